@@ -1,0 +1,125 @@
+package controlplane
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Change builds a transaction. Every value it puts is marked with its batch id,
+// so that a writer whose commit was not answered can recognise it.
+type Change struct {
+	// Batch is the id; unique, not 0.
+	Batch uint64
+
+	txn      Txn
+	compared map[Compare]struct{}
+}
+
+// NewChange returns an empty change with the given batch id.
+func NewChange(batch uint64) *Change {
+	return &Change{Batch: batch, compared: make(map[Compare]struct{})}
+}
+
+// NewBatch returns a fresh batch id.
+func NewBatch() uint64 { return rand.Uint64() | 1 }
+
+// IfUnchanged makes the change depend on the key's last change being that of
+// revision; 0: on its absence.
+func (c *Change) IfUnchanged(key string, revision int64) {
+	c.compare(Compare{Key: key, Target: ModRevision, Revision: revision})
+}
+
+// IfCreated makes the change depend on the key having been created at revision;
+// 0: on its absence.
+func (c *Change) IfCreated(key string, revision int64) {
+	c.compare(Compare{Key: key, Target: CreateRevision, Revision: revision})
+}
+
+func (c *Change) compare(x Compare) {
+	if _, ok := c.compared[x]; ok {
+		return
+	}
+	c.compared[x] = struct{}{}
+	c.txn.Compares = append(c.txn.Compares, x)
+}
+
+// Put writes m under key and returns the size of its encoding in bytes.
+func (c *Change) Put(key string, m types.Message) int { return c.PutOn(key, m, 0) }
+
+// PutOn writes m under key, on a lease.
+func (c *Change) PutOn(key string, m types.Message, lease LeaseID) int {
+	value := types.Encode(c.Batch, m)
+	c.txn.Ops = append(c.txn.Ops, Op{Key: key, Value: value, Lease: lease})
+	return len(value)
+}
+
+// Delete deletes key.
+func (c *Change) Delete(key string) {
+	c.txn.Ops = append(c.txn.Ops, Op{Key: key, Delete: true})
+}
+
+// Txn returns the transaction; the change must not be added to afterwards.
+func (c *Change) Txn() Txn { return c.txn }
+
+// Size returns how many compares and operations the change has.
+func (c *Change) Size() (compares, ops int) { return len(c.txn.Compares), len(c.txn.Ops) }
+
+// Commit commits txn and settles what is not answered: an Unknown outcome is
+// pending, not failed, so the identical transaction is sent again until there is
+// an answer or ctx is done. An answer "not committed" after an Unknown one may be
+// the doing of the first copy; Settled tells that apart.
+//
+// Unavailable is tried again too. The error returned is that of the last try.
+func Commit(ctx context.Context, s Store, txn Txn) (Result, error) {
+	ambiguous := false
+	send := func() (Result, error) {
+		res, err := s.Commit(ctx, txn)
+		switch {
+		case err == nil:
+			return res, nil
+		case types.Is(err, types.Unknown):
+			ambiguous = true
+			return res, err
+		case types.Is(err, types.Unavailable):
+			return res, err
+		}
+		return res, backoff.Permanent(err)
+	}
+	res, err := backoff.Retry(ctx, send, backoff.WithBackOff(RetryPolicy()), backoff.WithMaxElapsedTime(0))
+	if err != nil || res.Committed || !ambiguous {
+		return res, err
+	}
+	return settle(ctx, s, txn, res)
+}
+
+// settle finds out whether an unanswered copy of txn was committed: then what it
+// put is there, marked with its batch id. When it was overwritten since, the
+// change is reported as not committed, which is true of the present state.
+func settle(ctx context.Context, s Store, txn Txn, res Result) (Result, error) {
+	for _, op := range txn.Ops {
+		if op.Delete {
+			continue
+		}
+		page, err := s.List(ctx, ListOptions{Key: op.Key})
+		if err != nil {
+			return res, err
+		}
+		if len(page.KVs) == 1 && types.Batch(page.KVs[0].Value) == types.Batch(op.Value) {
+			return Result{Committed: true, Revision: page.KVs[0].ModRevision}, nil
+		}
+	}
+	return res, nil
+}
+
+// RetryPolicy is the one way in which calls to the store are tried again.
+func RetryPolicy() backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval = 20 * time.Millisecond
+	b.MaxInterval = 2 * time.Second
+	return b
+}

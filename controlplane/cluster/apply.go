@@ -1,0 +1,314 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Apply applies one change. It returns the key parsed, and whether the view
+// changed: a change that is older than what is known of the key, or that is of no
+// kind the view keeps, is ignored. Internal: the value cannot be decoded.
+func (v *View) Apply(e controlplane.Event) (controlplane.Key, bool, error) {
+	k, ok := controlplane.Parse(e.Key)
+	if !ok || len(v.gone) > 0 && v.gone[e.Key] >= e.ModRevision {
+		return k, false, nil
+	}
+	if e.Delete && e.ModRevision > v.Revision {
+		v.gone[e.Key] = e.ModRevision
+	}
+	changed, err := v.apply(k, e)
+	if err != nil {
+		return k, false, types.Errorf(types.Internal, "read %s: %w", e.Key, err)
+	}
+	return k, changed, nil
+}
+
+func (v *View) apply(k controlplane.Key, e controlplane.Event) (bool, error) {
+	id := ID{k.Namespace, k.ID}
+	switch k.Kind {
+	case controlplane.Nodes:
+		return update(&v.node(k.Node).Info, e)
+	case controlplane.Devices:
+		return update(&v.node(k.Node).Devices, e)
+	case controlplane.Alive:
+		return update(&v.node(k.Node).Alive, e)
+	case controlplane.Cordons:
+		return update(&v.node(k.Node).Cordon, e)
+	case controlplane.Namespaces:
+		return updateIn(v.Namespaces, k.Namespace, e)
+	case controlplane.Resources:
+		return v.applyResource(k, e)
+	case controlplane.Provided:
+		n := v.node(k.Node)
+		rid := types.Resolve(k.Namespace, k.Name)
+		changed, err := updateIn(n.Left, rid, e)
+		v.index(rid, n)
+		return changed, err
+	case controlplane.Sessions:
+		return updateIn(v.Sessions, id, e)
+	case controlplane.Tasks:
+		return v.applyTask(id, func(t *Task) (bool, error) {
+			v.leaveJob(t)
+			changed, err := update(&t.Info, e)
+			v.joinJob(t)
+			return changed, err
+		})
+	case controlplane.Statuses:
+		return v.applyTask(id, func(t *Task) (bool, error) { return update(&t.Status, e) })
+	case controlplane.Jobs:
+		return updateIn(v.Jobs, id, e)
+	case controlplane.Reservations:
+		return v.applyReservation(id, func(r *Reservation) (bool, error) { return update(&r.Info, e) })
+	case controlplane.Grants:
+		return v.applyGrant(id, e)
+	case controlplane.Allocated:
+		if k.Where != "" {
+			return v.applyPool(types.Resolve(k.Namespace, k.Name), func(p *Pool) (bool, error) { return update(&p.Allocated, e) })
+		}
+		return update(&v.node(k.Node).Allocated, e)
+	case controlplane.Bindings, controlplane.Reports:
+		return v.applyBinding(k, e)
+	case controlplane.Schedulers:
+		return updateIn(v.Schedulers, k.ID, e)
+	case controlplane.Leaders:
+		return updateIn(v.Leaders, k.ID, e)
+	case controlplane.System:
+		if e.Key == controlplane.AdmissionKey() {
+			return update(&v.Admission, e)
+		}
+	}
+	return false, nil
+}
+
+// message is a pointer to T that can be decoded.
+type message[T any] interface {
+	*T
+	types.Message
+}
+
+// update applies e to a cell unless the cell is as new.
+func update[T any, P message[T]](c *Cell[T], e controlplane.Event) (bool, error) {
+	if e.ModRevision <= c.Mod {
+		return false, nil
+	}
+	if e.Delete {
+		was := c.V != nil
+		*c = Cell[T]{}
+		return was, nil
+	}
+	m := new(T)
+	if err := types.Decode(e.Value, P(m)); err != nil {
+		return false, err
+	}
+	c.set(e, m)
+	return true, nil
+}
+
+// updateIn applies e to a cell of a map that holds present keys only.
+func updateIn[K comparable, T any, P message[T]](m map[K]*Cell[T], k K, e controlplane.Event) (bool, error) {
+	c := m[k]
+	if c == nil {
+		c = new(Cell[T])
+	}
+	changed, err := update[T, P](c, e)
+	if c.V == nil {
+		delete(m, k)
+	} else {
+		m[k] = c
+	}
+	return changed, err
+}
+
+func (v *View) node(name string) *Node {
+	n := v.Nodes[name]
+	if n == nil {
+		n = &Node{
+			Name:      name,
+			Own:       make(map[types.ResourceID]*Cell[types.Resource]),
+			Left:      make(map[types.ResourceID]*Cell[types.Provided]),
+			Bindings:  make(map[Attempt]*Binding),
+			providers: make(map[types.ResourceID][]*Binding),
+			has:       make(map[types.ResourceID]struct{}),
+		}
+		v.Nodes[name] = n
+	}
+	return n
+}
+
+func (v *View) applyResource(k controlplane.Key, e controlplane.Event) (bool, error) {
+	rid := types.Resolve(k.Namespace, k.Name)
+	switch k.Where {
+	case types.EveryNode:
+		return updateIn(v.Everywhere, rid, e)
+	case types.ClusterWide:
+		return v.applyPool(rid, func(p *Pool) (bool, error) { return update(&p.Info, e) })
+	}
+	n := v.node(k.Where)
+	changed, err := updateIn(n.Own, rid, e)
+	v.index(rid, n)
+	return changed, err
+}
+
+func (v *View) applyPool(rid types.ResourceID, f func(*Pool) (bool, error)) (bool, error) {
+	p := v.Pools[rid]
+	if p == nil {
+		p = &Pool{ID: rid}
+		v.Pools[rid] = p
+	}
+	changed, err := f(p)
+	if p.Info.V == nil && p.Allocated.V == nil {
+		delete(v.Pools, rid)
+	}
+	return changed, err
+}
+
+func (v *View) applyTask(id ID, f func(*Task) (bool, error)) (bool, error) {
+	t := v.task(id)
+	changed, err := f(t)
+	v.forget(t)
+	return changed, err
+}
+
+func (v *View) task(id ID) *Task {
+	t := v.Tasks[id]
+	if t == nil {
+		t = &Task{ID: id}
+		v.Tasks[id] = t
+	}
+	return t
+}
+
+// forget drops a task of which nothing is left.
+func (v *View) forget(t *Task) {
+	if t.Info.V == nil && t.Status.V == nil && len(t.Bindings) == 0 {
+		delete(v.Tasks, t.ID)
+	}
+}
+
+func (v *View) applyReservation(id ID, f func(*Reservation) (bool, error)) (bool, error) {
+	r := v.Reservations[id]
+	if r == nil {
+		r = &Reservation{ID: id}
+		v.Reservations[id] = r
+	}
+	changed, err := f(r)
+	if r.Info.V == nil && r.Grant.V == nil {
+		delete(v.Reservations, id)
+	}
+	return changed, err
+}
+
+func (v *View) applyGrant(id ID, e controlplane.Event) (bool, error) {
+	var before, after *types.Grant
+	changed, err := v.applyReservation(id, func(r *Reservation) (bool, error) {
+		before = r.Grant.V
+		changed, err := update(&r.Grant, e)
+		after = r.Grant.V
+		return changed, err
+	})
+	for _, g := range []*types.Grant{before, after} {
+		v.indexGrant(id, g)
+	}
+	return changed, err
+}
+
+// applyBinding keeps a binding and its report as one, whichever comes first.
+func (v *View) applyBinding(k controlplane.Key, e controlplane.Event) (bool, error) {
+	n := v.node(k.Node)
+	a := Attempt{Task: ID{k.Namespace, k.ID}, Number: k.Attempt}
+	b := n.Bindings[a]
+	if b == nil {
+		if e.Delete {
+			return false, nil
+		}
+		b = &Binding{Attempt: a, Node: n}
+		n.Bindings[a] = b
+		t := v.task(a.Task)
+		t.Bindings = append(t.Bindings, b)
+	}
+	before := b.Info.V
+	var changed bool
+	var err error
+	if k.Kind == controlplane.Bindings {
+		changed, err = update(&b.Info, e)
+	} else {
+		changed, err = update(&b.Report, e)
+	}
+	if changed {
+		v.reindexProviders(b, before)
+	}
+	if b.Info.V == nil && b.Report.V == nil {
+		v.drop(b)
+	}
+	return changed, err
+}
+
+func (v *View) drop(b *Binding) {
+	delete(b.Node.Bindings, b.Attempt)
+	t := v.task(b.Attempt.Task)
+	if i := slices.Index(t.Bindings, b); i >= 0 {
+		t.Bindings = slices.Delete(t.Bindings, i, i+1)
+	}
+	v.forget(t)
+}
+
+// reindexProviders keeps the providers of the node's resources up to date.
+func (v *View) reindexProviders(b *Binding, before *types.Binding) {
+	if before != nil {
+		for _, p := range before.Provides {
+			rid := types.Resolve(b.Attempt.Task.Namespace, p.Name)
+			list := b.Node.providers[rid]
+			if i := slices.Index(list, b); i >= 0 {
+				list = slices.Delete(list, i, i+1)
+			}
+			if b.Node.providers[rid] = list; len(list) == 0 {
+				delete(b.Node.providers, rid)
+			}
+			v.index(rid, b.Node)
+		}
+	}
+	if b.Info.V == nil {
+		return
+	}
+	for _, p := range b.Info.V.Provides {
+		if p.When == types.WhenSucceeded {
+			continue
+		}
+		rid := types.Resolve(b.Attempt.Task.Namespace, p.Name)
+		b.Node.providers[rid] = append(b.Node.providers[rid], b)
+		v.index(rid, b.Node)
+	}
+}
+
+// joinJob lists a task with its job.
+func (v *View) joinJob(t *Task) {
+	if t.Info.V == nil || t.Info.V.Job == "" {
+		return
+	}
+	job := ID{t.ID.Namespace, t.Info.V.Job}
+	if v.members[job] == nil {
+		v.members[job] = make(map[*Task]struct{})
+	}
+	v.members[job][t] = struct{}{}
+}
+
+func (v *View) leaveJob(t *Task) {
+	if t.Info.V == nil || t.Info.V.Job == "" {
+		return
+	}
+	job := ID{t.ID.Namespace, t.Info.V.Job}
+	if delete(v.members[job], t); len(v.members[job]) == 0 {
+		delete(v.members, job)
+	}
+}
+
+// Members returns the tasks of a job, sorted by id.
+func (v *View) Members(job ID) []*Task {
+	return slices.SortedFunc(maps.Keys(v.members[job]), func(a, b *Task) int {
+		return strings.Compare(a.ID.ID, b.ID.ID)
+	})
+}

@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Need is a request resolved: what accounting calls it, and how much.
+type Need struct {
+	ID     types.ResourceID
+	Amount types.Quantity
+}
+
+// Needs resolves a request vector of namespace ns, with what the namespace adds to
+// every one: its own requests, and the draw on its quotas. Sorted by id, each id
+// once. What is drawn from a reservation was counted against quotas when that was
+// granted.
+func (v *View) Needs(ns string, requests types.Requests) []Need {
+	out := make([]Need, 0, len(requests)+2)
+	for _, r := range requests {
+		out = append(out, Need{types.Resolve(ns, r.Name), r.Amount})
+	}
+	if c := v.Namespaces[ns]; c != nil {
+		for _, r := range c.V.Requests {
+			out = append(out, Need{types.Resolve(ns, r.Name), r.Amount})
+		}
+		for _, q := range c.V.Quotas {
+			if amount := requests.Get(string(q.Resource)); amount > 0 {
+				out = append(out, Need{q.Pool, amount})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Need) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return merge(out)
+}
+
+// merge adds up neighbours of the same id.
+func merge(needs []Need) []Need {
+	out := needs[:0]
+	for _, n := range needs {
+		if k := len(out); k > 0 && out[k-1].ID == n.ID {
+			out[k-1].Amount = out[k-1].Amount.Add(n.Amount)
+			continue
+		}
+		out = append(out, n)
+	}
+	return out
+}

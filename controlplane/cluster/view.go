@@ -1,0 +1,201 @@
+// Package cluster is the cluster as its keys say it is: decoded, related to one
+// another, with the capacity of every resource derived. Schedulers, ClusterState,
+// the explanation of what waits and the audit look at the same View.
+//
+// What is free is never stored; it is Capacity minus what is allocated.
+package cluster
+
+import (
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// ID names a task, job, reservation, grant or session: ids are unique within
+// their namespace.
+type ID struct{ Namespace, ID string }
+
+// String returns namespace/id.
+func (id ID) String() string { return id.Namespace + "/" + id.ID }
+
+// Cell is a decoded key. V is nil while the key is absent; Mod and Create are then
+// 0.
+type Cell[T any] struct {
+	V           *T
+	Mod, Create int64
+}
+
+// View is the cluster, from the changes applied to it. It is not safe for
+// concurrent use: one goroutine owns it.
+//
+// Changes of one key may be applied only in the order of their revisions; an older
+// one is ignored. That lets a scheduler apply what it committed at once, before
+// its watch delivers it.
+type View struct {
+	// Revision up to which everything has been applied: see Reached.
+	Revision int64
+
+	Nodes        map[string]*Node
+	Tasks        map[ID]*Task
+	Jobs         map[ID]*Cell[types.Job]
+	Sessions     map[ID]*Cell[types.Session]
+	Namespaces   map[string]*Cell[types.Namespace]
+	Reservations map[ID]*Reservation
+	Pools        map[types.ResourceID]*Pool
+	// Everywhere are the resources of all nodes that a selector matches.
+	Everywhere map[types.ResourceID]*Cell[types.Resource]
+	Schedulers map[string]*Cell[types.Leader]
+	Leaders    map[string]*Cell[types.Leader]
+	Admission  Cell[types.Admission]
+
+	// members are the tasks of each job, present or not.
+	members map[ID]map[*Task]struct{}
+	// at lists, by ephemeral or scoped resource, the nodes that have some.
+	at map[types.ResourceID]*nodeSet
+	// gone remembers deletes applied ahead of Revision.
+	gone map[string]int64
+}
+
+// Node is all that is known of a node. It is there as soon as any of its keys is.
+type Node struct {
+	Name      string
+	Info      Cell[types.Node]
+	Alive     Cell[types.Alive]
+	Cordon    Cell[types.Cordon]
+	Devices   Cell[types.Devices]
+	Allocated Cell[types.Allocated]
+	// Own are the ephemeral resources of this node alone, valid or not.
+	Own map[types.ResourceID]*Cell[types.Resource]
+	// Left are what ended tasks left behind here, valid or not.
+	Left map[types.ResourceID]*Cell[types.Provided]
+	// Bindings are the attempts bound here.
+	Bindings map[Attempt]*Binding
+
+	// providers are the bindings that provide a resource here.
+	providers map[types.ResourceID][]*Binding
+	// has are the resources for which View.at lists the node.
+	has map[types.ResourceID]struct{}
+}
+
+// Attempt names a binding on its node.
+type Attempt struct {
+	Task   ID
+	Number int
+}
+
+// Binding is an attempt with what its agent reported.
+type Binding struct {
+	Attempt Attempt
+	Node    *Node
+	Info    Cell[types.Binding]
+	Report  Cell[types.Report]
+}
+
+// Task is a task with its status and its bindings: at most one, while the
+// invariants hold.
+type Task struct {
+	ID       ID
+	Info     Cell[types.Task]
+	Status   Cell[types.Status]
+	Bindings []*Binding
+}
+
+// Reservation is a reservation with its grant.
+type Reservation struct {
+	ID    ID
+	Info  Cell[types.Reservation]
+	Grant Cell[types.Grant]
+}
+
+// Current reports whether the grant is of the reservation that is there.
+func (r *Reservation) Current() bool {
+	return r.Info.V != nil && r.Grant.V != nil && r.Info.Create == r.Grant.V.Reservation
+}
+
+// Pool is a cluster-wide resource.
+type Pool struct {
+	ID        types.ResourceID
+	Info      Cell[types.Resource]
+	Allocated Cell[types.Allocated]
+}
+
+// New returns the view of an empty cluster.
+func New() *View {
+	return &View{
+		Nodes:        make(map[string]*Node),
+		Tasks:        make(map[ID]*Task),
+		Jobs:         make(map[ID]*Cell[types.Job]),
+		Sessions:     make(map[ID]*Cell[types.Session]),
+		Namespaces:   make(map[string]*Cell[types.Namespace]),
+		Reservations: make(map[ID]*Reservation),
+		Pools:        make(map[types.ResourceID]*Pool),
+		Everywhere:   make(map[types.ResourceID]*Cell[types.Resource]),
+		Schedulers:   make(map[string]*Cell[types.Leader]),
+		Leaders:      make(map[string]*Cell[types.Leader]),
+		members:      make(map[ID]map[*Task]struct{}),
+		at:           make(map[types.ResourceID]*nodeSet),
+		gone:         make(map[string]int64),
+	}
+}
+
+// Reached says that every change up to revision has been applied.
+func (v *View) Reached(revision int64) {
+	v.Revision = max(v.Revision, revision)
+	for key, rev := range v.gone {
+		if rev <= v.Revision {
+			delete(v.gone, key)
+		}
+	}
+}
+
+// Session returns the session of a node, 0 while it is not alive.
+func (n *Node) Session() int64 { return n.Alive.Create }
+
+// Eligible reports whether tasks may be bound to the node.
+func (n *Node) Eligible() bool {
+	return n.Info.V != nil && n.Alive.V != nil && n.Cordon.V == nil
+}
+
+// Lost reports whether the binding's attempt is over because the session it was
+// bound in is: its agent has ended it, or will not start it.
+func (b *Binding) Lost() bool {
+	return b.Info.V.OnLoss != types.Keep && b.Info.V.Session != b.Node.Session()
+}
+
+// Providing reports whether the binding provides p at present.
+func (b *Binding) Providing(p types.Provide) bool {
+	switch p.When {
+	case types.WhenBound:
+		return true
+	case types.WhenRunning:
+		return b.Report.V != nil && b.Report.V.Phase == types.ReportRunning
+	}
+	return false
+}
+
+// Phase returns how far the task is.
+func (t *Task) Phase() types.Phase {
+	if t.Status.V == nil {
+		return types.Pending
+	}
+	return t.Status.V.Phase
+}
+
+// Visible reports whether schedulers may see the task: it is there, and so is the
+// job it belongs to.
+func (v *View) Visible(t *Task) bool {
+	if t.Info.V == nil {
+		return false
+	}
+	return t.Info.V.Job == "" || v.Jobs[ID{t.ID.Namespace, t.Info.V.Job}] != nil
+}
+
+// set stores what the event brought.
+func (c *Cell[T]) set(e controlplane.Event, v *T) {
+	if c.V == nil {
+		c.Create = e.ModRevision
+	}
+	if e.CreateRevision != 0 {
+		c.Create = e.CreateRevision
+	}
+	c.V, c.Mod = v, e.ModRevision
+}

@@ -1,0 +1,85 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// fail makes the error of a call that changes nothing, or nothing that matters
+// when its answer is lost.
+func (s *Store) fail(ctx context.Context, what string, err error) error {
+	class := classify(err)
+	if class == types.Unavailable {
+		return types.Errorf(class, "%s: reach etcd at %s: %w", what, s.at(), cause(ctx, err))
+	}
+	return types.Errorf(class, "%s: etcd at %s: %w", what, s.at(), cause(ctx, err))
+}
+
+// failCommit makes the error of a transaction. Sent tells whether any of it may
+// have left this process.
+func (s *Store) failCommit(ctx context.Context, err error, sent bool) error {
+	if classify(err) == types.Unavailable && sent && !refused(err) {
+		return types.Errorf(types.Unknown, "commit: no answer from etcd at %s, it may have been applied: %w", s.at(), cause(ctx, err))
+	}
+	return s.fail(ctx, "commit", err)
+}
+
+// refused tells whether etcd answered before it proposed the transaction to
+// anybody. A change of leader, a time-out and a stopping server are not among
+// these: the transaction may be in the log.
+func refused(err error) bool {
+	err = rpctypes.Error(err)
+	return errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, rpctypes.ErrTooManyRequests)
+}
+
+// classify returns the class of an error of etcd or gRPC, Unavailable for
+// whatever may go well the next time.
+func classify(err error) types.Class {
+	switch known := rpctypes.Error(err); {
+	case errors.Is(known, rpctypes.ErrCompacted):
+		return types.Compacted
+	case isNoSpace(err):
+		return types.Precondition
+	case errors.Is(known, rpctypes.ErrTooManyRequests):
+		return types.Unavailable
+	}
+	switch status.Code(err) {
+	case codes.NotFound:
+		return types.NotFound
+	case codes.InvalidArgument, codes.OutOfRange, codes.ResourceExhausted:
+		return types.Invalid
+	case codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition:
+		return types.Precondition
+	case codes.Unimplemented, codes.DataLoss:
+		return types.Internal
+	default:
+		return types.Unavailable
+	}
+}
+
+// cause is what an error says without gRPC's preamble, or why ctx is done.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if isNoSpace(err) {
+		return errors.New("the database is full; compact and defragment it, or raise its quota")
+	}
+	return errors.New(rpctypes.ErrorDesc(err))
+}
+
+func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) }
+
+// at names the endpoints.
+func (s *Store) at() string { return strings.Join(s.client.Endpoints(), ", ") }
+
+func leaseName(id controlplane.LeaseID) string { return fmt.Sprintf("lease %x", int64(id)) }

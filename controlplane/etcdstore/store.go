@@ -1,0 +1,207 @@
+// Package etcdstore is the store of a cluster in etcd. It passes storetest.Run.
+//
+// It speaks etcd's own API over the connection of a clientv3.Client, so that it
+// works the same against etcd, an embedded etcd and Escher's gateway. It goes
+// below clientv3 where that hides what a Store has to know: whether a
+// transaction was sent at all, and when a watch lost its stream.
+package etcdstore
+
+import (
+	"context"
+	"math"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Store is a controlplane.Store in etcd. Its methods may be called concurrently.
+type Store struct {
+	client   *clientv3.Client
+	kv       pb.KVClient
+	lease    pb.LeaseClient
+	watch    pb.WatchClient
+	limits   controlplane.Limits
+	progress time.Duration
+	calls    []grpc.CallOption
+}
+
+var _ controlplane.Store = (*Store)(nil)
+
+// Option changes a Store that is being made.
+type Option func(*Store)
+
+// WithProgressInterval sets how often a watch on which nothing happens asks etcd
+// how far it is. The default is 5 s; whoever waits for the progress of a watch
+// waits that long at most.
+func WithProgressInterval(d time.Duration) Option {
+	return func(s *Store) { s.progress = d }
+}
+
+// ServerLimits are the limits of the etcd that Escher runs itself.
+func ServerLimits() controlplane.Limits {
+	return controlplane.Limits{Ops: 4096, Bytes: 1536 << 10}
+}
+
+// StockLimits are the limits of an etcd that was started without flags.
+func StockLimits() controlplane.Limits {
+	return controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
+}
+
+// New makes a store of a client, which stays the caller's to close. The limits
+// are those that its etcd was started with.
+func New(client *clientv3.Client, limits controlplane.Limits, opts ...Option) *Store {
+	s := &Store{
+		client:   client,
+		kv:       clientv3.RetryKVClient(client),
+		lease:    clientv3.RetryLeaseClient(client),
+		watch:    pb.NewWatchClient(client.ActiveConnection()),
+		limits:   limits,
+		progress: 5 * time.Second,
+		calls: []grpc.CallOption{
+			grpc.MaxCallSendMsgSize(math.MaxInt32),
+			grpc.MaxCallRecvMsgSize(math.MaxInt32),
+		},
+	}
+	for _, opt := range opts {
+		opt(s)
+	}
+	return s
+}
+
+// Client returns the client that the store was made of.
+func (s *Store) Client() *clientv3.Client { return s.client }
+
+// Close closes the client. Watches end, calls fail.
+func (s *Store) Close() error { return s.client.Close() }
+
+// Limits says how large a transaction may be.
+func (s *Store) Limits() controlplane.Limits { return s.limits }
+
+// List reads a range of keys: see controlplane.Store. It is linearizable.
+func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (controlplane.Page, error) {
+	req := &pb.RangeRequest{
+		Limit:    int64(opts.Limit),
+		Revision: opts.Revision,
+		KeysOnly: opts.KeysOnly,
+	}
+	req.Key, req.RangeEnd = rangeOf(opts)
+	resp, err := s.kv.Range(clientv3.WithRequireLeader(ctx), req, s.calls...)
+	if err != nil {
+		return controlplane.Page{}, s.fail(ctx, "list "+opts.Prefix+opts.Key, err)
+	}
+	page := controlplane.Page{Revision: opts.Revision, More: resp.More}
+	if page.Revision == 0 {
+		page.Revision = resp.Header.Revision
+	}
+	page.KVs = make([]controlplane.KV, len(resp.Kvs))
+	for i, kv := range resp.Kvs {
+		page.KVs[i] = keyValue(kv)
+	}
+	return page, nil
+}
+
+// rangeOf returns the range of a listing in etcd's terms.
+func rangeOf(opts controlplane.ListOptions) (key, end []byte) {
+	if opts.Key != "" {
+		if opts.After >= opts.Key {
+			// An interval that is empty.
+			return []byte(opts.Key), []byte(opts.Key)
+		}
+		return []byte(opts.Key), nil
+	}
+	key, end = prefixRange(opts.Prefix)
+	if opts.After != "" && opts.After >= opts.Prefix {
+		key = []byte(opts.After + "\x00")
+	}
+	return key, end
+}
+
+// prefixRange returns the range of all keys with a prefix, all keys if it is "".
+func prefixRange(prefix string) (key, end []byte) {
+	if prefix == "" {
+		return []byte{0}, []byte{0}
+	}
+	return []byte(prefix), []byte(clientv3.GetPrefixRangeEnd(prefix))
+}
+
+// keyValue translates a key as etcd has it.
+func keyValue(kv *mvccpb.KeyValue) controlplane.KV {
+	return controlplane.KV{
+		Key:            string(kv.Key),
+		Value:          kv.Value,
+		CreateRevision: kv.CreateRevision,
+		ModRevision:    kv.ModRevision,
+		Lease:          controlplane.LeaseID(kv.Lease),
+	}
+}
+
+// Compact forgets what was before a revision. Compacted when that was done
+// already, Invalid when the revision is not there yet.
+func (s *Store) Compact(ctx context.Context, revision int64) error {
+	_, err := s.kv.Compact(ctx, &pb.CompactionRequest{Revision: revision}, s.calls...)
+	if err != nil {
+		return s.fail(ctx, "compact", err)
+	}
+	return nil
+}
+
+// GrantLease makes a lease: see controlplane.Store.
+func (s *Store) GrantLease(ctx context.Context, ttl time.Duration) (controlplane.LeaseID, error) {
+	if ttl <= 0 {
+		return 0, types.Errorf(types.Invalid, "grant lease of %s: give a positive time to live", ttl)
+	}
+	seconds := int64((ttl + time.Second - 1) / time.Second)
+	resp, err := s.lease.LeaseGrant(clientv3.WithRequireLeader(ctx), &pb.LeaseGrantRequest{TTL: seconds}, s.calls...)
+	if err != nil {
+		return 0, s.fail(ctx, "grant lease", err)
+	}
+	return controlplane.LeaseID(resp.ID), nil
+}
+
+// RenewLease renews a lease: see controlplane.Store.
+func (s *Store) RenewLease(ctx context.Context, id controlplane.LeaseID) (time.Duration, error) {
+	ttl, err := s.renew(ctx, id)
+	switch {
+	case err != nil:
+		return 0, s.fail(ctx, "renew "+leaseName(id), err)
+	case ttl <= 0:
+		return 0, types.Errorf(types.NotFound, "renew %s: it has ended", leaseName(id))
+	}
+	return ttl, nil
+}
+
+// renew sends one renewal and returns its answer. clientv3's KeepAliveOnce would
+// try again without a pause for as long as ctx lets it.
+func (s *Store) renew(ctx context.Context, id controlplane.LeaseID) (time.Duration, error) {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	stream, err := s.lease.LeaseKeepAlive(ctx, s.calls...)
+	if err != nil {
+		return 0, err
+	}
+	// An error of Send is io.EOF; Recv tells the reason.
+	_ = stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)})
+	resp, err := stream.Recv()
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(resp.TTL) * time.Second, nil
+}
+
+// RevokeLease ends a lease: see controlplane.Store.
+func (s *Store) RevokeLease(ctx context.Context, id controlplane.LeaseID) error {
+	_, err := s.lease.LeaseRevoke(clientv3.WithRequireLeader(ctx), &pb.LeaseRevokeRequest{ID: int64(id)}, s.calls...)
+	if err == nil {
+		return nil
+	}
+	if err = s.fail(ctx, "revoke "+leaseName(id), err); types.Is(err, types.NotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,225 @@
+package controlplane
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Update is one step of a list-watch: whoever has applied it holds exactly the
+// state of the store at Revision, within the prefix and without what is skipped.
+type Update struct {
+	// Revision of the state after this update.
+	Revision int64
+	// Events in the order of the transaction, at most one a key; none tells
+	// only that nothing changed up to Revision. They must not be modified.
+	Events []Event
+	// Synced marks the update that a listing made: the first one, and one
+	// after every reload. Its events are the difference to what was delivered
+	// before, puts first, in the order of keys; their ModRevision may be less
+	// than Revision, and a delete bears Revision, as its own is not known.
+	Synced bool
+}
+
+// ListWatchOptions selects what ListWatch delivers.
+type ListWatchOptions struct {
+	// Prefix selects all keys that begin with it.
+	Prefix string
+	// Skip leaves out the keys for which it returns true; nil leaves out none.
+	// It must always say the same of a key.
+	Skip func(key string) bool
+	// PageSize bounds how many keys one listing asks for; 0 is 1,000.
+	PageSize int
+	// Log is told when the watch is lost or the state reloaded; nil is nobody.
+	Log *zap.Logger
+}
+
+// ListWatch follows a part of the store: it lists it, watches from there, and
+// calls handle with every change, until ctx is done or handle returns an error.
+// It is the only such loop there is. Its contract:
+//
+//   - Handle is called by the caller's goroutine, with one update at a time.
+//   - The first update is a listing, read in pages that are all pinned to one
+//     revision, and has Synced set.
+//   - Each later revision with a change is one update, whole and in order; what
+//     Skip leaves out, an update lacks.
+//   - Updates without events tell how far the watch is. Whoever waits until
+//     Update.Revision is at least R has seen everything up to R.
+//   - Revision never goes back, and only updates without events repeat it.
+//   - After Unavailable the watch resumes from the revision after that of the last
+//     event, or of the listing if there was none since: nothing is lost, nothing
+//     delivered twice.
+//   - After Compacted the state is listed again and compared with what was
+//     delivered: a key that is gone becomes a delete, a key that did not change
+//     is not delivered again.
+//   - A stream with a stale, duplicate, unordered or foreign event, or one that
+//     betrays a gap, is not believed: nothing of that batch is delivered, and the
+//     state is listed again.
+//   - Between tries it waits, twice as long each time, from 20 ms to 2 s; a batch
+//     of the watch sets that back. It tries for ever.
+//   - A store whose history ends before what was delivered was restored from a
+//     backup: the loop ends with Precondition, as what was delivered may never
+//     have happened.
+//   - An error of the store of another class ends the loop, which returns it.
+//   - An error of handle ends the loop, which returns it as it is.
+//   - When ctx is done the loop returns ctx.Err(). On every return its watch has
+//     ended and is drained: nothing runs on.
+func ListWatch(ctx context.Context, s Store, opts ListWatchOptions, handle func(Update) error) error {
+	if opts.PageSize == 0 {
+		opts.PageSize = 1000
+	}
+	if opts.Log == nil {
+		opts.Log = zap.NewNop()
+	}
+	l := &listWatch{store: s, opts: opts, handle: handle, retry: RetryPolicy(), delivered: mirror{}}
+	err := l.run(ctx)
+	if ctx.Err() != nil && l.handled == nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// listWatch is the state of one ListWatch.
+type listWatch struct {
+	store  Store
+	opts   ListWatchOptions
+	handle func(Update) error
+	retry  backoff.BackOff
+
+	// delivered holds the ModRevision of each key that was delivered and not
+	// deleted.
+	delivered mirror
+	// last is the revision of the last event or listing, seen that of the last
+	// update: progress may be ahead of events.
+	last, seen int64
+	// handled is the error of handle.
+	handled error
+}
+
+// run alternates between listing and watching.
+func (l *listWatch) run(ctx context.Context) error {
+	listed := false
+	for {
+		var err error
+		if !listed {
+			err = l.list(ctx)
+			listed = err == nil
+		}
+		if listed {
+			err = l.watch(ctx)
+		}
+		switch class := types.ClassOf(err); {
+		case ctx.Err() != nil, l.handled != nil:
+			return err
+		case class == types.Unavailable:
+		case class == types.Compacted:
+			listed = false
+		default:
+			return err
+		}
+		wait := l.retry.NextBackOff()
+		l.opts.Log.Warn("watch lost", zap.String("prefix", l.opts.Prefix), zap.Int64("rev", l.last),
+			zap.Bool("reload", !listed), zap.Duration("wait", wait), zap.Error(err))
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// list reads the state and delivers the difference to what was delivered.
+func (l *listWatch) list(ctx context.Context) error {
+	kvs, revision, err := l.pages(ctx)
+	if err != nil {
+		return err
+	}
+	if revision < l.seen {
+		return types.Errorf(types.Precondition, "list %s: the store is at revision %d, but %d was seen: it was restored from a backup",
+			l.opts.Prefix, revision, l.seen)
+	}
+	events := l.delivered.replace(kvs, revision)
+	l.last = revision
+	return l.deliver(Update{Revision: revision, Events: events, Synced: true})
+}
+
+// pages reads all pages at the revision of the first one.
+func (l *listWatch) pages(ctx context.Context) (kvs []KV, revision int64, err error) {
+	opts := ListOptions{Prefix: l.opts.Prefix, Limit: l.opts.PageSize}
+	for {
+		page, err := l.store.List(ctx, opts)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, kv := range page.KVs {
+			if !l.skips(kv.Key) {
+				kvs = append(kvs, kv)
+			}
+		}
+		if !page.More {
+			return kvs, page.Revision, nil
+		}
+		opts.Revision, opts.After = page.Revision, page.KVs[len(page.KVs)-1].Key
+	}
+}
+
+// watch delivers changes until the watch ends, and returns why.
+func (l *listWatch) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	batches := l.store.Watch(ctx, WatchOptions{Prefix: l.opts.Prefix, From: l.last + 1})
+	defer func() {
+		cancel()
+		for range batches {
+			continue
+		}
+	}()
+	for batch := range batches {
+		if batch.Err != nil {
+			return batch.Err
+		}
+		if err := l.take(batch); err != nil {
+			return err
+		}
+		l.retry.Reset()
+	}
+	return types.Errorf(types.Unavailable, "watch %s: it ended without a reason", l.opts.Prefix)
+}
+
+// take checks a batch and delivers it. A batch that cannot be believed is treated
+// like a compaction: what it should have been is read from the store.
+func (l *listWatch) take(batch Batch) error {
+	if len(batch.Events) == 0 {
+		if batch.Revision <= l.seen {
+			return nil
+		}
+		return l.deliver(Update{Revision: batch.Revision})
+	}
+	if err := l.check(batch); err != nil {
+		return types.Errorf(types.Compacted, "watch %s: %w", l.opts.Prefix, err)
+	}
+	l.last = batch.Revision
+	events := l.unskipped(batch.Events)
+	l.delivered.apply(events)
+	return l.deliver(Update{Revision: batch.Revision, Events: events})
+}
+
+// deliver gives an update to the caller.
+func (l *listWatch) deliver(u Update) error {
+	l.seen = u.Revision
+	l.handled = l.handle(u)
+	return l.handled
+}
+
+// pause waits, or returns why ctx is done.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

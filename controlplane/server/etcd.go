@@ -1,0 +1,172 @@
+// Package server is the server room of a cluster: the etcd that Escher runs
+// itself, and the collector of what is finished or has no owner any more. It is the
+// only package that imports etcd's server.
+package server
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Etcd is an etcd of one member within this process. Clients reach it over a Unix
+// socket in a directory that only its user can enter; it listens on no port.
+type Etcd struct {
+	cfg Config
+}
+
+// New returns an Etcd to Run. Invalid: the error names all that is wrong with cfg.
+func New(cfg Config) (*Etcd, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Etcd{cfg: cfg}, nil
+}
+
+// Endpoint returns where clients reach it while it runs.
+func (e *Etcd) Endpoint() string { return Endpoint(e.cfg.Dir) }
+
+// Run starts etcd and serves until ctx is done; nil is returned then. When it
+// returns, etcd has stopped and everything it acknowledged is on disk.
+//
+// Precondition: it refused to start, as the directory cannot be used, another
+// process has it, or too little of its disk is free; or it stopped because the
+// disk filled up. Started again with room it has lost nothing. Internal: etcd
+// gave up; the process is to end then, as parts of it may be left running.
+func (e *Etcd) Run(ctx context.Context) (err error) {
+	release, err := Lock(e.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if err := checkDisk("start etcd", e.cfg.Dir, e.cfg.StartFree, e.cfg.Free); err != nil {
+		return err
+	}
+	log, err := openLogFile(filepath.Join(e.cfg.Dir, "etcd.log"), maxLogBytes)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	fatal := make(fatalHook, 1)
+	conf, servers, err := e.embedConfig(etcdLogger(log, fatal))
+	if err != nil {
+		return err
+	}
+	etcd, err := start(conf, fatal)
+	if err != nil {
+		return types.Errorf(types.ClassOf(err), "start etcd in %s: %w; see %s", e.cfg.Dir, err, log.path)
+	}
+	err = e.serve(ctx, etcd, fatal)
+	if types.Is(err, types.Internal) {
+		return types.Errorf(types.Internal, "run etcd in %s: %w; see %s", e.cfg.Dir, err, log.path)
+	}
+	stop(etcd, servers)
+	e.cfg.Logger.Info("etcd stopped", zap.String("dir", e.cfg.Dir))
+	return err
+}
+
+// start starts etcd on a goroutine of its own, as etcd may end it.
+func start(conf *embed.Config, fatal fatalHook) (*embed.Etcd, error) {
+	type outcome struct {
+		etcd *embed.Etcd
+		err  error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- outcome{err: types.Errorf(types.Internal, "%v", p)}
+			}
+		}()
+		etcd, err := embed.StartEtcd(conf)
+		done <- outcome{etcd, err}
+	}()
+	select {
+	case o := <-done:
+		return o.etcd, o.err
+	case why := <-fatal:
+		return nil, types.Errorf(types.Internal, "%s", why)
+	}
+}
+
+// serve waits for the end of ctx, of disk space, or of etcd itself; only in the
+// last case the class of the error is Internal.
+func (e *Etcd) serve(ctx context.Context, etcd *embed.Etcd, fatal fatalHook) error {
+	tick := time.NewTicker(e.cfg.CheckEvery)
+	defer tick.Stop()
+	ready := etcd.Server.ReadyNotify()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ready:
+			ready = nil
+			e.cfg.Logger.Info("etcd serves", zap.String("dir", e.cfg.Dir), zap.String("endpoint", e.Endpoint()))
+			e.cfg.Ready(e.Endpoint())
+		case why := <-fatal:
+			return types.Errorf(types.Internal, "%s", why)
+		case err := <-etcd.Err():
+			return types.Errorf(types.Internal, "%w", err)
+		case <-etcd.Server.StopNotify():
+			return types.Errorf(types.Internal, "it stopped by itself")
+		case <-tick.C:
+			if err := checkDisk("run etcd", e.cfg.Dir, e.cfg.StopFree, e.cfg.Free); err != nil {
+				e.cfg.Logger.Error("etcd stops", zap.Error(err))
+				return err
+			}
+		}
+	}
+}
+
+// stop ends etcd. Its own Close lets clients go on for seconds, to end by
+// themselves, which those that watch never do: they are cut off first. Who waits
+// for an answer then does not know what became of its transaction, as after any
+// loss of a connection.
+func stop(etcd *embed.Etcd, servers <-chan *grpc.Server) {
+	select {
+	case s := <-servers:
+		s.Stop()
+	default:
+	}
+	etcd.Close()
+}
+
+// embedConfig returns the configuration of etcd; servers yields its gRPC server
+// once there is one.
+func (e *Etcd) embedConfig(log *zap.Logger) (conf *embed.Config, servers <-chan *grpc.Server, err error) {
+	sockets, err := MakeSocketDir(e.cfg.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	data := filepath.Join(e.cfg.Dir, "data")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return nil, nil, types.Errorf(types.Precondition, "make directory %s: %w", data, err)
+	}
+	conf = embed.NewConfig()
+	conf.Name = memberName
+	conf.Dir = data
+	conf.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
+	listenOn(conf, filepath.Join(sockets, socketName))
+
+	conf.MaxTxnOps = uint(e.cfg.MaxTxnOps)
+	conf.QuotaBackendBytes = e.cfg.QuotaBytes
+	// Compacting a minute's worth of busy history a thousand revisions at a
+	// time takes longer than that minute.
+	conf.CompactionBatchLimit = 10_000
+	// Watchers of quiet ranges learn often enough how far they are for
+	// compaction never to overtake them.
+	conf.WatchProgressNotifyInterval = 10 * time.Second
+
+	registered := make(chan *grpc.Server, 1)
+	conf.ServiceRegister = func(s *grpc.Server) { registered <- s }
+	return conf, registered, nil
+}

@@ -1,0 +1,115 @@
+// Package etcdtest starts a real etcd for a test.
+package etcdtest
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// MaxTxnOps is how many operations a transaction may have, as in the etcd that
+// Escher runs itself.
+const MaxTxnOps = 4096
+
+// Server is an etcd of one member, listening on a Unix socket.
+type Server struct {
+	// Client is connected to it.
+	Client *clientv3.Client
+	// Endpoint is where it listens, unix:///path.
+	Endpoint string
+	// Etcd is the server itself.
+	Etcd *embed.Etcd
+}
+
+// Option changes the configuration of an etcd before it starts.
+type Option func(*embed.Config)
+
+// WithQuota bounds the database, in bytes.
+func WithQuota(bytes int64) Option {
+	return func(c *embed.Config) { c.QuotaBackendBytes = bytes }
+}
+
+// WithMaxTxnOps bounds the operations of a transaction.
+func WithMaxTxnOps(n uint) Option {
+	return func(c *embed.Config) { c.MaxTxnOps = n }
+}
+
+// WithDir sets the directory of the data and the socket, which must be short and
+// exist already: two servers, one after the other, share what is in it.
+func WithDir(dir string) Option {
+	return func(c *embed.Config) { place(c, dir) }
+}
+
+// Start starts an etcd that stops at the end of the test. It says nothing, syncs
+// nothing to disk, and elects itself within some 100 ms, so that its leases may
+// be as short as 1 s.
+func Start(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	cfg := embed.NewConfig()
+	// Not t.TempDir: a socket's path has at most 107 bytes.
+	dir, err := os.MkdirTemp("", "etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	place(cfg, dir)
+	cfg.Name = "test"
+	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg.UnsafeNoFsync = true
+	cfg.MaxTxnOps = MaxTxnOps
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	for _, opt := range opts {
+		opt(cfg)
+	}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+
+	etcd, err := embed.StartEtcd(cfg)
+	if err != nil {
+		t.Fatalf("start etcd: %v", err)
+	}
+	t.Cleanup(etcd.Close)
+	select {
+	case <-etcd.Server.ReadyNotify():
+	case err := <-etcd.Err():
+		t.Fatalf("start etcd: %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("start etcd: not ready within a minute")
+	}
+	endpoint := cfg.ListenClientUrls[0].String()
+	return &Server{Client: Connect(t, endpoint), Endpoint: endpoint, Etcd: etcd}
+}
+
+// Connect makes a client that is closed at the end of the test.
+func Connect(t testing.TB, endpoint string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatalf("connect to etcd: %v", err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Compact forgets what was before a revision.
+func (s *Server) Compact(t testing.TB, revision int64) {
+	t.Helper()
+	if _, err := s.Client.Compact(context.Background(), revision); err != nil {
+		t.Fatalf("compact at %d: %v", revision, err)
+	}
+}
+
+// place puts data and sockets into a directory.
+func place(c *embed.Config, dir string) {
+	c.Dir = filepath.Join(dir, "data")
+	client := []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "client")}}
+	peer := []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "peer")}}
+	c.ListenClientUrls, c.AdvertiseClientUrls = client, client
+	c.ListenPeerUrls, c.AdvertisePeerUrls = peer, peer
+}

@@ -1,0 +1,174 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+func commitTests() []conformance {
+	return []conformance{
+		{"all operations bear one revision", func(f *fixture) {
+			r := f.commit(f.put("a", "1"), f.put("b", "2"))
+			expect(f, "a", f.get("a").ModRevision, r)
+			expect(f, "b", f.get("b").ModRevision, r)
+			if next := f.commit(f.put("a", "2")); next <= r {
+				f.Errorf("next revision is %d, want more than %d", next, r)
+			}
+		}},
+		{"compares that hold commit", testHold},
+		{"compares that do not hold are an answer", testConflict},
+		{"one failed compare fails all", func(f *fixture) {
+			r := f.commit(f.put("a", "1"))
+			result := f.try(controlplane.Txn{
+				Compares: []controlplane.Compare{f.mod("a", r), f.mod("b", r)},
+				Ops:      []controlplane.Op{f.put("a", "2"), f.put("b", "2"), f.del("c")},
+			})
+			expect(f, "committed", result.Committed, false)
+			expect(f, "a", string(f.get("a").Value), "1")
+			expect(f, "b", f.get("b"), nil)
+		}},
+		{"Read is in the order of Compares, a key as often as compared", testReadOrder},
+		{"create again has a new CreateRevision", func(f *fixture) {
+			f.commit(f.put("a", "1"))
+			f.commit(f.del("a"))
+			r := f.commit(f.put("a", "2"))
+			expect(f, "CreateRevision", f.get("a").CreateRevision, r)
+		}},
+		{"delete of an absent key is no change", func(f *fixture) {
+			r := f.commit(f.put("a", "1"))
+			w := f.watch(r + 1)
+			result := f.try(controlplane.Txn{Ops: []controlplane.Op{f.del("x"), f.del("y")}})
+			expect(f, "committed", result.Committed, true)
+			r2 := f.commit(f.del("x"), f.put("b", "1"))
+			expect(f, "events", w.describe(w.events()), fmt.Sprintf("%d: b=1", r2))
+		}},
+		{"without operations it only compares", func(f *fixture) {
+			r := f.commit(f.put("a", "1"))
+			expect(f, "hold", f.try(controlplane.Txn{Compares: []controlplane.Compare{f.mod("a", r)}}).Committed, true)
+			expect(f, "do not hold", f.try(controlplane.Txn{Compares: []controlplane.Compare{f.mod("a", 0)}}).Committed, false)
+		}},
+		{"a key written twice is invalid", func(f *fixture) {
+			f.commit(f.put("old", "1"))
+			for _, ops := range [][]controlplane.Op{
+				{f.put("a", "1"), f.put("a", "2")},
+				{f.put("a", "1"), f.del("a")},
+				{f.del("a"), f.del("a")},
+				{f.put("old", "2"), f.del("old")},
+			} {
+				// Whether the compares hold does not matter.
+				for _, compares := range [][]controlplane.Compare{nil, {f.mod("none", 7)}} {
+					_, err := f.Commit(f.ctx, controlplane.Txn{Compares: compares, Ops: ops})
+					expectClass(f, "commit", err, types.Invalid)
+				}
+			}
+			expect(f, "old", string(f.get("old").Value), "1")
+		}},
+		{"an empty key is invalid", func(f *fixture) {
+			_, err := f.Commit(f.ctx, controlplane.Txn{Ops: []controlplane.Op{{Value: []byte("x")}}})
+			expectClass(f, "put", err, types.Invalid)
+			_, err = f.Commit(f.ctx, controlplane.Txn{Compares: []controlplane.Compare{{}}})
+			expectClass(f, "compare", err, types.Invalid)
+		}},
+	}
+}
+
+func testHold(f *fixture) {
+	create := f.try(controlplane.Txn{
+		Compares: []controlplane.Compare{f.mod("a", 0), f.created("a", 0)},
+		Ops:      []controlplane.Op{f.put("a", "1")},
+	})
+	expect(f, "create", create.Committed, true)
+	expect(f, "nothing read", len(create.Read), 0)
+	update := f.try(controlplane.Txn{
+		Compares: []controlplane.Compare{f.mod("a", create.Revision)},
+		Ops:      []controlplane.Op{f.put("a", "2")},
+	})
+	expect(f, "update", update.Committed, true)
+	session := f.try(controlplane.Txn{
+		Compares: []controlplane.Compare{f.created("a", create.Revision), f.mod("a", update.Revision)},
+		Ops:      []controlplane.Op{f.del("a")},
+	})
+	expect(f, "delete", session.Committed, true)
+	expect(f, "a", f.get("a"), nil)
+	again := f.try(controlplane.Txn{
+		Compares: []controlplane.Compare{f.mod("a", 0), f.created("a", 0)},
+		Ops:      []controlplane.Op{f.put("a", "3")},
+	})
+	expect(f, "a deleted key is absent", again.Committed, true)
+}
+
+func testConflict(f *fixture) {
+	r1 := f.commit(f.put("a", "1"))
+	r2 := f.commit(f.put("a", "2"))
+	for _, c := range []controlplane.Compare{
+		f.mod("a", r1), f.mod("a", 0), f.created("a", r2), f.created("a", 0),
+	} {
+		result := f.try(controlplane.Txn{Compares: []controlplane.Compare{c}, Ops: []controlplane.Op{f.put("a", "3")}})
+		expect(f, "committed", result.Committed, false)
+		expect(f, "read", result.Read, []controlplane.KV{{Key: f.key("a"), CreateRevision: r1, ModRevision: r2}})
+		if result.Revision < r2 {
+			f.Errorf("revision %d, want that of the store, at least %d", result.Revision, r2)
+		}
+	}
+	result := f.try(controlplane.Txn{Compares: []controlplane.Compare{f.mod("b", r1)}, Ops: []controlplane.Op{f.put("b", "1")}})
+	expect(f, "absent key", result.Read, []controlplane.KV{{Key: f.key("b")}})
+}
+
+func testReadOrder(f *fixture) {
+	id := f.grant()
+	r1 := f.commit(f.put("z", "1"))
+	r2 := f.commit(controlplane.Op{Key: f.key("a"), Value: []byte("1"), Lease: id})
+	result := f.try(controlplane.Txn{Compares: []controlplane.Compare{
+		f.mod("z", r1), f.created("a", r2), f.mod("none", 0), f.created("z", r1), f.mod("a", r1), f.mod("z", r1),
+	}})
+	z := controlplane.KV{Key: f.key("z"), CreateRevision: r1, ModRevision: r1}
+	a := controlplane.KV{Key: f.key("a"), CreateRevision: r2, ModRevision: r2}
+	expect(f, "read", result.Read, []controlplane.KV{z, a, {Key: f.key("none")}, z, a, z})
+}
+
+func limitTests() []conformance {
+	return []conformance{
+		{"as many compares and operations as allowed", func(f *fixture) {
+			var txn controlplane.Txn
+			for i := range f.Limits().Ops {
+				name := fmt.Sprint(i)
+				txn.Compares = append(txn.Compares, f.mod(name, 0))
+				txn.Ops = append(txn.Ops, f.put(name, "x"))
+			}
+			expect(f, "first", f.try(txn).Committed, true)
+			second := f.try(txn)
+			expect(f, "second", second.Committed, false)
+			expect(f, "read", len(second.Read), f.Limits().Ops)
+		}},
+		{"one operation more is invalid", func(f *fixture) {
+			var txn controlplane.Txn
+			for i := range f.Limits().Ops + 1 {
+				txn.Ops = append(txn.Ops, f.put(fmt.Sprint(i), "x"))
+			}
+			_, err := f.Commit(f.ctx, txn)
+			expectClass(f, "commit", err, types.Invalid)
+			expect(f, "keys", len(f.list(controlplane.ListOptions{}).KVs), 0)
+		}},
+		{"one compare more is invalid", func(f *fixture) {
+			var txn controlplane.Txn
+			for i := range f.Limits().Ops + 1 {
+				txn.Compares = append(txn.Compares, f.mod(fmt.Sprint(i), 0))
+			}
+			_, err := f.Commit(f.ctx, txn)
+			expectClass(f, "commit", err, types.Invalid)
+		}},
+		{"too many bytes are invalid", func(f *fixture) {
+			_, err := f.Commit(f.ctx, controlplane.Txn{Ops: []controlplane.Op{f.put("a", strings.Repeat("x", f.Limits().Bytes))}})
+			expectClass(f, "commit", err, types.Invalid)
+			expect(f, "a", f.get("a"), nil)
+		}},
+		{"nearly as many bytes as allowed", func(f *fixture) {
+			value := strings.Repeat("x", f.Limits().Bytes-2048)
+			f.commit(f.put("a", value))
+			expect(f, "length", len(f.get("a").Value), len(value))
+		}},
+	}
+}

@@ -1,0 +1,99 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// relied is a key that a decision was made on.
+type relied struct {
+	key string
+	mod int64
+}
+
+// reliedOn returns the keys that needs, placed on n, depend on besides the node's.
+func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []relied {
+	namespaceMod := int64(0)
+	if c := d.view.Namespaces[ns]; c != nil {
+		namespaceMod = c.Mod
+	}
+	keys := []relied{{controlplane.NamespaceKey(ns), namespaceMod}}
+	add := func(key string, mod int64) { keys = append(keys, relied{key, mod}) }
+	for _, x := range needs {
+		if p := d.view.Pool(x.ID); p != nil {
+			ns, name, _ := x.ID.Split()
+			add(controlplane.ResourceKey(ns, name, types.ClusterWide), p.Info.Mod)
+			continue
+		}
+		d.view.Relied(n, x.ID, add)
+		if len(d.slots(n, x.ID)) > 0 && !x.ID.Scoped() {
+			add(controlplane.DevicesKey(n.Name), n.Devices.Mod)
+		}
+	}
+	return keys
+}
+
+// compareNode makes the draft depend on the node being what it was decided on:
+// alive in this session, not cordoned, of this capacity.
+func (d *Draft) compareNode(n *cluster.Node) {
+	p := d.at(n)
+	if p.eligible {
+		return
+	}
+	p.eligible = true
+	d.Change.IfUnchanged(controlplane.NodeKey(n.Name), n.Info.Mod)
+	d.Change.IfUnchanged(controlplane.CordonKey(n.Name), 0)
+	d.Change.IfCreated(controlplane.AliveKey(n.Name), n.Session())
+}
+
+// compareTask makes the draft depend on the task being as it was: bound by nobody
+// else since, not stopped.
+func (d *Draft) compareTask(t *cluster.Task) {
+	d.Change.IfUnchanged(controlplane.TaskKey(t.ID.Namespace, t.ID.ID), t.Info.Mod)
+	d.Change.IfUnchanged(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), t.Status.Mod)
+}
+
+// nodeCompares is how many compares a node that is bound to costs: allocated,
+// node, cordon and session.
+const nodeCompares = 4
+
+// bind adds one attempt of t on n to the draft; false when there is no room.
+func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []cluster.Need, now time.Time) bool {
+	keys := d.reliedOn(t.ID.Namespace, n, needs)
+	if !d.room(2+nodeCompares+len(keys)+len(needs), 3+len(needs)) {
+		return false
+	}
+	d.compareNode(n)
+	d.compareTask(t)
+	for _, r := range keys {
+		d.Change.IfUnchanged(r.key, r.mod)
+	}
+	holds := d.hold(n, needs)
+	d.take(n, holds)
+	d.keep(n, holds)
+	attempt := 1
+	if t.Status.V != nil {
+		attempt = t.Status.V.Attempt + 1
+	}
+	task := t.Info.V
+	d.put(controlplane.BindingKey(n.Name, t.ID.Namespace, t.ID.ID, attempt), &types.Binding{
+		Session: n.Session(), Holds: holds, Alternative: alternative, Provides: task.Provides,
+		Spec: task.Spec, Bound: now.UnixNano(), MaxRun: task.MaxRun, OnLoss: task.OnLoss,
+	})
+	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &types.Status{
+		Phase: types.Bound, Node: n.Name, Attempt: attempt, Bound: now.UnixNano(),
+	})
+	for _, p := range task.Provides {
+		if p.When == types.WhenBound {
+			d.offer(n, types.Resolve(t.ID.Namespace, p.Name), p.Amount)
+		}
+	}
+	d.at(n).binds++
+	d.claim(t)
+	d.items++
+	d.Binds = append(d.Binds, Bind{Task: t.ID, Node: n.Name, Attempt: attempt, Alternative: alternative})
+	return true
+}

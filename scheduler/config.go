@@ -1,0 +1,86 @@
+// Package scheduler binds tasks to nodes. It matches request vectors with what is
+// free, and knows no policy: policies are made of ephemeral resources.
+//
+// Schedule is the pure decision: a snapshot in, a plan out. Core does the same
+// incrementally, without I/O and without a clock: changes in (Apply), transactions
+// out (Next), answers in (Done). Run connects a Core to a store.
+//
+// Core is also for somebody's own scheduler: the transactions it makes are correct
+// whoever else schedules, because every one compares what it was decided on.
+package scheduler
+
+import (
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Config says how a Core works. The zero value of a field is its default.
+type Config struct {
+	// Name is the scheduler's: tasks that name a scheduler are left to it.
+	Name string
+	// Shared tells that live schedulers (keys schedulers/<name>) divide the
+	// namespaces among them. Without it this one takes all, and races with
+	// others are settled by the compares alone.
+	Shared bool
+	// Seed makes the choice among equal nodes reproducible.
+	Seed uint64
+	// Limits are those of the store.
+	Limits controlplane.Limits
+	// BatchTasks bounds the tasks of one transaction. Larger ones cost less
+	// for each task and hold more back when one of them conflicts.
+	BatchTasks int
+	// InFlight bounds the transactions that are not answered yet.
+	InFlight int
+	// LossRate is how many attempts a second are given up on lost nodes: the
+	// rest of the cluster must take them, and must not drown.
+	LossRate float64
+	// StormHold is how long attempts are left alone after more than half of
+	// the nodes vanished: then it is the network.
+	StormHold time.Duration
+	// AccumulateAfter is how long a reservation that may accumulate waits
+	// before it does.
+	AccumulateAfter time.Duration
+}
+
+// withDefaults returns the configuration with its defaults filled in.
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = "scheduler"
+	}
+	if c.Limits.Ops == 0 {
+		c.Limits.Ops = 128
+	}
+	if c.Limits.Bytes == 0 {
+		c.Limits.Bytes = 3 << 19
+	}
+	if c.BatchTasks == 0 {
+		c.BatchTasks = 256
+	}
+	if c.InFlight == 0 {
+		c.InFlight = 4
+	}
+	if c.LossRate == 0 {
+		c.LossRate = 200
+	}
+	if c.StormHold == 0 {
+		c.StormHold = 5 * time.Minute
+	}
+	if c.AccumulateAfter == 0 {
+		c.AccumulateAfter = 30 * time.Second
+	}
+	return c
+}
+
+// Validate returns all that is wrong with the configuration.
+func (c Config) Validate() error {
+	if c.BatchTasks < 0 || c.InFlight < 0 || c.LossRate < 0 || c.StormHold < 0 || c.AccumulateAfter < 0 {
+		return types.Errorf(types.Invalid, "scheduler: batch tasks %d, in flight %d, loss rate %g, storm hold %s, accumulate after %s: none may be negative",
+			c.BatchTasks, c.InFlight, c.LossRate, c.StormHold, c.AccumulateAfter)
+	}
+	if c.Name != "" {
+		return types.ValidateName("scheduler name", c.Name)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// bench is one core on a store in memory, stepped by hand.
+type bench struct {
+	t     *testing.T
+	store *memstore.Store
+	core  *Core
+	seen  int64
+	now   time.Time
+}
+
+func newBench(t *testing.T, cfg Config) *bench {
+	return &bench{t: t, store: memstore.New(), core: New(cfg), seen: 0, now: time.Unix(1000, 0)}
+}
+
+// put writes values unconditionally.
+func (b *bench) put(kvs ...any) int64 {
+	b.t.Helper()
+	c := controlplane.NewChange(1)
+	for i := 0; i < len(kvs); i += 2 {
+		c.Put(kvs[i].(string), kvs[i+1].(types.Message))
+	}
+	res, err := b.store.Commit(context.Background(), c.Txn())
+	if err != nil || !res.Committed {
+		b.t.Fatal(res, err)
+	}
+	return res.Revision
+}
+
+func (b *bench) del(keys ...string) {
+	b.t.Helper()
+	c := controlplane.NewChange(1)
+	for _, k := range keys {
+		c.Delete(k)
+	}
+	if _, err := b.store.Commit(context.Background(), c.Txn()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) node(name string, cpu types.Quantity) {
+	b.put(controlplane.NodeKey(name), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": cpu})},
+		controlplane.AliveKey(name), &types.Alive{})
+}
+
+func (b *bench) task(id string, requests map[string]types.Quantity, edit ...func(*types.Task)) {
+	t := &types.Task{Requests: types.NewRequests(requests), Submitted: b.now.UnixNano()}
+	for _, f := range edit {
+		f(t)
+	}
+	b.put(controlplane.TaskKey("d", id), t)
+}
+
+// settle steps the core until it has nothing to do.
+func (b *bench) settle() {
+	b.t.Helper()
+	for i := 0; ; i++ {
+		if i > 1000 {
+			b.t.Fatal("does not settle")
+		}
+		for _, batch := range b.store.Events(b.seen + 1) {
+			b.seen = batch.Revision
+			if err := b.core.Apply(batch, b.now); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		drafts := b.core.Next(b.now)
+		if len(drafts) == 0 {
+			return
+		}
+		for _, d := range drafts {
+			res, err := b.store.Commit(context.Background(), d.Change.Txn())
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			if err := b.core.Done(d, res, nil, b.now); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+}
+
+func (b *bench) where(id string) string {
+	t := b.core.view.Tasks[clusterID("d", id)]
+	if t == nil || t.Status.V == nil {
+		return "pending"
+	}
+	return fmt.Sprintf("%s on %s", t.Status.V.Phase, t.Status.V.Node)
+}
+
+func (b *bench) expect(id, want string) {
+	b.t.Helper()
+	if got := b.where(id); got != want {
+		b.t.Errorf("%s is %s, want %s", id, got, want)
+	}
+}
+
+func TestBindAndWait(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 2000)
+	b.task("a", map[string]types.Quantity{"cpu": 1500})
+	b.task("b", map[string]types.Quantity{"cpu": 1000})
+	b.task("c", map[string]types.Quantity{"co": 1000})
+	b.settle()
+	b.expect("a", "bound on n1")
+	b.expect("b", "pending")
+	b.expect("c", "pending")
+	b.node("n2", 1000)
+	b.put(controlplane.ResourceKey("d", "co", "n1"), &types.Resource{Capacity: 1000, NodeSession: b.core.view.Nodes["n1"].Session()})
+	b.settle()
+	b.expect("b", "bound on n2")
+	b.expect("c", "bound on n1")
+}
+
+func TestGang(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 2000)
+	b.node("n2", 2000)
+	b.task("hog", map[string]types.Quantity{"cpu": 1500})
+	b.settle()
+	b.put(controlplane.ReservationKey("d", "train"), &types.Reservation{Bundles: []types.Bundle{
+		{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 2000})},
+		{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 2000})},
+	}})
+	b.task("m1", map[string]types.Quantity{"cpu@train": 2000})
+	b.task("m2", map[string]types.Quantity{"cpu@train": 2000})
+	b.settle()
+	b.expect("m1", "pending")
+	for name, n := range b.core.view.Nodes {
+		if bs := n.Bindings; len(bs) > 0 {
+			for a := range bs {
+				b.put(controlplane.ReportKey(name, "d", a.Task.ID, a.Number), &types.Report{Phase: types.ReportExited, Binding: bs[a].Info.Create})
+			}
+		}
+	}
+	b.settle()
+	b.expect("hog", "succeeded on "+b.core.view.Tasks[clusterID("d", "hog")].Status.V.Node)
+	if b.where("m1") == "pending" || b.where("m1") == b.where("m2") {
+		t.Error(b.where("m1"), b.where("m2"))
+	}
+	b.del(controlplane.ReservationKey("d", "train"))
+	b.settle()
+	g := b.core.view.Reservations[clusterID("d", "train")]
+	if g == nil || g.Grant.V.Phase != types.Releasing {
+		t.Fatal("not releasing", g)
+	}
+	for name, n := range b.core.view.Nodes {
+		for a, x := range n.Bindings {
+			b.put(controlplane.ReportKey(name, "d", a.Task.ID, a.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
+		}
+	}
+	b.settle()
+	if g := b.core.view.Reservations[clusterID("d", "train")]; g != nil {
+		t.Error("grant is left", g.Grant.V)
+	}
+	for name, n := range b.core.view.Nodes {
+		if n.Used("cpu") != 0 {
+			t.Error(name, n.Allocated.V)
+		}
+	}
+}
+
+func clusterID(ns, id string) cluster.ID { return cluster.ID{Namespace: ns, ID: id} }

@@ -1,0 +1,261 @@
+package scheduler
+
+import (
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Draft is a transaction: under construction, then in flight. While it is made,
+// it also is the snapshot as it will be once it is committed: later decisions of
+// the same draft build on earlier ones.
+type Draft struct {
+	// Change is what to commit.
+	Change *controlplane.Change
+	// Binds are the tasks it binds, and where.
+	Binds []Bind
+	// Grants are the reservations it grants in full.
+	Grants []cluster.ID
+
+	view    *cluster.View
+	limits  controlplane.Limits
+	places  map[*cluster.Node]*place
+	order   []*place
+	pools   map[*cluster.Pool]*drawn
+	drawn   []*drawn
+	granted map[cluster.ID]*types.Grant
+	left    map[string]*types.Provided
+	leaving []string // the keys of left, in order
+	offered map[types.ResourceID][]*cluster.Node
+	held    []any // what is locked: see Core.locks
+	mine    map[any]struct{}
+	entries []*entry
+	items   int
+	bytes   int
+	closed  bool
+}
+
+// Bind is one task bound to a node.
+type Bind struct {
+	Task    cluster.ID
+	Node    string
+	Attempt int
+	// Alternative is the index of the alternative taken.
+	Alternative int
+}
+
+// place is a node as the draft leaves it.
+type place struct {
+	node  *cluster.Node
+	alloc *types.Allocated
+	// extra is capacity that the draft itself brings: provided, or granted.
+	extra map[types.ResourceID]types.Quantity
+	// binds counts the tasks bound here by the draft.
+	binds int
+	// written tells that the allocation is compared and written; until then the
+	// place is a trial.
+	written bool
+	// eligible tells that the compares of a bind are in.
+	eligible bool
+}
+
+// drawn is a pool as the draft leaves it.
+type drawn struct {
+	pool    *cluster.Pool
+	alloc   *types.Allocated
+	written bool
+}
+
+func newDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Draft {
+	return &Draft{
+		Change:  controlplane.NewChange(batch),
+		view:    view,
+		limits:  limits,
+		places:  make(map[*cluster.Node]*place),
+		pools:   make(map[*cluster.Pool]*drawn),
+		granted: make(map[cluster.ID]*types.Grant),
+		left:    make(map[string]*types.Provided),
+		offered: make(map[types.ResourceID][]*cluster.Node),
+		mine:    make(map[any]struct{}),
+	}
+}
+
+// claim locks x for this draft.
+func (d *Draft) claim(x any) {
+	if _, ok := d.mine[x]; !ok {
+		d.mine[x] = struct{}{}
+		d.held = append(d.held, x)
+	}
+}
+
+// has reports whether x is claimed by this draft.
+func (d *Draft) has(x any) bool {
+	_, ok := d.mine[x]
+	return ok
+}
+
+// room reports whether so many more compares and operations fit. The allocations
+// of the places are written last, so they are counted ahead.
+func (d *Draft) room(compares, ops int) bool {
+	c, o := d.Change.Size()
+	o += len(d.order) + len(d.drawn) + len(d.leaving)
+	return c+compares <= d.limits.Ops && o+ops <= d.limits.Ops && d.bytes < d.limits.Bytes*3/4
+}
+
+// empty reports whether there is nothing to commit.
+func (d *Draft) empty() bool { return d.items == 0 }
+
+// put adds a value.
+func (d *Draft) put(key string, m types.Message) {
+	d.bytes += len(key) + d.Change.Put(key, m)
+}
+
+// trial returns the node as the draft leaves it, to be changed and changed back.
+func (d *Draft) trial(n *cluster.Node) *place {
+	p := d.places[n]
+	if p == nil {
+		p = &place{node: n, alloc: &types.Allocated{}, extra: make(map[types.ResourceID]types.Quantity)}
+		if n.Allocated.V != nil {
+			p.alloc = n.Allocated.V.Clone()
+		}
+		d.places[n] = p
+	}
+	return p
+}
+
+// at returns the node as the draft leaves it, to be changed for good.
+func (d *Draft) at(n *cluster.Node) *place {
+	p := d.trial(n)
+	if !p.written {
+		p.written = true
+		d.order = append(d.order, p)
+		d.claim(n)
+		d.Change.IfUnchanged(controlplane.AllocatedKey(n.Name), n.Allocated.Mod)
+	}
+	return p
+}
+
+// trialPool returns the pool as the draft leaves it, to be changed and changed back.
+func (d *Draft) trialPool(p *cluster.Pool) *drawn {
+	x := d.pools[p]
+	if x == nil {
+		x = &drawn{pool: p, alloc: &types.Allocated{}}
+		if p.Allocated.V != nil {
+			x.alloc = p.Allocated.V.Clone()
+		}
+		d.pools[p] = x
+	}
+	return x
+}
+
+// from returns the pool as the draft leaves it, to be changed for good.
+func (d *Draft) from(p *cluster.Pool) *drawn {
+	x := d.trialPool(p)
+	if !x.written {
+		x.written = true
+		d.drawn = append(d.drawn, x)
+		d.claim(p)
+		ns, name, _ := p.ID.Split()
+		d.Change.IfUnchanged(controlplane.PoolKey(ns, name), p.Allocated.Mod)
+	}
+	return x
+}
+
+// free returns what is free of rid on n, as the draft leaves it.
+func (d *Draft) free(n *cluster.Node, rid types.ResourceID) (types.Quantity, bool) {
+	p := d.places[n]
+	if p == nil {
+		return d.view.Free(n, rid)
+	}
+	q, ok := d.view.Capacity(n, rid)
+	if x, more := p.extra[rid]; more {
+		q, ok = q.Add(x), true
+	}
+	return q.Minus(p.alloc.Of(rid)), ok
+}
+
+// poolFree returns what is free of a pool, as the draft leaves it.
+func (d *Draft) poolFree(p *cluster.Pool) types.Quantity {
+	x := d.pools[p]
+	if x == nil {
+		return p.Free()
+	}
+	return p.Capacity().Minus(x.alloc.Of(p.ID))
+}
+
+// used returns the devices of a resource in use on n, as the draft leaves it.
+func (d *Draft) used(n *cluster.Node, rid types.ResourceID) []types.DeviceShare {
+	if p := d.places[n]; p != nil {
+		return p.alloc.DevicesOf(rid)
+	}
+	if n.Allocated.V == nil {
+		return nil
+	}
+	return n.Allocated.V.DevicesOf(rid)
+}
+
+// grantHolds returns what the grant of a scoped resource holds on n, as the draft
+// leaves it.
+func (d *Draft) grantHolds(n *cluster.Node, rid types.ResourceID) []types.Holding {
+	if len(d.granted) > 0 {
+		ns, _, reservation := rid.Split()
+		if g := d.granted[cluster.ID{Namespace: ns, ID: reservation}]; g != nil {
+			return g.On(n.Name)
+		}
+	}
+	return d.view.GrantHolds(n, rid)
+}
+
+// take counts holds as in use on n.
+func (d *Draft) take(n *cluster.Node, holds []types.Holding) {
+	for _, h := range holds {
+		d.account(n, h).Take(h)
+	}
+}
+
+// giveBack counts holds as no longer in use on n.
+func (d *Draft) giveBack(n *cluster.Node, holds []types.Holding) {
+	for _, h := range holds {
+		d.account(n, h).Return(h)
+	}
+}
+
+// account returns where h, held on n, is counted. A pool that is not there any more
+// counts for as long as anything of it is held.
+func (d *Draft) account(n *cluster.Node, h types.Holding) *types.Allocated {
+	if !h.Cluster {
+		return d.trial(n).alloc
+	}
+	return d.trialPool(d.view.PoolOf(h.Resource)).alloc
+}
+
+// keep makes the trial on n, and on the pools of holds, be written.
+func (d *Draft) keep(n *cluster.Node, holds []types.Holding) {
+	d.at(n)
+	for _, h := range holds {
+		if h.Cluster {
+			d.from(d.view.PoolOf(h.Resource))
+		}
+	}
+}
+
+// offer makes capacity known that the draft itself brings to n.
+func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
+	p := d.at(n)
+	p.extra[rid] = p.extra[rid].Add(q)
+	d.offered[rid] = append(d.offered[rid], n)
+}
+
+// seal writes what the draft left allocated. Nothing may be added after it.
+func (d *Draft) seal() {
+	for _, p := range d.order {
+		d.put(controlplane.AllocatedKey(p.node.Name), p.alloc)
+	}
+	for _, x := range d.drawn {
+		ns, name, _ := x.pool.ID.Split()
+		d.put(controlplane.PoolKey(ns, name), x.alloc)
+	}
+	for _, key := range d.leaving {
+		d.put(key, d.left[key])
+	}
+}

@@ -1,0 +1,275 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// spot is a bundle with the node it was given.
+type spot struct {
+	index int
+	node  *cluster.Node
+	needs []cluster.Need
+	holds []types.Holding
+}
+
+// placeBundles grants a reservation if all its bundles fit: all of it in this
+// draft, or nothing. Bundles are placed one by one, those that can go to few places
+// first, and never moved again: what could only be found by going back is not.
+func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
+	spots := bundleOrder(c.view, r)
+	for i := range spots {
+		n, _, skipped := c.find(d, &shape{seen: -1, cursor: s.cursor}, spots[i].needs)
+		if n == nil {
+			undo(d, spots[:i])
+			if skipped {
+				return stalled, nil
+			}
+			return noFit, allIDs(spots)
+		}
+		spots[i].node, spots[i].holds = n, d.hold(n, spots[i].needs)
+		d.take(n, spots[i].holds)
+	}
+	if !d.grant(r, spots) {
+		undo(d, spots)
+		if d.empty() {
+			return noFit, nil // larger than a transaction: refused at submission
+		}
+		return full, nil
+	}
+	return placed, nil
+}
+
+func undo(d *Draft, spots []spot) {
+	for _, x := range spots {
+		d.giveBack(x.node, x.holds)
+	}
+}
+
+// bundleOrder resolves the bundles of a reservation: those bound to a node first,
+// then the largest.
+func bundleOrder(v *cluster.View, r *cluster.Reservation) []spot {
+	var out []spot
+	for i, b := range r.Info.V.Bundles {
+		out = append(out, spot{index: i, needs: bundleNeeds(v, r.ID.Namespace, b)})
+	}
+	bundles := r.Info.V.Bundles
+	slices.SortStableFunc(out, func(a, b spot) int {
+		x, y := bundles[a.index], bundles[b.index]
+		if (x.Node == "") != (y.Node == "") {
+			return strings.Compare(y.Node, x.Node)
+		}
+		for _, rid := range []types.ResourceID{types.GPU, types.Memory, types.CPU} {
+			if p, q := x.Requests.Get(string(rid)), y.Requests.Get(string(rid)); p != q {
+				return int(min(1, max(-1, q-p)))
+			}
+		}
+		return 0
+	})
+	return out
+}
+
+// bundleNeeds resolves a bundle, its node included.
+func bundleNeeds(v *cluster.View, ns string, b types.Bundle) []cluster.Need {
+	requests := b.Requests
+	if b.Node != "" {
+		requests = requests.Plus(types.Requests{{Name: "node/" + b.Node, Amount: 1}})
+	}
+	return v.Needs(ns, requests)
+}
+
+func allIDs(spots []spot) []types.ResourceID {
+	var out []types.ResourceID
+	for _, x := range spots {
+		out = append(out, idsOf(x.needs)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// grant writes the grant of a reservation whose bundles are all placed; false when
+// there is no room.
+func (d *Draft) grant(r *cluster.Reservation, spots []spot) bool {
+	var keys []relied
+	for _, x := range spots {
+		keys = append(keys, d.reliedOn(r.ID.Namespace, x.node, x.needs)...)
+	}
+	slices.SortFunc(keys, func(a, b relied) int { return strings.Compare(a.key, b.key) })
+	keys = slices.Compact(keys)
+	g := grantOf(r, spots)
+	if !d.room(2+nodeCompares*len(g.Nodes)+len(keys), 2+2*len(g.Nodes)) {
+		return false
+	}
+	for _, x := range spots {
+		d.compareNode(x.node)
+		d.keep(x.node, x.holds)
+	}
+	for _, k := range keys {
+		d.Change.IfUnchanged(k.key, k.mod)
+	}
+	ns, id := r.ID.Namespace, r.ID.ID
+	d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), r.Info.Mod)
+	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
+	d.put(controlplane.GrantKey(ns, id), g)
+	d.granted[r.ID] = g
+	for _, x := range spots {
+		for _, h := range x.holds {
+			d.offer(x.node, h.Resource.Scope(ns, id), h.Amount)
+		}
+	}
+	d.claim(r)
+	d.items++
+	d.Grants = append(d.Grants, r.ID)
+	return true
+}
+
+// grantOf is the grant of spots that are all placed.
+func grantOf(r *cluster.Reservation, spots []spot) *types.Grant {
+	g := &types.Grant{Phase: types.Granted, Reservation: r.Info.Create, Bundles: make([]string, len(spots))}
+	sums := make(map[string]*types.Allocated)
+	pools := make(map[string]*types.Allocated)
+	for _, x := range spots {
+		name := x.node.Name
+		g.Bundles[x.index] = name
+		if sums[name] == nil {
+			sums[name], pools[name] = &types.Allocated{}, &types.Allocated{}
+			g.Nodes = append(g.Nodes, types.GrantNode{Node: name})
+		}
+		for _, h := range x.holds {
+			if h.Cluster {
+				pools[name].Take(h)
+			} else {
+				sums[name].Take(h)
+			}
+		}
+	}
+	slices.SortFunc(g.Nodes, func(a, b types.GrantNode) int { return strings.Compare(a.Node, b.Node) })
+	for i := range g.Nodes {
+		at := &g.Nodes[i]
+		at.Holds = sums[at.Node].Holds
+		for _, h := range pools[at.Node].Holds {
+			h.Cluster = true
+			at.Holds = append(at.Holds, h)
+		}
+	}
+	return g
+}
+
+// settleGrants releases the grants whose reservation is gone. A draft that does so
+// does nothing else.
+func (c *Core) settleGrants(d *Draft) {
+	c.reservations.drain(func(r *cluster.Reservation) bool {
+		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.owns(r.ID.Namespace, "") || r.Current() {
+			return true
+		}
+		if c.waitForGrant(d, r) {
+			return true
+		}
+		return d.release(r)
+	})
+	d.closed = !d.empty()
+}
+
+// waitForGrant reports whether anything that the release of a grant changes is in
+// flight; the release is then looked at again later.
+func (c *Core) waitForGrant(d *Draft, r *cluster.Reservation) bool {
+	if c.whenUnlocked(r, r) || d.has(r) {
+		return true
+	}
+	for _, at := range r.Grant.V.Nodes {
+		n := c.view.Nodes[at.Node]
+		if c.whenUnlocked(n, r) {
+			return true
+		}
+		for _, h := range at.Holds {
+			if h.Cluster && c.whenUnlocked(c.view.PoolOf(h.Resource), r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// release takes a grant one step towards its end: what nobody draws on returns at
+// once, the rest as its holders end, and the grant goes last. false when there is
+// no room.
+func (d *Draft) release(r *cluster.Reservation) bool {
+	g := r.Grant.V
+	key := controlplane.GrantKey(r.ID.Namespace, r.ID.ID)
+	drawn := false
+	for _, at := range g.Nodes {
+		drawn = drawn || d.drawnOn(r, at)
+	}
+	if g.Phase == types.Releasing && drawn {
+		return true
+	}
+	if !d.room(1+2*len(g.Nodes), 1+2*len(g.Nodes)) {
+		return d.empty()
+	}
+	d.Change.IfUnchanged(key, r.Grant.Mod)
+	d.Change.IfUnchanged(controlplane.ReservationKey(r.ID.Namespace, r.ID.ID), r.Info.Mod)
+	if g.Phase != types.Releasing {
+		d.returnUndrawn(r, g)
+	}
+	if drawn {
+		releasing := *g
+		releasing.Phase = types.Releasing
+		d.put(key, &releasing)
+	} else {
+		d.Change.Delete(key)
+	}
+	d.claim(r)
+	d.items++
+	return true
+}
+
+// drawnOn reports whether any task draws on what a grant holds on a node.
+func (d *Draft) drawnOn(r *cluster.Reservation, at types.GrantNode) bool {
+	n := d.view.Nodes[at.Node]
+	for _, h := range at.Holds {
+		if n.Used(h.Resource.Scope(r.ID.Namespace, r.ID.ID)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// returnUndrawn gives back what a grant holds and no task draws on.
+func (d *Draft) returnUndrawn(r *cluster.Reservation, g *types.Grant) {
+	for _, at := range g.Nodes {
+		n := d.view.Nodes[at.Node]
+		for _, h := range at.Holds {
+			scoped := h.Resource.Scope(r.ID.Namespace, r.ID.ID)
+			h.Amount -= n.Used(scoped)
+			h.Devices = without(h.Devices, d.used(n, scoped))
+			if h.Amount != 0 || len(h.Devices) > 0 {
+				d.giveBack(n, []types.Holding{h})
+			}
+			d.keep(n, []types.Holding{h})
+		}
+	}
+}
+
+// without returns shares less those in use.
+func without(shares, used []types.DeviceShare) []types.DeviceShare {
+	var out []types.DeviceShare
+	for _, s := range shares {
+		if rest := s.Share - share(used, s.ID); rest > 0 {
+			out = append(out, types.DeviceShare{ID: s.ID, Share: rest})
+		}
+	}
+	return out
+}
+
+// grantBehind returns the reservation whose grant a scoped resource is drawn from.
+func (c *Core) grantBehind(rid types.ResourceID) *cluster.Reservation {
+	if !rid.Scoped() {
+		return nil
+	}
+	ns, _, name := rid.Split()
+	return c.view.Reservations[cluster.ID{Namespace: ns, ID: name}]
+}

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+)
+
+// losses bounds the rate at which attempts on lost nodes are given up. They wait
+// while so many nodes are gone at once that it must be the network.
+type losses struct {
+	tokens   float64
+	filled   time.Time
+	parked   fifo[*cluster.Binding]
+	gone     map[*cluster.Node]time.Time // not alive, since when
+	nextTry  int64
+	lastGone time.Time
+	stormy   bool // what is parked waits for the end of a storm
+}
+
+// storm is how many nodes have to vanish before it is taken for the network's
+// doing: more than half of them, and at least three.
+const storm = 3
+
+// seen notes that the session of a node began or ended.
+func (l *losses) seen(n *cluster.Node, now time.Time) {
+	if l.gone == nil {
+		l.gone = make(map[*cluster.Node]time.Time)
+	}
+	if n.Alive.V != nil || n.Info.V == nil {
+		delete(l.gone, n)
+		return
+	}
+	l.gone[n] = now
+	l.lastGone = now
+}
+
+// wake is when parked attempts are to be looked at again; 0 if there are none.
+func (l *losses) wake() int64 {
+	if len(l.parked.list) == 0 {
+		return 0
+	}
+	return l.nextTry
+}
+
+// mayLose reports whether an attempt may be given up now; if not it is parked.
+func (c *Core) mayLose(b *cluster.Binding) bool {
+	l := &c.loss
+	// A node that is back has ended its attempts: nothing to wait for.
+	if b.Node.Alive.V != nil {
+		return true
+	}
+	if held := l.lastGone.Add(c.cfg.StormHold); c.inStorm() && c.now.Before(held) {
+		l.park(b, held)
+		l.stormy = true
+		return false
+	}
+	l.tokens = min(c.cfg.LossRate, l.tokens+c.now.Sub(l.filled).Seconds()*c.cfg.LossRate)
+	l.filled = c.now
+	if l.tokens < 1 {
+		l.park(b, c.now.Add(time.Duration(float64(time.Second)/c.cfg.LossRate)))
+		return false
+	}
+	l.tokens--
+	return true
+}
+
+func (l *losses) park(b *cluster.Binding, until time.Time) {
+	l.parked.push(b)
+	l.nextTry = until.UnixNano()
+}
+
+// inStorm reports whether so many nodes are gone that it must be the network.
+func (c *Core) inStorm() bool {
+	return len(c.loss.gone) >= storm && 2*len(c.loss.gone) > len(c.nodes)
+}
+
+// retryLost looks at parked attempts again when it is time, or when enough nodes
+// came back.
+func (c *Core) retryLost() {
+	l := &c.loss
+	ended := l.stormy && !c.inStorm()
+	if len(l.parked.list) == 0 || c.now.UnixNano() < l.nextTry && !ended {
+		return
+	}
+	l.stormy = false
+	l.parked.drain(func(b *cluster.Binding) bool {
+		c.bindings.push(b)
+		return true
+	})
+}

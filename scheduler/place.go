@@ -1,0 +1,219 @@
+package scheduler
+
+import (
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// solo is how often a task conflicts before it is sent alone, so that nobody's
+// churn poisons other people's batches.
+const solo = 2
+
+// outcome is what became of an attempt to place the head of a shape.
+type outcome int
+
+const (
+	placed  outcome = iota
+	noFit           // nowhere: it waits
+	stalled         // what might fit is in flight
+	full            // the draft has no room: it is for the next one
+)
+
+// placeWaiting fills the draft with what waits, in order.
+func (c *Core) placeWaiting(d *Draft) {
+	for !d.closed && len(d.entries) < c.cfg.BatchTasks && len(c.queue.ready) > 0 {
+		s := c.queue.ready[0]
+		e := s.head()
+		alone := e.conflicts >= solo
+		if alone && !d.empty() {
+			return
+		}
+		result, lacks := c.placeHead(d, s, e)
+		switch result {
+		case placed:
+			c.queue.remove(entryKey{e.id, e.bundles})
+			d.entries = append(d.entries, e)
+			c.wakeOffered(d)
+			d.closed = d.closed || alone
+		case noFit:
+			c.queue.rest(s)
+			c.queue.wait(s, lacks)
+		case stalled:
+			c.queue.rest(s)
+			c.queue.stalled = append(c.queue.stalled, s)
+		case full:
+			return
+		}
+	}
+}
+
+// wakeOffered wakes what waits for what the draft itself brings, so that it can be
+// placed in the same transaction.
+func (c *Core) wakeOffered(d *Draft) {
+	for rid := range d.offered {
+		c.forgetSeen(rid)
+		c.queue.wake(rid)
+	}
+}
+
+func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.ResourceID) {
+	if e.bundles {
+		return c.placeBundles(d, s, c.view.Reservations[e.id])
+	}
+	return c.placeTask(d, s, c.view.Tasks[e.id])
+}
+
+// placeTask tries the alternatives of a task that are allowed by now, in their
+// order.
+func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.ResourceID) {
+	var lacks []types.ResourceID
+	inFlight := false
+	seen := c.base + len(c.changed)
+	for i, needs := range c.needsOf(s, t) {
+		if at := allowedAt(t.Info.V, i); at > c.now.UnixNano() {
+			if s.until == 0 || at < s.until {
+				c.queue.at(s, at)
+			}
+			continue
+		}
+		n, short, skipped := c.find(d, s, needs)
+		if n != nil {
+			if !d.bind(t, n, i, needs, c.now) {
+				return full, nil
+			}
+			return placed, nil
+		}
+		inFlight = inFlight || skipped
+		lacks = append(lacks, short...)
+	}
+	if inFlight {
+		return stalled, nil
+	}
+	s.seen = seen
+	return noFit, lacks
+}
+
+// allowedAt is when a task may take alternative i, in Unix nanoseconds.
+func allowedAt(t *types.Task, i int) int64 {
+	if i >= len(t.Alternatives) {
+		return 0
+	}
+	return t.Submitted + int64(t.Alternatives[i].After)
+}
+
+// needsOf returns the needs of each alternative of the tasks of a shape.
+func (c *Core) needsOf(s *shape, t *cluster.Task) [][]cluster.Need {
+	at := int64(0)
+	if ns := c.view.Namespaces[t.ID.Namespace]; ns != nil {
+		at = ns.Mod
+	}
+	if s.resolved == nil || s.resolvedAt != at {
+		s.resolved, s.resolvedAt = Vectors(c.view, t), at
+	}
+	return s.resolved
+}
+
+// Vectors returns what each alternative of a task asks for, all included; one
+// vector if it has no alternatives.
+func Vectors(v *cluster.View, t *cluster.Task) [][]cluster.Need {
+	if len(t.Info.V.Alternatives) == 0 {
+		return [][]cluster.Need{v.Needs(t.ID.Namespace, t.Info.V.Requests)}
+	}
+	var out [][]cluster.Need
+	for _, a := range t.Info.V.Alternatives {
+		out = append(out, v.Needs(t.ID.Namespace, t.Info.V.Requests.Plus(a.Requests)))
+	}
+	return out
+}
+
+// find returns a node for needs, or what to wait for. skipped tells that a node or
+// pool in flight might do.
+func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
+	for _, x := range needs {
+		if p := c.view.Pool(x.ID); p != nil && c.locked(p) && d.pools[p] == nil {
+			return nil, nil, true
+		}
+	}
+	if short, ok := d.poolShort(needs); ok {
+		return nil, []types.ResourceID{short}, false
+	}
+	look := search{
+		draft: d, needs: needs, rng: c.rng, short: make(map[types.ResourceID]int),
+		locked: func(n *cluster.Node) bool { return d.places[n] == nil && c.locked(n) },
+	}
+	candidates, by := c.candidates(d, s, needs)
+	if by == "" && len(candidates) == len(c.nodes) {
+		s.cursor = look.over(candidates, s.cursor%max(1, len(candidates)))
+	} else if len(candidates) > 0 {
+		look.over(candidates, c.rng.IntN(len(candidates)))
+	}
+	if look.best != nil {
+		return look.best, nil, false
+	}
+	return nil, lacking(needs, by, &look), look.skipped
+}
+
+// lacking returns what has to change before needs can fit: one resource if no node
+// that was looked at has enough of it, else all of them.
+func lacking(needs []cluster.Need, by types.ResourceID, look *search) []types.ResourceID {
+	if by != "" && look.short[by] == look.seen {
+		return []types.ResourceID{by}
+	}
+	return idsOf(needs)
+}
+
+// anyNode is what a task lacks that asks for nothing and finds no node.
+const anyNode types.ResourceID = ""
+
+func idsOf(needs []cluster.Need) []types.ResourceID {
+	out := []types.ResourceID{anyNode}
+	for _, x := range needs {
+		out = append(out, x.ID)
+	}
+	return out
+}
+
+// candidates returns the nodes worth looking at: those that have the rarest of the
+// ephemeral resources asked for; by names it. Else all nodes or, if the shape was
+// tried before, those that have more of something since.
+func (c *Core) candidates(d *Draft, s *shape, needs []cluster.Need) (nodes []*cluster.Node, by types.ResourceID) {
+	for _, x := range needs {
+		at, limited := c.holders(d, x.ID)
+		if limited && (by == "" || len(at) < len(nodes)) {
+			nodes, by = at, x.ID
+		}
+	}
+	if by != "" {
+		return nodes, by
+	}
+	if len(needs) > 0 && s.seen >= c.base && len(s.resolved) < 2 {
+		if since := c.changed[s.seen-c.base:]; len(since) < len(c.nodes)/2 {
+			return since, ""
+		}
+	}
+	return c.nodes, ""
+}
+
+// holders returns the nodes that may have some of rid; limited is false if any
+// may.
+func (c *Core) holders(d *Draft, rid types.ResourceID) (nodes []*cluster.Node, limited bool) {
+	if rid.IsPlacement() {
+		if name, ok := strings.CutPrefix(string(rid), "node/"); ok {
+			if n := c.view.Nodes[name]; n != nil {
+				return []*cluster.Node{n}, true
+			}
+			return nil, true
+		}
+		return nil, false
+	}
+	if rid.Physical() || c.view.Pool(rid) != nil || c.view.Everywhere[rid] != nil {
+		return nil, false
+	}
+	nodes = c.view.At(rid)
+	if more := d.offered[rid]; len(more) > 0 {
+		nodes = append(append([]*cluster.Node(nil), nodes...), more...)
+	}
+	return nodes, true
+}

@@ -1,0 +1,213 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// verdict is what is to be done about a binding.
+type verdict int
+
+const (
+	nothing verdict = iota
+	release         // its end was reported
+	lose            // its node's session is over
+	stop            // the task is to be stopped or evicted
+	running         // its start was reported
+)
+
+// judge decides what a binding needs next. t is its task.
+func judge(t *cluster.Task, b *cluster.Binding) verdict {
+	if b.Info.V == nil {
+		return nothing
+	}
+	reported := b.Report.V != nil && b.Report.V.Binding == b.Info.Create
+	switch {
+	case reported && b.Report.V.Phase == types.ReportExited:
+		return release
+	case b.Lost():
+		return lose
+	case stopOf(t, b) != nil:
+		return stop
+	case reported && b.Report.V.Phase == types.ReportRunning && t.Phase() == types.Bound:
+		return running
+	}
+	return nothing
+}
+
+// stopOf returns what the binding is to be told, nil if it was told or there is
+// nothing to tell. A stop overrides an eviction.
+func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
+	told := b.Info.V.Stop
+	switch {
+	case t.Info.V == nil:
+		if told == nil {
+			return &types.Stop{Reason: "the task was deleted"}
+		}
+	case t.Info.V.Stop != nil:
+		if told == nil || told.Evicted {
+			return t.Info.V.Stop
+		}
+	case t.Info.V.Evict == b.Attempt.Number && told == nil:
+		return &types.Stop{Reason: "evicted", Evicted: true}
+	}
+	return nil
+}
+
+// act adds what verdict asks for to the draft; false when there is no room.
+func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
+	if !d.room(5+3*len(b.Info.V.Holds), 4+2*len(b.Info.V.Holds)+len(b.Info.V.Provides)) {
+		return false
+	}
+	ns, id := t.ID.Namespace, t.ID.ID
+	key := controlplane.BindingKey(b.Node.Name, ns, id, b.Attempt.Number)
+	d.Change.IfUnchanged(key, b.Info.Mod)
+	switch v {
+	case stop:
+		told := *b.Info.V
+		told.Stop = stopOf(t, b)
+		d.put(key, &told)
+	case running:
+		s := *t.Status.V
+		s.Phase, s.Started = types.Running, b.Report.V.Started
+		d.putStatus(t, &s)
+	case lose:
+		d.Change.IfCreated(controlplane.AliveKey(b.Node.Name), b.Node.Session())
+		d.end(t, b, &types.Status{Phase: types.Pending, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)})
+	case release:
+		d.end(t, b, ending(b.Info.V, b.Report.V))
+		d.leaveBehind(t, b)
+	}
+	d.claim(t)
+	d.items++
+	return true
+}
+
+// ending is the status that an exit makes.
+func ending(b *types.Binding, r *types.Report) *types.Status {
+	s := &types.Status{Started: r.Started, Ended: r.Ended, ExitCode: r.ExitCode, Reason: r.Reason}
+	switch {
+	case r.Fenced:
+		s.Phase = types.Pending
+	case r.Stopped && b.Stop != nil && b.Stop.Evicted:
+		s.Phase = types.Pending
+		s.Reason = b.Stop.Reason
+	case r.Stopped && b.Stop != nil:
+		s.Phase = types.Cancelled
+		s.Reason = b.Stop.Reason
+	case r.ExitCode == 0 && r.Reason == "":
+		s.Phase = types.Succeeded
+	default:
+		s.Phase = types.Failed
+	}
+	return s
+}
+
+// end takes a binding away: what it held is free, and its task has status s.
+func (d *Draft) end(t *cluster.Task, b *cluster.Binding, s *types.Status) {
+	ns, id := t.ID.Namespace, t.ID.ID
+	d.Change.Delete(controlplane.BindingKey(b.Node.Name, ns, id, b.Attempt.Number))
+	reportKey := controlplane.ReportKey(b.Node.Name, ns, id, b.Attempt.Number)
+	d.Change.IfUnchanged(reportKey, b.Report.Mod)
+	if b.Report.V != nil {
+		d.Change.Delete(reportKey)
+	}
+	s.Node, s.Attempt, s.Bound = b.Node.Name, b.Attempt.Number, b.Info.V.Bound
+	d.putStatus(t, s)
+	d.giveBack(b.Node, b.Info.V.Holds)
+	d.keep(b.Node, b.Info.V.Holds)
+	d.returnFromReleasing(b)
+}
+
+// putStatus writes the status of a task if it has not changed.
+func (d *Draft) putStatus(t *cluster.Task, s *types.Status) {
+	key := controlplane.StatusKey(t.ID.Namespace, t.ID.ID)
+	d.Change.IfUnchanged(key, t.Status.Mod)
+	d.put(key, s)
+}
+
+// returnFromReleasing gives back what a binding drew from a grant that is being
+// released: nobody else can draw it any more.
+func (d *Draft) returnFromReleasing(b *cluster.Binding) {
+	for _, h := range b.Info.V.Holds {
+		if !h.Resource.Scoped() {
+			continue
+		}
+		ns, _, name := h.Resource.Split()
+		r := d.view.Reservations[cluster.ID{Namespace: ns, ID: name}]
+		if r == nil || r.Grant.V == nil || r.Grant.V.Phase != types.Releasing {
+			continue
+		}
+		d.Change.IfUnchanged(controlplane.GrantKey(ns, name), r.Grant.Mod)
+		base := []types.Holding{baseHolding(r.Grant.V, b.Node.Name, h)}
+		d.giveBack(b.Node, base)
+		d.keep(b.Node, base)
+	}
+}
+
+// baseHolding returns what a grant holds for a scoped holding on a node.
+func baseHolding(g *types.Grant, node string, h types.Holding) types.Holding {
+	base := types.Holding{Resource: h.Resource.Unscoped(), Amount: h.Amount, Devices: h.Devices}
+	for _, x := range g.On(node) {
+		if x.Resource == base.Resource {
+			base.Cluster = x.Cluster
+		}
+	}
+	return base
+}
+
+// leaveBehind writes what a task provides on success. What is there already, of
+// this session, adds up.
+func (d *Draft) leaveBehind(t *cluster.Task, b *cluster.Binding) {
+	if ending(b.Info.V, b.Report.V).Phase != types.Succeeded || b.Node.Session() != b.Info.V.Session {
+		return
+	}
+	for _, p := range b.Info.V.Provides {
+		if p.When != types.WhenSucceeded {
+			continue
+		}
+		left := d.leftAt(t.ID.Namespace, p.Name, b)
+		left.Amount, left.Task = left.Amount.Add(p.Amount), t.ID.ID
+	}
+}
+
+// leftAt returns what is left behind of a resource at the node of b in its
+// session, to be added to.
+func (d *Draft) leftAt(ns, name string, b *cluster.Binding) *types.Provided {
+	key := controlplane.ProvidedKey(ns, name, b.Node.Name)
+	left := d.left[key]
+	if left != nil {
+		return left
+	}
+	left = &types.Provided{NodeSession: b.Info.V.Session}
+	mod := int64(0)
+	if c := b.Node.Left[types.Resolve(ns, name)]; c != nil {
+		mod = c.Mod
+		if c.V.NodeSession == left.NodeSession {
+			left.Amount = c.V.Amount
+		}
+	}
+	d.Change.IfUnchanged(key, mod)
+	d.left[key] = left
+	d.leaving = append(d.leaving, key)
+	return left
+}
+
+// cancel ends a task that is not bound, because it was stopped.
+func (d *Draft) cancel(t *cluster.Task) bool {
+	if !d.room(2, 1) {
+		return false
+	}
+	s := types.Status{Phase: types.Cancelled, Reason: t.Info.V.Stop.Reason}
+	if t.Status.V != nil {
+		s.Attempt, s.Node, s.Bound = t.Status.V.Attempt, t.Status.V.Node, t.Status.V.Bound
+	}
+	d.compareTask(t)
+	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &s)
+	d.claim(t)
+	d.items++
+	return true
+}

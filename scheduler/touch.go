@@ -1,0 +1,292 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// touch looks at what a change of key may have made possible or necessary.
+func (c *Core) touch(k controlplane.Key) {
+	id := cluster.ID{Namespace: k.Namespace, ID: k.ID}
+	switch k.Kind {
+	case controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Devices:
+		c.touchNode(c.view.Nodes[k.Node], k.Kind)
+	case controlplane.Allocated:
+		c.touchAllocated(k)
+	case controlplane.Resources:
+		c.touchResource(k)
+	case controlplane.Provided:
+		c.more(c.view.Nodes[k.Node], types.Resolve(k.Namespace, k.Name))
+	case controlplane.Bindings, controlplane.Reports:
+		c.touchBinding(k, id)
+	case controlplane.Tasks, controlplane.Statuses:
+		if t := c.view.Tasks[id]; t != nil {
+			c.touchTask(t)
+		} else {
+			c.queue.remove(entryKey{id: id})
+		}
+	case controlplane.Jobs:
+		c.touchJob(id)
+	case controlplane.Reservations, controlplane.Grants:
+		c.touchGrantKey(id)
+	case controlplane.Namespaces:
+		c.touchNamespace(k.Namespace)
+	case controlplane.Schedulers:
+		c.touchEverything()
+	}
+}
+
+// state returns what the core remembers of a node.
+func (c *Core) state(n *cluster.Node) *nodeState {
+	s := c.states[n]
+	if s == nil {
+		s = &nodeState{pos: -1}
+		c.states[n] = s
+	}
+	return s
+}
+
+func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
+	s := c.state(n)
+	c.register(n, s)
+	if n.Session() != s.session {
+		s.session = n.Session()
+		c.loss.seen(n, c.now)
+		for _, b := range sortedBindings(n) {
+			c.bindings.push(b)
+		}
+	}
+	was := s.eligible
+	s.eligible = n.Eligible()
+	if s.eligible && (!was || kind == controlplane.Nodes || kind == controlplane.Devices) {
+		c.wakeNode(n)
+	}
+}
+
+// register keeps Core.nodes to those that are registered.
+func (c *Core) register(n *cluster.Node, s *nodeState) {
+	switch present := n.Info.V != nil; {
+	case present && s.pos < 0:
+		s.pos = len(c.nodes)
+		c.nodes = append(c.nodes, n)
+	case !present && s.pos >= 0:
+		last := c.nodes[len(c.nodes)-1]
+		c.nodes[s.pos] = last
+		c.states[last].pos = s.pos
+		c.nodes = c.nodes[:len(c.nodes)-1]
+		s.pos = -1
+	}
+}
+
+// wakeNode wakes what may be placed on a node that became eligible or larger.
+func (c *Core) wakeNode(n *cluster.Node) {
+	c.log(n)
+	c.queue.wake(anyNode)
+	for _, r := range n.Info.V.Capacity {
+		c.queue.wake(types.ResourceID(r.Name))
+	}
+	c.queue.wake(types.ResourceID("node/" + n.Name))
+	for _, l := range n.Info.V.Labels {
+		c.queue.wake(types.ResourceID(l.Name + "/" + l.Value))
+	}
+	n.Has(c.queue.wake)
+	for rid := range c.view.Everywhere {
+		c.queue.wake(rid)
+	}
+}
+
+// more says that there may be more of rid on n.
+func (c *Core) more(n *cluster.Node, rid types.ResourceID) {
+	c.log(n)
+	c.queue.wake(rid)
+}
+
+// log notes that there may be more of something on n than before. The log is kept
+// short: who has not read what is dropped looks at all nodes.
+func (c *Core) log(n *cluster.Node) {
+	if len(c.changed) > 4*len(c.nodes)+1024 {
+		drop := len(c.changed) / 2
+		c.base += drop
+		c.changed = slices.Delete(c.changed, 0, drop)
+	}
+	c.changed = append(c.changed, n)
+}
+
+// touchAllocated wakes what waits for what is in use no longer.
+func (c *Core) touchAllocated(k controlplane.Key) {
+	if k.Where != "" {
+		c.queue.wake(types.Resolve(k.Namespace, k.Name))
+		return
+	}
+	n := c.view.Nodes[k.Node]
+	s := c.state(n)
+	before, after := s.alloc, n.Allocated.V
+	s.alloc = after
+	if before == nil {
+		return
+	}
+	if after == nil {
+		after = &types.Allocated{}
+	}
+	logged := false
+	for _, h := range before.Holds {
+		if after.Of(h.Resource) >= h.Amount {
+			continue
+		}
+		if !logged {
+			c.log(n)
+			logged = true
+		}
+		c.queue.wake(h.Resource)
+		c.touchReleasing(h.Resource)
+	}
+}
+
+// touchReleasing looks at a grant that may have nothing left drawn on it.
+func (c *Core) touchReleasing(rid types.ResourceID) {
+	if r := c.grantBehind(rid); r != nil {
+		c.reservations.push(r)
+	}
+}
+
+func (c *Core) touchResource(k controlplane.Key) {
+	rid := types.Resolve(k.Namespace, k.Name)
+	switch k.Where {
+	case types.EveryNode, types.ClusterWide:
+		// Not one node has more, but any may.
+		c.forgetSeen(rid)
+		c.queue.wake(rid)
+	default:
+		c.more(c.view.Nodes[k.Where], rid)
+	}
+}
+
+// forgetSeen lets what waits for rid look at all nodes again.
+func (c *Core) forgetSeen(rid types.ResourceID) {
+	for s := range c.queue.waiting[rid] {
+		s.seen = -1
+	}
+}
+
+func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
+	n := c.view.Nodes[k.Node]
+	b := n.Bindings[cluster.Attempt{Task: id, Number: k.Attempt}]
+	if b == nil || b.Info.V == nil {
+		return
+	}
+	c.bindings.push(b)
+	for _, p := range b.Info.V.Provides {
+		if b.Providing(p) {
+			c.more(n, types.Resolve(id.Namespace, p.Name))
+		}
+	}
+}
+
+// touchTask queues a task that waits to be placed, and looks at the bindings of
+// one that does not.
+func (c *Core) touchTask(t *cluster.Task) {
+	for _, b := range t.Bindings {
+		c.bindings.push(b)
+	}
+	k := entryKey{id: t.ID}
+	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.owns(t.ID.Namespace, t.Info.V.Scheduler) {
+		c.queue.remove(k)
+		return
+	}
+	if t.Info.V.Stop != nil {
+		c.queue.remove(k)
+		c.tasks.push(t)
+		return
+	}
+	if c.locked(t) || len(t.Bindings) > 0 {
+		return
+	}
+	c.queue.add(&entry{
+		id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted, conflicts: c.retries[k],
+	}, taskShape(t.ID.Namespace, t.Info.V))
+}
+
+// touchJob queues the tasks that a job made visible.
+func (c *Core) touchJob(id cluster.ID) {
+	if c.view.Jobs[id] == nil {
+		return
+	}
+	for _, t := range c.view.Members(id) {
+		c.touchTask(t)
+	}
+}
+
+func (c *Core) touchGrantKey(id cluster.ID) {
+	r := c.view.Reservations[id]
+	if r == nil {
+		c.queue.remove(entryKey{id, true})
+		return
+	}
+	if g := r.Grant.V; g != nil && g.Phase == types.Granted {
+		for _, at := range g.Nodes {
+			for _, h := range at.Holds {
+				c.more(c.view.Nodes[at.Node], h.Resource.Scope(id.Namespace, id.ID))
+			}
+		}
+	}
+	c.touchReservation(r)
+}
+
+// touchReservation queues a reservation that waits to be granted, and looks at the
+// grant of one that does not.
+func (c *Core) touchReservation(r *cluster.Reservation) {
+	k := entryKey{r.ID, true}
+	if r.Grant.V != nil {
+		c.queue.remove(k)
+		c.reservations.push(r)
+		return
+	}
+	if r.Info.V == nil || !c.owns(r.ID.Namespace, "") {
+		c.queue.remove(k)
+		return
+	}
+	if c.locked(r) {
+		return
+	}
+	c.queue.add(&entry{
+		id: r.ID, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted, conflicts: c.retries[k],
+	}, bundleShape(r.ID.Namespace, r.Info.V))
+}
+
+// touchNamespace lets all that waits in a namespace be tried with its new requests.
+func (c *Core) touchNamespace(ns string) {
+	for _, s := range c.queue.shapes {
+		if s.head().id.Namespace == ns {
+			s.seen = -1
+			c.queue.makeReady(s)
+		}
+	}
+}
+
+// touchEverything looks at all there is: who takes care of it may have changed.
+func (c *Core) touchEverything() {
+	if !c.cfg.Shared {
+		return
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(c.view.Tasks), compareID) {
+		c.touchTask(c.view.Tasks[id])
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(c.view.Reservations), compareID) {
+		c.touchReservation(c.view.Reservations[id])
+	}
+}
+
+// sortedBindings returns the bindings of a node in an order that does not depend on
+// chance.
+func sortedBindings(n *cluster.Node) []*cluster.Binding {
+	return slices.SortedFunc(maps.Values(n.Bindings), func(a, b *cluster.Binding) int {
+		if x := compareID(a.Attempt.Task, b.Attempt.Task); x != 0 {
+			return x
+		}
+		return a.Attempt.Number - b.Attempt.Number
+	})
+}

@@ -1,0 +1,80 @@
+package scheduler
+
+import (
+	"github.com/escher-sched/escher/controlplane/cluster"
+)
+
+// settleBindings adds to the draft what bindings need: see judge.
+func (c *Core) settleBindings(d *Draft) {
+	var later []*cluster.Binding
+	c.bindings.drain(func(b *cluster.Binding) bool {
+		if d.closed || d.items >= 2*c.cfg.BatchTasks {
+			return false
+		}
+		t := c.view.Tasks[b.Attempt.Task]
+		if t == nil || b.Node.Bindings[b.Attempt] != b || !c.ownsTask(t) {
+			return true
+		}
+		v := judge(t, b)
+		switch {
+		case v == nothing || c.waitFor(v, t, b):
+			return true
+		case d.has(t):
+			later = append(later, b)
+			return true
+		case v == lose && !c.mayLose(b):
+			return true
+		}
+		return d.act(v, t, b)
+	})
+	for _, b := range later {
+		c.bindings.push(b)
+	}
+}
+
+// ownsTask reports whether this scheduler takes care of a task.
+func (c *Core) ownsTask(t *cluster.Task) bool {
+	if t.Info.V == nil {
+		return c.owns(t.ID.Namespace, "")
+	}
+	return c.owns(t.ID.Namespace, t.Info.V.Scheduler)
+}
+
+// waitFor reports whether what a verdict changes is in flight; the binding is then
+// looked at again later.
+func (c *Core) waitFor(v verdict, t *cluster.Task, b *cluster.Binding) bool {
+	if c.whenUnlocked(t, b) {
+		return true
+	}
+	if v != release && v != lose {
+		return false
+	}
+	if c.whenUnlocked(b.Node, b) {
+		return true
+	}
+	for _, h := range b.Info.V.Holds {
+		if h.Cluster && c.whenUnlocked(c.view.PoolOf(h.Resource), b) {
+			return true
+		}
+		if r := c.grantBehind(h.Resource); r != nil && c.whenUnlocked(r, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// cancelTasks ends tasks that were stopped while they waited.
+func (c *Core) cancelTasks(d *Draft) {
+	c.tasks.drain(func(t *cluster.Task) bool {
+		if d.closed {
+			return false
+		}
+		if c.view.Tasks[t.ID] != t || t.Info.V == nil || t.Info.V.Stop == nil || t.Phase().Ended() || len(t.Bindings) > 0 || !c.ownsTask(t) {
+			return true
+		}
+		if c.whenUnlocked(t, t) || d.has(t) {
+			return true
+		}
+		return d.cancel(t)
+	})
+}

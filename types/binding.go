@@ -1,0 +1,134 @@
+package types
+
+import "time"
+
+// Binding is one attempt of a task on a node: all that its agent watches.
+type Binding struct {
+	Extra
+	// Session is the session of the node it was bound in.
+	Session int64
+	// Holds are what it takes, physical, ephemeral and scoped.
+	Holds []Holding
+	// Alternative is the index of the alternative taken.
+	Alternative int
+	// Provides are what it adds to its node while it exists, or leaves behind.
+	Provides []Provide
+	// Spec is the digest of what to run.
+	Spec string
+	// Bound is when it was bound, in Unix nanoseconds.
+	Bound int64
+	// MaxRun is how long it may run; 0 is for ever.
+	MaxRun time.Duration
+	// OnLoss is the task's: no loss of the node releases a kept binding.
+	OnLoss OnLoss
+	// Stop is set to end it.
+	Stop *Stop
+}
+
+func (b *Binding) fields(w *wire) {
+	integer(w, 2, &b.Session)
+	list(w, 3, &b.Holds, (*Holding).fields)
+	integer(w, 4, &b.Alternative)
+	list(w, 5, &b.Provides, (*Provide).fields)
+	text(w, 6, &b.Spec)
+	integer(w, 7, &b.Bound)
+	integer(w, 8, &b.MaxRun)
+	text(w, 9, &b.OnLoss)
+	optional(w, 10, &b.Stop, (*Stop).fields)
+}
+
+// Amount returns how much of the base resource id the binding may use, whether
+// it holds it itself or draws it from a reservation: its limit.
+func (b *Binding) Amount(id ResourceID) Quantity {
+	var sum Quantity
+	for _, h := range b.Holds {
+		if h.Resource.Unscoped() == id {
+			sum = sum.Add(h.Amount)
+		}
+	}
+	return sum
+}
+
+// Report is what an agent says of a binding.
+type Report struct {
+	Extra
+	// Phase is ReportStarting, ReportRunning or ReportExited.
+	Phase ReportPhase
+	// Binding is the CreateRevision of the binding it is about.
+	Binding int64
+	// Started and Ended are in Unix nanoseconds.
+	Started, Ended int64
+	ExitCode       int
+	// Reason says why it ended, where the exit code does not.
+	Reason string
+	// Fenced tells that the agent ended it because it could not renew its
+	// lease in time: the attempt is lost, not failed.
+	Fenced bool
+	// Stopped tells that the agent ended it because the binding said so: what
+	// ended by itself before that counts by its exit code.
+	Stopped bool
+}
+
+func (r *Report) fields(w *wire) {
+	text(w, 2, &r.Phase)
+	integer(w, 3, &r.Binding)
+	integer(w, 4, &r.Started)
+	integer(w, 5, &r.Ended)
+	integer(w, 6, &r.ExitCode)
+	text(w, 7, &r.Reason)
+	w.boolean(8, &r.Fenced)
+	w.boolean(9, &r.Stopped)
+}
+
+// ReportPhase is how far an agent is with a binding.
+type ReportPhase string
+
+// The phases of a report.
+const (
+	ReportStarting ReportPhase = "starting"
+	ReportRunning  ReportPhase = "running"
+	ReportExited   ReportPhase = "exited"
+)
+
+// Status is what users and Wait watch of a task. There is none before its first
+// binding.
+type Status struct {
+	Extra
+	Phase Phase
+	// Node is where it is bound, or was last.
+	Node string
+	// Attempt counts its bindings, from 1.
+	Attempt int
+	// Bound, Started and Ended are of this attempt, in Unix nanoseconds.
+	Bound, Started, Ended int64
+	ExitCode              int
+	// Reason says in words why it is in this phase, where that is not plain.
+	Reason string
+}
+
+func (s *Status) fields(w *wire) {
+	text(w, 2, &s.Phase)
+	text(w, 3, &s.Node)
+	integer(w, 4, &s.Attempt)
+	integer(w, 5, &s.Bound)
+	integer(w, 6, &s.Started)
+	integer(w, 7, &s.Ended)
+	integer(w, 8, &s.ExitCode)
+	text(w, 9, &s.Reason)
+}
+
+// Leader is who holds a role, or a scheduler that is there.
+type Leader struct {
+	Extra
+	Holder string
+}
+
+func (l *Leader) fields(w *wire) { text(w, 2, &l.Holder) }
+
+// Admission says, when its key exists, that no new task is admitted, and why.
+type Admission struct {
+	Extra
+	Reason string
+}
+
+func (a *Admission) fields(w *wire) { text(w, 2, &a.Reason) }

@@ -1,0 +1,127 @@
+package types
+
+import "slices"
+
+// Holding is an amount of a resource that is taken, and of which devices.
+type Holding struct {
+	Resource ResourceID
+	Amount   Quantity
+	// Cluster tells that it is drawn from the cluster-wide pool of Resource
+	// and counted there, not on the node.
+	Cluster bool
+	// Devices are the shares that make up Amount, when the node has devices.
+	Devices []DeviceShare
+}
+
+func (h *Holding) fields(w *wire) {
+	text(w, 2, &h.Resource)
+	integer(w, 3, &h.Amount)
+	w.boolean(4, &h.Cluster)
+	list(w, 5, &h.Devices, (*DeviceShare).fields)
+}
+
+// DeviceShare is a part of one device, in thousandths.
+type DeviceShare struct {
+	ID    string
+	Share Quantity
+}
+
+func (d *DeviceShare) fields(w *wire) {
+	text(w, 2, &d.ID)
+	integer(w, 3, &d.Share)
+}
+
+// Allocated is what is in use on one node, or of one cluster-wide resource:
+// sorted by resource, without zeros. It is where concurrent schedulers meet: every
+// bind, grant and release compares and writes it.
+type Allocated struct {
+	Extra
+	Holds []Holding
+}
+
+func (a *Allocated) fields(w *wire) { list(w, 2, &a.Holds, (*Holding).fields) }
+
+// Of returns how much of id is in use.
+func (a *Allocated) Of(id ResourceID) Quantity {
+	if h := a.find(id); h != nil {
+		return h.Amount
+	}
+	return 0
+}
+
+// DevicesOf returns the shares of devices in use as id.
+func (a *Allocated) DevicesOf(id ResourceID) []DeviceShare {
+	if h := a.find(id); h != nil {
+		return h.Devices
+	}
+	return nil
+}
+
+func (a *Allocated) find(id ResourceID) *Holding {
+	i, ok := a.search(id)
+	if !ok {
+		return nil
+	}
+	return &a.Holds[i]
+}
+
+func (a *Allocated) search(id ResourceID) (int, bool) {
+	return slices.BinarySearchFunc(a.Holds, id, func(h Holding, id ResourceID) int {
+		return compareStrings(string(h.Resource), string(id))
+	})
+}
+
+// Clone returns a copy that shares nothing with a.
+func (a *Allocated) Clone() *Allocated {
+	c := &Allocated{Extra: a.Extra, Holds: slices.Clone(a.Holds)}
+	for i := range c.Holds {
+		c.Holds[i].Devices = slices.Clone(c.Holds[i].Devices)
+	}
+	return c
+}
+
+// Take adds h to what is in use.
+func (a *Allocated) Take(h Holding) {
+	i, ok := a.search(h.Resource)
+	if !ok {
+		h.Cluster = false
+		h.Devices = slices.Clone(h.Devices)
+		a.Holds = slices.Insert(a.Holds, i, h)
+		return
+	}
+	at := &a.Holds[i]
+	at.Amount = at.Amount.Add(h.Amount)
+	for _, d := range h.Devices {
+		at.Devices = addShare(at.Devices, d.ID, d.Share)
+	}
+}
+
+// Return takes h away from what is in use.
+func (a *Allocated) Return(h Holding) {
+	i, ok := a.search(h.Resource)
+	if !ok {
+		return
+	}
+	at := &a.Holds[i]
+	at.Amount -= h.Amount
+	for _, d := range h.Devices {
+		at.Devices = addShare(at.Devices, d.ID, -d.Share)
+	}
+	if at.Amount == 0 && len(at.Devices) == 0 {
+		a.Holds = slices.Delete(a.Holds, i, i+1)
+	}
+}
+
+// addShare adds to the share of one device; a share of zero is left out.
+func addShare(shares []DeviceShare, id string, q Quantity) []DeviceShare {
+	for i := range shares {
+		if shares[i].ID != id {
+			continue
+		}
+		if shares[i].Share += q; shares[i].Share == 0 {
+			return slices.Delete(shares, i, i+1)
+		}
+		return shares
+	}
+	return append(shares, DeviceShare{id, q})
+}

@@ -1,0 +1,129 @@
+package types
+
+import "slices"
+
+// Node is a machine, as its agent registered it.
+type Node struct {
+	Extra
+	// Capacity is what it has of physical resources.
+	Capacity Requests
+	// Labels are sorted by name. rack and zone also become the placement
+	// resources rack/<label> and zone/<label>.
+	Labels []Label
+	// Address is where its agent answers.
+	Address string
+	// Version is the agent's.
+	Version string
+}
+
+func (n *Node) fields(w *wire) {
+	list(w, 2, (*[]Request)(&n.Capacity), (*Request).fields)
+	list(w, 3, &n.Labels, (*Label).fields)
+	text(w, 4, &n.Address)
+	text(w, 5, &n.Version)
+}
+
+// Label is a property of a node.
+type Label struct{ Name, Value string }
+
+func (l *Label) fields(w *wire) {
+	text(w, 2, &l.Name)
+	text(w, 3, &l.Value)
+}
+
+// Label returns the value of a label, "" if there is none.
+func (n *Node) Label(name string) string {
+	for _, l := range n.Labels {
+		if l.Name == name {
+			return l.Value
+		}
+	}
+	return ""
+}
+
+// Alive is what an agent keeps on its lease. The CreateRevision of its key is
+// the session of the node.
+type Alive struct {
+	Extra
+	// TTLSeconds is the time to live of the lease, in seconds.
+	TTLSeconds int64
+}
+
+func (a *Alive) fields(w *wire) { integer(w, 2, &a.TTLSeconds) }
+
+// Devices are the devices of a node, by the physical resource they are.
+type Devices struct {
+	Extra
+	Devices []Device
+}
+
+func (d *Devices) fields(w *wire) { list(w, 2, &d.Devices, (*Device).fields) }
+
+// Device is one device.
+type Device struct {
+	// ID is its name in the Container Device Interface, such as
+	// nvidia.com/gpu=GPU-1234.
+	ID string
+	// Resource is what it is one of.
+	Resource ResourceID
+	// Model, MemoryBytes and NUMA describe it.
+	Model       string
+	MemoryBytes int64
+	NUMA        int
+	// Unhealthy says why it must not be given out; empty if it may.
+	Unhealthy string
+}
+
+func (d *Device) fields(w *wire) {
+	text(w, 2, &d.ID)
+	text(w, 3, &d.Resource)
+	text(w, 4, &d.Model)
+	integer(w, 5, &d.MemoryBytes)
+	integer(w, 6, &d.NUMA)
+	text(w, 7, &d.Unhealthy)
+}
+
+// Cordon keeps new tasks off a node.
+type Cordon struct {
+	Extra
+	Reason string
+	// DrainBy is when what runs there is to be stopped, in Unix nanoseconds;
+	// 0 is never.
+	DrainBy int64
+}
+
+func (c *Cordon) fields(w *wire) {
+	text(w, 2, &c.Reason)
+	integer(w, 3, &c.DrainBy)
+}
+
+// Selector picks nodes; all that is set must hold, and the empty one picks all.
+type Selector struct {
+	// Nodes are names.
+	Nodes []string `json:"nodes,omitempty"`
+	// Labels must be as given.
+	Labels []Label `json:"labels,omitempty"`
+	// Available is what must be free there at the moment of selecting. A
+	// selector with it picks the nodes once; it does not follow later ones.
+	Available Requests `json:"available,omitempty"`
+}
+
+func (s *Selector) fields(w *wire) {
+	texts(w, 2, &s.Nodes)
+	list(w, 3, &s.Labels, (*Label).fields)
+	list(w, 4, (*[]Request)(&s.Available), (*Request).fields)
+}
+
+// Matches reports whether name and labels of a node are as selected; what is
+// available is for the caller to look at.
+func (s *Selector) Matches(name string, n *Node) bool {
+	if len(s.Nodes) > 0 && !slices.Contains(s.Nodes, name) {
+		return false
+	}
+	for _, l := range s.Labels {
+		if n.Label(l.Name) != l.Value {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,136 @@
+package types
+
+import (
+	"math"
+	"math/big"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Quantity is an amount of a resource in its unit: bytes for memory and disk,
+// thousandths for everything else (cpu: milli-cpu; 0.5 gpu is 500). It may be
+// negative only where it says what is free.
+type Quantity int64
+
+// Inf is an unbounded capacity.
+const Inf Quantity = math.MaxInt64
+
+// MaxQuantity is the largest bounded quantity. Sums of a million of them stay
+// far from overflow in practice; Add saturates where they do not.
+const MaxQuantity Quantity = 1 << 60
+
+// Unit is what one of a Quantity stands for.
+type Unit int
+
+// The units.
+const (
+	Milli Unit = iota // one thousandth
+	Bytes             // one byte
+)
+
+// Add returns q + r; Inf absorbs, and overflow saturates short of Inf.
+func (q Quantity) Add(r Quantity) Quantity {
+	if q == Inf || r == Inf {
+		return Inf
+	}
+	if r > 0 && q > Inf-1-r {
+		return Inf - 1
+	}
+	return q + r
+}
+
+// Minus returns what is left of capacity q when used is in use: Inf stays Inf.
+func (q Quantity) Minus(used Quantity) Quantity {
+	if q == Inf {
+		return Inf
+	}
+	return q - used
+}
+
+// ParseQuantity reads an amount of the named resource: "2", "0.5", "500m",
+// "4Gi" or "inf". Memory and disk need a unit (Ki, Mi, Gi, Ti, k, M, G, T, or B
+// for bytes). Invalid: the text names the field, the value and the remedy.
+func ParseQuantity(name, text string) (Quantity, error) {
+	text = strings.TrimSpace(text)
+	if strings.EqualFold(text, "inf") {
+		return Inf, nil
+	}
+	unit := UnitOf(ResourceID(name))
+	plain := text
+	if unit == Bytes {
+		plain = strings.TrimSuffix(text, "B")
+		if plain == text && text != "0" && endsInDigit(text) {
+			return 0, Errorf(Invalid, "%s: %q has no unit: write %sMi for mebibytes, or %sB for bytes", name, text, text, text)
+		}
+	}
+	value, err := resource.ParseQuantity(plain)
+	if err != nil {
+		return 0, Errorf(Invalid, "%s: %q is not a quantity: write a number such as %s", name, text, unit.example())
+	}
+	return fromDecimal(name, text, unit, value)
+}
+
+// fromDecimal converts exactly: what cannot be held is refused, never rounded.
+func fromDecimal(name, text string, unit Unit, value resource.Quantity) (Quantity, error) {
+	dec := value.AsDec()
+	if dec.Sign() < 0 {
+		return 0, Errorf(Invalid, "%s: %q is negative: a quantity is 0 or more", name, text)
+	}
+	rat := new(big.Rat).SetFrac(dec.UnscaledBig(), big.NewInt(1))
+	scale := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(abs(int(dec.Scale())))), nil))
+	if dec.Scale() > 0 {
+		rat.Quo(rat, scale)
+	} else {
+		rat.Mul(rat, scale)
+	}
+	if unit == Milli {
+		rat.Mul(rat, big.NewRat(1000, 1))
+	}
+	if !rat.IsInt() {
+		return 0, Errorf(Invalid, "%s: %q is finer than %s: round it", name, text, unit.smallest())
+	}
+	if !rat.Num().IsInt64() || Quantity(rat.Num().Int64()) > MaxQuantity {
+		return 0, Errorf(Invalid, "%s: %q is too large: the largest is %s; write inf for no bound", name, text, MaxQuantity.Format(ResourceID(name)))
+	}
+	return Quantity(rat.Num().Int64()), nil
+}
+
+func abs(n int) int { return max(n, -n) }
+
+func endsInDigit(s string) bool {
+	return s != "" && s[len(s)-1] >= '0' && s[len(s)-1] <= '9' || strings.HasSuffix(s, ".")
+}
+
+func (u Unit) example() string {
+	if u == Bytes {
+		return "512Mi or 4Gi"
+	}
+	return "2, 0.5 or 500m"
+}
+
+func (u Unit) smallest() string {
+	if u == Bytes {
+		return "one byte"
+	}
+	return "one thousandth"
+}
+
+// Format writes q as ParseQuantity reads it for the resource id.
+func (q Quantity) Format(id ResourceID) string {
+	switch {
+	case q == Inf:
+		return "inf"
+	case q < 0:
+		return "-" + (-q).Format(id)
+	case UnitOf(id) == Milli:
+		return resource.NewMilliQuantity(int64(q), resource.DecimalSI).AsDec().String()
+	case q == 0:
+		return "0"
+	}
+	text := resource.NewQuantity(int64(q), resource.BinarySI).String()
+	if endsInDigit(text) {
+		text += "B"
+	}
+	return text
+}

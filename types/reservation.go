@@ -1,0 +1,93 @@
+package types
+
+// Reservation asks for bundles to be locked for the tasks that name it: all of
+// them or none.
+type Reservation struct {
+	Extra
+	Bundles []Bundle
+	// Priority and Submitted order it among pending tasks and reservations.
+	Priority  int
+	Submitted int64 // Unix nanoseconds
+	// Session owns it: it is deleted when the session ends.
+	Session string
+	// Accumulate lets it, when it has waited, hold piecemeal what becomes
+	// free, one reservation at a time in the cluster: so that the large do not
+	// starve.
+	Accumulate bool
+}
+
+func (r *Reservation) fields(w *wire) {
+	list(w, 2, &r.Bundles, (*Bundle).fields)
+	integer(w, 3, &r.Priority)
+	integer(w, 4, &r.Submitted)
+	text(w, 5, &r.Session)
+	w.boolean(6, &r.Accumulate)
+}
+
+// Bundle is a request vector to be locked on one node.
+type Bundle struct {
+	Requests Requests `json:"requests"`
+	// Node is where it must be; empty is anywhere.
+	Node string `json:"node,omitempty"`
+}
+
+func (b *Bundle) fields(w *wire) {
+	list(w, 2, (*[]Request)(&b.Requests), (*Request).fields)
+	text(w, 3, &b.Node)
+}
+
+// GrantPhase is how far a grant is.
+type GrantPhase string
+
+// The phases of a grant.
+const (
+	// Accumulating: part of the bundles is held, and nobody may draw on it.
+	Accumulating GrantPhase = "accumulating"
+	// Granted: all bundles are held.
+	Granted GrantPhase = "granted"
+	// Releasing: the reservation is gone. The grant holds what tasks still
+	// draw on it, that is what is allocated of its scoped resources.
+	Releasing GrantPhase = "releasing"
+)
+
+// Grant is a reservation as the scheduler granted it.
+type Grant struct {
+	Extra
+	Phase GrantPhase
+	// Reservation is the CreateRevision of the reservation it is for: a later
+	// one of the same name waits until this grant is gone.
+	Reservation int64
+	// Nodes are the places, sorted by name.
+	Nodes []GrantNode
+	// Bundles are the nodes of the reservation's bundles, in their order; ""
+	// for one that is not placed yet.
+	Bundles []string
+}
+
+func (g *Grant) fields(w *wire) {
+	text(w, 2, &g.Phase)
+	integer(w, 3, &g.Reservation)
+	list(w, 4, &g.Nodes, (*GrantNode).fields)
+	texts(w, 5, &g.Bundles)
+}
+
+// GrantNode is what a grant holds on one node.
+type GrantNode struct {
+	Node  string
+	Holds []Holding
+}
+
+func (g *GrantNode) fields(w *wire) {
+	text(w, 2, &g.Node)
+	list(w, 3, &g.Holds, (*Holding).fields)
+}
+
+// On returns what the grant holds on a node.
+func (g *Grant) On(node string) []Holding {
+	for i := range g.Nodes {
+		if g.Nodes[i].Node == node {
+			return g.Nodes[i].Holds
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package types
+
+// Phase is how far a task is.
+type Phase string
+
+// The phases of a task. Pending is both before the first binding, when there is
+// no status yet, and after an attempt that was lost or evicted.
+const (
+	Pending   Phase = "pending"
+	Bound     Phase = "bound"
+	Running   Phase = "running"
+	Succeeded Phase = "succeeded"
+	Failed    Phase = "failed"
+	Cancelled Phase = "cancelled"
+)
+
+// transitions lists what may follow each phase. Ended phases are final.
+func transitions(p Phase) []Phase {
+	switch p {
+	case Pending:
+		return []Phase{Bound, Failed, Cancelled}
+	case Bound:
+		return []Phase{Running, Pending, Succeeded, Failed, Cancelled}
+	case Running:
+		return []Phase{Pending, Succeeded, Failed, Cancelled}
+	}
+	return nil
+}
+
+// Ended reports whether a task in phase p is finished for good.
+func (p Phase) Ended() bool { return p == Succeeded || p == Failed || p == Cancelled }
+
+// Held reports whether a task in phase p has a binding.
+func (p Phase) Held() bool { return p == Bound || p == Running }
+
+// MayFollow reports whether the status of a task may go from one to the other;
+// nil is the absence of a status. The attempt rises by one with each binding, and
+// never otherwise.
+func MayFollow(from, to *Status) bool {
+	if from == nil {
+		from = &Status{Phase: Pending}
+	}
+	if to == nil {
+		return from.Phase.Ended()
+	}
+	want := from.Attempt
+	if to.Phase == Bound {
+		want++
+	}
+	if to.Attempt != want {
+		return false
+	}
+	for _, p := range transitions(from.Phase) {
+		if p == to.Phase {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,202 @@
+package types
+
+import "time"
+
+// Task is the intent of an application: what is to run once, and what it needs.
+// It is small and, but for Stop and Evict, immutable.
+type Task struct {
+	Extra
+	// Name is a label; the id is in the key and never used again.
+	Name string
+	// Job is the id of the job the task belongs to: it is invisible to
+	// schedulers until that is there. Empty for a task of its own.
+	Job string
+	// Requests must all be met, on one node.
+	Requests Requests
+	// Alternatives, if any, are vectors of which one is added to Requests.
+	Alternatives []Alternative
+	// Spec is the digest of what to run.
+	Spec string
+	// Provides are resources that the task gives to its node.
+	Provides []Provide
+	// Priority orders pending tasks, the highest first; then age does.
+	Priority int
+	// Submitted is when it was submitted, in Unix nanoseconds.
+	Submitted int64
+	// Scheduler is the only one that may bind and release it; empty is any.
+	Scheduler string
+	// OnLoss says what becomes of it when its node is lost.
+	OnLoss OnLoss
+	// MaxRun is how long it may run; 0 is for ever. A task with it can
+	// backfill through what a reservation accumulates.
+	MaxRun time.Duration
+	// Session owns the task: it is stopped when the session ends.
+	Session string
+	// Stop is set to end the task for good.
+	Stop *Stop
+	// Evict is the attempt to end; the task then waits for its next one.
+	Evict int
+}
+
+func (t *Task) fields(w *wire) {
+	text(w, 2, &t.Name)
+	text(w, 3, &t.Job)
+	list(w, 4, (*[]Request)(&t.Requests), (*Request).fields)
+	list(w, 5, &t.Alternatives, (*Alternative).fields)
+	text(w, 6, &t.Spec)
+	list(w, 7, &t.Provides, (*Provide).fields)
+	integer(w, 8, &t.Priority)
+	integer(w, 9, &t.Submitted)
+	text(w, 10, &t.Scheduler)
+	text(w, 11, &t.OnLoss)
+	integer(w, 12, &t.MaxRun)
+	text(w, 13, &t.Session)
+	optional(w, 14, &t.Stop, (*Stop).fields)
+	integer(w, 15, &t.Evict)
+}
+
+// Stop asks for the end of a task.
+type Stop struct {
+	// Reason is who or what asked, in words.
+	Reason string
+	// Grace is how long the task has between its stop signal and the kill.
+	Grace time.Duration
+	// Evicted tells, in a binding, that the task is to run again elsewhere.
+	Evicted bool
+}
+
+func (s *Stop) fields(w *wire) {
+	text(w, 2, &s.Reason)
+	integer(w, 3, &s.Grace)
+	w.boolean(4, &s.Evicted)
+}
+
+// OnLoss is what becomes of a task whose node is lost.
+type OnLoss string
+
+// Reschedule gives the task a new attempt elsewhere once the node's lease has run
+// out; Keep leaves it to that node, however long it is away.
+const (
+	Reschedule OnLoss = ""
+	Keep       OnLoss = "keep"
+)
+
+// Provide is an ephemeral resource that a task creates on the node it runs on.
+type Provide struct {
+	Name   string
+	Amount Quantity
+	When   When
+}
+
+func (p *Provide) fields(w *wire) {
+	text(w, 2, &p.Name)
+	integer(w, 3, &p.Amount)
+	text(w, 4, &p.When)
+}
+
+// When is the moment from which a task provides a resource.
+type When string
+
+// The moments. What is provided when bound or running ends with the binding; what
+// is provided on success stays until the application removes it.
+const (
+	WhenBound     When = "bound"
+	WhenRunning   When = "running"
+	WhenSucceeded When = "succeeded"
+)
+
+// Provided is what an ended task left behind on a node.
+type Provided struct {
+	Extra
+	Amount Quantity
+	// Task is the id of the task that left it.
+	Task string
+	// NodeSession is the session of the node it is on: void in any other.
+	NodeSession int64
+}
+
+func (p *Provided) fields(w *wire) {
+	integer(w, 2, &p.Amount)
+	text(w, 3, &p.Task)
+	integer(w, 4, &p.NodeSession)
+}
+
+// Spec is what to run: immutable, shared by the tasks of a job, named by the
+// digest of its encoding.
+type Spec struct {
+	Extra
+	// Image is a reference such as docker.io/library/busybox:1.36.
+	Image string
+	// Command replaces the image's entry point and arguments, if not empty.
+	Command []string
+	// Env is added to the image's environment, as NAME=value.
+	Env []string
+	// Dir is the working directory; empty is the image's.
+	Dir string
+	// User is uid[:gid] or a name of the image; empty is the image's.
+	User string
+	// Grace is the time between the stop signal and the kill; 0 is 10 s.
+	Grace time.Duration
+}
+
+func (s *Spec) fields(w *wire) {
+	text(w, 2, &s.Image)
+	texts(w, 3, &s.Command)
+	texts(w, 4, &s.Env)
+	text(w, 5, &s.Dir)
+	text(w, 6, &s.User)
+	integer(w, 7, &s.Grace)
+}
+
+// Job is written after its tasks, in one piece: it makes them visible.
+type Job struct {
+	Extra
+	Name string
+	// Tasks is how many it has.
+	Tasks int
+	// Submitted is when it was submitted, in Unix nanoseconds.
+	Submitted int64
+}
+
+func (j *Job) fields(w *wire) {
+	text(w, 2, &j.Name)
+	integer(w, 3, &j.Tasks)
+	integer(w, 4, &j.Submitted)
+}
+
+// Namespace is what an administrator sets for all tasks of a namespace.
+type Namespace struct {
+	Extra
+	// Requests are added to every task and every bundle of it. Full ids, such
+	// as admin:slots, name pools that the namespace itself cannot write.
+	Requests Requests
+	// Quotas draw, for each unit of a physical resource requested, one unit
+	// from a pool.
+	Quotas []Quota
+}
+
+func (n *Namespace) fields(w *wire) {
+	list(w, 2, (*[]Request)(&n.Requests), (*Request).fields)
+	list(w, 3, &n.Quotas, (*Quota).fields)
+}
+
+// Quota makes requests of Resource draw on Pool, a cluster-wide resource.
+type Quota struct {
+	Resource ResourceID
+	Pool     ResourceID
+}
+
+func (q *Quota) fields(w *wire) {
+	text(w, 2, &q.Resource)
+	text(w, 3, &q.Pool)
+}
+
+// Session is what an application keeps on its lease: the owner of what must not
+// outlive it.
+type Session struct {
+	Extra
+	// Name says whose it is, for people.
+	Name string
+}
+
+func (s *Session) fields(w *wire) { text(w, 2, &s.Name) }

@@ -1,0 +1,301 @@
+package types
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Values are stored as a version byte followed by a Protocol Buffers message of
+// the schema in escher.proto. Each message is described once, by a method that
+// visits its fields in ascending order of their numbers; the same description
+// encodes and decodes. That costs neither reflection nor generated code, and
+// fields that this version does not know are kept and written back.
+
+// wireVersion is the first byte of every value.
+const wireVersion = 1
+
+// batchField is the number, in every message, of the id of the transaction that
+// wrote it: what lets a writer recognise its own unanswered commit.
+const batchField = 1
+
+// Message is something stored under a key.
+type Message interface {
+	// fields visits every field, in ascending order of numbers, from 2.
+	fields(w *wire)
+	// extra returns where fields of later versions are kept.
+	extra() *Extra
+}
+
+// Extra keeps what a message holds that this version does not know.
+type Extra struct{ raw []byte }
+
+func (e *Extra) extra() *Extra { return e }
+
+// Encode returns the value to store for m, marked as written by batch.
+func Encode(batch uint64, m Message) []byte {
+	w := wire{buf: make([]byte, 1, 128)}
+	w.buf[0] = wireVersion
+	w.buf = protowire.AppendTag(w.buf, batchField, protowire.Fixed64Type)
+	w.buf = protowire.AppendFixed64(w.buf, batch)
+	m.fields(&w)
+	return append(w.buf, m.extra().raw...)
+}
+
+// Decode reads a stored value into m. Internal: it is not a value of this
+// schema.
+func Decode(value []byte, m Message) error {
+	if len(value) == 0 || value[0] != wireVersion {
+		return Errorf(Internal, "decode %T: not a value of version %d", m, wireVersion)
+	}
+	raw, err := decodeFields(value[1:], m.fields)
+	if err != nil {
+		return Errorf(Internal, "decode %T: %w", m, err)
+	}
+	m.extra().raw = raw
+	return nil
+}
+
+// Batch returns the id of the transaction that wrote value, 0 if it has none.
+func Batch(value []byte) uint64 {
+	if len(value) < 2 {
+		return 0
+	}
+	num, typ, n := protowire.ConsumeTag(value[1:])
+	if n < 0 || num != batchField || typ != protowire.Fixed64Type {
+		return 0
+	}
+	id, _ := protowire.ConsumeFixed64(value[1+n:])
+	return id
+}
+
+// wire is one pass over the fields of one message, encoding or decoding.
+type wire struct {
+	buf      []byte // encoding: what was written; decoding: what is left
+	decoding bool
+	last     protowire.Number // the field visited last
+	next     protowire.Number // decoding: the field that buf begins with, or 0
+	typ      protowire.Type   // of next
+	tagLen   int              // of next
+	unknown  []byte
+	err      error
+}
+
+// decodeFields runs passes over buf until all of it is consumed. Encoders write
+// fields in ascending order, which takes one pass; any order is accepted.
+func decodeFields(buf []byte, fields func(*wire)) (unknown []byte, err error) {
+	w := wire{decoding: true, buf: buf}
+	w.peek()
+	for {
+		before := len(w.buf)
+		w.last = 0
+		fields(&w)
+		if w.err != nil {
+			return nil, w.err
+		}
+		if len(w.buf) == 0 {
+			return w.unknown, nil
+		}
+		if len(w.buf) == before || w.next > w.last {
+			w.keep()
+		}
+	}
+}
+
+// peek reads the tag that buf begins with.
+func (w *wire) peek() {
+	w.next = 0
+	if len(w.buf) == 0 {
+		return
+	}
+	num, typ, n := protowire.ConsumeTag(w.buf)
+	if n < 0 {
+		w.fail(n)
+		return
+	}
+	w.next, w.typ, w.tagLen = num, typ, n
+}
+
+// fail ends the pass with the error of a Consume function.
+func (w *wire) fail(n int) {
+	if w.err == nil {
+		w.err = protowire.ParseError(n)
+	}
+	w.buf, w.next = nil, 0
+}
+
+// keep moves the next field to the unknown ones.
+func (w *wire) keep() {
+	if w.next == 0 {
+		return
+	}
+	n := protowire.ConsumeFieldValue(w.next, w.typ, w.buf[w.tagLen:])
+	if n < 0 {
+		w.fail(n)
+		return
+	}
+	n += w.tagLen
+	w.unknown = append(w.unknown, w.buf[:n]...)
+	w.buf = w.buf[n:]
+	w.peek()
+}
+
+// at reports whether the next field is num of the given type. What lies between
+// the fields described is unknown to this version.
+func (w *wire) at(num protowire.Number, typ protowire.Type) bool {
+	for w.next > w.last && w.next < num || w.next == num && w.typ != typ || w.next == batchField && num != batchField {
+		if w.next == batchField {
+			w.skip()
+			continue
+		}
+		w.keep()
+	}
+	w.last = num
+	return w.next == num
+}
+
+// skip drops the next field.
+func (w *wire) skip() {
+	n := protowire.ConsumeFieldValue(w.next, w.typ, w.buf[w.tagLen:])
+	if n < 0 {
+		w.fail(n)
+		return
+	}
+	w.advance(w.tagLen + n)
+}
+
+func (w *wire) advance(n int) {
+	w.buf = w.buf[n:]
+	w.peek()
+}
+
+// varint visits an unsigned field.
+func (w *wire) varint(num protowire.Number, v uint64) uint64 {
+	if !w.decoding {
+		if v != 0 {
+			w.buf = protowire.AppendTag(w.buf, num, protowire.VarintType)
+			w.buf = protowire.AppendVarint(w.buf, v)
+		}
+		return v
+	}
+	for w.at(num, protowire.VarintType) {
+		x, n := protowire.ConsumeVarint(w.buf[w.tagLen:])
+		if n < 0 {
+			w.fail(n)
+			return v
+		}
+		v = x
+		w.advance(w.tagLen + n)
+	}
+	return v
+}
+
+// integer visits an int64 field (Protocol Buffers' int64) or one of its kind.
+func integer[T ~int | ~int32 | ~int64](w *wire, num protowire.Number, v *T) {
+	*v = T(w.varint(num, uint64(int64(*v))))
+}
+
+// boolean visits a bool field.
+func (w *wire) boolean(num protowire.Number, v *bool) {
+	var n uint64
+	if *v {
+		n = 1
+	}
+	*v = w.varint(num, n) != 0
+}
+
+// text visits a string field or one of its kind.
+func text[T ~string](w *wire, num protowire.Number, v *T) {
+	if !w.decoding {
+		if *v != "" {
+			w.buf = protowire.AppendTag(w.buf, num, protowire.BytesType)
+			w.buf = protowire.AppendString(w.buf, string(*v))
+		}
+		return
+	}
+	for w.at(num, protowire.BytesType) {
+		*v = T(w.bytes())
+	}
+}
+
+// texts visits a repeated string field.
+func texts[T ~string](w *wire, num protowire.Number, v *[]T) {
+	if !w.decoding {
+		for _, s := range *v {
+			w.buf = protowire.AppendTag(w.buf, num, protowire.BytesType)
+			w.buf = protowire.AppendString(w.buf, string(s))
+		}
+		return
+	}
+	for w.at(num, protowire.BytesType) {
+		*v = append(*v, T(w.bytes()))
+	}
+}
+
+// bytes consumes the length-delimited field that at found.
+func (w *wire) bytes() []byte {
+	b, n := protowire.ConsumeBytes(w.buf[w.tagLen:])
+	if n < 0 {
+		w.fail(n)
+		return nil
+	}
+	w.advance(w.tagLen + n)
+	return b
+}
+
+// list visits a repeated message field; each describes one element. Fields of
+// elements that this version does not know are dropped: a message that is to be
+// extended gets new fields beside the list, not within it.
+func list[T any](w *wire, num protowire.Number, v *[]T, each func(*T, *wire)) {
+	if !w.decoding {
+		for i := range *v {
+			w.element(num, func(w *wire) { each(&(*v)[i], w) })
+		}
+		return
+	}
+	for w.at(num, protowire.BytesType) {
+		var t T
+		w.nested(func(w *wire) { each(&t, w) })
+		*v = append(*v, t)
+	}
+}
+
+// optional visits a message field that may be absent.
+func optional[T any](w *wire, num protowire.Number, v **T, each func(*T, *wire)) {
+	if !w.decoding {
+		if *v != nil {
+			w.element(num, func(w *wire) { each(*v, w) })
+		}
+		return
+	}
+	for w.at(num, protowire.BytesType) {
+		if *v == nil {
+			*v = new(T)
+		}
+		w.nested(func(w *wire) { each(*v, w) })
+	}
+}
+
+// element encodes one nested message. Its length comes before it and is known
+// after it: one byte is left for it, and more made when it needs more.
+func (w *wire) element(num protowire.Number, fields func(*wire)) {
+	w.buf = protowire.AppendTag(w.buf, num, protowire.BytesType)
+	start := len(w.buf)
+	w.buf = append(w.buf, 0)
+	fields(w)
+	size := len(w.buf) - start - 1
+	if extra := protowire.SizeVarint(uint64(size)) - 1; extra > 0 {
+		w.buf = append(w.buf, make([]byte, extra)...)
+		copy(w.buf[start+1+extra:], w.buf[start+1:start+1+size])
+	}
+	protowire.AppendVarint(w.buf[:start], uint64(size))
+}
+
+// nested decodes the message in the field that at found.
+func (w *wire) nested(fields func(*wire)) {
+	b := w.bytes()
+	if w.err != nil || len(b) == 0 {
+		return
+	}
+	if _, err := decodeFields(b, fields); err != nil {
+		w.err = err
+	}
+}
