@@ -18,6 +18,8 @@ type Change struct {
 
 	txn      Txn
 	compared map[Compare]struct{}
+	// bytes is about how large the request is, rather more than less.
+	bytes int
 }
 
 // NewChange returns an empty change with the given batch id.
@@ -46,6 +48,8 @@ func (c *Change) compare(x Compare) {
 	}
 	c.compared[x] = struct{}{}
 	c.txn.Compares = append(c.txn.Compares, x)
+	// The key is sent twice: it is read back if a compare fails.
+	c.bytes += 2 * (len(x.Key) + entryBytes)
 }
 
 // Put writes m under key and returns the size of its encoding in bytes.
@@ -54,13 +58,18 @@ func (c *Change) Put(key string, m types.Message) int { return c.PutOn(key, m, 0
 // PutOn writes m under key, on a lease.
 func (c *Change) PutOn(key string, m types.Message, lease LeaseID) int {
 	value := types.Encode(c.Batch, m)
-	c.txn.Ops = append(c.txn.Ops, Op{Key: key, Value: value, Lease: lease})
+	c.write(Op{Key: key, Value: value, Lease: lease})
 	return len(value)
 }
 
 // Delete deletes key.
 func (c *Change) Delete(key string) {
-	c.txn.Ops = append(c.txn.Ops, Op{Key: key, Delete: true})
+	c.write(Op{Key: key, Delete: true})
+}
+
+func (c *Change) write(op Op) {
+	c.txn.Ops = append(c.txn.Ops, op)
+	c.bytes += len(op.Key) + len(op.Value) + entryBytes
 }
 
 // Txn returns the transaction; the change must not be added to afterwards.
@@ -68,6 +77,10 @@ func (c *Change) Txn() Txn { return c.txn }
 
 // Size returns how many compares and operations the change has.
 func (c *Change) Size() (compares, ops int) { return len(c.txn.Compares), len(c.txn.Ops) }
+
+// entryBytes is about what a compare or an operation takes in a request besides
+// its key and value.
+const entryBytes = 16
 
 // Commit commits txn and settles what is not answered: an Unknown outcome is
 // pending, not failed, so the identical transaction is sent again until there is

@@ -49,7 +49,7 @@ type ListWatchOptions struct {
 //     Skip leaves out, an update lacks.
 //   - Updates without events tell how far the watch is. Whoever waits until
 //     Update.Revision is at least R has seen everything up to R.
-//   - Revision never goes back, and only updates without events repeat it.
+//   - Revision never goes back, and only a reload repeats it.
 //   - After Unavailable the watch resumes from the revision after that of the last
 //     event, or of the listing if there was none since: nothing is lost, nothing
 //     delivered twice.
@@ -59,8 +59,8 @@ type ListWatchOptions struct {
 //   - A stream with a stale, duplicate, unordered or foreign event, or one that
 //     betrays a gap, is not believed: nothing of that batch is delivered, and the
 //     state is listed again.
-//   - Between tries it waits, twice as long each time, from 20 ms to 2 s; a batch
-//     of the watch sets that back. It tries for ever.
+//   - Between tries it waits as RetryPolicy says, longer each time; a batch of the
+//     watch sets that back. It tries for ever.
 //   - A store whose history ends before what was delivered was restored from a
 //     backup: the loop ends with Precondition, as what was delivered may never
 //     have happened.

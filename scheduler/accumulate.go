@@ -1,5 +1,467 @@
 package scheduler
 
-type accumulator struct{ wake int64 }
+import (
+	"slices"
+	"strings"
+	"time"
 
-func (c *Core) accumulate() {}
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// A large reservation would starve if small tasks took whatever becomes free. One
+// that may accumulate, and has waited long enough, is given nodes for its bundles
+// and collects there what becomes free, before anything else is placed; nobody may
+// draw on it until all of it is held. One reservation in the cluster does so at a
+// time (key leaders/accumulate), so that two never hold what the other needs.
+//
+// Backfill (Lifka 1995, EASY): from the tasks there that end by a known time follows
+// when the reservation will be complete; a task that ends before that may use what
+// was collected meanwhile.
+
+// role is the leadership of the reservation that accumulates.
+const role = "accumulate"
+
+// accumulator is what the core remembers of reservations that may accumulate.
+type accumulator struct {
+	candidates fifo[*cluster.Reservation]
+	wake       int64
+	// seen is how much of the log of changed nodes was looked at.
+	seen int
+	busy *cluster.Reservation // as of the last look
+}
+
+// collecting is the accumulating grant as a draft leaves it.
+type collecting struct {
+	r *cluster.Reservation
+	g *types.Grant
+}
+
+// accumulate adds to the draft what the accumulating reservation can collect, or
+// the first collection of the next one.
+func (c *Core) accumulate(d *Draft) {
+	if d.closed {
+		return
+	}
+	r := c.accumulating()
+	if r == nil {
+		r = c.nextToAccumulate()
+	}
+	if r == nil || c.locked(r) || !c.owns(r.ID.Namespace, "") {
+		return
+	}
+	end := c.base + len(c.changed)
+	if c.accum.busy == r && c.accum.seen == end || !d.roomFor(r) {
+		return
+	}
+	g := c.targets(d, r)
+	if g == nil {
+		return
+	}
+	c.accum.busy, c.accum.seen = r, end
+	if c.collect(d, r, g) || r.Grant.V == nil || c.untargeted(r.Grant.V) {
+		d.accumulate(c.view, r, g)
+		c.queue.remove(entryKey{r.ID, true})
+	}
+}
+
+// roomFor reports whether the draft has room for whatever accumulating r takes.
+func (d *Draft) roomFor(r *cluster.Reservation) bool {
+	n := len(r.Info.V.Bundles)
+	if r.Grant.V != nil {
+		n += len(r.Grant.V.Nodes)
+	}
+	return d.empty() || d.room((nodeCompares+2)*n+4, n+4)
+}
+
+// accumulating returns the reservation that collects at present.
+func (c *Core) accumulating() *cluster.Reservation {
+	leader := c.view.Leaders[role]
+	if leader == nil {
+		return nil
+	}
+	ns, id, _ := strings.Cut(leader.V.Holder, "/")
+	r := c.view.Reservations[cluster.ID{Namespace: ns, ID: id}]
+	if r == nil || !r.Current() || r.Grant.V.Phase != types.Accumulating {
+		return nil
+	}
+	return r
+}
+
+// nextToAccumulate returns the first reservation whose time has come, if no other
+// one collects.
+func (c *Core) nextToAccumulate() *cluster.Reservation {
+	if c.view.Leaders[role] != nil {
+		return nil
+	}
+	var best *cluster.Reservation
+	c.accum.wake = 0
+	for _, r := range slices.Clone(c.accum.candidates.list) {
+		e := c.queue.entries[entryKey{r.ID, true}]
+		if e == nil || c.view.Reservations[r.ID] != r {
+			c.accum.candidates.remove(r)
+			continue
+		}
+		if at := r.Info.V.Submitted + int64(c.cfg.AccumulateAfter); at > c.now.UnixNano() {
+			if c.accum.wake == 0 || at < c.accum.wake {
+				c.accum.wake = at
+			}
+			continue
+		}
+		if best == nil || e.before(c.queue.entries[entryKey{best.ID, true}]) {
+			best = r
+		}
+	}
+	return best
+}
+
+// untargeted reports whether an accumulating grant needs other nodes: it has none
+// for some bundle, or one that is not eligible any more.
+func (c *Core) untargeted(g *types.Grant) bool {
+	return slices.Contains(g.Bundles, "") ||
+		slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return !c.view.Nodes[at.Node].Eligible() })
+}
+
+// targets returns the grant of r to be added to, with a node for each bundle. nil:
+// nothing can be done at present.
+func (c *Core) targets(d *Draft, r *cluster.Reservation) *types.Grant {
+	if g := r.Grant.V; g != nil && !c.untargeted(g) {
+		return cloneGrant(g)
+	}
+	empty := &types.Grant{Phase: types.Accumulating, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
+	if r.Grant.V != nil {
+		// Begin again: what is held elsewhere returns.
+		if c.waitForGrant(d, r) {
+			return nil
+		}
+		d.returnUndrawn(r, r.Grant.V)
+	}
+	g := cloneGrant(empty)
+	wanted := make(map[string]*types.Allocated)
+	for _, x := range bundleOrder(c.view, r) {
+		n := c.target(d, x.needs, wanted)
+		if n == nil && r.Grant.V != nil {
+			return empty
+		}
+		if n == nil {
+			return nil
+		}
+		g.Bundles[x.index] = n.Name
+		if wanted[n.Name] == nil {
+			wanted[n.Name] = &types.Allocated{}
+			g.Nodes = append(g.Nodes, types.GrantNode{Node: n.Name})
+		}
+		for _, y := range x.needs {
+			wanted[n.Name].Take(types.Holding{Resource: y.ID, Amount: y.Amount})
+		}
+	}
+	slices.SortFunc(g.Nodes, func(a, b types.GrantNode) int { return strings.Compare(a.Node, b.Node) })
+	return g
+}
+
+// target returns the node with the most free that is large enough for needs beside
+// what is wanted there already.
+func (c *Core) target(d *Draft, needs []cluster.Need, wanted map[string]*types.Allocated) *cluster.Node {
+	var best *cluster.Node
+	var most float64
+	for _, n := range c.nodes {
+		if !n.Eligible() || !c.largeEnough(n, needs, wanted[n.Name]) {
+			continue
+		}
+		if share := c.freeShare(d, n, needs, wanted[n.Name]); best == nil || share > most {
+			best, most = n, share
+		}
+	}
+	return best
+}
+
+func (c *Core) largeEnough(n *cluster.Node, needs []cluster.Need, wanted *types.Allocated) bool {
+	for _, x := range needs {
+		if c.view.Pool(x.ID) != nil {
+			continue
+		}
+		capacity, ok := c.view.Capacity(n, x.ID)
+		if wanted != nil {
+			capacity = capacity.Minus(wanted.Of(x.ID))
+		}
+		if !ok || capacity < x.Amount {
+			return false
+		}
+	}
+	return true
+}
+
+// freeShare returns how much of needs is free on n already: 1 is all of it.
+func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *types.Allocated) float64 {
+	least := 1.0
+	for _, x := range needs {
+		free, _ := d.free(n, x.ID)
+		if wanted != nil {
+			free = free.Minus(wanted.Of(x.ID))
+		}
+		if x.Amount > 0 && free < x.Amount {
+			least = min(least, float64(free)/float64(x.Amount))
+		}
+	}
+	return least
+}
+
+// collect takes what is free and wanted, and reports whether that changed anything.
+// The grant is granted once nothing is missing.
+func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
+	changed, missing := false, slices.Contains(g.Bundles, "")
+	for i := range g.Nodes {
+		at := &g.Nodes[i]
+		n := c.view.Nodes[at.Node]
+		for _, x := range wantedOn(c.view, r, g, at.Node) {
+			rest := x.Amount - heldOf(at.Holds, x.ID)
+			if rest <= 0 {
+				continue
+			}
+			h, ok := c.collectable(d, n, cluster.Need{ID: x.ID, Amount: rest})
+			missing = missing || !ok || h.Amount < rest
+			if ok {
+				d.take(n, []types.Holding{h})
+				d.keep(n, []types.Holding{h})
+				d.compareNode(n)
+				for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{x}) {
+					d.Change.IfUnchanged(k.key, k.mod)
+				}
+				at.Holds = addHolding(at.Holds, h)
+				changed = true
+			}
+		}
+	}
+	if !missing {
+		g.Phase = types.Granted
+	}
+	return changed
+}
+
+// wantedOn returns what the bundles given to a node want there.
+func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) []cluster.Need {
+	sum := &types.Allocated{}
+	for i, name := range g.Bundles {
+		if name != node {
+			continue
+		}
+		for _, x := range bundleNeeds(v, r.ID.Namespace, r.Info.V.Bundles[i]) {
+			if !x.ID.IsPlacement() {
+				sum.Take(types.Holding{Resource: x.ID, Amount: x.Amount})
+			}
+		}
+	}
+	needs := make([]cluster.Need, 0, len(sum.Holds))
+	for _, h := range sum.Holds {
+		needs = append(needs, cluster.Need{ID: h.Resource, Amount: h.Amount})
+	}
+	return needs
+}
+
+// collectable returns as much of x as is free on n; ok is false if nothing is, or
+// if it is in flight.
+func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.Holding, ok bool) {
+	p := c.view.Pool(x.ID)
+	if c.locked(n) && !d.has(n) || p != nil && c.locked(p) && !d.has(p) {
+		return h, false
+	}
+	free := types.Quantity(0)
+	if p != nil {
+		free = d.poolFree(p)
+	} else {
+		free, _ = d.free(n, x.ID)
+	}
+	amount := min(x.Amount, free)
+	slots := d.slots(n, x.ID)
+	for slots != nil && amount > 0 && pick(slots, amount) == nil {
+		// Whole devices, as many as are free.
+		amount = (amount - 1) / whole * whole
+	}
+	if amount <= 0 {
+		return h, false
+	}
+	return types.Holding{Resource: x.ID, Amount: amount, Cluster: p != nil, Devices: pick(slots, amount)}, true
+}
+
+func heldOf(holds []types.Holding, rid types.ResourceID) types.Quantity {
+	var sum types.Quantity
+	for _, h := range holds {
+		if h.Resource == rid {
+			sum += h.Amount
+		}
+	}
+	return sum
+}
+
+// addHolding adds to the holding of the same resource, without changing holds.
+func addHolding(holds []types.Holding, h types.Holding) []types.Holding {
+	var pools []types.Holding
+	sum := &types.Allocated{}
+	for _, x := range append(slices.Clone(holds), h) {
+		if x.Cluster {
+			pools = append(pools, x)
+			continue
+		}
+		sum.Take(x)
+	}
+	for _, x := range mergePools(pools) {
+		x.Cluster = true
+		sum.Holds = append(sum.Holds, x)
+	}
+	return sum.Holds
+}
+
+func mergePools(pools []types.Holding) []types.Holding {
+	sum := &types.Allocated{}
+	for _, x := range pools {
+		sum.Take(x)
+	}
+	return sum.Holds
+}
+
+func cloneGrant(g *types.Grant) *types.Grant {
+	c := *g
+	c.Bundles = slices.Clone(g.Bundles)
+	c.Nodes = slices.Clone(g.Nodes)
+	for i := range c.Nodes {
+		c.Nodes[i].Holds = (&types.Allocated{Holds: g.Nodes[i].Holds}).Clone().Holds
+	}
+	return &c
+}
+
+// accumulate writes g as the grant of r, and the leadership that goes with it.
+func (d *Draft) accumulate(v *cluster.View, r *cluster.Reservation, g *types.Grant) {
+	ns, id := r.ID.Namespace, r.ID.ID
+	d.collecting = &collecting{r, g}
+	d.claim(r)
+	d.items++
+	d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), r.Info.Mod)
+	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
+	leader := int64(0)
+	if l := v.Leaders[role]; l != nil {
+		leader = l.Mod
+	}
+	d.Change.IfUnchanged(controlplane.LeaderKey(role), leader)
+	if g.Phase == types.Granted {
+		d.Grants = append(d.Grants, r.ID)
+	}
+}
+
+// sealCollecting writes what accumulate and backfill left of the grant.
+func (d *Draft) sealCollecting() {
+	x := d.collecting
+	if x == nil {
+		return
+	}
+	key := controlplane.LeaderKey(role)
+	led := d.view.Leaders[role] != nil
+	switch {
+	case x.g.Phase == types.Granted && led:
+		d.Change.Delete(key)
+	case x.g.Phase == types.Accumulating && !led:
+		d.put(key, &types.Leader{Holder: x.r.ID.String()})
+	}
+	d.put(controlplane.GrantKey(x.r.ID.Namespace, x.r.ID.ID), x.g)
+}
+
+// backfill binds a task to a node where the accumulating reservation holds what the
+// task needs, if the task ends before the reservation could be complete.
+func (c *Core) backfill(d *Draft, t *cluster.Task, alternative int, needs []cluster.Need) bool {
+	r := c.accumulating()
+	if r == nil || t.Info.V.MaxRun == 0 || c.locked(r) && !d.has(r) {
+		return false
+	}
+	g := r.Grant.V
+	if d.collecting != nil {
+		g = d.collecting.g
+	}
+	if g.Phase != types.Accumulating || c.now.Add(t.Info.V.MaxRun).After(c.completion(r, g)) {
+		return false
+	}
+	for i := range g.Nodes {
+		n := c.view.Nodes[g.Nodes[i].Node]
+		if !n.Eligible() || c.locked(n) && !d.has(n) {
+			continue
+		}
+		if c.yield(d, r, g, i, t, alternative, needs) {
+			return true
+		}
+	}
+	return false
+}
+
+// yield gives back what r holds on its i-th node of all that needs ask for, binds
+// the task, and leaves the rest to be collected again.
+func (c *Core) yield(d *Draft, r *cluster.Reservation, g *types.Grant, i int, t *cluster.Task, alternative int, needs []cluster.Need) bool {
+	n := c.view.Nodes[g.Nodes[i].Node]
+	var lent, rest []types.Holding
+	for _, h := range g.Nodes[i].Holds {
+		if !h.Cluster && slices.ContainsFunc(needs, func(x cluster.Need) bool { return x.ID == h.Resource }) {
+			lent = append(lent, h)
+		} else {
+			rest = append(rest, h)
+		}
+	}
+	if len(lent) == 0 {
+		return false
+	}
+	d.giveBack(n, lent)
+	if _, ok := d.fits(n, needs); !ok || !d.room(8, 3) || !d.bind(t, n, alternative, needs, c.now) {
+		d.take(n, lent)
+		return false
+	}
+	after := cloneGrant(g)
+	after.Nodes[i].Holds = rest
+	if d.collecting == nil {
+		d.accumulate(c.view, r, after)
+	}
+	d.collecting.g = after
+	c.accum.seen = -1
+	return true
+}
+
+// completion is when all that a grant wants could be free, by what is known of the
+// ends of the tasks there; the zero time if that is not known.
+func (c *Core) completion(r *cluster.Reservation, g *types.Grant) time.Time {
+	var latest time.Time
+	for _, at := range g.Nodes {
+		n := c.view.Nodes[at.Node]
+		for _, x := range wantedOn(c.view, r, g, at.Node) {
+			rest := x.Amount - heldOf(at.Holds, x.ID)
+			when, ok := freedBy(n, x.ID, rest)
+			if !ok {
+				return time.Time{}
+			}
+			if when.After(latest) {
+				latest = when
+			}
+		}
+	}
+	return latest
+}
+
+// freedBy returns when the tasks on n that must end by a known time will have freed
+// amount of rid.
+func freedBy(n *cluster.Node, rid types.ResourceID, amount types.Quantity) (time.Time, bool) {
+	type end struct {
+		at     int64
+		amount types.Quantity
+	}
+	var ends []end
+	for _, b := range n.Bindings {
+		if b.Info.V != nil && b.Info.V.MaxRun > 0 {
+			ends = append(ends, end{b.Info.V.Bound + int64(b.Info.V.MaxRun), heldOf(b.Info.V.Holds, rid)})
+		}
+	}
+	slices.SortFunc(ends, func(a, b end) int { return int(min(1, max(-1, a.at-b.at))) })
+	var when time.Time
+	for _, e := range ends {
+		if amount <= 0 {
+			break
+		}
+		amount -= e.amount
+		when = time.Unix(0, e.at)
+	}
+	return when, amount <= 0
+}

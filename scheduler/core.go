@@ -119,7 +119,6 @@ func (c *Core) Next(now time.Time) []*Draft {
 	c.now = now
 	c.queue.expire(now)
 	c.retryLost()
-	c.accumulate()
 	var out []*Draft
 	for len(c.inFlight) < c.cfg.InFlight {
 		d := newDraft(c.view, c.cfg.Limits, c.newBatch())
@@ -144,7 +143,9 @@ func (c *Core) fill(d *Draft) {
 	// 2. What ended, was lost, is to be stopped, or has started.
 	c.settleBindings(d)
 	c.cancelTasks(d)
-	// 3. What waits, by priority and age.
+	// 3. What an aged reservation collects, before anybody else has it.
+	c.accumulate(d)
+	// 4. What waits, by priority and age.
 	c.placeWaiting(d)
 }
 

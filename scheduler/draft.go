@@ -27,12 +27,14 @@ type Draft struct {
 	left    map[string]*types.Provided
 	leaving []string // the keys of left, in order
 	offered map[types.ResourceID][]*cluster.Node
-	held    []any // what is locked: see Core.locks
-	mine    map[any]struct{}
-	entries []*entry
-	items   int
-	bytes   int
-	closed  bool
+	// collecting is the accumulating grant, if the draft changes it.
+	collecting *collecting
+	held       []any // what is locked: see Core.locks
+	mine       map[any]struct{}
+	entries    []*entry
+	items      int
+	bytes      int
+	closed     bool
 }
 
 // Bind is one task bound to a node.
@@ -98,7 +100,7 @@ func (d *Draft) has(x any) bool {
 // of the places are written last, so they are counted ahead.
 func (d *Draft) room(compares, ops int) bool {
 	c, o := d.Change.Size()
-	o += len(d.order) + len(d.drawn) + len(d.leaving)
+	o += len(d.order) + len(d.drawn) + len(d.leaving) + 2
 	return c+compares <= d.limits.Ops && o+ops <= d.limits.Ops && d.bytes < d.limits.Bytes*3/4
 }
 
@@ -255,6 +257,7 @@ func (d *Draft) seal() {
 		ns, name, _ := x.pool.ID.Split()
 		d.put(controlplane.PoolKey(ns, name), x.alloc)
 	}
+	d.sealCollecting()
 	for _, key := range d.leaving {
 		d.put(key, d.left[key])
 	}

@@ -215,6 +215,10 @@ func (d *Draft) release(r *cluster.Reservation) bool {
 	if g.Phase != types.Releasing {
 		d.returnUndrawn(r, g)
 	}
+	if l := d.view.Leaders[role]; g.Phase == types.Accumulating && l != nil && l.V.Holder == r.ID.String() {
+		d.Change.IfUnchanged(controlplane.LeaderKey(role), l.Mod)
+		d.Change.Delete(controlplane.LeaderKey(role))
+	}
 	if drawn {
 		releasing := *g
 		releasing.Phase = types.Releasing

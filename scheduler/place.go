@@ -85,6 +85,9 @@ func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 			}
 			return placed, nil
 		}
+		if c.backfill(d, t, i, needs) {
+			return placed, nil
+		}
 		inFlight = inFlight || skipped
 		lacks = append(lacks, short...)
 	}

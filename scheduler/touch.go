@@ -252,6 +252,9 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 	if c.locked(r) {
 		return
 	}
+	if r.Info.V.Accumulate {
+		c.accum.candidates.push(r)
+	}
 	c.queue.add(&entry{
 		id: r.ID, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted, conflicts: c.retries[k],
 	}, bundleShape(r.ID.Namespace, r.Info.V))

@@ -1,6 +1,8 @@
 package types
 
 import (
+	"bytes"
+
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -65,6 +67,12 @@ func Batch(value []byte) uint64 {
 	}
 	id, _ := protowire.ConsumeFixed64(value[1+n:])
 	return id
+}
+
+// Same reports whether a stored value is m as Encode writes it, whichever
+// transaction wrote it. It may be false of a value that decodes the same.
+func Same(value []byte, m Message) bool {
+	return bytes.Equal(value, Encode(Batch(value), m))
 }
 
 // wire is one pass over the fields of one message, encoding or decoding.

@@ -152,8 +152,8 @@ func (w *watcher) offer(batch controlplane.Batch) {
 	if batch.Revision < w.from {
 		return
 	}
-	w.told = batch.Revision
 	if events := within(batch.Events, w.prefix); len(events) > 0 {
+		w.told = batch.Revision
 		w.push(controlplane.Batch{Revision: batch.Revision, Events: events})
 	}
 }

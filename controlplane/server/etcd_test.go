@@ -216,12 +216,16 @@ func TestAwkwardPaths(t *testing.T) {
 	for _, name := range []string{"with space", "per%cent?#&", strings.Repeat("long/", 30)} {
 		t.Run(name[:5], func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), name)
-			r := run(t, Config{Dir: dir})
-			r.put(t, "k", "v")
-			wantPrivate(t, SocketDir(dir))
 			if !strings.HasPrefix(SocketDir(dir), dir) {
 				t.Cleanup(func() { os.Remove(SocketDir(dir)) })
 			}
+			r := run(t, Config{Dir: dir})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if _, err := r.Put(ctx, "k", "v"); err != nil {
+				t.Fatal(err)
+			}
+			wantPrivate(t, SocketDir(dir))
 		})
 	}
 }

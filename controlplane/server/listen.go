@@ -12,7 +12,7 @@ const (
 	// peerAddress is where other members would reach it. A member must have
 	// such an address, and it becomes part of its data; nobody listens there,
 	// and no path of this machine is in it, so that data can be moved.
-	peerAddress = "/escher/single-member"
+	peerAddress = "/escher-single-member"
 )
 
 // listenOn makes etcd serve clients on a Unix socket, and listen nowhere else.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/escher-sched/escher/types"
@@ -23,10 +24,10 @@ const (
 
 // SocketDir returns the directory for the Unix sockets of whoever keeps its state
 // in dir, the same at every call: "run" below dir or, where that is too long for
-// a socket's path, a short one named by a hash of dir. It makes nothing; see
-// MakeSocketDir. Names of sockets in it may have 24 bytes.
+// a socket's path or not plain in a URL, a short one named by a hash of dir. It
+// makes nothing; see MakeSocketDir. Names of sockets in it may have 24 bytes.
 func SocketDir(dir string) string {
-	if own := filepath.Join(dir, "run"); len(own)+1+socketRoom <= maxSocketPath {
+	if own := filepath.Join(dir, "run"); len(own)+1+socketRoom <= maxSocketPath && plain(own) {
 		return own
 	}
 	sum := sha256.Sum256([]byte(filepath.Clean(dir)))
@@ -40,6 +41,14 @@ func SocketDir(dir string) string {
 		return filepath.Join(user, name)
 	}
 	return filepath.Join("/tmp", fmt.Sprintf("%s-%d", name, uid))
+}
+
+// plain reports whether a path means the same as it stands in a URL.
+func plain(path string) bool {
+	return !strings.ContainsFunc(path, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune("/._-", r)
+	})
 }
 
 // MakeSocketDir makes SocketDir(dir) so that nobody but its owner, and root, can

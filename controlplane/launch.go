@@ -1,0 +1,289 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Job says how tasks that belong together are known.
+type Job struct {
+	// ID is unique in its namespace, for ever; empty: made from Name.
+	ID string
+	// Name is a label.
+	Name string
+}
+
+// Launched tells what Launch did.
+type Launched struct {
+	// Tasks are the ids, in the order in which they were given.
+	Tasks []string
+	// Job is the id of the job; empty for a task of its own.
+	Job string
+	// Revision is the one from which schedulers see the tasks, all at once.
+	Revision int64
+	// Parts is how many transactions it took.
+	Parts int
+}
+
+// Launch submits tasks: all are accepted or none. Several become a job.
+//
+// Invalid: the error names all that is wrong. AlreadyExists: an id was used.
+// Precondition: nothing new is admitted at present, or a session named is not open.
+func (c *Client) Launch(ctx context.Context, tasks ...Submission) (Launched, error) {
+	if len(tasks) == 1 {
+		return c.launch(ctx, nil, tasks)
+	}
+	return c.launch(ctx, &Job{}, tasks)
+}
+
+// LaunchJob submits tasks as a job: see Launch. Schedulers see all of them at once,
+// however many there are. A call that failed half-way may be made again with the
+// same ids, and goes on from there.
+func (c *Client) LaunchJob(ctx context.Context, job Job, tasks ...Submission) (Launched, error) {
+	return c.launch(ctx, &job, tasks)
+}
+
+func (c *Client) launch(ctx context.Context, job *Job, tasks []Submission) (Launched, error) {
+	e, err := c.newLaunch(job, tasks)
+	if err != nil {
+		return Launched{}, err
+	}
+	e.inParts = true
+	res := e.launched()
+	for e.end < len(e.tasks) || res.Parts == 0 {
+		if res.Revision, err = perform(ctx, c.store, nil, e); err != nil {
+			return Launched{}, err
+		}
+		res.Parts++
+	}
+	return res, nil
+}
+
+// launch is tasks being submitted.
+type launch struct {
+	c     *Client
+	jobID string
+	job   *types.Job
+	tasks []submission
+	specs *specs
+
+	// inParts lets it take several transactions: tasks[start:end] are drawn up.
+	inParts    bool
+	start, end int
+	// there is the revision of specs that are stored already.
+	there map[string]int64
+	// taken are the tasks that an earlier call of the same job wrote.
+	taken map[string]int64
+}
+
+// newLaunch checks everything that can be checked without the cluster.
+func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
+	stamp := time.Now().UnixNano()
+	made, specs, err := prepare(tasks, c.store.Limits(), stamp)
+	errs := []error{err}
+	e := &launch{c: c, tasks: made, specs: specs, there: make(map[string]int64), taken: make(map[string]int64)}
+	if job != nil {
+		errs = append(errs, e.setJob(*job, stamp))
+	}
+	if err := invalid(errs); err != nil {
+		return nil, types.Errorf(types.Invalid, "launch: %w", err)
+	}
+	for i := range made {
+		made[i].task.Job = e.jobID
+	}
+	return e, nil
+}
+
+func (e *launch) setJob(job Job, stamp int64) error {
+	e.jobID = job.ID
+	var errs []error
+	if job.Name != "" {
+		errs = append(errs, types.ValidateName("job.name", job.Name))
+	}
+	if job.ID == "" {
+		name := job.Name
+		if name == "" {
+			name = "job"
+		}
+		e.jobID = NewID(name)
+	} else {
+		errs = append(errs, types.ValidateName("job.id", job.ID))
+	}
+	e.job = &types.Job{Name: job.Name, Tasks: len(e.tasks), Submitted: stamp}
+	return invalid(errs)
+}
+
+func (e *launch) launched() Launched {
+	res := Launched{Job: e.jobID, Tasks: make([]string, len(e.tasks))}
+	for i, t := range e.tasks {
+		res.Tasks[i] = t.id
+	}
+	return res
+}
+
+func (e *launch) verb() string {
+	switch {
+	case e.job != nil:
+		return fmt.Sprintf("launch job %s", e.jobID)
+	case len(e.tasks) == 1:
+		return fmt.Sprintf("launch task %s", e.tasks[0].id)
+	}
+	return fmt.Sprintf("launch %d tasks", len(e.tasks))
+}
+
+// draw adds tasks, as many as fit if it may take parts; the job comes with the last
+// of them, and makes them visible.
+func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
+	change.IfUnchanged(AdmissionKey(), 0)
+	if e.job != nil {
+		change.IfUnchanged(JobKey(e.c.ns, e.jobID), 0)
+	}
+	limits := s.Limits()
+	drawn := make(map[string]bool)
+	for e.end = e.start; e.end < len(e.tasks); e.end++ {
+		compares, ops := change.Size()
+		if e.inParts && (max(compares+4, ops+3) > limits.Ops || e.bytesWith(change) > limits.Bytes*9/10) {
+			return nil
+		}
+		if err := e.add(ctx, s, change, e.tasks[e.end], drawn); err != nil {
+			return err
+		}
+	}
+	if e.job != nil {
+		change.Put(JobKey(e.c.ns, e.jobID), e.job)
+	}
+	return nil
+}
+
+// bytesWith returns how large the change is with the next task. The first of a
+// part always fits: so large is none.
+func (e *launch) bytesWith(change *Change) int {
+	if e.end == e.start {
+		return 0
+	}
+	t := e.tasks[e.end].task
+	n := change.bytes + len(types.Encode(0, t)) + 4*(maxKeyBytes+entryBytes)
+	if spec := e.specs.byDigest[t.Spec]; spec != nil && e.there[SpecKey(e.c.ns, t.Spec)] == 0 {
+		n += len(types.Encode(0, spec))
+	}
+	return n
+}
+
+// maxKeyBytes is about the length of the longest key.
+const maxKeyBytes = 256
+
+// add adds one task with what it names, each spec once.
+func (e *launch) add(ctx context.Context, s Store, change *Change, t submission, drawn map[string]bool) error {
+	if key := SpecKey(e.c.ns, t.task.Spec); !drawn[key] {
+		drawn[key] = true
+		if err := e.addSpec(ctx, s, change, key, t.task.Spec); err != nil {
+			return err
+		}
+	}
+	if id := t.task.Session; id != "" && !drawn[id] {
+		drawn[id] = true
+		if err := ifThere(ctx, s, change, SessionKey(e.c.ns, id), "session", id, "session"); err != nil {
+			return err
+		}
+	}
+	key := TaskKey(e.c.ns, t.id)
+	change.IfUnchanged(key, e.taken[key])
+	change.IfUnchanged(StatusKey(e.c.ns, t.id), 0)
+	if e.taken[key] == 0 {
+		change.Put(key, t.task)
+	}
+	return nil
+}
+
+// addSpec puts a spec unless it is there; then nobody may take it away.
+func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, digest string) error {
+	spec := e.specs.byDigest[digest]
+	if spec == nil && e.there[key] == 0 {
+		kv, err := get(ctx, s, key)
+		if err != nil {
+			return err
+		}
+		if kv.ModRevision == 0 {
+			return types.Errorf(types.NotFound, "spec: there is none stored as %s: give the spec itself", digest)
+		}
+		e.there[key] = kv.ModRevision
+	}
+	change.IfUnchanged(key, e.there[key])
+	if e.there[key] == 0 {
+		change.Put(key, spec)
+	}
+	return nil
+}
+
+// refused learns what is there: nothing is read beforehand, because as a rule
+// nothing is.
+func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
+	if err := closed(ctx, s, keys); err != nil {
+		return err
+	}
+	for _, kv := range keys {
+		k, _ := Parse(kv.Key)
+		switch {
+		case k.Namespace != e.c.ns:
+		case k.Kind == Specs:
+			e.there[kv.Key] = kv.ModRevision
+		case k.Kind == Jobs && k.ID == e.jobID, k.Kind == Statuses && e.has(k.ID):
+			return taken(k.ID)
+		case k.Kind == Tasks && e.has(k.ID):
+			if err := e.take(ctx, s, k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *launch) has(id string) bool {
+	for _, t := range e.tasks[e.start:min(e.end+1, len(e.tasks))] {
+		if t.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// take accepts a task that is there if an earlier call for the same job, which is
+// not complete, wrote it.
+func (e *launch) take(ctx context.Context, s Store, k Key) error {
+	kv, err := get(ctx, s, k.String())
+	if err != nil {
+		return err
+	}
+	if e.taken[kv.Key] = 0; kv.ModRevision == 0 {
+		return nil
+	}
+	var t types.Task
+	if err := types.Decode(kv.Value, &t); err != nil {
+		return err
+	}
+	for _, mine := range e.tasks {
+		if mine.id != k.ID || e.job == nil || t.Job != e.jobID {
+			continue
+		}
+		same := *mine.task
+		same.Submitted = t.Submitted
+		if types.Same(kv.Value, &same) {
+			e.taken[kv.Key] = kv.ModRevision
+			return nil
+		}
+	}
+	return taken(k.ID)
+}
+
+func taken(id string) error {
+	return types.Errorf(types.AlreadyExists, "id %s was used: ids are never used again, choose another", id)
+}
+
+// once is true: ids are never used again.
+func (e *launch) once() bool { return true }
+
+// done goes on to the next part.
+func (e *launch) done(int64) { e.start = e.end }

@@ -1,0 +1,171 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Reserve asks for bundles to be locked under an id: all of them or none. Tasks draw
+// on them with requests such as gpu@<id>. Submitted is set to now.
+//
+// AlreadyExists: there is a reservation of that id. Invalid: also when it is so
+// large that granting it could exceed a transaction of the store.
+func (c *Client) Reserve(ctx context.Context, id string, r types.Reservation) error {
+	e, err := c.newReserve(id, r)
+	if err != nil {
+		return err
+	}
+	_, err = perform(ctx, c.store, nil, e)
+	return err
+}
+
+// Unreserve gives a reservation up. Nothing new draws on it; what tasks hold of it
+// they keep. NotFound: there is none of that id.
+func (c *Client) Unreserve(ctx context.Context, id string) error {
+	_, err := perform(ctx, c.store, nil, &unreserve{ns: c.ns, id: id})
+	return err
+}
+
+// reserve is a reservation being made.
+type reserve struct {
+	ns, id string
+	r      types.Reservation
+}
+
+func (c *Client) newReserve(id string, r types.Reservation) (*reserve, error) {
+	r.Submitted = time.Now().UnixNano()
+	errs := []error{types.ValidateName("id", id), r.Validate()}
+	if r.Session != "" {
+		errs = append(errs, types.ValidateName("session", r.Session))
+	}
+	if err := invalid(errs); err != nil {
+		return nil, types.Errorf(types.Invalid, "reserve %q: %w", id, err)
+	}
+	return &reserve{ns: c.ns, id: id, r: r}, nil
+}
+
+func (e *reserve) verb() string { return "reserve " + e.id }
+
+func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
+	nodes, _, err := list(ctx, s, ListOptions{Prefix: Prefix(Nodes), KeysOnly: true})
+	if err != nil {
+		return err
+	}
+	if err := e.nodesKnown(nodes); err != nil {
+		return err
+	}
+	if err := grantFits(&e.r, len(nodes), s.Limits()); err != nil {
+		return err
+	}
+	change.IfUnchanged(AdmissionKey(), 0)
+	if e.r.Session != "" {
+		if err := ifThere(ctx, s, change, SessionKey(e.ns, e.r.Session), "session", e.r.Session, "session"); err != nil {
+			return err
+		}
+	}
+	key := ReservationKey(e.ns, e.id)
+	change.IfUnchanged(key, 0)
+	change.Put(key, &e.r)
+	return nil
+}
+
+// nodesKnown checks the nodes that bundles name.
+func (e *reserve) nodesKnown(nodes []KV) error {
+	there := make(map[string]bool, len(nodes))
+	var names []string
+	for _, kv := range nodes {
+		there[kv.Key] = true
+		names = append(names, strings.TrimPrefix(kv.Key, Prefix(Nodes)))
+	}
+	var errs []error
+	for i, b := range e.r.Bundles {
+		if b.Node != "" && !there[NodeKey(b.Node)] {
+			errs = append(errs, types.Errorf(types.Invalid, "bundles[%d].node: %q is unknown: name one of the %d registered nodes, such as %s",
+				i, b.Node, len(names), strings.Join(firstOf(names), ", ")))
+		}
+	}
+	return invalid(errs)
+}
+
+// grantFits refuses a reservation whose grant could take more than one transaction
+// when each bundle is on a node of its own, as far as there are nodes.
+func grantFits(r *types.Reservation, nodes int, limits Limits) error {
+	spread := min(len(r.Bundles), max(nodes, 1))
+	compares, ops := grantSize(r, spread)
+	if max(compares, ops) <= limits.Ops {
+		return nil
+	}
+	most := spread
+	for c, o := grantSize(r, most); most > 0 && max(c, o) > limits.Ops; c, o = grantSize(r, most) {
+		most--
+	}
+	return types.Errorf(types.Invalid, "bundles: granting them on %d nodes takes a transaction of %d, and the store takes %d at once: "+
+		"at most %d such bundles fit, ask for fewer, or run etcd with a larger --max-txn-ops", spread, max(compares, ops), limits.Ops, most)
+}
+
+// grantSize returns how many compares and operations it may take to grant the
+// bundles, so many on as many nodes, each of the others with another.
+func grantSize(r *types.Reservation, nodes int) (compares, ops int) {
+	const (
+		fixed       = 3 // reservation, grant, namespace
+		nodeNumbers = 5 // allocated, node, cordon, session, devices
+	)
+	compares, ops = fixed+nodeNumbers*nodes, 2+2*nodes
+	for _, b := range r.Bundles[:min(nodes, len(r.Bundles))] {
+		compares += requestCompares(b.Requests)
+	}
+	return compares, ops
+}
+
+func (e *reserve) refused(ctx context.Context, s Store, keys []KV) error {
+	if err := closed(ctx, s, keys); err != nil {
+		return err
+	}
+	for _, kv := range keys {
+		if kv.Key == ReservationKey(e.ns, e.id) && kv.ModRevision != 0 {
+			return types.Errorf(types.AlreadyExists, "there is a reservation %s: unreserve it first, or choose another id", e.id)
+		}
+	}
+	return nil
+}
+
+func (e *reserve) once() bool { return false }
+func (e *reserve) done(int64) {}
+
+// unreserve is a reservation being given up.
+type unreserve struct {
+	ns, id string
+	// sent tells that it was drawn up before: then its absence is its success.
+	sent bool
+}
+
+func (e *unreserve) verb() string { return fmt.Sprintf("unreserve %q", e.id) }
+
+func (e *unreserve) draw(ctx context.Context, s Store, change *Change) error {
+	if err := types.ValidateName("id", e.id); err != nil {
+		return err
+	}
+	key := ReservationKey(e.ns, e.id)
+	kv, err := get(ctx, s, key)
+	if err != nil {
+		return err
+	}
+	change.IfUnchanged(key, kv.ModRevision)
+	if kv.ModRevision != 0 {
+		e.sent = true
+		change.Delete(key)
+		return nil
+	}
+	if !e.sent {
+		return types.Errorf(types.NotFound, "there is no reservation %s in namespace %s", e.id, e.ns)
+	}
+	return nil
+}
+
+func (e *unreserve) refused(context.Context, Store, []KV) error { return nil }
+func (e *unreserve) once() bool                                 { return false }
+func (e *unreserve) done(int64)                                 {}

@@ -1,0 +1,98 @@
+package controlplane
+
+import (
+	"context"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Session is an application's presence: what it owns (resources, tasks and
+// reservations that name it) ends when it does. It lasts while Run runs, and ttl
+// longer at most.
+type Session struct {
+	// ID names it in the namespace.
+	ID string
+
+	c     *Client
+	ttl   time.Duration
+	lease LeaseID
+	// sent is when the last renewal that succeeded was sent.
+	sent time.Time
+}
+
+// MinTTL is the least time to live of a session: less is not kept alive reliably.
+const MinTTL = time.Second
+
+// OpenSession opens a session. The name says whose it is, for people; ttl is how
+// long it lasts without being renewed, in whole seconds. Run must be called soon.
+func (c *Client) OpenSession(ctx context.Context, name string, ttl time.Duration) (*Session, error) {
+	errs := []error{types.ValidateName("name", name)}
+	if ttl < MinTTL {
+		errs = append(errs, types.Errorf(types.Invalid, "ttl: %s is too short: give %s or more", ttl, MinTTL))
+	}
+	if err := invalid(errs); err != nil {
+		return nil, types.Errorf(types.Invalid, "open session %q: %w", name, err)
+	}
+	s := &Session{ID: NewID(name), c: c, ttl: ttl, sent: time.Now()}
+	lease, err := c.store.GrantLease(ctx, ttl)
+	if err != nil {
+		return nil, types.Errorf(types.ClassOf(err), "open session %s: %w", name, err)
+	}
+	s.lease = lease
+	change := NewChange(NewBatch())
+	change.IfUnchanged(SessionKey(c.ns, s.ID), 0)
+	change.PutOn(SessionKey(c.ns, s.ID), &types.Session{Name: name}, lease)
+	res, err := Commit(ctx, c.store, change.Txn())
+	switch {
+	case err != nil:
+		return nil, types.Errorf(types.ClassOf(err), "open session %s: %w", name, err)
+	case !res.Committed:
+		return nil, types.Errorf(types.AlreadyExists, "open session %s: there is one: open it again", s.ID)
+	}
+	return s, nil
+}
+
+// Run keeps the session until ctx is done, and returns ctx.Err() then; the session
+// goes on for up to its time to live. Precondition: the session was lost, and with
+// it what it owned.
+func (s *Session) Run(ctx context.Context) error {
+	retry := RetryPolicy()
+	wait := s.ttl / 3
+	for {
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		sent := time.Now()
+		ttl, err := s.renew(ctx)
+		switch {
+		case err == nil:
+			s.sent, s.ttl = sent, ttl
+			retry.Reset()
+			wait = ttl / 3
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case types.Is(err, types.NotFound):
+			return types.Errorf(types.Precondition, "keep session %s: it has ended: open another", s.ID)
+		case time.Since(s.sent) >= s.ttl:
+			return types.Errorf(types.Precondition, "keep session %s: it could not be renewed for %s: %w", s.ID, time.Since(s.sent), err)
+		default:
+			wait = min(retry.NextBackOff(), max(0, s.ttl-time.Since(s.sent)))
+		}
+	}
+}
+
+// renew renews the lease once, and does not wait longer than that makes sense.
+func (s *Session) renew(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithDeadline(ctx, s.sent.Add(s.ttl))
+	defer cancel()
+	return s.c.store.RenewLease(ctx, s.lease)
+}
+
+// Close ends the session, and with it what it owns. That it had ended is success.
+func (s *Session) Close(ctx context.Context) error {
+	if err := s.c.store.RevokeLease(ctx, s.lease); err != nil {
+		return types.Errorf(types.ClassOf(err), "close session %s: %w", s.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package controlplane
+
+import (
+	"context"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// StopOptions says how a task is to be stopped.
+type StopOptions struct {
+	// Reason is who or what stops it, in words; it shows in its status.
+	Reason string
+	// Grace is how long it has between its stop signal and the kill; 0 is none.
+	Grace time.Duration
+}
+
+func (o StopOptions) validate() error {
+	if o.Grace < 0 {
+		return types.Errorf(types.Invalid, "grace: %s is negative: use 0 or more", o.Grace)
+	}
+	return nil
+}
+
+// Stop ends a task for good; id may be a prefix that only one has. It returns when
+// that is recorded; Wait tells when the task has ended. Stopping a task that has
+// ended, or is being stopped, changes nothing.
+func (c *Client) Stop(ctx context.Context, id string, opts StopOptions) error {
+	if err := opts.validate(); err != nil {
+		return err
+	}
+	id, err := c.Resolve(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = perform(ctx, c.store, nil, &stop{c: c, id: id, opts: opts})
+	return err
+}
+
+// Evict ends an attempt of a task, which then waits for its next one; id may be a
+// prefix that only one has. Attempt 0 is the present one. Precondition: that attempt
+// is not on a node.
+func (c *Client) Evict(ctx context.Context, id string, attempt int) error {
+	if err := validAttempt(attempt); err != nil {
+		return err
+	}
+	id, err := c.Resolve(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = perform(ctx, c.store, nil, &evict{c: c, id: id, attempt: attempt})
+	return err
+}
+
+func validAttempt(attempt int) error {
+	if attempt < 0 {
+		return types.Errorf(types.Invalid, "attempt: %d is negative: count from 1, or give 0 for the present one", attempt)
+	}
+	return nil
+}
+
+// stop is a task being stopped.
+type stop struct {
+	c    *Client
+	id   string
+	opts StopOptions
+}
+
+func (e *stop) verb() string { return "stop task " + e.id }
+
+func (e *stop) draw(ctx context.Context, s Store, change *Change) error {
+	t, err := e.c.read(ctx, e.id)
+	if err != nil {
+		return err
+	}
+	change.IfUnchanged(TaskKey(e.c.ns, e.id), t.mod)
+	if t.Task.Stop != nil || t.Phase().Ended() {
+		return nil
+	}
+	t.Task.Stop = &types.Stop{Reason: e.opts.Reason, Grace: e.opts.Grace}
+	change.Put(TaskKey(e.c.ns, e.id), t.Task)
+	return nil
+}
+
+func (e *stop) refused(context.Context, Store, []KV) error { return nil }
+func (e *stop) once() bool                                 { return false }
+func (e *stop) done(int64)                                 {}
+
+// evict is an attempt being ended.
+type evict struct {
+	c       *Client
+	id      string
+	attempt int
+}
+
+func (e *evict) verb() string { return "evict task " + e.id }
+
+func (e *evict) draw(ctx context.Context, s Store, change *Change) error {
+	t, err := e.c.read(ctx, e.id)
+	if err != nil {
+		return err
+	}
+	change.IfUnchanged(TaskKey(e.c.ns, e.id), t.mod)
+	if e.attempt != 0 && t.Task.Evict == e.attempt {
+		return nil
+	}
+	if !t.Phase().Held() || e.attempt != 0 && t.Status.Attempt != e.attempt {
+		return types.Errorf(types.Precondition, "it is %s, at attempt %d: evict a task that is on a node, by its present attempt", t.Phase(), t.Attempt())
+	}
+	// Drawn up again, it is still about the attempt it was first about.
+	e.attempt = t.Status.Attempt
+	t.Task.Evict = e.attempt
+	change.Put(TaskKey(e.c.ns, e.id), t.Task)
+	return nil
+}
+
+func (e *evict) refused(context.Context, Store, []KV) error { return nil }
+func (e *evict) once() bool                                 { return false }
+func (e *evict) done(int64)                                 {}

@@ -1,0 +1,170 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// TaskState is a task as it is.
+type TaskState struct {
+	ID   string
+	Task *types.Task
+	// Status is nil before the first attempt.
+	Status *types.Status
+	// Accepted is false while the job it belongs to is not complete.
+	Accepted bool
+
+	mod int64
+}
+
+// Phase returns how far the task is.
+func (t *TaskState) Phase() types.Phase {
+	if t.Status == nil {
+		return types.Pending
+	}
+	return t.Status.Phase
+}
+
+// Attempt returns which attempt it is at, 0 before the first.
+func (t *TaskState) Attempt() int {
+	if t.Status == nil {
+		return 0
+	}
+	return t.Status.Attempt
+}
+
+// Status returns a task with its status; id may be a prefix that only one has.
+func (c *Client) Status(ctx context.Context, id string) (TaskState, error) {
+	id, err := c.Resolve(ctx, id)
+	if err != nil {
+		return TaskState{}, err
+	}
+	return c.read(ctx, id)
+}
+
+// read reads a task by its id in full. NotFound: it is not there.
+func (c *Client) read(ctx context.Context, id string) (TaskState, error) {
+	t := TaskState{ID: id, Accepted: true}
+	page, err := c.store.List(ctx, ListOptions{Key: TaskKey(c.ns, id)})
+	if err != nil {
+		return t, err
+	}
+	if len(page.KVs) == 0 {
+		return t, types.Errorf(types.NotFound, "there is no task %s in namespace %s", id, c.ns)
+	}
+	if err := t.decode(page.KVs[0], nil); err != nil {
+		return t, err
+	}
+	status, err := c.store.List(ctx, ListOptions{Key: StatusKey(c.ns, id), Revision: page.Revision})
+	if err == nil && len(status.KVs) == 1 {
+		err = t.decodeStatus(status.KVs[0])
+	}
+	if err != nil || t.Task.Job == "" {
+		return t, err
+	}
+	job, err := c.store.List(ctx, ListOptions{Key: JobKey(c.ns, t.Task.Job), Revision: page.Revision})
+	t.Accepted = len(job.KVs) == 1
+	return t, err
+}
+
+// Tasks returns all tasks of the namespace, by id, at one revision.
+func (c *Client) Tasks(ctx context.Context) ([]TaskState, int64, error) {
+	tasks, revision, err := list(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns)})
+	if err != nil {
+		return nil, 0, err
+	}
+	statuses, _, err := list(ctx, c.store, ListOptions{Prefix: Prefix(Statuses, c.ns), Revision: revision})
+	if err != nil {
+		return nil, 0, err
+	}
+	jobs, _, err := list(ctx, c.store, ListOptions{Prefix: Prefix(Jobs, c.ns), Revision: revision, KeysOnly: true})
+	if err != nil {
+		return nil, 0, err
+	}
+	complete := make(map[string]bool, len(jobs))
+	for _, kv := range jobs {
+		complete[kv.Key] = true
+	}
+	out := make([]TaskState, len(tasks))
+	// Both lists are in the order of ids.
+	for i, kv := range tasks {
+		k, _ := Parse(kv.Key)
+		out[i].ID = k.ID
+		if err := out[i].decode(kv, func(job string) bool { return complete[JobKey(c.ns, job)] }); err != nil {
+			return nil, 0, err
+		}
+		for len(statuses) > 0 && statuses[0].Key < StatusKey(c.ns, k.ID) {
+			statuses = statuses[1:]
+		}
+		if len(statuses) > 0 && statuses[0].Key == StatusKey(c.ns, k.ID) {
+			if err := out[i].decodeStatus(statuses[0]); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	return out, revision, nil
+}
+
+func (t *TaskState) decode(kv KV, complete func(job string) bool) error {
+	t.Task, t.mod = new(types.Task), kv.ModRevision
+	if err := types.Decode(kv.Value, t.Task); err != nil {
+		return err
+	}
+	t.Accepted = t.Task.Job == "" || complete != nil && complete(t.Task.Job)
+	return nil
+}
+
+func (t *TaskState) decodeStatus(kv KV) error {
+	t.Status = new(types.Status)
+	return types.Decode(kv.Value, t.Status)
+}
+
+// candidates bounds how many ids an error lists.
+const candidates = 10
+
+// Resolve returns the id of the only task whose id is prefix or begins with it.
+// NotFound: there is none; Invalid: there are several. The error lists candidates.
+func (c *Client) Resolve(ctx context.Context, prefix string) (string, error) {
+	if prefix == "" || len(prefix) > types.MaxName || strings.ContainsAny(prefix, "/ \t\n") {
+		return "", types.Errorf(types.Invalid, "task: %q is no id: give the id of a task, or how it begins", prefix)
+	}
+	ids, err := c.idsFrom(ctx, prefix)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case len(ids) == 1, len(ids) > 1 && ids[0] == prefix:
+		return ids[0], nil
+	case len(ids) > 1:
+		return "", types.Errorf(types.Invalid, "task: %q is ambiguous in namespace %s: give more of one of %s", prefix, c.ns, listing(ids))
+	}
+	for n := len(prefix) / 2; len(ids) == 0 && n > 0; n /= 2 {
+		if ids, err = c.idsFrom(ctx, prefix[:n]); err != nil {
+			return "", err
+		}
+	}
+	if len(ids) == 0 {
+		return "", types.Errorf(types.NotFound, "there is no task %q in namespace %s", prefix, c.ns)
+	}
+	return "", types.Errorf(types.NotFound, "there is no task %q in namespace %s: there is %s", prefix, c.ns, listing(ids))
+}
+
+// idsFrom returns the ids that begin with prefix, a few more than are listed.
+func (c *Client) idsFrom(ctx context.Context, prefix string) ([]string, error) {
+	page, err := c.store.List(ctx, ListOptions{Prefix: TaskKey(c.ns, prefix), Limit: candidates + 1, KeysOnly: true})
+	ids := make([]string, 0, len(page.KVs))
+	for _, kv := range page.KVs {
+		ids = append(ids, strings.TrimPrefix(kv.Key, Prefix(Tasks, c.ns)))
+	}
+	return ids, err
+}
+
+func listing(ids []string) string {
+	if len(ids) > candidates {
+		return fmt.Sprintf("%s, …", strings.Join(ids[:candidates], ", "))
+	}
+	return strings.Join(ids, ", ")
+}

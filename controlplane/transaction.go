@@ -1,0 +1,129 @@
+package controlplane
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Transaction is several changes that are made together or not at all, on the
+// condition that nothing they were computed from has changed. Build it with the
+// methods that are named like those of Client, then Commit it. It is used once, by
+// one goroutine.
+type Transaction struct {
+	c     *Client
+	reads ReadSet
+	edits []edit
+	errs  []error
+}
+
+// Committed tells what a Transaction did.
+type Committed struct {
+	// Revision is that of all its changes.
+	Revision int64
+}
+
+// Begin returns a transaction on the condition that what was read is unchanged.
+// Without reads, it has no condition but its changes go together.
+func (c *Client) Begin(reads ...ReadSet) *Transaction {
+	t := &Transaction{c: c, reads: make(ReadSet)}
+	for _, r := range reads {
+		t.If(r)
+	}
+	return t
+}
+
+// If adds to what must be unchanged. A key that was read at two revisions makes
+// Commit fail with Conflict.
+func (t *Transaction) If(reads ReadSet) *Transaction {
+	if err := t.reads.Add(reads); err != nil {
+		t.errs = append(t.errs, err)
+	}
+	return t
+}
+
+func (t *Transaction) add(e edit, err error) *Transaction {
+	if err != nil {
+		t.errs = append(t.errs, err)
+		return t
+	}
+	t.edits = append(t.edits, e)
+	return t
+}
+
+// SetResource adds what Client.SetResource does.
+func (t *Transaction) SetResource(name string, capacity types.Quantity, where Where, opts SetOptions) *Transaction {
+	e, err := t.c.newSet(name, capacity, where, opts)
+	return t.add(e, err)
+}
+
+// Launch adds what Client.Launch does, without making a job of several tasks: they
+// are seen together anyway.
+func (t *Transaction) Launch(tasks ...Submission) (*Transaction, Launched) {
+	return t.launch(nil, tasks)
+}
+
+// LaunchJob adds what Client.LaunchJob does.
+func (t *Transaction) LaunchJob(job Job, tasks ...Submission) (*Transaction, Launched) {
+	return t.launch(&job, tasks)
+}
+
+func (t *Transaction) launch(job *Job, tasks []Submission) (*Transaction, Launched) {
+	e, err := t.c.newLaunch(job, tasks)
+	if err != nil {
+		return t.add(nil, err), Launched{}
+	}
+	return t.add(e, nil), e.launched()
+}
+
+// Reserve adds what Client.Reserve does.
+func (t *Transaction) Reserve(id string, r types.Reservation) *Transaction {
+	e, err := t.c.newReserve(id, r)
+	return t.add(e, err)
+}
+
+// Unreserve adds what Client.Unreserve does.
+func (t *Transaction) Unreserve(id string) *Transaction {
+	return t.add(&unreserve{ns: t.c.ns, id: id}, nil)
+}
+
+// Stop adds what Client.Stop does; id is the task's in full.
+func (t *Transaction) Stop(id string, opts StopOptions) *Transaction {
+	return t.add(&stop{c: t.c, id: id, opts: opts}, opts.validate())
+}
+
+// Evict adds what Client.Evict does; id is the task's in full.
+func (t *Transaction) Evict(id string, attempt int) *Transaction {
+	return t.add(&evict{c: t.c, id: id, attempt: attempt}, validAttempt(attempt))
+}
+
+// Commit makes the changes, in one transaction. Invalid: one of them is wrong, or
+// all of them are too large for one. Conflict: something read has changed, which
+// the error names; nothing was done.
+func (t *Transaction) Commit(ctx context.Context) (Committed, error) {
+	if err := t.problems(); err != nil {
+		return Committed{}, err
+	}
+	revision, err := perform(ctx, t.c.store, t.reads, t.edits...)
+	return Committed{Revision: revision}, err
+}
+
+// problems returns what is wrong with the transaction: all that is Invalid, or the
+// first Conflict.
+func (t *Transaction) problems() error {
+	var wrong []error
+	for _, err := range t.errs {
+		if types.Is(err, types.Invalid) {
+			wrong = append(wrong, err)
+		}
+	}
+	switch {
+	case len(wrong) > 0:
+		return invalid(wrong)
+	case len(t.errs) > 0:
+		return t.errs[0]
+	case len(t.edits) == 0:
+		return types.Errorf(types.Invalid, "commit: there is nothing to do: add a change")
+	}
+	return nil
+}

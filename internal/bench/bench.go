@@ -1,0 +1,196 @@
+// Package bench measures Escher against the floor under it: what etcd itself does
+// with transactions of the same shape, over the same transport, in the same run.
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/types"
+)
+
+// Config says what to measure.
+type Config struct {
+	// Scenario is the name of what is measured; there is "bind".
+	Scenario string
+	// Dir is where etcd keeps its data during the run, on a real disk.
+	Dir string
+	// Nodes and Tasks are the size of the hollow cluster.
+	Nodes, Tasks int
+	// Rounds is how many pairs of floor and scenario are run; the medians
+	// count.
+	Rounds int
+	// MustPerSecond is what the scenario has to reach to be ok; 0 is nothing.
+	MustPerSecond float64
+	// Progress is told in words what goes on.
+	Progress io.Writer
+	Log      *zap.Logger
+}
+
+// Row is one line of the result. Rates are tasks per second.
+type Row struct {
+	Scenario   string  `json:"scenario"`
+	Nodes      int     `json:"nodes"`
+	Tasks      int     `json:"tasks"`
+	Value      float64 `json:"value"`
+	Unit       string  `json:"unit"`
+	Floor      float64 `json:"floor"`
+	Ratio      float64 `json:"ratio"`
+	P50        float64 `json:"p50_ms"`
+	P99        float64 `json:"p99_ms"`
+	Must       float64 `json:"must"`
+	OK         bool    `json:"ok"`
+	Violations int     `json:"violations"`
+}
+
+// Validate returns what is wrong with the configuration.
+func (c Config) Validate() error {
+	switch {
+	case c.Scenario != "bind":
+		return types.Errorf(types.Invalid, "scenario: %q is unknown: use bind", c.Scenario)
+	case c.Nodes < 1 || c.Tasks < 1 || c.Rounds < 1:
+		return types.Errorf(types.Invalid, "nodes %d, tasks %d, rounds %d: each must be at least 1", c.Nodes, c.Tasks, c.Rounds)
+	}
+	return refuseTmpfs(c.Dir)
+}
+
+// round is what one pair measured.
+type round struct {
+	floor, value float64
+	commits      []time.Duration
+	violations   int
+}
+
+// Run measures, and returns the row of medians.
+func Run(ctx context.Context, cfg Config) (Row, error) {
+	if err := cfg.Validate(); err != nil {
+		return Row{}, err
+	}
+	fsync, err := fsyncLatency(cfg.Dir)
+	if err != nil {
+		return Row{}, err
+	}
+	fmt.Fprintf(cfg.Progress, "disk: fsync %s (median of 100) in %s\n", fsync.Round(time.Microsecond), cfg.Dir)
+	var rounds []round
+	for i := range cfg.Rounds {
+		r, err := runRound(ctx, cfg)
+		if err != nil {
+			return Row{}, err
+		}
+		fmt.Fprintf(cfg.Progress, "round %d of %d: floor %.0f/s, %s %.0f/s (%.2f)\n", i+1, cfg.Rounds, r.floor, cfg.Scenario, r.value, r.value/r.floor)
+		rounds = append(rounds, r)
+	}
+	return summary(cfg, rounds), nil
+}
+
+// summary takes the medians.
+func summary(cfg Config, rounds []round) Row {
+	var values, floors, ratios []float64
+	var commits []time.Duration
+	row := Row{Scenario: cfg.Scenario, Nodes: cfg.Nodes, Tasks: cfg.Tasks, Unit: "tasks/s", Must: cfg.MustPerSecond}
+	for _, r := range rounds {
+		values, floors, ratios = append(values, r.value), append(floors, r.floor), append(ratios, r.value/r.floor)
+		commits = append(commits, r.commits...)
+		row.Violations += r.violations
+	}
+	slices.Sort(commits)
+	row.Value, row.Floor, row.Ratio = median(values), median(floors), median(ratios)
+	row.P50, row.P99 = quantile(commits, 0.5), quantile(commits, 0.99)
+	row.OK = row.Violations == 0 && row.Value >= row.Must
+	return row
+}
+
+func median(xs []float64) float64 {
+	slices.Sort(xs)
+	return xs[len(xs)/2]
+}
+
+// quantile returns a quantile of sorted durations, in milliseconds.
+func quantile(sorted []time.Duration, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return float64(sorted[int(q*float64(len(sorted)-1))].Microseconds()) / 1000
+}
+
+// runRound runs one pair on an etcd of its own.
+func runRound(ctx context.Context, cfg Config) (r round, err error) {
+	dir, err := os.MkdirTemp(cfg.Dir, "escher-bench-")
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if e := os.RemoveAll(dir); err == nil {
+			err = e
+		}
+	}()
+	err = withEtcd(ctx, cfg, filepath.Join(dir, "etcd"), func(ctx context.Context, store *etcdstore.Store) error {
+		if r.floor, err = floor(ctx, store, cfg); err != nil {
+			return err
+		}
+		return bind(ctx, store, cfg, &r)
+	})
+	return r, err
+}
+
+// withEtcd runs f with a client of a fresh etcd.
+func withEtcd(ctx context.Context, cfg Config, dir string, f func(context.Context, *etcdstore.Store) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready := make(chan string, 1)
+	etcd, err := server.New(server.Config{Dir: dir, Logger: cfg.Log, Ready: func(endpoint string) { ready <- endpoint }})
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return etcd.Run(ctx) })
+	g.Go(func() error {
+		defer cancel()
+		select {
+		case <-ctx.Done():
+			return nil
+		case endpoint := <-ready:
+			store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{endpoint}, Limits: etcdstore.ServerLimits()})
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			return f(ctx, store)
+		}
+	})
+	return g.Wait()
+}
+
+// WriteTable writes rows for people.
+func WriteTable(w io.Writer, rows []Row) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "SCENARIO\tNODES\tTASKS\tVALUE\tUNIT\tFLOOR\tRATIO\tP50 MS\tP99 MS\tMUST\tOK\tVIOLATIONS\t")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.0f\t%s\t%.0f\t%.2f\t%.1f\t%.1f\t%.0f\t%t\t%d\t\n",
+			r.Scenario, r.Nodes, r.Tasks, r.Value, r.Unit, r.Floor, r.Ratio, r.P50, r.P99, r.Must, r.OK, r.Violations)
+	}
+	return t.Flush()
+}
+
+// WriteJSON writes rows as lines.
+func WriteJSON(w io.Writer, rows []Row) error {
+	enc := json.NewEncoder(w)
+	for _, r := range rows {
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+// Package daemon finds a containerd that serves, or runs a private one.
+package daemon
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// DefaultAddress is where a containerd of the machine listens.
+const DefaultAddress = "/run/containerd/containerd.sock"
+
+// maxSocketPath is how long a path of a Unix socket may be, in bytes. Two
+// sockets are made; the longer one has ".ttrpc" at its end.
+const maxSocketPath = 107 - len(".ttrpc")
+
+// Config says which containerd to use.
+type Config struct {
+	// Address is the socket of a containerd to use when one answers there.
+	// Empty: always a private one.
+	Address string
+	// Dir is where a private one keeps all it has: images, snapshots, state,
+	// socket, configuration and log. It is made if it is missing.
+	Dir string
+	// Keep leaves a private daemon running when Run ends.
+	Keep bool
+	// Logger is told what is started and stopped.
+	Logger *zap.Logger
+}
+
+func (c Config) root() string   { return filepath.Join(c.Dir, "root") }
+func (c Config) state() string  { return filepath.Join(c.Dir, "state") }
+func (c Config) socket() string { return filepath.Join(c.Dir, "containerd.sock") }
+func (c Config) toml() string   { return filepath.Join(c.Dir, "containerd.toml") }
+func (c Config) log() string    { return filepath.Join(c.Dir, "containerd.log") }
+
+// Validate returns Invalid when no daemon could be run this way.
+func (c Config) Validate() error {
+	if !filepath.IsAbs(c.Dir) {
+		return types.Errorf(types.Invalid, "run containerd in %q: the path is not absolute", c.Dir)
+	}
+	if n := len(c.socket()); n > maxSocketPath {
+		return types.Errorf(types.Invalid, "run containerd in %s: the path of its socket has %d bytes, and Unix sockets allow %d; choose a shorter directory",
+			c.Dir, n, maxSocketPath)
+	}
+	if strings.ContainsFunc(c.Dir, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return types.Errorf(types.Invalid, "run containerd in %q: the path has unprintable characters", c.Dir)
+	}
+	return nil
+}
+
+// disabled are the plugins that Escher has no use for: the one for Kubernetes
+// would want CNI, the others a file system or device of their own.
+func disabled() []string {
+	return []string{
+		"io.containerd.grpc.v1.cri",
+		"io.containerd.snapshotter.v1.aufs",
+		"io.containerd.snapshotter.v1.btrfs",
+		"io.containerd.snapshotter.v1.devmapper",
+		"io.containerd.snapshotter.v1.zfs",
+		"io.containerd.internal.v1.opt",
+		"io.containerd.tracing.processor.v1.otlp",
+		"io.containerd.internal.v1.tracing",
+	}
+}
+
+// text returns the daemon's configuration file. Version 2 is read by containerd
+// 1.6 and by 2.x. Go's quoting of printable text is that of TOML.
+func (c Config) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "version = 2\nroot = %q\nstate = %q\n", c.root(), c.state())
+	quoted := make([]string, 0, len(disabled()))
+	for _, plugin := range disabled() {
+		quoted = append(quoted, strconv.Quote(plugin))
+	}
+	fmt.Fprintf(&b, "disabled_plugins = [%s]\n", strings.Join(quoted, ", "))
+	fmt.Fprintf(&b, "[grpc]\naddress = %q\n", c.socket())
+	return b.String()
+}

@@ -1,0 +1,163 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	containerd "github.com/containerd/containerd/v2/client"
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// startWait bounds how long a daemon may take until it serves. It starts
+	// in less than a second; a slow disk takes longer.
+	startWait = 30 * time.Second
+	// stopWait is how long a daemon may take to end before it is killed.
+	stopWait = 10 * time.Second
+	// probeWait bounds the question whether a daemon serves.
+	probeWait = 2 * time.Second
+)
+
+// Daemon is a containerd that serves, or did when Ensure returned.
+type Daemon struct {
+	conf    Config
+	address string
+	private bool
+}
+
+// Ensure returns a containerd that serves: the one at conf.Address, the private
+// one of conf.Dir if it is still running, or else one that it starts there. A
+// private one belongs to the caller from then on: Run ends it.
+//
+// Precondition: containerd or runc is not installed. Unavailable: it does not
+// serve; its log says why. Invalid: see Config.Validate.
+func Ensure(ctx context.Context, conf Config) (*Daemon, error) {
+	if conf.Address != "" && Serving(ctx, conf.Address) == nil {
+		conf.Logger.Info("use the containerd of this machine", zap.String("address", conf.Address))
+		return &Daemon{conf: conf, address: conf.Address}, nil
+	}
+	if err := conf.Validate(); err != nil {
+		return nil, err
+	}
+	d := &Daemon{conf: conf, address: conf.socket(), private: true}
+	if Serving(ctx, d.address) == nil {
+		conf.Logger.Info("use the private containerd that was left running", zap.String("address", d.address))
+		return d, nil
+	}
+	if err := d.start(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Address returns the path of the socket.
+func (d *Daemon) Address() string { return d.address }
+
+// Private tells that the daemon is the caller's own.
+func (d *Daemon) Private() bool { return d.private }
+
+// PID returns the process that listens at the address now.
+func (d *Daemon) PID() (int, error) { return peer(d.address) }
+
+// Serving returns nil when a containerd answers at address, Unavailable else.
+func Serving(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	// Without a socket there is nothing to wait for.
+	if _, err := os.Stat(address); err != nil {
+		return types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
+	}
+	c, err := containerd.New(address, containerd.WithTimeout(probeWait))
+	if err != nil {
+		return types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
+	}
+	defer c.Close()
+	if _, err := c.Version(ctx); err != nil {
+		return types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
+	}
+	return nil
+}
+
+// start runs a private daemon and returns when it serves.
+func (d *Daemon) start(ctx context.Context) error {
+	binary, err := installed()
+	if err != nil {
+		return err
+	}
+	if err := d.prepare(); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(d.conf.log(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return types.Errorf(types.Precondition, "open the log of containerd: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command(binary, "--config", d.conf.toml())
+	cmd.Stdout, cmd.Stderr = log, log
+	// Its own session: a Ctrl-C at the terminal is for the caller, who decides
+	// what becomes of containerd and when.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return types.Errorf(types.Unavailable, "start %s: %w", binary, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	if err := d.awaitServing(ctx, ended); err != nil {
+		return errors.Join(err, cmd.Process.Kill())
+	}
+	d.conf.Logger.Info("containerd started", zap.Int("pid", cmd.Process.Pid), zap.String("address", d.address))
+	return nil
+}
+
+// prepare makes the directory and the configuration in it.
+func (d *Daemon) prepare() error {
+	if err := os.MkdirAll(d.conf.Dir, 0o700); err != nil {
+		return types.Errorf(types.Precondition, "make the directory of containerd: %w", err)
+	}
+	if err := os.WriteFile(d.conf.toml(), []byte(d.conf.text()), 0o600); err != nil {
+		return types.Errorf(types.Precondition, "write the configuration of containerd: %w", err)
+	}
+	return nil
+}
+
+// awaitServing returns when the daemon serves, or cannot any more.
+func (d *Daemon) awaitServing(ctx context.Context, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	ask := func() (struct{}, error) {
+		select {
+		case err := <-ended:
+			return struct{}{}, backoff.Permanent(types.Errorf(types.Unavailable, "start containerd: it ended (%v); see %s", err, d.conf.log()))
+		default:
+			return struct{}{}, Serving(ctx, d.address)
+		}
+	}
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 10*time.Millisecond, 200*time.Millisecond
+	if _, err := backoff.Retry(ctx, ask, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0)); err != nil {
+		return types.Errorf(types.Unavailable, "await containerd: %w; see %s", err, d.conf.log())
+	}
+	return nil
+}
+
+// installed returns the path of containerd. Precondition when what it takes to
+// run containers is not there.
+func installed() (string, error) {
+	for _, name := range []string{"runc", "containerd-shim-runc-v2", "containerd"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return "", types.Errorf(types.Precondition, "find %s: %w; install it with: apt-get install containerd runc", name, err)
+		}
+		if name == "containerd" {
+			return path, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// pollEvery is how soon Run notices that its context is done, and a daemon that
+// it did not start itself has ended.
+const pollEvery = 100 * time.Millisecond
+
+// Run keeps a private daemon running until ctx is done: when it ends, it is
+// started again, containers live on meanwhile. Then it stops the daemon, unless
+// it is to be kept; containers live on in either case, and an Ensure of the same
+// directory finds them again. With the daemon of the machine, it only waits.
+func (d *Daemon) Run(ctx context.Context) error {
+	if !d.private {
+		<-ctx.Done()
+		return nil
+	}
+	pause := backoff.NewExponentialBackOff()
+	for {
+		pid, err := d.PID()
+		if err == nil {
+			pause.Reset()
+			err = d.follow(ctx, pid)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		d.conf.Logger.Warn("containerd ended, starting it again", zap.Int("pid", pid), zap.Error(err))
+		if err := d.start(ctx); err != nil {
+			d.conf.Logger.Error("containerd does not start", zap.Error(err))
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause.NextBackOff()):
+			}
+		}
+		if ctx.Err() != nil {
+			return d.stopNow()
+		}
+	}
+}
+
+// stopNow stops the daemon if one runs.
+func (d *Daemon) stopNow() error {
+	pid, err := d.PID()
+	if err != nil || d.conf.Keep {
+		return nil
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	return d.stop(fd, pid)
+}
+
+// follow returns when the process has ended; when ctx is done, it makes it so.
+func (d *Daemon) follow(ctx context.Context, pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return types.Errorf(types.Internal, "follow containerd, process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	for ctx.Err() == nil {
+		if ended(fd, pollEvery) {
+			return nil
+		}
+	}
+	if d.conf.Keep {
+		d.conf.Logger.Info("containerd is left running", zap.Int("pid", pid), zap.String("address", d.address))
+		return nil
+	}
+	return d.stop(fd, pid)
+}
+
+// stop ends the process: politely first.
+func (d *Daemon) stop(fd, pid int) error {
+	signals := []unix.Signal{unix.SIGTERM, unix.SIGKILL}
+	for _, signal := range signals {
+		if err := unix.PidfdSendSignal(fd, signal, nil, 0); errors.Is(err, unix.ESRCH) {
+			return nil
+		}
+		if ended(fd, stopWait) {
+			d.conf.Logger.Info("containerd stopped", zap.Int("pid", pid))
+			return nil
+		}
+	}
+	return types.Errorf(types.Internal, "stop containerd, process %d: it does not end", pid)
+}
+
+// ended reports whether the process has ended, waiting at most for limit.
+func ended(fd int, limit time.Duration) bool {
+	deadline := time.Now().Add(limit)
+	for {
+		left := max(0, time.Until(deadline))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
+	}
+}
+
+// peer returns the process that listens on the Unix socket at address: whoever
+// started it, it is no number of a file that may be stale.
+func peer(address string) (int, error) {
+	conn, err := net.Dial("unix", address)
+	if err != nil {
+		return 0, types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, types.Errorf(types.Internal, "look at the socket %s: %w", address, err)
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err := errors.Join(err, credErr); err != nil {
+		return 0, types.Errorf(types.Internal, "look at the socket %s: %w", address, os.NewSyscallError("getsockopt", err))
+	}
+	return int(cred.Pid), nil
+}

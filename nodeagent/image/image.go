@@ -1,0 +1,93 @@
+// Package image makes container images from static binaries: no registry, no
+// build daemon, nothing in them but the binaries and an empty /tmp.
+package image
+
+import (
+	"io"
+	"maps"
+	"path"
+	"runtime"
+	"slices"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Spec is what to put into an image.
+type Spec struct {
+	// Name is the reference, such as escher.local/demo:latest.
+	Name string
+	// Files maps each path inside to the binary on this machine that goes there.
+	Files map[string]string
+	// Entrypoint is what runs when a task names no command; empty is the first
+	// path of Files, in the order of the alphabet.
+	Entrypoint []string
+}
+
+// Build makes the image. The same binaries make the same image, bit by bit.
+// Invalid: a file is missing or is no static binary, a path or the name is bad.
+func Build(spec Spec) (v1.Image, error) {
+	if len(spec.Files) == 0 {
+		return nil, types.Errorf(types.Invalid, "build image %s: no files; name at least one binary", spec.Name)
+	}
+	inside := slices.Sorted(maps.Keys(spec.Files))
+	for _, p := range inside {
+		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
+			return nil, types.Errorf(types.Invalid, "build image %s: path %q inside is not absolute and clean; write it like /bin/demo", spec.Name, p)
+		}
+		if err := checkStatic(spec.Files[p]); err != nil {
+			return nil, err
+		}
+	}
+	layer, err := newLayer(spec.Files)
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "build layer of image %s: %w", spec.Name, err)
+	}
+	img, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "build image %s: %w", spec.Name, err)
+	}
+	return configure(img, spec, inside[0])
+}
+
+func configure(img v1.Image, spec Spec, first string) (v1.Image, error) {
+	conf, err := img.ConfigFile()
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "build image %s: %w", spec.Name, err)
+	}
+	conf = conf.DeepCopy()
+	conf.OS, conf.Architecture = "linux", runtime.GOARCH
+	conf.Config.Entrypoint = spec.Entrypoint
+	if len(spec.Entrypoint) == 0 {
+		conf.Config.Entrypoint = []string{first}
+	}
+	conf.Config.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
+	conf.Config.WorkingDir = "/"
+	img, err = mutate.ConfigFile(img, conf)
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "build image %s: %w", spec.Name, err)
+	}
+	return img, nil
+}
+
+// Write builds the image and writes it to w as an archive that containerd's
+// importer and docker load can read.
+func Write(w io.Writer, spec Spec) error {
+	ref, err := name.NewTag(spec.Name, name.StrictValidation)
+	if err != nil {
+		return types.Errorf(types.Invalid, "build image %q: %w; a name is like escher.local/demo:latest", spec.Name, err)
+	}
+	img, err := Build(spec)
+	if err != nil {
+		return err
+	}
+	if err := tarball.Write(ref, img, w); err != nil {
+		return types.Errorf(types.Internal, "write image %s: %w", spec.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package image
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"debug/elf"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	dirMode  fs.FileMode = 0o755
+	tmpMode              = 0o1777
+	execMode fs.FileMode = 0o755
+)
+
+// checkStatic returns Invalid when the file at path is no static ELF binary.
+func checkStatic(path string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return types.Errorf(types.Invalid, "read binary %s: %w; give the path of a Linux binary", path, err)
+	}
+	defer f.Close()
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return types.Errorf(types.Invalid, "read binary %s: it is dynamically linked, and the image has no libraries; build it with CGO_ENABLED=0", path)
+	}
+	return nil
+}
+
+// newLayer returns a layer of the files, compressed as little as possible: it
+// does not leave the machine.
+func newLayer(files map[string]string) (v1.Layer, error) {
+	open := func() (io.ReadCloser, error) {
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(writeTar(w, files)) }()
+		return r, nil
+	}
+	return tarball.LayerFromOpener(open, tarball.WithCompressionLevel(gzip.BestSpeed), tarball.WithCompressedCaching)
+}
+
+// writeTar writes the files and their directories in the order of their names,
+// owned by root and without times, so that the same files make the same bytes.
+func writeTar(w io.Writer, files map[string]string) error {
+	t := tar.NewWriter(w)
+	for _, dir := range directories(files) {
+		h := tar.Header{Typeflag: tar.TypeDir, Name: dir[1:] + "/", Mode: int64(dirMode)}
+		if dir == "/tmp" {
+			h.Mode = tmpMode
+		}
+		if err := t.WriteHeader(&h); err != nil {
+			return err
+		}
+	}
+	for _, inside := range slices.Sorted(maps.Keys(files)) {
+		if err := writeFile(t, inside, files[inside]); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+func writeFile(t *tar.Writer, inside, source string) (err error) {
+	f, err := os.Open(source)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	h := tar.Header{Typeflag: tar.TypeReg, Name: inside[1:], Mode: int64(execMode), Size: info.Size()}
+	if err := t.WriteHeader(&h); err != nil {
+		return err
+	}
+	_, err = io.Copy(t, f)
+	return err
+}
+
+// directories returns every directory above files, and /tmp, parents first.
+func directories(files map[string]string) []string {
+	set := map[string]bool{"/tmp": true}
+	for inside := range files {
+		for dir := path.Dir(inside); dir != "/"; dir = path.Dir(dir) {
+			set[dir] = true
+		}
+	}
+	dirs := slices.Collect(maps.Keys(set))
+	slices.SortFunc(dirs, strings.Compare)
+	return dirs
+}

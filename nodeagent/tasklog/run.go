@@ -1,0 +1,67 @@
+package tasklog
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// The descriptors that containerd's shim starts a logger with.
+const (
+	stdoutFD = 3
+	stderrFD = 4
+	readyFD  = 5
+)
+
+// chunkBytes is how much is read at once: all that a pipe can hold, so that what
+// is read seldom ends within a line.
+const chunkBytes = 64 << 10
+
+// Run is the main function of a logger, the process that containerd's shim
+// starts before the container; arg is what Config.Arg returned. It returns when
+// the container has closed its output, and not before: the shim's SIGTERM comes
+// while there still may be output to read.
+func Run(arg string) error {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	return run(arg, os.NewFile(stdoutFD, "stdout"), os.NewFile(stderrFD, "stderr"), os.NewFile(readyFD, "ready"))
+}
+
+func run(arg string, stdout, stderr io.Reader, ready io.WriteCloser) error {
+	conf, err := ParseArg(arg)
+	if err != nil {
+		return err
+	}
+	w := newWriter(conf)
+	defer w.close()
+	// One byte, then the end: newer shims want the byte, older ones the end.
+	_, err = ready.Write([]byte{0})
+	if err = errors.Join(err, ready.Close()); err != nil {
+		return types.Errorf(types.Internal, "tell the shim that the logger of %s is ready: %w", conf.Path, err)
+	}
+	var both sync.WaitGroup
+	for _, r := range []io.Reader{stdout, stderr} {
+		both.Go(func() { drain(w, r) })
+	}
+	both.Wait()
+	return nil
+}
+
+// drain copies r to w until r ends. What cannot be written is dropped: a
+// container must never wait for its log.
+func drain(w *writer, r io.Reader) {
+	chunk := make([]byte, chunkBytes)
+	for {
+		n, err := r.Read(chunk)
+		if n > 0 {
+			w.write(chunk[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}

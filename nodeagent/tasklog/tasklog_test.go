@@ -1,0 +1,123 @@
+package tasklog
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// pipeEnd records that the shim was told.
+type pipeEnd struct {
+	bytes.Buffer
+	closed bool
+}
+
+func (p *pipeEnd) Close() error {
+	p.closed = true
+	return nil
+}
+
+func logged(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestArgRoundTrip(t *testing.T) {
+	want := Config{Path: "/var/log/a b&c=d/1.log", MaxBytes: 17}
+	got, err := ParseArg(want.Arg())
+	if err != nil || got != want {
+		t.Fatalf("got %+v, %v; want %+v", got, err, want)
+	}
+	for _, bad := range []string{"", "x", `{"path":"rel"}`, `{"path":"/a","maxBytes":-1}`} {
+		if _, err := ParseArg(bad); !types.Is(err, types.Invalid) {
+			t.Errorf("ParseArg(%q) = %v, want Invalid", bad, err)
+		}
+	}
+}
+
+func TestRunAppendsBothStreams(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("before\n"), fileMode); err != nil {
+		t.Fatal(err)
+	}
+	var ready pipeEnd
+	err := run(Config{Path: path}.Arg(), strings.NewReader("out\n"), strings.NewReader("err\n"), &ready)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ready.closed || ready.Len() != 1 {
+		t.Errorf("ready: closed %v after %d bytes, want one byte and closed", ready.closed, ready.Len())
+	}
+	got := logged(t, path)
+	if !strings.HasPrefix(got, "before\n") || !strings.Contains(got, "out\n") || !strings.Contains(got, "err\n") {
+		t.Errorf("log is %q", got)
+	}
+}
+
+func TestRotatesBySize(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	w := newWriter(Config{Path: path, MaxBytes: 10})
+	for _, line := range []string{"1234\n", "5678\n", "9\n"} {
+		w.write([]byte(line))
+	}
+	w.close()
+	if got := logged(t, path); got != "9\n" {
+		t.Errorf("log is %q, want the last line", got)
+	}
+	if got := logged(t, Previous(path)); got != "1234\n5678\n" {
+		t.Errorf("log before is %q, want the first two lines", got)
+	}
+}
+
+// fullDisk is a file of a disk that is full while full is set.
+type fullDisk struct {
+	file
+	full *bool
+}
+
+func (f fullDisk) Write(p []byte) (int, error) {
+	if *f.full {
+		return 0, syscall.ENOSPC
+	}
+	return f.file.Write(p)
+}
+
+func TestDrainsWhenTheDiskIsFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	full := true
+	w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes})
+	w.open = func(path string) (file, int64, error) {
+		f, n, err := openAppend(path)
+		return fullDisk{f, &full}, n, err
+	}
+	drain(w, strings.NewReader("lost"))
+	full = false
+	drain(w, strings.NewReader("kept\n"))
+	w.close()
+	want := "\nescher: 4 bytes of output lost: no space left on device\nkept\n"
+	if got := logged(t, path); got != want {
+		t.Errorf("log is %q, want %q", got, want)
+	}
+}
+
+func TestDrainsWithoutADirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gone", "log")
+	r := strings.NewReader("lost")
+	var ready pipeEnd
+	if err := run(Config{Path: path}.Arg(), r, strings.NewReader(""), &ready); err != nil {
+		t.Fatal(err)
+	}
+	if rest, _ := io.ReadAll(r); len(rest) > 0 || !ready.closed {
+		t.Errorf("left %q unread, ready %v", rest, ready.closed)
+	}
+}

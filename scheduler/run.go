@@ -1,0 +1,197 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// sessionTTL is how long a scheduler that died is still taken for alive by those it
+// shares the namespaces with.
+const sessionTTL = 5 * time.Second
+
+// Run schedules until ctx is done: it connects a Core to the store.
+func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Logger) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	cfg.Limits = store.Limits()
+	r := &runner{
+		store:   store,
+		log:     log,
+		core:    New(cfg),
+		updates: make(chan controlplane.Update, 64),
+		answers: make(chan answer, 64),
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	r.group = g
+	if cfg.Shared {
+		g.Go(func() error {
+			key := controlplane.SchedulerKey(r.core.cfg.Name)
+			return controlplane.Hold(ctx, store, key, &types.Leader{Holder: r.core.cfg.Name}, sessionTTL, nil)
+		})
+	}
+	g.Go(func() error { return r.watch(ctx) })
+	g.Go(func() error { return r.loop(ctx) })
+	return g.Wait()
+}
+
+// runner is the I/O around a Core. Only its loop touches the core.
+type runner struct {
+	store   controlplane.Store
+	log     *zap.Logger
+	core    *Core
+	group   *errgroup.Group
+	updates chan controlplane.Update
+	answers chan answer
+}
+
+// answer is what became of a draft.
+type answer struct {
+	draft *Draft
+	res   controlplane.Result
+	err   error
+	took  time.Duration
+}
+
+// watch passes on what changes. Specs are left out: they are large, and none of a
+// scheduler's business.
+func (r *runner) watch(ctx context.Context) error {
+	specs := controlplane.Prefix(controlplane.Specs)
+	opts := controlplane.ListWatchOptions{
+		Prefix: controlplane.Root, Log: r.log,
+		Skip: func(key string) bool { return len(key) > len(specs) && key[:len(specs)] == specs },
+	}
+	return controlplane.ListWatch(ctx, r.store, opts, func(u controlplane.Update) error {
+		select {
+		case r.updates <- u:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// loop owns the core: it takes in what there is, then sends what there is to do.
+// What comes in while transactions are in flight makes the next ones larger.
+func (r *runner) loop(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	synced := false
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case u := <-r.updates:
+			synced = true
+			if err := r.apply(u); err != nil {
+				return err
+			}
+		case a := <-r.answers:
+			if err := r.done(a); err != nil {
+				return err
+			}
+		case <-timer.C:
+		}
+		if err := r.takeIn(); err != nil {
+			return err
+		}
+		if !synced {
+			continue
+		}
+		for _, d := range r.core.Next(time.Now()) {
+			r.group.Go(func() error { return r.commit(ctx, d) })
+		}
+		if at := r.core.Wake(); !at.IsZero() {
+			timer.Reset(time.Until(at))
+		}
+	}
+}
+
+// takeIn applies what has come in meanwhile, without waiting for more.
+func (r *runner) takeIn() error {
+	for {
+		var err error
+		select {
+		case u := <-r.updates:
+			err = r.apply(u)
+		case a := <-r.answers:
+			err = r.done(a)
+		default:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *runner) apply(u controlplane.Update) error {
+	return r.core.Apply(controlplane.Batch{Revision: u.Revision, Events: u.Events}, time.Now())
+}
+
+func (r *runner) done(a answer) error {
+	for _, b := range a.draft.Binds {
+		if a.res.Committed {
+			r.log.Debug("bound", zap.Stringer("task", b.Task), zap.String("node", b.Node), zap.Int("attempt", b.Attempt),
+				zap.Int64("rev", a.res.Revision), zap.Duration("took", a.took))
+		}
+	}
+	switch {
+	case a.err != nil:
+		r.log.Error("transaction can never be committed", zap.Int("tasks", len(a.draft.Binds)), zap.Error(a.err))
+	case !a.res.Committed:
+		r.log.Info("conflict: deciding anew", zap.Int("tasks", len(a.draft.Binds)), zap.Int64("rev", a.res.Revision),
+			zap.String("reason", refusal(a.draft.Change.Txn(), a.res)))
+	}
+	return r.core.Done(a.draft, a.res, a.err, time.Now())
+}
+
+// commit commits a draft and hands its answer in. What the store cannot take now,
+// because it is full or away, is sent again: only what it can never take is an
+// error.
+func (r *runner) commit(ctx context.Context, d *Draft) error {
+	start := time.Now()
+	retry := controlplane.RetryPolicy()
+	for {
+		res, err := controlplane.Commit(ctx, r.store, d.Change.Txn())
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil || types.Is(err, types.Invalid) {
+			select {
+			case r.answers <- answer{d, res, err, time.Since(start)}:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}
+		r.log.Warn("commit: trying again", zap.Error(err))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retry.NextBackOff()):
+		}
+	}
+}
+
+// refusal names the first compare that did not hold.
+func refusal(txn controlplane.Txn, res controlplane.Result) string {
+	for i, x := range txn.Compares {
+		if i >= len(res.Read) {
+			break
+		}
+		got := res.Read[i].ModRevision
+		if x.Target == controlplane.CreateRevision {
+			got = res.Read[i].CreateRevision
+		}
+		if got != x.Revision {
+			return types.Errorf(types.Conflict, "%s moved %d→%d", x.Key, x.Revision, got).Error()
+		}
+	}
+	return "unknown"
+}
