@@ -48,9 +48,10 @@ func get(ctx context.Context, s Store, key string) (KV, error) {
 // pageSize bounds how many keys are asked for at once.
 const pageSize = 1000
 
-// list reads a whole range, all at one revision: the one asked for, or the newest.
-func list(ctx context.Context, s Store, opts ListOptions) ([]KV, int64, error) {
-	opts.Limit = pageSize
+// ListAll reads a whole range in pages, all at one revision: the one asked for, or
+// the newest; it returns that too. Limit and After are ignored.
+func ListAll(ctx context.Context, s Store, opts ListOptions) ([]KV, int64, error) {
+	opts.Limit, opts.After = pageSize, ""
 	var all []KV
 	for {
 		page, err := s.List(ctx, opts)

@@ -76,11 +76,11 @@ func placesOf(ctx context.Context, s Store, names []string) ([]place, error) {
 
 // allPlaces reads every node, sorted by name.
 func allPlaces(ctx context.Context, s Store) ([]place, error) {
-	nodes, revision, err := list(ctx, s, ListOptions{Prefix: Prefix(Nodes)})
+	nodes, revision, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Nodes)})
 	if err != nil {
 		return nil, err
 	}
-	alive, _, err := list(ctx, s, ListOptions{Prefix: Prefix(Alive), Revision: revision, KeysOnly: true})
+	alive, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Alive), Revision: revision, KeysOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func allPlaces(ctx context.Context, s Store) ([]place, error) {
 
 // unknownNodes is the error about nodes that are not there.
 func unknownNodes(ctx context.Context, s Store, names []string) error {
-	known, _, err := list(ctx, s, ListOptions{Prefix: Prefix(Nodes), KeysOnly: true})
+	known, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Nodes), KeysOnly: true})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (c *Client) newReserve(id string, r types.Reservation) (*reserve, error) {
 func (e *reserve) verb() string { return "reserve " + e.id }
 
 func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
-	nodes, _, err := list(ctx, s, ListOptions{Prefix: Prefix(Nodes), KeysOnly: true})
+	nodes, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Nodes), KeysOnly: true})
 	if err != nil {
 		return err
 	}

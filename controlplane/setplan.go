@@ -138,7 +138,7 @@ func (e *set) own(ctx context.Context, s Store, at []place) (map[string]KV, erro
 
 // keys reads all keys of the resource, by place.
 func (e *set) keys(ctx context.Context, s Store) (map[string]KV, error) {
-	kvs, _, err := list(ctx, s, ListOptions{Prefix: Prefix(Resources, e.c.ns, e.name)})
+	kvs, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Resources, e.c.ns, e.name)})
 	out := make(map[string]KV, len(kvs))
 	for _, kv := range kvs {
 		if k, ok := Parse(kv.Key); ok {

@@ -109,6 +109,9 @@ func (e *evict) draw(ctx context.Context, s Store, change *Change) error {
 	}
 	// Drawn up again, it is still about the attempt it was first about.
 	e.attempt = t.Status.Attempt
+	if t.Task.Evict == e.attempt {
+		return nil
+	}
 	t.Task.Evict = e.attempt
 	change.Put(TaskKey(e.c.ns, e.id), t.Task)
 	return nil

@@ -72,15 +72,15 @@ func (c *Client) read(ctx context.Context, id string) (TaskState, error) {
 
 // Tasks returns all tasks of the namespace, by id, at one revision.
 func (c *Client) Tasks(ctx context.Context) ([]TaskState, int64, error) {
-	tasks, revision, err := list(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns)})
+	tasks, revision, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns)})
 	if err != nil {
 		return nil, 0, err
 	}
-	statuses, _, err := list(ctx, c.store, ListOptions{Prefix: Prefix(Statuses, c.ns), Revision: revision})
+	statuses, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Statuses, c.ns), Revision: revision})
 	if err != nil {
 		return nil, 0, err
 	}
-	jobs, _, err := list(ctx, c.store, ListOptions{Prefix: Prefix(Jobs, c.ns), Revision: revision, KeysOnly: true})
+	jobs, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Jobs, c.ns), Revision: revision, KeysOnly: true})
 	if err != nil {
 		return nil, 0, err
 	}

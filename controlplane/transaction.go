@@ -58,22 +58,21 @@ func (t *Transaction) SetResource(name string, capacity types.Quantity, where Wh
 }
 
 // Launch adds what Client.Launch does, without making a job of several tasks: they
-// are seen together anyway.
-func (t *Transaction) Launch(tasks ...Submission) (*Transaction, Launched) {
-	return t.launch(nil, tasks)
-}
+// are seen together anyway. It returns their ids; what is wrong with them is for
+// Commit to say.
+func (t *Transaction) Launch(tasks ...Submission) []string { return t.launch(nil, tasks).Tasks }
 
-// LaunchJob adds what Client.LaunchJob does.
-func (t *Transaction) LaunchJob(job Job, tasks ...Submission) (*Transaction, Launched) {
-	return t.launch(&job, tasks)
-}
+// LaunchJob adds what Client.LaunchJob does, and returns the ids.
+func (t *Transaction) LaunchJob(job Job, tasks ...Submission) Launched { return t.launch(&job, tasks) }
 
-func (t *Transaction) launch(job *Job, tasks []Submission) (*Transaction, Launched) {
+func (t *Transaction) launch(job *Job, tasks []Submission) Launched {
 	e, err := t.c.newLaunch(job, tasks)
 	if err != nil {
-		return t.add(nil, err), Launched{}
+		t.errs = append(t.errs, err)
+		return Launched{}
 	}
-	return t.add(e, nil), e.launched()
+	t.edits = append(t.edits, e)
+	return e.launched()
 }
 
 // Reserve adds what Client.Reserve does.

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -40,7 +38,7 @@ func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.
 }
 
 // send sends a transaction once and tells whether any of it may have left this
-// process: gRPC knows the peer as soon as it gave the call to a connection.
+// process: without a connection gRPC makes no stream.
 //
 // It is the unary call by hand, because clientv3 repeats a unary call, a write
 // too, whose answer has the code DeadlineExceeded or Canceled while ctx is not
@@ -52,9 +50,7 @@ func (s *Store) send(ctx context.Context, req *pb.TxnRequest) (resp *pb.TxnRespo
 	}
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	var to peer.Peer
-	calls := append(slices.Clip(s.calls), grpc.Peer(&to))
-	stream, err := s.client.ActiveConnection().NewStream(ctx, &grpc.StreamDesc{}, pb.KV_Txn_FullMethodName, calls...)
+	stream, err := s.client.ActiveConnection().NewStream(ctx, &grpc.StreamDesc{}, pb.KV_Txn_FullMethodName, s.calls...)
 	if err != nil {
 		return nil, false, err
 	}
@@ -63,7 +59,7 @@ func (s *Store) send(ctx context.Context, req *pb.TxnRequest) (resp *pb.TxnRespo
 	if err = stream.SendMsg(req); err == nil || errors.Is(err, io.EOF) {
 		err = stream.RecvMsg(resp)
 	}
-	return resp, to.Addr != nil, err
+	return resp, true, err
 }
 
 // checkCounts compares a transaction with the limit of operations.

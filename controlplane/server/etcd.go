@@ -55,7 +55,7 @@ func (e *Etcd) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer log.close()
 	fatal := make(fatalHook, 1)
 	conf, servers, err := e.embedConfig(etcdLogger(log, fatal))
 	if err != nil {

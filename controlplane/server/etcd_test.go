@@ -217,7 +217,7 @@ func TestAwkwardPaths(t *testing.T) {
 		t.Run(name[:5], func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), name)
 			if !strings.HasPrefix(SocketDir(dir), dir) {
-				t.Cleanup(func() { os.Remove(SocketDir(dir)) })
+				t.Cleanup(func() { _ = os.Remove(SocketDir(dir)) })
 			}
 			r := run(t, Config{Dir: dir})
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

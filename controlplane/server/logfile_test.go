@@ -21,9 +21,7 @@ func TestLogFileIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	l.close()
 	files, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +45,7 @@ func TestFatalEndsGoroutineOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer l.close()
 	hook := make(fatalHook, 1)
 	log := etcdLogger(l, hook)
 	ended := make(chan bool, 1)

@@ -129,6 +129,7 @@ func testRacingWriters(f *fixture) {
 	const writers, each = 4, 50
 	w := f.watch(f.commit(f.put("begin", "")) + 1)
 	var wg sync.WaitGroup
+	defer wg.Wait()
 	for i := range writers {
 		wg.Go(func() {
 			for n := range each {
@@ -154,7 +155,6 @@ func testRacingWriters(f *fixture) {
 		}
 		own[name]++
 	}
-	wg.Wait()
 }
 
 // increment writes a key together with a shared one, whose value is its former

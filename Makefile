@@ -1,0 +1,53 @@
+# Run make without a target for what there is.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help build test demo lint fmt verify bench deps clean
+
+# A static binary: it is put into containers as it is, whatever they hold.
+STATIC := CGO_ENABLED=0 go build -trimpath
+LINT   := go tool -modfile=tools/go.mod golangci-lint
+
+# What to test, and how: make test PKG=./scheduler/... ARGS='-run Gang -v'
+PKG  ?= ./...
+ARGS ?=
+# What drives the demo, and how: it is given the binary.
+DEMO ?= bin/demo -escher bin/escher
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/escher, static
+	$(STATIC) -o bin/escher ./cmd/escher
+
+deps: ## install what tests and demo need (containerd, runc, gcc), or say what
+	@deploy/deps.sh run test
+
+# Packages are tested two at a time: most wait for a disk or a clock, some keep two
+# cores busy alone.
+test: ## every test with the race detector, on real etcd and containerd; needs root
+	@GOAL=$@ deploy/deps.sh root run test
+	CGO_ENABLED=1 go test -race -p 2 -timeout 10m $(ARGS) $(PKG)
+
+demo: ## the demo on real containers; needs root
+	@GOAL=$@ deploy/deps.sh root run
+	$(STATIC) -o bin/escher ./cmd/escher
+	$(STATIC) -o bin/demo ./examples/demo
+	$(DEMO)
+
+lint: ## golangci-lint, by .golangci.yml
+	$(LINT) run ./...
+
+fmt: ## format all files
+	gofmt -w .
+
+verify: ## all that is checked without running anything: format, vet, lint, layers
+	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted, run make fmt:"; echo "$$bad"; exit 1; fi
+	go vet ./...
+	$(LINT) run ./...
+	go test ./internal/layers
+
+bench: build ## the benchmark of binding, with its floor
+	bin/escher bench --scenario bind
+
+clean: ## remove what was built
+	rm -rf bin

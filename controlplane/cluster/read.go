@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Read reads the state of the cluster as namespace ns sees it, all at one revision.
+func Read(ctx context.Context, store controlplane.Store, ns string) (*State, error) {
+	const tries = 3
+	for try := 1; ; try++ {
+		r := reader{store: store, ns: ns, view: New(), reads: make(controlplane.ReadSet)}
+		err := r.read(ctx)
+		switch {
+		case err == nil:
+			return r.state(), nil
+		case !types.Is(err, types.Compacted) || try == tries:
+			return nil, types.Errorf(types.ClassOf(err), "read the state of the cluster: %w", err)
+		}
+	}
+}
+
+// reader reads a State.
+type reader struct {
+	store    controlplane.Store
+	ns       string
+	revision int64
+	view     *View
+	reads    controlplane.ReadSet
+	// held are the tasks of the namespace that have a binding.
+	held []controlplane.Key
+}
+
+// read fills the view with what the state is made of.
+func (r *reader) read(ctx context.Context) error {
+	for _, prefix := range []string{
+		controlplane.Prefix(controlplane.Nodes),
+		controlplane.Prefix(controlplane.Alive),
+		controlplane.Prefix(controlplane.Cordons),
+		controlplane.Prefix(controlplane.Allocated),
+		controlplane.Prefix(controlplane.Resources, r.ns),
+		controlplane.Prefix(controlplane.Provided, r.ns),
+		controlplane.Prefix(controlplane.Reservations, r.ns),
+		controlplane.Prefix(controlplane.Grants, r.ns),
+		controlplane.Prefix(controlplane.Statuses, r.ns),
+	} {
+		if err := r.list(ctx, prefix); err != nil {
+			return err
+		}
+	}
+	if err := r.providers(ctx); err != nil {
+		return err
+	}
+	for name := range r.view.Nodes {
+		for _, key := range nodeKeys(name) {
+			if _, ok := r.reads[key]; !ok {
+				r.reads[key] = 0
+			}
+		}
+	}
+	r.view.Reached(r.revision)
+	return nil
+}
+
+// list reads a range at the revision of the first one.
+func (r *reader) list(ctx context.Context, prefix string) error {
+	kvs, revision, err := controlplane.ListAll(ctx, r.store, controlplane.ListOptions{Prefix: prefix, Revision: r.revision})
+	if err != nil {
+		return err
+	}
+	r.revision = revision
+	for _, kv := range kvs {
+		if err := r.take(kv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take applies one key unless it is another namespace's.
+func (r *reader) take(kv controlplane.KV) error {
+	k, ok := controlplane.Parse(kv.Key)
+	if !ok || k.Namespace != "" && k.Namespace != r.ns {
+		return nil
+	}
+	if k.Kind == controlplane.Statuses {
+		return r.takeStatus(k, kv)
+	}
+	r.reads[kv.Key] = kv.ModRevision
+	_, _, err := r.view.Apply(controlplane.Event{KV: kv})
+	return err
+}
+
+// takeStatus notes the binding of a task, which is where its status says.
+func (r *reader) takeStatus(k controlplane.Key, kv controlplane.KV) error {
+	var s types.Status
+	if err := types.Decode(kv.Value, &s); err != nil {
+		return types.Errorf(types.Internal, "read %s: %w", kv.Key, err)
+	}
+	if s.Phase.Held() {
+		r.held = append(r.held, controlplane.Key{Kind: controlplane.Bindings, Node: s.Node, Namespace: k.Namespace, ID: k.ID, Attempt: s.Attempt})
+	}
+	return nil
+}
+
+// manyHeld is from how many bindings on all are read instead of each.
+const manyHeld = 64
+
+// providers reads the bindings of the namespace and what was reported of them: some
+// provide resources.
+func (r *reader) providers(ctx context.Context) error {
+	if len(r.held) > manyHeld {
+		if err := r.list(ctx, controlplane.Prefix(controlplane.Bindings)); err != nil {
+			return err
+		}
+		return r.list(ctx, controlplane.Prefix(controlplane.Reports))
+	}
+	for _, k := range r.held {
+		for _, kind := range []controlplane.Kind{controlplane.Bindings, controlplane.Reports} {
+			k.Kind = kind
+			page, err := r.store.List(ctx, controlplane.ListOptions{Key: k.String(), Revision: r.revision})
+			if err != nil {
+				return err
+			}
+			for _, kv := range page.KVs {
+				if err := r.take(kv); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// state makes the state of the view.
+func (r *reader) state() *State {
+	s := &State{Namespace: r.ns, Revision: r.revision, view: r.view, reads: r.reads}
+	for _, n := range r.view.Nodes {
+		if n.Info.V != nil {
+			s.Nodes = append(s.Nodes, r.node(n))
+		}
+	}
+	slices.SortFunc(s.Nodes, func(a, b NodeState) int { return strings.Compare(a.Name, b.Name) })
+	for rid, p := range r.view.Pools {
+		s.Pools = append(s.Pools, r.pool(rid, p))
+	}
+	sortAmounts(s.Pools)
+	return s
+}
+
+func sortAmounts(list []Amounts) {
+	slices.SortFunc(list, func(a, b Amounts) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func (r *reader) pool(rid types.ResourceID, p *Pool) Amounts {
+	a := Amounts{Name: rid.In(r.ns), Free: p.Free()}
+	if p.Info.V != nil {
+		a.Capacity = p.Info.V.Capacity
+	}
+	if p.Allocated.V != nil {
+		a.Allocated = p.Allocated.V.Of(rid)
+	}
+	return a
+}
+
+func (r *reader) node(n *Node) NodeState {
+	out := NodeState{Name: n.Name, Alive: n.Alive.V != nil, Cordoned: n.Cordon.V != nil, Labels: n.Info.V.Labels}
+	ids := make(map[types.ResourceID]struct{})
+	for _, c := range n.Info.V.Capacity {
+		ids[types.ResourceID(c.Name)] = struct{}{}
+	}
+	n.Has(func(rid types.ResourceID) { ids[rid] = struct{}{} })
+	for rid := range r.view.Everywhere {
+		ids[rid] = struct{}{}
+	}
+	// What was removed while it was held is there still, with less than nothing
+	// free.
+	if n.Allocated.V != nil {
+		for _, h := range n.Allocated.V.Holds {
+			if ns, _, _ := h.Resource.Split(); ns == "" || ns == r.ns {
+				ids[h.Resource] = struct{}{}
+			}
+		}
+	}
+	for rid := range ids {
+		if r.view.Pool(rid) != nil {
+			continue
+		}
+		capacity, known := r.view.Capacity(n, rid)
+		used := n.Used(rid)
+		if !known && used == 0 {
+			continue
+		}
+		out.Resources = append(out.Resources, Amounts{Name: rid.In(r.ns), Capacity: capacity, Allocated: used, Free: capacity.Minus(used)})
+	}
+	sortAmounts(out.Resources)
+	return out
+}

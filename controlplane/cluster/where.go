@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Where is the nodes that a selector picks, for SetResource. A selector that asks
+// for what is available picks them when the resource is set, and once.
+func Where(sel types.Selector) controlplane.Where {
+	if len(sel.Available) == 0 {
+		return controlplane.Where{Nodes: sel.Nodes, Labels: sel.Labels}
+	}
+	return controlplane.Where{Among: func(ctx context.Context, c *controlplane.Client) ([]string, error) {
+		return available(ctx, c, sel)
+	}}
+}
+
+// available returns the nodes on which what a selector asks for is free.
+func available(ctx context.Context, c *controlplane.Client, sel types.Selector) ([]string, error) {
+	if err := sel.Available.Validate("where.available"); err != nil {
+		return nil, err
+	}
+	s, err := ClusterState(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range sel.Nodes {
+		if s.Node(name) == nil {
+			return nil, types.Errorf(types.Invalid, "where.nodes[%d]: %q is unknown: name one of the %d registered nodes", i, name, len(s.Nodes))
+		}
+	}
+	var names []string
+	for _, name := range s.WithFree(sel.Available) {
+		if n := s.view.Nodes[name]; sel.Matches(name, n.Info.V) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, types.Errorf(types.Precondition, "where.available: none of %d nodes has %s free: ask for less, or wait", len(s.Nodes), amounts(sel.Available))
+	}
+	return names, nil
+}
+
+func amounts(requests types.Requests) string {
+	texts := make([]string, len(requests))
+	for i, r := range requests {
+		texts[i] = fmt.Sprintf("%s %s", r.Amount.Format(types.ResourceID(r.Name)), r.Name)
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Usage is how full a database is.
+type Usage struct {
+	// Revision of the store.
+	Revision int64
+	// InUse is what it holds, history included, and File what it takes on disk,
+	// in bytes. The file does not shrink; what is free in it is used first.
+	InUse, File int64
+	// Quota is how large the file may get; then etcd refuses what is not a
+	// deletion.
+	Quota int64
+	// Alarm tells that etcd has begun to refuse.
+	Alarm bool
+}
+
+// Share returns the part of the quota that is in use; 0 when it is not known.
+func (u Usage) Share() float64 {
+	if u.Quota <= 0 {
+		return 0
+	}
+	return float64(u.InUse) / float64(u.Quota)
+}
+
+// Cramped reports whether the file has reached the quota, or nearly, while little
+// of it is in use: only rewriting it helps.
+func (u Usage) Cramped() bool {
+	return u.Quota > 0 && (u.Alarm || float64(u.File) >= 0.95*float64(u.Quota)) && u.Share() < 0.5
+}
+
+// Maintenance is what the collector needs of a store besides reading and writing.
+type Maintenance interface {
+	// Usage says how full the store is.
+	Usage(ctx context.Context) (Usage, error)
+	// Compact forgets what was before revision; nil when that is done already.
+	Compact(ctx context.Context, revision int64) error
+	// Defragment rewrites the database without what is free in it, and lets it
+	// accept writes again. Nothing is answered meanwhile.
+	Defragment(ctx context.Context) error
+}
+
+// NewMaintenance returns the maintenance of an etcd of one member.
+func NewMaintenance(client *clientv3.Client) Maintenance {
+	return etcdMaintenance{client, client.Endpoints()[0]}
+}
+
+type etcdMaintenance struct {
+	client   *clientv3.Client
+	endpoint string
+}
+
+func (m etcdMaintenance) Usage(ctx context.Context) (Usage, error) {
+	st, err := m.client.Status(ctx, m.endpoint)
+	if err != nil {
+		return Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s how full it is: %w", m.endpoint, err)
+	}
+	alarms, err := m.client.AlarmList(ctx)
+	if err != nil {
+		return Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.endpoint, err)
+	}
+	return Usage{
+		Revision: st.Header.Revision, InUse: st.DbSizeInUse, File: st.DbSize, Quota: st.DbSizeQuota,
+		Alarm: len(alarms.Alarms) > 0,
+	}, nil
+}
+
+func (m etcdMaintenance) Compact(ctx context.Context, revision int64) error {
+	_, err := m.client.Compact(ctx, revision)
+	if err == nil || errors.Is(err, rpctypes.ErrCompacted) {
+		return nil
+	}
+	return types.Errorf(types.Unavailable, "compact etcd at %s to revision %d: %w", m.endpoint, revision, err)
+}
+
+func (m etcdMaintenance) Defragment(ctx context.Context) error {
+	if _, err := m.client.Defragment(ctx, m.endpoint); err != nil {
+		return types.Errorf(types.Unavailable, "defragment etcd at %s: %w", m.endpoint, err)
+	}
+	if _, err := m.client.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
+		return types.Errorf(types.Unavailable, "disarm alarms of etcd at %s: %w", m.endpoint, err)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package controlplane
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Until is how far a task must be to be waited for no longer. One that has ended is
+// past everything.
+type Until int
+
+// What can be waited for.
+const (
+	// UntilEnded: it has ended for good.
+	UntilEnded Until = iota
+	// UntilRunning: it runs.
+	UntilRunning
+	// UntilBound: it has a node.
+	UntilBound
+)
+
+// reached reports whether a task in the phase is that far.
+func (u Until) reached(p types.Phase) bool {
+	switch {
+	case p.Ended():
+		return true
+	case u == UntilRunning:
+		return p == types.Running
+	case u == UntilBound:
+		return p.Held()
+	}
+	return false
+}
+
+// Wait returns the statuses of tasks, by id, when all of them are that far; ids may
+// be prefixes that only one has. However many wait, the store is watched once.
+//
+// Unavailable: ctx is done; the statuses are of those that were that far. NotFound:
+// there is no such task, or it was removed.
+func (c *Client) Wait(ctx context.Context, until Until, ids ...string) (map[string]types.Status, error) {
+	w := &waiter{until: until, left: make(map[string]struct{}), found: make(map[string]types.Status), over: make(chan struct{})}
+	if err := c.resolveAll(ctx, ids, w.left); err != nil {
+		return nil, err
+	}
+	if len(w.left) == 0 {
+		return w.found, nil
+	}
+	f := c.statuses.join(c.store, c.ns, w)
+	defer c.statuses.leave(f, w)
+	select {
+	case <-w.over:
+	case <-ctx.Done():
+	}
+	c.statuses.mu.Lock()
+	defer c.statuses.mu.Unlock()
+	switch {
+	case w.err != nil:
+		return w.found, types.Errorf(types.ClassOf(w.err), "wait: %w", w.err)
+	case len(w.left) > 0:
+		left := slices.Sorted(maps.Keys(w.left))
+		return w.found, types.Errorf(types.Unavailable, "wait: %d of %d tasks are not that far, such as %s: %w", len(left), len(left)+len(w.found), left[0], ctx.Err())
+	}
+	return w.found, nil
+}
+
+// resolveAll resolves ids: a few one by one, many by reading all.
+func (c *Client) resolveAll(ctx context.Context, ids []string, into map[string]struct{}) error {
+	known := make(map[string]bool)
+	if len(ids) > few {
+		all, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns), KeysOnly: true})
+		if err != nil {
+			return err
+		}
+		for _, kv := range all {
+			known[kv.Key] = true
+		}
+	}
+	for _, id := range ids {
+		if !known[TaskKey(c.ns, id)] {
+			full, err := c.Resolve(ctx, id)
+			if err != nil {
+				return err
+			}
+			id = full
+		}
+		into[id] = struct{}{}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Installs what is missing, as root, or says what to install.
+#
+#   deps.sh run     what running containers takes: containerd, runc
+#   deps.sh test    what building tests with the race detector takes: gcc
+#   deps.sh root    checks that we are root, as containers take that
+set -euo pipefail
+
+# Ordinary users often lack the directories that runc and containerd are in.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+missing=()
+
+# need PACKAGE COMMAND notes the Debian package if the command is not there.
+need() {
+  command -v "$2" >/dev/null || missing+=("$1")
+}
+
+root() {
+  [ "$(id -u)" -eq 0 ] && return
+  cat >&2 <<TXT
+This runs real containers, which takes root. Run it so:
+
+    sudo env "PATH=\$PATH" make ${GOAL:-test}
+TXT
+  exit 1
+}
+
+for what in "$@"; do
+  case $what in
+    root) root ;;
+    run)
+      need containerd containerd
+      need runc runc
+      ;;
+    test)
+      need gcc gcc
+      # gcc alone does not bring what it links with.
+      [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+      ;;
+    *)
+      echo "deps.sh: $what is unknown: use run, test or root" >&2
+      exit 2
+      ;;
+  esac
+done
+
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+  cat >&2 <<TXT
+Missing: ${missing[*]}. Install them with the package manager of this machine; on Debian:
+
+    sudo apt-get install --no-install-recommends ${missing[*]}
+TXT
+  exit 1
+fi
+
+echo "installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null

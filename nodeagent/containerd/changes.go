@@ -1,0 +1,33 @@
+package containerd
+
+import (
+	"context"
+	"fmt"
+)
+
+// Changes implements nodeagent.Runtime. The hints are about all containers of
+// the containerd namespace: events carry no labels.
+func (r *Runtime) Changes(ctx context.Context) <-chan struct{} {
+	hints := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	filter := fmt.Sprintf("namespace==%q,topic~=%q", r.conf.Namespace, "^/tasks/")
+	events, failed := r.client.EventService().Subscribe(ctx, filter)
+	go func() {
+		defer cancel()
+		defer close(hints)
+		for {
+			select {
+			case <-events:
+			case <-failed:
+				return
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case hints <- struct{}{}:
+			default: // One hint that waits stands for all.
+			}
+		}
+	}()
+	return hints
+}

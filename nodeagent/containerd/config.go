@@ -1,0 +1,117 @@
+// Package containerd runs containers with containerd and runc. It speaks to the
+// daemons of containerd 1.6 and later.
+package containerd
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/containerd/containerd/v2/client"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"time"
+
+	"github.com/containerd/containerd/v2/pkg/dialer"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+// DefaultPids is how many processes and threads a container may have: enough
+// for any program that means it, and no fork bomb reaches its neighbours.
+const DefaultPids = 4096
+
+// Config says which containerd, and how containers are run.
+type Config struct {
+	// Address is the path of containerd's socket.
+	Address string
+	// Namespace is containerd's, not Escher's: it keeps our containers and
+	// images apart from those of others. Two daemons of one machine must not
+	// be used with the same one: runc's state and cgroups are named by it.
+	Namespace string
+	// Cluster and Node are whose containers List returns.
+	Cluster string
+	Node    string
+	// Logger is the program that writes the logs.
+	Logger Logger
+	// LogMaxBytes is how long a log gets before it is put aside; 0 is
+	// tasklog.DefaultMaxBytes.
+	LogMaxBytes int64
+	// Pids limits the processes of a container; 0 is DefaultPids.
+	Pids int64
+	// CDIDirs are where specifications of devices are; none are the standard
+	// ones, /etc/cdi and /var/run/cdi.
+	CDIDirs []string
+}
+
+// Logger is a program that calls tasklog.Run with its second argument.
+type Logger struct {
+	// Path is the program; an absolute path.
+	Path string
+	// Subcommand is its first argument.
+	Subcommand string
+}
+
+// Runtime implements nodeagent.Runtime.
+type Runtime struct {
+	conf   Config
+	client *client.Client
+	locks  locks
+}
+
+var _ nodeagent.Runtime = (*Runtime)(nil)
+
+// New returns a runtime. It does not wait for the daemon: calls return
+// Unavailable until it serves. The caller closes it.
+func New(conf Config) (*Runtime, error) {
+	if !filepath.IsAbs(conf.Logger.Path) {
+		return nil, types.Errorf(types.Invalid, "use %q as the logger of containers: the path is not absolute", conf.Logger.Path)
+	}
+	for name, value := range map[string]string{"namespace": conf.Namespace, "cluster": conf.Cluster, "node": conf.Node} {
+		if value == "" {
+			return nil, types.Errorf(types.Invalid, "use containerd at %s: no %s is given", conf.Address, name)
+		}
+	}
+	if conf.Pids == 0 {
+		conf.Pids = DefaultPids
+	}
+	c, err := connect(conf.Address, conf.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &Runtime{conf: conf, client: c}, nil
+}
+
+// Close ends the connection to the daemon; containers run on.
+func (r *Runtime) Close() error { return r.client.Close() }
+
+// Ping returns nil when the daemon serves, Unavailable else.
+func (r *Runtime) Ping(ctx context.Context) error {
+	if _, err := r.client.Version(ctx); err != nil {
+		return classify(err, "reach containerd at %s", r.conf.Address)
+	}
+	return nil
+}
+
+// connect returns a client that is soon connected again after the daemon was
+// away: to ask a local socket costs nothing.
+func connect(address, namespace string) (*client.Client, error) {
+	const retry = 100 * time.Millisecond
+	params := grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: retry, Multiplier: 1, MaxDelay: retry},
+		MinConnectTimeout: 10 * time.Second,
+	}
+	c, err := client.New(address,
+		client.WithDefaultNamespace(namespace),
+		client.WithDefaultRuntime(runtimeName),
+		client.WithDialOpts([]grpc.DialOption{
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithConnectParams(params),
+			grpc.WithContextDialer(dialer.ContextDialer),
+		}))
+	if err != nil {
+		return nil, types.Errorf(types.Unavailable, "connect to containerd at %s: %w", address, err)
+	}
+	return c, nil
+}

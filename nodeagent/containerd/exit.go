@@ -1,0 +1,62 @@
+package containerd
+
+import (
+	"context"
+	"time"
+
+	cgroup1 "github.com/containerd/cgroups/v3/cgroup1/stats"
+	cgroup2 "github.com/containerd/cgroups/v3/cgroup2/stats"
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/escher-sched/escher/nodeagent"
+)
+
+// The names of what containerd answers when asked for metrics.
+const (
+	metricsV1 = "io.containerd.cgroups.v1.Metrics"
+	metricsV2 = "io.containerd.cgroups.v2.Metrics"
+)
+
+// exit describes a process that has ended and is not removed.
+func (r *Runtime) exit(ctx context.Context, id string, status uint32, at time.Time) nodeagent.Exit {
+	e := nodeagent.Exit{Code: int(status), At: at}
+	if e.Code != 0 {
+		e.OOMKilled = r.oomKills(ctx, id) > 0
+	}
+	return e
+}
+
+// oomKills returns how many processes of the container the kernel killed for
+// want of memory. The cgroup's counter is there until the task is deleted; the
+// event could be missed. 0 when it cannot be read: the exit itself is certain,
+// and must not wait for its explanation.
+func (r *Runtime) oomKills(ctx context.Context, id string) uint64 {
+	answer, err := r.client.TaskService().Metrics(ctx, &tasks.MetricsRequest{Filters: []string{"id==" + id}})
+	if err != nil {
+		return 0
+	}
+	for _, m := range answer.Metrics {
+		if m.ID == id {
+			return oomKillsOf(m.Data)
+		}
+	}
+	return 0
+}
+
+func oomKillsOf(data *anypb.Any) uint64 {
+	switch data.GetTypeUrl() {
+	case metricsV1:
+		var m cgroup1.Metrics
+		if proto.Unmarshal(data.Value, &m) == nil {
+			return m.GetMemoryOomControl().GetOomKill()
+		}
+	case metricsV2:
+		var m cgroup2.Metrics
+		if proto.Unmarshal(data.Value, &m) == nil {
+			return m.GetMemoryEvents().GetOomKill()
+		}
+	}
+	return 0
+}

@@ -1,0 +1,78 @@
+package containerd
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+// The labels of a container: all that is known of it besides what containerd
+// itself keeps.
+const (
+	labelCluster   = "escher/cluster"
+	labelNode      = "escher/node"
+	labelNamespace = "escher/namespace"
+	labelTask      = "escher/task"
+	labelNumber    = "escher/attempt"
+	labelRevision  = "escher/revision"
+	// labelStarted is when the process was about to be started. Without it the
+	// process never ran.
+	labelStarted = "escher/started"
+	// labelLost is when it was found that the process, once started, is gone
+	// and nobody knows how it ended.
+	labelLost = "escher/lost"
+)
+
+func labelsOf(a nodeagent.Attempt) map[string]string {
+	return map[string]string{
+		labelCluster:   a.Cluster,
+		labelNode:      a.Node,
+		labelNamespace: a.Namespace,
+		labelTask:      a.Task,
+		labelNumber:    strconv.Itoa(a.Number),
+		labelRevision:  strconv.FormatInt(a.Revision, 10),
+	}
+}
+
+// attemptOf is the inverse of labelsOf.
+func attemptOf(labels map[string]string) (nodeagent.Attempt, error) {
+	number, err := strconv.Atoi(labels[labelNumber])
+	if err != nil {
+		return nodeagent.Attempt{}, types.Errorf(types.Internal, "read label %s: %w", labelNumber, err)
+	}
+	revision, err := strconv.ParseInt(labels[labelRevision], 10, 64)
+	if err != nil {
+		return nodeagent.Attempt{}, types.Errorf(types.Internal, "read label %s: %w", labelRevision, err)
+	}
+	return nodeagent.Attempt{
+		Cluster:   labels[labelCluster],
+		Node:      labels[labelNode],
+		Namespace: labels[labelNamespace],
+		Task:      labels[labelTask],
+		Number:    number,
+		Revision:  revision,
+	}, nil
+}
+
+// timeOf reads a label that holds a time; zero when there is none.
+func timeOf(labels map[string]string, key string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, labels[key])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// ours selects the containers of one node of one cluster.
+func ours(cluster, node string) string {
+	filter := fmt.Sprintf("labels.%q==%q", labelCluster, cluster)
+	if node != "" {
+		filter += fmt.Sprintf(",labels.%q==%q", labelNode, node)
+	}
+	return filter
+}

@@ -1,0 +1,130 @@
+package containerd
+
+import (
+	"context"
+	"time"
+
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types/task"
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/errdefs"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+// lostCode is the exit code of a process that is gone and nobody saw how: that
+// of SIGKILL, which containerd sends when a shim dies.
+const lostCode = 137
+
+// List implements nodeagent.Runtime.
+func (r *Runtime) List(ctx context.Context) ([]nodeagent.Observed, error) {
+	records, err := r.client.ContainerService().List(ctx, ours(r.conf.Cluster, r.conf.Node))
+	if err != nil {
+		return nil, classify(err, "list containers")
+	}
+	if len(records) == 0 {
+		return nil, nil
+	}
+	listed, err := r.client.TaskService().List(ctx, &tasks.ListTasksRequest{})
+	if err != nil {
+		return nil, classify(native(err), "list tasks")
+	}
+	processes := make(map[string]*task.Process, len(listed.Tasks))
+	for _, p := range listed.Tasks {
+		processes[p.ID] = p
+	}
+	all := make([]nodeagent.Observed, 0, len(records))
+	for _, record := range records {
+		seen, err := r.observe(ctx, record, processes[record.ID])
+		if types.Is(err, types.NotFound) {
+			continue // It was removed meanwhile.
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, seen)
+	}
+	return all, nil
+}
+
+// observe joins a record with its process, nil when containerd listed none.
+func (r *Runtime) observe(ctx context.Context, record containers.Container, p *task.Process) (nodeagent.Observed, error) {
+	attempt, err := attemptOf(record.Labels)
+	if err != nil {
+		return nodeagent.Observed{}, classify(err, "list container %s", record.ID)
+	}
+	seen := nodeagent.Observed{ID: record.ID, Attempt: attempt, Started: timeOf(record.Labels, labelStarted)}
+	switch {
+	case p == nil && record.Labels[labelStarted] == "":
+		return seen, nil
+	case p == nil:
+		seen.Exit, err = r.lost(ctx, record.ID)
+		if types.Is(err, types.Unavailable) {
+			err = nil // Not known to have ended.
+		}
+		seen.Running = err == nil && seen.Exit == nil
+		return seen, err
+	case p.Status == task.Status_CREATED:
+		return seen, nil
+	case p.Status == task.Status_STOPPED:
+		exit := r.exit(ctx, record.ID, p.ExitStatus, p.ExitedAt.AsTime())
+		seen.Exit = &exit
+		return seen, nil
+	}
+	seen.Running = true
+	return seen, nil
+}
+
+// Wait implements nodeagent.Runtime.
+func (r *Runtime) Wait(ctx context.Context, id string) (nodeagent.Exit, error) {
+	ended, err := r.client.TaskService().Wait(ctx, &tasks.WaitRequest{ContainerID: id})
+	err = native(err)
+	if err == nil {
+		return r.exit(ctx, id, ended.ExitStatus, ended.ExitedAt.AsTime()), nil
+	}
+	if !errdefs.IsNotFound(err) {
+		return nodeagent.Exit{}, classify(err, "wait for container %s", id)
+	}
+	exit, err := r.lost(ctx, id)
+	if err != nil {
+		return nodeagent.Exit{}, err
+	}
+	return *exit, nil
+}
+
+// lost returns how a container without a task ended: nobody knows, but it has.
+// The time it was found is kept, so that the answer stays the same. NotFound:
+// there is no container. Unavailable: it is not certain.
+func (r *Runtime) lost(ctx context.Context, id string) (*nodeagent.Exit, error) {
+	release, err := r.locks.acquire(ctx, id)
+	if err != nil {
+		return nil, classify(err, "look for container %s", id)
+	}
+	defer release()
+	record, err := r.client.ContainerService().Get(ctx, id)
+	if errdefs.IsNotFound(err) {
+		return nil, errRemoved(id)
+	}
+	if err != nil {
+		return nil, classify(err, "look for container %s", id)
+	}
+	_, err = r.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
+	if !errdefs.IsNotFound(native(err)) {
+		return nil, types.Errorf(types.Unavailable, "look for the task of container %s: its state is not known: %w", id, native(err))
+	}
+	if record.Labels[labelStarted] == "" {
+		return nil, types.Errorf(types.Unavailable, "look for the task of container %s: it is not started yet", id)
+	}
+	at := timeOf(record.Labels, labelLost)
+	if at.IsZero() {
+		at = time.Now().UTC()
+		if err := r.label(ctx, id, labelLost, formatTime(at)); err != nil {
+			return nil, classify(err, "mark container %s as lost", id)
+		}
+	}
+	return &nodeagent.Exit{
+		Code: lostCode, At: at,
+		Reason: "the process was lost: containerd's shim was killed, or the machine restarted",
+	}, nil
+}

@@ -1,0 +1,92 @@
+package containerd
+
+import (
+	"context"
+	"syscall"
+
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/errdefs"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Signal implements nodeagent.Runtime.
+func (r *Runtime) Signal(ctx context.Context, id string, signal syscall.Signal) error {
+	_, err := r.client.TaskService().Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(signal)})
+	err = native(err)
+	if err == nil {
+		return nil
+	}
+	if !errdefs.IsNotFound(err) {
+		return classify(err, "send %s to container %s", signal, id)
+	}
+	// No process: it has ended, or there is no container.
+	if _, err := r.client.ContainerService().Get(ctx, id); err != nil {
+		return classify(err, "send %s to container %s", signal, id)
+	}
+	return nil
+}
+
+// Remove implements nodeagent.Runtime.
+func (r *Runtime) Remove(ctx context.Context, id string) error {
+	release, err := r.locks.acquire(ctx, id)
+	if err != nil {
+		return classify(err, "remove container %s", id)
+	}
+	defer release()
+	return r.remove(ctx, id)
+}
+
+// remove deletes from the process to the record: as long as anything is left,
+// the record is.
+func (r *Runtime) remove(ctx context.Context, id string) error {
+	if err := r.removeTask(ctx, id); err != nil {
+		return classify(err, "remove the task of container %s", id)
+	}
+	err := r.client.SnapshotService(snapshotter).Remove(ctx, id)
+	if err != nil && !errdefs.IsNotFound(err) {
+		return classify(err, "remove the file system of container %s", id)
+	}
+	err = r.client.ContainerService().Delete(ctx, id)
+	if err != nil && !errdefs.IsNotFound(err) {
+		return classify(err, "remove container %s", id)
+	}
+	return nil
+}
+
+func (r *Runtime) removeTask(ctx context.Context, id string) error {
+	service := r.client.TaskService()
+	_, err := service.Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
+	if err = native(err); err == nil || errdefs.IsNotFound(err) {
+		return nil
+	}
+	if !errdefs.IsFailedPrecondition(err) {
+		return err
+	}
+	// It runs.
+	_, err = service.Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(syscall.SIGKILL), All: true})
+	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	if _, err := service.Wait(ctx, &tasks.WaitRequest{ContainerID: id}); err != nil && !errdefs.IsNotFound(native(err)) {
+		return native(err)
+	}
+	_, err = service.Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
+	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// dropSnapshot removes a file system that has no container.
+func (r *Runtime) dropSnapshot(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWait)
+	defer cancel()
+	// If it fails, containerd's own garbage collector comes by some time.
+	_ = r.client.SnapshotService(snapshotter).Remove(ctx, id)
+}
+
+// errRemoved is what is said of containers that are not there.
+func errRemoved(id string) error {
+	return types.Errorf(types.NotFound, "find container %s: there is none", id)
+}

@@ -1,0 +1,143 @@
+package containerd
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/contrib/seccomp"
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/pkg/oci"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// cpuPeriod is the scheduling period of cpu limits, in microseconds.
+	cpuPeriod = 100_000
+	// minQuota is the least that the kernel accepts in a period.
+	minQuota = 1_000
+)
+
+// dropped are capabilities that containerd grants and tasks have no use for.
+// With the host's network, NET_RAW could read what others send.
+func dropped() []string { return []string{"CAP_NET_RAW", "CAP_MKNOD", "CAP_AUDIT_WRITE"} }
+
+// spec returns how the container is set up. The order matters: seccomp looks at
+// the capabilities, and nothing may overwrite what a device brings.
+func (r *Runtime) spec(c nodeagent.Container, img client.Image) []oci.SpecOpts {
+	opts := []oci.SpecOpts{
+		oci.WithImageConfig(img),
+		oci.WithEnv(c.Env),
+		inheritRlimits,
+		oci.WithHostNamespace(specs.NetworkNamespace),
+		oci.WithMounts(hostFiles()),
+		oci.WithMounts(binds(c.Mounts)),
+		oci.WithPidsLimit(r.conf.Pids),
+		oci.WithDroppedCapabilities(dropped()),
+	}
+	if len(c.Command) > 0 {
+		opts = append(opts, oci.WithProcessArgs(c.Command...))
+	}
+	if c.Dir != "" {
+		opts = append(opts, oci.WithProcessCwd(c.Dir))
+	}
+	if c.User != "" {
+		opts = append(opts, withUser(c.User))
+	}
+	if c.MilliCPU > 0 {
+		opts = append(opts, oci.WithCPUCFS(max(minQuota, c.MilliCPU*cpuPeriod/1000), cpuPeriod))
+	}
+	if c.MemoryBytes > 0 {
+		opts = append(opts, oci.WithMemoryLimit(uint64(c.MemoryBytes)))
+	}
+	return append(opts, seccomp.WithDefaultProfile(), withDevices(r.conf.CDIDirs, c.Devices))
+}
+
+// check returns Invalid for what runc would refuse later with words that nobody
+// understands.
+func check(c nodeagent.Container) error {
+	for _, m := range c.Mounts {
+		if !filepath.IsAbs(m.Target) {
+			return types.Errorf(types.Invalid, "mount %s in container %s: target %q is not absolute", m.Source, c.ID, m.Target)
+		}
+		if _, err := os.Stat(m.Source); err != nil {
+			return types.Errorf(types.Invalid, "mount %s in container %s: %w; the path must be on the node", m.Source, c.ID, err)
+		}
+	}
+	if c.MilliCPU < 0 || c.MemoryBytes < 0 {
+		return types.Errorf(types.Invalid, "limit container %s to %d thousandths of a core and %d bytes: negative", c.ID, c.MilliCPU, c.MemoryBytes)
+	}
+	return nil
+}
+
+// hostFiles are what a program needs to find others on the host's network.
+func hostFiles() []specs.Mount {
+	var mounts []specs.Mount
+	for _, path := range []string{"/etc/hosts", "/etc/resolv.conf"} {
+		if _, err := os.Stat(path); err == nil {
+			mounts = append(mounts, bind(path, path, true))
+		}
+	}
+	return mounts
+}
+
+func binds(mounts []nodeagent.Mount) []specs.Mount {
+	all := make([]specs.Mount, 0, len(mounts))
+	for _, m := range mounts {
+		all = append(all, bind(m.Source, m.Target, m.ReadOnly))
+	}
+	return all
+}
+
+func bind(source, target string, readOnly bool) specs.Mount {
+	access := "rw"
+	if readOnly {
+		access = "ro"
+	}
+	return specs.Mount{Type: "bind", Source: source, Destination: target, Options: []string{"rbind", "rprivate", access}}
+}
+
+// inheritRlimits removes containerd's limit of 1024 open files: what holds is
+// the limit that the daemon has.
+func inheritRlimits(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
+	s.Process.Rlimits = nil
+	return nil
+}
+
+// withUser sets the user and the groups that the image gives it.
+func withUser(user string) oci.SpecOpts {
+	return func(ctx context.Context, c oci.Client, record *containers.Container, s *oci.Spec) error {
+		if err := oci.WithUser(user)(ctx, c, record, s); err != nil {
+			return types.Errorf(types.Invalid, "run container %s as user %q: %w; use uid:gid, or a name of the image", record.ID, user, err)
+		}
+		uid := strconv.FormatUint(uint64(s.Process.User.UID), 10)
+		return oci.WithAdditionalGIDs(uid)(ctx, c, record, s)
+	}
+}
+
+// withDevices injects devices of the Container Device Interface. The directories
+// are read again each time: drivers write there when devices come and go.
+func withDevices(dirs, names []string) oci.SpecOpts {
+	return func(_ context.Context, _ oci.Client, record *containers.Container, s *oci.Spec) error {
+		if len(names) == 0 {
+			return nil
+		}
+		if len(dirs) == 0 {
+			dirs = cdi.DefaultSpecDirs
+		}
+		cache, err := cdi.NewCache(cdi.WithSpecDirs(dirs...), cdi.WithAutoRefresh(false))
+		if err != nil {
+			return types.Errorf(types.Unavailable, "read the devices of %q: %w", dirs, err)
+		}
+		if _, err := cache.InjectDevices(s, names...); err != nil {
+			return types.Errorf(types.Invalid, "give devices %q to container %s: %w; devices are described in %q", names, record.ID, err, dirs)
+		}
+		return nil
+	}
+}
