@@ -38,10 +38,10 @@ lint: ## golangci-lint, by .golangci.yml
 	$(LINT) run ./...
 
 fmt: ## format all files
-	gofmt -w .
+	gofmt -s -w .
 
 verify: ## all that is checked without running anything: format, vet, lint, layers
-	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "not formatted, run make fmt:"; echo "$$bad"; exit 1; fi
+	@bad=$$(gofmt -s -l .); if [ -n "$$bad" ]; then echo "not formatted, run make fmt:"; echo "$$bad"; exit 1; fi
 	go vet ./...
 	$(LINT) run ./...
 	go test ./internal/layers

@@ -1,9 +1,9 @@
 package scheduler
 
 import (
+	"bytes"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -15,10 +15,7 @@ import (
 // and collects there what becomes free, before anything else is placed; nobody may
 // draw on it until all of it is held. One reservation in the cluster does so at a
 // time (key leaders/accumulate), so that two never hold what the other needs.
-//
-// Backfill (Lifka 1995, EASY): from the tasks there that end by a known time follows
-// when the reservation will be complete; a task that ends before that may use what
-// was collected meanwhile.
+// Tasks that end in time may use it meanwhile: see backfill.
 
 // role is the leadership of the reservation that accumulates.
 const role = "accumulate"
@@ -27,9 +24,11 @@ const role = "accumulate"
 type accumulator struct {
 	candidates fifo[*cluster.Reservation]
 	wake       int64
-	// seen is how much of the log of changed nodes was looked at.
+	// seen is how much of the log of changed nodes was looked at; -1 is none.
 	seen int
-	busy *cluster.Reservation // as of the last look
+	// skipped tells that something was left out because it was in flight.
+	skipped bool
+	busy    *cluster.Reservation // as of the last look
 }
 
 // collecting is the accumulating grant as a draft leaves it.
@@ -44,27 +43,42 @@ func (c *Core) accumulate(d *Draft) {
 	if d.closed {
 		return
 	}
-	r := c.accumulating()
-	if r == nil {
-		r = c.nextToAccumulate()
-	}
-	if r == nil || c.locked(r) || !c.owns(r.ID.Namespace, "") {
+	c.accum.wake = 0
+	if r := c.accumulating(); r != nil {
+		c.accumulateFor(d, r)
 		return
+	}
+	for _, r := range c.agedReservations() {
+		if c.accumulateFor(d, r) {
+			return
+		}
+	}
+}
+
+// accumulateFor lets r collect; false if r has not begun to, and cannot at present.
+func (c *Core) accumulateFor(d *Draft, r *cluster.Reservation) bool {
+	if c.locked(r) || !c.owns(r.ID.Namespace, "") {
+		return true
 	}
 	end := c.base + len(c.changed)
 	if c.accum.busy == r && c.accum.seen == end || !d.roomFor(r) {
-		return
+		return true
 	}
 	g := c.targets(d, r)
 	if g == nil {
-		return
+		return r.Grant.V != nil
 	}
-	c.accum.busy, c.accum.seen = r, end
-	if c.collect(d, r, g) || r.Grant.V == nil || c.untargeted(r.Grant.V) {
+	c.accum.busy, c.accum.seen, c.accum.skipped = r, end, false
+	c.collect(d, r, g)
+	if !sameGrant(g, r.Grant.V) {
 		d.accumulate(c.view, r, g)
 		c.queue.remove(entryKey{r.ID, true})
 	}
+	return true
 }
+
+// accumulateAgain lets the accumulating reservation look at all of its nodes again.
+func (c *Core) accumulateAgain() { c.accum.seen = -1 }
 
 // roomFor reports whether the draft has room for whatever accumulating r takes.
 func (d *Draft) roomFor(r *cluster.Reservation) bool {
@@ -89,31 +103,38 @@ func (c *Core) accumulating() *cluster.Reservation {
 	return r
 }
 
-// nextToAccumulate returns the first reservation whose time has come, if no other
-// one collects.
-func (c *Core) nextToAccumulate() *cluster.Reservation {
+// agedReservations returns the reservations whose time to accumulate has come, in
+// their order, if no other one collects; and notes when it comes for the next one.
+func (c *Core) agedReservations() []*cluster.Reservation {
 	if c.view.Leaders[role] != nil {
 		return nil
 	}
-	var best *cluster.Reservation
-	c.accum.wake = 0
+	var aged []*cluster.Reservation
 	for _, r := range slices.Clone(c.accum.candidates.list) {
-		e := c.queue.entries[entryKey{r.ID, true}]
-		if e == nil || c.view.Reservations[r.ID] != r {
+		if c.queue.entries[entryKey{r.ID, true}] == nil || c.view.Reservations[r.ID] != r {
 			c.accum.candidates.remove(r)
 			continue
 		}
-		if at := r.Info.V.Submitted + int64(c.cfg.AccumulateAfter); at > c.now.UnixNano() {
-			if c.accum.wake == 0 || at < c.accum.wake {
-				c.accum.wake = at
-			}
-			continue
-		}
-		if best == nil || e.before(c.queue.entries[entryKey{best.ID, true}]) {
-			best = r
+		at := r.Info.V.Submitted + int64(c.cfg.AccumulateAfter)
+		switch {
+		case at <= c.now.UnixNano():
+			aged = append(aged, r)
+		case c.accum.wake == 0 || at < c.accum.wake:
+			c.accum.wake = at
 		}
 	}
-	return best
+	slices.SortFunc(aged, func(a, b *cluster.Reservation) int {
+		if c.queue.entries[entryKey{a.ID, true}].before(c.queue.entries[entryKey{b.ID, true}]) {
+			return -1
+		}
+		return 1
+	})
+	return aged
+}
+
+// sameGrant reports whether a grant needs not be written.
+func sameGrant(g, written *types.Grant) bool {
+	return written != nil && bytes.Equal(types.Encode(0, g), types.Encode(0, written))
 }
 
 // untargeted reports whether an accumulating grant needs other nodes: it has none
@@ -207,10 +228,10 @@ func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted
 	return least
 }
 
-// collect takes what is free and wanted, and reports whether that changed anything.
-// The grant is granted once nothing is missing.
-func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
-	changed, missing := false, slices.Contains(g.Bundles, "")
+// collect takes what is free and wanted. The grant is granted once nothing is
+// missing.
+func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
+	missing := slices.Contains(g.Bundles, "")
 	for i := range g.Nodes {
 		at := &g.Nodes[i]
 		n := c.view.Nodes[at.Node]
@@ -229,14 +250,12 @@ func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
 					d.Change.IfUnchanged(k.key, k.mod)
 				}
 				at.Holds = addHolding(at.Holds, h)
-				changed = true
 			}
 		}
 	}
 	if !missing {
 		g.Phase = types.Granted
 	}
-	return changed
 }
 
 // wantedOn returns what the bundles given to a node want there.
@@ -263,7 +282,8 @@ func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node stri
 // if it is in flight.
 func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.Holding, ok bool) {
 	p := c.view.Pool(x.ID)
-	if c.locked(n) && !d.has(n) || p != nil && c.locked(p) && !d.has(p) {
+	if c.locked(n) || p != nil && c.locked(p) {
+		c.accum.skipped = true
 		return h, false
 	}
 	free := types.Quantity(0)
@@ -363,105 +383,4 @@ func (d *Draft) sealCollecting() {
 		d.put(key, &types.Leader{Holder: x.r.ID.String()})
 	}
 	d.put(controlplane.GrantKey(x.r.ID.Namespace, x.r.ID.ID), x.g)
-}
-
-// backfill binds a task to a node where the accumulating reservation holds what the
-// task needs, if the task ends before the reservation could be complete.
-func (c *Core) backfill(d *Draft, t *cluster.Task, alternative int, needs []cluster.Need) bool {
-	r := c.accumulating()
-	if r == nil || t.Info.V.MaxRun == 0 || c.locked(r) && !d.has(r) {
-		return false
-	}
-	g := r.Grant.V
-	if d.collecting != nil {
-		g = d.collecting.g
-	}
-	if g.Phase != types.Accumulating || c.now.Add(t.Info.V.MaxRun).After(c.completion(r, g)) {
-		return false
-	}
-	for i := range g.Nodes {
-		n := c.view.Nodes[g.Nodes[i].Node]
-		if !n.Eligible() || c.locked(n) && !d.has(n) {
-			continue
-		}
-		if c.yield(d, r, g, i, t, alternative, needs) {
-			return true
-		}
-	}
-	return false
-}
-
-// yield gives back what r holds on its i-th node of all that needs ask for, binds
-// the task, and leaves the rest to be collected again.
-func (c *Core) yield(d *Draft, r *cluster.Reservation, g *types.Grant, i int, t *cluster.Task, alternative int, needs []cluster.Need) bool {
-	n := c.view.Nodes[g.Nodes[i].Node]
-	var lent, rest []types.Holding
-	for _, h := range g.Nodes[i].Holds {
-		if !h.Cluster && slices.ContainsFunc(needs, func(x cluster.Need) bool { return x.ID == h.Resource }) {
-			lent = append(lent, h)
-		} else {
-			rest = append(rest, h)
-		}
-	}
-	if len(lent) == 0 {
-		return false
-	}
-	d.giveBack(n, lent)
-	if _, ok := d.fits(n, needs); !ok || !d.room(8, 3) || !d.bind(t, n, alternative, needs, c.now) {
-		d.take(n, lent)
-		return false
-	}
-	after := cloneGrant(g)
-	after.Nodes[i].Holds = rest
-	if d.collecting == nil {
-		d.accumulate(c.view, r, after)
-	}
-	d.collecting.g = after
-	c.accum.seen = -1
-	return true
-}
-
-// completion is when all that a grant wants could be free, by what is known of the
-// ends of the tasks there; the zero time if that is not known.
-func (c *Core) completion(r *cluster.Reservation, g *types.Grant) time.Time {
-	var latest time.Time
-	for _, at := range g.Nodes {
-		n := c.view.Nodes[at.Node]
-		for _, x := range wantedOn(c.view, r, g, at.Node) {
-			rest := x.Amount - heldOf(at.Holds, x.ID)
-			when, ok := freedBy(n, x.ID, rest)
-			if !ok {
-				return time.Time{}
-			}
-			if when.After(latest) {
-				latest = when
-			}
-		}
-	}
-	return latest
-}
-
-// freedBy returns when the tasks on n that must end by a known time will have freed
-// amount of rid.
-func freedBy(n *cluster.Node, rid types.ResourceID, amount types.Quantity) (time.Time, bool) {
-	type end struct {
-		at     int64
-		amount types.Quantity
-	}
-	var ends []end
-	for _, b := range n.Bindings {
-		if b.Info.V != nil && b.Info.V.MaxRun > 0 {
-			ends = append(ends, end{b.Info.V.Bound + int64(b.Info.V.MaxRun), heldOf(b.Info.V.Holds, rid)})
-		}
-	}
-	slices.SortFunc(ends, func(a, b end) int { return int(min(1, max(-1, a.at-b.at))) })
-	var when time.Time
-	for _, e := range ends {
-		if amount <= 0 {
-			break
-		}
-		amount -= e.amount
-		when = time.Unix(0, e.at)
-	}
-	return when, amount <= 0
 }

@@ -228,6 +228,9 @@ func (c *Core) forget(d *Draft) {
 	for _, e := range d.entries {
 		c.retries[entryKey{e.id, e.bundles}]++
 	}
+	if d.collecting != nil {
+		c.accumulateAgain()
+	}
 	c.unlock(d)
 	for _, x := range d.held {
 		c.again(x)
@@ -278,6 +281,9 @@ func (c *Core) unlock(d *Draft) {
 		}
 	}
 	c.queue.unstall()
+	if c.accum.skipped {
+		c.accumulateAgain()
+	}
 }
 
 // locked reports whether x is in flight.

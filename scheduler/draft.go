@@ -52,6 +52,8 @@ type place struct {
 	alloc *types.Allocated
 	// extra is capacity that the draft itself brings: provided, or granted.
 	extra map[types.ResourceID]types.Quantity
+	// ended are the bindings that the draft ends, and that provide something.
+	ended []*cluster.Binding
 	// binds counts the tasks bound here by the draft.
 	binds int
 	// written tells that the allocation is compared and written; until then the
@@ -96,11 +98,16 @@ func (d *Draft) has(x any) bool {
 	return ok
 }
 
+// spare is what is left in a transaction for what an accumulating grant takes, and
+// the leadership that goes with it.
+const spare = 3
+
 // room reports whether so many more compares and operations fit. The allocations
 // of the places are written last, so they are counted ahead.
 func (d *Draft) room(compares, ops int) bool {
 	c, o := d.Change.Size()
-	o += len(d.order) + len(d.drawn) + len(d.leaving) + 2
+	c += spare
+	o += len(d.order) + len(d.drawn) + len(d.leaving) + spare
 	return c+compares <= d.limits.Ops && o+ops <= d.limits.Ops && d.bytes < d.limits.Bytes*3/4
 }
 
@@ -169,7 +176,7 @@ func (d *Draft) free(n *cluster.Node, rid types.ResourceID) (types.Quantity, boo
 	if p == nil {
 		return d.view.Free(n, rid)
 	}
-	q, ok := d.view.Capacity(n, rid)
+	q, ok := d.view.CapacityWithout(n, rid, p.ended)
 	if x, more := p.extra[rid]; more {
 		q, ok = q.Add(x), true
 	}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -80,10 +81,13 @@ func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 		}
 		n, short, skipped := c.find(d, s, needs)
 		if n != nil {
-			if !d.bind(t, n, i, needs, c.now) {
-				return full, nil
+			if d.bind(t, n, i, needs, c.now) {
+				return placed, nil
 			}
-			return placed, nil
+			if d.empty() {
+				return noFit, nil // larger than a transaction: refused at submission
+			}
+			return full, nil
 		}
 		if c.backfill(d, t, i, needs) {
 			return placed, nil
@@ -134,17 +138,15 @@ func Vectors(v *cluster.View, t *cluster.Task) [][]cluster.Need {
 // find returns a node for needs, or what to wait for. skipped tells that a node or
 // pool in flight might do.
 func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
-	for _, x := range needs {
-		if p := c.view.Pool(x.ID); p != nil && c.locked(p) && d.pools[p] == nil {
-			return nil, nil, true
-		}
+	if c.poolInFlight(d, needs) {
+		return nil, nil, true
 	}
 	if short, ok := d.poolShort(needs); ok {
 		return nil, []types.ResourceID{short}, false
 	}
 	look := search{
 		draft: d, needs: needs, rng: c.rng, short: make(map[types.ResourceID]int),
-		locked: func(n *cluster.Node) bool { return d.places[n] == nil && c.locked(n) },
+		locked: func(n *cluster.Node) bool { return c.locked(n) },
 	}
 	candidates, by := c.candidates(d, s, needs)
 	if by == "" && len(candidates) == len(c.nodes) {
@@ -156,6 +158,14 @@ func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, 
 		return look.best, nil, false
 	}
 	return nil, lacking(needs, by, &look), look.skipped
+}
+
+// poolInFlight reports whether needs draw on a pool that another draft changes.
+func (c *Core) poolInFlight(d *Draft, needs []cluster.Need) bool {
+	return slices.ContainsFunc(needs, func(x cluster.Need) bool {
+		p := c.view.Pool(x.ID)
+		return p != nil && c.locked(p)
+	})
 }
 
 // lacking returns what has to change before needs can fit: one resource if no node

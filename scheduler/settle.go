@@ -119,7 +119,17 @@ func (d *Draft) end(t *cluster.Task, b *cluster.Binding, s *types.Status) {
 	d.putStatus(t, s)
 	d.giveBack(b.Node, b.Info.V.Holds)
 	d.keep(b.Node, b.Info.V.Holds)
+	d.withdraw(b)
 	d.returnFromReleasing(b)
+}
+
+// withdraw takes away what the binding provides: whatever else is decided in the
+// draft must not rely on what the same transaction ends.
+func (d *Draft) withdraw(b *cluster.Binding) {
+	if len(b.Info.V.Provides) > 0 {
+		p := d.at(b.Node)
+		p.ended = append(p.ended, b)
+	}
 }
 
 // putStatus writes the status of a task if it has not changed.

@@ -120,6 +120,7 @@ func (c *Core) log(n *cluster.Node) {
 func (c *Core) touchAllocated(k controlplane.Key) {
 	if k.Where != "" {
 		c.queue.wake(types.Resolve(k.Namespace, k.Name))
+		c.accumulateAgain()
 		return
 	}
 	n := c.view.Nodes[k.Node]
@@ -160,6 +161,7 @@ func (c *Core) touchResource(k controlplane.Key) {
 		// Not one node has more, but any may.
 		c.forgetSeen(rid)
 		c.queue.wake(rid)
+		c.accumulateAgain()
 	default:
 		c.more(c.view.Nodes[k.Where], rid)
 	}

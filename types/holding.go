@@ -84,6 +84,9 @@ func (a *Allocated) Clone() *Allocated {
 func (a *Allocated) Take(h Holding) {
 	i, ok := a.search(h.Resource)
 	if !ok {
+		if h.Amount == 0 && len(h.Devices) == 0 {
+			return
+		}
 		h.Cluster = false
 		h.Devices = slices.Clone(h.Devices)
 		a.Holds = slices.Insert(a.Holds, i, h)

@@ -1,8 +1,10 @@
 package types
 
 import (
+	"errors"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -61,8 +63,15 @@ func ParseQuantity(name, text string) (Quantity, error) {
 	if unit == Bytes {
 		plain = strings.TrimSuffix(text, "B")
 		if plain == text && text != "0" && endsInDigit(text) {
+			text = shorten(text)
 			return 0, Errorf(Invalid, "%s: %q has no unit: write %sMi for mebibytes, or %sB for bytes", name, text, text, text)
 		}
+	}
+	if len(plain) > maxQuantityText || hugeExponent(plain) {
+		return 0, Errorf(Invalid, "%s: %q has too many digits: write inf for no bound", name, shorten(text))
+	}
+	if longExponent(plain) {
+		return 0, Errorf(Invalid, "%s: %q has an exponent of more than two digits: write the number out", name, shorten(text))
 	}
 	value, err := resource.ParseQuantity(plain)
 	if err != nil {
@@ -96,6 +105,27 @@ func fromDecimal(name, text string, unit Unit, value resource.Quantity) (Quantit
 	return Quantity(rat.Num().Int64()), nil
 }
 
+// maxQuantityText is more digits than any quantity that can be held has.
+const maxQuantityText = 40
+
+// hugeExponent reports whether text has an exponent with which nothing can be held.
+// To compute the number would take very long.
+func hugeExponent(text string) bool {
+	i := strings.IndexAny(text, "eE")
+	if i < 0 {
+		return false
+	}
+	n, err := strconv.Atoi(text[i+1:])
+	return errors.Is(err, strconv.ErrRange) || err == nil && abs(n) > maxQuantityText
+}
+
+// longExponent reports whether text has an exponent so long that working the number
+// out would take for ever.
+func longExponent(text string) bool {
+	i := strings.IndexAny(text, "eE")
+	return len(text) > MaxName || i >= 0 && len(strings.TrimLeft(text[i+1:], "+-0")) > 2
+}
+
 func abs(n int) int { return max(n, -n) }
 
 func endsInDigit(s string) bool {
@@ -121,16 +151,31 @@ func (q Quantity) Format(id ResourceID) string {
 	switch {
 	case q == Inf:
 		return "inf"
-	case q < 0:
-		return "-" + (-q).Format(id)
 	case UnitOf(id) == Milli:
-		return resource.NewMilliQuantity(int64(q), resource.DecimalSI).AsDec().String()
+		return formatMilli(q)
 	case q == 0:
 		return "0"
+	case q == math.MinInt64: // which has no opposite
+		return strconv.FormatInt(int64(q), 10) + "B"
+	case q < 0:
+		return "-" + (-q).Format(id)
 	}
 	text := resource.NewQuantity(int64(q), resource.BinarySI).String()
 	if endsInDigit(text) {
 		text += "B"
 	}
 	return text
+}
+
+// formatMilli writes thousandths as a decimal number without needless zeros.
+func formatMilli(q Quantity) string {
+	sign, n := "", uint64(q)
+	if q < 0 {
+		sign, n = "-", -n
+	}
+	text := sign + strconv.FormatUint(n/1000, 10)
+	if n%1000 == 0 {
+		return text
+	}
+	return text + "." + strings.TrimRight(strconv.FormatUint(1000+n%1000, 10)[1:], "0")
 }

@@ -188,8 +188,11 @@ func validateProvides(provides []Provide) error {
 	for i, p := range provides {
 		at := index("provides", i)
 		errs = append(errs, ValidateEphemeral(at+".name", p.Name))
-		if p.Amount <= 0 {
+		switch {
+		case p.Amount <= 0:
 			errs = append(errs, Errorf(Invalid, "%s.amount: %s is not positive: provide more than 0", at, p.Amount.Format(ResourceID(p.Name))))
+		case p.Amount > MaxQuantity && p.Amount != Inf:
+			errs = append(errs, Errorf(Invalid, "%s.amount: %d is too large: the largest is %s; write inf for no bound", at, p.Amount, MaxQuantity.Format(ResourceID(p.Name))))
 		}
 		if p.When != WhenBound && p.When != WhenRunning && p.When != WhenSucceeded {
 			errs = append(errs, Errorf(Invalid, "%s.when: %q is unknown: use bound, running or succeeded", at, p.When))
@@ -211,6 +214,10 @@ func (s *Spec) Validate() error {
 	if strings.ContainsAny(s.Image, " \t\n") {
 		errs = append(errs, Errorf(Invalid, "image: %q contains white space: write a reference such as docker.io/library/busybox:1.36", shorten(s.Image)))
 	}
+	if s.Dir != "" && !strings.HasPrefix(s.Dir, "/") {
+		errs = append(errs, Errorf(Invalid, "dir: %q is not absolute: begin it with '/'", shorten(s.Dir)))
+	}
+	errs = append(errs, s.validateTexts())
 	for i, e := range s.Env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
 			errs = append(errs, Errorf(Invalid, "%s: %q is not NAME=value: write it so", index("env", i), shorten(e)))
@@ -221,6 +228,29 @@ func (s *Spec) Validate() error {
 		errs = append(errs, Errorf(Invalid, "spec: has %d bytes: at most %d are allowed, put large data into the image or a file", size, MaxSpecBytes))
 	}
 	return joinInvalid(nonNil(errs))
+}
+
+// validateTexts checks what is handed to the kernel and stored as text.
+func (s *Spec) validateTexts() error {
+	errs := []error{validateText("image", s.Image), validateText("dir", s.Dir), validateText("user", s.User)}
+	for i, arg := range s.Command {
+		errs = append(errs, validateText(index("command", i), arg))
+	}
+	for i, e := range s.Env {
+		errs = append(errs, validateText(index("env", i), e))
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+// validateText checks a text that may be anything that can be stored and executed.
+func validateText(field, text string) error {
+	if !utf8.ValidString(text) {
+		return Errorf(Invalid, "%s: %q is not UTF-8: encode it, or put it into the image or a file", field, shorten(text))
+	}
+	if strings.Contains(text, "\x00") {
+		return Errorf(Invalid, "%s: %q contains a zero byte: leave it out", field, shorten(text))
+	}
+	return nil
 }
 
 // Validate checks a reservation, all problems at once.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -110,6 +111,12 @@ func (v *View) Pool(rid types.ResourceID) *Pool {
 // Capacity returns how much of rid node n has; ok is false when the resource is
 // unknown there. A resource that has a Pool is not on nodes.
 func (v *View) Capacity(n *Node, rid types.ResourceID) (q types.Quantity, ok bool) {
+	return v.CapacityWithout(n, rid, nil)
+}
+
+// CapacityWithout returns how much of rid node n has once some bindings have ended:
+// what they provide is not counted.
+func (v *View) CapacityWithout(n *Node, rid types.ResourceID, ended []*Binding) (q types.Quantity, ok bool) {
 	if rid.Physical() {
 		return n.physical(rid)
 	}
@@ -120,6 +127,9 @@ func (v *View) Capacity(n *Node, rid types.ResourceID) (q types.Quantity, ok boo
 		q, ok = c.V.Capacity, true
 	}
 	for _, b := range n.providers[rid] {
+		if slices.Contains(ended, b) {
+			continue
+		}
 		for _, p := range b.Info.V.Provides {
 			if types.Resolve(b.Attempt.Task.Namespace, p.Name) == rid && b.Providing(p) {
 				q, ok = q.Add(p.Amount), true

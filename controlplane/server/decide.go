@@ -1,7 +1,6 @@
 package server
 
 import (
-	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -58,7 +57,7 @@ type decision struct {
 	since map[string]time.Time
 }
 
-// decide says what is to be collected. It is pure, but for the order of steps.
+// decide says what is to be collected. It is pure; the order of steps is any.
 func decide(s snapshot, p Policy) decision {
 	d := &decider{snapshot: s, policy: p, next: make(map[string]time.Time)}
 	d.admission()
@@ -186,14 +185,8 @@ func (d *decider) orphaned(ns, session string) bool {
 // jobs collects those whose tasks are all gone. A job is written after its tasks,
 // and none joins it later.
 func (d *decider) jobs() {
-	members := make(map[cluster.ID]bool)
-	for id, t := range d.view.Tasks {
-		if t.Info.V != nil && t.Info.V.Job != "" {
-			members[cluster.ID{Namespace: id.Namespace, ID: t.Info.V.Job}] = true
-		}
-	}
 	for id, j := range d.view.Jobs {
-		if !members[id] && j.Mod <= d.revision {
+		if len(d.view.Members(id)) == 0 && j.Mod <= d.revision {
 			d.remove(jobDone, controlplane.JobKey(id.Namespace, id.ID), j.Mod)
 		}
 	}
@@ -215,23 +208,4 @@ func (d *decider) unusedSpecs() {
 			d.remove(unused, key, mod)
 		}
 	}
-}
-
-// byKey returns steps in the order of what they are about, for tests and logs.
-func byKey(steps []step) []step {
-	return slices.SortedFunc(slices.Values(steps), func(a, b step) int {
-		switch {
-		case a.key < b.key:
-			return -1
-		case a.key > b.key:
-			return 1
-		}
-		return 0
-	})
-}
-
-// clone returns a copy of a task that can be changed.
-func clone(t *types.Task) *types.Task {
-	c := *t
-	return &c
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -34,9 +35,9 @@ func (d *decider) stop(id cluster.ID, t *cluster.Task) {
 	session := t.Info.V.Session
 	key := controlplane.TaskKey(id.Namespace, id.ID)
 	s := d.add(sessionEnded, key, unchanged(key, t.Info.Mod), unchanged(controlplane.SessionKey(id.Namespace, session), 0))
-	stopped := clone(t.Info.V)
+	stopped := *t.Info.V
 	stopped.Stop = &types.Stop{Reason: fmt.Sprintf("session %s ended", session)}
-	s.put = stopped
+	s.put = &stopped
 }
 
 // orphan collects a task whose job has not come for long: its submission broke
@@ -54,7 +55,7 @@ func (d *decider) orphan(id cluster.ID, t *cluster.Task) {
 // is too many, but nothing that somebody may not have had the time to see. When
 // the database is all but full, everything.
 func (d *decider) finished(ended []*cluster.Task) {
-	slices.SortFunc(ended, func(a, b *cluster.Task) int { return int(sign64(a.Status.V.Ended - b.Status.V.Ended)) })
+	slices.SortFunc(ended, func(a, b *cluster.Task) int { return cmp.Compare(a.Status.V.Ended, b.Status.V.Ended) })
 	urgent := d.usage.Share() >= d.policy.PurgeAt
 	for i, t := range ended {
 		age := d.now.Sub(d.endOf(t))
@@ -102,14 +103,4 @@ func (d *decider) admission() {
 	case is.V != nil && share < d.policy.OpenBelow:
 		d.remove(room, key, is.Mod)
 	}
-}
-
-func sign64(n int64) int64 {
-	switch {
-	case n < 0:
-		return -1
-	case n > 0:
-		return 1
-	}
-	return 0
 }

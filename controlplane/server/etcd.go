@@ -12,7 +12,6 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -57,7 +56,7 @@ func (e *Etcd) Run(ctx context.Context) (err error) {
 	}
 	defer log.close()
 	fatal := make(fatalHook, 1)
-	conf, servers, err := e.embedConfig(etcdLogger(log, fatal))
+	conf, err := e.embedConfig(etcdLogger(log, fatal))
 	if err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (e *Etcd) Run(ctx context.Context) (err error) {
 	if types.Is(err, types.Internal) {
 		return types.Errorf(types.Internal, "run etcd in %s: %w; see %s", e.cfg.Dir, err, log.path)
 	}
-	stop(etcd, servers)
+	etcd.Close()
 	e.cfg.Logger.Info("etcd stopped", zap.String("dir", e.cfg.Dir))
 	return err
 }
@@ -127,31 +126,17 @@ func (e *Etcd) serve(ctx context.Context, etcd *embed.Etcd, fatal fatalHook) err
 	}
 }
 
-// stop ends etcd. Its own Close lets clients go on for seconds, to end by
-// themselves, which those that watch never do: they are cut off first. Who waits
-// for an answer then does not know what became of its transaction, as after any
-// loss of a connection.
-func stop(etcd *embed.Etcd, servers <-chan *grpc.Server) {
-	select {
-	case s := <-servers:
-		s.Stop()
-	default:
-	}
-	etcd.Close()
-}
-
-// embedConfig returns the configuration of etcd; servers yields its gRPC server
-// once there is one.
-func (e *Etcd) embedConfig(log *zap.Logger) (conf *embed.Config, servers <-chan *grpc.Server, err error) {
+// embedConfig returns the configuration of etcd.
+func (e *Etcd) embedConfig(log *zap.Logger) (*embed.Config, error) {
 	sockets, err := MakeSocketDir(e.cfg.Dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	data := filepath.Join(e.cfg.Dir, "data")
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return nil, nil, types.Errorf(types.Precondition, "make directory %s: %w", data, err)
+		return nil, types.Errorf(types.Precondition, "make directory %s: %w", data, err)
 	}
-	conf = embed.NewConfig()
+	conf := embed.NewConfig()
 	conf.Name = memberName
 	conf.Dir = data
 	conf.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
@@ -165,8 +150,5 @@ func (e *Etcd) embedConfig(log *zap.Logger) (conf *embed.Config, servers <-chan 
 	// Watchers of quiet ranges learn often enough how far they are for
 	// compaction never to overtake them.
 	conf.WatchProgressNotifyInterval = 10 * time.Second
-
-	registered := make(chan *grpc.Server, 1)
-	conf.ServiceRegister = func(s *grpc.Server) { registered <- s }
-	return conf, registered, nil
+	return conf, nil
 }

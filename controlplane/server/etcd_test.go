@@ -128,7 +128,7 @@ func TestWatchersDoNotDelayStop(t *testing.T) {
 	if err := <-r.ended; err != nil {
 		t.Errorf("Run = %v, want nil", err)
 	}
-	// etcd itself would wait for 7 s.
+	// Somewhere, etcd would give clients 7 s to go away by themselves.
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("it took %s to stop", took)
 	}
@@ -203,7 +203,7 @@ func TestFsyncStaysOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf, _, err := e.embedConfig(e.cfg.Logger)
+	conf, err := e.embedConfig(e.cfg.Logger)
 	if err != nil {
 		t.Fatal(err)
 	}

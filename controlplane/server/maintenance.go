@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -68,9 +70,10 @@ func (m etcdMaintenance) Usage(ctx context.Context) (Usage, error) {
 	if err != nil {
 		return Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.endpoint, err)
 	}
+	noSpace := slices.ContainsFunc(alarms.Alarms, func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
 	return Usage{
 		Revision: st.Header.Revision, InUse: st.DbSizeInUse, File: st.DbSize, Quota: st.DbSizeQuota,
-		Alarm: len(alarms.Alarms) > 0,
+		Alarm: noSpace,
 	}, nil
 }
 
@@ -86,8 +89,17 @@ func (m etcdMaintenance) Defragment(ctx context.Context) error {
 	if _, err := m.client.Defragment(ctx, m.endpoint); err != nil {
 		return types.Errorf(types.Unavailable, "defragment etcd at %s: %w", m.endpoint, err)
 	}
-	if _, err := m.client.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
-		return types.Errorf(types.Unavailable, "disarm alarms of etcd at %s: %w", m.endpoint, err)
+	alarms, err := m.client.AlarmList(ctx)
+	if err != nil {
+		return types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.endpoint, err)
+	}
+	for _, a := range alarms.Alarms {
+		if a.Alarm != pb.AlarmType_NOSPACE {
+			continue
+		}
+		if _, err := m.client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(a)); err != nil {
+			return types.Errorf(types.Unavailable, "end the alarm of etcd at %s: %w", m.endpoint, err)
+		}
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ type ban struct {
 }
 
 func bans() []ban {
-	programs := []string{"cmd", "e2e", "examples"}
+	programs := []string{"cmd", "e2e", "examples", "internal/bench"}
 	return []ban{
 		{
 			pkg: "go.etcd.io/etcd/server/v3", direct: []string{"controlplane/server"}, linked: programs,

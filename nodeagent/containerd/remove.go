@@ -54,22 +54,21 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	return nil
 }
 
+// removeTask first asks for what is usual, the removal of what has ended. What
+// it is told when the process runs has no class: so any refusal leads to a kill.
 func (r *Runtime) removeTask(ctx context.Context, id string) error {
 	service := r.client.TaskService()
 	_, err := service.Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
 	if err = native(err); err == nil || errdefs.IsNotFound(err) {
 		return nil
 	}
-	if !errdefs.IsFailedPrecondition(err) {
-		return err
-	}
-	// It runs.
 	_, err = service.Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(syscall.SIGKILL), All: true})
 	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
 		return err
 	}
-	if _, err := service.Wait(ctx, &tasks.WaitRequest{ContainerID: id}); err != nil && !errdefs.IsNotFound(native(err)) {
-		return native(err)
+	_, err = service.Wait(ctx, &tasks.WaitRequest{ContainerID: id})
+	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
+		return err
 	}
 	_, err = service.Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
 	if err = native(err); err != nil && !errdefs.IsNotFound(err) {

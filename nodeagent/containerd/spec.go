@@ -55,8 +55,22 @@ func (r *Runtime) spec(c nodeagent.Container, img client.Image) []oci.SpecOpts {
 	}
 	if c.MemoryBytes > 0 {
 		opts = append(opts, oci.WithMemoryLimit(uint64(c.MemoryBytes)))
+		if swapLimited() {
+			opts = append(opts, oci.WithMemorySwap(c.MemoryBytes))
+		}
 	}
 	return append(opts, seccomp.WithDefaultProfile(), withDevices(r.conf.CDIDirs, c.Devices))
+}
+
+// swapLimited reports whether a limit of memory and swap together can be set. In
+// cgroup v1 the kernel may have been built or started without; v2 always can.
+func swapLimited() bool {
+	const memory = "/sys/fs/cgroup/memory/"
+	if _, err := os.Stat(memory + "memory.limit_in_bytes"); err != nil {
+		return true
+	}
+	_, err := os.Stat(memory + "memory.memsw.limit_in_bytes")
+	return err == nil
 }
 
 // check returns Invalid for what runc would refuse later with words that nobody

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/types"
+)
+
+const devHelp = `Runs a cluster on this machine until it is interrupted: etcd, scheduler, collector
+and agents in one process, containers in the containerd of this machine or, where
+there is none, in one of its own. Needs root.
+
+Everything is kept in the directory, which only its owner can enter; etcd listens
+on a Unix socket in it, and on no port. Interrupted, it stops the tasks that run,
+unless --keep is given. Killed, it leaves them running, and adopts them when it is
+run in the same directory again.`
+
+// devFlags say what cluster to run.
+type devFlags struct {
+	nodes            int
+	cpu, memory, gpu string
+	labels           []string
+	keep, verbose    bool
+	containerd       string
+}
+
+// newDev makes the command that runs a cluster.
+func newDev(f *Factory) *cobra.Command {
+	var flags devFlags
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a cluster on this machine",
+		Long:  devHelp,
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := flags.config(f)
+			if err != nil {
+				return err
+			}
+			log, closeLog, err := openLog(cfg.Dir, f, flags.verbose)
+			if err != nil {
+				return err
+			}
+			defer closeLog()
+			cfg.Log = log
+			return dev.Run(cmd.Context(), cfg)
+		},
+	}
+	set := cmd.Flags()
+	set.IntVar(&flags.nodes, "nodes", 1, "how many nodes share the machine")
+	set.StringVar(&flags.cpu, "cpu", "", "cores of each node; default: a share of the machine")
+	set.StringVar(&flags.memory, "memory", "", "memory of each node; default: a share of the machine")
+	set.StringVar(&flags.gpu, "gpus", "", "devices of each node; default: none")
+	set.StringArrayVar(&flags.labels, "label", nil, "node:name=value; repeat for several")
+	set.BoolVar(&flags.keep, "keep", false, "leave tasks running when interrupted")
+	set.StringVar(&flags.containerd, "containerd", "", "socket of the containerd to use, or \"private\"; default: that of the machine if there is one")
+	set.BoolVarP(&flags.verbose, "verbose", "v", false, "show the log")
+	return cmd
+}
+
+// config makes the configuration.
+func (d *devFlags) config(f *Factory) (dev.Config, error) {
+	var cfg dev.Config
+	dir, err := f.Dir()
+	if err != nil {
+		return cfg, err
+	}
+	capacity := make(map[string]string)
+	for id, text := range map[types.ResourceID]string{types.CPU: d.cpu, types.Memory: d.memory, types.GPU: d.gpu} {
+		if text != "" {
+			capacity[string(id)] = text
+		}
+	}
+	requests, err := types.MakeRequests(capacity)
+	if err != nil {
+		return cfg, err
+	}
+	labels, err := parseNodeLabels(d.labels)
+	if err != nil {
+		return cfg, err
+	}
+	self, err := f.Executable()
+	if err != nil {
+		return cfg, types.Errorf(types.Internal, "find the path of this program: %w", err)
+	}
+	return dev.Config{
+		Dir: dir, Nodes: d.nodes, Capacity: requests, Labels: labels, Keep: d.keep,
+		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: Version(),
+		Progress: func(format string, args ...any) { fmt.Fprintf(f.Err, "escher: "+format+"\n", args...) },
+		Ready:    func(info dev.Info) { greet(f, dir, info) },
+	}, nil
+}
+
+// parseNodeLabels reads node:name=value.
+func parseNodeLabels(texts []string) (map[string][]types.Label, error) {
+	labels := make(map[string][]types.Label)
+	for _, text := range texts {
+		node, label, ok := strings.Cut(text, ":")
+		name, value, ok2 := strings.Cut(label, "=")
+		if !ok || !ok2 {
+			return nil, types.Errorf(types.Invalid, "label: %q is not node:name=value: write it like node-1:zone=a", text)
+		}
+		if err := types.ValidateName("label", name); err != nil {
+			return nil, err
+		}
+		labels[node] = append(labels[node], types.Label{Name: name, Value: value})
+	}
+	return labels, nil
+}
+
+// greet says that the cluster is there, and how to use it.
+func greet(f *Factory, dir dev.Dir, info dev.Info) {
+	fmt.Fprintf(f.Out, "ready: %d nodes, etcd at %s\n", len(info.Nodes), info.Endpoint)
+	fmt.Fprintf(f.Out, "  export ESCHER_DIR=%s\n  escher nodes\n", dir)
+	fmt.Fprintf(f.Out, "programs connect to ESCHER_ENDPOINT=%s; the log is %s\n", info.Endpoint, dir.LogFile())
+}
+
+// openLog returns the log of the cluster: a file in its directory, and the error
+// output too if it is to be shown.
+func openLog(dir dev.Dir, f *Factory, show bool) (log *zap.Logger, closeLog func(), err error) {
+	if err := os.MkdirAll(string(dir), 0o700); err != nil {
+		return nil, nil, types.Errorf(types.Precondition, "make directory %s: %w", dir, err)
+	}
+	file, err := os.OpenFile(dir.LogFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, types.Errorf(types.Precondition, "open log: %w", err)
+	}
+	conf := zap.NewProductionEncoderConfig()
+	conf.EncodeTime = zapcore.ISO8601TimeEncoder
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(conf), zapcore.AddSync(file), zap.InfoLevel)
+	if show {
+		console := zapcore.NewCore(zapcore.NewConsoleEncoder(conf), zapcore.Lock(zapcore.AddSync(f.Err)), zap.InfoLevel)
+		core = zapcore.NewTee(core, console)
+	}
+	return zap.New(core), func() { file.Close() }, nil
+}

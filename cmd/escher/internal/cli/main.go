@@ -1,0 +1,65 @@
+// Package cli is the command line: one file a command, each made by a function that
+// is given the Factory.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/types"
+)
+
+// Outside is the world around the process, so that tests can be one.
+type Outside struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(string) string
+	// Executable is the path of this program.
+	Executable func() (string, error)
+	// Runtimes makes the runtimes of escher dev; nil is containerd.
+	Runtimes dev.Runtimes
+}
+
+// System returns the world as the operating system has it.
+func System() Outside {
+	return Outside{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Executable: os.Executable}
+}
+
+// Main runs one command and returns the exit code. A first SIGINT or SIGTERM ends
+// the command in order, a second one at once.
+func Main(args []string, out Outside) int {
+	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer restore()
+	context.AfterFunc(ctx, restore)
+	f := &Factory{Outside: out}
+	cmd := newRoot(f)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	f.close()
+	return exitCode(err, out.Err)
+}
+
+// ended says that a command ends with the exit code of a task, which has been said
+// already or is nothing to be said about.
+type ended struct{ code int }
+
+func (e ended) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// exitCode prints an error, if there is something to print, and returns the exit
+// code that goes with it.
+func exitCode(err error, w io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[ended](err); ok {
+		return e.code
+	}
+	fmt.Fprintf(w, "escher: %v\n", err)
+	return types.ClassOf(err).ExitCode()
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// reservationRow is a reservation as it is printed.
+type reservationRow struct {
+	ID string `json:"id"`
+	// Phase is that of the grant, or pending.
+	Phase   string         `json:"phase"`
+	Bundles []types.Bundle `json:"bundles,omitempty"`
+	// Nodes are where the bundles are, in their order.
+	Nodes []string `json:"nodes,omitempty"`
+
+	age time.Duration
+}
+
+// Header returns the columns.
+func (reservationRow) Header() []table.Column {
+	return table.Columns("reservation", "phase", "bundles", "age", "nodes", "(requests)")
+}
+
+// Row returns what stands in them.
+func (r reservationRow) Row() []string {
+	var requests []string
+	for _, b := range r.Bundles {
+		requests = append(requests, requestsText(b.Requests))
+	}
+	return []string{
+		r.ID, r.Phase, strconv.Itoa(len(r.Bundles)), shortly(r.age),
+		strings.Join(r.Nodes, ","), strings.Join(requests, " "),
+	}
+}
+
+// newReservations makes the command that lists reservations.
+func newReservations(f *Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reservations",
+		Short: "List reservations with their grants",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			rows, err := reservations(cmd.Context(), client, time.Now())
+			if err != nil {
+				return err
+			}
+			return print(f, rows)
+		},
+	}
+}
+
+// reservations reads the reservations of a namespace and their grants.
+func reservations(ctx context.Context, client *controlplane.Client, now time.Time) ([]reservationRow, error) {
+	view, err := readView(ctx, client.Store(),
+		controlplane.Prefix(controlplane.Reservations, client.Namespace()),
+		controlplane.Prefix(controlplane.Grants, client.Namespace()))
+	if err != nil {
+		return nil, err
+	}
+	var rows []reservationRow
+	for id, r := range view.Reservations {
+		rows = append(rows, newReservationRow(id, r, now))
+	}
+	sortBy(rows, func(r reservationRow) string { return r.ID })
+	return rows, nil
+}
+
+func newReservationRow(id cluster.ID, r *cluster.Reservation, now time.Time) reservationRow {
+	row := reservationRow{ID: id.ID, Phase: string(types.Pending)}
+	if r.Info.V != nil {
+		row.Bundles = r.Info.V.Bundles
+		row.age = now.Sub(time.Unix(0, r.Info.V.Submitted))
+	}
+	if g := r.Grant.V; g != nil {
+		row.Phase, row.Nodes = string(g.Phase), g.Bundles
+	}
+	return row
+}

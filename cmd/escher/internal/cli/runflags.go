@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// runFlags say what a task is.
+type runFlags struct {
+	name              string
+	cpu, memory, gpu  string
+	requests          []string
+	alternatives      []string
+	provides          []string
+	reservation       string
+	env               []string
+	workdir, user     string
+	count, priority   int
+	onLoss, scheduler string
+	maxRun, grace     time.Duration
+	image, binary     string
+	detach            bool
+}
+
+func (r *runFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&r.binary, "binary", "", "run this static binary instead of an image")
+	flags.StringVar(&r.name, "name", "", "a label; the id begins with it")
+	flags.StringVar(&r.cpu, "cpu", "", "cores, such as 2, 0.5 or 500m: what is held, and the limit")
+	flags.StringVar(&r.memory, "memory", "", "memory, such as 512Mi: what is held, and the limit")
+	flags.StringVar(&r.gpu, "gpu", "", "devices")
+	flags.StringArrayVar(&r.requests, "request", nil, "name=amount of any other resource; repeat for several")
+	flags.StringArrayVar(&r.alternatives, "alternative", nil, "name=amount,…[,after=3s]: one of these is requested too, the first that fits")
+	flags.StringArrayVar(&r.provides, "provide", nil, "name=amount[@bound|running|succeeded]: what it gives to its node")
+	flags.StringVar(&r.reservation, "reservation", "", "take cpu, memory and gpu from this reservation")
+	flags.StringArrayVarP(&r.env, "env", "e", nil, "NAME=value; repeat for several")
+	flags.StringVar(&r.workdir, "workdir", "", "working directory")
+	flags.StringVar(&r.user, "user", "", "uid[:gid], or a name of the image")
+	flags.IntVar(&r.count, "count", 1, "how many such tasks, as one job")
+	flags.IntVar(&r.priority, "priority", 0, "the higher comes first")
+	flags.StringVar(&r.onLoss, "on-loss", "", "keep: no other attempt when its node is lost")
+	flags.StringVar(&r.scheduler, "scheduler", "", "the scheduler to leave it to")
+	flags.DurationVar(&r.maxRun, "max-run", 0, "how long it may run; 0 is for ever")
+	flags.DurationVar(&r.grace, "grace", 0, "time between the stop signal and the kill; 0 is 10s")
+	flags.BoolVarP(&r.detach, "detach", "d", false, "print the ids, and leave the tasks running")
+}
+
+// split tells image and command apart.
+func (r *runFlags) split(args []string) (command []string, err error) {
+	switch {
+	case r.binary != "":
+		return args, nil
+	case len(args) == 0:
+		return nil, types.Errorf(types.Invalid, "IMAGE: is missing: name an image, or give --binary")
+	}
+	r.image = args[0]
+	return args[1:], nil
+}
+
+// submissions makes the tasks; Spec.Image is for the caller to set if it is a binary.
+func (r *runFlags) submissions(command []string) ([]controlplane.Submission, error) {
+	if r.count < 1 {
+		return nil, types.Errorf(types.Invalid, "count: %d is out of range: give 1 or more", r.count)
+	}
+	task, err := r.task()
+	if err != nil {
+		return nil, err
+	}
+	spec := &types.Spec{Image: r.image, Command: command, Env: r.env, Dir: r.workdir, User: r.user, Grace: r.grace}
+	out := make([]controlplane.Submission, r.count)
+	for i := range out {
+		out[i] = controlplane.Submission{Task: task, Spec: spec}
+	}
+	return out, nil
+}
+
+func (r *runFlags) task() (types.Task, error) {
+	task := types.Task{
+		Name: r.name, Priority: r.priority, OnLoss: types.OnLoss(r.onLoss), Scheduler: r.scheduler, MaxRun: r.maxRun,
+	}
+	physical, err := r.physical()
+	if err != nil {
+		return task, err
+	}
+	requests, err := parseRequests("request", r.requests)
+	if err != nil {
+		return task, err
+	}
+	task.Requests = physical.Plus(requests)
+	for _, text := range r.alternatives {
+		a, err := parseAlternative(text)
+		if err != nil {
+			return task, err
+		}
+		task.Alternatives = append(task.Alternatives, a)
+	}
+	for _, text := range r.provides {
+		p, err := parseProvide(text)
+		if err != nil {
+			return task, err
+		}
+		task.Provides = append(task.Provides, p)
+	}
+	return task, task.Validate()
+}
+
+// physical is what the flags of their own ask for.
+func (r *runFlags) physical() (types.Requests, error) {
+	suffix := ""
+	if r.reservation != "" {
+		if err := types.ValidateName("reservation", r.reservation); err != nil {
+			return nil, err
+		}
+		suffix = "@" + r.reservation
+	}
+	texts := make(map[string]string)
+	for id, text := range map[types.ResourceID]string{types.CPU: r.cpu, types.Memory: r.memory, types.GPU: r.gpu} {
+		if text != "" {
+			texts[string(id)+suffix] = text
+		}
+	}
+	return types.MakeRequests(texts)
+}

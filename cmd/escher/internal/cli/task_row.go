@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// taskRow is a task as it is printed.
+type taskRow struct {
+	ID        string         `json:"id"`
+	Name      string         `json:"name,omitempty"`
+	Job       string         `json:"job,omitempty"`
+	Phase     types.Phase    `json:"phase"`
+	Node      string         `json:"node,omitempty"`
+	Attempt   int            `json:"attempt,omitempty"`
+	ExitCode  int            `json:"exitCode"`
+	Reason    string         `json:"reason,omitempty"`
+	Requests  types.Requests `json:"requests"`
+	Priority  int            `json:"priority,omitempty"`
+	Submitted *time.Time     `json:"submitted,omitempty"`
+	Bound     *time.Time     `json:"bound,omitempty"`
+	Started   *time.Time     `json:"started,omitempty"`
+	Ended     *time.Time     `json:"ended,omitempty"`
+
+	age time.Duration
+}
+
+// Header returns the columns.
+func (taskRow) Header() []table.Column {
+	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(job)", "(requests)", "(reason)")
+}
+
+// Row returns what stands in them.
+func (t taskRow) Row() []string {
+	exit := ""
+	if t.Phase.Ended() {
+		exit = strconv.Itoa(t.ExitCode)
+	}
+	return []string{
+		t.ID, string(t.Phase), t.Node, shortly(t.age), exit,
+		strconv.Itoa(t.Attempt), t.Job, requestsText(t.Requests), t.Reason,
+	}
+}
+
+// newTaskRow makes the row of a task.
+func newTaskRow(t controlplane.TaskState, now time.Time) taskRow {
+	row := taskRow{
+		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Phase: t.Phase(),
+		Requests: t.Task.Requests, Priority: t.Task.Priority,
+		Submitted: moment(t.Task.Submitted), age: now.Sub(time.Unix(0, t.Task.Submitted)),
+	}
+	if s := t.Status; s != nil {
+		row.Node, row.Attempt, row.ExitCode, row.Reason = s.Node, s.Attempt, s.ExitCode, s.Reason
+		row.Bound, row.Started, row.Ended = moment(s.Bound), moment(s.Started), moment(s.Ended)
+	}
+	return row
+}
+
+// moment is a time in nanoseconds as people read it, nil if there is none.
+func moment(nanos int64) *time.Time {
+	if nanos == 0 {
+		return nil
+	}
+	t := time.Unix(0, nanos).UTC()
+	return &t
+}
+
+// shortly formats a duration with its largest units only.
+func shortly(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + "s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + "m"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + "h"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + "d"
+}
+
+// requestsText formats a vector as flags give it.
+func requestsText(requests types.Requests) string {
+	text := ""
+	for i, r := range requests {
+		if i > 0 {
+			text += ","
+		}
+		text += r.Name + "=" + r.Amount.Format(types.ResourceID(r.Name))
+	}
+	return text
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+)
+
+// readView reads ranges of keys, all at one revision.
+func readView(ctx context.Context, store controlplane.Store, prefixes ...string) (*cluster.View, error) {
+	view := cluster.New()
+	var revision int64
+	for _, prefix := range prefixes {
+		kvs, at, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: prefix, Revision: revision})
+		if err != nil {
+			return nil, err
+		}
+		revision = at
+		for _, kv := range kvs {
+			if _, _, err := view.Apply(controlplane.Event{KV: kv}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	view.Reached(revision)
+	return view, nil
+}
+
+// wholeView reads everything but the specs, which are large.
+func wholeView(ctx context.Context, store controlplane.Store) (*cluster.View, error) {
+	var prefixes []string
+	for _, a := range controlplane.AccessTable() {
+		if a.Kind != controlplane.Specs {
+			prefixes = append(prefixes, controlplane.Prefix(a.Kind))
+		}
+	}
+	return readView(ctx, store, prefixes...)
+}
+
+// sortBy sorts rows by a key of each.
+func sortBy[T any](rows []T, key func(T) string) {
+	slices.SortStableFunc(rows, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+}

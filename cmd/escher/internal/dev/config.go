@@ -1,0 +1,126 @@
+package dev
+
+import (
+	"fmt"
+	"runtime"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
+	"github.com/escher-sched/escher/types"
+)
+
+// Runtimes makes the runtime of a node.
+type Runtimes func(node string) (nodeagent.Runtime, error)
+
+// MaxNodes bounds the nodes of one machine.
+const MaxNodes = 100
+
+// PrivateContainerd is the Config.Containerd that means: one of our own, always.
+const PrivateContainerd = "private"
+
+// Config says what cluster to run.
+type Config struct {
+	// Dir is where everything of it is kept, an absolute path.
+	Dir Dir
+	// Nodes is how many agents share the machine.
+	Nodes int
+	// Capacity is what each of them has; what it does not name of cpu and
+	// memory is an equal share of the machine.
+	Capacity types.Requests
+	// Labels are those of each node, by its name.
+	Labels map[string][]types.Label
+	// Keep leaves containers running when the cluster is stopped.
+	Keep bool
+	// Containerd is the socket to use if one serves there; empty is that of
+	// the machine. Where none serves, and for PrivateContainerd, one is run.
+	Containerd string
+	// Logger is the program that writes the logs of tasks; see
+	// LoggerSubcommand.
+	Logger string
+	// Runtimes replaces containerd if it is set.
+	Runtimes Runtimes
+	// Version is what the agents say of themselves.
+	Version string
+	// Free says how much of a disk is free; nil asks the system.
+	Free func(dir string) (int64, error)
+	// Log is told what happens; Progress, in words for people, how far
+	// starting and stopping is.
+	Log      *zap.Logger
+	Progress func(format string, args ...any)
+	// Ready is called once all nodes are alive.
+	Ready func(Info)
+}
+
+// LoggerSubcommand is what Config.Logger is called with.
+const LoggerSubcommand = "task-log"
+
+// nodes returns the names of the nodes.
+func (c Config) nodes() []string {
+	names := make([]string, c.Nodes)
+	for i := range names {
+		names[i] = fmt.Sprintf("node-%d", i+1)
+	}
+	return names
+}
+
+func (c Config) validate() error {
+	if c.Nodes < 1 || c.Nodes > MaxNodes {
+		return types.Errorf(types.Invalid, "nodes: %d is out of range: give 1 to %d", c.Nodes, MaxNodes)
+	}
+	if err := c.Capacity.Validate("capacity"); err != nil {
+		return err
+	}
+	for _, r := range c.Capacity {
+		if !types.IsPhysical(r.Name) {
+			return types.Errorf(types.Invalid, "capacity: %q is not physical: set it with escher set-resource", r.Name)
+		}
+	}
+	for node := range c.Labels {
+		if !contains(c.nodes(), node) {
+			return types.Errorf(types.Invalid, "label: %q is no node: name one of node-1 to node-%d", node, c.Nodes)
+		}
+	}
+	return nil
+}
+
+// capacity returns what each node has.
+func (c Config) capacity() (types.Requests, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return nil, types.Errorf(types.Internal, "ask for the memory of this machine: %w", err)
+	}
+	const mebibyte = 1 << 20
+	memory := uint64(info.Totalram) * uint64(info.Unit) / uint64(c.Nodes) / mebibyte * mebibyte
+	amounts := map[string]types.Quantity{
+		string(types.CPU):    types.Quantity(runtime.NumCPU() * 1000 / c.Nodes),
+		string(types.Memory): types.Quantity(memory),
+	}
+	for _, r := range c.Capacity {
+		amounts[r.Name] = r.Amount
+	}
+	return types.NewRequests(amounts), nil
+}
+
+// daemon says which containerd to use.
+func (c Config) daemon() daemon.Config {
+	address := c.Containerd
+	switch address {
+	case "":
+		address = daemon.DefaultAddress
+	case PrivateContainerd:
+		address = ""
+	}
+	return daemon.Config{Address: address, Dir: c.Dir.containerd(), Keep: c.Keep, Logger: c.Log}
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,127 @@
+// Package dev is a cluster of one process on one machine: etcd, scheduler, collector
+// and agents, over containerd.
+package dev
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/types"
+)
+
+// DefaultNamespace is the namespace when none is named.
+const DefaultNamespace = "default"
+
+// Dir is the directory of a cluster; nobody but its owner can enter it.
+//
+//	lock          which process it belongs to
+//	cluster       the id of the cluster
+//	dev.json      Info, while the cluster runs
+//	dev.log       what all parts log
+//	etcd/         data, log and socket
+//	containerd/   a private containerd, if the machine has none
+//	agents/<node> what its agent keeps, and the logs of tasks
+type Dir string
+
+func (d Dir) path(elem ...string) string {
+	return filepath.Join(append([]string{string(d)}, elem...)...)
+}
+
+// Endpoint returns where etcd is reached while the cluster runs.
+func (d Dir) Endpoint() string { return server.Endpoint(d.etcd()) }
+
+func (d Dir) etcd() string             { return d.path("etcd") }
+func (d Dir) containerd() string       { return d.path("containerd") }
+func (d Dir) agent(node string) string { return d.path("agents", node) }
+func (d Dir) info() string             { return d.path("dev.json") }
+
+// LogFile returns where all parts log.
+func (d Dir) LogFile() string { return d.path("dev.log") }
+
+// AgentNodes returns the nodes whose agents were ever run here.
+func (d Dir) AgentNodes() ([]string, error) {
+	entries, err := os.ReadDir(d.path("agents"))
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "look for logs: %w: this is not the machine that the cluster runs on, or not its directory", err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+// Info is what a cluster says of itself while it runs.
+type Info struct {
+	// Cluster is its id.
+	Cluster string `json:"cluster"`
+	PID     int    `json:"pid"`
+	// Endpoint is etcd's.
+	Endpoint string   `json:"endpoint"`
+	Nodes    []string `json:"nodes"`
+	// Containerd is the socket of the containerd used, ContainerdNamespace
+	// where in it our containers and images are; empty without containers.
+	Containerd          string `json:"containerd,omitempty"`
+	ContainerdNamespace string `json:"containerdNamespace,omitempty"`
+}
+
+// Info reads what the cluster that runs says. Unavailable: none runs here.
+func (d Dir) Info() (Info, error) {
+	var info Info
+	text, err := os.ReadFile(d.info())
+	if err == nil {
+		err = json.Unmarshal(text, &info)
+	}
+	if err != nil {
+		return info, types.Errorf(types.Unavailable, "find the cluster of %s: %w: start it with escher dev --dir %s", d, err, d)
+	}
+	return info, nil
+}
+
+func (d Dir) writeInfo(info Info) error {
+	text, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return types.Errorf(types.Internal, "write %s: %w", d.info(), err)
+	}
+	return replaceFile(d.info(), append(text, '\n'))
+}
+
+// clusterID returns the id of the cluster, made when it is first asked for.
+func (d Dir) clusterID() (string, error) {
+	text, err := os.ReadFile(d.path("cluster"))
+	if err == nil {
+		id := strings.TrimSpace(string(text))
+		return id, types.ValidateName(d.path("cluster"), id)
+	}
+	if !os.IsNotExist(err) {
+		return "", types.Errorf(types.Precondition, "read the id of the cluster: %w", err)
+	}
+	id := controlplane.NewID("dev")
+	return id, replaceFile(d.path("cluster"), []byte(id+"\n"))
+}
+
+// replaceFile writes a file whole or not at all, also if the machine fails.
+func replaceFile(path string, text []byte) error {
+	err := func() error {
+		f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, err := f.Write(text); err != nil {
+			return err
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		return os.Rename(path+".new", path)
+	}()
+	if err != nil {
+		return types.Errorf(types.Precondition, "write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+package dev
+
+import (
+	"github.com/escher-sched/escher/nodeagent/containerd"
+	"github.com/escher-sched/escher/types"
+)
+
+// Images returns a connection to the runtime of a running cluster, for importing
+// images. The caller closes it.
+func Images(info Info) (*containerd.Runtime, error) {
+	return containerd.New(info.runtime("images", "/"))
+}
+
+// runtime says how containers of a node are run.
+func (i Info) runtime(node, logger string) containerd.Config {
+	return containerd.Config{
+		Address: i.Containerd, Namespace: i.ContainerdNamespace, Cluster: i.Cluster, Node: node,
+		Logger: containerd.Logger{Path: logger, Subcommand: LoggerSubcommand},
+	}
+}
+
+// errNoLogger tells what is missing to run containers.
+func errNoLogger() error {
+	return types.Errorf(types.Invalid, "logger: is not given: name the program that writes the logs of tasks")
+}

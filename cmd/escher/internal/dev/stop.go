@@ -1,0 +1,69 @@
+package dev
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// stopGrace is how long tasks have between their stop signal and the kill
+	// when the cluster is stopped.
+	stopGrace = 5 * time.Second
+	// stopWait is when the cluster is stopped although tasks have not ended.
+	stopWait = 30 * time.Second
+)
+
+// stopTasks ends what runs; what waits goes on waiting until the cluster runs again.
+func (c *running) stopTasks() error {
+	ctx, cancel := context.WithTimeout(c.stack.ctx, stopWait)
+	defer cancel()
+	if err := c.cordon(ctx); err != nil {
+		return err
+	}
+	bindings, _, err := controlplane.ListAll(ctx, c.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings), KeysOnly: true})
+	if err != nil {
+		return err
+	}
+	if len(bindings) > 0 {
+		c.cfg.Progress("stopping %d tasks; interrupt again to leave them running", len(bindings))
+	}
+	for _, kv := range bindings {
+		k, ok := controlplane.Parse(kv.Key)
+		if !ok {
+			continue
+		}
+		if err := c.stopTask(ctx, k); err != nil {
+			return err
+		}
+	}
+	idle := make(chan error, 1)
+	go func() { idle <- awaitIdle(ctx, c.store) }()
+	select {
+	case err = <-idle:
+	case err = <-c.stack.failed:
+		cancel()
+		<-idle
+	}
+	if ctx.Err() != nil && types.ClassOf(err) != types.Precondition {
+		return types.Errorf(types.Unavailable, "stop tasks: some have not ended after %s: they are left running, and adopted when the cluster is started again", stopWait)
+	}
+	return err
+}
+
+func (c *running) stopTask(ctx context.Context, k controlplane.Key) error {
+	client, err := controlplane.New(c.store, k.Namespace)
+	if err != nil {
+		return err
+	}
+	err = client.Stop(ctx, k.ID, controlplane.StopOptions{Reason: stoppingReason, Grace: stopGrace})
+	if types.Is(err, types.NotFound) {
+		c.cfg.Log.Warn("binding without a task", zap.String("task", k.ID))
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,199 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// touched is what a revision was about, each object once.
+type touched struct {
+	tasks        []*task
+	bindings     []*binding
+	reservations []*reservation
+	accounts     []*account
+	unread       []string
+}
+
+// begin starts a revision.
+func (s *state) begin(revision int64) {
+	s.revision = revision
+	s.touched = touched{}
+}
+
+// apply applies one change of the present revision.
+func (s *state) apply(e controlplane.Event) {
+	delete(s.unread, e.Key)
+	if !e.Delete && e.CreateRevision == e.ModRevision {
+		s.keys++
+	} else if e.Delete {
+		s.keys--
+	}
+	k, ok := controlplane.Parse(e.Key)
+	err := error(nil)
+	if ok {
+		err = s.update(k, e)
+	} else if !e.Delete {
+		err = fmt.Errorf("the key is of no known form")
+	}
+	if err != nil {
+		s.unread[e.Key] = err.Error()
+		s.touched.unread = append(s.touched.unread, e.Key)
+	}
+}
+
+func (s *state) update(k controlplane.Key, e controlplane.Event) error {
+	switch k.Kind {
+	case controlplane.Nodes:
+		return update(&s.node(k.Node).info, e)
+	case controlplane.Devices:
+		return update(&s.node(k.Node).devices, e)
+	case controlplane.Alive:
+		return update(&s.node(k.Node).alive, e)
+	case controlplane.Cordons:
+		return update(&s.node(k.Node).cordon, e)
+	case controlplane.Namespaces:
+		return updateIn(s.namespaces, k.Namespace, e)
+	case controlplane.Resources:
+		return s.updateResource(k, e)
+	case controlplane.Provided:
+		return updateIn(s.node(k.Node).left, types.Resolve(k.Namespace, k.Name), e)
+	case controlplane.Jobs:
+		return updateIn(s.jobs, id{k.Namespace, k.ID}, e)
+	case controlplane.Tasks, controlplane.Statuses:
+		return s.updateTask(k, e)
+	case controlplane.Bindings:
+		return s.updateBinding(k, e)
+	case controlplane.Reports:
+		b := s.binding(k)
+		s.touchBinding(b)
+		b.of.life.report(b, e)
+		return update(&b.report, e)
+	case controlplane.Reservations:
+		r := s.reservation(id{k.Namespace, k.ID})
+		s.touchReservation(r)
+		return update(&r.info, e)
+	case controlplane.Grants:
+		return s.updateGrant(k, e)
+	case controlplane.Allocated:
+		a := s.accountOf(k)
+		s.touchAccount(a)
+		return update(&a.allocated, e)
+	}
+	return readable(k, e)
+}
+
+// readable tries to read a value of a kind that no other validator looks at.
+func readable(k controlplane.Key, e controlplane.Event) error {
+	m := NewMessage(k)
+	if m == nil || e.Delete {
+		return nil
+	}
+	return types.Decode(e.Value, m)
+}
+
+func (s *state) accountOf(k controlplane.Key) *account {
+	if k.Where != "" {
+		return &s.pool(types.Resolve(k.Namespace, k.Name)).account
+	}
+	return &s.node(k.Node).account
+}
+
+func (s *state) updateResource(k controlplane.Key, e controlplane.Event) error {
+	rid := types.Resolve(k.Namespace, k.Name)
+	switch k.Where {
+	case types.EveryNode:
+		return updateIn(s.everywhere, rid, e)
+	case types.ClusterWide:
+		return update(&s.pool(rid).info, e)
+	}
+	return updateIn(s.node(k.Where).own, rid, e)
+}
+
+func (s *state) updateTask(k controlplane.Key, e controlplane.Event) error {
+	t := s.task(id{k.Namespace, k.ID})
+	s.touchTask(t)
+	t.life.writes++
+	if k.Kind == controlplane.Statuses {
+		return update(&t.status, e)
+	}
+	err := update(&t.info, e)
+	if t.info.V != nil && (t.info.V.Stop != nil || t.info.V.Evict != 0) {
+		t.life.eventful = true
+	}
+	return err
+}
+
+func (s *state) updateBinding(k controlplane.Key, e controlplane.Event) error {
+	b := s.binding(k)
+	s.touchBinding(b)
+	b.of.life.bind(b, e)
+	s.count(b, -1)
+	err := update(&b.info, e)
+	s.count(b, 1)
+	return err
+}
+
+func (s *state) updateGrant(k controlplane.Key, e controlplane.Event) error {
+	r := s.reservation(id{k.Namespace, k.ID})
+	s.touchReservation(r)
+	s.countGrant(r, -1)
+	err := update(&r.grant, e)
+	s.countGrant(r, 1)
+	delete(s.accumulating, r)
+	if r.grant.V != nil && r.grant.V.Phase == types.Accumulating {
+		s.accumulating[r] = struct{}{}
+	}
+	return err
+}
+
+func (s *state) touchTask(t *task) {
+	if t.stamp != s.revision {
+		t.stamp = s.revision
+		s.touched.tasks = append(s.touched.tasks, t)
+	}
+}
+
+func (s *state) touchBinding(b *binding) {
+	s.touchTask(b.of)
+	if b.stamp != s.revision {
+		b.stamp = s.revision
+		s.touched.bindings = append(s.touched.bindings, b)
+	}
+}
+
+func (s *state) touchReservation(r *reservation) {
+	if r.stamp != s.revision {
+		r.stamp = s.revision
+		s.touched.reservations = append(s.touched.reservations, r)
+	}
+}
+
+func (s *state) touchAccount(a *account) {
+	if a.stamp != s.revision {
+		a.stamp = s.revision
+		s.touched.accounts = append(s.touched.accounts, a)
+	}
+}
+
+// end drops the objects of which the revision left nothing.
+func (s *state) end() {
+	for _, b := range s.touched.bindings {
+		if b.info.V == nil && b.report.V == nil {
+			delete(b.node.bindings, b.attempt)
+			b.of.bindings = slices.DeleteFunc(b.of.bindings, func(x *binding) bool { return x == b })
+		}
+	}
+	for _, t := range s.touched.tasks {
+		if t.info.V == nil && t.status.V == nil && len(t.bindings) == 0 {
+			delete(s.tasks, t.id)
+		}
+	}
+	for _, r := range s.touched.reservations {
+		if r.info.V == nil && r.grant.V == nil {
+			delete(s.reservations, r.id)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Guarantee is the name of one thing that must always hold.
+type Guarantee string
+
+// The guarantees; the number is that of the invariant it belongs to.
+const (
+	// AllocatedIsSum (1): what is allocated is the sum of what is held.
+	AllocatedIsSum Guarantee = "AllocatedIsSum"
+	// NoOversubscription (1): what is held is at most the capacity, at the
+	// revision of each bind and grant.
+	NoOversubscription Guarantee = "NoOversubscription"
+	// NoDoubleBind (2): a task has one attempt at a time, and a later one only
+	// after the earlier one has ended.
+	NoDoubleBind Guarantee = "NoDoubleBind"
+	// BoundImpliesEligible (2): what is bound or granted may be, there and then.
+	BoundImpliesEligible Guarantee = "BoundImpliesEligible"
+	// DeviceExclusive (3): shares of a device sum to at most 1.
+	DeviceExclusive Guarantee = "DeviceExclusive"
+	// GangAtomic (4): a reservation's bundles are all granted or none.
+	GangAtomic Guarantee = "GangAtomic"
+	// NothingLost (5): a task is pending, bound or finished with a reason.
+	NothingLost Guarantee = "NothingLost"
+	// StatusMonotonic (5): a status changes only as types.MayFollow says.
+	StatusMonotonic Guarantee = "StatusMonotonic"
+	// StoppedStaysStopped (5): a stop is never taken back.
+	StoppedStaysStopped Guarantee = "StoppedStaysStopped"
+	// OneWriter (6): a key is written by its writer alone.
+	OneWriter Guarantee = "OneWriter"
+	// NoOrphanReport: a report is of a binding that is there.
+	NoOrphanReport Guarantee = "NoOrphanReport"
+	// KeyWrites: the life of a task takes a bounded number of writes.
+	KeyWrites Guarantee = "KeyWrites"
+	// Schema: every key is of a known form, and its value can be read.
+	Schema Guarantee = "Schema"
+)
+
+// Guarantees returns all of them.
+func Guarantees() []Guarantee {
+	return []Guarantee{
+		AllocatedIsSum, NoOversubscription, NoDoubleBind, BoundImpliesEligible, DeviceExclusive, GangAtomic,
+		NothingLost, StatusMonotonic, StoppedStaysStopped, OneWriter, NoOrphanReport, KeyWrites, Schema,
+	}
+}
+
+// Finding is a guarantee that does not hold.
+type Finding struct {
+	Guarantee Guarantee `json:"guarantee"`
+	// Object is what it is about, such as "task default/web-1" or "node n1".
+	Object string `json:"object"`
+	// Revision is the one it was found at.
+	Revision int64 `json:"revision"`
+	// Text says in words what is wrong.
+	Text string `json:"text"`
+}
+
+// String returns the finding as one line.
+func (f Finding) String() string {
+	return "revision " + strconv.FormatInt(f.Revision, 10) + ": " + string(f.Guarantee) + ": " + f.Object + ": " + f.Text
+}
+
+// Header returns the titles of a table of findings.
+func (Finding) Header() []string { return []string{"REVISION", "GUARANTEE", "OBJECT", "TEXT"} }
+
+// Row returns the finding as a row of the table.
+func (f Finding) Row() []string {
+	return []string{strconv.FormatInt(f.Revision, 10), string(f.Guarantee), f.Object, f.Text}
+}
+
+// sorted sorts findings in place, drops duplicates and returns them.
+func sorted(found []Finding) []Finding {
+	slices.SortFunc(found, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), strings.Compare(string(a.Guarantee), string(b.Guarantee)),
+			strings.Compare(a.Object, b.Object), strings.Compare(a.Text, b.Text))
+	})
+	return slices.Compact(found)
+}

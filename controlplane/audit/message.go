@@ -1,0 +1,53 @@
+package audit
+
+import (
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// NewMessage returns what to decode the value of a key into; nil if its form is
+// not one of package types.
+func NewMessage(k controlplane.Key) types.Message {
+	switch k.Kind {
+	case controlplane.Nodes:
+		return new(types.Node)
+	case controlplane.Devices:
+		return new(types.Devices)
+	case controlplane.Alive:
+		return new(types.Alive)
+	case controlplane.Cordons:
+		return new(types.Cordon)
+	case controlplane.Namespaces:
+		return new(types.Namespace)
+	case controlplane.Resources:
+		return new(types.Resource)
+	case controlplane.Sessions:
+		return new(types.Session)
+	case controlplane.Specs:
+		return new(types.Spec)
+	case controlplane.Tasks:
+		return new(types.Task)
+	case controlplane.Jobs:
+		return new(types.Job)
+	case controlplane.Reservations:
+		return new(types.Reservation)
+	case controlplane.Grants:
+		return new(types.Grant)
+	case controlplane.Allocated:
+		return new(types.Allocated)
+	case controlplane.Bindings:
+		return new(types.Binding)
+	case controlplane.Reports:
+		return new(types.Report)
+	case controlplane.Provided:
+		return new(types.Provided)
+	case controlplane.Statuses:
+		return new(types.Status)
+	case controlplane.Schedulers, controlplane.Leaders:
+		return new(types.Leader)
+	}
+	if k == (controlplane.Key{Kind: controlplane.System, ID: "admission"}) {
+		return new(types.Admission)
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/server/etcdtest"
+	"github.com/escher-sched/escher/types"
+)
+
+// memMaintenance is the maintenance of a store in memory.
+type memMaintenance struct {
+	*memstore.Store
+
+	mu           sync.Mutex
+	usage        Usage
+	defragmented int
+}
+
+// set sets how full it is.
+func (m *memMaintenance) set(u Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.usage = u
+}
+
+func (m *memMaintenance) Usage(context.Context) (Usage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.usage
+	u.Revision = m.Revision()
+	return u, nil
+}
+
+func (m *memMaintenance) Compact(ctx context.Context, revision int64) error {
+	if err := m.Store.Compact(ctx, revision); !types.Is(err, types.Compacted) {
+		return err
+	}
+	return nil
+}
+
+func (m *memMaintenance) Defragment(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.defragmented++
+	return nil
+}
+
+// collect runs a collector in a bubble; body is called once it has nothing to do.
+func collect(t *testing.T, guard []controlplane.Compare, state []put, body func(m *memMaintenance)) error {
+	t.Helper()
+	var err error
+	synctest.Test(t, func(t *testing.T) {
+		m := &memMaintenance{Store: memstore.New(), usage: Usage{Quota: 1000}}
+		write(t, m.Store, state...)
+		c, newErr := NewCollector(m.Store, m, DefaultPolicy(), guard, zaptest.NewLogger(t))
+		if newErr != nil {
+			t.Fatal(newErr)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		body(m)
+		cancel()
+		err = <-ended
+	})
+	return err
+}
+
+func write(t *testing.T, s controlplane.Store, state ...put) {
+	t.Helper()
+	for _, p := range state {
+		change := controlplane.NewChange(controlplane.NewBatch())
+		change.Put(p.key, p.m)
+		if _, err := s.Commit(t.Context(), change.Txn()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func remove(t *testing.T, s controlplane.Store, key string) {
+	t.Helper()
+	txn := controlplane.Txn{Ops: []controlplane.Op{{Key: key, Delete: true}}}
+	if _, err := s.Commit(t.Context(), txn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantKeys checks which keys there are, without the root.
+func wantKeys(t *testing.T, s controlplane.Store, want ...string) {
+	t.Helper()
+	page, err := s.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, kv := range page.KVs {
+		got = append(got, short(kv.Key))
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("there are %q, want %q", got, want)
+	}
+}
+
+func TestCollectorFollows(t *testing.T) {
+	state := []put{
+		session("s"), resource("*", types.Resource{Lifetime: types.OfSession, Owner: "s"}),
+		reservation("r", types.Reservation{Session: "s"}), task("a", types.Task{Session: "s"}),
+	}
+	err := collect(t, nil, state, func(m *memMaintenance) {
+		time.Sleep(time.Minute + 5*time.Second)
+		wantKeys(t, m, "reservations/ns/r", "resources/ns/r/*", "sessions/ns/s", "tasks/ns/a")
+		remove(t, m, controlplane.SessionKey("ns", "s"))
+		time.Sleep(2 * time.Second)
+		wantKeys(t, m, "tasks/ns/a")
+		page, err := m.List(t.Context(), controlplane.ListOptions{Key: controlplane.TaskKey("ns", "a")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a types.Task
+		if err := types.Decode(page.KVs[0].Value, &a); err != nil {
+			t.Fatal(err)
+		}
+		if a.Stop == nil || a.Stop.Reason != "session s ended" {
+			t.Errorf("the task is not stopped: %+v", a.Stop)
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestCollectorRetains(t *testing.T) {
+	err := collect(t, nil, nil, func(m *memMaintenance) {
+		write(t, m.Store,
+			put{controlplane.SpecKey("ns", "digest"), &types.Spec{}}, task("a", types.Task{Job: "j", Spec: "digest"}), job("j"),
+			status("a", types.Status{Phase: types.Succeeded, Ended: time.Now().UnixNano()}))
+		time.Sleep(time.Hour - time.Minute)
+		wantKeys(t, m, "jobs/ns/j", "specs/ns/digest", "status/ns/a", "tasks/ns/a")
+		time.Sleep(2 * time.Minute)
+		wantKeys(t, m, "specs/ns/digest")
+		time.Sleep(11 * time.Minute)
+		wantKeys(t, m)
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestCollectorCompacts(t *testing.T) {
+	err := collect(t, nil, nil, func(m *memMaintenance) {
+		write(t, m.Store, session("s"), session("s"))
+		at := m.Revision()
+		read := func(revision int64) error {
+			_, err := m.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Root, Revision: revision})
+			return err
+		}
+		time.Sleep(29 * time.Second)
+		if err := read(at - 1); err != nil {
+			t.Errorf("history of half a minute is gone: %v", err)
+		}
+		time.Sleep(32 * time.Second)
+		if err := read(at - 1); !types.Is(err, types.Compacted) {
+			t.Errorf("history of a minute: %v, want Compacted", err)
+		}
+		if err := read(at); err != nil {
+			t.Errorf("the present is gone: %v", err)
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestCollectorClosesAndOpens(t *testing.T) {
+	err := collect(t, nil, nil, func(m *memMaintenance) {
+		m.set(Usage{InUse: 700, Quota: 1000})
+		time.Sleep(31 * time.Second)
+		wantKeys(t, m, "system/admission")
+		m.set(Usage{InUse: 600, Quota: 1000})
+		time.Sleep(30 * time.Second)
+		wantKeys(t, m)
+		m.set(Usage{InUse: 400, Quota: 1000, Alarm: true})
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if m.defragmented != 1 {
+			t.Errorf("it was defragmented %d times, want once", m.defragmented)
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestCollectorThatDoesNotLead(t *testing.T) {
+	guard := []controlplane.Compare{created(controlplane.LeaderKey("collector"), 7)}
+	state := []put{resource("*", types.Resource{Lifetime: types.OfSession, Owner: "s"})}
+	err := collect(t, guard, state, func(m *memMaintenance) {
+		time.Sleep(time.Minute)
+		wantKeys(t, m, "resources/ns/r/*")
+	})
+	if !types.Is(err, types.Conflict) {
+		t.Errorf("Run = %v, want Conflict", err)
+	}
+}
+
+// TestStaleStepsAreLeftOut is about steps of which some are out of date.
+func TestStaleStepsAreLeftOut(t *testing.T) {
+	s := memstore.New()
+	var d decider
+	for i := range 300 {
+		id := string(rune('a'+i/100)) + string(rune('a'+i/10%10)) + string(rune('a'+i%10))
+		write(t, s, session(id))
+		mod := s.Revision()
+		if i%100 == 50 {
+			write(t, s, session(id))
+		}
+		d.remove(ownerGone, controlplane.SessionKey("ns", id), mod)
+	}
+	c, err := NewCollector(s, &memMaintenance{Store: s}, DefaultPolicy(), nil, zaptest.NewLogger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.perform(t.Context(), d.steps); err != nil {
+		t.Fatal(err)
+	}
+	wantKeys(t, s, "sessions/ns/afa", "sessions/ns/bfa", "sessions/ns/cfa")
+}
+
+func TestMaintenance(t *testing.T) {
+	srv := etcdtest.Start(t, etcdtest.WithQuota(64<<20))
+	s := etcdstore.New(srv.Client, etcdstore.ServerLimits())
+	m := NewMaintenance(srv.Client)
+	write(t, s, session("s"), session("s"), session("s"))
+	u, err := m.Usage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Quota != 64<<20 || u.InUse <= 0 || u.File < u.InUse || u.Alarm || u.Revision != 4 {
+		t.Errorf("Usage = %+v", u)
+	}
+	for range 2 {
+		if err := m.Compact(t.Context(), u.Revision); err != nil {
+			t.Errorf("Compact = %v", err)
+		}
+	}
+	_, err = s.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Root, Revision: u.Revision - 1})
+	if !types.Is(err, types.Compacted) {
+		t.Errorf("List = %v, want Compacted", err)
+	}
+	if err := m.Defragment(t.Context()); err != nil {
+		t.Errorf("Defragment = %v", err)
+	}
+}

@@ -1,0 +1,310 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	hour   = int64(time.Hour)
+	minute = int64(time.Minute)
+)
+
+// now is the time of all snapshots of tests.
+func now() time.Time { return time.Unix(1_000_000, 0) }
+
+// ago returns a time stamp.
+func ago(d int64) int64 { return now().UnixNano() - d }
+
+// put is a key of a state; its revision is its place in the list, from 1.
+type put struct {
+	key string
+	m   types.Message
+}
+
+func task(id string, t types.Task) put     { return put{controlplane.TaskKey("ns", id), &t} }
+func status(id string, s types.Status) put { return put{controlplane.StatusKey("ns", id), &s} }
+func ended(id string, age int64) put {
+	return status(id, types.Status{Phase: types.Succeeded, Ended: ago(age)})
+}
+func session(id string) put { return put{controlplane.SessionKey("ns", id), &types.Session{}} }
+func job(id string) put     { return put{controlplane.JobKey("ns", id), &types.Job{}} }
+func alive(node string) put { return put{controlplane.AliveKey(node), &types.Alive{}} }
+func reservation(id string, r types.Reservation) put {
+	return put{controlplane.ReservationKey("ns", id), &r}
+}
+func resource(where string, r types.Resource) put {
+	return put{controlplane.ResourceKey("ns", "r", where), &r}
+}
+func provided(node string, p types.Provided) put {
+	return put{controlplane.ProvidedKey("ns", "p", node), &p}
+}
+func closed() put { return put{controlplane.AdmissionKey(), &types.Admission{Reason: "full"}} }
+
+// view returns the view of a state.
+func view(t *testing.T, state []put) *cluster.View {
+	t.Helper()
+	v := cluster.New()
+	for i, p := range state {
+		rev := int64(i + 1)
+		e := controlplane.Event{KV: controlplane.KV{Key: p.key, Value: types.Encode(1, p.m), CreateRevision: rev, ModRevision: rev}}
+		if _, _, err := v.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.Reached(int64(len(state)))
+	return v
+}
+
+// told returns what steps do, a line each: the reason, the key put with its text
+// or those deleted, and the compares.
+func told(steps []step) string {
+	var lines []string
+	for _, s := range steps {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s:", s.why)
+		for _, key := range s.deletes {
+			fmt.Fprintf(&b, " -%s", short(key))
+		}
+		switch m := s.put.(type) {
+		case *types.Task:
+			fmt.Fprintf(&b, " stop %s (%s)", short(s.key), m.Stop.Reason)
+		case *types.Admission:
+			fmt.Fprintf(&b, " put %s (%s)", short(s.key), m.Reason)
+		}
+		b.WriteString(" if")
+		compares := make([]string, 0, len(s.compares))
+		for _, x := range s.compares {
+			is := "="
+			if x.Target == controlplane.CreateRevision {
+				is = "@"
+			}
+			compares = append(compares, fmt.Sprintf(" %s%s%d", short(x.Key), is, x.Revision))
+		}
+		slices.Sort(compares)
+		b.WriteString(strings.Join(compares, ""))
+		lines = append(lines, b.String())
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func short(key string) string { return strings.TrimPrefix(key, controlplane.Root) }
+
+// decideTest is a state and what is decided on it.
+type decideTest struct {
+	name  string
+	state []put
+	usage Usage
+	want  string
+}
+
+// retentionTests are about what is kept for how long.
+func retentionTests() []decideTest {
+	return []decideTest{
+		{name: "nothing is nothing to do"},
+		{
+			name:  "a finished task is kept for an hour",
+			state: []put{task("a", types.Task{}), ended("a", hour), task("b", types.Task{}), ended("b", hour-1)},
+			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=2 tasks/ns/a=1",
+		},
+		{
+			name:  "an unfinished one for ever",
+			state: []put{task("a", types.Task{}), status("a", types.Status{Phase: types.Running, Ended: ago(9 * hour)}), task("b", types.Task{})},
+		},
+		{
+			name:  "of too many the oldest goes",
+			state: []put{task("a", types.Task{}), ended("a", 20*minute), task("b", types.Task{}), ended("b", 10*minute), task("c", types.Task{}), ended("c", 6*minute)},
+			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=2 tasks/ns/a=1",
+		},
+		{
+			name:  "but not before it could be seen",
+			state: []put{task("a", types.Task{}), ended("a", 5*minute-1), task("b", types.Task{}), ended("b", 2*minute), task("c", types.Task{}), ended("c", minute)},
+		},
+		{
+			name:  "a status without its task",
+			state: []put{ended("a", hour)},
+			want:  "status without a task: -status/ns/a if status/ns/a=1 tasks/ns/a=0",
+		},
+		{
+			name:  "a job goes when its tasks are gone",
+			state: []put{task("a", types.Task{Job: "j"}), job("j"), job("k")},
+			want:  "its tasks are gone: -jobs/ns/k if jobs/ns/k=3",
+		},
+	}
+}
+
+// ownerTests are about what has lost its owner.
+func ownerTests() []decideTest {
+	return []decideTest{
+		{
+			name:  "tasks of an ended session are stopped once",
+			state: []put{task("a", types.Task{Session: "s"}), task("b", types.Task{Session: "s", Stop: &types.Stop{}}), task("c", types.Task{Session: "t"}), session("t"), task("d", types.Task{Session: "s"}), ended("d", 0)},
+			want:  "its session ended: stop tasks/ns/a (session s ended) if sessions/ns/s=0 tasks/ns/a=1",
+		},
+		{
+			name:  "reservations of an ended session",
+			state: []put{reservation("a", types.Reservation{Session: "s"}), reservation("b", types.Reservation{}), session("t"), reservation("c", types.Reservation{Session: "t"})},
+			want:  "its session ended: -reservations/ns/a if reservations/ns/a=1 sessions/ns/s=0",
+		},
+		{
+			name: "a resource of a task goes when it has ended",
+			state: []put{
+				resource("*", types.Resource{Lifetime: types.OfTask, Owner: "a"}), resource("+", types.Resource{Lifetime: types.OfTask, Owner: "b"}),
+				task("a", types.Task{}), ended("a", 0), task("b", types.Task{}), status("b", types.Status{Phase: types.Pending, Attempt: 1}),
+			},
+			want: "its owner is gone: -resources/ns/r/* if resources/ns/r/*=1 status/ns/a=4",
+		},
+		{
+			name:  "or is not there",
+			state: []put{resource("+", types.Resource{Lifetime: types.OfTask, Owner: "a"})},
+			want:  "its owner is gone: -resources/ns/r/+ if resources/ns/r/+=1 tasks/ns/a=0",
+		},
+		{
+			name: "resources of sessions",
+			state: []put{
+				resource("*", types.Resource{Lifetime: types.OfSession, Owner: "s"}), resource("+", types.Resource{Lifetime: types.OfSession, Owner: "t"}), session("t"),
+			},
+			want: "its owner is gone: -resources/ns/r/* if resources/ns/r/*=1 sessions/ns/s=0",
+		},
+		{
+			name: "resources of reservations",
+			state: []put{
+				resource("*", types.Resource{Lifetime: types.OfReservation, Owner: "a"}), resource("+", types.Resource{Lifetime: types.OfReservation, Owner: "b"}),
+				reservation("b", types.Reservation{}), {controlplane.GrantKey("ns", "a"), &types.Grant{Phase: types.Releasing}},
+			},
+			want: "its owner is gone: -resources/ns/r/* if reservations/ns/a=0 resources/ns/r/*=1",
+		},
+		{
+			name:  "a resource without owner stays",
+			state: []put{resource("*", types.Resource{})},
+		},
+		{
+			name: "what is of another session of its node",
+			state: []put{
+				alive("n1"), resource("n1", types.Resource{NodeSession: 1}), provided("n1", types.Provided{NodeSession: 1}),
+				alive("n2"), resource("n2", types.Resource{NodeSession: 1}), provided("n2", types.Provided{NodeSession: 3}),
+				resource("n3", types.Resource{NodeSession: 3}),
+			},
+			want: "the session of its node is over: -provided/ns/p/n2 if alive/n2@4 provided/ns/p/n2=6\n" +
+				"the session of its node is over: -resources/ns/r/n2 if alive/n2@4 resources/ns/r/n2=5\n" +
+				"the session of its node is over: -resources/ns/r/n3 if alive/n3@0 resources/ns/r/n3=7",
+		},
+		{
+			name:  "a resource of a node and a session",
+			state: []put{alive("n1"), resource("n1", types.Resource{NodeSession: 1, Lifetime: types.OfSession, Owner: "s"})},
+			want:  "its owner is gone: -resources/ns/r/n1 if resources/ns/r/n1=2 sessions/ns/s=0",
+		},
+	}
+}
+
+// admissionTests are about a database that fills up.
+func admissionTests() []decideTest {
+	return []decideTest{
+		{
+			name: "admission stays open below 70 %", usage: Usage{InUse: 699, Quota: 1000},
+		},
+		{
+			name: "and closes then", usage: Usage{InUse: 700 << 20, Quota: 1000 << 20},
+			want: "the database is nearly full: put system/admission (etcd's database holds 700 MiB, 70 % of its quota of 1000 MiB) if system/admission=0",
+		},
+		{
+			name: "once", usage: Usage{InUse: 700, Quota: 1000}, state: []put{closed()},
+		},
+		{
+			name: "until there is room", usage: Usage{InUse: 649, Quota: 1000}, state: []put{closed()},
+			want: "the database has room again: -system/admission if system/admission=1",
+		},
+		{
+			name: "which must be known", state: []put{closed()},
+		},
+		{
+			name: "at 85 % the finished go at once", usage: Usage{InUse: 850, Quota: 1000},
+			state: []put{closed(), task("a", types.Task{}), ended("a", 0)},
+			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=3 tasks/ns/a=2",
+		},
+	}
+}
+
+func TestDecide(t *testing.T) {
+	p := DefaultPolicy()
+	p.KeepNumber = 2
+	for _, test := range slices.Concat(retentionTests(), ownerTests(), admissionTests()) {
+		t.Run(test.name, func(t *testing.T) {
+			d := decide(snapshot{now: now(), view: view(t, test.state), revision: int64(len(test.state)), usage: test.usage}, p)
+			if got := told(d.steps); got != test.want {
+				t.Errorf("decided\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestDecideWaits is about what has no time of its own: it must have been so for a
+// while, from when it was seen first.
+func TestDecideWaits(t *testing.T) {
+	state := []put{
+		task("a", types.Task{Job: "j"}),
+		task("b", types.Task{Spec: "used"}),
+		task("c", types.Task{}),
+		status("c", types.Status{Phase: types.Cancelled}),
+	}
+	s := snapshot{
+		now: now(), view: view(t, state), revision: 4,
+		specs: map[cluster.ID]int64{{Namespace: "ns", ID: "used"}: 1, {Namespace: "ns", ID: "unused"}: 2, {Namespace: "ns", ID: "young"}: 5},
+	}
+	p := DefaultPolicy()
+	for _, at := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{0, ""},
+		{10*time.Minute - 1, ""},
+		{10 * time.Minute, "its job never came: -tasks/ns/a if jobs/ns/j=0 status/ns/a=0 tasks/ns/a=1\n" +
+			"no task refers to it: -specs/ns/unused if specs/ns/unused=2"},
+	} {
+		s.now = now().Add(at.after)
+		d := decide(s, p)
+		if got := told(d.steps); got != at.want {
+			t.Errorf("after %s decided\n%s\nwant\n%s", at.after, got, at.want)
+		}
+		s.since = d.since
+	}
+
+	s.now = now().Add(time.Hour)
+	s.view = view(t, append(state, job("j")))
+	d := decide(s, p)
+	if got, want := told(d.steps), "finished: -tasks/ns/c -status/ns/c if status/ns/c=4 tasks/ns/c=3\n"+
+		"no task refers to it: -specs/ns/unused if specs/ns/unused=2"; got != want {
+		t.Errorf("after an hour decided\n%s\nwant\n%s", got, want)
+	}
+	if _, ok := d.since[controlplane.TaskKey("ns", "a")]; ok {
+		t.Error("it still waits for a job that has come")
+	}
+}
+
+// TestJobsWaitForTheirTasks is about a job that is known before its tasks are.
+func TestJobsWaitForTheirTasks(t *testing.T) {
+	s := snapshot{now: now(), view: view(t, []put{job("j")}), revision: 0}
+	if d := decide(s, DefaultPolicy()); len(d.steps) != 0 {
+		t.Errorf("decided %s", told(d.steps))
+	}
+}
+
+func TestPolicyIsValidated(t *testing.T) {
+	if err := DefaultPolicy().Validate(); err != nil {
+		t.Errorf("the default: %v", err)
+	}
+	err := Policy{KeepNumber: -1, KeepAge: -1}.Validate()
+	for _, field := range []string{"interval:", "gap:", "keep age:", "keep number:", "orphan grace:", "spec grace:", "purge at:"} {
+		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), field) {
+			t.Errorf("Validate = %v, want Invalid naming %q", err, field)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler"
+)
+
+// short names a draft.
+func short(d *scheduler.Draft) string { return fmt.Sprintf("%x", d.Change.Batch>>48) }
+
+// describe says in a line what a draft is about.
+func describe(d *scheduler.Draft) string {
+	var parts []string
+	for _, b := range d.Binds {
+		parts = append(parts, fmt.Sprintf("bind %s#%d→%s", b.Task, b.Attempt, b.Node))
+	}
+	for _, id := range d.Grants {
+		parts = append(parts, "grant "+id.String())
+	}
+	for _, op := range d.Change.Txn().Ops {
+		k, _ := controlplane.Parse(op.Key)
+		switch {
+		case k.Kind == controlplane.Bindings && op.Delete:
+			parts = append(parts, fmt.Sprintf("release %s/%s#%d on %s", k.Namespace, k.ID, k.Attempt, k.Node))
+		case k.Kind == controlplane.Grants && op.Delete:
+			parts = append(parts, fmt.Sprintf("end grant %s/%s", k.Namespace, k.ID))
+		}
+	}
+	return fmt.Sprintf("%s [%s]", short(d), strings.Join(parts, ", "))
+}

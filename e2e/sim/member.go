@@ -1,0 +1,226 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+// member is one of the schedulers: a core, its watch that lags as it likes, and
+// its transactions on their way.
+type member struct {
+	w     *world
+	name  string
+	lives uint64 // how often it was started
+	core  *scheduler.Core
+	lease controlplane.LeaseID
+	// seen is the revision that its watch has reached, delivered what it was
+	// told of each key.
+	seen      int64
+	delivered map[string]int64
+	flights   []*flight
+}
+
+// flight is a transaction on its way.
+type flight struct {
+	draft *scheduler.Draft
+	txn   controlplane.Txn
+	// unanswered tells that a copy of it may have been committed, or may be.
+	unanswered bool
+	// answer is what the store said, until the core is told.
+	answer *controlplane.Result
+}
+
+func newMember(w *world, name string) *member {
+	m := &member{w: w, name: name}
+	m.start()
+	return m
+}
+
+// start makes a new core and gives it a listing.
+func (m *member) start() {
+	m.lives++
+	rng := rand.New(rand.NewPCG(m.w.cfg.Seed, m.lives<<8|uint64(m.name[1])))
+	m.core = scheduler.New(scheduler.Config{
+		Name:            m.name,
+		Shared:          m.w.cfg.Shared,
+		Seed:            rng.Uint64(),
+		Limits:          m.w.store.Limits(),
+		BatchTasks:      1 + rng.IntN(24),
+		InFlight:        1 + rng.IntN(4),
+		LossRate:        20,
+		StormHold:       20 * time.Second,
+		AccumulateAfter: 5 * time.Second,
+	})
+	m.flights, m.delivered = nil, make(map[string]int64)
+	if m.w.cfg.Shared {
+		m.lease, _ = m.w.store.GrantLease(context.Background(), time.Hour)
+		c := m.w.newChange()
+		c.PutOn(controlplane.SchedulerKey(m.name), &types.Leader{Holder: m.name}, m.lease)
+		m.w.try(c)
+	}
+	m.reload()
+}
+
+// reload lists everything and applies the difference to what was delivered, as the
+// list-watch loop does: puts in the order of keys, then deletes.
+func (m *member) reload() {
+	page := m.w.list(controlplane.Root)
+	var events []controlplane.Event
+	there := make(map[string]bool, len(page.KVs))
+	for _, kv := range page.KVs {
+		there[kv.Key] = true
+		if m.delivered[kv.Key] != kv.ModRevision {
+			events = append(events, controlplane.Event{KV: kv})
+		}
+	}
+	for key := range m.delivered {
+		if !there[key] {
+			events = append(events, controlplane.Event{Delete: true, KV: controlplane.KV{Key: key, ModRevision: page.Revision}})
+		}
+	}
+	puts := sort.Search(len(events), func(i int) bool { return events[i].Delete })
+	slices.SortFunc(events[puts:], func(a, b controlplane.Event) int {
+		if a.Key < b.Key {
+			return -1
+		}
+		return 1
+	})
+	m.apply(controlplane.Batch{Revision: page.Revision, Events: events})
+}
+
+func (m *member) apply(b controlplane.Batch) {
+	m.seen = b.Revision
+	for _, e := range b.Events {
+		if m.delivered[e.Key] = e.ModRevision; e.Delete {
+			delete(m.delivered, e.Key)
+		}
+	}
+	if err := m.core.Apply(b, m.w.now); err != nil {
+		m.w.fail("%s: %v", m.name, err)
+	}
+}
+
+// deliver lets the watch go on by at most n revisions.
+func (m *member) deliver(n int) {
+	batches, compacted := m.w.since(m.seen)
+	if compacted {
+		m.reload()
+		m.w.say("%s reloads at %d", m.name, m.seen)
+		return
+	}
+	for _, b := range batches[:min(n, len(batches))] {
+		m.apply(b)
+	}
+	m.w.say("%s has seen %d", m.name, m.seen)
+}
+
+// since returns what happened after a revision; compacted if that is not kept.
+func (w *world) since(revision int64) (batches []controlplane.Batch, compacted bool) {
+	defer func() {
+		if recover() != nil {
+			compacted = true
+		}
+	}()
+	return w.store.Events(revision + 1), false
+}
+
+// decide asks the core for transactions and puts them on their way.
+func (m *member) decide() {
+	for _, d := range m.core.Next(m.w.now) {
+		txn := d.Change.Txn()
+		if drop := m.w.cfg.Unguarded; drop != nil {
+			txn.Compares = slices.DeleteFunc(slices.Clone(txn.Compares), drop)
+		}
+		m.flights = append(m.flights, &flight{draft: d, txn: txn})
+		m.w.say("%s drafts %s", m.name, describe(d))
+	}
+}
+
+// commit sends one of the transactions that have no answer yet, for the first time
+// or again, and decides what becomes of it.
+func (m *member) commit(rng *rand.Rand) {
+	waiting := slices.DeleteFunc(slices.Clone(m.flights), func(f *flight) bool { return f.answer != nil })
+	if len(waiting) == 0 {
+		return
+	}
+	f := waiting[rng.IntN(len(waiting))]
+	switch fate := rng.IntN(20); fate {
+	case 0: // committed, and the answer is lost
+		res := m.w.commit(f.txn)
+		f.unanswered = true
+		m.w.say("%s commits %s: committed=%t at %d, not answered", m.name, short(f.draft), res.Committed, res.Revision)
+	case 1: // committed later
+		m.w.late = append(m.w.late, f.txn)
+		f.unanswered = true
+		m.w.say("%s commits %s: to arrive late", m.name, short(f.draft))
+	case 2: // never
+		f.unanswered = true
+		m.w.say("%s commits %s: lost", m.name, short(f.draft))
+	case 3: // twice: the network repeats it
+		m.w.late = append(m.w.late, f.txn)
+		fallthrough
+	default:
+		m.send(f)
+	}
+}
+
+// send commits a transaction and is answered.
+func (m *member) send(f *flight) {
+	res := m.w.commit(f.txn)
+	f.answer = &res
+	m.w.say("%s commits %s: committed=%t at %d", m.name, short(f.draft), res.Committed, res.Revision)
+}
+
+// answer tells the core one of the answers.
+func (m *member) answer(rng *rand.Rand) {
+	answered := slices.DeleteFunc(slices.Clone(m.flights), func(f *flight) bool { return f.answer == nil })
+	if len(answered) == 0 {
+		return
+	}
+	m.done(answered[rng.IntN(len(answered))])
+}
+
+// done tells the core the answer of a transaction. A refusal may be the doing of an
+// earlier copy: then what that wrote is there, marked as written by it.
+func (m *member) done(f *flight) {
+	m.flights = slices.DeleteFunc(m.flights, func(x *flight) bool { return x == f })
+	res := *f.answer
+	if !res.Committed && f.unanswered {
+		for _, op := range f.txn.Ops {
+			if op.Delete {
+				continue
+			}
+			if kv := m.w.get(op.Key); kv.Key != "" && types.Batch(kv.Value) == types.Batch(op.Value) {
+				res = controlplane.Result{Committed: true, Revision: kv.ModRevision}
+				break
+			}
+		}
+	}
+	if err := m.core.Done(f.draft, res, nil, m.w.now); err != nil {
+		m.w.fail("%s: %v", m.name, err)
+	}
+	m.w.say("%s learns of %s: committed=%t at %d", m.name, short(f.draft), res.Committed, res.Revision)
+}
+
+// crash ends the scheduler and starts it again. Some of what was on its way still
+// arrives.
+func (m *member) crash(rng *rand.Rand) {
+	for _, f := range m.flights {
+		if f.answer == nil && rng.IntN(2) == 0 {
+			m.w.late = append(m.w.late, f.txn)
+		}
+	}
+	m.w.say("%s is started again", m.name)
+	if m.lease != 0 {
+		m.w.store.ExpireLease(m.lease)
+		m.w.check()
+	}
+	m.start()
+}

@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+// rest ends the faults and lets the cluster come to rest, again and again: with what
+// runs running on, with it ended, and with everybody given everything. Each time
+// nothing may wait that could be placed; at last nothing may be left.
+func (w *world) rest() {
+	w.say("\nthe faults stop; ")
+	for _, a := range w.agents {
+		for a.state != up && len(w.findings) == 0 {
+			if a.state == down {
+				a.lose(nil)
+			}
+			a.back(nil)
+		}
+	}
+	for len(w.late) > 0 {
+		w.commitLate(0)
+	}
+	w.settle()
+	w.endAll()
+	if len(w.findings) > 0 {
+		return
+	}
+	w.say("\neverybody is given everything; ")
+	w.apps.generous()
+	w.settle()
+	w.endAll()
+	w.dissolve()
+	if len(w.findings) == 0 {
+		w.checkEmpty()
+	}
+}
+
+// rounds bounds how often the cluster is looked at before it is said not to come to
+// rest.
+const rounds = 2000
+
+// settle delivers everything until nothing more happens, and moves time on to
+// whatever waits for it.
+func (w *world) settle() {
+	for i := 0; len(w.findings) == 0; i++ {
+		if i == rounds {
+			w.fail("it does not come to rest")
+			return
+		}
+		if w.advance() {
+			continue
+		}
+		at := w.wake()
+		if at.IsZero() {
+			break
+		}
+		if !at.After(w.now) {
+			w.fail("a scheduler wants to be woken at %s, has nothing to do, and it is %s", at, w.now)
+			return
+		}
+		w.now = at
+	}
+	w.checkPlaced()
+}
+
+// advance lets everybody do all they can once, and reports whether anything was done.
+func (w *world) advance() bool {
+	before, drafted := w.store.Revision(), false
+	for _, m := range w.members {
+		m.deliver(1 << 30)
+		m.decide()
+		drafted = drafted || len(m.flights) > 0
+		for len(m.flights) > 0 && len(w.findings) == 0 {
+			f := m.flights[0]
+			if f.answer == nil {
+				m.send(f)
+			}
+			m.done(f)
+		}
+	}
+	for _, a := range w.agents {
+		a.deliver(1 << 30)
+		for _, key := range a.keys() {
+			for a.advance(key, nil) && len(w.findings) == 0 {
+				drafted = true
+			}
+		}
+	}
+	return drafted || w.store.Revision() != before
+}
+
+// wake is the first moment at which a scheduler wants to be woken.
+func (w *world) wake() (first time.Time) {
+	for _, m := range w.members {
+		if at := m.core.Wake(); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// endAll ends what runs, with success, until nothing runs.
+func (w *world) endAll() {
+	for range rounds {
+		ended := false
+		for _, a := range w.agents {
+			for _, key := range a.keys() {
+				if p := a.procs[key]; p != nil && p.alive {
+					a.end(p, types.Report{})
+					ended = true
+				}
+			}
+		}
+		if w.settle(); !ended || len(w.findings) > 0 {
+			return
+		}
+	}
+	w.fail("it runs for ever")
+}
+
+// dissolve deletes all reservations, and stops the tasks that only one of them could
+// help.
+func (w *world) dissolve() {
+	for _, kv := range w.list(controlplane.Prefix(controlplane.Reservations)).KVs {
+		w.apps.remove(kv.Key)
+	}
+	for _, id := range w.apps.tasks {
+		t := new(types.Task)
+		w.read(controlplane.TaskKey(id.ns, id.id), t)
+		if s := w.status(id); !s.Phase.Ended() && slices.ContainsFunc(t.Requests, func(r types.Request) bool { return strings.Contains(r.Name, "@") }) {
+			w.apps.halt(id)
+		}
+	}
+	w.settle()
+}
+
+func (w *world) status(id ref) types.Status {
+	s := types.Status{Phase: types.Pending}
+	w.read(controlplane.StatusKey(id.ns, id.id), &s)
+	return s
+}
+
+// view reads the cluster anew.
+func (w *world) view() *cluster.View {
+	v := cluster.New()
+	page := w.list(controlplane.Root)
+	for _, kv := range page.KVs {
+		if _, _, err := v.Apply(controlplane.Event{KV: kv}); err != nil {
+			w.fail("%v", err)
+		}
+	}
+	v.Reached(page.Revision)
+	return v
+}
+
+// checkPlaced: what waits at rest does not fit, as somebody sees it who has just come.
+func (w *world) checkPlaced() {
+	if len(w.findings) > 0 {
+		return
+	}
+	plan := scheduler.Schedule(w.view(), scheduler.Config{Limits: w.store.Limits(), AccumulateAfter: 5 * time.Second}, w.now)
+	for _, b := range plan.Binds {
+		w.fail("%s waits, and fits on %s", b.Task, b.Node)
+	}
+	for _, id := range plan.Grants {
+		w.fail("reservation %s waits, and fits", id)
+	}
+}
+
+// checkEmpty: every task is finished, and nothing is left of any.
+func (w *world) checkEmpty() {
+	for _, id := range w.apps.tasks {
+		if s := w.status(id); !s.Phase.Ended() {
+			w.fail("%s/%s is %s at the end: %s", id.ns, id.id, s.Phase, s.Reason)
+		}
+	}
+	for _, kind := range []controlplane.Kind{controlplane.Bindings, controlplane.Reports, controlplane.Grants, controlplane.Leaders} {
+		for _, kv := range w.list(controlplane.Prefix(kind)).KVs {
+			w.fail("%s is left", kv.Key)
+		}
+	}
+	for _, kv := range w.list(controlplane.Prefix(controlplane.Allocated)).KVs {
+		var alloc types.Allocated
+		if w.read(kv.Key, &alloc); len(alloc.Holds) > 0 {
+			w.fail("%s is left with %v", kv.Key, alloc.Holds)
+		}
+	}
+	for _, m := range w.members {
+		if m.core.InFlight() > 0 || m.core.Waiting() > 0 {
+			w.fail("%s has %d in flight and %d waiting at the end", m.name, m.core.InFlight(), m.core.Waiting())
+		}
+	}
+}

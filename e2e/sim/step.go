@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Step is one thing that happens: what, and two numbers that say to whom and how.
+// They are taken modulo what there is, so that every step means something in every
+// state, if only nothing.
+type Step struct {
+	Kind Kind
+	A, B uint32
+}
+
+// Kind is what a step is about.
+type Kind uint8
+
+// The kinds of steps.
+const (
+	Tick Kind = iota
+	Submit
+	Reserve
+	Unreserve
+	SetResource
+	StopTask
+	EvictTask
+	Cordon
+	ChangeNode
+	ChangeNamespace
+	Deliver
+	Decide
+	Commit
+	Answer
+	Late
+	CrashScheduler
+	Compact
+	AgentWatch
+	AgentWork
+	AgentCrash
+	NodeLost
+	NodeBack
+	kinds // how many there are
+)
+
+// table gives each kind its name and how often it happens.
+func table() [kinds]struct {
+	name   string
+	weight int
+} {
+	return [kinds]struct {
+		name   string
+		weight int
+	}{
+		Tick:            {"tick", 20},
+		Submit:          {"submit", 14},
+		Reserve:         {"reserve", 3},
+		Unreserve:       {"unreserve", 3},
+		SetResource:     {"set-resource", 12},
+		StopTask:        {"stop", 6},
+		EvictTask:       {"evict", 6},
+		Cordon:          {"cordon", 4},
+		ChangeNode:      {"change-node", 3},
+		ChangeNamespace: {"change-namespace", 1},
+		Deliver:         {"deliver", 150},
+		Decide:          {"decide", 150},
+		Commit:          {"commit", 170},
+		Answer:          {"answer", 170},
+		Late:            {"late", 20},
+		CrashScheduler:  {"crash-scheduler", 3},
+		Compact:         {"compact", 4},
+		AgentWatch:      {"agent-watch", 120},
+		AgentWork:       {"agent-work", 160},
+		AgentCrash:      {"agent-crash", 3},
+		NodeLost:        {"node-lost", 5},
+		NodeBack:        {"node-back", 12},
+	}
+}
+
+// String writes the step as ParseScript reads it.
+func (s Step) String() string {
+	return fmt.Sprintf("%s %d %d", table()[s.Kind].name, s.A, s.B)
+}
+
+// ParseScript reads steps as they are printed, one a line; what follows a "#", and
+// empty lines, are left out.
+func ParseScript(text string) ([]Step, error) {
+	names := make(map[string]Kind)
+	for k, x := range table() {
+		names[x.name] = Kind(k)
+	}
+	var out []Step
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		var name string
+		var s Step
+		if _, err := fmt.Sscanf(line, "%s %d %d", &name, &s.A, &s.B); err != nil {
+			return nil, fmt.Errorf("read step %q: %w", line, err)
+		}
+		kind, ok := names[name]
+		if !ok {
+			return nil, fmt.Errorf("read step %q: there is no kind %q", line, name)
+		}
+		s.Kind = kind
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// Steps returns the n steps of a seed.
+func Steps(seed uint64, n int) []Step {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	all, sum := table(), 0
+	for _, x := range all {
+		sum += x.weight
+	}
+	out := make([]Step, n)
+	for i := range out {
+		at := rng.IntN(sum)
+		for k, x := range all {
+			if at -= x.weight; at < 0 {
+				out[i] = Step{Kind(k), rng.Uint32(), rng.Uint32()}
+				break
+			}
+		}
+	}
+	return out
+}
+
+// rng returns the randomness of the step: its own, so that leaving out other steps
+// does not change it.
+func (s Step) rng() *rand.Rand { return rand.New(rand.NewPCG(uint64(s.A), uint64(s.B))) }

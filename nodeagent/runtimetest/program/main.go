@@ -1,0 +1,148 @@
+// Program is what runs in the containers of tests. Its first argument is one of
+// the verbs below. It is a logger of containers as well: see task-log.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/escher-sched/escher/nodeagent/tasklog"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		os.Exit(64)
+	}
+	code, err := run(os.Args[1], os.Args[2:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(verb string, args []string) (int, error) {
+	arg := strings.Join(args, " ")
+	switch verb {
+	case "exit":
+		return strconv.Atoi(arg)
+	case "block":
+		return block(0, syscall.SIGTERM, syscall.SIGINT)
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+		return block(0, syscall.SIGUSR1)
+	case "print":
+		fmt.Println(arg)
+		fmt.Fprintln(os.Stderr, "warning:", arg)
+		return 0, nil
+	case "print-block":
+		fmt.Println(arg)
+		return block(0, syscall.SIGTERM)
+	case "append": // a line to a file
+		return 0, appendLine(args[0])
+	case "spin":
+		for { //nolint:revive // It is there to use up a processor.
+		}
+	case "eat":
+		return eat()
+	case "get":
+		return get(arg)
+	case "id":
+		dir, err := os.Getwd()
+		fmt.Printf("uid=%d gid=%d dir=%s TEST=%s\n", os.Getuid(), os.Getgid(), dir, os.Getenv("TEST"))
+		return 0, err
+	case "cat":
+		return cat(args)
+	case "ls":
+		return ls(args)
+	case "open":
+		return open(args)
+	case "task-log":
+		return 0, tasklog.Run(arg)
+	}
+	return 64, fmt.Errorf("unknown verb %q", verb)
+}
+
+func block(code int, signals ...os.Signal) (int, error) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, signals...)
+	<-c
+	return code, nil
+}
+
+func appendLine(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString("ran\n")
+	return err
+}
+
+// eat takes memory until it gets no more.
+func eat() (int, error) {
+	var eaten [][]byte
+	for {
+		bite := make([]byte, 1<<20)
+		for i := range bite {
+			bite[i] = byte(i)
+		}
+		eaten = append(eaten, bite)
+		if len(eaten) > 4<<10 {
+			return 0, nil
+		}
+	}
+}
+
+func get(url string) (int, error) {
+	answer, err := http.Get(url)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(os.Stdout, answer.Body)
+	return 0, err
+}
+
+func cat(paths []string) (int, error) {
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return 0, err
+		}
+		os.Stdout.Write(text)
+	}
+	return 0, nil
+}
+
+func ls(paths []string) (int, error) {
+	for _, path := range paths {
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range entries {
+			fmt.Println(path + "/" + e.Name())
+		}
+	}
+	return 0, nil
+}
+
+// open opens devices for reading.
+func open(paths []string) (int, error) {
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return 0, err
+		}
+		f.Close()
+	}
+	return 0, nil
+}

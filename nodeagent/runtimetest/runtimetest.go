@@ -1,0 +1,166 @@
+// Package runtimetest tests what nodeagent.Runtime promises. Whoever implements
+// it calls Run; a simulated runtime is admitted because it passes as well.
+package runtimetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+// patience is how long a step may take before the test fails, on a machine that
+// is busy with other tests too.
+const patience = 60 * time.Second
+
+// Fixture is an implementation under test. It knows the image and the verbs of
+// the test program: exit CODE, block (until SIGTERM, then code 0) and deaf
+// (until SIGKILL); no other image, and no other program in it.
+type Fixture struct {
+	// Cluster is the id of the cluster that Open's runtimes belong to; no two
+	// runs of the suite have the same.
+	Cluster string
+	// Open returns the runtime of a node of Cluster. To open the same node again
+	// is to restart its agent.
+	Open func(t *testing.T, node string) nodeagent.Runtime
+}
+
+// suite is one test of the suite.
+type suite struct {
+	*testing.T
+	Fixture
+	nodeagent.Runtime
+	node string
+	made *atomic.Int64
+}
+
+// Run runs the suite; open is called for each of its tests.
+func Run(t *testing.T, fixture Fixture) {
+	var made atomic.Int64
+	for _, test := range all() {
+		t.Run(test.name, func(t *testing.T) {
+			node := fmt.Sprintf("n%d", made.Add(1))
+			test.run(&suite{T: t, Fixture: fixture, Runtime: fixture.Open(t, node), node: node, made: &made})
+		})
+	}
+}
+
+type namedTest struct {
+	name string
+	run  func(s *suite)
+}
+
+func all() []namedTest {
+	tests := []namedTest{
+		{"StartIsListed", testStartIsListed},
+		{"StartRunsOnce", testStartRunsOnce},
+		{"StartAfterTheEndDoesNothing", testStartAfterTheEnd},
+		{"StartTogetherRunsOnce", testStartTogether},
+		{"StartMany", testStartMany},
+		{"StartWithoutTimeIsUnavailable", testStartWithoutTime},
+		{"NoSuchImage", testNoSuchImage},
+		{"NoSuchCommand", testNoSuchCommand},
+	}
+	tests = append(tests, endTests()...)
+	return append(tests, listTests()...)
+}
+
+// container returns a container that runs the test program, removed at the end.
+func (s *suite) container(verb ...string) nodeagent.Container {
+	n := int(s.made.Add(1))
+	c := nodeagent.Container{
+		ID: fmt.Sprintf("%s-%d", s.Cluster, n),
+		Attempt: nodeagent.Attempt{
+			Cluster: s.Cluster, Node: s.node, Namespace: "default", Task: fmt.Sprintf("task-%d", n), Number: n, Revision: int64(1000 + n),
+		},
+		Image:   Image,
+		Command: append([]string{Program}, verb...),
+	}
+	s.Cleanup(func() {
+		// The test's context is done by now.
+		if err := s.Remove(context.Background(), c.ID); err != nil {
+			s.Error(err)
+		}
+	})
+	return c
+}
+
+// start starts a container that runs the verb.
+func (s *suite) start(verb ...string) nodeagent.Container {
+	s.Helper()
+	c := s.container(verb...)
+	s.must(s.Start(s.ctx(), c))
+	return c
+}
+
+// ctx ends with the test, or when its patience does.
+func (s *suite) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *suite) wants(err error, classes ...types.Class) {
+	s.Helper()
+	for _, class := range classes {
+		if types.Is(err, class) {
+			return
+		}
+	}
+	s.Errorf("got %v, want an error of class %v", err, classes)
+}
+
+// wait returns how a container ended.
+func (s *suite) wait(id string) nodeagent.Exit {
+	s.Helper()
+	exit, err := s.Wait(s.ctx(), id)
+	s.must(err)
+	return exit
+}
+
+// find returns the container as List has it, nil when it is not there.
+func (s *suite) find(r nodeagent.Runtime, id string) *nodeagent.Observed {
+	s.Helper()
+	list, err := r.List(s.ctx())
+	s.must(err)
+	var found *nodeagent.Observed
+	for _, seen := range list {
+		if seen.ID == id && found != nil {
+			s.Errorf("container %s is listed twice", id)
+		}
+		if seen.ID == id {
+			found = &seen
+		}
+	}
+	return found
+}
+
+// terminate sends SIGTERM until the process ends: a program may get it before it
+// is ready to.
+func (s *suite) terminate(id string) nodeagent.Exit {
+	s.Helper()
+	for ctx := s.ctx(); ctx.Err() == nil; {
+		s.must(s.Signal(ctx, id, syscall.SIGTERM))
+		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		exit, err := s.Wait(short, id)
+		cancel()
+		if err == nil {
+			return exit
+		}
+		s.wants(err, types.Unavailable)
+	}
+	s.Fatalf("container %s does not end", id)
+	return nodeagent.Exit{}
+}

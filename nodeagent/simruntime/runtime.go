@@ -1,0 +1,222 @@
+package simruntime
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+// Runtime implements nodeagent.Runtime for one node. To restart an agent, give
+// the new one the same Runtime.
+type Runtime struct {
+	conf Config
+
+	mu         sync.Mutex
+	containers map[string]*container
+	runs       map[string]int
+	watchers   map[chan struct{}]context.CancelFunc
+	down       chan struct{} // closed while the runtime is down
+}
+
+var _ nodeagent.Runtime = (*Runtime)(nil)
+
+// container is one that was started.
+type container struct {
+	seen      nodeagent.Observed
+	behaviour Behaviour
+	timer     *time.Timer
+	// ended is closed when Exit is set, or the container removed.
+	ended   chan struct{}
+	removed bool
+}
+
+// New returns a runtime without containers.
+func New(conf Config) *Runtime {
+	return &Runtime{
+		conf:       conf.withDefaults(),
+		containers: make(map[string]*container),
+		runs:       make(map[string]int),
+		watchers:   make(map[chan struct{}]context.CancelFunc),
+		down:       make(chan struct{}),
+	}
+}
+
+// call does one call with what may go wrong.
+func (r *Runtime) call(ctx context.Context, op Op, id string, do func() error) error {
+	if ctx.Err() != nil {
+		return types.Errorf(types.Unavailable, "%s container %s: %w", op, id, ctx.Err())
+	}
+	fault := r.conf.Fault(op, id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if fault == Refused || r.isDown() {
+		return unavailable(op, id)
+	}
+	err := do()
+	if fault == Unanswered {
+		return unavailable(op, id)
+	}
+	return err
+}
+
+func (r *Runtime) isDown() bool {
+	select {
+	case <-r.down:
+		return true
+	default:
+		return false
+	}
+}
+
+func unavailable(op Op, id string) error {
+	return types.Errorf(types.Unavailable, "%s container %s: the runtime does not answer", op, id)
+}
+
+func missing(op Op, id string) error {
+	return types.Errorf(types.NotFound, "%s container %s: there is none", op, id)
+}
+
+// Start implements nodeagent.Runtime.
+func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) error {
+	return r.call(ctx, Start, c.ID, func() error {
+		if r.containers[c.ID] != nil {
+			return nil
+		}
+		behaviour, err := r.conf.Script(c)
+		if err != nil {
+			return err
+		}
+		k := &container{behaviour: behaviour, ended: make(chan struct{})}
+		k.seen = nodeagent.Observed{ID: c.ID, Attempt: c.Attempt, Running: true, Started: r.conf.Now()}
+		r.containers[c.ID] = k
+		r.runs[c.ID]++
+		if !behaviour.Forever {
+			r.endAfter(k, behaviour.Run, nodeagent.Exit{Code: behaviour.Code, OOMKilled: behaviour.OOMKilled})
+		}
+		r.hint()
+		return nil
+	})
+}
+
+// List implements nodeagent.Runtime; in the order of ids.
+func (r *Runtime) List(ctx context.Context) ([]nodeagent.Observed, error) {
+	var all []nodeagent.Observed
+	err := r.call(ctx, List, "", func() error {
+		for k := range maps.Values(r.containers) {
+			all = append(all, k.copy())
+		}
+		slices.SortFunc(all, func(a, b nodeagent.Observed) int { return cmp.Compare(a.ID, b.ID) })
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+func (k *container) copy() nodeagent.Observed {
+	seen := k.seen
+	if seen.Exit != nil {
+		exit := *seen.Exit
+		seen.Exit = &exit
+	}
+	return seen
+}
+
+// Wait implements nodeagent.Runtime.
+func (r *Runtime) Wait(ctx context.Context, id string) (nodeagent.Exit, error) {
+	var k *container
+	var down chan struct{}
+	err := r.call(ctx, Wait, id, func() error {
+		k, down = r.containers[id], r.down
+		if k == nil {
+			return missing(Wait, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nodeagent.Exit{}, err
+	}
+	select {
+	case <-k.ended:
+	case <-down:
+		return nodeagent.Exit{}, unavailable(Wait, id)
+	case <-ctx.Done():
+		return nodeagent.Exit{}, types.Errorf(types.Unavailable, "wait for container %s: %w", id, ctx.Err())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k.removed {
+		return nodeagent.Exit{}, missing(Wait, id)
+	}
+	return *k.seen.Exit, nil
+}
+
+// Signal implements nodeagent.Runtime.
+func (r *Runtime) Signal(ctx context.Context, id string, signal syscall.Signal) error {
+	return r.call(ctx, Signal, id, func() error {
+		k := r.containers[id]
+		switch {
+		case k == nil:
+			return missing(Signal, id)
+		case k.seen.Exit != nil:
+		case signal == syscall.SIGKILL:
+			r.end(k, nodeagent.Exit{Code: 128 + int(signal)})
+		case k.behaviour.Deaf:
+		case signal == syscall.SIGTERM, signal == syscall.SIGINT:
+			r.endAfter(k, k.behaviour.StopAfter, nodeagent.Exit{Code: k.behaviour.StopCode})
+		}
+		return nil
+	})
+}
+
+// Remove implements nodeagent.Runtime.
+func (r *Runtime) Remove(ctx context.Context, id string) error {
+	return r.call(ctx, Remove, id, func() error {
+		k := r.containers[id]
+		if k == nil {
+			return nil
+		}
+		k.removed = true
+		r.end(k, nodeagent.Exit{Code: 128 + int(syscall.SIGKILL)})
+		delete(r.containers, id)
+		return nil
+	})
+}
+
+// endAfter ends the process some time from now; at once when that is 0. The
+// latest call counts, unless the process has ended.
+func (r *Runtime) endAfter(k *container, after time.Duration, exit nodeagent.Exit) {
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	if after <= 0 {
+		r.end(k, exit)
+		return
+	}
+	k.timer = time.AfterFunc(after, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.end(k, exit)
+	})
+}
+
+// end ends the process now, if it has not.
+func (r *Runtime) end(k *container, exit nodeagent.Exit) {
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	if k.seen.Exit == nil {
+		exit.At = r.conf.Now()
+		k.seen.Exit, k.seen.Running = &exit, false
+		close(k.ended)
+	}
+	r.hint()
+}

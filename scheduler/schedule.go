@@ -1,0 +1,82 @@
+package scheduler
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Plan is what could be placed in a cluster, and what has to wait.
+type Plan struct {
+	// Binds are the tasks that fit, where, in the order in which they were
+	// placed: each takes what the earlier ones left.
+	Binds []Bind
+	// Grants are the reservations that fit, whole.
+	Grants []cluster.ID
+	// Waiting are those that do not fit, by priority and age.
+	Waiting []Waiting
+}
+
+// Waiting is a task or reservation that has to wait.
+type Waiting struct {
+	ID cluster.ID
+	// Reservation tells that it is one; else it is a task.
+	Reservation bool
+	// Lacks are the resources of which there must be more before it can fit.
+	Lacks []types.ResourceID
+}
+
+// Schedule decides where everything that waits in a cluster goes: a snapshot in, a
+// plan out, by the rules that Core follows, and in one pass. It reads the view and
+// changes nothing of it; it does no I/O and knows the time only as now. The same
+// view, configuration and time give the same plan.
+//
+// The plan is what one transaction without limits would do. What a reservation
+// accumulates stays held; what ends meanwhile is not taken into account.
+func Schedule(view *cluster.View, cfg Config, now time.Time) Plan {
+	c := New(cfg)
+	c.view, c.now = view, now
+	c.cfg.BatchTasks = math.MaxInt
+	c.load()
+	d := newDraft(view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
+	c.placeWaiting(d)
+	return Plan{Binds: d.Binds, Grants: d.Grants, Waiting: c.queue.all()}
+}
+
+// load looks at everything in a view that was made by somebody else.
+func (c *Core) load() {
+	for _, name := range slices.Sorted(maps.Keys(c.view.Nodes)) {
+		n := c.view.Nodes[name]
+		c.touchNode(n, controlplane.Nodes)
+		c.state(n).alloc = n.Allocated.V
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(c.view.Tasks), compareID) {
+		c.touchTask(c.view.Tasks[id])
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(c.view.Reservations), compareID) {
+		c.touchReservation(c.view.Reservations[id])
+	}
+}
+
+// all returns what is queued, in order.
+func (q *queue) all() []Waiting {
+	entries := slices.SortedFunc(maps.Values(q.entries), func(a, b *entry) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	out := make([]Waiting, 0, len(entries))
+	for _, e := range entries {
+		lacks := slices.Clone(e.shape.lacks)
+		slices.SortFunc(lacks, func(a, b types.ResourceID) int { return strings.Compare(string(a), string(b)) })
+		out = append(out, Waiting{ID: e.id, Reservation: e.bundles, Lacks: slices.Compact(lacks)})
+	}
+	return out
+}

@@ -1,0 +1,55 @@
+package types
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func phases() []Phase { return []Phase{Pending, Bound, Running, Succeeded, Failed, Cancelled} }
+
+// TestMayFollow looks at every pair of phases: a line a phase, what may follow it.
+func TestMayFollow(t *testing.T) {
+	allowed := map[Phase]string{
+		Pending:   "bound failed cancelled",
+		Bound:     "pending running succeeded failed cancelled",
+		Running:   "pending succeeded failed cancelled",
+		Succeeded: "", Failed: "", Cancelled: "",
+	}
+	for from, list := range allowed {
+		for _, to := range phases() {
+			want := slices.Contains(strings.Fields(list), string(to))
+			same, next := &Status{Phase: to, Attempt: 3}, &Status{Phase: to, Attempt: 4}
+			at := &Status{Phase: from, Attempt: 3}
+			if got := MayFollow(at, same); got != (want && to != Bound) {
+				t.Errorf("%s to %s in the same attempt: %v", from, to, got)
+			}
+			if got := MayFollow(at, next); got != (want && to == Bound) {
+				t.Errorf("%s to %s in the next attempt: %v", from, to, got)
+			}
+		}
+		if MayFollow(&Status{Phase: from}, nil) != from.Ended() {
+			t.Errorf("%s to nothing: %v", from, !from.Ended())
+		}
+	}
+	if !MayFollow(nil, &Status{Phase: Bound, Attempt: 1}) || MayFollow(nil, &Status{Phase: Bound, Attempt: 2}) {
+		t.Error("the first attempt is number 1")
+	}
+	if !MayFollow(nil, &Status{Phase: Cancelled}) || MayFollow(nil, &Status{Phase: Running}) || MayFollow(nil, nil) {
+		t.Error("nothing is like pending")
+	}
+	if MayFollow(&Status{Phase: Pending, Attempt: 1}, &Status{Phase: Bound, Attempt: 3}) {
+		t.Error("an attempt was left out")
+	}
+}
+
+func TestPhases(t *testing.T) {
+	for _, p := range phases() {
+		if ended := p == Succeeded || p == Failed || p == Cancelled; p.Ended() != ended {
+			t.Errorf("%s: ended is %v", p, p.Ended())
+		}
+		if p.Held() != (p == Bound || p == Running) {
+			t.Errorf("%s: held is %v", p, p.Held())
+		}
+	}
+}
