@@ -85,29 +85,42 @@ const entryBytes = 16
 // Commit commits txn and settles what is not answered: an Unknown outcome is
 // pending, not failed, so the identical transaction is sent again until there is
 // an answer or ctx is done. An answer "not committed" after an Unknown one may be
-// the doing of the first copy; Settled tells that apart.
+// the doing of the first copy: then what it put is looked for.
 //
-// Unavailable is tried again too. The error returned is that of the last try.
+// Unavailable is tried again too. When ctx is done the error is Unknown if a copy
+// was not answered, and Unavailable if nothing can have happened.
 func Commit(ctx context.Context, s Store, txn Txn) (Result, error) {
 	ambiguous := false
+	var last error
 	send := func() (Result, error) {
 		res, err := s.Commit(ctx, txn)
-		switch {
-		case err == nil:
-			return res, nil
-		case types.Is(err, types.Unknown):
-			ambiguous = true
-			return res, err
-		case types.Is(err, types.Unavailable):
-			return res, err
-		}
-		return res, backoff.Permanent(err)
+		ambiguous = ambiguous || types.Is(err, types.Unknown)
+		last = err
+		return res, permanent(err)
 	}
-	res, err := backoff.Retry(ctx, send, backoff.WithBackOff(RetryPolicy()), backoff.WithMaxElapsedTime(0))
-	if err != nil || res.Committed || !ambiguous {
+	res, err := retry(ctx, send)
+	switch {
+	case err != nil && ctx.Err() != nil && ambiguous:
+		return res, types.Errorf(types.Unknown, "commit: %w: %w", context.Cause(ctx), last)
+	case err != nil && ctx.Err() != nil:
+		return res, types.Errorf(types.Unavailable, "commit: %w: %w", context.Cause(ctx), last)
+	case err != nil || res.Committed || !ambiguous:
 		return res, err
 	}
 	return settle(ctx, s, txn, res)
+}
+
+// retry calls f until it succeeds, fails for good, or ctx is done.
+func retry[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	return backoff.Retry(ctx, f, backoff.WithBackOff(RetryPolicy()), backoff.WithMaxElapsedTime(0))
+}
+
+// permanent marks an error after which trying again is of no use.
+func permanent(err error) error {
+	if err == nil || types.ClassOf(err).Retryable() {
+		return err
+	}
+	return backoff.Permanent(err)
 }
 
 // settle finds out whether an unanswered copy of txn was committed: then what it
@@ -118,9 +131,12 @@ func settle(ctx context.Context, s Store, txn Txn, res Result) (Result, error) {
 		if op.Delete {
 			continue
 		}
-		page, err := s.List(ctx, ListOptions{Key: op.Key})
+		page, err := retry(ctx, func() (Page, error) {
+			page, err := s.List(ctx, ListOptions{Key: op.Key})
+			return page, permanent(err)
+		})
 		if err != nil {
-			return res, err
+			return res, types.Errorf(types.Unknown, "commit: it was not answered, and what became of it cannot be read: %w", err)
 		}
 		if len(page.KVs) == 1 && types.Batch(page.KVs[0].Value) == types.Batch(op.Value) {
 			return Result{Committed: true, Revision: page.KVs[0].ModRevision}, nil

@@ -42,7 +42,7 @@ func AccessTable() []Access {
 		{Allocated, by(Scheduler), by(Scheduler, Administrator)},
 		{Bindings, by(Scheduler), by(Scheduler)},
 		{Reports, by(Agent), by(Scheduler)},
-		{Provided, by(Scheduler), by(Application)},
+		{Provided, by(Scheduler), by(Application, Server)},
 		{Statuses, by(Scheduler), by(Server)},
 		{Schedulers, by(Scheduler), by(Scheduler)},
 		{Leaders, by(Server, Scheduler), by(Server, Scheduler)},

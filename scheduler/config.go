@@ -24,7 +24,9 @@ type Config struct {
 	// namespaces among them. Without it this one takes all, and races with
 	// others are settled by the compares alone.
 	Shared bool
-	// Seed makes the choice among equal nodes reproducible.
+	// Seed makes the choice among equal nodes reproducible, and the ids of the
+	// transactions: a Core that is not driven by Run needs one that was never
+	// used before.
 	Seed uint64
 	// Limits are those of the store.
 	Limits controlplane.Limits

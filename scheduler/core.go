@@ -29,6 +29,9 @@ type Core struct {
 	queue *queue
 	rng   *rand.Rand
 	now   time.Time
+	// newBatch returns the id of the next transaction: never used before, by
+	// anybody.
+	newBatch func() uint64
 
 	// nodes are the registered ones, in the order in which they came.
 	nodes  []*cluster.Node
@@ -69,15 +72,17 @@ type behind struct {
 // New returns a Core that knows nothing yet.
 func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
+	rng := rand.New(rand.NewPCG(cfg.Seed, hash(cfg.Name)))
 	return &Core{
-		cfg:     cfg,
-		view:    cluster.New(),
-		queue:   newQueue(),
-		rng:     rand.New(rand.NewPCG(cfg.Seed, hash(cfg.Name))),
-		states:  make(map[*cluster.Node]*nodeState),
-		locks:   make(map[any][]any),
-		retries: make(map[entryKey]int),
-		loss:    losses{tokens: cfg.LossRate},
+		cfg:      cfg,
+		view:     cluster.New(),
+		queue:    newQueue(),
+		rng:      rng,
+		newBatch: func() uint64 { return rng.Uint64() | 1 },
+		states:   make(map[*cluster.Node]*nodeState),
+		locks:    make(map[any][]any),
+		retries:  make(map[entryKey]int),
+		loss:     losses{tokens: cfg.LossRate},
 	}
 }
 
@@ -93,23 +98,31 @@ func (c *Core) InFlight() int { return len(c.inFlight) }
 // Apply takes in what changed at one revision, or that nothing did up to it.
 func (c *Core) Apply(b controlplane.Batch, now time.Time) error {
 	c.now = now
-	if err := c.applyEvents(b.Events); err != nil {
+	if err := c.applyEvents(b.Events, c.view.Apply); err != nil {
 		return err
 	}
-	c.view.Reached(b.Revision)
+	if err := c.applyEvents(c.view.Reached(b.Revision), c.view.Apply); err != nil {
+		return err
+	}
 	c.catchUp()
 	return nil
 }
 
-func (c *Core) applyEvents(events []controlplane.Event) error {
+// applyEvents applies all of the events, and then looks at what they touch: in
+// between, the view may be none that ever was.
+func (c *Core) applyEvents(events []controlplane.Event, apply func(controlplane.Event) (controlplane.Key, bool, error)) error {
+	touched := make([]controlplane.Key, 0, len(events))
 	for _, e := range events {
-		key, changed, err := c.view.Apply(e)
+		key, changed, err := apply(e)
 		if err != nil {
 			return err
 		}
 		if changed {
-			c.touch(key)
+			touched = append(touched, key)
 		}
+	}
+	for _, key := range touched {
+		c.touch(key)
 	}
 	return nil
 }
@@ -179,7 +192,7 @@ func (c *Core) Done(d *Draft, res controlplane.Result, err error, now time.Time)
 	case err != nil:
 		c.setAside(d)
 	case res.Committed:
-		if err := c.applyEvents(eventsOf(d.Change.Txn(), res.Revision)); err != nil {
+		if err := c.applyEvents(eventsOf(d.Change.Txn(), res.Revision), c.view.ApplyAhead); err != nil {
 			return err
 		}
 		c.confirm(d)
@@ -231,9 +244,23 @@ func (c *Core) forget(d *Draft) {
 	if d.collecting != nil {
 		c.accumulateAgain()
 	}
+	c.giveUp(d)
 	c.unlock(d)
 	for _, x := range d.held {
 		c.again(x)
+	}
+}
+
+// giveUp wakes what was tried after the draft had taken what it wanted, and found
+// too little left: nothing was taken.
+func (c *Core) giveUp(d *Draft) {
+	for _, p := range d.order {
+		if p.node.Eligible() {
+			c.wakeNode(p.node)
+		}
+	}
+	for _, x := range d.drawn {
+		c.queue.wake(x.pool.ID)
 	}
 }
 
@@ -247,6 +274,7 @@ func (c *Core) setAside(d *Draft) {
 		c.forget(d)
 		return
 	}
+	c.giveUp(d)
 	c.unlock(d)
 }
 
@@ -300,8 +328,6 @@ func (c *Core) whenUnlocked(x, w any) bool {
 	}
 	return ok
 }
-
-func (c *Core) newBatch() uint64 { return c.rng.Uint64() | 1 }
 
 // owns reports whether this scheduler takes care of a namespace, and of a task of
 // it that names scheduler.

@@ -71,7 +71,6 @@ func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.Resourc
 func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.ResourceID) {
 	var lacks []types.ResourceID
 	inFlight := false
-	seen := c.base + len(c.changed)
 	for i, needs := range c.needsOf(s, t) {
 		if at := allowedAt(t.Info.V, i); at > c.now.UnixNano() {
 			if s.until == 0 || at < s.until {
@@ -98,7 +97,6 @@ func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 	if inFlight {
 		return stalled, nil
 	}
-	s.seen = seen
 	return noFit, lacks
 }
 
@@ -156,6 +154,9 @@ func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, 
 	}
 	if look.best != nil {
 		return look.best, nil, false
+	}
+	if !look.skipped {
+		s.seen = c.base + len(c.changed)
 	}
 	return nil, lacking(needs, by, &look), look.skipped
 }

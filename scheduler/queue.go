@@ -132,11 +132,15 @@ func newQueue() *queue {
 	}
 }
 
-// add queues an entry under the key of its shape; one that is queued already stays.
+// add queues an entry under the key of its shape; one that is queued so already
+// stays.
 func (q *queue) add(e *entry, key string) {
 	k := entryKey{e.id, e.bundles}
-	if q.entries[k] != nil {
-		return
+	if was := q.entries[k]; was != nil {
+		if was.shape.key == key && was.priority == e.priority && was.submitted == e.submitted {
+			return
+		}
+		q.remove(k)
 	}
 	q.entries[k] = e
 	s := q.shapes[key]
@@ -299,6 +303,10 @@ func taskShape(ns string, t *types.Task) string {
 	var b strings.Builder
 	b.WriteString(ns)
 	writeRequests(&b, t.Requests)
+	if t.MaxRun > 0 {
+		// Only who ends in time may backfill.
+		b.WriteString("<" + t.MaxRun.String())
+	}
 	for _, a := range t.Alternatives {
 		b.WriteByte('|')
 		b.WriteString(a.After.String())

@@ -28,6 +28,9 @@ func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Log
 		updates: make(chan controlplane.Update, 64),
 		answers: make(chan answer, 64),
 	}
+	// A scheduler that is started again must not repeat itself: an unanswered
+	// commit is recognised by the id of its transaction.
+	r.core.newBatch = controlplane.NewBatch
 	g, ctx := errgroup.WithContext(ctx)
 	r.group = g
 	if cfg.Shared {

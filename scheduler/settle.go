@@ -59,7 +59,8 @@ func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
 
 // act adds what verdict asks for to the draft; false when there is no room.
 func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
-	if !d.room(5+3*len(b.Info.V.Holds), 4+2*len(b.Info.V.Holds)+len(b.Info.V.Provides)) {
+	holds, provides := len(b.Info.V.Holds), len(b.Info.V.Provides)
+	if !d.room(5+2*holds+provides, 4+2*holds+provides) && !d.empty() {
 		return false
 	}
 	ns, id := t.ID.Namespace, t.ID.ID

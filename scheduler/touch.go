@@ -52,8 +52,7 @@ func (c *Core) state(n *cluster.Node) *nodeState {
 
 func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	s := c.state(n)
-	c.register(n, s)
-	if n.Session() != s.session {
+	if c.register(n, s) || n.Session() != s.session {
 		s.session = n.Session()
 		c.loss.seen(n, c.now)
 		for _, b := range sortedBindings(n) {
@@ -67,19 +66,23 @@ func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	}
 }
 
-// register keeps Core.nodes to those that are registered.
-func (c *Core) register(n *cluster.Node, s *nodeState) {
+// register keeps Core.nodes to those that are registered, and reports whether that
+// changed them.
+func (c *Core) register(n *cluster.Node, s *nodeState) bool {
 	switch present := n.Info.V != nil; {
 	case present && s.pos < 0:
 		s.pos = len(c.nodes)
 		c.nodes = append(c.nodes, n)
+		return true
 	case !present && s.pos >= 0:
 		last := c.nodes[len(c.nodes)-1]
 		c.nodes[s.pos] = last
 		c.states[last].pos = s.pos
 		c.nodes = c.nodes[:len(c.nodes)-1]
 		s.pos = -1
+		return true
 	}
+	return false
 }
 
 // wakeNode wakes what may be placed on a node that became eligible or larger.
@@ -178,6 +181,10 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 	n := c.view.Nodes[k.Node]
 	b := n.Bindings[cluster.Attempt{Task: id, Number: k.Attempt}]
 	if b == nil || b.Info.V == nil {
+		// A reload may tell of the status before it tells of the binding.
+		if t := c.view.Tasks[id]; t != nil {
+			c.touchTask(t)
+		}
 		return
 	}
 	c.bindings.push(b)
@@ -197,6 +204,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 	k := entryKey{id: t.ID}
 	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.owns(t.ID.Namespace, t.Info.V.Scheduler) {
 		c.queue.remove(k)
+		delete(c.retries, k)
 		return
 	}
 	if t.Info.V.Stop != nil {

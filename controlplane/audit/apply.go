@@ -15,6 +15,8 @@ type touched struct {
 	reservations []*reservation
 	accounts     []*account
 	unread       []string
+	// jobs are those that were deleted.
+	jobs []id
 }
 
 // begin starts a revision.
@@ -26,11 +28,6 @@ func (s *state) begin(revision int64) {
 // apply applies one change of the present revision.
 func (s *state) apply(e controlplane.Event) {
 	delete(s.unread, e.Key)
-	if !e.Delete && e.CreateRevision == e.ModRevision {
-		s.keys++
-	} else if e.Delete {
-		s.keys--
-	}
 	k, ok := controlplane.Parse(e.Key)
 	err := error(nil)
 	if ok {
@@ -61,6 +58,9 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 	case controlplane.Provided:
 		return updateIn(s.node(k.Node).left, types.Resolve(k.Namespace, k.Name), e)
 	case controlplane.Jobs:
+		if e.Delete {
+			s.touched.jobs = append(s.touched.jobs, id{k.Namespace, k.ID})
+		}
 		return updateIn(s.jobs, id{k.Namespace, k.ID}, e)
 	case controlplane.Tasks, controlplane.Statuses:
 		return s.updateTask(k, e)
@@ -69,7 +69,7 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 	case controlplane.Reports:
 		b := s.binding(k)
 		s.touchBinding(b)
-		b.of.life.report(b, e)
+		b.of.life.writes++
 		return update(&b.report, e)
 	case controlplane.Reservations:
 		r := s.reservation(id{k.Namespace, k.ID})
@@ -107,7 +107,9 @@ func (s *state) updateResource(k controlplane.Key, e controlplane.Event) error {
 	case types.EveryNode:
 		return updateIn(s.everywhere, rid, e)
 	case types.ClusterWide:
-		return update(&s.pool(rid).info, e)
+		p := s.pool(rid)
+		s.touchAccount(&p.account)
+		return update(&p.info, e)
 	}
 	return updateIn(s.node(k.Where).own, rid, e)
 }
@@ -119,17 +121,13 @@ func (s *state) updateTask(k controlplane.Key, e controlplane.Event) error {
 	if k.Kind == controlplane.Statuses {
 		return update(&t.status, e)
 	}
-	err := update(&t.info, e)
-	if t.info.V != nil && (t.info.V.Stop != nil || t.info.V.Evict != 0) {
-		t.life.eventful = true
-	}
-	return err
+	return update(&t.info, e)
 }
 
 func (s *state) updateBinding(k controlplane.Key, e controlplane.Event) error {
 	b := s.binding(k)
 	s.touchBinding(b)
-	b.of.life.bind(b, e)
+	b.of.life.writes++
 	s.count(b, -1)
 	err := update(&b.info, e)
 	s.count(b, 1)
@@ -194,6 +192,11 @@ func (s *state) end() {
 	for _, r := range s.touched.reservations {
 		if r.info.V == nil && r.grant.V == nil {
 			delete(s.reservations, r.id)
+		}
+	}
+	for _, a := range s.touched.accounts {
+		if a.node == nil && a.allocated.V == nil && len(a.sums)+len(a.releasing) == 0 && !s.pooled(a.rid) {
+			delete(s.pools, a.rid)
 		}
 	}
 }

@@ -13,7 +13,6 @@ func (x id) String() string { return x.ns + "/" + x.id }
 // state is the cluster as decoded from its keys at a revision.
 type state struct {
 	revision     int64
-	keys         int
 	nodes        map[string]*node
 	pools        map[types.ResourceID]*pool
 	everywhere   cells[types.ResourceID, types.Resource]
@@ -49,7 +48,6 @@ type node struct {
 // pool is a cluster-wide resource.
 type pool struct {
 	account
-	id   types.ResourceID
 	info cell[types.Resource]
 }
 
@@ -127,6 +125,7 @@ func (s *state) node(name string) *node {
 			bindings:  make(map[attempt]*binding),
 			providers: make(map[types.ResourceID]map[*binding]struct{}),
 		}
+		n.account.node = n
 		s.nodes[name] = n
 	}
 	return n
@@ -135,7 +134,8 @@ func (s *state) node(name string) *node {
 func (s *state) pool(rid types.ResourceID) *pool {
 	p := s.pools[rid]
 	if p == nil {
-		p = &pool{account: newAccount("pool " + string(rid)), id: rid}
+		p = &pool{account: newAccount("pool " + string(rid))}
+		p.rid = rid
 		s.pools[rid] = p
 	}
 	return p

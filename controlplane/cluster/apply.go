@@ -13,6 +13,26 @@ import (
 // changed: a change that is older than what is known of the key, or that is of no
 // kind the view keeps, is ignored. Internal: the value cannot be decoded.
 func (v *View) Apply(e controlplane.Event) (controlplane.Key, bool, error) {
+	if len(v.ahead) > 0 && v.ahead[e.Key] <= e.ModRevision {
+		delete(v.ahead, e.Key)
+	}
+	return v.applyEvent(e)
+}
+
+// ApplyAhead applies a change like Apply, before the watch or listing that brings
+// it. What is not newer than Revision is ignored: it was applied, and perhaps
+// undone since.
+func (v *View) ApplyAhead(e controlplane.Event) (controlplane.Key, bool, error) {
+	if e.ModRevision <= v.Revision {
+		return controlplane.Key{}, false, nil
+	}
+	if !e.Delete {
+		v.ahead[e.Key] = e.ModRevision
+	}
+	return v.applyEvent(e)
+}
+
+func (v *View) applyEvent(e controlplane.Event) (controlplane.Key, bool, error) {
 	k, ok := controlplane.Parse(e.Key)
 	if !ok || len(v.gone) > 0 && v.gone[e.Key] >= e.ModRevision {
 		return k, false, nil

@@ -6,6 +6,9 @@
 package cluster
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -29,7 +32,7 @@ type Cell[T any] struct {
 //
 // Changes of one key may be applied only in the order of their revisions; an older
 // one is ignored. That lets a scheduler apply what it committed at once, before
-// its watch delivers it.
+// its watch delivers it: see ApplyAhead.
 type View struct {
 	// Revision up to which everything has been applied: see Reached.
 	Revision int64
@@ -51,8 +54,8 @@ type View struct {
 	members map[ID]map[*Task]struct{}
 	// at lists, by ephemeral or scoped resource, the nodes that have some.
 	at map[types.ResourceID]*nodeSet
-	// gone remembers deletes applied ahead of Revision.
-	gone map[string]int64
+	// gone and ahead remember deletes and puts applied ahead of Revision.
+	gone, ahead map[string]int64
 }
 
 // Node is all that is known of a node. It is there as soon as any of its keys is.
@@ -134,17 +137,29 @@ func New() *View {
 		members:      make(map[ID]map[*Task]struct{}),
 		at:           make(map[types.ResourceID]*nodeSet),
 		gone:         make(map[string]int64),
+		ahead:        make(map[string]int64),
 	}
 }
 
-// Reached says that every change up to revision has been applied.
-func (v *View) Reached(revision int64) {
+// Reached says that every change up to revision has been applied. It returns the
+// deletes that nobody can have delivered, to be applied: of keys that were put ahead,
+// and gone again before a listing that is all that was delivered of that time.
+func (v *View) Reached(revision int64) []controlplane.Event {
 	v.Revision = max(v.Revision, revision)
 	for key, rev := range v.gone {
 		if rev <= v.Revision {
 			delete(v.gone, key)
 		}
 	}
+	var vanished []controlplane.Event
+	for key, rev := range v.ahead {
+		if rev <= v.Revision {
+			delete(v.ahead, key)
+			vanished = append(vanished, controlplane.Event{Delete: true, KV: controlplane.KV{Key: key, ModRevision: v.Revision}})
+		}
+	}
+	slices.SortFunc(vanished, func(a, b controlplane.Event) int { return strings.Compare(a.Key, b.Key) })
+	return vanished
 }
 
 // Session returns the session of a node, 0 while it is not alive.
@@ -161,8 +176,12 @@ func (b *Binding) Lost() bool {
 	return b.Info.V.OnLoss != types.Keep && b.Info.V.Session != b.Node.Session()
 }
 
-// Providing reports whether the binding provides p at present.
+// Providing reports whether the binding provides p at present. What is provided
+// ends with the session of the node, unless the attempt outlives that.
 func (b *Binding) Providing(p types.Provide) bool {
+	if b.Lost() {
+		return false
+	}
 	switch p.When {
 	case types.WhenBound:
 		return true

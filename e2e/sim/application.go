@@ -299,16 +299,17 @@ func (p *applications) halt(id ref) {
 }
 
 func (p *applications) evict(rng *rand.Rand) {
-	id, ok := p.recent(rng)
-	s := new(types.Status)
-	if !ok || p.w.read(controlplane.StatusKey(id.ns, id.id), s) == 0 || !s.Phase.Held() {
+	bound := p.w.list(controlplane.Prefix(controlplane.Bindings)).KVs
+	if len(bound) == 0 {
 		return
 	}
+	k, _ := controlplane.Parse(bound[rng.IntN(len(bound))].Key)
+	id := ref{k.Namespace, k.ID}
 	p.edit(id, func(t *types.Task) bool {
-		t.Evict = s.Attempt
+		t.Evict = k.Attempt
 		return true
 	})
-	p.w.say("%s is to be evicted from attempt %d", id, s.Attempt)
+	p.w.say("%s is to be evicted from attempt %d", id, k.Attempt)
 }
 
 // cordon puts a cordon up, or takes it down.

@@ -25,6 +25,8 @@ type member struct {
 	seen      int64
 	delivered map[string]int64
 	flights   []*flight
+	// lazy lets its watch lag far behind.
+	lazy bool
 }
 
 // flight is a transaction on its way.
@@ -33,8 +35,10 @@ type flight struct {
 	txn   controlplane.Txn
 	// unanswered tells that a copy of it may have been committed, or may be.
 	unanswered bool
-	// answer is what the store said, until the core is told.
+	// answer is what the store said, until the core is told; slow lets that take
+	// long.
 	answer *controlplane.Result
+	slow   bool
 }
 
 func newMember(w *world, name string) *member {
@@ -58,6 +62,7 @@ func (m *member) start() {
 		StormHold:       20 * time.Second,
 		AccumulateAfter: 5 * time.Second,
 	})
+	m.lazy = rng.IntN(4) == 0
 	m.flights, m.delivered = nil, make(map[string]int64)
 	if m.w.cfg.Shared {
 		m.lease, _ = m.w.store.GrantLease(context.Background(), time.Hour)
@@ -109,9 +114,13 @@ func (m *member) apply(b controlplane.Batch) {
 
 // deliver lets the watch go on by at most n revisions.
 func (m *member) deliver(n int) {
+	if m.lazy && n != 1 {
+		return
+	}
 	batches, compacted := m.w.since(m.seen)
 	if compacted {
 		m.reload()
+		m.w.seen["reloads"]++
 		m.w.say("%s reloads at %d", m.name, m.seen)
 		return
 	}
@@ -138,7 +147,7 @@ func (m *member) decide() {
 		if drop := m.w.cfg.Unguarded; drop != nil {
 			txn.Compares = slices.DeleteFunc(slices.Clone(txn.Compares), drop)
 		}
-		m.flights = append(m.flights, &flight{draft: d, txn: txn})
+		m.flights = append(m.flights, &flight{draft: d, txn: txn, slow: d.Change.Batch%8 == 1})
 		m.w.say("%s drafts %s", m.name, describe(d))
 	}
 }
@@ -174,13 +183,16 @@ func (m *member) commit(rng *rand.Rand) {
 // send commits a transaction and is answered.
 func (m *member) send(f *flight) {
 	res := m.w.commit(f.txn)
+	if !res.Committed {
+		m.w.seen["refused"]++
+	}
 	f.answer = &res
 	m.w.say("%s commits %s: committed=%t at %d", m.name, short(f.draft), res.Committed, res.Revision)
 }
 
 // answer tells the core one of the answers.
 func (m *member) answer(rng *rand.Rand) {
-	answered := slices.DeleteFunc(slices.Clone(m.flights), func(f *flight) bool { return f.answer == nil })
+	answered := slices.DeleteFunc(slices.Clone(m.flights), func(f *flight) bool { return f.answer == nil || f.slow && rng.IntN(16) > 0 })
 	if len(answered) == 0 {
 		return
 	}
@@ -198,6 +210,7 @@ func (m *member) done(f *flight) {
 				continue
 			}
 			if kv := m.w.get(op.Key); kv.Key != "" && types.Batch(kv.Value) == types.Batch(op.Value) {
+				m.w.seen["recognised"]++
 				res = controlplane.Result{Committed: true, Revision: kv.ModRevision}
 				break
 			}

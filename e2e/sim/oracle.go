@@ -25,10 +25,12 @@ type oracle struct {
 	touchedPools map[types.ResourceID]bool
 	touchedTasks map[string]bool
 	findings     []string
+	seen         map[string]int
 }
 
-func newOracle() *oracle {
+func newOracle(seen map[string]int) *oracle {
 	return &oracle{
+		seen:       seen,
 		cells:      make(map[string]*cell),
 		bindingsOn: make(map[string]map[string]*cell),
 		bindingsOf: make(map[string]map[string]*cell),
@@ -55,6 +57,7 @@ func (o *oracle) apply(b controlplane.Batch) []string {
 		changes = append(changes, change{before, after})
 	}
 	for i, x := range changes {
+		o.count(x.before, x.after)
 		if x.after == nil {
 			if x.before != nil && x.before.key.Kind == controlplane.Bindings {
 				o.checkRelease(x.before)

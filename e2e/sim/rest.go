@@ -37,6 +37,7 @@ func (w *world) rest() {
 	w.settle()
 	w.endAll()
 	w.dissolve()
+	w.endAll()
 	if len(w.findings) == 0 {
 		w.checkEmpty()
 	}
@@ -74,6 +75,7 @@ func (w *world) settle() {
 func (w *world) advance() bool {
 	before, drafted := w.store.Revision(), false
 	for _, m := range w.members {
+		m.lazy = false
 		m.deliver(1 << 30)
 		m.decide()
 		drafted = drafted || len(m.flights) > 0
@@ -171,6 +173,12 @@ func (w *world) checkPlaced() {
 	}
 	for _, id := range plan.Grants {
 		w.fail("reservation %s waits, and fits", id)
+	}
+	for _, m := range w.members {
+		w.checkView(m)
+		if n := m.core.Waiting(); !w.cfg.Shared && n != len(plan.Waiting) {
+			w.fail("%s has %d waiting, and there are %d", m.name, n, len(plan.Waiting))
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ func Shrink(cfg Config, steps []Step, failure *Failure, tries int) ([]Step, *Fai
 		for at := 0; at < len(steps) && tries > 0; tries-- {
 			end := min(at+size, len(steps))
 			shorter := append(append([]Step(nil), steps[:at]...), steps[end:]...)
-			if f := Run(cfg, shorter, nil); f != nil {
+			if f, _ := Run(cfg, shorter, nil); f != nil {
 				steps, failure = shorter[:min(len(shorter), f.Step+1)], f
 				continue
 			}
@@ -27,7 +27,7 @@ func Shrink(cfg Config, steps []Step, failure *Failure, tries int) ([]Step, *Fai
 func Script(cfg Config, steps []Step) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# seed %d, %d schedulers, shared %t, %d nodes, %d tasks\n", cfg.Seed, cfg.Schedulers, cfg.Shared, cfg.Nodes, cfg.Tasks)
-	f := Run(cfg, steps, func(format string, args ...any) { fmt.Fprintf(&b, format, args...) })
+	f, _ := Run(cfg, steps, func(format string, args ...any) { fmt.Fprintf(&b, format, args...) })
 	fmt.Fprintf(&b, "\n# %v\n", f)
 	return b.String()
 }

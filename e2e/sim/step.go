@@ -54,12 +54,12 @@ func table() [kinds]struct {
 		weight int
 	}{
 		Tick:            {"tick", 20},
-		Submit:          {"submit", 14},
+		Submit:          {"submit", 26},
 		Reserve:         {"reserve", 3},
 		Unreserve:       {"unreserve", 3},
 		SetResource:     {"set-resource", 12},
 		StopTask:        {"stop", 6},
-		EvictTask:       {"evict", 6},
+		EvictTask:       {"evict", 10},
 		Cordon:          {"cordon", 4},
 		ChangeNode:      {"change-node", 3},
 		ChangeNamespace: {"change-namespace", 1},
@@ -69,7 +69,7 @@ func table() [kinds]struct {
 		Answer:          {"answer", 170},
 		Late:            {"late", 20},
 		CrashScheduler:  {"crash-scheduler", 3},
-		Compact:         {"compact", 4},
+		Compact:         {"compact", 6},
 		AgentWatch:      {"agent-watch", 120},
 		AgentWork:       {"agent-work", 160},
 		AgentCrash:      {"agent-crash", 3},

@@ -61,14 +61,22 @@ type world struct {
 	// running is where each task has a process, by namespace/id.
 	running map[string]string
 
+	// seen counts what happened, to see that a run is about something.
+	seen map[string]int
+
 	// trace is told what happens; nil is nobody.
 	trace func(format string, args ...any)
 }
 
 // Run takes the steps and lets the cluster come to rest. trace, if not nil, is told
 // what happens. It returns nil if nothing was found.
-func Run(cfg Config, steps []Step, trace func(format string, args ...any)) *Failure {
+func Run(cfg Config, steps []Step, trace func(format string, args ...any)) (*Failure, map[string]int) {
 	w := newWorld(cfg, trace)
+	return w.run(steps), w.seen
+}
+
+func (w *world) run(steps []Step) *Failure {
+	trace := w.trace
 	for i, s := range steps {
 		if trace != nil {
 			trace("%s  # ", s)
@@ -91,10 +99,11 @@ func newWorld(cfg Config, trace func(string, ...any)) *world {
 		cfg:     cfg,
 		store:   memstore.New(memstore.WithoutExpiry()),
 		now:     time.Unix(1_000_000, 0),
-		oracle:  newOracle(),
 		running: make(map[string]string),
+		seen:    make(map[string]int),
 		trace:   trace,
 	}
+	w.oracle = newOracle(w.seen)
 	w.apps = &applications{w: w}
 	for i := range cfg.Nodes {
 		w.agents = append(w.agents, newAgent(w, i))
@@ -239,6 +248,9 @@ func (w *world) commitLate(i int) {
 	txn := w.late[i]
 	w.late = slices.Delete(w.late, i, i+1)
 	res := w.commit(txn)
+	if res.Committed {
+		w.seen["late copies committed"]++
+	}
 	w.say("a late copy arrives: committed=%t at %d", res.Committed, res.Revision)
 }
 

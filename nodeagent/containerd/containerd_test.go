@@ -1,14 +1,26 @@
 package containerd_test
 
 import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/containerd"
 	"github.com/escher-sched/escher/nodeagent/containerd/containerdtest"
 	"github.com/escher-sched/escher/nodeagent/runtimetest"
+	"github.com/escher-sched/escher/types"
 )
+
+// patience is how long a step may take before the test fails.
+const patience = 30 * time.Second
 
 // TestContainerd runs all that needs a daemon on one: to start it takes a second.
 func TestContainerd(t *testing.T) {
@@ -20,4 +32,153 @@ func TestContainerd(t *testing.T) {
 			Open:    func(t *testing.T, node string) nodeagent.Runtime { return h.Open(t, cluster, node) },
 		})
 	})
+	for name, test := range map[string]func(*bench){
+		"LimitsAreInTheCgroup":   testLimits,
+		"OutOfMemoryIsNamed":     testOOM,
+		"KillIsNotOutOfMemory":   testKillUnderLimit,
+		"LogsOutliveTheAgent":    testLogsOutliveTheAgent,
+		"LogsOfBothStreams":      testLogsOfBothStreams,
+		"LogsAreRotated":         testLogsAreRotated,
+		"UserDirEnv":             testUserDirEnv,
+		"BadUser":                testBadUser,
+		"ImageEntrypoint":        testEntrypoint,
+		"PrivilegesAreFew":       testPrivileges,
+		"HostNetwork":            testHostNetwork,
+		"Mounts":                 testMounts,
+		"BadMount":               testBadMount,
+		"Devices":                testDevices,
+		"UnknownDevice":          testUnknownDevice,
+		"DaemonKilled":           testDaemonKilled,
+		"EndWhileDaemonIsAway":   testEndWhileDaemonIsAway,
+		"ShimKilled":             testShimKilled,
+		"StartAfterCrash":        testStartAfterCrash,
+		"RunsOnceAcrossRestarts": testRunsOnce,
+		"IDOfAnotherNode":        testIDOfAnotherNode,
+		"PurgeOfOneCluster":      testPurgeOfOneCluster,
+		"Pull":                   testPull,
+	} {
+		t.Run(name, func(t *testing.T) { test(newBench(t, h)) })
+	}
+}
+
+// bench is a node for one test.
+type bench struct {
+	*testing.T
+	host    *containerdtest.Host
+	cluster string
+	*containerd.Runtime
+}
+
+func newBench(t *testing.T, h *containerdtest.Host) *bench {
+	cluster := uuid.NewString()
+	return &bench{T: t, host: h, cluster: cluster, Runtime: h.Open(t, cluster, "n1")}
+}
+
+// container returns one that runs a verb of the test program, with a log,
+// removed at the end.
+func (b *bench) container(verb ...string) nodeagent.Container {
+	id := uuid.NewString()
+	b.Cleanup(func() {
+		if err := b.Remove(context.Background(), id); err != nil {
+			b.Error(err)
+		}
+	})
+	return nodeagent.Container{
+		ID:      id,
+		Attempt: nodeagent.Attempt{Cluster: b.cluster, Node: "n1", Namespace: "default", Task: "t", Number: 1, Revision: 9},
+		Image:   runtimetest.Image,
+		Command: append([]string{runtimetest.Program}, verb...),
+		LogPath: filepath.Join(b.TempDir(), "logs", id),
+	}
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) start(c nodeagent.Container) {
+	b.Helper()
+	b.must(b.Start(b.Context(), c))
+}
+
+func (b *bench) wait(id string) nodeagent.Exit {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	exit, err := b.Wait(ctx, id)
+	b.must(err)
+	return exit
+}
+
+// output runs a container to its end and returns its log.
+func (b *bench) output(c nodeagent.Container, code int) string {
+	b.Helper()
+	b.start(c)
+	exit := b.wait(c.ID)
+	b.must(b.Remove(b.Context(), c.ID)) // The log is complete then.
+	text := b.read(c.LogPath)
+	if exit.Code != code {
+		b.Errorf("exit %+v, want code %d; log: %s", exit, code, text)
+	}
+	return text
+}
+
+func (b *bench) read(path string) string {
+	b.Helper()
+	text, err := os.ReadFile(path)
+	b.must(err)
+	return string(text)
+}
+
+// eventually asks until there is an answer that is not an error, for what others
+// do in their own time.
+func eventually[V any](b *bench, ask func(ctx context.Context) (V, error)) V {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	v, err := backoff.Retry(ctx, func() (V, error) { return ask(ctx) },
+		backoff.WithBackOff(backoff.NewConstantBackOff(20*time.Millisecond)), backoff.WithMaxElapsedTime(0))
+	b.must(err)
+	return v
+}
+
+// find returns the container as List has it.
+func (b *bench) find(ctx context.Context, id string) (nodeagent.Observed, error) {
+	list, err := b.List(ctx)
+	if err != nil {
+		return nodeagent.Observed{}, err
+	}
+	for _, seen := range list {
+		if seen.ID == id {
+			return seen, nil
+		}
+	}
+	return nodeagent.Observed{}, types.Errorf(types.NotFound, "find container %s: not listed", id)
+}
+
+// awaitLog returns when the log of a container contains text.
+func (b *bench) awaitLog(path, text string) {
+	b.Helper()
+	eventually(b, func(context.Context) (struct{}, error) {
+		got, err := os.ReadFile(path)
+		if err == nil && !strings.Contains(string(got), text) {
+			err = types.Errorf(types.NotFound, "find %q in log %q", text, got)
+		}
+		return struct{}{}, err
+	})
+}
+
+func (b *bench) wants(err error, class types.Class) {
+	b.Helper()
+	if !types.Is(err, class) {
+		b.Errorf("got %v, want class %v", err, class)
+	}
+}
+
+func (b *bench) kill(pid int) {
+	b.Helper()
+	b.must(syscall.Kill(pid, syscall.SIGKILL))
 }

@@ -2,6 +2,11 @@ package containerd
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
 	"syscall"
 
 	tasks "github.com/containerd/containerd/api/services/tasks/v1"
@@ -59,7 +64,11 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 func (r *Runtime) removeTask(ctx context.Context, id string) error {
 	service := r.client.TaskService()
 	_, err := service.Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
-	if err = native(err); err == nil || errdefs.IsNotFound(err) {
+	err = native(err)
+	if errdefs.IsNotFound(err) {
+		return r.dropSocket(id)
+	}
+	if err == nil {
 		return nil
 	}
 	_, err = service.Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(syscall.SIGKILL), All: true})
@@ -75,6 +84,17 @@ func (r *Runtime) removeTask(ctx context.Context, id string) error {
 		return err
 	}
 	return nil
+}
+
+// dropSocket removes the socket of a shim that was killed: it did not do so
+// itself, and nobody else does. Its name is made as shims make it.
+func (r *Runtime) dropSocket(id string) error {
+	name := sha256.Sum256([]byte(filepath.Join(r.conf.Address, r.conf.Namespace, id)))
+	err := os.Remove(filepath.Join("/run/containerd/s", hex.EncodeToString(name[:])))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // dropSnapshot removes a file system that has no container.

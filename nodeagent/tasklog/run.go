@@ -38,6 +38,7 @@ func run(arg string, stdout, stderr io.Reader, ready io.WriteCloser) error {
 	}
 	w := newWriter(conf)
 	defer w.close()
+	w.write(nil) // So that there is a log from the start, if an empty one.
 	// One byte, then the end: newer shims want the byte, older ones the end.
 	_, err = ready.Write([]byte{0})
 	if err = errors.Join(err, ready.Close()); err != nil {

@@ -90,12 +90,14 @@ func (d *devFlags) config(f *Factory) (dev.Config, error) {
 	if err != nil {
 		return cfg, types.Errorf(types.Internal, "find the path of this program: %w", err)
 	}
-	return dev.Config{
+	cfg = dev.Config{
 		Dir: dir, Nodes: d.nodes, Capacity: requests, Labels: labels, Keep: d.keep,
 		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: Version(),
 		Progress: func(format string, args ...any) { fmt.Fprintf(f.Err, "escher: "+format+"\n", args...) },
 		Ready:    func(info dev.Info) { greet(f, dir, info) },
-	}, nil
+	}
+	// Nothing is made before all is known to be right.
+	return cfg, cfg.Validate()
 }
 
 // parseNodeLabels reads node:name=value.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,19 +70,17 @@ func commands() []func(*Factory) *cobra.Command {
 		newDev, newRun, newPs, newLogs, newWait, newStop,
 		newNodes, newResources, newSetResource, newState,
 		newReserve, newUnreserve, newReservations,
-		newWhy, newAudit, newImage, newVersion, newTaskLog,
+		newWhy, newAudit, newBench, newImage, newVersion, newTaskLog,
 	}
 }
 
 // exitCodes lists the table of error classes.
 func exitCodes() string {
+	classes := types.Classes()
+	sortBy(classes, types.Class.ExitCode)
 	var b strings.Builder
-	for _, c := range types.Classes() {
-		b.WriteString("  ")
-		b.WriteString(string(rune('0' + c.ExitCode())))
-		b.WriteString("  ")
-		b.WriteString(c.String())
-		b.WriteByte('\n')
+	for _, c := range classes {
+		fmt.Fprintf(&b, "  %d  %s\n", c.ExitCode(), c)
 	}
 	return b.String()
 }

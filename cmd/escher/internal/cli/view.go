@@ -41,6 +41,6 @@ func wholeView(ctx context.Context, store controlplane.Store) (*cluster.View, er
 }
 
 // sortBy sorts rows by a key of each.
-func sortBy[T any](rows []T, key func(T) string) {
+func sortBy[T any, K cmp.Ordered](rows []T, key func(T) K) {
 	slices.SortStableFunc(rows, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 }

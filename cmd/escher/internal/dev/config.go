@@ -66,7 +66,8 @@ func (c Config) nodes() []string {
 	return names
 }
 
-func (c Config) validate() error {
+// Validate says what is wrong with the nodes: Invalid.
+func (c Config) Validate() error {
 	if c.Nodes < 1 || c.Nodes > MaxNodes {
 		return types.Errorf(types.Invalid, "nodes: %d is out of range: give 1 to %d", c.Nodes, MaxNodes)
 	}

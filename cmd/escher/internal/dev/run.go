@@ -21,7 +21,7 @@ import (
 // Invalid: the error names what is wrong with the configuration. Precondition: the
 // directory is in use, or its disk is full, or containerd is not installed.
 func Run(ctx context.Context, cfg Config) (err error) {
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	release, err := server.Lock(string(cfg.Dir))
@@ -144,7 +144,7 @@ func (c *running) scheduler(context.Context) error {
 }
 
 func (c *running) collector(context.Context) error {
-	collector, err := server.NewCollector(c.store, c.store, server.DefaultPolicy(), nil, c.cfg.Log.Named("collector"))
+	collector, err := server.NewCollector(c.store, server.NewMaintenance(c.store.Client()), server.DefaultPolicy(), nil, c.cfg.Log.Named("collector"))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/audit"
+	"github.com/escher-sched/escher/types"
+)
+
+// findingRow is a guarantee that does not hold, as it is printed.
+type findingRow struct{ audit.Finding }
+
+// Header returns the columns.
+func (findingRow) Header() []table.Column {
+	return table.Columns("revision", "guarantee", "object", "what is wrong")
+}
+
+// newAudit makes the command that checks the invariants.
+func newAudit(f *Factory) *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Check the invariants of the cluster; fails if one does not hold",
+		Long: `Checks that nothing is held twice or beyond what there is, that no task is lost or
+bound twice, that gangs are whole, and that every key was written by its writer:
+once, or with -f at every revision until it is interrupted.`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := f.Store(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if follow {
+				return followAudit(cmd.Context(), f, store)
+			}
+			report, err := audit.Run(cmd.Context(), store)
+			if err != nil {
+				return err
+			}
+			return printReport(f, report)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on, and check every revision")
+	return cmd
+}
+
+func printReport(f *Factory, report audit.Report) error {
+	switch {
+	case f.format == table.JSON || f.format == table.YAML:
+		if err := table.Encode(f.Out, f.format, report); err != nil {
+			return err
+		}
+	case len(report.Findings) == 0:
+		fmt.Fprintf(f.Out, "all guarantees hold at revision %d: %d keys, %d nodes, %d tasks, %d bindings\n",
+			report.Revision, report.Keys, report.Nodes, report.Tasks, report.Bindings)
+	default:
+		rows := make([]findingRow, len(report.Findings))
+		for i, found := range report.Findings {
+			rows[i] = findingRow{found}
+		}
+		if err := print(f, rows); err != nil {
+			return err
+		}
+	}
+	return verdict(len(report.Findings))
+}
+
+// followAudit prints what is found as it is found.
+func followAudit(ctx context.Context, f *Factory, store controlplane.Store) error {
+	total, revisions := 0, 0
+	err := audit.Follow(ctx, store, nil, func(_ int64, found []audit.Finding) error {
+		revisions++
+		total += len(found)
+		for _, x := range found {
+			fmt.Fprintln(f.Out, x)
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	fmt.Fprintf(f.Err, "escher: %d revisions checked\n", revisions)
+	return verdict(total)
+}
+
+func verdict(findings int) error {
+	if findings == 0 {
+		return nil
+	}
+	return types.Errorf(types.Internal, "audit: %d findings: please report them, with the directory of the cluster", findings)
+}

@@ -1,0 +1,125 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// boundOnce validates NoDoubleBind: a task has at most one binding.
+func boundOnce(t *task, found finder) {
+	var first *binding
+	for _, b := range t.bindings {
+		switch {
+		case b.info.V == nil:
+		case first == nil:
+			first = b
+		default:
+			found(t.object(), "has %s and %s", first, b)
+		}
+	}
+}
+
+// singleAttempt validates NoDoubleBind: attempts count up by one, and a binding
+// goes only after its end was reported, by the agent that had it, or after its node
+// was lost, which no kept binding minds.
+func (s *state) singleAttempt(b *binding, found finder) {
+	was, is := b.info.before(s.revision), b.info.V
+	switch {
+	case b.info.created(s.revision):
+		if b.number != b.of.last+1 {
+			found(b.of.object(), "is bound as attempt %d, and the last one was %d", b.number, b.of.last)
+		}
+	case b.info.deleted(s.revision):
+		report := b.report.before(s.revision)
+		ended := report != nil && report.Phase == types.ReportExited && report.Binding == b.info.oldCreate
+		lost := was.OnLoss != types.Keep && was.Session != b.node.session()
+		if !ended && !lost {
+			found(b.of.object(), "%s is released: no end was reported and its node was not lost", b)
+		}
+	case was != nil && is != nil && (was.Session != is.Session || was.Bound != is.Bound):
+		found(b.of.object(), "%s was replaced by another", b)
+	}
+}
+
+// settle notes the highest attempt.
+func (t *task) settle() {
+	if t.status.V != nil {
+		t.last = max(t.last, t.status.V.Attempt)
+	}
+	for _, b := range t.bindings {
+		t.last = max(t.last, b.number)
+	}
+}
+
+// eligible validates BoundImpliesEligible of a binding at the moment m at which it
+// was made: its node is there, alive in the binding's session and not cordoned; its
+// task is there, visible and not stopped; and what the task asks for is held, where
+// it asks for it.
+func (s *state) eligible(b *binding, m moment, found finder) {
+	n, t := b.node, b.of
+	s.nodeEligible(n, m, b.String(), found)
+	if n.alive.V != nil && m.knows(n.alive.Create) && n.session() != b.info.V.Session {
+		found(b.String(), "is of session %d, and node %s is in session %d", b.info.V.Session, n.name, n.session())
+	}
+	if t.info.V == nil {
+		if m.now {
+			found(b.String(), "there is no such task")
+		}
+		return
+	}
+	if t.info.V.Stop != nil && m.knows(t.info.Mod) {
+		found(b.String(), "the task was stopped before")
+	}
+	if job := t.info.V.Job; job != "" {
+		c := s.jobs[id{t.id.ns, job}]
+		if c == nil && m.now || c != nil && !m.knows(c.Create) {
+			found(b.String(), "the task is not visible: job %s was not there", job)
+		}
+	}
+	s.holdsMeet(b, m, found)
+}
+
+// nodeEligible finds why nothing may be bound to or granted on a node.
+func (s *state) nodeEligible(n *node, m moment, object string, found finder) {
+	if n.info.V == nil && m.now {
+		found(object, "node %s is not registered", n.name)
+	}
+	if n.alive.V == nil && m.now {
+		found(object, "node %s is not alive", n.name)
+	}
+	if n.cordon.V != nil && m.knows(n.cordon.Create) {
+		found(object, "node %s is cordoned", n.name)
+	}
+}
+
+// holdsMeet finds what a task asks for and its binding does not have.
+func (s *state) holdsMeet(b *binding, m moment, found finder) {
+	requests, i := b.of.info.V.Requests, b.info.V.Alternative
+	if alternatives := b.of.info.V.Alternatives; i < len(alternatives) && i >= 0 {
+		requests = requests.Plus(alternatives[i].Requests)
+	} else if i != 0 {
+		found(b.String(), "takes alternative %d of %d", i, len(alternatives))
+		return
+	}
+	needs := s.needs(b.task.ns, requests, m)
+	for _, rid := range slices.Sorted(maps.Keys(needs)) {
+		switch {
+		case rid.IsPlacement():
+			if m.knows(b.node.info.Mod) && !b.node.isAt(rid) {
+				found(b.String(), "is not on %s, which the task asks for", rid)
+			}
+		case amountOf(b.info.V.Holds, rid) < needs[rid]:
+			found(b.String(), "holds %s %s, and the task asks for %s", amount(amountOf(b.info.V.Holds, rid), rid), rid, amount(needs[rid], rid))
+		case rid.Scoped() && m.now && !s.mayDraw(rid):
+			found(b.String(), "draws %s, and no reservation of that name is granted", rid)
+		}
+	}
+}
+
+// mayDraw reports whether tasks may draw on the grant behind a scoped resource.
+func (s *state) mayDraw(rid types.ResourceID) bool {
+	g := s.grantOf(rid)
+	return g != nil && g.Phase == types.Granted
+}

@@ -1,0 +1,154 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// checkChanges runs the validators of changes over what the revision touched.
+func (c *Checker) checkChanges() {
+	s := c.s
+	m := moment{at: s.revision, now: true}
+	for _, b := range s.touched.bindings {
+		if b.info.created(s.revision) {
+			s.eligible(b, m, c.change(BoundImpliesEligible))
+			s.deviceGiven(b.node, nil, b.info.V.Holds, b.String(), c.change(DeviceExclusive))
+		}
+		s.singleAttempt(b, c.change(NoDoubleBind))
+		s.stopsStay(b, c.change(StoppedStaysStopped))
+		s.exitIsFinal(b, c.change(NoOrphanReport))
+	}
+	for _, t := range s.touched.tasks {
+		t.settle()
+		s.monotonic(t, c.change(StatusMonotonic))
+		s.stopStays(t, c.change(StoppedStaysStopped))
+		s.notDropped(t, c.change(NothingLost))
+	}
+	for _, r := range s.touched.reservations {
+		s.grantSteps(r, c.change(GangAtomic))
+		s.grantedWhereEligible(r, c.change(BoundImpliesEligible), c.change(DeviceExclusive))
+	}
+	for _, job := range s.touched.jobs {
+		s.jobFinished(job, c.change(NothingLost))
+	}
+	c.checkRises()
+}
+
+// checkTouched runs the validators of the state over what the revision touched.
+func (c *Checker) checkTouched() {
+	t := &c.s.touched
+	for _, key := range t.unread {
+		c.checkKey(key)
+	}
+	for _, a := range t.accounts {
+		c.checkAccount(a)
+	}
+	for _, x := range t.tasks {
+		c.checkTask(x)
+	}
+	for _, b := range t.bindings {
+		c.checkBinding(b)
+	}
+	for _, r := range t.reservations {
+		c.checkReservation(r)
+	}
+	if len(t.reservations) > 0 {
+		c.checkAccumulating()
+	}
+	for at := range c.standing {
+		if at.guarantee == Schema {
+			c.checkKey(at.of.(string))
+		}
+	}
+}
+
+// checkAll runs the validators of the state over everything, and those of changes
+// as far as it is known what was there at the change.
+func (c *Checker) checkAll() {
+	s := c.s
+	for key := range s.unread {
+		c.checkKey(key)
+	}
+	for _, n := range s.nodes {
+		c.checkAccount(&n.account)
+		for _, b := range n.bindings {
+			c.checkBinding(b)
+			if b.info.V != nil {
+				s.eligible(b, moment{at: b.info.Create}, c.change(BoundImpliesEligible))
+			}
+		}
+	}
+	for _, p := range s.pools {
+		c.checkAccount(&p.account)
+	}
+	for _, t := range s.tasks {
+		c.checkTask(t)
+	}
+	for _, r := range s.reservations {
+		c.checkReservation(r)
+	}
+	c.checkAccumulating()
+	s.oversubscribed(c.change(NoOversubscription))
+	for at := range c.standing {
+		if at.guarantee == Schema {
+			c.checkKey(at.of.(string))
+		}
+	}
+}
+
+func (c *Checker) checkKey(key string) {
+	c.state(Schema, key, func(found finder) { c.s.schema(key, found) })
+}
+
+func (c *Checker) checkAccount(a *account) {
+	held := c.s.held(a)
+	c.state(AllocatedIsSum, a, func(found finder) { allocatedIsSum(a, held, found) })
+	if a.node != nil {
+		c.state(DeviceExclusive, a, func(found finder) { c.s.deviceExclusive(a, held, found) })
+	}
+}
+
+func (c *Checker) checkTask(t *task) {
+	c.state(NoDoubleBind, t, func(found finder) { boundOnce(t, found) })
+	c.state(NothingLost, t, func(found finder) { nothingLost(t, found) })
+}
+
+func (c *Checker) checkBinding(b *binding) {
+	c.state(NoOrphanReport, b, func(found finder) { noOrphanReport(b, found) })
+}
+
+func (c *Checker) checkReservation(r *reservation) {
+	c.state(GangAtomic, r, func(found finder) { c.s.gangAtomic(r, found) })
+}
+
+func (c *Checker) checkAccumulating() {
+	c.state(GangAtomic, c.s, func(found finder) { c.s.oneAccumulates(found) })
+}
+
+func (c *Checker) finding(g Guarantee, object, format string, args []any) Finding {
+	return Finding{Guarantee: g, Object: object, Revision: c.s.revision, Text: fmt.Sprintf(format, args...)}
+}
+
+// schema validates Schema: every key below controlplane.Root is of a known form,
+// and its value can be read.
+func (s *state) schema(key string, found finder) {
+	if why, ok := s.unread[key]; ok {
+		found("key "+key, "%s", why)
+	}
+}
+
+// moment is when something was bound or granted.
+type moment struct {
+	// at is the revision.
+	at int64
+	// now tells that it is the present one: then what is absent was absent.
+	now bool
+}
+
+// knows reports whether a key that was changed last at revision mod is still what
+// it was at the moment.
+func (m moment) knows(mod int64) bool { return mod <= m.at }
+
+// amount writes a quantity of a resource.
+func amount(q types.Quantity, rid types.ResourceID) string { return q.Format(rid) }

@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// wholeDevice is all of a device.
+const wholeDevice types.Quantity = 1000
+
+// deviceExclusive validates DeviceExclusive: what is held of a device sums to at
+// most all of it, and what is drawn of it from a reservation to at most what that
+// holds of it.
+func (s *state) deviceExclusive(a *account, held map[types.ResourceID]usage, found finder) {
+	var total map[string]types.Quantity
+	for rid, u := range held {
+		if len(u.devices) == 0 {
+			continue
+		}
+		if rid.Scoped() {
+			s.scopedDevices(a.node, rid, u, found)
+			continue
+		}
+		if total == nil {
+			total = make(map[string]types.Quantity)
+		}
+		for device, share := range u.devices {
+			total[device] += share
+		}
+	}
+	for _, device := range slices.Sorted(maps.Keys(total)) {
+		if share := total[device]; share > wholeDevice || share < 0 {
+			found(a.object+" device "+device, "%s of it is held", amount(share, types.GPU))
+		}
+	}
+}
+
+func (s *state) scopedDevices(n *node, rid types.ResourceID, u usage, found finder) {
+	var holds []types.Holding
+	if g := s.grantOf(rid); g != nil {
+		holds = g.On(n.name)
+	}
+	for device, share := range u.devices {
+		if has := shareOf(holds, rid.Unscoped(), device); share > has {
+			found(n.object+" device "+device, "%s of it is drawn from %s, which has %s", amount(share, types.GPU), rid, amount(has, types.GPU))
+		}
+	}
+}
+
+func shareOf(holds []types.Holding, rid types.ResourceID, device string) types.Quantity {
+	var sum types.Quantity
+	for _, h := range holds {
+		for _, d := range h.Devices {
+			if h.Resource == rid && d.ID == device {
+				sum += d.Share
+			}
+		}
+	}
+	return sum
+}
+
+// deviceGiven validates DeviceExclusive of what a binding or grant came to hold: of
+// a resource that is made of devices on that node, it holds devices that add up to
+// the amount, each of that resource and healthy.
+func (s *state) deviceGiven(n *node, before, after []types.Holding, who string, found finder) {
+	for _, h := range after {
+		var sum types.Quantity
+		for _, d := range h.Devices {
+			sum += d.Share
+			if h.Resource.Scoped() || d.Share <= shareOf(before, h.Resource, d.ID) {
+				continue
+			}
+			switch dev := n.device(d.ID); {
+			case dev == nil || dev.Resource != h.Resource:
+				found(who, "holds device %s as %s, which node %s does not have", d.ID, h.Resource, n.name)
+			case dev.Unhealthy != "":
+				found(who, "holds device %s, which is unhealthy: %s", d.ID, dev.Unhealthy)
+			}
+		}
+		if sum != h.Amount && (sum != 0 || s.madeOfDevices(n, h.Resource)) {
+			found(who, "holds %s %s, and devices for %s", amount(h.Amount, h.Resource), h.Resource, amount(sum, h.Resource))
+		}
+	}
+}
+
+func (n *node) device(name string) *types.Device {
+	if n.devices.V == nil {
+		return nil
+	}
+	for i := range n.devices.V.Devices {
+		if d := &n.devices.V.Devices[i]; d.ID == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// madeOfDevices reports whether rid is devices on that node.
+func (s *state) madeOfDevices(n *node, rid types.ResourceID) bool {
+	if rid.Scoped() {
+		g := s.grantOf(rid)
+		return g != nil && slices.ContainsFunc(g.On(n.name), func(h types.Holding) bool {
+			return h.Resource == rid.Unscoped() && len(h.Devices) > 0
+		})
+	}
+	return n.devices.V != nil && slices.ContainsFunc(n.devices.V.Devices, func(d types.Device) bool { return d.Resource == rid })
+}

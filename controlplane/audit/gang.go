@@ -1,0 +1,157 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// gangAtomic validates GangAtomic: what is granted has a place for every bundle of
+// its reservation, where the bundle asks for it, and holds there all that the
+// bundles ask for. Only a reservation that may accumulate holds a part, and only
+// one that is gone is releasing.
+func (s *state) gangAtomic(r *reservation, found finder) {
+	g := r.grant.V
+	if g == nil {
+		return
+	}
+	switch g.Phase {
+	case types.Granted:
+		if i := slices.Index(g.Bundles, ""); i >= 0 {
+			found(r.object(), "is granted, and bundle %d is not placed", i)
+		}
+		if r.current() {
+			s.bundlesHeld(r, moment{}, found)
+		}
+	case types.Accumulating:
+		if r.current() && !r.info.V.Accumulate {
+			found(r.object(), "holds a part, and its reservation may not accumulate")
+		}
+	case types.Releasing:
+		if r.current() {
+			found(r.object(), "is releasing, and its reservation is there")
+		}
+	default:
+		found(r.object(), "its phase is %q", g.Phase)
+	}
+}
+
+// bundlesHeld finds what the bundles of a reservation ask for and its grant does
+// not have: with what the namespace adds, as far as the moment m knows it.
+func (s *state) bundlesHeld(r *reservation, m moment, found finder) {
+	g, bundles := r.grant.V, r.info.V.Bundles
+	if len(g.Bundles) != len(bundles) {
+		found(r.object(), "has places for %d of %d bundles", len(g.Bundles), len(bundles))
+		return
+	}
+	asked := make(map[string]map[types.ResourceID]types.Quantity)
+	for i, b := range bundles {
+		name := g.Bundles[i]
+		if name == "" {
+			continue
+		}
+		if b.Node != "" && b.Node != name {
+			found(r.object(), "bundle %d is on node %s, and asks for node %s", i, name, b.Node)
+		}
+		if asked[name] == nil {
+			asked[name] = make(map[types.ResourceID]types.Quantity)
+		}
+		for rid, q := range s.needs(r.id.ns, b.Requests, m) {
+			asked[name][rid] = asked[name][rid].Add(q)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		for rid, q := range asked[name] {
+			if has := amountOf(g.On(name), rid); has < q && !rid.IsPlacement() {
+				found(r.object(), "holds %s %s on node %s, and its bundles there ask for %s", amount(has, rid), rid, name, amount(q, rid))
+			}
+		}
+	}
+}
+
+// oneAccumulates validates GangAtomic: one reservation at a time holds a part, so
+// that two never hold what the other needs.
+func (s *state) oneAccumulates(found finder) {
+	if len(s.accumulating) < 2 {
+		return
+	}
+	var names []string
+	for r := range s.accumulating {
+		names = append(names, r.id.String())
+	}
+	slices.Sort(names)
+	found("grants", "%v accumulate at once", names)
+}
+
+// grantSteps validates GangAtomic of a change: a grant is of the reservation that is
+// there, comes whole or after accumulating, stays as granted, and goes only when
+// its reservation has gone and nobody draws on it any more.
+func (s *state) grantSteps(r *reservation, found finder) {
+	if r.grant.Mod != s.revision {
+		return
+	}
+	was, is := r.grant.old, r.grant.V
+	switch {
+	case is == nil && was == nil:
+	case is == nil:
+		s.grantGoes(r, was, found)
+	case is.Phase == types.Releasing:
+		if was == nil {
+			found(r.object(), "is releasing, and was never granted")
+		}
+	case !r.current():
+		found(r.object(), "is of a reservation that is gone")
+	case was != nil && was.Reservation != is.Reservation:
+		found(r.object(), "replaces the grant of an earlier reservation")
+	case was != nil && was.Phase == types.Releasing, was != nil && was.Phase == types.Granted && is.Phase != types.Granted:
+		found(r.object(), "went from %s to %s", was.Phase, is.Phase)
+	case was != nil && was.Phase == types.Granted && !sameGrant(was, is):
+		found(r.object(), "changed after it was granted")
+	case is.Phase == types.Granted:
+		s.bundlesHeld(r, moment{at: s.revision, now: true}, found)
+	}
+}
+
+func (s *state) grantGoes(r *reservation, was *types.Grant, found finder) {
+	if r.info.V != nil && r.info.Create == was.Reservation {
+		found(r.object(), "is gone, and its reservation is there")
+	}
+	for _, at := range was.Nodes {
+		n := s.node(at.Node)
+		for _, h := range at.Holds {
+			if q := n.drawn(r, h).Amount; q != 0 {
+				found(r.object(), "is gone, and %s %s is drawn from it on node %s", amount(q, h.Resource), h.Resource, at.Node)
+			}
+		}
+	}
+}
+
+func sameGrant(a, b *types.Grant) bool {
+	return slices.Equal(a.Bundles, b.Bundles) && slices.EqualFunc(a.Nodes, b.Nodes, func(x, y types.GrantNode) bool {
+		return x.Node == y.Node && slices.EqualFunc(x.Holds, y.Holds, func(g, h types.Holding) bool {
+			return g.Resource == h.Resource && g.Amount == h.Amount && g.Cluster == h.Cluster && slices.Equal(g.Devices, h.Devices)
+		})
+	})
+}
+
+// grantedWhereEligible validates, of what a grant came to hold, BoundImpliesEligible
+// of its nodes and DeviceExclusive of its devices.
+func (s *state) grantedWhereEligible(r *reservation, eligible, devices finder) {
+	g, was := r.grant.V, r.grant.before(s.revision)
+	if r.grant.Mod != s.revision || g == nil || g.Phase == types.Releasing {
+		return
+	}
+	for _, at := range g.Nodes {
+		n, before := s.node(at.Node), []types.Holding(nil)
+		if was != nil {
+			before = was.On(at.Node)
+		}
+		rises := false
+		s.rises(n, before, at.Holds, func(rise) { rises = true })
+		if rises {
+			s.nodeEligible(n, moment{at: s.revision, now: true}, r.object(), eligible)
+			s.deviceGiven(n, before, at.Holds, r.object(), devices)
+		}
+	}
+}

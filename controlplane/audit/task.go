@@ -1,0 +1,139 @@
+package audit
+
+import (
+	"strconv"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// nothingLost validates NothingLost: a task is pending without a binding, bound or
+// running with the one its status names, or has ended without one and with a
+// reason; and what has a binding or has not ended is a task that is there.
+func nothingLost(t *task, found finder) {
+	phase, st := types.Pending, t.status.V
+	if st != nil {
+		phase = st.Phase
+	}
+	b := t.bound()
+	switch {
+	case phase == types.Pending || phase.Ended():
+		if b != nil {
+			found(t.object(), "is %s, and has %s", phase, b)
+		}
+	case phase.Held():
+		if !t.boundAs(st) {
+			found(t.object(), "is %s on node %s as attempt %d, and has no such binding", phase, st.Node, st.Attempt)
+		}
+	default:
+		found(t.object(), "its phase is %q", phase)
+	}
+	if phase == types.Failed && st.ExitCode == 0 && st.Reason == "" {
+		found(t.object(), "has failed without a reason")
+	}
+	if t.info.V == nil && (b != nil || st != nil && !phase.Ended()) {
+		found(t.object(), "is %s, and the task is gone", phase)
+	}
+}
+
+// bound returns a binding of the task, nil if it has none.
+func (t *task) bound() *binding {
+	for _, b := range t.bindings {
+		if b.info.V != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+func (t *task) boundAs(st *types.Status) bool {
+	for _, b := range t.bindings {
+		if b.info.V != nil && b.node.name == st.Node && b.number == st.Attempt {
+			return true
+		}
+	}
+	return false
+}
+
+// notDropped validates NothingLost of a change: a task is deleted only once it has
+// ended, or if it was never visible; its status stays as long as the task; an id is
+// not used again.
+func (s *state) notDropped(t *task, found finder) {
+	was := t.status.before(s.revision)
+	ended := was != nil && was.Phase.Ended()
+	if t.info.deleted(s.revision) && !ended && (was != nil || s.wasVisible(t)) {
+		found(t.object(), "was deleted before it ended")
+	}
+	if t.status.deleted(s.revision) && t.info.V != nil {
+		found(t.object(), "its status was deleted, and the task is there")
+	}
+	if t.info.created(s.revision) && was != nil {
+		found(t.object(), "is new, and there is a status of that id")
+	}
+}
+
+// wasVisible reports whether schedulers could see a task that is deleted now.
+func (s *state) wasVisible(t *task) bool {
+	if t.info.old.Job == "" {
+		return true
+	}
+	job := id{t.id.ns, t.info.old.Job}
+	for _, gone := range s.touched.jobs {
+		if gone == job {
+			return true
+		}
+	}
+	return s.jobs[job] != nil
+}
+
+// jobFinished validates NothingLost of a job that is deleted: without it, those of
+// its tasks that have not ended are seen no longer.
+func (s *state) jobFinished(job id, found finder) {
+	for _, t := range s.tasks {
+		if t.info.V == nil || t.id.ns != job.ns || t.info.V.Job != job.id {
+			continue
+		}
+		if t.status.V == nil || !t.status.V.Phase.Ended() {
+			found("job "+job.String(), "was deleted, and %s has not ended", t.object())
+		}
+	}
+}
+
+// monotonic validates StatusMonotonic: see types.MayFollow.
+func (s *state) monotonic(t *task, found finder) {
+	was, is := t.status.old, t.status.V
+	if t.status.Mod != s.revision || is == nil && was == nil || types.MayFollow(was, is) {
+		return
+	}
+	found(t.object(), "went from %s to %s", describe(was), describe(is))
+}
+
+func describe(st *types.Status) string {
+	switch {
+	case st == nil:
+		return "no status"
+	case st.Attempt == 0:
+		return string(st.Phase)
+	}
+	return string(st.Phase) + " as attempt " + strconv.Itoa(st.Attempt)
+}
+
+// stopStays validates StoppedStaysStopped of a task: its stop is not taken back.
+func (s *state) stopStays(t *task, found finder) {
+	if was := t.info.before(s.revision); was != nil && was.Stop != nil && t.info.V != nil && t.info.V.Stop == nil {
+		found(t.object(), "was stopped, and is not any more")
+	}
+}
+
+// stopsStay validates StoppedStaysStopped of a binding: what it was told stays, and
+// the end of a task does not become the end of an attempt.
+func (s *state) stopsStay(b *binding, found finder) {
+	was, is := b.info.before(s.revision), b.info.V
+	if was == nil || was.Stop == nil || is == nil {
+		return
+	}
+	if is.Stop == nil {
+		found(b.of.object(), "%s was told to stop, and is not any more", b)
+	} else if is.Stop.Evicted && !was.Stop.Evicted {
+		found(b.of.object(), "%s was told to stop, and is evicted now", b)
+	}
+}

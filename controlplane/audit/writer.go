@@ -1,0 +1,72 @@
+package audit
+
+import (
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
+)
+
+// Author is who sends a transaction.
+type Author struct {
+	Writer controlplane.Writer
+	// Node is the range of an agent, Namespace that of an application.
+	Node      string
+	Namespace string
+}
+
+func (a Author) String() string {
+	switch a.Writer {
+	case controlplane.Agent:
+		return "agent " + a.Node
+	case controlplane.Application:
+		return "application of " + a.Namespace
+	}
+	return string(a.Writer)
+}
+
+// Authored checks who writes what: see controlplane.AccessTable.
+type Authored struct {
+	table map[controlplane.Kind]controlplane.Access
+}
+
+// NewAuthored returns a checker of authors.
+func NewAuthored() *Authored {
+	w := &Authored{table: make(map[controlplane.Kind]controlplane.Access)}
+	for _, a := range controlplane.AccessTable() {
+		w.table[a.Kind] = a
+	}
+	return w
+}
+
+// Check validates OneWriter of a transaction that was committed at a revision: its
+// author is the writer of every key that it writes, and the key is in the author's
+// range.
+func (w *Authored) Check(by Author, txn controlplane.Txn, revision int64) []Finding {
+	var out []Finding
+	for _, op := range txn.Ops {
+		k, ok := controlplane.Parse(op.Key)
+		if !ok {
+			continue // Schema
+		}
+		access := w.table[k.Kind]
+		may, verb := access.Put, "put"
+		if op.Delete {
+			may, verb = access.Delete, "deleted"
+		}
+		if !slices.Contains(may, by.Writer) || !by.covers(k) {
+			out = append(out, Finding{OneWriter, "key " + op.Key, revision, verb + " by the " + by.String()})
+		}
+	}
+	return out
+}
+
+// covers reports whether a key is in the range of the author.
+func (a Author) covers(k controlplane.Key) bool {
+	switch a.Writer {
+	case controlplane.Agent:
+		return k.Node == a.Node
+	case controlplane.Application:
+		return k.Namespace == a.Namespace
+	}
+	return true
+}

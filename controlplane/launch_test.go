@@ -1,0 +1,242 @@
+package controlplane_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+)
+
+func busybox() *types.Spec { return &types.Spec{Image: "busybox", Command: []string{"true"}} }
+
+// one is a task that can be launched.
+func one(id string) controlplane.Submission {
+	return controlplane.Submission{ID: id, Task: types.Task{Name: "web", Requests: types.Requests{{Name: "cpu", Amount: 100}}}, Spec: busybox()}
+}
+
+func several(n int) []controlplane.Submission {
+	spec := busybox()
+	out := make([]controlplane.Submission, n)
+	for i := range out {
+		out[i] = one(fmt.Sprintf("web-%05d", i))
+		out[i].Spec = spec
+	}
+	return out
+}
+
+func TestLaunchOne(t *testing.T) {
+	w := newWorld(t)
+	before := time.Now().UnixNano()
+	got, err := w.Launch(t.Context(), one(""))
+	if err != nil || len(got.Tasks) != 1 || got.Job != "" || got.Parts != 1 || !strings.HasPrefix(got.Tasks[0], "web-") {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if n := w.lossy.commits(); n != 1 {
+		t.Errorf("it took %d commits", n)
+	}
+	var task types.Task
+	var spec types.Spec
+	if !w.get(controlplane.TaskKey("team", got.Tasks[0]), &task) || !w.get(controlplane.SpecKey("team", task.Spec), &spec) {
+		t.Fatal("there is no task, or no spec")
+	}
+	if task.Submitted < before || task.Job != "" || spec.Image != "busybox" || task.Spec != controlplane.SpecDigest(busybox()) {
+		t.Errorf("%+v, %+v", task, spec)
+	}
+	// A second one shares the spec, which is not written again.
+	mod := w.mod(controlplane.SpecKey("team", task.Spec))
+	if _, err := w.Launch(t.Context(), one("")); err != nil {
+		t.Fatal(err)
+	}
+	// And one that names the stored spec.
+	if _, err := w.Launch(t.Context(), controlplane.Submission{Task: types.Task{Spec: task.Spec}}); err != nil {
+		t.Fatal(err)
+	}
+	if again := w.mod(controlplane.SpecKey("team", task.Spec)); again != mod {
+		t.Error("the spec was written again")
+	}
+}
+
+func (w *world) mod(key string) int64 {
+	w.t.Helper()
+	page, err := w.store.List(context.Background(), controlplane.ListOptions{Key: key})
+	if err != nil || len(page.KVs) == 0 {
+		w.t.Fatal(key, err)
+	}
+	return page.KVs[0].ModRevision
+}
+
+func TestLaunchSeveralIsAJob(t *testing.T) {
+	w := newWorld(t)
+	got, err := w.Launch(t.Context(), several(3)...)
+	if err != nil || got.Parts != 1 || got.Job == "" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	var task types.Task
+	if w.get(controlplane.TaskKey("team", "web-00002"), &task); task.Job != got.Job {
+		t.Errorf("the task is of job %q, want %q", task.Job, got.Job)
+	}
+	var job types.Job
+	if !w.get(controlplane.JobKey("team", got.Job), &job) || job.Tasks != 3 || w.mod(controlplane.JobKey("team", got.Job)) != got.Revision {
+		t.Errorf("%+v of %+v", job, got)
+	}
+}
+
+// However many tasks a job has, it is there at once: its key is written last.
+func TestLaunchOfAJobInParts(t *testing.T) {
+	w := newWorld(t)
+	got, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1", Name: "sweep"}, several(10000)...)
+	if err != nil || got.Parts < 2 || len(got.Tasks) != 10000 || got.Job != "sweep-1" {
+		t.Fatalf("job %s, %d tasks, %d parts, %v", got.Job, len(got.Tasks), got.Parts, err)
+	}
+	for _, id := range got.Tasks {
+		if rev := w.mod(controlplane.TaskKey("team", id)); rev > got.Revision {
+			t.Fatalf("%s came at %d, after its job at %d", id, rev, got.Revision)
+		}
+	}
+	if w.mod(controlplane.JobKey("team", "sweep-1")) != got.Revision {
+		t.Error("the job is not of the revision returned")
+	}
+	w.refused(types.AlreadyExists, func() error {
+		_, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1"}, several(3)...)
+		return err
+	}, "id sweep-1 was used")
+}
+
+// What went wrong half-way goes on with the same ids.
+func TestLaunchGoesOnWhereItFailed(t *testing.T) {
+	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 32, Bytes: 1 << 20}))
+	job := controlplane.Job{ID: "sweep-1"}
+	ctx, cancel := context.WithCancel(t.Context())
+	w.lossy.before = func(n int) {
+		if n == 3 {
+			cancel()
+		}
+	}
+	if _, err := w.LaunchJob(ctx, job, several(50)...); err == nil {
+		t.Fatal("it went through")
+	}
+	if err := w.has1(controlplane.JobKey("team", "sweep-1")); err {
+		t.Fatal("the job is there, incomplete")
+	}
+	w.lossy.before = nil
+	got, err := w.LaunchJob(t.Context(), job, several(50)...)
+	if err != nil || len(got.Tasks) != 50 || !w.has1(controlplane.JobKey("team", "sweep-1")) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	// Not with other tasks of the same ids, and not for another job.
+	if _, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "other-1"}, several(50)...); !types.Is(err, types.AlreadyExists) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func (w *world) has1(key string) bool {
+	page, err := w.store.List(context.Background(), controlplane.ListOptions{Key: key})
+	return err == nil && len(page.KVs) == 1
+}
+
+func TestLaunchRefuses(t *testing.T) {
+	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1536 << 10}))
+	if _, err := w.Launch(t.Context(), one("web-1")); err != nil {
+		t.Fatal(err)
+	}
+	w.put(controlplane.StatusKey("team", "old-1"), &types.Status{Phase: types.Succeeded})
+	spoil := func(f func(*controlplane.Submission)) []controlplane.Submission {
+		s := one("web-2")
+		f(&s)
+		return []controlplane.Submission{one("web-3"), s}
+	}
+	ephemeral := make(map[string]types.Quantity)
+	for i := range 30 {
+		ephemeral[fmt.Sprintf("e%d", i)] = 1
+	}
+	for name, c := range map[string]struct {
+		class types.Class
+		tasks []controlplane.Submission
+		says  []string
+	}{
+		"none":     {types.Invalid, nil, []string{"tasks: there is none"}},
+		"requests": {types.Invalid, spoil(func(s *controlplane.Submission) { s.Task.Requests[0].Amount = -1 }), []string{"tasks[1]: requests.cpu: -0.001"}},
+		"id":       {types.Invalid, spoil(func(s *controlplane.Submission) { s.ID = "a/b" }), []string{"tasks[1]: id: "}},
+		"twice":    {types.Invalid, spoil(func(s *controlplane.Submission) { s.ID = "web-3" }), []string{`tasks[1]: id: "web-3" is given twice`}},
+		"no spec":  {types.Invalid, spoil(func(s *controlplane.Submission) { s.Spec = nil }), []string{"tasks[1]: spec: ", "give the spec"}},
+		"2 MB": {types.Invalid, spoil(func(s *controlplane.Submission) {
+			s.Spec = &types.Spec{Image: "x", Env: []string{"A=" + strings.Repeat("x", 2<<20)}}
+		}), []string{"spec: has 2097", "image or a file"}},
+		"stopped":  {types.Invalid, spoil(func(s *controlplane.Submission) { s.Task.Stop = &types.Stop{} }), []string{"launch the task first"}},
+		"all":      {types.Invalid, spoil(func(s *controlplane.Submission) { s.ID, s.Task.Name, s.Spec = "-", " ", &types.Spec{} }), []string{"id: ", "name: ", "image: "}},
+		"compares": {types.Invalid, spoil(func(s *controlplane.Submission) { s.Task.Requests = types.NewRequests(ephemeral) }), []string{"may take 158 compares", "takes 128 at once", "--max-txn-ops"}},
+		"session":  {types.Precondition, spoil(func(s *controlplane.Submission) { s.Task.Session = "s-1" }), []string{`there is no session "s-1"`}},
+		"digest":   {types.NotFound, spoil(func(s *controlplane.Submission) { s.Spec, s.Task.Spec = nil, strings.Repeat("ab", 32) }), []string{"give the spec itself"}},
+		"used":     {types.AlreadyExists, []controlplane.Submission{one("web-3"), one("web-1")}, []string{"id web-1 was used"}},
+		"was used": {types.AlreadyExists, []controlplane.Submission{one("old-1")}, []string{"id old-1 was used"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.t = t
+			w.refused(c.class, func() error {
+				_, err := w.Launch(t.Context(), c.tasks...)
+				return err
+			}, c.says...)
+		})
+	}
+}
+
+func TestLaunchWhileAdmissionIsClosed(t *testing.T) {
+	w := newWorld(t)
+	w.put(controlplane.AdmissionKey(), &types.Admission{Reason: "the database is 71 % full"})
+	w.refused(types.Precondition, func() error {
+		_, err := w.Launch(t.Context(), one("web-1"))
+		return err
+	}, "71 % full", "try again later")
+	w.refused(types.Precondition, func() error {
+		return w.Reserve(t.Context(), "train", types.Reservation{Bundles: []types.Bundle{{Requests: types.Requests{{Name: "cpu", Amount: 1}}}}})
+	}, "71 % full")
+	w.delete(controlplane.AdmissionKey())
+	if _, err := w.Launch(t.Context(), one("web-1")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A launch is accepted once, whatever becomes of the answers.
+func TestLaunchNotAnswered(t *testing.T) {
+	for _, fates := range [][]fate{{lost}, {forgotten}, {late}, {late, lost}, {lost, lost}, {forgotten, unavailable, late, lost}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 32, Bytes: 1 << 20}))
+			w.lossy.next(fates...)
+			// Somebody stores the spec in between, which makes the first copy fail.
+			w.lossy.before = func(n int) {
+				if n == 2 && fates[0] != lost {
+					w.put(controlplane.SpecKey("team", controlplane.SpecDigest(busybox())), busybox())
+				}
+			}
+			got, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1"}, several(40)...)
+			if err != nil || len(got.Tasks) != 40 {
+				t.Fatalf("%v: %+v, %v", fates, got, err)
+			}
+			for _, id := range got.Tasks {
+				var task types.Task
+				if !w.get(controlplane.TaskKey("team", id), &task) || w.writes(controlplane.TaskKey("team", id)) != 1 {
+					t.Fatalf("%v: %s was written %d times", fates, id, w.writes(controlplane.TaskKey("team", id)))
+				}
+			}
+		})
+	}
+}
+
+// writes returns how often a key was put.
+func (w *world) writes(key string) int {
+	n := 0
+	for _, b := range w.store.Events(2) {
+		for _, e := range b.Events {
+			if e.Key == key && !e.Delete {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,122 @@
+package controlplane_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// bundles returns n bundles of one cpu each.
+func bundles(n int) types.Reservation {
+	r := types.Reservation{Bundles: make([]types.Bundle, n)}
+	for i := range r.Bundles {
+		r.Bundles[i].Requests = types.Requests{{Name: "cpu", Amount: 1000}}
+	}
+	return r
+}
+
+func TestReserveAndUnreserve(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	r := bundles(3)
+	r.Bundles[0].Node = "n1"
+	if err := w.Reserve(t.Context(), "train", r); err != nil {
+		t.Fatal(err)
+	}
+	var got types.Reservation
+	if !w.get(controlplane.ReservationKey("team", "train"), &got) || len(got.Bundles) != 3 || got.Submitted == 0 {
+		t.Errorf("%+v", got)
+	}
+	w.refused(types.AlreadyExists, func() error { return w.Reserve(t.Context(), "train", r) }, "reservation train", "choose another id")
+	if err := w.Unreserve(t.Context(), "train"); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(types.NotFound, func() error { return w.Unreserve(t.Context(), "train") }, "no reservation train in namespace team")
+	w.refused(types.Invalid, func() error { return w.Unreserve(t.Context(), "a/b") })
+	if err := w.Reserve(t.Context(), "train", r); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReserveRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	unknown, session, both := bundles(2), bundles(1), bundles(1)
+	unknown.Bundles[1].Node = "n9"
+	session.Session = "s-1"
+	both.Bundles[0].Requests[0].Amount = 0
+	for name, c := range map[string]struct {
+		id    string
+		r     types.Reservation
+		class types.Class
+		says  []string
+	}{
+		"id":      {"a b", both, types.Invalid, []string{"id: ", "bundles[0].requests.cpu: 0"}},
+		"empty":   {"train", types.Reservation{}, types.Invalid, []string{"bundles: is empty"}},
+		"node":    {"train", unknown, types.Invalid, []string{`bundles[1].node: "n9" is unknown`, "such as n1"}},
+		"session": {"train", session, types.Precondition, []string{`no session "s-1"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.t = t
+			w.refused(c.class, func() error { return w.Reserve(t.Context(), c.id, c.r) }, c.says...)
+		})
+	}
+}
+
+// The largest gang follows from how large a transaction may be.
+func TestReserveLargerThanATransaction(t *testing.T) {
+	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1536 << 10}))
+	for i := range 40 {
+		w.node("n" + strings.Repeat("i", i+1))
+	}
+	if err := w.Reserve(t.Context(), "fits", bundles(25)); err != nil {
+		t.Error(err)
+	}
+	w.refused(types.Invalid, func() error { return w.Reserve(t.Context(), "large", bundles(26)) },
+		"on 26 nodes", "takes 128 at once", "at most 25", "--max-txn-ops")
+	// Many bundles on few nodes cost what the nodes cost.
+	few := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1536 << 10}))
+	few.node("n1")
+	if err := few.Reserve(t.Context(), "deep", bundles(1000)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReserveNotAnswered(t *testing.T) {
+	for _, fates := range [][]fate{{lost}, {forgotten}, {late}, {late, lost}, {lost, lost}, {unavailable, lost}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1")
+			w.lossy.next(fates...)
+			if err := w.Reserve(t.Context(), "train", bundles(1)); err != nil || w.writes(controlplane.ReservationKey("team", "train")) != 1 {
+				t.Errorf("%v: %v, written %d times", fates, err, w.writes(controlplane.ReservationKey("team", "train")))
+			}
+			w.lossy.next(fates...)
+			if err := w.Unreserve(t.Context(), "train"); err != nil || w.has1(controlplane.ReservationKey("team", "train")) {
+				t.Errorf("%v: %v", fates, err)
+			}
+		})
+	}
+}
+
+// A reservation that was made, unanswered, and given up by somebody is not made
+// again.
+func TestReserveLateIsNotMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.node("n1")
+		w.lossy.next(lost)
+		w.lossy.before = func(n int) {
+			if n == 2 {
+				w.put(controlplane.ReservationKey("team", "train"), &types.Reservation{})
+			}
+		}
+		if err := w.Reserve(t.Context(), "train", bundles(1)); !types.Is(err, types.Conflict) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package controlplane_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// task stores a task, and a status unless the phase is empty.
+func (w *world) task(id string, phase types.Phase, attempt int) {
+	w.t.Helper()
+	w.put(controlplane.TaskKey("team", id), &types.Task{Name: "web"})
+	if phase != "" {
+		w.status(id, phase, attempt)
+	}
+}
+
+func (w *world) status(id string, phase types.Phase, attempt int) int64 {
+	w.t.Helper()
+	return w.put(controlplane.StatusKey("team", id), &types.Status{Phase: phase, Attempt: attempt, Node: "n1"})
+}
+
+func TestResolve(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"web-1", "web-10", "web-2", "db-7"} {
+		w.task(id, "", 0)
+	}
+	w.put(controlplane.TaskKey("teammate", "zebra-1"), &types.Task{})
+	for prefix, want := range map[string]string{"db": "db-7", "d": "d" + "b-7", "web-2": "web-2", "web-1": "web-1", "web-10": "web-10"} {
+		if got, err := w.Resolve(t.Context(), prefix); got != want || err != nil {
+			t.Errorf("%s: %s, %v", prefix, got, err)
+		}
+	}
+	for prefix, says := range map[string]string{
+		"web-":   `"web-" is ambiguous in namespace team: give more of one of web-1, web-10, web-2`,
+		"web-77": `no task "web-77" in namespace team: there is web-1, web-10, web-2`,
+		"zebra":  `no task "zebra" in namespace team`,
+		"":       "is no id", "a/b": "is no id", "a b": "is no id",
+	} {
+		class := types.Invalid
+		if prefix == "zebra" || prefix == "web-77" {
+			class = types.NotFound
+		}
+		w.refused(class, func() error {
+			_, err := w.Resolve(t.Context(), prefix)
+			return err
+		}, says)
+	}
+}
+
+func TestStatusAndTasks(t *testing.T) {
+	w := newWorld(t)
+	w.task("a-1", "", 0)
+	w.task("b-1", types.Running, 2)
+	w.put(controlplane.TaskKey("team", "c-1"), &types.Task{Job: "j-1"})
+	w.put(controlplane.TaskKey("team", "d-1"), &types.Task{Job: "j-2"})
+	w.put(controlplane.JobKey("team", "j-2"), &types.Job{})
+	w.status("stray-1", types.Running, 1)
+	w.put(controlplane.TaskKey("other", "e-1"), &types.Task{})
+	all, revision, err := w.Tasks(t.Context())
+	if err != nil || len(all) != 4 || revision != w.store.Revision() {
+		t.Fatalf("%+v, %d, %v", all, revision, err)
+	}
+	for i, want := range []struct {
+		id       string
+		phase    types.Phase
+		attempt  int
+		accepted bool
+	}{{"a-1", types.Pending, 0, true}, {"b-1", types.Running, 2, true}, {"c-1", types.Pending, 0, false}, {"d-1", types.Pending, 0, true}} {
+		one, err := w.Status(t.Context(), want.id[:1])
+		if err != nil {
+			t.Error(err)
+		}
+		for _, got := range []controlplane.TaskState{all[i], one} {
+			if got.ID != want.id || got.Phase() != want.phase || got.Attempt() != want.attempt || got.Accepted != want.accepted || got.Task == nil {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		}
+	}
+	w.refused(types.NotFound, func() error { _, err := w.Status(t.Context(), "zz"); return err }, `no task "zz"`)
+}
+
+func TestStop(t *testing.T) {
+	w := newWorld(t)
+	w.task("web-1", types.Running, 1)
+	w.task("over-1", types.Failed, 1)
+	stop := func(id string, grace int64) error {
+		return w.Stop(t.Context(), id, controlplane.StopOptions{Reason: "by test", Grace: 5})
+	}
+	if err := stop("web", 5); err != nil {
+		t.Fatal(err)
+	}
+	var task types.Task
+	if w.get(controlplane.TaskKey("team", "web-1"), &task); task.Stop == nil || *task.Stop != (types.Stop{Reason: "by test", Grace: 5}) || task.Name != "web" {
+		t.Errorf("%+v", task)
+	}
+	before := w.store.Revision()
+	for _, id := range []string{"web-1", "over-1"} {
+		if err := stop(id, 1); err != nil || w.store.Revision() != before {
+			t.Errorf("%s: %v; it is written at %d", id, err, w.store.Revision())
+		}
+	}
+	w.refused(types.NotFound, func() error { return stop("none", 1) })
+	w.refused(types.Invalid, func() error { return w.Stop(t.Context(), "web", controlplane.StopOptions{Grace: -1}) }, "grace: ")
+}
+
+func TestEvict(t *testing.T) {
+	w := newWorld(t)
+	w.task("web-1", types.Running, 3)
+	w.task("wait-1", "", 0)
+	if err := w.Evict(t.Context(), "web", 0); err != nil {
+		t.Fatal(err)
+	}
+	var task types.Task
+	if w.get(controlplane.TaskKey("team", "web-1"), &task); task.Evict != 3 {
+		t.Errorf("%+v", task)
+	}
+	before := w.store.Revision()
+	for _, attempt := range []int{0, 3} {
+		if err := w.Evict(t.Context(), "web", attempt); err != nil || w.store.Revision() != before {
+			t.Errorf("attempt %d: %v", attempt, err)
+		}
+	}
+	w.refused(types.Precondition, func() error { return w.Evict(t.Context(), "web", 2) }, "it is running, at attempt 3")
+	w.refused(types.Precondition, func() error { return w.Evict(t.Context(), "wait", 0) }, "it is pending, at attempt 0")
+	w.refused(types.Invalid, func() error { return w.Evict(t.Context(), "web", -1) }, "attempt: -1")
+}
+
+// Eviction, drawn up again, stays about the attempt it was about.
+func TestStopAndEvictUnderChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.task("web-1", types.Running, 1)
+		w.lossy.before = func(n int) {
+			if n == 1 {
+				w.put(controlplane.TaskKey("team", "web-1"), &types.Task{Name: "changed"})
+				w.status("web-1", types.Bound, 2)
+			}
+		}
+		if err := w.Evict(t.Context(), "web-1", 0); !types.Is(err, types.Precondition) {
+			t.Errorf("got %v", err)
+		}
+		w.lossy.commits()
+		w.lossy.before = func(n int) {
+			if n == 1 {
+				w.put(controlplane.TaskKey("team", "web-1"), &types.Task{Name: "changed", Evict: 2})
+			}
+		}
+		w.lossy.next(answered, late, forgotten)
+		if err := w.Stop(t.Context(), "web-1", controlplane.StopOptions{}); err != nil {
+			t.Error(err)
+		}
+		var task types.Task
+		if w.get(controlplane.TaskKey("team", "web-1"), &task); task.Stop == nil || task.Evict != 2 || task.Name != "changed" {
+			t.Errorf("%+v", task)
+		}
+	})
+}

@@ -1,0 +1,289 @@
+// Package e2e tests the real binary, with real etcd and real containers.
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binaries are built once.
+type binaries struct{ escher, program string }
+
+var built binaries
+
+func TestMain(m *testing.M) {
+	if os.Getuid() != 0 {
+		fmt.Fprintln(os.Stderr, "e2e: containers take root: run the tests as root")
+		os.Exit(1)
+	}
+	dir, err := os.MkdirTemp("", "escher-e2e-")
+	if err == nil {
+		built, err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func build(dir string) (binaries, error) {
+	b := binaries{filepath.Join(dir, "escher"), filepath.Join(dir, "program")}
+	for out, pkg := range map[string]string{b.escher: "../cmd/escher", b.program: "./program"} {
+		cmd := exec.Command("go", "build", "-o", out, pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return b, fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+		}
+	}
+	return b, nil
+}
+
+// image is what the containers of the tests run: program, and escher itself.
+const image = "escher.local/e2e:latest"
+
+// cluster is an escher dev in a directory of its own.
+type cluster struct {
+	t   *testing.T
+	dir string
+	cmd *exec.Cmd
+	// ended yields how the process ended.
+	ended  chan error
+	stderr *bytes.Buffer
+	// over tells that it was ended.
+	over bool
+}
+
+// newCluster makes the directory; at the end of the test nothing of it is left.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "esc-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, dir: dir}
+	t.Cleanup(c.remove)
+	return c
+}
+
+// started is a cluster with the image of the tests in it.
+func started(t *testing.T, args ...string) *cluster {
+	t.Helper()
+	c := newCluster(t)
+	c.start(args...)
+	c.must("image", image, built.program, built.escher)
+	return c
+}
+
+// start starts escher dev and returns when it is ready.
+func (c *cluster) start(args ...string) {
+	c.t.Helper()
+	select {
+	case <-c.launch(args...):
+	case err := <-c.ended:
+		c.t.Fatalf("escher dev did not start: %v\n%s", err, c.stderr)
+	}
+}
+
+// launch starts escher dev; the channel is closed when it is ready.
+func (c *cluster) launch(args ...string) <-chan struct{} {
+	c.t.Helper()
+	args = append([]string{"dev", "--dir", c.dir, "--containerd", "private"}, args...)
+	c.cmd = exec.Command(built.escher, args...)
+	c.stderr = new(bytes.Buffer)
+	c.cmd.Stderr = c.stderr
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	c.ended = ended
+	cmd := c.cmd
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "ready") {
+				close(ready)
+			}
+		}
+		ended <- cmd.Wait()
+	}()
+	return ready
+}
+
+// kill kills the process, and nothing but it.
+func (c *cluster) kill() {
+	c.t.Helper()
+	if err := c.cmd.Process.Kill(); err != nil {
+		c.t.Fatal(err)
+	}
+	<-c.ended
+	c.cmd = nil
+}
+
+// stop stops escher dev in order.
+func (c *cluster) stop() {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		c.t.Fatal(err)
+	}
+	select {
+	case err := <-c.ended:
+		if err != nil {
+			c.t.Errorf("escher dev did not stop in order: %v\n%s", err, c.stderr)
+		}
+	case <-time.After(time.Minute):
+		c.t.Errorf("escher dev does not stop\n%s", c.stderr)
+		_ = c.cmd.Process.Signal(syscall.SIGQUIT)
+		<-c.ended
+		c.t.Logf("%s", c.stderr)
+	}
+	c.cmd = nil
+}
+
+// remove is end, and removes the directory.
+func (c *cluster) remove() {
+	c.end()
+	if err := os.RemoveAll(c.dir); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// end stops what runs, once, and checks that nothing is left but the directory.
+func (c *cluster) end() {
+	if c.over {
+		return
+	}
+	c.over = true
+	if c.t.Failed() {
+		c.showLog()
+	}
+	if c.cmd == nil {
+		// What was left by a test that kills is adopted, and stopped then.
+		if _, err := os.Stat(filepath.Join(c.dir, "containerd")); err == nil {
+			c.start()
+		}
+	}
+	if c.cmd != nil {
+		c.stop()
+	}
+	for _, left := range leftovers(c.dir) {
+		c.t.Errorf("left: %s", left)
+	}
+}
+
+func (c *cluster) showLog() {
+	text, err := os.ReadFile(filepath.Join(c.dir, "dev.log"))
+	if err != nil {
+		c.t.Log(err)
+		return
+	}
+	lines := strings.Split(string(text), "\n")
+	c.t.Logf("the end of the log:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
+}
+
+// leftovers lists processes and mounts that a directory has.
+func leftovers(dir string) []string {
+	var left []string
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), dir) {
+			left = append(left, file+" "+strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(mounts)) {
+		// The test's own file systems are mounted at the directory itself.
+		if strings.Contains(line, dir+"/") {
+			left = append(left, line)
+		}
+	}
+	return left
+}
+
+// outcome is how a command ended.
+type outcome struct {
+	out, err string
+	code     int
+}
+
+// escher runs a command against the cluster.
+func (c *cluster) escher(args ...string) outcome {
+	c.t.Helper()
+	return command(c.t, []string{"ESCHER_DIR=" + c.dir}, args...)
+}
+
+func command(t *testing.T, env []string, args ...string) outcome {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), built.escher, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return outcome{out.String(), errs.String(), exit.ExitCode()}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcome{out.String(), errs.String(), 0}
+}
+
+// must runs a command that succeeds, and returns what it printed, without the
+// newline at its end.
+func (c *cluster) must(args ...string) string {
+	c.t.Helper()
+	o := c.escher(args...)
+	if o.code != 0 {
+		c.t.Fatalf("escher %s: exit code %d\n%s%s", strings.Join(args, " "), o.code, o.out, o.err)
+	}
+	return strings.TrimSuffix(o.out, "\n")
+}
+
+// task is a task as ps prints it.
+type task struct {
+	ID       string `json:"id"`
+	Phase    string `json:"phase"`
+	Node     string `json:"node"`
+	Attempt  int    `json:"attempt"`
+	ExitCode int    `json:"exitCode"`
+	Reason   string `json:"reason"`
+}
+
+// tasks returns all tasks by id.
+func (c *cluster) tasks() map[string]task {
+	c.t.Helper()
+	var list []task
+	if err := json.Unmarshal([]byte(c.must("ps", "-a", "-o", "json")), &list); err != nil {
+		c.t.Fatal(err)
+	}
+	all := make(map[string]task)
+	for _, x := range list {
+		all[x.ID] = x
+	}
+	return all
+}
+
+// revision returns the revision of the store.
+func (c *cluster) revision() int64 {
+	c.t.Helper()
+	var state struct{ Revision int64 }
+	if err := json.Unmarshal([]byte(c.must("state", "-o", "json")), &state); err != nil {
+		c.t.Fatal(err)
+	}
+	return state.Revision
+}

@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// TestBadInput gives every command what it cannot accept: the error names field,
+// value and remedy, the exit code is that of the class, and nothing is written.
+func TestBadInput(t *testing.T) {
+	c := started(t)
+	one := c.must("run", "-d", "--name", "twin", "--request", "never=1", image)
+	two := c.must("run", "-d", "--name", "twin", "--request", "never=1", image)
+	long := strings.Repeat("x", 300)
+	big := make([]string, 0, 42)
+	for range 20 {
+		// An argument of a program has at most 128 KiB.
+		big = append(big, "--env", "X="+strings.Repeat("y", 100_000))
+	}
+	before := c.revision()
+	for _, x := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{[]string{"run", "--cpu", "-1", image}, 2, []string{"cpu", "-1", "negative"}},
+		{[]string{"run", "--cpu", "99999999999999999999", image}, 2, []string{"cpu", "99999999999999999999", "too large"}},
+		{[]string{"run", "--cpu", "0.0001", image}, 2, []string{"cpu", "0.0001", "round"}},
+		{[]string{"run", "--memory", "512", image}, 2, []string{"memory", "512", "512Mi"}},
+		{[]string{"run", "--memory", "many", image}, 2, []string{"memory", "many"}},
+		{[]string{"run", "--request", "x", image}, 2, []string{"request", "x", "name=amount"}},
+		{[]string{"run", "--request", "a b=1", image}, 2, []string{"a b", "use letters"}},
+		{[]string{"run", "--request", long + "=1", image}, 2, []string{"300 bytes", "shorten"}},
+		{[]string{"run", "--request", "a/b=1", image}, 2, []string{"a/b", "acme.com"}},
+		{[]string{"run", "--provide", "cpu=1", image}, 2, []string{"provides", "cpu", "physical"}},
+		{[]string{"run", "--provide", "x=1@later", image}, 2, []string{"later", "bound, running or succeeded"}},
+		{[]string{"run", "--alternative", "x=1,after=soon", image}, 2, []string{"after", "soon", "3s"}},
+		{[]string{"run", "--on-loss", "cry", image}, 2, []string{"on loss", "cry", "keep"}},
+		{[]string{"run", "--count", "0", image}, 2, []string{"count", "0"}},
+		{[]string{"run", "--name", "a/b", image}, 2, []string{"name", "a/b"}},
+		{[]string{"run", "--env", "novalue", image}, 2, []string{"env", "novalue", "NAME=value"}},
+		{[]string{"run", "--reservation", "a/b", "--cpu", "1", image}, 2, []string{"reservation", "a/b"}},
+		{append(append([]string{"run"}, big...), image), 2, []string{"spec", "bytes", "1048576"}},
+		{[]string{"run"}, 2, []string{"IMAGE", "--binary"}},
+		{[]string{"run", "not an image"}, 2, []string{"image", "not an image"}},
+		{[]string{"run", "--binary", "/nonexistent"}, 2, []string{"binary", "/nonexistent"}},
+		{[]string{"run", "--bogus", image}, 2, []string{"--bogus", "--help"}},
+		{[]string{"set-resource", "cpu", "1", "--all"}, 2, []string{"name", "cpu", "physical", "choose another"}},
+		{[]string{"set-resource", "a/b", "1", "--all"}, 2, []string{"a/b"}},
+		{[]string{"set-resource", "a b", "1", "--all"}, 2, []string{"a b", "use letters"}},
+		{[]string{"set-resource", long, "1", "--all"}, 2, []string{"300 bytes", "shorten"}},
+		{[]string{"set-resource", "x", "-1", "--all"}, 2, []string{"-1"}},
+		{[]string{"set-resource", "x", "1e30", "--all"}, 2, []string{"1e30", "too large"}},
+		{[]string{"set-resource", "x", "1"}, 2, []string{"place", "--node", "--all"}},
+		{[]string{"set-resource", "x", "1", "--node", "none"}, 2, []string{"none", "node-1"}},
+		{[]string{"set-resource", "x", "1", "--all", "--cluster"}, 2, []string{"--all", "--cluster"}},
+		{[]string{"set-resource", "x", "1", "--selector", "zone"}, 2, []string{"selector", "zone", "name=value"}},
+		{[]string{"set-resource", "x", "1", "--all", "--lifetime", "fortnight"}, 2, []string{"lifetime", "fortnight", "task, session or reservation"}},
+		{[]string{"set-resource", "x", "1", "--all", "--lifetime", "task", "--owner", "nobody"}, 6, []string{"owner", "nobody"}},
+		{[]string{"reserve", "r", "--bundle", "cpu"}, 2, []string{"bundle", "cpu"}},
+		{[]string{"reserve", "r"}, 2, []string{"bundles", "at least one"}},
+		{[]string{"reserve", "r", "--bundle", "cpu=1@none"}, 2, []string{"none", "node-1"}},
+		{[]string{"reserve", "a/b", "--bundle", "cpu=1"}, 2, []string{"id", "a/b"}},
+		{[]string{"unreserve", "none"}, 3, []string{"none"}},
+		{[]string{"stop", "nobody"}, 3, []string{"nobody"}},
+		{[]string{"wait", "twin"}, 2, []string{"twin", "ambiguous", one, two}},
+		{[]string{"logs", "twinn"}, 3, []string{"twinn", one}},
+		{[]string{"why", "nobody"}, 3, []string{"nobody"}},
+		{[]string{"wait", one, "--until", "doomsday"}, 2, []string{"until", "doomsday", "ended"}},
+		{[]string{"-n", "a/b", "ps"}, 2, []string{"namespace", "a/b"}},
+		{[]string{"ps", "-o", "xml"}, 2, []string{"xml", "table, wide, json or yaml"}},
+		{[]string{"lgos", one}, 2, []string{"lgos", "logs"}},
+	} {
+		o := c.escher(x.args...)
+		shown := strings.Join(x.args, " ")
+		shown = shown[:min(len(shown), 80)]
+		if o.code != x.code {
+			t.Errorf("escher %s: exit code %d, want %d: %s", shown, o.code, x.code, o.err)
+		}
+		for _, want := range x.says {
+			if !strings.Contains(o.err, want) {
+				t.Errorf("escher %s: does not say %q: %s", shown, want, o.err)
+			}
+		}
+		if len(o.err) > 4000 {
+			t.Errorf("escher %s: the error has %d bytes", shown, len(o.err))
+		}
+		if now := c.revision(); now != before {
+			t.Errorf("escher %s: has written: revision %d, before %d", shown, now, before)
+			before = now
+		}
+	}
+}
+
+// TestTwoOnOneDirectory starts a second cluster where one runs.
+func TestTwoOnOneDirectory(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	o := c.escher("dev")
+	if o.code != 6 || !strings.Contains(o.err, c.dir) || !strings.Contains(o.err, itoa(c.cmd.Process.Pid)) || !strings.Contains(o.err, "choose another directory") {
+		t.Errorf("%+v", o)
+	}
+	c.must("nodes") // the first one does not care
+}
+
+// TestNobodyThere names the endpoint within three seconds.
+func TestNobodyThere(t *testing.T) {
+	dir := t.TempDir()
+	for _, x := range []struct {
+		env  []string
+		says string
+	}{
+		{[]string{"ESCHER_DIR=" + dir}, filepath.Join(dir, "etcd/run/etcd.sock")},
+		{[]string{"ESCHER_ENDPOINT=127.0.0.1:1"}, "127.0.0.1:1"},
+		// A network that answers nothing at all.
+		{[]string{"ESCHER_ENDPOINT=unix://" + deaf(t)}, "deaf.sock"},
+	} {
+		begin := time.Now()
+		o := command(t, x.env, "ps")
+		if took := time.Since(begin); took > 3500*time.Millisecond {
+			t.Errorf("%v: took %s", x.env, took)
+		}
+		if o.code != 7 || !strings.Contains(o.err, x.says) {
+			t.Errorf("%v: %+v", x.env, o)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("it has written %v, %v", entries, err)
+	}
+}

@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// moments is how often the process is killed.
+const moments = 20
+
+// TestKilledAtAnyMoment kills escher dev with containers running, and starts it again
+// on the same data: it adopts what runs, reports what has ended meanwhile, and runs
+// nothing twice. Every container says in its log that it began and ended.
+func TestKilledAtAnyMoment(t *testing.T) {
+	const seed = 7
+	random := rand.New(rand.NewPCG(seed, seed))
+	c := started(t, "--nodes", "3")
+	// One task lives through all of it.
+	survivor := c.must("run", "-d", "--name", "survivor", image, "--", "/bin/program", "work", "1h")
+	c.must("wait", survivor, "--until", "running")
+
+	accepted := []string{survivor}
+	for i := range moments {
+		// Some end before the kill, some while nobody looks, some after that.
+		for _, d := range []string{"50ms", "400ms", "1s"} {
+			o := c.escher("run", "-d", "--name", "short", image, "--", "/bin/program", "work", d)
+			if o.code == 0 {
+				accepted = append(accepted, strings.TrimSpace(o.out))
+			}
+		}
+		after(time.Duration(random.IntN(1000)) * time.Millisecond)
+		c.kill()
+		if i%4 == 3 {
+			// While it starts is a moment too.
+			ready := c.launch("--nodes", "3")
+			select {
+			case <-ready:
+			case <-time.After(time.Duration(random.IntN(1000)) * time.Millisecond):
+			}
+			c.kill()
+		}
+		c.start("--nodes", "3")
+	}
+
+	short := accepted[1:]
+	c.must(append([]string{"wait"}, short...)...)
+	c.stillRuns(survivor)
+	c.must("stop", "--wait", survivor)
+	all := c.tasks()
+	if len(all) != len(accepted) {
+		t.Errorf("%d tasks were accepted, %d are there", len(accepted), len(all))
+	}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		c.ranOnce(all[id], id == survivor)
+	}
+	if o := c.escher("audit"); o.code != 0 {
+		t.Errorf("audit: %+v", o)
+	}
+}
+
+// after waits for a moment that nothing in particular marks.
+func after(d time.Duration) {
+	timer := time.NewTimer(d)
+	<-timer.C
+}
+
+// stillRuns checks that a task was adopted each time: its one process is alive.
+func (c *cluster) stillRuns(id string) {
+	c.t.Helper()
+	if x := c.tasks()[id]; x.Phase != "running" || x.Attempt != 1 {
+		c.t.Errorf("the survivor: %+v", x)
+	}
+	if log := c.must("logs", id); log != "began" {
+		c.t.Errorf("the survivor wrote %q", log)
+	}
+}
+
+// ranOnce checks that there was one attempt, of one run.
+func (c *cluster) ranOnce(x task, stopped bool) {
+	c.t.Helper()
+	phase, log := "succeeded", "began\nended"
+	if stopped {
+		phase, log = "cancelled", "began\nstopped"
+	}
+	if x.Phase != phase || x.Attempt != 1 {
+		c.t.Errorf("%+v", x)
+	}
+	if got := c.must("logs", x.ID); got != log {
+		c.t.Errorf("%s wrote %q", x.ID, got)
+	}
+}
+
+// TestKept leaves tasks running when it is stopped, and finds them again.
+func TestKept(t *testing.T) {
+	c := started(t)
+	id := c.must("run", "-d", image, "--", "/bin/program", "work", "1h")
+	c.must("wait", id, "--until", "running")
+	c.stop()
+	c.start()
+	if x := c.tasks()[id]; x.Phase != "cancelled" || !strings.Contains(x.Reason, "stopping") {
+		t.Errorf("stopped without --keep: %+v", x)
+	}
+	c.stop()
+
+	c.start("--keep")
+	kept := c.must("run", "-d", image, "--", "/bin/program", "work", "1h")
+	c.must("wait", kept, "--until", "running")
+	c.stop()
+	c.start()
+	c.stillRuns(kept)
+}

@@ -1,0 +1,106 @@
+// Command program is what the containers of the tests run: a static binary without
+// anything of Escher in it.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fail("no command")
+	}
+	args := os.Args[2:]
+	switch os.Args[1] {
+	case "echo":
+		fmt.Println(strings.Join(args, " "))
+	case "exit":
+		code, _ := strconv.Atoi(args[0])
+		os.Exit(code)
+	case "env":
+		fmt.Println(os.Getenv(args[0]))
+	case "work":
+		work(args[0])
+	case "attack":
+		attack(args)
+	default:
+		fail("unknown command")
+	}
+}
+
+func fail(text string) {
+	fmt.Fprintln(os.Stderr, "program:", text)
+	os.Exit(1)
+}
+
+// work says that it began and that it ended, a duration later or when it is stopped.
+func work(text string) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		fail(err.Error())
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	fmt.Println("began")
+	select {
+	case <-time.After(d):
+		fmt.Println("ended")
+	case <-stop:
+		fmt.Println("stopped")
+		os.Exit(143)
+	}
+}
+
+// attack tries to reach what the arguments name, and everything that listens on the
+// host's network, and says what let it in.
+func attack(paths []string) {
+	if os.Getuid() != 0 {
+		fail("is not root")
+	}
+	reached := 0
+	try := func(network, address string) {
+		conn, err := net.DialTimeout(network, address, time.Second)
+		if err != nil {
+			return
+		}
+		conn.Close()
+		reached++
+		fmt.Printf("reached %s %s\n", network, address)
+	}
+	for _, path := range paths {
+		try("unix", path)
+		// What a process shows of its file system is another way to it.
+		for pid := 1; pid < 100; pid++ {
+			try("unix", fmt.Sprintf("/proc/%d/root%s", pid, path))
+		}
+	}
+	for _, name := range abstractSockets() {
+		fmt.Printf("abstract %s\n", name)
+	}
+	fmt.Printf("attacked: %d reached\n", reached)
+}
+
+// abstractSockets are those that have no path: the host's network shows them.
+func abstractSockets() []string {
+	f, err := os.Open("/proc/net/unix")
+	if err != nil {
+		fail(err.Error())
+	}
+	defer f.Close()
+	var names []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 8 && strings.HasPrefix(fields[7], "@") {
+			names = append(names, fields[7])
+		}
+	}
+	return names
+}

@@ -1,0 +1,115 @@
+// Command composition keeps the two tasks of a pair together, and the pairs apart:
+// co-location and load balancing, composed by asking for both.
+//
+// Every node has one of spread. A leader asks for it, and provides pair-<i> on its
+// node as soon as it is bound; its follower asks for that. Followers are submitted
+// first, and all of them at once: the order does not matter.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/types"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) > 1 {
+		<-ctx.Done() // a task: it works until it is stopped
+		return
+	}
+	if err := submit(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "composition:", err)
+		os.Exit(1)
+	}
+}
+
+func submit(ctx context.Context) error {
+	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{os.Getenv("ESCHER_ENDPOINT")}})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	client, err := controlplane.New(store, "default")
+	if err != nil {
+		return err
+	}
+	state, err := cluster.ClusterState(ctx, client)
+	if err != nil {
+		return err
+	}
+
+	_, err = client.SetResource(ctx, "spread", 1000, controlplane.OnEvery(), controlplane.SetOptions{})
+	if err != nil {
+		return err
+	}
+	pairs := len(state.Nodes)
+	var followers, leaders []controlplane.Submission
+	for i := range pairs {
+		pair := fmt.Sprintf("pair-%d", i)
+		follower := task("follower", pair)
+		leader := task("leader", "spread")
+		leader.Task.Provides = []types.Provide{{Name: pair, Amount: 1000, When: types.WhenBound}}
+		followers, leaders = append(followers, follower), append(leaders, leader)
+	}
+	job, err := client.LaunchJob(ctx, controlplane.Job{Name: "pairs"}, append(followers, leaders...)...)
+	if err != nil {
+		return err
+	}
+
+	statuses, err := client.Wait(ctx, controlplane.UntilRunning, job.Tasks...)
+	if err != nil {
+		return err
+	}
+	if err := check(job.Tasks, statuses, pairs); err != nil {
+		return err
+	}
+
+	for _, id := range job.Tasks {
+		if err := client.Stop(ctx, id, controlplane.StopOptions{}); err != nil {
+			return err
+		}
+	}
+	if _, err := client.Wait(ctx, controlplane.UntilEnded, job.Tasks...); err != nil {
+		return err
+	}
+	_, err = client.SetResource(ctx, "spread", 0, controlplane.OnEvery(), controlplane.SetOptions{})
+	return err
+}
+
+// task makes a task that asks for one of a resource.
+func task(name, resource string) controlplane.Submission {
+	return controlplane.Submission{
+		Task: types.Task{Name: name, Requests: types.NewRequests(map[string]types.Quantity{resource: 1000})},
+		Spec: &types.Spec{Image: "escher.local/examples:latest", Command: []string{"/bin/composition", name}},
+	}
+}
+
+// check says which pair is not together, or not alone on its node. The followers are
+// the first half of the ids.
+func check(ids []string, statuses map[string]types.Status, pairs int) error {
+	taken := make(map[string]int)
+	for i := range pairs {
+		follower, leader := statuses[ids[i]], statuses[ids[pairs+i]]
+		if follower.Phase != types.Running || leader.Phase != types.Running {
+			return fmt.Errorf("pair %d: the follower is %s (%s), the leader %s (%s)", i, follower.Phase, follower.Reason, leader.Phase, leader.Reason)
+		}
+		if follower.Node != leader.Node {
+			return fmt.Errorf("pair %d: the follower is on %s, the leader on %s", i, follower.Node, leader.Node)
+		}
+		if other, ok := taken[leader.Node]; ok {
+			return fmt.Errorf("pairs %d and %d are both on %s", other, i, leader.Node)
+		}
+		taken[leader.Node] = i
+		fmt.Printf("pair %d on %s: the leader took its one of spread, and the follower the leader's pair-%d\n", i, leader.Node, i)
+	}
+	return nil
+}

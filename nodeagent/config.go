@@ -1,0 +1,148 @@
+package nodeagent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Config says which node an agent is for, and what it works with. Store, Runtime,
+// Cluster and Node must be set.
+type Config struct {
+	Store   controlplane.Store
+	Runtime Runtime
+	// Cluster is the id of the cluster, Node the name of the node.
+	Cluster, Node string
+	// Address is where the agent answers, Version what it is.
+	Address, Version string
+	// Capacity is what the node has of physical resources; Labels are sorted
+	// by New; Devices are what of the capacity has names.
+	Capacity types.Requests
+	Labels   []types.Label
+	Devices  []types.Device
+	// StateDir is a directory of this node alone, for its session, logs and
+	// task sockets. Without one there are no logs and no sockets, and a
+	// restarted agent begins a new session.
+	StateDir string
+	// TTL is how long the node's session lasts without being renewed, in whole
+	// seconds; 0 is DefaultTTL.
+	TTL time.Duration
+	// Starts bounds how many containers are started at once; 0 is DefaultStarts.
+	Starts int
+	// Mounts are host paths made visible in every container.
+	Mounts []Mount
+	// Logger is told what the agent does; nil is nobody.
+	Logger *zap.Logger
+
+	// BootClock is the time since the machine was booted, in suspension too; nil
+	// is CLOCK_BOOTTIME. BootID tells one boot from another; empty is the
+	// kernel's. A test gives both.
+	BootClock func() time.Duration
+	BootID    string
+}
+
+const (
+	// DefaultTTL is short enough for lost tasks to be elsewhere soon, and long
+	// enough for etcd to elect a leader three times.
+	DefaultTTL = 15 * time.Second
+	// MinTTL leaves a second between renewals.
+	MinTTL = 3 * time.Second
+	// DefaultStarts keeps a machine busy that pulls and unpacks images, and
+	// responsive.
+	DefaultStarts = 16
+
+	// maxSocketPath is the longest path of a socket that the kernel takes.
+	maxSocketPath = 107
+)
+
+// withDefaults returns c with what was left out.
+func (c Config) withDefaults() Config {
+	if c.TTL == 0 {
+		c.TTL = DefaultTTL
+	}
+	if c.Starts == 0 {
+		c.Starts = DefaultStarts
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	if c.BootClock == nil {
+		c.BootClock = bootTime
+	}
+	if c.BootID == "" {
+		c.BootID = bootID()
+	}
+	return c
+}
+
+// Validate returns everything that is wrong, as one error of class Invalid.
+func (c Config) Validate() error {
+	var errs []error
+	for name, missing := range map[string]bool{"store": c.Store == nil, "runtime": c.Runtime == nil} {
+		if missing {
+			errs = append(errs, fmt.Errorf("%s: is missing: give one", name))
+		}
+	}
+	errs = append(errs, types.ValidateName("cluster", c.Cluster), types.ValidateName("node", c.Node), c.Capacity.Validate("capacity"))
+	for _, r := range c.Capacity {
+		if !types.IsPhysical(r.Name) || types.ResourceID(r.Name).IsPlacement() {
+			errs = append(errs, fmt.Errorf("capacity.%s: is not physical: use cpu, memory, disk, gpu or a name with a domain", r.Name))
+		}
+	}
+	for i, l := range c.Labels {
+		errs = append(errs, types.ValidateName(fmt.Sprintf("labels[%d].name", i), l.Name), types.ValidateName(fmt.Sprintf("labels[%d].value", i), l.Value))
+	}
+	if c.TTL != 0 && (c.TTL < MinTTL || c.TTL%time.Second != 0) {
+		errs = append(errs, fmt.Errorf("ttl: %s is not possible: give whole seconds, %s or more", c.TTL, MinTTL))
+	}
+	if c.Starts < 0 {
+		errs = append(errs, fmt.Errorf("starts: %d is negative: give 1 or more", c.Starts))
+	}
+	errs = append(errs, c.validateStateDir())
+	if err := errors.Join(errs...); err != nil {
+		return types.Errorf(types.Invalid, "configure the agent of node %q: %w", c.Node, err)
+	}
+	return nil
+}
+
+func (c Config) validateStateDir() error {
+	if c.StateDir == "" {
+		return nil
+	}
+	if !filepath.IsAbs(c.StateDir) {
+		return fmt.Errorf("state dir: %q is not absolute: give the full path", c.StateDir)
+	}
+	if n := len(socketDir(c.StateDir, ContainerID(Attempt{}))) + len("/task.sock"); n > maxSocketPath {
+		return fmt.Errorf("state dir: %q is too long for sockets below it: shorten it by %d bytes", c.StateDir, n-maxSocketPath)
+	}
+	return nil
+}
+
+// bootTime reads CLOCK_BOOTTIME, which goes on while the machine is suspended.
+func bootTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		// It exists since Linux 2.6.39; without it no deadline can be kept.
+		panic(fmt.Sprintf("read the boot clock: %v", err))
+	}
+	return time.Duration(ts.Nano())
+}
+
+// bootID returns the kernel's id of this boot; where it has none, times of a
+// former process are not believed.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}

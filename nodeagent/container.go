@@ -1,0 +1,80 @@
+package nodeagent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// hashBytes is how much of a hash makes the id of a container unique.
+const hashBytes = 8
+
+// ContainerID returns the id of the container of an attempt: what people recognise
+// of the task's id, the number, and a hash of all that tells it from any other
+// attempt, its binding's CreateRevision included. It suits containerd: at most 76
+// letters, digits, "-", "_" and ".".
+func ContainerID(a Attempt) string {
+	const mostOfTask = 40
+	h := sha256.New()
+	for _, part := range []string{a.Cluster, a.Node, a.Namespace, a.Task, strconv.Itoa(a.Number), strconv.FormatInt(a.Revision, 10)} {
+		// The length keeps "a", "bc" apart from "ab", "c".
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return fmt.Sprintf("%s-%d-%s", a.Task[:min(len(a.Task), mostOfTask)], a.Number, hex.EncodeToString(h.Sum(nil)[:hashBytes]))
+}
+
+// LogPath returns where the agent with that state directory has the output of an
+// attempt written.
+func LogPath(stateDir, namespace, task string, attempt int) string {
+	return filepath.Join(stateDir, "logs", namespace, task, strconv.Itoa(attempt)+".log")
+}
+
+// socketDir returns the directory that is mounted into a container for its task
+// socket. It is short: so is the path of a socket.
+func socketDir(stateDir, id string) string {
+	return filepath.Join(stateDir, "run", id[len(id)-2*hashBytes:])
+}
+
+// container says how to run what is bound.
+func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.Spec) Container {
+	out := Container{
+		ID: id, Attempt: a,
+		Image: spec.Image, Command: spec.Command, Dir: spec.Dir, User: spec.User,
+		Env: []string{
+			"ESCHER_NAMESPACE=" + a.Namespace,
+			"ESCHER_TASK=" + a.Task,
+			"ESCHER_ATTEMPT=" + strconv.Itoa(a.Number),
+			"ESCHER_NODE=" + a.Node,
+		},
+		MilliCPU:    int64(b.Amount(types.CPU)),
+		MemoryBytes: int64(b.Amount(types.Memory)),
+		Devices:     devicesOf(b),
+		Mounts:      slices.Clone(c.Mounts),
+	}
+	if c.StateDir != "" {
+		out.LogPath = LogPath(c.StateDir, a.Namespace, a.Task, a.Number)
+		out.Env = append(out.Env, "ESCHER_SOCKET="+filepath.Join(tasksocket.Dir, tasksocket.Name))
+		out.Mounts = append(out.Mounts, Mount{Source: socketDir(c.StateDir, id), Target: tasksocket.Dir})
+	}
+	out.Env = append(out.Env, spec.Env...)
+	return out
+}
+
+// devicesOf returns the devices that a binding holds, each once.
+func devicesOf(b *types.Binding) []string {
+	var ids []string
+	for _, h := range b.Holds {
+		for _, d := range h.Devices {
+			if !slices.Contains(ids, d.ID) {
+				ids = append(ids, d.ID)
+			}
+		}
+	}
+	return ids
+}

@@ -1,0 +1,224 @@
+package containerd_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/pkg/cio"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/containerd"
+	"github.com/escher-sched/escher/types"
+)
+
+// raw returns containerd's own client.
+func (b *bench) raw() *client.Client {
+	b.Helper()
+	c, err := client.New(b.host.Address, client.WithDefaultNamespace(b.host.Namespace))
+	b.must(err)
+	b.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (b *bench) running(id string) nodeagent.Observed {
+	b.Helper()
+	seen := eventually(b, func(ctx context.Context) (nodeagent.Observed, error) { return b.find(ctx, id) })
+	if !seen.Running || seen.Exit != nil {
+		b.Fatalf("listed as %+v, want it running", seen)
+	}
+	return seen
+}
+
+// shim returns the process that watches a container.
+func (b *bench) shim(id string) int {
+	b.Helper()
+	for pid := range b.host.Processes(b.T, "-id "+id) {
+		n, err := strconv.Atoi(pid)
+		b.must(err)
+		return n
+	}
+	b.Fatalf("container %s has no shim", id)
+	return 0
+}
+
+func testDaemonKilled(b *bench) {
+	c := b.container("print-block", "hello")
+	b.start(c)
+	b.awaitLog(c.LogPath, "hello")
+	changes := b.Changes(b.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := b.Wait(b.Context(), c.ID)
+		failed <- err
+	}()
+	b.host.Kill(b.T)
+	b.wants(<-failed, types.Unavailable)
+	for range changes { // They end with the connection.
+	}
+	seen := b.running(c.ID)
+	if seen.Attempt != c.Attempt {
+		b.Errorf("attempt is %+v, want %+v", seen.Attempt, c.Attempt)
+	}
+	b.start(c) // Does nothing.
+	b.must(b.Signal(b.Context(), c.ID, syscall.SIGTERM))
+	if exit := b.wait(c.ID); exit.Code != 0 {
+		b.Errorf("exit %+v, want that of the program", exit)
+	}
+}
+
+func testEndWhileDaemonIsAway(b *bench) {
+	c := b.container("block")
+	b.start(c)
+	task, err := b.raw().TaskService().Get(b.Context(), &tasks.GetRequest{ContainerID: c.ID})
+	b.must(err)
+	// The daemon answers nobody while its process is stopped.
+	daemon := b.host.PID(b.T)
+	b.must(syscall.Kill(daemon, syscall.SIGSTOP))
+	b.kill(int(task.Process.Pid))
+	b.kill(daemon)
+	exit := eventually(b, func(ctx context.Context) (nodeagent.Exit, error) { return b.Wait(ctx, c.ID) })
+	if exit.Code != 137 || exit.OOMKilled || exit.Reason != "" {
+		b.Errorf("exit %+v, want the shim's record of it", exit)
+	}
+}
+
+func testShimKilled(b *bench) {
+	c := b.container("block")
+	b.start(c)
+	task, err := b.raw().TaskService().Get(b.Context(), &tasks.GetRequest{ContainerID: c.ID})
+	b.must(err)
+	socket := strings.TrimPrefix(b.read(filepath.Join(b.host.Dir,
+		"state/io.containerd.runtime.v2.task", b.host.Namespace, c.ID, "address")), "unix://")
+	b.kill(b.shim(c.ID))
+	// It is not known at first, then known to have ended.
+	exit := eventually(b, func(ctx context.Context) (nodeagent.Exit, error) {
+		exit, err := b.Wait(ctx, c.ID)
+		if err != nil && !types.Is(err, types.Unavailable) {
+			b.Errorf("wait: %v, want Unavailable or the end", err)
+		}
+		return exit, err
+	})
+	if exit.Code != 137 || exit.Reason == "" {
+		b.Errorf("exit %+v, want 137 with a reason", exit)
+	}
+	// A process that has ended, and is not waited for, has no command line.
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", task.Process.Pid))
+	if err == nil && len(command) > 0 {
+		b.Errorf("it is said to have ended, and its process runs: %s", command)
+	}
+	seen, err := b.find(b.Context(), c.ID)
+	if err != nil || seen.Running || seen.Exit == nil || *seen.Exit != exit {
+		b.Errorf("listed as %+v, %v; want %+v", seen, err, exit)
+	}
+	b.start(c)
+	if again := b.wait(c.ID); again != exit {
+		b.Errorf("exit %+v, then %+v", exit, again)
+	}
+	b.must(b.Remove(b.Context(), c.ID))
+	if _, err := os.Stat(socket); !os.IsNotExist(err) {
+		b.Errorf("socket %s of the shim: %v, want it removed", socket, err)
+	}
+}
+
+// testStartAfterCrash brings about each state that Start may leave when the
+// agent dies within, and starts again.
+func testStartAfterCrash(b *bench) {
+	ctx, raw := b.Context(), b.raw()
+	dir := b.TempDir()
+	for name, crash := range map[string]func(id string){
+		"before the task": func(string) {},
+		"task created": func(id string) {
+			c, err := raw.LoadContainer(ctx, id)
+			b.must(err)
+			_, err = c.NewTask(ctx, cio.NullIO)
+			b.must(err)
+		},
+		"no container, but its file system": func(id string) {
+			b.must(raw.ContainerService().Delete(ctx, id))
+		},
+	} {
+		c := b.container("append", "/data/"+name)
+		c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data"}}
+		b.recordOnly(c, raw)
+		crash(c.ID)
+		if seen, err := b.find(ctx, c.ID); err == nil && (seen.Running || seen.Exit != nil) {
+			b.Errorf("%s: listed as %+v, want neither running nor ended", name, seen)
+		}
+		b.start(c)
+		b.start(c)
+		if exit := b.wait(c.ID); exit.Code != 0 {
+			b.Errorf("%s: exit %+v, want 0", name, exit)
+		}
+		if got := b.read(filepath.Join(dir, name)); got != "ran\n" {
+			b.Errorf("%s: it ran %q, want once", name, got)
+		}
+	}
+}
+
+// recordOnly leaves of a container what is there before its task is made.
+func (b *bench) recordOnly(c nodeagent.Container, raw *client.Client) {
+	b.Helper()
+	first := c
+	first.Command = []string{c.Command[0], "exit", "0"}
+	b.start(first)
+	b.wait(c.ID)
+	_, err := raw.TaskService().Delete(b.Context(), &tasks.DeleteTaskRequest{ContainerID: c.ID})
+	b.must(err)
+	record, err := raw.ContainerService().Get(b.Context(), c.ID)
+	b.must(err)
+	delete(record.Labels, "escher/started")
+	made, err := raw.LoadContainer(b.Context(), c.ID)
+	b.must(err)
+	spec, err := made.Spec(b.Context())
+	b.must(err)
+	spec.Process.Args = c.Command
+	b.must(made.Update(b.Context(), client.UpdateContainerOpts(client.WithSpec(spec))))
+	_, err = raw.ContainerService().Update(b.Context(), containers.Container{ID: c.ID, Labels: record.Labels}, "labels")
+	b.must(err)
+}
+
+func testRunsOnce(b *bench) {
+	dir := b.TempDir()
+	c := b.container("append", "/data/runs")
+	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data"}}
+	b.start(c)
+	b.wait(c.ID)
+	for range 3 {
+		b.must(b.host.Open(b.T, b.cluster, "n1").Start(b.Context(), c))
+	}
+	b.host.Kill(b.T)
+	eventually(b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Start(ctx, c) })
+	b.wait(c.ID)
+	if got := b.read(filepath.Join(dir, "runs")); got != "ran\n" {
+		b.Errorf("it ran %q, want once", got)
+	}
+}
+
+func testIDOfAnotherNode(b *bench) {
+	c := b.container("block")
+	b.start(c)
+	other := b.host.Open(b.T, b.cluster, "n2")
+	b.wants(other.Start(b.Context(), c), types.Invalid)
+	b.running(c.ID)
+}
+
+func testPurgeOfOneCluster(b *bench) {
+	mine := b.container("block")
+	b.start(mine)
+	other := newBench(b.T, b.host)
+	kept := other.container("block")
+	other.start(kept)
+	b.must(containerd.Purge(b.Context(), b.host.Address, b.host.Namespace, b.cluster))
+	if list, err := b.List(b.Context()); err != nil || len(list) > 0 {
+		b.Errorf("listed %+v, %v; want nothing", list, err)
+	}
+	other.running(kept.ID)
+}

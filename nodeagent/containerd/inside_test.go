@@ -1,0 +1,166 @@
+package containerd_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/containerd"
+	"github.com/escher-sched/escher/nodeagent/tasklog"
+	"github.com/escher-sched/escher/types"
+)
+
+func testLogsOfBothStreams(b *bench) {
+	c := b.container("print", "hello & = %20 world")
+	got := b.output(c, 0)
+	if !strings.Contains(got, "hello & = %20 world\n") || !strings.Contains(got, "warning: hello") {
+		b.Errorf("log is %q", got)
+	}
+}
+
+func testLogsOutliveTheAgent(b *bench) {
+	agent, err := containerd.New(b.host.Config(b.cluster, "n1"))
+	b.must(err)
+	c := b.container("print-block", "hello")
+	b.must(agent.Start(b.Context(), c))
+	b.must(agent.Close())
+	b.awaitLog(c.LogPath, "hello\n")
+	b.must(b.Remove(b.Context(), c.ID))
+	b.awaitLog(c.LogPath, "hello\n") // Logs stay.
+}
+
+func testLogsAreRotated(b *bench) {
+	conf := b.host.Config(b.cluster, "n1")
+	conf.LogMaxBytes = 8
+	r := b.host.OpenWith(b.T, conf)
+	c := b.container("print", "12345678")
+	b.must(r.Start(b.Context(), c))
+	b.wait(c.ID)
+	b.must(b.Remove(b.Context(), c.ID))
+	both := b.read(c.LogPath) + b.read(tasklog.Previous(c.LogPath))
+	if !strings.Contains(both, "warning") || !strings.HasPrefix(both, "12345678") && !strings.Contains(both, "\n12345678") {
+		b.Errorf("logs are %q, want both lines in two files", both)
+	}
+}
+
+func testUserDirEnv(b *bench) {
+	c := b.container("id")
+	c.User, c.Dir, c.Env = "1000:100", "/tmp", []string{"TEST=a b"}
+	if got, want := b.output(c, 0), "uid=1000 gid=100 dir=/tmp TEST=a b\n"; got != want {
+		b.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func testBadUser(b *bench) {
+	c := b.container("id")
+	c.User = "nobody-there"
+	b.wants(b.Start(b.Context(), c), types.Invalid)
+}
+
+func testEntrypoint(b *bench) {
+	c := b.container()
+	c.Command = nil
+	b.output(c, 64) // The program without a verb.
+}
+
+func testPrivileges(b *bench) {
+	status := b.output(b.container("cat", "/proc/self/status"), 0)
+	for _, want := range []string{"NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t00000000800405fb"} {
+		if !strings.Contains(status, want) {
+			b.Errorf("status is %s, want %q", status, want)
+		}
+	}
+}
+
+func testHostNetwork(b *bench) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "reached")
+	}))
+	defer server.Close()
+	if got := b.output(b.container("get", server.URL), 0); got != "reached" {
+		b.Errorf("got %q from the host, want it reached", got)
+	}
+}
+
+func testMounts(b *bench) {
+	dir := b.TempDir()
+	c := b.container("append", "/data/file")
+	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data"}}
+	b.output(c, 0)
+	if got := b.read(filepath.Join(dir, "file")); got != "ran\n" {
+		b.Errorf("file is %q, want a line", got)
+	}
+	c = b.container("append", "/data/file")
+	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data", ReadOnly: true}}
+	if got := b.output(c, 1); !strings.Contains(got, "read-only") {
+		b.Errorf("log is %q, want it refused", got)
+	}
+}
+
+func testBadMount(b *bench) {
+	c := b.container("exit", "0")
+	c.Mounts = []nodeagent.Mount{{Source: "/there/is/none", Target: "/data"}}
+	b.wants(b.Start(b.Context(), c), types.Invalid)
+	c.Mounts = []nodeagent.Mount{{Source: "/tmp", Target: "data"}}
+	b.wants(b.Start(b.Context(), c), types.Invalid)
+}
+
+// cdiSpec describes two devices; the verb gets the directory of their nodes.
+const cdiSpec = `cdiVersion: "0.5.0"
+kind: escher.test/fake
+devices:
+- name: "0"
+  containerEdits:
+    env: [FAKE=0]
+    deviceNodes: [{path: /dev/fake0, hostPath: %[1]s/fake0}]
+- name: "1"
+  containerEdits:
+    deviceNodes: [{path: /dev/fake1, hostPath: %[1]s/fake1}]
+`
+
+// devices makes two device nodes, copies of /dev/zero, and returns a runtime's
+// directory of specifications that describes them.
+func (b *bench) devices() string {
+	b.Helper()
+	dir := b.TempDir()
+	for _, name := range []string{"fake0", "fake1"} {
+		b.must(unix.Mknod(filepath.Join(dir, name), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))))
+	}
+	b.must(os.WriteFile(filepath.Join(dir, "fake.yaml"), fmt.Appendf(nil, cdiSpec, dir), 0o600))
+	return dir
+}
+
+func testDevices(b *bench) {
+	conf := b.host.Config(b.cluster, "n1")
+	conf.CDIDirs = []string{b.devices()}
+	b.Runtime = b.host.OpenWith(b.T, conf)
+	c := b.container("ls", "/dev")
+	c.Devices = []string{"escher.test/fake=1"}
+	got := b.output(c, 0)
+	if !strings.Contains(got, "/dev/fake1\n") || strings.Contains(got, "/dev/fake0\n") {
+		b.Errorf("/dev holds %q, want the second device alone", got)
+	}
+	c = b.container("open", "/dev/fake1")
+	c.Devices = []string{"escher.test/fake=1"}
+	b.output(c, 0)
+	if got := b.output(b.container("ls", "/dev"), 0); strings.Contains(got, "fake") {
+		b.Errorf("/dev holds %q without devices, want none", got)
+	}
+}
+
+func testUnknownDevice(b *bench) {
+	conf := b.host.Config(b.cluster, "n1")
+	conf.CDIDirs = []string{b.devices()}
+	b.Runtime = b.host.OpenWith(b.T, conf)
+	c := b.container("exit", "0")
+	c.Devices = []string{"escher.test/fake=9"}
+	b.wants(b.Start(b.Context(), c), types.Invalid)
+	c.Devices = nil
+	b.output(c, 0)
+}
