@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,10 +30,13 @@ type Config struct {
 	Capacity types.Requests
 	Labels   []types.Label
 	Devices  []types.Device
-	// StateDir is a directory of this node alone, for its session, logs and
-	// task sockets. Without one there are no logs and no sockets, and a
-	// restarted agent begins a new session.
+	// StateDir is a directory of this node alone, for its session and for logs.
+	// Without one there are no logs, and a restarted agent begins a new session.
 	StateDir string
+	// SocketDir is a directory of this node alone, for the task sockets, which
+	// nobody else may reach. Its path is short, as those of sockets have to be.
+	// Without one there are no task sockets.
+	SocketDir string
 	// TTL is how long the node's session lasts without being renewed, in whole
 	// seconds; 0 is DefaultTTL.
 	TTL time.Duration
@@ -107,24 +111,24 @@ func (c Config) Validate() error {
 	if c.Starts < 0 {
 		errs = append(errs, fmt.Errorf("starts: %d is negative: give 1 or more", c.Starts))
 	}
-	errs = append(errs, c.validateStateDir())
+	errs = append(errs, c.validateDirs())
 	if err := errors.Join(errs...); err != nil {
 		return types.Errorf(types.Invalid, "configure the agent of node %q: %w", c.Node, err)
 	}
 	return nil
 }
 
-func (c Config) validateStateDir() error {
-	if c.StateDir == "" {
-		return nil
+func (c Config) validateDirs() error {
+	var errs []error
+	for name, dir := range map[string]string{"state dir": c.StateDir, "socket dir": c.SocketDir} {
+		if dir != "" && !filepath.IsAbs(dir) {
+			errs = append(errs, fmt.Errorf("%s: %q is not absolute: give the full path", name, dir))
+		}
 	}
-	if !filepath.IsAbs(c.StateDir) {
-		return fmt.Errorf("state dir: %q is not absolute: give the full path", c.StateDir)
+	if n := len(filepath.Join(c.socketDir(ContainerID(Attempt{})), tasksocket.Name)); n > maxSocketPath {
+		errs = append(errs, fmt.Errorf("socket dir: %q is too long for sockets below it: give one that is %d bytes shorter", c.SocketDir, n-maxSocketPath))
 	}
-	if n := len(socketDir(c.StateDir, ContainerID(Attempt{}))) + len("/task.sock"); n > maxSocketPath {
-		return fmt.Errorf("state dir: %q is too long for sockets below it: shorten it by %d bytes", c.StateDir, n-maxSocketPath)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // bootTime reads CLOCK_BOOTTIME, which goes on while the machine is suspended.

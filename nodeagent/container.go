@@ -37,8 +37,8 @@ func LogPath(stateDir, namespace, task string, attempt int) string {
 
 // socketDir returns the directory that is mounted into a container for its task
 // socket. It is short: so is the path of a socket.
-func socketDir(stateDir, id string) string {
-	return filepath.Join(stateDir, "run", id[len(id)-2*hashBytes:])
+func (c *Config) socketDir(id string) string {
+	return filepath.Join(c.SocketDir, id[len(id)-2*hashBytes:])
 }
 
 // container says how to run what is bound.
@@ -51,6 +51,7 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 			"ESCHER_TASK=" + a.Task,
 			"ESCHER_ATTEMPT=" + strconv.Itoa(a.Number),
 			"ESCHER_NODE=" + a.Node,
+			"ESCHER_IMAGE=" + spec.Image,
 		},
 		MilliCPU:    int64(b.Amount(types.CPU)),
 		MemoryBytes: int64(b.Amount(types.Memory)),
@@ -59,8 +60,10 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 	}
 	if c.StateDir != "" {
 		out.LogPath = LogPath(c.StateDir, a.Namespace, a.Task, a.Number)
+	}
+	if c.SocketDir != "" {
 		out.Env = append(out.Env, "ESCHER_SOCKET="+filepath.Join(tasksocket.Dir, tasksocket.Name))
-		out.Mounts = append(out.Mounts, Mount{Source: socketDir(c.StateDir, id), Target: tasksocket.Dir})
+		out.Mounts = append(out.Mounts, Mount{Source: c.socketDir(id), Target: tasksocket.Dir})
 	}
 	out.Env = append(out.Env, spec.Env...)
 	return out

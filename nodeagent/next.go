@@ -43,8 +43,9 @@ type Seen struct {
 	// Failed says why it can never run, nil if it may.
 	Failed *Exit
 	// Watched tells that somebody waits for the end of its process; Looking,
-	// that the runtime is being asked what it has.
-	Watched, Looking bool
+	// that the runtime is being asked what it has; Cancelled, that its start is
+	// being given up.
+	Watched, Looking, Cancelled bool
 
 	// Cause is why the agent ends it; Signalled and Killed are when it was
 	// told.
@@ -202,7 +203,7 @@ func unwanted(d *Desired, s *Seen) Action {
 	}
 	switch {
 	case s.Container == Starting:
-		return Action{Do: CancelStart, Reason: why}
+		return cancelStart(s, why)
 	case s.Container != Absent:
 		return Action{Do: Remove, Reason: why}
 	case d.Bound:
@@ -217,7 +218,7 @@ func reported(s *Seen) Action {
 	case Absent:
 		return wait("for its release: its end is reported")
 	case Starting:
-		return Action{Do: CancelStart, Reason: "its end is reported"}
+		return cancelStart(s, "its end is reported")
 	}
 	return Action{Do: Remove, Reason: "its end is reported"}
 }
@@ -239,25 +240,29 @@ func absent(d *Desired, s *Seen) Action {
 
 // gone is the end of a process whose container somebody took away.
 func gone(s *Seen) *types.Report {
-	r := &types.Report{Fenced: true, Reason: "its container is gone"}
-	if !s.Started.IsZero() {
-		r.Started = s.Started.UnixNano()
-	}
-	return r
+	return &types.Report{Fenced: true, Reason: "its container is gone", Started: nanos(s.Started)}
 }
 
 func starting(d *Desired, s *Seen, now time.Time) Action {
 	switch {
 	case d.Stop != nil:
-		return Action{Do: CancelStart, Reason: "it is to be stopped"}
+		return cancelStart(s, "it is to be stopped")
 	case d.fencing():
-		return Action{Do: CancelStart, Reason: "the session cannot be renewed"}
+		return cancelStart(s, "the session cannot be renewed")
 	case s.Reported != "" || s.Sending != "" || s.Refused:
 		return wait("for its start")
 	case now.Before(s.Since.Add(quietStart)):
 		return waitUntil(s.Since.Add(quietStart), "for its start")
 	}
 	return Action{Do: Send, Reason: "its start takes long", Report: reportStarting(d, s)}
+}
+
+// cancelStart gives up a start, once: what came of it is seen when it has ended.
+func cancelStart(s *Seen, why string) Action {
+	if s.Cancelled {
+		return wait("for its start to be given up")
+	}
+	return Action{Do: CancelStart, Reason: why}
 }
 
 // troubled reports, once, what an attempt that does not get started suffers from.
@@ -286,7 +291,7 @@ func running(d *Desired, s *Seen, now time.Time) Action {
 		return ending(d, s, now)
 	case s.Reported != types.ReportRunning && s.Sending != types.ReportRunning && !s.Refused:
 		return Action{Do: Send, Reason: "it runs", Report: &types.Report{
-			Phase: types.ReportRunning, Binding: d.Revision, Started: s.Started.UnixNano(),
+			Phase: types.ReportRunning, Binding: d.Revision, Started: nanos(s.Started),
 		}}
 	case d.Spec == nil && !d.fencing() && !now.Before(s.RetryAt):
 		return Action{Do: Fetch, Reason: "its grace is not known yet"}
@@ -366,12 +371,7 @@ func exitOf(d *Desired, s *Seen) *types.Report {
 	r := &types.Report{
 		ExitCode: exit.Code, Reason: exit.Reason,
 		Stopped: s.Cause == Stopped, Fenced: s.Cause == Fenced,
-	}
-	if !s.Started.IsZero() {
-		r.Started = s.Started.UnixNano()
-	}
-	if !exit.At.IsZero() {
-		r.Ended = exit.At.UnixNano()
+		Started: nanos(s.Started), Ended: nanos(exit.At),
 	}
 	switch {
 	case s.Cause == Overran:
@@ -382,6 +382,14 @@ func exitOf(d *Desired, s *Seen) *types.Report {
 		r.Reason = "out of memory"
 	}
 	return r
+}
+
+// nanos is t as reports have it: 0 if it is not known.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }
 
 func wait(reason string) Action { return Action{Do: Wait, Reason: reason} }

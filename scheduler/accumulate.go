@@ -111,7 +111,7 @@ func (c *Core) agedReservations() []*cluster.Reservation {
 	}
 	var aged []*cluster.Reservation
 	for _, r := range slices.Clone(c.accum.candidates.list) {
-		if c.queue.entries[entryKey{r.ID, true}] == nil || c.view.Reservations[r.ID] != r {
+		if c.queue.entries[entryKey{r.ID, true}] == nil || c.view.Reservations[r.ID] != r || !r.Info.V.Accumulate {
 			c.accum.candidates.remove(r)
 			continue
 		}

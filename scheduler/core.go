@@ -264,10 +264,12 @@ func (c *Core) giveUp(d *Draft) {
 	}
 }
 
-// setAside gives up a draft that the store will never accept. What is alone in it
-// stays out of the queue until it, or what it asks for, changes.
+// setAside gives up a draft that the store will never accept, because it is too
+// large: the next ones are made smaller. What is alone in it stays out of the queue
+// until it, or what it asks for, changes.
 func (c *Core) setAside(d *Draft) {
-	if len(d.entries)+d.items > 2 {
+	if d.items > 1 {
+		c.cfg.BatchTasks = max(1, c.cfg.BatchTasks/2)
 		for _, e := range d.entries {
 			c.retries[entryKey{e.id, e.bundles}] = solo
 		}
@@ -278,15 +280,19 @@ func (c *Core) setAside(d *Draft) {
 	c.unlock(d)
 }
 
-// again looks at something anew.
+// again looks at something anew: at what is there under its name by now.
 func (c *Core) again(x any) {
 	switch x := x.(type) {
 	case *cluster.Binding:
 		c.bindings.push(x)
 	case *cluster.Task:
-		c.touchTask(x)
+		if t := c.view.Tasks[x.ID]; t != nil {
+			c.touchTask(t)
+		}
 	case *cluster.Reservation:
-		c.touchReservation(x)
+		if r := c.view.Reservations[x.ID]; r != nil {
+			c.touchReservation(r)
+		}
 	}
 }
 

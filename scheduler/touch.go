@@ -257,6 +257,7 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 	}
 	if r.Info.V == nil || !c.owns(r.ID.Namespace, "") {
 		c.queue.remove(k)
+		delete(c.retries, k)
 		return
 	}
 	if c.locked(r) {

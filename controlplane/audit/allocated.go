@@ -136,7 +136,7 @@ func (s *state) oversubscribed(found finder) {
 		switch {
 		case x.at.node == nil && s.pooled(x.rid):
 			mod = s.pools[x.rid].info.Mod
-		case x.at.node != nil && x.rid.Physical():
+		case x.at.node != nil && x.at.node.info.V != nil && x.rid.Physical():
 			mod = x.at.node.info.Mod
 		}
 		if mod == 0 || mod > last || last == unknown {

@@ -9,15 +9,15 @@ import (
 
 // boundOnce validates NoDoubleBind: a task has at most one binding.
 func boundOnce(t *task, found finder) {
-	var first *binding
+	var all []string
 	for _, b := range t.bindings {
-		switch {
-		case b.info.V == nil:
-		case first == nil:
-			first = b
-		default:
-			found(t.object(), "has %s and %s", first, b)
+		if b.info.V != nil {
+			all = append(all, b.String())
 		}
+	}
+	if len(all) > 1 {
+		slices.Sort(all)
+		found(t.object(), "has bindings %v at once", all)
 	}
 }
 
@@ -25,7 +25,7 @@ func boundOnce(t *task, found finder) {
 // goes only after its end was reported, by the agent that had it, or after its node
 // was lost, which no kept binding minds.
 func (s *state) singleAttempt(b *binding, found finder) {
-	was, is := b.info.before(s.revision), b.info.V
+	was := b.info.before(s.revision)
 	switch {
 	case b.info.created(s.revision):
 		if b.number != b.of.last+1 {
@@ -38,8 +38,6 @@ func (s *state) singleAttempt(b *binding, found finder) {
 		if !ended && !lost {
 			found(b.of.object(), "%s is released: no end was reported and its node was not lost", b)
 		}
-	case was != nil && is != nil && (was.Session != is.Session || was.Bound != is.Bound):
-		found(b.of.object(), "%s was replaced by another", b)
 	}
 }
 
@@ -78,7 +76,9 @@ func (s *state) eligible(b *binding, m moment, found finder) {
 			found(b.String(), "the task is not visible: job %s was not there", job)
 		}
 	}
-	s.holdsMeet(b, m, found)
+	if m.knows(t.info.Create) {
+		s.holdsMeet(b, m, found)
+	}
 }
 
 // nodeEligible finds why nothing may be bound to or granted on a node.
@@ -107,7 +107,7 @@ func (s *state) holdsMeet(b *binding, m moment, found finder) {
 	for _, rid := range slices.Sorted(maps.Keys(needs)) {
 		switch {
 		case rid.IsPlacement():
-			if m.knows(b.node.info.Mod) && !b.node.isAt(rid) {
+			if b.node.info.V != nil && m.knows(b.node.info.Mod) && !b.node.isAt(rid) {
 				found(b.String(), "is not on %s, which the task asks for", rid)
 			}
 		case amountOf(b.info.V.Holds, rid) < needs[rid]:

@@ -15,6 +15,7 @@ func (c *Checker) checkChanges() {
 			s.eligible(b, m, c.change(BoundImpliesEligible))
 			s.deviceGiven(b.node, nil, b.info.V.Holds, b.String(), c.change(DeviceExclusive))
 		}
+		s.bindingFixed(b, c.change(Immutable))
 		s.singleAttempt(b, c.change(NoDoubleBind))
 		s.stopsStay(b, c.change(StoppedStaysStopped))
 		s.exitIsFinal(b, c.change(NoOrphanReport))
@@ -22,10 +23,12 @@ func (c *Checker) checkChanges() {
 	for _, t := range s.touched.tasks {
 		t.settle()
 		s.monotonic(t, c.change(StatusMonotonic))
+		s.taskFixed(t, c.change(Immutable))
 		s.stopStays(t, c.change(StoppedStaysStopped))
 		s.notDropped(t, c.change(NothingLost))
 	}
 	for _, r := range s.touched.reservations {
+		s.reservationFixed(r, c.change(Immutable))
 		s.grantSteps(r, c.change(GangAtomic))
 		s.grantedWhereEligible(r, c.change(BoundImpliesEligible), c.change(DeviceExclusive))
 	}

@@ -32,6 +32,9 @@ const (
 	StatusMonotonic Guarantee = "StatusMonotonic"
 	// StoppedStaysStopped (5): a stop is never taken back.
 	StoppedStaysStopped Guarantee = "StoppedStaysStopped"
+	// Immutable (5): but for being stopped, what was submitted or bound stays as
+	// it was.
+	Immutable Guarantee = "Immutable"
 	// OneWriter (6): a key is written by its writer alone.
 	OneWriter Guarantee = "OneWriter"
 	// NoOrphanReport: a report is of a binding that is there.
@@ -46,7 +49,7 @@ const (
 func Guarantees() []Guarantee {
 	return []Guarantee{
 		AllocatedIsSum, NoOversubscription, NoDoubleBind, BoundImpliesEligible, DeviceExclusive, GangAtomic,
-		NothingLost, StatusMonotonic, StoppedStaysStopped, OneWriter, NoOrphanReport, KeyWrites, Schema,
+		NothingLost, StatusMonotonic, StoppedStaysStopped, Immutable, OneWriter, NoOrphanReport, KeyWrites, Schema,
 	}
 }
 

@@ -35,14 +35,16 @@ func nothingLost(t *task, found finder) {
 	}
 }
 
-// bound returns a binding of the task, nil if it has none.
+// bound returns the binding of the task, the first by name if there are several,
+// nil if there is none.
 func (t *task) bound() *binding {
+	var first *binding
 	for _, b := range t.bindings {
-		if b.info.V != nil {
-			return b
+		if b.info.V != nil && (first == nil || b.String() < first.String()) {
+			first = b
 		}
 	}
-	return nil
+	return first
 }
 
 func (t *task) boundAs(st *types.Status) bool {

@@ -304,3 +304,38 @@ func (d *disturbed) List(ctx context.Context, opts controlplane.ListOptions) (co
 	}
 	return page, err
 }
+
+// A state whose revision is compacted while it is read is read again.
+func TestStateIsReadAgainAfterCompaction(t *testing.T) {
+	w := busy(t)
+	c := &compacting{Store: w.store, t: t, left: 2}
+	if _, err := cluster.Read(t.Context(), c, "team"); err != nil {
+		t.Error(err)
+	}
+	c.left = 100
+	if _, err := cluster.Read(t.Context(), c, "team"); !types.Is(err, types.Compacted) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// compacting is a store that forgets what was just listed.
+type compacting struct {
+	*memstore.Store
+	t    *testing.T
+	left int
+}
+
+func (c *compacting) List(ctx context.Context, opts controlplane.ListOptions) (controlplane.Page, error) {
+	page, err := c.Store.List(ctx, opts)
+	if c.left--; c.left >= 0 {
+		put := controlplane.Txn{Ops: []controlplane.Op{{Key: controlplane.CordonKey("n9"), Value: types.Encode(1, &types.Cordon{})}}}
+		res, cerr := c.Commit(ctx, put)
+		if cerr == nil {
+			cerr = c.Compact(ctx, res.Revision)
+		}
+		if cerr != nil {
+			c.t.Fatal(cerr)
+		}
+	}
+	return page, err
+}

@@ -19,6 +19,8 @@ type applications struct {
 	// jobs are those whose key is still to be written.
 	jobs   []ref
 	nextID int
+	// submitted is how many tasks there were in all.
+	submitted int
 }
 
 // ref names a task, job or reservation.
@@ -47,7 +49,7 @@ func (p *applications) submit(rng *rand.Rand) {
 		p.jobs = append(p.jobs, job)
 	}
 	n := 1 + rng.IntN(24)
-	for i := range min(n, p.w.cfg.Tasks-len(p.tasks)) {
+	for i := range min(n, p.w.cfg.Tasks-p.submitted) {
 		t := made(i)
 		t.Job, t.Priority, t.Submitted = job.id, rng.IntN(3), p.w.now.UnixNano()
 		if rng.IntN(8) == 0 {
@@ -65,6 +67,7 @@ func (p *applications) launch(ns string, t *types.Task) {
 	c.Put(controlplane.TaskKey(ns, id.id), t)
 	p.w.try(c)
 	p.tasks = append(p.tasks, id)
+	p.submitted++
 }
 
 func (p *applications) finishJob() {
@@ -187,7 +190,7 @@ func (p *applications) reserve(rng *rand.Rand) {
 		return
 	}
 	p.w.say("reservation %s/%s of %d bundles", ns, id, len(r.Bundles))
-	for range min(rng.IntN(6), p.w.cfg.Tasks-len(p.tasks)) {
+	for range min(rng.IntN(6), p.w.cfg.Tasks-p.submitted) {
 		p.launch(ns, &types.Task{
 			Requests:  requests(map[string]types.Quantity{"cpu@" + id: 500}),
 			Submitted: p.w.now.UnixNano(),
@@ -342,6 +345,27 @@ func (p *applications) changeNamespace(rng *rand.Rand) {
 	c.Put(key, space)
 	p.w.try(c)
 	p.w.say("namespace b has %+v", *space)
+}
+
+// collect deletes what is finished, as the collector does.
+func (p *applications) collect() {
+	rest := p.tasks[:0]
+	for _, id := range p.tasks {
+		status, task := controlplane.StatusKey(id.ns, id.id), controlplane.TaskKey(id.ns, id.id)
+		var s types.Status
+		mod := p.w.read(status, &s)
+		if mod == 0 || !s.Phase.Ended() {
+			rest = append(rest, id)
+			continue
+		}
+		c := p.w.newChange()
+		c.IfUnchanged(status, mod)
+		c.Delete(status)
+		c.Delete(task)
+		p.w.try(c)
+	}
+	p.w.say("%d of %d tasks are left", len(rest), len(p.tasks))
+	p.tasks = rest
 }
 
 // generous gives everybody everything: what still waits then, waits for ever.

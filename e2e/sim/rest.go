@@ -28,13 +28,16 @@ func (w *world) rest() {
 		w.commitLate(0)
 	}
 	w.settle()
+	w.checkPlaced()
 	w.endAll()
 	if len(w.findings) > 0 {
 		return
 	}
 	w.say("\neverybody is given everything; ")
+	w.apps.collect()
 	w.apps.generous()
 	w.settle()
+	w.checkPlaced()
 	w.endAll()
 	w.dissolve()
 	w.endAll()
@@ -68,7 +71,6 @@ func (w *world) settle() {
 		}
 		w.now = at
 	}
-	w.checkPlaced()
 }
 
 // advance lets everybody do all they can once, and reports whether anything was done.
@@ -110,6 +112,7 @@ func (w *world) wake() (first time.Time) {
 
 // endAll ends what runs, with success, until nothing runs.
 func (w *world) endAll() {
+	defer w.checkPlaced()
 	for range rounds {
 		ended := false
 		for _, a := range w.agents {

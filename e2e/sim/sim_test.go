@@ -16,7 +16,7 @@ func TestOne(t *testing.T) {
 	}()
 	for seed := range uint64(*count) {
 		seed += *first
-		cfg := Config{Seed: seed, Schedulers: []int{2, 4, 2, 4, 1}[seed%5], Shared: seed%7 == 6, Nodes: 6, Tasks: 1000}
+		cfg := configOf(seed)
 		steps := Steps(cfg.Seed, *nsteps)
 		f, seen := Run(cfg, steps, nil)
 		for k, n := range seen {
@@ -37,5 +37,9 @@ var (
 	first  = flag.Uint64("seed", 1, "")
 	count  = flag.Int("seeds", 10, "")
 	nsteps = flag.Int("steps", 4000, "")
-	shr    = flag.Int("shrink", 300, "")
+	shr    = flag.Int("shrink", 3000, "")
 )
+
+func configOf(seed uint64) Config {
+	return Config{Seed: seed, Schedulers: []int{2, 4, 2, 4, 1}[seed%5], Shared: seed%7 == 6, Nodes: 6, Tasks: 1000}
+}

@@ -29,6 +29,7 @@ const (
 	Cordon
 	ChangeNode
 	ChangeNamespace
+	Collect
 	Deliver
 	Decide
 	Commit
@@ -63,6 +64,7 @@ func table() [kinds]struct {
 		Cordon:          {"cordon", 4},
 		ChangeNode:      {"change-node", 3},
 		ChangeNamespace: {"change-namespace", 1},
+		Collect:         {"collect", 10},
 		Deliver:         {"deliver", 150},
 		Decide:          {"decide", 150},
 		Commit:          {"commit", 170},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )
@@ -25,8 +26,6 @@ type Config struct {
 	// Unguarded picks compares that are left out of the schedulers'
 	// transactions, to see that the run then fails; nil picks none.
 	Unguarded func(controlplane.Compare) bool
-	// Validate, if not nil, is given every revision, and returns what it finds.
-	Validate func(controlplane.Batch) []string
 }
 
 // Failure is what a run found.
@@ -48,6 +47,7 @@ type world struct {
 	store  *memstore.Store
 	now    time.Time
 	oracle *oracle
+	audit  *audit.Checker
 	// checked is the last revision that the oracle saw.
 	checked  int64
 	findings []string
@@ -99,6 +99,7 @@ func newWorld(cfg Config, trace func(string, ...any)) *world {
 		cfg:     cfg,
 		store:   memstore.New(memstore.WithoutExpiry()),
 		now:     time.Unix(1_000_000, 0),
+		audit:   audit.NewChecker(),
 		running: make(map[string]string),
 		seen:    make(map[string]int),
 		trace:   trace,
@@ -138,6 +139,8 @@ func (w *world) do(s Step) {
 		pick(w.agents, s.A).change(rng)
 	case ChangeNamespace:
 		w.apps.changeNamespace(rng)
+	case Collect:
+		w.apps.collect()
 	case Deliver:
 		pick(w.members, s.A).deliver(1 + int(s.B%8))
 	case Decide:
@@ -185,8 +188,8 @@ func (w *world) check() {
 	for _, b := range w.store.Events(w.checked + 1) {
 		w.checked = b.Revision
 		w.findings = append(w.findings, w.oracle.apply(b)...)
-		if w.cfg.Validate != nil {
-			w.findings = append(w.findings, w.cfg.Validate(b)...)
+		for _, f := range w.audit.Apply(b) {
+			w.findings = append(w.findings, f.String())
 		}
 	}
 }

@@ -36,11 +36,8 @@ func main() {
 
 // task1 runs in a container, and says that its node is the place to be.
 func task1(ctx context.Context) error {
-	here, err := tasksocket.Dial()
-	if err != nil {
-		return err
-	}
-	if err := here.SetResource(ctx, "co_location", types.Quantity(1000)); err != nil {
+	escher := tasksocket.NewClient(os.Getenv(tasksocket.EnvSocket))
+	if _, err := escher.Set(ctx, tasksocket.Set{Name: "co_location", Capacity: "1", Lifetime: types.OfTask}); err != nil {
 		return err
 	}
 	<-ctx.Done() // there is something to be near to until it is stopped

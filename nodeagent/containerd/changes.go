@@ -18,7 +18,7 @@ func (r *Runtime) Changes(ctx context.Context) <-chan struct{} {
 		for {
 			select {
 			case <-events:
-			case <-failed:
+			case <-failed: //nolint:errcheck // Why it failed, the next call will say.
 				return
 			case <-ctx.Done():
 				return

@@ -4,12 +4,10 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
 
 	"github.com/escher-sched/escher/nodeagent"
@@ -30,6 +28,7 @@ func TestContainerd(t *testing.T) {
 		runtimetest.Run(t, runtimetest.Fixture{
 			Cluster: cluster,
 			Open:    func(t *testing.T, node string) nodeagent.Runtime { return h.Open(t, cluster, node) },
+			Ready:   func(t *testing.T, c nodeagent.Container) { runtimetest.AwaitLog(t, c.LogPath, "ready\n") },
 		})
 	})
 	for name, test := range map[string]func(*bench){
@@ -52,6 +51,7 @@ func TestContainerd(t *testing.T) {
 		"EndWhileDaemonIsAway":   testEndWhileDaemonIsAway,
 		"ShimKilled":             testShimKilled,
 		"StartAfterCrash":        testStartAfterCrash,
+		"RemoveOfCreated":        testRemoveOfCreated,
 		"RunsOnceAcrossRestarts": testRunsOnce,
 		"IDOfAnotherNode":        testIDOfAnotherNode,
 		"PurgeOfOneCluster":      testPurgeOfOneCluster,
@@ -133,18 +133,6 @@ func (b *bench) read(path string) string {
 	return string(text)
 }
 
-// eventually asks until there is an answer that is not an error, for what others
-// do in their own time.
-func eventually[V any](b *bench, ask func(ctx context.Context) (V, error)) V {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
-	v, err := backoff.Retry(ctx, func() (V, error) { return ask(ctx) },
-		backoff.WithBackOff(backoff.NewConstantBackOff(20*time.Millisecond)), backoff.WithMaxElapsedTime(0))
-	b.must(err)
-	return v
-}
-
 // find returns the container as List has it.
 func (b *bench) find(ctx context.Context, id string) (nodeagent.Observed, error) {
 	list, err := b.List(ctx)
@@ -157,18 +145,6 @@ func (b *bench) find(ctx context.Context, id string) (nodeagent.Observed, error)
 		}
 	}
 	return nodeagent.Observed{}, types.Errorf(types.NotFound, "find container %s: not listed", id)
-}
-
-// awaitLog returns when the log of a container contains text.
-func (b *bench) awaitLog(path, text string) {
-	b.Helper()
-	eventually(b, func(context.Context) (struct{}, error) {
-		got, err := os.ReadFile(path)
-		if err == nil && !strings.Contains(string(got), text) {
-			err = types.Errorf(types.NotFound, "find %q in log %q", text, got)
-		}
-		return struct{}{}, err
-	})
 }
 
 func (b *bench) wants(err error, class types.Class) {

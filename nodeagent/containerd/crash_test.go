@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	tasks "github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/containerd/containerd/v2/client"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtimetest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -30,7 +32,7 @@ func (b *bench) raw() *client.Client {
 
 func (b *bench) running(id string) nodeagent.Observed {
 	b.Helper()
-	seen := eventually(b, func(ctx context.Context) (nodeagent.Observed, error) { return b.find(ctx, id) })
+	seen := runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Observed, error) { return b.find(ctx, id) })
 	if !seen.Running || seen.Exit != nil {
 		b.Fatalf("listed as %+v, want it running", seen)
 	}
@@ -50,9 +52,9 @@ func (b *bench) shim(id string) int {
 }
 
 func testDaemonKilled(b *bench) {
-	c := b.container("print-block", "hello")
+	c := b.container("block", "hello")
 	b.start(c)
-	b.awaitLog(c.LogPath, "hello")
+	runtimetest.AwaitLog(b.T, c.LogPath, "hello")
 	changes := b.Changes(b.Context())
 	failed := make(chan error, 1)
 	go func() {
@@ -61,8 +63,7 @@ func testDaemonKilled(b *bench) {
 	}()
 	b.host.Kill(b.T)
 	b.wants(<-failed, types.Unavailable)
-	for range changes { // They end with the connection.
-	}
+	b.closes(changes)
 	seen := b.running(c.ID)
 	if seen.Attempt != c.Attempt {
 		b.Errorf("attempt is %+v, want %+v", seen.Attempt, c.Attempt)
@@ -71,6 +72,22 @@ func testDaemonKilled(b *bench) {
 	b.must(b.Signal(b.Context(), c.ID, syscall.SIGTERM))
 	if exit := b.wait(c.ID); exit.Code != 0 {
 		b.Errorf("exit %+v, want that of the program", exit)
+	}
+}
+
+// closes fails the test when changes do not end with the connection.
+func (b *bench) closes(changes <-chan struct{}) {
+	b.Helper()
+	limit := time.After(patience)
+	for {
+		select {
+		case _, ok := <-changes:
+			if !ok {
+				return
+			}
+		case <-limit:
+			b.Fatal("changes go on without a daemon")
+		}
 	}
 }
 
@@ -84,7 +101,7 @@ func testEndWhileDaemonIsAway(b *bench) {
 	b.must(syscall.Kill(daemon, syscall.SIGSTOP))
 	b.kill(int(task.Process.Pid))
 	b.kill(daemon)
-	exit := eventually(b, func(ctx context.Context) (nodeagent.Exit, error) { return b.Wait(ctx, c.ID) })
+	exit := runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Exit, error) { return b.Wait(ctx, c.ID) })
 	if exit.Code != 137 || exit.OOMKilled || exit.Reason != "" {
 		b.Errorf("exit %+v, want the shim's record of it", exit)
 	}
@@ -99,7 +116,7 @@ func testShimKilled(b *bench) {
 		"state/io.containerd.runtime.v2.task", b.host.Namespace, c.ID, "address")), "unix://")
 	b.kill(b.shim(c.ID))
 	// It is not known at first, then known to have ended.
-	exit := eventually(b, func(ctx context.Context) (nodeagent.Exit, error) {
+	exit := runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Exit, error) {
 		exit, err := b.Wait(ctx, c.ID)
 		if err != nil && !types.Is(err, types.Unavailable) {
 			b.Errorf("wait: %v, want Unavailable or the end", err)
@@ -163,6 +180,19 @@ func testStartAfterCrash(b *bench) {
 	}
 }
 
+func testRemoveOfCreated(b *bench) {
+	c, raw := b.container("block"), b.raw()
+	b.recordOnly(c, raw)
+	made, err := raw.LoadContainer(b.Context(), c.ID)
+	b.must(err)
+	_, err = made.NewTask(b.Context(), cio.NullIO)
+	b.must(err)
+	b.must(b.Remove(b.Context(), c.ID))
+	if seen, err := b.find(b.Context(), c.ID); !types.Is(err, types.NotFound) {
+		b.Errorf("listed as %+v, %v; want it removed", seen, err)
+	}
+}
+
 // recordOnly leaves of a container what is there before its task is made.
 func (b *bench) recordOnly(c nodeagent.Container, raw *client.Client) {
 	b.Helper()
@@ -195,7 +225,7 @@ func testRunsOnce(b *bench) {
 		b.must(b.host.Open(b.T, b.cluster, "n1").Start(b.Context(), c))
 	}
 	b.host.Kill(b.T)
-	eventually(b, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Start(ctx, c) })
+	runtimetest.Await(b.T, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Start(ctx, c) })
 	b.wait(c.ID)
 	if got := b.read(filepath.Join(dir, "runs")); got != "ran\n" {
 		b.Errorf("it ran %q, want once", got)

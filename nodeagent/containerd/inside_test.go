@@ -12,6 +12,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtimetest"
 	"github.com/escher-sched/escher/nodeagent/tasklog"
 	"github.com/escher-sched/escher/types"
 )
@@ -27,12 +28,12 @@ func testLogsOfBothStreams(b *bench) {
 func testLogsOutliveTheAgent(b *bench) {
 	agent, err := containerd.New(b.host.Config(b.cluster, "n1"))
 	b.must(err)
-	c := b.container("print-block", "hello")
+	c := b.container("block", "hello")
 	b.must(agent.Start(b.Context(), c))
 	b.must(agent.Close())
-	b.awaitLog(c.LogPath, "hello\n")
+	runtimetest.AwaitLog(b.T, c.LogPath, "hello\n")
 	b.must(b.Remove(b.Context(), c.ID))
-	b.awaitLog(c.LogPath, "hello\n") // Logs stay.
+	runtimetest.AwaitLog(b.T, c.LogPath, "hello\n") // Logs stay.
 }
 
 func testLogsAreRotated(b *bench) {

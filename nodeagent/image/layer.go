@@ -31,7 +31,7 @@ func checkStatic(path string) error {
 	if err != nil {
 		return types.Errorf(types.Invalid, "read binary %s: %w; give the path of a Linux binary", path, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // It was read only.
 	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return types.Errorf(types.Invalid, "read binary %s: it is dynamically linked, and the image has no libraries; build it with CGO_ENABLED=0", path)
 	}

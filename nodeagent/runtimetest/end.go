@@ -75,13 +75,15 @@ func testWaitForNothing(s *suite) {
 
 func testSignalIsDelivered(s *suite) {
 	c := s.start("block")
-	if exit := s.terminate(c.ID); exit.Code != 0 {
+	if exit := s.terminate(c); exit.Code != 0 {
 		s.Errorf("exit code %d, want that of the program", exit.Code)
 	}
 }
 
 func testKill(s *suite) {
 	c := s.start("deaf")
+	s.Ready(s.T, c)
+	s.must(s.Signal(s.ctx(), c.ID, syscall.SIGTERM))
 	s.must(s.Signal(s.ctx(), c.ID, syscall.SIGKILL))
 	exit := s.wait(c.ID)
 	if exit.Code != 128+int(syscall.SIGKILL) || exit.OOMKilled {

@@ -5,6 +5,7 @@ package runtimetest
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -28,6 +29,9 @@ type Fixture struct {
 	// Open returns the runtime of a node of Cluster. To open the same node again
 	// is to restart its agent.
 	Open func(t *testing.T, node string) nodeagent.Runtime
+	// Ready returns when a container that runs block or deaf is ready for
+	// signals; the program has "ready" in its log then. See AwaitLog.
+	Ready func(t *testing.T, c nodeagent.Container)
 }
 
 // suite is one test of the suite.
@@ -80,6 +84,7 @@ func (s *suite) container(verb ...string) nodeagent.Container {
 		},
 		Image:   Image,
 		Command: append([]string{Program}, verb...),
+		LogPath: filepath.Join(s.TempDir(), "log"),
 	}
 	s.Cleanup(func() {
 		// The test's context is done by now.
@@ -147,20 +152,11 @@ func (s *suite) find(r nodeagent.Runtime, id string) *nodeagent.Observed {
 	return found
 }
 
-// terminate sends SIGTERM until the process ends: a program may get it before it
-// is ready to.
-func (s *suite) terminate(id string) nodeagent.Exit {
+// terminate sends SIGTERM to a container that runs block, and returns how it
+// ended.
+func (s *suite) terminate(c nodeagent.Container) nodeagent.Exit {
 	s.Helper()
-	for ctx := s.ctx(); ctx.Err() == nil; {
-		s.must(s.Signal(ctx, id, syscall.SIGTERM))
-		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-		exit, err := s.Wait(short, id)
-		cancel()
-		if err == nil {
-			return exit
-		}
-		s.wants(err, types.Unavailable)
-	}
-	s.Fatalf("container %s does not end", id)
-	return nodeagent.Exit{}
+	s.Ready(s.T, c)
+	s.must(s.Signal(s.ctx(), c.ID, syscall.SIGTERM))
+	return s.wait(c.ID)
 }

@@ -31,7 +31,7 @@ func testStartRunsOnce(s *suite) {
 	again := c
 	again.Command = []string{Program, "exit", "9"}
 	s.must(s.Start(s.ctx(), again))
-	if exit := s.terminate(c.ID); exit.Code != 0 {
+	if exit := s.terminate(c); exit.Code != 0 {
 		s.Errorf("exit code %d: the second start did something", exit.Code)
 	}
 }

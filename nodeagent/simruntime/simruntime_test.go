@@ -40,6 +40,7 @@ func TestConformance(t *testing.T) {
 	nodes := make(map[string]*simruntime.Runtime)
 	runtimetest.Run(t, runtimetest.Fixture{
 		Cluster: "sim",
+		Ready:   func(*testing.T, nodeagent.Container) {},
 		Open: func(_ *testing.T, node string) nodeagent.Runtime {
 			if nodes[node] == nil {
 				nodes[node] = simruntime.New(simruntime.Config{Script: program})

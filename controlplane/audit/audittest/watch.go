@@ -2,7 +2,7 @@ package audittest
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -27,6 +27,8 @@ func Watch(t testing.TB, store controlplane.Store) {
 		defer close(w.reached)
 		w.err = audit.Follow(ctx, store, zap.NewNop(), w.take)
 	}()
+	// From here on no revision is missed.
+	started := w.await(0)
 	t.Cleanup(func() {
 		defer cancel()
 		if err := w.finish(store); err != nil {
@@ -38,11 +40,15 @@ func Watch(t testing.TB, store controlplane.Store) {
 		}
 		report(t, w.found)
 	})
+	if started != nil {
+		t.Fatalf("audit: %v", started)
+	}
 }
 
 // watcher is one audit of a store. found is read once reached is closed.
 type watcher struct {
 	reached chan int64
+	newest  int64
 	found   []audit.Finding
 	err     error
 }
@@ -66,17 +72,25 @@ func (w *watcher) finish(store controlplane.Store) error {
 	if err != nil {
 		return err
 	}
+	return w.await(page.Revision)
+}
+
+// await waits until a revision, or a later one, is checked.
+func (w *watcher) await(revision int64) error {
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
 	for {
 		select {
-		case revision, ok := <-w.reached:
+		case reached, ok := <-w.reached:
 			if !ok {
 				return w.err
 			}
-			if revision >= page.Revision {
-				return nil
-			}
-		case <-ctx.Done():
-			return errors.New("the watch does not reach the newest revision")
+			w.newest = max(w.newest, reached)
+		case <-timeout.C:
+			return fmt.Errorf("revision %d was not reached within %v: the newest is %d", revision, patience, w.newest)
+		}
+		if w.newest >= revision {
+			return nil
 		}
 	}
 }

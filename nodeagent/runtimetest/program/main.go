@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,23 +33,17 @@ func run(verb string, args []string) (int, error) {
 	switch verb {
 	case "exit":
 		return strconv.Atoi(arg)
-	case "block":
-		return block(0, syscall.SIGTERM, syscall.SIGINT)
+	case "block": // until SIGTERM, with words when it is ready for it
+		return block(cmp.Or(arg, "ready"), syscall.SIGTERM, syscall.SIGINT)
 	case "deaf":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
-		return block(0, syscall.SIGUSR1)
+		return block("ready", syscall.SIGUSR1)
 	case "print":
 		fmt.Println(arg)
 		fmt.Fprintln(os.Stderr, "warning:", arg)
 		return 0, nil
-	case "print-block":
-		fmt.Println(arg)
-		return block(0, syscall.SIGTERM)
 	case "append": // a line to a file
 		return 0, appendLine(args[0])
-	case "spin":
-		for { //nolint:revive // It is there to use up a processor.
-		}
 	case "eat":
 		return eat()
 	case "get":
@@ -69,11 +64,12 @@ func run(verb string, args []string) (int, error) {
 	return 64, fmt.Errorf("unknown verb %q", verb)
 }
 
-func block(code int, signals ...os.Signal) (int, error) {
+func block(words string, signals ...os.Signal) (int, error) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, signals...)
+	fmt.Println(words)
 	<-c
-	return code, nil
+	return 0, nil
 }
 
 func appendLine(path string) error {
@@ -117,7 +113,7 @@ func cat(paths []string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		os.Stdout.Write(text)
+		fmt.Print(string(text))
 	}
 	return 0, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -60,7 +61,7 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 		return f.store, nil
 	}
 	if f.inTask() {
-		return nil, types.Errorf(types.Precondition, "reach the cluster: a task can only use set-resource, state, run, wait and stop: run this command outside")
+		return nil, types.Errorf(types.Precondition, "reach the cluster: a task can only use set-resource, state, nodes, resources, run, wait and stop: run this command outside")
 	}
 	endpoint := first(f.endpoint, f.Getenv("ESCHER_ENDPOINT"))
 	remedy := "correct the endpoint, or start etcd there"
@@ -93,7 +94,7 @@ func (f *Factory) Client(ctx context.Context) (*controlplane.Client, error) {
 	return controlplane.New(store, f.Namespace())
 }
 
-func (f *Factory) inTask() bool { return f.Getenv("ESCHER_SOCKET") != "" }
+func (f *Factory) inTask() bool { return f.Getenv(tasksocket.EnvSocket) != "" }
 
 // close gives back what was made.
 func (f *Factory) close() {

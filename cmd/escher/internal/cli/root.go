@@ -19,7 +19,8 @@ const rootHelp = `Escher places tasks by resources that applications create at r
 
 A command finds the cluster by --dir, ESCHER_DIR or ~/.local/share/escher, the
 directory that escher dev was given. Inside a task it uses the task's socket,
-ESCHER_SOCKET: set-resource, state, run, wait and stop work in there.
+ESCHER_SOCKET: set-resource, state, nodes, resources, run, wait and stop work in
+there.
 
 Exit codes: 0 success; that of the task for run, wait and logs -f; else
 `

@@ -47,6 +47,9 @@ func run(ctx context.Context, f *Factory, flags runFlags, subs []controlplane.Su
 	if err != nil {
 		return err
 	}
+	if flags.binary != "" && f.inTask() {
+		return types.Errorf(types.Precondition, "run: a task cannot make images: make one outside, with escher image, and name it")
+	}
 	if flags.binary != "" {
 		if subs[0].Spec.Image, err = binaryImage(ctx, f, flags.binary); err != nil {
 			return err

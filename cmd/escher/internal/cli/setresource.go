@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -107,8 +106,9 @@ func setResource(cmd *cobra.Command, f *Factory, name string, capacity types.Qua
 	if err != nil {
 		return err
 	}
-	where := place2where(place, sel)
-	res, err := tasks.SetResource(cmd.Context(), name, capacity, where, opts)
+	res, err := tasks.Set(cmd.Context(), setRequest{
+		name: name, capacity: capacity, here: !place.given(), cluster: place.cluster, sel: sel, opts: opts,
+	})
 	if err != nil {
 		return err
 	}
@@ -116,11 +116,4 @@ func setResource(cmd *cobra.Command, f *Factory, name string, capacity types.Qua
 		fmt.Fprintf(f.Err, "escher: set in %d parts: others may have seen some without the rest\n", res.Parts)
 	}
 	return nil
-}
-
-func place2where(place placeFlags, sel types.Selector) controlplane.Where {
-	if place.cluster {
-		return controlplane.InCluster()
-	}
-	return cluster.Where(sel)
 }

@@ -5,21 +5,36 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
 // Tasks is what can be done outside and inside a task alike.
 type Tasks interface {
-	SetResource(ctx context.Context, name string, capacity types.Quantity, where controlplane.Where, opts controlplane.SetOptions) (controlplane.SetResult, error)
+	Set(ctx context.Context, s setRequest) (controlplane.SetResult, error)
 	State(ctx context.Context) (*cluster.State, error)
 	Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error)
 	Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error)
 	Stop(ctx context.Context, id string, opts controlplane.StopOptions) error
 }
 
+// setRequest is a resource to be set.
+type setRequest struct {
+	name     string
+	capacity types.Quantity
+	// here is the node of the task that asks; else it is in the cluster, or on
+	// the nodes of sel.
+	here, cluster bool
+	sel           types.Selector
+	opts          controlplane.SetOptions
+}
+
 // Tasks returns what can be done from here: over the socket inside a task, over
 // etcd outside.
 func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
+	if f.inTask() {
+		return inside{tasksocket.NewClient(f.Getenv(tasksocket.EnvSocket))}, nil
+	}
 	client, err := f.Client(ctx)
 	if err != nil {
 		return nil, err
@@ -29,6 +44,15 @@ func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
 
 // outside is a client of etcd.
 type outside struct{ *controlplane.Client }
+
+// Set sets a resource.
+func (o outside) Set(ctx context.Context, s setRequest) (controlplane.SetResult, error) {
+	where := cluster.Where(s.sel)
+	if s.cluster {
+		where = controlplane.InCluster()
+	}
+	return o.SetResource(ctx, s.name, s.capacity, where, s.opts)
+}
 
 // State reads the state of the cluster.
 func (o outside) State(ctx context.Context) (*cluster.State, error) {

@@ -48,16 +48,29 @@ func newWait(f *Factory) *cobra.Command {
 	return cmd
 }
 
-func parseUntil(text string) (controlplane.Until, error) {
-	switch text {
-	case "ended":
-		return controlplane.UntilEnded, nil
-	case "running":
-		return controlplane.UntilRunning, nil
-	case "bound":
-		return controlplane.UntilBound, nil
+// untils are what can be waited for, by what people call it.
+func untils() map[string]controlplane.Until {
+	return map[string]controlplane.Until{
+		"ended": controlplane.UntilEnded, "running": controlplane.UntilRunning, "bound": controlplane.UntilBound,
 	}
-	return 0, types.Errorf(types.Invalid, "until: %q is unknown: use ended, running or bound", text)
+}
+
+func parseUntil(text string) (controlplane.Until, error) {
+	until, ok := untils()[text]
+	if !ok {
+		return 0, types.Errorf(types.Invalid, "until: %q is unknown: use ended, running or bound", text)
+	}
+	return until, nil
+}
+
+// untilText is the inverse of parseUntil.
+func untilText(until controlplane.Until) string {
+	for text, u := range untils() {
+		if u == until {
+			return text
+		}
+	}
+	return ""
 }
 
 // endOf says what became of tasks that did not succeed, and returns the exit code

@@ -30,7 +30,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	c := &running{cfg: cfg, stack: newStack(ctx, cfg.Log)}
-	defer func() { err = errors.Join(err, c.stack.unwind()) }()
+	defer func() {
+		err = errors.Join(err, c.stack.unwind())
+		tidy(c.info.ContainerdNamespace)
+	}()
 	if err := c.up(ctx); err != nil {
 		return endedBy(ctx, err)
 	}

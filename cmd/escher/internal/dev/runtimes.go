@@ -1,9 +1,6 @@
 package dev
 
-import (
-	"github.com/escher-sched/escher/nodeagent/containerd"
-	"github.com/escher-sched/escher/types"
-)
+import "github.com/escher-sched/escher/nodeagent/containerd"
 
 // Images returns a connection to the runtime of a running cluster, for importing
 // images. The caller closes it.
@@ -17,9 +14,4 @@ func (i Info) runtime(node, logger string) containerd.Config {
 		Address: i.Containerd, Namespace: i.ContainerdNamespace, Cluster: i.Cluster, Node: node,
 		Logger: containerd.Logger{Path: logger, Subcommand: LoggerSubcommand},
 	}
-}
-
-// errNoLogger tells what is missing to run containers.
-func errNoLogger() error {
-	return types.Errorf(types.Invalid, "logger: is not given: name the program that writes the logs of tasks")
 }

@@ -1,0 +1,126 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli"
+	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/types"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"escher": func() { os.Exit(cli.Main(os.Args[1:], cli.System())) },
+	})
+}
+
+// TestScripts runs the scripts of testdata, each against a cluster of its own: two
+// nodes of two cores and 1 GiB, over the simulated runtime.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"lines": lines},
+		Setup: func(env *testscript.Env) error {
+			dir, err := os.MkdirTemp("/tmp", "esc-") // paths of sockets are short
+			if err != nil {
+				return err
+			}
+			env.Setenv("ESCHER_DIR", dir)
+			return startDev(env, dev.Dir(dir))
+		},
+	})
+}
+
+// lines NAME sets NAME1, NAME2, … to the lines that the last command printed.
+func lines(ts *testscript.TestScript, _ bool, args []string) {
+	n := 0
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		n++
+		ts.Setenv(args[0]+strconv.Itoa(n), strings.TrimSpace(line))
+	}
+}
+
+// startDev runs a cluster until the script has ended.
+func startDev(env *testscript.Env, dir dev.Dir) error {
+	t := env.T().(testing.TB)
+	ctx, stop := context.WithCancel(context.Background())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	capacity := types.NewRequests(map[string]types.Quantity{"cpu": 2000, "memory": 1 << 30})
+	go func() {
+		ended <- dev.Run(ctx, dev.Config{
+			Dir: dir, Nodes: 2, Capacity: capacity, Runtimes: simulated, Version: "test",
+			Labels:   map[string][]types.Label{"node-1": {{Name: "zone", Value: "a"}}},
+			Log:      zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
+			Progress: func(string, ...any) {},
+			Ready:    func(dev.Info) { close(ready) },
+		})
+	}()
+	env.Defer(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the cluster ended with %v", err)
+		}
+		if err := os.RemoveAll(string(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+		return nil
+	case err := <-ended:
+		ended <- err
+		return errors.Join(errors.New("the cluster did not start"), err)
+	}
+}
+
+// simulated makes a runtime that does what the command of a container says: echo
+// TEXT..., exit CODE, sleep DURATION; anything else runs until it is stopped.
+func simulated(string) (nodeagent.Runtime, error) {
+	return writing{simruntime.New(simruntime.Config{Script: behave})}, nil
+}
+
+func behave(c nodeagent.Container) (simruntime.Behaviour, error) {
+	if len(c.Command) < 2 {
+		return simruntime.Behaviour{Forever: true, StopCode: 143}, nil
+	}
+	switch c.Command[0] {
+	case "echo":
+		return simruntime.Behaviour{}, nil
+	case "exit":
+		code, err := strconv.Atoi(c.Command[1])
+		return simruntime.Behaviour{Code: code}, err
+	case "sleep":
+		d, err := time.ParseDuration(c.Command[1])
+		return simruntime.Behaviour{Run: d, StopCode: 143}, err
+	}
+	return simruntime.Behaviour{}, types.Errorf(types.NotFound, "run %s: no such command", c.Command[0])
+}
+
+// writing is a runtime whose containers write what they echo.
+type writing struct{ nodeagent.Runtime }
+
+func (w writing) Start(ctx context.Context, c nodeagent.Container) error {
+	if len(c.Command) > 1 && c.Command[0] == "echo" {
+		if err := os.MkdirAll(filepath.Dir(c.LogPath), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.LogPath, []byte(strings.Join(c.Command[1:], " ")+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return w.Runtime.Start(ctx, c)
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// inside is a client of the socket of the task that the command runs in.
+type inside struct{ socket *tasksocket.Client }
+
+// Set sets a resource, on the task's own node if no place is given.
+func (i inside) Set(ctx context.Context, s setRequest) (controlplane.SetResult, error) {
+	set := tasksocket.Set{
+		Name: s.name, Capacity: s.capacity.Format(types.ResourceID(s.name)),
+		Declare: s.opts.Declare, Lifetime: s.opts.Lifetime, Owner: s.opts.Owner, Future: s.opts.Future,
+	}
+	if !s.here {
+		where := &tasksocket.Where{Nodes: s.sel.Nodes, Available: s.sel.Available, Cluster: s.cluster, Labels: make(map[string]string)}
+		for _, l := range s.sel.Labels {
+			where.Labels[l.Name] = l.Value
+		}
+		set.Where = where
+	}
+	res, err := i.socket.Set(ctx, set)
+	return controlplane.SetResult{Revision: res.Revision, Parts: 1}, err
+}
+
+// State reads the state of the cluster.
+func (i inside) State(ctx context.Context) (*cluster.State, error) {
+	state, err := i.socket.State(ctx, false)
+	return &state.State, err
+}
+
+// Launch submits tasks.
+func (i inside) Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+	var l tasksocket.Launch
+	for _, s := range tasks {
+		l.Tasks = append(l.Tasks, socketTask(s))
+	}
+	res, err := i.socket.Launch(ctx, l)
+	return controlplane.Launched{Tasks: res.Tasks, Job: res.Job, Revision: res.Revision}, err
+}
+
+// socketTask is a submission as the socket takes it.
+func socketTask(s controlplane.Submission) tasksocket.Task {
+	t := tasksocket.Task{
+		ID: s.ID, Name: s.Task.Name, Requests: s.Task.Requests, Priority: s.Task.Priority,
+		Scheduler: s.Task.Scheduler, OnLoss: s.Task.OnLoss, MaxRun: tasksocket.Duration(s.Task.MaxRun),
+		Spec: tasksocket.Spec{
+			Image: s.Spec.Image, Command: s.Spec.Command, Env: s.Spec.Env, Dir: s.Spec.Dir, User: s.Spec.User,
+			Grace: tasksocket.Duration(s.Spec.Grace),
+		},
+	}
+	for _, a := range s.Task.Alternatives {
+		t.Alternatives = append(t.Alternatives, tasksocket.Alternative{Requests: a.Requests, After: tasksocket.Duration(a.After)})
+	}
+	for _, p := range s.Task.Provides {
+		t.Provides = append(t.Provides, tasksocket.Provide{Name: p.Name, Amount: p.Amount.Format(types.ResourceID(p.Name)), When: p.When})
+	}
+	return t
+}
+
+// Wait waits for tasks.
+func (i inside) Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error) {
+	waited, err := i.socket.Wait(ctx, untilText(until), 0, ids...)
+	if err != nil {
+		return nil, err
+	}
+	statuses := make(map[string]types.Status)
+	for _, s := range waited.Tasks {
+		statuses[s.ID] = types.Status{
+			Phase: s.Phase, Node: s.Node, Attempt: s.Attempt, ExitCode: s.ExitCode, Reason: s.Reason,
+			Bound: nanos(s.Bound), Started: nanos(s.Started), Ended: nanos(s.Ended),
+		}
+	}
+	return statuses, nil
+}
+
+func nanos(t *time.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// Stop ends a task for good.
+func (i inside) Stop(ctx context.Context, id string, opts controlplane.StopOptions) error {
+	return i.socket.Stop(ctx, id, tasksocket.Stop{Reason: opts.Reason, Grace: tasksocket.Duration(opts.Grace)})
+}

@@ -1,0 +1,47 @@
+package audit
+
+import (
+	"bytes"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// taskFixed validates Immutable of a task: but for being stopped or evicted it stays
+// as it was submitted.
+func (s *state) taskFixed(t *task, found finder) {
+	was, is := t.info.before(s.revision), t.info.V
+	if t.info.Mod != s.revision || was == nil || is == nil {
+		return
+	}
+	same := *was
+	same.Stop, same.Evict = is.Stop, is.Evict
+	if !equal(&same, is) {
+		found(t.object(), "was changed after it was submitted")
+	}
+}
+
+// bindingFixed validates Immutable of a binding: but for being stopped it stays as
+// it was bound.
+func (s *state) bindingFixed(b *binding, found finder) {
+	was, is := b.info.before(s.revision), b.info.V
+	if b.info.Mod != s.revision || was == nil || is == nil {
+		return
+	}
+	same := *was
+	same.Stop = is.Stop
+	if !equal(&same, is) {
+		found(b.String(), "was changed after it was bound")
+	}
+}
+
+// reservationFixed validates Immutable of a reservation.
+func (s *state) reservationFixed(r *reservation, found finder) {
+	was, is := r.info.before(s.revision), r.info.V
+	if r.info.Mod == s.revision && was != nil && is != nil && !equal(was, is) {
+		found("reservation "+r.id.String(), "was changed after it was made")
+	}
+}
+
+func equal(a, b types.Message) bool {
+	return bytes.Equal(types.Encode(0, a), types.Encode(0, b))
+}

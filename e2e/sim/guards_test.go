@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// guard is a class of compares of the scheduler's transactions.
+type guard struct {
+	name string
+	is   func(controlplane.Key) bool
+}
+
+func ofKind(kind controlplane.Kind) func(controlplane.Key) bool {
+	return func(k controlplane.Key) bool { return k.Kind == kind }
+}
+
+func resourceAt(where func(string) bool) func(controlplane.Key) bool {
+	return func(k controlplane.Key) bool { return k.Kind == controlplane.Resources && where(k.Where) }
+}
+
+// guards are all classes: docs/guards.md explains each.
+func guards() []guard {
+	return []guard{
+		{"allocated of a node", func(k controlplane.Key) bool { return k.Kind == controlplane.Allocated && k.Where == "" }},
+		{"allocated of a pool", func(k controlplane.Key) bool { return k.Kind == controlplane.Allocated && k.Where != "" }},
+		{"node", ofKind(controlplane.Nodes)},
+		{"cordon", ofKind(controlplane.Cordons)},
+		{"alive", ofKind(controlplane.Alive)},
+		{"devices", ofKind(controlplane.Devices)},
+		{"task", ofKind(controlplane.Tasks)},
+		{"status", ofKind(controlplane.Statuses)},
+		{"namespace", ofKind(controlplane.Namespaces)},
+		{"resource of the node", resourceAt(func(w string) bool { return w != types.EveryNode && w != types.ClusterWide })},
+		{"resource of every node", resourceAt(func(w string) bool { return w == types.EveryNode })},
+		{"resource of the cluster", resourceAt(func(w string) bool { return w == types.ClusterWide })},
+		{"grant", ofKind(controlplane.Grants)},
+		{"reservation", ofKind(controlplane.Reservations)},
+		{"binding", ofKind(controlplane.Bindings)},
+		{"report", ofKind(controlplane.Reports)},
+		{"provided", ofKind(controlplane.Provided)},
+		{"leader", ofKind(controlplane.Leaders)},
+	}
+}
+
+func TestGuards(t *testing.T) {
+	for _, g := range guards() {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(40) {
+				cfg := configOf(seed)
+				cfg.Schedulers = 2 + 2*int(seed%2)
+				cfg.Shared = false
+				cfg.Unguarded = func(c controlplane.Compare) bool {
+					k, ok := controlplane.Parse(c.Key)
+					return ok && g.is(k)
+				}
+				if f, _ := Run(cfg, Steps(seed, 4000), nil); f != nil {
+					t.Logf("seed %d: %v", seed, f)
+					return
+				}
+			}
+			t.Error("nothing fails without it")
+		})
+	}
+}

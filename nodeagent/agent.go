@@ -1,0 +1,185 @@
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Agent runs what is bound to one node.
+//
+// What each attempt needs next is decided by Next, in a goroutine of its own (task).
+// What Next looks at comes from four others: the watch of the node's bindings, the
+// observer of the runtime, the keeper of the session, and the outbox of reports. When
+// the session is lost, all of them end and begin anew: a lost session and a restart
+// are the same to an agent.
+type Agent struct {
+	cfg    Config
+	log    *zap.Logger
+	state  *stateFile
+	marks  marks
+	specs  *specs
+	starts *semaphore.Weighted
+	// clients are behind the task sockets.
+	clients clients
+
+	mu sync.Mutex
+	// life is how long the session lasts; fenced tells that it may end soon.
+	life   lifetime
+	fenced bool
+	// One life of the agent: all of this begins anew with each session.
+	session int64
+	tasks   map[string]*task
+	byKey   map[string]*task
+	// synced: the bindings are known; listed: and the containers, so that what
+	// is not known does not exist.
+	synced, listed bool
+	// reports are those found at the beginning, by key, until synced.
+	reports map[string]types.Report
+	outbox  *outbox
+	// look asks the observer to look at the runtime.
+	look chan struct{}
+	// spawn runs something that ends with this life.
+	spawn func(func(context.Context))
+}
+
+// New makes an agent. Invalid: the error names all that is wrong with cfg.
+// Precondition: the state directory cannot be used.
+func New(cfg Config) (*Agent, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	st, err := openState(cfg.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	return &Agent{
+		cfg:    cfg,
+		log:    cfg.Logger.With(zap.String("node", cfg.Node)),
+		state:  st,
+		marks:  newMarks(cfg.StateDir),
+		specs:  &specs{store: cfg.Store, known: make(map[string]*types.Spec)},
+		starts: semaphore.NewWeighted(int64(cfg.Starts)),
+	}, nil
+}
+
+// Run registers the node and runs what is bound to it until ctx is done; then it
+// returns ctx.Err(), and leaves containers and session to the next Run. Another
+// error is one that does not pass by itself.
+func (a *Agent) Run(ctx context.Context) error {
+	for {
+		err := a.live(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.Is(err, errOver) && !types.Is(err, types.Precondition):
+			return err
+		}
+		a.log.Warn("the session is over: beginning anew", zap.Error(err))
+	}
+}
+
+// live is one life of the agent: one session, or a part of it.
+func (a *Agent) live(ctx context.Context) error {
+	if err := a.register(ctx); err != nil {
+		return err
+	}
+	session, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	reports, err := a.storedReports(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	a.reset(session, reports, func(f func(context.Context)) {
+		group.Go(func() error { f(ctx); return nil })
+	})
+	group.Go(func() error { return a.keepAlive(ctx) })
+	group.Go(func() error { return a.follow(ctx) })
+	group.Go(func() error { return a.observe(ctx) })
+	group.Go(func() error { return a.outbox.run(ctx) })
+	return group.Wait()
+}
+
+// reset begins a life.
+func (a *Agent) reset(session int64, reports map[string]types.Report, spawn func(func(context.Context))) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.session, a.reports, a.spawn = session, reports, spawn
+	a.tasks, a.byKey = make(map[string]*task), make(map[string]*task)
+	a.synced, a.listed = false, false
+	a.outbox = newOutbox(a.cfg.Store, a.log)
+	a.look = make(chan struct{}, 1)
+}
+
+// storedReports reads what was reported already, before the bindings are read: a
+// report goes only together with its binding, so that no binding is taken for one
+// that has not ended.
+func (a *Agent) storedReports(ctx context.Context) (map[string]types.Report, error) {
+	out := make(map[string]types.Report)
+	err := a.retry(ctx, "read reports", func() error {
+		kvs, _, err := controlplane.ListAll(ctx, a.cfg.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Reports, a.cfg.Node)})
+		if err != nil {
+			return err
+		}
+		for _, kv := range kvs {
+			var r types.Report
+			if err := types.Decode(kv.Value, &r); err != nil {
+				return err
+			}
+			out[kv.Key] = r
+		}
+		return nil
+	})
+	return out, err
+}
+
+// wakeAll has every task look again. The caller holds a.mu.
+func (a *Agent) wakeAll() {
+	for _, t := range a.tasks {
+		t.poke()
+	}
+}
+
+// lookSoon asks the observer to look at the runtime.
+func (a *Agent) lookSoon() {
+	select {
+	case a.look <- struct{}{}:
+	default: // One that waits stands for all.
+	}
+}
+
+// pause waits, or returns why ctx is done.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// each calls f for every item, several at once, and returns the first error once
+// all have returned.
+func each[T any](items []T, f func(T) error) error {
+	const atOnce = 16
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for _, item := range items {
+		group.Go(func() error { return f(item) })
+	}
+	return group.Wait()
+}

@@ -1,0 +1,103 @@
+package nodeagent
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// follow watches the bindings of the node: all that an agent watches.
+func (a *Agent) follow(ctx context.Context) error {
+	opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(controlplane.Bindings, a.cfg.Node), Log: a.log}
+	return controlplane.ListWatch(ctx, a.cfg.Store, opts, a.apply)
+}
+
+// apply takes an update of the bindings.
+func (a *Agent) apply(u controlplane.Update) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range u.Events {
+		if e.Delete {
+			a.unbind(e.Key)
+			continue
+		}
+		at, b, err := a.binding(e.KV)
+		if err != nil {
+			return err
+		}
+		a.bind(e.Key, at, b)
+	}
+	if u.Synced && !a.synced {
+		// What is reported of no binding is the scheduler's to delete.
+		a.synced, a.reports = true, nil
+		a.lookSoon()
+	}
+	a.state.saw(u.Revision)
+	return nil
+}
+
+// binding reads a binding.
+func (a *Agent) binding(kv controlplane.KV) (Attempt, *types.Binding, error) {
+	k, ok := controlplane.Parse(kv.Key)
+	if !ok || k.Kind != controlplane.Bindings {
+		return Attempt{}, nil, types.Errorf(types.Internal, "read %s: it is no key of a binding", kv.Key)
+	}
+	b := new(types.Binding)
+	if err := types.Decode(kv.Value, b); err != nil {
+		return Attempt{}, nil, types.Errorf(types.Internal, "read %s: %w", kv.Key, err)
+	}
+	return Attempt{
+		Cluster: a.cfg.Cluster, Node: a.cfg.Node,
+		Namespace: k.Namespace, Task: k.ID, Number: k.Attempt, Revision: kv.CreateRevision,
+	}, b, nil
+}
+
+// bind makes a binding known. The caller holds a.mu.
+func (a *Agent) bind(key string, at Attempt, b *types.Binding) {
+	if old := a.byKey[key]; old != nil && old.attempt.Revision != at.Revision {
+		a.unbind(key) // Deleted and made anew while nobody saw it.
+	}
+	t := a.tasks[ContainerID(at)]
+	if t == nil {
+		t = a.newTask(at)
+	}
+	t.binding = b
+	a.byKey[key] = t
+	if r, ok := a.reports[controlplane.ReportKey(at.Node, at.Namespace, at.Task, at.Number)]; ok && r.Binding == at.Revision {
+		t.seen.Reported, t.seen.ReportedTrouble = r.Phase, r.Reason != ""
+		if r.Started != 0 {
+			t.seen.Started = time.Unix(0, r.Started)
+		}
+	}
+	t.poke()
+}
+
+// unbind makes it known that a binding is gone. The caller holds a.mu.
+func (a *Agent) unbind(key string) {
+	if t := a.byKey[key]; t != nil {
+		t.binding = nil
+		delete(a.byKey, key)
+		t.poke()
+	}
+}
+
+// newTask begins to take care of an attempt. The caller holds a.mu.
+func (a *Agent) newTask(at Attempt) *task {
+	t := &task{
+		a: a, id: ContainerID(at), attempt: at, wake: make(chan struct{}, 1), retry: controlplane.RetryPolicy(),
+		log: a.log.With(zap.String("task", at.Namespace+"/"+at.Task), zap.Int("attempt", at.Number)),
+	}
+	if a.listed {
+		// Nobody else makes containers.
+		t.seen.Container = Absent
+	} else {
+		t.seen.Cause = a.marks.get(t.id)
+	}
+	a.tasks[t.id] = t
+	a.spawn(t.run)
+	return t
+}

@@ -1,0 +1,267 @@
+package nodeagent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// at is a moment some seconds after the beginning of a test's time.
+func at(seconds float64) time.Time {
+	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func TestNext(t *testing.T) {
+	spec := &types.Spec{Image: "i", Grace: 3 * time.Second}
+	bound := Desired{Bound: true, Revision: 7, Spec: spec}
+	with := func(edit func(*Desired)) Desired { d := bound; edit(&d); return d }
+	stop := with(func(d *Desired) { d.Stop = &types.Stop{Reason: "enough", Grace: 2 * time.Second} })
+	noGrace := with(func(d *Desired) { d.Stop = &types.Stop{} })
+	void := with(func(d *Desired) { d.Void = true })
+	unfetched := with(func(d *Desired) { d.Spec = nil })
+	fenced := with(func(d *Desired) { d.SignalBy, d.KillBy = at(5), at(8) })
+	limited := with(func(d *Desired) { d.MaxRun = time.Minute })
+	runs := Seen{Container: Running, Started: at(0), Ran: true, Watched: true, Reported: types.ReportRunning}
+	seen := func(edit func(*Seen)) Seen { s := runs; edit(&s); return s }
+	signalled := func(cause Cause) Seen { return seen(func(s *Seen) { s.Cause, s.Signalled = cause, at(2) }) }
+
+	cases := []struct {
+		name  string
+		d     Desired
+		s     Seen
+		now   float64
+		want  Verb
+		until float64 // of Wait; 0 is none
+		say   string  // within the reason
+	}{
+		{"nothing is known", bound, Seen{}, 0, Look, 0, "not known"},
+		{"being looked at", bound, Seen{Looking: true}, 0, Wait, 0, ""},
+		{"new", bound, Seen{Container: Absent}, 0, Start, 0, "bound here"},
+		{"half made", bound, Seen{Container: Created}, 0, Start, 0, ""},
+		{"spec not read", unfetched, Seen{Container: Absent}, 0, Fetch, 0, ""},
+		{"start failed", bound, Seen{Container: Absent, RetryAt: at(3), Trouble: "no disk"}, 2, Wait, 3, "no disk"},
+		{"start failed a while ago", bound, Seen{Container: Absent, RetryAt: at(3), Trouble: "no disk"}, 3, Start, 0, ""},
+		{"start fails for long", bound, Seen{Container: Absent, Since: at(0), RetryAt: at(3), Trouble: "no disk"}, 2, Send, 0, "does not start"},
+		{"start fails, as reported", bound, Seen{Container: Unknown, Since: at(0), RetryAt: at(3), ReportedTrouble: true}, 2, Wait, 3, ""},
+		{"starting", bound, Seen{Container: Starting, Since: at(0)}, 0.5, Wait, 1, ""},
+		{"starting for long", bound, Seen{Container: Starting, Since: at(0)}, 1, Send, 0, "long"},
+		{"starting, as reported", bound, Seen{Container: Starting, Since: at(0), Reported: types.ReportStarting}, 9, Wait, 0, ""},
+		{"starting, being reported", bound, Seen{Container: Starting, Since: at(0), Sending: types.ReportStarting}, 9, Wait, 0, ""},
+		{"stop while starting", stop, Seen{Container: Starting}, 0, CancelStart, 0, "stopped"},
+		{"stop while starting, given up", stop, Seen{Container: Starting, Cancelled: true}, 0, Wait, 0, ""},
+		{"fence while starting", fenced, Seen{Container: Starting}, 0, CancelStart, 0, "session"},
+		{"fence before the start", fenced, Seen{Container: Absent}, 0, Wait, 0, "session"},
+		{"stop before the start", stop, Seen{Container: Absent}, 0, Send, 0, ""},
+		{"found running", bound, seen(func(s *Seen) { s.Watched = false }), 1, Adopt, 0, ""},
+		{"runs", bound, seen(func(s *Seen) { s.Reported = "" }), 1, Send, 0, "runs"},
+		{"runs, being reported", bound, seen(func(s *Seen) { s.Reported, s.Sending = "", types.ReportRunning }), 1, Wait, 0, ""},
+		{"runs, as reported", bound, runs, 1, Wait, 0, ""},
+		{"runs, report refused", bound, seen(func(s *Seen) { s.Reported, s.Refused = "", true }), 1, Wait, 0, ""},
+		{"adopted without spec", unfetched, runs, 1, Fetch, 0, ""},
+		{"runs with a limit", limited, runs, 1, Wait, 60, ""},
+		{"runs too long", limited, runs, 60, Signal, 0, "ran longer than 1m0s"},
+		{"stop", stop, runs, 1, Signal, 0, "enough"},
+		{"signalled", stop, signalled(Stopped), 3, Wait, 4, ""},
+		{"deaf", stop, signalled(Stopped), 4, Kill, 0, "within 2s"},
+		{"grace of the spec", noGrace, signalled(Stopped), 3, Wait, 5, ""},
+		{"killed", stop, seen(func(s *Seen) { s.Cause, s.Signalled, s.Killed = Stopped, at(2), at(4) }), 5, Wait, 9, ""},
+		{"killed in vain", stop, seen(func(s *Seen) { s.Cause, s.Signalled, s.Killed = Stopped, at(2), at(4) }), 9, Kill, 0, ""},
+		{"stop begun by an earlier agent", stop, seen(func(s *Seen) { s.Cause = Stopped }), 9, Signal, 0, "before"},
+		{"fence far", fenced, runs, 1, Wait, 5, ""},
+		{"fence near", fenced, runs, 5, Signal, 0, "session"},
+		{"fence, signalled", fenced, signalled(Fenced), 4, Wait, 5, ""},
+		{"fence shortens a grace", with(func(d *Desired) {
+			d.Stop, d.SignalBy, d.KillBy = &types.Stop{Grace: time.Hour}, at(5), at(8)
+		}), signalled(Stopped), 8, Kill, 0, ""},
+		{"fence lowered, but signalled", bound, signalled(Fenced), 5, Kill, 0, ""},
+		{"ended", bound, seen(func(s *Seen) { s.Container = Exited }), 1, Send, 0, "ended"},
+		{"ended, being reported", bound, seen(func(s *Seen) { s.Container, s.Sending = Exited, types.ReportExited }), 1, Wait, 0, ""},
+		{"ended, report refused", bound, seen(func(s *Seen) { s.Container, s.Refused = Exited, true }), 1, Wait, 0, "refused"},
+		{"ended, as reported", bound, seen(func(s *Seen) { s.Container, s.Reported = Exited, types.ReportExited }), 1, Remove, 0, "reported"},
+		{"end reported, nothing known", bound, Seen{Reported: types.ReportExited}, 1, Remove, 0, ""},
+		{"end reported, starting", bound, Seen{Container: Starting, Reported: types.ReportExited}, 1, CancelStart, 0, ""},
+		{"removed", bound, Seen{Container: Absent, Reported: types.ReportExited}, 1, Wait, 0, "release"},
+		{"never ran", bound, Seen{Container: Absent, Failed: &Exit{Code: 127}}, 1, Send, 0, ""},
+		{"gone", bound, seen(func(s *Seen) { s.Container = Absent }), 1, Send, 0, ""},
+		{"gone while nobody saw", bound, Seen{Container: Absent, Reported: types.ReportRunning}, 1, Send, 0, ""},
+		{"void before the start", void, Seen{Container: Absent}, 1, Wait, 0, "session"},
+		{"void while starting", void, Seen{Container: Starting}, 1, CancelStart, 0, ""},
+		{"void and running", void, runs, 1, Remove, 0, "session"},
+		{"void and ended", void, seen(func(s *Seen) { s.Container = Exited }), 1, Remove, 0, ""},
+		{"unbound, unknown", Desired{}, Seen{}, 1, Remove, 0, "not bound"},
+		{"unbound and running", Desired{}, runs, 1, Remove, 0, "not bound"},
+		{"unbound while starting", Desired{}, Seen{Container: Starting}, 1, CancelStart, 0, ""},
+		{"unbound and half made", Desired{}, Seen{Container: Created}, 1, Remove, 0, ""},
+		{"unbound and removed", Desired{}, Seen{Container: Absent}, 1, Forget, 0, ""},
+		{"unbound, remove failed", Desired{}, Seen{Container: Exited, RetryAt: at(3)}, 1, Wait, 3, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			act := Next(c.d, c.s, at(c.now))
+			if act.Do != c.want || !strings.Contains(act.Reason, c.say) {
+				t.Fatalf("%s (%s), want %s (…%s…)", act.Do, act.Reason, c.want, c.say)
+			}
+			if c.until == 0 && !act.Until.IsZero() || c.until != 0 && !act.Until.Equal(at(c.until)) {
+				t.Errorf("until %s, want %s", act.Until, at(c.until))
+			}
+		})
+	}
+}
+
+func TestReports(t *testing.T) {
+	spec := &types.Spec{}
+	d := Desired{Bound: true, Revision: 7, Spec: spec, MaxRun: time.Minute}
+	cases := []struct {
+		name string
+		s    Seen
+		want types.Report
+	}{
+		{"by itself", Seen{Exit: Exit{Code: 3}}, types.Report{ExitCode: 3}},
+		{"stopped", Seen{Cause: Stopped, Exit: Exit{Code: 143}}, types.Report{ExitCode: 143, Stopped: true}},
+		{"fenced", Seen{Cause: Fenced, Exit: Exit{Code: 137}}, types.Report{ExitCode: 137, Fenced: true, Reason: "the node could not renew its session in time"}},
+		{"too long", Seen{Cause: Overran, Exit: Exit{Code: 0}}, types.Report{Reason: "ran longer than 1m0s"}},
+		{"out of memory", Seen{Exit: Exit{Code: 137, OOMKilled: true}}, types.Report{ExitCode: 137, Reason: "out of memory"}},
+		{"a child out of memory", Seen{Exit: Exit{OOMKilled: true}}, types.Report{}},
+		{"no image", Seen{Failed: &Exit{Code: 127, Reason: "no image"}}, types.Report{ExitCode: 127, Reason: "no image"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.s.Container = Exited
+			act := Next(d, c.s, at(0))
+			c.want.Phase, c.want.Binding = types.ReportExited, 7
+			if act.Do != Send || string(types.Encode(0, act.Report)) != string(types.Encode(0, &c.want)) {
+				t.Errorf("%s %+v, want %+v", act.Do, act.Report, c.want)
+			}
+		})
+	}
+}
+
+// TestNextNever goes through all combinations of everything that is looked at, and
+// checks what must never be done.
+func TestNextNever(t *testing.T) {
+	n := 0
+	forAll(func(d Desired, s Seen) {
+		n++
+		act := Next(d, s, at(10))
+		if wrong := never(&d, &s, act); wrong != "" {
+			t.Fatalf("%s (%s): %s\n%+v\n%+v", act.Do, act.Reason, wrong, d, s)
+		}
+	})
+	if n < 100_000 {
+		t.Errorf("%d combinations", n)
+	}
+}
+
+// never says what is wrong with an action, if anything is.
+func never(d *Desired, s *Seen, act Action) string {
+	valid := d.Bound && !d.Void
+	ended := s.Container == Exited || s.Failed != nil
+	switch act.Do {
+	case Start:
+		switch {
+		case !valid || d.Stop != nil || !d.KillBy.IsZero() || d.Spec == nil:
+			return "it is not wanted"
+		case s.Container != Absent && s.Container != Created:
+			return "there is a container"
+		case s.Ran || ended || s.Reported == types.ReportRunning || s.Reported == types.ReportExited:
+			return "it ran before"
+		}
+	case Remove:
+		if valid && s.Reported != types.ReportExited {
+			return "how it ended is not stored yet"
+		}
+	case Send:
+		switch {
+		case !valid:
+			return "there is nobody to tell"
+		case act.Report.Binding != d.Revision:
+			return "it is about another binding"
+		case s.Refused:
+			return "it was refused"
+		case act.Report.Phase == types.ReportRunning && s.Container != Running:
+			return "it does not run"
+		case act.Report.Phase == types.ReportStarting && (s.Ran || s.Reported == types.ReportRunning):
+			return "it ran before"
+		case act.Report.Phase == types.ReportExited && (s.Container == Running || s.Container == Starting || s.Container == Unknown) && s.Failed == nil:
+			return "it may run"
+		case act.Report.Fenced && s.Cause != Fenced && s.Container != Absent && s.Container != Created:
+			return "it is not lost"
+		}
+	case Signal:
+		if !s.Signalled.IsZero() || s.Container != Running || !valid {
+			return "it was, or needs no signal"
+		}
+	case Kill:
+		if s.Signalled.IsZero() || s.Container != Running {
+			return "it was not signalled"
+		}
+	case Forget:
+		if d.Bound || s.Container != Absent {
+			return "something is left of it"
+		}
+	case Wait:
+		if !act.Until.IsZero() && !act.Until.After(at(10)) {
+			return "it is that late already"
+		}
+		if s.Container == Running && s.Watched && valid && !d.KillBy.IsZero() && act.Until.IsZero() && s.Reported != types.ReportExited {
+			return "the fence would be forgotten"
+		}
+	}
+	return ""
+}
+
+// forAll calls f with all combinations.
+func forAll(f func(Desired, Seen)) {
+	times := []time.Time{{}, at(9), at(10), at(12)}
+	forDesired(func(d Desired) {
+		for _, container := range []ContainerState{Unknown, Absent, Starting, Created, Running, Exited} {
+			for bits := range 1 << 6 {
+				for _, reported := range []types.ReportPhase{"", types.ReportStarting, types.ReportRunning, types.ReportExited} {
+					for _, signalled := range times[:3] {
+						s := Seen{
+							Container: container, Reported: reported, Signalled: signalled, Since: at(1), Started: at(2),
+							Watched: bits&1 != 0, Looking: bits&2 != 0, Cancelled: bits&2 != 0, Ran: bits&4 != 0, Refused: bits&8 != 0,
+						}
+						if bits&16 != 0 {
+							s.RetryAt, s.Trouble = at(11), "trouble"
+						}
+						if bits&32 != 0 {
+							s.Failed = &Exit{Code: 127}
+						}
+						if !signalled.IsZero() {
+							s.Cause = Stopped
+						}
+						if container == Running || container == Exited {
+							s.Ran, s.Failed = true, nil
+						}
+						f(d, s)
+					}
+				}
+			}
+		}
+	})
+}
+
+func forDesired(f func(Desired)) {
+	f(Desired{})
+	for bits := range 1 << 4 {
+		for _, fence := range []time.Time{{}, at(9), at(11)} {
+			d := Desired{Bound: true, Revision: 7, Void: bits&1 != 0}
+			if bits&2 != 0 {
+				d.Stop = &types.Stop{Grace: 3 * time.Second}
+			}
+			if bits&4 != 0 {
+				d.MaxRun = 5 * time.Second
+			}
+			if bits&8 != 0 {
+				d.Spec = &types.Spec{}
+			}
+			if !fence.IsZero() {
+				d.SignalBy, d.KillBy = fence, fence.Add(2*time.Second)
+			}
+			f(d)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package nodeagent
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+)
+
+const (
+	// hintGap is the least time between two looks because of hints: the end of
+	// every process is waited for anyway.
+	hintGap = 5 * time.Second
+	// lookEvery is the least time between two looks because of nothing; up to
+	// as much again is added, so that nodes do not look in step.
+	lookEvery = 30 * time.Second
+	// callTimeout bounds one call of the runtime that should be short.
+	callTimeout = 30 * time.Second
+)
+
+// observe keeps what is known of the containers true: it looks at the runtime when
+// asked to, when the runtime hints at something, when the connection to it was lost,
+// and now and then.
+func (a *Agent) observe(ctx context.Context) error {
+	retry := controlplane.RetryPolicy()
+	changes := a.cfg.Runtime.Changes(ctx)
+	var last time.Time
+	timer := time.NewTimer(lookEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case _, ok := <-changes:
+			if ok {
+				timer.Reset(max(0, time.Until(last.Add(hintGap))))
+				continue
+			}
+			if err := pause(ctx, retry.NextBackOff()); err != nil {
+				return err
+			}
+			changes = a.cfg.Runtime.Changes(ctx)
+		case <-a.look:
+		case <-timer.C:
+		}
+		if a.lookNow(ctx) {
+			retry.Reset()
+		}
+		last = time.Now()
+		timer.Reset(lookEvery + rand.N(lookEvery))
+	}
+}
+
+// lookNow asks the runtime what it has, and tells the tasks.
+func (a *Agent) lookNow(ctx context.Context) bool {
+	before, synced := a.generations()
+	if !synced {
+		return false // Nothing may be done about what is found.
+	}
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	list, err := a.cfg.Runtime.List(call)
+	if ctx.Err() != nil {
+		return false
+	}
+	if err != nil {
+		a.log.Warn("the runtime does not say what it has", zap.Error(err))
+		a.lookFailed(err)
+		return false
+	}
+	a.found(list, before)
+	return true
+}
+
+// generations returns the generation of every task: what is listed from now on is
+// news only of those that did not change meanwhile.
+func (a *Agent) generations() (map[string]int, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make(map[string]int, len(a.tasks))
+	for id, t := range a.tasks {
+		out[id] = t.generation
+	}
+	return out, a.synced
+}
+
+func (a *Agent) lookFailed(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.tasks {
+		if t.seen.Looking {
+			t.seen.Looking = false
+			t.failed(err)
+			t.poke()
+		}
+	}
+}
+
+// found applies a list of the runtime.
+func (a *Agent) found(list []Observed, before map[string]int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	listed := make(map[string]bool, len(list))
+	for _, o := range list {
+		listed[o.ID] = true
+		t := a.tasks[o.ID]
+		if t == nil {
+			if _, was := before[o.ID]; was || o.ID != ContainerID(o.Attempt) {
+				continue // It was removed meanwhile, or is none of an agent's.
+			}
+			t = a.newTask(o.Attempt)
+			t.seen.Container = Unknown
+			before[o.ID] = t.generation
+		}
+		t.observed(&o, before)
+	}
+	for id, t := range a.tasks {
+		if !listed[id] {
+			t.observed(nil, before)
+		}
+	}
+	if !a.listed {
+		a.listed = true
+		a.sweep()
+	}
+}
+
+// observed applies what the runtime has of a task, nil for nothing. The caller
+// holds a.mu.
+func (t *task) observed(o *Observed, before map[string]int) {
+	generation, ok := before[t.id]
+	s := &t.seen
+	if !ok || generation != t.generation || s.Container == Starting {
+		if s.Looking {
+			// What was listed is not about it any more: once more.
+			t.a.lookSoon()
+		}
+		return
+	}
+	was := *s
+	s.Looking = false
+	switch {
+	case o == nil:
+		s.Container, s.Watched = Absent, false
+	case o.Exit != nil:
+		s.Container, s.Exit, s.Started, s.Ran = Exited, *o.Exit, o.Started, true
+	case o.Running:
+		s.Container, s.Started, s.Ran = Running, o.Started, true
+	default:
+		s.Container = Created
+	}
+	if was.Container != s.Container || was.Looking {
+		t.generation++
+		t.poke()
+	}
+}
+
+// sweep drops what earlier lives left in the state directory of attempts that are
+// gone. The caller holds a.mu.
+func (a *Agent) sweep() {
+	a.marks.sweep(func(id string) bool { return a.tasks[id] != nil })
+	err := a.state.change(false, func(s *state) {
+		s.Keep = filter(s.Keep, func(id string) bool { return a.tasks[id] != nil })
+	})
+	if err != nil {
+		a.log.Error("what was kept is still noted", zap.Error(err))
+	}
+}
+
+func filter(ids []string, wanted func(string) bool) []string {
+	var out []string
+	for _, id := range ids {
+		if wanted(id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package nodeagent
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Before the deadline of a session, processes are killed by a part of its time to
+// live, and before that signalled by another at the earliest: so that one renewal
+// can fail without anybody noticing.
+const (
+	killMargin = 15
+	fenceGrace = 3
+)
+
+// lifetime is how long the session is certain to last: ttl from sent on, when the
+// last renewal that succeeded was sent, on the boot clock. That is never later than
+// the store has it.
+type lifetime struct{ sent, ttl time.Duration }
+
+// next is when to renew it, warn when to tell the tasks that it may end, killBy when
+// they are to be killed, and deadline when they must be dead.
+func (l lifetime) next() time.Duration     { return l.sent + l.ttl/3 }
+func (l lifetime) warn() time.Duration     { return l.killBy() - l.ttl/fenceGrace }
+func (l lifetime) killBy() time.Duration   { return l.deadline() - l.ttl/killMargin }
+func (l lifetime) deadline() time.Duration { return l.sent + l.ttl }
+
+// keepAlive renews the session until ctx is done or the session is over: errOver.
+// While that fails, the fence is raised in time.
+func (a *Agent) keepAlive(ctx context.Context) error {
+	fence := time.AfterFunc(time.Hour, a.raiseFence)
+	defer fence.Stop()
+	retry := controlplane.RetryPolicy()
+	for n := 1; ; n++ {
+		life := a.lifetime()
+		fence.Reset(max(0, life.warn()-a.cfg.BootClock()))
+		wait := life.next() - a.cfg.BootClock()
+		if wait <= 0 {
+			wait = retry.NextBackOff()
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		a.raiseFence() // The timer stands still while the machine is suspended.
+		err := a.renew(ctx, n%historyEvery == 0)
+		switch {
+		case err == nil:
+			retry.Reset()
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case types.ClassOf(err).Retryable():
+			a.log.Warn("session not renewed", zap.Error(err))
+		default:
+			a.log.Warn("session lost", zap.Error(err))
+			return errOver
+		}
+	}
+}
+
+// renew renews the lease once, and looks whether the store's history is still the
+// same if it is to. It does not wait longer than another try makes sense.
+func (a *Agent) renew(ctx context.Context, look bool) error {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.TTL/3)
+	defer cancel()
+	st := a.state.get()
+	sent := a.cfg.BootClock()
+	ttl, err := a.cfg.Store.RenewLease(ctx, st.Lease)
+	if err != nil {
+		return err
+	}
+	deadline := a.renewed(sent, ttl)
+	if err := a.state.change(false, func(s *state) { s.Deadline, s.BootID = deadline, a.cfg.BootID }); err != nil {
+		a.log.Error("a restart will not know of the last renewal", zap.Error(err))
+	}
+	if !look {
+		return nil
+	}
+	epoch, revision, err := a.history(ctx)
+	switch {
+	case err != nil && types.ClassOf(err).Retryable():
+		return nil // It is looked at again soon.
+	case err != nil:
+		return err
+	case st.betrayed(epoch, revision):
+		return types.Errorf(types.Precondition, "look at the store's history: it was restored from a backup")
+	case st.Epoch == "" && epoch != "":
+		return a.state.change(true, func(s *state) { s.Epoch = epoch })
+	}
+	return nil
+}
+
+// renewed notes when a renewal that succeeded was sent, lowers the fence, and
+// returns the deadline.
+func (a *Agent) renewed(sent, ttl time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.life = lifetime{sent, min(ttl, a.cfg.TTL)}
+	if a.fenced {
+		a.fenced = false
+		a.log.Info("session renewed in time again")
+		a.wakeAll()
+	}
+	return a.life.deadline()
+}
+
+func (a *Agent) lifetime() lifetime {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.life
+}
+
+// raiseFence tells all tasks that the session may end, if it is time: each then ends
+// its process before the deadline.
+func (a *Agent) raiseFence() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.cfg.BootClock()
+	if a.fenced || now < a.life.warn() {
+		return
+	}
+	a.fenced = true
+	a.log.Warn("the session may end: what must not outlive it is ended", zap.Duration("left", a.life.deadline()-now))
+	for _, t := range a.tasks {
+		t.seen.RetryAt = time.Time{}
+	}
+	a.wakeAll()
+}

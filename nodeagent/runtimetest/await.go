@@ -1,0 +1,42 @@
+package runtimetest
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// lookAgain is how often Await asks.
+const lookAgain = 20 * time.Millisecond
+
+// Await asks until there is an answer that is not an error: for what others do
+// in their own time and tell nobody. It fails t when that takes too long.
+func Await[V any](t *testing.T, ask func(ctx context.Context) (V, error)) V {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	v, err := backoff.Retry(ctx, func() (V, error) { return ask(ctx) },
+		backoff.WithBackOff(backoff.NewConstantBackOff(lookAgain)), backoff.WithMaxElapsedTime(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// AwaitLog returns what is in the log at path once that contains text.
+func AwaitLog(t *testing.T, path, text string) string {
+	t.Helper()
+	return Await(t, func(context.Context) (string, error) {
+		got, err := os.ReadFile(path)
+		if err == nil && !strings.Contains(string(got), text) {
+			err = types.Errorf(types.NotFound, "find %q in log %s: it has %q", text, path, got)
+		}
+		return string(got), err
+	})
+}

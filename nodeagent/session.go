@@ -1,0 +1,260 @@
+package nodeagent
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// errOver ends one life of the agent and begins the next: its session is lost, or
+// the history of the store is another one.
+var errOver = errors.New("the session is over")
+
+// historyEvery is how many renewals there are to one look at the store's history.
+const historyEvery = 10
+
+// open returns the session of the node: the one of before if its lease is there
+// still, else a new one. Before a new one begins, everything is stopped and removed
+// that is not bound here, or bound in a former session unless that outlives it.
+//
+// While the store does not answer, nothing is stopped before the deadline of the
+// last session.
+func (a *Agent) open(ctx context.Context) (session int64, err error) {
+	stop := a.guardLast(ctx)
+	defer stop()
+	err = a.retry(ctx, "open session", func() error {
+		session, err = a.tryOpen(ctx)
+		return err
+	})
+	return session, err
+}
+
+// tryOpen is one try of open.
+func (a *Agent) tryOpen(ctx context.Context) (int64, error) {
+	epoch, revision, err := a.history(ctx)
+	if err != nil {
+		return 0, err
+	}
+	st := a.state.get()
+	if st.betrayed(epoch, revision) {
+		a.log.Warn("the store was restored from a backup: everything is stopped",
+			zap.String("epoch", epoch), zap.Int64("rev", revision), zap.Int64("seen", st.Revision))
+		return 0, a.forgetHistory(ctx, st, epoch)
+	}
+	if st.Lease != 0 {
+		session, err := a.resume(ctx, st.Lease, epoch, revision)
+		if err != nil || session != 0 {
+			return session, err
+		}
+	}
+	return a.begin(ctx, epoch, revision)
+}
+
+// betrayed reports whether the store's history is not the one that the agent has
+// acted on.
+func (s *state) betrayed(epoch string, revision int64) bool {
+	return revision < s.Revision || s.Epoch != "" && epoch != s.Epoch
+}
+
+// history returns the epoch of the store and its newest revision. Without an epoch,
+// it was never restored.
+func (a *Agent) history(ctx context.Context) (epoch string, revision int64, err error) {
+	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: controlplane.EpochKey()})
+	if err != nil {
+		return "", 0, err
+	}
+	if len(page.KVs) == 1 {
+		epoch = hex.EncodeToString(page.KVs[0].Value)
+	}
+	return epoch, page.Revision, nil
+}
+
+// forgetHistory stops everything that was begun in another history, and gives the
+// session up; it is then opened anew, which the error asks for.
+func (a *Agent) forgetHistory(ctx context.Context, st state, epoch string) error {
+	if err := a.clear(ctx, nil); err != nil {
+		return err
+	}
+	if err := a.cfg.Store.RevokeLease(ctx, st.Lease); st.Lease != 0 && err != nil && !types.Is(err, types.NotFound) {
+		return err
+	}
+	if err := a.state.change(true, func(s *state) { *s = state{Epoch: epoch} }); err != nil {
+		return err
+	}
+	return types.Errorf(types.Unavailable, "open session: the last one was of another history")
+}
+
+// resume goes on with the session on a lease; 0 if that is over.
+func (a *Agent) resume(ctx context.Context, lease controlplane.LeaseID, epoch string, revision int64) (int64, error) {
+	sent := a.cfg.BootClock()
+	ttl, err := a.cfg.Store.RenewLease(ctx, lease)
+	if types.Is(err, types.NotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: controlplane.AliveKey(a.cfg.Node)})
+	if err != nil || len(page.KVs) == 0 || page.KVs[0].Lease != lease {
+		return 0, err
+	}
+	a.log.Info("session resumed", zap.Int64("session", page.KVs[0].CreateRevision))
+	deadline := a.renewed(sent, ttl)
+	return page.KVs[0].CreateRevision, a.state.change(true, func(s *state) {
+		s.Epoch, s.Revision = epoch, max(s.Revision, revision)
+		s.Deadline, s.BootID = deadline, a.cfg.BootID
+	})
+}
+
+// begin begins a new session, once nobody else is alive under the node's name.
+func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64, error) {
+	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: controlplane.AliveKey(a.cfg.Node)})
+	if err != nil {
+		return 0, err
+	}
+	if len(page.KVs) > 0 {
+		return 0, a.errTwice()
+	}
+	kept, err := a.keptBindings(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := a.clear(ctx, kept); err != nil {
+		return 0, err
+	}
+	sent := a.cfg.BootClock()
+	lease, err := a.cfg.Store.GrantLease(ctx, a.cfg.TTL)
+	if err != nil {
+		return 0, err
+	}
+	// The lease is noted before it is used: after a crash in between, the agent
+	// finds its own session and not that of a stranger.
+	err = a.state.change(true, func(s *state) {
+		*s = state{Lease: lease, Epoch: epoch, Revision: revision, Deadline: sent + a.cfg.TTL, BootID: a.cfg.BootID, Keep: kept}
+	})
+	if err != nil {
+		return 0, err
+	}
+	session, err := a.comeAlive(ctx, lease)
+	if err == nil {
+		a.log.Info("session begun", zap.Int64("session", session))
+		a.renewed(sent, a.cfg.TTL)
+		a.state.saw(session)
+	}
+	return session, err
+}
+
+// comeAlive puts the key whose CreateRevision is the session.
+func (a *Agent) comeAlive(ctx context.Context, lease controlplane.LeaseID) (int64, error) {
+	key := controlplane.AliveKey(a.cfg.Node)
+	change := controlplane.NewChange(controlplane.NewBatch())
+	change.IfCreated(key, 0)
+	change.PutOn(key, &types.Alive{TTLSeconds: int64(a.cfg.TTL / time.Second)}, lease)
+	res, err := controlplane.Commit(ctx, a.cfg.Store, change.Txn())
+	switch {
+	case types.Is(err, types.NotFound):
+		return 0, types.Errorf(types.Unavailable, "begin session: the lease ended before it was used")
+	case err != nil:
+		return 0, err
+	case !res.Committed:
+		_ = a.cfg.Store.RevokeLease(ctx, lease) // It ends by itself, too.
+		return 0, a.errTwice()
+	}
+	return res.Revision, nil
+}
+
+func (a *Agent) errTwice() error {
+	return types.Errorf(types.Unavailable, "begin session: node %s is alive: another agent has the same name, or the session of the last one has not run out", a.cfg.Node)
+}
+
+// keptBindings returns the containers of the bindings that outlive sessions.
+func (a *Agent) keptBindings(ctx context.Context) ([]string, error) {
+	kvs, _, err := controlplane.ListAll(ctx, a.cfg.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, a.cfg.Node)})
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	for _, kv := range kvs {
+		at, b, err := a.binding(kv)
+		if err != nil {
+			return nil, err
+		}
+		if b.OnLoss == types.Keep {
+			kept = append(kept, ContainerID(at))
+		}
+	}
+	return kept, nil
+}
+
+// clear removes every container but those kept, whatever runs in it.
+func (a *Agent) clear(ctx context.Context, kept []string) error {
+	list, err := a.cfg.Runtime.List(ctx)
+	if err != nil {
+		return err
+	}
+	return each(list, func(o Observed) error {
+		if slices.Contains(kept, o.ID) {
+			return nil
+		}
+		a.log.Info("removed", zap.String("task", o.Attempt.Task), zap.Int("attempt", o.Attempt.Number),
+			zap.String("reason", "it is not bound here in the session to begin"))
+		return a.cfg.Runtime.Remove(ctx, o.ID)
+	})
+}
+
+// guardLast sees to it that what the last process of this agent left running is
+// dead by the deadline of its session, if that cannot be resumed in time.
+func (a *Agent) guardLast(ctx context.Context) (stop func()) {
+	st := a.state.get()
+	if st.Lease == 0 || st.BootID != a.cfg.BootID {
+		return func() {} // Nothing of an earlier boot runs.
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		at := st.Deadline - a.cfg.TTL/killMargin
+		for wait := at - a.cfg.BootClock(); wait > 0; wait = at - a.cfg.BootClock() {
+			if pause(ctx, wait) != nil {
+				return
+			}
+		}
+		err := a.retry(ctx, "end what outlives its session", func() error { return a.killAll(ctx, st.Keep) })
+		if err != nil && ctx.Err() == nil {
+			a.log.Error("what outlives its session runs on", zap.Error(err))
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// killAll kills every process but those of the containers kept. The containers
+// stay: should the session turn out to go on, what became of them is reported.
+func (a *Agent) killAll(ctx context.Context, kept []string) error {
+	list, err := a.cfg.Runtime.List(ctx)
+	if err != nil {
+		return err
+	}
+	return each(list, func(o Observed) error {
+		if !o.Running || slices.Contains(kept, o.ID) {
+			return nil
+		}
+		a.log.Warn("killed", zap.String("task", o.Attempt.Task), zap.Int("attempt", o.Attempt.Number),
+			zap.String("reason", "the session could not be resumed in time"))
+		if err := a.marks.set(o.ID, Fenced); err != nil {
+			a.log.Error("the end of a process will look like its own", zap.Error(err))
+		}
+		err := a.cfg.Runtime.Signal(ctx, o.ID, syscall.SIGKILL)
+		if types.Is(err, types.NotFound) {
+			return nil
+		}
+		return err
+	})
+}

@@ -1,0 +1,88 @@
+package nodeagent
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// serve serves the task socket of an attempt, if it is not yet. It is there before
+// the process is, and is there again after a restart of the agent.
+func (t *task) serve(ctx context.Context) error {
+	a := t.a
+	a.mu.Lock()
+	serving := t.closeSocket != nil
+	a.mu.Unlock()
+	if serving || a.cfg.SocketDir == "" {
+		return nil
+	}
+	client, err := a.clients.of(a.cfg.Store, t.attempt.Namespace)
+	if err != nil {
+		return err
+	}
+	dir := a.cfg.socketDir(t.id)
+	server, err := tasksocket.Listen(tasksocket.Config{
+		Dir: dir, Client: client, Log: t.log,
+		Self: tasksocket.Self{Namespace: t.attempt.Namespace, Task: t.attempt.Task, Attempt: t.attempt.Number, Node: a.cfg.Node},
+	})
+	if err != nil {
+		return types.Errorf(types.Unavailable, "serve task socket: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	a.mu.Lock()
+	t.closeSocket = func() { cancel(); <-done }
+	a.mu.Unlock()
+	a.spawn(func(context.Context) {
+		defer close(done)
+		if err := server.Run(ctx); err != nil && ctx.Err() == nil {
+			t.log.Error("task socket failed", zap.Error(err))
+		}
+	})
+	return nil
+}
+
+// unserve ends what serve began: nobody who got hold of the socket can use it any
+// longer than the attempt is bound.
+func (t *task) unserve() {
+	t.a.mu.Lock()
+	closeSocket, bound := t.closeSocket, t.binding != nil
+	t.closeSocket = nil
+	t.a.mu.Unlock()
+	if closeSocket != nil {
+		closeSocket()
+	}
+	if !bound && t.a.cfg.SocketDir != "" {
+		_ = os.RemoveAll(t.a.cfg.socketDir(t.id)) // What is left is found by its emptiness, and harmless.
+	}
+}
+
+// clients are the clients of the namespaces that have had tasks here: one each, so
+// that however many tasks wait for others, the store is watched once.
+type clients struct {
+	mu   sync.Mutex
+	byNS map[string]*controlplane.Client
+}
+
+func (c *clients) of(store controlplane.Store, ns string) (*controlplane.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if client := c.byNS[ns]; client != nil {
+		return client, nil
+	}
+	client, err := controlplane.New(store, ns)
+	if err != nil {
+		return nil, err
+	}
+	if c.byNS == nil {
+		c.byNS = make(map[string]*controlplane.Client)
+	}
+	c.byNS[ns] = client
+	return client, nil
+}
