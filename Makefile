@@ -30,8 +30,7 @@ test: ## every test with the race detector, on real etcd and containerd; needs r
 
 demo: ## the demo on real containers; needs root
 	@GOAL=$@ deploy/deps.sh root run
-	$(STATIC) -o bin/escher ./cmd/escher
-	$(STATIC) -o bin/demo ./examples/demo
+	$(STATIC) -o bin/ ./cmd/escher ./examples/...
 	$(DEMO)
 
 lint: ## golangci-lint, by .golangci.yml

@@ -20,6 +20,7 @@ type Client struct {
 	store    Store
 	ns       string
 	statuses statuses
+	nodes    sessions
 }
 
 // New makes a client of a namespace. Invalid: namespace is not a name.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -44,6 +45,34 @@ func places(ctx context.Context, s Store, names []string) ([]place, error) {
 		return nil, unknownNodes(ctx, s, unknown)
 	}
 	return out, nil
+}
+
+// sessions remembers the sessions of nodes, so that setting a resource on one does
+// not take two reads more. What it says may be out of date: whoever goes by it
+// compares the session, and forgets it when that fails.
+type sessions struct {
+	mu sync.Mutex
+	of map[string]int64
+}
+
+func (s *sessions) get(node string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[node]
+}
+
+// set remembers a session; 0 forgets.
+func (s *sessions) set(node string, session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if session == 0 {
+		delete(s.of, node)
+		return
+	}
+	if s.of == nil {
+		s.of = make(map[string]int64)
+	}
+	s.of[node] = session
 }
 
 // few is how many nodes are read one by one; of more, all are read.

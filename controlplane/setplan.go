@@ -104,9 +104,15 @@ func (e *set) chosen(ctx context.Context, s Store) ([]place, error) {
 		}
 		names = e.nodes
 	}
+	if at := e.remembered(names); at != nil {
+		return at, nil
+	}
 	at, err := placesOf(ctx, s, names)
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range at {
+		e.c.nodes.set(p.name, p.session)
 	}
 	matching := at[:0]
 	for _, p := range at {
@@ -118,6 +124,23 @@ func (e *set) chosen(ctx context.Context, s Store) ([]place, error) {
 		return nil, types.Errorf(types.Precondition, "where: none of the nodes is as asked for: ask for less")
 	}
 	return matching, nil
+}
+
+// remembered returns the nodes if all that is needed of them is their sessions, and
+// these are known. What is removed needs no session to compare, so that nothing
+// would show that a node is unknown.
+func (e *set) remembered(names []string) []place {
+	if len(e.where.Labels) > 0 || e.removes() {
+		return nil
+	}
+	at := make([]place, len(names))
+	for i, name := range names {
+		at[i] = place{name: name, session: e.c.nodes.get(name)}
+		if at[i].session == 0 {
+			return nil
+		}
+	}
+	return at
 }
 
 // own reads the keys that nodes have of their own.

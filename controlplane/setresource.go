@@ -169,10 +169,14 @@ func ifThere(ctx context.Context, s Store, change *Change, key, field, id, kind 
 	return nil
 }
 
-// refused tells when the resource is a pool of the cluster.
+// refused tells when the resource is a pool of the cluster. A node that is in
+// another session is read again.
 func (e *set) refused(_ context.Context, _ Store, keys []KV) error {
 	pool := ResourceKey(e.c.ns, e.name, types.ClusterWide)
 	for _, kv := range keys {
+		if k, _ := Parse(kv.Key); k.Kind == Alive {
+			e.c.nodes.set(k.Node, 0)
+		}
 		if kv.Key == pool && !e.where.Cluster && kv.ModRevision != 0 {
 			return types.Errorf(types.Precondition, "it is one pool of the whole cluster, which all requests draw on: set it in the cluster, or remove it there first")
 		}

@@ -241,6 +241,28 @@ func TestSetResourceAgainstOthers(t *testing.T) {
 	})
 }
 
+// A client that has set something on a node does not go by what the node was then.
+func TestSetResourceOnANodeThatChanged(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.set("x", 1, controlplane.OnNode("n1"))
+	w.delete(controlplane.AliveKey("n1"))
+	session := w.put(controlplane.AliveKey("n1"), &types.Alive{})
+	w.set("x", 1, controlplane.OnNode("n1"))
+	var r types.Resource
+	if w.get(controlplane.ResourceKey("team", "x", "n1"), &r); r.NodeSession != session {
+		t.Errorf("%+v is not of session %d", r, session)
+	}
+	w.delete(controlplane.AliveKey("n1"))
+	set := func() error {
+		_, err := w.SetResource(t.Context(), "x", 1, controlplane.OnNode("n1"), controlplane.SetOptions{})
+		return err
+	}
+	w.refused(types.Precondition, set, "node n1 is not alive")
+	w.delete(controlplane.NodeKey("n1"))
+	w.refused(types.Invalid, set, `"n1" is unknown`)
+}
+
 func TestSetResourceGivesUpUnderEndlessChange(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")

@@ -35,7 +35,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	os.RemoveAll(dir)
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+	}
 	os.Exit(code)
 }
 
@@ -131,7 +133,9 @@ func (c *cluster) kill() {
 	if err := c.cmd.Process.Kill(); err != nil {
 		c.t.Fatal(err)
 	}
-	<-c.ended
+	if err := <-c.ended; err == nil {
+		c.t.Error("killed, escher dev ended with 0")
+	}
 	c.cmd = nil
 }
 
@@ -149,8 +153,7 @@ func (c *cluster) stop() {
 	case <-time.After(time.Minute):
 		c.t.Errorf("escher dev does not stop\n%s", c.stderr)
 		_ = c.cmd.Process.Signal(syscall.SIGQUIT)
-		<-c.ended
-		c.t.Logf("%s", c.stderr)
+		c.t.Logf("%v\n%s", <-c.ended, c.stderr)
 	}
 	c.cmd = nil
 }
@@ -180,6 +183,13 @@ func (c *cluster) end() {
 	}
 	if c.cmd != nil {
 		c.stop()
+	}
+	// A process that has been told to end takes a moment.
+	for range 60 {
+		if len(leftovers(c.dir)) == 0 {
+			return
+		}
+		after(50 * time.Millisecond)
 	}
 	for _, left := range leftovers(c.dir) {
 		c.t.Errorf("left: %s", left)

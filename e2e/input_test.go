@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,11 +25,39 @@ func TestBadInput(t *testing.T) {
 		big = append(big, "--env", "X="+strings.Repeat("y", 100_000))
 	}
 	before := c.revision()
-	for _, x := range []struct {
-		args []string
-		code int
-		says []string
-	}{
+	for _, x := range slices.Concat(badRuns(long, big), badResources(long), badRest(one, two)) {
+		o := c.escher(x.args...)
+		shown := strings.Join(x.args, " ")
+		shown = shown[:min(len(shown), 80)]
+		if o.code != x.code {
+			t.Errorf("escher %s: exit code %d, want %d: %s", shown, o.code, x.code, o.err)
+		}
+		for _, want := range x.says {
+			if !strings.Contains(o.err, want) {
+				t.Errorf("escher %s: does not say %q: %s", shown, want, o.err)
+			}
+		}
+		if len(o.err) > 4000 {
+			t.Errorf("escher %s: the error has %d bytes", shown, len(o.err))
+		}
+		if now := c.revision(); now != before {
+			t.Errorf("escher %s: has written: revision %d, before %d", shown, now, before)
+			before = now
+		}
+	}
+}
+
+// bad is input that a command cannot accept.
+type bad struct {
+	args []string
+	code int
+	// says is what the error contains.
+	says []string
+}
+
+// badRuns are tasks that cannot be.
+func badRuns(long string, big []string) []bad {
+	return []bad{
 		{[]string{"run", "--cpu", "-1", image}, 2, []string{"cpu", "-1", "negative"}},
 		{[]string{"run", "--cpu", "99999999999999999999", image}, 2, []string{"cpu", "99999999999999999999", "too large"}},
 		{[]string{"run", "--cpu", "0.0001", image}, 2, []string{"cpu", "0.0001", "round"}},
@@ -51,6 +80,12 @@ func TestBadInput(t *testing.T) {
 		{[]string{"run", "not an image"}, 2, []string{"image", "not an image"}},
 		{[]string{"run", "--binary", "/nonexistent"}, 2, []string{"binary", "/nonexistent"}},
 		{[]string{"run", "--bogus", image}, 2, []string{"--bogus", "--help"}},
+	}
+}
+
+// badResources are resources that cannot be.
+func badResources(long string) []bad {
+	return []bad{
 		{[]string{"set-resource", "cpu", "1", "--all"}, 2, []string{"name", "cpu", "physical", "choose another"}},
 		{[]string{"set-resource", "a/b", "1", "--all"}, 2, []string{"a/b"}},
 		{[]string{"set-resource", "a b", "1", "--all"}, 2, []string{"a b", "use letters"}},
@@ -63,6 +98,12 @@ func TestBadInput(t *testing.T) {
 		{[]string{"set-resource", "x", "1", "--selector", "zone"}, 2, []string{"selector", "zone", "name=value"}},
 		{[]string{"set-resource", "x", "1", "--all", "--lifetime", "fortnight"}, 2, []string{"lifetime", "fortnight", "task, session or reservation"}},
 		{[]string{"set-resource", "x", "1", "--all", "--lifetime", "task", "--owner", "nobody"}, 6, []string{"owner", "nobody"}},
+	}
+}
+
+// badRest is what the other commands cannot accept; one and two are tasks of one name.
+func badRest(one, two string) []bad {
+	return []bad{
 		{[]string{"reserve", "r", "--bundle", "cpu"}, 2, []string{"bundle", "cpu"}},
 		{[]string{"reserve", "r"}, 2, []string{"bundles", "at least one"}},
 		{[]string{"reserve", "r", "--bundle", "cpu=1@none"}, 2, []string{"none", "node-1"}},
@@ -76,25 +117,6 @@ func TestBadInput(t *testing.T) {
 		{[]string{"-n", "a/b", "ps"}, 2, []string{"namespace", "a/b"}},
 		{[]string{"ps", "-o", "xml"}, 2, []string{"xml", "table, wide, json or yaml"}},
 		{[]string{"lgos", one}, 2, []string{"lgos", "logs"}},
-	} {
-		o := c.escher(x.args...)
-		shown := strings.Join(x.args, " ")
-		shown = shown[:min(len(shown), 80)]
-		if o.code != x.code {
-			t.Errorf("escher %s: exit code %d, want %d: %s", shown, o.code, x.code, o.err)
-		}
-		for _, want := range x.says {
-			if !strings.Contains(o.err, want) {
-				t.Errorf("escher %s: does not say %q: %s", shown, want, o.err)
-			}
-		}
-		if len(o.err) > 4000 {
-			t.Errorf("escher %s: the error has %d bytes", shown, len(o.err))
-		}
-		if now := c.revision(); now != before {
-			t.Errorf("escher %s: has written: revision %d, before %d", shown, now, before)
-			before = now
-		}
 	}
 }
 

@@ -90,10 +90,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // live is one life of the agent: one session, or a part of it.
 func (a *Agent) live(ctx context.Context) error {
-	if err := a.register(ctx); err != nil {
-		return err
-	}
-	session, err := a.open(ctx)
+	session, err := a.arrive(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,6 +107,16 @@ func (a *Agent) live(ctx context.Context) error {
 	group.Go(func() error { return a.observe(ctx) })
 	group.Go(func() error { return a.outbox.run(ctx) })
 	return group.Wait()
+}
+
+// arrive registers the node and opens its session.
+func (a *Agent) arrive(ctx context.Context) (session int64, err error) {
+	stop := a.guardLast(ctx)
+	defer stop()
+	if err := a.register(ctx); err != nil {
+		return 0, err
+	}
+	return a.open(ctx)
 }
 
 // reset begins a life.

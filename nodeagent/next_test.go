@@ -236,6 +236,9 @@ func forAll(f func(Desired, Seen)) {
 						if container == Running || container == Exited {
 							s.Ran, s.Failed = true, nil
 						}
+						if container == Starting {
+							s.Ran = false
+						}
 						f(d, s)
 					}
 				}

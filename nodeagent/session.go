@@ -24,12 +24,7 @@ const historyEvery = 10
 // open returns the session of the node: the one of before if its lease is there
 // still, else a new one. Before a new one begins, everything is stopped and removed
 // that is not bound here, or bound in a former session unless that outlives it.
-//
-// While the store does not answer, nothing is stopped before the deadline of the
-// last session.
 func (a *Agent) open(ctx context.Context) (session int64, err error) {
-	stop := a.guardLast(ctx)
-	defer stop()
 	err = a.retry(ctx, "open session", func() error {
 		session, err = a.tryOpen(ctx)
 		return err
@@ -210,8 +205,9 @@ func (a *Agent) clear(ctx context.Context, kept []string) error {
 	})
 }
 
-// guardLast sees to it that what the last process of this agent left running is
-// dead by the deadline of its session, if that cannot be resumed in time.
+// guardLast sees to it that what a former life of this agent left running is dead by
+// the deadline of its session, unless stop is called before: as long as the store
+// does not answer, nothing is ended sooner, and nothing runs longer.
 func (a *Agent) guardLast(ctx context.Context) (stop func()) {
 	st := a.state.get()
 	if st.Lease == 0 || st.BootID != a.cfg.BootID {

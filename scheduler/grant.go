@@ -18,24 +18,20 @@ type spot struct {
 }
 
 // placeBundles grants a reservation if all its bundles fit: all of it in this
-// draft, or nothing. Bundles are placed one by one, those that can go to few places
-// first, and never moved again: what could only be found by going back is not.
+// draft, or nothing.
 func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
-	spots := bundleOrder(c.view, r)
-	for i := range spots {
-		n, _, skipped := c.find(d, &shape{seen: -1, cursor: s.cursor}, spots[i].needs)
-		if n == nil {
-			undo(d, spots[:i])
-			if skipped {
-				return stalled, nil
-			}
-			return noFit, allIDs(spots)
+	p := packing{core: c, draft: d, cursor: s.cursor, spots: bundleOrder(c.view, r)}
+	p.looks = looksBack + len(p.spots)
+	if !p.place(0) {
+		if p.skipped {
+			return stalled, nil
 		}
-		spots[i].node, spots[i].holds = n, d.hold(n, spots[i].needs)
-		d.take(n, spots[i].holds)
+		return noFit, allIDs(p.spots)
 	}
-	if !d.grant(r, spots) {
-		undo(d, spots)
+	if !d.grant(r, p.spots) {
+		for _, x := range p.spots {
+			d.giveBack(x.node, x.holds)
+		}
 		if d.empty() {
 			return noFit, nil // larger than a transaction: refused at submission
 		}
@@ -44,10 +40,64 @@ func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome
 	return placed, nil
 }
 
-func undo(d *Draft, spots []spot) {
-	for _, x := range spots {
-		d.giveBack(x.node, x.holds)
+// looksBack is at how many nodes more the search for a reservation looks when the
+// first that fit one bundle leave no room for another. With fewer the search could
+// be complete in a small cluster only by chance; with more a large one pays for
+// every reservation that does not fit.
+const looksBack = 2000
+
+// packing is the search for places of all the bundles of a reservation. Each bundle
+// goes where a task would go; if the rest does not fit then, it goes elsewhere, for
+// as long as the looks last.
+type packing struct {
+	core    *Core
+	draft   *Draft
+	cursor  int
+	spots   []spot
+	looks   int
+	skipped bool // nodes or pools in flight might have done
+}
+
+// place places the bundles from the i-th on, or none of them.
+func (p *packing) place(i int) bool {
+	if i == len(p.spots) {
+		return true
 	}
+	x := &p.spots[i]
+	s := &shape{seen: -1, cursor: p.cursor}
+	first, _, skipped := p.core.find(p.draft, s, x.needs)
+	p.skipped = p.skipped || skipped
+	if first == nil {
+		return false
+	}
+	if p.put(i, first) {
+		return true
+	}
+	others, _ := p.core.candidates(p.draft, s, x.needs)
+	for _, n := range others {
+		if p.looks--; p.looks < 0 {
+			return false
+		}
+		if n == first || !n.Eligible() || p.core.locked(n) {
+			continue
+		}
+		if _, ok := p.draft.fits(n, x.needs); ok && p.put(i, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// put places the i-th bundle on n, and those behind it; if they do not fit, none.
+func (p *packing) put(i int, n *cluster.Node) bool {
+	x := &p.spots[i]
+	x.node, x.holds = n, p.draft.hold(n, x.needs)
+	p.draft.take(n, x.holds)
+	if p.place(i + 1) {
+		return true
+	}
+	p.draft.giveBack(n, x.holds)
+	return false
 }
 
 // bundleOrder resolves the bundles of a reservation: those bound to a node first,

@@ -198,7 +198,10 @@ func (w *wire) varint(num protowire.Number, v uint64) uint64 {
 
 // integer visits an int64 field (Protocol Buffers' int64) or one of its kind.
 func integer[T ~int | ~int32 | ~int64](w *wire, num protowire.Number, v *T) {
-	*v = T(w.varint(num, uint64(int64(*v))))
+	// Encoding writes nothing to the message: others may be encoding it too.
+	if n := w.varint(num, uint64(int64(*v))); w.decoding {
+		*v = T(n)
+	}
 }
 
 // boolean visits a bool field.
@@ -207,7 +210,9 @@ func (w *wire) boolean(num protowire.Number, v *bool) {
 	if *v {
 		n = 1
 	}
-	*v = w.varint(num, n) != 0
+	if n = w.varint(num, n); w.decoding {
+		*v = n != 0
+	}
 }
 
 // text visits a string field or one of its kind.

@@ -29,7 +29,7 @@ func Run(ctx context.Context, store controlplane.Store) (Report, error) {
 	c, report := NewChecker(), Report{}
 	err := controlplane.ListWatch(ctx, store, controlplane.ListWatchOptions{Prefix: controlplane.Root}, func(u controlplane.Update) error {
 		report.Revision, report.Keys = u.Revision, len(u.Events)
-		report.Findings = c.Load(u.Events, u.Revision)
+		report.Findings = append([]Finding{}, c.Load(u.Events, u.Revision)...) // in JSON, none is []
 		return errRead
 	})
 	if !errors.Is(err, errRead) {

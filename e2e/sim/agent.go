@@ -41,6 +41,9 @@ const (
 	gone   state = "without lease" // its lease ran out
 )
 
+// room is the milli-cpu of a machine.
+const room = 8000
+
 // wanted is a binding as an agent sees it.
 type wanted struct {
 	key    controlplane.Key
@@ -63,7 +66,7 @@ func (p *proc) task() string { return p.key.Namespace + "/" + p.key.ID }
 func newAgent(w *world, i int) *agent {
 	a := &agent{w: w, name: fmt.Sprintf("n%d", i), state: gone, wanted: make(map[string]wanted), procs: make(map[string]*proc)}
 	a.info.Labels = []types.Label{{Name: "rack", Value: fmt.Sprintf("r%d", i%2)}}
-	a.info.Capacity = a.capacity(i, 4000)
+	a.info.Capacity = a.capacity(i, room)
 	if i < 2 {
 		for k := range 4 {
 			a.devices.Devices = append(a.devices.Devices, types.Device{ID: fmt.Sprintf("acme.com/gpu=%s-%d", a.name, k), Resource: types.GPU})
@@ -199,7 +202,7 @@ func (a *agent) advance(key string, rng *rand.Rand) bool {
 		itself := rng != nil && rng.IntN(4) == 0
 		a.end(p, types.Report{Stopped: !itself, ExitCode: 143})
 		return true
-	case p.alive && rng != nil && rng.IntN(4) == 0:
+	case p.alive && rng != nil && rng.IntN(3) == 0:
 		a.end(p, types.Report{ExitCode: max(0, rng.IntN(6)-4)})
 		return true
 	case connected && p.alive && p.acked == "":
@@ -217,6 +220,16 @@ func (a *agent) start(key string, x wanted) bool {
 	}
 	p := &proc{key: x.key, create: x.create, b: x.b}
 	a.procs[key] = p
+	// What is kept may have ended and been reported before the machine crashed.
+	var said types.Report
+	if a.w.read(reportKey(x.key), &said) != 0 && said.Binding == x.create && said.Phase == types.ReportExited {
+		p.acked = types.ReportExited
+		return true
+	}
+	if x.b.Session != a.session && !a.begin(x) {
+		delete(a.procs, key)
+		return false
+	}
 	if x.b.Stop != nil {
 		a.end(p, types.Report{Stopped: true, Reason: "not started"})
 		return true
@@ -228,6 +241,17 @@ func (a *agent) start(key string, x wanted) bool {
 	a.w.running[p.task()] = a.name
 	a.w.say("%s starts %s#%d", a.name, p.task(), p.key.Attempt)
 	return true
+}
+
+// begin reports that a kept attempt of an earlier session starts again: a report of
+// that session which arrives late changes nothing then.
+func (a *agent) begin(x wanted) bool {
+	key := reportKey(x.key)
+	c := a.w.newChange()
+	c.IfCreated(x.key.String(), x.create)
+	c.IfUnchanged(key, a.w.get(key).ModRevision)
+	c.Put(key, &types.Report{Phase: types.ReportStarting, Binding: x.create})
+	return a.w.try(c)
 }
 
 // end notes how a process ended.
@@ -343,7 +367,7 @@ func (a *agent) change(rng *rand.Rand) {
 		return
 	}
 	i := slices.Index(a.w.agents, a)
-	a.info.Capacity = a.capacity(i, types.Quantity(1000+rng.IntN(5)*1000))
+	a.info.Capacity = a.capacity(i, types.Quantity(1000+rng.IntN(room/1000)*1000))
 	for k := range a.devices.Devices {
 		a.devices.Devices[k].Unhealthy = ""
 		if rng.IntN(4) == 0 {
@@ -356,9 +380,15 @@ func (a *agent) change(rng *rand.Rand) {
 
 // restore makes the machine whole again.
 func (a *agent) restore() {
-	a.info.Capacity = a.capacity(slices.Index(a.w.agents, a), 6000)
+	a.info.Capacity = a.capacity(slices.Index(a.w.agents, a), room+2000)
 	for k := range a.devices.Devices {
 		a.devices.Devices[k].Unhealthy = ""
 	}
 	a.register()
+}
+
+// reportKey is the key of the report about a binding.
+func reportKey(binding controlplane.Key) string {
+	binding.Kind = controlplane.Reports
+	return binding.String()
 }

@@ -48,24 +48,25 @@ func (p *applications) submit(rng *rand.Rand) {
 		job = p.newRef(ns, "j")
 		p.jobs = append(p.jobs, job)
 	}
-	n := 1 + rng.IntN(24)
-	for i := range min(n, p.w.cfg.Tasks-p.submitted) {
+	n := min(1+rng.IntN(24), p.w.cfg.Tasks-p.submitted)
+	c := p.w.newChange()
+	for i := range n {
 		t := made(i)
 		t.Job, t.Priority, t.Submitted = job.id, rng.IntN(3), p.w.now.UnixNano()
 		if rng.IntN(8) == 0 {
 			t.OnLoss = types.Keep
 		}
-		p.launch(ns, t)
+		p.add(c, ns, t)
 	}
+	p.w.try(c)
 	p.w.say("%d tasks up to t%d, of %s", n, p.nextID, job)
 }
 
-func (p *applications) launch(ns string, t *types.Task) {
+// add adds a task to what is submitted.
+func (p *applications) add(c *controlplane.Change, ns string, t *types.Task) {
 	id := p.newRef(ns, "t")
-	c := p.w.newChange()
 	c.IfUnchanged(controlplane.TaskKey(ns, id.id), 0)
 	c.Put(controlplane.TaskKey(ns, id.id), t)
-	p.w.try(c)
 	p.tasks = append(p.tasks, id)
 	p.submitted++
 }
@@ -186,16 +187,17 @@ func (p *applications) reserve(rng *rand.Rand) {
 	key := controlplane.ReservationKey(ns, id)
 	c.IfUnchanged(key, 0)
 	c.Put(key, r)
-	if !p.w.try(c) {
+	if p.w.get(key).Key != "" {
 		return
 	}
-	p.w.say("reservation %s/%s of %d bundles", ns, id, len(r.Bundles))
 	for range min(rng.IntN(6), p.w.cfg.Tasks-p.submitted) {
-		p.launch(ns, &types.Task{
+		p.add(c, ns, &types.Task{
 			Requests:  requests(map[string]types.Quantity{"cpu@" + id: 500}),
 			Submitted: p.w.now.UnixNano(),
 		})
 	}
+	p.w.try(c)
+	p.w.say("reservation %s/%s of %d bundles", ns, id, len(r.Bundles))
 }
 
 // unreserve deletes a reservation.
@@ -317,11 +319,11 @@ func (p *applications) evict(rng *rand.Rand) {
 
 // cordon puts a cordon up, or takes it down.
 func (p *applications) cordon(rng *rand.Rand) {
-	key := controlplane.CordonKey(pick(p.w.agents, rng.Uint32()).name)
-	if p.w.get(key).Key != "" {
-		p.remove(key)
+	if there := p.w.list(controlplane.Prefix(controlplane.Cordons)).KVs; len(there) > 0 && rng.IntN(3) > 0 {
+		p.remove(there[rng.IntN(len(there))].Key)
 		return
 	}
+	key := controlplane.CordonKey(pick(p.w.agents, rng.Uint32()).name)
 	c := p.w.newChange()
 	c.Put(key, &types.Cordon{Reason: "maintenance"})
 	p.w.try(c)
@@ -366,6 +368,17 @@ func (p *applications) collect() {
 	}
 	p.w.say("%d of %d tasks are left", len(rest), len(p.tasks))
 	p.tasks = rest
+}
+
+// found makes some resources, so that not everything waits for them.
+func (p *applications) found() {
+	for _, ns := range namespaces() {
+		for _, name := range []string{"x0", "x1", "x2"} {
+			p.put(ns, name, types.EveryNode, &types.Resource{Capacity: 4000}, false)
+		}
+		p.put(ns, "lic0", types.ClusterWide, &types.Resource{Capacity: 20_000}, false)
+		p.put(ns, "lic1", types.ClusterWide, &types.Resource{Capacity: 3000}, false)
+	}
 }
 
 // generous gives everybody everything: what still waits then, waits for ever.

@@ -3,49 +3,65 @@ package sim
 import (
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
-// count notes what a change of a key shows to have happened.
-func (o *oracle) count(before, after *cell) {
-	if after == nil {
-		return
-	}
-	switch m := after.message.(type) {
-	case *types.Binding:
-		if before == nil {
-			o.countBind(m)
+// count notes what a revision shows to have happened.
+func (w *world) count(b controlplane.Batch) {
+	for _, e := range b.Events {
+		k, _ := controlplane.Parse(e.Key)
+		if e.Delete {
+			continue
 		}
-	case *types.Grant:
-		what := "grants " + string(m.Phase)
-		if before != nil && before.message.(*types.Grant).Phase == types.Accumulating {
-			what += " after accumulating"
-		}
-		o.seen[what]++
-	case *types.Status:
-		o.seen["status "+string(m.Phase)]++
-		if reason, _, _ := strings.Cut(m.Reason, " "); m.Phase == types.Pending {
-			o.seen["pending again: "+reason]++
+		switch k.Kind {
+		case controlplane.Bindings:
+			if e.CreateRevision == e.ModRevision {
+				w.countBind(decode[types.Binding](w, e))
+			}
+		case controlplane.Grants:
+			what := "grants " + string(decode[types.Grant](w, e).Phase)
+			if e.CreateRevision != e.ModRevision {
+				what += " later"
+			}
+			w.seen[what]++
+		case controlplane.Statuses:
+			s := decode[types.Status](w, e)
+			w.seen["tasks "+string(s.Phase)]++
+			if reason, _, _ := strings.Cut(s.Reason, " "); s.Phase == types.Pending {
+				w.seen["tasks pending again: "+reason]++
+			}
 		}
 	}
 }
 
-func (o *oracle) countBind(b *types.Binding) {
-	o.seen["binds"]++
+func decode[T any, P interface {
+	*T
+	types.Message
+}](w *world, e controlplane.Event) T {
+	var m T
+	if err := types.Decode(e.Value, P(&m)); err != nil {
+		w.fail("%s: %v", e.Key, err)
+	}
+	return m
+}
+
+func (w *world) countBind(b types.Binding) {
+	w.seen["binds"]++
 	for _, h := range b.Holds {
 		switch {
 		case h.Cluster:
-			o.seen["holds of pools"]++
+			w.seen["binds to pools"]++
 		case h.Resource.Scoped():
-			o.seen["holds scoped"]++
+			w.seen["binds to reservations"]++
 		case len(h.Devices) > 0:
-			o.seen["holds of devices"]++
+			w.seen["binds to devices"]++
 		case !h.Resource.Physical():
 			_, name, _ := h.Resource.Split()
-			o.seen["holds of "+name[:1]]++
+			w.seen["binds to resources "+name[:1]]++
 		}
 	}
 	if b.Alternative > 0 {
-		o.seen["later alternatives"]++
+		w.seen["binds by later alternatives"]++
 	}
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/escher-sched/escher/scheduler"
 )
 
-// short names a draft.
-func short(d *scheduler.Draft) string { return fmt.Sprintf("%x", d.Change.Batch>>48) }
-
 // describe says in a line what a draft is about.
 func describe(d *scheduler.Draft) string {
 	var parts []string
@@ -29,5 +26,5 @@ func describe(d *scheduler.Draft) string {
 			parts = append(parts, fmt.Sprintf("end grant %s/%s", k.Namespace, k.ID))
 		}
 	}
-	return fmt.Sprintf("%s [%s]", short(d), strings.Join(parts, ", "))
+	return fmt.Sprintf("%x [%s]", d.Change.Batch>>48, strings.Join(parts, ", "))
 }

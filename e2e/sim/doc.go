@@ -7,8 +7,8 @@
 // state, so that a failing run can be made shorter by leaving steps out, and printed
 // as a script that runs again.
 //
-// Every revision of the store is checked by an oracle that shares no code with the
-// scheduler and by the validators of package audit. After the steps the faults stop
-// and the run has to come to rest: nothing that could be placed waits, and when all
-// that runs has ended nothing is left behind.
+// Every revision of the store is given to the validators of package audit, and no
+// task may ever run twice at once. After the steps the faults stop and the run has to
+// come to rest: what waits then fits nowhere, every scheduler knows exactly what is
+// stored, and when all that runs has ended nothing is left behind.
 package sim

@@ -148,7 +148,9 @@ func (m *member) decide() {
 			txn.Compares = slices.DeleteFunc(slices.Clone(txn.Compares), drop)
 		}
 		m.flights = append(m.flights, &flight{draft: d, txn: txn, slow: d.Change.Batch%8 == 1})
-		m.w.say("%s drafts %s", m.name, describe(d))
+		if m.w.trace != nil {
+			m.w.say("%s drafts %s", m.name, describe(d))
+		}
 	}
 }
 
@@ -164,14 +166,14 @@ func (m *member) commit(rng *rand.Rand) {
 	case 0: // committed, and the answer is lost
 		res := m.w.commit(f.txn)
 		f.unanswered = true
-		m.w.say("%s commits %s: committed=%t at %d, not answered", m.name, short(f.draft), res.Committed, res.Revision)
+		m.w.say("%s commits %x: committed=%t at %d, not answered", m.name, f.draft.Change.Batch>>48, res.Committed, res.Revision)
 	case 1: // committed later
 		m.w.late = append(m.w.late, f.txn)
 		f.unanswered = true
-		m.w.say("%s commits %s: to arrive late", m.name, short(f.draft))
+		m.w.say("%s commits %x: to arrive late", m.name, f.draft.Change.Batch>>48)
 	case 2: // never
 		f.unanswered = true
-		m.w.say("%s commits %s: lost", m.name, short(f.draft))
+		m.w.say("%s commits %x: lost", m.name, f.draft.Change.Batch>>48)
 	case 3: // twice: the network repeats it
 		m.w.late = append(m.w.late, f.txn)
 		fallthrough
@@ -187,7 +189,7 @@ func (m *member) send(f *flight) {
 		m.w.seen["refused"]++
 	}
 	f.answer = &res
-	m.w.say("%s commits %s: committed=%t at %d", m.name, short(f.draft), res.Committed, res.Revision)
+	m.w.say("%s commits %x: committed=%t at %d", m.name, f.draft.Change.Batch>>48, res.Committed, res.Revision)
 }
 
 // answer tells the core one of the answers.
@@ -219,7 +221,7 @@ func (m *member) done(f *flight) {
 	if err := m.core.Done(f.draft, res, nil, m.w.now); err != nil {
 		m.w.fail("%s: %v", m.name, err)
 	}
-	m.w.say("%s learns of %s: committed=%t at %d", m.name, short(f.draft), res.Committed, res.Revision)
+	m.w.say("%s learns of %x: committed=%t at %d", m.name, f.draft.Change.Batch>>48, res.Committed, res.Revision)
 }
 
 // crash ends the scheduler and starts it again. Some of what was on its way still

@@ -2,44 +2,171 @@ package sim
 
 import (
 	"flag"
-	"maps"
-	"slices"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"sync"
 	"testing"
 )
 
-func TestOne(t *testing.T) {
+// steps is how long a run is: enough for a thousand tasks to be submitted.
+const steps = 4000
+
+// settings are how the seeds are chosen: by default those of the tests. A failing
+// seed runs again with SIM_SEED=n or -sim.seed n, and a script with SIM_SCRIPT=file.
+type settings struct {
+	seed, seeds uint64
+	script      string
+}
+
+func fromFlags() settings {
+	s := settings{seed: 1, seeds: 500, script: os.Getenv("SIM_SCRIPT")}
+	if f := flag.Lookup("sim.seeds"); f != nil {
+		s.seeds, _ = strconv.ParseUint(f.Value.String(), 10, 64)
+	}
+	text := os.Getenv("SIM_SEED")
+	if f := flag.Lookup("sim.seed"); f != nil && f.Value.String() != "" {
+		text = f.Value.String()
+	}
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		s.seed = n
+		if flag.Lookup("sim.seeds").Value.String() == flag.Lookup("sim.seeds").DefValue {
+			s.seeds = 1
+		}
+	}
+	return s
+}
+
+func TestMain(m *testing.M) {
+	flag.String("sim.seed", "", "the first seed to run, instead of all")
+	flag.Uint64("sim.seeds", 500, "how many seeds to run")
+	flag.Parse()
+	// Runs make much garbage and keep little.
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
+
+// configOf is the cluster of a seed: two or four schedulers that race for everything
+// or, in some, share it; and sometimes one, whose mistakes no other one makes good.
+func configOf(seed uint64) Config {
+	return Config{
+		Seed: seed, Nodes: 6, Tasks: 1000,
+		Schedulers: []int{2, 4, 2, 4, 1}[seed%5],
+		Shared:     seed%7 == 6,
+	}
+}
+
+// TestSeeds runs a thousand tasks through two or four racing schedulers and random
+// faults, for every seed.
+func TestSeeds(t *testing.T) {
+	s := fromFlags()
+	if s.script != "" {
+		replay(t, s)
+		return
+	}
+	var mu sync.Mutex
 	all := make(map[string]int)
-	defer func() {
-		for _, k := range slices.Sorted(maps.Keys(all)) {
-			t.Log(k, all[k])
+	t.Run("half", func(t *testing.T) {
+		for half := range uint64(2) {
+			t.Run(strconv.Itoa(int(half)), func(t *testing.T) {
+				t.Parallel()
+				for seed := s.seed + half; seed < s.seed+s.seeds && !t.Failed(); seed += 2 {
+					seen := one(t, seed)
+					mu.Lock()
+					for what, n := range seen {
+						all[what] += n
+					}
+					mu.Unlock()
+				}
+			})
 		}
-	}()
-	for seed := range uint64(*count) {
-		seed += *first
-		cfg := configOf(seed)
-		steps := Steps(cfg.Seed, *nsteps)
-		f, seen := Run(cfg, steps, nil)
-		for k, n := range seen {
-			all[k] += n
-		}
-		if f != nil {
-			t.Error(cfg.Seed, f)
-			if *shr > 0 {
-				steps, _ = Shrink(cfg, steps, f, *shr)
-				t.Log(Script(cfg, steps))
-			}
-			return
+	})
+	if s.seeds >= 100 {
+		checkCoverage(t, all)
+	}
+}
+
+// one runs a seed and, if it fails, prints it as a script that is as short as can
+// be found in some time.
+func one(t *testing.T, seed uint64) map[string]int {
+	t.Helper()
+	cfg, all := configOf(seed), Steps(seed, steps)
+	f, seen := Run(cfg, all, nil)
+	if f != nil {
+		t.Errorf("seed %d: %v\nagain: go test ./e2e/sim -run TestSeeds -sim.seed %d", seed, f, seed)
+		shorter, _ := Shrink(cfg, all, f, 1000)
+		t.Logf("shorter, to be run with SIM_SEED=%d SIM_SCRIPT=file:\n%s", seed, Script(cfg, shorter))
+	}
+	return seen
+}
+
+// replay runs a script in the cluster of its seed.
+func replay(t *testing.T, s settings) {
+	t.Helper()
+	text, err := os.ReadFile(s.script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := ParseScript(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := configOf(s.seed)
+	if f, _ := Run(cfg, script, nil); f != nil {
+		t.Errorf("%v\n%s", f, Script(cfg, script))
+	}
+}
+
+// checkCoverage fails if something that the runs are to be about never happened.
+func checkCoverage(t *testing.T, seen map[string]int) {
+	t.Helper()
+	for _, what := range []string{
+		"binds", "binds amid faults", "binds to pools", "binds to reservations", "binds to devices", "binds by later alternatives",
+		"binds to resources x", "binds to resources p", "binds to resources s",
+		"grants accumulating", "grants accumulating later", "grants granted", "grants granted later", "grants releasing later",
+		"tasks running", "tasks succeeded", "tasks failed", "tasks cancelled",
+		"tasks pending again: evicted", "tasks pending again: node", "tasks pending again: ",
+		"refused", "recognised", "late copies committed", "reloads",
+	} {
+		t.Logf("%8d %s", seen[what], what)
+		if seen[what] < 10 {
+			t.Errorf("%s: only %d times", what, seen[what])
 		}
 	}
 }
 
-var (
-	first  = flag.Uint64("seed", 1, "")
-	count  = flag.Int("seeds", 10, "")
-	nsteps = flag.Int("steps", 4000, "")
-	shr    = flag.Int("shrink", 3000, "")
-)
+func TestScriptIsReadAsItIsPrinted(t *testing.T) {
+	for _, s := range Steps(1, 200) {
+		got, err := ParseScript(fmt.Sprintf("# text\n  %s  # what happened\n\n", s))
+		if err != nil || len(got) != 1 || got[0] != s {
+			t.Errorf("%v was read as %v, %v", s, got, err)
+		}
+	}
+	for _, text := range []string{"tick 1", "what 1 2", "tick one 2"} {
+		if got, err := ParseScript(text); err == nil {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
 
-func configOf(seed uint64) Config {
-	return Config{Seed: seed, Schedulers: []int{2, 4, 2, 4, 1}[seed%5], Shared: seed%7 == 6, Nodes: 6, Tasks: 1000}
+func TestARunIsItsSeed(t *testing.T) {
+	cfg, all := configOf(3), Steps(3, 1500)
+	if a, b := Script(cfg, all), Script(cfg, all); a != b {
+		t.Error("the same seed gave two runs")
+	}
+}
+
+func TestShrink(t *testing.T) {
+	b := races()[3]
+	cfg, all := configOf(2), Steps(2, steps)
+	cfg.Unguarded = b.unguarded(t)
+	f, _ := Run(cfg, all, nil)
+	if f == nil {
+		t.Fatal("it does not fail")
+	}
+	shorter, again := Shrink(cfg, all, f, 200)
+	if again == nil || len(shorter) > f.Step/4 {
+		t.Errorf("%d steps became %d, which fail with %v", f.Step, len(shorter), again)
+	}
 }

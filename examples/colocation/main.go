@@ -56,7 +56,7 @@ func submit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer func() { _ = store.Close() }()
 	client, err := controlplane.New(store, "default")
 	if err != nil {
 		return err

@@ -6,14 +6,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // leaveNothing removes the directory of the demo and says what else is left of it.
 func (d *demo) leaveNothing() error {
 	id, _ := os.ReadFile(filepath.Join(d.dir, "cluster"))
-	left := errors.Join(processes(d.dir), mounts(d.dir))
-	if left != nil {
-		return left // the directory is in use
+	// A process that has been told to end takes a moment.
+	deadline := time.Now().Add(3 * time.Second)
+	for left := errors.Join(processes(d.dir), mounts(d.dir)); left != nil; left = errors.Join(processes(d.dir), mounts(d.dir)) {
+		if time.Now().After(deadline) {
+			return left // the directory is in use
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 	if err := os.RemoveAll(d.dir); err != nil {
 		return err

@@ -57,8 +57,9 @@ func (w *Where) where() (controlplane.Where, error) {
 	return cluster.Where(sel), nil
 }
 
-// submissions checks nothing but what is text here and a number there.
-func (l *Launch) submissions() ([]controlplane.Submission, error) {
+// Submissions returns the tasks as the client of the control plane has them. It
+// checks nothing but what is text here and a number there.
+func (l *Launch) Submissions() ([]controlplane.Submission, error) {
 	var errs []error
 	out := make([]controlplane.Submission, len(l.Tasks))
 	for i := range l.Tasks {

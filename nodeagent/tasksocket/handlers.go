@@ -41,7 +41,7 @@ func (s *Server) set(r *http.Request, body *Set) (any, error) {
 }
 
 func (s *Server) launch(r *http.Request, body *Launch) (any, error) {
-	tasks, err := body.submissions()
+	tasks, err := body.Submissions()
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
 	var out Committed
 	for i := range body.Launch {
 		l := &body.Launch[i]
-		tasks, err := l.submissions()
+		tasks, err := l.Submissions()
 		if err != nil {
 			return nil, types.Errorf(types.Invalid, "launch[%d]: %w", i, err)
 		}

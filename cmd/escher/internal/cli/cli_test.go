@@ -21,19 +21,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"escher": func() { os.Exit(cli.Main(os.Args[1:], cli.System())) },
-	})
-}
-
 // TestScripts runs the scripts of testdata, each against a cluster of its own: two
 // nodes of two cores and 1 GiB, over the simulated runtime.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"lines": lines},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "lines": lines},
 		Setup: func(env *testscript.Env) error {
 			dir, err := os.MkdirTemp("/tmp", "esc-") // paths of sockets are short
 			if err != nil {
@@ -43,6 +37,16 @@ func TestScripts(t *testing.T) {
 			return startDev(env, dev.Dir(dir))
 		},
 	})
+}
+
+// escher ARGS... is the command line, within this process.
+func escher(ts *testscript.TestScript, neg bool, args []string) {
+	code := cli.Main(args, cli.Outside{
+		In: strings.NewReader(""), Out: ts.Stdout(), Err: ts.Stderr(), Getenv: ts.Getenv, Executable: os.Executable,
+	})
+	if neg == (code == 0) {
+		ts.Fatalf("exit code %d", code)
+	}
 }
 
 // lines NAME sets NAME1, NAME2, … to the lines that the last command printed.

@@ -57,20 +57,20 @@ func newImage(f *Factory) *cobra.Command {
 	}
 }
 
-// binaryImage makes an image of one binary, named by what is in it.
-func binaryImage(ctx context.Context, f *Factory, path string) (string, error) {
+// binaryImage is an image of one binary, named by what is in it.
+func binaryImage(path string) (image.Spec, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return "", types.Errorf(types.Invalid, "binary: %w: give the path of a static binary", err)
+		return image.Spec{}, types.Errorf(types.Invalid, "binary: %w: give the path of a static binary", err)
 	}
 	defer file.Close()
 	hash := sha256.New()
 	if _, err := io.Copy(hash, file); err != nil {
-		return "", types.Errorf(types.Invalid, "binary: %w: give the path of a static binary", err)
+		return image.Spec{}, types.Errorf(types.Invalid, "binary: %w: give the path of a static binary", err)
 	}
 	base := filepath.Base(path)
 	name := containerd.LocalRegistry + imageName(base) + ":" + hex.EncodeToString(hash.Sum(nil)[:6])
-	return name, importImage(ctx, f, image.Spec{Name: name, Files: map[string]string{"/bin/" + base: path}})
+	return image.Spec{Name: name, Files: map[string]string{"/bin/" + base: path}}, nil
 }
 
 // imageName makes a file's name one that an image can have.

@@ -37,8 +37,11 @@ func (i inside) State(ctx context.Context) (*cluster.State, error) {
 }
 
 // Launch submits tasks.
-func (i inside) Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+func (i inside) Launch(ctx context.Context, job *controlplane.Job, tasks ...controlplane.Submission) (controlplane.Launched, error) {
 	var l tasksocket.Launch
+	if job != nil {
+		l.Job = &tasksocket.Job{ID: job.ID, Name: job.Name}
+	}
 	for _, s := range tasks {
 		l.Tasks = append(l.Tasks, socketTask(s))
 	}

@@ -87,6 +87,9 @@ func newReservationRow(id cluster.ID, r *cluster.Reservation, now time.Time) res
 	}
 	if g := r.Grant.V; g != nil {
 		row.Phase, row.Nodes = string(g.Phase), g.Bundles
+		if !r.Current() {
+			row.Phase = string(types.Releasing) // whether its grant says so yet or not
+		}
 	}
 	return row
 }

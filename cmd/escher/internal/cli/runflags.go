@@ -11,24 +11,25 @@ import (
 
 // runFlags say what a task is.
 type runFlags struct {
-	name              string
-	cpu, memory, gpu  string
-	requests          []string
-	alternatives      []string
-	provides          []string
-	reservation       string
-	env               []string
-	workdir, user     string
-	count, priority   int
-	onLoss, scheduler string
-	maxRun, grace     time.Duration
-	image, binary     string
-	detach            bool
+	name                string
+	cpu, memory, gpu    string
+	requests            []string
+	alternatives        []string
+	provides            []string
+	reservation         string
+	env                 []string
+	workdir, user       string
+	count, priority     int
+	onLoss, scheduler   string
+	maxRun, grace       time.Duration
+	image, binary, file string
+	detach              bool
 }
 
 func (r *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.binary, "binary", "", "run this static binary instead of an image")
+	flags.StringVar(&r.file, "file", "", "submit the tasks that this YAML or JSON file describes, - is the input; other flags do not apply")
 	flags.StringVar(&r.name, "name", "", "a label; the id begins with it")
 	flags.StringVar(&r.cpu, "cpu", "", "cores, such as 2, 0.5 or 500m: what is held, and the limit")
 	flags.StringVar(&r.memory, "memory", "", "memory, such as 512Mi: what is held, and the limit")
@@ -61,7 +62,7 @@ func (r *runFlags) split(args []string) (command []string, err error) {
 	return args[1:], nil
 }
 
-// submissions makes the tasks; Spec.Image is for the caller to set if it is a binary.
+// submissions makes the tasks.
 func (r *runFlags) submissions(command []string) ([]controlplane.Submission, error) {
 	if r.count < 1 {
 		return nil, types.Errorf(types.Invalid, "count: %d is out of range: give 1 or more", r.count)

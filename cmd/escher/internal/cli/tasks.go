@@ -13,7 +13,7 @@ import (
 type Tasks interface {
 	Set(ctx context.Context, s setRequest) (controlplane.SetResult, error)
 	State(ctx context.Context) (*cluster.State, error)
-	Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error)
+	Launch(ctx context.Context, job *controlplane.Job, tasks ...controlplane.Submission) (controlplane.Launched, error)
 	Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error)
 	Stop(ctx context.Context, id string, opts controlplane.StopOptions) error
 }
@@ -57,4 +57,12 @@ func (o outside) Set(ctx context.Context, s setRequest) (controlplane.SetResult,
 // State reads the state of the cluster.
 func (o outside) State(ctx context.Context) (*cluster.State, error) {
 	return cluster.ClusterState(ctx, o.Client)
+}
+
+// Launch submits tasks, as that job if it is not nil.
+func (o outside) Launch(ctx context.Context, job *controlplane.Job, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+	if job != nil {
+		return o.LaunchJob(ctx, *job, tasks...)
+	}
+	return o.Client.Launch(ctx, tasks...)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"os"
 
-	"go.uber.org/zap"
-
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd"
@@ -50,11 +48,12 @@ func (c *running) agent(node string, capacity types.Requests) error {
 		Store: c.store, Runtime: runtime,
 		Cluster: c.info.Cluster, Node: node, Address: "dev", Version: c.cfg.Version,
 		Capacity: capacity, Labels: c.cfg.Labels[node], StateDir: state, SocketDir: sockets,
-		Logger: c.cfg.Log.Named("agent").With(zap.String("node", node)),
+		Logger: c.cfg.Log.Named("agent"),
 	})
 	if err != nil {
 		return errors.Join(err, closeRuntime())
 	}
+	c.runtimes = append(c.runtimes, runtime)
 	c.stack.start("agent "+node, func(ctx context.Context) error {
 		return errors.Join(agent.Run(ctx), closeRuntime())
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
@@ -40,7 +41,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Dir.writeInfo(c.info); err != nil {
 		return err
 	}
-	defer os.Remove(cfg.Dir.info())
+	defer func() { err = errors.Join(err, os.Remove(cfg.Dir.info())) }()
 	cfg.Ready(c.info)
 	if err := c.stack.await(ctx, nil); ctx.Err() == nil {
 		return err
@@ -66,6 +67,8 @@ type running struct {
 	stack *stack
 	info  Info
 	store *etcdstore.Store
+	// runtimes are those of the nodes.
+	runtimes []nodeagent.Runtime
 }
 
 // up starts all parts.

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,6 +17,8 @@ const (
 	stopGrace = 5 * time.Second
 	// stopWait is when the cluster is stopped although tasks have not ended.
 	stopWait = 30 * time.Second
+	// removedEvery is how often runtimes are asked what is left.
+	removedEvery = 20 * time.Millisecond
 )
 
 // stopTasks ends what runs; what waits goes on waiting until the cluster runs again.
@@ -47,12 +50,38 @@ func (c *running) stopTasks() error {
 	case err = <-idle:
 	case err = <-c.stack.failed:
 		cancel()
-		<-idle
+		err = errors.Join(err, <-idle)
+	}
+	if err == nil {
+		return c.awaitRemoved(ctx)
 	}
 	if ctx.Err() != nil && types.ClassOf(err) != types.Precondition {
 		return types.Errorf(types.Unavailable, "stop tasks: some have not ended after %s: they are left running, and adopted when the cluster is started again", stopWait)
 	}
 	return err
+}
+
+// awaitRemoved returns when agents have removed what has ended: interrupted in that,
+// they would leave it to the next start.
+func (c *running) awaitRemoved(ctx context.Context) error {
+	tick := time.NewTicker(removedEvery)
+	defer tick.Stop()
+	for _, r := range c.runtimes {
+		for {
+			if left, err := r.List(ctx); err == nil && len(left) == 0 {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				c.cfg.Log.Warn("containers are left; the next start removes them")
+				return nil
+			case err := <-c.stack.failed:
+				return err
+			case <-tick.C:
+			}
+		}
+	}
+	return nil
 }
 
 func (c *running) stopTask(ctx context.Context, k controlplane.Key) error {

@@ -54,7 +54,7 @@ const (
 // Formats lists the formats.
 func Formats() []Format { return []Format{Table, Wide, JSON, YAML} }
 
-// String, Set and Type make a Format a flag.
+// String returns the format; with Set and Type it makes a Format a flag.
 func (f *Format) String() string { return string(*f) }
 
 // Set checks and sets the format.

@@ -1,0 +1,237 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// race is a decision of scheduler s0, and what comes between it and its commit. With
+// the guard the commit is refused; without it an invariant is broken.
+type race struct {
+	guard string
+	name  string
+	// before is what s0 decides on, between what comes in between.
+	before, between func(*bench)
+}
+
+func races() []race {
+	return []race{
+		{"allocated of a node", "two schedulers take the same room", func(b *bench) {
+			b.task("t1", need("cpu", room-1000, "node/n0", 1), by("s0"))
+			b.task("t2", need("cpu", room-1000, "node/n0", 1), by("s1"))
+		}, func(b *bench) { b.schedule(1) }},
+		{"allocated of a pool", "two schedulers take the last licence", func(b *bench) {
+			b.resource("lic", "*", 1000)
+			b.task("t1", need("lic", 1000, "node/n0", 1), by("s0"))
+			b.task("t2", need("lic", 1000, "node/n1", 1), by("s1"))
+		}, func(b *bench) { b.schedule(1) }},
+		{"node", "capacity is lowered", func(b *bench) {
+			b.task("t1", need("cpu", room-1000, "node/n0", 1))
+		}, func(b *bench) {
+			b.agents[0].info.Capacity = need("cpu", 1000)
+			b.agents[0].register()
+		}},
+		{"cordon", "the node is cordoned", func(b *bench) {
+			b.task("t1", need("node/n0", 1))
+		}, func(b *bench) { b.put(controlplane.CordonKey("n0"), &types.Cordon{}) }},
+		{"alive", "the session ends", func(b *bench) {
+			b.task("t1", need("node/n0", 1))
+		}, func(b *bench) { b.lost(0) }},
+		{"alive", "the node is back in another session", func(b *bench) {
+			b.task("t1", need("node/n0", 1))
+		}, func(b *bench) {
+			b.lost(0)
+			b.agents[0].enter()
+		}},
+		{"devices", "the device fails", func(b *bench) {
+			b.task("t1", need("gpu", 4000, "node/n0", 1))
+		}, func(b *bench) {
+			b.agents[0].devices.Devices[2].Unhealthy = "too hot"
+			b.put(controlplane.DevicesKey("n0"), &b.agents[0].devices)
+		}},
+		{"task", "it is stopped", func(b *bench) {
+			b.task("t1", need("cpu", 100))
+		}, func(b *bench) { b.apps.halt(ref{"a", "t1"}) }},
+		{"status", "two schedulers bind the same task", func(b *bench) {
+			b.delete(controlplane.NodeKey("n1"))
+			b.task("t0", need("cpu", 1000))
+			b.schedule(1)
+			b.task("t1", need("cpu", 100))
+		}, func(b *bench) {
+			b.agents[1].register()
+			b.schedule(1)
+		}},
+		{"namespace", "a quota is set", func(b *bench) {
+			b.task("t1", need("cpu", 100))
+		}, func(b *bench) {
+			b.put(controlplane.ResourceKey("admin", "q", "*"), &types.Resource{},
+				controlplane.NamespaceKey("a"), &types.Namespace{Quotas: []types.Quota{{Resource: types.CPU, Pool: "admin:q"}}})
+		}},
+		{"resource of the node", "it is lowered", func(b *bench) {
+			b.resource("x", "n0", 1000)
+			b.task("t1", need("x", 1000))
+		}, func(b *bench) { b.resource("x", "n0", 500) }},
+		{"resource of the node", "the node gets less than the others", func(b *bench) {
+			b.resource("x", "+", 1000)
+			b.task("t1", need("x", 1000, "node/n0", 1))
+		}, func(b *bench) { b.resource("x", "n0", 0) }},
+		{"resource of every node", "it is removed", func(b *bench) {
+			b.resource("x", "+", 1000)
+			b.task("t1", need("x", 1000))
+		}, func(b *bench) { b.delete(controlplane.ResourceKey("a", "x", "+")) }},
+		{"resource of the cluster", "the pool is lowered", func(b *bench) {
+			b.resource("x", "*", 1000)
+			b.task("t1", need("x", 1000))
+		}, func(b *bench) { b.resource("x", "*", 500) }},
+		{"resource of the cluster", "it becomes a pool", func(b *bench) {
+			b.resource("x", "n0", 1000)
+			b.task("t1", need("x", 1000))
+		}, func(b *bench) { b.resource("x", "*", 500) }},
+		{"grant", "two schedulers grant the same reservation", func(b *bench) {
+			b.delete(controlplane.NodeKey("n1"))
+			b.task("t0", need("cpu", 1000))
+			b.schedule(1)
+			b.reserve("r", nil, bundle("", "cpu", 1000))
+		}, func(b *bench) {
+			b.agents[1].register()
+			b.schedule(1)
+		}},
+		{"reservation", "it is deleted", func(b *bench) {
+			b.reserve("r", nil, bundle("", "cpu", 1000))
+		}, func(b *bench) { b.delete(controlplane.ReservationKey("a", "r")) }},
+		{"binding", "what is to be stopped is released", func(b *bench) {
+			b.task("t1", need("cpu", 100))
+			b.schedule(1)
+			b.agentsWork()
+			b.apps.halt(ref{"a", "t1"})
+		}, func(b *bench) {
+			b.end("t1", types.Report{})
+			b.schedule(1)
+		}},
+		{"report", "what provides while it runs ends", func(b *bench) {
+			b.task("t1", need("cpu", 100), provides("p", types.WhenRunning))
+			b.schedule(1)
+			b.agentsWork()
+			b.schedule(1)
+			b.task("t2", need("p", 1000))
+		}, func(b *bench) { b.end("t1", types.Report{}) }},
+		{"report", "a report comes after the node was lost", func(b *bench) {
+			b.task("t1", need("cpu", 100, "node/n0", 1))
+			b.schedule(1)
+			a := b.agents[0]
+			a.deliver(1 << 30)
+			a.lose(nil)
+			a.lose(nil)
+			a.lose(nil)
+		}, func(b *bench) {
+			a := b.agents[0]
+			for key, x := range a.wanted {
+				a.report(&proc{key: x.key, create: x.create, b: x.b}, types.Report{Phase: types.ReportRunning, Binding: x.create}, nil)
+				b.say("late report of %s", key)
+			}
+		}},
+		{"provided", "what was left behind is taken away", func(b *bench) {
+			b.task("t1", need("cpu", 100), provides("p", types.WhenSucceeded))
+			b.schedule(1)
+			b.agentsWork()
+			b.end("t1", types.Report{})
+			b.schedule(1)
+			b.task("t2", need("p", 1000))
+		}, func(b *bench) {
+			left := b.list(controlplane.Prefix(controlplane.Provided)).KVs
+			b.delete(left[0].Key)
+		}},
+		{"leader", "two reservations begin to accumulate", func(b *bench) {
+			b.task("t1", need("cpu", room, "node/n0", 1))
+			b.task("t2", need("cpu", room, "node/n1", 1))
+			b.schedule(0)
+			b.reserve("r1", accumulates, bundle("n0", "cpu", room))
+			b.later(time.Minute)
+		}, func(b *bench) {
+			b.reserve("r2", func(r *types.Reservation) { r.Accumulate, r.Priority = true, 1 }, bundle("n1", "cpu", room))
+			b.later(time.Minute)
+			b.schedule(1)
+		}},
+	}
+}
+
+func accumulates(r *types.Reservation) { r.Accumulate = true }
+
+func provides(name string, when types.When) func(*types.Task) {
+	return func(t *types.Task) { t.Provides = []types.Provide{{Name: name, Amount: 1000, When: when}} }
+}
+
+// lost ends the session of a node.
+func (b *bench) lost(i int) {
+	a := b.agents[i]
+	for range 3 {
+		a.lose(nil)
+	}
+	if a.state != gone {
+		b.t.Fatal(a.state)
+	}
+}
+
+// run plays a race; what is picked is left out of the transactions of s0.
+func (r race) run(t *testing.T, unguarded func(controlplane.Compare) bool) (refused int, findings []string) {
+	b := newBench(t, Config{Seed: 1, Schedulers: 2, Nodes: 2, Tasks: 10})
+	r.before(b)
+	b.ok()
+	b.cfg.Unguarded = unguarded
+	b.drafts(0)
+	b.cfg.Unguarded = nil
+	if len(b.members[0].flights) == 0 {
+		t.Fatal("s0 decides nothing")
+	}
+	r.between(b)
+	b.ok()
+	refused = b.sends(0)
+	return refused, b.findings
+}
+
+// TestRaces: with every compare nothing is found. TestUnguarded: without the ones
+// that a race is about, something is.
+func TestRaces(t *testing.T) {
+	for _, r := range races() {
+		t.Run(r.guard+"/"+strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
+			refused, findings := r.run(t, nil)
+			if refused == 0 || len(findings) > 0 {
+				t.Errorf("%d refused, found %v", refused, findings)
+			}
+		})
+	}
+}
+
+// TestUnguarded: each class of compares is needed. See docs/guards.md.
+func TestUnguarded(t *testing.T) {
+	played := make(map[string]bool)
+	for _, r := range races() {
+		played[r.guard] = true
+		t.Run(r.guard+"/"+strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
+			refused, findings := r.run(t, r.unguarded(t))
+			if refused > 0 || len(findings) == 0 {
+				t.Errorf("%d refused, found %v", refused, findings)
+			}
+			t.Log(findings)
+		})
+	}
+	for _, g := range guards() {
+		if !played[g.name] {
+			t.Errorf("no race is about the compare of %s", g.name)
+		}
+	}
+}
+
+func (r race) unguarded(t *testing.T) func(controlplane.Compare) bool {
+	for _, g := range guards() {
+		if g.name == r.guard {
+			return g.unguarded()
+		}
+	}
+	t.Fatalf("there is no guard %q", r.guard)
+	return nil
+}

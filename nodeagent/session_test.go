@@ -1,0 +1,328 @@
+package nodeagent_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/types"
+)
+
+func keep(x *types.Binding) { x.OnLoss = types.Keep }
+
+func TestSessionOutlastsRestart(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		session := b.session()
+		b.bind("a")
+		synctest.Wait()
+		b.crash()
+		b.pass(10 * time.Second)
+		b.start()
+		b.pass(time.Minute)
+		if got := b.session(); got != session {
+			t.Errorf("session %d, want %d still", got, session)
+		}
+		b.alive(1)
+		b.expect("a", types.ReportRunning)
+	})
+}
+
+// TestDeadByDeadline takes the store away at all moments between two renewals: what
+// must not outlive the session is dead before its lease can have ended, and not
+// before it must.
+func TestDeadByDeadline(t *testing.T) {
+	for _, behaviour := range []simruntime.Behaviour{
+		{Forever: true},
+		{Forever: true, Deaf: true},
+		{Forever: true, StopAfter: 20 * time.Second},
+	} {
+		for ms := 0; ms < 5000; ms += 700 {
+			bubble(t, does(behaviour), func(t *testing.T, b *bench) {
+				b.crash()
+				b.store.slow = time.Duration(ms%2100) * 2 * time.Millisecond
+				b.start()
+				b.pass(5 * time.Second)
+				b.bind("a")
+				kept := b.bind("k", keep)
+				b.pass(ttl + time.Duration(ms)*time.Millisecond)
+				b.store.set(true)
+				lost := time.Now()
+				for b.session() != 0 && len(b.runtime.Running()) == 2 {
+					b.pass(100 * time.Millisecond)
+				}
+				if b.session() == 0 {
+					t.Fatalf("%+v, store away for %s: it runs, and the session is over", behaviour, time.Since(lost))
+				}
+				if early := time.Since(lost); early < time.Second {
+					t.Errorf("ended after %s", early)
+				}
+				b.pass(time.Minute)
+				if got := b.runtime.Running(); len(got) != 1 || got[0] != kept {
+					t.Errorf("%v run, want what is kept alone", got)
+				}
+			})
+		}
+	}
+}
+
+func TestFencedIsReported(t *testing.T) {
+	bubble(t, does(simruntime.Behaviour{Forever: true, StopCode: 1}), func(t *testing.T, b *bench) {
+		session := b.session()
+		b.bind("a")
+		b.pass(time.Second)
+		b.store.set(true)
+		b.pass(9 * time.Second)
+		b.alive(0)
+		b.store.set(false)
+		b.pass(3 * time.Second)
+		if b.session() != session {
+			t.Fatal("the session did not go on")
+		}
+		if r := b.expect("a", types.ReportExited); !r.Fenced || r.Stopped {
+			t.Errorf("%+v", r)
+		}
+		b.release("a")
+		id := b.bind("b")
+		b.pass(time.Second)
+		if b.runtime.Runs()[id] != 1 {
+			t.Error("nothing is started after the session went on")
+		}
+	})
+}
+
+func TestShortOutageHarmsNobody(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		b.bind("a")
+		for range 10 {
+			b.pass(6 * time.Second)
+			b.store.set(true)
+			b.pass(3 * time.Second)
+			b.store.set(false)
+		}
+		b.alive(1)
+	})
+}
+
+// TestNodeBack is a node that was out of reach for longer than its session: it comes
+// back in a new one, with nothing of the old one running, but what is kept.
+func TestNodeBack(t *testing.T) {
+	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
+		if c.Attempt.Task == "never" {
+			return simruntime.Behaviour{}, types.Errorf(types.Unavailable, "pull: the registry does not answer")
+		}
+		return simruntime.Behaviour{Forever: true}, nil
+	}}
+	var started atomic.Int64
+	rt.Fault = func(op simruntime.Op, id string) simruntime.Fault {
+		if op == simruntime.Start && strings.HasPrefix(id, "never-") {
+			started.Add(1)
+		}
+		return simruntime.NoFault
+	}
+	bubble(t, rt, func(t *testing.T, b *bench) {
+		session := b.session()
+		old := b.bind("a")
+		b.bind("never")
+		kept := b.bind("k", keep)
+		b.pass(time.Second)
+		b.store.set(true)
+		b.pass(time.Minute)
+		if b.session() != 0 {
+			t.Fatal("the session is not over")
+		}
+		tries := started.Load()
+		b.store.set(false)
+		b.pass(3 * time.Second)
+		if now := b.session(); now == 0 || now == session {
+			t.Fatalf("session %d, was %d", now, session)
+		}
+		if got := b.runtime.Running(); len(got) != 1 || got[0] != kept || b.left() != 1 {
+			t.Errorf("%v run, want what is kept alone", got)
+		}
+		// The scheduler is slow: the old bindings must not be run any more.
+		b.pass(time.Minute)
+		if b.runtime.Runs()[old] != 1 || started.Load() != tries {
+			t.Error("a binding of the old session was run again, or at last")
+		}
+		b.release("a")
+		b.bind("b")
+		synctest.Wait()
+		b.alive(2)
+	})
+}
+
+// TestStoppedBeforeAlive watches the order in which a lost node comes back.
+func TestStoppedBeforeAlive(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		b.bind("a")
+		synctest.Wait()
+		b.crash()
+		b.pass(time.Minute)
+		b.alive(1)
+		b.runtime.SetDown(true)
+		b.start()
+		b.pass(time.Minute)
+		if b.session() != 0 {
+			t.Fatal("alive, while what runs could not be stopped")
+		}
+		b.runtime.SetDown(false)
+		b.pass(5 * time.Second)
+		if b.session() == 0 || len(b.runtime.Running()) != 0 {
+			t.Error("session", b.session(), "running", b.runtime.Running())
+		}
+	})
+}
+
+// TestRestartedWithoutStore is an agent that was restarted and cannot reach the
+// store: the deadline of its former self still counts.
+func TestRestartedWithoutStore(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		id := b.bind("a")
+		kept := b.bind("k", keep)
+		b.pass(time.Second)
+		b.crash()
+		b.store.set(true)
+		b.start()
+		b.pass(10 * time.Second)
+		b.alive(2) // Nothing is killed for an error of the store alone.
+		b.pass(4 * time.Second)
+		if got := b.runtime.Running(); len(got) != 1 || got[0] != kept {
+			t.Fatalf("%v run, want what is kept alone", got)
+		}
+		b.pass(time.Minute)
+		b.store.set(false)
+		b.pass(3 * time.Second)
+		if b.session() == 0 || b.runtime.Runs()[id] != 1 {
+			t.Error("not back, or run again")
+		}
+	})
+}
+
+func TestRestored(t *testing.T) {
+	for name, restore := range map[string]func(b *bench){
+		"another epoch": func(b *bench) { b.put(controlplane.EpochKey(), &types.Leader{Holder: "2"}) },
+		"an older revision": func(b *bench) {
+			path := filepath.Join(b.cfg.StateDir, "session.json")
+			text, err := os.ReadFile(path)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			if err := os.WriteFile(path, replaceRevision(text), 0o600); err != nil {
+				b.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+				b.put(controlplane.EpochKey(), &types.Leader{Holder: "1"})
+				b.pass(time.Minute)
+				session := b.session()
+				b.bind("a")
+				b.bind("k", keep)
+				b.pass(10 * time.Second)
+				b.alive(2)
+				b.crash()
+				restore(b)
+				b.start()
+				b.pass(3 * time.Second)
+				if now := b.session(); now == session || now == 0 {
+					t.Errorf("session %d, was %d", now, session)
+				}
+			})
+		})
+	}
+}
+
+func TestRestoredWhileRunning(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		b.put(controlplane.EpochKey(), &types.Leader{Holder: "1"})
+		b.pass(time.Minute)
+		session := b.session()
+		id := b.bind("a")
+		b.pass(time.Second)
+		b.put(controlplane.EpochKey(), &types.Leader{Holder: "2"})
+		b.pass(time.Minute)
+		if now := b.session(); now == session || now == 0 {
+			t.Errorf("session %d, was %d", now, session)
+		}
+		if len(b.runtime.Running()) != 0 || b.runtime.Runs()[id] != 1 {
+			t.Error("it runs on, or again", b.runtime.Runs())
+		}
+	})
+}
+
+// TestTwin is a second agent of the same name: it waits, and leaves the containers
+// of the first alone.
+func TestTwin(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		session := b.session()
+		b.bind("a")
+		synctest.Wait()
+		twin := &bench{t: t, store: b.store, runtime: b.runtime, cfg: b.cfg, began: b.began}
+		twin.cfg.StateDir = t.TempDir()
+		twin.start()
+		defer twin.crash()
+		b.pass(time.Minute)
+		b.alive(1)
+		if b.session() != session {
+			t.Error("the session was taken over")
+		}
+		b.crash()
+		b.pass(time.Minute)
+		if b.session() == session {
+			t.Error("the session outlasts its agent")
+		}
+	})
+}
+
+func TestNoStateDir(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		b.crash()
+		b.cfg.StateDir = ""
+		b.pass(time.Minute)
+		b.start()
+		id := b.bind("a")
+		b.pass(time.Second)
+		b.crash()
+		b.start()
+		b.pass(time.Minute)
+		if b.session() == 0 || len(b.runtime.Running()) != 0 || b.runtime.Runs()[id] != 1 {
+			t.Error("session", b.session(), b.runtime.Runs())
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	good := nodeagent.Config{Store: newFlaky(), Runtime: simruntime.New(simruntime.Config{}), Cluster: "c", Node: "n1"}
+	for name, edit := range map[string]func(*nodeagent.Config){
+		"no store":          func(c *nodeagent.Config) { c.Store = nil },
+		"no runtime":        func(c *nodeagent.Config) { c.Runtime = nil },
+		"no cluster":        func(c *nodeagent.Config) { c.Cluster = "" },
+		"a slash":           func(c *nodeagent.Config) { c.Node = "a/b" },
+		"not physical":      func(c *nodeagent.Config) { c.Capacity = types.NewRequests(map[string]types.Quantity{"gang": 1}) },
+		"a placement":       func(c *nodeagent.Config) { c.Capacity = types.NewRequests(map[string]types.Quantity{"node/x": 1}) },
+		"a label":           func(c *nodeagent.Config) { c.Labels = []types.Label{{Name: "rack"}} },
+		"a short ttl":       func(c *nodeagent.Config) { c.TTL = time.Second },
+		"a broken ttl":      func(c *nodeagent.Config) { c.TTL = 4500 * time.Millisecond },
+		"relative":          func(c *nodeagent.Config) { c.StateDir = "x" },
+		"too long a socket": func(c *nodeagent.Config) { c.SocketDir = "/" + string(make([]byte, 100)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := good
+			edit(&c)
+			if _, err := nodeagent.New(c); !types.Is(err, types.Invalid) {
+				t.Errorf("%v, want Invalid", err)
+			}
+		})
+	}
+	if _, err := nodeagent.New(good); err != nil {
+		t.Error(err)
+	}
+}
