@@ -73,8 +73,6 @@ type launch struct {
 	// inParts lets it take several transactions: tasks[start:end] are drawn up.
 	inParts    bool
 	start, end int
-	// there is the revision of specs that are stored already.
-	there map[string]int64
 	// taken are the tasks that an earlier call of the same job wrote.
 	taken map[string]int64
 }
@@ -84,7 +82,7 @@ func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 	stamp := time.Now().UnixNano()
 	made, specs, err := prepare(tasks, c.store.Limits(), stamp)
 	errs := []error{err}
-	e := &launch{c: c, tasks: made, specs: specs, there: make(map[string]int64), taken: make(map[string]int64)}
+	e := &launch{c: c, tasks: made, specs: specs, taken: make(map[string]int64)}
 	if job != nil {
 		errs = append(errs, e.setJob(*job, stamp))
 	}
@@ -166,7 +164,7 @@ func (e *launch) bytesWith(change *Change) int {
 	}
 	t := e.tasks[e.end].task
 	n := change.bytes + len(types.Encode(0, t)) + 4*(maxKeyBytes+entryBytes)
-	if spec := e.specs.byDigest[t.Spec]; spec != nil && e.there[SpecKey(e.c.ns, t.Spec)] == 0 {
+	if spec := e.specs.byDigest[t.Spec]; spec != nil {
 		n += len(types.Encode(0, spec))
 	}
 	return n
@@ -198,10 +196,14 @@ func (e *launch) add(ctx context.Context, s Store, change *Change, t submission,
 	return nil
 }
 
-// addSpec puts a spec unless it is there; then nobody may take it away.
+// addSpec puts a spec, also when it is there: it is named by its content, so that
+// nothing is lost by it, and the collector, which deletes a spec only if that has
+// not changed, cannot take away one that was found unused just before this launch.
+// For the same reason it is not compared: launches that share a spec do not hold
+// each other up.
 func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, digest string) error {
 	spec := e.specs.byDigest[digest]
-	if spec == nil && e.there[key] == 0 {
+	if spec == nil {
 		kv, err := get(ctx, s, key)
 		if err != nil {
 			return err
@@ -209,12 +211,13 @@ func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, dige
 		if kv.ModRevision == 0 {
 			return types.Errorf(types.NotFound, "spec: there is none stored as %s: give the spec itself", digest)
 		}
-		e.there[key] = kv.ModRevision
+		spec = &types.Spec{}
+		if err := types.Decode(kv.Value, spec); err != nil {
+			return err
+		}
+		e.specs.byDigest[digest] = spec
 	}
-	change.IfUnchanged(key, e.there[key])
-	if e.there[key] == 0 {
-		change.Put(key, spec)
-	}
+	change.Put(key, spec)
 	return nil
 }
 
@@ -228,8 +231,6 @@ func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
 		k, _ := Parse(kv.Key)
 		switch {
 		case k.Namespace != e.c.ns:
-		case k.Kind == Specs:
-			e.there[kv.Key] = kv.ModRevision
 		case k.Kind == Jobs && k.ID == e.jobID, k.Kind == Statuses && e.has(k.ID):
 			return taken(k.ID)
 		case k.Kind == Tasks && e.has(k.ID):

@@ -48,17 +48,24 @@ func TestLaunchOne(t *testing.T) {
 	if task.Submitted < before || task.Job != "" || spec.Image != "busybox" || task.Spec != controlplane.SpecDigest(busybox()) {
 		t.Errorf("%+v, %+v", task, spec)
 	}
-	// A second one shares the spec, which is not written again.
+	// A second one shares the spec. It is written again, so that a collector that
+	// found it unused before that does not take it away.
 	mod := w.mod(controlplane.SpecKey("team", task.Spec))
 	if _, err := w.Launch(t.Context(), one("")); err != nil {
 		t.Fatal(err)
+	}
+	unused := controlplane.NewChange(1)
+	unused.IfUnchanged(controlplane.SpecKey("team", task.Spec), mod)
+	unused.Delete(controlplane.SpecKey("team", task.Spec))
+	if res, err := w.store.Commit(t.Context(), unused.Txn()); err != nil || res.Committed {
+		t.Error("a spec was taken away that a launch relies on", err)
 	}
 	// And one that names the stored spec.
 	if _, err := w.Launch(t.Context(), controlplane.Submission{Task: types.Task{Spec: task.Spec}}); err != nil {
 		t.Fatal(err)
 	}
-	if again := w.mod(controlplane.SpecKey("team", task.Spec)); again != mod {
-		t.Error("the spec was written again")
+	if !w.get(controlplane.SpecKey("team", task.Spec), &spec) || spec.Image != "busybox" {
+		t.Error("the spec is not what it was", spec)
 	}
 }
 

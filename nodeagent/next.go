@@ -316,7 +316,7 @@ func stopCause(d *Desired, s *Seen, now time.Time) (Cause, string) {
 		return Fenced, "the session could not be renewed"
 	case d.Stop != nil:
 		return Stopped, "stop: " + d.Stop.Reason
-	case false:
+	case d.MaxRun > 0 && !now.Before(s.Started.Add(d.MaxRun)):
 		return Overran, overran(d)
 	}
 	return "", ""

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -35,7 +35,7 @@ func (l lifetime) deadline() time.Duration { return l.sent + l.ttl }
 func (a *Agent) keepAlive(ctx context.Context) error {
 	fence := time.AfterFunc(time.Hour, a.raiseFence)
 	defer fence.Stop()
-	retry := controlplane.RetryPolicy()
+	retry := a.renewPolicy()
 	for n := 1; ; n++ {
 		life := a.lifetime()
 		fence.Reset(max(0, life.warn()-a.cfg.BootClock()))
@@ -60,6 +60,15 @@ func (a *Agent) keepAlive(ctx context.Context) error {
 			return errOver
 		}
 	}
+}
+
+// renewPolicy is how a renewal is tried again: more often than other calls, as little
+// time is left.
+func (a *Agent) renewPolicy() backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval = a.cfg.TTL / 300
+	b.MaxInterval = a.cfg.TTL / 30
+	return b
 }
 
 // renew renews the lease once, and looks whether the store's history is still the

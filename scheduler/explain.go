@@ -15,8 +15,9 @@ import (
 // computed from a view by the predicates that Schedule decides with; nothing of it
 // is stored.
 type Explanation struct {
-	ID    string      `json:"id"`
-	Phase types.Phase `json:"phase"`
+	ID        string      `json:"id"`
+	Namespace string      `json:"namespace"`
+	Phase     types.Phase `json:"phase"`
 	// Summary is one sentence.
 	Summary string `json:"summary"`
 	// Suggestion says what to do about it, if anything.
@@ -75,7 +76,7 @@ func Explain(v *cluster.View, id cluster.ID, now time.Time) (Explanation, error)
 	if t == nil || t.Info.V == nil {
 		return Explanation{}, types.Errorf(types.NotFound, "explain task %s: there is none in namespace %s; escher ps -a lists all", id.ID, id.Namespace)
 	}
-	e := Explanation{ID: id.ID, Phase: t.Phase()}
+	e := Explanation{ID: id.ID, Namespace: id.Namespace, Phase: t.Phase()}
 	switch {
 	case e.Phase != types.Pending:
 		e.Summary = afterwards(t)
@@ -130,7 +131,7 @@ func explainWaiting(v *cluster.View, t *cluster.Task, now time.Time, e *Explanat
 		}
 	}
 	for i, needs := range Vectors(v, t) {
-		x := explainVector(v, needs)
+		x := explainVector(v, t.ID.Namespace, needs)
 		x.Requests = requests[i]
 		if at := allowedAt(t.Info.V, i); at > now.UnixNano() {
 			when := time.Unix(0, at)
@@ -159,12 +160,12 @@ func ahead(v *cluster.View, t *cluster.Task) int {
 }
 
 // explainVector looks at every node with the predicates of the scheduler.
-func explainVector(v *cluster.View, needs []cluster.Need) VectorExplanation {
-	return explainVectorIn(v, newDraft(v, controlplane.Limits{}, 1), needs)
+func explainVector(v *cluster.View, ns string, needs []cluster.Need) VectorExplanation {
+	return explainVectorIn(v, newDraft(v, controlplane.Limits{}, 1), ns, needs)
 }
 
 // explainVectorIn does so for a state as a draft leaves it.
-func explainVectorIn(v *cluster.View, d *Draft, needs []cluster.Need) VectorExplanation {
+func explainVectorIn(v *cluster.View, d *Draft, ns string, needs []cluster.Need) VectorExplanation {
 	x := VectorExplanation{Infeasible: infeasible(v, needs)}
 	for _, need := range needs {
 		if p := v.Pool(need.ID); p != nil && d.poolFree(p) < need.Amount {
@@ -174,7 +175,7 @@ func explainVectorIn(v *cluster.View, d *Draft, needs []cluster.Need) VectorExpl
 	reasons := make(map[string][]string)
 	for _, n := range sortedNodes(v) {
 		lacks := lackingOn(d, n, needs)
-		reason := rejection(n, lacks)
+		reason := rejection(n, ns, lacks)
 		if reason == "" {
 			x.Fits = append(x.Fits, n.Name)
 			continue
@@ -212,7 +213,7 @@ func missing(x cluster.Need, free, capacity types.Quantity, known bool) Missing 
 
 // rejection says why n does not take a vector of which it lacks something; empty if
 // it does.
-func rejection(n *cluster.Node, lacks []Missing) string {
+func rejection(n *cluster.Node, ns string, lacks []Missing) string {
 	switch {
 	case n.Info.V == nil:
 		return "not registered"
@@ -228,9 +229,9 @@ func rejection(n *cluster.Node, lacks []Missing) string {
 	var parts []string
 	for _, m := range lacks {
 		if m.Absent {
-			parts = append(parts, fmt.Sprintf("has no %s", m.Resource))
+			parts = append(parts, fmt.Sprintf("has no %s", m.Resource.In(ns)))
 		} else {
-			parts = append(parts, fmt.Sprintf("short of %s", m.Resource))
+			parts = append(parts, fmt.Sprintf("short of %s", m.Resource.In(ns)))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -91,14 +91,23 @@ func TestExplain(t *testing.T) {
 func TestExplainReservation(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)
+	b.node("n2", 1000)
+	b.task("hog", q{"cpu": 100, "node/n2": 1})
 	bundle := types.Bundle{Requests: types.NewRequests(q{"cpu": 1500})}
 	b.put(controlplane.ReservationKey("d", "train"), &types.Reservation{Bundles: []types.Bundle{bundle, bundle}})
 	b.settle()
 	e, err := ExplainReservation(b.core.View(), clusterID("d", "train"), b.now)
-	if err != nil || !strings.HasPrefix(e.Summary, "1 of 2 bundles have room.") {
+	if err != nil || e.Summary != "It can never be granted: with nothing else there, 1 of its 2 bundles fit." || !e.Infeasible {
 		t.Error(e.Summary, err)
 	}
-	b.node("n2", 2000)
+	b.node("n3", 2000)
+	b.put(controlplane.CordonKey("n3"), &types.Cordon{})
+	b.settle()
+	e, err = ExplainReservation(b.core.View(), clusterID("d", "train"), b.now)
+	if err != nil || !strings.HasPrefix(e.Summary, "1 of 2 bundles have room.") || e.Infeasible {
+		t.Error(e.Summary, err)
+	}
+	b.del(controlplane.CordonKey("n3"))
 	b.settle()
 	e, err = ExplainReservation(b.core.View(), clusterID("d", "train"), b.now)
 	if err != nil || e.Summary != "It is granted, on 2 nodes." {

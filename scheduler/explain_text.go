@@ -171,7 +171,7 @@ func (e Explanation) Lines() []string {
 		}
 		for _, n := range x.Nearest {
 			for _, m := range n.Missing {
-				out = append(out, fmt.Sprintf("  nearest %s: %s wanted %s, free %s of %s", n.Node, m.Resource, m.Want, m.Free, m.Capacity))
+				out = append(out, fmt.Sprintf("  nearest %s: %s wanted %s, free %s of %s", n.Node, m.Resource.In(e.Namespace), m.Want, m.Free, m.Capacity))
 			}
 		}
 	}

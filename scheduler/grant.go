@@ -68,6 +68,7 @@ func (p *packing) place(i int) bool {
 	first, _, skipped := p.core.find(p.draft, s, x.needs)
 	p.skipped = p.skipped || skipped
 	if first == nil {
+		p.looks -= len(p.core.nodes)
 		return false
 	}
 	if p.put(i, first) {

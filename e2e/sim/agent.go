@@ -223,7 +223,7 @@ func (a *agent) start(key string, x wanted) bool {
 	// What is kept may have ended and been reported before the machine crashed.
 	var said types.Report
 	if a.w.read(reportKey(x.key), &said) != 0 && said.Binding == x.create && said.Phase == types.ReportExited {
-		p.acked = types.ReportExited
+		p.exit, p.acked = said, types.ReportExited
 		return true
 	}
 	if x.b.Session != a.session && !a.begin(x) {
