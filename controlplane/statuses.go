@@ -20,7 +20,6 @@ type following struct {
 	waiters int
 	cancel  context.CancelFunc
 	ended   chan struct{}
-	err     error
 	// known are the statuses, once synced.
 	known  map[string]*types.Status
 	synced bool

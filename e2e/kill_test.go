@@ -113,3 +113,23 @@ func TestKept(t *testing.T) {
 	c.start()
 	c.stillRuns(kept)
 }
+
+// TestFewerNodes starts with fewer nodes than before: what ran on the others is ended,
+// as nobody watches it, and nothing of it is left.
+func TestFewerNodes(t *testing.T) {
+	c := started(t, "--nodes", "2")
+	id := c.must("run", "-d", "--request", "node/node-2=1", image, "--", "/bin/program", "work", "1h")
+	c.must("wait", id, "--until", "running")
+	c.kill()
+	c.start("--nodes", "1")
+	if log := c.must("logs", id); log != "began" {
+		t.Errorf("it wrote %q", log)
+	}
+	for _, left := range leftovers(c.dir) {
+		if strings.Contains(left, id) {
+			t.Errorf("left: %s", left)
+		}
+	}
+	// It waits for the node to be lost, and then for one of that name.
+	c.must("stop", id)
+}

@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,91 +14,124 @@ func at(seconds float64) time.Time {
 	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-func TestNext(t *testing.T) {
-	spec := &types.Spec{Image: "i", Grace: 3 * time.Second}
-	bound := Desired{Bound: true, Revision: 7, Spec: spec}
-	with := func(edit func(*Desired)) Desired { d := bound; edit(&d); return d }
-	stop := with(func(d *Desired) { d.Stop = &types.Stop{Reason: "enough", Grace: 2 * time.Second} })
-	noGrace := with(func(d *Desired) { d.Stop = &types.Stop{} })
-	void := with(func(d *Desired) { d.Void = true })
-	unfetched := with(func(d *Desired) { d.Spec = nil })
-	fenced := with(func(d *Desired) { d.SignalBy, d.KillBy = at(5), at(8) })
-	limited := with(func(d *Desired) { d.MaxRun = time.Minute })
-	runs := Seen{Container: Running, Started: at(0), Ran: true, Watched: true, Reported: types.ReportRunning}
-	seen := func(edit func(*Seen)) Seen { s := runs; edit(&s); return s }
-	signalled := func(cause Cause) Seen { return seen(func(s *Seen) { s.Cause, s.Signalled = cause, at(2) }) }
+// nextCase is one line of the table.
+type nextCase struct {
+	name  string
+	d     Desired
+	s     Seen
+	now   float64
+	want  Verb
+	until float64 // of Wait; 0 is none
+	say   string  // within the reason
+}
 
-	cases := []struct {
-		name  string
-		d     Desired
-		s     Seen
-		now   float64
-		want  Verb
-		until float64 // of Wait; 0 is none
-		say   string  // within the reason
-	}{
-		{"nothing is known", bound, Seen{}, 0, Look, 0, "not known"},
-		{"being looked at", bound, Seen{Looking: true}, 0, Wait, 0, ""},
-		{"new", bound, Seen{Container: Absent}, 0, Start, 0, "bound here"},
-		{"half made", bound, Seen{Container: Created}, 0, Start, 0, ""},
-		{"spec not read", unfetched, Seen{Container: Absent}, 0, Fetch, 0, ""},
-		{"start failed", bound, Seen{Container: Absent, RetryAt: at(3), Trouble: "no disk"}, 2, Wait, 3, "no disk"},
-		{"start failed a while ago", bound, Seen{Container: Absent, RetryAt: at(3), Trouble: "no disk"}, 3, Start, 0, ""},
-		{"start fails for long", bound, Seen{Container: Absent, Since: at(0), RetryAt: at(3), Trouble: "no disk"}, 2, Send, 0, "does not start"},
-		{"start fails, as reported", bound, Seen{Container: Unknown, Since: at(0), RetryAt: at(3), ReportedTrouble: true}, 2, Wait, 3, ""},
-		{"starting", bound, Seen{Container: Starting, Since: at(0)}, 0.5, Wait, 1, ""},
-		{"starting for long", bound, Seen{Container: Starting, Since: at(0)}, 1, Send, 0, "long"},
-		{"starting, as reported", bound, Seen{Container: Starting, Since: at(0), Reported: types.ReportStarting}, 9, Wait, 0, ""},
-		{"starting, being reported", bound, Seen{Container: Starting, Since: at(0), Sending: types.ReportStarting}, 9, Wait, 0, ""},
-		{"stop while starting", stop, Seen{Container: Starting}, 0, CancelStart, 0, "stopped"},
-		{"stop while starting, given up", stop, Seen{Container: Starting, Cancelled: true}, 0, Wait, 0, ""},
-		{"fence while starting", fenced, Seen{Container: Starting}, 0, CancelStart, 0, "session"},
-		{"fence before the start", fenced, Seen{Container: Absent}, 0, Wait, 0, "session"},
-		{"stop before the start", stop, Seen{Container: Absent}, 0, Send, 0, ""},
-		{"found running", bound, seen(func(s *Seen) { s.Watched = false }), 1, Adopt, 0, ""},
-		{"runs", bound, seen(func(s *Seen) { s.Reported = "" }), 1, Send, 0, "runs"},
-		{"runs, being reported", bound, seen(func(s *Seen) { s.Reported, s.Sending = "", types.ReportRunning }), 1, Wait, 0, ""},
-		{"runs, as reported", bound, runs, 1, Wait, 0, ""},
-		{"runs, report refused", bound, seen(func(s *Seen) { s.Reported, s.Refused = "", true }), 1, Wait, 0, ""},
-		{"adopted without spec", unfetched, runs, 1, Fetch, 0, ""},
-		{"runs with a limit", limited, runs, 1, Wait, 60, ""},
-		{"runs too long", limited, runs, 60, Signal, 0, "ran longer than 1m0s"},
-		{"stop", stop, runs, 1, Signal, 0, "enough"},
-		{"signalled", stop, signalled(Stopped), 3, Wait, 4, ""},
-		{"deaf", stop, signalled(Stopped), 4, Kill, 0, "within 2s"},
-		{"grace of the spec", noGrace, signalled(Stopped), 3, Wait, 5, ""},
-		{"killed", stop, seen(func(s *Seen) { s.Cause, s.Signalled, s.Killed = Stopped, at(2), at(4) }), 5, Wait, 9, ""},
-		{"killed in vain", stop, seen(func(s *Seen) { s.Cause, s.Signalled, s.Killed = Stopped, at(2), at(4) }), 9, Kill, 0, ""},
-		{"stop begun by an earlier agent", stop, seen(func(s *Seen) { s.Cause = Stopped }), 9, Signal, 0, "before"},
-		{"fence far", fenced, runs, 1, Wait, 5, ""},
-		{"fence near", fenced, runs, 5, Signal, 0, "session"},
-		{"fence, signalled", fenced, signalled(Fenced), 4, Wait, 5, ""},
-		{"fence shortens a grace", with(func(d *Desired) {
-			d.Stop, d.SignalBy, d.KillBy = &types.Stop{Grace: time.Hour}, at(5), at(8)
-		}), signalled(Stopped), 8, Kill, 0, ""},
-		{"fence lowered, but signalled", bound, signalled(Fenced), 5, Kill, 0, ""},
-		{"ended", bound, seen(func(s *Seen) { s.Container = Exited }), 1, Send, 0, "ended"},
-		{"ended, being reported", bound, seen(func(s *Seen) { s.Container, s.Sending = Exited, types.ReportExited }), 1, Wait, 0, ""},
-		{"ended, report refused", bound, seen(func(s *Seen) { s.Container, s.Refused = Exited, true }), 1, Wait, 0, "refused"},
-		{"ended, as reported", bound, seen(func(s *Seen) { s.Container, s.Reported = Exited, types.ReportExited }), 1, Remove, 0, "reported"},
-		{"end reported, nothing known", bound, Seen{Reported: types.ReportExited}, 1, Remove, 0, ""},
-		{"end reported, starting", bound, Seen{Container: Starting, Reported: types.ReportExited}, 1, CancelStart, 0, ""},
-		{"removed", bound, Seen{Container: Absent, Reported: types.ReportExited}, 1, Wait, 0, "release"},
-		{"never ran", bound, Seen{Container: Absent, Failed: &Exit{Code: 127}}, 1, Send, 0, ""},
-		{"gone", bound, seen(func(s *Seen) { s.Container = Absent }), 1, Send, 0, ""},
-		{"gone while nobody saw", bound, Seen{Container: Absent, Reported: types.ReportRunning}, 1, Send, 0, ""},
-		{"void before the start", void, Seen{Container: Absent}, 1, Wait, 0, "session"},
-		{"void while starting", void, Seen{Container: Starting}, 1, CancelStart, 0, ""},
-		{"void and running", void, runs, 1, Remove, 0, "session"},
-		{"void and ended", void, seen(func(s *Seen) { s.Container = Exited }), 1, Remove, 0, ""},
+// wanted are the desired states that the table is made of.
+type wanted struct{ bound, stop, noGrace, void, unfetched, fenced, limited Desired }
+
+func newWanted() wanted {
+	bound := Desired{Bound: true, Revision: 7, Spec: &types.Spec{Image: "i", Grace: 3 * time.Second}}
+	with := func(edit func(*Desired)) Desired { d := bound; edit(&d); return d }
+	return wanted{
+		bound:     bound,
+		stop:      with(func(d *Desired) { d.Stop = &types.Stop{Reason: "enough", Grace: 2 * time.Second} }),
+		noGrace:   with(func(d *Desired) { d.Stop = &types.Stop{} }),
+		void:      with(func(d *Desired) { d.Void = true }),
+		unfetched: with(func(d *Desired) { d.Spec = nil }),
+		fenced:    with(func(d *Desired) { d.SignalBy, d.KillBy = at(5), at(8) }),
+		limited:   with(func(d *Desired) { d.MaxRun = time.Minute }),
+	}
+}
+
+// seen is a process that runs as reported, but for what edit changes.
+func seen(edit func(*Seen)) Seen {
+	s := Seen{Container: Running, Started: at(0), Ran: true, Watched: true, Reported: types.ReportRunning}
+	edit(&s)
+	return s
+}
+
+func signalled(cause Cause) Seen {
+	return seen(func(s *Seen) { s.Cause, s.Signalled = cause, at(2) })
+}
+
+// startCases are about attempts that do not run yet.
+func (w wanted) startCases() []nextCase {
+	return []nextCase{
+		{"nothing is known", w.bound, Seen{}, 0, Look, 0, "not known"},
+		{"being looked at", w.bound, Seen{Looking: true}, 0, Wait, 0, ""},
+		{"new", w.bound, Seen{Container: Absent}, 0, Start, 0, "bound here"},
+		{"half made", w.bound, Seen{Container: Created}, 0, Start, 0, ""},
+		{"spec not read", w.unfetched, Seen{Container: Absent}, 0, Fetch, 0, ""},
+		{"start failed", w.bound, Seen{Container: Absent, RetryAt: at(3), Trouble: "no disk"}, 2, Wait, 3, "no disk"},
+		{"start failed a while ago", w.bound, Seen{Container: Absent, RetryAt: at(3), Trouble: "no disk"}, 3, Start, 0, ""},
+		{"start fails for long", w.bound, Seen{Container: Absent, Since: at(0), RetryAt: at(3), Trouble: "no disk"}, 2, Send, 0, "does not start"},
+		{"start fails, as reported", w.bound, Seen{Container: Unknown, Since: at(0), RetryAt: at(3), ReportedTrouble: true}, 2, Wait, 3, ""},
+		{"starting", w.bound, Seen{Container: Starting, Since: at(0)}, 0.5, Wait, 1, ""},
+		{"starting for long", w.bound, Seen{Container: Starting, Since: at(0)}, 1, Send, 0, "long"},
+		{"starting, as reported", w.bound, Seen{Container: Starting, Since: at(0), Reported: types.ReportStarting}, 9, Wait, 0, ""},
+		{"starting, being reported", w.bound, Seen{Container: Starting, Since: at(0), Sending: types.ReportStarting}, 9, Wait, 0, ""},
+		{"stop while starting", w.stop, Seen{Container: Starting}, 0, CancelStart, 0, "stopped"},
+		{"stop while starting, given up", w.stop, Seen{Container: Starting, Cancelled: true}, 0, Wait, 0, ""},
+		{"fence while starting", w.fenced, Seen{Container: Starting}, 0, CancelStart, 0, "session"},
+		{"fence before the start", w.fenced, Seen{Container: Absent}, 0, Wait, 0, "session"},
+		{"stop before the start", w.stop, Seen{Container: Absent}, 0, Send, 0, ""},
+	}
+}
+
+// runCases are about attempts that run.
+func (w wanted) runCases() []nextCase {
+	return []nextCase{
+		{"found running", w.bound, seen(func(s *Seen) { s.Watched = false }), 1, Adopt, 0, ""},
+		{"runs", w.bound, seen(func(s *Seen) { s.Reported = "" }), 1, Send, 0, "runs"},
+		{"runs, being reported", w.bound, seen(func(s *Seen) { s.Reported, s.Sending = "", types.ReportRunning }), 1, Wait, 0, ""},
+		{"runs, as reported", w.bound, seen(func(*Seen) {}), 1, Wait, 0, ""},
+		{"runs, report refused", w.bound, seen(func(s *Seen) { s.Reported, s.Refused = "", true }), 1, Wait, 0, ""},
+		{"adopted without spec", w.unfetched, seen(func(*Seen) {}), 1, Fetch, 0, ""},
+		{"runs with a limit", w.limited, seen(func(*Seen) {}), 1, Wait, 60, ""},
+		{"runs too long", w.limited, seen(func(*Seen) {}), 60, Signal, 0, "ran longer than 1m0s"},
+		{"stop", w.stop, seen(func(*Seen) {}), 1, Signal, 0, "enough"},
+		{"signalled", w.stop, signalled(Stopped), 3, Wait, 4, ""},
+		{"deaf", w.stop, signalled(Stopped), 4, Kill, 0, "within 2s"},
+		{"grace of the spec", w.noGrace, signalled(Stopped), 3, Wait, 5, ""},
+		{"killed", w.stop, seen(func(s *Seen) { s.Cause, s.Signalled, s.Killed = Stopped, at(2), at(4) }), 5, Wait, 9, ""},
+		{"killed in vain", w.stop, seen(func(s *Seen) { s.Cause, s.Signalled, s.Killed = Stopped, at(2), at(4) }), 9, Kill, 0, ""},
+		{"stop begun by an earlier agent", w.stop, seen(func(s *Seen) { s.Cause = Stopped }), 9, Signal, 0, "before"},
+		{"fence far", w.fenced, seen(func(*Seen) {}), 1, Wait, 5, ""},
+		{"fence near", w.fenced, seen(func(*Seen) {}), 5, Signal, 0, "session"},
+		{"fence, signalled", w.fenced, signalled(Fenced), 4, Wait, 5, ""},
+		{"fence shortens a grace", Desired{Bound: true, Stop: &types.Stop{Grace: time.Hour}, SignalBy: at(5), KillBy: at(8)}, signalled(Stopped), 8, Kill, 0, ""},
+		{"fence lowered, but signalled", w.bound, signalled(Fenced), 5, Kill, 0, ""},
+	}
+}
+
+// endCases are about attempts that have ended, or are not wanted.
+func (w wanted) endCases() []nextCase {
+	return []nextCase{
+		{"ended", w.bound, seen(func(s *Seen) { s.Container = Exited }), 1, Send, 0, "ended"},
+		{"ended, being reported", w.bound, seen(func(s *Seen) { s.Container, s.Sending = Exited, types.ReportExited }), 1, Wait, 0, ""},
+		{"ended, report refused", w.bound, seen(func(s *Seen) { s.Container, s.Refused = Exited, true }), 1, Wait, 0, "refused"},
+		{"ended, as reported", w.bound, seen(func(s *Seen) { s.Container, s.Reported = Exited, types.ReportExited }), 1, Remove, 0, "reported"},
+		{"end reported, nothing known", w.bound, Seen{Reported: types.ReportExited}, 1, Remove, 0, ""},
+		{"end reported, starting", w.bound, Seen{Container: Starting, Reported: types.ReportExited}, 1, CancelStart, 0, ""},
+		{"removed", w.bound, Seen{Container: Absent, Reported: types.ReportExited}, 1, Wait, 0, "release"},
+		{"never ran", w.bound, Seen{Container: Absent, Failed: &Exit{Code: 127}}, 1, Send, 0, ""},
+		{"gone", w.bound, seen(func(s *Seen) { s.Container = Absent }), 1, Send, 0, ""},
+		{"gone while nobody saw", w.bound, Seen{Container: Absent, Reported: types.ReportRunning}, 1, Send, 0, ""},
+		{"void before the start", w.void, Seen{Container: Absent}, 1, Wait, 0, "session"},
+		{"void while starting", w.void, Seen{Container: Starting}, 1, CancelStart, 0, ""},
+		{"void and running", w.void, seen(func(*Seen) {}), 1, Remove, 0, "session"},
+		{"void and ended", w.void, seen(func(s *Seen) { s.Container = Exited }), 1, Remove, 0, ""},
 		{"unbound, unknown", Desired{}, Seen{}, 1, Remove, 0, "not bound"},
-		{"unbound and running", Desired{}, runs, 1, Remove, 0, "not bound"},
+		{"unbound and running", Desired{}, seen(func(*Seen) {}), 1, Remove, 0, "not bound"},
 		{"unbound while starting", Desired{}, Seen{Container: Starting}, 1, CancelStart, 0, ""},
 		{"unbound and half made", Desired{}, Seen{Container: Created}, 1, Remove, 0, ""},
 		{"unbound and removed", Desired{}, Seen{Container: Absent}, 1, Forget, 0, ""},
 		{"unbound, remove failed", Desired{}, Seen{Container: Exited, RetryAt: at(3)}, 1, Wait, 3, ""},
 	}
-	for _, c := range cases {
+}
+
+func TestNext(t *testing.T) {
+	w := newWanted()
+	for _, c := range slices.Concat(w.startCases(), w.runCases(), w.endCases()) {
 		t.Run(c.name, func(t *testing.T) {
 			act := Next(c.d, c.s, at(c.now))
 			if act.Do != c.want || !strings.Contains(act.Reason, c.say) {

@@ -158,10 +158,11 @@ func (t *task) observed(o *Observed, before map[string]int) {
 	}
 }
 
-// sweep drops what earlier lives left in the state directory of attempts that are
+// sweep drops what earlier lives left in directories of attempts that are
 // gone. The caller holds a.mu.
 func (a *Agent) sweep() {
 	a.marks.sweep(func(id string) bool { return a.tasks[id] != nil })
+	a.sweepSockets()
 	err := a.state.change(false, func(s *state) {
 		s.Keep = filter(s.Keep, func(id string) bool { return a.tasks[id] != nil })
 	})

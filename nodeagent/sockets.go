@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"go.uber.org/zap"
@@ -60,6 +61,28 @@ func (t *task) unserve() {
 	}
 	if !bound && t.a.cfg.SocketDir != "" {
 		_ = os.RemoveAll(t.a.cfg.socketDir(t.id)) // What is left is found by its emptiness, and harmless.
+	}
+}
+
+// sweepSockets removes the directories of sockets that belong to nothing any more.
+// The caller holds a.mu.
+func (a *Agent) sweepSockets() {
+	if a.cfg.SocketDir == "" {
+		return
+	}
+	wanted := make(map[string]bool, len(a.tasks))
+	for id := range a.tasks {
+		wanted[a.cfg.socketDir(id)] = true
+	}
+	left, err := os.ReadDir(a.cfg.SocketDir)
+	if err != nil {
+		return // There is none yet.
+	}
+	for _, entry := range left {
+		dir := filepath.Join(a.cfg.SocketDir, entry.Name())
+		if len(entry.Name()) == 2*hashBytes && !wanted[dir] {
+			_ = os.RemoveAll(dir) // The next life tries again.
+		}
 	}
 }
 

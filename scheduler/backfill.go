@@ -42,7 +42,7 @@ func (c *Core) backfill(d *Draft, t *cluster.Task, alternative int, needs []clus
 }
 
 // yield gives back what r holds on its i-th node of all that needs ask for, binds
-// the task, and leaves the rest to be collected again.
+// the task, and takes what is left: nobody else is to have it.
 func (c *Core) yield(d *Draft, r *cluster.Reservation, g *types.Grant, i int, t *cluster.Task, alternative int, needs []cluster.Need) bool {
 	n := c.view.Nodes[g.Nodes[i].Node]
 	var lent, rest []types.Holding
@@ -60,6 +60,12 @@ func (c *Core) yield(d *Draft, r *cluster.Reservation, g *types.Grant, i int, t 
 	if _, ok := d.fits(n, needs); !ok || !d.bind(t, n, alternative, needs, c.now) {
 		d.take(n, lent)
 		return false
+	}
+	for _, h := range lent {
+		if x, ok := c.collectable(d, n, cluster.Need{ID: h.Resource, Amount: h.Amount}); ok {
+			d.take(n, []types.Holding{x})
+			rest = addHolding(rest, x)
+		}
 	}
 	after := cloneGrant(g)
 	after.Nodes[i].Holds = rest

@@ -24,7 +24,8 @@ func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-cha
 		w := &watch{store: s, out: out, prefix: opts.Prefix}
 		err := w.run(ctx, opts)
 		if ctx.Err() == nil {
-			w.deliver(ctx, controlplane.Batch{Err: err})
+			// Who ended the context meanwhile does not ask for the reason.
+			_ = w.deliver(ctx, controlplane.Batch{Err: err})
 		}
 	}()
 	return out

@@ -135,19 +135,25 @@ func (b *bench) agentsWork() {
 	}
 }
 
-// end ends the process of a task, and has it reported.
-func (b *bench) end(id string, exit types.Report) {
+// exit ends the process of a task.
+func (b *bench) exit(id string, exit types.Report) {
 	b.t.Helper()
 	for _, a := range b.agents {
 		for _, p := range a.procs {
 			if p.task() == "a/"+id && p.alive {
 				a.end(p, exit)
-				b.agentsWork()
 				return
 			}
 		}
 	}
 	b.t.Fatalf("%s does not run", id)
+}
+
+// end ends the process of a task, and has it reported.
+func (b *bench) end(id string, exit types.Report) {
+	b.t.Helper()
+	b.exit(id, exit)
+	b.agentsWork()
 }
 
 // is fails the test unless a task is in the phase, on the node if one is given.
@@ -167,3 +173,15 @@ func (b *bench) ok() {
 }
 
 func (b *bench) later(d time.Duration) { b.now = b.now.Add(d) }
+
+// calm lets everybody do all they can, at this moment: time does not pass, and
+// nothing ends by itself.
+func (b *bench) calm() {
+	b.t.Helper()
+	for range rounds {
+		if !b.advance() {
+			return
+		}
+	}
+	b.t.Fatal("it does not come to rest")
+}

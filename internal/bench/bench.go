@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -166,8 +167,7 @@ func withEtcd(ctx context.Context, cfg Config, dir string, f func(context.Contex
 			if err != nil {
 				return err
 			}
-			defer store.Close()
-			return f(ctx, store)
+			return errors.Join(f(ctx, store), store.Close())
 		}
 	})
 	return g.Wait()

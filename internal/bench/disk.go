@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"time"
@@ -29,8 +30,7 @@ func fsyncLatency(dir string) (took time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
 	var all []time.Duration
 	page := make([]byte, 4096)
 	for range 100 {

@@ -44,9 +44,18 @@ func (d Dir) LogFile() string { return d.path("dev.log") }
 
 // AgentNodes returns the nodes whose agents were ever run here.
 func (d Dir) AgentNodes() ([]string, error) {
+	names, err := d.formerNodes()
+	if err == nil && len(names) == 0 {
+		err = types.Errorf(types.Precondition, "look for logs in %s: there are none: this is not the machine that the cluster runs on, or not its directory", d)
+	}
+	return names, err
+}
+
+// formerNodes returns them too; none is no error.
+func (d Dir) formerNodes() ([]string, error) {
 	entries, err := os.ReadDir(d.path("agents"))
-	if err != nil {
-		return nil, types.Errorf(types.Precondition, "look for logs: %w: this is not the machine that the cluster runs on, or not its directory", err)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, types.Errorf(types.Precondition, "look for the nodes of %s: %w", d, err)
 	}
 	var names []string
 	for _, e := range entries {

@@ -33,7 +33,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	c := &running{cfg: cfg, stack: newStack(ctx, cfg.Log)}
 	defer func() {
 		err = errors.Join(err, c.stack.unwind())
-		tidy(c.info.ContainerdNamespace)
+		c.tidy()
 	}()
 	if err := c.up(ctx); err != nil {
 		return endedBy(ctx, err)
@@ -69,6 +69,8 @@ type running struct {
 	store *etcdstore.Store
 	// runtimes are those of the nodes.
 	runtimes []nodeagent.Runtime
+	// empty tells that no runtime had a container left.
+	empty bool
 }
 
 // up starts all parts.
@@ -82,8 +84,9 @@ func (c *running) up(ctx context.Context) error {
 		c.scheduler,  // 5. who binds and releases
 		c.collector,  // 6. who deletes what is finished
 		c.welcome,    // 7. undo what stopping left
-		c.agents,     // 8. the nodes
-		c.awaitNodes, // 9. until all are alive
+		c.retire,     // 8. end what nobody watches any more
+		c.agents,     // 9. the nodes
+		c.awaitNodes, // 10. until all are alive
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

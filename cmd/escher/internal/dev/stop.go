@@ -81,6 +81,7 @@ func (c *running) awaitRemoved(ctx context.Context) error {
 			}
 		}
 	}
+	c.empty = true
 	return nil
 }
 

@@ -1,0 +1,131 @@
+package nodeagent_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// runInRealTime starts the agent outside of a bubble.
+func (b *bench) runInRealTime() (crash func()) {
+	b.t.Helper()
+	agent, err := nodeagent.New(b.cfg)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = agent.Run(ctx) }()
+	return func() { cancel(); <-done }
+}
+
+// TestSocket follows the socket of an attempt: it is there when the process starts
+// and after a restart of the agent, and gone with the binding. Sockets work in real
+// time only.
+func TestSocket(t *testing.T) {
+	began, adopted, removed := make(chan error, 1), make(chan struct{}, 9), make(chan error, 1)
+	var host string
+	ask := func() error {
+		client := tasksocket.NewClient(filepath.Join(host, tasksocket.Name))
+		defer client.Close()
+		self, err := client.Self(context.Background())
+		if err == nil && self.Task != "a" {
+			err = errors.New("it is " + self.Task)
+		}
+		return err
+	}
+	rt := simruntime.Config{
+		Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
+			for _, m := range c.Mounts {
+				if m.Target == "/run/escher" && !m.ReadOnly {
+					host = m.Source
+				}
+			}
+			if !strings.Contains(strings.Join(c.Env, " "), "ESCHER_SOCKET=/run/escher/task.sock") {
+				t.Error(c.Env)
+			}
+			began <- ask()
+			return simruntime.Behaviour{Forever: true}, nil
+		},
+		Fault: func(op simruntime.Op, _ string) simruntime.Fault {
+			switch op {
+			case simruntime.Wait:
+				adopted <- struct{}{}
+			case simruntime.Remove:
+				removed <- ask()
+			}
+			return simruntime.NoFault
+		},
+	}
+	b := newBench(t, rt)
+	b.cfg.SocketDir = t.TempDir()
+	b.cfg.BootClock, b.cfg.BootID = nil, ""
+	left := filepath.Join(b.cfg.SocketDir, "0123456789abcdef")
+	if err := os.Mkdir(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	crash := b.runInRealTime()
+	b.bind("a", func(x *types.Binding) { x.Session, x.OnLoss = 1, types.Keep })
+	if err := <-began; err != nil {
+		t.Fatal("when the process starts:", err)
+	}
+	<-adopted
+	crash()
+	if err := ask(); !types.Is(err, types.Unavailable) {
+		t.Fatal("without an agent:", err)
+	}
+	crash = b.runInRealTime()
+	defer func() { crash() }()
+	<-adopted
+	if err := ask(); err != nil {
+		t.Fatal("after a restart:", err)
+	}
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Error("what an earlier agent left is there still:", err)
+	}
+	b.release("a")
+	if err := <-removed; !types.Is(err, types.Unavailable) {
+		t.Error("after the release:", err)
+	}
+	if _, err := os.Stat(host); !os.IsNotExist(err) {
+		t.Error("the directory is there still:", err)
+	}
+	b.once()
+}
+
+// TestBootClock is the one that is used unless a test gives its own.
+func TestBootClock(t *testing.T) {
+	b := newBench(t, simruntime.Config{})
+	b.cfg.BootClock, b.cfg.BootID = nil, ""
+	agent, err := nodeagent.New(b.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	batches := b.store.Store.Watch(ctx, aliveWatch())
+	go func() {
+		for batch := range batches {
+			if len(batch.Events) > 0 {
+				cancel()
+			}
+		}
+	}()
+	if err := agent.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Error("not alive:", err)
+	}
+}
+
+func aliveWatch() controlplane.WatchOptions {
+	return controlplane.WatchOptions{Prefix: controlplane.Prefix(controlplane.Alive), From: 1}
+}

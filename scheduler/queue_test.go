@@ -1,0 +1,162 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// queueModel is a queue and, beside it, what should be in it.
+type queueModel struct {
+	q *queue
+	// in are the entries by key, with the key of their shape.
+	in map[entryKey]*entry
+	// shape is the key of the shape of each entry.
+	shape map[entryKey]string
+	// rested are the shapes that wait, with what they lack.
+	rested map[string]types.ResourceID
+	n      int
+}
+
+func (m *queueModel) add(t *rapid.T) {
+	m.n++
+	e := &entry{
+		id:        cluster.ID{Namespace: "a", ID: fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "id"))},
+		priority:  rapid.IntRange(0, 2).Draw(t, "priority"),
+		submitted: int64(rapid.IntRange(0, 5).Draw(t, "submitted")),
+	}
+	key := fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape"))
+	m.q.add(e, key)
+	k := entryKey{e.id, false}
+	if was := m.in[k]; was != nil {
+		if m.shape[k] == key && was.priority == e.priority && was.submitted == e.submitted {
+			return
+		}
+		m.forget(k)
+	}
+	m.in[k], m.shape[k] = e, key
+}
+
+// forget takes an entry out of the model; a shape that has none left is forgotten.
+func (m *queueModel) forget(k entryKey) {
+	shape := m.shape[k]
+	delete(m.in, k)
+	delete(m.shape, k)
+	for _, s := range m.shape {
+		if s == shape {
+			return
+		}
+	}
+	delete(m.rested, shape)
+}
+
+func (m *queueModel) remove(t *rapid.T) {
+	k := entryKey{cluster.ID{Namespace: "a", ID: fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "id"))}, false}
+	m.q.remove(k)
+	if m.in[k] != nil {
+		m.forget(k)
+	}
+}
+
+// take does with the first ready shape what the core does: its head is placed, or it
+// waits for something.
+func (m *queueModel) take(t *rapid.T) {
+	if len(m.q.ready) == 0 {
+		return
+	}
+	s := m.q.ready[0]
+	for k, e := range m.in {
+		if _, rests := m.rested[m.shape[k]]; !rests && e.before(s.head()) {
+			t.Fatalf("%v is first, and %v is before it", s.head().id, e.id)
+		}
+	}
+	if rapid.Bool().Draw(t, "placed") {
+		k := entryKey{s.head().id, false}
+		m.q.remove(k)
+		m.forget(k)
+		return
+	}
+	lacks := types.ResourceID(fmt.Sprint("r", rapid.IntRange(0, 2).Draw(t, "lacks")))
+	m.q.rest(s)
+	m.q.wait(s, []types.ResourceID{lacks})
+	m.rested[s.key] = lacks
+}
+
+func (m *queueModel) wake(t *rapid.T) {
+	rid := types.ResourceID(fmt.Sprint("r", rapid.IntRange(0, 2).Draw(t, "rid")))
+	m.q.wake(rid)
+	for key, lacks := range m.rested {
+		if lacks == rid {
+			delete(m.rested, key)
+		}
+	}
+}
+
+func (m *queueModel) check(t *rapid.T) {
+	if len(m.q.entries) != len(m.in) {
+		t.Fatalf("%d entries, want %d", len(m.q.entries), len(m.in))
+	}
+	ready := 0
+	for key, s := range m.q.shapes {
+		_, rests := m.rested[key]
+		switch {
+		case len(s.entries) == 0:
+			t.Fatalf("shape %s is empty", key)
+		case rests == (s.pos >= 0):
+			t.Fatalf("shape %s is at %d, and rests: %t", key, s.pos, rests)
+		case s.pos >= 0 && m.q.ready[s.pos] != s:
+			t.Fatalf("shape %s is not at %d", key, s.pos)
+		}
+		if !rests {
+			ready++
+		}
+	}
+	if len(m.q.ready) != ready {
+		t.Fatalf("%d ready, want %d", len(m.q.ready), ready)
+	}
+	for rid, set := range m.q.waiting {
+		for s := range set {
+			if m.rested[s.key] != rid {
+				t.Fatalf("%s waits for %s, want %s", s.key, rid, m.rested[s.key])
+			}
+		}
+	}
+}
+
+func TestQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &queueModel{q: newQueue(), in: make(map[entryKey]*entry), shape: make(map[entryKey]string), rested: make(map[string]types.ResourceID)}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": m.add, "remove": m.remove, "take": m.take, "wake": m.wake, "": m.check,
+		})
+	})
+}
+
+func TestQueueWakesAtMoments(t *testing.T) {
+	q := newQueue()
+	q.add(&entry{id: cluster.ID{ID: "1"}}, "a")
+	q.add(&entry{id: cluster.ID{ID: "2"}}, "b")
+	for range 2 {
+		s := q.ready[0]
+		q.rest(s)
+		q.wait(s, nil)
+	}
+	q.at(q.shapes["a"], 100)
+	q.at(q.shapes["a"], 50) // an earlier one overrides
+	q.at(q.shapes["b"], 70)
+	if next := q.expire(time.Unix(0, 49)); next != 50 || len(q.ready) != 0 {
+		t.Errorf("next is %d, %d are ready", next, len(q.ready))
+	}
+	if next := q.expire(time.Unix(0, 50)); next != 70 || len(q.ready) != 1 || q.ready[0].key != "a" {
+		t.Errorf("next is %d, %d are ready", next, len(q.ready))
+	}
+	q.remove(entryKey{id: cluster.ID{ID: "2"}})
+	if next := q.expire(time.Unix(0, 60)); next != 0 {
+		t.Errorf("next is %d, of a shape that is gone", next)
+	}
+}
