@@ -81,11 +81,11 @@ func (b *bench) settle() {
 			return
 		}
 		for _, d := range drafts {
-			res, err := b.store.Commit(context.Background(), d.Change.Txn())
-			if err != nil {
-				b.t.Fatal(err)
+			res, refused := b.store.Commit(context.Background(), d.Change.Txn())
+			if refused != nil && b.core.cfg.Limits == b.store.Limits() {
+				b.t.Fatal(refused)
 			}
-			if err := b.core.Done(d, res, nil, b.now); err != nil {
+			if err := b.core.Done(d, res, refused, b.now); err != nil {
 				b.t.Fatal(err)
 			}
 		}
