@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/escher-sched/escher/nodeagent/tasksocket"
 	"github.com/escher-sched/escher/types"
@@ -18,15 +19,22 @@ const hashBytes = 8
 // ContainerID returns the id of the container of an attempt: what people recognise
 // of the task's id, the number, and a hash of all that tells it from any other
 // attempt, its binding's CreateRevision included. It suits containerd: at most 76
-// letters, digits, "-", "_" and ".".
+// letters and digits, with single "-" between them.
 func ContainerID(a Attempt) string {
-	const mostOfTask = 40
 	h := sha256.New()
 	for _, part := range []string{a.Cluster, a.Node, a.Namespace, a.Task, strconv.Itoa(a.Number), strconv.FormatInt(a.Revision, 10)} {
 		// The length keeps "a", "bc" apart from "ab", "c".
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
-	return fmt.Sprintf("%s-%d-%s", a.Task[:min(len(a.Task), mostOfTask)], a.Number, hex.EncodeToString(h.Sum(nil)[:hashBytes]))
+	return fmt.Sprintf("%s-%d-%s", recognisable(a.Task), a.Number, hex.EncodeToString(h.Sum(nil)[:hashBytes]))
+}
+
+// recognisable is the beginning of a task's id as containerd takes it: letters and
+// digits, with single separators between them.
+func recognisable(task string) string {
+	const most = 40
+	words := strings.FieldsFunc(task[:min(len(task), most)], func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	return strings.Join(words, "-")
 }
 
 // LogPath returns where the agent with that state directory has the output of an
