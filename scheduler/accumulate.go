@@ -358,6 +358,8 @@ func (d *Draft) accumulate(v *cluster.View, r *cluster.Reservation, g *types.Gra
 	d.items++
 	d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), r.Info.Mod)
 	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
+	space := d.namespace(ns)
+	d.Change.IfUnchanged(space.key, space.mod)
 	leader := int64(0)
 	if l := v.Leaders[role]; l != nil {
 		leader = l.Mod

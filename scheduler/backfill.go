@@ -12,6 +12,10 @@ import (
 // the accumulating reservation will be complete; a task that ends before that may
 // use what was collected meanwhile.
 
+// lendable is what a task waits for that would end in time, besides what it lacks: a
+// change of what is collected, or of what is known of the ends of other tasks.
+const lendable types.ResourceID = "<"
+
 // backfill binds a task to a node where the accumulating reservation holds what the
 // task needs, if the task ends before the reservation could be complete.
 func (c *Core) backfill(d *Draft, t *cluster.Task, alternative int, needs []cluster.Need) bool {

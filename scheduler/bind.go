@@ -16,11 +16,7 @@ type relied struct {
 
 // reliedOn returns the keys that needs, placed on n, depend on besides the node's.
 func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []relied {
-	namespaceMod := int64(0)
-	if c := d.view.Namespaces[ns]; c != nil {
-		namespaceMod = c.Mod
-	}
-	keys := []relied{{controlplane.NamespaceKey(ns), namespaceMod}}
+	keys := []relied{d.namespace(ns)}
 	add := func(key string, mod int64) { keys = append(keys, relied{key, mod}) }
 	for _, x := range needs {
 		if p := d.view.Pool(x.ID); p != nil {
@@ -34,6 +30,14 @@ func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []rel
 		}
 	}
 	return keys
+}
+
+// namespace is the key of what a namespace adds to every vector.
+func (d *Draft) namespace(ns string) relied {
+	if c := d.view.Namespaces[ns]; c != nil {
+		return relied{controlplane.NamespaceKey(ns), c.Mod}
+	}
+	return relied{controlplane.NamespaceKey(ns), 0}
 }
 
 // compareNode makes the draft depend on the node being what it was decided on:

@@ -100,7 +100,7 @@ func (d *Draft) has(x any) bool {
 
 // spare is what is left in a transaction for what an accumulating grant takes, and
 // the leadership that goes with it.
-const spare = 3
+const spare = 4
 
 // room reports whether so many more compares and operations fit. The allocations
 // of the places are written last, so they are counted ahead.

@@ -97,6 +97,9 @@ func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 	if inFlight {
 		return stalled, nil
 	}
+	if t.Info.V.MaxRun > 0 {
+		lacks = append(lacks, lendable)
+	}
 	return noFit, lacks
 }
 

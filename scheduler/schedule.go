@@ -74,7 +74,9 @@ func (q *queue) all() []Waiting {
 	})
 	out := make([]Waiting, 0, len(entries))
 	for _, e := range entries {
-		lacks := slices.Clone(e.shape.lacks)
+		lacks := slices.DeleteFunc(slices.Clone(e.shape.lacks), func(rid types.ResourceID) bool {
+			return rid == anyNode || rid == lendable
+		})
 		slices.SortFunc(lacks, func(a, b types.ResourceID) int { return strings.Compare(string(a), string(b)) })
 		out = append(out, Waiting{ID: e.id, Reservation: e.bundles, Lacks: slices.Compact(lacks)})
 	}

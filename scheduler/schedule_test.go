@@ -55,7 +55,7 @@ func TestSchedule(t *testing.T) {
 	)
 	plan := Schedule(v, Config{}, time.Unix(1, 0))
 	got := fmt.Sprint(plan.Binds, plan.Grants, plan.Waiting)
-	want := "[{a/urgent n1 1 0} {a/large n1 1 0} {a/small n2 1 0}] [] [{a/too-much false [ cpu]} {a/r true [ cpu]}]"
+	want := "[{a/urgent n1 1 0} {a/large n1 1 0} {a/small n2 1 0}] [] [{a/too-much false [cpu]} {a/r true [cpu]}]"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

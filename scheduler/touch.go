@@ -188,6 +188,9 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 		return
 	}
 	c.bindings.push(b)
+	if b.Info.V.MaxRun > 0 && c.accumulating() != nil {
+		c.queue.wake(lendable)
+	}
 	for _, p := range b.Info.V.Provides {
 		if b.Providing(p) {
 			c.more(n, types.Resolve(id.Namespace, p.Name))
@@ -242,6 +245,9 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 				c.more(c.view.Nodes[at.Node], h.Resource.Scope(id.Namespace, id.ID))
 			}
 		}
+	}
+	if g := r.Grant.V; g != nil && g.Phase == types.Accumulating {
+		c.queue.wake(lendable)
 	}
 	c.touchReservation(r)
 }

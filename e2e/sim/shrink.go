@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Shrink leaves out steps for as long as the run fails, with at most tries runs, and
+// Shrink leaves out steps for as long as the run fails and more returns true, and
 // returns what is left with its failure.
-func Shrink(cfg Config, steps []Step, failure *Failure, tries int) ([]Step, *Failure) {
+func Shrink(cfg Config, steps []Step, failure *Failure, more func() bool) ([]Step, *Failure) {
 	steps = steps[:min(len(steps), failure.Step+1)]
 	for size := len(steps) / 2; size > 0; size /= 2 {
-		for at := 0; at < len(steps) && tries > 0; tries-- {
+		for at := 0; at < len(steps) && more(); {
 			end := min(at+size, len(steps))
 			shorter := append(append([]Step(nil), steps[:at]...), steps[end:]...)
 			if f, _ := Run(cfg, shorter, nil); f != nil {

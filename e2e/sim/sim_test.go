@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 )
 
 // steps is how long a run is: enough for a thousand tasks to be submitted.
@@ -95,7 +96,8 @@ func one(t *testing.T, seed uint64) map[string]int {
 	f, seen := Run(cfg, all, nil)
 	if f != nil {
 		t.Errorf("seed %d: %v\nagain: go test ./e2e/sim -run TestSeeds -sim.seed %d", seed, f, seed)
-		shorter, _ := Shrink(cfg, all, f, 1000)
+		end := time.Now().Add(20 * time.Second)
+		shorter, _ := Shrink(cfg, all, f, func() bool { return time.Now().Before(end) })
 		t.Logf("shorter, to be run with SIM_SEED=%d SIM_SCRIPT=file:\n%s", seed, Script(cfg, shorter))
 	}
 	return seen
@@ -165,7 +167,8 @@ func TestShrink(t *testing.T) {
 	if f == nil {
 		t.Fatal("it does not fail")
 	}
-	shorter, again := Shrink(cfg, all, f, 200)
+	tries := 0
+	shorter, again := Shrink(cfg, all, f, func() bool { tries++; return tries < 200 })
 	if again == nil || len(shorter) > f.Step/4 {
 		t.Errorf("%d steps became %d, which fail with %v", f.Step, len(shorter), again)
 	}

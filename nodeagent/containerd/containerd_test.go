@@ -52,6 +52,8 @@ func TestContainerd(t *testing.T) {
 		"ShimKilled":             testShimKilled,
 		"StartAfterCrash":        testStartAfterCrash,
 		"RemoveOfCreated":        testRemoveOfCreated,
+		"StartOfForgotten":       testForgotten,
+		"EndForgotten":           testEndForgotten,
 		"RunsOnceAcrossRestarts": testRunsOnce,
 		"IDOfAnotherNode":        testIDOfAnotherNode,
 		"PurgeOfOneCluster":      testPurgeOfOneCluster,

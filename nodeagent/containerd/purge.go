@@ -107,7 +107,6 @@ func (r *Runtime) collectGarbage(ctx context.Context) error {
 // dropCgroups removes the cgroups that runc made above those of the containers,
 // and runc's directory of the namespace; both are empty, and named by it.
 func dropCgroups(namespace string) error {
-	const runcRoot = "/run/containerd/runc"
 	dirs := []string{filepath.Join(runcRoot, namespace), filepath.Join("/sys/fs/cgroup", namespace)}
 	v1, err := filepath.Glob(filepath.Join("/sys/fs/cgroup", "*", namespace))
 	if err != nil {

@@ -66,7 +66,7 @@ func (r *Runtime) removeTask(ctx context.Context, id string) error {
 	_, err := service.Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
 	err = native(err)
 	if errdefs.IsNotFound(err) {
-		return r.dropSocket(id)
+		return r.forget(ctx, id)
 	}
 	if err == nil {
 		return nil

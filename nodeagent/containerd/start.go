@@ -114,6 +114,10 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container) error {
 		if err != nil {
 			return classify(err, "load container %s", c.ID)
 		}
+		// A call that was cut short may have left a shim that nobody knows.
+		if err := r.forget(ctx, c.ID); err != nil {
+			return err
+		}
 		return r.begin(ctx, c, made)
 	case err != nil:
 		return classify(err, "look for the task of container %s", c.ID)
@@ -131,6 +135,9 @@ func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, made client.
 		return err
 	}
 	if _, err := made.NewTask(ctx, output); err != nil {
+		if left := r.dropLeft(ctx, err, c.ID); left != nil {
+			return left
+		}
 		err, known := refused(err, c.ID)
 		if known {
 			r.clean(ctx, c.ID)

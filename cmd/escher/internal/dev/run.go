@@ -69,8 +69,6 @@ type running struct {
 	store *etcdstore.Store
 	// runtimes are those of the nodes.
 	runtimes []nodeagent.Runtime
-	// empty tells that no runtime had a container left.
-	empty bool
 }
 
 // up starts all parts.

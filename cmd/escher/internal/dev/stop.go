@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/containerd"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -81,8 +82,10 @@ func (c *running) awaitRemoved(ctx context.Context) error {
 			}
 		}
 	}
-	c.empty = true
-	return nil
+	if c.cfg.Runtimes != nil {
+		return nil
+	}
+	return containerd.EndForgotten(ctx, c.info.Containerd, c.info.ContainerdNamespace)
 }
 
 func (c *running) stopTask(ctx context.Context, k controlplane.Key) error {
