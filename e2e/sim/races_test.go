@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,11 @@ type race struct {
 }
 
 func races() []race {
+	return slices.Concat(nodeRaces(), taskRaces(), resourceRaces())
+}
+
+// nodeRaces are about what a node is and has in use.
+func nodeRaces() []race {
 	return []race{
 		{"allocated of a node", "two schedulers take the same room", func(b *bench) {
 			b.task("t1", need("cpu", room-1000, "node/n0", 1), by("s0"))
@@ -53,6 +59,12 @@ func races() []race {
 			b.agents[0].devices.Devices[2].Unhealthy = "too hot"
 			b.put(controlplane.DevicesKey("n0"), &b.agents[0].devices)
 		}},
+	}
+}
+
+// taskRaces are about tasks and what is known of their attempts.
+func taskRaces() []race {
+	return []race{
 		{"task", "it is stopped", func(b *bench) {
 			b.task("t1", need("cpu", 100))
 		}, func(b *bench) { b.apps.halt(ref{"a", "t1"}) }},
@@ -71,6 +83,43 @@ func races() []race {
 			b.put(controlplane.ResourceKey("admin", "q", "*"), &types.Resource{},
 				controlplane.NamespaceKey("a"), &types.Namespace{Quotas: []types.Quota{{Resource: types.CPU, Pool: "admin:q"}}})
 		}},
+		{"binding", "what is to be stopped is released", func(b *bench) {
+			b.task("t1", need("cpu", 100))
+			b.schedule(1)
+			b.agentsWork()
+			b.apps.halt(ref{"a", "t1"})
+		}, func(b *bench) {
+			b.end("t1", types.Report{})
+			b.schedule(1)
+		}},
+		{"report", "what provides while it runs ends", func(b *bench) {
+			b.task("t1", need("cpu", 100), provides("p", types.WhenRunning))
+			b.schedule(1)
+			b.agentsWork()
+			b.schedule(1)
+			b.task("t2", need("p", 1000))
+		}, func(b *bench) { b.end("t1", types.Report{}) }},
+		{"report", "a report comes after the node was lost", func(b *bench) {
+			b.task("t1", need("cpu", 100, "node/n0", 1))
+			b.schedule(1)
+			a := b.agents[0]
+			a.deliver(1 << 30)
+			a.lose(nil)
+			a.lose(nil)
+			a.lose(nil)
+		}, func(b *bench) {
+			a := b.agents[0]
+			for key, x := range a.wanted {
+				a.report(&proc{key: x.key, create: x.create, b: x.b}, types.Report{Phase: types.ReportRunning, Binding: x.create}, nil)
+				b.say("late report of %s", key)
+			}
+		}},
+	}
+}
+
+// resourceRaces are about ephemeral resources, reservations and grants.
+func resourceRaces() []race {
+	return []race{
 		{"resource of the node", "it is lowered", func(b *bench) {
 			b.resource("x", "n0", 1000)
 			b.task("t1", need("x", 1000))
@@ -103,37 +152,6 @@ func races() []race {
 		{"reservation", "it is deleted", func(b *bench) {
 			b.reserve("r", nil, bundle("", "cpu", 1000))
 		}, func(b *bench) { b.delete(controlplane.ReservationKey("a", "r")) }},
-		{"binding", "what is to be stopped is released", func(b *bench) {
-			b.task("t1", need("cpu", 100))
-			b.schedule(1)
-			b.agentsWork()
-			b.apps.halt(ref{"a", "t1"})
-		}, func(b *bench) {
-			b.end("t1", types.Report{})
-			b.schedule(1)
-		}},
-		{"report", "what provides while it runs ends", func(b *bench) {
-			b.task("t1", need("cpu", 100), provides("p", types.WhenRunning))
-			b.schedule(1)
-			b.agentsWork()
-			b.schedule(1)
-			b.task("t2", need("p", 1000))
-		}, func(b *bench) { b.end("t1", types.Report{}) }},
-		{"report", "a report comes after the node was lost", func(b *bench) {
-			b.task("t1", need("cpu", 100, "node/n0", 1))
-			b.schedule(1)
-			a := b.agents[0]
-			a.deliver(1 << 30)
-			a.lose(nil)
-			a.lose(nil)
-			a.lose(nil)
-		}, func(b *bench) {
-			a := b.agents[0]
-			for key, x := range a.wanted {
-				a.report(&proc{key: x.key, create: x.create, b: x.b}, types.Report{Phase: types.ReportRunning, Binding: x.create}, nil)
-				b.say("late report of %s", key)
-			}
-		}},
 		{"provided", "what was left behind is taken away", func(b *bench) {
 			b.task("t1", need("cpu", 100), provides("p", types.WhenSucceeded))
 			b.schedule(1)

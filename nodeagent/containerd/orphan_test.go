@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/escher-sched/escher/nodeagent/containerd"
@@ -17,6 +18,7 @@ func (b *bench) bundle(id string) string {
 	dir := filepath.Join(b.host.Dir, "state/io.containerd.runtime.v2.task", b.host.Namespace, id)
 	b.must(os.MkdirAll(filepath.Join(dir, "rootfs"), 0o700))
 	b.must(os.WriteFile(filepath.Join(dir, "config.json"), []byte("{}"), 0o600))
+	b.must(syscall.Mkfifo(filepath.Join(dir, "log"), 0o700))
 	return dir
 }
 
@@ -45,10 +47,10 @@ func (b *bench) noShim(id string) {
 // testForgotten brings about what containerd leaves when the agent dies while a task
 // is being made, and starts again.
 func testForgotten(b *bench) {
-	for name, crash := range map[string]func(id string){
-		"a shim":      b.forgotten,
-		"a directory": func(id string) { b.bundle(id) },
-		"a shim, and another directory": func(id string) {
+	for name, crash := range map[string]func(b *bench, id string){
+		"a shim":      (*bench).forgotten,
+		"a directory": func(b *bench, id string) { b.bundle(id) },
+		"a shim, and another directory": func(b *bench, id string) {
 			b.forgotten(id)
 			dir := filepath.Dir(b.bundle(id))
 			b.must(os.Rename(filepath.Join(dir, id), filepath.Join(dir, "."+id)))
@@ -60,7 +62,7 @@ func testForgotten(b *bench) {
 			b := newBench(t, b.host)
 			c := b.container("exit", "3")
 			b.recordOnly(c, b.raw())
-			crash(c.ID)
+			crash(b, c.ID)
 			runtimetest.Await(t, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Start(ctx, c) })
 			if exit := b.wait(c.ID); exit.Code != 3 {
 				b.Errorf("exit %+v, want 3", exit)
