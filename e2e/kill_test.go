@@ -47,7 +47,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 
 	short := accepted[1:]
-	c.must(append([]string{"wait"}, short...)...)
+	c.must(append([]string{"wait", "--timeout", "1m"}, short...)...)
 	c.stillRuns(survivor)
 	c.must("stop", "--wait", survivor)
 	all := c.tasks()

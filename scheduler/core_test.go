@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
@@ -17,12 +18,24 @@ type bench struct {
 	t     *testing.T
 	store *memstore.Store
 	core  *Core
+	audit *audit.Checker
 	seen  int64
 	now   time.Time
 }
 
 func newBench(t *testing.T, cfg Config) *bench {
-	return &bench{t: t, store: memstore.New(), core: New(cfg), seen: 0, now: time.Unix(1000, 0)}
+	b := &bench{t: t, store: memstore.New(), core: New(cfg), audit: audit.NewChecker(), now: time.Unix(1000, 0)}
+	t.Cleanup(b.check)
+	return b
+}
+
+// check gives the audit every revision there was.
+func (b *bench) check() {
+	for _, batch := range b.store.Events(b.audit.Revision() + 1) {
+		for _, f := range b.audit.Apply(batch) {
+			b.t.Error(f)
+		}
+	}
 }
 
 // put writes values unconditionally.

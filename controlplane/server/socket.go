@@ -19,13 +19,13 @@ const (
 	// maxSocketPath is the longest path a Unix socket can have on Linux.
 	maxSocketPath = 107
 	// socketRoom is what SocketDir leaves for the names of sockets.
-	socketRoom = 24
+	socketRoom = 32
 )
 
 // SocketDir returns the directory for the Unix sockets of whoever keeps its state
 // in dir, the same at every call: "run" below dir or, where that is too long for
 // a socket's path or not plain in a URL, a short one named by a hash of dir. It
-// makes nothing; see MakeSocketDir. Names of sockets in it may have 24 bytes.
+// makes nothing; see MakeSocketDir. Names of sockets in it may have 32 bytes.
 func SocketDir(dir string) string {
 	if own := filepath.Join(dir, "run"); len(own)+1+socketRoom <= maxSocketPath && plain(own) {
 		return own

@@ -127,21 +127,21 @@ func (b *bench) schedule(i int) {
 func (b *bench) agentsWork() {
 	for _, a := range b.agents {
 		a.deliver(1 << 30)
-		for _, key := range a.keys() {
-			for a.advance(key, nil) {
+		for _, x := range a.all() {
+			for a.advance(x, nil) {
 				continue
 			}
 		}
 	}
 }
 
-// exit ends the process of a task.
-func (b *bench) exit(id string, exit types.Report) {
+// exit ends the process of a task by itself.
+func (b *bench) exit(id string, code int) {
 	b.t.Helper()
 	for _, a := range b.agents {
-		for _, p := range a.procs {
-			if p.task() == "a/"+id && p.alive {
-				a.end(p, exit)
+		for _, x := range a.all() {
+			if x.task() == "a/"+id && x.alive {
+				a.ends(x, code)
 				return
 			}
 		}
@@ -150,9 +150,9 @@ func (b *bench) exit(id string, exit types.Report) {
 }
 
 // end ends the process of a task, and has it reported.
-func (b *bench) end(id string, exit types.Report) {
+func (b *bench) end(id string, code int) {
 	b.t.Helper()
-	b.exit(id, exit)
+	b.exit(id, code)
 	b.agentsWork()
 }
 

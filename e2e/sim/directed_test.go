@@ -49,7 +49,7 @@ func TestDeleteAndRecreateWhileHeld(t *testing.T) {
 		b.resource("x", where, 3000)
 		b.calm()
 		b.is("t2", types.Pending, "")
-		b.end("t1", types.Report{})
+		b.end("t1", 0)
 		b.calm()
 		b.is("t2", types.Running, "n0")
 		b.ok()
@@ -77,7 +77,7 @@ func TestSessionLost(t *testing.T) {
 	b.calm()
 	b.is("t1", types.Running, "n1")
 	b.is("kept", types.Running, "n0")
-	b.end("kept", types.Report{})
+	b.end("kept", 0)
 	b.calm()
 	b.is("kept", types.Succeeded, "n0")
 	b.ok()
@@ -134,8 +134,8 @@ func TestEvictRacingExit(t *testing.T) {
 		evict(id)
 	}
 	b.schedule(0) // the eviction is in the bindings, and the agent has not seen it
-	b.exit("exits", types.Report{})
-	b.exit("fails", types.Report{ExitCode: 3})
+	b.exit("exits", 0)
+	b.exit("fails", 3)
 	b.apps.halt(ref{"a", "stopped-too"})
 	b.calm()
 	b.is("exits", types.Succeeded, "n0")
@@ -153,15 +153,13 @@ func TestReportOfAnOldAttempt(t *testing.T) {
 	b.task("t1", need("cpu", 100))
 	b.calm()
 	a := b.agents[0]
-	var old *proc
-	for _, p := range a.procs {
-		old = p
-	}
+	old := a.all()[0]
 	b.lost(0)
 	a.enter()
 	b.calm()
 	b.is("t1", types.Running, "n0")
-	if a.report(old, types.Report{Phase: types.ReportExited, Binding: old.create}, nil) {
+	a.report(old, &types.Report{Phase: types.ReportExited, Binding: old.create}, nil)
+	if !old.seen.Refused {
 		t.Error("a report of a binding that is gone was taken")
 	}
 	b.calm()
@@ -226,18 +224,18 @@ func TestSignals(t *testing.T) {
 	b.calm()
 	b.is("with", types.Running, b.status(ref{"a", "first"}).Node)
 	b.is("after", types.Pending, "")
-	b.end("first", types.Report{})
+	b.end("first", 0)
 	b.calm()
 	b.is("with", types.Running, "")
 	b.is("after", types.Running, b.status(ref{"a", "first"}).Node)
-	b.end("after", types.Report{})
+	b.end("after", 0)
 	b.task("again", need("done", 1000))
 	b.calm()
 	b.is("again", types.Running, "")
 	b.task("failing", need("cpu", 100), provides("never", types.WhenSucceeded))
 	b.task("waiting", need("never", 1000))
 	b.calm()
-	b.end("failing", types.Report{ExitCode: 1})
+	b.end("failing", 1)
 	b.calm()
 	b.is("waiting", types.Pending, "")
 	b.ok()
@@ -296,7 +294,7 @@ func TestPriorityAndAge(t *testing.T) {
 	for _, id := range []string{"highest", "high-old", "high-young", "low-old", "low-young"} {
 		b.calm()
 		b.is(id, types.Running, "n0")
-		b.end(id, types.Report{})
+		b.end(id, 0)
 	}
 	b.calm()
 	b.ok()
@@ -412,7 +410,7 @@ func TestQuota(t *testing.T) {
 	b.is("t2", types.Pending, "")
 	// The reservation counts against the quota, what is drawn from it does not.
 	b.is("drawn", types.Running, "")
-	b.end("t1", types.Report{})
+	b.end("t1", 0)
 	b.calm()
 	b.is("t2", types.Running, "")
 	b.ok()

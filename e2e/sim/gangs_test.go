@@ -37,7 +37,7 @@ func TestTwoGangs(t *testing.T) {
 				first[granted[0][:1]]++
 			}
 			for i := range 2 {
-				b.end(fmt.Sprintf("%s-%d", granted[0], i), types.Report{})
+				b.end(fmt.Sprintf("%s-%d", granted[0], i), 0)
 			}
 			b.delete(controlplane.ReservationKey("a", granted[0]))
 		}
@@ -95,7 +95,7 @@ func TestReservationDeletedWhileHeld(t *testing.T) {
 	b := newBench(t, Config{Seed: 1, Schedulers: 1, Nodes: 2, Tasks: 1})
 	b.gang("g", 2)
 	b.calm()
-	b.end("g-0", types.Report{})
+	b.end("g-0", 0)
 	b.task("other", need("cpu", room))
 	b.delete(controlplane.ReservationKey("a", "g"))
 	b.calm()
@@ -108,7 +108,7 @@ func TestReservationDeletedWhileHeld(t *testing.T) {
 	b.task("late", need("cpu@g", 1000))
 	b.calm()
 	b.is("late", types.Pending, "")
-	b.end("g-1", types.Report{})
+	b.end("g-1", 0)
 	b.calm()
 	if g := b.grant("g"); g != nil {
 		t.Errorf("the grant is left: %+v", g)
@@ -127,7 +127,7 @@ func TestSameNamedReservationWaits(t *testing.T) {
 	if g := b.grant("g"); g == nil || g.Reservation != old || g.Phase != types.Releasing {
 		t.Errorf("the old grant is %+v", g)
 	}
-	b.end("g-0", types.Report{})
+	b.end("g-0", 0)
 	b.calm()
 	if g := b.grant("g"); g == nil || g.Reservation == old || g.Phase != types.Granted {
 		t.Errorf("the new grant is %+v", g)
@@ -152,7 +152,7 @@ func TestAccumulate(t *testing.T) {
 		b.reserve("large", func(r *types.Reservation) { r.Accumulate = accumulate }, bundle("", "cpu", room), bundle("", "cpu", room))
 		for ; started < 100 && b.whole("large") == nil; started++ {
 			b.later(time.Second)
-			b.end(small(started), types.Report{})
+			b.end(small(started), 0)
 			stream()
 			b.calm()
 		}
@@ -189,8 +189,8 @@ func TestBackfill(t *testing.T) {
 	b.is("endless", types.Pending, "")
 	b.is("too-long", types.Pending, "")
 	b.is("in-time", types.Running, "n0")
-	b.end("in-time", types.Report{})
-	b.end("long", types.Report{})
+	b.end("in-time", 0)
+	b.end("long", 0)
 	b.calm()
 	if b.whole("large") == nil {
 		t.Errorf("the reservation is %+v", b.grant("large"))

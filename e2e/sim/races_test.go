@@ -89,7 +89,7 @@ func taskRaces() []race {
 			b.agentsWork()
 			b.apps.halt(ref{"a", "t1"})
 		}, func(b *bench) {
-			b.end("t1", types.Report{})
+			b.end("t1", 0)
 			b.schedule(1)
 		}},
 		{"report", "what provides while it runs ends", func(b *bench) {
@@ -98,7 +98,7 @@ func taskRaces() []race {
 			b.agentsWork()
 			b.schedule(1)
 			b.task("t2", need("p", 1000))
-		}, func(b *bench) { b.end("t1", types.Report{}) }},
+		}, func(b *bench) { b.end("t1", 0) }},
 		{"report", "a report comes after the node was lost", func(b *bench) {
 			b.task("t1", need("cpu", 100, "node/n0", 1))
 			b.schedule(1)
@@ -109,9 +109,8 @@ func taskRaces() []race {
 			a.lose(nil)
 		}, func(b *bench) {
 			a := b.agents[0]
-			for key, x := range a.wanted {
-				a.report(&proc{key: x.key, create: x.create, b: x.b}, types.Report{Phase: types.ReportRunning, Binding: x.create}, nil)
-				b.say("late report of %s", key)
+			for _, x := range a.all() {
+				a.report(x, &types.Report{Phase: types.ReportRunning, Binding: x.create}, nil)
 			}
 		}},
 	}
@@ -156,7 +155,7 @@ func resourceRaces() []race {
 			b.task("t1", need("cpu", 100), provides("p", types.WhenSucceeded))
 			b.schedule(1)
 			b.agentsWork()
-			b.end("t1", types.Report{})
+			b.end("t1", 0)
 			b.schedule(1)
 			b.task("t2", need("p", 1000))
 		}, func(b *bench) {

@@ -92,12 +92,12 @@ func (w *world) advance() bool {
 	}
 	for _, a := range w.agents {
 		a.deliver(1 << 30)
-		for _, key := range a.keys() {
-			for a.advance(key, nil) && len(w.findings) == 0 {
+		for _, x := range a.all() {
+			for a.advance(x, nil) && len(w.findings) == 0 {
 				drafted = true
 			}
-			if p := a.procs[key]; p != nil && p.alive && w.ending {
-				a.end(p, types.Report{})
+			if x.alive && w.ending {
+				a.ends(x, 0)
 				drafted = true
 			}
 		}

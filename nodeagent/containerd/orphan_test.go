@@ -23,7 +23,7 @@ func (b *bench) bundle(id string) string {
 }
 
 // forgotten starts a shim in such a directory, and does not tell containerd.
-func (b *bench) forgotten(id string) {
+func (b *bench) forgotten(id string) (bundle string) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), "containerd-shim-runc-v2",
 		"-namespace", b.host.Namespace, "-address", b.host.Address, "-publish-binary", "/bin/true", "-id", id, "start")
@@ -34,6 +34,7 @@ func (b *bench) forgotten(id string) {
 		b.Fatalf("%v: %s", err, out)
 	}
 	b.shim(id) // it runs
+	return cmd.Dir
 }
 
 // noShim fails the test if a container has one.
@@ -48,13 +49,13 @@ func (b *bench) noShim(id string) {
 // is being made, and starts again.
 func testForgotten(b *bench) {
 	for name, crash := range map[string]func(b *bench, id string){
-		"a shim":      (*bench).forgotten,
+		"a shim":      func(b *bench, id string) { b.forgotten(id) },
 		"a directory": func(b *bench, id string) { b.bundle(id) },
 		"a shim, and another directory": func(b *bench, id string) {
-			b.forgotten(id)
-			dir := filepath.Dir(b.bundle(id))
-			b.must(os.Rename(filepath.Join(dir, id), filepath.Join(dir, "."+id)))
-			b.must(os.RemoveAll(filepath.Join(dir, "."+id)))
+			bundle := b.forgotten(id)
+			renamed := filepath.Join(filepath.Dir(bundle), "."+id)
+			b.must(os.Rename(bundle, renamed))
+			b.must(os.RemoveAll(renamed))
 			b.bundle(id)
 		},
 	} {

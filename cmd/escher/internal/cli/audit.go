@@ -28,8 +28,7 @@ func newAudit(f *Factory) *cobra.Command {
 		Use:   "audit",
 		Short: "Check the invariants of the cluster; fails if one does not hold",
 		Long: `Checks that nothing is held twice or beyond what there is, that no task is lost or
-bound twice, that gangs are whole, and that every key was written by its writer:
-once, or with -f at every revision until it is interrupted.`,
+bound twice, that gangs are whole, and that every value can be read: once, or with -f at every revision until it is interrupted.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := f.Store(cmd.Context())

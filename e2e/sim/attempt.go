@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+// attempt is one attempt as an agent takes care of it, and its process.
+type attempt struct {
+	key    controlplane.Key
+	create int64
+	// binding is nil once it is gone.
+	binding *types.Binding
+	spec    *types.Spec
+	seen    nodeagent.Seen
+	// alive tells that its process runs.
+	alive bool
+	exit  nodeagent.Exit
+}
+
+func (x *attempt) task() string { return x.key.Namespace + "/" + x.key.ID }
+
+// desired is what the agent knows to be wanted of an attempt.
+func (a *agent) desired(x *attempt) nodeagent.Desired {
+	d := nodeagent.Desired{Bound: x.binding != nil, Revision: x.create, Spec: x.spec}
+	if x.binding != nil {
+		keep := x.binding.OnLoss == types.Keep
+		d.Void = x.binding.Session != a.session && !keep
+		d.Stop = x.binding.Stop
+		if a.state == fencing && !keep {
+			d.SignalBy, d.KillBy = a.w.now.Add(-1), a.w.now
+		}
+	}
+	return d
+}
+
+// advance does the next thing about one attempt, as nodeagent.Next says, and reports
+// whether there was one. Without rng nothing ends by itself and every message
+// arrives.
+func (a *agent) advance(x *attempt, rng *rand.Rand) bool {
+	if a.state == down || a.state == gone {
+		return false
+	}
+	if x.alive && rng != nil && rng.IntN(3) == 0 {
+		a.ends(x, max(0, rng.IntN(6)-4))
+	}
+	act := nodeagent.Next(a.desired(x), x.seen, a.w.now)
+	switch act.Do {
+	case nodeagent.Look:
+		a.look(x)
+	case nodeagent.Fetch:
+		if a.state != up {
+			return false
+		}
+		x.spec = &types.Spec{Grace: time.Nanosecond}
+	case nodeagent.Start:
+		a.starts(x)
+	case nodeagent.Adopt:
+		x.seen.Watched = true
+	case nodeagent.Signal:
+		x.seen.Cause, x.seen.Signalled = act.Cause, a.w.now
+		if rng == nil || rng.IntN(2) == 0 {
+			a.ends(x, 143)
+		}
+	case nodeagent.Kill:
+		a.ends(x, 137)
+	case nodeagent.Send:
+		return a.state == up && a.report(x, act.Report, rng)
+	case nodeagent.Remove:
+		a.dead(x)
+		x.seen.Container = nodeagent.Absent
+	case nodeagent.Forget:
+		delete(a.attempts, x.key.String())
+	case nodeagent.Wait:
+		if x.alive && !x.seen.Signalled.IsZero() && rng == nil {
+			a.ends(x, 143)
+			return true
+		}
+		return false
+	}
+	return true
+}
+
+// starts starts the process of an attempt: nowhere else may one of its task run.
+func (a *agent) starts(x *attempt) {
+	if at := a.w.running[x.task()]; at != "" {
+		a.w.fail("%s: %s is started, and runs on %s", a.name, x.task(), at)
+	}
+	x.alive = true
+	x.seen.Container, x.seen.Ran, x.seen.Since, x.seen.Started = nodeagent.Running, true, a.w.now, a.w.now
+	a.w.running[x.task()] = a.name
+	a.w.say("%s starts %s#%d", a.name, x.task(), x.key.Attempt)
+}
+
+// ends ends the process of an attempt.
+func (a *agent) ends(x *attempt, code int) {
+	a.dead(x)
+	x.exit = nodeagent.Exit{Code: code, At: a.w.now}
+	x.seen.Container, x.seen.Exit = nodeagent.Exited, x.exit
+	a.w.say("%s: %s#%d ended with %d (%s)", a.name, x.task(), x.key.Attempt, code, x.seen.Cause)
+}
+
+func (a *agent) dead(x *attempt) {
+	if x.alive {
+		delete(a.w.running, x.task())
+	}
+	x.alive = false
+}
+
+// look asks the runtime what it has.
+func (a *agent) look(x *attempt) {
+	switch {
+	case x.alive:
+		x.seen.Container, x.seen.Ran = nodeagent.Running, true
+	case !x.exit.At.IsZero():
+		x.seen.Container, x.seen.Ran, x.seen.Exit = nodeagent.Exited, true, x.exit
+	default:
+		x.seen.Container = nodeagent.Absent
+	}
+}
+
+// report stores a report if the binding is still the one it is about.
+func (a *agent) report(x *attempt, r *types.Report, rng *rand.Rand) bool {
+	key := reportKey(x.key)
+	var there types.Report
+	mod := a.w.read(key, &there)
+	if mod != 0 && there.Binding == x.create && there.Phase == r.Phase {
+		x.seen.Reported = r.Phase // an earlier copy of it arrived
+		return true
+	}
+	c := a.w.newChange()
+	c.IfCreated(x.key.String(), x.create)
+	c.IfUnchanged(key, mod)
+	c.Put(key, r)
+	fate := 0
+	if rng != nil {
+		fate = rng.IntN(12)
+	}
+	switch fate {
+	case 1:
+		a.w.late = append(a.w.late, c.Txn())
+		return true
+	case 2:
+		return true // lost
+	}
+	ok := a.w.try(c)
+	a.w.say("%s reports %s#%d %s: committed=%t", a.name, x.task(), x.key.Attempt, r.Phase, ok)
+	switch {
+	case ok && fate != 3:
+		x.seen.Reported = r.Phase
+	case !ok:
+		x.seen.Refused = a.w.get(x.key.String()).CreateRevision != x.create
+	}
+	return true
+}
+
+// reportKey is the key of the report about a binding.
+func reportKey(binding controlplane.Key) string {
+	binding.Kind = controlplane.Reports
+	return binding.String()
+}
