@@ -96,7 +96,7 @@ func attached(t *testing.T, c *cluster) {
 	if o := c.escher("run", "-e", "X=y z", image, "--", "/bin/program", "env", "X"); o.out != "y z\n" {
 		t.Errorf("environment: %+v", o)
 	}
-	if o := c.escher("run", "--binary", built.program, "--", "/bin/program", "echo", "own"); o.out != "own\n" {
+	if o := c.escher("run", "--binary", built.program, "--", "echo", "own"); o.out != "own\n" {
 		t.Errorf("binary: %+v", o)
 	}
 }

@@ -70,8 +70,11 @@ func binaryImage(path string) (image.Spec, error) {
 	}
 	base := filepath.Base(path)
 	name := containerd.LocalRegistry + imageName(base) + ":" + hex.EncodeToString(hash.Sum(nil)[:6])
-	return image.Spec{Name: name, Files: map[string]string{"/bin/" + base: path}}, nil
+	return image.Spec{Name: name, Files: map[string]string{inImage(path): path}}, nil
 }
+
+// inImage is where a binary is in the image that is made of it.
+func inImage(path string) string { return "/bin/" + filepath.Base(path) }
 
 // imageName makes a file's name one that an image can have.
 func imageName(base string) string {

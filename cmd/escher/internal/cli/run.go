@@ -24,7 +24,7 @@ code; a first Ctrl-C stops the task. With -d it prints the id and returns.
 func newRun(f *Factory) *cobra.Command {
 	var flags runFlags
 	cmd := &cobra.Command{
-		Use:   "run [IMAGE|--binary PATH|--file YAML] [-- COMMAND...]",
+		Use:   "run [IMAGE|--binary PATH|--file YAML] [-- COMMAND...|ARGUMENT...]",
 		Short: "Run a task",
 		Long:  runHelp,
 		Args:  cobra.ArbitraryArgs,
@@ -84,6 +84,10 @@ func (l *launching) fromFlags(f *Factory, r *runFlags, args []string) error {
 			return err
 		}
 		r.image = l.image.Name
+		if len(command) > 0 {
+			// The binary is the command; what is given are its arguments.
+			command = append([]string{inImage(r.binary)}, command...)
+		}
 	}
 	l.subs, err = r.submissions(command)
 	return err

@@ -28,7 +28,7 @@ type runFlags struct {
 
 func (r *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&r.binary, "binary", "", "run this static binary instead of an image")
+	flags.StringVar(&r.binary, "binary", "", "run this static binary instead of an image; what follows -- are its arguments")
 	flags.StringVar(&r.file, "file", "", "submit the tasks that this YAML or JSON file describes, - is the input; other flags do not apply")
 	flags.StringVar(&r.name, "name", "", "a label; the id begins with it")
 	flags.StringVar(&r.cpu, "cpu", "", "cores, such as 2, 0.5 or 500m: what is held, and the limit")
