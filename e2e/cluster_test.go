@@ -58,6 +58,10 @@ const image = "escher.local/e2e:latest"
 
 // cluster is an escher dev in a directory of its own.
 type cluster struct {
+	// audit follows every revision; findings is what it has to say.
+	audit    *exec.Cmd
+	findings *bytes.Buffer
+
 	t   *testing.T
 	dir string
 	cmd *exec.Cmd
@@ -94,6 +98,7 @@ func (c *cluster) start(args ...string) {
 	c.t.Helper()
 	select {
 	case <-c.launch(args...):
+		c.followAudit()
 	case err := <-c.ended:
 		c.t.Fatalf("escher dev did not start: %v\n%s", err, c.stderr)
 	}
@@ -125,6 +130,35 @@ func (c *cluster) launch(args ...string) <-chan struct{} {
 		ended <- cmd.Wait()
 	}()
 	return ready
+}
+
+// followAudit has the audit look at every revision from the first start on, across
+// kills and restarts.
+func (c *cluster) followAudit() {
+	c.t.Helper()
+	if c.audit != nil {
+		return
+	}
+	c.audit, c.findings = exec.Command(built.escher, "audit", "-f", "--dir", c.dir), new(bytes.Buffer)
+	c.audit.Stdout, c.audit.Stderr = c.findings, c.findings
+	if err := c.audit.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// endAudit asks the audit for what it found.
+func (c *cluster) endAudit() {
+	c.t.Helper()
+	if c.audit == nil {
+		return
+	}
+	if err := c.audit.Process.Signal(syscall.SIGINT); err != nil {
+		c.t.Error(err)
+	}
+	if err := c.audit.Wait(); err != nil {
+		c.t.Errorf("the audit at every revision: %v\n%s", err, c.findings)
+	}
+	c.t.Logf("%s", c.findings)
 }
 
 // kill kills the process, and nothing but it.
@@ -184,6 +218,7 @@ func (c *cluster) end() {
 	if c.cmd != nil {
 		c.stop()
 	}
+	c.endAudit()
 	// A process that has been told to end takes a moment.
 	for range 60 {
 		if len(leftovers(c.dir)) == 0 {
