@@ -61,7 +61,8 @@ func (c *Core) accumulateFor(d *Draft, r *cluster.Reservation) bool {
 		return true
 	}
 	end := c.base + len(c.changed)
-	if c.accum.busy == r && c.accum.seen == end || !d.roomFor(r) {
+	// What ends in this draft frees something that nobody else is to have first.
+	if c.accum.busy == r && c.accum.seen == end && len(d.order) == 0 || !d.roomFor(r) {
 		return true
 	}
 	g := c.targets(d, r)

@@ -75,6 +75,7 @@ func (a *agent) advance(x *attempt, rng *rand.Rand) bool {
 		x.seen.Container = nodeagent.Absent
 	case nodeagent.Forget:
 		delete(a.attempts, x.key.String())
+		return false
 	case nodeagent.Wait:
 		if x.alive && !x.seen.Signalled.IsZero() && rng == nil {
 			a.ends(x, 143)
@@ -128,8 +129,10 @@ func (a *agent) report(x *attempt, r *types.Report, rng *rand.Rand) bool {
 	key := reportKey(x.key)
 	var there types.Report
 	mod := a.w.read(key, &there)
-	if mod != 0 && there.Binding == x.create && there.Phase == r.Phase {
-		x.seen.Reported = r.Phase // an earlier copy of it arrived
+	if mod != 0 && there.Binding == x.create && (there.Phase == r.Phase || there.Phase == types.ReportExited) {
+		// An earlier copy of it arrived, or what was sent before the machine
+		// crashed: what is stored holds.
+		x.seen.Reported = there.Phase
 		return true
 	}
 	c := a.w.newChange()

@@ -128,7 +128,7 @@ func checkCoverage(t *testing.T, seen map[string]int) {
 		"binds to resources x", "binds to resources p", "binds to resources s",
 		"grants accumulating", "grants accumulating later", "grants granted", "grants granted later", "grants releasing later",
 		"tasks running", "tasks succeeded", "tasks failed", "tasks cancelled",
-		"tasks pending again: evicted", "tasks pending again: node", "tasks pending again: ",
+		"tasks pending again: evicted", "tasks pending again: node", "tasks pending again: the",
 		"refused", "recognised", "late copies committed", "reloads",
 	} {
 		t.Logf("%8d %s", seen[what], what)

@@ -9,6 +9,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// maxCount bounds what one command submits: it takes seconds, and can be waited for.
+const maxCount = 100_000
+
 // runFlags say what a task is.
 type runFlags struct {
 	name                string
@@ -64,8 +67,8 @@ func (r *runFlags) split(args []string) (command []string, err error) {
 
 // submissions makes the tasks.
 func (r *runFlags) submissions(command []string) ([]controlplane.Submission, error) {
-	if r.count < 1 {
-		return nil, types.Errorf(types.Invalid, "count: %d is out of range: give 1 or more", r.count)
+	if r.count < 1 || r.count > maxCount {
+		return nil, types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", r.count, maxCount)
 	}
 	task, err := r.task()
 	if err != nil {
