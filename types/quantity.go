@@ -70,8 +70,8 @@ func ParseQuantity(name, text string) (Quantity, error) {
 	if len(plain) > maxQuantityText || hugeExponent(plain) {
 		return 0, Errorf(Invalid, "%s: %q has too many digits: write inf for no bound", name, shorten(text))
 	}
-	if longExponent(plain) {
-		return 0, Errorf(Invalid, "%s: %q has an exponent of more than two digits: write the number out", name, shorten(text))
+	if unit == Milli && strings.HasSuffix(plain, "i") {
+		return 0, Errorf(Invalid, "%s: %q is a size in bytes, and this is no memory: write a number such as %s", name, shorten(text), unit.example())
 	}
 	value, err := resource.ParseQuantity(plain)
 	if err != nil {
@@ -117,13 +117,6 @@ func hugeExponent(text string) bool {
 	}
 	n, err := strconv.Atoi(text[i+1:])
 	return errors.Is(err, strconv.ErrRange) || err == nil && abs(n) > maxQuantityText
-}
-
-// longExponent reports whether text has an exponent so long that working the number
-// out would take for ever.
-func longExponent(text string) bool {
-	i := strings.IndexAny(text, "eE")
-	return len(text) > MaxName || i >= 0 && len(strings.TrimLeft(text[i+1:], "+-0")) > 2
 }
 
 func abs(n int) int { return max(n, -n) }

@@ -35,7 +35,7 @@ func TestParseQuantityRefuses(t *testing.T) {
 		{"memory", "512", "512Mi"}, {"memory", "1.", "B for bytes"}, {"disk", "1e3", "B for bytes"},
 		{"cpu", "", "such as 2"}, {"cpu", "two", "such as 2"}, {"cpu", "1 2", "such as"}, {"memory", "4GB GB", "such as"},
 		{"memory", "B", "such as"}, {"cpu", "0x10", "such as"}, {"cpu", "NaN", "such as"}, {"cpu", "1B", "such as"},
-		{"cpu", strings.Repeat("9", 3000), ""},
+		{"cpu", strings.Repeat("9", 3000), ""}, {"slot", "5Mi", "size in bytes"},
 	} {
 		_, err := ParseQuantity(c.name, c.text)
 		switch {

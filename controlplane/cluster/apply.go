@@ -113,6 +113,11 @@ type message[T any] interface {
 // update applies e to a cell unless the cell is as new.
 func update[T any, P message[T]](c *Cell[T], e controlplane.Event) (bool, error) {
 	if e.ModRevision <= c.Mod {
+		if e.ModRevision == c.Mod && e.CreateRevision != 0 {
+			// Applied ahead it may have looked like a change of a key that was
+			// deleted in between.
+			c.Create = e.CreateRevision
+		}
 		return false, nil
 	}
 	if e.Delete {

@@ -14,38 +14,48 @@ import (
 // steps is how long a run is: enough for a thousand tasks to be submitted.
 const steps = 4000
 
-// settings are how the seeds are chosen: by default those of the tests. A failing
-// seed runs again with SIM_SEED=n or -sim.seed n, and a script with SIM_SCRIPT=file.
+// settings are which seeds are run. A failing seed runs again with -sim.seed n or
+// SIM_SEED=n, and a script of it with SIM_SCRIPT=file beside that.
 type settings struct {
 	seed, seeds uint64
 	script      string
+	// shrink is how long a failing run may be made shorter for.
+	shrink time.Duration
 }
 
-func fromFlags() settings {
-	s := settings{seed: 1, seeds: 500, script: os.Getenv("SIM_SCRIPT")}
-	if f := flag.Lookup("sim.seeds"); f != nil {
-		s.seeds, _ = strconv.ParseUint(f.Value.String(), 10, 64)
-	}
-	text := os.Getenv("SIM_SEED")
-	if f := flag.Lookup("sim.seed"); f != nil && f.Value.String() != "" {
-		text = f.Value.String()
-	}
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-		s.seed = n
-		if flag.Lookup("sim.seeds").Value.String() == flag.Lookup("sim.seeds").DefValue {
-			s.seeds = 1
-		}
-	}
-	return s
-}
+// seeds is how many are run by default.
+const seeds = 500
 
 func TestMain(m *testing.M) {
-	flag.String("sim.seed", "", "the first seed to run, instead of all")
-	flag.Uint64("sim.seeds", 500, "how many seeds to run")
+	flag.Uint64("sim.seed", 0, "the first seed to run; alone, the only one")
+	flag.Uint64("sim.seeds", 0, "how many seeds to run")
+	flag.Duration("sim.shrink", 20*time.Second, "how long to make a failing run shorter for")
 	flag.Parse()
 	// Runs make much garbage and keep little.
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
+}
+
+// chosen returns the settings of flags and environment.
+func chosen(t *testing.T) settings {
+	t.Helper()
+	get := func(name string) any { return flag.Lookup(name).Value.(flag.Getter).Get() }
+	s := settings{seed: get("sim.seed").(uint64), seeds: get("sim.seeds").(uint64), shrink: get("sim.shrink").(time.Duration)}
+	if text := os.Getenv("SIM_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("SIM_SEED: %v", err)
+		}
+		s.seed = n
+	}
+	switch {
+	case s.seed == 0 && s.seeds == 0:
+		s.seed, s.seeds = 1, seeds
+	case s.seeds == 0:
+		s.seeds = 1
+	}
+	s.script = os.Getenv("SIM_SCRIPT")
+	return s
 }
 
 // configOf is the cluster of a seed: two or four schedulers that race for everything
@@ -61,7 +71,7 @@ func configOf(seed uint64) Config {
 // TestSeeds runs a thousand tasks through two or four racing schedulers and random
 // faults, for every seed.
 func TestSeeds(t *testing.T) {
-	s := fromFlags()
+	s := chosen(t)
 	if s.script != "" {
 		replay(t, s)
 		return
@@ -73,7 +83,7 @@ func TestSeeds(t *testing.T) {
 			t.Run(strconv.Itoa(int(half)), func(t *testing.T) {
 				t.Parallel()
 				for seed := s.seed + half; seed < s.seed+s.seeds && !t.Failed(); seed += 2 {
-					seen := one(t, seed)
+					seen := one(t, seed, s.shrink)
 					mu.Lock()
 					for what, n := range seen {
 						all[what] += n
@@ -90,13 +100,13 @@ func TestSeeds(t *testing.T) {
 
 // one runs a seed and, if it fails, prints it as a script that is as short as can
 // be found in some time.
-func one(t *testing.T, seed uint64) map[string]int {
+func one(t *testing.T, seed uint64, shrink time.Duration) map[string]int {
 	t.Helper()
 	cfg, all := configOf(seed), Steps(seed, steps)
 	f, seen := Run(cfg, all, nil)
 	if f != nil {
 		t.Errorf("seed %d: %v\nagain: go test ./e2e/sim -run TestSeeds -sim.seed %d", seed, f, seed)
-		end := time.Now().Add(20 * time.Second)
+		end := time.Now().Add(shrink)
 		shorter, _ := Shrink(cfg, all, f, func() bool { return time.Now().Before(end) })
 		t.Logf("shorter, to be run with SIM_SEED=%d SIM_SCRIPT=file:\n%s", seed, Script(cfg, shorter))
 	}

@@ -94,6 +94,11 @@ func (r *runFlags) task() (types.Task, error) {
 	if err != nil {
 		return task, err
 	}
+	for _, x := range physical {
+		if requests.Get(x.Name) > 0 {
+			return task, types.Errorf(types.Invalid, "request: %s is given by a flag of its own too: give it once", x.Name)
+		}
+	}
 	task.Requests = physical.Plus(requests)
 	for _, text := range r.alternatives {
 		a, err := parseAlternative(text)

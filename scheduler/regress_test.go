@@ -1,0 +1,294 @@
+package scheduler
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Every test here is a mistake that the simulation found once.
+
+// see lets the core see everything that was stored.
+func (b *bench) see() {
+	b.t.Helper()
+	for _, batch := range b.store.Events(b.seen + 1) {
+		b.seen = batch.Revision
+		if err := b.core.Apply(batch, b.now); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// commit commits the one draft that the core makes, and returns the answer.
+func (b *bench) commit() (*Draft, controlplane.Result) {
+	b.t.Helper()
+	drafts := b.core.Next(b.now)
+	if len(drafts) != 1 {
+		b.t.Fatalf("%d drafts", len(drafts))
+	}
+	res, err := b.store.Commit(context.Background(), drafts[0].Change.Txn())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return drafts[0], res
+}
+
+func (b *bench) done(d *Draft, res controlplane.Result) {
+	b.t.Helper()
+	if err := b.core.Done(d, res, nil, b.now); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// exited reports the end of the attempts of a task.
+func (b *bench) exited(id string) {
+	b.t.Helper()
+	for _, x := range b.core.view.Tasks[clusterID("d", id)].Bindings {
+		b.put(controlplane.ReportKey(x.Node.Name, "d", id, x.Attempt.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
+	}
+}
+
+// other is a second core on the same store.
+func (b *bench) other() *bench {
+	return &bench{t: b.t, store: b.store, core: New(Config{Name: "other"}), now: b.now}
+}
+
+// TestAnswerThatIsOlderThanTheWatch: an answer brings nothing back that was undone
+// since.
+func TestAnswerThatIsOlderThanTheWatch(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 1000)
+	b.task("a", map[string]types.Quantity{"cpu": 10})
+	b.see()
+	d, res := b.commit()
+	o := b.other()
+	o.settle()
+	o.exited("a")
+	o.settle()
+	b.see()
+	b.done(d, res)
+	b.expect("a", "succeeded on n1")
+	if n := len(b.core.view.Nodes["n1"].Bindings); n != 0 {
+		t.Errorf("%d bindings came back", n)
+	}
+}
+
+// TestWhatVanishedBetweenAnswerAndReload: a key that was put ahead of the watch, and
+// is gone again when the state is listed, is in no difference of listings.
+func TestWhatVanishedBetweenAnswerAndReload(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 1000)
+	b.task("a", map[string]types.Quantity{"cpu": 10})
+	b.see()
+	delivered := b.store.Revision()
+	d, res := b.commit()
+	b.done(d, res)
+	o := b.other()
+	o.settle()
+	o.exited("a")
+	o.settle()
+	// The list-watch loop delivers what is new to it.
+	page, err := b.store.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := controlplane.Batch{Revision: page.Revision}
+	for _, kv := range page.KVs {
+		if kv.ModRevision > delivered {
+			batch.Events = append(batch.Events, controlplane.Event{KV: kv})
+		}
+	}
+	if err := b.core.Apply(batch, b.now); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.core.view.Nodes["n1"].Bindings); n != 0 {
+		t.Errorf("%d bindings are left", n)
+	}
+}
+
+// TestNoRelyingOnWhatEndsInTheSameTransaction: a provider that is released provides
+// nothing any more.
+func TestNoRelyingOnWhatEndsInTheSameTransaction(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 1000)
+	b.task("a", map[string]types.Quantity{"cpu": 10}, func(t *types.Task) {
+		t.Provides = []types.Provide{{Name: "p", Amount: types.Inf, When: types.WhenBound}}
+	})
+	b.settle()
+	b.exited("a")
+	b.task("b", map[string]types.Quantity{"p": 10})
+	b.settle()
+	b.expect("a", "succeeded on n1")
+	b.expect("b", "pending")
+}
+
+// TestReleaseAndRebindAreOneTransaction: what is freed is used at once.
+func TestReleaseAndRebindAreOneTransaction(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 1000)
+	b.task("a", map[string]types.Quantity{"cpu": 1000})
+	b.settle()
+	b.task("b", map[string]types.Quantity{"cpu": 1000})
+	b.settle()
+	b.exited("a")
+	b.see()
+	d, res := b.commit()
+	b.done(d, res)
+	b.settle()
+	b.expect("b", "bound on n1")
+}
+
+// TestRefusedDraftGivesBackItsRoom: what was tried after it, and found too little
+// left, is tried again.
+func TestRefusedDraftGivesBackItsRoom(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 1000)
+	b.task("a", map[string]types.Quantity{"cpu": 900})
+	b.task("b", map[string]types.Quantity{"cpu": 800}) // a is first, by its id
+	b.see()
+	drafts := b.core.Next(b.now)
+	b.task("a", map[string]types.Quantity{"cpu": 900}, func(t *types.Task) { t.Stop = &types.Stop{} })
+	res, err := b.store.Commit(t.Context(), drafts[0].Change.Txn())
+	if err != nil || res.Committed {
+		t.Fatal(res, err)
+	}
+	b.done(drafts[0], res)
+	b.settle()
+	b.expect("b", "bound on n1")
+}
+
+// TestNodesAreLookedAtThoughAPoolWasShort: a shape that failed for want of a pool has
+// not looked at the nodes.
+func TestNodesAreLookedAtThoughAPoolWasShort(t *testing.T) {
+	b := newBench(t, Config{})
+	b.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{})
+	b.node("n1", 1000)
+	for _, name := range []string{"n2", "n3", "n4", "n5"} {
+		b.node(name, 10)
+	}
+	b.task("a", map[string]types.Quantity{"cpu": 900, "lic": 1})
+	b.settle()
+	b.node("n2", 20)
+	b.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: 1})
+	b.settle()
+	b.expect("a", "bound on n1")
+}
+
+// TestReservationMadeAnewWhileOneIsRefused: the end of a draft about a reservation
+// says nothing about the next one of its name.
+func TestReservationMadeAnewWhileOneIsRefused(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 1000)
+	r := func(cpu types.Quantity) *types.Reservation {
+		return &types.Reservation{Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": cpu})}}}
+	}
+	b.put(controlplane.ReservationKey("d", "r"), r(500))
+	b.see()
+	drafts := b.core.Next(b.now)
+	b.del(controlplane.ReservationKey("d", "r"))
+	b.put(controlplane.ReservationKey("d", "r"), r(600))
+	b.see()
+	res, err := b.store.Commit(t.Context(), drafts[0].Change.Txn())
+	if err != nil || res.Committed {
+		t.Fatal(res, err)
+	}
+	b.done(drafts[0], res)
+	b.settle()
+	if n := b.core.view.Nodes["n1"].Used("cpu"); n != 600 {
+		t.Errorf("%d are held", n)
+	}
+}
+
+// TestBundlesAreMovedToFit: where a bundle goes first may leave no room for the rest.
+func TestBundlesAreMovedToFit(t *testing.T) {
+	for seed := range uint64(20) {
+		b := newBench(t, Config{Seed: seed})
+		b.node("n1", 1000)
+		b.node("n2", 1000)
+		b.put(controlplane.ResourceKey("d", "x", "n1"), &types.Resource{Capacity: 1000, NodeSession: b.session("n1")})
+		// Either node does for the first, which leaves the other one no room on n1.
+		b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Bundles: []types.Bundle{
+			{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 800})},
+			{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 700, "x": 1})},
+		}})
+		b.settle()
+		if g := b.core.view.Reservations[clusterID("d", "r")].Grant.V; g == nil {
+			t.Errorf("seed %d: it is not granted", seed)
+		}
+	}
+}
+
+// session returns the session of a node, as stored.
+func (b *bench) session(node string) int64 {
+	page, err := b.store.List(b.t.Context(), controlplane.ListOptions{Key: controlplane.AliveKey(node)})
+	if err != nil || len(page.KVs) == 0 {
+		b.t.Fatal(page, err)
+	}
+	return page.KVs[0].CreateRevision
+}
+
+// TestNothingToWakeFor: a moment that has passed is not waited for.
+func TestNothingToWakeFor(t *testing.T) {
+	b := newBench(t, Config{AccumulateAfter: time.Second})
+	b.node("n1", 1000)
+	b.task("hog", map[string]types.Quantity{"cpu": 1000})
+	b.settle()
+	for _, id := range []string{"r1", "r2"} {
+		b.now = b.now.Add(10 * time.Millisecond)
+		b.put(controlplane.ReservationKey("d", id), &types.Reservation{
+			Accumulate: true, Submitted: b.now.UnixNano(),
+			Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}},
+		})
+		b.settle()
+	}
+	for range 10 {
+		at := b.core.Wake()
+		if at.IsZero() {
+			return
+		}
+		if !at.After(b.now) {
+			t.Fatalf("it wakes at %s, and it is %s", at, b.now)
+		}
+		b.now = at
+		b.settle()
+	}
+	t.Error("it wakes again and again")
+}
+
+// TestBatchesOfARestartedScheduler: Run never uses the id of a transaction twice,
+// whatever the seed; a Core by itself repeats its seed.
+func TestBatchesOfARestartedScheduler(t *testing.T) {
+	a, b := New(Config{Seed: 1}), New(Config{Seed: 1})
+	if a.newBatch() != b.newBatch() {
+		t.Error("a core is not its seed")
+	}
+	a.newBatch, b.newBatch = controlplane.NewBatch, controlplane.NewBatch
+	if a.newBatch() == b.newBatch() {
+		t.Error("two lives have the same ids")
+	}
+}
+
+// TestBackfillNeedsItsPools: what a reservation lends does not make up for a licence
+// that is not there.
+func TestBackfillNeedsItsPools(t *testing.T) {
+	b := newBench(t, Config{AccumulateAfter: time.Second})
+	b.node("n1", 1000)
+	b.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: 1})
+	b.task("long", map[string]types.Quantity{"cpu": 500, "lic": 1}, func(t *types.Task) { t.MaxRun = time.Hour })
+	b.settle()
+	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{
+		Accumulate: true, Submitted: b.now.UnixNano(),
+		Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}},
+	})
+	b.now = b.now.Add(2 * time.Second)
+	b.settle()
+	b.task("short", map[string]types.Quantity{"cpu": 10, "lic": 1}, func(t *types.Task) { t.MaxRun = time.Second })
+	b.settle()
+	b.expect("short", "pending")
+	b.task("shorter", map[string]types.Quantity{"cpu": 10}, func(t *types.Task) { t.MaxRun = time.Second })
+	b.settle()
+	b.expect("shorter", "bound on n1")
+}
