@@ -52,7 +52,9 @@ type Core struct {
 	behind   []behind
 	loss     losses
 	accum    accumulator
-	retries  map[entryKey]int
+	// first tells that the next draft is for what waits.
+	first   bool
+	retries map[entryKey]int
 }
 
 // nodeState is what the core remembers of a node besides the view.
@@ -150,6 +152,15 @@ func (c *Core) Next(now time.Time) []*Draft {
 // fill decides what goes into one transaction, in this order: what ends frees what
 // begins.
 func (c *Core) fill(d *Draft) {
+	// 0. What needs a draft of its own and found the last one begun: where things
+	//    end all the time, every draft is.
+	if c.first {
+		c.first = false
+		c.accumulate(d)
+		if c.placeWaiting(d); !d.empty() {
+			return
+		}
+	}
 	// 1. Grants whose reservation is gone: by themselves, for they touch what
 	//    their tasks touch.
 	c.settleGrants(d)
@@ -169,7 +180,7 @@ func (c *Core) Wake() time.Time {
 	if t := c.loss.wake(); t != 0 && (next == 0 || t < next) {
 		next = t
 	}
-	if t := c.accum.wake; t != 0 && (next == 0 || t < next) {
+	if t := c.accum.wake; t != 0 && (next == 0 || t < next) && len(c.inFlight) < c.cfg.InFlight {
 		next = t
 	}
 	if next == 0 {

@@ -33,7 +33,8 @@ func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome
 			d.giveBack(x.node, x.holds)
 		}
 		if d.empty() {
-			return noFit, nil // larger than a transaction: refused at submission
+			// Larger than a transaction. What it relies on may become less.
+			return noFit, allIDs(p.spots)
 		}
 		return full, nil
 	}

@@ -84,8 +84,15 @@ func (c *Core) retryLost() {
 		return
 	}
 	l.stormy = false
+	// No more than may be given up now: the others would only be parked again.
+	n := 1 + int(min(c.cfg.LossRate, l.tokens+c.now.Sub(l.filled).Seconds()*c.cfg.LossRate))
 	l.parked.drain(func(b *cluster.Binding) bool {
+		if n == 0 {
+			return false
+		}
+		n--
 		c.bindings.push(b)
 		return true
 	})
+	l.nextTry = c.now.Add(time.Duration(float64(time.Second) / c.cfg.LossRate)).UnixNano()
 }

@@ -29,6 +29,7 @@ func (c *Core) placeWaiting(d *Draft) {
 		e := s.head()
 		alone := e.conflicts >= solo
 		if alone && !d.empty() {
+			c.first = true
 			return
 		}
 		result, lacks := c.placeHead(d, s, e)
@@ -45,6 +46,7 @@ func (c *Core) placeWaiting(d *Draft) {
 			c.queue.rest(s)
 			c.queue.stalled = append(c.queue.stalled, s)
 		case full:
+			c.first = true
 			return
 		}
 	}
@@ -84,7 +86,8 @@ func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 				return placed, nil
 			}
 			if d.empty() {
-				return noFit, nil // larger than a transaction: refused at submission
+				// Larger than a transaction. What it relies on may become less.
+				return noFit, idsOf(needs)
 			}
 			return full, nil
 		}

@@ -77,7 +77,11 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 		d.putStatus(t, &s)
 	case lose:
 		d.Change.IfCreated(controlplane.AliveKey(b.Node.Name), b.Node.Session())
-		d.end(t, b, &types.Status{Phase: types.Pending, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)})
+		s := &types.Status{Phase: types.Pending, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
+		if t.Info.V == nil {
+			s.Phase = types.Cancelled // there is nothing to make another attempt of
+		}
+		d.end(t, b, s)
 	case release:
 		d.end(t, b, ending(b.Info.V, b.Report.V))
 		d.leaveBehind(t, b)

@@ -138,7 +138,8 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 	}
 	logged := false
 	for _, h := range before.Holds {
-		if after.Of(h.Resource) >= h.Amount {
+		// The amount may be the same, and of other devices.
+		if after.Of(h.Resource) >= h.Amount && len(without(h.Devices, after.DevicesOf(h.Resource))) == 0 {
 			continue
 		}
 		if !logged {
