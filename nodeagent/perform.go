@@ -110,7 +110,7 @@ func (t *task) begin(ctx context.Context) error {
 		defer cancel()
 		err := a.starts.Acquire(ctx, 1)
 		if err == nil {
-			err = a.cfg.Runtime.Start(ctx, c)
+			_, err = a.cfg.Runtime.Start(ctx, c)
 			a.starts.Release(1)
 		}
 		t.started(err)

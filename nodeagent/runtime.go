@@ -4,6 +4,7 @@ package nodeagent
 
 import (
 	"context"
+	"io"
 	"syscall"
 	"time"
 )
@@ -19,8 +20,9 @@ type Runtime interface {
 	// Start makes the container and starts its process. When a container of
 	// that id exists, nothing is done: a process is never run twice. Invalid
 	// or NotFound: it can never start (no such image, no such command), and
-	// nothing was left behind.
-	Start(ctx context.Context, c Container) error
+	// nothing was left behind. What it returns is set as far as it is known with
+	// an error, too.
+	Start(ctx context.Context, c Container) (Started, error)
 
 	// List returns every container of this node that Start made and Remove
 	// did not remove, across restarts of agent and runtime.
@@ -31,8 +33,8 @@ type Runtime interface {
 	// container. Unavailable: it is not known.
 	Wait(ctx context.Context, id string) (Exit, error)
 
-	// Signal sends a signal to the container's process. Success when it has
-	// ended; NotFound when there is no such container.
+	// Signal sends a signal to the container's process; StopSignal is its own.
+	// Success when it has ended; NotFound when there is no such container.
 	Signal(ctx context.Context, id string, signal syscall.Signal) error
 
 	// Remove deletes the container and all that belongs to it but its logs,
@@ -43,6 +45,101 @@ type Runtime interface {
 	// may have changed: a hint to List again, not a record. It is closed when
 	// ctx is done or the connection to the runtime is lost.
 	Changes(ctx context.Context) <-chan struct{}
+
+	// Exec runs another process in the container until it ends, and returns its
+	// exit code; when ctx is done, it is killed. Precondition: the container does
+	// not run. NotFound: there is no such container, or no such command in it.
+	Exec(ctx context.Context, id string, p Process) (code int, err error)
+
+	// Root returns a directory of this machine that shows the files of a running
+	// container as its process sees them, mounts included. Its links are the
+	// container's: whoever opens files below it must stay below it
+	// (RESOLVE_IN_ROOT). Precondition: the container does not run. NotFound:
+	// there is no such container.
+	Root(ctx context.Context, id string) (string, error)
+
+	// Usage returns what the running containers of this node use, by id.
+	Usage(ctx context.Context) (map[string]Usage, error)
+
+	Images
+}
+
+// Images are the images of a machine.
+type Images interface {
+	// Pull makes an image ready to be run, asking its registry what the
+	// reference stands for now. Several calls for one image are one pull.
+	// NotFound: nobody has it, or nobody gives it to us. Invalid: it is no
+	// reference.
+	Pull(ctx context.Context, ref string) (Image, error)
+	// Load reads an archive of images, as docker save and image.Write make, and
+	// makes them ready to be run. Invalid: it is no such archive.
+	Load(ctx context.Context, archive io.Reader) ([]Image, error)
+	// Images returns all that are here, sorted by name.
+	Images(ctx context.Context) ([]Image, error)
+	// Pulling returns the pulls under way, sorted by name.
+	Pulling() []Pulling
+}
+
+// Image is an image on this machine.
+type Image struct {
+	// Name is the reference in full: docker.io/library/busybox:1.36.
+	Name string
+	// Digest is that of its manifest or index: sha256:….
+	Digest string
+	// Bytes is what its content takes, compressed.
+	Bytes   int64
+	Created time.Time
+}
+
+// Pulling is how far a pull is.
+type Pulling struct {
+	Name string
+	// Done and Total are bytes of content; Total grows while manifests come in.
+	Done, Total int64
+	// Unpacking tells that all content is there.
+	Unpacking bool
+	// Trouble is what went wrong last, while it is tried again.
+	Trouble string
+	Since   time.Time
+}
+
+// Started is what was started.
+type Started struct {
+	// Image is the image by digest: docker.io/library/busybox@sha256:….
+	Image string
+}
+
+// StopSignal is the signal that asks a container's process to end: that of
+// Container.StopSignal, of its image, or SIGTERM.
+const StopSignal = syscall.Signal(0)
+
+// Process is another process to run in a container.
+type Process struct {
+	// Command is what to run, with its arguments.
+	Command []string
+	// Env is added to that of the container, Dir and User replace its own if
+	// they are not empty.
+	Env       []string
+	Dir, User string
+	// TTY gives it a terminal: then all output goes to Stdout.
+	TTY bool
+	// Stdin is what it reads, nil is nothing.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Resize yields the size of the terminal, at first and when it changes.
+	Resize <-chan Size
+}
+
+// Size is that of a terminal, in characters.
+type Size struct{ Width, Height uint16 }
+
+// Usage is what a container uses.
+type Usage struct {
+	// CPU is the processor time used since its start.
+	CPU time.Duration
+	// MemoryBytes is what it has now, without what can be dropped at once.
+	MemoryBytes int64
+	Processes   int64
 }
 
 // Container is what to run. All of it is fixed at its start.
@@ -51,8 +148,11 @@ type Container struct {
 	ID string
 	// Attempt is stored with the container and comes back in Observed.
 	Attempt Attempt
+	// Restart is how often the attempt was run before; it comes back too.
+	Restart int
 
-	// Image is a reference such as docker.io/library/busybox:1.36.
+	// Image is a reference such as docker.io/library/busybox:1.36, or one with a
+	// digest.
 	Image string
 	// Command replaces the image's entry point and arguments, if not empty.
 	Command []string
@@ -62,6 +162,8 @@ type Container struct {
 	Dir string
 	// User is uid[:gid] or a name of the image; empty is the image's.
 	User string
+	// StopSignal is a name such as SIGINT; empty is the image's.
+	StopSignal string
 
 	// MilliCPU is the cpu limit in thousandths of a core; 0 is none.
 	MilliCPU int64
@@ -101,6 +203,9 @@ type Attempt struct {
 type Observed struct {
 	ID      string
 	Attempt Attempt
+	Restart int
+	// Image is the image by digest.
+	Image string
 	// Running tells that the process has been started and is not known to
 	// have ended.
 	Running bool

@@ -280,6 +280,7 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 
 // touchNamespace lets all that waits in a namespace be tried with its new requests.
 func (c *Core) touchNamespace(ns string) {
+	c.accumulateAgain()
 	for _, s := range c.queue.shapes {
 		if s.head().id.Namespace == ns {
 			s.seen = -1

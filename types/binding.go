@@ -23,6 +23,11 @@ type Binding struct {
 	OnLoss OnLoss
 	// Stop is set to end it.
 	Stop *Stop
+	// Deadline is the task's.
+	Deadline int64
+	// Image is the image by digest, as an earlier attempt of the task, or a task
+	// of its job, ran it; empty before any did.
+	Image string
 }
 
 func (b *Binding) fields(w *wire) {
@@ -35,6 +40,8 @@ func (b *Binding) fields(w *wire) {
 	integer(w, 8, &b.MaxRun)
 	text(w, 9, &b.OnLoss)
 	optional(w, 10, &b.Stop, (*Stop).fields)
+	integer(w, 11, &b.Deadline)
+	text(w, 12, &b.Image)
 }
 
 // Amount returns how much of the base resource id the binding may use, whether
@@ -67,6 +74,10 @@ type Report struct {
 	// Stopped tells that the agent ended it because the binding said so: what
 	// ended by itself before that counts by its exit code.
 	Stopped bool
+	// Image is the image by digest, once it is known.
+	Image string
+	// Restarts is how often the process was run again.
+	Restarts int
 }
 
 func (r *Report) fields(w *wire) {
@@ -78,6 +89,8 @@ func (r *Report) fields(w *wire) {
 	text(w, 7, &r.Reason)
 	w.boolean(8, &r.Fenced)
 	w.boolean(9, &r.Stopped)
+	text(w, 10, &r.Image)
+	integer(w, 11, &r.Restarts)
 }
 
 // ReportPhase is how far an agent is with a binding.
@@ -102,8 +115,14 @@ type Status struct {
 	// Bound, Started and Ended are of this attempt, in Unix nanoseconds.
 	Bound, Started, Ended int64
 	ExitCode              int
-	// Reason says in words why it is in this phase, where that is not plain.
+	// Reason says in words why it is in this phase, where that is not plain: of a
+	// task that is bound, what its start suffers from.
 	Reason string
+	// Image is the image by digest, once a node has resolved it; every later
+	// attempt runs the same.
+	Image string
+	// Restarts is how often the process of this attempt was run again.
+	Restarts int
 }
 
 func (s *Status) fields(w *wire) {
@@ -115,6 +134,8 @@ func (s *Status) fields(w *wire) {
 	integer(w, 7, &s.Ended)
 	integer(w, 8, &s.ExitCode)
 	text(w, 9, &s.Reason)
+	text(w, 10, &s.Image)
+	integer(w, 11, &s.Restarts)
 }
 
 // Leader is who holds a role, or a scheduler that is there.

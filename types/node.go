@@ -10,10 +10,14 @@ type Node struct {
 	// Labels are sorted by name. rack and zone also become the placement
 	// resources rack/<label> and zone/<label>.
 	Labels []Label
-	// Address is where its agent answers.
+	// Address is where its agent answers: unix:/path, http://host:port or
+	// https://host:port. Empty if it does not.
 	Address string
 	// Version is the agent's.
 	Version string
+	// PortFirst and PortLast are the range of which its tasks are given ports, both
+	// included; 0 if there is none. Capacity has as many of Port.
+	PortFirst, PortLast int
 }
 
 func (n *Node) fields(w *wire) {
@@ -21,6 +25,8 @@ func (n *Node) fields(w *wire) {
 	list(w, 3, &n.Labels, (*Label).fields)
 	text(w, 4, &n.Address)
 	text(w, 5, &n.Version)
+	integer(w, 6, &n.PortFirst)
+	integer(w, 7, &n.PortLast)
 }
 
 // Label is a property of a node.
@@ -47,9 +53,15 @@ type Alive struct {
 	Extra
 	// TTLSeconds is the time to live of the lease, in seconds.
 	TTLSeconds int64
+	// Token lets its bearer use the agent's API: whoever may read the store may
+	// do so, and nobody else. It is new in each session.
+	Token string
 }
 
-func (a *Alive) fields(w *wire) { integer(w, 2, &a.TTLSeconds) }
+func (a *Alive) fields(w *wire) {
+	integer(w, 2, &a.TTLSeconds)
+	text(w, 3, &a.Token)
+}
 
 // Devices are the devices of a node, by the physical resource they are.
 type Devices struct {

@@ -1,11 +1,15 @@
 package types
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // ResourceID names a resource as accounting knows it, the same in every
 // namespace:
 //
-//	cpu  memory  disk  gpu     physical, a fixed list
+//	cpu memory disk gpu port   physical, a fixed list
+//	port/8080                  physical, one on every node
 //	acme.com/fpga              physical, of a domain
 //	node/n1  rack/r7  zone/a   placement: unbounded, on the nodes so labelled
 //	team-a:co_location         ephemeral, of namespace team-a
@@ -21,7 +25,30 @@ const (
 	Memory ResourceID = "memory" // bytes
 	Disk   ResourceID = "disk"   // bytes
 	GPU    ResourceID = "gpu"    // thousandths of a device
+	Port   ResourceID = "port"   // a port of the node's range, given out by number
 )
+
+// FixedPort returns the resource that is one port of a node by its number, such as
+// port/8080: every node has one of each that is not in its own range.
+func FixedPort(number int) ResourceID {
+	return ResourceID(string(Port) + "/" + strconv.Itoa(number))
+}
+
+// FixedPort returns the number of the port that id is; false for another resource.
+func (id ResourceID) FixedPort() (number int, ok bool) {
+	kind, text, _ := strings.Cut(string(id), "/")
+	if kind != string(Port) {
+		return 0, false
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 || number > MaxPort || text != strconv.Itoa(number) {
+		return 0, false
+	}
+	return number, true
+}
+
+// MaxPort is the largest number of a port.
+const MaxPort = 65535
 
 // Resolve returns the id of a resource that a task of namespace ns requests by
 // name.
@@ -36,7 +63,7 @@ func Resolve(ns, name string) ResourceID {
 // the fixed list, of a domain, or a placement.
 func IsPhysical(name string) bool {
 	switch ResourceID(name) {
-	case CPU, Memory, Disk, GPU:
+	case CPU, Memory, Disk, GPU, Port:
 		return true
 	}
 	return strings.Contains(name, "/")

@@ -30,6 +30,9 @@ type Task struct {
 	// MaxRun is how long it may run; 0 is for ever. A task with it can
 	// backfill through what a reservation accumulates.
 	MaxRun time.Duration
+	// Deadline is when it fails if it has not ended, waiting or running, in Unix
+	// nanoseconds; 0 is never.
+	Deadline int64
 	// Session owns the task: it is stopped when the session ends.
 	Session string
 	// Stop is set to end the task for good.
@@ -53,6 +56,7 @@ func (t *Task) fields(w *wire) {
 	text(w, 13, &t.Session)
 	optional(w, 14, &t.Stop, (*Stop).fields)
 	integer(w, 15, &t.Evict)
+	integer(w, 16, &t.Deadline)
 }
 
 // Stop asks for the end of a task.
@@ -137,6 +141,15 @@ type Spec struct {
 	User string
 	// Grace is the time between the stop signal and the kill; 0 is 10 s.
 	Grace time.Duration
+	// Restart says when a process that ended by itself is run again; nil is never.
+	Restart *Restart
+	// StopSignal asks the process to end, such as SIGINT; empty is the image's,
+	// and SIGTERM where that names none.
+	StopSignal string
+	// Mounts are directories and files made visible inside.
+	Mounts []Mount
+	// Ports are given to the task: each is also one of its requests.
+	Ports []TaskPort
 }
 
 func (s *Spec) fields(w *wire) {
@@ -146,6 +159,71 @@ func (s *Spec) fields(w *wire) {
 	text(w, 5, &s.Dir)
 	text(w, 6, &s.User)
 	integer(w, 7, &s.Grace)
+	optional(w, 8, &s.Restart, (*Restart).fields)
+	text(w, 9, &s.StopSignal)
+	list(w, 10, &s.Mounts, (*Mount).fields)
+	list(w, 11, &s.Ports, (*TaskPort).fields)
+}
+
+// Restart is when a process that ended by itself is run again, on the same node and
+// in the same attempt.
+type Restart struct {
+	// When is RestartOnFailure or RestartAlways.
+	When RestartWhen
+	// Limit is how often at most; 0 is without limit.
+	Limit int
+	// Delay is the wait before the first restart, doubled for each that follows,
+	// up to MaxDelay; what ran for ten minutes begins with Delay again. 0 is
+	// one second, and five minutes.
+	Delay, MaxDelay time.Duration
+}
+
+func (r *Restart) fields(w *wire) {
+	text(w, 2, &r.When)
+	integer(w, 3, &r.Limit)
+	integer(w, 4, &r.Delay)
+	integer(w, 5, &r.MaxDelay)
+}
+
+// RestartWhen says which ends a process is restarted after.
+type RestartWhen string
+
+// The policies. What is stopped, has run too long or can never run is not restarted.
+const (
+	RestartOnFailure RestartWhen = "on-failure"
+	RestartAlways    RestartWhen = "always"
+)
+
+// Mount makes a file or directory visible in a container.
+type Mount struct {
+	// Source is an absolute path of the node, which its configuration must allow.
+	// Empty is a scratch directory: empty at first, the task's alone, kept over
+	// restarts, gone with the attempt.
+	Source string
+	// Target is the absolute path in the container.
+	Target string
+	// ReadOnly keeps the task from writing there.
+	ReadOnly bool
+}
+
+func (m *Mount) fields(w *wire) {
+	text(w, 2, &m.Source)
+	text(w, 3, &m.Target)
+	w.boolean(4, &m.ReadOnly)
+}
+
+// TaskPort is a port of the node that a task listens at.
+type TaskPort struct {
+	// Name is how the task finds the number: HTTP is in ESCHER_PORT_HTTP.
+	Name string
+	// Number is the port, requested as port/<number>; 0 is any of the node's
+	// range, requested as port.
+	Number int
+}
+
+func (p *TaskPort) fields(w *wire) {
+	text(w, 2, &p.Name)
+	integer(w, 3, &p.Number)
 }
 
 // Job is written after its tasks, in one piece: it makes them visible.

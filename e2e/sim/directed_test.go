@@ -102,6 +102,23 @@ func TestNodeLostAndBack(t *testing.T) {
 	b.ok()
 }
 
+// TestLostProvider: what an attempt of an earlier session provides is void, though
+// nobody has released it yet.
+func TestLostProvider(t *testing.T) {
+	b := newBench(t, Config{Seed: 1, Schedulers: 2, Nodes: 1, Tasks: 1})
+	b.task("t1", need("cpu", 100), by("s1"), provides("p", types.WhenBound))
+	b.schedule(1)
+	b.agentsWork()
+	b.lost(0)
+	b.agents[0].enter()
+	b.task("t2", need("p", 1000), by("s0"))
+	b.schedule(0)
+	b.is("t2", types.Pending, "")
+	b.calm()
+	b.is("t2", types.Running, "n0")
+	b.ok()
+}
+
 func TestStopRacingBind(t *testing.T) {
 	b := alone(t, 1)
 	b.task("t1", need("cpu", 100))

@@ -80,8 +80,7 @@ func taskRaces() []race {
 		{"namespace", "a quota is set", func(b *bench) {
 			b.task("t1", need("cpu", 100))
 		}, func(b *bench) {
-			b.put(controlplane.ResourceKey("admin", "q", "*"), &types.Resource{},
-				controlplane.NamespaceKey("a"), &types.Namespace{Quotas: []types.Quota{{Resource: types.CPU, Pool: "admin:q"}}})
+			b.quota()
 		}},
 		{"binding", "what is to be stopped is released", func(b *bench) {
 			b.task("t1", need("cpu", 100))
@@ -119,6 +118,13 @@ func taskRaces() []race {
 // resourceRaces are about ephemeral resources, reservations and grants.
 func resourceRaces() []race {
 	return []race{
+		{"namespace", "a quota is set while a reservation is completed", func(b *bench) {
+			b.quota()
+			b.reserve("r", accumulates, bundle("", "cpu", room))
+			b.later(time.Minute)
+			b.schedule(0) // all of it is held but the quota
+			b.delete(controlplane.NamespaceKey("a"))
+		}, func(b *bench) { b.quota() }},
 		{"resource of the node", "it is lowered", func(b *bench) {
 			b.resource("x", "n0", 1000)
 			b.task("t1", need("x", 1000))
@@ -174,6 +180,13 @@ func resourceRaces() []race {
 			b.schedule(1)
 		}},
 	}
+}
+
+// quota lets the namespace have no cpu.
+func (b *bench) quota() {
+	b.t.Helper()
+	b.put(controlplane.ResourceKey("admin", "q", "*"), &types.Resource{},
+		controlplane.NamespaceKey("a"), &types.Namespace{Quotas: []types.Quota{{Resource: types.CPU, Pool: "admin:q"}}})
 }
 
 func accumulates(r *types.Reservation) { r.Accumulate = true }

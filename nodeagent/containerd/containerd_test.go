@@ -101,6 +101,12 @@ func (b *bench) must(err error) {
 	}
 }
 
+// Start starts a container, and returns only what went wrong.
+func (b *bench) Start(ctx context.Context, c nodeagent.Container) error {
+	_, err := b.Runtime.Start(ctx, c)
+	return err
+}
+
 func (b *bench) start(c nodeagent.Container) {
 	b.Helper()
 	b.must(b.Start(b.Context(), c))

@@ -222,7 +222,8 @@ func testRunsOnce(b *bench) {
 	b.start(c)
 	b.wait(c.ID)
 	for range 3 {
-		b.must(b.host.Open(b.T, b.cluster, "n1").Start(b.Context(), c))
+		_, err := b.host.Open(b.T, b.cluster, "n1").Start(b.Context(), c)
+		b.must(err)
 	}
 	b.host.Kill(b.T)
 	runtimetest.Await(b.T, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Start(ctx, c) })
@@ -236,8 +237,8 @@ func testIDOfAnotherNode(b *bench) {
 	c := b.container("block")
 	b.start(c)
 	other := b.host.Open(b.T, b.cluster, "n2")
-	b.wants(other.Start(b.Context(), c), types.Invalid)
-	b.running(c.ID)
+	_, err := other.Start(b.Context(), c)
+	b.wants(err, types.Invalid)
 }
 
 func testPurgeOfOneCluster(b *bench) {

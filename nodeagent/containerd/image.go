@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 
+	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -65,20 +66,18 @@ func (r *Runtime) unpacked(ctx context.Context, img client.Image) error {
 	return nil
 }
 
-// ImportImage reads an archive, as image.Write makes, and returns the names of
-// the images in it, which can be run then. To import again what is there is no
-// error.
-func (r *Runtime) ImportImage(ctx context.Context, archive io.Reader) ([]string, error) {
+// Load implements nodeagent.Images. To load again what is there is no error.
+func (r *Runtime) Load(ctx context.Context, archive io.Reader) ([]nodeagent.Image, error) {
 	records, err := r.client.Import(ctx, archive)
 	if err != nil {
 		return nil, classify(err, "import image")
 	}
-	names := make([]string, 0, len(records))
+	all := make([]nodeagent.Image, 0, len(records))
 	for _, record := range records {
 		if err := r.unpacked(ctx, client.NewImage(r.client, record)); err != nil {
 			return nil, err
 		}
-		names = append(names, record.Name)
+		all = append(all, nodeagent.Image{Name: record.Name, Digest: record.Target.Digest.String(), Created: record.CreatedAt})
 	}
-	return names, nil
+	return all, nil
 }

@@ -34,7 +34,8 @@ func testLimits(b *bench) {
 	conf := b.host.Config(b.cluster, "n1")
 	conf.Pids = 77
 	d := b.container("block")
-	b.must(b.host.OpenWith(b.T, conf).Start(b.Context(), d))
+	_, err := b.host.OpenWith(b.T, conf).Start(b.Context(), d)
+	b.must(err)
 	if got := b.cgroup(d.ID, "pids", "pids.max", "pids.max"); got != "77" {
 		b.Errorf("limit of processes is %s, want the configured 77", got)
 	}

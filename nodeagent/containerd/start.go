@@ -33,7 +33,11 @@ const (
 //	+ label escher/started    it may run
 //	+ task, running, stopped  it does or did
 //	label without task        it may have run, and is lost
-func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) error {
+func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Started, error) {
+	return nodeagent.Started{}, r.start(ctx, c)
+}
+
+func (r *Runtime) start(ctx context.Context, c nodeagent.Container) error {
 	release, err := r.locks.acquire(ctx, c.ID)
 	if err != nil {
 		return classify(err, "start container %s", c.ID)

@@ -48,7 +48,8 @@ func testRestartFindsAll(s *suite) {
 	if exit.Code != 8 {
 		s.Errorf("exit %+v, want code 8", exit)
 	}
-	s.must(again.Start(s.ctx(), running))
+	_, err = again.Start(s.ctx(), running)
+	s.must(err)
 	s.must(again.Remove(s.ctx(), running.ID))
 	s.nothingLeft(running.ID)
 }

@@ -160,3 +160,9 @@ func (s *suite) terminate(c nodeagent.Container) nodeagent.Exit {
 	s.must(s.Signal(s.ctx(), c.ID, syscall.SIGTERM))
 	return s.wait(c.ID)
 }
+
+// Start starts a container, and returns only what went wrong.
+func (s *suite) Start(ctx context.Context, c nodeagent.Container) error {
+	_, err := s.Runtime.Start(ctx, c)
+	return err
+}

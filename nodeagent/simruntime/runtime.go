@@ -84,8 +84,8 @@ func missing(op Op, id string) error {
 }
 
 // Start implements nodeagent.Runtime.
-func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) error {
-	return r.call(ctx, Start, c.ID, func() error {
+func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Started, error) {
+	return nodeagent.Started{}, r.call(ctx, Start, c.ID, func() error {
 		if r.containers[c.ID] != nil {
 			return nil
 		}
@@ -94,7 +94,7 @@ func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) error {
 			return err
 		}
 		k := &container{behaviour: behaviour, ended: make(chan struct{})}
-		k.seen = nodeagent.Observed{ID: c.ID, Attempt: c.Attempt, Running: true, Started: r.conf.Now()}
+		k.seen = nodeagent.Observed{ID: c.ID, Attempt: c.Attempt, Restart: c.Restart, Running: true, Started: r.conf.Now()}
 		r.containers[c.ID] = k
 		r.runs[c.ID]++
 		if !behaviour.Forever {

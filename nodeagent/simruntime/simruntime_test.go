@@ -52,7 +52,7 @@ func TestConformance(t *testing.T) {
 
 func start(t *testing.T, r *simruntime.Runtime, id string) {
 	t.Helper()
-	if err := r.Start(t.Context(), nodeagent.Container{ID: id}); err != nil {
+	if _, err := r.Start(t.Context(), nodeagent.Container{ID: id}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -112,11 +112,11 @@ func TestFaults(t *testing.T) {
 		return fault
 	}})
 	next = simruntime.Refused
-	if err := r.Start(t.Context(), nodeagent.Container{ID: "a"}); !types.Is(err, types.Unavailable) || len(r.Running()) != 0 {
+	if _, err := r.Start(t.Context(), nodeagent.Container{ID: "a"}); !types.Is(err, types.Unavailable) || len(r.Running()) != 0 {
 		t.Errorf("refused start: %v, running %v; want Unavailable and nothing", err, r.Running())
 	}
 	next = simruntime.Unanswered
-	if err := r.Start(t.Context(), nodeagent.Container{ID: "a"}); !types.Is(err, types.Unavailable) || len(r.Running()) != 1 {
+	if _, err := r.Start(t.Context(), nodeagent.Container{ID: "a"}); !types.Is(err, types.Unavailable) || len(r.Running()) != 1 {
 		t.Errorf("unanswered start: %v, running %v; want Unavailable and a container", err, r.Running())
 	}
 	start(t, r, "a")

@@ -93,10 +93,10 @@ func (h *Host) importProgram(t *testing.T) {
 		Name:  runtimetest.Image,
 		Files: map[string]string{runtimetest.Program: h.Program},
 	}))
-	names, err := h.Open(t, "import", "import").ImportImage(t.Context(), &archive)
+	names, err := h.Open(t, "import", "import").Load(t.Context(), &archive)
 	must(t, err)
-	if len(names) != 1 || names[0] != runtimetest.Image {
-		t.Fatalf("imported %q, want %q", names, runtimetest.Image)
+	if len(names) != 1 || names[0].Name != runtimetest.Image {
+		t.Fatalf("imported %v, want %q", names, runtimetest.Image)
 	}
 }
 

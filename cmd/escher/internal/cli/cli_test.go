@@ -117,13 +117,13 @@ func behave(c nodeagent.Container) (simruntime.Behaviour, error) {
 // writing is a runtime whose containers write what they echo.
 type writing struct{ nodeagent.Runtime }
 
-func (w writing) Start(ctx context.Context, c nodeagent.Container) error {
+func (w writing) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Started, error) {
 	if len(c.Command) > 1 && c.Command[0] == "echo" {
 		if err := os.MkdirAll(filepath.Dir(c.LogPath), 0o700); err != nil {
-			return err
+			return nodeagent.Started{}, err
 		}
 		if err := os.WriteFile(c.LogPath, []byte(strings.Join(c.Command[1:], " ")+"\n"), 0o600); err != nil {
-			return err
+			return nodeagent.Started{}, err
 		}
 	}
 	return w.Runtime.Start(ctx, c)

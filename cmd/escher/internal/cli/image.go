@@ -110,6 +110,6 @@ func importImage(ctx context.Context, f *Factory, spec image.Spec) (err error) {
 	defer func() { err = errors.Join(err, images.Close()) }()
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(image.Write(w, spec)) }()
-	_, err = images.ImportImage(ctx, r)
+	_, err = images.Load(ctx, r)
 	return errors.Join(err, r.Close())
 }
