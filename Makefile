@@ -1,7 +1,7 @@
 # Run make without a target for what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test demo lint fmt verify bench deps clean
+.PHONY: help build test demo demo-wordcount lint fmt verify bench deps clean
 
 # A static binary: it is put into containers as it is, whatever they hold.
 STATIC := CGO_ENABLED=0 go build -trimpath
@@ -14,7 +14,7 @@ ARGS ?=
 DEMO ?= bin/demo -escher bin/escher
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/escher, static
 	$(STATIC) -o bin/escher ./cmd/escher
@@ -32,6 +32,12 @@ demo: ## the demo on real containers; needs root
 	@GOAL=$@ deploy/deps.sh root run
 	$(STATIC) -o bin/ ./cmd/escher ./examples/...
 	$(DEMO)
+
+demo-wordcount: ## MapReduce over 40 MB of English, where the data is; needs root
+	@GOAL=$@ deploy/deps.sh root run
+	@deploy/text.sh .cache/text
+	$(STATIC) -o bin/ ./cmd/escher ./examples/...
+	$(DEMO) -text .cache/text/text.txt
 
 lint: ## golangci-lint, by .golangci.yml
 	$(LINT) run ./...

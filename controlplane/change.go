@@ -18,13 +18,15 @@ type Change struct {
 
 	txn      Txn
 	compared map[Compare]struct{}
+	// written are the keys of its operations.
+	written map[string]struct{}
 	// bytes is about how large the request is, rather more than less.
 	bytes int
 }
 
 // NewChange returns an empty change with the given batch id.
 func NewChange(batch uint64) *Change {
-	return &Change{Batch: batch, compared: make(map[Compare]struct{})}
+	return &Change{Batch: batch, compared: make(map[Compare]struct{}), written: make(map[string]struct{})}
 }
 
 // NewBatch returns a fresh batch id.
@@ -68,8 +70,15 @@ func (c *Change) Delete(key string) {
 }
 
 func (c *Change) write(op Op) {
+	c.written[op.Key] = struct{}{}
 	c.txn.Ops = append(c.txn.Ops, op)
 	c.bytes += len(op.Key) + len(op.Value) + entryBytes
+}
+
+// writes reports whether the change writes a key.
+func (c *Change) writes(key string) bool {
+	_, ok := c.written[key]
+	return ok
 }
 
 // Txn returns the transaction; the change must not be added to afterwards.
@@ -77,6 +86,9 @@ func (c *Change) Txn() Txn { return c.txn }
 
 // Size returns how many compares and operations the change has.
 func (c *Change) Size() (compares, ops int) { return len(c.txn.Compares), len(c.txn.Ops) }
+
+// Bytes returns about how large the change is as a request, rather more than less.
+func (c *Change) Bytes() int { return c.bytes }
 
 // entryBytes is about what a compare or an operation takes in a request besides
 // its key and value.

@@ -74,17 +74,26 @@ func failed(edits []edit, err error) error {
 	return types.Errorf(types.ClassOf(err), "%s: %w", text, err)
 }
 
-// draw makes one transaction of the edits.
+// draw makes one transaction of the edits, which the store can take.
 func draw(ctx context.Context, s Store, reads ReadSet, edits []edit) (*Change, error) {
+	change, err := drawn(ctx, s, reads, edits)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(change, s.Limits()); err != nil {
+		return nil, failed(edits, err)
+	}
+	return change, nil
+}
+
+// drawn makes one transaction of the edits, however large it is.
+func drawn(ctx context.Context, s Store, reads ReadSet, edits []edit) (*Change, error) {
 	change := NewChange(NewBatch())
 	reads.compare(change)
 	for _, e := range edits {
 		if err := e.draw(ctx, s, change); err != nil {
 			return nil, types.Errorf(types.ClassOf(err), "%s: %w", e.verb(), err)
 		}
-	}
-	if err := fits(change, s.Limits()); err != nil {
-		return nil, failed(edits, err)
 	}
 	return change, nil
 }

@@ -64,7 +64,7 @@ const (
 	Schedulers Kind = "schedulers"
 	// Leaders: /escher/leaders/<role> → types.Leader. Server and scheduler.
 	Leaders Kind = "leaders"
-	// System: /escher/system/<what>: admission, epoch. Server.
+	// System: /escher/system/<what>: admission, cluster, epoch. Server.
 	System Kind = "system"
 )
 
@@ -171,6 +171,9 @@ func LeaderKey(role string) string { return join(Leaders, role) }
 
 // AdmissionKey exists while no new task is admitted.
 func AdmissionKey() string { return join(System, "admission") }
+
+// ClusterKey says which cluster it is.
+func ClusterKey() string { return join(System, "cluster") }
 
 // EpochKey changes with every restore.
 func EpochKey() string { return join(System, "epoch") }

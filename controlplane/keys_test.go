@@ -45,6 +45,7 @@ func built(node, ns, id, name string, attempt int) map[string]controlplane.Key {
 		controlplane.SchedulerKey(id):                         {Kind: controlplane.Schedulers, ID: id},
 		controlplane.LeaderKey(id):                            {Kind: controlplane.Leaders, ID: id},
 		controlplane.AdmissionKey():                           {Kind: controlplane.System, ID: "admission"},
+		controlplane.ClusterKey():                             {Kind: controlplane.System, ID: "cluster"},
 		controlplane.EpochKey():                               {Kind: controlplane.System, ID: "epoch"},
 	}
 }
@@ -58,6 +59,7 @@ func TestKeysReadWell(t *testing.T) {
 		controlplane.ProvidedKey("team", "x", "n1"):           "/escher/provided/team/x/n1",
 		controlplane.StatusKey("team", "web-1"):               "/escher/status/team/web-1",
 		controlplane.AdmissionKey():                           "/escher/system/admission",
+		controlplane.ClusterKey():                             "/escher/system/cluster",
 		controlplane.Prefix(controlplane.Tasks):               "/escher/tasks/",
 		controlplane.Prefix(controlplane.Tasks, "team"):       "/escher/tasks/team/",
 		controlplane.Prefix(controlplane.Resources, "a", "b"): "/escher/resources/a/b/",

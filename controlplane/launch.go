@@ -41,7 +41,8 @@ func (c *Client) Launch(ctx context.Context, tasks ...Submission) (Launched, err
 
 // LaunchJob submits tasks as a job: see Launch. Schedulers see all of them at once,
 // however many there are. A call that failed half-way may be made again with the
-// same ids, and goes on from there.
+// same ids, and goes on from there; if it did not name the job, what it had written is
+// deleted.
 func (c *Client) LaunchJob(ctx context.Context, job Job, tasks ...Submission) (Launched, error) {
 	return c.launch(ctx, &job, tasks)
 }
@@ -55,11 +56,22 @@ func (c *Client) launch(ctx context.Context, job *Job, tasks []Submission) (Laun
 	res := e.launched()
 	for e.end < len(e.tasks) || res.Parts == 0 {
 		if res.Revision, err = perform(ctx, c.store, nil, e); err != nil {
-			return Launched{}, err
+			return Launched{}, e.brokeOff(ctx, err)
 		}
 		res.Parts++
 	}
 	return res, nil
+}
+
+// brokeOff deletes what a launch in parts has written, if nobody can go on with it:
+// its id is known to nobody.
+func (e *launch) brokeOff(ctx context.Context, cause error) error {
+	if e.job != nil && !e.resumable && len(e.tasks) > 1 && (e.start > 0 || e.end < len(e.tasks)) {
+		if err := e.c.abandon(ctx, e.jobID); err != nil {
+			return types.Errorf(types.ClassOf(cause), "%w; what was written of it is removed after a while, as it could not be now: %w", cause, err)
+		}
+	}
+	return cause
 }
 
 // launch is tasks being submitted.
@@ -70,6 +82,8 @@ type launch struct {
 	tasks []submission
 	specs *specs
 
+	// resumable tells that the caller named the job, and may go on with it.
+	resumable bool
 	// inParts lets it take several transactions: tasks[start:end] are drawn up.
 	inParts    bool
 	start, end int
@@ -101,7 +115,7 @@ func (e *launch) setJob(job Job, stamp int64) error {
 	if job.Name != "" {
 		errs = append(errs, types.ValidateName("job.name", job.Name))
 	}
-	if job.ID == "" {
+	if e.resumable = job.ID != ""; !e.resumable {
 		name := job.Name
 		if name == "" {
 			name = "job"
@@ -217,7 +231,10 @@ func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, dige
 		}
 		e.specs.byDigest[digest] = spec
 	}
-	change.Put(key, spec)
+	// Of several launches in one transaction, one writes it.
+	if !change.writes(key) {
+		change.Put(key, spec)
+	}
 	return nil
 }
 

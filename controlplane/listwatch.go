@@ -122,8 +122,7 @@ func (l *listWatch) run(ctx context.Context) error {
 			return err
 		}
 		wait := l.retry.NextBackOff()
-		l.opts.Log.Warn("watch lost", zap.String("prefix", l.opts.Prefix), zap.Int64("rev", l.last),
-			zap.Bool("reload", !listed), zap.Duration("wait", wait), zap.Error(err))
+		l.opts.Log.Warn("watch lost, to be begun again", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.last), zap.Duration("duration", wait), zap.Error(err))
 		if err := pause(ctx, wait); err != nil {
 			return err
 		}

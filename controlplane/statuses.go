@@ -2,21 +2,28 @@ package controlplane
 
 import (
 	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/escher-sched/escher/types"
 )
 
-// statuses follows the statuses of a namespace while anybody waits for one: once,
-// for all who wait.
+// statuses follows the statuses of a namespace while anybody waits for one. Who comes
+// first is followed what he waits for, which may be one status of very many; who waits
+// for something else meanwhile has all of the namespace followed, and so have all who
+// come later: there are at most two watches.
 type statuses struct {
 	mu      sync.Mutex
-	current *following
+	current []*following
 }
 
-// following is one list-watch of all statuses. Its fields are guarded by the mutex
-// of statuses.
+// following is one list-watch of statuses. Its fields are guarded by the mutex of
+// statuses.
 type following struct {
+	prefix  string
 	waiters int
 	cancel  context.CancelFunc
 	ended   chan struct{}
@@ -44,10 +51,7 @@ type waiter struct {
 func (s *statuses) join(store Store, ns string, w *waiter) *following {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.current
-	if f == nil {
-		f = s.start(store, ns)
-	}
+	f := s.covering(store, ns, w)
 	f.waiters++
 	f.all[w] = struct{}{}
 	for id := range w.left {
@@ -64,26 +68,56 @@ func (s *statuses) join(store Store, ns string, w *waiter) *following {
 	return f
 }
 
+// covering returns what follows everything that w waits for.
+func (s *statuses) covering(store Store, ns string, w *waiter) *following {
+	wanted := statusPrefix(ns, maps.Keys(w.left))
+	for _, f := range s.current {
+		if strings.HasPrefix(wanted, f.prefix) {
+			return f
+		}
+	}
+	if len(s.current) > 0 {
+		wanted = Prefix(Statuses, ns)
+	}
+	return s.start(store, wanted)
+}
+
+// statusPrefix returns what the status keys of all these tasks begin with.
+func statusPrefix(ns string, ids iter.Seq[string]) string {
+	prefix, first := Prefix(Statuses, ns), true
+	for id := range ids {
+		key := StatusKey(ns, id)
+		if first {
+			prefix, first = key, false
+			continue
+		}
+		n := 0
+		for n < min(len(prefix), len(key)) && prefix[n] == key[n] {
+			n++
+		}
+		prefix = prefix[:n]
+	}
+	return prefix
+}
+
 // start begins to follow.
-func (s *statuses) start(store Store, ns string) *following {
+func (s *statuses) start(store Store, prefix string) *following {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &following{
-		cancel: cancel, ended: make(chan struct{}), known: make(map[string]*types.Status),
+		prefix: prefix, cancel: cancel, ended: make(chan struct{}), known: make(map[string]*types.Status),
 		waiting: make(map[string]map[*waiter]struct{}), all: make(map[*waiter]struct{}),
 	}
-	s.current = f
+	s.current = append(s.current, f)
 	go func() {
 		defer close(f.ended)
-		err := ListWatch(ctx, store, ListWatchOptions{Prefix: Prefix(Statuses, ns)}, func(u Update) error {
+		err := ListWatch(ctx, store, ListWatchOptions{Prefix: prefix}, func(u Update) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return f.apply(u)
 		})
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.current == f {
-			s.current = nil
-		}
+		s.drop(f)
 		for w := range f.all {
 			w.end(err)
 		}
@@ -102,14 +136,17 @@ func (s *statuses) leave(f *following, w *waiter) {
 	last := f.waiters == 0
 	if last {
 		f.cancel()
-		if s.current == f {
-			s.current = nil
-		}
+		s.drop(f)
 	}
 	s.mu.Unlock()
 	if last {
 		<-f.ended
 	}
+}
+
+// drop lets nobody join f any more.
+func (s *statuses) drop(f *following) {
+	s.current = slices.DeleteFunc(s.current, func(other *following) bool { return other == f })
 }
 
 // apply takes an update and tells those who wait.

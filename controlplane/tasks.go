@@ -2,8 +2,7 @@ package controlplane
 
 import (
 	"context"
-	"fmt"
-	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -17,7 +16,7 @@ type TaskState struct {
 	// Accepted is false while the job it belongs to is not complete.
 	Accepted bool
 
-	mod int64
+	mod, statusMod int64
 }
 
 // Phase returns how far the task is.
@@ -118,53 +117,31 @@ func (t *TaskState) decode(kv KV, complete func(job string) bool) error {
 }
 
 func (t *TaskState) decodeStatus(kv KV) error {
-	t.Status = new(types.Status)
+	t.Status, t.statusMod = new(types.Status), kv.ModRevision
 	return types.Decode(kv.Value, t.Status)
 }
 
-// candidates bounds how many ids an error lists.
-const candidates = 10
-
-// Resolve returns the id of the only task whose id is prefix or begins with it.
-// NotFound: there is none; Invalid: there are several. The error lists candidates.
-func (c *Client) Resolve(ctx context.Context, prefix string) (string, error) {
-	if prefix == "" || len(prefix) > types.MaxName || strings.ContainsAny(prefix, "/ \t\n") {
-		return "", types.Errorf(types.Invalid, "task: %q is no id: give the id of a task, or how it begins", prefix)
-	}
-	ids, err := c.idsFrom(ctx, prefix)
+// Spec returns the spec that tasks of the namespace name by its digest. NotFound: it
+// is not there.
+func (c *Client) Spec(ctx context.Context, digest string) (*types.Spec, error) {
+	kv, err := get(ctx, c.store, SpecKey(c.ns, digest))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	switch {
-	case len(ids) == 1, len(ids) > 1 && ids[0] == prefix:
-		return ids[0], nil
-	case len(ids) > 1:
-		return "", types.Errorf(types.Invalid, "task: %q is ambiguous in namespace %s: give more of one of %s", prefix, c.ns, listing(ids))
+	if kv.ModRevision == 0 {
+		return nil, types.Errorf(types.NotFound, "there is no spec %s in namespace %s", digest, c.ns)
 	}
-	for n := len(prefix) / 2; len(ids) == 0 && n > 0; n /= 2 {
-		if ids, err = c.idsFrom(ctx, prefix[:n]); err != nil {
-			return "", err
-		}
-	}
-	if len(ids) == 0 {
-		return "", types.Errorf(types.NotFound, "there is no task %q in namespace %s", prefix, c.ns)
-	}
-	return "", types.Errorf(types.NotFound, "there is no task %q in namespace %s: there is %s", prefix, c.ns, listing(ids))
+	spec := new(types.Spec)
+	return spec, types.Decode(kv.Value, spec)
 }
 
-// idsFrom returns the ids that begin with prefix, a few more than are listed.
-func (c *Client) idsFrom(ctx context.Context, prefix string) ([]string, error) {
-	page, err := c.store.List(ctx, ListOptions{Prefix: TaskKey(c.ns, prefix), Limit: candidates + 1, KeysOnly: true})
-	ids := make([]string, 0, len(page.KVs))
-	for _, kv := range page.KVs {
-		ids = append(ids, strings.TrimPrefix(kv.Key, Prefix(Tasks, c.ns)))
-	}
-	return ids, err
-}
+// DefaultGrace is the time between stop signal and kill of a spec that does not say.
+const DefaultGrace = 10 * time.Second
 
-func listing(ids []string) string {
-	if len(ids) > candidates {
-		return fmt.Sprintf("%s, …", strings.Join(ids[:candidates], ", "))
+// GraceOf returns the time between stop signal and kill; spec may be nil.
+func GraceOf(spec *types.Spec) time.Duration {
+	if spec == nil || spec.Grace == 0 {
+		return DefaultGrace
 	}
-	return strings.Join(ids, ", ")
+	return spec.Grace
 }

@@ -35,18 +35,43 @@ func TestResolve(t *testing.T) {
 	}
 	for prefix, says := range map[string]string{
 		"web-":   `"web-" is ambiguous in namespace team: give more of one of web-1, web-10, web-2`,
-		"web-77": `no task "web-77" in namespace team: there is web-1, web-10, web-2`,
-		"zebra":  `no task "zebra" in namespace team`,
+		"web-77": `no task "web-77" in namespace team: did you mean web-1 or web-10 or web-2?`,
+		"zebra":  `no task "zebra" in namespace team: escher ps -a lists what there is`,
+		"dc":     `did you mean db-7?`,
 		"":       "is no id", "a/b": "is no id", "a b": "is no id",
 	} {
 		class := types.Invalid
-		if prefix == "zebra" || prefix == "web-77" {
+		if prefix == "zebra" || prefix == "web-77" || prefix == "dc" {
 			class = types.NotFound
 		}
 		w.refused(class, func() error {
 			_, err := w.Resolve(t.Context(), prefix)
 			return err
 		}, says)
+	}
+}
+
+// TestResolveKinds resolves what else has a name, each among its own.
+func TestResolveKinds(t *testing.T) {
+	w := newWorld(t)
+	w.put(controlplane.NodeKey("rack-1"), &types.Node{})
+	w.put(controlplane.JobKey("team", "train-abc"), &types.Job{})
+	w.put(controlplane.ReservationKey("team", "train"), &types.Reservation{})
+	w.put(controlplane.ReservationKey("team", "train-2"), &types.Reservation{})
+	for prefix, test := range map[string]struct {
+		kind controlplane.Kind
+		want string
+	}{"r": {controlplane.Nodes, "rack-1"}, "tr": {controlplane.Jobs, "train-abc"}, "train": {controlplane.Reservations, "train"}} {
+		if got, err := w.ResolveKind(t.Context(), test.kind, prefix); got != test.want || err != nil {
+			t.Errorf("%s %s: %s, %v", test.kind, prefix, got, err)
+		}
+	}
+	w.refused(types.NotFound, func() error {
+		_, err := w.ResolveKind(t.Context(), controlplane.Nodes, "rock-1")
+		return err
+	}, `there is no node "rock-1": did you mean rack-1?`)
+	if ids, err := w.IDs(t.Context(), controlplane.Reservations, "train", 1); err != nil || len(ids) != 1 {
+		t.Errorf("ids: %v, %v", ids, err)
 	}
 }
 

@@ -107,6 +107,27 @@ func (t *Transaction) Commit(ctx context.Context) (Committed, error) {
 	return Committed{Revision: revision}, err
 }
 
+// Preview is what a Transaction would do now.
+type Preview struct {
+	// Writes are the keys that it would write.
+	Writes []Op
+	// TooLarge says why it is more than one transaction of the store; nil if it fits.
+	TooLarge error
+}
+
+// Preview returns what Commit would do now, and changes nothing. Its errors are those
+// of Commit, but for a transaction that is too large.
+func (t *Transaction) Preview(ctx context.Context) (Preview, error) {
+	if err := t.problems(); err != nil {
+		return Preview{}, err
+	}
+	change, err := drawn(ctx, t.c.store, t.reads, t.edits)
+	if err != nil {
+		return Preview{}, err
+	}
+	return Preview{Writes: change.Txn().Ops, TooLarge: fits(change, t.c.store.Limits())}, nil
+}
+
 // problems returns what is wrong with the transaction: all that is Invalid, or the
 // first Conflict.
 func (t *Transaction) problems() error {

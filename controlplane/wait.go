@@ -36,7 +36,7 @@ func (u Until) reached(p types.Phase) bool {
 }
 
 // Wait returns the statuses of tasks, by id, when all of them are that far; ids may
-// be prefixes that only one has. However many wait, the store is watched once.
+// be prefixes that only one has. However many wait, the store is watched twice at most.
 //
 // Unavailable: ctx is done; the statuses are of those that were that far. NotFound:
 // there is no such task, or it was removed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,7 +47,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-func TestWaitForAnyNumberWatchesOnce(t *testing.T) {
+func TestWaitForAnyNumberWatchesTwiceAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		counted := &counting{Store: w.store}
@@ -77,8 +78,34 @@ func TestWaitForAnyNumberWatchesOnce(t *testing.T) {
 			w.status(id, types.Succeeded, 1)
 		}
 		wg.Wait()
-		if counted.n != 1 {
-			t.Errorf("there were %d watches", counted.n)
+		if n := len(counted.prefixes); n > 2 {
+			t.Errorf("there were %d watches", n)
+		}
+	})
+}
+
+// TestWaitForOneReadsOne: who waits for one task of very many is not told of the others.
+func TestWaitForOneReadsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		counted := &counting{Store: w.store}
+		c, err := controlplane.New(counted, "team")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.task("web", types.Running, 1)
+		w.task("web-1", types.Succeeded, 1)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if got, err := c.Wait(t.Context(), controlplane.UntilEnded, "web"); err != nil || len(got) != 1 {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+		synctest.Wait()
+		w.status("web", types.Succeeded, 1)
+		wg.Wait()
+		if want := []string{controlplane.StatusKey("team", "web")}; !slices.Equal(counted.prefixes, want) {
+			t.Errorf("watched %q, want %q", counted.prefixes, want)
 		}
 	})
 }
@@ -86,13 +113,13 @@ func TestWaitForAnyNumberWatchesOnce(t *testing.T) {
 // counting counts watches.
 type counting struct {
 	controlplane.Store
-	mu sync.Mutex
-	n  int
+	mu       sync.Mutex
+	prefixes []string
 }
 
 func (c *counting) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {
 	c.mu.Lock()
-	c.n++
+	c.prefixes = append(c.prefixes, opts.Prefix)
 	c.mu.Unlock()
 	return c.Store.Watch(ctx, opts)
 }

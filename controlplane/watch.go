@@ -45,8 +45,7 @@ type WatchTasks struct {
 // change, in order, until ctx is done or handle returns an error, which it returns.
 // What is lost on the way to the store is made up for: see ListWatch.
 func (c *Client) Watch(ctx context.Context, opts WatchTasks, handle func(StatusUpdate) error) error {
-	prefix := Prefix(Statuses, c.ns)
-	lw := ListWatchOptions{Prefix: prefix, Log: opts.Log}
+	lw := ListWatchOptions{Prefix: statusPrefix(c.ns, slices.Values(opts.IDs)), Log: opts.Log}
 	if len(opts.IDs) > 0 {
 		wanted := make(map[string]bool, len(opts.IDs))
 		for _, id := range opts.IDs {

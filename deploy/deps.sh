@@ -2,7 +2,7 @@
 # Installs what is missing, as root, or says what to install.
 #
 #   deps.sh run     what running containers takes: containerd, runc
-#   deps.sh test    what building tests with the race detector takes: gcc
+#   deps.sh test    what tests take besides: gcc for the race detector, iproute2 for networks of hosts, curl, python3
 #   deps.sh root    checks that we are root, as containers take that
 set -euo pipefail
 
@@ -35,8 +35,13 @@ for what in "$@"; do
       ;;
     test)
       need gcc gcc
+      # Hosts in network namespaces.
+      need iproute2 ip
       # gcc alone does not bring what it links with.
       [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+      # Tasks are tried in several languages: containers are given those of /usr.
+      [ -x /usr/bin/curl ] || missing+=(curl)
+      [ -x /usr/bin/python3 ] || missing+=(python3)
       ;;
     *)
       echo "deps.sh: $what is unknown: use run, test or root" >&2

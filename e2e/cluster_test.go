@@ -89,7 +89,7 @@ func started(t *testing.T, args ...string) *cluster {
 	t.Helper()
 	c := newCluster(t)
 	c.start(args...)
-	c.must("image", image, built.program, built.escher)
+	c.must("image", "make", image, built.program, built.escher)
 	return c
 }
 

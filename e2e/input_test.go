@@ -20,9 +20,9 @@ func TestBadInput(t *testing.T) {
 	two := c.must("run", "-d", "--name", "twin", "--request", "never=1", image)
 	long := strings.Repeat("x", 300)
 	big := make([]string, 0, 42)
-	for range 20 {
+	for i := range 20 {
 		// An argument of a program has at most 128 KiB.
-		big = append(big, "--env", "X="+strings.Repeat("y", 100_000))
+		big = append(big, "--env", "X"+strconv.Itoa(i)+"="+strings.Repeat("y", 100_000))
 	}
 	before := c.revision()
 	for _, x := range slices.Concat(badRuns(long, big), badResources(long), badRest(one, two)) {
@@ -139,9 +139,9 @@ func TestNobodyThere(t *testing.T) {
 		says string
 	}{
 		{[]string{"ESCHER_DIR=" + dir}, filepath.Join(dir, "etcd/run/etcd.sock")},
-		{[]string{"ESCHER_ENDPOINT=127.0.0.1:1"}, "127.0.0.1:1"},
+		{[]string{"ESCHER_ENDPOINTS=127.0.0.1:1"}, "127.0.0.1:1"},
 		// A network that answers nothing at all.
-		{[]string{"ESCHER_ENDPOINT=unix://" + deaf(t)}, "deaf.sock"},
+		{[]string{"ESCHER_ENDPOINTS=unix://" + deaf(t)}, "deaf.sock"},
 	} {
 		begin := time.Now()
 		o := command(t, x.env, "ps")

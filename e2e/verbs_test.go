@@ -62,7 +62,9 @@ func fromFile(t *testing.T, c *cluster) {
 		}
 	}
 	const job = `
-job: {name: pair}
+apiVersion: escher.dev/v1
+kind: Job
+name: pair
 tasks:
 - name: leader
   provides: [{name: lead, amount: "1", when: bound}]
@@ -72,12 +74,12 @@ tasks:
   spec: {image: escher.local/e2e:latest, command: [/bin/program, echo, two]}
 `
 	write(job)
-	if o := c.escher("run", "--file", path); o.code != 0 || !strings.Contains(o.out, " | one\n") || !strings.Contains(o.out, " | two\n") {
+	if o := c.escher("submit", "-f", path, "--attach"); o.code != 0 || !strings.Contains(o.out, " | one\n") || !strings.Contains(o.out, " | two\n") {
 		t.Errorf("%+v", o)
 	}
 	before := c.revision()
 	write(strings.Replace(job, "provides", "provide", 1))
-	if o := c.escher("run", "--file", path); o.code != 2 || !strings.Contains(o.err, `"provide"`) || !strings.Contains(o.err, path) {
+	if o := c.escher("submit", "-f", path, "--attach"); o.code != 2 || !strings.Contains(o.err, path+":7: tasks[0].provide: is unknown: did you mean provides?") {
 		t.Errorf("unknown field: %+v", o)
 	}
 	if now := c.revision(); now != before {

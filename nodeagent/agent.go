@@ -30,13 +30,17 @@ type Agent struct {
 	starts *semaphore.Weighted
 	// clients are behind the task sockets.
 	clients clients
+	events  *history
 
 	mu sync.Mutex
 	// life is how long the session lasts; fenced tells that it may end soon.
 	life   lifetime
 	fenced bool
+	// token lets its bearer use the node's API, in this session.
+	token string
 	// One life of the agent: all of this begins anew with each session.
 	session int64
+	since   time.Time
 	tasks   map[string]*task
 	byKey   map[string]*task
 	// synced: the bindings are known; listed: and the containers, so that what
@@ -62,14 +66,17 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{
+	a := &Agent{
 		cfg:    cfg,
 		log:    cfg.Logger.With(zap.String("node", cfg.Node)),
 		state:  st,
 		marks:  newMarks(cfg.StateDir),
 		specs:  &specs{store: cfg.Store, known: make(map[string]*types.Spec)},
 		starts: semaphore.NewWeighted(int64(cfg.Starts)),
-	}, nil
+		events: newHistory(),
+	}
+	cfg.Metrics.of(a)
+	return a, nil
 }
 
 // Run registers the node and runs what is bound to it until ctx is done; then it
@@ -106,6 +113,7 @@ func (a *Agent) live(ctx context.Context) error {
 	group.Go(func() error { return a.follow(ctx) })
 	group.Go(func() error { return a.observe(ctx) })
 	group.Go(func() error { return a.outbox.run(ctx) })
+	group.Go(func() error { return a.keepLogs(ctx) })
 	return group.Wait()
 }
 
@@ -123,6 +131,9 @@ func (a *Agent) arrive(ctx context.Context) (session int64, err error) {
 func (a *Agent) reset(session int64, reports map[string]types.Report, spawn func(func(context.Context))) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if session != a.session {
+		a.since = time.Now()
+	}
 	a.session, a.reports, a.spawn = session, reports, spawn
 	a.tasks, a.byKey = make(map[string]*task), make(map[string]*task)
 	a.synced, a.listed = false, false

@@ -33,6 +33,8 @@ type flaky struct {
 	// step is called before and after each commit of the agent; it returns
 	// true when that is the agent's last moment.
 	step func(after bool) bool
+	// sent are the transactions of the agent, in order.
+	sent []controlplane.Txn
 }
 
 func newFlaky() *flaky {
@@ -76,6 +78,9 @@ func (f *flaky) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.
 	if f.step != nil && f.step(false) {
 		return controlplane.Result{}, types.Errorf(types.Unavailable, "crashed before")
 	}
+	f.mu.Lock()
+	f.sent = append(f.sent, txn)
+	f.mu.Unlock()
 	res, err := f.Store.Commit(ctx, txn)
 	if f.step != nil && f.step(true) {
 		return controlplane.Result{}, types.Errorf(types.Unknown, "crashed after")
@@ -139,6 +144,7 @@ type bench struct {
 	digest  string
 	began   time.Time
 
+	agent  *nodeagent.Agent
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -166,7 +172,7 @@ func (b *bench) start() {
 		b.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b.cancel, b.done = cancel, make(chan struct{})
+	b.agent, b.cancel, b.done = agent, cancel, make(chan struct{})
 	go func() {
 		defer close(b.done)
 		if err := agent.Run(ctx); !errors.Is(err, context.Canceled) {
@@ -234,6 +240,16 @@ func (b *bench) bind(task string, edit ...func(*types.Binding)) string {
 		f(x)
 	}
 	return containerID(task, b.put(controlplane.BindingKey("n1", "d", task, 1), x))
+}
+
+// runs has a binding be of another spec than the usual one.
+func (b *bench) runs(edit func(*types.Spec)) func(*types.Binding) {
+	b.t.Helper()
+	spec := &types.Spec{Image: "img", Grace: 4 * time.Second}
+	edit(spec)
+	digest := controlplane.SpecDigest(spec)
+	b.put(controlplane.SpecKey("d", digest), spec)
+	return func(x *types.Binding) { x.Spec = digest }
 }
 
 func containerID(task string, revision int64) string {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -64,16 +65,24 @@ func (a *Agent) bind(key string, at Attempt, b *types.Binding) {
 	t := a.tasks[ContainerID(at)]
 	if t == nil {
 		t = a.newTask(at)
+		t.note(StepBound, "to node %s", a.cfg.Node)
 	}
 	t.binding = b
 	a.byKey[key] = t
 	if r, ok := a.reports[controlplane.ReportKey(at.Node, at.Namespace, at.Task, at.Number)]; ok && r.Binding == at.Revision {
-		t.seen.Reported, t.seen.ReportedTrouble = r.Phase, r.Reason != ""
-		if r.Started != 0 {
-			t.seen.Started = time.Unix(0, r.Started)
-		}
+		t.seen.Reported, t.seen.Image = r, r.Image
 	}
 	t.poke()
+}
+
+// logged names an attempt in the log.
+func logged(a Attempt) zap.Field {
+	return zap.Inline(zapcore.ObjectMarshalerFunc(func(enc zapcore.ObjectEncoder) error {
+		enc.AddString("namespace", a.Namespace)
+		enc.AddString("task", a.Task)
+		enc.AddInt("attempt", a.Number)
+		return nil
+	}))
 }
 
 // unbind makes it known that a binding is gone. The caller holds a.mu.
@@ -89,8 +98,9 @@ func (a *Agent) unbind(key string) {
 func (a *Agent) newTask(at Attempt) *task {
 	t := &task{
 		a: a, id: ContainerID(at), attempt: at, wake: make(chan struct{}, 1), retry: controlplane.RetryPolicy(),
-		log: a.log.With(zap.String("task", at.Namespace+"/"+at.Task), zap.Int("attempt", at.Number)),
+		log: a.log.With(logged(at)),
 	}
+	t.seen.Since = time.Now()
 	if a.listed {
 		// Nobody else makes containers.
 		t.seen.Container = Absent

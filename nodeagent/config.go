@@ -44,6 +44,20 @@ type Config struct {
 	Starts int
 	// Mounts are host paths made visible in every container.
 	Mounts []Mount
+	// AllowMounts are the paths of this machine of which tasks may mount what they
+	// name; none, if it is empty.
+	AllowMounts []AllowedMount
+	// Ports are given out by number to tasks that ask for ports; the zero value is
+	// none. Capacity must not have them, too.
+	Ports PortRange
+	// LogRetention is how long the log of an attempt is kept after it was last
+	// written to and the attempt is over; 0 is DefaultLogRetention. LogBytes is how
+	// much all logs of the node take at most: then the oldest of what is over go
+	// first; 0 is DefaultLogBytes.
+	LogRetention time.Duration
+	LogBytes     int64
+	// Metrics are told what happens, nil: nobody is.
+	Metrics *Metrics
 	// Logger is told what the agent does; nil is nobody.
 	Logger *zap.Logger
 
@@ -63,6 +77,10 @@ const (
 	// DefaultStarts keeps a machine busy that pulls and unpacks images, and
 	// responsive.
 	DefaultStarts = 16
+	// DefaultLogRetention is long enough to look into what failed last week.
+	DefaultLogRetention = 7 * 24 * time.Hour
+	// DefaultLogBytes fits beside images on the disk of any machine.
+	DefaultLogBytes = 10 << 30
 
 	// maxSocketPath is the longest path of a socket that the kernel takes.
 	maxSocketPath = 107
@@ -75,6 +93,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Starts == 0 {
 		c.Starts = DefaultStarts
+	}
+	if c.LogRetention == 0 {
+		c.LogRetention = DefaultLogRetention
+	}
+	if c.LogBytes == 0 {
+		c.LogBytes = DefaultLogBytes
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics() // Nobody reads them.
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
@@ -111,7 +138,10 @@ func (c Config) Validate() error {
 	if c.Starts < 0 {
 		errs = append(errs, fmt.Errorf("starts: %d is negative: give 1 or more", c.Starts))
 	}
-	errs = append(errs, c.validateDirs())
+	if c.LogRetention < 0 || c.LogBytes < 0 {
+		errs = append(errs, fmt.Errorf("logs: to keep them for %s, or %d bytes of them, is not possible: give more than 0", c.LogRetention, c.LogBytes))
+	}
+	errs = append(errs, c.validateDirs(), c.validateMounts(), c.validatePorts())
 	if err := errors.Join(errs...); err != nil {
 		return types.Errorf(types.Invalid, "configure the agent of node %q: %w", c.Node, err)
 	}

@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -49,11 +50,20 @@ func (c *Config) socketDir(id string) string {
 	return filepath.Join(c.SocketDir, id[len(id)-2*hashBytes:])
 }
 
-// container says how to run what is bound.
-func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.Spec) Container {
+// container says how to run what is bound, and makes its scratch directories.
+// Invalid: the node cannot run it so. Unavailable: not now.
+func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.Spec) (Container, error) {
+	ports, err := portEnv(b, spec)
+	if err != nil {
+		return Container{}, err
+	}
+	mounts, err := c.mounts(id, spec)
+	if err != nil {
+		return Container{}, err
+	}
 	out := Container{
 		ID: id, Attempt: a,
-		Image: spec.Image, Command: spec.Command, Dir: spec.Dir, User: spec.User,
+		Image: cmp.Or(b.Image, spec.Image), Command: spec.Command, Dir: spec.Dir, User: spec.User, StopSignal: spec.StopSignal,
 		Env: []string{
 			"ESCHER_NAMESPACE=" + a.Namespace,
 			"ESCHER_TASK=" + a.Task,
@@ -64,7 +74,7 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 		MilliCPU:    int64(b.Amount(types.CPU)),
 		MemoryBytes: int64(b.Amount(types.Memory)),
 		Devices:     devicesOf(b),
-		Mounts:      slices.Clone(c.Mounts),
+		Mounts:      slices.Concat(c.Mounts, mounts),
 	}
 	if c.StateDir != "" {
 		out.LogPath = LogPath(c.StateDir, a.Namespace, a.Task, a.Number)
@@ -73,14 +83,17 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 		out.Env = append(out.Env, "ESCHER_SOCKET="+filepath.Join(tasksocket.Dir, tasksocket.Name))
 		out.Mounts = append(out.Mounts, Mount{Source: c.socketDir(id), Target: tasksocket.Dir})
 	}
-	out.Env = append(out.Env, spec.Env...)
-	return out
+	out.Env = slices.Concat(out.Env, ports, spec.Env)
+	return out, nil
 }
 
 // devicesOf returns the devices that a binding holds, each once.
 func devicesOf(b *types.Binding) []string {
 	var ids []string
 	for _, h := range b.Holds {
+		if h.Resource.Unscoped() == types.Port {
+			continue // Their numbers are no devices of the runtime.
+		}
 		for _, d := range h.Devices {
 			if !slices.Contains(ids, d.ID) {
 				ids = append(ids, d.ID)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/simruntime"
 	"github.com/escher-sched/escher/types"
 )
@@ -67,7 +68,7 @@ func (s *steps) end() (n int, crashed bool) {
 	return s.n, s.crashed
 }
 
-// TestCrashAnywhere runs one life of four tasks, and has the agent crash before and
+// TestCrashAnywhere runs one life of four tasks, one of which is run again twice, and has the agent crash before and
 // after each call of the runtime and each commit: nothing runs twice, nothing is
 // lost, and nothing is left.
 func TestCrashAnywhere(t *testing.T) {
@@ -98,7 +99,12 @@ func TestCrashAnywhere(t *testing.T) {
 // crashAt runs the life with a crash at one step, and says how many steps there were.
 func crashAt(t *testing.T, at int) (n int, crashed bool) {
 	s := &steps{at: at}
-	rt := does(simruntime.Behaviour{Run: 5 * time.Second, Code: 3, StopAfter: time.Second, StopCode: 0})
+	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
+		if c.Attempt.Task == "r" {
+			return simruntime.Behaviour{Run: time.Second, Code: 2 - c.Restart}, nil // The second restart succeeds.
+		}
+		return simruntime.Behaviour{Run: 5 * time.Second, Code: 3, StopAfter: time.Second, StopCode: 0}, nil
+	}}
 	rt.Fault = func(simruntime.Op, string) simruntime.Fault {
 		switch {
 		case s.next():
@@ -124,13 +130,14 @@ func crashAt(t *testing.T, at int) (n int, crashed bool) {
 	for _, task := range []string{"a", "b", "k"} {
 		b.bind(task)
 	}
+	b.bind("r", b.runs(func(s *types.Spec) { s.Restart = &types.Restart{When: types.RestartOnFailure} }))
 	b.pass(3 * time.Second)
 	restart()
 	b.stop("b", types.Stop{Reason: "enough", Grace: 5 * time.Second})
 	for range 12 {
 		b.pass(time.Second)
 		restart()
-		for _, task := range []string{"a", "b", "k"} {
+		for _, task := range []string{"a", "b", "k", "r"} {
 			if r := b.report(task); r.Phase == types.ReportExited {
 				check(t, task, r)
 				b.release(task)
@@ -142,10 +149,10 @@ func crashAt(t *testing.T, at int) (n int, crashed bool) {
 	n, crashed = s.end()
 	b.once()
 	b.honest()
-	if runs := len(b.runtime.Runs()); runs != 3 {
-		t.Errorf("%d of 3 tasks ran", runs)
+	if runs := len(b.runtime.Runs()); runs != 3+3 {
+		t.Errorf("%d processes ran: 3 tasks, and one with two restarts", runs)
 	}
-	for _, task := range []string{"a", "b", "k"} {
+	for _, task := range []string{"a", "b", "k", "r"} {
 		if b.report(task).Phase != "" {
 			t.Errorf("%s is still reported", task)
 		}
@@ -164,6 +171,10 @@ func check(t *testing.T, task string, r types.Report) {
 		t.Errorf("%s: %+v", task, r)
 	case task == "b" && (!r.Stopped || r.ExitCode != 0):
 		t.Errorf("stopped: %+v", r)
+	case task == "r":
+		if r.ExitCode != 0 || r.Restarts != 2 || r.Stopped {
+			t.Errorf("restarted: %+v", r)
+		}
 	case task != "b" && (r.Stopped || r.ExitCode != 3):
 		t.Errorf("%s, which ended by itself: %+v", task, r)
 	}

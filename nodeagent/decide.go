@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/types"
@@ -12,10 +13,10 @@ func decide(d *Desired, s *Seen, now time.Time) Action {
 	switch {
 	case !d.Bound || d.Void:
 		return unwanted(d, s)
-	case s.Reported == types.ReportExited:
+	case s.Reported.Phase == types.ReportExited:
 		return reported(s)
-	case s.Failed != nil || s.Container == Exited:
-		return reportExit(d, s, exitOf(d, s))
+	case s.Failed != nil:
+		return reportExit(d, s, exitOf(d, s, s.Failed))
 	}
 	switch s.Container {
 	case Unknown:
@@ -24,9 +25,11 @@ func decide(d *Desired, s *Seen, now time.Time) Action {
 		}
 		return Action{Do: Look, Reason: "the state of its container is not known"}
 	case Absent, Created:
-		return absent(d, s)
+		return absent(d, s, now)
 	case Starting:
 		return starting(d, s, now)
+	case Exited:
+		return exited(d, s, now)
 	}
 	return running(d, s, now)
 }
@@ -60,36 +63,65 @@ func reported(s *Seen) Action {
 	return Action{Do: Remove, Reason: "its end is reported"}
 }
 
-// absent is for an attempt that does not run and has not run, as far as is known.
-func absent(d *Desired, s *Seen) Action {
-	switch {
-	case s.Ran || s.Reported == types.ReportRunning:
+// absent is for an attempt that does not run, and has not run since it was last to
+// be run, as far as is known.
+func absent(d *Desired, s *Seen, now time.Time) Action {
+	pending := restartPending(s)
+	if s.Ran || s.Reported.Phase == types.ReportRunning && !pending {
 		return reportExit(d, s, gone(s))
-	case d.Stop != nil:
-		return reportExit(d, s, &types.Report{Stopped: true, Reason: "stopped before it started"})
+	}
+	cause, _ := stopCause(d, s, now)
+	switch {
+	case cause != "" && cause != Fenced:
+		return reportExit(d, s, notRun(d, s, cause))
 	case d.fencing():
 		return wait("for the session: it cannot be renewed at present")
 	case d.Spec == nil:
 		return Action{Do: Fetch, Reason: "what to run is not known yet"}
+	case pending && now.Before(restartAt(s)):
+		return waitUntil(now, "for its restart", restartAt(s), d.limit(s.began()))
 	}
 	return Action{Do: Start, Reason: "it is bound here"}
 }
 
+// notRun is the end of an attempt that is ended while there is no process of it: as
+// it last ended, if it did.
+func notRun(d *Desired, s *Seen, cause Cause) *types.Report {
+	r := &types.Report{
+		Stopped: cause == Stopped, Started: s.Reported.Started, Ended: s.Reported.Ended, ExitCode: s.Reported.ExitCode,
+	}
+	before := " before it started"
+	if restartPending(s) {
+		before = " while it waited for its restart"
+	}
+	switch cause {
+	case Stopped:
+		r.Reason = "stopped" + before
+	case Overran:
+		r.Reason = overran(d)
+	case Expired:
+		r.Reason = deadlinePassed + before
+	}
+	return r
+}
+
 // gone is the end of a process whose container somebody took away.
 func gone(s *Seen) *types.Report {
-	return &types.Report{Fenced: true, Reason: "its container is gone", Started: nanos(s.Started)}
+	return &types.Report{Fenced: true, Reason: "its container is gone", Started: nanos(s.began())}
 }
 
 func starting(d *Desired, s *Seen, now time.Time) Action {
+	cause, reason := stopCause(d, s, now)
+	quiet := s.Since.Add(quietStart)
 	switch {
-	case d.Stop != nil:
-		return cancelStart(s, "it is to be stopped")
+	case cause != "":
+		return cancelStart(s, reason)
 	case d.fencing():
 		return cancelStart(s, "the session cannot be renewed")
-	case s.Reported != "" || s.Sending != "" || s.Refused:
-		return wait("for its start")
-	case now.Before(s.Since.Add(quietStart)):
-		return waitUntil(s.Since.Add(quietStart), "for its start")
+	case s.Reported.Phase != "" || s.Sending != nil || s.Refused:
+		return waitUntil(now, "for its start", d.limit(s.began()))
+	case now.Before(quiet):
+		return waitUntil(now, "for its start", quiet, d.limit(s.began()))
 	}
 	return Action{Do: Send, Reason: "its start takes long", Report: reportStarting(d, s)}
 }
@@ -102,21 +134,36 @@ func cancelStart(s *Seen, why string) Action {
 	return Action{Do: CancelStart, Reason: why}
 }
 
-// troubled reports, once, what an attempt that does not get started suffers from.
+// troubled reports what an attempt that does not get started suffers from: at once
+// the first time, and now and then what it suffers from later.
 func troubled(d *Desired, s *Seen, now time.Time) *Action {
 	early := s.Since.IsZero() || now.Before(s.Since.Add(quietStart))
-	started := s.Ran || s.Reported == types.ReportRunning || s.Reported == types.ReportExited
-	if !d.Bound || d.Void || early || started || s.ReportedTrouble || s.Sending != "" || s.Refused {
+	started := s.Ran || s.Reported.Phase == types.ReportExited || s.Reported.Phase == types.ReportRunning && !restartPending(s)
+	if !d.Bound || d.Void || early || started || s.Trouble == "" || s.Sending != nil || s.Refused {
+		return nil
+	}
+	if s.Reported.Reason == s.Trouble || s.Reported.Reason != "" && now.Before(s.ReportedAt.Add(troubleGap)) {
 		return nil
 	}
 	return &Action{Do: Send, Reason: "it does not start", Report: reportStarting(d, s)}
 }
 
+// reportStarting says what hinders the start of a process, the first one or another
+// one of the attempt.
 func reportStarting(d *Desired, s *Seen) *types.Report {
-	return &types.Report{Phase: types.ReportStarting, Binding: d.Revision, Reason: s.Trouble}
+	r := &types.Report{Phase: types.ReportStarting, Binding: d.Revision, Image: s.Image}
+	if restartPending(s) {
+		again := s.Reported
+		r = &again
+	}
+	r.Reason = s.Trouble
+	return r
 }
 
 func running(d *Desired, s *Seen, now time.Time) Action {
+	if s.Restart < s.Reported.Restarts {
+		return Action{Do: Remove, Reason: "its end is reported, and it is to be run again"}
+	}
 	if !s.Watched {
 		return Action{Do: Adopt, Reason: "it runs"}
 	}
@@ -126,9 +173,10 @@ func running(d *Desired, s *Seen, now time.Time) Action {
 		return Action{Do: Signal, Cause: cause, Reason: reason}
 	case cause != "":
 		return ending(d, s, now)
-	case s.Reported != types.ReportRunning && s.Sending != types.ReportRunning && !s.Refused:
+	case untold(s):
 		return Action{Do: Send, Reason: "it runs", Report: &types.Report{
-			Phase: types.ReportRunning, Binding: d.Revision, Started: nanos(s.Started),
+			Phase: types.ReportRunning, Binding: d.Revision, Started: nanos(s.began()), Image: s.Image,
+			Restarts: s.Restart, Delay: s.Reported.Delay,
 		}}
 	case d.Spec == nil && !d.fencing() && !now.Before(s.RetryAt):
 		return Action{Do: Fetch, Reason: "its grace is not known yet"}
@@ -137,10 +185,18 @@ func running(d *Desired, s *Seen, now time.Time) Action {
 	if d.Spec != nil {
 		until = time.Time{}
 	}
-	if d.MaxRun > 0 {
-		until = first(until, s.Started.Add(d.MaxRun))
+	return waitUntil(now, "for its end", until, d.limit(s.began()), d.SignalBy)
+}
+
+// untold reports whether it is to be reported that the process runs: for the first
+// time, again, or of what image.
+func untold(s *Seen) bool {
+	told := &s.Reported
+	if s.Sending != nil {
+		told = s.Sending
 	}
-	return waitUntil(first(until, d.SignalBy), "for its end")
+	runs := told.Phase == types.ReportRunning && told.Ended == 0 && told.Restarts >= s.Restart
+	return !s.Refused && (!runs || told.Image == "" && s.Image != "")
 }
 
 // stopCause says why the process is to end now, if it is. What was begun is not
@@ -153,11 +209,16 @@ func stopCause(d *Desired, s *Seen, now time.Time) (Cause, string) {
 		return Fenced, "the session could not be renewed"
 	case d.Stop != nil:
 		return Stopped, "stop: " + d.Stop.Reason
-	case d.MaxRun > 0 && !now.Before(s.Started.Add(d.MaxRun)):
+	case !d.Deadline.IsZero() && !now.Before(d.Deadline):
+		return Expired, deadlinePassed
+	case d.MaxRun > 0 && !s.began().IsZero() && !now.Before(s.began().Add(d.MaxRun)):
 		return Overran, overran(d)
 	}
 	return "", ""
 }
+
+// deadlinePassed is the reason of what ends at its deadline.
+const deadlinePassed = "its deadline passed"
 
 func overran(d *Desired) string { return fmt.Sprintf("ran longer than %s", d.MaxRun) }
 
@@ -171,7 +232,7 @@ func ending(d *Desired, s *Seen, now time.Time) Action {
 		at = s.Killed.Add(killAgain)
 	}
 	if now.Before(at) {
-		return waitUntil(at, "for its end: it was signalled")
+		return waitUntil(now, "for its end: it was signalled", at)
 	}
 	return Action{Do: Kill, Reason: fmt.Sprintf("it did not end within %s", now.Sub(s.Signalled).Round(time.Millisecond))}
 }
@@ -187,38 +248,78 @@ func grace(d *Desired) time.Duration {
 	return defaultGrace
 }
 
+// exited is for an attempt whose process has ended: it is run again, or it is over.
+func exited(d *Desired, s *Seen, now time.Time) Action {
+	switch {
+	case s.Restart < s.Reported.Restarts:
+		return Action{Do: Remove, Reason: "it is to be run again"}
+	case s.Cause == "" && d.Spec == nil:
+		return Action{Do: Fetch, Reason: "whether it is to be run again is not known yet"}
+	}
+	if r := restart(d, s, now); r != nil {
+		return send(s, r, "it has ended, and is to be run again")
+	}
+	return reportExit(d, s, exitOf(d, s, &s.Exit))
+}
+
 // reportExit stores how the attempt ended, once.
 func reportExit(d *Desired, s *Seen, r *types.Report) Action {
+	r.Phase, r.Binding = types.ReportExited, d.Revision
+	r.Image, r.Restarts = s.Image, max(s.Restart, s.Reported.Restarts)
+	return send(s, r, "it has ended")
+}
+
+// send stores a report of an end, once.
+func send(s *Seen, r *types.Report, reason string) Action {
 	switch {
-	case s.Sending == types.ReportExited:
+	case s.sending(types.ReportExited) || s.Sending != nil && s.Sending.Phase == r.Phase && s.Sending.Restarts == r.Restarts && s.Sending.Ended != 0:
 		return wait("for its report to be stored")
 	case s.Refused:
 		return wait("for its binding to go: its report was refused")
 	}
-	r.Phase, r.Binding = types.ReportExited, d.Revision
-	return Action{Do: Send, Reason: "it has ended", Report: r}
+	return Action{Do: Send, Reason: reason, Report: r}
 }
 
-// exitOf is the report of an end that the runtime knows.
-func exitOf(d *Desired, s *Seen) *types.Report {
-	exit := &s.Exit
-	if s.Failed != nil {
-		exit = s.Failed
-	}
+// exitOf is the report of an end that is known.
+func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 	r := &types.Report{
-		ExitCode: exit.Code, Reason: exit.Reason,
-		Stopped: s.Cause == Stopped, Fenced: s.Cause == Fenced,
-		Started: nanos(s.Started), Ended: nanos(exit.At),
+		ExitCode: exit.Code, Reason: exitReason(d, exit),
+		// What ended by itself counts by its exit code, unless only the stop kept it
+		// from running again.
+		Stopped: s.Cause == Stopped || s.Failed == nil && d.Stop != nil && restarts(d, s),
+		Fenced:  s.Cause == Fenced,
+		Started: nanos(s.began()), Ended: nanos(exit.At),
 	}
 	switch {
 	case s.Cause == Overran:
 		r.Reason = overran(d)
+	case s.Cause == Expired:
+		r.Reason = deadlinePassed
 	case s.Cause == Fenced:
 		r.Reason = "the node could not renew its session in time"
-	case exit.OOMKilled && exit.Code != 0:
-		r.Reason = "out of memory"
+	case s.Cause == "" && s.Failed == nil && s.Restart > 0 && exit.Code != 0:
+		r.Reason = strings.TrimPrefix(fmt.Sprintf("%s, after %d restarts", r.Reason, s.Restart), ", ")
 	}
 	return r
+}
+
+// exitReason says why a process ended where its exit code does not.
+func exitReason(d *Desired, exit *Exit) string {
+	switch {
+	case exit.OOMKilled && exit.Code != 0 && d.Memory > 0 && d.Memory != types.Inf:
+		return "out of memory: its limit is " + d.Memory.Format(types.Memory)
+	case exit.OOMKilled && exit.Code != 0:
+		return "out of memory: it had no limit, and the node had no more"
+	}
+	return exit.Reason
+}
+
+// exitText says how a process ended.
+func exitText(d *Desired, exit *Exit) string {
+	if reason := exitReason(d, exit); reason != "" {
+		return reason
+	}
+	return fmt.Sprintf("exit code %d", exit.Code)
 }
 
 // nanos is t as reports have it: 0 if it is not known.
@@ -231,8 +332,15 @@ func nanos(t time.Time) int64 {
 
 func wait(reason string) Action { return Action{Do: Wait, Reason: reason} }
 
-func waitUntil(t time.Time, reason string) Action {
-	return Action{Do: Wait, Until: t, Reason: reason}
+// waitUntil waits until the first of some moments that is to come, if there is one.
+func waitUntil(now time.Time, reason string, moments ...time.Time) Action {
+	act := wait(reason)
+	for _, at := range moments {
+		if at.After(now) {
+			act.Until = first(act.Until, at)
+		}
+	}
+	return act
 }
 
 // first returns the earlier of two times; the zero time is never.

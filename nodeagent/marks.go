@@ -37,7 +37,7 @@ func (m marks) get(id string) Cause {
 		return ""
 	}
 	switch cause := Cause(text); cause {
-	case Stopped, Overran, Fenced:
+	case Stopped, Overran, Expired, Fenced:
 		return cause
 	}
 	return ""

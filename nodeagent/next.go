@@ -17,8 +17,12 @@ type Desired struct {
 	Void bool
 	// Stop is the binding's.
 	Stop *types.Stop
-	// MaxRun is how long it may run; 0 is for ever.
+	// MaxRun is how long it may run, restarts included; 0 is for ever.
 	MaxRun time.Duration
+	// Deadline is when it has to have ended, by the wall clock; zero is never.
+	Deadline time.Time
+	// Memory is its limit; 0 is none.
+	Memory types.Quantity
 	// Spec is what to run, nil until it was fetched.
 	Spec *types.Spec
 	// SignalBy and KillBy are set while the session cannot be renewed and the
@@ -27,15 +31,28 @@ type Desired struct {
 	SignalBy, KillBy time.Time
 }
 
+// limit is when an attempt that began then has to end, zero is never.
+func (d *Desired) limit(began time.Time) time.Time {
+	if d.MaxRun > 0 && !began.IsZero() {
+		return first(d.Deadline, began.Add(d.MaxRun))
+	}
+	return d.Deadline
+}
+
 // fencing reports whether the attempt has to end for want of a session.
 func (d *Desired) fencing() bool { return !d.KillBy.IsZero() }
 
 // Seen is what is known of one attempt.
 type Seen struct {
 	Container ContainerState
-	// Since is when its start was begun, Started when its process was started.
+	// Restart is how often the attempt had been run before this container.
+	Restart int
+	// Image is the image by digest, once it is known.
+	Image string
+	// Since is when the agent learnt of it, Started when the process of this
+	// container was started.
 	Since, Started time.Time
-	// Ran tells that its process was seen to run.
+	// Ran tells that a process was seen to run since the last restart was stored.
 	Ran bool
 	// Exit is how its process ended.
 	Exit Exit
@@ -51,10 +68,11 @@ type Seen struct {
 	Cause             Cause
 	Signalled, Killed time.Time
 
-	// Reported is the phase of the report that is stored, Sending of one that
-	// is on its way. ReportedTrouble tells that the stored one named a trouble.
-	Reported, Sending types.ReportPhase
-	ReportedTrouble   bool
+	// Reported is the report that is stored, empty if there is none, and
+	// ReportedAt when this agent stored it; Sending is the one on its way, if any.
+	Reported   types.Report
+	ReportedAt time.Time
+	Sending    *types.Report
 	// Refused tells that a report was refused, as the binding is gone.
 	Refused bool
 
@@ -62,6 +80,19 @@ type Seen struct {
 	// is tried again before RetryAt.
 	Trouble string
 	RetryAt time.Time
+}
+
+// sending reports whether a report of that phase is on its way.
+func (s *Seen) sending(phase types.ReportPhase) bool {
+	return s.Sending != nil && s.Sending.Phase == phase
+}
+
+// began is when the first process of the attempt was started, zero if none was.
+func (s *Seen) began() time.Time {
+	if s.Reported.Started != 0 {
+		return time.Unix(0, s.Reported.Started)
+	}
+	return s.Started
 }
 
 // ContainerState is how far a container is, as far as it is known.
@@ -92,6 +123,8 @@ const (
 	Stopped Cause = "stopped"
 	// Overran: it ran longer than it may.
 	Overran Cause = "overran"
+	// Expired: its deadline passed.
+	Expired Cause = "deadline"
 	// Fenced: the session of the node could not be renewed.
 	Fenced Cause = "fenced"
 )
@@ -142,6 +175,8 @@ const (
 	defaultGrace = 10 * time.Second
 	// quietStart is how long a start may take before it is reported.
 	quietStart = time.Second
+	// troubleGap is the least time between two reports of trouble.
+	troubleGap = 30 * time.Second
 	// killAgain is when a kill that had no effect is repeated.
 	killAgain = 5 * time.Second
 )
@@ -155,7 +190,7 @@ func Next(d Desired, s Seen, now time.Time) Action {
 		if report := troubled(&d, &s, now); report != nil {
 			return *report
 		}
-		return waitUntil(s.RetryAt, "to try again: "+s.Trouble)
+		return waitUntil(now, "to try again: "+s.Trouble, s.RetryAt, d.limit(s.began()))
 	}
 	return act
 }

@@ -142,15 +142,27 @@ func (t *task) observed(o *Observed, before map[string]int) {
 	}
 	was := *s
 	s.Looking = false
+	if o != nil {
+		s.Restart = o.Restart
+		if o.Image != "" {
+			s.Image = o.Image
+		}
+	}
 	switch {
 	case o == nil:
 		s.Container, s.Watched = Absent, false
 	case o.Exit != nil:
-		s.Container, s.Exit, s.Started, s.Ran = Exited, *o.Exit, o.Started, true
+		s.Started, s.Ran = o.Started, true
+		if s.Container != Exited {
+			t.over(*o.Exit)
+		}
 	case o.Running:
 		s.Container, s.Started, s.Ran = Running, o.Started, true
 	default:
 		s.Container = Created
+	}
+	if s.Container == Running && was.Container == Unknown && !was.Ran {
+		t.note(StepAdopted, "it runs since %s", o.Started.Format(time.RFC3339))
 	}
 	if was.Container != s.Container || was.Looking {
 		t.generation++
@@ -163,6 +175,7 @@ func (t *task) observed(o *Observed, before map[string]int) {
 func (a *Agent) sweep() {
 	a.marks.sweep(func(id string) bool { return a.tasks[id] != nil })
 	a.sweepSockets()
+	a.sweepScratch()
 	err := a.state.change(false, func(s *state) {
 		s.Keep = filter(s.Keep, func(id string) bool { return a.tasks[id] != nil })
 	})

@@ -41,11 +41,15 @@ func (l *letter) key() string {
 }
 
 // outbox stores reports: one transaction at a time, of all that came up during the
-// last one. Each report depends on its binding being the one it is about.
+// last one. Each report depends on its binding being the one it is about, and on being
+// the next one: a copy of an earlier one that was long on its way changes nothing.
 type outbox struct {
 	store controlplane.Store
 	log   *zap.Logger
 	wake  chan struct{}
+	// mods are the revisions of the reports that are stored, by key, as far as they
+	// are known; only run looks at them.
+	mods map[string]int64
 
 	mu      sync.Mutex
 	waiting map[string]*letter
@@ -53,7 +57,10 @@ type outbox struct {
 }
 
 func newOutbox(store controlplane.Store, log *zap.Logger) *outbox {
-	return &outbox{store: store, log: log, wake: make(chan struct{}, 1), waiting: make(map[string]*letter)}
+	return &outbox{
+		store: store, log: log, wake: make(chan struct{}, 1),
+		mods: make(map[string]int64), waiting: make(map[string]*letter),
+	}
 }
 
 // put adds a report. It takes the place of one of the same attempt that is not on
@@ -80,7 +87,8 @@ func (o *outbox) put(l *letter) {
 func (o *outbox) take() []*letter {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := min(len(o.order), maxLetters, o.store.Limits().Ops)
+	const compares = 2 // of each
+	n := min(len(o.order), maxLetters, o.store.Limits().Ops/compares)
 	letters := make([]*letter, n)
 	for i, key := range o.order[:n] {
 		letters[i] = o.waiting[key]
@@ -106,13 +114,14 @@ func (o *outbox) run(ctx context.Context) error {
 	}
 }
 
-// deliver stores reports together. Those whose binding is gone are left out then;
-// they do not hold back the others.
+// deliver stores reports together. Those whose binding is gone are left out then,
+// and what is stored of the others is known; they do not hold back each other.
 func (o *outbox) deliver(ctx context.Context, letters []*letter) error {
 	for len(letters) > 0 {
 		change := controlplane.NewChange(controlplane.NewBatch())
 		for _, l := range letters {
 			change.IfCreated(l.binding(), l.report.Binding)
+			change.IfUnchanged(l.key(), o.mods[l.key()])
 			change.Put(l.key(), l.report)
 		}
 		res, err := controlplane.Commit(ctx, o.store, change.Txn())
@@ -121,6 +130,9 @@ func (o *outbox) deliver(ctx context.Context, letters []*letter) error {
 		}
 		if res.Committed {
 			for _, l := range letters {
+				if o.mods[l.key()] = res.Revision; l.report.Phase == types.ReportExited {
+					delete(o.mods, l.key()) // It is the last one.
+				}
 				l.done(stored)
 			}
 			return nil
@@ -134,21 +146,26 @@ func (o *outbox) deliver(ctx context.Context, letters []*letter) error {
 
 // rest tells those whose binding is gone, as was read back, and returns the others.
 func (o *outbox) rest(ctx context.Context, letters []*letter, read []controlplane.KV) ([]*letter, error) {
-	created := make(map[string]int64, len(read))
+	created, mods := make(map[string]int64, len(read)), make(map[string]int64, len(read))
 	for _, kv := range read {
-		created[kv.Key] = kv.CreateRevision
+		created[kv.Key], mods[kv.Key] = kv.CreateRevision, kv.ModRevision
 	}
 	var rest []*letter
+	learnt := false
 	for _, l := range letters {
+		key := l.key()
 		if created[l.binding()] == l.report.Binding {
+			learnt = learnt || o.mods[key] != mods[key]
+			o.mods[key] = mods[key]
 			rest = append(rest, l)
 			continue
 		}
+		delete(o.mods, key)
 		o.log.Info("report refused: its binding is gone",
-			zap.String("task", l.attempt.Namespace+"/"+l.attempt.Task), zap.Int("attempt", l.attempt.Number))
+			logged(l.attempt))
 		l.done(refused)
 	}
-	if len(rest) < len(letters) {
+	if len(rest) < len(letters) || learnt {
 		return rest, nil
 	}
 	// All of them were there again when it was read back: others' changes come

@@ -1,7 +1,9 @@
 package nodeagent
 
 import (
+	"cmp"
 	"context"
+	"sync"
 	"syscall"
 	"time"
 
@@ -74,7 +76,8 @@ func (t *task) fetch(ctx context.Context) error {
 // never notes that the attempt can never run; one that runs can.
 func (t *task) never(code int, err error) {
 	t.changed(func(s *Seen) {
-		if s.Container != Running {
+		if s.Container != Running && s.Container != Exited {
+			t.note(StepFailed, "%s", err)
 			s.Failed = &Exit{Code: code, Reason: err.Error(), At: time.Now()}
 		}
 	})
@@ -84,10 +87,22 @@ func (t *task) never(code int, err error) {
 func (t *task) begin(ctx context.Context) error {
 	a := t.a
 	a.mu.Lock()
-	b, spec := t.binding, t.spec
+	b, spec, seen := t.binding, t.spec, t.seen
 	a.mu.Unlock()
 	if b == nil || spec == nil {
 		return nil
+	}
+	c, err := a.cfg.container(t.id, t.attempt, b, spec)
+	if types.Is(err, types.Invalid) {
+		t.never(exitCannotRun, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.Restart = seen.Reported.Restarts
+	if seen.Image != "" {
+		c.Image = seen.Image // A restart runs what ran before, whatever its name stands for now.
 	}
 	if b.OnLoss == types.Keep {
 		if err := a.noteKept(t.id); err != nil {
@@ -99,45 +114,65 @@ func (t *task) begin(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	t.changed(func(s *Seen) {
-		s.Container = Starting
-		if s.Since.IsZero() {
-			s.Since = time.Now()
-		}
+		s.Container, s.Restart = Starting, c.Restart
+		t.note(StepStarting, "image %s", c.Image)
 		t.cancelStart = cancel
 	})
-	c := a.cfg.container(t.id, t.attempt, b, spec)
 	a.spawn(func(context.Context) {
 		defer cancel()
+		started := Started{}
 		err := a.starts.Acquire(ctx, 1)
 		if err == nil {
-			_, err = a.cfg.Runtime.Start(ctx, c)
-			a.starts.Release(1)
+			// A registry that is slow must not keep others from starting.
+			release := sync.OnceFunc(func() { a.starts.Release(1) })
+			a.spawn(func(context.Context) { t.watchPull(ctx, c.Image, release) })
+			started, err = a.cfg.Runtime.Start(ctx, c)
+			release()
 		}
-		t.started(err)
+		t.started(started, err)
 	})
 	return nil
 }
 
 // started notes how a start ended.
-func (t *task) started(err error) {
-	if err != nil {
-		t.log.Warn("start failed", zap.Error(err))
-	}
+func (t *task) started(what Started, err error) {
 	t.changed(func(s *Seen) {
+		cancelled := s.Cancelled
 		t.cancelStart, s.Cancelled = nil, false
+		if what.Image != "" {
+			s.Image = what.Image
+		}
 		switch {
 		case err == nil:
 			t.fine()
 			s.Container, s.Started, s.Ran = Running, time.Now(), true
+			t.note(StepStarted, "image %s", cmp.Or(s.Image, t.spec.Image))
+			t.a.cfg.Metrics.started("started")
+			if s.Restart > 0 {
+				t.a.cfg.Metrics.restarts.Inc()
+			} else {
+				t.a.cfg.Metrics.ready(time.Since(s.Since))
+			}
 		case types.Is(err, types.NotFound):
-			s.Container, s.Failed = Absent, &Exit{Code: exitNotFound, Reason: err.Error(), At: time.Now()}
+			t.cannotRun(exitNotFound, err)
 		case types.Is(err, types.Invalid):
-			s.Container, s.Failed = Absent, &Exit{Code: exitCannotRun, Reason: err.Error(), At: time.Now()}
+			t.cannotRun(exitCannotRun, err)
+		case cancelled:
+			s.Container = Unknown
 		default:
 			t.failed(err)
 			s.Container = Unknown
+			t.a.cfg.Metrics.started("failed")
 		}
 	})
+}
+
+// cannotRun notes that nothing of the attempt can be started. The caller holds a.mu.
+func (t *task) cannotRun(code int, err error) {
+	t.log.Info("cannot run", zap.Error(err))
+	t.note(StepFailed, "%s", err)
+	t.seen.Container, t.seen.Failed = Absent, &Exit{Code: code, Reason: err.Error(), At: time.Now()}
+	t.a.cfg.Metrics.started("never")
 }
 
 // giveUpStart gives up the start under way.
@@ -155,30 +190,42 @@ func (t *task) adopt(ctx context.Context) error {
 	if err := t.serve(ctx); err != nil {
 		return err
 	}
-	t.changed(func(s *Seen) { s.Watched = true })
+	restart := 0
+	t.changed(func(s *Seen) { s.Watched, restart = true, s.Restart })
 	t.a.spawn(func(ctx context.Context) {
 		exit, err := t.a.cfg.Runtime.Wait(ctx, t.id)
 		if ctx.Err() == nil {
-			t.exited(exit, err)
+			t.exited(restart, exit, err)
 		}
 	})
 	return nil
 }
 
 // exited notes how the process ended, or that this is not known.
-func (t *task) exited(exit Exit, err error) {
+func (t *task) exited(restart int, exit Exit, err error) {
 	t.changed(func(s *Seen) {
+		if s.Restart != restart {
+			return // It runs again already.
+		}
 		s.Watched = false
 		switch {
 		case s.Container != Running:
 		case err == nil:
-			s.Container, s.Exit = Exited, exit
-			t.log.Info("exited", zap.Int("code", exit.Code), zap.String("reason", exit.Reason))
+			t.over(exit)
 		default:
 			s.Container = Unknown
 			t.failed(err)
 		}
 	})
+}
+
+// over notes how the process ended. The caller holds a.mu.
+func (t *task) over(exit Exit) {
+	t.seen.Container, t.seen.Exit = Exited, exit
+	d := t.desired()
+	t.note(StepExited, "%s", exitText(&d, &exit))
+	t.log.Info("exited", zap.Int("code", exit.Code), zap.String("reason", exitReason(&d, &exit)))
+	t.a.cfg.Metrics.exited(t.seen.Cause, exit)
 }
 
 // signal asks the process to end. Why is noted before: what ends at a signal has
@@ -190,12 +237,19 @@ func (t *task) signal(ctx context.Context, cause Cause) error {
 	t.a.mu.Lock()
 	t.seen.Cause = cause
 	t.a.mu.Unlock()
-	return t.tell(ctx, syscall.SIGTERM, func(s *Seen) { s.Signalled = time.Now() })
+	return t.tell(ctx, StopSignal, func(s *Seen) {
+		s.Signalled = time.Now()
+		d := t.desired()
+		t.note(StepSignalled, "%s: it has %s to end", cause, grace(&d))
+	})
 }
 
 // kill ends the process.
 func (t *task) kill(ctx context.Context) error {
-	return t.tell(ctx, syscall.SIGKILL, func(s *Seen) { s.Killed = time.Now() })
+	return t.tell(ctx, syscall.SIGKILL, func(s *Seen) {
+		s.Killed = time.Now()
+		t.note(StepKilled, "it did not end when asked to")
+	})
 }
 
 func (t *task) tell(ctx context.Context, signal syscall.Signal, told func(*Seen)) error {
@@ -226,16 +280,27 @@ func (t *task) callTimeout() time.Duration {
 	return callTimeout
 }
 
-// remove deletes the container.
+// remove deletes the container: for a restart, or for good.
 func (t *task) remove(ctx context.Context) error {
-	t.unserve()
+	t.a.mu.Lock()
+	again := t.binding != nil && restartPending(&t.seen) && t.seen.Restart < t.seen.Reported.Restarts
+	t.a.mu.Unlock()
+	if !again {
+		t.unserve()
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := t.a.cfg.Runtime.Remove(ctx, t.id); err != nil {
 		return err
 	}
+	if !again {
+		t.dropScratch()
+	}
 	t.changed(func(s *Seen) {
 		s.Container, s.Watched = Absent, false
+		if again {
+			s.Ran, s.Exit, s.Started = false, Exit{}, time.Time{}
+		}
 		t.fine()
 	})
 	return nil
@@ -244,7 +309,10 @@ func (t *task) remove(ctx context.Context) error {
 // send hands a report to the outbox.
 func (t *task) send(r *types.Report) {
 	t.a.mu.Lock()
-	t.seen.Sending = r.Phase
+	t.seen.Sending = r
+	if r.Phase == types.ReportRunning && r.Ended != 0 && r.Restarts > t.seen.Reported.Restarts {
+		t.note(StepRestarting, "%s", r.Reason)
+	}
 	t.a.mu.Unlock()
 	t.a.outbox.put(&letter{attempt: t.attempt, report: r, done: func(outcome outcome) { t.sent(r, outcome) }})
 }
@@ -254,12 +322,12 @@ func (t *task) sent(r *types.Report, o outcome) {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
 	s := &t.seen
-	if s.Sending == r.Phase {
-		s.Sending = ""
+	if s.Sending == r {
+		s.Sending = nil
 	}
 	switch o {
 	case stored:
-		s.Reported, s.ReportedTrouble = r.Phase, r.Reason != ""
+		s.Reported, s.ReportedAt = *r, time.Now()
 	case refused:
 		s.Refused = true
 	}

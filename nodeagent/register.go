@@ -17,11 +17,16 @@ import (
 func (a *Agent) register(ctx context.Context) error {
 	labels := slices.Clone(a.cfg.Labels)
 	slices.SortFunc(labels, func(x, y types.Label) int { return strings.Compare(x.Name, y.Name) })
-	node := &types.Node{Capacity: a.cfg.Capacity, Labels: labels, Address: a.cfg.Address, Version: a.cfg.Version}
-	if err := a.store(ctx, controlplane.NodeKey(a.cfg.Node), node, true); err != nil {
+	node := &types.Node{
+		Capacity: a.cfg.capacity(), Labels: labels, Address: a.cfg.Address, Version: a.cfg.Version,
+		PortFirst: a.cfg.Ports.First, PortLast: a.cfg.Ports.Last,
+	}
+	// The devices come first: of a capacity that is made of devices, nothing may be
+	// given out without one.
+	if err := a.store(ctx, controlplane.DevicesKey(a.cfg.Node), &types.Devices{Devices: a.cfg.Devices}, len(a.cfg.Devices) > 0); err != nil {
 		return err
 	}
-	return a.store(ctx, controlplane.DevicesKey(a.cfg.Node), &types.Devices{Devices: a.cfg.Devices}, len(a.cfg.Devices) > 0)
+	return a.store(ctx, controlplane.NodeKey(a.cfg.Node), node, true)
 }
 
 // store makes the value of a key m; one that is absent is created only if create is
@@ -59,7 +64,7 @@ func (a *Agent) retry(ctx context.Context, what string, do func() error) error {
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(controlplane.RetryPolicy()), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, wait time.Duration) {
-		a.log.Warn("to be tried again", zap.String("what", what), zap.Duration("wait", wait), zap.Error(err))
+		a.log.Warn("to be tried again", zap.String("reason", what), zap.Duration("duration", wait), zap.Error(err))
 	}))
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -43,10 +43,9 @@ func (a *Agent) keepAlive(ctx context.Context) error {
 		if wait <= 0 {
 			wait = retry.NextBackOff()
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := a.pauseAwake(ctx, wait); err != nil {
 			return err
 		}
-		a.raiseFence() // The timer stands still while the machine is suspended.
 		err := a.renew(ctx, n%historyEvery == 0)
 		switch {
 		case err == nil:
@@ -55,9 +54,25 @@ func (a *Agent) keepAlive(ctx context.Context) error {
 			return ctx.Err()
 		case types.ClassOf(err).Retryable():
 			a.log.Warn("session not renewed", zap.Error(err))
+			a.cfg.Metrics.unrenewed.Inc()
 		default:
 			a.log.Warn("session lost", zap.Error(err))
 			return errOver
+		}
+	}
+}
+
+// pauseAwake waits. Timers stand still while the machine is suspended, sessions do
+// not: so the clock is looked at each second, and the fence raised if it is time.
+func (a *Agent) pauseAwake(ctx context.Context, wait time.Duration) error {
+	for until := a.cfg.BootClock() + wait; ; {
+		left := until - a.cfg.BootClock()
+		if err := pause(ctx, min(left, time.Second)); err != nil {
+			return err
+		}
+		a.raiseFence()
+		if left <= time.Second {
+			return nil
 		}
 	}
 }
@@ -133,7 +148,8 @@ func (a *Agent) raiseFence() {
 		return
 	}
 	a.fenced = true
-	a.log.Warn("the session may end: what must not outlive it is ended", zap.Duration("left", a.life.deadline()-now))
+	a.cfg.Metrics.fences.Inc()
+	a.log.Warn("the session may end: what must not outlive it is ended", zap.Duration("duration", a.life.deadline()-now))
 	for _, t := range a.tasks {
 		t.seen.RetryAt = time.Time{}
 	}

@@ -54,7 +54,9 @@ type Runtime interface {
 	// Root returns a directory of this machine that shows the files of a running
 	// container as its process sees them, mounts included. Its links are the
 	// container's: whoever opens files below it must stay below it
-	// (RESOLVE_IN_ROOT). Precondition: the container does not run. NotFound:
+	// (RESOLVE_IN_ROOT). When the container ends, it may become that of another:
+	// whoever has opened it asks again, and has the right one if the answer is the
+	// same. Precondition: the container does not run. NotFound:
 	// there is no such container.
 	Root(ctx context.Context, id string) (string, error)
 

@@ -2,8 +2,10 @@ package nodeagent
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -41,7 +43,7 @@ func (a *Agent) tryOpen(ctx context.Context) (int64, error) {
 	st := a.state.get()
 	if st.betrayed(epoch, revision) {
 		a.log.Warn("the store was restored from a backup: everything is stopped",
-			zap.String("epoch", epoch), zap.Int64("rev", revision), zap.Int64("seen", st.Revision))
+			zap.Int64("revision", revision), zap.String("reason", fmt.Sprintf("it was at revision %d of epoch %q, and is of %q", st.Revision, st.Epoch, epoch)))
 		return 0, a.forgetHistory(ctx, st, epoch)
 	}
 	if st.Lease != 0 {
@@ -101,7 +103,12 @@ func (a *Agent) resume(ctx context.Context, lease controlplane.LeaseID, epoch st
 	if err != nil || len(page.KVs) == 0 || page.KVs[0].Lease != lease {
 		return 0, err
 	}
-	a.log.Info("session resumed", zap.Int64("session", page.KVs[0].CreateRevision))
+	var alive types.Alive
+	if err := types.Decode(page.KVs[0].Value, &alive); err != nil {
+		return 0, err
+	}
+	a.setToken(alive.Token)
+	a.log.Info("session resumed", zap.Int64("revision", page.KVs[0].CreateRevision))
 	deadline := a.renewed(sent, ttl)
 	return page.KVs[0].CreateRevision, a.state.change(true, func(s *state) {
 		s.Epoch, s.Revision = epoch, max(s.Revision, revision)
@@ -140,7 +147,8 @@ func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64,
 	}
 	session, err := a.comeAlive(ctx, lease)
 	if err == nil {
-		a.log.Info("session begun", zap.Int64("session", session))
+		a.cfg.Metrics.sessions.Inc()
+		a.log.Info("session begun", zap.Int64("revision", session))
 		a.renewed(sent, a.cfg.TTL)
 		a.state.saw(session)
 	}
@@ -152,7 +160,8 @@ func (a *Agent) comeAlive(ctx context.Context, lease controlplane.LeaseID) (int6
 	key := controlplane.AliveKey(a.cfg.Node)
 	change := controlplane.NewChange(controlplane.NewBatch())
 	change.IfCreated(key, 0)
-	change.PutOn(key, &types.Alive{TTLSeconds: int64(a.cfg.TTL / time.Second)}, lease)
+	token := rand.Text()
+	change.PutOn(key, &types.Alive{TTLSeconds: int64(a.cfg.TTL / time.Second), Token: token}, lease)
 	res, err := controlplane.Commit(ctx, a.cfg.Store, change.Txn())
 	switch {
 	case types.Is(err, types.NotFound):
@@ -163,6 +172,7 @@ func (a *Agent) comeAlive(ctx context.Context, lease controlplane.LeaseID) (int6
 		_ = a.cfg.Store.RevokeLease(ctx, lease) // It ends by itself, too.
 		return 0, a.errTwice()
 	}
+	a.setToken(token)
 	return res.Revision, nil
 }
 
@@ -199,7 +209,7 @@ func (a *Agent) clear(ctx context.Context, kept []string) error {
 		if slices.Contains(kept, o.ID) {
 			return nil
 		}
-		a.log.Info("removed", zap.String("task", o.Attempt.Task), zap.Int("attempt", o.Attempt.Number),
+		a.log.Info("removed", logged(o.Attempt),
 			zap.String("reason", "it is not bound here in the session to begin"))
 		return a.cfg.Runtime.Remove(ctx, o.ID)
 	})
@@ -242,7 +252,7 @@ func (a *Agent) killAll(ctx context.Context, kept []string) error {
 		if !o.Running || slices.Contains(kept, o.ID) {
 			return nil
 		}
-		a.log.Warn("killed", zap.String("task", o.Attempt.Task), zap.Int("attempt", o.Attempt.Number),
+		a.log.Warn("killed", logged(o.Attempt),
 			zap.String("reason", "the session could not be resumed in time"))
 		if err := a.marks.set(o.ID, Fenced); err != nil {
 			a.log.Error("the end of a process will look like its own", zap.Error(err))

@@ -326,3 +326,23 @@ func TestConfig(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSuspension is about a machine that was suspended for longer than its session
+// lasts: what must not outlive that ends as soon as the machine is awake, and not when
+// the session is next to be renewed.
+func TestSuspension(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		b.crash()
+		var slept atomic.Int64
+		awake := b.cfg.BootClock
+		b.cfg.BootClock = func() time.Duration { return awake() + time.Duration(slept.Load()) }
+		b.start()
+		b.bind("a")
+		b.pass(5*time.Second + time.Millisecond) // It was just renewed.
+		b.store.set(true)
+		b.alive(1)
+		slept.Store(int64(time.Hour))
+		b.pass(1500 * time.Millisecond)
+		b.alive(0)
+	})
+}

@@ -52,6 +52,7 @@ func (t *task) run(ctx context.Context) {
 			t.await(ctx, act.Until)
 		case Forget:
 			if t.forget() {
+				t.dropScratch()
 				return
 			}
 		default:
@@ -77,7 +78,10 @@ func (t *task) desired() Desired {
 	d := Desired{
 		Bound: true, Revision: t.attempt.Revision,
 		Void: b.Session != a.session && b.OnLoss != types.Keep,
-		Stop: b.Stop, MaxRun: b.MaxRun, Spec: t.spec,
+		Stop: b.Stop, MaxRun: b.MaxRun, Spec: t.spec, Memory: b.Amount(types.Memory),
+	}
+	if b.Deadline != 0 {
+		d.Deadline = time.Unix(0, b.Deadline)
 	}
 	if a.fenced && b.OnLoss != types.Keep {
 		left := a.life.killBy() - a.cfg.BootClock()
@@ -91,7 +95,8 @@ func (t *task) desired() Desired {
 func (t *task) await(ctx context.Context, until time.Time) {
 	var due <-chan time.Time
 	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
+		// The wall clock may be set meanwhile, and a deadline is by it.
+		timer := time.NewTimer(min(time.Until(until), time.Minute))
 		defer timer.Stop()
 		due = timer.C
 	}
@@ -106,7 +111,7 @@ func (t *task) await(ctx context.Context, until time.Time) {
 func (t *task) perform(ctx context.Context, act Action) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.log.Error("panic", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			t.log.Error("panic", zap.Error(types.Errorf(types.Internal, "%v\n%s", p, debug.Stack())))
 			t.ended(types.Errorf(types.Internal, "panic: %v", p))
 		}
 	}()
@@ -116,12 +121,10 @@ func (t *task) perform(ctx context.Context, act Action) {
 		return
 	}
 	level := zap.DebugLevel
-	if err != nil {
-		level = zap.WarnLevel
-	} else if act.Do == Signal || act.Do == Kill || act.Do == Start {
+	if act.Do == Signal || act.Do == Kill || act.Do == Start {
 		level = zap.InfoLevel
 	}
-	t.log.Log(level, act.Do.String(), zap.String("reason", act.Reason), zap.Duration("took", time.Since(began)), zap.Error(err))
+	t.log.Log(level, act.Do.String(), zap.String("reason", act.Reason), zap.Duration("duration", time.Since(began)), zap.Error(err))
 	t.ended(err)
 }
 
@@ -141,6 +144,10 @@ func (t *task) failed(err error) {
 	wait := t.retry.NextBackOff()
 	if t.a.fenced {
 		wait = min(wait, whileFenced)
+	}
+	if t.seen.Trouble != err.Error() {
+		t.note(StepTrouble, "%s", err)
+		t.log.Warn("to be tried again", zap.Error(err))
 	}
 	t.seen.Trouble, t.seen.RetryAt = err.Error(), time.Now().Add(wait)
 }
@@ -170,6 +177,7 @@ func (t *task) forget() bool {
 	}
 	delete(a.tasks, t.id)
 	a.marks.drop(t.id)
+	t.note(StepReleased, "nothing is left of it on node %s", a.cfg.Node)
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -26,10 +27,21 @@ type accumulator struct {
 	wake       int64
 	// seen is how much of the log of changed nodes was looked at; -1 is none.
 	seen int
+	// searched is when all nodes were last searched for places, in Unix nanoseconds,
+	// and how much of the log had been seen then; -1 is none.
+	searched   int64
+	searchedAt int
 	// skipped tells that something was left out because it was in flight.
 	skipped bool
 	busy    *cluster.Reservation // as of the last look
+	// kept are the nodes of a collection that is in flight: until it is answered it
+	// is not known what else becomes free there, and nobody else is to have it.
+	kept map[*cluster.Node]struct{}
 }
+
+// searchEvery is how often at most all nodes are searched for places of a
+// reservation that accumulates, or would begin to.
+const searchEvery = time.Second
 
 // collecting is the accumulating grant as a draft leaves it.
 type collecting struct {
@@ -48,11 +60,37 @@ func (c *Core) accumulate(d *Draft) {
 		c.accumulateFor(d, r)
 		return
 	}
-	for _, r := range c.agedReservations() {
+	aged := c.agedReservations()
+	if len(aged) == 0 || !c.maySearch() {
+		return
+	}
+	for _, r := range aged {
 		if c.accumulateFor(d, r) {
 			return
 		}
 	}
+}
+
+// searchDue reports whether all nodes are to be searched: something has changed
+// since they were, and that is some time ago.
+func (c *Core) searchDue() bool {
+	if c.accum.searchedAt == c.base+len(c.changed) {
+		return false
+	}
+	if at := c.accum.searched + int64(searchEvery); at > c.now.UnixNano() {
+		c.accum.wake = earlier(c.accum.wake, at)
+		return false
+	}
+	return true
+}
+
+// maySearch is searchDue, and notes that it is done.
+func (c *Core) maySearch() bool {
+	due := c.searchDue()
+	if due {
+		c.accum.searched, c.accum.searchedAt = c.now.UnixNano(), c.base+len(c.changed)
+	}
+	return due
 }
 
 // accumulateFor lets r collect; false if r has not begun to, and cannot at present.
@@ -60,9 +98,18 @@ func (c *Core) accumulateFor(d *Draft, r *cluster.Reservation) bool {
 	if c.locked(r) || !c.owns(r.ID.Namespace, "") {
 		return true
 	}
+	if r.Grant.V != nil && c.elsewhere(d, r) {
+		return true
+	}
 	end := c.base + len(c.changed)
 	// What ends in this draft frees something that nobody else is to have first.
-	if c.accum.busy == r && c.accum.seen == end && len(d.order) == 0 || !d.roomFor(r) {
+	if c.accum.busy == r && c.accum.seen == end && len(d.order) == 0 {
+		return true
+	}
+	if !d.roomFor(r) {
+		// It begins the next one, and nothing more is given out in this one.
+		c.first, d.closed = true, true
+		c.accumulateAgain()
 		return true
 	}
 	g := c.targets(d, r)
@@ -79,7 +126,68 @@ func (c *Core) accumulateFor(d *Draft, r *cluster.Reservation) bool {
 }
 
 // accumulateAgain lets the accumulating reservation look at all of its nodes again.
-func (c *Core) accumulateAgain() { c.accum.seen = -1 }
+func (c *Core) accumulateAgain() { c.accum.seen, c.accum.searchedAt = -1, -1 }
+
+// elsewhere grants r, all of it, if there is room now with what it has collected
+// given back: its nodes were chosen when there was less. That takes a draft of its
+// own.
+func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
+	g, leader := r.Grant.V, c.view.Leaders[role]
+	if leader == nil || c.inFlightOf(g) || !c.searchDue() {
+		return false
+	}
+	if !d.empty() {
+		c.first = true
+		return false
+	}
+	c.maySearch()
+	for _, at := range g.Nodes {
+		d.giveBack(c.view.Nodes[at.Node], at.Holds)
+	}
+	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
+	p.looks = looksBack + len(p.spots)
+	if placed := p.place(0); !placed || !d.grant(r, p.spots, 2*len(g.Nodes)+1) {
+		for _, x := range p.spots {
+			if placed {
+				d.giveBack(x.node, x.holds)
+			}
+		}
+		for _, at := range g.Nodes {
+			d.take(c.view.Nodes[at.Node], at.Holds)
+		}
+		return false
+	}
+	for _, at := range g.Nodes {
+		d.keep(c.view.Nodes[at.Node], at.Holds)
+	}
+	d.Change.IfUnchanged(controlplane.LeaderKey(role), leader.Mod)
+	d.Change.Delete(controlplane.LeaderKey(role))
+	return true
+}
+
+// inFlightOf reports whether any of what a grant holds is in flight.
+func (c *Core) inFlightOf(g *types.Grant) bool {
+	return slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool {
+		return c.locked(c.view.Nodes[at.Node]) || slices.ContainsFunc(at.Holds, func(h types.Holding) bool {
+			return h.Cluster && c.locked(c.view.PoolOf(h.Resource))
+		})
+	})
+}
+
+// keep keeps what becomes free on the nodes of a collection that is in flight.
+func (a *accumulator) keep(v *cluster.View, g *types.Grant) {
+	a.kept = make(map[*cluster.Node]struct{}, len(g.Nodes))
+	for _, at := range g.Nodes {
+		a.kept[v.Nodes[at.Node]] = struct{}{}
+	}
+}
+
+// closed reports whether nothing is to be placed on n until something in flight is
+// answered.
+func (c *Core) closed(n *cluster.Node) bool {
+	_, kept := c.accum.kept[n]
+	return kept || c.locked(n)
+}
 
 // roomFor reports whether the draft has room for whatever accumulating r takes.
 func (d *Draft) roomFor(r *cluster.Reservation) bool {
@@ -117,11 +225,13 @@ func (c *Core) agedReservations() []*cluster.Reservation {
 			continue
 		}
 		at := r.Info.V.Submitted + int64(c.cfg.AccumulateAfter)
-		switch {
-		case at <= c.now.UnixNano():
-			aged = append(aged, r)
-		case c.accum.wake == 0 || at < c.accum.wake:
-			c.accum.wake = at
+		if at > c.now.UnixNano() {
+			c.accum.wake = earlier(c.accum.wake, at)
+			continue
+		}
+		aged = append(aged, r)
+		if at > c.accum.searched {
+			c.accum.searched, c.accum.searchedAt = 0, -1 // it was not among those searched for
 		}
 	}
 	slices.SortFunc(aged, func(a, b *cluster.Reservation) int {
@@ -145,53 +255,86 @@ func (c *Core) untargeted(g *types.Grant) bool {
 		slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return !c.view.Nodes[at.Node].Eligible() })
 }
 
-// targets returns the grant of r to be added to, with a node for each bundle. nil:
-// nothing can be done at present.
+// targets returns the grant of r to be added to, with a node for each bundle, where
+// one can be found. What it has on nodes that are not eligible any more is given
+// back, and the rest stays. nil: nothing can be done at present.
 func (c *Core) targets(d *Draft, r *cluster.Reservation) *types.Grant {
-	if g := r.Grant.V; g != nil && !c.untargeted(g) {
-		return cloneGrant(g)
-	}
-	empty := &types.Grant{Phase: types.Accumulating, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
+	g := &types.Grant{Phase: types.Accumulating, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
 	if r.Grant.V != nil {
-		// Begin again: what is held elsewhere returns.
+		if g = cloneGrant(r.Grant.V); !c.untargeted(g) {
+			return g
+		}
 		if c.waitForGrant(d, r) {
 			return nil
 		}
-		d.returnUndrawn(r, r.Grant.V)
+		c.giveUpLost(d, r, g)
 	}
-	g := cloneGrant(empty)
 	wanted := make(map[string]*types.Allocated)
 	for _, x := range bundleOrder(c.view, r) {
-		n := c.target(d, x.needs, wanted)
-		if n == nil && r.Grant.V != nil {
-			return empty
+		if name := g.Bundles[x.index]; name != "" {
+			want(wanted, name, x.needs)
 		}
-		if n == nil {
+	}
+	for _, x := range bundleOrder(c.view, r) {
+		if g.Bundles[x.index] != "" {
+			continue
+		}
+		n := c.target(d, g, x.needs, wanted)
+		if n == nil && r.Grant.V == nil {
 			return nil
 		}
+		if n == nil {
+			continue
+		}
 		g.Bundles[x.index] = n.Name
-		if wanted[n.Name] == nil {
-			wanted[n.Name] = &types.Allocated{}
+		if !slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return at.Node == n.Name }) {
 			g.Nodes = append(g.Nodes, types.GrantNode{Node: n.Name})
 		}
-		for _, y := range x.needs {
-			wanted[n.Name].Take(types.Holding{Resource: y.ID, Amount: y.Amount})
-		}
+		want(wanted, n.Name, x.needs)
 	}
 	slices.SortFunc(g.Nodes, func(a, b types.GrantNode) int { return strings.Compare(a.Node, b.Node) })
 	return g
 }
 
+// want counts what a bundle wants of a node.
+func want(wanted map[string]*types.Allocated, name string, needs []cluster.Need) {
+	if wanted[name] == nil {
+		wanted[name] = &types.Allocated{}
+	}
+	for _, x := range needs {
+		wanted[name].Take(types.Holding{Resource: x.ID, Amount: x.Amount})
+	}
+}
+
+// giveUpLost gives back what g, to be the grant of r, has on nodes that are not
+// eligible any more.
+func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
+	lost := &types.Grant{}
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(at types.GrantNode) bool {
+		if c.view.Nodes[at.Node].Eligible() {
+			return false
+		}
+		lost.Nodes = append(lost.Nodes, at)
+		return true
+	})
+	for i, name := range g.Bundles {
+		if name != "" && !c.view.Nodes[name].Eligible() {
+			g.Bundles[i] = ""
+		}
+	}
+	d.returnUndrawn(r, lost)
+}
+
 // target returns the node with the most free that is large enough for needs beside
-// what is wanted there already.
-func (c *Core) target(d *Draft, needs []cluster.Need, wanted map[string]*types.Allocated) *cluster.Node {
+// what is wanted there already. What g has there counts as free.
+func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map[string]*types.Allocated) *cluster.Node {
 	var best *cluster.Node
 	var most float64
 	for _, n := range c.nodes {
 		if !n.Eligible() || !c.largeEnough(n, needs, wanted[n.Name]) {
 			continue
 		}
-		if share := c.freeShare(d, n, needs, wanted[n.Name]); best == nil || share > most {
+		if share := c.freeShare(d, n, needs, wanted[n.Name], g.On(n.Name)); best == nil || share > most {
 			best, most = n, share
 		}
 	}
@@ -215,10 +358,11 @@ func (c *Core) largeEnough(n *cluster.Node, needs []cluster.Need, wanted *types.
 }
 
 // freeShare returns how much of needs is free on n already: 1 is all of it.
-func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *types.Allocated) float64 {
+func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *types.Allocated, held []types.Holding) float64 {
 	least := 1.0
 	for _, x := range needs {
 		free, _ := d.free(n, x.ID)
+		free = free.Add(heldOf(held, x.ID))
 		if wanted != nil {
 			free = free.Minus(wanted.Of(x.ID))
 		}
@@ -227,118 +371,6 @@ func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted
 		}
 	}
 	return least
-}
-
-// collect takes what is free and wanted. The grant is granted once nothing is
-// missing.
-func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
-	missing := slices.Contains(g.Bundles, "")
-	for i := range g.Nodes {
-		at := &g.Nodes[i]
-		n := c.view.Nodes[at.Node]
-		for _, x := range wantedOn(c.view, r, g, at.Node) {
-			rest := x.Amount - heldOf(at.Holds, x.ID)
-			if rest <= 0 {
-				continue
-			}
-			h, ok := c.collectable(d, n, cluster.Need{ID: x.ID, Amount: rest})
-			missing = missing || !ok || h.Amount < rest
-			if ok {
-				d.take(n, []types.Holding{h})
-				d.keep(n, []types.Holding{h})
-				d.compareNode(n)
-				for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{x}) {
-					d.Change.IfUnchanged(k.key, k.mod)
-				}
-				at.Holds = addHolding(at.Holds, h)
-			}
-		}
-	}
-	if !missing {
-		g.Phase = types.Granted
-	}
-}
-
-// wantedOn returns what the bundles given to a node want there.
-func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) []cluster.Need {
-	sum := &types.Allocated{}
-	for i, name := range g.Bundles {
-		if name != node {
-			continue
-		}
-		for _, x := range bundleNeeds(v, r.ID.Namespace, r.Info.V.Bundles[i]) {
-			if !x.ID.IsPlacement() {
-				sum.Take(types.Holding{Resource: x.ID, Amount: x.Amount})
-			}
-		}
-	}
-	needs := make([]cluster.Need, 0, len(sum.Holds))
-	for _, h := range sum.Holds {
-		needs = append(needs, cluster.Need{ID: h.Resource, Amount: h.Amount})
-	}
-	return needs
-}
-
-// collectable returns as much of x as is free on n; ok is false if nothing is, or
-// if it is in flight.
-func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.Holding, ok bool) {
-	p := c.view.Pool(x.ID)
-	if c.locked(n) || p != nil && c.locked(p) {
-		c.accum.skipped = true
-		return h, false
-	}
-	free := types.Quantity(0)
-	if p != nil {
-		free = d.poolFree(p)
-	} else {
-		free, _ = d.free(n, x.ID)
-	}
-	amount := min(x.Amount, free)
-	slots := d.slots(n, x.ID)
-	for slots != nil && amount > 0 && pick(slots, amount) == nil {
-		// Whole devices, as many as are free.
-		amount = (amount - 1) / whole * whole
-	}
-	if amount <= 0 {
-		return h, false
-	}
-	return types.Holding{Resource: x.ID, Amount: amount, Cluster: p != nil, Devices: pick(slots, amount)}, true
-}
-
-func heldOf(holds []types.Holding, rid types.ResourceID) types.Quantity {
-	var sum types.Quantity
-	for _, h := range holds {
-		if h.Resource == rid {
-			sum += h.Amount
-		}
-	}
-	return sum
-}
-
-// addHolding adds to the holding of the same resource, without changing holds.
-func addHolding(holds []types.Holding, h types.Holding) []types.Holding {
-	var pools []types.Holding
-	sum := &types.Allocated{}
-	for _, x := range append(slices.Clone(holds), h) {
-		if x.Cluster {
-			pools = append(pools, x)
-			continue
-		}
-		sum.Take(x)
-	}
-	for _, x := range mergePools(pools) {
-		x.Cluster = true
-		sum.Holds = append(sum.Holds, x)
-	}
-	return sum.Holds
-}
-
-func mergePools(pools []types.Holding) []types.Holding {
-	sum := &types.Allocated{}
-	for _, x := range pools {
-		sum.Take(x)
-	}
-	return sum.Holds
 }
 
 func cloneGrant(g *types.Grant) *types.Grant {
@@ -361,7 +393,7 @@ func (d *Draft) accumulate(v *cluster.View, r *cluster.Reservation, g *types.Gra
 	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
 	space := d.namespace(ns)
 	d.Change.IfUnchanged(space.key, space.mod)
-	leader := int64(0)
+	leader := v.UnreadMod(controlplane.LeaderKey(role))
 	if l := v.Leaders[role]; l != nil {
 		leader = l.Mod
 	}

@@ -57,7 +57,8 @@ func (c *Core) yield(d *Draft, r *cluster.Reservation, g *types.Grant, i int, t 
 			rest = append(rest, h)
 		}
 	}
-	if len(lent) == 0 {
+	wanted := len(wantedOn(c.view, r, g, n.Name))
+	if len(lent) == 0 || !d.room(8*(2+len(needs)+wanted), 4+len(needs)+wanted) {
 		return false
 	}
 	d.giveBack(n, lent)
@@ -65,14 +66,9 @@ func (c *Core) yield(d *Draft, r *cluster.Reservation, g *types.Grant, i int, t 
 		d.take(n, lent)
 		return false
 	}
-	for _, h := range lent {
-		if x, ok := c.collectable(d, n, cluster.Need{ID: h.Resource, Amount: h.Amount}); ok {
-			d.take(n, []types.Holding{x})
-			rest = addHolding(rest, x)
-		}
-	}
 	after := cloneGrant(g)
 	after.Nodes[i].Holds = rest
+	c.collectOn(d, r, after, i)
 	if d.collecting == nil {
 		d.accumulate(c.view, r, after)
 	}
@@ -88,7 +84,7 @@ func (c *Core) completion(r *cluster.Reservation, g *types.Grant) time.Time {
 	for _, at := range g.Nodes {
 		n := c.view.Nodes[at.Node]
 		for _, x := range wantedOn(c.view, r, g, at.Node) {
-			rest := x.Amount - heldOf(at.Holds, x.ID)
+			rest := x.sum() - heldOf(at.Holds, x.ID)
 			when, ok := freedBy(n, x.ID, rest)
 			if !ok {
 				return time.Time{}

@@ -37,7 +37,8 @@ func (d *Draft) namespace(ns string) relied {
 	if c := d.view.Namespaces[ns]; c != nil {
 		return relied{controlplane.NamespaceKey(ns), c.Mod}
 	}
-	return relied{controlplane.NamespaceKey(ns), 0}
+	key := controlplane.NamespaceKey(ns)
+	return relied{key, d.view.UnreadMod(key)}
 }
 
 // compareNode makes the draft depend on the node being what it was decided on:
@@ -82,13 +83,14 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 	if t.Status.V != nil {
 		attempt = t.Status.V.Attempt + 1
 	}
-	task := t.Info.V
+	task, image := t.Info.V, d.view.Image(t)
 	d.put(controlplane.BindingKey(n.Name, t.ID.Namespace, t.ID.ID, attempt), &types.Binding{
 		Session: n.Session(), Holds: holds, Alternative: alternative, Provides: task.Provides,
 		Spec: task.Spec, Bound: now.UnixNano(), MaxRun: task.MaxRun, OnLoss: task.OnLoss,
+		Deadline: task.Deadline, Image: image,
 	})
 	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &types.Status{
-		Phase: types.Bound, Node: n.Name, Attempt: attempt, Bound: now.UnixNano(),
+		Phase: types.Bound, Node: n.Name, Attempt: attempt, Bound: now.UnixNano(), Image: image,
 	})
 	for _, p := range task.Provides {
 		if p.When == types.WhenBound {

@@ -44,6 +44,11 @@ type Config struct {
 	// AccumulateAfter is how long a reservation that may accumulate waits
 	// before it does.
 	AccumulateAfter time.Duration
+	// Metrics, unless nil, count what Run does.
+	Metrics *Metrics
+	// Beat, unless nil, is called by Run whenever its loop runs, every 10 s at
+	// least, and with true when it has heard from the store.
+	Beat func(heard bool)
 }
 
 // withDefaults returns the configuration with its defaults filled in.

@@ -53,8 +53,15 @@ type Core struct {
 	loss     losses
 	accum    accumulator
 	// first tells that the next draft is for what waits.
-	first   bool
+	first bool
+	// batch bounds the tasks of a transaction at present: Config.BatchTasks, or less
+	// after one was too large.
+	batch   int
 	retries map[entryKey]int
+	// unread is what could not be read, until somebody asks; stuck are the bindings
+	// that cannot be released because it is not known what is in use.
+	unread []error
+	stuck  fifo[*cluster.Binding]
 }
 
 // nodeState is what the core remembers of a node besides the view.
@@ -77,6 +84,7 @@ func New(cfg Config) *Core {
 	rng := rand.New(rand.NewPCG(cfg.Seed, hash(cfg.Name)))
 	return &Core{
 		cfg:      cfg,
+		batch:    cfg.BatchTasks,
 		view:     cluster.New(),
 		queue:    newQueue(),
 		rng:      rng,
@@ -98,26 +106,29 @@ func (c *Core) Waiting() int { return len(c.queue.entries) }
 func (c *Core) InFlight() int { return len(c.inFlight) }
 
 // Apply takes in what changed at one revision, or that nothing did up to it.
-func (c *Core) Apply(b controlplane.Batch, now time.Time) error {
+func (c *Core) Apply(b controlplane.Batch, now time.Time) {
 	c.now = now
-	if err := c.applyEvents(b.Events, c.view.Apply); err != nil {
-		return err
-	}
-	if err := c.applyEvents(c.view.Reached(b.Revision), c.view.Apply); err != nil {
-		return err
-	}
+	c.applyEvents(b.Events, c.view.Apply)
+	c.applyEvents(c.view.Reached(b.Revision), c.view.Apply)
 	c.catchUp()
-	return nil
+}
+
+// Unread returns what could not be read since it was asked last, each once: the keys
+// count as absent.
+func (c *Core) Unread() []error {
+	errs := c.unread
+	c.unread = nil
+	return errs
 }
 
 // applyEvents applies all of the events, and then looks at what they touch: in
 // between, the view may be none that ever was.
-func (c *Core) applyEvents(events []controlplane.Event, apply func(controlplane.Event) (controlplane.Key, bool, error)) error {
+func (c *Core) applyEvents(events []controlplane.Event, apply func(controlplane.Event) (controlplane.Key, bool, error)) {
 	touched := make([]controlplane.Key, 0, len(events))
 	for _, e := range events {
 		key, changed, err := apply(e)
 		if err != nil {
-			return err
+			c.unread = append(c.unread, err)
 		}
 		if changed {
 			touched = append(touched, key)
@@ -126,13 +137,13 @@ func (c *Core) applyEvents(events []controlplane.Event, apply func(controlplane.
 	for _, key := range touched {
 		c.touch(key)
 	}
-	return nil
 }
 
 // Next returns the transactions to commit now. Every one must be answered by Done.
 func (c *Core) Next(now time.Time) []*Draft {
 	c.now = now
 	c.queue.expire(now)
+	c.failOverdue()
 	c.retryLost()
 	var out []*Draft
 	for len(c.inFlight) < c.cfg.InFlight {
@@ -176,12 +187,10 @@ func (c *Core) fill(d *Draft) {
 // Wake returns when Next may have something to do though nothing changed; zero if
 // never.
 func (c *Core) Wake() time.Time {
-	next := c.queue.expire(c.now)
-	if t := c.loss.wake(); t != 0 && (next == 0 || t < next) {
-		next = t
-	}
-	if t := c.accum.wake; t != 0 && (next == 0 || t < next) && len(c.inFlight) < c.cfg.InFlight {
-		next = t
+	next := earlier(c.queue.expire(c.now), c.loss.wake())
+	next = earlier(next, c.queue.deadline())
+	if len(c.inFlight) < c.cfg.InFlight {
+		next = earlier(next, c.accum.wake)
 	}
 	if next == 0 {
 		return time.Time{}
@@ -196,22 +205,19 @@ func (c *Core) Wake() time.Time {
 // view shows that.
 //
 // err, if not nil, tells that the store will never accept it.
-func (c *Core) Done(d *Draft, res controlplane.Result, err error, now time.Time) error {
+func (c *Core) Done(d *Draft, res controlplane.Result, err error, now time.Time) {
 	c.now = now
 	c.inFlight = slices.DeleteFunc(c.inFlight, func(x *Draft) bool { return x == d })
 	switch {
 	case err != nil:
 		c.setAside(d)
 	case res.Committed:
-		if err := c.applyEvents(eventsOf(d.Change.Txn(), res.Revision), c.view.ApplyAhead); err != nil {
-			return err
-		}
+		c.applyEvents(eventsOf(d.Change.Txn(), res.Revision), c.view.ApplyAhead)
 		c.confirm(d)
 	default:
 		c.behind = append(c.behind, behind{d, res.Revision})
 		c.catchUp()
 	}
-	return nil
 }
 
 // eventsOf returns the changes that a committed transaction made.
@@ -224,6 +230,9 @@ func eventsOf(txn controlplane.Txn, revision int64) []controlplane.Event {
 }
 
 func (c *Core) confirm(d *Draft) {
+	if 2*len(d.entries) >= c.batch {
+		c.batch = min(c.cfg.BatchTasks, c.batch+max(1, c.batch/8))
+	}
 	for _, e := range d.entries {
 		delete(c.retries, entryKey{e.id, e.bundles})
 	}
@@ -250,10 +259,13 @@ func (c *Core) catchUp() {
 // forget gives up a refused draft: all that is in it is looked at again.
 func (c *Core) forget(d *Draft) {
 	for _, e := range d.entries {
-		c.retries[entryKey{e.id, e.bundles}]++
+		if c.view.Tasks[e.id] != nil || c.view.Reservations[e.id] != nil {
+			c.retries[entryKey{e.id, e.bundles}]++
+		}
 	}
 	if d.collecting != nil {
 		c.accumulateAgain()
+		c.accum.searched = 0 // nothing came of it
 	}
 	c.giveUp(d)
 	c.unlock(d)
@@ -276,11 +288,11 @@ func (c *Core) giveUp(d *Draft) {
 }
 
 // setAside gives up a draft that the store will never accept, because it is too
-// large: the next ones are made smaller. What is alone in it stays out of the queue
+// large: the next ones are made smaller, and larger again as they are taken. What is alone in it stays out of the queue
 // until it, or what it asks for, changes.
 func (c *Core) setAside(d *Draft) {
 	if d.items > 1 {
-		c.cfg.BatchTasks = max(1, c.cfg.BatchTasks/2)
+		c.batch = max(1, c.batch/2)
 		for _, e := range d.entries {
 			c.retries[entryKey{e.id, e.bundles}] = solo
 		}
@@ -314,6 +326,9 @@ func (c *Core) lock(d *Draft) {
 			c.locks[x] = nil
 		}
 	}
+	if d.collecting != nil {
+		c.accum.keep(c.view, d.collecting.g)
+	}
 }
 
 // unlock releases what the draft locked and looks at what waited for that.
@@ -324,6 +339,9 @@ func (c *Core) unlock(d *Draft) {
 		for _, w := range waiters {
 			c.again(w)
 		}
+	}
+	if d.collecting != nil {
+		c.accum.kept = nil
 	}
 	c.queue.unstall()
 	if c.accum.skipped {
@@ -381,6 +399,8 @@ func hash(s string) uint64 {
 	h *= 0xff51afd7ed558ccd
 	return h ^ h>>33
 }
+
+func compareResource(a, b types.ResourceID) int { return strings.Compare(string(a), string(b)) }
 
 func compareID(a, b cluster.ID) int {
 	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {

@@ -61,22 +61,29 @@ func share(shares []types.DeviceShare, id string) types.Quantity {
 
 // devicesFit reports whether x can be made up of devices of n, or need not be.
 func (d *Draft) devicesFit(n *cluster.Node, x cluster.Need) bool {
+	if isPort(x.ID) {
+		return d.portsFit(n, x)
+	}
 	slots := d.slots(n, x.ID)
 	return slots == nil || pick(slots, x.Amount) != nil
 }
 
 // pickDevices returns the devices that make up x on n, nil if it needs none.
 func (d *Draft) pickDevices(n *cluster.Node, x cluster.Need) []types.DeviceShare {
+	if x.ID == types.Port {
+		return d.pickPorts(n, x.Amount)
+	}
 	return pick(d.slots(n, x.ID), x.Amount)
 }
 
-// pick makes up amount of slots: whole devices, or a fraction of one, of the
-// fullest that has room so that whole ones stay whole. nil if it cannot be.
+// pick makes up amount of slots: whole devices, or a fraction of one, of the one
+// with the least room that is enough so that whole ones stay whole. nil if it cannot
+// be.
 func pick(slots []slot, amount types.Quantity) []types.DeviceShare {
 	if amount < whole {
 		best := -1
 		for i, s := range slots {
-			if s.capacity-s.used >= amount && (best < 0 || s.used > slots[best].used) {
+			if room := s.capacity - s.used; room >= amount && (best < 0 || room < slots[best].capacity-slots[best].used) {
 				best = i
 			}
 		}

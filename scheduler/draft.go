@@ -27,14 +27,17 @@ type Draft struct {
 	left    map[string]*types.Provided
 	leaving []string // the keys of left, in order
 	offered map[types.ResourceID][]*cluster.Node
+	// fresh are those of offered that nobody was woken for yet.
+	fresh []types.ResourceID
 	// collecting is the accumulating grant, if the draft changes it.
 	collecting *collecting
 	held       []any // what is locked: see Core.locks
 	mine       map[any]struct{}
 	entries    []*entry
 	items      int
-	bytes      int
-	closed     bool
+	// ahead is about how many bytes the allocations take that are written last.
+	ahead  int
+	closed bool
 }
 
 // Bind is one task bound to a node.
@@ -108,7 +111,8 @@ func (d *Draft) room(compares, ops int) bool {
 	c, o := d.Change.Size()
 	c += spare
 	o += len(d.order) + len(d.drawn) + len(d.leaving) + spare
-	return c+compares <= d.limits.Ops && o+ops <= d.limits.Ops && d.bytes < d.limits.Bytes*3/4
+	return c+compares <= d.limits.Ops && o+ops <= d.limits.Ops &&
+		(d.Change.Bytes()+d.ahead)/3 < d.limits.Bytes/4
 }
 
 // empty reports whether there is nothing to commit.
@@ -116,7 +120,7 @@ func (d *Draft) empty() bool { return d.items == 0 }
 
 // put adds a value.
 func (d *Draft) put(key string, m types.Message) {
-	d.bytes += len(key) + d.Change.Put(key, m)
+	d.Change.Put(key, m)
 }
 
 // trial returns the node as the draft leaves it, to be changed and changed back.
@@ -138,10 +142,20 @@ func (d *Draft) at(n *cluster.Node) *place {
 	if !p.written {
 		p.written = true
 		d.order = append(d.order, p)
+		d.ahead += sizeOf(p.alloc)
 		d.claim(n)
 		d.Change.IfUnchanged(controlplane.AllocatedKey(n.Name), n.Allocated.Mod)
 	}
 	return p
+}
+
+// sizeOf is about how many bytes what is in use takes.
+func sizeOf(a *types.Allocated) int {
+	n := 64
+	for _, h := range a.Holds {
+		n += 32 + len(h.Resource) + 24*len(h.Devices)
+	}
+	return n
 }
 
 // trialPool returns the pool as the draft leaves it, to be changed and changed back.
@@ -203,6 +217,17 @@ func (d *Draft) used(n *cluster.Node, rid types.ResourceID) []types.DeviceShare 
 	return n.Allocated.V.DevicesOf(rid)
 }
 
+// holds returns what is in use on n, as the draft leaves it.
+func (d *Draft) holds(n *cluster.Node) []types.Holding {
+	if p := d.places[n]; p != nil {
+		return p.alloc.Holds
+	}
+	if n.Allocated.V == nil {
+		return nil
+	}
+	return n.Allocated.V.Holds
+}
+
 // grantHolds returns what the grant of a scoped resource holds on n, as the draft
 // leaves it.
 func (d *Draft) grantHolds(n *cluster.Node, rid types.ResourceID) []types.Holding {
@@ -253,6 +278,7 @@ func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
 	p := d.at(n)
 	p.extra[rid] = p.extra[rid].Add(q)
 	d.offered[rid] = append(d.offered[rid], n)
+	d.fresh = append(d.fresh, rid)
 }
 
 // seal writes what the draft left allocated. Nothing may be added after it.

@@ -1,7 +1,7 @@
 package scheduler
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,51 +11,88 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Explanation says why a task is where it is, above all why it waits. It is
+// Explanation says why something is where it is, above all why it waits. It is
 // computed from a view by the predicates that Schedule decides with; nothing of it
 // is stored.
 type Explanation struct {
-	ID        string      `json:"id"`
-	Namespace string      `json:"namespace"`
-	Phase     types.Phase `json:"phase"`
+	// Kind is what is explained: task, job, reservation or node.
+	Kind Kind   `json:"kind"`
+	ID   string `json:"id"`
+	// Namespace is where it is; of a node, the one that names are as seen from.
+	Namespace string `json:"namespace"`
+	// Phase is the phase of a task; waiting, accumulating, granted or releasing of
+	// a reservation; incomplete, waiting, active or ended of a job; ready, cordoned
+	// or lost of a node.
+	Phase string `json:"phase"`
 	// Summary is one sentence.
 	Summary string `json:"summary"`
 	// Suggestion says what to do about it, if anything.
 	Suggestion string `json:"suggestion,omitempty"`
-	// Infeasible tells that no node is large enough, whatever ends.
+	// Infeasible tells that it can never be placed, whatever ends.
 	Infeasible bool `json:"infeasible,omitempty"`
-	// Vectors explain the request vectors, one for each alternative.
+	// Notes are further facts, a sentence each.
+	Notes []string `json:"notes,omitempty"`
+	// Vectors explain the request vectors: one for each alternative of a task; of
+	// a reservation, the first bundle without room.
 	Vectors []VectorExplanation `json:"vectors,omitempty"`
-	// Ahead is how many of the same scheduler's queue come first.
-	Ahead int `json:"ahead"`
+	// Holders have what it waits for, on the nodes that are nearest and of the
+	// cluster-wide resources; of a node, what is in use there.
+	Holders []Holder `json:"holders,omitempty"`
+	// Providers are the tasks that give what it waits for, or were to.
+	Providers []Provider `json:"providers,omitempty"`
+	// Queue is its place among what waits; nil of what does not, or in vain.
+	Queue *Queue `json:"queue,omitempty"`
+	// Groups are the tasks of a job, or those that wait for a node, by what is to
+	// be said of them, the most frequent first.
+	Groups []Group `json:"groups,omitempty"`
+	// Amounts are what a node has.
+	Amounts []Amount `json:"amounts,omitempty"`
 }
+
+// Kind is what an Explanation is about.
+type Kind string
+
+// The kinds.
+const (
+	KindTask        Kind = "task"
+	KindJob         Kind = "job"
+	KindReservation Kind = "reservation"
+	KindNode        Kind = "node"
+)
 
 // VectorExplanation says why one request vector fits nowhere.
 type VectorExplanation struct {
 	Requests types.Requests `json:"requests"`
+	// Summary is one sentence about this vector alone.
+	Summary string `json:"summary"`
 	// AllowedAt is when the alternative may be taken, if that is yet to come.
 	AllowedAt *time.Time `json:"allowedAt,omitempty"`
 	// Pools are cluster-wide resources of which there is not enough.
 	Pools []Missing `json:"pools,omitempty"`
 	// Fits are nodes that would take it now.
 	Fits []string `json:"fits,omitempty"`
+	// Barred are nodes that would take it if they were alive and not cordoned.
+	Barred []string `json:"barred,omitempty"`
 	// Rejected are the nodes by reason, the most frequent first.
 	Rejected []Rejection `json:"rejected,omitempty"`
 	// Nearest are the nodes that lack least, at most three.
 	Nearest []Nearest `json:"nearest,omitempty"`
-	// Infeasible names the physical resources that no registered node has
-	// enough of together with the others.
-	Infeasible []Missing `json:"infeasible,omitempty"`
+	// Infeasible tells that no registered node is large enough, the dead and
+	// cordoned ones included: Nearest are then those that come closest.
+	Infeasible bool `json:"infeasible,omitempty"`
 }
 
 // Missing is a resource of which there is not enough.
 type Missing struct {
 	Resource types.ResourceID `json:"resource"`
-	Want     string           `json:"want"`
-	Free     string           `json:"free"`
-	Capacity string           `json:"capacity"`
+	// Want, Free and Capacity are empty of a place, which is not counted.
+	Want     string `json:"want,omitempty"`
+	Free     string `json:"free,omitempty"`
+	Capacity string `json:"capacity,omitempty"`
 	// Absent tells that the resource does not exist there.
 	Absent bool `json:"absent,omitempty"`
+	// Reason says more, where the amounts do not say it.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Rejection is a reason with the nodes that it holds for.
@@ -70,220 +107,129 @@ type Nearest struct {
 	Missing []Missing `json:"missing"`
 }
 
+// Holder is a task or reservation that holds something.
+type Holder struct {
+	// Kind is KindTask or KindReservation.
+	Kind      Kind             `json:"kind"`
+	ID        string           `json:"id"`
+	Namespace string           `json:"namespace"`
+	Resource  types.ResourceID `json:"resource"`
+	Amount    string           `json:"amount"`
+	// Node is where; empty for a cluster-wide resource.
+	Node string `json:"node,omitempty"`
+	// Devices are the devices, or the numbers of ports, that make up the amount.
+	Devices  []string `json:"devices,omitempty"`
+	Priority int      `json:"priority,omitempty"`
+	// Phase is that of the task or grant.
+	Phase string `json:"phase"`
+	// EndsBy is when it ends at the latest, if that is known.
+	EndsBy *time.Time `json:"endsBy,omitempty"`
+
+	amount types.Quantity
+	left   time.Duration // until EndsBy
+}
+
+// Provider is a task that gives a resource to its node, or was to.
+type Provider struct {
+	ID       string           `json:"id"`
+	Resource types.ResourceID `json:"resource"`
+	Amount   string           `json:"amount"`
+	When     types.When       `json:"when"`
+	Phase    types.Phase      `json:"phase"`
+	Node     string           `json:"node,omitempty"`
+	// Why is where the task itself is, or why it waits.
+	Why string `json:"why"`
+}
+
+// Queue is a place among what waits. Nobody waits for those in front who ask for
+// something else: they are only tried first.
+type Queue struct {
+	// Ahead is how many tasks and reservations are tried first.
+	Ahead int `json:"ahead"`
+	// Same is how many of them ask for the very same; First are their ids, a few.
+	Same  int      `json:"same"`
+	First []string `json:"first,omitempty"`
+}
+
+// Group is tasks of which the same is to be said.
+type Group struct {
+	Phase      types.Phase `json:"phase"`
+	Summary    string      `json:"summary"`
+	Suggestion string      `json:"suggestion,omitempty"`
+	Infeasible bool        `json:"infeasible,omitempty"`
+	Count      int         `json:"count"`
+	// Tasks are the ids, a few.
+	Tasks []string `json:"tasks"`
+}
+
+// Amount is how much there is of a resource.
+type Amount struct {
+	Resource types.ResourceID `json:"resource"`
+	Free     string           `json:"free"`
+	Capacity string           `json:"capacity"`
+}
+
+// few is how many names of many are given.
+const few = 8
+
+// explainer explains one state.
+type explainer struct {
+	v   *cluster.View
+	d   *Draft
+	now time.Time
+	// nodes are the registered ones, by name.
+	nodes []*cluster.Node
+	// inner tells that what is explained is only of interest to something else:
+	// then that is enough.
+	inner bool
+	// given remembers what providers returned.
+	given map[types.ResourceID][]Provider
+	// looks counts the nodes, tasks, bindings and grants that were looked at.
+	looks int
+}
+
+func newExplainer(v *cluster.View, now time.Time) *explainer {
+	return explainerIn(v, newDraft(v, controlplane.Limits{}, 1), now)
+}
+
+// explainerIn explains a state as a draft leaves it.
+func explainerIn(v *cluster.View, d *Draft, now time.Time) *explainer {
+	return &explainer{v: v, d: d, now: now, nodes: sortedNodes(v), given: make(map[types.ResourceID][]Provider)}
+}
+
 // Explain says why the task id is where it is. NotFound: there is no such task.
 func Explain(v *cluster.View, id cluster.ID, now time.Time) (Explanation, error) {
-	t := v.Tasks[id]
-	if t == nil || t.Info.V == nil {
-		return Explanation{}, types.Errorf(types.NotFound, "explain task %s: there is none in namespace %s; escher ps -a lists all", id.ID, id.Namespace)
-	}
-	e := Explanation{ID: id.ID, Namespace: id.Namespace, Phase: t.Phase()}
-	switch {
-	case e.Phase != types.Pending:
-		e.Summary = afterwards(t)
-	case !v.Visible(t):
-		e.Summary = fmt.Sprintf("It waits for its job %s to be submitted in full.", t.Info.V.Job)
-		e.Suggestion = "If whoever submitted the job is gone, the job is removed after a while: submit it again."
-	case t.Info.V.Stop != nil:
-		e.Summary = "It was stopped while it waited and is about to be cancelled."
-	case notLive(v, t.Info.V.Scheduler):
-		e.Summary = fmt.Sprintf("It is left to scheduler %s, which is not there.", t.Info.V.Scheduler)
-		e.Suggestion = "Start that scheduler, or submit the task without naming one."
-	default:
-		explainWaiting(v, t, now, &e)
-	}
-	return e, nil
+	return newExplainer(v, now).task(id)
 }
 
-// afterwards says where a task is that does not wait.
-func afterwards(t *cluster.Task) string {
-	s := t.Status.V
-	where := fmt.Sprintf("on node %s, attempt %d", s.Node, s.Attempt)
-	if s.Node == "" {
-		where = "before it was bound"
-	}
-	reason := ""
-	if s.Reason != "" {
-		reason = ": " + s.Reason
-	}
-	switch s.Phase {
-	case types.Bound:
-		return fmt.Sprintf("It is bound %s, and its container is being started.", where)
-	case types.Running:
-		return fmt.Sprintf("It runs %s.", where)
-	case types.Failed:
-		return fmt.Sprintf("It failed %s, with exit code %d%s.", where, s.ExitCode, reason)
-	case types.Cancelled:
-		return fmt.Sprintf("It was cancelled %s%s.", where, reason)
-	}
-	return fmt.Sprintf("It succeeded %s.", where)
+// ExplainReservation says why the reservation id is granted or not. NotFound: there
+// is none.
+func ExplainReservation(v *cluster.View, id cluster.ID, now time.Time) (Explanation, error) {
+	return newExplainer(v, now).reservation(id)
 }
 
-func notLive(v *cluster.View, scheduler string) bool {
-	return scheduler != "" && len(v.Schedulers) > 0 && v.Schedulers[scheduler] == nil
+// ExplainJob says how far the tasks of a job are, and why those wait that do.
+// NotFound: there is no such job.
+func ExplainJob(v *cluster.View, id cluster.ID, now time.Time) (Explanation, error) {
+	return newExplainer(v, now).job(id)
 }
 
-func explainWaiting(v *cluster.View, t *cluster.Task, now time.Time, e *Explanation) {
-	requests := []types.Requests{t.Info.V.Requests}
-	if len(t.Info.V.Alternatives) > 0 {
-		requests = nil
-		for _, a := range t.Info.V.Alternatives {
-			requests = append(requests, t.Info.V.Requests.Plus(a.Requests))
-		}
-	}
-	for i, needs := range Vectors(v, t) {
-		x := explainVector(v, t.ID.Namespace, needs)
-		x.Requests = requests[i]
-		if at := allowedAt(t.Info.V, i); at > now.UnixNano() {
-			when := time.Unix(0, at)
-			x.AllowedAt = &when
-		}
-		e.Vectors = append(e.Vectors, x)
-	}
-	e.Infeasible = !slices.ContainsFunc(e.Vectors, func(x VectorExplanation) bool { return len(x.Infeasible) == 0 })
-	e.Ahead = ahead(v, t)
-	summarise(v, t, now, e)
+// ExplainNode says why a node takes nothing, or what it takes; names are as
+// namespace ns sees them. NotFound: there is no such node.
+func ExplainNode(v *cluster.View, ns, name string, now time.Time) (Explanation, error) {
+	return newExplainer(v, now).node(ns, name)
 }
 
-// ahead counts the pending tasks that come before t.
-func ahead(v *cluster.View, t *cluster.Task) int {
-	mine := &entry{id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted}
-	n := 0
-	for _, x := range v.Tasks {
-		if x == t || x.Info.V == nil || x.Phase() != types.Pending || !v.Visible(x) {
-			continue
-		}
-		if (&entry{id: x.ID, priority: x.Info.V.Priority, submitted: x.Info.V.Submitted}).before(mine) {
-			n++
-		}
-	}
-	return n
+// within returns the explainer of what is only of interest to what e explains.
+func (e *explainer) within() *explainer {
+	of := *e
+	of.inner, of.given = true, make(map[types.ResourceID][]Provider)
+	return &of
 }
 
-// explainVector looks at every node with the predicates of the scheduler.
-func explainVector(v *cluster.View, ns string, needs []cluster.Need) VectorExplanation {
-	return explainVectorIn(v, newDraft(v, controlplane.Limits{}, 1), ns, needs)
-}
-
-// explainVectorIn does so for a state as a draft leaves it.
-func explainVectorIn(v *cluster.View, d *Draft, ns string, needs []cluster.Need) VectorExplanation {
-	x := VectorExplanation{Infeasible: infeasible(v, needs)}
-	for _, need := range needs {
-		if p := v.Pool(need.ID); p != nil && d.poolFree(p) < need.Amount {
-			x.Pools = append(x.Pools, missing(need, d.poolFree(p), p.Capacity(), true))
-		}
-	}
-	reasons := make(map[string][]string)
-	for _, n := range sortedNodes(v) {
-		lacks := lackingOn(d, n, needs)
-		reason := rejection(n, ns, lacks)
-		if reason == "" {
-			x.Fits = append(x.Fits, n.Name)
-			continue
-		}
-		reasons[reason] = append(reasons[reason], n.Name)
-		if n.Eligible() {
-			x.Nearest = append(x.Nearest, Nearest{n.Name, lacks})
-		}
-	}
-	x.Rejected = byFrequency(reasons)
-	slices.SortStableFunc(x.Nearest, func(a, b Nearest) int { return len(a.Missing) - len(b.Missing) })
-	x.Nearest = x.Nearest[:min(3, len(x.Nearest))]
-	return x
-}
-
-// lackingOn returns all that n has not enough of, which fits stops at the first of.
-func lackingOn(d *Draft, n *cluster.Node, needs []cluster.Need) []Missing {
-	var out []Missing
-	for _, x := range needs {
-		if _, ok := d.fits(n, []cluster.Need{x}); ok {
-			continue
-		}
-		free, known := d.free(n, x.ID)
-		capacity, _ := d.view.Capacity(n, x.ID)
-		out = append(out, missing(x, free, capacity, known))
-	}
-	return out
-}
-
-func missing(x cluster.Need, free, capacity types.Quantity, known bool) Missing {
-	return Missing{
-		Resource: x.ID, Want: x.Amount.Format(x.ID), Free: free.Format(x.ID), Capacity: capacity.Format(x.ID), Absent: !known,
-	}
-}
-
-// rejection says why n does not take a vector of which it lacks something; empty if
-// it does.
-func rejection(n *cluster.Node, ns string, lacks []Missing) string {
-	switch {
-	case n.Info.V == nil:
-		return "not registered"
-	case n.Alive.V == nil:
-		return "not alive"
-	case n.Cordon.V != nil && n.Cordon.V.Reason != "":
-		return "cordoned: " + n.Cordon.V.Reason
-	case n.Cordon.V != nil:
-		return "cordoned"
-	case len(lacks) == 0:
-		return ""
-	}
-	var parts []string
-	for _, m := range lacks {
-		if m.Absent {
-			parts = append(parts, fmt.Sprintf("has no %s", m.Resource.In(ns)))
-		} else {
-			parts = append(parts, fmt.Sprintf("short of %s", m.Resource.In(ns)))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-func byFrequency(reasons map[string][]string) []Rejection {
-	var out []Rejection
-	for reason, nodes := range reasons {
-		out = append(out, Rejection{reason, nodes})
-	}
-	slices.SortFunc(out, func(a, b Rejection) int {
-		if len(a.Nodes) != len(b.Nodes) {
-			return len(b.Nodes) - len(a.Nodes)
-		}
-		return strings.Compare(a.Reason, b.Reason)
-	})
-	return out
-}
-
+// sortedNodes returns the registered nodes by name.
 func sortedNodes(v *cluster.View) []*cluster.Node {
-	var out []*cluster.Node
-	for _, n := range v.Nodes {
-		if n.Info.V != nil {
-			out = append(out, n)
-		}
-	}
+	out := slices.DeleteFunc(slices.Collect(maps.Values(v.Nodes)), func(n *cluster.Node) bool { return n.Info.V == nil })
 	slices.SortFunc(out, func(a, b *cluster.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out
-}
-
-// infeasible returns the physical needs that keep every registered node, dead and
-// cordoned ones included, from ever taking the vector: those of the node that lacks
-// fewest. Ephemeral resources may come into being at any time.
-func infeasible(v *cluster.View, needs []cluster.Need) []Missing {
-	var least []Missing
-	nodes := sortedNodes(v)
-	for i, n := range nodes {
-		var lacks []Missing
-		for _, x := range needs {
-			if !x.ID.Physical() {
-				continue
-			}
-			if capacity, ok := v.Capacity(n, x.ID); !ok || capacity < x.Amount {
-				lacks = append(lacks, missing(x, capacity, capacity, ok))
-			}
-		}
-		if len(lacks) == 0 {
-			return nil
-		}
-		if i == 0 || len(lacks) < len(least) {
-			least = lacks
-		}
-	}
-	return least
 }

@@ -5,75 +5,223 @@ import (
 	"slices"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
-// ExplainReservation says why the reservation id is granted or not. NotFound: there
-// is none.
-func ExplainReservation(v *cluster.View, id cluster.ID, now time.Time) (Explanation, error) {
-	r := v.Reservations[id]
+// waiting is the phase of a reservation that has no grant of its own, and of a job of
+// which some tasks wait.
+const waiting = "waiting"
+
+// reservation explains a reservation.
+func (e *explainer) reservation(id cluster.ID) (Explanation, error) {
+	r := e.v.Reservations[id]
 	if r == nil {
-		return Explanation{}, types.Errorf(types.NotFound, "explain reservation %s: there is none in namespace %s", id.ID, id.Namespace)
+		return Explanation{}, types.Errorf(types.NotFound, "explain reservation %s: there is none in namespace %s: escher reservations lists all", id.ID, id.Namespace)
 	}
-	e := Explanation{ID: id.ID, Namespace: id.Namespace, Phase: types.Pending}
+	x := Explanation{Kind: KindReservation, ID: id.ID, Namespace: id.Namespace, Phase: waiting}
 	switch g := r.Grant.V; {
 	case g != nil && !r.Current():
-		e.Summary = fmt.Sprintf("The former reservation %s is being released: tasks still draw on it.", id.ID)
-		e.Suggestion = "It goes on when they end; escher ps shows them."
+		e.releasing(r, &x)
 	case g != nil && g.Phase == types.Granted:
-		e.Phase = types.Bound
-		e.Summary = fmt.Sprintf("It is granted, on %d nodes.", len(g.Nodes))
+		e.granted(r, &x)
 	case g != nil:
-		e.Summary = fmt.Sprintf("It has waited long and accumulates what becomes free, on %d nodes.", len(g.Nodes))
+		e.accumulates(r, &x)
 	default:
-		explainBundles(v, r, now, &e)
+		e.bundles(r, &x)
 	}
-	return e, nil
+	return x, nil
 }
 
-// explainBundles places bundles until one fits nowhere, as granting does, and
-// explains that one.
-func explainBundles(v *cluster.View, r *cluster.Reservation, now time.Time, e *Explanation) {
-	d := newDraft(v, controlplane.Limits{}, 1)
-	spots := bundleOrder(v, r)
-	for i, x := range spots {
-		n := firstFit(v, d, x.needs)
-		if n != nil {
-			d.take(n, d.hold(n, x.needs))
+// releasing: the reservation is gone, and its grant is not.
+func (e *explainer) releasing(r *cluster.Reservation, x *Explanation) {
+	var drawn []string
+	for _, h := range e.drawn(r) {
+		if h.Amount != "" && !slices.Contains(drawn, h.who(r.ID.Namespace)) {
+			drawn = append(drawn, h.who(r.ID.Namespace))
+		}
+		x.Holders = append(x.Holders, h)
+	}
+	x.Phase = string(types.Releasing)
+	switch {
+	case len(drawn) == 0:
+		x.Summary = "It was given up, and is about to be released."
+		x.Suggestion = noScheduler
+	case r.Info.V != nil:
+		x.Phase = waiting
+		x.Summary = fmt.Sprintf("It waits for the former reservation of that name to be released, on which %s.", draws(drawn))
+		x.Suggestion = "It goes on when they end. To end one now: escher stop " + x.Holders[0].ID
+	default:
+		x.Summary = fmt.Sprintf("It was given up, and is released when its tasks end: %s on it.", draws(drawn))
+		x.Suggestion = "To end one now: escher stop " + x.Holders[0].ID
+	}
+}
+
+func draws(who []string) string {
+	if len(who) == 1 {
+		return who[0] + " still draws"
+	}
+	return listed(who) + " still draw"
+}
+
+// drawn returns what tasks draw on a grant.
+func (e *explainer) drawn(r *cluster.Reservation) []Holder {
+	var out []Holder
+	for _, at := range r.Grant.V.Nodes {
+		for _, h := range at.Holds {
+			scoped := h.Resource.Scope(r.ID.Namespace, r.ID.ID)
+			out = append(out, e.holdersOn(e.v.Nodes[at.Node], scoped)...)
+		}
+	}
+	return out
+}
+
+func (e *explainer) granted(r *cluster.Reservation, x *Explanation) {
+	g := r.Grant.V
+	x.Phase = string(types.Granted)
+	var at, dead []string
+	for _, n := range g.Nodes {
+		at = append(at, n.Node)
+		if e.v.Nodes[n.Node].Alive.V == nil {
+			dead = append(dead, n.Node)
+		}
+	}
+	x.Holders = e.drawn(r)
+	x.Summary = fmt.Sprintf("It is granted, on %s: %s.", listed(at), plural(len(x.Holders), "1 task draws on it", fmt.Sprintf("%d tasks draw on it", len(x.Holders))))
+	x.Suggestion = "To give it up: escher unreserve " + r.ID.ID
+	if len(dead) > 0 {
+		x.Notes = append(x.Notes, fmt.Sprintf("Of its nodes, %s %s not alive: what it holds there is kept for it.", listed(dead), is(len(dead))))
+	}
+}
+
+// accumulates says what a reservation has collected, and who has the rest.
+func (e *explainer) accumulates(r *cluster.Reservation, x *Explanation) {
+	x.Phase = string(types.Accumulating)
+	var parts []string
+	var rest types.Quantity
+	var holders []Holder
+	for _, at := range r.Grant.V.Nodes {
+		n := e.v.Nodes[at.Node]
+		for _, w := range wantedOn(e.v, r, r.Grant.V, at.Node) {
+			held := heldOf(at.Holds, w.ID)
+			if held >= w.sum() {
+				continue
+			}
+			parts = append(parts, fmt.Sprintf("%s of %s on %s", held.Format(w.ID), amountOf(r.ID.Namespace, w.ID, w.sum()), at.Node))
+			on := e.holdersOn(n, w.ID)
+			if p := e.v.Pool(w.ID); p != nil {
+				on = e.holdersOfPool(w.ID)
+			}
+			on = slices.DeleteFunc(on, func(h Holder) bool {
+				return h.Kind == KindReservation && h.ID == r.ID.ID && h.Namespace == r.ID.Namespace
+			})
+			if rest == 0 {
+				rest, holders = w.sum()-held, on
+			}
+			x.Holders = append(x.Holders, on...)
+		}
+	}
+	x.Summary = fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", listed(parts))
+	if len(parts) == 0 {
+		x.Summary = "It has collected all that it asks for, and is about to be granted."
+	}
+	x.Suggestion = e.remedy(r.ID.Namespace, holders, rest)
+	x.Notes = append(x.Notes, "Nobody draws on it before it is complete; only tasks that end in time, --max-run, may use what it has collected.")
+}
+
+// bundles places bundles until one fits nowhere, as granting does, and explains that
+// one.
+func (e *explainer) bundles(r *cluster.Reservation, x *Explanation) {
+	e.admission(x)
+	spots := bundleOrder(e.v, r)
+	for i, s := range spots {
+		if n := e.firstFit(s.needs); n != nil {
+			e.d.take(n, e.d.hold(n, s.needs))
 			continue
 		}
-		explained := explainVectorIn(v, d, r.ID.Namespace, x.needs)
-		explained.Requests = r.Info.V.Bundles[x.index].Requests
-		e.Vectors = []VectorExplanation{explained}
-		if room := roomWhenEmpty(v, r); room < len(spots) {
-			e.Infeasible = true
-			e.Summary = fmt.Sprintf("It can never be granted: with nothing else there, %d of its %d bundles fit.", room, len(spots))
-			e.Suggestion = "Ask for fewer or smaller bundles, or add nodes."
+		f := e.find(r.ID.Namespace, s.needs)
+		y := e.explanation(f, r.Info.V.Bundles[s.index].Requests)
+		clause, suggestion := e.clause(f)
+		y.Summary = sentence("It "+clause, "")
+		x.Vectors = []VectorExplanation{y}
+		e.who(f, x)
+		if i > 0 {
+			x.Notes = append(x.Notes, fmt.Sprintf("What is free is what %s.", plural(i, "the bundle that has room leaves", fmt.Sprintf("the %d bundles that have room leave", i))))
+		}
+		if room := e.roomWhenEmpty(r); room < len(spots) {
+			x.Infeasible = true
+			x.Suggestion = "Ask for fewer or smaller bundles, or add nodes."
+			x.Summary = fmt.Sprintf("It can never be granted: were nothing else there, %d of its %d bundles would fit.", room, len(spots))
+			if f.infeasible() {
+				reason, remedy := e.never(f)
+				x.Summary, x.Suggestion = sentence("It can never be granted", reason), remedy
+			}
 			return
 		}
-		summary, suggestion := sentence(v, r.ID.Namespace, &e.Vectors[0], now, e)
-		e.Summary = fmt.Sprintf("%d of %d bundles have room. The next one: %s Nothing is held until all fit.", i, len(spots), summary)
-		e.Suggestion = suggestion
+		x.Infeasible = f.stuck
+		x.Summary = sentence(fmt.Sprintf("%d of its %d bundles %s room, and nothing is held until all have; the next one %s", i, len(spots), plural(i, "has", "have"), clause), "")
+		if len(spots) == 1 {
+			x.Summary = sentence("It "+clause, "")
+		}
+		x.Suggestion = suggestion
+		e.inAll(f, x)
+		e.turn(r, x)
 		return
 	}
-	e.Summary = "All its bundles fit, and it is about to be granted."
+	x.Summary, x.Suggestion = "All its bundles have room, and it is about to be granted.", noScheduler
+}
+
+// inAll notes that there would be enough if it were on one node.
+func (e *explainer) inAll(f *finding, x *Explanation) {
+	if len(f.short) < 2 || len(f.short[0].lacks) == 0 {
+		return
+	}
+	l := f.short[0].lacks[0]
+	if !l.known || l.ID.IsPlacement() {
+		return
+	}
+	var sum types.Quantity
+	for _, c := range f.short {
+		if free, ok := e.d.free(c.node, l.ID); ok && free > 0 {
+			sum = sum.Add(free)
+		}
+	}
+	if sum >= l.Amount {
+		x.Notes = append(x.Notes, fmt.Sprintf("In all %s is free, but no node has %s of it.", amountOf(f.ns, l.ID, sum), l.Amount.Format(l.ID)))
+	}
+}
+
+// turn adds the place in the queue, and when it begins to collect.
+func (e *explainer) turn(r *cluster.Reservation, x *Explanation) {
+	x.Queue = e.queue(e.owner(r.ID.Namespace, ""),
+		entry{id: r.ID, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted}, bundleShape(r.ID.Namespace, r.Info.V))
+	if !r.Info.V.Accumulate {
+		return
+	}
+	if l := e.v.Leaders[role]; l != nil {
+		x.Notes = append(x.Notes, fmt.Sprintf("It may collect what becomes free, but reservation %s does so at present, and only one may.", l.V.Holder))
+		return
+	}
+	after := Config{}.withDefaults().AccumulateAfter
+	if wait := time.Unix(0, r.Info.V.Submitted).Add(after).Sub(e.now); wait > 0 {
+		x.Notes = append(x.Notes, fmt.Sprintf("In %s it begins to collect what becomes free.", inWords(wait)))
+	}
 }
 
 // roomWhenEmpty returns how many bundles find room by their physical requests when
 // nothing is in use, on all registered nodes, dead and cordoned ones included.
-func roomWhenEmpty(v *cluster.View, r *cluster.Reservation) int {
-	d := newDraft(v, controlplane.Limits{}, 1)
-	for _, n := range sortedNodes(v) {
-		d.trial(n).alloc = &types.Allocated{}
+func (e *explainer) roomWhenEmpty(r *cluster.Reservation) int {
+	of := newExplainer(e.v, e.now)
+	for _, n := range of.nodes {
+		of.d.trial(n).alloc = &types.Allocated{}
 	}
 	placed := 0
-	for _, x := range bundleOrder(v, r) {
+	for _, x := range bundleOrder(e.v, r) {
 		physical := slices.DeleteFunc(slices.Clone(x.needs), func(y cluster.Need) bool { return !y.ID.Physical() })
-		for _, n := range sortedNodes(v) {
-			if _, ok := d.fits(n, physical); ok {
-				d.take(n, d.hold(n, physical))
+		for _, n := range of.nodes {
+			e.looks++
+			if _, ok := of.d.fits(n, physical); ok {
+				of.d.take(n, of.d.hold(n, physical))
 				placed++
 				break
 			}
@@ -82,15 +230,16 @@ func roomWhenEmpty(v *cluster.View, r *cluster.Reservation) int {
 	return placed
 }
 
-func firstFit(v *cluster.View, d *Draft, needs []cluster.Need) *cluster.Node {
-	if _, short := d.poolShort(needs); short {
+func (e *explainer) firstFit(needs []cluster.Need) *cluster.Node {
+	if _, short := e.d.poolShort(needs); short {
 		return nil
 	}
-	for _, n := range sortedNodes(v) {
+	for _, n := range e.nodes {
+		e.looks++
 		if !n.Eligible() {
 			continue
 		}
-		if _, ok := d.fits(n, needs); ok {
+		if _, ok := e.d.fits(n, needs); ok {
 			return n
 		}
 	}

@@ -1,130 +1,221 @@
 package scheduler
 
 import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
-// quantities of the request vectors below
+// quantities of request vectors
 type q = map[string]types.Quantity
 
-func TestExplain(t *testing.T) {
-	two := func(b *bench) { b.node("n1", 2000); b.node("n2", 2000) }
-	ephemeral := func(b *bench, name string, capacity types.Quantity, where string) {
-		r := &types.Resource{Capacity: capacity}
-		if n := b.core.view.Nodes[where]; n != nil {
-			r.NodeSession = n.Session()
+// small is a cluster of which things wait, made as applications, agents and a
+// scheduler make it, and audited.
+type small struct {
+	*bench
+	client *controlplane.Client
+}
+
+// inSmall runs f with a cluster at a time that is always the same.
+func inSmall(t *testing.T, f func(w *small)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &small{bench: newBench(t, Config{Name: "s1"})}
+		w.now = time.Now()
+		client, err := controlplane.New(w.store, "d")
+		if err != nil {
+			t.Fatal(err)
 		}
-		b.put(controlplane.ResourceKey("d", name, where), r)
+		w.client = client
+		f(w)
+	})
+}
+
+func (w *small) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	cases := []struct {
-		name       string
-		prepare    func(*bench)
-		requests   q
-		edit       func(*types.Task)
-		want       string // of the sentence
-		then       string // of the suggestion
-		infeasible bool
-	}{
-		{name: "no node", prepare: func(*bench) {}, requests: q{"cpu": 100}, want: "no node is registered", then: "escher dev"},
-		{name: "too large for any", prepare: two, requests: q{"cpu": 3000}, want: "It can never run: it asks for 3 cpu", then: "Ask for less cpu", infeasible: true},
-		{name: "too large for a dead node", prepare: func(b *bench) {
-			two(b)
-			b.del(controlplane.AliveKey("n1"), controlplane.AliveKey("n2"))
-		}, requests: q{"cpu": 3000}, want: "It can never run", infeasible: true},
-		{name: "no such physical resource", prepare: two, requests: q{"gpu": 1000}, want: "It can never run: it asks for 1 gpu", infeasible: true},
-		{name: "no such node", prepare: two, requests: q{"node/n9": 1}, want: "node n9 is not registered", then: "escher nodes", infeasible: true},
-		{name: "no such rack", prepare: two, requests: q{"rack/r1": 1}, want: "no node is rack/r1", infeasible: true},
-		{name: "does not exist yet", prepare: two, requests: q{"data": 1000}, want: "It waits for data, which exists on no node", then: "escher set-resource data"},
-		{name: "somebody is to provide it", prepare: func(b *bench) {
-			two(b)
-			b.task("giver", q{"cpu": 9000}, func(t *types.Task) {
-				t.Provides = []types.Provide{{Name: "data", Amount: 1000, When: types.WhenRunning}}
-			})
-		}, requests: q{"data": 1000}, want: "It waits for data, which giver is to provide", then: "escher why giver"},
-		{name: "closed queue", prepare: func(b *bench) { two(b); b.settle(); ephemeral(b, "queue", 0, types.ClusterWide) },
-			requests: q{"queue": 1000}, want: "1 of the cluster-wide queue: 0 is free of 0", then: "raised"},
-		{name: "used up on its node", prepare: func(b *bench) { two(b); b.settle(); ephemeral(b, "co", 500, "n1") },
-			requests: q{"co": 1000}, want: "node n1 is nearest and lacks 1 co (0.5 free of 0.5)"},
-		{name: "no room", prepare: func(b *bench) { two(b); b.task("h1", q{"cpu": 1500}); b.task("h2", q{"cpu": 1500}); b.settle() },
-			requests: q{"cpu": 1000}, want: "2 nodes short of cpu", then: "as soon as enough ends"},
-		{name: "cordoned", prepare: func(b *bench) {
-			b.node("n1", 2000)
-			b.put(controlplane.CordonKey("n1"), &types.Cordon{Reason: "new disk"})
-		},
-			requests: q{"cpu": 1000}, want: "no node is eligible (1 node cordoned: new disk)", then: "escher nodes"},
-		{name: "no reservation", prepare: two, requests: q{"cpu@train": 1000}, want: "there is no reservation train", then: "escher reserve train"},
-		{name: "reservation not granted", prepare: func(b *bench) {
-			two(b)
-			b.put(controlplane.ReservationKey("d", "train"), &types.Reservation{Bundles: []types.Bundle{{Requests: types.NewRequests(q{"cpu": 9000})}}})
-		}, requests: q{"cpu@train": 1000}, want: "reservation train is not granted yet", then: "escher why train"},
-		{name: "alternative later", prepare: two, requests: q{}, edit: func(t *types.Task) {
-			t.Alternatives = []types.Alternative{{Requests: types.NewRequests(q{"data": 1000})}, {Requests: types.NewRequests(q{"cpu": 100}), After: 3 * time.Second}}
-		}, want: "by an alternative that is allowed in 3s"},
-		{name: "job not there", prepare: two, requests: q{"cpu": 100}, edit: func(t *types.Task) { t.Job = "j" }, want: "waits for its job j"},
+}
+
+// later lets time pass.
+func (w *small) later(d time.Duration) {
+	time.Sleep(d) // in the bubble: it costs nothing
+	w.now = time.Now()
+}
+
+// node registers nodes with their capacity.
+func (w *small) nodes(capacity q, names ...string) {
+	for _, name := range names {
+		w.put(controlplane.NodeKey(name), &types.Node{Capacity: types.NewRequests(capacity)}, controlplane.AliveKey(name), &types.Alive{})
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, Config{})
-			c.prepare(b)
-			b.task("t", c.requests, func(task *types.Task) {
-				if c.edit != nil {
-					c.edit(task)
+	w.settle()
+}
+
+// large registers a node with labels and ports.
+func (w *small) large(name string, n types.Node) {
+	w.put(controlplane.NodeKey(name), &n, controlplane.AliveKey(name), &types.Alive{})
+	w.settle()
+}
+
+func (w *small) lose(nodes ...string) {
+	for _, name := range nodes {
+		w.del(controlplane.AliveKey(name))
+	}
+}
+
+// submission is a task of that id.
+func submission(id string, requests q, edits ...func(*types.Task)) controlplane.Submission {
+	t := types.Task{Requests: types.NewRequests(requests)}
+	for _, edit := range edits {
+		edit(&t)
+	}
+	return controlplane.Submission{ID: id, Task: t, Spec: &types.Spec{Image: "busybox:1"}}
+}
+
+// launch submits a task, a second after the last one, and lets it be placed.
+func (w *small) launch(id string, requests q, edits ...func(*types.Task)) {
+	w.t.Helper()
+	w.later(time.Second)
+	_, err := w.client.Launch(context.Background(), submission(id, requests, edits...))
+	w.must(err)
+	w.settle()
+}
+
+func (w *small) set(name string, capacity types.Quantity, where controlplane.Where) {
+	w.t.Helper()
+	_, err := w.client.SetResource(context.Background(), name, capacity, where, controlplane.SetOptions{Declare: true})
+	w.must(err)
+	w.settle()
+}
+
+func (w *small) reserve(id string, r types.Reservation, bundles ...q) {
+	w.t.Helper()
+	w.later(time.Second)
+	for _, b := range bundles {
+		r.Bundles = append(r.Bundles, types.Bundle{Requests: types.NewRequests(b)})
+	}
+	w.must(w.client.Reserve(context.Background(), id, r))
+	w.settle()
+}
+
+// report is what the agent of a task says of its attempt; the scheduler settles it.
+func (w *small) report(id string, r types.Report) {
+	w.t.Helper()
+	t := w.core.view.Tasks[clusterID("d", id)]
+	if t == nil || len(t.Bindings) == 0 {
+		w.t.Fatalf("%s is %s", id, w.where(id))
+	}
+	b := t.Bindings[0]
+	r.Binding = b.Info.Create
+	w.put(controlplane.ReportKey(b.Node.Name, "d", id, b.Attempt.Number), &r)
+	w.settle()
+}
+
+// runs reports that tasks run.
+func (w *small) runs(ids ...string) {
+	w.t.Helper()
+	for _, id := range ids {
+		w.report(id, types.Report{Phase: types.ReportRunning, Started: w.now.UnixNano()})
+	}
+}
+
+// ends reports the end of a task.
+func (w *small) ends(id string, code int, reason string) {
+	w.t.Helper()
+	w.report(id, types.Report{Phase: types.ReportExited, Started: w.now.UnixNano(), Ended: w.now.UnixNano(), ExitCode: code, Reason: reason})
+}
+
+// view is the cluster as a client reads it.
+func (w *small) view() *cluster.View {
+	w.t.Helper()
+	v := cluster.New()
+	kvs, revision, err := controlplane.ListAll(context.Background(), w.store, controlplane.ListOptions{Prefix: controlplane.Root})
+	w.must(err)
+	for _, kv := range kvs {
+		_, _, err := v.Apply(controlplane.Event{KV: kv})
+		w.must(err)
+	}
+	v.Reached(revision)
+	return v
+}
+
+// explain explains a task t, reservation r, job j or node n: kind/id.
+func (w *small) explain(what string) Explanation {
+	w.t.Helper()
+	kind, id, _ := strings.Cut(what, "/")
+	var x Explanation
+	var err error
+	switch v := w.view(); Kind(kind) {
+	case KindReservation:
+		x, err = ExplainReservation(v, clusterID("d", id), w.now)
+	case KindJob:
+		x, err = ExplainJob(v, clusterID("d", id), w.now)
+	case KindNode:
+		x, err = ExplainNode(v, "d", id, w.now)
+	default:
+		x, err = Explain(v, clusterID("d", id), w.now)
+	}
+	w.must(err)
+	return x
+}
+
+// TestWhy compares what is said of every situation with testdata/why. To see what a
+// change of the words does: WHY_UPDATE=1 go test -run TestWhy ./scheduler, git diff.
+func TestWhy(t *testing.T) {
+	all := situations()
+	if len(all) < 30 {
+		t.Fatalf("there are %d situations", len(all))
+	}
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			var got string
+			inSmall(t, func(w *small) {
+				s.build(w)
+				x := w.explain(s.asked())
+				if x.Infeasible != s.never {
+					t.Errorf("infeasible: %t", x.Infeasible)
 				}
+				got = rendered(t, x)
 			})
-			b.settle()
-			e, err := Explain(b.core.View(), clusterID("d", "t"), b.now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(e.Summary, c.want) || !strings.Contains(e.Suggestion, c.then) || e.Infeasible != c.infeasible {
-				t.Errorf("infeasible %t\n%s", e.Infeasible, strings.Join(e.Lines(), "\n"))
-			}
+			compare(t, filepath.Join("testdata", "why", strings.ReplaceAll(s.name, " ", "-")+".golden"), got)
 		})
 	}
 }
 
-func TestExplainReservation(t *testing.T) {
-	b := newBench(t, Config{})
-	b.node("n1", 2000)
-	b.node("n2", 1000)
-	b.task("hog", q{"cpu": 100, "node/n2": 1})
-	bundle := types.Bundle{Requests: types.NewRequests(q{"cpu": 1500})}
-	b.put(controlplane.ReservationKey("d", "train"), &types.Reservation{Bundles: []types.Bundle{bundle, bundle}})
-	b.settle()
-	e, err := ExplainReservation(b.core.View(), clusterID("d", "train"), b.now)
-	if err != nil || e.Summary != "It can never be granted: with nothing else there, 1 of its 2 bundles fit." || !e.Infeasible {
-		t.Error(e.Summary, err)
+// rendered is an explanation as text, then as JSON.
+func rendered(t *testing.T, x Explanation) string {
+	lines := x.Lines(false)
+	if len(lines) > maxLines {
+		t.Errorf("%d lines", len(lines))
 	}
-	b.node("n3", 2000)
-	b.put(controlplane.CordonKey("n3"), &types.Cordon{})
-	b.settle()
-	e, err = ExplainReservation(b.core.View(), clusterID("d", "train"), b.now)
-	if err != nil || !strings.HasPrefix(e.Summary, "1 of 2 bundles have room.") || e.Infeasible {
-		t.Error(e.Summary, err)
+	data, err := json.MarshalIndent(x, "", "  ")
+	if err != nil {
+		t.Fatal(err)
 	}
-	b.del(controlplane.CordonKey("n3"))
-	b.settle()
-	e, err = ExplainReservation(b.core.View(), clusterID("d", "train"), b.now)
-	if err != nil || e.Summary != "It is granted, on 2 nodes." {
-		t.Error(e.Summary, err)
-	}
+	return strings.Join(lines, "\n") + "\n\n" + string(data) + "\n"
 }
 
-func TestExplainAfterwards(t *testing.T) {
-	b := newBench(t, Config{})
-	b.node("n1", 2000)
-	b.task("t", q{"cpu": 100})
-	b.settle()
-	e, err := Explain(b.core.View(), clusterID("d", "t"), b.now)
-	if err != nil || e.Summary != "It is bound on node n1, attempt 1, and its container is being started." {
-		t.Error(e.Summary, err)
+func compare(t *testing.T, path, got string) {
+	t.Helper()
+	if os.Getenv("WHY_UPDATE") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := Explain(b.core.View(), clusterID("d", "none"), b.now); !types.Is(err, types.NotFound) {
-		t.Error(err)
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs: got\n%s\nwant\n%s", path, got, want)
 	}
 }

@@ -22,13 +22,15 @@ type spot struct {
 func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	p := packing{core: c, draft: d, cursor: s.cursor, spots: bundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
-	if !p.place(0) {
+	fits := p.place(0)
+	s.cursor = p.cursor
+	if !fits {
 		if p.skipped {
 			return stalled, nil
 		}
 		return noFit, allIDs(p.spots)
 	}
-	if !d.grant(r, p.spots) {
+	if !d.grant(r, p.spots, 0) {
 		for _, x := range p.spots {
 			d.giveBack(x.node, x.holds)
 		}
@@ -67,6 +69,7 @@ func (p *packing) place(i int) bool {
 	x := &p.spots[i]
 	s := &shape{seen: -1, cursor: p.cursor}
 	first, _, skipped := p.core.find(p.draft, s, x.needs)
+	p.cursor = s.cursor // the next one goes on where this one was found
 	p.skipped = p.skipped || skipped
 	if first == nil {
 		p.looks -= len(p.core.nodes)
@@ -80,7 +83,7 @@ func (p *packing) place(i int) bool {
 		if p.looks--; p.looks < 0 {
 			return false
 		}
-		if n == first || !n.Eligible() || p.core.locked(n) {
+		if n == first || !n.Eligible() || p.core.closed(n) {
 			continue
 		}
 		if _, ok := p.draft.fits(n, x.needs); ok && p.put(i, n) {
@@ -144,8 +147,8 @@ func allIDs(spots []spot) []types.ResourceID {
 }
 
 // grant writes the grant of a reservation whose bundles are all placed; false when
-// there is no room.
-func (d *Draft) grant(r *cluster.Reservation, spots []spot) bool {
+// there is no room, also for so many compares and operations more.
+func (d *Draft) grant(r *cluster.Reservation, spots []spot, more int) bool {
 	var keys []relied
 	for _, x := range spots {
 		keys = append(keys, d.reliedOn(r.ID.Namespace, x.node, x.needs)...)
@@ -153,7 +156,7 @@ func (d *Draft) grant(r *cluster.Reservation, spots []spot) bool {
 	slices.SortFunc(keys, func(a, b relied) int { return strings.Compare(a.key, b.key) })
 	keys = slices.Compact(keys)
 	g := grantOf(r, spots)
-	if !d.room(2+nodeCompares*len(g.Nodes)+len(keys), 2+2*len(g.Nodes)) {
+	if !d.room(2+nodeCompares*len(g.Nodes)+len(keys)+more, 2+2*len(g.Nodes)+more) {
 		return false
 	}
 	for _, x := range spots {
@@ -215,7 +218,7 @@ func grantOf(r *cluster.Reservation, spots []spot) *types.Grant {
 // does nothing else.
 func (c *Core) settleGrants(d *Draft) {
 	c.reservations.drain(func(r *cluster.Reservation) bool {
-		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.owns(r.ID.Namespace, "") || r.Current() {
+		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.owns(r.ID.Namespace, "") || r.Info.Unread || r.Current() {
 			return true
 		}
 		if c.waitForGrant(d, r) {

@@ -24,7 +24,7 @@ const (
 
 // placeWaiting fills the draft with what waits, in order.
 func (c *Core) placeWaiting(d *Draft) {
-	for !d.closed && len(d.entries) < c.cfg.BatchTasks && len(c.queue.ready) > 0 {
+	for !d.closed && len(d.entries) < c.batch && len(c.queue.ready) > 0 {
 		s := c.queue.ready[0]
 		e := s.head()
 		alone := e.conflicts >= solo
@@ -55,10 +55,11 @@ func (c *Core) placeWaiting(d *Draft) {
 // wakeOffered wakes what waits for what the draft itself brings, so that it can be
 // placed in the same transaction.
 func (c *Core) wakeOffered(d *Draft) {
-	for rid := range d.offered {
+	for _, rid := range d.fresh {
 		c.forgetSeen(rid)
 		c.queue.wake(rid)
 	}
+	d.fresh = d.fresh[:0]
 }
 
 func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.ResourceID) {
@@ -150,7 +151,7 @@ func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, 
 	}
 	look := search{
 		draft: d, needs: needs, rng: c.rng, short: make(map[types.ResourceID]int),
-		locked: func(n *cluster.Node) bool { return c.locked(n) },
+		locked: c.closed,
 	}
 	candidates, by := c.candidates(d, s, needs)
 	if by == "" && len(candidates) == len(c.nodes) {

@@ -24,8 +24,11 @@ type entry struct {
 	bundles   bool // a reservation
 	priority  int
 	submitted int64
+	// deadline is when it fails if it still waits, in Unix nanoseconds; 0 is never.
+	deadline  int64
 	shape     *shape
 	pos       int // in the heap of its shape
+	due       int // in the heap of deadlines
 	conflicts int
 }
 
@@ -117,6 +120,8 @@ type queue struct {
 	waiting map[types.ResourceID]map[*shape]struct{}
 	stalled []*shape
 	timers  timerHeap
+	// deadlines are the entries that have one.
+	deadlines deadlineHeap
 }
 
 type entryKey struct {
@@ -143,6 +148,7 @@ func (q *queue) add(e *entry, key string) {
 		q.remove(k)
 	}
 	q.entries[k] = e
+	q.remind(e)
 	s := q.shapes[key]
 	if s == nil {
 		s = &shape{key: key, pos: -1, seen: -1}
@@ -170,6 +176,7 @@ func (q *queue) remove(k entryKey) {
 		return
 	}
 	delete(q.entries, k)
+	q.unremind(e)
 	s := e.shape
 	heap.Remove(&s.entries, e.pos)
 	if len(s.entries) == 0 {
@@ -240,6 +247,33 @@ func (q *queue) wake(rid types.ResourceID) {
 	for s := range q.waiting[rid] {
 		q.makeReady(s)
 	}
+}
+
+// wakeUpTo makes ready what lacks rid and asks for at most so much of it.
+func (q *queue) wakeUpTo(rid types.ResourceID, free types.Quantity) {
+	for s := range q.waiting[rid] {
+		if s.asksAtMost(rid, free) {
+			q.makeReady(s)
+		}
+	}
+}
+
+// asksAtMost reports whether what is in the shape asks for at most so much of rid, by
+// any of its alternatives that ask for it, or if it is not known for how much.
+func (s *shape) asksAtMost(rid types.ResourceID, free types.Quantity) bool {
+	known := false
+	for _, needs := range s.resolved {
+		for _, x := range needs {
+			if x.ID != rid {
+				continue
+			}
+			if x.Amount <= free {
+				return true
+			}
+			known = true
+		}
+	}
+	return !known
 }
 
 // unstall makes ready what waited for nodes in flight.

@@ -160,3 +160,27 @@ func TestQueueWakesAtMoments(t *testing.T) {
 		t.Errorf("next is %d, of a shape that is gone", next)
 	}
 }
+
+// TestReleaseWakesWhatMayFit: of all that lacks cpu, only what would have enough of it
+// is tried when some becomes free, and the first of a draft is not tried again for each
+// that follows.
+func TestReleaseWakesWhatMayFit(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 1000)
+	b.task("hog", map[string]types.Quantity{"cpu": 700})
+	b.task("some", map[string]types.Quantity{"cpu": 300})
+	b.settle()
+	for i := range 50 {
+		b.task(fmt.Sprintf("t%d", i), map[string]types.Quantity{"cpu": types.Quantity(300 + i)})
+	}
+	b.settle()
+	b.exited("some")
+	b.see()
+	d, res := b.commit()
+	b.done(d, res)
+	if n := len(b.core.queue.ready); n != 1 {
+		t.Errorf("%d are to be tried", n)
+	}
+	b.settle()
+	b.expect("t0", "bound on n1")
+}

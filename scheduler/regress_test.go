@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,9 +18,7 @@ func (b *bench) see() {
 	b.t.Helper()
 	for _, batch := range b.store.Events(b.seen + 1) {
 		b.seen = batch.Revision
-		if err := b.core.Apply(batch, b.now); err != nil {
-			b.t.Fatal(err)
-		}
+		b.core.Apply(batch, b.now)
 	}
 }
 
@@ -39,9 +38,7 @@ func (b *bench) commit() (*Draft, controlplane.Result) {
 
 func (b *bench) done(d *Draft, res controlplane.Result) {
 	b.t.Helper()
-	if err := b.core.Done(d, res, nil, b.now); err != nil {
-		b.t.Fatal(err)
-	}
+	b.core.Done(d, res, nil, b.now)
 }
 
 // exited reports the end of the attempts of a task.
@@ -102,9 +99,7 @@ func TestWhatVanishedBetweenAnswerAndReload(t *testing.T) {
 			batch.Events = append(batch.Events, controlplane.Event{KV: kv})
 		}
 	}
-	if err := b.core.Apply(batch, b.now); err != nil {
-		t.Fatal(err)
-	}
+	b.core.Apply(batch, b.now)
 	if n := len(b.core.view.Nodes["n1"].Bindings); n != 0 {
 		t.Errorf("%d bindings are left", n)
 	}
@@ -398,5 +393,103 @@ func TestCreatedAheadOfAStaleView(t *testing.T) {
 	}
 	if c := v.Leaders[role]; c.Create != 9 || c.Mod != 9 {
 		t.Errorf("it is of %d, created at %d", c.Mod, c.Create)
+	}
+}
+
+// TestReleaseWaitsForThePoolOfAReleasingGrant: what was drawn goes back to the pool,
+// which must not be in flight.
+func TestReleaseWaitsForThePoolOfAReleasingGrant(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 1000)
+	b.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: 3000})
+	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"lic": 1000})}})
+	b.task("drawer", map[string]types.Quantity{"lic@r": 1000})
+	b.settle()
+	b.del(controlplane.ReservationKey("d", "r"))
+	b.settle()
+	b.node("n2", 1000)
+	b.task("other", map[string]types.Quantity{"lic": 1000, "node/n2": 1})
+	b.see()
+	bind, bound := b.commit()
+	b.exited("drawer")
+	b.see()
+	if drafts := b.core.Next(b.now); len(drafts) > 0 {
+		t.Error("it releases what returns to a pool that is in flight")
+	}
+	b.done(bind, bound)
+	b.settle()
+	b.expect("drawer", "succeeded on n1")
+	if n := b.core.view.Pools["d:lic"].Allocated.V.Of("d:lic"); n != 1000 {
+		t.Errorf("%d are in use", n)
+	}
+}
+
+// TestBatchesGrowAgain: a transaction that was too large makes those after it smaller,
+// and not for ever.
+func TestBatchesGrowAgain(t *testing.T) {
+	b := newBench(t, Config{BatchTasks: 64})
+	b.node("n1", 4000)
+	add := func(n int) {
+		for i := range n {
+			b.task(fmt.Sprintf("t%d-%d", b.store.Revision(), i), map[string]types.Quantity{"cpu": 1})
+		}
+	}
+	add(64)
+	b.see()
+	d := b.core.Next(b.now)[0]
+	b.core.Done(d, controlplane.Result{}, types.Errorf(types.Invalid, "too large"), b.now)
+	if b.core.batch != 32 {
+		t.Fatalf("it binds up to %d", b.core.batch)
+	}
+	for range 12 {
+		add(64)
+		b.settle()
+	}
+	if b.core.batch != 64 {
+		t.Errorf("it binds up to %d", b.core.batch)
+	}
+}
+
+// TestComparesCountAsBytes: what a transaction compares makes it as large as what it
+// writes does.
+func TestComparesCountAsBytes(t *testing.T) {
+	limits := controlplane.Limits{Ops: 10_000, Bytes: 20_000}
+	b := newLimitedBench(t, limits, Config{})
+	b.node("n1", 4000)
+	for i := range 40 {
+		b.put(controlplane.ResourceKey("d", fmt.Sprintf("a-resource-with-a-name-that-is-as-long-as-some-are-%d", i), types.EveryNode), &types.Resource{Capacity: 1000})
+	}
+	for i := range 40 {
+		b.task(fmt.Sprintf("t%d", i), map[string]types.Quantity{fmt.Sprintf("a-resource-with-a-name-that-is-as-long-as-some-are-%d", i): 1})
+	}
+	b.see()
+	d := b.core.Next(b.now)[0]
+	if n := d.Change.Bytes(); n > limits.Bytes {
+		t.Errorf("it has %d bytes, and the store takes %d", n, limits.Bytes)
+	}
+}
+
+// TestNothingIsRememberedOfWhatIsGone: a conflict about a task that was deleted
+// meanwhile leaves nothing behind.
+func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		b := newBench(t, Config{})
+		b.node("n1", 1000)
+		b.put(controlplane.ReservationKey("d", "r"), b.large())
+		b.see()
+		d := b.core.Next(b.now)[0]
+		b.del(controlplane.ReservationKey("d", "r"))
+		res, err := b.store.Commit(t.Context(), d.Change.Txn())
+		if err != nil || res.Committed {
+			t.Fatal(res, err)
+		}
+		if first {
+			b.see()
+		}
+		b.done(d, res)
+		b.settle()
+		if len(b.core.retries) > 0 || len(b.core.locks) > 0 || len(b.core.queue.entries) > 0 {
+			t.Errorf("%v retries, %v locks, %v entries are left", b.core.retries, b.core.locks, b.core.queue.entries)
+		}
 	}
 }

@@ -15,6 +15,9 @@ import (
 // shares the namespaces with.
 const sessionTTL = 5 * time.Second
 
+// beatEvery is how often the loop shows that it runs while nothing happens.
+const beatEvery = 10 * time.Second
+
 // Run schedules until ctx is done: it connects a Core to the store.
 func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Logger) error {
 	if err := cfg.Validate(); err != nil {
@@ -85,29 +88,29 @@ func (r *runner) watch(ctx context.Context) error {
 func (r *runner) loop(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
 	synced := false
 	for {
+		heard := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case u := <-r.updates:
-			synced = true
-			if err := r.apply(u); err != nil {
-				return err
-			}
+			synced, heard = true, true
+			r.apply(u)
 		case a := <-r.answers:
-			if err := r.done(a); err != nil {
-				return err
-			}
+			r.done(a)
 		case <-timer.C:
+		case <-beat.C:
 		}
-		if err := r.takeIn(); err != nil {
-			return err
+		if r.core.cfg.Beat != nil {
+			r.core.cfg.Beat(heard)
 		}
-		if !synced {
+		if r.takeIn(); !synced {
 			continue
 		}
-		for _, d := range r.core.Next(time.Now()) {
+		for _, d := range r.next() {
 			r.group.Go(func() error { return r.commit(ctx, d) })
 		}
 		if at := r.core.Wake(); !at.IsZero() {
@@ -117,42 +120,55 @@ func (r *runner) loop(ctx context.Context) error {
 }
 
 // takeIn applies what has come in meanwhile, without waiting for more.
-func (r *runner) takeIn() error {
+func (r *runner) takeIn() {
 	for {
-		var err error
 		select {
 		case u := <-r.updates:
-			err = r.apply(u)
+			r.apply(u)
 		case a := <-r.answers:
-			err = r.done(a)
+			r.done(a)
 		default:
-			return nil
-		}
-		if err != nil {
-			return err
+			return
 		}
 	}
 }
 
-func (r *runner) apply(u controlplane.Update) error {
-	return r.core.Apply(controlplane.Batch{Revision: u.Revision, Events: u.Events}, time.Now())
+// next returns what is to be committed now.
+func (r *runner) next() []*Draft {
+	start := time.Now()
+	drafts := r.core.Next(start)
+	if m := r.core.cfg.Metrics; m != nil {
+		m.looked(r.core, len(drafts), time.Since(start))
+	}
+	return drafts
 }
 
-func (r *runner) done(a answer) error {
+func (r *runner) apply(u controlplane.Update) {
+	r.core.Apply(controlplane.Batch{Revision: u.Revision, Events: u.Events}, time.Now())
+	for _, err := range r.core.Unread() {
+		r.log.Error("value cannot be read: its key counts as absent", zap.Error(err))
+	}
+}
+
+func (r *runner) done(a answer) {
+	now := time.Now()
+	if m := r.core.cfg.Metrics; m != nil {
+		m.answered(a, now)
+	}
 	for _, b := range a.draft.Binds {
 		if a.res.Committed {
 			r.log.Debug("bound", zap.Stringer("task", b.Task), zap.String("node", b.Node), zap.Int("attempt", b.Attempt),
-				zap.Int64("rev", a.res.Revision), zap.Duration("took", a.took))
+				zap.Int64("revision", a.res.Revision), zap.Duration("duration", a.took))
 		}
 	}
 	switch {
 	case a.err != nil:
-		r.log.Error("transaction can never be committed", zap.Int("tasks", len(a.draft.Binds)), zap.Error(a.err))
+		r.log.Error("transaction can never be committed", zap.Int("count", len(a.draft.Binds)), zap.Error(a.err))
 	case !a.res.Committed:
-		r.log.Info("conflict: deciding anew", zap.Int("tasks", len(a.draft.Binds)), zap.Int64("rev", a.res.Revision),
+		r.log.Info("conflict: deciding anew", zap.Int("count", len(a.draft.Binds)), zap.Int64("revision", a.res.Revision),
 			zap.String("reason", refusal(a.draft.Change.Txn(), a.res)))
 	}
-	return r.core.Done(a.draft, a.res, a.err, time.Now())
+	r.core.Done(a.draft, a.res, a.err, now)
 }
 
 // commit commits a draft and hands its answer in. What the store cannot take now,
@@ -173,7 +189,7 @@ func (r *runner) commit(ctx context.Context, d *Draft) error {
 			}
 			return ctx.Err()
 		}
-		r.log.Warn("commit: trying again", zap.Error(err))
+		r.log.Warn("transaction was not taken: trying again", zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

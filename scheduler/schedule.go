@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Plan is what could be placed in a cluster, and what has to wait.
-type Plan struct {
+// Decision is what could be placed in a cluster, and what has to wait.
+type Decision struct {
 	// Binds are the tasks that fit, where, in the order in which they were
 	// placed: each takes what the earlier ones left.
 	Binds []Bind
@@ -33,20 +33,26 @@ type Waiting struct {
 }
 
 // Schedule decides where everything that waits in a cluster goes: a snapshot in, a
-// plan out, by the rules that Core follows, and in one pass. It reads the view and
+// decision out, by the rules that Core follows, and in one pass. It reads the view and
 // changes nothing of it; it does no I/O and knows the time only as now. The same
-// view, configuration and time give the same plan.
+// view, configuration and time give the same decision.
 //
-// The plan is what one transaction without limits would do. What a reservation
+// The decision is what one transaction without limits would do. What a reservation
 // accumulates stays held; what ends meanwhile is not taken into account.
-func Schedule(view *cluster.View, cfg Config, now time.Time) Plan {
+func Schedule(view *cluster.View, cfg Config, now time.Time) Decision {
+	c, d := schedule(view, cfg, now)
+	return Decision{Binds: d.Binds, Grants: d.Grants, Waiting: c.queue.all()}
+}
+
+// schedule is Schedule, and returns the snapshot as it leaves it.
+func schedule(view *cluster.View, cfg Config, now time.Time) (*Core, *Draft) {
 	c := New(cfg)
 	c.view, c.now = view, now
-	c.cfg.BatchTasks = math.MaxInt
+	c.batch = math.MaxInt
 	c.load()
 	d := newDraft(view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
 	c.placeWaiting(d)
-	return Plan{Binds: d.Binds, Grants: d.Grants, Waiting: c.queue.all()}
+	return c, d
 }
 
 // load looks at everything in a view that was made by somebody else.

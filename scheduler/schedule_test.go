@@ -112,7 +112,7 @@ func TestScheduleIsPureAndWhole(t *testing.T) {
 }
 
 // checkBinds: what is bound is bound where it may be, and fits beside the rest.
-func checkBinds(t *rapid.T, v *cluster.View, plan Plan) {
+func checkBinds(t *rapid.T, v *cluster.View, plan Decision) {
 	used := make(map[string]types.Quantity)
 	for _, b := range plan.Binds {
 		n := v.Nodes[b.Node]

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -16,12 +17,12 @@ const (
 	release         // its end was reported
 	lose            // its node's session is over
 	stop            // the task is to be stopped or evicted
-	running         // its start was reported
+	copied          // its start, trouble or restart was reported
 )
 
 // judge decides what a binding needs next. t is its task.
 func judge(t *cluster.Task, b *cluster.Binding) verdict {
-	if b.Info.V == nil {
+	if b.Info.V == nil || t.Status.Unread || t.Info.Unread {
 		return nothing
 	}
 	reported := b.Report.V != nil && b.Report.V.Binding == b.Info.Create
@@ -32,10 +33,25 @@ func judge(t *cluster.Task, b *cluster.Binding) verdict {
 		return lose
 	case stopOf(t, b) != nil:
 		return stop
-	case reported && b.Report.V.Phase == types.ReportRunning && t.Phase() == types.Bound:
-		return running
+	case reported && tells(b.Report.V, t.Status.V):
+		return copied
 	}
 	return nothing
+}
+
+// tells reports whether the report of an attempt that lasts says something that its
+// status does not. That a start is slow is not worth a write, nor is an image: that
+// goes with the next one.
+func tells(r *types.Report, s *types.Status) bool {
+	switch {
+	case s == nil || !s.Phase.Held():
+		return false
+	case r.Phase == types.ReportRunning && s.Phase == types.Bound:
+		return true
+	case r.Phase == types.ReportStarting && s.Phase == types.Running:
+		return false
+	}
+	return r.Reason != s.Reason || r.Restarts > s.Restarts
 }
 
 // stopOf returns what the binding is to be told, nil if it was told or there is
@@ -71,10 +87,9 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 		told := *b.Info.V
 		told.Stop = stopOf(t, b)
 		d.put(key, &told)
-	case running:
-		s := *t.Status.V
-		s.Phase, s.Started = types.Running, b.Report.V.Started
-		d.putStatus(t, &s)
+	case copied:
+		d.Change.IfUnchanged(controlplane.ReportKey(b.Node.Name, ns, id, b.Attempt.Number), b.Report.Mod)
+		d.putStatus(t, lasting(t.Status.V, b.Report.V))
 	case lose:
 		d.Change.IfCreated(controlplane.AliveKey(b.Node.Name), b.Node.Session())
 		s := &types.Status{Phase: types.Pending, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
@@ -91,9 +106,31 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	return true
 }
 
+// lasting is the status that a report of an attempt makes which has not ended.
+func lasting(was *types.Status, r *types.Report) *types.Status {
+	s := *was
+	s.Reason, s.Restarts, s.Image = r.Reason, r.Restarts, pinned(was, r)
+	if r.Phase == types.ReportRunning {
+		s.Phase, s.Started = types.Running, r.Started
+	}
+	return &s
+}
+
+// pinned is the image by digest that every attempt of a task runs, as its status or,
+// before that knows it, a report says.
+func pinned(s *types.Status, r *types.Report) string {
+	switch {
+	case s != nil && s.Image != "":
+		return s.Image
+	case r != nil:
+		return r.Image
+	}
+	return ""
+}
+
 // ending is the status that an exit makes.
 func ending(b *types.Binding, r *types.Report) *types.Status {
-	s := &types.Status{Started: r.Started, Ended: r.Ended, ExitCode: r.ExitCode, Reason: r.Reason}
+	s := &types.Status{Started: r.Started, Ended: r.Ended, ExitCode: r.ExitCode, Reason: r.Reason, Restarts: r.Restarts}
 	switch {
 	case r.Fenced:
 		s.Phase = types.Pending
@@ -117,10 +154,11 @@ func (d *Draft) end(t *cluster.Task, b *cluster.Binding, s *types.Status) {
 	d.Change.Delete(controlplane.BindingKey(b.Node.Name, ns, id, b.Attempt.Number))
 	reportKey := controlplane.ReportKey(b.Node.Name, ns, id, b.Attempt.Number)
 	d.Change.IfUnchanged(reportKey, b.Report.Mod)
-	if b.Report.V != nil {
+	if !b.Report.Absent() {
 		d.Change.Delete(reportKey)
 	}
 	s.Node, s.Attempt, s.Bound = b.Node.Name, b.Attempt.Number, b.Info.V.Bound
+	s.Image = pinned(t.Status.V, b.Report.V)
 	d.putStatus(t, s)
 	d.giveBack(b.Node, b.Info.V.Holds)
 	d.keep(b.Node, b.Info.V.Holds)
@@ -211,14 +249,27 @@ func (d *Draft) leftAt(ns, name string, b *cluster.Binding) *types.Provided {
 	return left
 }
 
-// cancel ends a task that is not bound, because it was stopped.
+// overdue is the reason of a task that failed because its deadline passed while it
+// waited.
+const overdue = "its deadline passed while it waited"
+
+// isOverdue reports whether the deadline of a task has passed.
+func isOverdue(t *types.Task, now time.Time) bool {
+	return t.Deadline != 0 && t.Deadline <= now.UnixNano()
+}
+
+// cancel ends a task that is not bound, because it was stopped or its deadline has
+// passed.
 func (d *Draft) cancel(t *cluster.Task) bool {
 	if !d.room(2, 1) {
 		return false
 	}
-	s := types.Status{Phase: types.Cancelled, Reason: t.Info.V.Stop.Reason}
-	if t.Status.V != nil {
-		s.Attempt, s.Node, s.Bound = t.Status.V.Attempt, t.Status.V.Node, t.Status.V.Bound
+	s := types.Status{Phase: types.Failed, Reason: overdue}
+	if stop := t.Info.V.Stop; stop != nil {
+		s.Phase, s.Reason = types.Cancelled, stop.Reason
+	}
+	if was := t.Status.V; was != nil {
+		s.Attempt, s.Node, s.Bound, s.Image = was.Attempt, was.Node, was.Bound, was.Image
 	}
 	d.compareTask(t)
 	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &s)

@@ -28,6 +28,7 @@ func (c *Core) touch(k controlplane.Key) {
 			c.touchTask(t)
 		} else {
 			c.queue.remove(entryKey{id: id})
+			delete(c.retries, entryKey{id: id})
 		}
 	case controlplane.Jobs:
 		c.touchJob(id)
@@ -105,7 +106,15 @@ func (c *Core) wakeNode(n *cluster.Node) {
 // more says that there may be more of rid on n.
 func (c *Core) more(n *cluster.Node, rid types.ResourceID) {
 	c.log(n)
-	c.queue.wake(rid)
+	c.wakeOn(n, rid)
+}
+
+// wakeOn wakes what lacks rid and would have enough of it on n: all else still does
+// not fit there.
+func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
+	if free, ok := c.view.Free(n, rid); ok {
+		c.queue.wakeUpTo(rid, free)
+	}
 }
 
 // log notes that there may be more of something on n than before. The log is kept
@@ -121,6 +130,7 @@ func (c *Core) log(n *cluster.Node) {
 
 // touchAllocated wakes what waits for what is in use no longer.
 func (c *Core) touchAllocated(k controlplane.Key) {
+	c.stuck.drain(func(b *cluster.Binding) bool { c.bindings.push(b); return true })
 	if k.Where != "" {
 		c.queue.wake(types.Resolve(k.Namespace, k.Name))
 		c.accumulateAgain()
@@ -130,6 +140,7 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 	s := c.state(n)
 	before, after := s.alloc, n.Allocated.V
 	s.alloc = after
+	c.touchNode(n, controlplane.Allocated)
 	if before == nil {
 		return
 	}
@@ -139,15 +150,31 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 	logged := false
 	for _, h := range before.Holds {
 		// The amount may be the same, and of other devices.
-		if after.Of(h.Resource) >= h.Amount && len(without(h.Devices, after.DevicesOf(h.Resource))) == 0 {
+		given := without(h.Devices, after.DevicesOf(h.Resource))
+		if after.Of(h.Resource) >= h.Amount && len(given) == 0 {
 			continue
 		}
 		if !logged {
 			c.log(n)
 			logged = true
 		}
-		c.queue.wake(h.Resource)
+		c.wakeOn(n, h.Resource)
+		c.wakePorts(h.Resource, given)
 		c.touchReleasing(h.Resource)
+	}
+}
+
+// wakePorts wakes what waits for the other kind of what is a port no longer in use:
+// the range of the node may have changed since it was given out.
+func (c *Core) wakePorts(rid types.ResourceID, given []types.DeviceShare) {
+	if rid != types.Port {
+		if isPort(rid) {
+			c.queue.wake(types.Port)
+		}
+		return
+	}
+	for _, d := range given {
+		c.queue.wake(types.ResourceID(string(types.Port) + "/" + d.ID))
 	}
 }
 
@@ -211,7 +238,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 		delete(c.retries, k)
 		return
 	}
-	if t.Info.V.Stop != nil {
+	if t.Info.V.Stop != nil || isOverdue(t.Info.V, c.now) {
 		c.queue.remove(k)
 		c.tasks.push(t)
 		return
@@ -220,7 +247,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 		return
 	}
 	c.queue.add(&entry{
-		id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted, conflicts: c.retries[k],
+		id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted, deadline: t.Info.V.Deadline, conflicts: c.retries[k],
 	}, taskShape(t.ID.Namespace, t.Info.V))
 }
 
@@ -238,6 +265,7 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 	r := c.view.Reservations[id]
 	if r == nil {
 		c.queue.remove(entryKey{id, true})
+		delete(c.retries, entryKey{id, true})
 		return
 	}
 	if g := r.Grant.V; g != nil && g.Phase == types.Granted {
@@ -262,7 +290,7 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 		c.reservations.push(r)
 		return
 	}
-	if r.Info.V == nil || !c.owns(r.ID.Namespace, "") {
+	if r.Info.V == nil || r.Grant.Unread || !c.owns(r.ID.Namespace, "") {
 		c.queue.remove(k)
 		delete(c.retries, k)
 		return
@@ -272,6 +300,7 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 	}
 	if r.Info.V.Accumulate {
 		c.accum.candidates.push(r)
+		c.accum.searchedAt = -1
 	}
 	c.queue.add(&entry{
 		id: r.ID, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted, conflicts: c.retries[k],
@@ -294,7 +323,15 @@ func (c *Core) touchEverything() {
 	if !c.cfg.Shared {
 		return
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(c.view.Tasks), compareID) {
+	// What has ended is most of it, and nobody's business.
+	var live []cluster.ID
+	for id, t := range c.view.Tasks {
+		if !t.Phase().Ended() || len(t.Bindings) > 0 {
+			live = append(live, id)
+		}
+	}
+	slices.SortFunc(live, compareID)
+	for _, id := range live {
 		c.touchTask(c.view.Tasks[id])
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(c.view.Reservations), compareID) {

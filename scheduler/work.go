@@ -2,13 +2,14 @@ package scheduler
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
 )
 
 // settleBindings adds to the draft what bindings need: see judge.
 func (c *Core) settleBindings(d *Draft) {
 	var later []*cluster.Binding
 	c.bindings.drain(func(b *cluster.Binding) bool {
-		if d.closed || d.items >= 2*c.cfg.BatchTasks {
+		if d.closed || d.items >= 2*c.batch {
 			return false
 		}
 		t := c.view.Tasks[b.Attempt.Task]
@@ -49,27 +50,48 @@ func (c *Core) waitFor(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	if v != release && v != lose {
 		return false
 	}
-	if c.whenUnlocked(b.Node, b) {
+	if c.whenUnlocked(b.Node, b) || c.whenKnown(b.Node.Allocated, b) {
 		return true
 	}
 	for _, h := range b.Info.V.Holds {
-		if h.Cluster && c.whenUnlocked(c.view.PoolOf(h.Resource), b) {
+		if pool := c.view.PoolOf(h.Resource); h.Cluster && (c.whenUnlocked(pool, b) || c.whenKnown(pool.Allocated, b)) {
 			return true
 		}
-		if r := c.grantBehind(h.Resource); r != nil && c.whenUnlocked(r, b) {
+		r := c.grantBehind(h.Resource)
+		if r == nil {
+			continue
+		}
+		if c.whenUnlocked(r, b) {
 			return true
+		}
+		if g := r.Grant.V; g != nil && g.Phase == types.Releasing {
+			// What was drawn goes back to where the grant had it from.
+			base := baseHolding(g, b.Node.Name, h)
+			if base.Cluster && c.whenUnlocked(c.view.PoolOf(base.Resource), b) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// cancelTasks ends tasks that were stopped while they waited.
+// whenKnown looks at b once it is known what is in use; false if it is known.
+func (c *Core) whenKnown(allocated cluster.Cell[types.Allocated], b *cluster.Binding) bool {
+	if allocated.Unread {
+		c.stuck.push(b)
+	}
+	return allocated.Unread
+}
+
+// cancelTasks ends tasks that were stopped, or whose deadline passed, while they
+// waited.
 func (c *Core) cancelTasks(d *Draft) {
 	c.tasks.drain(func(t *cluster.Task) bool {
 		if d.closed {
 			return false
 		}
-		if c.view.Tasks[t.ID] != t || t.Info.V == nil || t.Info.V.Stop == nil || t.Phase().Ended() || len(t.Bindings) > 0 || !c.ownsTask(t) {
+		if c.view.Tasks[t.ID] != t || !c.view.Visible(t) || t.Info.V.Stop == nil && !isOverdue(t.Info.V, c.now) ||
+			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.ownsTask(t) {
 			return true
 		}
 		if c.whenUnlocked(t, t) || d.has(t) {

@@ -1,6 +1,10 @@
 package types
 
-import "time"
+import (
+	"slices"
+	"strconv"
+	"time"
+)
 
 // Binding is one attempt of a task on a node: all that its agent watches.
 type Binding struct {
@@ -56,6 +60,23 @@ func (b *Binding) Amount(id ResourceID) Quantity {
 	return sum
 }
 
+// Ports returns the numbers that the binding holds of Port, in order.
+func (b *Binding) Ports() []int {
+	var numbers []int
+	for _, h := range b.Holds {
+		if h.Resource.Unscoped() != Port {
+			continue
+		}
+		for _, d := range h.Devices {
+			if n, err := strconv.Atoi(d.ID); err == nil {
+				numbers = append(numbers, n)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
 // Report is what an agent says of a binding.
 type Report struct {
 	Extra
@@ -76,8 +97,11 @@ type Report struct {
 	Stopped bool
 	// Image is the image by digest, once it is known.
 	Image string
-	// Restarts is how often the process was run again.
+	// Restarts is how often the process was run again. A running attempt with
+	// Ended set waits to be: its process ended then, with ExitCode.
 	Restarts int
+	// Delay is how long it waits, or waited, from Ended to the last restart.
+	Delay time.Duration
 }
 
 func (r *Report) fields(w *wire) {
@@ -91,6 +115,7 @@ func (r *Report) fields(w *wire) {
 	w.boolean(9, &r.Stopped)
 	text(w, 10, &r.Image)
 	integer(w, 11, &r.Restarts)
+	integer(w, 12, &r.Delay)
 }
 
 // ReportPhase is how far an agent is with a binding.
@@ -145,6 +170,15 @@ type Leader struct {
 }
 
 func (l *Leader) fields(w *wire) { text(w, 2, &l.Holder) }
+
+// Cluster says which cluster a store is of.
+type Cluster struct {
+	Extra
+	// ID is new for each cluster: what runs on a machine is marked with it.
+	ID string
+}
+
+func (c *Cluster) fields(w *wire) { text(w, 2, &c.ID) }
 
 // Admission says, when its key exists, that no new task is admitted, and why.
 type Admission struct {

@@ -3,6 +3,7 @@ package types
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Class says what kind of failure an error is. It alone decides whether an
@@ -35,20 +36,45 @@ const (
 	Compacted
 )
 
-// classes is the one table of error classes: name and exit code.
+// classes is the one table of error classes: name, exit code and what it means to
+// somebody who types commands.
 var classes = [...]struct {
-	name string
-	exit int
+	name    string
+	exit    int
+	meaning string
 }{
-	Internal:      {"internal", 1},
-	NotFound:      {"not found", 3},
-	AlreadyExists: {"already exists", 4},
-	Conflict:      {"conflict", 5},
-	Invalid:       {"invalid", 2},
-	Precondition:  {"precondition", 6},
-	Unavailable:   {"unavailable", 7},
-	Unknown:       {"unknown outcome", 8},
-	Compacted:     {"compacted", 9},
+	Internal:      {"internal", 1, "a defect, or a failure nobody foresaw"},
+	NotFound:      {"not found", 3, "what was named does not exist"},
+	AlreadyExists: {"already exists", 4, "what was to be created is there"},
+	Conflict:      {"conflict", 5, "something changed meanwhile: look again, decide again"},
+	Invalid:       {"invalid", 2, "the command can never be accepted: correct it"},
+	Precondition:  {"precondition", 6, "the state of the cluster forbids it at present"},
+	Unavailable:   {"unavailable", 7, "the cluster, or a part of it, cannot be reached: nothing was done"},
+	Unknown:       {"unknown outcome", 8, "sent and not answered: it may have happened"},
+	Compacted:     {"compacted", 9, "the history asked for is no longer kept"},
+}
+
+// ExitInterrupted is what the command line exits with when it was interrupted, as
+// shells have it.
+const ExitInterrupted = 130
+
+// ExitCode is an exit code of the command line.
+type ExitCode struct {
+	Code int
+	// Name is that of the class, Meaning what it tells.
+	Name, Meaning string
+}
+
+// ExitCodes lists every exit code of the command line, in order. Commands that end
+// with a task have that of the task instead.
+func ExitCodes() []ExitCode {
+	codes := []ExitCode{{0, "success", "what was asked for was done"}}
+	for _, c := range classes {
+		codes = append(codes, ExitCode{c.exit, c.name, c.meaning})
+	}
+	codes = append(codes, ExitCode{ExitInterrupted, "interrupted", "it was interrupted from the keyboard or by a signal"})
+	slices.SortFunc(codes, func(a, b ExitCode) int { return a.Code - b.Code })
+	return codes
 }
 
 // Classes lists every class, in the order of the table.

@@ -14,6 +14,9 @@ const (
 	Cancelled Phase = "cancelled"
 )
 
+// Phases lists the phases, in the order in which a task goes through them.
+func Phases() []Phase { return []Phase{Pending, Bound, Running, Succeeded, Failed, Cancelled} }
+
 // transitions lists what may follow each phase. Ended phases are final.
 func transitions(p Phase) []Phase {
 	switch p {
@@ -35,13 +38,17 @@ func (p Phase) Held() bool { return p == Bound || p == Running }
 
 // MayFollow reports whether the status of a task may go from one to the other;
 // nil is the absence of a status. The attempt rises by one with each binding, and
-// never otherwise.
+// never otherwise. While it lasts, what its start suffers from and how often its
+// process was run again may change in the same phase.
 func MayFollow(from, to *Status) bool {
 	if from == nil {
 		from = &Status{Phase: Pending}
 	}
 	if to == nil {
 		return from.Phase.Ended()
+	}
+	if to.Phase.Held() && to.Phase == from.Phase {
+		return to.Attempt == from.Attempt && to.Node == from.Node && to.Bound == from.Bound && to.Restarts >= from.Restarts
 	}
 	want := from.Attempt
 	if to.Phase == Bound {

@@ -21,7 +21,7 @@ func TestMayFollow(t *testing.T) {
 			want := slices.Contains(strings.Fields(list), string(to))
 			same, next := &Status{Phase: to, Attempt: 3}, &Status{Phase: to, Attempt: 4}
 			at := &Status{Phase: from, Attempt: 3}
-			if got := MayFollow(at, same); got != (want && to != Bound) {
+			if got := MayFollow(at, same); got != (want && to != Bound || from == to && from.Held()) {
 				t.Errorf("%s to %s in the same attempt: %v", from, to, got)
 			}
 			if got := MayFollow(at, next); got != (want && to == Bound) {
@@ -40,6 +40,30 @@ func TestMayFollow(t *testing.T) {
 	}
 	if MayFollow(&Status{Phase: Pending, Attempt: 1}, &Status{Phase: Bound, Attempt: 3}) {
 		t.Error("an attempt was left out")
+	}
+}
+
+// TestMayFollowWithinAPhase: while an attempt lasts, its trouble and its restarts
+// change; whose attempt it is does not.
+func TestMayFollowWithinAPhase(t *testing.T) {
+	for _, phase := range []Phase{Bound, Running} {
+		from := Status{Phase: phase, Node: "n1", Attempt: 2, Bound: 7, Restarts: 3}
+		for what, edit := range map[string]func(*Status) bool{
+			"nothing":        func(*Status) bool { return true },
+			"reason":         func(s *Status) bool { s.Reason = "no such registry"; return true },
+			"image":          func(s *Status) bool { s.Image = "a@sha256:1"; return true },
+			"started":        func(s *Status) bool { s.Started = 9; return true },
+			"restarts":       func(s *Status) bool { s.Restarts++; return true },
+			"fewer restarts": func(s *Status) bool { s.Restarts--; return false },
+			"node":           func(s *Status) bool { s.Node = "n2"; return false },
+			"attempt":        func(s *Status) bool { s.Attempt++; return false },
+			"bound":          func(s *Status) bool { s.Bound++; return false },
+		} {
+			to := from
+			if want := edit(&to); MayFollow(&from, &to) != want {
+				t.Errorf("%s, %s: %v", phase, what, !want)
+			}
+		}
 	}
 }
 

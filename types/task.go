@@ -196,8 +196,8 @@ const (
 
 // Mount makes a file or directory visible in a container.
 type Mount struct {
-	// Source is an absolute path of the node, which its configuration must allow.
-	// Empty is a scratch directory: empty at first, the task's alone, kept over
+	// Source is an absolute path of the node, which its configuration must allow;
+	// NodePlaceholder in it stands for the name of the node. Empty is a scratch directory: empty at first, the task's alone, kept over
 	// restarts, gone with the attempt.
 	Source string
 	// Target is the absolute path in the container.
@@ -211,6 +211,10 @@ func (m *Mount) fields(w *wire) {
 	text(w, 3, &m.Target)
 	w.boolean(4, &m.ReadOnly)
 }
+
+// NodePlaceholder stands, in the source of a mount, for the name of the node: so nodes
+// that share a machine, or a file system, have directories of their own.
+const NodePlaceholder = "{node}"
 
 // TaskPort is a port of the node that a task listens at.
 type TaskPort struct {

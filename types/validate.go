@@ -94,8 +94,14 @@ func validateRequestName(field, name string) error {
 	if strings.Contains(base, "/") {
 		domain, rest, _ := strings.Cut(base, "/")
 		id := ResourceID(base)
+		if domain == string(Port) {
+			if _, ok := id.FixedPort(); !ok {
+				return Errorf(Invalid, "%s: %q is no port: write it like port/8080, from 1 to %d", field, name, MaxPort)
+			}
+			return nil
+		}
 		if !id.IsPlacement() && !strings.Contains(domain, ".") {
-			return Errorf(Invalid, "%s: %q is neither a placement (node/…, rack/…, zone/…) nor of a domain (acme.com/…): correct it", field, name)
+			return Errorf(Invalid, "%s: %q is neither a placement (node/…, rack/…, zone/…), a port (port/8080) nor of a domain (acme.com/…): correct it", field, name)
 		}
 		if scoped && id.IsPlacement() {
 			return Errorf(Invalid, "%s: %q: a placement is not held by reservations: request %q", field, name, base)
@@ -131,7 +137,7 @@ func validateAmount(field string, x Request) error {
 	case x.Amount > MaxQuantity:
 		return Errorf(Invalid, "%s: %s cannot be requested: request a bounded amount", field, x.Amount.Format(ResourceID(x.Name)))
 	}
-	return nil
+	return validatePortAmount(field, x)
 }
 
 func nonNil(errs []error) []error {
@@ -166,6 +172,9 @@ func (t *Task) Validate() error {
 		}
 	}
 	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun))
+	if t.Deadline < 0 {
+		errs = append(errs, Errorf(Invalid, "deadline: %d is negative: give the time in Unix nanoseconds, or 0 for none", t.Deadline))
+	}
 	if t.OnLoss != Reschedule && t.OnLoss != Keep {
 		errs = append(errs, Errorf(Invalid, "on loss: %q is unknown: use \"keep\", or leave it out", t.OnLoss))
 	}
@@ -203,54 +212,6 @@ func validateProvides(provides []Provide) error {
 		seen[p.Name] = true
 	}
 	return joinInvalid(nonNil(errs))
-}
-
-// Validate checks a spec, all problems at once.
-func (s *Spec) Validate() error {
-	var errs []error
-	if s.Image == "" {
-		errs = append(errs, Errorf(Invalid, "image: is empty: name the image to run"))
-	}
-	if strings.ContainsAny(s.Image, " \t\n") {
-		errs = append(errs, Errorf(Invalid, "image: %q contains white space: write a reference such as docker.io/library/busybox:1.36", shorten(s.Image)))
-	}
-	if s.Dir != "" && !strings.HasPrefix(s.Dir, "/") {
-		errs = append(errs, Errorf(Invalid, "dir: %q is not absolute: begin it with '/'", shorten(s.Dir)))
-	}
-	errs = append(errs, s.validateTexts())
-	for i, e := range s.Env {
-		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
-			errs = append(errs, Errorf(Invalid, "%s: %q is not NAME=value: write it so", index("env", i), shorten(e)))
-		}
-	}
-	errs = append(errs, validateDelay("grace", s.Grace))
-	if size := len(Encode(0, s)); size > MaxSpecBytes {
-		errs = append(errs, Errorf(Invalid, "spec: has %d bytes: at most %d are allowed, put large data into the image or a file", size, MaxSpecBytes))
-	}
-	return joinInvalid(nonNil(errs))
-}
-
-// validateTexts checks what is handed to the kernel and stored as text.
-func (s *Spec) validateTexts() error {
-	errs := []error{validateText("image", s.Image), validateText("dir", s.Dir), validateText("user", s.User)}
-	for i, arg := range s.Command {
-		errs = append(errs, validateText(index("command", i), arg))
-	}
-	for i, e := range s.Env {
-		errs = append(errs, validateText(index("env", i), e))
-	}
-	return joinInvalid(nonNil(errs))
-}
-
-// validateText checks a text that may be anything that can be stored and executed.
-func validateText(field, text string) error {
-	if !utf8.ValidString(text) {
-		return Errorf(Invalid, "%s: %q is not UTF-8: encode it, or put it into the image or a file", field, shorten(text))
-	}
-	if strings.Contains(text, "\x00") {
-		return Errorf(Invalid, "%s: %q contains a zero byte: leave it out", field, shorten(text))
-	}
-	return nil
 }
 
 // Validate checks a reservation, all problems at once.

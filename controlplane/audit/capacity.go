@@ -47,6 +47,9 @@ func (n *node) physical(rid types.ResourceID) types.Quantity {
 	if n.info.V == nil {
 		return 0
 	}
+	if q, ok := n.ports(rid); ok {
+		return q
+	}
 	return n.info.V.Capacity.Get(string(rid))
 }
 

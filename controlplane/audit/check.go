@@ -13,6 +13,7 @@ func (c *Checker) checkChanges() {
 	for _, b := range s.touched.bindings {
 		if b.info.created(s.revision) {
 			s.eligible(b, m, c.change(BoundImpliesEligible))
+			s.deadlineKept(b, c.change(DeadlineKept))
 			s.deviceGiven(b.node, nil, b.info.V.Holds, b.String(), c.change(DeviceExclusive))
 		}
 		s.bindingFixed(b, c.change(Immutable))
@@ -22,7 +23,9 @@ func (c *Checker) checkChanges() {
 	}
 	for _, t := range s.touched.tasks {
 		t.settle()
+		s.imagePinned(t, c.change(ImagePinned))
 		s.monotonic(t, c.change(StatusMonotonic))
+		s.copied(t, c.change(StatusMonotonic))
 		s.taskFixed(t, c.change(Immutable))
 		s.stopStays(t, c.change(StoppedStaysStopped))
 		s.notDropped(t, c.change(NothingLost))

@@ -16,7 +16,8 @@ const wholeDevice types.Quantity = 1000
 func (s *state) deviceExclusive(a *account, held map[types.ResourceID]usage, found finder) {
 	var total map[string]types.Quantity
 	for rid, u := range held {
-		if len(u.devices) == 0 {
+		number := portNumber(rid)
+		if len(u.devices) == 0 && number == 0 {
 			continue
 		}
 		if rid.Scoped() {
@@ -27,7 +28,10 @@ func (s *state) deviceExclusive(a *account, held map[types.ResourceID]usage, fou
 			total = make(map[string]types.Quantity)
 		}
 		for device, share := range u.devices {
-			total[device] += share
+			total[deviceName(rid, device)] += share
+		}
+		if number != 0 {
+			total[string(rid)] += u.amount
 		}
 	}
 	for _, device := range slices.Sorted(maps.Keys(total)) {
@@ -72,6 +76,10 @@ func (s *state) deviceGiven(n *node, before, after []types.Holding, who string, 
 			if h.Resource.Scoped() || d.Share <= shareOf(before, h.Resource, d.ID) {
 				continue
 			}
+			if h.Resource == types.Port {
+				n.portGiven(d, who, found)
+				continue
+			}
 			switch dev := n.device(d.ID); {
 			case dev == nil || dev.Resource != h.Resource:
 				found(who, "holds device %s as %s, which node %s does not have", d.ID, h.Resource, n.name)
@@ -104,6 +112,9 @@ func (s *state) madeOfDevices(n *node, rid types.ResourceID) bool {
 		return g != nil && slices.ContainsFunc(g.On(n.name), func(h types.Holding) bool {
 			return h.Resource == rid.Unscoped() && len(h.Devices) > 0
 		})
+	}
+	if rid == types.Port {
+		return true
 	}
 	return n.devices.V != nil && slices.ContainsFunc(n.devices.V.Devices, func(d types.Device) bool { return d.Resource == rid })
 }

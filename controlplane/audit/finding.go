@@ -22,7 +22,8 @@ const (
 	NoDoubleBind Guarantee = "NoDoubleBind"
 	// BoundImpliesEligible (2): what is bound or granted may be, there and then.
 	BoundImpliesEligible Guarantee = "BoundImpliesEligible"
-	// DeviceExclusive (3): shares of a device sum to at most 1.
+	// DeviceExclusive (3): shares of a device sum to at most 1, and a port has one
+	// holder.
 	DeviceExclusive Guarantee = "DeviceExclusive"
 	// GangAtomic (4): a reservation's bundles are all granted or none.
 	GangAtomic Guarantee = "GangAtomic"
@@ -32,6 +33,11 @@ const (
 	StatusMonotonic Guarantee = "StatusMonotonic"
 	// StoppedStaysStopped (5): a stop is never taken back.
 	StoppedStaysStopped Guarantee = "StoppedStaysStopped"
+	// ImagePinned (5): every attempt of a task runs the image of its first.
+	ImagePinned Guarantee = "ImagePinned"
+	// DeadlineKept (5): nothing is bound after its deadline, and what is bound
+	// knows it.
+	DeadlineKept Guarantee = "DeadlineKept"
 	// Immutable (5): but for being stopped, what was submitted or bound stays as
 	// it was.
 	Immutable Guarantee = "Immutable"
@@ -49,7 +55,7 @@ const (
 func Guarantees() []Guarantee {
 	return []Guarantee{
 		AllocatedIsSum, NoOversubscription, NoDoubleBind, BoundImpliesEligible, DeviceExclusive, GangAtomic,
-		NothingLost, StatusMonotonic, StoppedStaysStopped, Immutable, OneWriter, NoOrphanReport, KeyWrites, Schema,
+		NothingLost, StatusMonotonic, StoppedStaysStopped, ImagePinned, DeadlineKept, Immutable, OneWriter, NoOrphanReport, KeyWrites, Schema,
 	}
 }
 

@@ -43,6 +43,9 @@ func (c *Checker) checkLives() {
 		if t.info.V != nil && (t.info.V.Stop != nil || t.info.V.Evict != 0) {
 			t.life.eventful = true
 		}
+		if t.status.V != nil && t.status.V.Phase == types.Pending {
+			t.life.eventful = true // an attempt of it has ended, and it has not
+		}
 		if t.life.writes > MaxKeyWrites && !t.life.eventful && !t.life.reported {
 			t.life.reported = true
 			found(t.object(), "took more than %d writes of keys", MaxKeyWrites)
@@ -59,10 +62,11 @@ func (l *Lives) add(writes int) {
 	l.Most = max(l.Most, writes)
 }
 
-// eventful reports whether the attempt is a later one, was slow to start, or was
-// told something.
+// eventful reports whether the attempt is a later one, was slow to start, was run
+// again in place, or was told something.
 func (b *binding) eventful() bool {
 	slow := b.report.V != nil && b.report.V.Phase == types.ReportStarting
+	again := b.report.V != nil && b.report.V.Restarts > 0
 	told := b.info.V != nil && b.info.old != nil
-	return b.number > 1 || slow || told
+	return b.number > 1 || slow || again || told
 }

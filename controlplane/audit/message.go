@@ -46,8 +46,11 @@ func NewMessage(k controlplane.Key) types.Message {
 	case controlplane.Schedulers, controlplane.Leaders:
 		return new(types.Leader)
 	}
-	if k == (controlplane.Key{Kind: controlplane.System, ID: "admission"}) {
+	switch k {
+	case controlplane.Key{Kind: controlplane.System, ID: "admission"}:
 		return new(types.Admission)
+	case controlplane.Key{Kind: controlplane.System, ID: "cluster"}:
+		return new(types.Cluster)
 	}
 	return nil
 }

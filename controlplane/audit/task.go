@@ -109,6 +109,38 @@ func (s *state) monotonic(t *task, found finder) {
 	found(t.object(), "went from %s to %s", describe(was), describe(is))
 }
 
+// copied validates StatusMonotonic of the status of an attempt that lasts: what it
+// says of trouble and restarts is what the report of that revision says.
+func (s *state) copied(t *task, found finder) {
+	was, is := t.status.before(s.revision), t.status.V
+	if t.status.Mod != s.revision || was == nil || is == nil || is.Phase != was.Phase || !is.Phase.Held() {
+		return
+	}
+	for _, b := range t.bindings {
+		r := b.report.V
+		if b.number != is.Attempt || r == nil {
+			continue
+		}
+		if r.Restarts != is.Restarts || r.Reason != is.Reason {
+			found(t.object(), "its status says %d restarts, %q, and its report says %d, %q", is.Restarts, is.Reason, r.Restarts, r.Reason)
+		}
+		return
+	}
+	found(t.object(), "its status changed without a report")
+}
+
+// deadlineKept validates DeadlineKept of a binding that is made.
+func (s *state) deadlineKept(b *binding, found finder) {
+	t, x := b.of.info.V, b.info.V
+	switch {
+	case t == nil:
+	case x.Deadline != t.Deadline:
+		found(b.of.object(), "%s has deadline %d, and the task has %d", b, x.Deadline, t.Deadline)
+	case t.Deadline != 0 && x.Bound >= t.Deadline:
+		found(b.of.object(), "%s was bound at %d, and the deadline was %d", b, x.Bound, t.Deadline)
+	}
+}
+
 func describe(st *types.Status) string {
 	switch {
 	case st == nil:

@@ -1,9 +1,8 @@
 package cluster
 
 import (
-	"maps"
+	"container/heap"
 	"slices"
-	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -11,7 +10,8 @@ import (
 
 // Apply applies one change. It returns the key parsed, and whether the view
 // changed: a change that is older than what is known of the key, or that is of no
-// kind the view keeps, is ignored. Internal: the value cannot be decoded.
+// kind the view keeps, is ignored. Internal: the value cannot be decoded. The key
+// then counts as absent (see Cell.Unread), and the view goes on.
 func (v *View) Apply(e controlplane.Event) (controlplane.Key, bool, error) {
 	if len(v.ahead) > 0 && v.ahead[e.Key] <= e.ModRevision {
 		delete(v.ahead, e.Key)
@@ -28,6 +28,7 @@ func (v *View) ApplyAhead(e controlplane.Event) (controlplane.Key, bool, error) 
 	}
 	if !e.Delete {
 		v.ahead[e.Key] = e.ModRevision
+		heap.Push(&v.early, early{e.Key, e.ModRevision})
 	}
 	return v.applyEvent(e)
 }
@@ -39,10 +40,15 @@ func (v *View) applyEvent(e controlplane.Event) (controlplane.Key, bool, error) 
 	}
 	if e.Delete && e.ModRevision > v.Revision {
 		v.gone[e.Key] = e.ModRevision
+		heap.Push(&v.early, early{e.Key, e.ModRevision})
 	}
 	changed, err := v.apply(k, e)
+	if len(v.unread) > 0 && v.unread[e.Key] < e.ModRevision {
+		delete(v.unread, e.Key)
+	}
 	if err != nil {
-		return k, false, types.Errorf(types.Internal, "read %s: %w", e.Key, err)
+		v.unread[e.Key] = e.ModRevision
+		return k, changed, types.Errorf(types.Internal, "read %s: %w", e.Key, err)
 	}
 	return k, changed, nil
 }
@@ -78,7 +84,12 @@ func (v *View) apply(k controlplane.Key, e controlplane.Event) (bool, error) {
 			return changed, err
 		})
 	case controlplane.Statuses:
-		return v.applyTask(id, func(t *Task) (bool, error) { return update(&t.Status, e) })
+		return v.applyTask(id, func(t *Task) (bool, error) {
+			v.countImage(t, -1)
+			changed, err := update(&t.Status, e)
+			v.countImage(t, 1)
+			return changed, err
+		})
 	case controlplane.Jobs:
 		return updateIn(v.Jobs, id, e)
 	case controlplane.Reservations:
@@ -127,7 +138,8 @@ func update[T any, P message[T]](c *Cell[T], e controlplane.Event) (bool, error)
 	}
 	m := new(T)
 	if err := types.Decode(e.Value, P(m)); err != nil {
-		return false, err
+		c.set(e, nil)
+		return true, err
 	}
 	c.set(e, m)
 	return true, nil
@@ -185,7 +197,7 @@ func (v *View) applyPool(rid types.ResourceID, f func(*Pool) (bool, error)) (boo
 		v.Pools[rid] = p
 	}
 	changed, err := f(p)
-	if p.Info.V == nil && p.Allocated.V == nil {
+	if p.Info.Absent() && p.Allocated.Absent() {
 		delete(v.Pools, rid)
 	}
 	return changed, err
@@ -209,7 +221,7 @@ func (v *View) task(id ID) *Task {
 
 // forget drops a task of which nothing is left.
 func (v *View) forget(t *Task) {
-	if t.Info.V == nil && t.Status.V == nil && len(t.Bindings) == 0 {
+	if t.Info.Absent() && t.Status.Absent() && len(t.Bindings) == 0 {
 		delete(v.Tasks, t.ID)
 	}
 }
@@ -221,7 +233,7 @@ func (v *View) applyReservation(id ID, f func(*Reservation) (bool, error)) (bool
 		v.Reservations[id] = r
 	}
 	changed, err := f(r)
-	if r.Info.V == nil && r.Grant.V == nil {
+	if r.Info.Absent() && r.Grant.Absent() {
 		delete(v.Reservations, id)
 	}
 	return changed, err
@@ -266,7 +278,7 @@ func (v *View) applyBinding(k controlplane.Key, e controlplane.Event) (bool, err
 	if changed {
 		v.reindexProviders(b, before)
 	}
-	if b.Info.V == nil && b.Report.V == nil {
+	if b.Info.Absent() && b.Report.Absent() {
 		v.drop(b)
 	}
 	return changed, err
@@ -307,33 +319,4 @@ func (v *View) reindexProviders(b *Binding, before *types.Binding) {
 		b.Node.providers[rid] = append(b.Node.providers[rid], b)
 		v.index(rid, b.Node)
 	}
-}
-
-// joinJob lists a task with its job.
-func (v *View) joinJob(t *Task) {
-	if t.Info.V == nil || t.Info.V.Job == "" {
-		return
-	}
-	job := ID{t.ID.Namespace, t.Info.V.Job}
-	if v.members[job] == nil {
-		v.members[job] = make(map[*Task]struct{})
-	}
-	v.members[job][t] = struct{}{}
-}
-
-func (v *View) leaveJob(t *Task) {
-	if t.Info.V == nil || t.Info.V.Job == "" {
-		return
-	}
-	job := ID{t.ID.Namespace, t.Info.V.Job}
-	if delete(v.members[job], t); len(v.members[job]) == 0 {
-		delete(v.members, job)
-	}
-}
-
-// Members returns the tasks of a job, sorted by id.
-func (v *View) Members(job ID) []*Task {
-	return slices.SortedFunc(maps.Keys(v.members[job]), func(a, b *Task) int {
-		return strings.Compare(a.ID.ID, b.ID.ID)
-	})
 }

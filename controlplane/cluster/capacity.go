@@ -166,6 +166,9 @@ func (n *Node) physical(rid types.ResourceID) (types.Quantity, bool) {
 		}
 		return types.Inf, n.Info.V.Label(kind) == value
 	}
+	if q, ok := n.portCapacity(rid); ok || rid == types.Port {
+		return q, ok
+	}
 	for _, r := range n.Info.V.Capacity {
 		if r.Name == string(rid) {
 			return r.Amount, true
@@ -231,6 +234,9 @@ func (p *Pool) Capacity() types.Quantity {
 
 // Free returns how much of a pool is free.
 func (p *Pool) Free() types.Quantity {
+	if p.Allocated.Unread {
+		return 0
+	}
 	if p.Allocated.V == nil {
 		return p.Capacity()
 	}
@@ -249,15 +255,17 @@ func (v *View) Relied(n *Node, rid types.ResourceID, f func(key string, mod int6
 		f(controlplane.GrantKey(ns, reservation), v.Reservations[ID{ns, reservation}].Grant.Mod)
 		return
 	}
-	own := int64(0)
+	key := controlplane.ResourceKey(ns, name, n.Name)
+	own := v.UnreadMod(key)
 	if c := n.Own[rid]; c != nil {
 		own = c.Mod
 	}
-	f(controlplane.ResourceKey(ns, name, n.Name), own)
+	f(key, own)
 	if c := v.base(n, rid); c != nil && c == v.Everywhere[rid] {
 		f(controlplane.ResourceKey(ns, name, types.EveryNode), c.Mod)
 	}
-	f(controlplane.ResourceKey(ns, name, types.ClusterWide), 0)
+	pool := controlplane.ResourceKey(ns, name, types.ClusterWide)
+	f(pool, v.UnreadMod(pool))
 	v.reliedProviders(n, rid, f)
 	if c := n.Left[rid]; c != nil && c.V.NodeSession == n.Session() {
 		f(controlplane.ProvidedKey(ns, name, n.Name), c.Mod)

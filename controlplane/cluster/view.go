@@ -6,6 +6,7 @@
 package cluster
 
 import (
+	"container/heap"
 	"slices"
 	"strings"
 
@@ -25,7 +26,13 @@ func (id ID) String() string { return id.Namespace + "/" + id.ID }
 type Cell[T any] struct {
 	V           *T
 	Mod, Create int64
+	// Unread tells that the key is there, of these revisions, and that its value
+	// cannot be decoded: V is nil.
+	Unread bool
 }
+
+// Absent reports whether the key is not there.
+func (c *Cell[T]) Absent() bool { return c.V == nil && !c.Unread }
 
 // View is the cluster, from the changes applied to it. It is not safe for
 // concurrent use: one goroutine owns it.
@@ -52,10 +59,18 @@ type View struct {
 
 	// members are the tasks of each job, present or not.
 	members map[ID]map[*Task]struct{}
+	// images counts, for the tasks of a job that run the same, the images by digest
+	// that their statuses name.
+	images map[kin]map[string]int
 	// at lists, by ephemeral or scoped resource, the nodes that have some.
 	at map[types.ResourceID]*nodeSet
 	// gone and ahead remember deletes and puts applied ahead of Revision.
 	gone, ahead map[string]int64
+	// early are the keys in gone and ahead, and some that were there, in the order of
+	// their revisions: so that Reached looks at those alone that it is about.
+	early earlyHeap
+	// unread are the keys whose value cannot be decoded, by their revision.
+	unread map[string]int64
 }
 
 // Node is all that is known of a node. It is there as soon as any of its keys is.
@@ -135,10 +150,31 @@ func New() *View {
 		Schedulers:   make(map[string]*Cell[types.Leader]),
 		Leaders:      make(map[string]*Cell[types.Leader]),
 		members:      make(map[ID]map[*Task]struct{}),
+		images:       make(map[kin]map[string]int),
 		at:           make(map[types.ResourceID]*nodeSet),
 		gone:         make(map[string]int64),
 		ahead:        make(map[string]int64),
+		unread:       make(map[string]int64),
 	}
+}
+
+// early is a key that was changed ahead of Revision.
+type early struct {
+	key      string
+	revision int64
+}
+
+type earlyHeap []early
+
+func (h earlyHeap) Len() int           { return len(h) }
+func (h earlyHeap) Less(i, j int) bool { return h[i].revision < h[j].revision }
+func (h earlyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *earlyHeap) Push(x any)        { *h = append(*h, x.(early)) }
+func (h *earlyHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
 }
 
 // Reached says that every change up to revision has been applied. It returns the
@@ -146,28 +182,32 @@ func New() *View {
 // and gone again before a listing that is all that was delivered of that time.
 func (v *View) Reached(revision int64) []controlplane.Event {
 	v.Revision = max(v.Revision, revision)
-	for key, rev := range v.gone {
-		if rev <= v.Revision {
-			delete(v.gone, key)
-		}
-	}
 	var vanished []controlplane.Event
-	for key, rev := range v.ahead {
-		if rev <= v.Revision {
-			delete(v.ahead, key)
-			vanished = append(vanished, controlplane.Event{Delete: true, KV: controlplane.KV{Key: key, ModRevision: v.Revision}})
+	for len(v.early) > 0 && v.early[0].revision <= v.Revision {
+		x := heap.Pop(&v.early).(early)
+		if v.gone[x.key] == x.revision {
+			delete(v.gone, x.key)
+		}
+		if v.ahead[x.key] == x.revision {
+			delete(v.ahead, x.key)
+			vanished = append(vanished, controlplane.Event{Delete: true, KV: controlplane.KV{Key: x.key, ModRevision: v.Revision}})
 		}
 	}
 	slices.SortFunc(vanished, func(a, b controlplane.Event) int { return strings.Compare(a.Key, b.Key) })
 	return vanished
 }
 
+// UnreadMod returns the revision of a key that is there and cannot be read, 0 if it
+// can or is not there: what relies on its absence compares that.
+func (v *View) UnreadMod(key string) int64 { return v.unread[key] }
+
 // Session returns the session of a node, 0 while it is not alive.
 func (n *Node) Session() int64 { return n.Alive.Create }
 
-// Eligible reports whether tasks may be bound to the node.
+// Eligible reports whether tasks may be bound to the node: also that nothing that
+// counts is unknown of it.
 func (n *Node) Eligible() bool {
-	return n.Info.V != nil && n.Alive.V != nil && n.Cordon.V == nil
+	return n.Info.V != nil && n.Alive.V != nil && n.Cordon.Absent() && !n.Devices.Unread && !n.Allocated.Unread
 }
 
 // Lost reports whether the binding's attempt is over because the session it was
@@ -202,19 +242,19 @@ func (t *Task) Phase() types.Phase {
 // Visible reports whether schedulers may see the task: it is there, and so is the
 // job it belongs to.
 func (v *View) Visible(t *Task) bool {
-	if t.Info.V == nil {
+	if t.Info.V == nil || t.Status.Unread {
 		return false
 	}
 	return t.Info.V.Job == "" || v.Jobs[ID{t.ID.Namespace, t.Info.V.Job}] != nil
 }
 
-// set stores what the event brought.
+// set stores what the event brought; nil is what cannot be read.
 func (c *Cell[T]) set(e controlplane.Event, v *T) {
-	if c.V == nil {
+	if c.Absent() {
 		c.Create = e.ModRevision
 	}
 	if e.CreateRevision != 0 {
 		c.Create = e.CreateRevision
 	}
-	c.V, c.Mod = v, e.ModRevision
+	c.V, c.Mod, c.Unread = v, e.ModRevision, v == nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,7 +16,9 @@ import (
 )
 
 // Commit applies a transaction: see controlplane.Store. It is sent once.
-func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (res controlplane.Result, err error) {
+	begin := time.Now()
+	defer func() { s.metrics.answered("commit", begin, err) }()
 	if err := s.checkCounts(txn); err != nil {
 		return controlplane.Result{}, err
 	}

@@ -24,7 +24,8 @@ type Config struct {
 	TLS *tls.Config
 	// DialTimeout bounds how long one endpoint may take to answer; 0 is 3 s.
 	DialTimeout time.Duration
-	// Limits are those that etcd was started with; zero is ServerLimits.
+	// Limits are those that etcd was started with. Zero: Dial asks for them, Open
+	// takes them for ServerLimits.
 	Limits controlplane.Limits
 	// Options are given to New.
 	Options []Option
@@ -44,6 +45,12 @@ func Dial(ctx context.Context, cfg Config) (*Store, error) {
 	if err := s.reach(ctx); err != nil {
 		_ = s.Close() // there is nothing to lose
 		return nil, err
+	}
+	if cfg.Limits == (controlplane.Limits{}) {
+		if s.limits, err = s.detectLimits(ctx); err != nil {
+			_ = s.Close() // there is nothing to lose
+			return nil, err
+		}
 	}
 	return s, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -57,9 +58,9 @@ func classify(err error) types.Class {
 		return types.NotFound
 	case codes.InvalidArgument, codes.OutOfRange, codes.ResourceExhausted:
 		return types.Invalid
-	case codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition:
+	case codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.Unimplemented:
 		return types.Precondition
-	case codes.Unimplemented, codes.DataLoss:
+	case codes.DataLoss:
 		return types.Internal
 	default:
 		return types.Unavailable
@@ -74,7 +75,23 @@ func cause(ctx context.Context, err error) error {
 	if isNoSpace(err) {
 		return errors.New("the database is full; compact and defragment it, or raise its quota")
 	}
-	return errors.New(rpctypes.ErrorDesc(err))
+	if status.Code(err) == codes.Unimplemented {
+		return fmt.Errorf("what answers there is no etcd, or one older than 3.4: %s", rpctypes.ErrorDesc(err))
+	}
+	return errors.New(plainly(rpctypes.ErrorDesc(err)))
+}
+
+// plainly returns what gRPC says of a connection without what it says around it.
+func plainly(text string) string {
+	if quoted, ok := strings.CutPrefix(text, "connection error: desc = "); ok {
+		if inner, err := strconv.Unquote(quoted); err == nil {
+			text = inner
+		}
+	}
+	for _, preamble := range [...]string{"transport: ", "Error while dialing: ", "dial "} {
+		text = strings.TrimPrefix(text, preamble)
+	}
+	return text
 }
 
 func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) }

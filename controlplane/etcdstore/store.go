@@ -27,6 +27,7 @@ type Store struct {
 	lease    pb.LeaseClient
 	watch    pb.WatchClient
 	limits   controlplane.Limits
+	metrics  *Metrics
 	progress time.Duration
 	calls    []grpc.CallOption
 }
@@ -37,10 +38,15 @@ var _ controlplane.Store = (*Store)(nil)
 type Option func(*Store)
 
 // WithProgressInterval sets how often a watch on which nothing happens asks etcd
-// how far it is. The default is 5 s; whoever waits for the progress of a watch
+// how far it is. The default is 10 s; whoever waits for the progress of a watch
 // waits that long at most.
 func WithProgressInterval(d time.Duration) Option {
 	return func(s *Store) { s.progress = d }
+}
+
+// WithMetrics has the store count what it asks for.
+func WithMetrics(m *Metrics) Option {
+	return func(s *Store) { s.metrics = m }
 }
 
 // ServerLimits are the limits of the etcd that Escher runs itself.
@@ -62,7 +68,7 @@ func New(client *clientv3.Client, limits controlplane.Limits, opts ...Option) *S
 		lease:    clientv3.RetryLeaseClient(client),
 		watch:    pb.NewWatchClient(client.ActiveConnection()),
 		limits:   limits,
-		progress: 5 * time.Second,
+		progress: 10 * time.Second,
 		calls: []grpc.CallOption{
 			grpc.MaxCallSendMsgSize(math.MaxInt32),
 			grpc.MaxCallRecvMsgSize(math.MaxInt32),
@@ -84,7 +90,9 @@ func (s *Store) Close() error { return s.client.Close() }
 func (s *Store) Limits() controlplane.Limits { return s.limits }
 
 // List reads a range of keys: see controlplane.Store. It is linearizable.
-func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (controlplane.Page, error) {
+func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (page controlplane.Page, err error) {
+	begin := time.Now()
+	defer func() { s.metrics.answered("list", begin, err) }()
 	req := &pb.RangeRequest{
 		Limit:    int64(opts.Limit),
 		Revision: opts.Revision,
@@ -95,7 +103,7 @@ func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (contro
 	if err != nil {
 		return controlplane.Page{}, s.fail(ctx, "list "+opts.Prefix+opts.Key, err)
 	}
-	page := controlplane.Page{Revision: opts.Revision, More: resp.More}
+	page = controlplane.Page{Revision: opts.Revision, More: resp.More}
 	if page.Revision == 0 {
 		page.Revision = resp.Header.Revision
 	}
@@ -152,7 +160,9 @@ func (s *Store) Compact(ctx context.Context, revision int64) error {
 }
 
 // GrantLease makes a lease: see controlplane.Store.
-func (s *Store) GrantLease(ctx context.Context, ttl time.Duration) (controlplane.LeaseID, error) {
+func (s *Store) GrantLease(ctx context.Context, ttl time.Duration) (id controlplane.LeaseID, err error) {
+	begin := time.Now()
+	defer func() { s.metrics.answered("grant", begin, err) }()
 	if ttl <= 0 {
 		return 0, types.Errorf(types.Invalid, "grant lease of %s: give a positive time to live", ttl)
 	}
@@ -165,8 +175,10 @@ func (s *Store) GrantLease(ctx context.Context, ttl time.Duration) (controlplane
 }
 
 // RenewLease renews a lease: see controlplane.Store.
-func (s *Store) RenewLease(ctx context.Context, id controlplane.LeaseID) (time.Duration, error) {
-	ttl, err := s.renew(ctx, id)
+func (s *Store) RenewLease(ctx context.Context, id controlplane.LeaseID) (ttl time.Duration, err error) {
+	begin := time.Now()
+	defer func() { s.metrics.answered("renew", begin, err) }()
+	ttl, err = s.renew(ctx, id)
 	switch {
 	case err != nil:
 		return 0, s.fail(ctx, "renew "+leaseName(id), err)
@@ -195,8 +207,10 @@ func (s *Store) renew(ctx context.Context, id controlplane.LeaseID) (time.Durati
 }
 
 // RevokeLease ends a lease: see controlplane.Store.
-func (s *Store) RevokeLease(ctx context.Context, id controlplane.LeaseID) error {
-	_, err := s.lease.LeaseRevoke(clientv3.WithRequireLeader(ctx), &pb.LeaseRevokeRequest{ID: int64(id)}, s.calls...)
+func (s *Store) RevokeLease(ctx context.Context, id controlplane.LeaseID) (err error) {
+	begin := time.Now()
+	defer func() { s.metrics.answered("revoke", begin, err) }()
+	_, err = s.lease.LeaseRevoke(clientv3.WithRequireLeader(ctx), &pb.LeaseRevokeRequest{ID: int64(id)}, s.calls...)
 	if err == nil {
 		return nil
 	}

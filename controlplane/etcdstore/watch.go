@@ -22,8 +22,12 @@ func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-cha
 	go func() {
 		defer close(out)
 		w := &watch{store: s, out: out, prefix: opts.Prefix}
+		s.metrics.watching()
 		err := w.run(ctx, opts)
-		if ctx.Err() == nil {
+		if ctx.Err() != nil {
+			s.metrics.watched(nil)
+		} else {
+			s.metrics.watched(err)
 			// Who ended the context meanwhile does not ask for the reason.
 			_ = w.deliver(ctx, controlplane.Batch{Err: err})
 		}

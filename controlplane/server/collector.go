@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type Collector struct {
 	policy Policy
 	guard  []controlplane.Compare
 	log    *zap.Logger
+	opts   Options
 
 	wake chan struct{}
 
@@ -40,18 +42,32 @@ type Collector struct {
 	history int64
 }
 
+// Options are what a Collector can do without.
+type Options struct {
+	// Metrics are told what it does, nil: nobody is.
+	Metrics *Metrics
+	// Beat is called whenever its loop runs, every Policy.Interval at least, and with true
+	// when it has heard from the store; nil is nobody.
+	Beat func(heard bool)
+	// Logger is told what it does; nil is nobody.
+	Logger *zap.Logger
+}
+
 // NewCollector returns a Collector to Run. The compares of guard are added to each
-// of its transactions: that of a leader key, while it leads. A nil logger is none.
+// of its transactions: that of a leader key, while it leads.
 // Invalid: the error names all that is wrong with policy.
-func NewCollector(store controlplane.Store, maint Maintenance, policy Policy, guard []controlplane.Compare, log *zap.Logger) (*Collector, error) {
+func NewCollector(store controlplane.Store, maint Maintenance, policy Policy, guard []controlplane.Compare, opts Options) (*Collector, error) {
 	if err := policy.Validate(); err != nil {
 		return nil, err
 	}
-	if log == nil {
-		log = zap.NewNop()
+	if opts.Logger == nil {
+		opts.Logger = zap.NewNop()
+	}
+	if opts.Beat == nil {
+		opts.Beat = func(bool) {}
 	}
 	return &Collector{
-		store: store, maint: maint, policy: policy, guard: guard, log: log,
+		store: store, maint: maint, policy: policy, guard: guard, log: opts.Logger, opts: opts,
 		wake: make(chan struct{}, 1),
 		view: cluster.New(), reached: make(map[controlplane.Kind]int64),
 	}, nil
@@ -71,6 +87,8 @@ func followed() []controlplane.Kind {
 // Run collects until ctx is done, and returns ctx.Err() then. While the store is
 // away it waits. Conflict: a compare of the guard does not hold any more.
 func (c *Collector) Run(ctx context.Context) error {
+	c.opts.Metrics.lead(true)
+	defer c.opts.Metrics.lead(false)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, kind := range followed() {
 		opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(kind), Log: c.log}
@@ -93,6 +111,7 @@ func (c *Collector) apply(kind controlplane.Kind, u controlplane.Update) error {
 	}
 	c.reached[kind] = u.Revision
 	if revision, ok := c.consistent(); ok {
+		c.opts.Beat(true)
 		c.view.Reached(revision)
 	}
 	if u.Synced || len(u.Events) > 0 && kind != controlplane.Tasks && kind != controlplane.Jobs {
@@ -124,8 +143,9 @@ func (c *Collector) consistent() (revision int64, ok bool) {
 func (c *Collector) loop(ctx context.Context) error {
 	interval := time.NewTicker(c.policy.Interval)
 	defer interval.Stop()
-	gap := time.NewTicker(c.policy.Gap)
-	defer gap.Stop()
+	// due is when it looks next because something has changed.
+	var due <-chan time.Time
+	looked := time.Now()
 	if err := c.settle(c.housekeep(ctx)); err != nil {
 		return err
 	}
@@ -137,13 +157,16 @@ func (c *Collector) loop(ctx context.Context) error {
 			if err := c.settle(c.housekeep(ctx)); err != nil {
 				return err
 			}
-		case <-gap.C:
-			select {
-			case <-c.wake:
-			default:
-				continue
+		case <-c.wake:
+			if due == nil {
+				due = time.After(max(0, c.policy.Gap-time.Since(looked)))
 			}
+			continue
+		case <-due:
+			due = nil
 		}
+		c.opts.Beat(false)
+		looked = time.Now()
 		if err := c.settle(c.collect(ctx)); err != nil {
 			return err
 		}
@@ -155,6 +178,7 @@ func (c *Collector) settle(err error) error {
 	switch {
 	case err == nil:
 	case types.ClassOf(err).Retryable():
+		c.opts.Metrics.trouble()
 		c.log.Warn("collection interrupted", zap.Error(err))
 	default:
 		return err
@@ -169,6 +193,7 @@ func (c *Collector) housekeep(ctx context.Context) error {
 		return err
 	}
 	c.usage = usage
+	c.opts.Metrics.full(usage)
 	if c.specs, err = c.listSpecs(ctx); err != nil {
 		return err
 	}
@@ -181,7 +206,7 @@ func (c *Collector) housekeep(ctx context.Context) error {
 	if !usage.Cramped() {
 		return nil
 	}
-	c.log.Info("defragmenting", zap.Int64("file", usage.File), zap.Int64("inUse", usage.InUse), zap.Int64("quota", usage.Quota))
+	c.log.Info("defragmenting", zap.String("reason", fmt.Sprintf("%s of its file of %s are in use, and it may have %s", size(usage.InUse), size(usage.File), size(usage.Quota))))
 	return c.maint.Defragment(ctx)
 }
 

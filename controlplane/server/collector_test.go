@@ -63,7 +63,7 @@ func collect(t *testing.T, guard []controlplane.Compare, state []put, body func(
 	synctest.Test(t, func(t *testing.T) {
 		m := &memMaintenance{Store: memstore.New(), usage: Usage{Quota: 1000}}
 		write(t, m.Store, state...)
-		c, newErr := NewCollector(m.Store, m, DefaultPolicy(), guard, zaptest.NewLogger(t))
+		c, newErr := NewCollector(m.Store, m, DefaultPolicy(), guard, Options{Logger: zaptest.NewLogger(t)})
 		if newErr != nil {
 			t.Fatal(newErr)
 		}
@@ -227,7 +227,7 @@ func TestStaleStepsAreLeftOut(t *testing.T) {
 		}
 		d.remove(ownerGone, controlplane.SessionKey("ns", id), mod)
 	}
-	c, err := NewCollector(s, &memMaintenance{Store: s}, DefaultPolicy(), nil, zaptest.NewLogger(t))
+	c, err := NewCollector(s, &memMaintenance{Store: s}, DefaultPolicy(), nil, Options{Logger: zaptest.NewLogger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (e *Etcd) Run(ctx context.Context) (err error) {
 		return types.Errorf(types.Internal, "run etcd in %s: %w; see %s", e.cfg.Dir, err, log.path)
 	}
 	etcd.Close()
-	e.cfg.Logger.Info("etcd stopped", zap.String("dir", e.cfg.Dir))
+	e.cfg.Logger.Info("etcd stopped", zap.String("path", e.cfg.Dir))
 	return err
 }
 
@@ -109,7 +109,7 @@ func (e *Etcd) serve(ctx context.Context, etcd *embed.Etcd, fatal fatalHook) err
 			return nil
 		case <-ready:
 			ready = nil
-			e.cfg.Logger.Info("etcd serves", zap.String("dir", e.cfg.Dir), zap.String("endpoint", e.Endpoint()))
+			e.cfg.Logger.Info("etcd serves", zap.String("path", e.cfg.Dir), zap.String("address", e.Endpoint()))
 			e.cfg.Ready(e.Endpoint())
 		case why := <-fatal:
 			return types.Errorf(types.Internal, "%s", why)
@@ -141,6 +141,13 @@ func (e *Etcd) embedConfig(log *zap.Logger) (*embed.Config, error) {
 	conf.Dir = data
 	conf.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 	listenOn(conf, filepath.Join(sockets, socketName))
+
+	// With one member nobody waits for a heartbeat, and each tick wakes an idle
+	// process; so does looking for what is to be written to the database, all of
+	// which is in the log already. An election still takes a second at most, and
+	// leases may be as short as 2 s.
+	conf.TickMs, conf.ElectionMs = 200, 1000
+	conf.BackendBatchInterval = 500 * time.Millisecond
 
 	conf.MaxTxnOps = uint(e.cfg.MaxTxnOps)
 	conf.QuotaBackendBytes = e.cfg.QuotaBytes

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -11,6 +13,9 @@ import (
 
 	"github.com/escher-sched/escher/types"
 )
+
+// statusWait bounds how long a member may take to say how full it is.
+const statusWait = 3 * time.Second
 
 // Usage is how full a database is.
 type Usage struct {
@@ -47,34 +52,49 @@ type Maintenance interface {
 	// Compact forgets what was before revision; nil when that is done already.
 	Compact(ctx context.Context, revision int64) error
 	// Defragment rewrites the database without what is free in it, and lets it
-	// accept writes again. Nothing is answered meanwhile.
+	// accept writes again. A member answers nothing meanwhile.
 	Defragment(ctx context.Context) error
 }
 
-// NewMaintenance returns the maintenance of an etcd of one member.
-func NewMaintenance(client *clientv3.Client) Maintenance {
-	return etcdMaintenance{client, client.Endpoints()[0]}
-}
+// NewMaintenance returns the maintenance of the etcd behind a client: of all its
+// members, which are its endpoints.
+func NewMaintenance(client *clientv3.Client) Maintenance { return etcdMaintenance{client} }
 
-type etcdMaintenance struct {
-	client   *clientv3.Client
-	endpoint string
-}
+type etcdMaintenance struct{ client *clientv3.Client }
 
+func (m etcdMaintenance) at() string { return strings.Join(m.client.Endpoints(), ", ") }
+
+// Usage returns that of the member that is fullest, of those that answer.
 func (m etcdMaintenance) Usage(ctx context.Context) (Usage, error) {
-	st, err := m.client.Status(ctx, m.endpoint)
-	if err != nil {
-		return Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s how full it is: %w", m.endpoint, err)
+	var most *Usage
+	var failed error
+	for _, endpoint := range m.client.Endpoints() {
+		st, err := m.status(ctx, endpoint)
+		if err != nil {
+			failed = errors.Join(failed, types.Errorf(types.Unavailable, "ask etcd at %s how full it is: %w", endpoint, err))
+			continue
+		}
+		u := Usage{Revision: st.Header.Revision, InUse: st.DbSizeInUse, File: st.DbSize, Quota: st.DbSizeQuota}
+		if most == nil || u.File > most.File {
+			most = &u
+		}
+	}
+	if most == nil {
+		return Usage{}, types.Errorf(types.Unavailable, "%w", failed)
 	}
 	alarms, err := m.client.AlarmList(ctx)
 	if err != nil {
-		return Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.endpoint, err)
+		return Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.at(), err)
 	}
-	noSpace := slices.ContainsFunc(alarms.Alarms, func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
-	return Usage{
-		Revision: st.Header.Revision, InUse: st.DbSizeInUse, File: st.DbSize, Quota: st.DbSizeQuota,
-		Alarm: noSpace,
-	}, nil
+	most.Alarm = slices.ContainsFunc(alarms.Alarms, func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
+	return *most, nil
+}
+
+// status asks one member, which may be away.
+func (m etcdMaintenance) status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusWait)
+	defer cancel()
+	return m.client.Status(ctx, endpoint)
 }
 
 func (m etcdMaintenance) Compact(ctx context.Context, revision int64) error {
@@ -82,23 +102,26 @@ func (m etcdMaintenance) Compact(ctx context.Context, revision int64) error {
 	if err == nil || errors.Is(err, rpctypes.ErrCompacted) {
 		return nil
 	}
-	return types.Errorf(types.Unavailable, "compact etcd at %s to revision %d: %w", m.endpoint, revision, err)
+	return types.Errorf(types.Unavailable, "compact etcd at %s to revision %d: %w", m.at(), revision, err)
 }
 
 func (m etcdMaintenance) Defragment(ctx context.Context) error {
-	if _, err := m.client.Defragment(ctx, m.endpoint); err != nil {
-		return types.Errorf(types.Unavailable, "defragment etcd at %s: %w", m.endpoint, err)
+	// One after the other: the others answer meanwhile.
+	for _, endpoint := range m.client.Endpoints() {
+		if _, err := m.client.Defragment(ctx, endpoint); err != nil {
+			return types.Errorf(types.Unavailable, "defragment etcd at %s: %w", endpoint, err)
+		}
 	}
 	alarms, err := m.client.AlarmList(ctx)
 	if err != nil {
-		return types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.endpoint, err)
+		return types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.at(), err)
 	}
 	for _, a := range alarms.Alarms {
 		if a.Alarm != pb.AlarmType_NOSPACE {
 			continue
 		}
 		if _, err := m.client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(a)); err != nil {
-			return types.Errorf(types.Unavailable, "end the alarm of etcd at %s: %w", m.endpoint, err)
+			return types.Errorf(types.Unavailable, "end the alarm of etcd at %s: %w", m.at(), err)
 		}
 	}
 	return nil

@@ -122,7 +122,8 @@ func (c *Collector) report(steps []step, revision int64) {
 		count[s.why]++
 	}
 	for why, n := range count {
+		c.opts.Metrics.collect(why, n)
 		first := steps[slices.IndexFunc(steps, func(s step) bool { return s.why == why })]
-		c.log.Info("collected", zap.String("reason", string(why)), zap.Int("keys", n), zap.String("first", first.key), zap.Int64("rev", revision))
+		c.log.Info("collected", zap.String("reason", string(why)), zap.Int("count", n), zap.String("path", first.key), zap.Int64("revision", revision))
 	}
 }

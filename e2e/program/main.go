@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,10 @@ import (
 )
 
 func main() {
+	if filepath.Base(os.Args[0]) == "worker" {
+		work("1h")
+		return
+	}
 	if len(os.Args) < 2 {
 		fail("no command")
 	}
@@ -29,6 +34,12 @@ func main() {
 		fmt.Println(os.Getenv(args[0]))
 	case "work":
 		work(args[0])
+	case "count":
+		count(args)
+	case "heed":
+		heed(strings.Join(args, " "))
+	case "grow":
+		grow(args)
 	case "attack":
 		attack(args)
 	default:

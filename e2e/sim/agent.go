@@ -46,6 +46,7 @@ const room = 8000
 func newAgent(w *world, i int) *agent {
 	a := &agent{w: w, name: fmt.Sprintf("n%d", i), state: gone, attempts: make(map[string]*attempt)}
 	a.info.Labels = []types.Label{{Name: "rack", Value: fmt.Sprintf("r%d", i%2)}}
+	a.givesOut(20_000, 20_007)
 	a.info.Capacity = a.capacity(i, room)
 	if i < 2 {
 		for k := range 4 {
@@ -58,12 +59,16 @@ func newAgent(w *world, i int) *agent {
 }
 
 func (a *agent) capacity(i int, cpu types.Quantity) types.Requests {
-	amounts := map[string]types.Quantity{"cpu": cpu, "memory": 1 << 30}
+	ports := a.info.PortLast - a.info.PortFirst + 1
+	amounts := map[string]types.Quantity{"cpu": cpu, "memory": 1 << 30, "port": types.Quantity(ports) * 1000}
 	if i < 2 {
 		amounts["gpu"] = 4000
 	}
 	return types.NewRequests(amounts)
 }
+
+// givesOut sets the range of ports of which tasks are given some.
+func (a *agent) givesOut(first, last int) { a.info.PortFirst, a.info.PortLast = first, last }
 
 // register writes what the machine has.
 func (a *agent) register() {
@@ -191,7 +196,7 @@ func (a *agent) recall(x *attempt) {
 	x.spec = nil
 	var r types.Report
 	if a.w.read(reportKey(x.key), &r) != 0 && r.Binding == x.create {
-		x.seen.Reported = r.Phase
+		x.seen.Reported = r
 	}
 }
 
@@ -241,6 +246,9 @@ func (a *agent) change(rng *rand.Rand) {
 		return
 	}
 	i := slices.Index(a.w.agents, a)
+	if first := 20_000 + rng.IntN(6); rng.IntN(2) == 0 {
+		a.givesOut(first, first+rng.IntN(8))
+	}
 	a.info.Capacity = a.capacity(i, types.Quantity(1000+rng.IntN(room/1000)*1000))
 	for k := range a.devices.Devices {
 		a.devices.Devices[k].Unhealthy = ""
@@ -254,6 +262,7 @@ func (a *agent) change(rng *rand.Rand) {
 
 // restore makes the machine whole again.
 func (a *agent) restore() {
+	a.givesOut(30_000, 30_099)
 	a.info.Capacity = a.capacity(slices.Index(a.w.agents, a), room+2000)
 	for k := range a.devices.Devices {
 		a.devices.Devices[k].Unhealthy = ""

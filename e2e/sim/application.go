@@ -56,6 +56,9 @@ func (p *applications) submit(rng *rand.Rand) {
 		if rng.IntN(8) == 0 {
 			t.OnLoss = types.Keep
 		}
+		if rng.IntN(12) == 0 {
+			t.Deadline = t.Submitted + int64(time.Duration(1+rng.IntN(30))*time.Second)
+		}
 		p.add(c, ns, t)
 	}
 	p.w.try(c)
@@ -86,7 +89,14 @@ func requests(amounts map[string]types.Quantity) types.Requests { return types.N
 func (p *applications) shape(rng *rand.Rand, ns string) func(i int) *types.Task {
 	cpu := types.Quantity(100 + 100*rng.IntN(10))
 	x := fmt.Sprintf("x%d", rng.IntN(4))
-	switch rng.IntN(10) {
+	switch rng.IntN(11) {
+	case 10:
+		port := pick([]string{"port", "port/8080", "port/20003"}, rng.Uint32())
+		n := types.Quantity(1)
+		if port == "port" {
+			n = types.Quantity(1 + rng.IntN(3))
+		}
+		return plain(map[string]types.Quantity{"cpu": 100, port: 1000 * n})
 	case 0:
 		gpu := types.Quantity([]int{300, 500, 1000, 2000}[rng.IntN(4)])
 		return plain(map[string]types.Quantity{"cpu": 100, "gpu": gpu})
@@ -147,9 +157,13 @@ func choosy(cpu types.Quantity, x, node string) func(int) *types.Task {
 
 // drawer makes tasks that draw on a reservation.
 func drawer(id string, rng *rand.Rand) func(int) *types.Task {
-	name := []string{"cpu", "cpu", "gpu", "x0", "lic0"}[rng.IntN(5)]
+	name := []string{"cpu", "cpu", "gpu", "x0", "lic0", "port"}[rng.IntN(6)]
+	amount := types.Quantity(500)
+	if name == "port" {
+		amount = 1000
+	}
 	return func(int) *types.Task {
-		return &types.Task{Requests: requests(map[string]types.Quantity{name + "@" + id: 500})}
+		return &types.Task{Requests: requests(map[string]types.Quantity{name + "@" + id: amount})}
 	}
 }
 
@@ -169,7 +183,9 @@ func (p *applications) reserve(rng *rand.Rand) {
 	r := &types.Reservation{Accumulate: rng.IntN(2) == 0, Submitted: p.w.now.UnixNano(), Priority: rng.IntN(3)}
 	for range 1 + rng.IntN(3) {
 		amounts := map[string]types.Quantity{"cpu": types.Quantity(1000 + 500*rng.IntN(5))}
-		switch rng.IntN(5) {
+		switch rng.IntN(6) {
+		case 5:
+			amounts["port"] = types.Quantity(1000 * (1 + rng.IntN(3)))
 		case 0:
 			amounts["gpu"] = types.Quantity(1000 * (1 + rng.IntN(2)))
 		case 1:

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -20,6 +22,9 @@ type attempt struct {
 	// alive tells that its process runs.
 	alive bool
 	exit  nodeagent.Exit
+	// image is the image by digest that it runs, restarts how often it was run again.
+	image    string
+	restarts int
 }
 
 func (x *attempt) task() string { return x.key.Namespace + "/" + x.key.ID }
@@ -48,6 +53,10 @@ func (a *agent) advance(x *attempt, rng *rand.Rand) bool {
 	if x.alive && rng != nil && rng.IntN(3) == 0 {
 		a.ends(x, max(0, rng.IntN(6)-4))
 	}
+	if x.alive && rng != nil && rng.IntN(12) == 0 && x.seen.Reported.Phase == types.ReportRunning && x.seen.Signalled.IsZero() {
+		x.restarts++
+		return a.tells(x, &types.Report{Phase: types.ReportRunning, Started: x.seen.Started.UnixNano(), Reason: "exit code 1: restarts"})
+	}
 	act := nodeagent.Next(a.desired(x), x.seen, a.w.now)
 	switch act.Do {
 	case nodeagent.Look:
@@ -58,6 +67,9 @@ func (a *agent) advance(x *attempt, rng *rand.Rand) bool {
 		}
 		x.spec = &types.Spec{Grace: time.Nanosecond}
 	case nodeagent.Start:
+		if rng != nil && rng.IntN(8) == 0 {
+			return a.tells(x, &types.Report{Phase: types.ReportStarting, Reason: fmt.Sprintf("no answer from the registry (%d)", rng.IntN(3))})
+		}
 		a.starts(x)
 	case nodeagent.Adopt:
 		x.seen.Watched = true
@@ -92,6 +104,10 @@ func (a *agent) starts(x *attempt) {
 		a.w.fail("%s: %s is started, and runs on %s", a.name, x.task(), at)
 	}
 	x.alive = true
+	if x.image = cmp.Or(x.image, x.binding.Image); x.image == "" {
+		// A tag that moves.
+		x.image = fmt.Sprintf("image@sha256:%d", a.w.now.Unix()/2)
+	}
 	x.seen.Container, x.seen.Ran, x.seen.Since, x.seen.Started = nodeagent.Running, true, a.w.now, a.w.now
 	a.w.running[x.task()] = a.name
 	a.w.say("%s starts %s#%d", a.name, x.task(), x.key.Attempt)
@@ -132,13 +148,10 @@ func (a *agent) report(x *attempt, r *types.Report, rng *rand.Rand) bool {
 	if mod != 0 && there.Binding == x.create && (there.Phase == r.Phase || there.Phase == types.ReportExited) {
 		// An earlier copy of it arrived, or what was sent before the machine
 		// crashed: what is stored holds.
-		x.seen.Reported = there.Phase
+		x.seen.Reported = there
 		return true
 	}
-	c := a.w.newChange()
-	c.IfCreated(x.key.String(), x.create)
-	c.IfUnchanged(key, mod)
-	c.Put(key, r)
+	c := a.about(x, r, mod)
 	fate := 0
 	if rng != nil {
 		fate = rng.IntN(12)
@@ -154,10 +167,34 @@ func (a *agent) report(x *attempt, r *types.Report, rng *rand.Rand) bool {
 	a.w.say("%s reports %s#%d %s: committed=%t", a.name, x.task(), x.key.Attempt, r.Phase, ok)
 	switch {
 	case ok && fate != 3:
-		x.seen.Reported = r.Phase
+		x.seen.Reported = *r
 	case !ok:
 		x.seen.Refused = a.w.get(x.key.String()).CreateRevision != x.create
 	}
+	return true
+}
+
+// about returns the change that stores a report where the last one was of revision
+// mod.
+func (a *agent) about(x *attempt, r *types.Report, mod int64) *controlplane.Change {
+	r.Binding, r.Image, r.Restarts = x.create, x.image, x.restarts
+	c := a.w.newChange()
+	c.IfCreated(x.key.String(), x.create)
+	c.IfUnchanged(reportKey(x.key), mod)
+	c.Put(reportKey(x.key), r)
+	return c
+}
+
+// tells stores a report of an attempt that lasts: what its start suffers from, or
+// that it was run again.
+func (a *agent) tells(x *attempt, r *types.Report) bool {
+	var there types.Report
+	mod := a.w.read(reportKey(x.key), &there)
+	if a.state != up || there.Binding == x.create && there.Phase == types.ReportExited {
+		return false
+	}
+	ok := a.w.try(a.about(x, r, mod))
+	a.w.say("%s tells of %s#%d: %s, committed=%t", a.name, x.task(), x.key.Attempt, r.Reason, ok)
 	return true
 }
 

@@ -28,6 +28,14 @@ func (w *world) count(b controlplane.Batch) {
 		case controlplane.Statuses:
 			s := decode[types.Status](w, e)
 			w.seen["tasks "+string(s.Phase)]++
+			switch {
+			case s.Phase == types.Bound && s.Reason != "":
+				w.seen["tasks in trouble"]++
+			case s.Phase == types.Running && s.Restarts > 0:
+				w.seen["tasks run again"]++
+			case s.Phase == types.Failed && strings.Contains(s.Reason, "deadline"):
+				w.seen["tasks overdue"]++
+			}
 			if reason, _, _ := strings.Cut(s.Reason, " "); s.Phase == types.Pending {
 				w.seen["tasks pending again: "+reason]++
 			}
@@ -48,8 +56,13 @@ func decode[T any, P interface {
 
 func (w *world) countBind(b types.Binding) {
 	w.seen["binds"]++
+	if b.Image != "" {
+		w.seen["binds to a pinned image"]++
+	}
 	for _, h := range b.Holds {
 		switch {
+		case isPort(h.Resource):
+			w.seen["binds to ports"]++
 		case h.Cluster:
 			w.seen["binds to pools"]++
 		case h.Resource.Scoped():
@@ -64,4 +77,9 @@ func (w *world) countBind(b types.Binding) {
 	if b.Alternative > 0 {
 		w.seen["binds by later alternatives"]++
 	}
+}
+
+func isPort(rid types.ResourceID) bool {
+	_, fixed := rid.FixedPort()
+	return fixed || rid.Unscoped() == types.Port
 }

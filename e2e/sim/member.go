@@ -107,9 +107,7 @@ func (m *member) apply(b controlplane.Batch) {
 			delete(m.delivered, e.Key)
 		}
 	}
-	if err := m.core.Apply(b, m.w.now); err != nil {
-		m.w.fail("%s: %v", m.name, err)
-	}
+	m.core.Apply(b, m.w.now)
 }
 
 // deliver lets the watch go on by at most n revisions.
@@ -218,9 +216,7 @@ func (m *member) done(f *flight) {
 			}
 		}
 	}
-	if err := m.core.Done(f.draft, res, nil, m.w.now); err != nil {
-		m.w.fail("%s: %v", m.name, err)
-	}
+	m.core.Done(f.draft, res, nil, m.w.now)
 	m.w.say("%s learns of %x: committed=%t at %d", m.name, f.draft.Change.Batch>>48, res.Committed, res.Revision)
 }
 

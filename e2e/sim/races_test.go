@@ -30,6 +30,10 @@ func nodeRaces() []race {
 			b.task("t1", need("cpu", room-1000, "node/n0", 1), by("s0"))
 			b.task("t2", need("cpu", room-1000, "node/n0", 1), by("s1"))
 		}, func(b *bench) { b.schedule(1) }},
+		{"allocated of a node", "two schedulers give out the same port", func(b *bench) {
+			b.task("t1", need("port", 1000, "node/n0", 1), by("s0"))
+			b.task("t2", need("port", 1000, "node/n0", 1), by("s1"))
+		}, func(b *bench) { b.schedule(1) }},
 		{"allocated of a pool", "two schedulers take the last licence", func(b *bench) {
 			b.resource("lic", "*", 1000)
 			b.task("t1", need("lic", 1000, "node/n0", 1), by("s0"))
@@ -39,6 +43,12 @@ func nodeRaces() []race {
 			b.task("t1", need("cpu", room-1000, "node/n0", 1))
 		}, func(b *bench) {
 			b.agents[0].info.Capacity = need("cpu", 1000)
+			b.agents[0].register()
+		}},
+		{"node", "the range of ports moves", func(b *bench) {
+			b.task("t1", need("port", 1000, "node/n0", 1))
+		}, func(b *bench) {
+			b.agents[0].givesOut(30_000, 30_007)
 			b.agents[0].register()
 		}},
 		{"cordon", "the node is cordoned", func(b *bench) {
@@ -77,6 +87,11 @@ func taskRaces() []race {
 			b.agents[1].register()
 			b.schedule(1)
 		}},
+		{"status", "it is bound before its deadline, and seen later", func(b *bench) {
+			b.task("t1", need("cpu", 100), deadline(b.now.Add(time.Minute)))
+			b.drafts(1)
+			b.later(time.Hour)
+		}, func(b *bench) { b.sends(1) }},
 		{"namespace", "a quota is set", func(b *bench) {
 			b.task("t1", need("cpu", 100))
 		}, func(b *bench) {
@@ -98,6 +113,13 @@ func taskRaces() []race {
 			b.schedule(1)
 			b.task("t2", need("p", 1000))
 		}, func(b *bench) { b.end("t1", 0) }},
+		{"report", "it is run again once more", func(b *bench) {
+			b.task("t1", need("cpu", 100))
+			b.schedule(1)
+			b.agentsWork()
+			b.schedule(1)
+			b.again("t1")
+		}, func(b *bench) { b.again("t1") }},
 		{"report", "a report comes after the node was lost", func(b *bench) {
 			b.task("t1", need("cpu", 100, "node/n0", 1))
 			b.schedule(1)

@@ -52,7 +52,7 @@ func task2(context.Context) error {
 
 // submit runs outside: it submits both, and checks where they ran.
 func submit(ctx context.Context) error {
-	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{os.Getenv("ESCHER_ENDPOINT")}})
+	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func main() {
 }
 
 func submit(ctx context.Context) error {
-	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{os.Getenv("ESCHER_ENDPOINT")}})
+	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 // Command demo runs the examples on three nodes of this machine, on real containers,
 // and leaves nothing behind. Each example checks its own claim; the demo ends with 0
-// only if all of them hold and the audit finds nothing.
+// only if all of them hold and the audit finds nothing. With a text it runs wordcount
+// alone.
 package main
 
 import (
@@ -21,28 +22,35 @@ import (
 
 func main() {
 	escher := flag.String("escher", "bin/escher", "the escher to use; the examples are beside it")
+	text := flag.String("text", "", "a text, of which wordcount is to count the words")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	start := time.Now()
-	if err := run(ctx, *escher); err != nil {
+	if err := run(ctx, *escher, *text); err != nil {
 		fmt.Fprintln(os.Stderr, "demo: FAILED:", err)
 		os.Exit(1)
 	}
 	fmt.Printf("\nall of it as claimed, and nothing left behind, in %.1f s\n", time.Since(start).Seconds())
 }
 
-// examples are the programs, with what each shows.
-func examples() [][2]string {
-	return [][2]string{
-		{"colocation", "a task beside another that creates the resource it waits for"},
-		{"loadbalance", "six tasks, two on each node"},
-		{"composition", "pairs together, and spread"},
-		{"gang", "three at once, or none"},
+// example is a program, with what it shows.
+type example struct {
+	name, shows string
+	args        []string
+}
+
+// examples are all that run without further ado.
+func examples() []example {
+	return []example{
+		{name: "colocation", shows: "a task beside another that creates the resource it waits for"},
+		{name: "loadbalance", shows: "six tasks, two on each node"},
+		{name: "composition", shows: "pairs together, and spread"},
+		{name: "gang", shows: "three at once, or none"},
 	}
 }
 
-func run(ctx context.Context, escher string) (err error) {
+func run(ctx context.Context, escher, text string) (err error) {
 	escher, err = filepath.Abs(escher)
 	if err != nil {
 		return err
@@ -52,7 +60,12 @@ func run(ctx context.Context, escher string) (err error) {
 	if err != nil {
 		return err
 	}
-	d := &demo{escher: escher, bin: filepath.Dir(escher), dir: dir}
+	d := &demo{escher: escher, bin: filepath.Dir(escher), dir: dir, examples: examples(), list: "ps"}
+	if text != "" {
+		if err := d.wordcount(text); err != nil {
+			return err
+		}
+	}
 	defer func() { err = errors.Join(err, d.leaveNothing()) }()
 	if err := d.up(ctx); err != nil {
 		return errors.Join(err, d.down(), d.lastLog())
@@ -66,15 +79,43 @@ func run(ctx context.Context, escher string) (err error) {
 // demo is a cluster of its own.
 type demo struct {
 	escher, bin, dir string
-	cluster          *exec.Cmd
-	ended            chan error
+	examples         []example
+	// list shows what ran.
+	list string
+	// mounts are what tasks may see of this machine.
+	mounts  []string
+	cluster *exec.Cmd
+	ended   chan error
+}
+
+// wordcount has that example run alone, on a text.
+func (d *demo) wordcount(text string) error {
+	text, err := filepath.Abs(text)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(text); err != nil {
+		return fmt.Errorf("text: %w: deploy/text.sh fetches one", err)
+	}
+	work := filepath.Join(d.dir, "wordcount")
+	d.list = "jobs"
+	d.mounts = []string{filepath.Dir(text) + ":ro", work}
+	d.examples = []example{{
+		name: "wordcount", shows: "MapReduce where the data is, and anywhere",
+		args: []string{"-text", text, "-work", work},
+	}}
+	return os.Mkdir(work, 0o755)
 }
 
 // up starts the cluster and makes the image of the examples.
 func (d *demo) up(ctx context.Context) error {
 	title("three nodes on this machine")
 	// It gets its signal from down: a Ctrl-C here must not reach it twice.
-	d.cluster = exec.Command(d.escher, "dev", "--dir", d.dir, "--nodes", "3", "--containerd", "private")
+	args := []string{"dev", "--dir", d.dir, "--nodes", "3", "--containerd", "private"}
+	for _, m := range d.mounts {
+		args = append(args, "--allow-mount", m)
+	}
+	d.cluster = exec.Command(d.escher, args...)
 	d.cluster.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	d.cluster.Stderr = os.Stderr
 	out, err := d.cluster.StdoutPipe()
@@ -106,23 +147,23 @@ func (d *demo) up(ctx context.Context) error {
 	if err := d.command(ctx, "nodes"); err != nil {
 		return err
 	}
-	image := []string{"image", "escher.local/examples:latest"}
-	for _, x := range examples() {
-		image = append(image, filepath.Join(d.bin, x[0]))
+	image := []string{"image", "make", "escher.local/examples:latest"}
+	for _, x := range d.examples {
+		image = append(image, filepath.Join(d.bin, x.name))
 	}
 	return d.command(ctx, image...)
 }
 
 // show runs the examples.
 func (d *demo) show(ctx context.Context) error {
-	for _, x := range examples() {
-		title(x[0] + ": " + x[1])
-		if err := d.program(ctx, filepath.Join(d.bin, x[0])); err != nil {
+	for _, x := range d.examples {
+		title(x.name + ": " + x.shows)
+		if err := d.program(ctx, filepath.Join(d.bin, x.name), x.args...); err != nil {
 			return err
 		}
 	}
 	title("all that ran, and what the audit says")
-	if err := d.command(ctx, "ps", "--all"); err != nil {
+	if err := d.command(ctx, d.list, "--all"); err != nil {
 		return err
 	}
 	return d.command(ctx, "audit")
@@ -137,7 +178,7 @@ func (d *demo) program(ctx context.Context, path string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = append(os.Environ(), "ESCHER_DIR="+d.dir, "ESCHER_ENDPOINT=unix://"+filepath.Join(d.dir, "etcd/run/etcd.sock"))
+	cmd.Env = append(os.Environ(), "ESCHER_DIR="+d.dir, "ESCHER_ENDPOINTS=unix://"+filepath.Join(d.dir, "etcd/run/etcd.sock"))
 	cmd.Stdout, cmd.Stderr = indented{os.Stdout}, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s %s: %w", filepath.Base(path), strings.Join(args, " "), err)

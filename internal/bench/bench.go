@@ -3,14 +3,15 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -24,23 +25,27 @@ import (
 
 // Config says what to measure.
 type Config struct {
-	// Scenario is the name of what is measured; there is "bind".
+	// Scenario is the name of what is measured: see Scenarios.
 	Scenario string
+	// Escher is the program to run clusters with, for the scenarios with real
+	// containers.
+	Escher string
 	// Dir is where etcd keeps its data during the run, on a real disk.
 	Dir string
-	// Nodes and Tasks are the size of the hollow cluster.
+	// Nodes and Tasks are the size of the cluster; 0 is what the scenario says.
 	Nodes, Tasks int
 	// Rounds is how many pairs of floor and scenario are run; the medians
-	// count.
+	// count. 0 is what the scenario says.
 	Rounds int
-	// MustPerSecond is what the scenario has to reach to be ok; 0 is nothing.
-	MustPerSecond float64
+	// Must is what the scenario has to reach to be ok; 0 is what the scenario
+	// says.
+	Must float64
 	// Progress is told in words what goes on.
 	Progress io.Writer
 	Log      *zap.Logger
 }
 
-// Row is one line of the result. Rates are tasks per second.
+// Row is one line of the result.
 type Row struct {
 	Scenario   string  `json:"scenario"`
 	Nodes      int     `json:"nodes"`
@@ -51,20 +56,68 @@ type Row struct {
 	Ratio      float64 `json:"ratio"`
 	P50        float64 `json:"p50_ms"`
 	P99        float64 `json:"p99_ms"`
-	Must       float64 `json:"must"`
+	Must       string  `json:"must"`
 	OK         bool    `json:"ok"`
 	Violations int     `json:"violations"`
 }
 
-// Validate returns what is wrong with the configuration.
-func (c Config) Validate() error {
-	switch {
-	case c.Scenario != "bind":
-		return types.Errorf(types.Invalid, "scenario: %q is unknown: use bind", c.Scenario)
-	case c.Nodes < 1 || c.Tasks < 1 || c.Rounds < 1:
-		return types.Errorf(types.Invalid, "nodes %d, tasks %d, rounds %d: each must be at least 1", c.Nodes, c.Tasks, c.Rounds)
+// scenario is something that can be measured.
+type scenario struct {
+	name         string
+	nodes, tasks int
+	rounds       int
+	must         float64
+	run          func(context.Context, Config) (Row, error)
+}
+
+// scenarios are all there are, with their usual size and what they must reach.
+func scenarios() []scenario {
+	return []scenario{
+		{name: "bind", nodes: 5000, tasks: 50000, rounds: 3, must: 8000, run: runBind},
+		{name: "submit", nodes: 3, tasks: 20, rounds: 15, must: 5, run: runSubmit},
+		{name: "start", nodes: 1, tasks: 1, rounds: 15, must: 1.5, run: runStart},
+		{name: "tasks", nodes: 3, tasks: 500, rounds: 15, must: 0.8, run: runTasks},
+		{name: "idle", nodes: 1, tasks: 1, rounds: 15, must: 150, run: runIdle},
 	}
-	return refuseTmpfs(c.Dir)
+}
+
+// Scenarios returns the names of what can be measured.
+func Scenarios() []string {
+	var names []string
+	for _, s := range scenarios() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// complete returns the scenario, and the configuration with what was left out.
+func (c Config) complete() (scenario, Config, error) {
+	for _, s := range scenarios() {
+		if s.name != c.Scenario {
+			continue
+		}
+		c.Nodes, c.Tasks, c.Rounds = cmp.Or(c.Nodes, s.nodes), cmp.Or(c.Tasks, s.tasks), cmp.Or(c.Rounds, s.rounds)
+		c.Must = cmp.Or(c.Must, s.must)
+		if c.Nodes < 1 || c.Tasks < 1 || c.Rounds < 1 {
+			return s, c, types.Errorf(types.Invalid, "nodes %d, tasks %d, rounds %d: each must be at least 1", c.Nodes, c.Tasks, c.Rounds)
+		}
+		return s, c, refuseTmpfs(c.Dir)
+	}
+	return scenario{}, c, types.Errorf(types.Invalid, "scenario: %q is unknown: use %s", c.Scenario, strings.Join(Scenarios(), ", "))
+}
+
+// Run measures, and returns the row of medians.
+func Run(ctx context.Context, cfg Config) (Row, error) {
+	s, cfg, err := cfg.complete()
+	if err != nil {
+		return Row{}, err
+	}
+	fsync, err := fsyncLatency(cfg.Dir)
+	if err != nil {
+		return Row{}, err
+	}
+	fmt.Fprintf(cfg.Progress, "disk: fsync %s (median of 100) in %s\n", fsync.Round(time.Microsecond), cfg.Dir)
+	return s.run(ctx, cfg)
 }
 
 // round is what one pair measured.
@@ -74,16 +127,8 @@ type round struct {
 	violations   int
 }
 
-// Run measures, and returns the row of medians.
-func Run(ctx context.Context, cfg Config) (Row, error) {
-	if err := cfg.Validate(); err != nil {
-		return Row{}, err
-	}
-	fsync, err := fsyncLatency(cfg.Dir)
-	if err != nil {
-		return Row{}, err
-	}
-	fmt.Fprintf(cfg.Progress, "disk: fsync %s (median of 100) in %s\n", fsync.Round(time.Microsecond), cfg.Dir)
+// runBind measures how fast the scheduler binds.
+func runBind(ctx context.Context, cfg Config) (Row, error) {
 	var rounds []round
 	for i := range cfg.Rounds {
 		r, err := runRound(ctx, cfg)
@@ -93,14 +138,16 @@ func Run(ctx context.Context, cfg Config) (Row, error) {
 		fmt.Fprintf(cfg.Progress, "round %d of %d: floor %.0f/s, %s %.0f/s (%.2f)\n", i+1, cfg.Rounds, r.floor, cfg.Scenario, r.value, r.value/r.floor)
 		rounds = append(rounds, r)
 	}
-	return summary(cfg, rounds), nil
+	row := summary(cfg, "tasks/s", rounds)
+	row.Must, row.OK = fmt.Sprintf(">= %.0f/s", cfg.Must), row.Violations == 0 && row.Value >= cfg.Must
+	return row, nil
 }
 
 // summary takes the medians.
-func summary(cfg Config, rounds []round) Row {
+func summary(cfg Config, unit string, rounds []round) Row {
 	var values, floors, ratios []float64
 	var commits []time.Duration
-	row := Row{Scenario: cfg.Scenario, Nodes: cfg.Nodes, Tasks: cfg.Tasks, Unit: "tasks/s", Must: cfg.MustPerSecond}
+	row := Row{Scenario: cfg.Scenario, Nodes: cfg.Nodes, Tasks: cfg.Tasks, Unit: unit}
 	for _, r := range rounds {
 		values, floors, ratios = append(values, r.value), append(floors, r.floor), append(ratios, r.value/r.floor)
 		commits = append(commits, r.commits...)
@@ -109,12 +156,11 @@ func summary(cfg Config, rounds []round) Row {
 	slices.Sort(commits)
 	row.Value, row.Floor, row.Ratio = median(values), median(floors), median(ratios)
 	row.P50, row.P99 = quantile(commits, 0.5), quantile(commits, 0.99)
-	row.OK = row.Violations == 0 && row.Value >= row.Must
 	return row
 }
 
 func median(xs []float64) float64 {
-	slices.Sort(xs)
+	xs = slices.Sorted(slices.Values(xs))
 	return xs[len(xs)/2]
 }
 
@@ -128,20 +174,13 @@ func quantile(sorted []time.Duration, q float64) float64 {
 
 // runRound runs one pair on an etcd of its own.
 func runRound(ctx context.Context, cfg Config) (r round, err error) {
-	dir, err := os.MkdirTemp(cfg.Dir, "escher-bench-")
-	if err != nil {
-		return r, err
-	}
-	defer func() {
-		if e := os.RemoveAll(dir); err == nil {
-			err = e
-		}
-	}()
-	err = withEtcd(ctx, cfg, filepath.Join(dir, "etcd"), func(ctx context.Context, store *etcdstore.Store) error {
-		if r.floor, err = floor(ctx, store, cfg); err != nil {
-			return err
-		}
-		return bind(ctx, store, cfg, &r)
+	err = withDirectory(cfg, func(dir string) error {
+		return withEtcd(ctx, cfg, dir, func(ctx context.Context, store *etcdstore.Store) (err error) {
+			if r.floor, err = floor(ctx, store, cfg); err != nil {
+				return err
+			}
+			return bind(ctx, store, cfg, &r)
+		})
 	})
 	return r, err
 }
@@ -178,10 +217,18 @@ func WriteTable(w io.Writer, rows []Row) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "SCENARIO\tNODES\tTASKS\tVALUE\tUNIT\tFLOOR\tRATIO\tP50 MS\tP99 MS\tMUST\tOK\tVIOLATIONS\t")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%.0f\t%s\t%.0f\t%.2f\t%.1f\t%.1f\t%.0f\t%t\t%d\t\n",
-			r.Scenario, r.Nodes, r.Tasks, r.Value, r.Unit, r.Floor, r.Ratio, r.P50, r.P99, r.Must, r.OK, r.Violations)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%.2f\t%.1f\t%.1f\t%s\t%t\t%d\t\n",
+			r.Scenario, r.Nodes, r.Tasks, short(r.Value), r.Unit, short(r.Floor), r.Ratio, r.P50, r.P99, r.Must, r.OK, r.Violations)
 	}
 	return t.Flush()
+}
+
+// short is a figure with as many digits as say something.
+func short(x float64) string {
+	if x >= 100 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
 // WriteJSON writes rows as lines.

@@ -32,6 +32,8 @@ func TestLawsFind(t *testing.T) {
 		{"tests", "a_test.go", "func f() { t.Skip(); time.Sleep(1) }", 2},
 		{"tests", "a_test.go", "import \"testing/synctest\"\nfunc f() { time.Sleep(1) }", 0},
 		{"tests", "a.go", "func f() { time.Sleep(1) }", 0},
+		{"logs", "a.go", "func f() { log.Info(`done`, zap.String(`nodes`, ``), zap.Int(`count`, 1), zap.Error(err)) }", 1},
+		{"logs", "a.go", "func f() { c.log.Info(`Done`); c.log.Warn(text); zap.NewNop() }", 2},
 		{"leftovers", "a.go", "// TODO: later", 1},
 	} {
 		s, err := parse(test.path, []byte("package a\n"+test.text))

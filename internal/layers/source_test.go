@@ -87,6 +87,7 @@ func laws() map[string]func(source) []string {
 		"keys":      keys,
 		"tests":     honestTests,
 		"leftovers": leftovers,
+		"logs":      logs,
 	}
 }
 

@@ -5,14 +5,14 @@ package containerd
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/dialer"
+	"github.com/google/go-containerregistry/pkg/authn"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
-	"time"
-
-	"github.com/containerd/containerd/v2/pkg/dialer"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
@@ -43,6 +43,37 @@ type Config struct {
 	// CDIDirs are where specifications of devices are; none are the standard
 	// ones, /etc/cdi and /var/run/cdi.
 	CDIDirs []string
+
+	// RegistryDir has a directory with hosts.toml or certificates for each registry
+	// that needs them; empty is DefaultRegistryDir.
+	RegistryDir string
+	// Keychain has the credentials of registries; nil are those that docker login
+	// keeps for the user that this process runs as.
+	Keychain authn.Keychain
+	// PullStall is how long a registry may send nothing; 0 is DefaultPullStall.
+	PullStall time.Duration
+	// Pulls are shared by runtimes of one daemon and namespace in one process; nil
+	// are its own.
+	Pulls *Pulls
+}
+
+func (c Config) withDefaults() Config {
+	if c.Pids == 0 {
+		c.Pids = DefaultPids
+	}
+	if c.RegistryDir == "" {
+		c.RegistryDir = DefaultRegistryDir
+	}
+	if c.Keychain == nil {
+		c.Keychain = authn.DefaultKeychain
+	}
+	if c.PullStall == 0 {
+		c.PullStall = DefaultPullStall
+	}
+	if c.Pulls == nil {
+		c.Pulls = new(Pulls)
+	}
+	return c
 }
 
 // Logger is a program that calls tasklog.Run with its second argument.
@@ -58,6 +89,8 @@ type Runtime struct {
 	conf   Config
 	client *client.Client
 	locks  locks
+
+	templates templates
 }
 
 var _ nodeagent.Runtime = (*Runtime)(nil)
@@ -73,14 +106,11 @@ func New(conf Config) (*Runtime, error) {
 			return nil, types.Errorf(types.Invalid, "use containerd at %s: no %s is given", conf.Address, name)
 		}
 	}
-	if conf.Pids == 0 {
-		conf.Pids = DefaultPids
-	}
 	c, err := connect(conf.Address, conf.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{conf: conf, client: c}, nil
+	return &Runtime{conf: conf.withDefaults(), client: c}, nil
 }
 
 // Close ends the connection to the daemon; containers run on.

@@ -31,35 +31,10 @@ func TestContainerd(t *testing.T) {
 			Ready:   func(t *testing.T, c nodeagent.Container) { runtimetest.AwaitLog(t, c.LogPath, "ready\n") },
 		})
 	})
-	for name, test := range map[string]func(*bench){
-		"LimitsAreInTheCgroup":   testLimits,
-		"OutOfMemoryIsNamed":     testOOM,
-		"KillIsNotOutOfMemory":   testKillUnderLimit,
-		"LogsOutliveTheAgent":    testLogsOutliveTheAgent,
-		"LogsOfBothStreams":      testLogsOfBothStreams,
-		"LogsAreRotated":         testLogsAreRotated,
-		"UserDirEnv":             testUserDirEnv,
-		"BadUser":                testBadUser,
-		"ImageEntrypoint":        testEntrypoint,
-		"PrivilegesAreFew":       testPrivileges,
-		"HostNetwork":            testHostNetwork,
-		"Mounts":                 testMounts,
-		"BadMount":               testBadMount,
-		"Devices":                testDevices,
-		"UnknownDevice":          testUnknownDevice,
-		"DaemonKilled":           testDaemonKilled,
-		"EndWhileDaemonIsAway":   testEndWhileDaemonIsAway,
-		"ShimKilled":             testShimKilled,
-		"StartAfterCrash":        testStartAfterCrash,
-		"RemoveOfCreated":        testRemoveOfCreated,
-		"StartOfForgotten":       testForgotten,
-		"EndForgotten":           testEndForgotten,
-		"RunsOnceAcrossRestarts": testRunsOnce,
-		"IDOfAnotherNode":        testIDOfAnotherNode,
-		"PurgeOfOneCluster":      testPurgeOfOneCluster,
-		"Pull":                   testPull,
-	} {
-		t.Run(name, func(t *testing.T) { test(newBench(t, h)) })
+	for _, tests := range []map[string]func(*bench){insideTests(), crashTests(), pullTests(), loadTests(), execTests()} {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) { test(newBench(t, h)) })
+		}
 	}
 }
 

@@ -21,6 +21,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+func crashTests() map[string]func(*bench) {
+	return map[string]func(*bench){
+		"DaemonKilled":           testDaemonKilled,
+		"EndWhileDaemonIsAway":   testEndWhileDaemonIsAway,
+		"ShimKilled":             testShimKilled,
+		"StartAfterCrash":        testStartAfterCrash,
+		"RemoveOfCreated":        testRemoveOfCreated,
+		"StartOfForgotten":       testForgotten,
+		"EndForgotten":           testEndForgotten,
+		"RunsOnceAcrossRestarts": testRunsOnce,
+		"IDOfAnotherNode":        testIDOfAnotherNode,
+		"PurgeOfOneCluster":      testPurgeOfOneCluster,
+		"AgainstTheFloor":        testFloor,
+	}
+}
+
 // raw returns containerd's own client.
 func (b *bench) raw() *client.Client {
 	b.Helper()

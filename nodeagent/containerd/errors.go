@@ -63,13 +63,30 @@ func refused(err error, id string) (error, bool) {
 	known := !errdefs.IsUnavailable(err) && !errdefs.IsDeadlineExceeded(err) && !errdefs.IsCanceled(err) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) &&
 		!errdefs.IsAlreadyExists(err) && !strings.Contains(err.Error(), "ttrpc")
-	if !strings.Contains(err.Error(), "OCI runtime") {
-		return types.Errorf(types.Unavailable, "start container %s: %w", id, err), known
-	}
-	for _, r := range reasons() {
-		if strings.Contains(err.Error(), r.text) {
-			return types.Errorf(r.class, "start container %s: %w; %s", id, err, r.remedy), true
-		}
+	if never := impossible(err, "start container "+id); never != nil {
+		return never, true
 	}
 	return types.Errorf(types.Unavailable, "start container %s: %w", id, err), known
 }
+
+// impossible returns why runc can never do what was asked, nil if it may. what is what
+// was being done.
+func impossible(err error, what string) error {
+	text := err.Error()
+	if !strings.Contains(text, "OCI runtime") {
+		return nil
+	}
+	for _, r := range reasons() {
+		if strings.Contains(text, r.text) {
+			// Who was called by whom is of no use to whom the command is.
+			if i := strings.LastIndex(text, runcBegins); i >= 0 {
+				text = text[i+len(runcBegins):]
+			}
+			return types.Errorf(r.class, "%s: %s; %s", what, strings.TrimSuffix(text, ": unknown"), r.remedy)
+		}
+	}
+	return nil
+}
+
+// runcBegins is what runc says before the reason.
+const runcBegins = "unable to start container process: "

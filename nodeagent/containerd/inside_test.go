@@ -17,6 +17,28 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+func insideTests() map[string]func(*bench) {
+	return map[string]func(*bench){
+		"LimitsAreInTheCgroup": testLimits,
+		"OutOfMemoryIsNamed":   testOOM,
+		"OutOfMemoryOfAChild":  testOOMOfChild,
+		"KillIsNotOutOfMemory": testKillUnderLimit,
+		"LogsOutliveTheAgent":  testLogsOutliveTheAgent,
+		"LogsOfBothStreams":    testLogsOfBothStreams,
+		"LogsAreRotated":       testLogsAreRotated,
+		"UserDirEnv":           testUserDirEnv,
+		"BadUser":              testBadUser,
+		"ImageEntrypoint":      testEntrypoint,
+		"PrivilegesAreFew":     testPrivileges,
+		"HostNetwork":          testHostNetwork,
+		"Mounts":               testMounts,
+		"MountOfAFile":         testMountFile,
+		"BadMount":             testBadMount,
+		"Devices":              testDevices,
+		"UnknownDevice":        testUnknownDevice,
+	}
+}
+
 func testLogsOfBothStreams(b *bench) {
 	c := b.container("print", "hello & = %20 world")
 	got := b.output(c, 0)
@@ -103,6 +125,38 @@ func testMounts(b *bench) {
 	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data", ReadOnly: true}}
 	if got := b.output(c, 1); !strings.Contains(got, "read-only") {
 		b.Errorf("log is %q, want it refused", got)
+	}
+}
+
+// testMountFile mounts a file, and a directory with another mount in it.
+func testMountFile(b *bench) {
+	dir := b.TempDir()
+	file, below := filepath.Join(dir, "file"), filepath.Join(dir, "tree", "below")
+	b.must(os.WriteFile(file, []byte("from the host\n"), 0o600))
+	b.must(os.MkdirAll(below, 0o700))
+	b.must(unix.Mount("tmpfs", below, "tmpfs", 0, "size=1m"))
+	b.Cleanup(func() { b.must(unix.Unmount(below, 0)) })
+	mounts := []nodeagent.Mount{
+		{Source: file, Target: "/etc/greeting", ReadOnly: true},
+		{Source: filepath.Join(dir, "tree"), Target: "/tree", ReadOnly: true},
+	}
+	c := b.container("cat", "/etc/greeting")
+	c.Mounts = mounts
+	if got := b.output(c, 0); got != "from the host\n" {
+		b.Errorf("file has %q", got)
+	}
+	for _, path := range []string{"/etc/greeting", "/tree/new", "/tree/below/new"} {
+		c := b.container("append", path)
+		c.Mounts = mounts
+		if got := b.output(c, 1); !strings.Contains(got, "read-only") {
+			b.Errorf("%s: log is %q, want it refused", path, got)
+		}
+	}
+	c = b.container("append", "/tree/below/new")
+	c.Mounts = []nodeagent.Mount{{Source: filepath.Join(dir, "tree"), Target: "/tree"}}
+	b.output(c, 0)
+	if got := b.read(filepath.Join(below, "new")); got != "ran\n" {
+		b.Errorf("file has %q, want a line", got)
 	}
 }
 

@@ -3,7 +3,10 @@ package containerd
 import (
 	"fmt"
 	"strconv"
+	"syscall"
 	"time"
+
+	"github.com/containerd/containerd/v2/client"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
@@ -18,6 +21,9 @@ const (
 	labelTask      = "escher/task"
 	labelNumber    = "escher/attempt"
 	labelRevision  = "escher/revision"
+	labelRestart   = "escher/restart"
+	// labelImage is the image by digest.
+	labelImage = "escher/image"
 	// labelStarted is when the process was about to be started. Without it the
 	// process never ran.
 	labelStarted = "escher/started"
@@ -26,18 +32,31 @@ const (
 	labelLost = "escher/lost"
 )
 
-func labelsOf(a nodeagent.Attempt) map[string]string {
+func labelsOf(c nodeagent.Container, image string, stop syscall.Signal) map[string]string {
 	return map[string]string{
-		labelCluster:   a.Cluster,
-		labelNode:      a.Node,
-		labelNamespace: a.Namespace,
-		labelTask:      a.Task,
-		labelNumber:    strconv.Itoa(a.Number),
-		labelRevision:  strconv.FormatInt(a.Revision, 10),
+		labelCluster:   c.Attempt.Cluster,
+		labelNode:      c.Attempt.Node,
+		labelNamespace: c.Attempt.Namespace,
+		labelTask:      c.Attempt.Task,
+		labelNumber:    strconv.Itoa(c.Attempt.Number),
+		labelRevision:  strconv.FormatInt(c.Attempt.Revision, 10),
+		labelRestart:   strconv.Itoa(c.Restart),
+		labelImage:     image,
+		// It is the label that other tools have for it.
+		client.StopSignalLabel: strconv.Itoa(int(stop)),
 	}
 }
 
-// attemptOf is the inverse of labelsOf.
+// restartOf returns how often the attempt of a container was run before.
+func restartOf(labels map[string]string) int {
+	n, err := strconv.Atoi(labels[labelRestart])
+	if err != nil { // It was made before there were restarts.
+		return 0
+	}
+	return n
+}
+
+// attemptOf reads what labelsOf says of the attempt.
 func attemptOf(labels map[string]string) (nodeagent.Attempt, error) {
 	number, err := strconv.Atoi(labels[labelNumber])
 	if err != nil {

@@ -57,6 +57,16 @@ func testOOM(b *bench) {
 	}
 }
 
+// testOOMOfChild has a child killed, after which the process ends by itself.
+func testOOMOfChild(b *bench) {
+	c := b.container("breed")
+	c.MemoryBytes = 32 << 20
+	b.start(c)
+	if exit := b.wait(c.ID); !exit.OOMKilled || exit.Code != 3 {
+		b.Errorf("exit %+v, want 3, and that a process of it was killed for want of memory", exit)
+	}
+}
+
 func testKillUnderLimit(b *bench) {
 	c := b.container("deaf")
 	c.MemoryBytes = 32 << 20

@@ -54,7 +54,10 @@ func (r *Runtime) observe(ctx context.Context, record containers.Container, p *t
 	if err != nil {
 		return nodeagent.Observed{}, classify(err, "list container %s", record.ID)
 	}
-	seen := nodeagent.Observed{ID: record.ID, Attempt: attempt, Started: timeOf(record.Labels, labelStarted)}
+	seen := nodeagent.Observed{
+		ID: record.ID, Attempt: attempt, Restart: restartOf(record.Labels), Image: record.Labels[labelImage],
+		Started: timeOf(record.Labels, labelStarted),
+	}
 	switch {
 	case p == nil && record.Labels[labelStarted] == "":
 		return seen, nil

@@ -10,13 +10,23 @@ import (
 	"syscall"
 
 	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/errdefs"
+	signals "github.com/moby/sys/signal"
 
+	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
 )
 
 // Signal implements nodeagent.Runtime.
 func (r *Runtime) Signal(ctx context.Context, id string, signal syscall.Signal) error {
+	if signal == nodeagent.StopSignal {
+		own, err := r.stopSignal(ctx, id)
+		if err != nil {
+			return classify(err, "ask container %s to end", id)
+		}
+		signal = own
+	}
 	_, err := r.client.TaskService().Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(signal)})
 	err = native(err)
 	if err == nil {
@@ -30,6 +40,19 @@ func (r *Runtime) Signal(ctx context.Context, id string, signal syscall.Signal) 
 		return classify(err, "send %s to container %s", signal, id)
 	}
 	return nil
+}
+
+// stopSignal returns the signal that asks a container's process to end.
+func (r *Runtime) stopSignal(ctx context.Context, id string) (syscall.Signal, error) {
+	record, err := r.client.ContainerService().Get(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	own, err := signals.ParseSignal(record.Labels[client.StopSignalLabel])
+	if err != nil { // It was made before there were any.
+		return syscall.SIGTERM, nil
+	}
+	return own, nil
 }
 
 // Remove implements nodeagent.Runtime.
@@ -95,14 +118,6 @@ func (r *Runtime) dropSocket(id string) error {
 		return nil
 	}
 	return err
-}
-
-// dropSnapshot removes a file system that has no container.
-func (r *Runtime) dropSnapshot(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWait)
-	defer cancel()
-	// If it fails, containerd's own garbage collector comes by some time.
-	_ = r.client.SnapshotService(snapshotter).Remove(ctx, id)
 }
 
 // errRemoved is what is said of containers that are not there.

@@ -2,14 +2,16 @@ package containerd
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
 
-	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/pkg/oci"
+	"github.com/containerd/typeurl/v2"
+	"github.com/moby/sys/signal"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
@@ -30,9 +32,13 @@ func dropped() []string { return []string{"CAP_NET_RAW", "CAP_MKNOD", "CAP_AUDIT
 
 // spec returns how the container is set up. The order matters: seccomp looks at
 // the capabilities, and nothing may overwrite what a device brings.
-func (r *Runtime) spec(c nodeagent.Container, img client.Image) []oci.SpecOpts {
+func (r *Runtime) spec(ctx context.Context, c nodeagent.Container, t *template) (typeurl.Any, error) {
+	spec := new(oci.Spec)
+	if err := json.Unmarshal(t.spec, spec); err != nil {
+		return nil, types.Errorf(types.Internal, "set up container %s: %w", c.ID, err)
+	}
 	opts := []oci.SpecOpts{
-		oci.WithImageConfig(img),
+		oci.WithCgroup(filepath.Join("/", r.conf.Namespace, c.ID)),
 		oci.WithEnv(c.Env),
 		inheritRlimits,
 		oci.WithHostNamespace(specs.NetworkNamespace),
@@ -47,9 +53,19 @@ func (r *Runtime) spec(c nodeagent.Container, img client.Image) []oci.SpecOpts {
 	if c.Dir != "" {
 		opts = append(opts, oci.WithProcessCwd(c.Dir))
 	}
-	if c.User != "" {
-		opts = append(opts, withUser(c.User))
+	opts = append(opts, limits(c)...)
+	opts = append(opts, seccomp.WithDefaultProfile(), withDevices(r.conf.CDIDirs, c.Devices))
+	if err := oci.ApplyOpts(ctx, r.client, &containers.Container{ID: c.ID}, spec, opts...); err != nil {
+		return nil, classify(err, "set up container %s", c.ID)
 	}
+	if len(spec.Process.Args) == 0 {
+		return nil, types.Errorf(types.Invalid, "run container %s: image %s has no command of its own; give one", c.ID, c.Image)
+	}
+	return typeurl.MarshalAny(spec)
+}
+
+func limits(c nodeagent.Container) []oci.SpecOpts {
+	var opts []oci.SpecOpts
 	if c.MilliCPU > 0 {
 		opts = append(opts, oci.WithCPUCFS(max(minQuota, c.MilliCPU*cpuPeriod/1000), cpuPeriod))
 	}
@@ -59,7 +75,7 @@ func (r *Runtime) spec(c nodeagent.Container, img client.Image) []oci.SpecOpts {
 			opts = append(opts, oci.WithMemorySwap(c.MemoryBytes))
 		}
 	}
-	return append(opts, seccomp.WithDefaultProfile(), withDevices(r.conf.CDIDirs, c.Devices))
+	return opts
 }
 
 // swapLimited reports whether a limit of memory and swap together can be set. In
@@ -83,6 +99,9 @@ func check(c nodeagent.Container) error {
 		if _, err := os.Stat(m.Source); err != nil {
 			return types.Errorf(types.Invalid, "mount %s in container %s: %w; the path must be on the node", m.Source, c.ID, err)
 		}
+	}
+	if _, err := signal.ParseSignal(c.StopSignal); c.StopSignal != "" && err != nil {
+		return types.Errorf(types.Invalid, "stop container %s with %q: there is no such signal; use a name such as SIGINT", c.ID, c.StopSignal)
 	}
 	if c.MilliCPU < 0 || c.MemoryBytes < 0 {
 		return types.Errorf(types.Invalid, "limit container %s to %d thousandths of a core and %d bytes: negative", c.ID, c.MilliCPU, c.MemoryBytes)
@@ -110,11 +129,12 @@ func binds(mounts []nodeagent.Mount) []specs.Mount {
 }
 
 func bind(source, target string, readOnly bool) specs.Mount {
-	access := "rw"
+	options := []string{"rbind", "rprivate"}
 	if readOnly {
-		access = "ro"
+		// What is mounted below is read-only as well, which takes Linux 5.12 and runc 1.1.
+		options = append(options, "ro", "rro")
 	}
-	return specs.Mount{Type: "bind", Source: source, Destination: target, Options: []string{"rbind", "rprivate", access}}
+	return specs.Mount{Type: "bind", Source: source, Destination: target, Options: options}
 }
 
 // inheritRlimits removes containerd's limit of 1024 open files: what holds is
@@ -128,7 +148,7 @@ func inheritRlimits(_ context.Context, _ oci.Client, _ *containers.Container, s 
 func withUser(user string) oci.SpecOpts {
 	return func(ctx context.Context, c oci.Client, record *containers.Container, s *oci.Spec) error {
 		if err := oci.WithUser(user)(ctx, c, record, s); err != nil {
-			return types.Errorf(types.Invalid, "run container %s as user %q: %w; use uid:gid, or a name of the image", record.ID, user, err)
+			return types.Errorf(types.Invalid, "run it as user %q: %w; use uid:gid, or a name of the image", user, err)
 		}
 		uid := strconv.FormatUint(uint64(s.Process.User.UID), 10)
 		return oci.WithAdditionalGIDs(uid)(ctx, c, record, s)

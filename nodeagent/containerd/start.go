@@ -7,11 +7,13 @@ import (
 	"time"
 
 	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	api "github.com/containerd/containerd/api/types"
 	"github.com/containerd/containerd/api/types/task"
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
+	"github.com/moby/sys/signal"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/tasklog"
@@ -29,83 +31,80 @@ const (
 // after a crash anywhere the next call goes on, and starts no process twice:
 //
 //	container record          nothing ran
+//	+ file system             nothing ran
 //	+ task, created           nothing ran, the process waits to be started
 //	+ label escher/started    it may run
 //	+ task, running, stopped  it does or did
 //	label without task        it may have run, and is lost
+//
+// As the record is first, it holds all that follows: nothing else keeps containerd's
+// garbage collector away.
 func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Started, error) {
-	return nodeagent.Started{}, r.start(ctx, c)
-}
-
-func (r *Runtime) start(ctx context.Context, c nodeagent.Container) error {
 	release, err := r.locks.acquire(ctx, c.ID)
 	if err != nil {
-		return classify(err, "start container %s", c.ID)
+		return nodeagent.Started{}, classify(err, "start container %s", c.ID)
 	}
 	defer release()
-	made, err := r.create(ctx, c)
-	if errdefs.IsAlreadyExists(err) {
-		return r.resume(ctx, c)
+	m, err := r.create(ctx, c)
+	if err == nil {
+		return nodeagent.Started{Image: m.image}, r.begin(ctx, c, m)
 	}
-	if err != nil {
-		return classify(err, "create container %s", c.ID)
+	// There may be one already, whatever has become of its image.
+	record, getErr := r.client.ContainerService().Get(ctx, c.ID)
+	switch {
+	case getErr == nil:
+		return nodeagent.Started{Image: record.Labels[labelImage]}, r.resume(ctx, c, record)
+	case !errdefs.IsNotFound(getErr):
+		return nodeagent.Started{Image: m.image}, classify(getErr, "look for container %s", c.ID)
+	case errdefs.IsAlreadyExists(err):
+		err = types.Errorf(types.Unavailable, "start container %s: it was being removed", c.ID)
 	}
-	return r.begin(ctx, c, made)
+	return nodeagent.Started{Image: m.image}, classify(err, "create container %s", c.ID)
 }
 
-// create makes the container record and its file system. The error is
-// containerd's AlreadyExists when there is such a record.
-func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (client.Container, error) {
+// made is what a container is made of.
+type made struct {
+	image  string // by digest
+	source client.Image
+	parent string // the image's file system
+}
+
+// create makes the container record. The error is containerd's AlreadyExists when
+// there is one.
+func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (made, error) {
 	if err := check(c); err != nil {
-		return nil, err
+		return made{}, err
 	}
 	img, err := r.image(ctx, c.Image)
 	if err != nil {
-		return nil, err
+		return made{}, err
 	}
-	made, err := r.newContainer(ctx, c, img)
-	if err == nil {
-		return made, nil
+	m := made{image: pinned(img.Name(), img.Target().Digest), source: img}
+	t, err := r.template(ctx, img, c.User)
+	if err != nil {
+		return m, err
 	}
-	if _, getErr := r.client.ContainerService().Get(ctx, c.ID); !errdefs.IsNotFound(getErr) {
-		return nil, err
+	m.parent = t.parent
+	spec, err := r.spec(ctx, c, t)
+	if err != nil {
+		return m, err
 	}
-	// There is no record, but there may be a snapshot: of this call, or of one
-	// that was cut short.
-	r.dropSnapshot(ctx, c.ID)
-	switch {
-	case errdefs.IsAlreadyExists(err):
-		made, err = r.newContainer(ctx, c, img)
-	case errdefs.IsNotFound(err): // of the snapshot of the image
-		if err := r.unpacked(ctx, img); err != nil {
-			return nil, err
-		}
-		made, err = r.newContainer(ctx, c, img)
+	stop := t.stopSignal
+	if c.StopSignal != "" {
+		stop, _ = signal.ParseSignal(c.StopSignal) // check did
 	}
-	if errdefs.IsNotFound(err) {
-		return nil, types.Errorf(types.Unavailable, "create container %s: %w", c.ID, err)
-	}
-	return made, err
-}
-
-func (r *Runtime) newContainer(ctx context.Context, c nodeagent.Container, img client.Image) (client.Container, error) {
-	return r.client.NewContainer(ctx, c.ID,
-		client.WithSnapshotter(snapshotter),
-		client.WithNewSnapshot(c.ID, img),
-		client.WithContainerLabels(labelsOf(c.Attempt)),
-		client.WithNewSpec(r.spec(c, img)...),
-	)
+	_, err = r.client.ContainerService().Create(ctx, containers.Container{
+		ID:      c.ID,
+		Labels:  labelsOf(c, m.image, stop),
+		Image:   img.Name(),
+		Runtime: containers.RuntimeInfo{Name: runtimeName},
+		Spec:    spec, Snapshotter: snapshotter, SnapshotKey: c.ID,
+	})
+	return m, err
 }
 
 // resume goes on where an earlier call stopped.
-func (r *Runtime) resume(ctx context.Context, c nodeagent.Container) error {
-	record, err := r.client.ContainerService().Get(ctx, c.ID)
-	if errdefs.IsNotFound(err) {
-		return types.Errorf(types.Unavailable, "start container %s: it was being removed", c.ID)
-	}
-	if err != nil {
-		return classify(err, "look for container %s", c.ID)
-	}
+func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record containers.Container) error {
 	if record.Labels[labelCluster] != r.conf.Cluster || record.Labels[labelNode] != r.conf.Node {
 		return types.Errorf(types.Invalid, "start container %s: it exists, and is none of node %s of this cluster", c.ID, r.conf.Node)
 	}
@@ -114,15 +113,15 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container) error {
 	case errdefs.IsNotFound(err) && record.Labels[labelStarted] != "":
 		return nil // It is lost, as Wait and List will say.
 	case errdefs.IsNotFound(err):
-		made, err := r.client.LoadContainer(ctx, c.ID)
-		if err != nil {
-			return classify(err, "load container %s", c.ID)
-		}
 		// A call that was cut short may have left a shim that nobody knows.
 		if err := r.forget(ctx, c.ID); err != nil {
 			return err
 		}
-		return r.begin(ctx, c, made)
+		m, err := r.madeOf(ctx, record)
+		if err != nil {
+			return err
+		}
+		return r.begin(ctx, c, m)
 	case err != nil:
 		return classify(err, "look for the task of container %s", c.ID)
 	case got.Process.Status == task.Status_CREATED:
@@ -131,14 +130,37 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container) error {
 	return nil
 }
 
-// begin makes the task and starts its process.
-func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, made client.Container) error {
+// madeOf returns what an earlier call made the container of.
+func (r *Runtime) madeOf(ctx context.Context, record containers.Container) (made, error) {
+	m := made{image: record.Labels[labelImage]}
+	img, err := r.image(ctx, m.image)
+	if err != nil {
+		return m, err
+	}
+	t, err := r.template(ctx, img, "")
+	if err != nil {
+		return m, err
+	}
+	m.source, m.parent = img, t.parent
+	return m, nil
+}
+
+// begin makes the file system and the task, and starts its process.
+func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, m made) error {
+	rootfs, err := r.rootfs(ctx, c.ID, m)
+	if err != nil {
+		r.clean(ctx, c.ID)
+		return err
+	}
 	output, err := r.output(c)
 	if err != nil {
 		r.clean(ctx, c.ID)
 		return err
 	}
-	if _, err := made.NewTask(ctx, output); err != nil {
+	_, err = r.client.TaskService().Create(ctx, &tasks.CreateTaskRequest{
+		ContainerID: c.ID, Rootfs: rootfs, Stdout: output, Stderr: output,
+	})
+	if err = native(err); err != nil {
 		if left := r.dropLeft(ctx, err, c.ID); left != nil {
 			return left
 		}
@@ -149,6 +171,32 @@ func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, made client.
 		return err
 	}
 	return r.release(ctx, c.ID)
+}
+
+// rootfs makes the file system of a container in which nothing ran yet.
+func (r *Runtime) rootfs(ctx context.Context, id string, m made) ([]*api.Mount, error) {
+	service := r.client.SnapshotService(snapshotter)
+	mounts, err := service.Prepare(ctx, id, m.parent)
+	switch {
+	case errdefs.IsAlreadyExists(err): // of a call that was cut short
+		if err := service.Remove(ctx, id); err != nil {
+			return nil, classify(err, "make the file system of container %s anew", id)
+		}
+		mounts, err = service.Prepare(ctx, id, m.parent)
+	case errdefs.IsNotFound(err): // that of the image
+		if err := r.unpacked(ctx, m.source); err != nil {
+			return nil, err
+		}
+		mounts, err = service.Prepare(ctx, id, m.parent)
+	}
+	if err != nil {
+		return nil, types.Errorf(types.Unavailable, "make the file system of container %s: %w", id, err)
+	}
+	all := make([]*api.Mount, 0, len(mounts))
+	for _, m := range mounts {
+		all = append(all, &api.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options})
+	}
+	return all, nil
 }
 
 // release lets the process of a created task run.
@@ -175,16 +223,20 @@ func (r *Runtime) label(ctx context.Context, id, key, value string) error {
 	return err
 }
 
-// output returns where standard output and error go.
-func (r *Runtime) output(c nodeagent.Container) (cio.Creator, error) {
+// output returns where standard output and error go, as containerd names it.
+func (r *Runtime) output(c nodeagent.Container) (string, error) {
 	if c.LogPath == "" {
-		return cio.NullIO, nil
+		return "", nil
 	}
 	if err := os.MkdirAll(filepath.Dir(c.LogPath), logMode); err != nil {
-		return nil, types.Errorf(types.Unavailable, "make the directory of the log of container %s: %w", c.ID, err)
+		return "", types.Errorf(types.Unavailable, "make the directory of the log of container %s: %w", c.ID, err)
 	}
 	arg := tasklog.Config{Path: c.LogPath, MaxBytes: r.conf.LogMaxBytes}.Arg()
-	return cio.BinaryIO(r.conf.Logger.Path, map[string]string{r.conf.Logger.Subcommand: arg}), nil
+	uri, err := cio.LogURIGenerator("binary", r.conf.Logger.Path, map[string]string{r.conf.Logger.Subcommand: arg})
+	if err != nil {
+		return "", types.Errorf(types.Invalid, "log container %s with %s: %w", c.ID, r.conf.Logger.Path, err)
+	}
+	return uri.String(), nil
 }
 
 // clean removes what failed to start, also when ctx is done. What remains when

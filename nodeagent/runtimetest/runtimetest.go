@@ -20,8 +20,8 @@ import (
 const patience = 60 * time.Second
 
 // Fixture is an implementation under test. It knows the image and the verbs of
-// the test program: exit CODE, block (until SIGTERM, then code 0) and deaf
-// (until SIGKILL); no other image, and no other program in it.
+// the test program: exit CODE, block (until SIGTERM, then code 0), usr1 (the same
+// with SIGUSR1) and deaf (until SIGKILL); no other image, and no other program in it.
 type Fixture struct {
 	// Cluster is the id of the cluster that Open's runtimes belong to; no two
 	// runs of the suite have the same.
@@ -29,7 +29,7 @@ type Fixture struct {
 	// Open returns the runtime of a node of Cluster. To open the same node again
 	// is to restart its agent.
 	Open func(t *testing.T, node string) nodeagent.Runtime
-	// Ready returns when a container that runs block or deaf is ready for
+	// Ready returns when a container that runs block, usr1 or deaf is ready for
 	// signals; the program has "ready" in its log then. See AwaitLog.
 	Ready func(t *testing.T, c nodeagent.Container)
 }
@@ -71,6 +71,7 @@ func all() []namedTest {
 		{"NoSuchCommand", testNoSuchCommand},
 	}
 	tests = append(tests, endTests()...)
+	tests = append(tests, insideTests()...)
 	return append(tests, listTests()...)
 }
 

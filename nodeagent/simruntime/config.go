@@ -5,6 +5,7 @@
 package simruntime
 
 import (
+	"context"
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent"
@@ -63,6 +64,14 @@ type Config struct {
 	// Fault is asked at each call; nil: nothing goes wrong. id is empty for
 	// List.
 	Fault func(op Op, id string) Fault
+	// Resolve returns an image by digest; nil: it is not known of any.
+	Resolve func(image string) string
+	// Exec runs another process in a container that runs; nil: every command is
+	// found nowhere.
+	Exec func(ctx context.Context, id string, p nodeagent.Process) (int, error)
+	// Root is a directory that shows the files of a container that runs; nil:
+	// none has files.
+	Root func(id string) string
 	// Now is the time; nil: time.Now. Durations of Behaviour always pass in
 	// real time, or in that of a synctest bubble.
 	Now func() time.Time
@@ -74,6 +83,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Fault == nil {
 		c.Fault = func(Op, string) Fault { return NoFault }
+	}
+	if c.Resolve == nil {
+		c.Resolve = func(string) string { return "" }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

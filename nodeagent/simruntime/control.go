@@ -77,8 +77,17 @@ func (r *Runtime) Running() []string {
 	return ids
 }
 
-// Runs returns how often a process was started for each id that ever was: an id
-// is one attempt of one task, so more than once is a defect of the agent.
+// Signals returns the signals that were sent to a container, in order, the stop signal
+// as what it stands for.
+func (r *Runtime) Signals(id string) []syscall.Signal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.signals[id])
+}
+
+// Runs returns how often a process was started for each id that ever was, followed by
+// " restart n" for those of the nth restart: an id is one attempt of one task, so more
+// than once is a defect of the agent.
 func (r *Runtime) Runs() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,17 +9,50 @@ import (
 )
 
 // Exec implements nodeagent.Runtime.
-func (r *Runtime) Exec(_ context.Context, id string, _ nodeagent.Process) (int, error) {
-	return 0, types.Errorf(types.Precondition, "run a command in container %s: it does not run", id)
+func (r *Runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int, error) {
+	if err := r.mustRun(id); err != nil {
+		return 0, err
+	}
+	if r.conf.Exec == nil {
+		return 0, types.Errorf(types.NotFound, "run %q in container %s: there is no such command", p.Command, id)
+	}
+	return r.conf.Exec(ctx, id, p)
 }
 
 // Root implements nodeagent.Runtime.
 func (r *Runtime) Root(_ context.Context, id string) (string, error) {
-	return "", types.Errorf(types.Precondition, "show the files of container %s: it does not run", id)
+	if err := r.mustRun(id); err != nil {
+		return "", err
+	}
+	if r.conf.Root == nil {
+		return "", types.Errorf(types.Precondition, "show the files of container %s: it has none", id)
+	}
+	return r.conf.Root(id), nil
 }
 
-// Usage implements nodeagent.Runtime.
-func (r *Runtime) Usage(context.Context) (map[string]nodeagent.Usage, error) { return nil, nil }
+// mustRun returns why nothing can be done in a container, nil if it runs.
+func (r *Runtime) mustRun(id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch k := r.containers[id]; {
+	case r.isDown():
+		return unavailable("Look", id)
+	case k == nil:
+		return missing("Look", id)
+	case !k.seen.Running:
+		return types.Errorf(types.Precondition, "look into container %s: it does not run", id)
+	}
+	return nil
+}
+
+// Usage implements nodeagent.Runtime: nothing, for each that runs.
+func (r *Runtime) Usage(context.Context) (map[string]nodeagent.Usage, error) {
+	out := make(map[string]nodeagent.Usage)
+	for _, id := range r.Running() {
+		out[id] = nodeagent.Usage{Processes: 1}
+	}
+	return out, nil
+}
 
 // Pull implements nodeagent.Images.
 func (r *Runtime) Pull(_ context.Context, ref string) (nodeagent.Image, error) {

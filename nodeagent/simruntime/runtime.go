@@ -3,11 +3,14 @@ package simruntime
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
@@ -21,6 +24,7 @@ type Runtime struct {
 	mu         sync.Mutex
 	containers map[string]*container
 	runs       map[string]int
+	signals    map[string][]syscall.Signal
 	watchers   map[chan struct{}]context.CancelFunc
 	down       chan struct{} // closed while the runtime is down
 }
@@ -31,6 +35,7 @@ var _ nodeagent.Runtime = (*Runtime)(nil)
 type container struct {
 	seen      nodeagent.Observed
 	behaviour Behaviour
+	stop      syscall.Signal
 	timer     *time.Timer
 	// ended is closed when Exit is set, or the container removed.
 	ended   chan struct{}
@@ -43,6 +48,7 @@ func New(conf Config) *Runtime {
 		conf:       conf.withDefaults(),
 		containers: make(map[string]*container),
 		runs:       make(map[string]int),
+		signals:    make(map[string][]syscall.Signal),
 		watchers:   make(map[chan struct{}]context.CancelFunc),
 		down:       make(chan struct{}),
 	}
@@ -85,24 +91,50 @@ func missing(op Op, id string) error {
 
 // Start implements nodeagent.Runtime.
 func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Started, error) {
-	return nodeagent.Started{}, r.call(ctx, Start, c.ID, func() error {
-		if r.containers[c.ID] != nil {
+	var started nodeagent.Started
+	err := r.call(ctx, Start, c.ID, func() error {
+		if k := r.containers[c.ID]; k != nil {
+			started.Image = k.seen.Image
 			return nil
 		}
+		if c.StopSignal != "" && unix.SignalNum(c.StopSignal) == 0 {
+			return types.Errorf(types.Invalid, "stop container %s with %q: there is no such signal", c.ID, c.StopSignal)
+		}
+		started.Image = r.conf.Resolve(c.Image)
 		behaviour, err := r.conf.Script(c)
 		if err != nil {
 			return err
 		}
 		k := &container{behaviour: behaviour, ended: make(chan struct{})}
-		k.seen = nodeagent.Observed{ID: c.ID, Attempt: c.Attempt, Restart: c.Restart, Running: true, Started: r.conf.Now()}
+		k.stop = stopSignal(c.StopSignal)
+		k.seen = nodeagent.Observed{
+			ID: c.ID, Attempt: c.Attempt, Restart: c.Restart, Image: started.Image, Running: true, Started: r.conf.Now(),
+		}
 		r.containers[c.ID] = k
-		r.runs[c.ID]++
+		r.runs[runOf(c.ID, c.Restart)]++
 		if !behaviour.Forever {
 			r.endAfter(k, behaviour.Run, nodeagent.Exit{Code: behaviour.Code, OOMKilled: behaviour.OOMKilled})
 		}
 		r.hint()
 		return nil
 	})
+	return started, err
+}
+
+// runOf names one run of a process: the container's id, and which restart it is.
+func runOf(id string, restart int) string {
+	if restart == 0 {
+		return id
+	}
+	return fmt.Sprintf("%s restart %d", id, restart)
+}
+
+// stopSignal is the signal of that name, SIGTERM if it has none.
+func stopSignal(name string) syscall.Signal {
+	if signal := unix.SignalNum(name); signal != 0 {
+		return signal
+	}
+	return syscall.SIGTERM
 }
 
 // List implements nodeagent.Runtime; in the order of ids.
@@ -163,14 +195,19 @@ func (r *Runtime) Wait(ctx context.Context, id string) (nodeagent.Exit, error) {
 func (r *Runtime) Signal(ctx context.Context, id string, signal syscall.Signal) error {
 	return r.call(ctx, Signal, id, func() error {
 		k := r.containers[id]
-		switch {
-		case k == nil:
+		if k == nil {
 			return missing(Signal, id)
+		}
+		if signal == nodeagent.StopSignal {
+			signal = k.stop
+		}
+		r.signals[id] = append(r.signals[id], signal)
+		switch {
 		case k.seen.Exit != nil:
 		case signal == syscall.SIGKILL:
 			r.end(k, nodeagent.Exit{Code: 128 + int(signal)})
 		case k.behaviour.Deaf:
-		case signal == syscall.SIGTERM, signal == syscall.SIGINT:
+		case signal == k.stop, signal == syscall.SIGTERM, signal == syscall.SIGINT:
 			r.endAfter(k, k.behaviour.StopAfter, nodeagent.Exit{Code: k.behaviour.StopCode})
 		}
 		return nil

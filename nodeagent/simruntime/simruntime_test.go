@@ -2,7 +2,10 @@ package simruntime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -15,10 +18,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// pinned is the image of the suite by digest.
+const pinned = "escher.local/runtimetest@sha256:5eed"
+
+// exec runs the test program in a container.
+func exec(ctx context.Context, _ string, p nodeagent.Process) (int, error) {
+	switch {
+	case p.Command[0] != runtimetest.Program:
+		return 0, types.Errorf(types.NotFound, "find command %s: there is none", p.Command[0])
+	case p.Command[1] == "deaf":
+		<-ctx.Done()
+		return 0, types.Errorf(types.Unavailable, "run %s: %w", p.Command, ctx.Err())
+	}
+	return strconv.Atoi(p.Command[2])
+}
+
 // program is the test program of the suite.
 func program(c nodeagent.Container) (simruntime.Behaviour, error) {
 	none := simruntime.Behaviour{}
-	if c.Image != runtimetest.Image {
+	if c.Image != runtimetest.Image && c.Image != pinned {
 		return none, types.Errorf(types.NotFound, "find image %s: there is none", c.Image)
 	}
 	if c.Command[0] != runtimetest.Program {
@@ -28,7 +46,7 @@ func program(c nodeagent.Container) (simruntime.Behaviour, error) {
 	case "exit":
 		code, err := strconv.Atoi(c.Command[2])
 		return simruntime.Behaviour{Run: 5 * time.Millisecond, Code: code}, err
-	case "block":
+	case "block", "usr1":
 		return simruntime.Behaviour{Forever: true, StopAfter: time.Millisecond}, nil
 	case "deaf":
 		return simruntime.Behaviour{Forever: true, Deaf: true}, nil
@@ -38,12 +56,20 @@ func program(c nodeagent.Container) (simruntime.Behaviour, error) {
 
 func TestConformance(t *testing.T) {
 	nodes := make(map[string]*simruntime.Runtime)
+	root := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(root, "bin"), 0o700), os.WriteFile(filepath.Join(root, runtimetest.Program), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	runtimetest.Run(t, runtimetest.Fixture{
 		Cluster: "sim",
 		Ready:   func(*testing.T, nodeagent.Container) {},
 		Open: func(_ *testing.T, node string) nodeagent.Runtime {
 			if nodes[node] == nil {
-				nodes[node] = simruntime.New(simruntime.Config{Script: program})
+				nodes[node] = simruntime.New(simruntime.Config{
+					Script: program, Exec: exec,
+					Resolve: func(string) string { return pinned },
+					Root:    func(string) string { return root },
+				})
 			}
 			return nodes[node]
 		},

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // fileMode lets the owner of the agent read a log, and nobody else.
@@ -38,6 +40,9 @@ func openAppend(path string) (file, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	// Whoever reads it knows by the lock that there may be more. Where locks are
+	// not possible, there is a log still.
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_SH)
 	info, err := f.Stat()
 	if err != nil {
 		_ = f.Close()

@@ -1,33 +1,29 @@
 package tasksocket
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
 
-// Duration is a time.Duration that is JSON as text: "1m30s".
-type Duration time.Duration
-
-// MarshalJSON writes it as text.
-func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
-
-// UnmarshalJSON reads it as time.ParseDuration does.
-func (d *Duration) UnmarshalJSON(text []byte) error {
-	var s string
-	if err := json.Unmarshal(text, &s); err != nil {
-		return types.Errorf(types.Invalid, "%s is no duration: write it as text, such as \"30s\"", text)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil {
-		return types.Errorf(types.Invalid, "%q is no duration: write it such as \"1m30s\"", s)
-	}
-	*d = Duration(v)
-	return nil
-}
+// The parts of a launch are those of a file that is submitted.
+type (
+	// Duration is a time.Duration that is JSON as text: "1m30s".
+	Duration = manifest.Duration
+	// Task is a task to be launched.
+	Task = manifest.Task
+	// Alternative is one of several vectors of requests.
+	Alternative = manifest.Alternative
+	// Provide is a resource that a task gives to its node.
+	Provide = manifest.Provide
+	// Spec is what to run.
+	Spec = manifest.Spec
+	// Where says where a resource is to be; the empty one is every node.
+	Where = manifest.Where
+)
 
 // Set asks for a resource to be set.
 type Set struct {
@@ -44,55 +40,6 @@ type Set struct {
 	Owner    string         `json:"owner,omitempty"`
 	// Future allows labels that no node has yet.
 	Future bool `json:"future,omitempty"`
-}
-
-// Where says where a resource is to be; the empty one is every node.
-type Where struct {
-	Nodes  []string          `json:"nodes,omitempty"`
-	Labels map[string]string `json:"labels,omitempty"`
-	// Available picks the nodes where that is free, once.
-	Available types.Requests `json:"available,omitempty"`
-	// Cluster is one pool for the whole cluster.
-	Cluster bool `json:"cluster,omitempty"`
-}
-
-// Task is a task to be launched.
-type Task struct {
-	// ID is unique for ever; empty: made from Name.
-	ID           string         `json:"id,omitempty"`
-	Name         string         `json:"name,omitempty"`
-	Requests     types.Requests `json:"requests,omitempty"`
-	Alternatives []Alternative  `json:"alternatives,omitempty"`
-	Provides     []Provide      `json:"provides,omitempty"`
-	Spec         Spec           `json:"spec"`
-	Priority     int            `json:"priority,omitempty"`
-	Scheduler    string         `json:"scheduler,omitempty"`
-	OnLoss       types.OnLoss   `json:"onLoss,omitempty"`
-	MaxRun       Duration       `json:"maxRun,omitempty"`
-	Session      string         `json:"session,omitempty"`
-}
-
-// Alternative is one of several vectors of requests.
-type Alternative struct {
-	Requests types.Requests `json:"requests"`
-	After    Duration       `json:"after,omitempty"`
-}
-
-// Provide is a resource that a task gives to its node.
-type Provide struct {
-	Name   string     `json:"name"`
-	Amount string     `json:"amount"`
-	When   types.When `json:"when"`
-}
-
-// Spec is what to run.
-type Spec struct {
-	Image   string   `json:"image"`
-	Command []string `json:"command,omitempty"`
-	Env     []string `json:"env,omitempty"`
-	Dir     string   `json:"dir,omitempty"`
-	User    string   `json:"user,omitempty"`
-	Grace   Duration `json:"grace,omitempty"`
 }
 
 // Job says how tasks that belong together are known.
@@ -170,6 +117,10 @@ type Status struct {
 	Ended    *time.Time `json:"ended,omitempty"`
 	ExitCode int        `json:"exitCode"`
 	Reason   string     `json:"reason,omitempty"`
+	// Image is the image by digest, Restarts how often the process of this attempt
+	// was run again.
+	Image    string `json:"image,omitempty"`
+	Restarts int    `json:"restarts,omitempty"`
 }
 
 // Tasks are all tasks of the namespace, by id, at one revision.

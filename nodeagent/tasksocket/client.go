@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/escher-sched/escher/nodeagent/answer"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -132,7 +133,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	case err != nil:
 		return out, c.unanswered(method, err)
 	case res.StatusCode != http.StatusOK:
-		return out, problemOf(res.StatusCode, bytes.TrimSpace(text))
+		return out, answer.Refused("the task socket", res.StatusCode, bytes.TrimSpace(text))
 	}
 	if err := json.Unmarshal(text, &out); err != nil {
 		return out, types.Errorf(types.Internal, "read the answer of the task socket: %w", err)

@@ -3,12 +3,9 @@ package tasksocket
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -33,7 +30,7 @@ func (s *Set) set(self Self) (set, error) {
 		Declare: s.Declare, Lifetime: s.Lifetime, Owner: s.Owner, Future: s.Future,
 	}}
 	if s.Where != nil {
-		if out.where, err = s.Where.where(); err != nil {
+		if out.where, err = s.Where.Place(); err != nil {
 			return set{}, err
 		}
 	}
@@ -43,27 +40,14 @@ func (s *Set) set(self Self) (set, error) {
 	return out, nil
 }
 
-func (w *Where) where() (controlplane.Where, error) {
-	if w.Cluster {
-		if len(w.Nodes)+len(w.Labels)+len(w.Available) > 0 {
-			return controlplane.Where{}, types.Errorf(types.Invalid, "where.cluster: is set together with nodes, labels or available: give one of them")
-		}
-		return controlplane.InCluster(), nil
-	}
-	sel := types.Selector{Nodes: w.Nodes, Available: w.Available}
-	for _, name := range slices.Sorted(maps.Keys(w.Labels)) {
-		sel.Labels = append(sel.Labels, types.Label{Name: name, Value: w.Labels[name]})
-	}
-	return cluster.Where(sel), nil
-}
-
 // Submissions returns the tasks as the client of the control plane has them. It
 // checks nothing but what is text here and a number there.
 func (l *Launch) Submissions() ([]controlplane.Submission, error) {
 	var errs []error
+	submitted := time.Now()
 	out := make([]controlplane.Submission, len(l.Tasks))
 	for i := range l.Tasks {
-		s, err := l.Tasks[i].submission()
+		s, err := l.Tasks[i].Submission(submitted)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tasks[%d]: %w", i, err))
 		}
@@ -73,28 +57,6 @@ func (l *Launch) Submissions() ([]controlplane.Submission, error) {
 		return nil, types.Errorf(types.Invalid, "launch: %w", err)
 	}
 	return out, nil
-}
-
-func (t *Task) submission() (controlplane.Submission, error) {
-	task := types.Task{
-		Name: t.Name, Requests: t.Requests, Priority: t.Priority, Scheduler: t.Scheduler,
-		OnLoss: t.OnLoss, MaxRun: time.Duration(t.MaxRun), Session: t.Session,
-	}
-	for _, a := range t.Alternatives {
-		task.Alternatives = append(task.Alternatives, types.Alternative{Requests: a.Requests, After: time.Duration(a.After)})
-	}
-	var errs []error
-	for i, p := range t.Provides {
-		amount, err := types.ParseQuantity(p.Name, p.Amount)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("provides[%d].amount: %w", i, err))
-		}
-		task.Provides = append(task.Provides, types.Provide{Name: p.Name, Amount: amount, When: p.When})
-	}
-	return controlplane.Submission{ID: t.ID, Task: task, Spec: &types.Spec{
-		Image: t.Spec.Image, Command: t.Spec.Command, Env: t.Spec.Env, Dir: t.Spec.Dir, User: t.Spec.User,
-		Grace: time.Duration(t.Spec.Grace),
-	}}, errors.Join(errs...)
 }
 
 func (r *Reserve) reservation() types.Reservation {
@@ -109,7 +71,7 @@ func statusOf(id, name string, s *types.Status) Status {
 	return Status{
 		ID: id, Name: name, Phase: s.Phase, Node: s.Node, Attempt: s.Attempt,
 		Bound: timeOf(s.Bound), Started: timeOf(s.Started), Ended: timeOf(s.Ended),
-		ExitCode: s.ExitCode, Reason: s.Reason,
+		ExitCode: s.ExitCode, Reason: s.Reason, Image: s.Image, Restarts: s.Restarts,
 	}
 }
 

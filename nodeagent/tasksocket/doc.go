@@ -5,12 +5,16 @@
 // docs/task-api.md describes the requests.
 package tasksocket
 
+import "github.com/escher-sched/escher/types"
+
 // Dir is where the socket's directory is mounted in a container, Name the socket's
-// file, and EnvSocket the variable that has the path.
+// file, and EnvSocket the variable that has the path; EnvImage has the image that the
+// task runs.
 const (
-	Dir       = "/run/escher"
+	Dir       = types.SocketDir
 	Name      = "task.sock"
 	EnvSocket = "ESCHER_SOCKET"
+	EnvImage  = "ESCHER_IMAGE"
 )
 
 // Self is who a task is.

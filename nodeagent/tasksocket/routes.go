@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/nodeagent/answer"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -16,10 +17,11 @@ import (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /v1/self", s.get(s.self))
-	mux.Handle("GET /v1/state", s.get(s.state))
+	mux.Handle("GET /v1/state", s.get(s.state, "reads"))
 	mux.Handle("GET /v1/tasks", s.get(s.tasks))
 	mux.Handle("GET /v1/tasks/{id}", s.get(s.status))
-	mux.Handle("GET /v1/wait", s.get(s.wait))
+	mux.Handle("GET /v1/wait", s.get(s.wait, "until", "id", "timeout"))
+	mux.Handle("GET /v1/watch", http.HandlerFunc(s.watch))
 	mux.Handle("POST /v1/resources", post(s, s.set))
 	mux.Handle("POST /v1/tasks", post(s, s.launch))
 	mux.Handle("POST /v1/tasks/{id}/stop", post(s, s.stop))
@@ -28,14 +30,21 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("DELETE /v1/reservations/{id}", s.get(s.unreserve))
 	mux.Handle("POST /v1/transactions", post(s, s.transact))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see docs/task-api.md", r.Method, r.URL.Path))
+		answer.Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see docs/task-api.md", r.Method, r.URL.Path))
 	})
 	return mux
 }
 
-// get serves a request that has no body.
-func (s *Server) get(do func(*http.Request) (any, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.finish(w, r, do) })
+// get serves a request that has no body, and these parameters.
+func (s *Server) get(do func(*http.Request) (any, error), parameters ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.finish(w, r, func(r *http.Request) (any, error) {
+			if err := onlyParameters(r, parameters...); err != nil {
+				return nil, err
+			}
+			return do(r)
+		})
+	})
 }
 
 // post serves a request whose body is a T.
@@ -43,7 +52,7 @@ func post[T any](s *Server, do func(*http.Request, *T) (any, error)) http.Handle
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.finish(w, r, func(r *http.Request) (any, error) {
 			body := new(T)
-			if err := read(r, body); err != nil {
+			if err := errors.Join(onlyParameters(r), read(r, body)); err != nil {
 				return nil, err
 			}
 			return do(r, body)
@@ -55,13 +64,13 @@ func post[T any](s *Server, do func(*http.Request, *T) (any, error)) http.Handle
 func (s *Server) finish(w http.ResponseWriter, r *http.Request, do func(*http.Request) (any, error)) {
 	out, err := do(r)
 	if err == nil {
-		answer(w, http.StatusOK, out)
+		answer.JSON(w, http.StatusOK, out)
 		return
 	}
 	if types.Is(err, types.Internal) {
-		s.cfg.Log.Error("request failed", zap.String("request", r.Method+" "+r.URL.Path), zap.Error(err))
+		s.cfg.Log.Error("request failed", zap.String("path", r.URL.Path), zap.Error(err))
 	}
-	refuse(w, err)
+	answer.Refuse(w, err)
 }
 
 // read reads a body. What is not known is refused: a typing error must not be taken

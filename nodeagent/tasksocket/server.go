@@ -7,30 +7,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
-)
-
-// Limits of one socket: a task must not exhaust the agent that it shares with
-// others.
-const (
-	// maxBody is how large a request may be: a spec of the largest size, and
-	// many tasks that share it.
-	maxBody = 4 << 20
-	// maxAtOnce is how many requests are served at once, those that wait
-	// included; more are refused.
-	maxAtOnce = 64
-	// headerTimeout bounds how long a request may take to begin.
-	headerTimeout = 10 * time.Second
-	// idleTimeout is how long a connection is kept between requests.
-	idleTimeout = time.Minute
-	// endTimeout bounds how long the end waits for what is being served, which
-	// ends at once unless a task sends slowly.
-	endTimeout = time.Second
 )
 
 // Config says whose socket it is.
@@ -50,6 +31,8 @@ type Server struct {
 	cfg      Config
 	listener net.Listener
 	http     *http.Server
+	// watches has an entry for every watch that is open.
+	watches chan struct{}
 }
 
 // Listen makes the socket: requests wait until Run.
@@ -74,7 +57,7 @@ func Listen(cfg Config) (*Server, error) {
 		l.Close()
 		return nil, types.Errorf(types.Unavailable, "make task socket: %w", err)
 	}
-	s := &Server{cfg: cfg, listener: l}
+	s := &Server{cfg: cfg, listener: l, watches: make(chan struct{}, maxWatches)}
 	s.http = &http.Server{Handler: limited(s.routes()), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
 	return s, nil
 }
@@ -99,20 +82,4 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	_ = s.http.Close() // There is nothing to be done about it.
 	return types.Errorf(types.Unavailable, "serve task socket: %w", err)
-}
-
-// limited refuses what is too much at once, or too large.
-func limited(next http.Handler) http.Handler {
-	slots := make(chan struct{}, maxAtOnce)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
-			refuse(w, types.Errorf(types.Unavailable, "serve request: %d are served already: wait for some to end", maxAtOnce))
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		next.ServeHTTP(w, r)
-	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/nodeagent/tasksocket"
 	"github.com/escher-sched/escher/types"
@@ -126,7 +127,8 @@ func TestSet(t *testing.T) {
 
 func TestTasks(t *testing.T) {
 	b, ctx := newBench(t), t.Context()
-	spec := tasksocket.Spec{Image: "i", Command: []string{"x"}, Grace: tasksocket.Duration(3 * time.Second)}
+	spec := tasksocket.Spec{Image: "i", Command: []string{"x"}, Grace: tasksocket.Duration(3 * time.Second),
+		Ports: []manifest.Port{{Name: "http"}}}
 	l, err := b.client.Launch(ctx, tasksocket.Launch{Tasks: []tasksocket.Task{
 		{Name: "w", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 500, "near": 1000}), Spec: spec,
 			Provides:     []tasksocket.Provide{{Name: "p", Amount: "2", When: types.WhenRunning}},
@@ -141,7 +143,7 @@ func TestTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := c.Status(ctx, l.Tasks[0])
-	if err != nil || got.Task.Requests.Get("near") != 1000 || got.Task.Provides[0].Amount != 2000 || got.Task.MaxRun != time.Hour ||
+	if err != nil || got.Task.Requests.Get("near") != 1000 || got.Task.Requests.Get("port") != 1000 || got.Task.Provides[0].Amount != 2000 || got.Task.MaxRun != time.Hour ||
 		got.Task.Alternatives[0].After != time.Second {
 		t.Errorf("%+v, %v", got.Task, err)
 	}
@@ -271,6 +273,10 @@ func TestBadRequests(t *testing.T) {
 		{"wait for something else", "GET", "/v1/wait?id=me&until=x", "", 400, []string{"until", "running"}},
 		{"wait how long", "GET", "/v1/wait?id=me&timeout=x", "", 400, []string{"timeout", "30s"}},
 		{"unknown task", "GET", "/v1/tasks/zz", "", 404, []string{"zz"}},
+		{"parameter misspelt", "GET", "/v1/wait?id=me&timout=5s", "", 400, []string{"timout", "timeout"}},
+		{"parameter where there is none", "POST", "/v1/resources?name=x", `{"name":"x","capacity":"1"}`, 400, []string{"name", "there is none"}},
+		{"watch something else", "GET", "/v1/watch?of=nodes", "", 400, []string{"nodes", "resources"}},
+		{"watch after what", "GET", "/v1/watch?after=x", "", 400, []string{"after", "id of the last event"}},
 		{"reads or not", "GET", "/v1/state?reads=x", "", 400, []string{"reads"}},
 		{"empty transaction", "POST", "/v1/transactions", `{}`, 400, []string{"nothing to do"}},
 	}

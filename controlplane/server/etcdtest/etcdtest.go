@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -45,6 +46,17 @@ func WithMaxTxnOps(n uint) Option {
 // exist already: two servers, one after the other, share what is in it.
 func WithDir(dir string) Option {
 	return func(c *embed.Config) { place(c, dir) }
+}
+
+// WithTLS has it listen at host:port, too, for clients that show a certificate. cert
+// and key are its own, ca that of the authority of theirs: files in PEM.
+func WithTLS(address, cert, key, ca string) Option {
+	return func(c *embed.Config) {
+		at := url.URL{Scheme: "https", Host: address}
+		c.ListenClientUrls = append(c.ListenClientUrls, at)
+		c.AdvertiseClientUrls = append(c.AdvertiseClientUrls, at)
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: cert, KeyFile: key, TrustedCAFile: ca, ClientCertAuth: true}
+	}
 }
 
 // Start starts an etcd that stops at the end of the test. It says nothing, syncs

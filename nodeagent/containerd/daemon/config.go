@@ -15,15 +15,20 @@ import (
 // DefaultAddress is where a containerd of the machine listens.
 const DefaultAddress = "/run/containerd/containerd.sock"
 
-// maxSocketPath is how long a path of a Unix socket may be, in bytes. Two
-// sockets are made; the longer one has ".ttrpc" at its end.
-const maxSocketPath = 107 - len(".ttrpc")
+// ttrpcSuffix is at the end of the path of the second socket, which shims use.
+const ttrpcSuffix = ".ttrpc"
+
+// maxSocketPath is how long the path of the first may be, in bytes.
+const maxSocketPath = 107 - len(ttrpcSuffix)
 
 // Config says which containerd to use.
 type Config struct {
 	// Address is the socket of a containerd to use when one answers there.
 	// Empty: always a private one.
 	Address string
+	// Named tells that somebody chose Address: when none answers there, that is an
+	// error, and no private one is run instead.
+	Named bool
 	// Dir is where a private one keeps all it has: images, snapshots, state,
 	// socket, configuration and log. It is made if it is missing.
 	Dir string

@@ -36,12 +36,19 @@ type Daemon struct {
 // one of conf.Dir if it is still running, or else one that it starts there. A
 // private one belongs to the caller from then on: Run ends it.
 //
-// Precondition: containerd or runc is not installed. Unavailable: it does not
-// serve; its log says why. Invalid: see Config.Validate.
+// Precondition: containerd or runc is not installed, or none serves where one was
+// named. Unavailable: it does not serve; its log says why. Invalid: see
+// Config.Validate.
 func Ensure(ctx context.Context, conf Config) (*Daemon, error) {
-	if conf.Address != "" && Serving(ctx, conf.Address) == nil {
-		conf.Logger.Info("use the containerd of this machine", zap.String("address", conf.Address))
-		return &Daemon{conf: conf, address: conf.Address}, nil
+	if conf.Address != "" {
+		err := Serving(ctx, conf.Address)
+		if err == nil {
+			conf.Logger.Info("use the containerd of this machine", zap.String("address", conf.Address))
+			return &Daemon{conf: conf, address: conf.Address}, nil
+		}
+		if conf.Named {
+			return nil, types.Errorf(types.Precondition, "%w; start it there, or leave out --containerd: without it, a private one is run where none serves", err)
+		}
 	}
 	if err := conf.Validate(); err != nil {
 		return nil, err
@@ -112,7 +119,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err := d.awaitServing(ctx, ended); err != nil {
 		return errors.Join(err, cmd.Process.Kill())
 	}
-	d.conf.Logger.Info("containerd started", zap.Int("pid", cmd.Process.Pid), zap.String("address", d.address))
+	d.conf.Logger.Info("containerd started", zap.String("address", d.address))
 	return nil
 }
 

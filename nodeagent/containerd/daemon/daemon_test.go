@@ -65,6 +65,24 @@ func TestRunStopsTheDaemon(t *testing.T) {
 	if err := daemon.Serving(t.Context(), d.Address()); !types.Is(err, types.Unavailable) {
 		t.Errorf("after its end: %v, want Unavailable", err)
 	}
+	if left, err := filepath.Glob(d.Address() + "*"); err != nil || len(left) > 0 {
+		t.Errorf("sockets are left: %v, %v", left, err)
+	}
+}
+
+func TestNamedDaemonMustServe(t *testing.T) {
+	conf := config(t)
+	conf.Address, conf.Named = filepath.Join(conf.Dir, "nobody.sock"), true
+	_, err := daemon.Ensure(t.Context(), conf)
+	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "--containerd") {
+		t.Errorf("got %v, want Precondition and the flag", err)
+	}
+	conf.Named = false
+	d := ensure(t, conf)
+	defer run(t, d)()
+	if !d.Private() {
+		t.Error("it is none of its own where none serves")
+	}
 }
 
 func TestKeptDaemonIsFoundAgain(t *testing.T) {

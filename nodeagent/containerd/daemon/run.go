@@ -15,10 +15,6 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// pollEvery is how soon Run notices that its context is done, and a daemon that
-// it did not start itself has ended.
-const pollEvery = 100 * time.Millisecond
-
 // Run keeps a private daemon running until ctx is done: when it ends, it is
 // started again, containers live on meanwhile. Then it stops the daemon, unless
 // it is to be kept; containers live on in either case, and an Ensure of the same
@@ -38,7 +34,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		d.conf.Logger.Warn("containerd ended, starting it again", zap.Int("pid", pid), zap.Error(err))
+		d.conf.Logger.Warn("containerd ended, starting it again", zap.String("address", d.address), zap.Error(err))
 		if err := d.start(ctx); err != nil {
 			d.conf.Logger.Error("containerd does not start", zap.Error(err))
 			select {
@@ -75,17 +71,41 @@ func (d *Daemon) follow(ctx context.Context, pid int) error {
 	if err != nil {
 		return types.Errorf(types.Internal, "follow containerd, process %d: %w", pid, err)
 	}
-	defer unix.Close(fd)
-	for ctx.Err() == nil {
-		if ended(fd, pollEvery) {
-			return nil
-		}
+	process, err := awaitable(fd)
+	if err != nil {
+		return types.Errorf(types.Internal, "follow containerd, process %d: %w", pid, err)
+	}
+	defer process.Close()
+	if err := awaitEnd(ctx, process); err == nil {
+		return nil
+	} else if ctx.Err() == nil {
+		return types.Errorf(types.Internal, "follow containerd, process %d: %w", pid, err)
 	}
 	if d.conf.Keep {
-		d.conf.Logger.Info("containerd is left running", zap.Int("pid", pid), zap.String("address", d.address))
+		d.conf.Logger.Info("containerd is left running", zap.String("address", d.address))
 		return nil
 	}
 	return d.stop(fd, pid)
+}
+
+// awaitable makes a file of a process's descriptor that can be waited for without a
+// thread, and without looking now and then. The file owns the descriptor.
+func awaitable(fd int) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), "containerd"), nil
+}
+
+// awaitEnd returns nil when the process has ended, and an error when ctx is done.
+func awaitEnd(ctx context.Context, process *os.File) error {
+	raw, err := process.SyscallConn()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = process.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	return raw.Read(func(fd uintptr) bool { return ended(int(fd), 0) })
 }
 
 // stop ends the process: politely first.
@@ -96,11 +116,21 @@ func (d *Daemon) stop(fd, pid int) error {
 			return nil
 		}
 		if ended(fd, stopWait) {
-			d.conf.Logger.Info("containerd stopped", zap.Int("pid", pid))
-			return nil
+			d.conf.Logger.Info("containerd stopped", zap.String("address", d.address))
+			return d.dropSockets()
 		}
 	}
 	return types.Errorf(types.Internal, "stop containerd, process %d: it does not end", pid)
+}
+
+// dropSockets removes the sockets of a daemon that has ended: it leaves one behind.
+func (d *Daemon) dropSockets() error {
+	for _, path := range []string{d.conf.socket(), d.conf.socket() + ttrpcSuffix} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return types.Errorf(types.Internal, "remove the socket of containerd: %w", err)
+		}
+	}
+	return nil
 }
 
 // ended reports whether the process has ended, waiting at most for limit.

@@ -35,6 +35,8 @@ func run(verb string, args []string) (int, error) {
 		return strconv.Atoi(arg)
 	case "block": // until SIGTERM, with words when it is ready for it
 		return block(cmp.Or(arg, "ready"), syscall.SIGTERM, syscall.SIGINT)
+	case "usr1": // until SIGUSR1
+		return block("ready", syscall.SIGUSR1)
 	case "deaf":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 		return block("ready", syscall.SIGUSR1)
@@ -46,6 +48,8 @@ func run(verb string, args []string) (int, error) {
 		return 0, appendLine(args[0])
 	case "eat":
 		return eat()
+	case "breed": // has a child that eats, and ends with code 3 when that was killed
+		return breed()
 	case "get":
 		return get(arg)
 	case "id":
@@ -58,6 +62,10 @@ func run(verb string, args []string) (int, error) {
 		return ls(args)
 	case "open":
 		return open(args)
+	case "copy": // input to output, and exit with a code
+		return copyInput(arg)
+	case "terminal": // its size, each time it changes, until the end of input
+		return terminal()
 	case "task-log":
 		return 0, tasklog.Run(arg)
 	}

@@ -28,7 +28,8 @@ func newAudit(f *Factory) *cobra.Command {
 		Use:   "audit",
 		Short: "Check the invariants of the cluster; fails if one does not hold",
 		Long: `Checks that nothing is held twice or beyond what there is, that no task is lost or
-bound twice, that gangs are whole, and that every value can be read: once, or with -f at every revision until it is interrupted.`,
+bound twice, that gangs are whole, and that every value can be read: once, or with -f
+at every revision until it is interrupted.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := f.Store(cmd.Context())
@@ -38,7 +39,9 @@ bound twice, that gangs are whole, and that every value can be read: once, or wi
 			if follow {
 				return followAudit(cmd.Context(), f, store)
 			}
+			done := f.progress("checking all keys")
 			report, err := audit.Run(cmd.Context(), store)
+			done()
 			if err != nil {
 				return err
 			}
@@ -51,7 +54,7 @@ bound twice, that gangs are whole, and that every value can be read: once, or wi
 
 func printReport(f *Factory, report audit.Report) error {
 	switch {
-	case f.format == table.JSON || f.format == table.YAML:
+	case f.format.Encoded():
 		if err := table.Encode(f.Out, f.format, report); err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func startDev(env *testscript.Env, dir dev.Dir) error {
 	capacity := types.NewRequests(map[string]types.Quantity{"cpu": 2000, "memory": 1 << 30})
 	go func() {
 		ended <- dev.Run(ctx, dev.Config{
-			Dir: dir, Nodes: 2, Capacity: capacity, Runtimes: simulated, Version: "test",
+			Dir: dir, Nodes: 2, Capacity: capacity, Runtimes: simulated(string(dir)), Version: "test",
 			Labels:   map[string][]types.Label{"node-1": {{Name: "zone", Value: "a"}}},
 			Log:      zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
 			Progress: func(string, ...any) {},
@@ -91,10 +91,14 @@ func startDev(env *testscript.Env, dir dev.Dir) error {
 	}
 }
 
-// simulated makes a runtime that does what the command of a container says: echo
-// TEXT..., exit CODE, sleep DURATION; anything else runs until it is stopped.
-func simulated(string) (nodeagent.Runtime, error) {
-	return writing{simruntime.New(simruntime.Config{Script: behave})}, nil
+// simulated makes runtimes that do what the command of a container says: echo TEXT...,
+// exit CODE, sleep DURATION, hold TEXT..., which writes it and runs on; anything else
+// runs until it is stopped. The files of containers are below dir.
+func simulated(dir string) dev.Runtimes {
+	return func(string) (nodeagent.Runtime, error) {
+		conf := simruntime.Config{Script: behave, Exec: execute, Root: func(id string) string { return filepath.Join(dir, "roots", id) }}
+		return &writing{bare: bare{simruntime.New(conf)}, root: conf.Root}, nil
+	}
 }
 
 func behave(c nodeagent.Container) (simruntime.Behaviour, error) {
@@ -104,6 +108,8 @@ func behave(c nodeagent.Container) (simruntime.Behaviour, error) {
 	switch c.Command[0] {
 	case "echo":
 		return simruntime.Behaviour{}, nil
+	case "hold":
+		return simruntime.Behaviour{Forever: true, StopCode: 143}, nil
 	case "exit":
 		code, err := strconv.Atoi(c.Command[1])
 		return simruntime.Behaviour{Code: code}, err
@@ -114,11 +120,21 @@ func behave(c nodeagent.Container) (simruntime.Behaviour, error) {
 	return simruntime.Behaviour{}, types.Errorf(types.NotFound, "run %s: no such command", c.Command[0])
 }
 
-// writing is a runtime whose containers write what they echo.
-type writing struct{ nodeagent.Runtime }
+// bare is a simulated runtime, whose images writing replaces.
+type bare struct{ *simruntime.Runtime }
 
-func (w writing) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Started, error) {
-	if len(c.Command) > 1 && c.Command[0] == "echo" {
+// writing is a runtime whose containers write what they echo, and have files.
+type writing struct {
+	bare
+	root func(id string) string
+	imageStore
+}
+
+func (w *writing) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Started, error) {
+	if err := os.MkdirAll(filepath.Join(w.root(c.ID), "tmp"), 0o755); err != nil {
+		return nodeagent.Started{}, err
+	}
+	if len(c.Command) > 1 && (c.Command[0] == "echo" || c.Command[0] == "hold") {
 		if err := os.MkdirAll(filepath.Dir(c.LogPath), 0o700); err != nil {
 			return nodeagent.Started{}, err
 		}

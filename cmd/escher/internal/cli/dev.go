@@ -28,7 +28,10 @@ type devFlags struct {
 	cpu, memory, gpu string
 	labels           []string
 	keep, verbose    bool
-	containerd       string
+	containerd, ops  string
+	allow            []string
+	pprof            bool
+	logs             loggingFlags
 }
 
 // newDev makes the command that runs a cluster.
@@ -44,7 +47,7 @@ func newDev(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log, closeLog, err := openLog(cfg.Dir, f, flags.verbose)
+			log, closeLog, err := openLog(cfg.Dir, f, &flags)
 			if err != nil {
 				return err
 			}
@@ -60,8 +63,12 @@ func newDev(f *Factory) *cobra.Command {
 	set.StringVar(&flags.gpu, "gpus", "", "devices of each node; default: none")
 	set.StringArrayVar(&flags.labels, "label", nil, "node:name=value; repeat for several")
 	set.BoolVar(&flags.keep, "keep", false, "leave tasks running when interrupted")
-	set.StringVar(&flags.containerd, "containerd", "", "socket of the containerd to use, or \"private\"; default: that of the machine if there is one")
+	set.StringVar(&flags.containerd, "containerd", "", containerdHelp)
+	set.StringArrayVar(&flags.allow, "allow-mount", nil, allowMountHelp)
+	set.StringVar(&flags.ops, "ops", "", "host:port for metrics and health, which ask for no password; default: only the socket run/ops.sock in the directory")
+	set.BoolVar(&flags.pprof, "pprof", false, "serve profiles at run/ops.sock, too")
 	set.BoolVarP(&flags.verbose, "verbose", "v", false, "show the log")
+	flags.logs.add(set)
 	return cmd
 }
 
@@ -86,6 +93,10 @@ func (d *devFlags) config(f *Factory) (dev.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
+	allow, err := parseAllowMounts(d.allow)
+	if err != nil {
+		return cfg, err
+	}
 	self, err := f.Executable()
 	if err != nil {
 		return cfg, types.Errorf(types.Internal, "find the path of this program: %w", err)
@@ -93,7 +104,8 @@ func (d *devFlags) config(f *Factory) (dev.Config, error) {
 	cfg = dev.Config{
 		Dir: dir, Nodes: d.nodes, Capacity: requests, Labels: labels, Keep: d.keep,
 		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: Version(),
-		Progress: func(format string, args ...any) { fmt.Fprintf(f.Err, "escher: "+format+"\n", args...) },
+		AllowMounts: allow, Ops: d.ops, Pprof: d.pprof,
+		Progress: f.progressLine,
 		Ready:    func(info dev.Info) { greet(f, dir, info) },
 	}
 	// Nothing is made before all is known to be right.
@@ -104,15 +116,15 @@ func (d *devFlags) config(f *Factory) (dev.Config, error) {
 func parseNodeLabels(texts []string) (map[string][]types.Label, error) {
 	labels := make(map[string][]types.Label)
 	for _, text := range texts {
-		node, label, ok := strings.Cut(text, ":")
-		name, value, ok2 := strings.Cut(label, "=")
-		if !ok || !ok2 {
+		node, given, ok := strings.Cut(text, ":")
+		if !ok || !strings.Contains(given, "=") {
 			return nil, types.Errorf(types.Invalid, "label: %q is not node:name=value: write it like node-1:zone=a", text)
 		}
-		if err := types.ValidateName("label", name); err != nil {
+		label, err := parseLabel(given)
+		if err != nil {
 			return nil, err
 		}
-		labels[node] = append(labels[node], types.Label{Name: name, Value: value})
+		labels[node] = append(labels[node], label)
 	}
 	return labels, nil
 }
@@ -121,25 +133,29 @@ func parseNodeLabels(texts []string) (map[string][]types.Label, error) {
 func greet(f *Factory, dir dev.Dir, info dev.Info) {
 	fmt.Fprintf(f.Out, "ready: %d nodes, etcd at %s\n", len(info.Nodes), info.Endpoint)
 	fmt.Fprintf(f.Out, "  export ESCHER_DIR=%s\n  escher nodes\n", dir)
-	fmt.Fprintf(f.Out, "programs connect to ESCHER_ENDPOINT=%s; the log is %s\n", info.Endpoint, dir.LogFile())
+	fmt.Fprintf(f.Out, "programs connect to ESCHER_ENDPOINTS=%s; the log is %s\n", info.Endpoint, dir.LogFile())
 }
 
 // openLog returns the log of the cluster: a file in its directory, and the error
 // output too if it is to be shown.
-func openLog(dir dev.Dir, f *Factory, show bool) (log *zap.Logger, closeLog func(), err error) {
+func openLog(dir dev.Dir, f *Factory, flags *devFlags) (log *zap.Logger, closeLog func(), err error) {
+	shown, err := flags.logs.core(f.Err)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
-		return nil, nil, types.Errorf(types.Precondition, "make directory %s: %w", dir, err)
+		return nil, nil, types.Errorf(types.Precondition, "dir: make %s: %w: name a directory that can be made with --dir", dir, err)
 	}
 	file, err := os.OpenFile(dir.LogFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, nil, types.Errorf(types.Precondition, "open log: %w", err)
+		return nil, nil, types.Errorf(types.Precondition, "dir: open log: %w: name another directory with --dir", err)
 	}
-	conf := zap.NewProductionEncoderConfig()
-	conf.EncodeTime = zapcore.ISO8601TimeEncoder
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(conf), zapcore.AddSync(file), zap.InfoLevel)
-	if show {
-		console := zapcore.NewCore(zapcore.NewConsoleEncoder(conf), zapcore.Lock(zapcore.AddSync(f.Err)), zap.InfoLevel)
-		core = zapcore.NewTee(core, console)
+	core, err := (&loggingFlags{format: "json", level: flags.logs.level}).core(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if flags.verbose {
+		core = zapcore.NewTee(core, shown)
 	}
 	return zap.New(core), func() { file.Close() }, nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"path/filepath"
+	"strings"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -16,10 +17,17 @@ import (
 type Factory struct {
 	Outside
 
-	dir, endpoint, namespace string
-	format                   table.Format
+	dir, namespace string
+	contextName    string
+	flagAddress    etcdstore.Address
+	format         table.Format
+	color          colorMode
 
-	store *etcdstore.Store
+	store controlplane.Store
+	// closeStore gives it back; nil is nothing to do.
+	closeStore func() error
+	// chosen is the context in use, once looked up.
+	chosen *chosenContext
 }
 
 // first returns the first text that is not empty.
@@ -34,7 +42,11 @@ func first(texts ...string) string {
 
 // Dir returns the directory of the cluster.
 func (f *Factory) Dir() (dev.Dir, error) {
-	dir := first(f.dir, f.Getenv("ESCHER_DIR"))
+	place, err := f.place()
+	if err != nil {
+		return "", err
+	}
+	dir := place.dir
 	if dir == "" {
 		home := f.Getenv("HOME")
 		if home == "" {
@@ -51,7 +63,49 @@ func (f *Factory) Dir() (dev.Dir, error) {
 
 // Namespace returns the namespace.
 func (f *Factory) Namespace() string {
-	return first(f.namespace, f.Getenv("ESCHER_NAMESPACE"), dev.DefaultNamespace)
+	named, fallback := "", ""
+	if c, err := f.context(); err == nil && c.flagged {
+		named = c.Namespace
+	} else if err == nil {
+		fallback = c.Namespace
+	}
+	return first(f.namespace, named, f.Getenv("ESCHER_NAMESPACE"), fallback, dev.DefaultNamespace)
+}
+
+// place is where the cluster is: at an address, or in a directory.
+type place struct {
+	etcdstore.Address
+	dir string
+	// context is the one that says so, if one does.
+	context string
+}
+
+// place returns where the cluster is, as flags, environment and context say, in
+// this order. All is empty if nothing does: it is in the default directory then.
+func (f *Factory) place() (place, error) {
+	c, err := f.context()
+	if err != nil {
+		return place{}, err
+	}
+	env := etcdstore.AddressFromEnv(f.Getenv)
+	given := place{Address: f.flagAddress.Or(env), dir: first(f.dir, f.Getenv("ESCHER_DIR"))}
+	// The files of one cluster are not for the endpoints of another: those of a
+	// context go with its own.
+	ofContext := place{Address: f.flagAddress.Or(env).Or(c.Address), dir: c.Dir, context: c.name}
+	switch {
+	case len(f.flagAddress.Endpoints) > 0:
+	case f.dir != "":
+		given.Address = etcdstore.Address{}
+	case c.flagged:
+		ofContext.Address.Endpoints = c.Endpoints
+		return ofContext, nil
+	case len(env.Endpoints) > 0:
+	case given.dir != "":
+		given.Address = etcdstore.Address{}
+	case c.name != "":
+		return ofContext, nil
+	}
+	return given, nil
 }
 
 // Store returns the store of the cluster, which is reached. Unavailable when it is
@@ -63,21 +117,33 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	if f.inTask() {
 		return nil, types.Errorf(types.Precondition, "reach the cluster: a task can only use set-resource, state, nodes, resources, run, wait and stop: run this command outside")
 	}
-	endpoint := first(f.endpoint, f.Getenv("ESCHER_ENDPOINT"))
-	remedy := "correct the endpoint, or start etcd there"
-	if endpoint == "" {
+	place, err := f.place()
+	if err != nil {
+		return nil, err
+	}
+	address, remedy := place.Address, "correct --endpoints, or start etcd there"
+	switch {
+	case place.context != "" && len(address.Endpoints) > 0:
+		remedy = "correct it with escher context set " + place.context + " --endpoints HOST:PORT, or start etcd there"
+	case len(address.Endpoints) == 0:
 		dir, err := f.Dir()
 		if err != nil {
 			return nil, err
 		}
-		endpoint = dir.Endpoint()
+		address = etcdstore.Address{Endpoints: []string{dir.Endpoint()}}
 		remedy = "start it with escher dev --dir " + string(dir) + ", or name the directory of another with --dir or ESCHER_DIR"
 	}
-	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{endpoint}})
+	cfg, err := address.Config()
+	if err != nil {
+		return nil, err
+	}
+	done := f.progress("connecting to " + strings.Join(address.Endpoints, ","))
+	defer done()
+	store, err := etcdstore.Dial(ctx, cfg)
 	if err != nil {
 		return nil, types.Errorf(types.ClassOf(err), "%w: %s", err, remedy)
 	}
-	f.store = store
+	f.store, f.closeStore = store, store.Close
 	return store, nil
 }
 
@@ -98,10 +164,10 @@ func (f *Factory) inTask() bool { return f.Getenv(tasksocket.EnvSocket) != "" }
 
 // close gives back what was made.
 func (f *Factory) close() {
-	if f.store != nil {
-		_ = f.store.Close() // nothing is left to be sent
+	if f.closeStore != nil {
+		_ = f.closeStore() // nothing is left to be sent
 	}
 }
 
 // print prints rows in the format of the command line.
-func print[T table.Row](f *Factory, rows []T) error { return table.Print(f.Out, f.format, rows) }
+func print[T table.Row](f *Factory, rows []T) error { return table.Print(f.output(), rows) }

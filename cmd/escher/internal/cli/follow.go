@@ -1,22 +1,55 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
 
-// pollEvery is how often a log that is followed is looked at.
-const pollEvery = 100 * time.Millisecond
+const (
+	// streamsAtOnce bounds how many logs are followed at once: of more tasks that run
+	// at the same time, the output of some comes later.
+	streamsAtOnce = 500
+	// lateTries is how often a node is asked that does not answer, for the rest of an
+	// attempt that is over.
+	lateTries = 3
+)
+
+// attached shows what tasks write until they have ended. When ctx is done first, it
+// stops them, and goes on showing: a second signal ends the process.
+func attached(ctx context.Context, f *Factory, tasks Tasks, ids []string) error {
+	following, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer giveUp(nil)
+	done := context.AfterFunc(ctx, func() {
+		fmt.Fprintf(f.Err, "escher: stopping; interrupt again to leave at once\n")
+		for _, id := range ids {
+			err := tasks.Stop(following, id, controlplane.StopOptions{Reason: "interrupted by its user", Grace: 10 * time.Second})
+			if err != nil && !types.Is(err, types.NotFound) {
+				giveUp(err)
+				return
+			}
+		}
+	})
+	defer done()
+	statuses, err := f.follow(following, tasks, ids)
+	if cause := context.Cause(following); cause != nil {
+		err = cause
+	}
+	if err != nil {
+		return err
+	}
+	return endOf(f, statuses)
+}
 
 // follow shows what tasks write until they have ended, and returns their statuses.
 // Inside a task, where the logs are not, it only waits.
@@ -25,195 +58,296 @@ func (f *Factory) follow(ctx context.Context, tasks Tasks, ids []string) (map[st
 	if !ok {
 		return tasks.Wait(ctx, controlplane.UntilEnded, ids...)
 	}
-	followed := newFollowed(f, direct.Namespace(), ids)
-	g, ctx := errgroup.WithContext(ctx)
+	return f.followFrom(ctx, direct.Client, ids, followOptions{tail: -1, phases: true})
+}
+
+// followOptions say what is told of tasks that are followed besides what they write.
+type followOptions struct {
+	// tail is how many lines of the attempt that each is at to begin with, leaving
+	// out those before; negative is all.
+	tail int
+	// phases tells how far they are before they run, headers which attempt follows
+	// another one.
+	phases, headers bool
+}
+
+// followFrom is follow, outside a task.
+func (f *Factory) followFrom(ctx context.Context, client *controlplane.Client, ids []string, opts followOptions) (map[string]types.Status, error) {
+	board := newBoard(ids)
+	lines := newConsole(f, len(ids) > 1)
+	streams := semaphore.NewWeighted(streamsAtOnce)
+	all, ctx := errgroup.WithContext(ctx)
 	watch, stopWatching := context.WithCancel(ctx)
-	g.Go(func() error {
-		err := direct.Watch(watch, controlplane.WatchTasks{IDs: ids}, followed.take)
+	all.Go(func() error {
+		err := client.Watch(watch, controlplane.WatchTasks{IDs: ids}, board.take)
 		if watch.Err() != nil && ctx.Err() == nil {
 			return nil
 		}
 		return err
 	})
-	g.Go(func() error {
+	all.Go(func() error {
 		defer stopWatching()
-		return followed.show(ctx)
-	})
-	err := g.Wait()
-	return followed.statuses(), err
-}
-
-// followed are tasks whose logs are being shown.
-type followed struct {
-	f  *Factory
-	ns string
-
-	mu    sync.Mutex
-	tasks []*followedTask
-}
-
-// followedTask is one of them.
-type followedTask struct {
-	id string
-	// latest is its status, guarded by the mutex of followed.
-	latest *types.Status
-	// said is the phase that was told about last.
-	said    string
-	attempt int
-	log     *logReader
-	out     io.Writer
-	over    bool
-}
-
-func newFollowed(f *Factory, ns string, ids []string) *followed {
-	d := &followed{f: f, ns: ns}
-	for _, id := range ids {
-		t := &followedTask{id: id, out: f.Out}
-		if len(ids) > 1 {
-			t.out = &prefixed{to: f.Out, prefix: id + " | "}
+		group, ctx := errgroup.WithContext(ctx)
+		for _, id := range ids {
+			t := &tailing{f: f, id: id, ns: client.Namespace(), opts: opts, board: board, console: lines, out: lines.of(id), streams: streams}
+			group.Go(func() error { return t.run(ctx) })
 		}
-		d.tasks = append(d.tasks, t)
+		return group.Wait()
+	})
+	err := all.Wait()
+	return board.statuses(), err
+}
+
+// board has the newest statuses of tasks.
+type board struct {
+	mu    sync.Mutex
+	tasks map[string]*posted
+}
+
+// posted is what is known of one task.
+type posted struct {
+	status *types.Status
+	// nodes are those of its attempts, as far as they were seen.
+	nodes   map[int]string
+	removed bool
+	// changed is closed when any of that changes.
+	changed chan struct{}
+}
+
+func newBoard(ids []string) *board {
+	b := &board{tasks: make(map[string]*posted, len(ids))}
+	for _, id := range ids {
+		b.tasks[id] = &posted{nodes: make(map[int]string), changed: make(chan struct{})}
 	}
-	return d
+	return b
 }
 
 // take notes statuses.
-func (d *followed) take(u controlplane.StatusUpdate) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (b *board) take(u controlplane.StatusUpdate) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, c := range u.Changes {
-		for _, t := range d.tasks {
-			if t.id == c.ID && c.Status != nil {
-				t.latest = c.Status
+		p := b.tasks[c.ID]
+		if p == nil {
+			continue
+		}
+		if p.removed = c.Status == nil; c.Status != nil {
+			p.status = c.Status
+			if c.Status.Attempt > 0 && c.Status.Node != "" {
+				p.nodes[c.Status.Attempt] = c.Status.Node
 			}
 		}
+		close(p.changed)
+		p.changed = make(chan struct{})
 	}
 	return nil
 }
 
-func (d *followed) statuses() map[string]types.Status {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// get returns a task's status, nil if there is none, and what is closed when it
+// changes. NotFound: the task was removed.
+func (b *board) get(id string) (*types.Status, <-chan struct{}, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.tasks[id]
+	if p.removed {
+		return nil, nil, types.Errorf(types.NotFound, "follow task %s: it was removed", id)
+	}
+	return p.status, p.changed, nil
+}
+
+// node returns where an attempt is, empty if that was not seen.
+func (b *board) node(id string, attempt int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tasks[id].nodes[attempt]
+}
+
+func (b *board) statuses() map[string]types.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	all := make(map[string]types.Status)
-	for _, t := range d.tasks {
-		if t.latest != nil {
-			all[t.id] = *t.latest
+	for id, p := range b.tasks {
+		if p.status != nil {
+			all[id] = *p.status
 		}
 	}
 	return all
 }
 
-// show copies what is written until all have ended.
-func (d *followed) show(ctx context.Context) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		over := true
-		for _, t := range d.tasks {
-			if err := d.look(t); err != nil {
-				return err
-			}
-			over = over && t.over
-		}
-		if over {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
+// tailing is a task that is followed.
+type tailing struct {
+	f       *Factory
+	ns, id  string
+	opts    followOptions
+	board   *board
+	console *console
+	out     *lineWriter
+	streams *semaphore.Weighted
+
+	// shown is the last attempt that was shown, said what was told last.
+	shown int
+	said  string
 }
 
-// look copies what one task has written. What it wrote at its very end is on its
-// way to the file when its end is known: hence another look after that.
-func (d *followed) look(t *followedTask) error {
-	d.mu.Lock()
-	status := t.latest
-	d.mu.Unlock()
-	if status == nil || t.over {
-		return nil
-	}
-	d.tell(t, status)
-	if status.Attempt != t.attempt {
-		if t.log != nil {
-			err := t.log.copyNew(t.out)
-			t.log.close()
-			if err != nil {
-				return err
-			}
-		}
-		path, err := d.f.logPath(status.Node, d.ns, t.id, status.Attempt)
+// run shows one attempt after the other until the task has ended.
+func (t *tailing) run(ctx context.Context) error {
+	for first := true; ; {
+		status, changed, err := t.board.get(t.id)
 		if err != nil {
 			return err
 		}
-		t.attempt, t.log = status.Attempt, newLogReader(path)
-	}
-	if t.log == nil {
-		t.over = status.Phase.Ended()
-		return nil
-	}
-	err := t.log.copyNew(t.out)
-	ended := d.f.quietSince(status.Ended)
-	if status.Phase.Ended() && ended {
-		t.over = true
-		t.log.close()
-		if p, ok := t.out.(*prefixed); ok {
-			err = errors.Join(err, p.flush())
+		if status != nil && first {
+			first = false
+			if t.opts.tail >= 0 {
+				t.shown = max(0, status.Attempt-1)
+			}
+		}
+		if status != nil {
+			t.tell(status)
+		}
+		switch {
+		case begun(status, t.shown+1):
+			if err := t.show(ctx, t.shown+1, status); err != nil {
+				return err
+			}
+			t.shown++
+			continue
+		case status != nil && status.Phase.Ended() && status.Attempt <= t.shown:
+			return t.out.flush()
+		}
+		stop := t.watchStart(ctx, status)
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-changed:
+		}
+		if stop(); err != nil {
+			return err
 		}
 	}
-	return err
 }
 
-// quietSince reports whether a task that ended then has had the time to write all.
-func (f *Factory) quietSince(end int64) bool {
-	const settle = 2 * pollEvery
-	return time.Since(time.Unix(0, end)) > settle
+// begun reports whether an attempt has, or can have, written something.
+func begun(s *types.Status, attempt int) bool {
+	return s != nil && (s.Attempt > attempt || s.Attempt == attempt && attempt > 0 && (s.Phase == types.Running || s.Phase.Ended()))
 }
 
-// tell says on the error output where a task is.
-func (d *followed) tell(t *followedTask, s *types.Status) {
+// tell says on the error output where a task is, once for each change of that.
+func (t *tailing) tell(s *types.Status) {
 	text := fmt.Sprintf("%s %s", t.id, s.Phase)
 	if s.Node != "" {
-		text += fmt.Sprintf(" on %s", s.Node)
+		text += " on " + s.Node
 	}
 	if s.Attempt > 1 {
 		text += fmt.Sprintf(", attempt %d", s.Attempt)
 	}
-	if text != t.said && !s.Phase.Ended() {
-		fmt.Fprintf(d.f.Err, "escher: %s\n", text)
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	worth := t.opts.phases || s.Reason != "" && s.Phase != types.Pending
+	if text != t.said && worth && !s.Phase.Ended() {
+		t.console.say("%s", text)
 	}
 	t.said = text
 }
 
-// prefixed writes whole lines, each with a prefix.
-type prefixed struct {
-	to     io.Writer
-	prefix string
-	rest   []byte
-}
-
-// Write takes in text and writes the lines that are complete.
-func (p *prefixed) Write(text []byte) (int, error) {
-	p.rest = append(p.rest, text...)
-	for {
-		line, rest, ok := bytes.Cut(p.rest, []byte("\n"))
-		if !ok {
-			return len(text), nil
+// show copies what an attempt writes until it is over. What cannot be had any more is
+// left out, and that is said.
+func (t *tailing) show(ctx context.Context, attempt int, status *types.Status) error {
+	if t.opts.headers && (attempt > 1 || status.Attempt > 1) {
+		t.console.say("attempt %d of %s", attempt, t.id)
+	}
+	if err := t.streams.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer t.streams.Release(1)
+	log := &nodeapi.Log{Namespace: t.ns, Task: t.id, Attempt: attempt, Tail: -1}
+	if attempt == status.Attempt {
+		log.Tail = t.opts.tail
+	}
+	retry, late := controlplane.RetryPolicy(), 0
+	for told := false; ; {
+		err := t.read(ctx, log)
+		switch {
+		case err == nil, types.Is(err, types.NotFound):
+			return nil // It wrote nothing that is kept.
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !types.ClassOf(err).Retryable():
+			return err
 		}
-		if _, err := fmt.Fprintf(p.to, "%s%s\n", p.prefix, line); err != nil {
-			return 0, err
+		if status, _, gone := t.board.get(t.id); gone != nil || status.Phase.Ended() || status.Attempt > attempt {
+			if late++; late > lateTries {
+				t.console.say("the rest of attempt %d of %s is not shown: %v", attempt, t.id, err)
+				return nil
+			}
+		} else if !told && late == 0 {
+			told = true
+			t.console.say("waiting for the output of %s: %v", t.id, err)
 		}
-		p.rest = rest
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retry.NextBackOff()):
+		}
 	}
 }
 
-// flush writes what is left as a line.
-func (p *prefixed) flush() error {
-	if len(p.rest) == 0 {
-		return nil
+// read reads on in a log, wherever that is.
+func (t *tailing) read(ctx context.Context, log *nodeapi.Log) error {
+	node := t.board.node(t.id, log.Attempt)
+	if node == "" {
+		nodes, _, err := t.f.whereLogged(ctx, t.ns, t.id)
+		if err != nil {
+			return err
+		}
+		if node = nodes[log.Attempt]; node == "" {
+			return types.Errorf(types.NotFound, "find attempt %d of task %s: no node has its output", log.Attempt, t.id)
+		}
 	}
-	_, err := p.Write([]byte("\n"))
-	return err
+	return t.f.readLog(ctx, log, node, t.out, true)
+}
+
+// startQuietly is how long a start may take before its steps are told.
+const startQuietly = time.Second
+
+// watchStart tells, until stop is called, what the node of a task that is bound does
+// to start it, if that takes its time.
+func (t *tailing) watchStart(ctx context.Context, s *types.Status) (stop func()) {
+	if s == nil || s.Phase != types.Bound || !t.opts.phases {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(startQuietly):
+		}
+		t.tellSteps(ctx, s.Node, s.Attempt)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// tellSteps tells the steps of an attempt. That they cannot be had is said by the
+// status of the task, if it matters.
+func (t *tailing) tellSteps(ctx context.Context, node string, attempt int) {
+	_ = t.f.onNode(ctx, node, func(c *nodeapi.Client) error {
+		return c.Events(ctx, t.ns, t.id, attempt, 0, true, func(e nodeapi.Event) error {
+			if e.Step != nodeagent.StepPulling && e.Step != nodeagent.StepTrouble {
+				return nil
+			}
+			text := fmt.Sprintf("%s on %s: %s", t.id, node, e.Step)
+			if e.Text != "" {
+				text += ": " + e.Text
+			}
+			if ctx.Err() != nil {
+				return errors.New("nobody wants to know any more")
+			}
+			t.console.say("%s", text)
+			return nil
+		})
+	})
 }

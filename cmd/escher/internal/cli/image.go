@@ -4,35 +4,65 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/nodeagent/containerd"
 	"github.com/escher-sched/escher/nodeagent/image"
+	"github.com/escher-sched/escher/nodeagent/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
 
-const imageHelp = `Makes an image of static binaries, without docker or a registry, and gives it to
-the nodes of the escher dev on this machine. Each binary is in /bin, under its own
-name; the first one is what runs when a task names no command.
+const imageHelp = `Images of the nodes. A task runs an image that its node has, and pulls it where it
+does not; images of escher.local/ are never pulled: they are given to the nodes.
+
+  escher image load FILE            what docker save or an image builder wrote
+  escher image make NAME BINARY...  an image of static binaries, made here
+  escher image ls                   what the nodes have
+  escher pull IMAGE --all-nodes     before it is needed
+
+A node that joins later does not have what was given to the others.`
+
+const imageMakeHelp = `Makes an image of static binaries, without docker or a registry, and gives it to
+the nodes. Each binary is in /bin, under its own name; the first one is what runs when
+a task names no command.
 
   CGO_ENABLED=0 go build -o train ./train
-  escher image escher.local/train:latest ./train
+  escher image make escher.local/train:latest ./train
   escher run escher.local/train:latest -- train --epochs 3`
 
-// newImage makes the command that makes images.
+// newImage makes the commands about images.
 func newImage(f *Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:   "image NAME BINARY...",
-		Short: "Make an image of static binaries",
+	cmd := &cobra.Command{
+		Use:   "image",
+		Short: "Give images to nodes, list and pull them",
 		Long:  imageHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return types.Errorf(types.Invalid, "command: image %q is unknown: use load, make, ls or pull: escher image --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newImageLoad(f), newImageMake(f), newImageList(f), newPull(f))
+	return cmd
+}
+
+func newImageMake(f *Factory) *cobra.Command {
+	var nodes nodeFlags
+	cmd := &cobra.Command{
+		Use:   "make NAME BINARY...",
+		Short: "Make an image of static binaries, and give it to the nodes",
+		Long:  imageMakeHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return types.Errorf(types.Invalid, "BINARY: is missing: %s", usage(cmd))
@@ -43,18 +73,145 @@ func newImage(f *Factory) *cobra.Command {
 			spec := image.Spec{Name: args[0], Files: make(map[string]string)}
 			for i, path := range args[1:] {
 				inside := "/bin/" + filepath.Base(path)
+				if other, twice := spec.Files[inside]; twice {
+					return types.Errorf(types.Invalid, "BINARY: %s and %s have the same name: rename one", other, path)
+				}
 				spec.Files[inside] = path
 				if i == 0 {
 					spec.Entrypoint = []string{inside}
 				}
 			}
-			if err := importImage(cmd.Context(), f, spec); err != nil {
+			names, err := nodes.names(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			if err := makeImage(cmd.Context(), f, names, spec); err != nil {
 				return err
 			}
 			fmt.Fprintln(f.Out, spec.Name)
 			return nil
 		},
 	}
+	nodes.add(cmd)
+	return cmd
+}
+
+func newImageLoad(f *Factory) *cobra.Command {
+	var nodes nodeFlags
+	cmd := &cobra.Command{
+		Use:   "load FILE",
+		Short: "Give the nodes the images of an archive, such as docker save writes; - is the input",
+		Args:  exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			archive, remove, err := openArchive(f, args[0])
+			if err != nil {
+				return err
+			}
+			defer remove()
+			names, err := nodes.names(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			images, err := distribute(cmd.Context(), f, names, archive)
+			for _, x := range images {
+				fmt.Fprintln(f.Out, x.Name)
+			}
+			return err
+		},
+	}
+	nodes.add(cmd)
+	return cmd
+}
+
+// openArchive returns the path of an archive; the input becomes a file, as it is sent
+// several times.
+func openArchive(f *Factory, name string) (path string, remove func(), err error) {
+	if name != "-" {
+		info, err := os.Stat(name)
+		if err == nil && info.IsDir() {
+			return "", nil, types.Errorf(types.Invalid, "FILE: %s is a directory: give an archive, such as docker save writes", name)
+		}
+		if err != nil {
+			return "", nil, types.Errorf(types.Invalid, "FILE: %w: give an archive, such as docker save writes", err)
+		}
+		return name, func() {}, nil
+	}
+	return spool(func(w io.Writer) error {
+		if _, err := io.Copy(w, f.In); err != nil {
+			return types.Errorf(types.Unavailable, "read the input: %w", err)
+		}
+		return nil
+	})
+}
+
+// spool makes a file of what write writes; remove deletes it.
+func spool(write func(io.Writer) error) (path string, remove func(), err error) {
+	file, err := os.CreateTemp("", "escher-image-*")
+	if err != nil {
+		return "", nil, types.Errorf(types.Precondition, "make a file for the image: %w: free or name another directory with TMPDIR", err)
+	}
+	defer file.Close()
+	remove = func() { os.Remove(file.Name()) } //nolint:errcheck // Only space is lost.
+	if err := write(file); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return file.Name(), remove, nil
+}
+
+// imageRow is an image of a node as it is printed.
+type imageRow struct {
+	Name    string    `json:"name"`
+	Node    string    `json:"node"`
+	Digest  string    `json:"digest"`
+	Bytes   int64     `json:"bytes"`
+	Created time.Time `json:"created"`
+}
+
+// Header returns the columns.
+func (imageRow) Header() []table.Column {
+	return table.Columns("image", "node", "digest", "size", "age")
+}
+
+// Row returns what stands in them.
+func (r imageRow) Row() []string {
+	digest := strings.TrimPrefix(r.Digest, "sha256:")
+	age := ""
+	if !r.Created.IsZero() {
+		age = shortly(time.Since(r.Created))
+	}
+	return []string{r.Name, r.Node, digest[:min(12, len(digest))], humanize.IBytes(uint64(max(0, r.Bytes))), age}
+}
+
+func newImageList(f *Factory) *cobra.Command {
+	var nodes nodeFlags
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the images of the nodes",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			names, err := nodes.names(ctx, f)
+			if err != nil {
+				return err
+			}
+			var rows collected[imageRow]
+			failed := f.eachNode(ctx, names, func(ctx context.Context, c *nodeapi.Client) error {
+				images, err := c.Images(ctx)
+				for _, x := range images {
+					rows.add(imageRow{Name: x.Name, Node: c.Node(), Digest: x.Digest, Bytes: x.Bytes, Created: x.Created})
+				}
+				return err
+			})
+			sortBy(rows.all, func(r imageRow) string { return r.Name + " " + r.Node })
+			if err := print(f, rows.all); err != nil {
+				return err
+			}
+			return nodesFailed("list images", len(names), failed)
+		},
+	}
+	nodes.add(cmd)
+	return cmd
 }
 
 // binaryImage is an image of one binary, named by what is in it.
@@ -90,26 +247,43 @@ func imageName(base string) string {
 	return name
 }
 
-// importImage gives an image to the runtime of escher dev.
-func importImage(ctx context.Context, f *Factory, spec image.Spec) (err error) {
-	dir, err := f.Dir()
+// importImage gives all nodes that are alive an image that is named by what is in it.
+func importImage(ctx context.Context, f *Factory, spec image.Spec) error {
+	names, err := (&nodeFlags{}).names(ctx, f)
 	if err != nil {
 		return err
 	}
-	info, err := dir.Info()
+	var without collected[string]
+	failed := f.eachNode(ctx, names, func(ctx context.Context, c *nodeapi.Client) error {
+		images, err := c.Images(ctx)
+		if err == nil && !hasImage(images, spec.Name) {
+			without.add(c.Node())
+		}
+		return err
+	})
+	if err := nodesFailed("look for image "+spec.Name, len(names), failed); err != nil || len(without.all) == 0 {
+		return err
+	}
+	sortBy(without.all, func(name string) string { return name })
+	return makeImage(ctx, f, without.all, spec)
+}
+
+func hasImage(images []nodeapi.Image, name string) bool {
+	for _, x := range images {
+		if x.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// makeImage makes an image and gives it to nodes.
+func makeImage(ctx context.Context, f *Factory, names []string, spec image.Spec) error {
+	path, remove, err := spool(func(w io.Writer) error { return image.Write(w, spec) })
 	if err != nil {
 		return err
 	}
-	if info.Containerd == "" {
-		return types.Errorf(types.Precondition, "import image %s: this cluster runs no containers", spec.Name)
-	}
-	images, err := dev.Images(info)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, images.Close()) }()
-	r, w := io.Pipe()
-	go func() { w.CloseWithError(image.Write(w, spec)) }()
-	_, err = images.Load(ctx, r)
-	return errors.Join(err, r.Close())
+	defer remove()
+	_, err = distribute(ctx, f, names, path)
+	return err
 }

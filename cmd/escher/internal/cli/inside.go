@@ -6,6 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -43,29 +44,10 @@ func (i inside) Launch(ctx context.Context, job *controlplane.Job, tasks ...cont
 		l.Job = &tasksocket.Job{ID: job.ID, Name: job.Name}
 	}
 	for _, s := range tasks {
-		l.Tasks = append(l.Tasks, socketTask(s))
+		l.Tasks = append(l.Tasks, manifest.FromSubmission(s))
 	}
 	res, err := i.socket.Launch(ctx, l)
 	return controlplane.Launched{Tasks: res.Tasks, Job: res.Job, Revision: res.Revision}, err
-}
-
-// socketTask is a submission as the socket takes it.
-func socketTask(s controlplane.Submission) tasksocket.Task {
-	t := tasksocket.Task{
-		ID: s.ID, Name: s.Task.Name, Requests: s.Task.Requests, Priority: s.Task.Priority,
-		Scheduler: s.Task.Scheduler, OnLoss: s.Task.OnLoss, MaxRun: tasksocket.Duration(s.Task.MaxRun),
-		Spec: tasksocket.Spec{
-			Image: s.Spec.Image, Command: s.Spec.Command, Env: s.Spec.Env, Dir: s.Spec.Dir, User: s.Spec.User,
-			Grace: tasksocket.Duration(s.Spec.Grace),
-		},
-	}
-	for _, a := range s.Task.Alternatives {
-		t.Alternatives = append(t.Alternatives, tasksocket.Alternative{Requests: a.Requests, After: tasksocket.Duration(a.After)})
-	}
-	for _, p := range s.Task.Provides {
-		t.Provides = append(t.Provides, tasksocket.Provide{Name: p.Name, Amount: p.Amount.Format(types.ResourceID(p.Name)), When: p.When})
-	}
-	return t
 }
 
 // Wait waits for tasks.
@@ -77,7 +59,7 @@ func (i inside) Wait(ctx context.Context, until controlplane.Until, ids ...strin
 	statuses := make(map[string]types.Status)
 	for _, s := range waited.Tasks {
 		statuses[s.ID] = types.Status{
-			Phase: s.Phase, Node: s.Node, Attempt: s.Attempt, ExitCode: s.ExitCode, Reason: s.Reason,
+			Phase: s.Phase, Node: s.Node, Attempt: s.Attempt, ExitCode: s.ExitCode, Reason: s.Reason, Image: s.Image, Restarts: s.Restarts,
 			Bound: nanos(s.Bound), Started: nanos(s.Started), Ended: nanos(s.Ended),
 		}
 	}

@@ -24,6 +24,9 @@ type Outside struct {
 	Executable func() (string, error)
 	// Runtimes makes the runtimes of escher dev; nil is containerd.
 	Runtimes dev.Runtimes
+	// Terminal returns the size of the terminal behind a stream; nil asks the
+	// operating system.
+	Terminal func(stream any) (width, height int, ok bool)
 }
 
 // System returns the world as the operating system has it.
@@ -38,11 +41,30 @@ func Main(args []string, out Outside) int {
 	defer restore()
 	context.AfterFunc(ctx, restore)
 	f := &Factory{Outside: out}
+	defer f.close()
+	return run(ctx, f, args)
+}
+
+// run runs one command and returns the exit code.
+func run(ctx context.Context, f *Factory, args []string) int {
 	cmd := newRoot(f)
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
-	f.close()
-	return exitCode(err, out.Err)
+	if ctx.Err() != nil && isInterruption(err) {
+		return types.ExitInterrupted
+	}
+	return exitCode(err, f.Err)
+}
+
+// isInterruption reports whether an error tells nothing but that the command was
+// interrupted.
+func isInterruption(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return true
+	}
+	class := types.ClassOf(err)
+	_, isEnd := errors.AsType[ended](err)
+	return err != nil && !isEnd && (class == types.Unavailable || class == types.Unknown)
 }
 
 // ended says that a command ends with the exit code of a task, which has been said

@@ -3,10 +3,12 @@ package cli
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -21,13 +23,6 @@ func (nodeRow) Header() []table.Column {
 
 // Row returns what stands in them.
 func (n nodeRow) Row() []string {
-	status := "alive"
-	switch {
-	case !n.Alive:
-		status = "lost"
-	case n.Cordoned:
-		status = "cordoned"
-	}
 	ephemeral := 0
 	for _, a := range n.Resources {
 		if !types.IsPhysical(a.Name) {
@@ -39,9 +34,20 @@ func (n nodeRow) Row() []string {
 		labels = append(labels, l.Name+"="+l.Value)
 	}
 	return []string{
-		n.Name, status, n.inUse(types.CPU), n.inUse(types.Memory), n.inUse(types.GPU),
+		n.Name, n.status(), n.inUse(types.CPU), n.inUse(types.Memory), n.inUse(types.GPU),
 		strconv.Itoa(ephemeral), strings.Join(labels, ","),
 	}
+}
+
+// status says whether tasks may be bound to the node.
+func (n nodeRow) status() string {
+	switch {
+	case !n.Alive:
+		return "lost"
+	case n.Cordoned:
+		return "cordoned"
+	}
+	return "alive"
 }
 
 // inUse formats how much is in use of what there is.
@@ -53,26 +59,52 @@ func (n nodeRow) inUse(id types.ResourceID) string {
 	return a.Allocated.Format(id) + "/" + a.Capacity.Format(id)
 }
 
+// stateKinds are the keys that the state of the cluster is made of.
+func stateKinds() []controlplane.Kind {
+	return []controlplane.Kind{
+		controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Allocated,
+		controlplane.Resources, controlplane.Provided, controlplane.Reservations, controlplane.Grants,
+		controlplane.Bindings, controlplane.Reports,
+	}
+}
+
+// listState makes a command that lists what is in the state of the cluster.
+func listState[T table.Row](f *Factory, cmd *cobra.Command, rows func(*cluster.State) []T) *cobra.Command {
+	var watch bool
+	cmd.Args = exactly()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if watch {
+			return watchList(ctx, f, listing[T]{
+				kinds: stateKinds(),
+				rows:  func(view *cluster.View, _ time.Time) []T { return rows(view.Show(f.Namespace())) },
+			})
+		}
+		tasks, err := f.Tasks(ctx)
+		if err != nil {
+			return err
+		}
+		state, err := tasks.State(ctx)
+		if err != nil {
+			return err
+		}
+		if cmd.Name() == "state" && f.format.Encoded() {
+			return table.Encode(f.Out, f.format, state)
+		}
+		return print(f, rows(state))
+	}
+	addWatch(cmd, &watch)
+	return cmd
+}
+
 // newNodes makes the command that lists nodes.
 func newNodes(f *Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:   "nodes",
-		Short: "List nodes with what is in use of what they have",
-		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			tasks, err := f.Tasks(cmd.Context())
-			if err != nil {
-				return err
-			}
-			state, err := tasks.State(cmd.Context())
-			if err != nil {
-				return err
-			}
-			rows := make([]nodeRow, len(state.Nodes))
-			for i, n := range state.Nodes {
-				rows[i] = nodeRow{n}
-			}
-			return print(f, rows)
-		},
-	}
+	cmd := &cobra.Command{Use: "nodes", Short: "List nodes with what is in use of what they have"}
+	return listState(f, cmd, func(state *cluster.State) []nodeRow {
+		rows := make([]nodeRow, len(state.Nodes))
+		for i, n := range state.Nodes {
+			rows[i] = nodeRow{n}
+		}
+		return rows
+	})
 }

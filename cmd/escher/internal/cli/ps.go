@@ -1,37 +1,141 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 )
+
+// newestTasks is how many tasks a table has at most, if nothing else is said.
+const newestTasks = 500
+
+const psHelp = `Lists the tasks of the namespace: those that have not ended, with -a all of them.
+
+  escher ps -w                       goes on, and shows what changes
+  escher ps -a -o wide               with attempts, jobs, requests and reasons
+  escher stop $(escher ps -o name)   stops them all
+  escher ps -o jsonpath='{range .items[*]}{.id} {.node}{"\n"}{end}'`
+
+// psFlags say which tasks to list.
+type psFlags struct {
+	all, watch bool
+	job        string
+	limit      int
+}
 
 // newPs makes the command that lists tasks.
 func newPs(f *Factory) *cobra.Command {
-	var all bool
+	var flags psFlags
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List tasks",
+		Long:  psHelp,
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := f.Client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			tasks, _, err := client.Tasks(cmd.Context())
-			if err != nil {
-				return err
+			if !cmd.Flags().Changed("limit") && f.format.Encoded() {
+				flags.limit = 0
 			}
-			now := time.Now()
-			var rows []taskRow
-			for _, t := range tasks {
-				if all || !t.Phase().Ended() {
-					rows = append(rows, newTaskRow(t, now))
+			if flags.job != "" {
+				if flags.job, err = client.ResolveKind(cmd.Context(), controlplane.Jobs, flags.job); err != nil {
+					return err
 				}
 			}
-			return print(f, rows)
+			if flags.watch {
+				return watchList(cmd.Context(), f, flags.listing(client.Namespace()))
+			}
+			return flags.list(cmd.Context(), f, client)
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
+	set := cmd.Flags()
+	set.BoolVarP(&flags.all, "all", "a", false, "also those that have ended")
+	set.StringVar(&flags.job, "job", "", "only those of this job")
+	set.IntVar(&flags.limit, "limit", newestTasks, "only the newest so many, when printed as a table; 0 is all")
+	addWatch(cmd, &flags.watch)
 	return cmd
+}
+
+// shown reports whether a task is listed.
+func (p *psFlags) shown(row taskRow) bool {
+	return (p.all || !row.Phase.Ended()) && p.ofJob(row)
+}
+
+func (p *psFlags) ofJob(row taskRow) bool { return p.job == "" || row.Job == p.job }
+
+// list lists the tasks as they are.
+func (p *psFlags) list(ctx context.Context, f *Factory, client *controlplane.Client) error {
+	tasks, _, err := client.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	var rows []taskRow
+	for _, t := range tasks {
+		if row := newTaskRow(t, now); p.shown(row) {
+			rows = append(rows, row)
+		}
+	}
+	all := len(rows)
+	rows = p.newest(rows)
+	if err := print(f, rows); err != nil {
+		return err
+	}
+	if more := all - len(rows); more > 0 {
+		fmt.Fprintf(f.Err, "escher: these are the newest %d; %d more: --limit 0 lists all\n", len(rows), more)
+	}
+	return nil
+}
+
+// newest leaves out the oldest rows beyond the limit.
+func (p *psFlags) newest(rows []taskRow) []taskRow {
+	if p.limit <= 0 || len(rows) <= p.limit {
+		return rows
+	}
+	ages := make([]time.Duration, len(rows))
+	for i, row := range rows {
+		ages[i] = row.age
+	}
+	slices.Sort(ages)
+	oldest, left := ages[p.limit-1], p.limit
+	return slices.DeleteFunc(rows, func(row taskRow) bool {
+		if row.age > oldest || left == 0 {
+			return true
+		}
+		left--
+		return false
+	})
+}
+
+// listing is the list of tasks as it can be watched.
+func (p *psFlags) listing(ns string) listing[taskRow] {
+	return listing[taskRow]{
+		kinds: []controlplane.Kind{controlplane.Tasks, controlplane.Statuses, controlplane.Jobs},
+		rows:  func(view *cluster.View, now time.Time) []taskRow { return taskRows(view, ns, now, p.ofJob) },
+		shown: p.shown,
+	}
+}
+
+// taskRows lists the tasks of a view for which keep is true, by id.
+func taskRows(view *cluster.View, ns string, now time.Time, keep func(taskRow) bool) []taskRow {
+	var rows []taskRow
+	for id, t := range view.Tasks {
+		if t.Info.V == nil || id.Namespace != ns {
+			continue
+		}
+		state := controlplane.TaskState{ID: id.ID, Task: t.Info.V, Status: t.Status.V, Accepted: view.Visible(t)}
+		if row := newTaskRow(state, now); keep(row) {
+			rows = append(rows, row)
+		}
+	}
+	sortBy(rows, func(r taskRow) string { return r.ID })
+	return rows
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -45,38 +44,42 @@ func (r reservationRow) Row() []string {
 
 // newReservations makes the command that lists reservations.
 func newReservations(f *Factory) *cobra.Command {
-	return &cobra.Command{
+	var watch bool
+	cmd := &cobra.Command{
 		Use:   "reservations",
 		Short: "List reservations with their grants",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watch {
+				return watchList(cmd.Context(), f, listing[reservationRow]{
+					kinds: []controlplane.Kind{controlplane.Reservations, controlplane.Grants}, rows: reservationRows,
+				})
+			}
 			client, err := f.Client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			rows, err := reservations(cmd.Context(), client, time.Now())
+			view, err := readView(cmd.Context(), client.Store(),
+				controlplane.Prefix(controlplane.Reservations, client.Namespace()),
+				controlplane.Prefix(controlplane.Grants, client.Namespace()))
 			if err != nil {
 				return err
 			}
-			return print(f, rows)
+			return print(f, reservationRows(view, time.Now()))
 		},
 	}
+	addWatch(cmd, &watch)
+	return cmd
 }
 
-// reservations reads the reservations of a namespace and their grants.
-func reservations(ctx context.Context, client *controlplane.Client, now time.Time) ([]reservationRow, error) {
-	view, err := readView(ctx, client.Store(),
-		controlplane.Prefix(controlplane.Reservations, client.Namespace()),
-		controlplane.Prefix(controlplane.Grants, client.Namespace()))
-	if err != nil {
-		return nil, err
-	}
+// reservationRows lists the reservations of a view, which has those of one namespace.
+func reservationRows(view *cluster.View, now time.Time) []reservationRow {
 	var rows []reservationRow
 	for id, r := range view.Reservations {
 		rows = append(rows, newReservationRow(id, r, now))
 	}
 	sortBy(rows, func(r reservationRow) string { return r.ID })
-	return rows, nil
+	return rows
 }
 
 func newReservationRow(id cluster.ID, r *cluster.Reservation, now time.Time) reservationRow {

@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -13,19 +18,28 @@ such as cpu@ID.
 
   escher reserve train --bundle cpu=1 --bundle cpu=1
   escher reserve train --bundle gpu=4 --count 8
-  escher reserve train --bundle cpu=1@node-1`
+  escher reserve train --bundle cpu=1@node-1
+  escher reserve train --bundle gpu=8 --wait --timeout 10m`
 
 // newReserve makes the command that reserves.
 func newReserve(f *Factory) *cobra.Command {
 	var bundles []string
 	var count int
+	var wait bool
+	var timeout time.Duration
 	var r types.Reservation
 	cmd := &cobra.Command{
-		Use:   "reserve ID --bundle name=amount,…[@node]",
+		Use:   "reserve RESERVATION --bundle name=amount,…[@node]",
 		Short: "Lock bundles of resources, all or none",
 		Long:  reserveHelp,
-		Args:  exactly("ID"),
+		Args:  exactly("RESERVATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(bundles) == 0 {
+				return types.Errorf(types.Invalid, "bundle: is missing: say what to lock, such as --bundle cpu=1")
+			}
+			if timeout < 0 || timeout > 0 && !wait {
+				return types.Errorf(types.Invalid, "timeout: %s is not possible: give a time to --wait at most", timeout)
+			}
 			if count < 1 || count > types.MaxBundles {
 				return types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d", count, types.MaxBundles)
 			}
@@ -46,6 +60,9 @@ func newReserve(f *Factory) *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(f.Out, args[0])
+			if wait {
+				return waitGranted(cmd.Context(), f, client, args[0], timeout)
+			}
 			return nil
 		},
 	}
@@ -53,6 +70,35 @@ func newReserve(f *Factory) *cobra.Command {
 	flags.StringArrayVar(&bundles, "bundle", nil, "what to lock on one node; repeat for several")
 	flags.IntVar(&count, "count", 1, "how often to lock all these bundles")
 	flags.IntVar(&r.Priority, "priority", 0, "the higher comes first")
+	flags.BoolVar(&wait, "wait", false, "return when all is locked")
+	flags.DurationVar(&timeout, "timeout", 0, "wait this long at most; 0 is for ever")
 	flags.BoolVar(&r.Accumulate, "accumulate", false, "when it has waited long, collect piecemeal what becomes free")
 	return cmd
+}
+
+// waitGranted waits until a reservation is granted, or is gone.
+func waitGranted(ctx context.Context, f *Factory, client *controlplane.Client, id string, timeout time.Duration) error {
+	defer f.progress("waiting for reservation " + id)()
+	if timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		ctx = limited
+	}
+	gone := false
+	kinds := []controlplane.Kind{controlplane.Reservations, controlplane.Grants}
+	err := viewUntil(ctx, client, kinds, func(view *cluster.View) bool {
+		r := view.Reservations[cluster.ID{Namespace: client.Namespace(), ID: id}]
+		if r == nil || r.Info.V == nil {
+			gone = true
+			return true
+		}
+		return r.Current() && r.Grant.V.Phase == types.Granted
+	})
+	switch {
+	case gone:
+		return types.Errorf(types.NotFound, "reservation %s was given up while it waited: escher reservations lists what there is", id)
+	case errors.Is(err, context.DeadlineExceeded):
+		return types.Errorf(types.Unavailable, "reservation %s is not granted after %s, and goes on waiting: escher why %s says what it waits for", id, timeout, id)
+	}
+	return err
 }

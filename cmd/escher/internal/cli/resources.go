@@ -65,30 +65,10 @@ func amountsRows(s *cluster.State, keep func(name string) bool) []amountsRow {
 
 // newResources makes the command that lists ephemeral resources.
 func newResources(f *Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:   "resources",
-		Short: "List the ephemeral resources of the namespace",
-		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			tasks, err := f.Tasks(cmd.Context())
-			if err != nil {
-				return err
-			}
-			state, err := tasks.State(cmd.Context())
-			if err != nil {
-				return err
-			}
-			rows := amountsRows(state, func(name string) bool { return !types.IsPhysical(name) })
-			slices.SortStableFunc(rows, func(a, b amountsRow) int {
-				switch {
-				case a.Name < b.Name:
-					return -1
-				case a.Name > b.Name:
-					return 1
-				}
-				return 0
-			})
-			return print(f, rows)
-		},
-	}
+	cmd := &cobra.Command{Use: "resources", Short: "List the ephemeral resources of the namespace"}
+	return listState(f, cmd, func(state *cluster.State) []amountsRow {
+		rows := amountsRows(state, func(name string) bool { return !types.IsPhysical(name) })
+		sortBy(rows, func(r amountsRow) string { return r.Name })
+		return rows
+	})
 }

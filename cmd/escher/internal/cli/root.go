@@ -17,17 +17,18 @@ const rootHelp = `Escher places tasks by resources that applications create at r
   escher set-resource x 1 --node node-1   create x: the task runs there
   escher why TASK                         why a task waits
 
-A command finds the cluster by --dir, ESCHER_DIR or ~/.local/share/escher, the
-directory that escher dev was given. Inside a task it uses the task's socket,
-ESCHER_SOCKET: set-resource, state, nodes, resources, run, wait and stop work in
-there.
+A command finds the cluster by its flags, --endpoints or --dir, else by the
+environment, else by the context in use (escher context), else in
+~/.local/share/escher, where escher dev keeps it. Inside a task it uses the task's
+socket, ESCHER_SOCKET: set-resource, state, nodes, resources, run, wait and stop work
+in there.
 
-Exit codes: 0 success; that of the task for run, wait and logs -f; else
+Exit codes, but for commands that end with a task, which have that of the task:
 `
 
 // newRoot makes the whole command line.
 func newRoot(f *Factory) *cobra.Command {
-	f.format = table.Table
+	f.format, f.color = table.Table, colorAuto
 	cmd := &cobra.Command{
 		Use:           "escher",
 		Short:         "A scheduler whose policies are made of ephemeral resources",
@@ -46,42 +47,55 @@ func newRoot(f *Factory) *cobra.Command {
 			return types.Errorf(types.Invalid, "command: %q is unknown: %s", args[0], remedy)
 		},
 	}
-	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.SetIn(f.In)
 	cmd.SetOut(f.Out)
 	cmd.SetErr(f.Err)
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return types.Errorf(types.Invalid, "%w: %s --help lists the flags", err, cmd.CommandPath())
-	})
+	cmd.SetFlagErrorFunc(flagError)
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.dir, "dir", "", "directory of the cluster (ESCHER_DIR; default ~/.local/share/escher)")
-	flags.StringVar(&f.endpoint, "endpoint", "", "etcd to use instead of that of the directory (ESCHER_ENDPOINT)")
+	f.addEndpointFlags(flags)
+	flags.StringVar(&f.contextName, "context", "", "context that names the cluster: see escher context (ESCHER_CONTEXT)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace (ESCHER_NAMESPACE; default \"default\")")
-	flags.VarP(&f.format, "output", "o", "table, wide, json or yaml")
-	for _, add := range commands() {
-		cmd.AddCommand(add(f))
+	flags.VarP(&f.format, "output", "o", "table, wide, json, yaml, name or jsonpath=TEMPLATE")
+	flags.Var(&f.color, "color", "auto, always or never; NO_COLOR is obeyed")
+	for _, s := range sections() {
+		cmd.AddGroup(&cobra.Group{ID: s.title, Title: s.title + ":"})
+		for _, add := range s.make {
+			sub := add(f)
+			sub.GroupID = s.title
+			cmd.AddCommand(sub)
+		}
 	}
+	cmd.SetHelpCommandGroupID("Other")
+	f.addCompletion(cmd)
 	return cmd
 }
 
-// commands lists what makes the commands.
-func commands() []func(*Factory) *cobra.Command {
-	return []func(*Factory) *cobra.Command{
-		newDev, newRun, newPs, newLogs, newWait, newStop,
-		newNodes, newResources, newSetResource, newState,
-		newReserve, newUnreserve, newReservations,
-		newWhy, newAudit, newBench, newImage, newVersion, newTaskLog,
+// section is commands that are listed together.
+type section struct {
+	title string
+	make  []func(*Factory) *cobra.Command
+}
+
+// sections lists what makes the commands.
+func sections() []section {
+	return []section{
+		{"Run", []func(*Factory) *cobra.Command{newRun, newSubmit, newApply, newPlan, newStop, newRm, newSchema}},
+		{"Look", []func(*Factory) *cobra.Command{newPs, newJobs, newWhy, newDescribe, newLogs, newWait, newExec, newCp, newEvents, newTop}},
+		{"Resources", []func(*Factory) *cobra.Command{newNodes, newResources, newSetResource, newState, newReserve, newUnreserve, newReservations}},
+		{"Images", []func(*Factory) *cobra.Command{newImage, newPull}},
+		{"Clusters", []func(*Factory) *cobra.Command{newDev, newServer, newAgent, newAudit, newBench, newContext}},
+		{"Other", []func(*Factory) *cobra.Command{newCompletion, newVersion, newTaskLog}},
 	}
 }
 
-// exitCodes lists the table of error classes.
+// exitCodes lists the table of exit codes.
 func exitCodes() string {
-	classes := types.Classes()
-	sortBy(classes, types.Class.ExitCode)
 	var b strings.Builder
-	for _, c := range classes {
-		fmt.Fprintf(&b, "  %d  %s\n", c.ExitCode(), c)
+	for _, c := range types.ExitCodes() {
+		fmt.Fprintf(&b, "  %3d  %s: %s\n", c.Code, c.Name, c.Meaning)
 	}
 	return b.String()
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,22 +17,25 @@ code; a first Ctrl-C stops the task. With -d it prints the id and returns.
   escher run --cpu 1 --memory 256Mi docker.io/library/busybox:1.36 -- echo hello
   escher run -d --request co_location=1 --binary ./task2
   escher run -d --provide co_location=1@running --binary ./task1
-  escher run --file job.yaml`
+  escher run -p http -v /srv/www:/www:ro --restart always:5 --workdir /www IMAGE
+  escher run -- hostname                  (in a task: its own image)
+
+What a file describes is for escher submit.`
 
 // newRun makes the command that submits tasks.
 func newRun(f *Factory) *cobra.Command {
 	var flags runFlags
 	cmd := &cobra.Command{
-		Use:   "run [IMAGE|--binary PATH|--file YAML] [-- COMMAND...|ARGUMENT...]",
+		Use:   "run [IMAGE|--binary PATH] [-- COMMAND...|ARGUMENT...]",
 		Short: "Run a task",
 		Long:  runHelp,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := flags.launch(f, args)
+			l, err := flags.launch(f, args, cmd.ArgsLenAtDash())
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), f, l, flags.detach)
+			return runAll(cmd.Context(), f, l, flags.detach)
 		},
 	}
 	flags.add(cmd)
@@ -42,46 +44,28 @@ func newRun(f *Factory) *cobra.Command {
 
 // launching is what is to be launched.
 type launching struct {
-	job  *controlplane.Job
 	subs []controlplane.Submission
 	// image is to be made first, unless it has no name.
 	image image.Spec
 }
 
-// launch checks all of it before anything is written.
-func (r *runFlags) launch(f *Factory, args []string) (launching, error) {
+// launch checks all of it before anything is written. dash is how many arguments
+// stand before --.
+func (r *runFlags) launch(f *Factory, args []string, dash int) (launching, error) {
 	var l launching
-	var err error
-	if r.file != "" {
-		if len(args) > 0 || r.binary != "" {
-			return l, types.Errorf(types.Invalid, "file: excludes IMAGE and --binary: give one of them")
-		}
-		l.job, l.subs, err = readLaunch(f, r.file)
-	} else {
-		err = l.fromFlags(f, r, args)
-	}
+	command, err := r.split(f, args, dash)
 	if err != nil {
 		return l, err
 	}
-	for _, s := range l.subs {
-		if err := s.Spec.Validate(); err != nil {
-			return l, err
-		}
-	}
-	return l, nil
-}
-
-func (l *launching) fromFlags(f *Factory, r *runFlags, args []string) error {
-	command, err := r.split(args)
-	if err != nil {
-		return err
-	}
 	if r.binary != "" {
 		if f.inTask() {
-			return types.Errorf(types.Precondition, "run: a task cannot make images: make one outside, with escher image, and name it")
+			return l, types.Errorf(types.Precondition, "run: a task cannot make images: make one outside, with escher image, and name it")
+		}
+		if err := checkBinary(r.binary); err != nil {
+			return l, err
 		}
 		if l.image, err = binaryImage(r.binary); err != nil {
-			return err
+			return l, err
 		}
 		r.image = l.image.Name
 		if len(command) > 0 {
@@ -89,11 +73,11 @@ func (l *launching) fromFlags(f *Factory, r *runFlags, args []string) error {
 			command = append([]string{inImage(r.binary)}, command...)
 		}
 	}
-	l.subs, err = r.submissions(command)
-	return err
+	l.subs, err = r.submissions(f, command)
+	return l, err
 }
 
-func run(ctx context.Context, f *Factory, l launching, detach bool) error {
+func runAll(ctx context.Context, f *Factory, l launching, detach bool) error {
 	tasks, err := f.Tasks(ctx)
 	if err != nil {
 		return err
@@ -103,7 +87,7 @@ func run(ctx context.Context, f *Factory, l launching, detach bool) error {
 			return err
 		}
 	}
-	res, err := tasks.Launch(ctx, l.job, l.subs...)
+	res, err := tasks.Launch(ctx, nil, l.subs...)
 	if err != nil {
 		return err
 	}
@@ -114,29 +98,4 @@ func run(ctx context.Context, f *Factory, l launching, detach bool) error {
 		return nil
 	}
 	return attached(ctx, f, tasks, res.Tasks)
-}
-
-// attached shows what tasks write until they have ended, and stops them when ctx is
-// done first.
-func attached(ctx context.Context, f *Factory, tasks Tasks, ids []string) error {
-	statuses, err := f.follow(ctx, tasks, ids)
-	if err == nil || ctx.Err() == nil {
-		if err != nil {
-			return err
-		}
-		return endOf(f, statuses)
-	}
-	fmt.Fprintln(f.Err, "escher: stopping; interrupt again to leave at once")
-	// What is to be stopped is not kept from it by the signal that said so.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	for _, id := range ids {
-		if err := tasks.Stop(ctx, id, controlplane.StopOptions{Reason: "interrupted by its user", Grace: 10 * time.Second}); err != nil && !types.Is(err, types.NotFound) {
-			return err
-		}
-	}
-	if statuses, err = tasks.Wait(ctx, controlplane.UntilEnded, ids...); err != nil {
-		return err
-	}
-	return endOf(f, statuses)
 }

@@ -1,38 +1,37 @@
 package cli
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
-// maxCount bounds what one command submits: it takes seconds, and can be waited for.
-const maxCount = 100_000
-
 // runFlags say what a task is.
 type runFlags struct {
-	name                string
-	cpu, memory, gpu    string
-	requests            []string
-	alternatives        []string
-	provides            []string
-	reservation         string
-	env                 []string
-	workdir, user       string
-	count, priority     int
-	onLoss, scheduler   string
-	maxRun, grace       time.Duration
-	image, binary, file string
-	detach              bool
+	name              string
+	cpu, memory, gpu  string
+	requests          []string
+	alternatives      []string
+	provides          []string
+	reservation       string
+	count, priority   int
+	onLoss, scheduler string
+	maxRun            time.Duration
+	deadline          string
+	image, binary     string
+	detach            bool
+	spec              specFlags
 }
 
 func (r *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.binary, "binary", "", "run this static binary instead of an image; what follows -- are its arguments")
-	flags.StringVar(&r.file, "file", "", "submit the tasks that this YAML or JSON file describes, - is the input; other flags do not apply")
 	flags.StringVar(&r.name, "name", "", "a label; the id begins with it")
 	flags.StringVar(&r.cpu, "cpu", "", "cores, such as 2, 0.5 or 500m: what is held, and the limit")
 	flags.StringVar(&r.memory, "memory", "", "memory, such as 512Mi: what is held, and the limit")
@@ -41,24 +40,28 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&r.alternatives, "alternative", nil, "name=amount,…[,after=3s]: one of these is requested too, the first that fits")
 	flags.StringArrayVar(&r.provides, "provide", nil, "name=amount[@bound|running|succeeded]: what it gives to its node")
 	flags.StringVar(&r.reservation, "reservation", "", "take cpu, memory and gpu from this reservation")
-	flags.StringArrayVarP(&r.env, "env", "e", nil, "NAME=value; repeat for several")
-	flags.StringVar(&r.workdir, "workdir", "", "working directory")
-	flags.StringVar(&r.user, "user", "", "uid[:gid], or a name of the image")
 	flags.IntVar(&r.count, "count", 1, "how many such tasks, as one job")
 	flags.IntVar(&r.priority, "priority", 0, "the higher comes first")
 	flags.StringVar(&r.onLoss, "on-loss", "", "keep: no other attempt when its node is lost")
 	flags.StringVar(&r.scheduler, "scheduler", "", "the scheduler to leave it to")
 	flags.DurationVar(&r.maxRun, "max-run", 0, "how long it may run; 0 is for ever")
-	flags.DurationVar(&r.grace, "grace", 0, "time between the stop signal and the kill; 0 is 10s")
+	flags.StringVar(&r.deadline, "deadline", "", "when it fails if it has not ended, waiting or running: 2h from now, or 2026-01-02T15:04:05Z")
 	flags.BoolVarP(&r.detach, "detach", "d", false, "print the ids, and leave the tasks running")
+	r.spec.add(cmd)
 }
 
-// split tells image and command apart.
-func (r *runFlags) split(args []string) (command []string, err error) {
+// split tells image and command apart. dash is how many arguments stand before --,
+// -1 if it is not there. Inside a task the image is the task's own if none is named.
+func (r *runFlags) split(f *Factory, args []string, dash int) (command []string, err error) {
 	switch {
+	case r.binary != "" && len(args) > 0 && dash != 0:
+		return nil, types.Errorf(types.Invalid, "IMAGE: %q is given together with --binary: drop one of them; arguments of the binary follow --", args[0])
 	case r.binary != "":
 		return args, nil
-	case len(args) == 0:
+	case dash == 0 && f.inTask() && f.Getenv(tasksocket.EnvImage) != "":
+		r.image = f.Getenv(tasksocket.EnvImage)
+		return args, nil
+	case len(args) == 0 || dash == 0:
 		return nil, types.Errorf(types.Invalid, "IMAGE: is missing: name an image, or give --binary")
 	}
 	r.image = args[0]
@@ -66,20 +69,20 @@ func (r *runFlags) split(args []string) (command []string, err error) {
 }
 
 // submissions makes the tasks.
-func (r *runFlags) submissions(command []string) ([]controlplane.Submission, error) {
-	if r.count < 1 || r.count > maxCount {
-		return nil, types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", r.count, maxCount)
+func (r *runFlags) submissions(f *Factory, command []string) ([]controlplane.Submission, error) {
+	if r.count < 1 || r.count > manifest.MaxTasks {
+		return nil, types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", r.count, manifest.MaxTasks)
 	}
 	task, err := r.task()
 	if err != nil {
 		return nil, err
 	}
-	spec := &types.Spec{Image: r.image, Command: command, Env: r.env, Dir: r.workdir, User: r.user, Grace: r.grace}
-	out := make([]controlplane.Submission, r.count)
-	for i := range out {
-		out[i] = controlplane.Submission{Task: task, Spec: spec}
+	spec, err := r.spec.spec(f, r.image, command)
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	task.Requests = spec.WithPorts(task.Requests)
+	return slices.Repeat([]controlplane.Submission{{Task: task, Spec: spec}}, r.count), task.Validate()
 }
 
 func (r *runFlags) task() (types.Task, error) {
@@ -113,6 +116,9 @@ func (r *runFlags) task() (types.Task, error) {
 			return task, err
 		}
 		task.Provides = append(task.Provides, p)
+	}
+	if task.Deadline, err = manifest.Deadline(r.deadline).At(time.Now()); err != nil {
+		return task, types.Errorf(types.Invalid, "deadline: %w", err)
 	}
 	return task, task.Validate()
 }

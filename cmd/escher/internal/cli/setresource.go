@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -69,10 +71,10 @@ func newSetResource(f *Factory) *cobra.Command {
 	var opts controlplane.SetOptions
 	var lifetime string
 	cmd := &cobra.Command{
-		Use:   "set-resource NAME CAPACITY",
+		Use:   "set-resource RESOURCE CAPACITY",
 		Short: "Create, change or remove an ephemeral resource",
 		Long:  setResourceHelp,
-		Args:  exactly("NAME", "CAPACITY"),
+		Args:  exactly("RESOURCE", "CAPACITY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := types.ValidateEphemeral("name", args[0]); err != nil {
 				return err
@@ -86,6 +88,13 @@ func newSetResource(f *Factory) *cobra.Command {
 		},
 	}
 	place.add(cmd)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// A negative number looks like a flag.
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && strings.ContainsAny(unknown.GetSpecifiedName(), "0123456789") {
+			return types.Errorf(types.Invalid, "capacity: it cannot be negative: give 0 to remove the resource, or more")
+		}
+		return cmd.Root().FlagErrorFunc()(cmd, err)
+	})
 	flags := cmd.Flags()
 	flags.BoolVar(&opts.Declare, "declare", false, "keep a capacity of 0: it exists, and is closed")
 	flags.BoolVar(&opts.Future, "future", false, "allow labels that no node has yet")
@@ -102,9 +111,19 @@ func setResource(cmd *cobra.Command, f *Factory, name string, capacity types.Qua
 	if !place.given() && !f.inTask() {
 		return types.Errorf(types.Invalid, "place: is not given, and this is no task: say --node NAME, --selector name=value, --available name=amount, --all or --cluster")
 	}
+	if opts.Lifetime != types.Forever && opts.Owner == "" {
+		return types.Errorf(types.Invalid, "owner: is missing for lifetime %s: name the %s with --owner", opts.Lifetime, opts.Lifetime)
+	}
 	tasks, err := f.Tasks(cmd.Context())
 	if err != nil {
 		return err
+	}
+	if direct, ok := tasks.(outside); ok {
+		for i, node := range sel.Nodes {
+			if sel.Nodes[i], err = direct.ResolveKind(cmd.Context(), controlplane.Nodes, node); err != nil {
+				return err
+			}
+		}
 	}
 	res, err := tasks.Set(cmd.Context(), setRequest{
 		name: name, capacity: capacity, here: !place.given(), cluster: place.cluster, sel: sel, opts: opts,

@@ -19,19 +19,22 @@ type taskRow struct {
 	Attempt   int            `json:"attempt,omitempty"`
 	ExitCode  int            `json:"exitCode"`
 	Reason    string         `json:"reason,omitempty"`
+	Restarts  int            `json:"restarts,omitempty"`
+	Image     string         `json:"image,omitempty"`
 	Requests  types.Requests `json:"requests"`
 	Priority  int            `json:"priority,omitempty"`
 	Submitted *time.Time     `json:"submitted,omitempty"`
 	Bound     *time.Time     `json:"bound,omitempty"`
 	Started   *time.Time     `json:"started,omitempty"`
 	Ended     *time.Time     `json:"ended,omitempty"`
+	Deadline  *time.Time     `json:"deadline,omitempty"`
 
 	age time.Duration
 }
 
 // Header returns the columns.
 func (taskRow) Header() []table.Column {
-	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(job)", "(requests)", "(reason)")
+	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(restarts)", "(job)", "(requests)", "reason")
 }
 
 // Row returns what stands in them.
@@ -42,7 +45,7 @@ func (t taskRow) Row() []string {
 	}
 	return []string{
 		t.ID, string(t.Phase), t.Node, shortly(t.age), exit,
-		strconv.Itoa(t.Attempt), t.Job, requestsText(t.Requests), t.Reason,
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, requestsText(t.Requests), t.Reason,
 	}
 }
 
@@ -51,10 +54,11 @@ func newTaskRow(t controlplane.TaskState, now time.Time) taskRow {
 	row := taskRow{
 		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Phase: t.Phase(),
 		Requests: t.Task.Requests, Priority: t.Task.Priority,
-		Submitted: moment(t.Task.Submitted), age: now.Sub(time.Unix(0, t.Task.Submitted)),
+		Submitted: moment(t.Task.Submitted), Deadline: moment(t.Task.Deadline), age: now.Sub(time.Unix(0, t.Task.Submitted)),
 	}
 	if s := t.Status; s != nil {
 		row.Node, row.Attempt, row.ExitCode, row.Reason = s.Node, s.Attempt, s.ExitCode, s.Reason
+		row.Restarts, row.Image = s.Restarts, s.Image
 		row.Bound, row.Started, row.Ended = moment(s.Bound), moment(s.Started), moment(s.Ended)
 	}
 	return row

@@ -1,19 +1,35 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/controlplane"
+)
 
 // newUnreserve makes the command that gives a reservation up.
 func newUnreserve(f *Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:   "unreserve ID",
-		Short: "Give a reservation up; tasks keep what they hold of it",
-		Args:  exactly("ID"),
+		Use:   "unreserve RESERVATION...",
+		Short: "Give reservations up; tasks keep what they hold of them",
+		Args:  atLeastOne("RESERVATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := f.Client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return client.Unreserve(cmd.Context(), args[0])
+			for _, arg := range args {
+				id, err := client.ResolveKind(cmd.Context(), controlplane.Reservations, arg)
+				if err != nil {
+					return err
+				}
+				if err := client.Unreserve(cmd.Context(), id); err != nil {
+					return err
+				}
+				fmt.Fprintln(f.Out, id)
+			}
+			return nil
 		},
 	}
 }

@@ -2,11 +2,19 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
+
+// versionInfo is what this binary was built of.
+type versionInfo struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
 
 // newVersion makes the command that says what this binary is.
 func newVersion(f *Factory) *cobra.Command {
@@ -15,8 +23,11 @@ func newVersion(f *Factory) *cobra.Command {
 		Short: "Say what this binary was built of",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(f.Out, "escher %s %s %s/%s\n", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			v := versionInfo{Version: Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			return f.show(v, v.Version, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "escher %s %s %s\n", v.Version, v.Go, v.Platform)
+				return err
+			})
 		},
 	}
 }

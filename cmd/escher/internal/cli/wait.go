@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +20,8 @@ func newWait(f *Factory) *cobra.Command {
 	var until string
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "wait TASK...",
-		Short: "Wait for tasks; ends with the exit code of the first that failed",
+		Use:   "wait TASK|JOB...",
+		Short: "Wait for tasks, or all tasks of jobs; ends with the exit code of the first that failed",
 		Args:  atLeastOne("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			far, err := parseUntil(until)
@@ -27,18 +29,24 @@ func newWait(f *Factory) *cobra.Command {
 				return err
 			}
 			ctx := cmd.Context()
+			tasks, err := f.Tasks(ctx)
+			if err != nil {
+				return err
+			}
 			if timeout > 0 {
 				limited, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
 				ctx = limited
 			}
-			tasks, err := f.Tasks(ctx)
+			ids, err := idsOf(cmd.Context(), tasks, args)
 			if err != nil {
 				return err
 			}
-			statuses, err := tasks.Wait(ctx, far, args...)
+			done := f.progress("waiting for " + strings.Join(args, " "))
+			statuses, err := tasks.Wait(ctx, far, ids...)
+			done()
 			if err != nil {
-				return err
+				return tooLong(err, timeout, ids, statuses)
 			}
 			return endOf(f, statuses)
 		},
@@ -46,6 +54,14 @@ func newWait(f *Factory) *cobra.Command {
 	cmd.Flags().StringVar(&until, "until", "ended", "what to wait for: ended, running or bound")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this long; 0 is never")
 	return cmd
+}
+
+// tooLong says it in words if the time was up.
+func tooLong(err error, timeout time.Duration, ids []string, reached map[string]types.Status) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return types.Errorf(types.Unavailable, "wait: after %s only %d of %d tasks are that far: escher why TASK says what one waits for", timeout, len(reached), len(ids))
 }
 
 // untils are what can be waited for, by what people call it.

@@ -1,58 +1,74 @@
 package cli
 
 import (
-	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler"
-	"github.com/escher-sched/escher/types"
 )
 
-// newWhy makes the command that explains where a task or reservation is.
+const whyHelp = `Says in one sentence where something is, above all why it waits, and what to do about
+it; then which nodes reject it for what, which come nearest and what they lack, who holds
+that or is to provide it, and its place in the queue. Of a node, it says why nothing, or
+what, is placed there.
+
+-o wide shows all of it, -o json and yaml have it in fields.`
+
+// newWhy makes the command that explains where something is.
 func newWhy(f *Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:   "why TASK|RESERVATION",
-		Short: "Say why a task or reservation is where it is, above all why it waits",
+		Use:   "why TASK|JOB|RESERVATION|NODE",
+		Short: "Say why a task, job, reservation or node is where it is, above all why it waits",
+		Long:  whyHelp,
 		Args:  exactly("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := explain(cmd.Context(), f, args[0])
+			ctx := cmd.Context()
+			client, err := f.Client(ctx)
 			if err != nil {
 				return err
 			}
-			if f.format == table.JSON || f.format == table.YAML {
-				return table.Encode(f.Out, f.format, e)
+			// A reservation comes before a task of the same name: it is what others
+			// wait for.
+			it, err := find(ctx, client, args[0], controlplane.Reservations, controlplane.Tasks, controlplane.Jobs, controlplane.Nodes)
+			if err != nil {
+				return err
 			}
-			for _, line := range e.Lines() {
-				fmt.Fprintln(f.Out, line)
+			done := f.progress("reading the cluster")
+			view, err := wholeView(ctx, client.Store())
+			done()
+			if err != nil {
+				return err
 			}
-			return nil
+			e, err := explain(view, client.Namespace(), it, time.Now())
+			if err != nil {
+				return err
+			}
+			return f.show(e, it.id, func(w io.Writer) error {
+				for _, line := range e.Lines(f.format == table.Wide) {
+					fmt.Fprintln(w, line)
+				}
+				return nil
+			})
 		},
 	}
 }
 
-// explain explains the reservation of that id, else the task.
-func explain(ctx context.Context, f *Factory, name string) (scheduler.Explanation, error) {
-	client, err := f.Client(ctx)
-	if err != nil {
-		return scheduler.Explanation{}, err
+// explain explains what was found.
+func explain(view *cluster.View, ns string, it named, now time.Time) (scheduler.Explanation, error) {
+	id := cluster.ID{Namespace: ns, ID: it.id}
+	switch it.kind {
+	case controlplane.Jobs:
+		return scheduler.ExplainJob(view, id, now)
+	case controlplane.Reservations:
+		return scheduler.ExplainReservation(view, id, now)
+	case controlplane.Nodes:
+		return scheduler.ExplainNode(view, ns, it.id, now)
 	}
-	view, err := wholeView(ctx, client.Store())
-	if err != nil {
-		return scheduler.Explanation{}, err
-	}
-	ns := client.Namespace()
-	e, err := scheduler.ExplainReservation(view, cluster.ID{Namespace: ns, ID: name}, time.Now())
-	if !types.Is(err, types.NotFound) {
-		return e, err
-	}
-	id, err := client.Resolve(ctx, name)
-	if err != nil {
-		return scheduler.Explanation{}, err
-	}
-	return scheduler.Explain(view, cluster.ID{Namespace: ns, ID: id}, time.Now())
+	return scheduler.Explain(view, id, now)
 }

@@ -2,28 +2,28 @@ package dev
 
 import (
 	"context"
-	"errors"
-	"os"
+	"net"
+	"path/filepath"
 
-	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/cmd/escher/internal/parts"
+	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd"
 	"github.com/escher-sched/escher/types"
 )
 
-// LogPath returns the log of an attempt.
-func (d Dir) LogPath(node, ns, id string, attempt int) string {
-	return nodeagent.LogPath(d.agent(node), ns, id, attempt)
-}
-
 // agents starts the nodes.
 func (c *running) agents(context.Context) error {
-	capacity, err := c.cfg.capacity()
+	capacity, err := parts.Capacity(c.cfg.Nodes, c.cfg.Capacity)
 	if err != nil {
 		return err
 	}
-	for _, node := range c.cfg.nodes() {
-		if err := c.agent(node, capacity); err != nil {
+	metrics := nodeagent.NewMetrics()
+	if err := c.registry.Register(metrics); err != nil {
+		return err
+	}
+	for i, node := range c.cfg.nodes() {
+		if err := c.agent(node, capacity, c.cfg.ports(i), metrics); err != nil {
 			return err
 		}
 	}
@@ -31,34 +31,31 @@ func (c *running) agents(context.Context) error {
 }
 
 // agent starts one node.
-func (c *running) agent(node string, capacity types.Requests) error {
+func (c *running) agent(node string, capacity types.Requests, ports nodeagent.PortRange, metrics *nodeagent.Metrics) error {
 	runtime, closeRuntime, err := c.runtime(node)
 	if err != nil {
 		return err
 	}
-	state := c.cfg.Dir.agent(node)
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return types.Errorf(types.Precondition, "make the directory of %s: %w", node, err)
-	}
-	sockets, err := server.MakeSocketDir(state)
-	if err != nil {
-		return err
-	}
-	agent, err := nodeagent.New(nodeagent.Config{
-		Store: c.store, Runtime: runtime,
-		Cluster: c.info.Cluster, Node: node, Address: "dev", Version: c.cfg.Version,
-		Capacity: capacity, Labels: c.cfg.Labels[node], StateDir: state, SocketDir: sockets,
-		Logger: c.cfg.Log.Named("agent"),
-	})
-	if err != nil {
-		return errors.Join(err, closeRuntime())
-	}
 	c.runtimes = append(c.runtimes, runtime)
-	c.stack.start("agent "+node, func(ctx context.Context) error {
-		return errors.Join(agent.Run(ctx), closeRuntime())
-	})
-	return nil
+	return parts.Agent{
+		Config: nodeagent.Config{
+			Store: c.store, Runtime: runtime, Cluster: c.info.Cluster, Node: node, Version: c.cfg.Version,
+			Capacity: capacity, Labels: c.cfg.Labels[node], Ports: ports, AllowMounts: c.cfg.AllowMounts,
+			StateDir: c.cfg.Dir.agent(node), Metrics: metrics, Logger: c.cfg.Log.Named("agent"),
+		},
+		Close: closeRuntime,
+		Listen: func(sockets string) (net.Listener, string, error) {
+			address := "unix://" + filepath.Join(sockets, apiSocket)
+			l, err := ops.Listen("api", address)
+			return l, address, err
+		},
+		Health: c.health, Metrics: c.metrics(),
+	}.Start(c.stack)
 }
+
+// apiSocket is the file, in the directory for the sockets of a node, at which its API
+// is served.
+const apiSocket = "api.sock"
 
 // runtime makes what runs the containers of a node.
 func (c *running) runtime(node string) (r nodeagent.Runtime, closeIt func() error, err error) {
@@ -66,7 +63,9 @@ func (c *running) runtime(node string) (r nodeagent.Runtime, closeIt func() erro
 		r, err = c.cfg.Runtimes(node)
 		return r, func() error { return nil }, err
 	}
-	real, err := containerd.New(c.info.runtime(node, c.cfg.Logger))
+	conf := c.info.runtime(node, c.cfg.Logger)
+	conf.Pulls = &c.pulls
+	real, err := containerd.New(conf)
 	if err != nil {
 		return nil, nil, err
 	}

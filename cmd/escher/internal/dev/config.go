@@ -2,10 +2,8 @@ package dev
 
 import (
 	"fmt"
-	"runtime"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
@@ -32,10 +30,16 @@ type Config struct {
 	Capacity types.Requests
 	// Labels are those of each node, by its name.
 	Labels map[string][]types.Label
+	// AllowMounts are the paths of this machine that tasks may mount.
+	AllowMounts []nodeagent.AllowedMount
+	// Ops is where metrics and health are served besides the socket in Dir, as
+	// host:port; empty is nowhere. Pprof adds profiles, on the socket alone.
+	Ops   string
+	Pprof bool
 	// Keep leaves containers running when the cluster is stopped.
 	Keep bool
-	// Containerd is the socket to use if one serves there; empty is that of
-	// the machine. Where none serves, and for PrivateContainerd, one is run.
+	// Containerd is the socket of the one to use, which must serve; empty is that of
+	// the machine. Where that does not serve, and for PrivateContainerd, one is run.
 	Containerd string
 	// Logger is the program that writes the logs of tasks; see
 	// LoggerSubcommand.
@@ -87,22 +91,12 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// capacity returns what each node has.
-func (c Config) capacity() (types.Requests, error) {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return nil, types.Errorf(types.Internal, "ask for the memory of this machine: %w", err)
-	}
-	const mebibyte = 1 << 20
-	memory := uint64(info.Totalram) * uint64(info.Unit) / uint64(c.Nodes) / mebibyte * mebibyte
-	amounts := map[string]types.Quantity{
-		string(types.CPU):    types.Quantity(runtime.NumCPU() * 1000 / c.Nodes),
-		string(types.Memory): types.Quantity(memory),
-	}
-	for _, r := range c.Capacity {
-		amounts[r.Name] = r.Amount
-	}
-	return types.NewRequests(amounts), nil
+// ports returns the ports of the i-th node: those of all are apart from one another,
+// and from those that the kernel gives to whoever asks for any.
+func (c Config) ports(i int) nodeagent.PortRange {
+	const first, most, all = 20000, 1000, 10_000
+	each := min(most, all/c.Nodes)
+	return nodeagent.PortRange{First: first + i*each, Last: first + (i+1)*each - 1}
 }
 
 // daemon says which containerd to use.
@@ -114,7 +108,10 @@ func (c Config) daemon() daemon.Config {
 	case PrivateContainerd:
 		address = ""
 	}
-	return daemon.Config{Address: address, Dir: c.Dir.containerd(), Keep: c.Keep, Logger: c.Log}
+	return daemon.Config{
+		Address: address, Named: address != "" && address == c.Containerd,
+		Dir: c.Dir.containerd(), Keep: c.Keep, Logger: c.Log,
+	}
 }
 
 func contains(names []string, name string) bool {

@@ -7,17 +7,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-func TestCapacityIsShared(t *testing.T) {
-	one, err := Config{Nodes: 1}.capacity()
-	if err != nil {
-		t.Fatal(err)
-	}
-	four, err := Config{Nodes: 4, Capacity: types.NewRequests(map[string]types.Quantity{"gpu": 2000})}.capacity()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if one.Get("cpu") < 1000 || four.Get("cpu") != one.Get("cpu")/4 || four.Get("memory") > one.Get("memory")/4 || four.Get("gpu") != 2000 {
-		t.Errorf("one node: %v, each of four: %v", one, four)
+func TestPortsAreApart(t *testing.T) {
+	for _, nodes := range []int{1, 3, MaxNodes} {
+		last := 0
+		for i := range nodes {
+			p := Config{Nodes: nodes}.ports(i)
+			if p.First <= last || p.Last < p.First+99 || p.Last > 32767 {
+				t.Errorf("node %d of %d has %v, after %d", i, nodes, p, last)
+			}
+			last = p.Last
+		}
 	}
 }
 

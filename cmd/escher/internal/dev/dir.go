@@ -22,6 +22,7 @@ const DefaultNamespace = "default"
 //	cluster       the id of the cluster
 //	dev.json      Info, while the cluster runs
 //	dev.log       what all parts log
+//	run/          sockets: ops.sock has metrics and health
 //	etcd/         data, log and socket
 //	containerd/   a private containerd, if the machine has none
 //	agents/<node> what its agent keeps, and the logs of tasks
@@ -42,16 +43,7 @@ func (d Dir) info() string             { return d.path("dev.json") }
 // LogFile returns where all parts log.
 func (d Dir) LogFile() string { return d.path("dev.log") }
 
-// AgentNodes returns the nodes whose agents were ever run here.
-func (d Dir) AgentNodes() ([]string, error) {
-	names, err := d.formerNodes()
-	if err == nil && len(names) == 0 {
-		err = types.Errorf(types.Precondition, "look for logs in %s: there are none: this is not the machine that the cluster runs on, or not its directory", d)
-	}
-	return names, err
-}
-
-// formerNodes returns them too; none is no error.
+// formerNodes returns the nodes whose agents were ever run here; none is no error.
 func (d Dir) formerNodes() ([]string, error) {
 	entries, err := os.ReadDir(d.path("agents"))
 	if err != nil && !os.IsNotExist(err) {
@@ -72,6 +64,8 @@ type Info struct {
 	// Endpoint is etcd's.
 	Endpoint string   `json:"endpoint"`
 	Nodes    []string `json:"nodes"`
+	// Ops are where metrics and health are served.
+	Ops []string `json:"ops,omitempty"`
 	// Containerd is the socket of the containerd used, ContainerdNamespace
 	// where in it our containers and images are; empty without containers.
 	Containerd          string `json:"containerd,omitempty"`

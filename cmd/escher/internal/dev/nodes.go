@@ -2,51 +2,21 @@ package dev
 
 import (
 	"context"
-	"errors"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
-// awaitAlive returns when all of these nodes are alive.
-func awaitAlive(ctx context.Context, store controlplane.Store, nodes []string) error {
-	missing := make(map[string]bool)
-	for _, n := range nodes {
-		missing[controlplane.AliveKey(n)] = true
-	}
-	return await(ctx, store, controlplane.Prefix(controlplane.Alive), func(u controlplane.Update) bool {
-		for _, e := range u.Events {
-			if _, ours := missing[e.Key]; ours {
-				missing[e.Key] = e.Delete
-			}
-		}
-		return count(missing) == 0
-	})
-}
-
 // awaitIdle returns when nothing is bound to any node.
 func awaitIdle(ctx context.Context, store controlplane.Store) error {
 	bound := make(map[string]bool)
-	return await(ctx, store, controlplane.Prefix(controlplane.Bindings), func(u controlplane.Update) bool {
+	return parts.Await(ctx, store, controlplane.Prefix(controlplane.Bindings), func(u controlplane.Update) bool {
 		for _, e := range u.Events {
 			bound[e.Key] = !e.Delete
 		}
 		return count(bound) == 0
 	})
-}
-
-// await watches a prefix until seen returns true.
-func await(ctx context.Context, store controlplane.Store, prefix string, seen func(controlplane.Update) bool) error {
-	err := controlplane.ListWatch(ctx, store, controlplane.ListWatchOptions{Prefix: prefix}, func(u controlplane.Update) error {
-		if seen(u) {
-			return errReached
-		}
-		return nil
-	})
-	if errors.Is(err, errReached) {
-		return nil
-	}
-	return err
 }
 
 func count(m map[string]bool) int {

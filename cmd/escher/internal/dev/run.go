@@ -5,14 +5,15 @@ import (
 	"errors"
 	"os"
 
-	"go.uber.org/zap"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/containerd"
 	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
-	"github.com/escher-sched/escher/scheduler"
-	"github.com/escher-sched/escher/types"
 )
 
 // Run runs a cluster until ctx is done, stops what runs in it unless it is to be
@@ -30,43 +31,40 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	c := &running{cfg: cfg, stack: newStack(ctx, cfg.Log)}
+	c := &running{cfg: cfg, stack: parts.NewStack(ctx, cfg.Log), registry: ops.NewRegistry(), health: new(ops.Health)}
 	defer func() {
-		err = errors.Join(err, c.stack.unwind())
+		err = errors.Join(err, c.stack.Unwind())
 		c.tidy()
 	}()
 	if err := c.up(ctx); err != nil {
-		return endedBy(ctx, err)
+		return parts.EndedBy(ctx, err)
 	}
 	if err := cfg.Dir.writeInfo(c.info); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(cfg.Dir.info())) }()
 	cfg.Ready(c.info)
-	if err := c.stack.await(ctx, nil); ctx.Err() == nil {
+	if err := c.stack.Await(ctx, nil); ctx.Err() == nil {
 		return err
 	}
 	if cfg.Keep {
 		cfg.Progress("leaving containers running")
 		return nil
 	}
-	return c.stopTasks()
-}
-
-// endedBy returns nil for an error that is only that ctx is done.
-func endedBy(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil
-	}
-	return err
+	return c.stopTasks(ctx)
 }
 
 // running is a cluster being started, run and stopped.
 type running struct {
 	cfg   Config
-	stack *stack
+	stack *parts.Stack
 	info  Info
 	store *etcdstore.Store
+	// registry has the metrics of all parts but etcd, health their pulses.
+	registry *prometheus.Registry
+	health   *ops.Health
+	// pulls are those of all nodes.
+	pulls containerd.Pulls
 	// runtimes are those of the nodes.
 	runtimes []nodeagent.Runtime
 }
@@ -76,11 +74,11 @@ func (c *running) up(ctx context.Context) error {
 	// The numbers are the order in which things need one another.
 	steps := []func(context.Context) error{
 		c.describe,   // 1. what cluster it is
-		c.etcd,       // 2. the state
-		c.connect,    // 3. the client that all parts share
-		c.containerd, // 4. what runs containers
-		c.scheduler,  // 5. who binds and releases
-		c.collector,  // 6. who deletes what is finished
+		c.operate,    // 2. who tells how it is
+		c.etcd,       // 3. the state
+		c.connect,    // 4. the client that all parts share
+		c.containerd, // 5. what runs containers
+		c.server,     // 6. who binds, releases, and deletes what is finished
 		c.welcome,    // 7. undo what stopping left
 		c.retire,     // 8. end what nobody watches any more
 		c.agents,     // 9. the nodes
@@ -110,17 +108,24 @@ func (c *running) etcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.stack.start("etcd", etcd.Run)
-	return c.stack.await(ctx, ready)
+	c.stack.Start("etcd", etcd.Run)
+	return c.stack.Await(ctx, ready)
 }
 
 func (c *running) connect(ctx context.Context) error {
-	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{c.info.Endpoint}, Log: c.cfg.Log.Named("client")})
+	metrics := etcdstore.NewMetrics()
+	store, err := etcdstore.Dial(ctx, etcdstore.Config{
+		Endpoints: []string{c.info.Endpoint}, Log: c.cfg.Log.Named("client"),
+		Limits: etcdstore.ServerLimits(), Options: []etcdstore.Option{etcdstore.WithMetrics(metrics)},
+	})
+	if err == nil {
+		err = c.registry.Register(metrics)
+	}
 	if err != nil {
 		return err
 	}
 	c.store = store
-	c.stack.start("client", func(ctx context.Context) error {
+	c.stack.Start("client", func(ctx context.Context) error {
 		<-ctx.Done()
 		return store.Close()
 	})
@@ -138,50 +143,23 @@ func (c *running) containerd(ctx context.Context) error {
 	}
 	// Containers and images are apart from those of every other cluster.
 	c.info.Containerd, c.info.ContainerdNamespace = d.Address(), "escher-"+c.info.Cluster
-	c.stack.start("containerd", d.Run)
+	c.stack.Start("containerd", d.Run)
 	return nil
 }
 
-func (c *running) scheduler(context.Context) error {
-	log := c.cfg.Log.Named("scheduler")
-	c.stack.start("scheduler", func(ctx context.Context) error {
-		return scheduler.Run(ctx, c.store, scheduler.Config{}, log)
-	})
-	return nil
-}
-
-func (c *running) collector(context.Context) error {
-	collector, err := server.NewCollector(c.store, server.NewMaintenance(c.store.Client()), server.DefaultPolicy(), nil, c.cfg.Log.Named("collector"))
-	if err != nil {
-		return err
-	}
-	c.stack.start("collector", collector.Run)
-	return nil
+func (c *running) server(context.Context) error {
+	return parts.Server{Store: c.store, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)
 }
 
 func (c *running) awaitNodes(ctx context.Context) error {
 	c.cfg.Progress("starting %d agents", c.cfg.Nodes)
-	ready := make(chan struct{})
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failed := make(chan error, 1)
+	alive := make(chan struct{})
 	go func() {
-		if err := awaitAlive(watch, c.store, c.cfg.nodes()); err != nil {
-			failed <- err
-			return
+		if parts.AwaitAlive(watch, c.store, c.cfg.nodes()) == nil {
+			close(alive)
 		}
-		close(ready)
 	}()
-	select {
-	case err := <-failed:
-		return err
-	case <-ready:
-		c.cfg.Log.Info("all nodes are alive", zap.Strings("nodes", c.cfg.nodes()))
-		return nil
-	case err := <-c.stack.failed:
-		return err
-	}
+	return c.stack.Await(ctx, alive)
 }
-
-// errReached ends a watch that has seen what it was for.
-var errReached = types.Errorf(types.Internal, "reached")

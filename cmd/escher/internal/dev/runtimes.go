@@ -2,12 +2,6 @@ package dev
 
 import "github.com/escher-sched/escher/nodeagent/containerd"
 
-// Images returns a connection to the runtime of a running cluster, for importing
-// images. The caller closes it.
-func Images(info Info) (*containerd.Runtime, error) {
-	return containerd.New(info.runtime("images", "/"))
-}
-
 // runtime says how containers of a node are run.
 func (i Info) runtime(node, logger string) containerd.Config {
 	return containerd.Config{

@@ -23,8 +23,8 @@ const (
 )
 
 // stopTasks ends what runs; what waits goes on waiting until the cluster runs again.
-func (c *running) stopTasks() error {
-	ctx, cancel := context.WithTimeout(c.stack.ctx, stopWait)
+func (c *running) stopTasks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
 	if err := c.cordon(ctx); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (c *running) stopTasks() error {
 	go func() { idle <- awaitIdle(ctx, c.store) }()
 	select {
 	case err = <-idle:
-	case err = <-c.stack.failed:
+	case err = <-c.stack.Failed:
 		cancel()
 		err = errors.Join(err, <-idle)
 	}
@@ -76,7 +76,7 @@ func (c *running) awaitRemoved(ctx context.Context) error {
 			case <-ctx.Done():
 				c.cfg.Log.Warn("containers are left; the next start removes them")
 				return nil
-			case err := <-c.stack.failed:
+			case err := <-c.stack.Failed:
 				return err
 			case <-tick.C:
 			}

@@ -1,23 +1,19 @@
-// Package table prints values as a table, as JSON or as YAML. A type that is to be
-// printed says once what its columns are and what stands in them; the other formats
-// are its JSON.
+// Package table prints values as a table, as JSON, as YAML, by name, or what a
+// template takes of them. A type that is to be printed says once what its columns are
+// and what stands in them; the other formats are its JSON.
 package table
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
-
-	"sigs.k8s.io/yaml"
-
-	"github.com/escher-sched/escher/types"
+	"unicode/utf8"
 )
 
 // Row is a value with a line in a table.
 type Row interface {
-	// Header returns the columns. It is called on the zero value too.
+	// Header returns the columns. It is called on the zero value too. The first
+	// is what the value is called.
 	Header() []Column
 	// Row returns what stands in each column.
 	Row() []string
@@ -40,91 +36,151 @@ func Columns(names ...string) []Column {
 	return out
 }
 
-// Format is how values are printed.
-type Format string
-
-// The formats.
-const (
-	Table Format = "table"
-	Wide  Format = "wide"
-	JSON  Format = "json"
-	YAML  Format = "yaml"
-)
-
-// Formats lists the formats.
-func Formats() []Format { return []Format{Table, Wide, JSON, YAML} }
-
-// String returns the format; with Set and Type it makes a Format a flag.
-func (f *Format) String() string { return string(*f) }
-
-// Set checks and sets the format.
-func (f *Format) Set(text string) error {
-	for _, known := range Formats() {
-		if text == string(known) {
-			*f = known
-			return nil
-		}
-	}
-	return types.Errorf(types.Invalid, "output: %q is no format: use table, wide, json or yaml", text)
+// Output is where and how rows are printed.
+type Output struct {
+	To     io.Writer
+	Format Format
+	// Color paints phases.
+	Color bool
+	// Width is that of the terminal, in characters: what is longer is cut in its
+	// last column. 0 is no terminal.
+	Width int
 }
 
-// Type names the kind of value in help texts.
-func (f *Format) Type() string { return "format" }
-
-// Print writes rows in the given format.
-func Print[T Row](w io.Writer, f Format, rows []T) error {
-	switch f {
-	case JSON, YAML:
+// Print writes rows in the format of the output.
+func Print[T Row](out Output, rows []T) error {
+	switch f := out.Format; {
+	case f == Name:
+		return names(out.To, rows)
+	case f.Encoded():
 		if rows == nil {
 			rows = []T{}
 		}
-		return Encode(w, f, rows)
-	}
-	return print(w, f == Wide, rows)
-}
-
-// Encode writes any value as JSON or YAML.
-func Encode(w io.Writer, f Format, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return types.Errorf(types.Internal, "print %T: %w", v, err)
-	}
-	if f == YAML {
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return types.Errorf(types.Internal, "print %T: %w", v, err)
+		if f.template() != "" {
+			// Templates are written for a list as an object that has items.
+			return Encode(out.To, f, map[string]any{"items": rows})
 		}
+		return Encode(out.To, f, rows)
 	}
-	_, err = fmt.Fprintln(w, strings.TrimRight(string(text), "\n"))
+	_, err := io.WriteString(out.To, strings.Join(Lines(out, rows), "\n")+"\n")
 	return err
 }
 
-func print[T Row](w io.Writer, wide bool, rows []T) error {
-	var zero T
-	columns := zero.Header()
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	names := make([]string, len(columns))
-	for i, c := range columns {
-		names[i] = strings.ToUpper(c.Name)
-	}
-	line(t, columns, wide, names)
+// names writes what each row is called, once.
+func names[T Row](w io.Writer, rows []T) error {
+	last := ""
 	for _, r := range rows {
-		line(t, columns, wide, r.Row())
-	}
-	return t.Flush()
-}
-
-// line writes one line: no cell is empty, so that columns can be cut by tools.
-func line(w io.Writer, columns []Column, wide bool, cells []string) {
-	var shown []string
-	for i, c := range columns {
-		if c.Wide && !wide {
+		name := r.Row()[0]
+		if name == last {
 			continue
 		}
-		cell := strings.Join(strings.Fields(cells[i]), " ")
-		if cell == "" {
-			cell = "-"
+		last = name
+		if _, err := fmt.Fprintln(w, name); err != nil {
+			return err
 		}
-		shown = append(shown, cell)
 	}
-	fmt.Fprintln(w, strings.Join(shown, "\t"))
+	return nil
+}
+
+// Lines returns the lines of a table of rows, the header first.
+func Lines[T Row](out Output, rows []T) []string {
+	var zero T
+	columns := zero.Header()
+	header := make([]string, len(columns))
+	for i, c := range columns {
+		header[i] = strings.ToUpper(c.Name)
+	}
+	shown := make([]int, 0, len(columns))
+	for i, c := range columns {
+		if !c.Wide || out.Format == Wide {
+			shown = append(shown, i)
+		}
+	}
+	cells := [][]string{pickCells(shown, header)}
+	for _, r := range rows {
+		cells = append(cells, pickCells(shown, r.Row()))
+	}
+	names := pickCells(shown, header)
+	return lay(out, names, cells)
+}
+
+// pickCells returns the cells that are shown: none is empty, so that columns can be
+// cut by tools.
+func pickCells(shown []int, cells []string) []string {
+	out := make([]string, len(shown))
+	for i, at := range shown {
+		if out[i] = strings.Join(strings.Fields(cells[at]), " "); out[i] == "" {
+			out[i] = "-"
+		}
+	}
+	return out
+}
+
+// gap is what stands between columns.
+const gap = 2
+
+// lay aligns cells.
+func lay(out Output, names []string, cells [][]string) []string {
+	widths := make([]int, len(names))
+	for _, row := range cells {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	lines := make([]string, len(cells))
+	for n, row := range cells {
+		var b strings.Builder
+		at := 0
+		for i, cell := range row {
+			last := i == len(row)-1
+			if last {
+				cell = fit(cell, out.Width-at)
+			}
+			length := utf8.RuneCountInString(cell)
+			if out.Color && n > 0 {
+				cell = paint(names[i], cell)
+			}
+			b.WriteString(cell)
+			if !last {
+				b.WriteString(strings.Repeat(" ", widths[i]-length+gap))
+			}
+			at += widths[i] + gap
+		}
+		lines[n] = b.String()
+	}
+	return lines
+}
+
+// leastCut is how much is left of what is cut: with less room, terminals wrap it.
+const leastCut = 12
+
+// fit cuts a text to a width.
+func fit(text string, width int) string {
+	runes := []rune(text)
+	if len(runes) <= width || width < leastCut {
+		return text
+	}
+	return string(runes[:width-1]) + "…"
+}
+
+// paint gives a phase the colour that says how well it is.
+func paint(column, cell string) string {
+	if column != "PHASE" && column != "STATUS" {
+		return cell
+	}
+	const green, yellow, red, faint = "32", "33", "31", "2"
+	color := ""
+	switch cell {
+	case "running", "alive", "granted", "ready":
+		color = green
+	case "pending", "bound", "accumulating", "releasing", "cordoned", "starting":
+		color = yellow
+	case "failed", "lost":
+		color = red
+	case "succeeded", "cancelled":
+		color = faint
+	default:
+		return cell
+	}
+	return "\x1b[" + color + "m" + cell + "\x1b[0m"
 }

@@ -10,43 +10,80 @@ import (
 
 type fruit struct {
 	Name  string `json:"name"`
+	Phase string `json:"phase,omitempty"`
+	Count int    `json:"count"`
 	Taste string `json:"taste,omitempty"`
 }
 
-func (fruit) Header() []table.Column { return table.Columns("name", "(taste)") }
-func (f fruit) Row() []string        { return []string{f.Name, f.Taste} }
+func (fruit) Header() []table.Column { return table.Columns("name", "phase", "(taste)") }
+func (f fruit) Row() []string        { return []string{f.Name, f.Phase, f.Taste} }
+
+func fruits() []fruit {
+	return []fruit{{"apple", "running", 12000000, "sour\nand sweet"}, {"fig", "", 1, ""}}
+}
+
+func printed(t *testing.T, out table.Output, rows []fruit) string {
+	t.Helper()
+	var got strings.Builder
+	out.To = &got
+	if err := table.Print(out, rows); err != nil {
+		t.Fatal(err)
+	}
+	return got.String()
+}
 
 func TestPrint(t *testing.T) {
-	rows := []fruit{{"apple", "sour\nand sweet"}, {"fig", ""}}
 	for format, want := range map[table.Format]string{
-		table.Table: "NAME\napple\nfig\n",
-		table.Wide:  "NAME   TASTE\napple  sour and sweet\nfig    -\n",
-		table.JSON:  "[\n  {\n    \"name\": \"apple\",\n    \"taste\": \"sour\\nand sweet\"\n  },\n  {\n    \"name\": \"fig\"\n  }\n]\n",
-		table.YAML:  "- name: apple\n  taste: |-\n    sour\n    and sweet\n- name: fig\n",
+		table.Table:                            "NAME   PHASE\napple  running\nfig    -\n",
+		table.Wide:                             "NAME   PHASE    TASTE\napple  running  sour and sweet\nfig    -        -\n",
+		table.YAML:                             "- count: 12000000\n  name: apple\n  phase: running\n  taste: |-\n    sour\n    and sweet\n- count: 1\n  name: fig\n",
+		table.Name:                             "apple\nfig\n",
+		"jsonpath={.items[*].name}":            "apple fig\n",
+		"jsonpath=.items[0].count":             "12000000\n",
+		"jsonpath={.items[?(@.count>1)].name}": "apple\n",
+		"jsonpath={.items[*].nothing}":         "",
+		`jsonpath={range .items[*]}{.name}={.count}{"\n"}{end}`: "apple=12000000\nfig=1\n",
 	} {
-		var got strings.Builder
-		if err := table.Print(&got, format, rows); err != nil {
-			t.Fatal(err)
+		if got := printed(t, table.Output{Format: format}, fruits()); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", format, got, want)
 		}
-		if got.String() != want {
-			t.Errorf("%s:\n%s\nwant\n%s", format, got.String(), want)
-		}
+	}
+	if got := printed(t, table.Output{Format: table.JSON}, fruits()[1:]); got != "[\n  {\n    \"name\": \"fig\",\n    \"count\": 1\n  }\n]\n" {
+		t.Errorf("json: %s", got)
+	}
+	if got := printed(t, table.Output{Format: table.JSON}, nil); got != "[]\n" {
+		t.Errorf("no rows print as %q", got)
 	}
 }
 
-func TestPrintNothing(t *testing.T) {
-	var got strings.Builder
-	if err := table.Print[fruit](&got, table.JSON, nil); err != nil || got.String() != "[]\n" {
-		t.Errorf("no rows print as %q, %v", got.String(), err)
+// TestColor paints phases only, and keeps columns aligned; what is longer than the
+// terminal is cut in the last column.
+func TestColor(t *testing.T) {
+	got := printed(t, table.Output{Format: table.Wide, Color: true, Width: 30}, fruits())
+	want := "NAME   PHASE    TASTE\napple  \x1b[32mrunning\x1b[0m  sour and sweet\nfig    -        -\n"
+	if got != want {
+		t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+	if got := printed(t, table.Output{Format: table.Wide, Width: 29}, fruits()); !strings.Contains(got, "\napple  running  sour and swe…\n") {
+		t.Errorf("29 characters wide:\n%s", got)
 	}
 }
 
 func TestFormatIsChecked(t *testing.T) {
 	var f table.Format
-	if err := f.Set("xml"); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "xml") {
-		t.Errorf("xml: %v", err)
+	for _, text := range []string{"xml", "jsonpath", "jsonpath=", "jsonpath={.items[", `jsonpath={.items[*].x`} {
+		if err := f.Set(text); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "jsonpath={.items[*].id}") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
-	if err := f.Set("wide"); err != nil || f != table.Wide {
-		t.Errorf("wide: %v", err)
+	for _, text := range []string{"wide", "name", "jsonpath={.items[*].id}", "jsonpath=.revision"} {
+		if err := f.Set(text); err != nil || string(f) != text {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for format, encoded := range map[table.Format]bool{table.Table: false, table.Name: false, table.JSON: true, "jsonpath=.x": true} {
+		if format.Encoded() != encoded {
+			t.Errorf("%s: encoded is %t", format, !encoded)
+		}
 	}
 }

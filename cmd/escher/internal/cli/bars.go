@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/escher-sched/escher/nodeagent/nodeapi"
+)
+
+// bars tell how far several nodes are with an image, on the error output: bars on a
+// terminal, else a line when something new begins, once it takes its time.
+type bars struct {
+	f    *Factory
+	verb string
+	// display is nil without a terminal.
+	display *mpb.Progress
+	began   time.Time
+
+	mu    sync.Mutex
+	nodes map[string]*bar
+}
+
+// bar is that of one node.
+type bar struct {
+	line *mpb.Bar
+	said string
+	// shown is said, for whoever draws, which must not wait for bars.mu.
+	shown atomic.Pointer[string]
+}
+
+// newBars makes bars; the caller closes them. verb is what the nodes do.
+func newBars(f *Factory, verb string) *bars {
+	b := &bars{f: f, verb: verb, began: time.Now(), nodes: make(map[string]*bar)}
+	if width, _, terminal := f.terminalSize(f.Err); terminal {
+		b.display = mpb.New(mpb.WithOutput(f.Err), mpb.WithWidth(min(40, width/3)))
+	}
+	return b
+}
+
+// close leaves what stands there.
+func (b *bars) close() {
+	if b.display == nil {
+		return
+	}
+	b.mu.Lock()
+	for _, n := range b.nodes {
+		n.line.Abort(false)
+	}
+	b.mu.Unlock()
+	b.display.Wait()
+}
+
+// of returns the bar of a node. The caller holds b.mu.
+func (b *bars) of(node string) *bar {
+	n := b.nodes[node]
+	if n != nil {
+		return n
+	}
+	n = new(bar)
+	b.nodes[node] = n
+	if b.display != nil {
+		n.line = b.display.AddBar(0,
+			mpb.PrependDecorators(decor.Name(node, decor.WCSyncSpaceR)),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
+				if text := n.shown.Load(); text != nil {
+					return *text
+				}
+				return ""
+			})))
+	}
+	return n
+}
+
+// update tells how far a node is.
+func (b *bars) update(node string, p nodeapi.Pull) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.of(node)
+	b.say(node, n, b.text(p))
+	if n.line != nil {
+		n.line.SetTotal(p.Total, false)
+		n.line.SetCurrent(p.Done)
+	}
+}
+
+// text says what a node does.
+func (b *bars) text(p nodeapi.Pull) string {
+	switch {
+	case p.Trouble != "":
+		return "trying again: " + p.Trouble
+	case p.Unpacking:
+		return "unpacking"
+	}
+	return b.verb
+}
+
+// ended tells that a node is done. Why it failed, the error of the command says.
+func (b *bars) ended(node string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.of(node)
+	text := "done"
+	if err != nil {
+		text = "failed"
+	}
+	b.say(node, n, text)
+	if n.line != nil {
+		n.line.SetTotal(-1, err == nil)
+		if err != nil {
+			n.line.Abort(false)
+		}
+	}
+}
+
+// say notes what a node does and, without a terminal, prints it if it is new and has
+// taken long enough for somebody to wonder. The caller holds b.mu.
+func (b *bars) say(node string, n *bar, text string) {
+	if text == n.said {
+		return
+	}
+	n.said = text
+	n.shown.Store(&text)
+	if b.display == nil && time.Since(b.began) >= progressAfter {
+		fmt.Fprintf(b.f.Err, "escher: %s: %s\n", node, text)
+	}
+}

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/config"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+const completionHelp = `Prints what makes a shell complete commands, flags, and the names of tasks, jobs,
+nodes, reservations, resources and contexts, as they are at that moment.
+
+  bash   source <(escher completion bash)                      in ~/.bashrc
+  zsh    source <(escher completion zsh)                       in ~/.zshrc, after compinit
+  fish   escher completion fish > ~/.config/fish/completions/escher.fish`
+
+// newCompletion makes the command that prints the completion of a shell.
+func newCompletion(f *Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:       "completion bash|zsh|fish",
+		Short:     "Print what makes a shell complete escher's commands",
+		Long:      completionHelp,
+		Args:      exactly("SHELL"),
+		ValidArgs: []string{"bash", "zsh", "fish"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(f.Out, true)
+			case "zsh":
+				return root.GenZshCompletion(f.Out)
+			case "fish":
+				return root.GenFishCompletion(f.Out, true)
+			}
+			return types.Errorf(types.Invalid, "SHELL: %q is not supported: use bash, zsh or fish", args[0])
+		},
+	}
+}
+
+// completer returns what a word may become.
+type completer func(ctx context.Context, word string) []string
+
+// How long completion may take, and how many names it offers.
+const (
+	completeWithin = 700 * time.Millisecond
+	completeMost   = 200
+)
+
+// addCompletion teaches all commands below root to complete: arguments by what
+// stands in capitals in their usage, flags by their names.
+func (f *Factory) addCompletion(root *cobra.Command) {
+	byFlag := f.flagCompleters()
+	for _, cmd := range root.Commands() {
+		f.addCompletion(cmd)
+		if args := f.argCompleters(cmd.Use); len(args.each) > 0 && cmd.ValidArgsFunction == nil {
+			cmd.ValidArgsFunction = args.complete
+		}
+		cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) { register(cmd, flag, byFlag) })
+	}
+	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { register(root, flag, byFlag) })
+}
+
+// register teaches a flag to complete, unless somebody has.
+func register(cmd *cobra.Command, flag *pflag.Flag, byFlag map[string]completer) {
+	complete := byFlag[flag.Name]
+	if complete == nil {
+		return
+	}
+	_ = cmd.RegisterFlagCompletionFunc(flag.Name, // fails if it knows already
+		func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return offer(cmd.Context(), complete, word)
+		})
+}
+
+// offer completes a word in time, or not at all.
+func offer(ctx context.Context, complete completer, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(ctx, completeWithin)
+	defer cancel()
+	words := slices.DeleteFunc(complete(ctx, word), func(w string) bool { return !strings.HasPrefix(w, word) })
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if len(words) == 1 && strings.ContainsAny(words[0][len(words[0])-1:], "=:") {
+		directive |= cobra.ShellCompDirectiveNoSpace
+	}
+	return words, directive
+}
+
+// argCompleter completes the argument at one place.
+type argCompleter struct {
+	any []completer
+	// files tells that it may also be the path of a file.
+	files bool
+}
+
+// argCompletion completes the arguments of one command.
+type argCompletion struct {
+	each []argCompleter
+	// repeats tells that the last one may come again.
+	repeats bool
+}
+
+// argCompleters reads a usage line: NAME, NAME..., A|B, [NAME], up to its flags.
+func (f *Factory) argCompleters(use string) argCompletion {
+	var a argCompletion
+	for i, word := range strings.Fields(use) {
+		word = strings.Trim(word, "[]")
+		if strings.HasPrefix(word, "-") {
+			break
+		}
+		if i == 0 {
+			continue
+		}
+		word, a.repeats = strings.CutSuffix(word, "...")
+		var arg argCompleter
+		for kind := range strings.SplitSeq(word, "|") {
+			complete, files := f.completerOf(kind)
+			arg.files = arg.files || files
+			if complete != nil {
+				arg.any = append(arg.any, complete)
+			}
+		}
+		a.each = append(a.each, arg)
+	}
+	return a
+}
+
+// words returns what a word may become.
+func (a argCompleter) words(ctx context.Context, word string) []string {
+	var all []string
+	for _, complete := range a.any {
+		all = append(all, complete(ctx, word)...)
+	}
+	return all
+}
+
+// complete completes the argument after those that are there.
+func (a argCompletion) complete(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	at := len(args)
+	if a.repeats && at >= len(a.each) {
+		at = len(a.each) - 1
+	}
+	if at >= len(a.each) {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	words, directive := offer(cmd.Context(), a.each[at].words, word)
+	if a.each[at].files && len(words) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(args, w) }), directive
+}
+
+// completerOf returns what completes an argument called so in a usage line, nil for
+// nothing, and whether it may be a file.
+func (f *Factory) completerOf(kind string) (c completer, files bool) {
+	switch kind {
+	case "TASK":
+		return f.ids(controlplane.Tasks), false
+	case "JOB":
+		return f.ids(controlplane.Jobs), false
+	case "RESERVATION":
+		return f.ids(controlplane.Reservations), false
+	case "NODE":
+		return f.ids(controlplane.Nodes), false
+	case "CONTEXT":
+		return f.contextNames, false
+	case "RESOURCE":
+		return f.resourceNames, false
+	case "SRC", "DST":
+		return f.pathsIn, true
+	case "FILE", "BINARY", "PATH":
+		return nil, true
+	}
+	if strings.ToLower(kind) == kind && !strings.HasPrefix(kind, "-") { // a word to be typed as it is
+		return words(kind), false
+	}
+	return nil, false
+}
+
+// pathsIn completes to what begins a path in a task.
+func (f *Factory) pathsIn(ctx context.Context, word string) []string {
+	ids := f.ids(controlplane.Tasks)(ctx, word)
+	for i := range ids {
+		ids[i] += ":"
+	}
+	return ids
+}
+
+// flagCompleters returns what completes the values of flags, by their names.
+func (f *Factory) flagCompleters() map[string]completer {
+	var formats []string
+	for _, format := range table.Formats() {
+		formats = append(formats, string(format))
+	}
+	return map[string]completer{
+		"node": f.ids(controlplane.Nodes), "job": f.ids(controlplane.Jobs), "reservation": f.ids(controlplane.Reservations),
+		"context": f.contextNames, "namespace": f.namespaceNames, "output": words(formats...),
+		"color":    words(string(colorAuto), string(colorAlways), string(colorNever)),
+		"request":  f.amounts,
+		"until":    words("ended", "running", "bound"),
+		"lifetime": words(string(types.OfTask), string(types.OfSession), string(types.OfReservation)),
+	}
+}
+
+// words completes to one of these.
+func words(all ...string) completer {
+	return func(context.Context, string) []string { return slices.Clone(all) }
+}
+
+// ids completes to the ids of a kind.
+func (f *Factory) ids(kind controlplane.Kind) completer {
+	return func(ctx context.Context, word string) []string {
+		client, err := f.Client(ctx)
+		if err != nil {
+			return nil // nobody wants to read errors while typing
+		}
+		ids, _ := client.IDs(ctx, kind, word, completeMost)
+		return ids
+	}
+}
+
+func (f *Factory) contextNames(context.Context, string) []string {
+	file, _ := config.Load(config.Path(f.Getenv))
+	return file.Names()
+}
+
+// namespaceNames completes to the namespaces that tasks are in, or that were made.
+func (f *Factory) namespaceNames(ctx context.Context, _ string) []string {
+	store, err := f.Store(ctx)
+	if err != nil {
+		return nil
+	}
+	names := []string{f.Namespace()}
+	for _, kind := range []controlplane.Kind{controlplane.Namespaces, controlplane.Jobs, controlplane.Reservations, controlplane.Tasks} {
+		page, err := store.List(ctx, controlplane.ListOptions{Prefix: controlplane.Prefix(kind), Limit: completeMost, KeysOnly: true})
+		if err != nil {
+			return nil
+		}
+		for _, kv := range page.KVs {
+			if k, ok := controlplane.Parse(kv.Key); ok {
+				names = append(names, k.Namespace)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// resourceNames completes to the ephemeral resources of the namespace.
+func (f *Factory) resourceNames(ctx context.Context, _ string) []string {
+	client, err := f.Client(ctx)
+	if err != nil {
+		return nil
+	}
+	page, err := client.Store().List(ctx, controlplane.ListOptions{
+		Prefix: controlplane.Prefix(controlplane.Resources, client.Namespace()), Limit: completeMost, KeysOnly: true,
+	})
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, kv := range page.KVs {
+		if k, ok := controlplane.Parse(kv.Key); ok {
+			names = append(names, k.Name)
+		}
+	}
+	return slices.Compact(names)
+}
+
+// amounts completes the name of a request, up to its amount.
+func (f *Factory) amounts(ctx context.Context, word string) []string {
+	names := append(f.resourceNames(ctx, word), string(types.CPU), string(types.Memory), string(types.GPU))
+	for i := range names {
+		names[i] += "="
+	}
+	return names
+}

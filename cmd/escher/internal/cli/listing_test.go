@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// watched runs a command that goes on, on a store in memory, in synctest.
+type watched struct {
+	t     *testing.T
+	store *memstore.Store
+	stop  context.CancelFunc
+	ended chan int
+
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+// Write is what the command prints to.
+func (w *watched) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(text)
+}
+
+// printed returns what was printed since it was asked last, when all is quiet.
+func (w *watched) printed() string {
+	time.Sleep(3 * drawEvery / 2)
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.out.Reset()
+	return w.out.String()
+}
+
+func (w *watched) put(key string, m types.Message) {
+	w.t.Helper()
+	w.commit(controlplane.Op{Key: key, Value: types.Encode(1, m)})
+}
+
+func (w *watched) commit(ops ...controlplane.Op) {
+	w.t.Helper()
+	if _, err := w.store.Commit(w.t.Context(), controlplane.Txn{Ops: ops}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// watch starts a command. height is that of the terminal; 0 is none.
+func watch(t *testing.T, height int, setup func(*watched), args ...string) *watched {
+	t.Helper()
+	w := &watched{t: t, store: memstore.New(memstore.WithoutExpiry()), ended: make(chan int, 1)}
+	setup(w)
+	f := &Factory{store: w.store, Outside: Outside{
+		Out: w, Err: w, Getenv: func(string) string { return "" },
+		Terminal: func(any) (int, int, bool) { return 60, height, height > 0 },
+	}}
+	var ctx context.Context
+	ctx, w.stop = context.WithCancel(t.Context())
+	go func() { w.ended <- run(ctx, f, args) }()
+	return w
+}
+
+// over interrupts the command, which ends without a word.
+func (w *watched) over() {
+	w.t.Helper()
+	w.stop()
+	if code := <-w.ended; code != types.ExitInterrupted {
+		w.t.Errorf("it ended with %d", code)
+	}
+	if got := w.out.String(); strings.Contains(got, "escher:") {
+		w.t.Errorf("interrupted, it printed %q", got)
+	}
+}
+
+func twoTasks(w *watched) {
+	submitted := time.Now().UnixNano()
+	w.put(controlplane.TaskKey("default", "a-1"), &types.Task{Submitted: submitted})
+	w.put(controlplane.TaskKey("default", "b-1"), &types.Task{Submitted: submitted})
+	w.put(controlplane.StatusKey("default", "b-1"), &types.Status{Phase: types.Failed, Attempt: 1, Node: "n1", ExitCode: 3})
+	w.put(controlplane.TaskKey("other", "c-1"), &types.Task{Submitted: submitted})
+}
+
+// TestWatchAppends appends what changes, the ends of tasks too, and nothing else.
+func TestWatchAppends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t, 0, twoTasks, "ps", "-w")
+		wantText(t, w.printed(), "TASK  PHASE    NODE  AGE  EXIT  REASON\na-1   pending  -     0s   -     -\n")
+		w.put(controlplane.StatusKey("default", "a-1"), &types.Status{Phase: types.Running, Attempt: 1, Node: "n1"})
+		wantText(t, w.printed(), "a-1   running  n1    0s   -     -\n")
+		w.put(controlplane.StatusKey("other", "c-1"), &types.Status{Phase: types.Running, Attempt: 1, Node: "n1"})
+		wantText(t, w.printed(), "")
+		w.put(controlplane.StatusKey("default", "a-1"), &types.Status{Phase: types.Succeeded, Attempt: 1, Node: "n1"})
+		wantText(t, w.printed(), "a-1   succeeded  n1    0s   0     -\n")
+		w.over()
+	})
+}
+
+// TestWatchFormats appends in the other formats too.
+func TestWatchFormats(t *testing.T) {
+	for format, want := range map[string]string{
+		"name": "a-1\n", "jsonpath={.items[*].phase}": "running\n", "yaml": "---\nattempt: 1\n", "json": "{\n  \"id\": \"a-1\",\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := watch(t, 0, twoTasks, "ps", "--watch", "-o", format)
+			w.printed()
+			w.put(controlplane.StatusKey("default", "a-1"), &types.Status{Phase: types.Running, Attempt: 1, Node: "n1"})
+			if got := w.printed(); !strings.HasPrefix(got, want) {
+				t.Errorf("%s: %q", format, got)
+			}
+			w.over()
+		})
+	}
+}
+
+// TestWatchDraws draws again in place, no more than there is room for, and gives the
+// terminal back.
+func TestWatchDraws(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t, 4, twoTasks, "ps", "-w", "--color", "never")
+		wantText(t, w.printed(), screenBegin+eraseDown+"TASK  PHASE    NODE  AGE  EXIT  REASON\na-1   pending  -     0s   -     -\n")
+		more := types.Encode(1, &types.Task{Submitted: time.Now().UnixNano()})
+		w.commit(controlplane.Op{Key: controlplane.TaskKey("default", "d-1"), Value: more}, controlplane.Op{Key: controlplane.TaskKey("default", "e-1"), Value: more})
+		wantText(t, w.printed(), "\x1b[2A"+eraseDown+"TASK  PHASE    NODE  AGE  EXIT  REASON\na-1   pending  -     0s   -     -\n… 2 more\n")
+		time.Sleep(2 * time.Second)
+		if got := w.printed(); !strings.Contains(got, "2s") {
+			t.Errorf("ages stand still: %q", got)
+		}
+		w.over()
+		if got := w.out.String(); !strings.HasSuffix(got, screenEnd) {
+			t.Errorf("the terminal was not given back: %q", got)
+		}
+	})
+}
+
+// TestWatchState watches what is derived: of nodes, resources and reservations.
+func TestWatchState(t *testing.T) {
+	for command, want := range map[string]string{"nodes": "0.5/2", "state": "1.5", "resources": "slot", "reservations": "train"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := watch(t, 0, func(w *watched) {
+				w.put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 2000})})
+			}, command, "-w")
+			w.printed()
+			w.put(controlplane.ResourceKey("default", "slot", types.EveryNode), &types.Resource{Capacity: 1000})
+			w.put(controlplane.ReservationKey("default", "train"), &types.Reservation{})
+			w.put(controlplane.AllocatedKey("n1"), &types.Allocated{Holds: []types.Holding{{Resource: types.CPU, Amount: 500}}})
+			if got := w.printed(); !strings.Contains(got, want) {
+				t.Errorf("%s: %q does not say %q", command, got, want)
+			}
+			w.over()
+		})
+	}
+}
+
+// TestTopWithoutAgents shows what is in use though nobody says what is used.
+func TestTopWithoutAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t, 0, func(w *watched) {
+			twoTasks(w)
+			w.put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 2000})})
+			w.put(controlplane.AliveKey("n1"), &types.Alive{})
+			w.put(controlplane.StatusKey("default", "a-1"), &types.Status{Phase: types.Running, Attempt: 1, Node: "n1"})
+		}, "top")
+		if code := <-w.ended; code != 0 {
+			t.Fatalf("it ended with %d", code)
+		}
+		w.stop()
+		wantText(t, w.out.String(), "NODE  STATUS  CPU USED  CPU  MEMORY USED  MEMORY  GPU  RUNNING\n"+
+			"n1    alive   -         0/2  -            -       -    -\n\n"+
+			"TASK  PHASE    NODE  CPU  MEMORY  PROCESSES  AGE\n"+
+			"a-1   running  n1    -    -       -          0s\n")
+	})
+}
+
+func wantText(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+}
+
+// TestInterruptedWait says nothing, as nothing is wrong.
+func TestInterruptedWait(t *testing.T) {
+	for _, args := range [][]string{{"wait", "a-1"}, {"reserve", "train", "--bundle", "cpu=9", "--wait"}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := watch(t, 0, twoTasks, args...)
+			w.printed()
+			w.over()
+		})
+	}
+}
+
+// TestProgress tells on a terminal what takes its time, and takes it back.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		f := &Factory{Outside: Outside{Err: &out, Terminal: func(any) (int, int, bool) { return 80, 24, true }}}
+		quick := f.progress("being quick")
+		time.Sleep(progressAfter - 1)
+		quick()
+		slow := f.progress("reading")
+		time.Sleep(2*progressAfter + 1)
+		slow()
+		slow()
+		wantText(t, out.String(), eraseDown+"escher: reading … 1 s"+eraseDown+"escher: reading … 2 s"+eraseDown)
+	})
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// named is something that the command line names.
+type named struct {
+	kind controlplane.Kind
+	id   string
+}
+
+func (t named) String() string {
+	return map[controlplane.Kind]string{
+		controlplane.Tasks: "task", controlplane.Jobs: "job", controlplane.Reservations: "reservation", controlplane.Nodes: "node",
+	}[t.kind] + " " + t.id
+}
+
+// find returns the only thing of these kinds whose id is name or begins with it.
+// NotFound: there is none; Invalid: there are several, or name is no id.
+func find(ctx context.Context, client *controlplane.Client, name string, kinds ...controlplane.Kind) (named, error) {
+	const most = 10
+	var found []named
+	for _, kind := range kinds {
+		// What is no id is not looked for: it could be a path of something else.
+		if types.ValidateName("id", strings.TrimRight(name, "-_.")) != nil {
+			break
+		}
+		ids, err := client.IDs(ctx, kind, name, most+1)
+		if err != nil {
+			return named{}, err
+		}
+		for _, id := range ids {
+			if id == name {
+				return named{kind, id}, nil
+			}
+			found = append(found, named{kind, id})
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		if job, ok, err := wholeJob(ctx, client, name, found); ok || err != nil {
+			return job, err
+		}
+		texts := make([]string, 0, most)
+		for _, t := range found[:min(most, len(found))] {
+			texts = append(texts, t.String())
+		}
+		return named{}, types.Errorf(types.Invalid, "%q is ambiguous: give more of one of %s", name, strings.Join(texts, ", "))
+	}
+	return named{}, notFound(ctx, client, name, kinds)
+}
+
+// wholeJob returns the only job of what was found, if all tasks whose ids begin with
+// name are of it: as a rule they are called alike.
+func wholeJob(ctx context.Context, client *controlplane.Client, name string, found []named) (named, bool, error) {
+	jobs := slices.DeleteFunc(slices.Clone(found), func(n named) bool { return n.kind == controlplane.Tasks })
+	if len(jobs) != 1 || jobs[0].kind != controlplane.Jobs {
+		return named{}, false, nil
+	}
+	tasks, _, err := client.Tasks(ctx)
+	for i := range tasks {
+		if strings.HasPrefix(tasks[i].ID, name) && tasks[i].Task.Job != jobs[0].id {
+			return named{}, false, nil
+		}
+	}
+	return jobs[0], err == nil, err
+}
+
+// notFound says that there is no such thing of any of the kinds, and what it may be
+// meant to be.
+func notFound(ctx context.Context, client *controlplane.Client, name string, kinds []controlplane.Kind) error {
+	var names []string
+	var first error
+	for _, kind := range kinds {
+		_, err := client.ResolveKind(ctx, kind, name)
+		if !types.Is(err, types.NotFound) || strings.Contains(err.Error(), "did you mean") {
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+		names = append(names, strings.TrimSpace(named{kind: kind}.String()))
+	}
+	if len(kinds) == 1 {
+		return first
+	}
+	return types.Errorf(types.NotFound, "there is no %s %q in namespace %s: escher ps -a and escher jobs -a list tasks and jobs",
+		strings.Join(names, " or "), name, client.Namespace())
+}
+
+// findAll finds all of names before anything is done about one.
+func findAll(ctx context.Context, client *controlplane.Client, names []string, kinds ...controlplane.Kind) ([]named, error) {
+	out := make([]named, 0, len(names))
+	for _, name := range names {
+		t, err := find(ctx, client, name, kinds...)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// tasksOf returns the tasks that targets are or have, by id.
+func tasksOf(ctx context.Context, client *controlplane.Client, targets []named) ([]controlplane.TaskState, error) {
+	var out []controlplane.TaskState
+	var jobs []string
+	for _, t := range targets {
+		if t.kind == controlplane.Jobs {
+			jobs = append(jobs, t.id)
+			continue
+		}
+		s, err := client.Status(ctx, t.id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	if len(jobs) == 0 {
+		return out, nil
+	}
+	all, _, err := client.Tasks(ctx)
+	for _, t := range all {
+		if slices.Contains(jobs, t.Task.Job) {
+			out = append(out, t)
+		}
+	}
+	return out, err
+}
+
+// idsOf returns the ids of the tasks that names are or, outside of a task, have.
+func idsOf(ctx context.Context, tasks Tasks, names []string) ([]string, error) {
+	direct, ok := tasks.(outside)
+	if !ok {
+		return names, nil
+	}
+	all, err := findAll(ctx, direct.Client, names, controlplane.Tasks, controlplane.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	states, err := tasksOf(ctx, direct.Client, all)
+	ids := make([]string, len(states))
+	for i := range states {
+		ids[i] = states[i].ID
+	}
+	return ids, err
+}

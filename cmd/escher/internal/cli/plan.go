@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/apply"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+const planHelp = `Says what escher apply would do with a file: what would change, where each new task
+would be placed as the cluster is now, and what those that would wait lack. It changes
+nothing. What would be stopped still holds its room in it.
+
+It ends with exit code 0 if all of it can be done, be it that something waits at
+first; 6 if a task can never run on the nodes that there are, or if something is in the
+way of apply.`
+
+// newPlan makes the command that says what apply would do.
+func newPlan(f *Factory) *cobra.Command {
+	var file string
+	var opts apply.Options
+	cmd := &cobra.Command{
+		Use:   "plan -f FILE",
+		Short: "Say what apply would do, and where tasks would be placed",
+		Long:  planHelp,
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			docs, err := readManifest(f, file)
+			if err != nil {
+				return err
+			}
+			p, err := newPlanned(cmd.Context(), f, docs, opts)
+			if err != nil {
+				return err
+			}
+			again := fmt.Sprintf("escher apply -f %s --if-revision %d", file, p.Revision)
+			if opts.Replace {
+				again += " --replace"
+			}
+			return p.print(f, again)
+		},
+	}
+	addFile(cmd, &file)
+	addReplace(cmd, &opts)
+	return cmd
+}
+
+// planned is what apply would do, and where tasks would be placed.
+type planned struct {
+	*apply.Decision
+	Placements []placementRow `json:"placements"`
+}
+
+// placementRow is where tasks of one document would be placed: those of which the
+// same is to be said.
+type placementRow struct {
+	Kind  manifest.Kind `json:"kind"`
+	Name  string        `json:"name,omitempty"`
+	Tasks int           `json:"tasks"`
+	// Node is where they would run; empty if they would wait.
+	Node string `json:"node,omitempty"`
+	// Why says what they would wait for.
+	Why *scheduler.Explanation `json:"why,omitempty"`
+}
+
+// Header returns the columns.
+func (placementRow) Header() []table.Column {
+	return table.Columns("name", "tasks", "node", "waits because")
+}
+
+// Row returns what stands in them.
+func (p placementRow) Row() []string {
+	why := ""
+	if p.Why != nil {
+		why = strings.TrimSpace(p.Why.Summary + " " + p.Why.Suggestion)
+	}
+	return []string{slashed(p.Kind, p.Name), strconv.Itoa(p.Tasks), p.Node, why}
+}
+
+func newPlanned(ctx context.Context, f *Factory, docs []manifest.Document, opts apply.Options) (*planned, error) {
+	client, err := f.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, view, err := decide(ctx, client, docs, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Preview(ctx, client, view); err != nil {
+		return nil, err
+	}
+	p := &planned{Decision: d}
+	p.Placements, err = placements(view, client.Namespace(), d.Changes, time.Now())
+	return p, err
+}
+
+// placements asks the scheduler where the tasks of changes would be placed.
+func placements(view *cluster.View, ns string, changes []apply.Change, now time.Time) ([]placementRow, error) {
+	var subs []controlplane.Submission
+	var of []*apply.Change
+	for i := range changes {
+		for _, s := range changes[i].Submissions {
+			subs, of = append(subs, s), append(of, &changes[i])
+		}
+	}
+	if len(subs) == 0 {
+		return nil, nil
+	}
+	placed, err := scheduler.Plan(view, subs, ns, now)
+	if err != nil {
+		return nil, err
+	}
+	type group struct {
+		change    *apply.Change
+		node, why string
+	}
+	at := make(map[group]int)
+	var rows []placementRow
+	for i, p := range placed {
+		g := group{change: of[i], node: p.Node}
+		if p.Why != nil {
+			g.why = p.Why.Summary
+		}
+		if _, seen := at[g]; !seen {
+			at[g] = len(rows)
+			rows = append(rows, placementRow{Kind: of[i].Kind, Name: of[i].Name, Node: p.Node, Why: p.Why})
+		}
+		rows[at[g]].Tasks++
+	}
+	return rows, nil
+}
+
+func (p *planned) print(f *Factory, again string) error {
+	if f.format.Encoded() {
+		if err := table.Encode(f.Out, f.format, p); err != nil {
+			return err
+		}
+		return p.problem()
+	}
+	if err := print(f, changeRows(p.Decision, false)); err != nil {
+		return err
+	}
+	if len(p.Placements) > 0 {
+		fmt.Fprintln(f.Out)
+		if err := print(f, p.Placements); err != nil {
+			return err
+		}
+	}
+	err := p.problem()
+	if err == nil {
+		fmt.Fprintf(f.Out, "\nDo it with: %s\n", again)
+	}
+	return err
+}
+
+// problem says why the plan cannot be carried out, nil if it can.
+func (p *planned) problem() error {
+	if err := p.Blocked(); err != nil {
+		return types.Errorf(types.Precondition, "plan: %w", err)
+	}
+	never, example := 0, ""
+	for _, r := range p.Placements {
+		if r.Why != nil && r.Why.Infeasible {
+			if never == 0 {
+				example = slashed(r.Kind, r.Name) + ": " + r.Why.Summary
+			}
+			never += r.Tasks
+		}
+	}
+	if never == 0 {
+		return nil
+	}
+	return types.Errorf(types.Precondition, "plan: %d of the tasks can never run on the nodes that there are: %s", never, example)
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// screen is the part of a terminal that is drawn again and again.
+type screen struct {
+	to     io.Writer
+	height func() int
+	// drawn is what was drawn last.
+	drawn   []string
+	started bool
+}
+
+// Sequences that terminals obey: lines are cut instead of wrapped while the screen
+// is drawn, and the cursor is not seen.
+const (
+	screenBegin = "\x1b[?7l\x1b[?25l"
+	screenEnd   = "\x1b[?7h\x1b[?25h"
+	eraseDown   = "\r\x1b[J"
+)
+
+// draw replaces what was drawn by these lines, as many as there is room for.
+func (s *screen) draw(lines []string) {
+	// The line below the last one is where the cursor is.
+	if room := max(2, s.height()-1); len(lines) > room {
+		more := fmt.Sprintf("… %d more", len(lines)-room+1)
+		lines = append(lines[:room-1:room-1], more)
+	}
+	if s.started && slices.Equal(lines, s.drawn) {
+		return
+	}
+	var b strings.Builder
+	if !s.started {
+		b.WriteString(screenBegin)
+		s.started = true
+	}
+	if len(s.drawn) > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", len(s.drawn))
+	}
+	b.WriteString(eraseDown)
+	for _, line := range lines {
+		b.WriteString(line + "\n")
+	}
+	s.drawn = lines
+	fmt.Fprint(s.to, b.String())
+}
+
+// close gives the terminal back, with what was drawn last.
+func (s *screen) close() {
+	if s.started {
+		fmt.Fprint(s.to, screenEnd)
+	}
+}

@@ -1,0 +1,46 @@
+package dev
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/internal/ops"
+)
+
+// OpsSocket returns where metrics and health are served while the cluster runs.
+func (d Dir) OpsSocket() string {
+	return "unix://" + filepath.Join(server.SocketDir(string(d)), "ops.sock")
+}
+
+// metrics are those of all parts, etcd's too.
+func (c *running) metrics() prometheus.Gatherer {
+	return prometheus.Gatherers{c.registry, ops.Etcd()}
+}
+
+// operate serves metrics and health: on a socket in the directory, and where else it
+// is to be.
+func (c *running) operate(context.Context) error {
+	if _, err := server.MakeSocketDir(string(c.cfg.Dir)); err != nil {
+		return err
+	}
+	addresses := []string{c.cfg.Dir.OpsSocket()}
+	if c.cfg.Ops != "" {
+		addresses = append(addresses, c.cfg.Ops)
+	}
+	for i, address := range addresses {
+		s, err := ops.New(ops.Config{
+			Address: address, Metrics: c.metrics(), Health: c.health, Logger: c.cfg.Log.Named("ops"),
+			// What is in the memory of the process is for its user alone.
+			Pprof: c.cfg.Pprof && i == 0,
+		})
+		if err != nil {
+			return err
+		}
+		c.info.Ops = append(c.info.Ops, address)
+		c.stack.Start("ops at "+address, s.Run)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/internal/ops"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/nodeapi"
+	"github.com/escher-sched/escher/types"
+)
+
+// Agent is the agent of one node, with the node's API.
+type Agent struct {
+	// Config is the agent's; its StateDir is made, and its SocketDir set.
+	Config nodeagent.Config
+	// Close gives back the runtime when the agent has ended; nil is nothing.
+	Close func() error
+	// Listen listens for the API, once the directories are there. It returns the
+	// address by which others reach it.
+	Listen func(sockets string) (l net.Listener, address string, err error)
+	// Health is told whether it is ready; Metrics are shown, with that, to whoever
+	// asks the API, without a token.
+	Health  *ops.Health
+	Metrics prometheus.Gatherer
+}
+
+// Start starts it.
+func (a Agent) Start(stack *Stack) error {
+	agent, l, err := a.make()
+	if err != nil {
+		return errors.Join(err, a.close())
+	}
+	a.Health.Check("agent "+a.Config.Node, agent.Ready)
+	stack.Start("agent "+a.Config.Node, func(ctx context.Context) error {
+		return errors.Join(agent.Run(ctx), a.close())
+	})
+	stack.Start("API of "+a.Config.Node, func(ctx context.Context) error {
+		return nodeapi.Serve(ctx, l, nodeapi.Config{Agent: agent, Runtime: a.Config.Runtime, Open: ops.Handler(a.Metrics, a.Health), Log: a.Config.Logger.Named("api")})
+	})
+	return nil
+}
+
+func (a *Agent) make() (*nodeagent.Agent, net.Listener, error) {
+	if err := os.MkdirAll(a.Config.StateDir, 0o700); err != nil {
+		return nil, nil, types.Errorf(types.Precondition, "make the directory of %s: %w", a.Config.Node, err)
+	}
+	var err error
+	if a.Config.SocketDir, err = server.MakeSocketDir(a.Config.StateDir); err != nil {
+		return nil, nil, err
+	}
+	l, address, err := a.Listen(a.Config.SocketDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.Config.Address = address
+	agent, err := nodeagent.New(a.Config)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	return agent, l, nil
+}
+
+func (a *Agent) close() error {
+	if a.Close == nil {
+		return nil
+	}
+	return a.Close()
+}
+
+// Capacity returns what of this machine one of several nodes that share it has, where
+// given names other amounts.
+func Capacity(shares int, given types.Requests) (types.Requests, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return nil, types.Errorf(types.Internal, "ask for the memory of this machine: %w", err)
+	}
+	const mebibyte = 1 << 20
+	memory := uint64(info.Totalram) * uint64(info.Unit) / uint64(shares) / mebibyte * mebibyte
+	amounts := map[string]types.Quantity{
+		string(types.CPU):    types.Quantity(runtime.NumCPU() * 1000 / shares),
+		string(types.Memory): types.Quantity(memory),
+	}
+	for _, r := range given {
+		amounts[r.Name] = r.Amount
+	}
+	return types.NewRequests(amounts), nil
+}

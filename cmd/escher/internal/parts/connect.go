@@ -1,0 +1,50 @@
+package parts
+
+import (
+	"context"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// Progress is told, in words for people, how far starting and stopping is.
+type Progress func(format string, args ...any)
+
+// Connect returns the store behind etcd, waiting for it as long as ctx lasts; why it
+// waits is said once for each reason. Other errors than Unavailable are returned at
+// once.
+func Connect(ctx context.Context, cfg etcdstore.Config, progress Progress) (store *etcdstore.Store, err error) {
+	err = Persist(ctx, progress, func() error {
+		if store, err = etcdstore.Dial(ctx, cfg); err != nil {
+			err = types.Errorf(types.ClassOf(err), "%w: start etcd there, or correct --endpoints", err)
+		}
+		return err
+	})
+	return store, err
+}
+
+// Persist calls do until its error is not Unavailable or ctx is done. Why it is called
+// again is said once for each reason.
+func Persist(ctx context.Context, progress Progress, do func() error) error {
+	retry := controlplane.RetryPolicy()
+	said := ""
+	for {
+		err := do()
+		if !types.Is(err, types.Unavailable) || ctx.Err() != nil {
+			return err
+		}
+		if why := err.Error(); why != said {
+			progress("waiting: %s", why)
+			said = why
+		}
+		timer := time.NewTimer(retry.NextBackOff())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+}

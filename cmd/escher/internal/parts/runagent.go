@@ -1,0 +1,251 @@
+package parts
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/internal/ops"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/containerd"
+	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
+	"github.com/escher-sched/escher/types"
+)
+
+// AgentConfig says how to run the agent of this machine.
+type AgentConfig struct {
+	Etcd etcdstore.Config
+	// Agent has what the node is; Store, Runtime, Cluster and Address are set here.
+	Agent nodeagent.Config
+	// Containerd is the daemon to use, or to run.
+	Containerd daemon.Config
+	// Logger is what containerd runs beside each container.
+	Logger containerd.Logger
+
+	// Listen is host:port to serve the node's API at, Advertise how others reach
+	// that; empty: by the address from which this machine reaches etcd.
+	Listen, Advertise string
+	// TLSCert and TLSKey are files of the API's certificate; empty: it is served
+	// without encryption.
+	TLSCert, TLSKey string
+
+	Log      *zap.Logger
+	Progress Progress
+	// Ready is called once the node is alive, with where its API is.
+	Ready func(address string)
+}
+
+// RunAgent runs the agent of this machine until ctx is done, and returns nil then.
+// What runs in its containers runs on, and is adopted by the next one. While etcd is
+// away it waits.
+//
+// Precondition: this machine cannot run containers, the state directory or the port is
+// in use, or another agent has the node's name.
+func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	if err := fit(); err != nil {
+		return err
+	}
+	cert, err := cfg.serverTLS()
+	if err != nil {
+		return err
+	}
+	release, err := server.Lock(cfg.Agent.StateDir)
+	if err != nil {
+		return types.Errorf(types.ClassOf(err), "state-dir: %w", err)
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	l, err := ops.Listen("listen", cfg.Listen)
+	if err != nil {
+		return err
+	}
+	if cert != nil {
+		l = tls.NewListener(l, cert)
+	}
+	p := newProcess(ctx, cfg.Log, cfg.Progress)
+	defer func() {
+		err = errors.Join(EndedBy(ctx, err), p.stack.Unwind())
+		_ = l.Close() // who served it has closed it already
+	}()
+	if err := p.connect(ctx, cfg.Etcd); err != nil {
+		return err
+	}
+	cluster, err := p.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.awaitName(ctx, cfg.Agent.Node, cfg.Agent.StateDir); err != nil {
+		return err
+	}
+	runtime, err := p.runtime(ctx, cfg, cluster)
+	if err != nil {
+		return err
+	}
+	address := cfg.address(l)
+	cfg.Agent.Store, cfg.Agent.Runtime, cfg.Agent.Cluster = p.store, runtime, cluster
+	cfg.Agent.Metrics, cfg.Agent.Logger = nodeagent.NewMetrics(), cfg.Log.Named("agent")
+	if err := p.registry.Register(cfg.Agent.Metrics); err != nil {
+		return err
+	}
+	err = Agent{
+		Config: cfg.Agent, Close: runtime.Close, Health: p.health, Metrics: p.registry,
+		Listen: func(string) (net.Listener, string, error) { return l, address, nil },
+	}.Start(p.stack)
+	if err != nil {
+		return err
+	}
+	if err := p.awaitAlive(ctx, cfg.Agent.Node); err != nil {
+		return err
+	}
+	cfg.Ready(address)
+	return p.stack.Await(ctx, nil)
+}
+
+// validate returns what is wrong with what the node is to be, before anything is
+// waited for.
+func (c AgentConfig) validate() error {
+	early := c.Agent
+	// What comes later is not looked at.
+	early.Store, early.Runtime, early.Cluster = (*etcdstore.Store)(nil), (*containerd.Runtime)(nil), "later"
+	return early.Validate()
+}
+
+// fit says what this machine or process lacks for containers.
+func fit() error {
+	if os.Geteuid() != 0 {
+		return types.Errorf(types.Precondition, "run an agent: containers take root: run it as root, with sudo for instance")
+	}
+	if entries, err := os.ReadDir("/sys/fs/cgroup"); err != nil || len(entries) == 0 {
+		return types.Errorf(types.Precondition, "run an agent: no control groups are mounted at /sys/fs/cgroup: mount them, or run it outside of this container")
+	}
+	return nil
+}
+
+// serverTLS returns how the API is served; nil is without encryption.
+func (c AgentConfig) serverTLS() (*tls.Config, error) {
+	if c.TLSCert == "" && c.TLSKey == "" {
+		return nil, nil
+	}
+	load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		return &cert, err
+	}
+	if _, err := load(nil); err != nil {
+		return nil, types.Errorf(types.Invalid, "tls-cert, tls-key: %w: give both, readable and in PEM", err)
+	}
+	// Read again for each connection: certificates are renewed.
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: load}, nil
+}
+
+// cluster waits until a server has said which cluster it is.
+func (p *process) cluster(ctx context.Context) (id string, err error) {
+	err = Persist(ctx, p.progress, func() error {
+		id, err = controlplane.ClusterID(ctx, p.store)
+		if types.Is(err, types.NotFound) {
+			return types.Errorf(types.Unavailable, "%w", err)
+		}
+		return err
+	})
+	return id, err
+}
+
+// awaitName waits until the session of another agent of the node's name has run out,
+// if there is one. Precondition: it does not.
+func (p *process) awaitName(ctx context.Context, node, stateDir string) error {
+	own, err := nodeagent.LastLease(stateDir)
+	if err != nil {
+		return err
+	}
+	var until time.Time
+	for {
+		var alive types.Alive
+		page, err := p.store.List(ctx, controlplane.ListOptions{Key: controlplane.AliveKey(node)})
+		switch {
+		case types.Is(err, types.Unavailable):
+		case err != nil:
+			return err
+		case len(page.KVs) == 0 || page.KVs[0].Lease == own:
+			return nil
+		default:
+			if err := types.Decode(page.KVs[0].Value, &alive); err != nil {
+				return err
+			}
+		}
+		ttl := time.Duration(alive.TTLSeconds) * time.Second
+		switch {
+		case until.IsZero() && ttl > 0:
+			// etcd itself takes a second or two to end a lease.
+			until = time.Now().Add(ttl + 3*time.Second)
+			p.progress("node %s is alive: waiting up to %s for the session of its last agent to end", node, ttl)
+		case !until.IsZero() && time.Now().After(until):
+			return types.Errorf(types.Precondition, "run an agent for node %s: another one runs under that name: end that one, or choose another name with --node", node)
+		}
+		timer := time.NewTimer(500 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// runtime returns what runs containers, with the containerd behind it.
+func (p *process) runtime(ctx context.Context, cfg AgentConfig, cluster string) (*containerd.Runtime, error) {
+	cfg.Containerd.Logger = cfg.Log.Named("containerd")
+	d, err := daemon.Ensure(ctx, cfg.Containerd)
+	if err != nil {
+		return nil, err
+	}
+	p.stack.Start("containerd", d.Run)
+	// Agents that share a machine are apart, whatever their containerd is.
+	sum := sha256.Sum256([]byte(cfg.Agent.Node))
+	return containerd.New(containerd.Config{
+		Address: d.Address(), Namespace: "escher-" + cluster + "-" + hex.EncodeToString(sum[:3]),
+		Cluster: cluster, Node: cfg.Agent.Node, Logger: cfg.Logger,
+	})
+}
+
+// awaitAlive returns when the node is alive, or a part has failed.
+func (p *process) awaitAlive(ctx context.Context, node string) error {
+	watch, cancel := context.WithCancel(ctx)
+	defer cancel()
+	alive := make(chan struct{})
+	go func() {
+		if AwaitAlive(watch, p.store, []string{node}) == nil {
+			close(alive)
+		}
+	}()
+	return p.stack.Await(ctx, alive)
+}
+
+// address returns how others reach the API.
+func (c AgentConfig) address(l net.Listener) string {
+	scheme := "http://"
+	if c.TLSCert != "" {
+		scheme = "https://"
+	}
+	if c.Advertise != "" {
+		return scheme + c.Advertise
+	}
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "" // a TCP address has both
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = hostTowards(c.Etcd.Endpoints)
+	}
+	return scheme + net.JoinHostPort(host, port)
+}

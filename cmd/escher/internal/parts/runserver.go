@@ -1,0 +1,108 @@
+package parts
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/internal/ops"
+	"github.com/escher-sched/escher/types"
+)
+
+// ServerConfig says how to run a server over an etcd that runs elsewhere.
+type ServerConfig struct {
+	Etcd etcdstore.Config
+	// Name tells it from the other servers of the cluster.
+	Name string
+	// Ops is where metrics and health are served; Pprof adds profiles.
+	Ops   string
+	Pprof bool
+
+	Log      *zap.Logger
+	Progress Progress
+	// Ready is called once it works, with where metrics and health are.
+	Ready func(ops string)
+}
+
+// RunServer runs a server until ctx is done, and returns nil then. While etcd is away
+// it waits.
+func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
+	if err := types.ValidateName("name", cfg.Name); err != nil {
+		return err
+	}
+	p := newProcess(ctx, cfg.Log, cfg.Progress)
+	defer func() { err = errors.Join(EndedBy(ctx, err), p.stack.Unwind()) }()
+	s, err := ops.New(ops.Config{Address: cfg.Ops, Metrics: p.registry, Health: p.health, Pprof: cfg.Pprof, Logger: cfg.Log.Named("ops")})
+	if err != nil {
+		return err
+	}
+	p.stack.Start("ops", s.Run)
+	if err := p.connect(ctx, cfg.Etcd); err != nil {
+		return err
+	}
+	advice, err := server.CheckEtcd(ctx, p.store.Client(), p.store.Limits())
+	if err != nil {
+		return err
+	}
+	for _, line := range advice {
+		cfg.Progress("%s", line)
+	}
+	cluster, err := controlplane.MakeClusterID(ctx, p.store)
+	if err != nil {
+		return err
+	}
+	err = Server{Store: p.store, Name: cfg.Name, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
+	if err != nil {
+		return err
+	}
+	cfg.Log.Info("server started", zap.String("reason", "cluster "+cluster), zap.String("scheduler", cfg.Name), zap.String("address", s.Address()))
+	cfg.Ready(s.Address())
+	return p.stack.Await(ctx, nil)
+}
+
+// process is what every process of a cluster over an etcd elsewhere has.
+type process struct {
+	stack    *Stack
+	registry *prometheus.Registry
+	health   *ops.Health
+	store    *etcdstore.Store
+	log      *zap.Logger
+	progress Progress
+}
+
+func newProcess(ctx context.Context, log *zap.Logger, progress Progress) *process {
+	return &process{stack: NewStack(ctx, log), registry: ops.NewRegistry(), health: new(ops.Health), log: log, progress: progress}
+}
+
+// connect waits for etcd.
+func (p *process) connect(ctx context.Context, cfg etcdstore.Config) error {
+	metrics := etcdstore.NewMetrics()
+	if err := p.registry.Register(metrics); err != nil {
+		return err
+	}
+	cfg.Log = p.log.Named("client")
+	cfg.Options = append(cfg.Options, etcdstore.WithMetrics(metrics))
+	store, err := Connect(ctx, cfg, p.progress)
+	if err != nil {
+		return err
+	}
+	p.store = store
+	p.stack.Start("client", func(ctx context.Context) error {
+		<-ctx.Done()
+		return store.Close()
+	})
+	return nil
+}
+
+// EndedBy returns nil for an error that is only that ctx is done.
+func EndedBy(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,61 @@
+package parts
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/internal/ops"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+// Server is what is run once or a few times in a cluster: a scheduler and a collector.
+type Server struct {
+	Store *etcdstore.Store
+	// Name tells it from the other servers of the cluster; empty: there are none.
+	Name    string
+	Log     *zap.Logger
+	Health  *ops.Health
+	Metrics prometheus.Registerer
+}
+
+// Start starts its parts. Others share the namespaces with its scheduler; one
+// collector of all works at a time.
+func (s Server) Start(stack *Stack) error {
+	counted, decisions := server.NewMetrics(), scheduler.NewMetrics()
+	for _, m := range []prometheus.Collector{counted, decisions} {
+		if err := s.Metrics.Register(m); err != nil {
+			return types.Errorf(types.Internal, "register metrics: %w", err)
+		}
+	}
+	pulse := s.Health.Part("scheduler")
+	stack.Start("scheduler", func(ctx context.Context) error {
+		cfg := scheduler.Config{Name: s.Name, Shared: s.Name != "", Beat: pulse.Run, Metrics: decisions}
+		return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler"))
+	})
+	beat := s.Health.Standby("collector")
+	collect := func(ctx context.Context, guard []controlplane.Compare) error {
+		defer beat.Stop()
+		c, err := server.NewCollector(s.Store, server.NewMaintenance(s.Store.Client()), server.DefaultPolicy(), guard,
+			server.Options{Metrics: counted, Beat: beat.Run, Logger: s.Log.Named("collector")})
+		if err != nil {
+			return err
+		}
+		return c.Run(ctx)
+	}
+	stack.Start("collector", func(ctx context.Context) error {
+		if s.Name == "" {
+			return collect(ctx, nil)
+		}
+		return server.Lead(ctx, s.Store, collectorRole, s.Name, collect)
+	})
+	return nil
+}
+
+// collectorRole is what one collector at a time has.
+const collectorRole = "collector"

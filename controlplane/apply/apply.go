@@ -1,0 +1,305 @@
+// Package apply makes a cluster what documents describe: what is there and equal is
+// left alone, what is not there is made. Decide compares, and is pure; Perform does
+// it, in one conditional transaction where it fits one.
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+// Action is what is to be done about a document.
+type Action string
+
+// The actions.
+const (
+	// Launch: it is not there.
+	Launch Action = "launch"
+	// Unchanged: it is there as described.
+	Unchanged Action = "unchanged"
+	// Replace: another one of that name is there; it is stopped.
+	Replace Action = "replace"
+	// Set: the resource is to be set.
+	Set Action = "set"
+	// Reserve: the reservation is to be made.
+	Reserve Action = "reserve"
+)
+
+// Options says what may be done.
+type Options struct {
+	// Replace allows to stop what differs and runs, or waits to.
+	Replace bool
+	// IfRevision is the revision of which nothing concerned may have changed since; 0
+	// is any.
+	IfRevision int64
+}
+
+// Change is what is to be done about a document.
+type Change struct {
+	Kind   manifest.Kind `json:"kind"`
+	Name   string        `json:"name,omitempty"`
+	Action Action        `json:"action"`
+	// ID is what is there already, or has been launched.
+	ID string `json:"id,omitempty"`
+	// Tasks is how many tasks are to be launched.
+	Tasks int `json:"tasks,omitempty"`
+	// Note says how far what is there is.
+	Note string `json:"note,omitempty"`
+	// Stops are the ids of tasks or jobs that are stopped for it.
+	Stops []string `json:"stops,omitempty"`
+	// Differences say what differs from what is there: "spec.image: a → b".
+	Differences []string `json:"differences,omitempty"`
+	// Blocked says why it is not done; empty if it is.
+	Blocked string `json:"blocked,omitempty"`
+
+	// Submissions are the tasks to be launched.
+	Submissions []controlplane.Submission `json:"-"`
+
+	doc *manifest.Document
+	// stop are the tasks that are to be stopped.
+	stop []stopped
+	// launched is set once it is in a transaction.
+	launched []string
+}
+
+// stopped is a task that is to be stopped.
+type stopped struct {
+	id    string
+	grace time.Duration
+}
+
+func (s stopped) options() controlplane.StopOptions {
+	return controlplane.StopOptions{Reason: "replaced by escher apply", Grace: s.grace}
+}
+
+// Decision is what is to be done.
+type Decision struct {
+	// Revision is the one that was decided on.
+	Revision int64    `json:"revision"`
+	Changes  []Change `json:"changes"`
+
+	reads controlplane.ReadSet
+}
+
+// Blocked returns an error that says what is in the way; nil if nothing is.
+// Precondition.
+func (d *Decision) Blocked() error {
+	for i := range d.Changes {
+		if c := &d.Changes[i]; c.Blocked != "" {
+			return types.Errorf(types.Precondition, "%s: %s", c, c.Blocked)
+		}
+	}
+	return nil
+}
+
+// String names what the change is about.
+func (c *Change) String() string {
+	return strings.TrimSpace(strings.ToLower(string(c.Kind)) + " " + c.Name)
+}
+
+// transaction is all of it as one transaction. It fills in the ids of what is
+// launched.
+func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction {
+	tx := c.Begin(d.reads)
+	for i := range d.Changes {
+		x := &d.Changes[i]
+		for _, s := range x.stop {
+			tx.Stop(s.id, s.options())
+		}
+		switch x.Action {
+		case Set:
+			s, _ := x.doc.Resource.Setting() // which was checked when it was parsed
+			tx.SetResource(x.Name, s.Capacity, s.Where, s.Options)
+		case Reserve:
+			tx.Reserve(x.Name, x.doc.Reservation.Reservation())
+		case Launch, Replace:
+			if x.Kind == manifest.KindTask {
+				x.Done(controlplane.Launched{Tasks: tx.Launch(x.Submissions...)})
+				continue
+			}
+			x.Done(tx.LaunchJob(controlplane.Job{Name: x.Name}, x.Submissions...))
+		}
+	}
+	return tx
+}
+
+func first(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[0]
+}
+
+// Launched returns the ids of all tasks that were launched, in the order of the
+// documents.
+func (d *Decision) Launched() []string {
+	var ids []string
+	for i := range d.Changes {
+		ids = append(ids, d.Changes[i].launched...)
+	}
+	return ids
+}
+
+// Perform does what was decided, and fills in the ids. One transaction does it, on
+// the condition that nothing has changed that it was decided on. What is too large
+// for one is done in several, in this order: resources, reservations and tasks of
+// their own; each job; then what is replaced is stopped.
+//
+// Conflict: something has changed. Precondition: something is in the way, see
+// Blocked. Nothing was done then, or what the error says.
+func (d *Decision) Perform(ctx context.Context, c *controlplane.Client) error {
+	if err := d.Blocked(); err != nil {
+		return err
+	}
+	if !d.todo() {
+		return nil
+	}
+	if !d.large(c.Store().Limits()) {
+		tx := d.transaction(c)
+		p, err := tx.Preview(ctx)
+		if err != nil {
+			return err
+		}
+		if p.TooLarge == nil {
+			_, err = tx.Commit(ctx)
+			return err
+		}
+	}
+	return d.inParts(ctx, c)
+}
+
+func (d *Decision) todo() bool {
+	for i := range d.Changes {
+		if d.Changes[i].Action != Unchanged || len(d.Changes[i].stop) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// large reports whether it is certainly more than one transaction.
+func (d *Decision) large(limits controlplane.Limits) bool {
+	n := 0
+	for i := range d.Changes {
+		n += len(d.Changes[i].Submissions) + len(d.Changes[i].stop)
+	}
+	return n > limits.Ops
+}
+
+// inParts does it in several transactions.
+func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
+	small := Decision{reads: d.reads}
+	var at, large []int
+	for i, x := range d.Changes {
+		switch {
+		case x.Action == Set || x.Action == Reserve || x.Kind == manifest.KindTask && x.Action == Launch:
+			small.Changes, at = append(small.Changes, x), append(at, i)
+		case x.Action != Unchanged:
+			large = append(large, i)
+		}
+	}
+	if len(small.Changes) > 0 {
+		if _, err := small.transaction(c).Commit(ctx); err != nil {
+			return err
+		}
+		for i, x := range small.Changes {
+			d.Changes[at[i]] = x
+		}
+	}
+	for _, i := range large {
+		x := &d.Changes[i]
+		if err := x.launch(ctx, c); err != nil {
+			return types.Errorf(types.ClassOf(err), "%s: %w: what is smaller, or comes before it in the file, is done: apply it again", x, err)
+		}
+	}
+	for i := range d.Changes {
+		x := &d.Changes[i]
+		for _, s := range x.stop {
+			if err := c.Stop(ctx, s.id, s.options()); err != nil && !types.Is(err, types.NotFound) {
+				return types.Errorf(types.ClassOf(err), "%s: launched, but what it replaces is not stopped: %w: stop it by hand", x, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Change) launch(ctx context.Context, client *controlplane.Client) error {
+	var l controlplane.Launched
+	var err error
+	if c.Kind == manifest.KindTask {
+		l, err = client.Launch(ctx, c.Submissions...)
+	} else {
+		l, err = client.LaunchJob(ctx, controlplane.Job{Name: c.Name}, c.Submissions...)
+	}
+	c.Done(l)
+	return err
+}
+
+// Done notes what was launched for the change by somebody else.
+func (c *Change) Done(l controlplane.Launched) {
+	c.launched, c.ID = l.Tasks, l.Job
+	if c.Kind == manifest.KindTask {
+		c.ID = first(l.Tasks)
+	}
+}
+
+// CheckSettings finds out which resources are so already: that takes the store, which
+// knows the nodes. Invalid, or Precondition: one of them cannot be set so.
+func (d *Decision) CheckSettings(ctx context.Context, c *controlplane.Client) error {
+	for i := range d.Changes {
+		x := &d.Changes[i]
+		if x.Action != Set {
+			continue
+		}
+		p, err := (&Decision{Changes: []Change{*x}}).transaction(c).Preview(ctx)
+		if err != nil {
+			return err
+		}
+		if len(p.Writes) == 0 {
+			x.Action = Unchanged
+		}
+	}
+	return nil
+}
+
+// Preview shows in a view what the change of resources and reservations will be, so
+// that tasks can be placed on it. What is to be stopped still holds its room there.
+func (d *Decision) Preview(ctx context.Context, c *controlplane.Client, v *cluster.View) error {
+	tx := c.Begin()
+	n := 0
+	for i := range d.Changes {
+		x := &d.Changes[i]
+		switch x.Action {
+		case Set:
+			s, _ := x.doc.Resource.Setting() // which was checked when it was parsed
+			tx.SetResource(x.Name, s.Capacity, s.Where, s.Options)
+			n++
+		case Reserve:
+			tx.Reserve(x.Name, x.doc.Reservation.Reservation())
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	p, err := tx.Preview(ctx)
+	if err != nil {
+		return err
+	}
+	at := v.Revision + 1
+	for _, op := range p.Writes {
+		e := controlplane.Event{Delete: op.Delete, KV: controlplane.KV{Key: op.Key, Value: op.Value, ModRevision: at}}
+		if _, _, err := v.Apply(e); err != nil {
+			return fmt.Errorf("preview %s: %w", op.Key, err)
+		}
+	}
+	v.Reached(at)
+	return nil
+}

@@ -1,0 +1,293 @@
+package apply_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/apply"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// world is a store with a client of namespace team.
+type world struct {
+	*controlplane.Client
+	t     *testing.T
+	store *memstore.Store
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, store: memstore.New(memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1 << 20}))}
+	c, err := controlplane.New(w.store, "team")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Client = c
+	return w
+}
+
+// view reads everything.
+func (w *world) view() *cluster.View {
+	w.t.Helper()
+	v := cluster.New()
+	kvs, revision, err := controlplane.ListAll(w.t.Context(), w.store, controlplane.ListOptions{Prefix: controlplane.Root})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, kv := range kvs {
+		if _, _, err := v.Apply(controlplane.Event{KV: kv}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	v.Reached(revision)
+	return v
+}
+
+// phase sets how far a task is.
+func (w *world) phase(id string, p types.Phase) {
+	w.t.Helper()
+	change := controlplane.NewChange(controlplane.NewBatch())
+	change.Put(controlplane.StatusKey("team", id), &types.Status{Phase: p, Attempt: 1})
+	if _, err := w.store.Commit(w.t.Context(), change.Txn()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) parse(text string) []manifest.Document {
+	w.t.Helper()
+	docs, err := manifest.Parse("f", []byte(text))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return docs
+}
+
+func (w *world) decide(text string, opts apply.Options) (*apply.Decision, error) {
+	w.t.Helper()
+	specs := func(digest string) (*types.Spec, error) { return w.Spec(context.Background(), digest) }
+	d, err := apply.Decide(w.view(), "team", specs, w.parse(text), time.Now(), opts)
+	if err != nil {
+		return nil, err
+	}
+	return d, d.CheckSettings(w.t.Context(), w.Client)
+}
+
+// apply applies and returns what was done, a word a document.
+func (w *world) apply(text string, opts apply.Options) *apply.Decision {
+	w.t.Helper()
+	d, err := w.decide(text, opts)
+	if err == nil {
+		err = d.Perform(w.t.Context(), w.Client)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// want checks the actions.
+func want(t *testing.T, d *apply.Decision, actions ...apply.Action) {
+	t.Helper()
+	var got []apply.Action
+	for _, c := range d.Changes {
+		got = append(got, c.Action)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(actions) {
+		t.Errorf("got %v, want %v", got, actions)
+	}
+}
+
+// blocked checks that it is not done, and nothing is written.
+func (w *world) blocked(text string, opts apply.Options, class types.Class, says ...string) {
+	w.t.Helper()
+	before := w.store.Revision()
+	d, err := w.decide(text, opts)
+	if err == nil {
+		err = d.Perform(w.t.Context(), w.Client)
+	}
+	if !types.Is(err, class) {
+		w.t.Errorf("got %v, want it %s", err, class)
+		return
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			w.t.Errorf("%q does not say %q", err, s)
+		}
+	}
+	if w.store.Revision() != before {
+		w.t.Error("something was written")
+	}
+}
+
+const (
+	header  = "apiVersion: escher.dev/v1\n"
+	web     = header + "kind: Task\nname: web\ndeadline: 2h\nspec: {image: a}\n"
+	changed = header + "kind: Task\nname: web\ndeadline: 2h\nspec: {image: b, env: [X=y]}\n"
+	train   = header + "kind: Job\nname: train\ncount: 3\ntemplate: {spec: {image: a, grace: 3s}}\n"
+	slot    = header + "kind: Resource\nname: slot\ncapacity: 2\nwhere: {cluster: true}\n"
+	room    = header + "kind: Reservation\nname: room\nbundles: [{requests: {cpu: 1}}]\n"
+)
+
+func TestApplyIsDoneOnce(t *testing.T) {
+	w := newWorld(t)
+	all := strings.Join([]string{web, train, slot, room}, "---\n")
+	want(t, w.apply(all, apply.Options{}), apply.Launch, apply.Launch, apply.Set, apply.Reserve)
+	// A deadline counts from the submission, whenever it is applied again.
+	before := w.store.Revision()
+	want(t, w.apply(all, apply.Options{}), apply.Unchanged, apply.Unchanged, apply.Unchanged, apply.Unchanged)
+	if w.store.Revision() != before {
+		t.Error("something was written")
+	}
+}
+
+func TestApplyReplacesOnlyIfTold(t *testing.T) {
+	w := newWorld(t)
+	first := w.apply(web, apply.Options{}).Changes[0].ID
+	w.phase(first, types.Running)
+	w.blocked(changed, apply.Options{}, types.Precondition, first+" differs", "spec.env[0]: none → X=y", "spec.image: a → b", "--replace")
+	d := w.apply(changed, apply.Options{Replace: true})
+	want(t, d, apply.Replace)
+	if s, err := w.Status(t.Context(), first); err != nil || s.Task.Stop == nil || s.Task.Stop.Grace != controlplane.DefaultGrace {
+		t.Errorf("it is not stopped: %+v, %v", s.Task, err)
+	}
+	want(t, w.apply(changed, apply.Options{}), apply.Unchanged)
+}
+
+func TestApplyOfWhatHasEnded(t *testing.T) {
+	w := newWorld(t)
+	id := w.apply(web, apply.Options{}).Changes[0].ID
+	// What has ended by itself is there; what was stopped is not.
+	w.phase(id, types.Succeeded)
+	d := w.apply(web, apply.Options{})
+	want(t, d, apply.Unchanged)
+	if d.Changes[0].Note != "succeeded" {
+		t.Errorf("note %q", d.Changes[0].Note)
+	}
+	// Nothing is in the way of what differs.
+	d = w.apply(changed, apply.Options{})
+	want(t, d, apply.Launch)
+	if err := w.Stop(t.Context(), d.Changes[0].ID, controlplane.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, w.apply(changed, apply.Options{}), apply.Launch)
+}
+
+func TestApplyOfSeveralOfOneName(t *testing.T) {
+	w := newWorld(t)
+	for range 2 {
+		if _, err := w.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "web"}, Spec: &types.Spec{Image: "x"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.blocked(web, apply.Options{}, types.Precondition, "of the same name have not ended", "stop all but one")
+	d := w.apply(web, apply.Options{Replace: true})
+	if want(t, d, apply.Replace); len(d.Changes[0].Stops) != 2 {
+		t.Errorf("it stops %v", d.Changes[0].Stops)
+	}
+	if _, err := w.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "web"}, Spec: &types.Spec{Image: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.blocked(web, apply.Options{}, types.Precondition, "beside "+d.Changes[0].ID+", which is as described")
+	want(t, w.apply(web, apply.Options{Replace: true}), apply.Unchanged)
+	want(t, w.apply(web, apply.Options{}), apply.Unchanged)
+}
+
+func TestApplyOfJobs(t *testing.T) {
+	w := newWorld(t)
+	d := w.apply(train, apply.Options{})
+	ids := d.Launched()
+	for _, id := range ids {
+		w.phase(id, types.Running)
+	}
+	w.blocked(strings.Replace(train, "count: 3", "count: 4", 1), apply.Options{}, types.Precondition, "tasks: 3 → 4")
+	w.blocked(strings.Replace(train, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "spec.image: a → b")
+	// Of those that have ended, some may be forgotten.
+	w.phase(ids[0], types.Succeeded)
+	if err := w.Remove(t.Context(), ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	want(t, w.apply(train, apply.Options{}), apply.Unchanged)
+	d = w.apply(strings.Replace(train, "count: 3", "count: 100", 1), apply.Options{Replace: true})
+	want(t, d, apply.Replace)
+	if d.Changes[0].ID == "" || len(d.Launched()) != 100 {
+		t.Errorf("job %q has %d tasks", d.Changes[0].ID, len(d.Launched()))
+	}
+	for _, id := range ids[1:] {
+		if s, err := w.Status(t.Context(), id); err != nil || s.Task.Stop == nil || s.Task.Stop.Grace != 3*time.Second {
+			t.Errorf("%s is not stopped: %+v, %v", id, s.Task, err)
+		}
+	}
+}
+
+func TestApplyOnCondition(t *testing.T) {
+	w := newWorld(t)
+	w.apply(web+"---\n"+slot, apply.Options{})
+	d, err := w.decide(web+"---\n"+slot, apply.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, w.apply(web+"---\n"+slot, apply.Options{IfRevision: d.Revision}), apply.Unchanged, apply.Unchanged)
+	if _, err := w.SetResource(t.Context(), "slot", 5000, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.blocked(slot, apply.Options{IfRevision: d.Revision}, types.Conflict, "slot has changed at revision", "look at escher plan again")
+	want(t, w.apply(slot, apply.Options{}), apply.Set)
+
+	// What changes between the decision and the commit is a conflict too.
+	d, err = w.decide(changed, apply.Options{Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Stop(t.Context(), d.Changes[0].Stops[0], controlplane.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Perform(t.Context(), w.Client); !types.Is(err, types.Conflict) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestApplyRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.apply(room, apply.Options{})
+	w.blocked(strings.Replace(room, "cpu: 1", "cpu: 2", 1), apply.Options{Replace: true}, types.Precondition, "reservation room", "escher unreserve room")
+	w.blocked(header+"kind: Task\nspec: {image: a}\n", apply.Options{}, types.Invalid, "line 1", "name: is missing", "escher submit")
+	w.blocked(header+"kind: Task\nid: x\nname: x\nspec: {image: a}\n", apply.Options{}, types.Invalid, "id: ", "leave it out")
+	if _, err := apply.Submit(w.parse(slot), time.Now()); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "use escher apply") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What does not fit one transaction is done in parts, each once.
+func TestApplyInParts(t *testing.T) {
+	w := newWorld(t)
+	many := strings.Replace(train, "count: 3", "count: 200", 1)
+	all := strings.Join([]string{slot, web, many}, "---\n")
+	d := w.apply(all, apply.Options{})
+	want(t, d, apply.Set, apply.Launch, apply.Launch)
+	if n := len(d.Launched()); n != 201 || d.Changes[1].ID == "" || d.Changes[2].ID == "" {
+		t.Errorf("launched %d: %q, %q", n, d.Changes[1].ID, d.Changes[2].ID)
+	}
+	want(t, w.apply(all, apply.Options{}), apply.Unchanged, apply.Unchanged, apply.Unchanged)
+}
+
+func TestPreviewShowsWhatWillBeThere(t *testing.T) {
+	w := newWorld(t)
+	d, err := w.decide(slot, apply.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, before := w.view(), w.store.Revision()
+	if err := d.Preview(t.Context(), w.Client, v); err != nil {
+		t.Fatal(err)
+	}
+	if p := v.Pool("team:slot"); p == nil || p.Info.V.Capacity != 2000 || w.store.Revision() != before {
+		t.Errorf("the view shows %+v; revision %d, was %d", p, w.store.Revision(), before)
+	}
+}

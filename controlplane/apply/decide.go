@@ -1,0 +1,348 @@
+package apply
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+// Specs returns the spec of a digest that a task refers to.
+type Specs func(digest string) (*types.Spec, error)
+
+// decider compares documents with what is there.
+type decider struct {
+	view  *cluster.View
+	ns    string
+	specs Specs
+	now   time.Time
+	opts  Options
+	reads controlplane.ReadSet
+	// byName are the tasks of their own, and the jobs, of each name.
+	tasks map[string][]*cluster.Task
+	jobs  map[string][]cluster.ID
+}
+
+// Decide says what is to be done to make the namespace what the documents describe.
+// The view has its tasks, statuses, jobs, resources and reservations. A task or job is
+// known by its name: it is there while it waits or runs, and when it has ended by
+// itself for as long as that is remembered; what was stopped is not there.
+//
+// Invalid: a document has no name. Conflict: something concerned has changed since
+// Options.IfRevision.
+func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document, now time.Time, opts Options) (*Decision, error) {
+	d := &decider{
+		view: view, ns: ns, specs: specs, now: now, opts: opts, reads: make(controlplane.ReadSet),
+		tasks: make(map[string][]*cluster.Task), jobs: make(map[string][]cluster.ID),
+	}
+	d.index()
+	out := &Decision{Revision: view.Revision, reads: d.reads}
+	for i := range docs {
+		doc := &docs[i]
+		if doc.Name() == "" {
+			return nil, types.Errorf(types.Invalid, "the %s in line %d: name: is missing: apply knows things by their name: give one, or use escher submit", doc, doc.Line)
+		}
+		c, err := d.change(doc)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", doc, err)
+		}
+		out.Changes = append(out.Changes, c)
+	}
+	return out, nil
+}
+
+// index finds what is there by name.
+func (d *decider) index() {
+	for id, t := range d.view.Tasks {
+		if id.Namespace == d.ns && t.Info.V != nil && t.Info.V.Job == "" && t.Info.V.Name != "" {
+			d.tasks[t.Info.V.Name] = append(d.tasks[t.Info.V.Name], t)
+		}
+	}
+	for id, j := range d.view.Jobs {
+		if id.Namespace == d.ns && j.V != nil && j.V.Name != "" {
+			d.jobs[j.V.Name] = append(d.jobs[j.V.Name], id)
+		}
+	}
+}
+
+func (d *decider) change(doc *manifest.Document) (Change, error) {
+	c := Change{Kind: doc.Kind, Name: doc.Name(), doc: doc}
+	switch doc.Kind {
+	case manifest.KindTask:
+		return c, d.task(&c)
+	case manifest.KindJob:
+		return c, d.job(&c)
+	case manifest.KindReservation:
+		return c, d.reservation(&c)
+	}
+	return c, d.resource(&c)
+}
+
+// there is a task or job that is there under the name.
+type there struct {
+	id    string
+	tasks []*cluster.Task
+	// submitted is when, created the revision.
+	submitted, created int64
+	// live tells that it waits or runs.
+	live bool
+}
+
+// stage says how far tasks are: live while one waits or runs; gone when they were
+// stopped.
+func stage(tasks []*cluster.Task) (live, gone bool) {
+	gone = true
+	for _, t := range tasks {
+		ended := t.Phase().Ended()
+		live = live || !ended && t.Info.V.Stop == nil
+		gone = gone && (t.Phase() == types.Cancelled || !ended && t.Info.V.Stop != nil)
+	}
+	return live, gone && !live
+}
+
+// task decides about a task of its own.
+func (d *decider) task(c *Change) error {
+	var all []there
+	for _, t := range d.tasks[c.Name] {
+		if live, gone := stage([]*cluster.Task{t}); !gone {
+			all = append(all, there{t.ID.ID, []*cluster.Task{t}, t.Info.V.Submitted, t.Info.Create, live})
+		}
+	}
+	wanted := func(submitted time.Time) ([]controlplane.Submission, error) {
+		s, err := c.doc.Task.Submission(submitted)
+		return []controlplane.Submission{s}, err
+	}
+	if c.doc.Task.ID != "" {
+		return types.Errorf(types.Invalid, "id: apply knows things by their name: leave it out, or use escher submit")
+	}
+	return d.compare(c, all, wanted)
+}
+
+// job decides about a job.
+func (d *decider) job(c *Change) error {
+	var all []there
+	for _, id := range d.jobs[c.Name] {
+		members := slices.DeleteFunc(d.view.Members(id), func(t *cluster.Task) bool { return t.Info.V == nil })
+		j := d.view.Jobs[id]
+		if live, gone := stage(members); !gone {
+			all = append(all, there{id.ID, members, j.V.Submitted, j.Create, live})
+		}
+	}
+	return d.compare(c, all, c.doc.Job.Submissions)
+}
+
+// compare decides about what is launched. One that is there and equal is kept, the
+// newest that is live above all; all others that are live are in the way.
+func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]controlplane.Submission, error)) error {
+	slices.SortFunc(all, func(a, b there) int {
+		if a.live != b.live {
+			return map[bool]int{true: -1, false: 1}[a.live]
+		}
+		return cmp.Compare(b.submitted, a.submitted)
+	})
+	kept := -1
+	for i, t := range all {
+		if err := d.watch(c, t); err != nil {
+			return err
+		}
+		// What counts from the submission does so from that of what is there.
+		subs, err := wanted(time.Unix(0, t.submitted))
+		if err != nil {
+			return err
+		}
+		if kept < 0 && (t.live || i == 0) && d.equal(t, subs) {
+			kept = i
+		}
+	}
+	subs, err := wanted(d.now)
+	if err != nil {
+		return err
+	}
+	if kept >= 0 {
+		c.Action, c.ID, c.Note = Unchanged, all[kept].id, note(all[kept])
+	} else {
+		c.Action, c.Submissions, c.Tasks = Launch, subs, len(subs)
+	}
+	for i, t := range all {
+		if i == kept || !t.live {
+			continue
+		}
+		if err := d.stop(c, t); err != nil {
+			return err
+		}
+	}
+	if kept < 0 && len(all) > 0 && all[0].live {
+		c.Action = Replace
+		if c.Differences, err = d.differences(all[0], subs); err != nil {
+			return err
+		}
+	}
+	c.block(d.opts)
+	return nil
+}
+
+// block says what is in the way.
+func (c *Change) block(opts Options) {
+	if len(c.Stops) == 0 || opts.Replace {
+		return
+	}
+	there := strings.Join(c.Stops, ", ")
+	if c.Action == Replace && len(c.Stops) == 1 {
+		c.Blocked = fmt.Sprintf("%s differs and has not ended (%s): give --replace to stop it and launch the new one", there, summary(c.Differences))
+		return
+	}
+	c.Blocked = fmt.Sprintf("%s of the same name have not ended: give --replace to stop them, or stop all but one", there)
+	if c.Action == Unchanged {
+		c.Blocked = fmt.Sprintf("beside %s, which is as described, %s of the same name has not ended: give --replace to stop that", c.ID, there)
+	}
+}
+
+func summary(differences []string) string {
+	if len(differences) > 3 {
+		return strings.Join(differences[:3], "; ") + "; …"
+	}
+	return strings.Join(differences, "; ")
+}
+
+// watch makes the change depend on what is there, and checks that it is not newer
+// than Options.IfRevision.
+func (d *decider) watch(c *Change, t there) error {
+	newest := t.created
+	for _, m := range t.tasks {
+		newest = max(newest, m.Info.Mod)
+	}
+	if c.Kind == manifest.KindTask {
+		d.reads[controlplane.TaskKey(d.ns, t.id)] = t.tasks[0].Info.Mod
+	} else {
+		d.reads[controlplane.JobKey(d.ns, t.id)] = d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}].Mod
+	}
+	return d.fresh(t.id, newest)
+}
+
+func (d *decider) fresh(what string, revision int64) error {
+	if d.opts.IfRevision != 0 && revision > d.opts.IfRevision {
+		return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: look at escher plan again", what, revision, d.opts.IfRevision)
+	}
+	return nil
+}
+
+// stop notes what is to be stopped.
+func (d *decider) stop(c *Change, t there) error {
+	c.Stops = append(c.Stops, t.id)
+	for _, m := range t.tasks {
+		if m.Phase().Ended() || m.Info.V.Stop != nil {
+			continue
+		}
+		spec, err := d.specs(m.Info.V.Spec)
+		if err != nil {
+			return err
+		}
+		c.stop = append(c.stop, stopped{m.ID.ID, controlplane.GraceOf(spec)})
+	}
+	return nil
+}
+
+// content is what tells a task from another one, but for its deadline.
+func content(t types.Task, digest string) string {
+	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, digest
+	return string(types.Encode(0, &t))
+}
+
+// sameDeadline reports whether two deadlines are meant to be the same: one that counts
+// from the submission is computed a little before that.
+func sameDeadline(a, b int64) bool {
+	const little = int64(time.Minute)
+	return a == b || a != 0 && b != 0 && max(a-b, b-a) < little
+}
+
+// equal reports whether what is there is what is wanted, as far as it is remembered.
+func (d *decider) equal(t there, wanted []controlplane.Submission) bool {
+	if j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]; t.tasks[0].Info.V.Job != "" && (j == nil || j.V.Tasks != len(wanted)) {
+		return false
+	}
+	left := make(map[string]int)
+	deadlines := make(map[string]int64)
+	digests := make(map[*types.Spec]string)
+	for i := range wanted {
+		w := &wanted[i]
+		if digests[w.Spec] == "" {
+			digests[w.Spec] = controlplane.SpecDigest(w.Spec)
+		}
+		key := content(w.Task, digests[w.Spec])
+		left[key]++
+		deadlines[key] = w.Task.Deadline
+	}
+	for _, m := range t.tasks {
+		key := content(*m.Info.V, m.Info.V.Spec)
+		if left[key]--; left[key] < 0 || !sameDeadline(deadlines[key], m.Info.V.Deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// note says how far what is there is.
+func note(t there) string {
+	counts := make(map[types.Phase]int)
+	for _, m := range t.tasks {
+		counts[m.Phase()]++
+	}
+	if len(t.tasks) == 1 {
+		return string(t.tasks[0].Phase())
+	}
+	var parts []string
+	for _, p := range types.Phases() {
+		if counts[p] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[p], p))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// resource decides about a resource: to set it is idempotent.
+func (d *decider) resource(c *Change) error {
+	c.Action = Set
+	id := types.ResourceID(d.ns + ":" + c.Name)
+	var newest int64
+	if r := d.view.Everywhere[id]; r != nil {
+		newest = r.Mod
+	}
+	if p := d.view.Pools[id]; p != nil && p.Info.V != nil {
+		newest = max(newest, p.Info.Mod)
+	}
+	for _, n := range d.view.Nodes {
+		if r := n.Own[id]; r != nil {
+			newest = max(newest, r.Mod)
+		}
+	}
+	return d.fresh(c.Name, newest)
+}
+
+// reservation decides about a reservation. One that differs is not replaced: its
+// bundles may be in use, and it would have to wait for its own room.
+func (d *decider) reservation(c *Change) error {
+	r := d.view.Reservations[cluster.ID{Namespace: d.ns, ID: c.Name}]
+	if r == nil || r.Info.V == nil {
+		c.Action = Reserve
+		return nil
+	}
+	d.reads[controlplane.ReservationKey(d.ns, c.Name)] = r.Info.Mod
+	is, want := *r.Info.V, c.doc.Reservation.Reservation()
+	is.Extra, is.Submitted = types.Extra{}, 0
+	c.ID, c.Action, c.Note = c.Name, Unchanged, string(types.Pending)
+	if r.Current() {
+		c.Note = string(r.Grant.V.Phase)
+	}
+	if !bytes.Equal(types.Encode(0, &is), types.Encode(0, &want)) {
+		c.Action = Replace
+		c.Blocked = fmt.Sprintf("it is there and differs, and is not replaced in place: escher unreserve %s, then apply again", c.Name)
+	}
+	return d.fresh(c.Name, r.Info.Mod)
+}

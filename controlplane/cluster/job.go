@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// joinJob lists a task with its job.
+func (v *View) joinJob(t *Task) {
+	if t.Info.V == nil || t.Info.V.Job == "" {
+		return
+	}
+	job := ID{t.ID.Namespace, t.Info.V.Job}
+	if v.members[job] == nil {
+		v.members[job] = make(map[*Task]struct{})
+	}
+	v.members[job][t] = struct{}{}
+	v.countImage(t, 1)
+}
+
+func (v *View) leaveJob(t *Task) {
+	if t.Info.V == nil || t.Info.V.Job == "" {
+		return
+	}
+	v.countImage(t, -1)
+	job := ID{t.ID.Namespace, t.Info.V.Job}
+	if delete(v.members[job], t); len(v.members[job]) == 0 {
+		delete(v.members, job)
+	}
+}
+
+// Members returns the tasks of a job, sorted by id.
+func (v *View) Members(job ID) []*Task {
+	return slices.SortedFunc(maps.Keys(v.members[job]), func(a, b *Task) int {
+		return strings.Compare(a.ID.ID, b.ID.ID)
+	})
+}
+
+// kin are the tasks of a job that run the same.
+type kin struct {
+	job  ID
+	spec string
+}
+
+// countImage counts the image by digest that the status of a member of a job names,
+// sign times.
+func (v *View) countImage(t *Task, sign int) {
+	if t.Info.V == nil || t.Info.V.Job == "" || t.Status.V == nil || t.Status.V.Image == "" {
+		return
+	}
+	of := kin{ID{t.ID.Namespace, t.Info.V.Job}, t.Info.V.Spec}
+	counts := v.images[of]
+	if counts == nil {
+		counts = make(map[string]int)
+		v.images[of] = counts
+	}
+	if counts[t.Status.V.Image] += sign; counts[t.Status.V.Image] == 0 {
+		delete(counts, t.Status.V.Image)
+	}
+	if len(counts) == 0 {
+		delete(v.images, of)
+	}
+}
+
+// Image returns the image by digest that the next attempt of a task is to run: that
+// of its earlier ones, or of another task of its job that runs the same; "" while
+// nobody knows it. Tasks that were bound before anybody knew may have found
+// different ones: then the first by name is that of the job.
+func (v *View) Image(t *Task) string {
+	if t.Status.V != nil && t.Status.V.Image != "" {
+		return t.Status.V.Image
+	}
+	if t.Info.V == nil || t.Info.V.Job == "" {
+		return ""
+	}
+	first := ""
+	for image := range v.images[kin{ID{t.ID.Namespace, t.Info.V.Job}, t.Info.V.Spec}] {
+		if first == "" || image < first {
+			first = image
+		}
+	}
+	return first
+}

@@ -1,0 +1,190 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Submission returns the task as the client of the control plane has it, submitted
+// at that time. It checks nothing but what is text here and a number there; Launch
+// checks the rest.
+func (t *Task) Submission(submitted time.Time) (controlplane.Submission, error) {
+	spec := t.Spec.spec()
+	task := types.Task{
+		Name: t.Name, Requests: spec.WithPorts(t.Requests), Priority: t.Priority, Scheduler: t.Scheduler,
+		OnLoss: t.OnLoss, MaxRun: time.Duration(t.MaxRun), Session: t.Session,
+	}
+	for _, a := range t.Alternatives {
+		task.Alternatives = append(task.Alternatives, types.Alternative{Requests: a.Requests, After: time.Duration(a.After)})
+	}
+	var errs []error
+	for i, p := range t.Provides {
+		amount, err := types.ParseQuantity(p.Name, string(p.Amount))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("provides[%d].amount: %w", i, err))
+		}
+		task.Provides = append(task.Provides, types.Provide{Name: p.Name, Amount: amount, When: p.When})
+	}
+	deadline, err := t.Deadline.At(submitted)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("deadline: %w", err))
+	}
+	task.Deadline = deadline
+	return controlplane.Submission{ID: t.ID, Task: task, Spec: spec}, errors.Join(errs...)
+}
+
+func (s *Spec) spec() *types.Spec {
+	out := &types.Spec{
+		Image: s.Image, Command: s.Command, Env: s.Env, Dir: s.Dir, User: s.User,
+		Grace: time.Duration(s.Grace), StopSignal: s.StopSignal,
+	}
+	if r := s.Restart; r != nil {
+		out.Restart = &types.Restart{When: r.When, Limit: r.Limit, Delay: time.Duration(r.Delay), MaxDelay: time.Duration(r.MaxDelay)}
+	}
+	for _, m := range s.Mounts {
+		out.Mounts = append(out.Mounts, types.Mount(m))
+	}
+	for _, p := range s.Ports {
+		out.Ports = append(out.Ports, types.TaskPort(p))
+	}
+	return out
+}
+
+// FromSubmission is the inverse of Task.Submission.
+func FromSubmission(s controlplane.Submission) Task {
+	t := Task{
+		ID: s.ID, Name: s.Task.Name, Requests: s.Task.Requests, Priority: s.Task.Priority,
+		Scheduler: s.Task.Scheduler, OnLoss: s.Task.OnLoss, MaxRun: Duration(s.Task.MaxRun), Session: s.Task.Session,
+	}
+	if s.Task.Deadline != 0 {
+		t.Deadline = Deadline(time.Unix(0, s.Task.Deadline).UTC().Format(time.RFC3339Nano))
+	}
+	if s.Spec != nil {
+		t.Spec = fromSpec(s.Spec)
+	}
+	for _, a := range s.Task.Alternatives {
+		t.Alternatives = append(t.Alternatives, Alternative{Requests: a.Requests, After: Duration(a.After)})
+	}
+	for _, p := range s.Task.Provides {
+		t.Provides = append(t.Provides, Provide{Name: p.Name, Amount: Amount(p.Amount.Format(types.ResourceID(p.Name))), When: p.When})
+	}
+	return t
+}
+
+func fromSpec(s *types.Spec) Spec {
+	out := Spec{
+		Image: s.Image, Command: s.Command, Env: s.Env, Dir: s.Dir, User: s.User,
+		Grace: Duration(s.Grace), StopSignal: s.StopSignal,
+	}
+	if r := s.Restart; r != nil {
+		out.Restart = &Restart{When: r.When, Limit: r.Limit, Delay: Duration(r.Delay), MaxDelay: Duration(r.MaxDelay)}
+	}
+	for _, m := range s.Mounts {
+		out.Mounts = append(out.Mounts, Mount(m))
+	}
+	for _, p := range s.Ports {
+		out.Ports = append(out.Ports, Port(p))
+	}
+	return out
+}
+
+// Submissions returns the tasks of the job, submitted at that time.
+func (j *Job) Submissions(submitted time.Time) ([]controlplane.Submission, error) {
+	if err := j.validate(); err != nil {
+		return nil, err
+	}
+	if j.Template == nil {
+		return j.listed(submitted)
+	}
+	t := *j.Template
+	if t.Name == "" {
+		t.Name = j.Name
+	}
+	s, err := t.Submission(submitted)
+	if err != nil {
+		return nil, fmt.Errorf("template.%w", err)
+	}
+	return slices.Repeat([]controlplane.Submission{s}, max(j.Count, 1)), nil
+}
+
+func (j *Job) listed(submitted time.Time) ([]controlplane.Submission, error) {
+	var errs []error
+	out := make([]controlplane.Submission, len(j.Tasks))
+	for i := range j.Tasks {
+		s, err := j.Tasks[i].Submission(submitted)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("tasks[%d].%w", i, err))
+		}
+		out[i] = s
+	}
+	return out, errors.Join(errs...)
+}
+
+// validate checks how many tasks it has.
+func (j *Job) validate() error {
+	switch {
+	case (j.Template == nil) == (len(j.Tasks) == 0):
+		return types.Errorf(types.Invalid, "template: give either a template and a count, or a list of tasks")
+	case j.Template == nil && j.Count != 0:
+		return types.Errorf(types.Invalid, "count: is of the template, and tasks are listed: leave it out")
+	case j.Count < 0 || max(j.Count, len(j.Tasks)) > MaxTasks:
+		return types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", max(j.Count, len(j.Tasks)), MaxTasks)
+	case j.Template != nil && j.Count > 1 && j.Template.ID != "":
+		return types.Errorf(types.Invalid, "template.id: %d tasks cannot have one id: leave it out", j.Count)
+	}
+	return nil
+}
+
+// Place returns where that is, as the client of the control plane has it.
+func (w *Where) Place() (controlplane.Where, error) {
+	if w.Cluster {
+		if len(w.Nodes)+len(w.Labels)+len(w.Available) > 0 {
+			return controlplane.Where{}, types.Errorf(types.Invalid, "where.cluster: is set together with nodes, labels or available: give one of them")
+		}
+		return controlplane.InCluster(), nil
+	}
+	sel := types.Selector{Nodes: w.Nodes, Available: w.Available}
+	for _, name := range slices.Sorted(maps.Keys(w.Labels)) {
+		sel.Labels = append(sel.Labels, types.Label{Name: name, Value: w.Labels[name]})
+	}
+	return cluster.Where(sel), nil
+}
+
+// Setting is a resource as the client of the control plane sets it.
+type Setting struct {
+	Capacity types.Quantity
+	Where    controlplane.Where
+	Options  controlplane.SetOptions
+}
+
+// Setting returns what the resource is to be.
+func (r *Resource) Setting() (Setting, error) {
+	var s Setting
+	capacity, err := types.ParseQuantity(r.Name, string(r.Capacity))
+	if err != nil {
+		return s, types.Errorf(types.Invalid, "capacity: %w", err)
+	}
+	if r.Where == nil {
+		return s, types.Errorf(types.Invalid, "where: is missing: write {} for every node, or nodes, labels, available or cluster")
+	}
+	where, err := r.Where.Place()
+	return Setting{capacity, where, controlplane.SetOptions{
+		Declare: r.Declare, Lifetime: r.Lifetime, Owner: r.Owner, Future: r.Future,
+	}}, err
+}
+
+// Reservation returns the reservation as the client of the control plane has it.
+func (r *Reservation) Reservation() types.Reservation {
+	out := types.Reservation{Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate}
+	for _, b := range r.Bundles {
+		out.Bundles = append(out.Bundles, types.Bundle(b))
+	}
+	return out
+}

@@ -1,0 +1,309 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// maxNodes bounds what one document holds, aliases written out: a few lines of those
+// can stand for more than any memory has.
+const maxNodes = 500_000
+
+// decoder reads a document into the types of this package, strictly: it knows the
+// line of everything, and goes on after a problem, so that all are told at once.
+type decoder struct {
+	problems []problem
+	// nodes is how many values were looked at, depth how many those are in.
+	nodes, depth int
+}
+
+// maxDepth bounds how deep values are in one another: an alias may stand in what it
+// stands for.
+const maxDepth = 100
+
+// problem is what is wrong with a field.
+type problem struct {
+	line int
+	path string
+	text string
+}
+
+func (d *decoder) wrong(n *yaml.Node, path, format string, args ...any) {
+	d.problems = append(d.problems, problem{n.Line, path, fmt.Sprintf(format, args...)})
+}
+
+// plain checks that a document is a tree of reasonable size without keys given
+// twice, and writes aliases out. False: it is of no use to go on.
+func (d *decoder) plain(n *yaml.Node, path string) bool {
+	d.depth++
+	defer func() { d.depth-- }()
+	if d.nodes++; d.nodes > maxNodes || d.depth > maxDepth {
+		d.wrong(n, "", "the document holds more than %d values, or more than %d in one another: split it", maxNodes, maxDepth)
+		return false
+	}
+	if n.Kind == yaml.AliasNode {
+		line := n.Line
+		*n = *n.Alias
+		n.Line = line
+	}
+	seen := make(map[string]int)
+	content := slices.Clone(n.Content)
+	for i, child := range content {
+		at := path
+		switch {
+		case n.Kind == yaml.MappingNode && i%2 == 0:
+			if child.Kind != yaml.ScalarNode || child.Tag == "!!merge" {
+				d.wrong(child, path, "%q is no name of a field: write a name", child.Value)
+				return false
+			}
+			if line, twice := seen[child.Value]; twice {
+				d.wrong(child, below(path, child.Value), "is there twice, first in line %d: drop one", line)
+			}
+			seen[child.Value] = child.Line
+			continue
+		case n.Kind == yaml.MappingNode:
+			at = below(path, content[i-1].Value)
+		case n.Kind == yaml.SequenceNode:
+			at = path + "[" + strconv.Itoa(i) + "]"
+		}
+		// An alias shares its target, which is written out once.
+		own := *child
+		content[i] = &own
+		if !d.plain(&own, at) {
+			return false
+		}
+	}
+	n.Content = content
+	return true
+}
+
+func below(path, name string) string {
+	if path == "" || name == "" {
+		return path + name
+	}
+	return path + "." + name
+}
+
+// decode reads a value.
+func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		d.wrong(n, path, "is empty: give a value, or leave it out")
+		return
+	}
+	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+		if err := unmarshal(n, u); err != nil {
+			d.wrong(n, path, "%s", err)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.decode(n, v.Elem(), path)
+	case reflect.Struct:
+		d.object(n, v, path)
+	case reflect.Slice:
+		d.list(n, v, path)
+	case reflect.Map:
+		d.texts(n, v, path)
+	case reflect.String:
+		d.text(n, v, path)
+	case reflect.Bool:
+		d.scalar(n, v, path, "!!bool", "true or false")
+	default:
+		d.scalar(n, v, path, "!!int", "a whole number")
+	}
+}
+
+// field is a field of a struct as it is written.
+type field struct {
+	name     string
+	index    int
+	required bool
+	desc     string
+}
+
+// fields lists what a struct is written as.
+func fields(t reflect.Type) []field {
+	out := make([]field, 0, t.NumField())
+	for i := range t.NumField() {
+		name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		out = append(out, field{name, i, opts != "omitempty", t.Field(i).Tag.Get("desc")})
+	}
+	return out
+}
+
+func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		d.wrong(n, path, "%s is given: write fields, such as %s", shown(n), fields(v.Type())[0].name+": …")
+		return
+	}
+	known := fields(v.Type())
+	given := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		at := slices.IndexFunc(known, func(f field) bool { return f.name == key.Value })
+		if at < 0 {
+			d.wrong(key, below(path, key.Value), "is unknown: %s", instead(key.Value, known))
+			continue
+		}
+		given[key.Value] = true
+		d.decode(n.Content[i+1], v.Field(known[at].index), below(path, key.Value))
+	}
+	for _, f := range known {
+		if f.required && !given[f.name] {
+			d.wrong(n, below(path, f.name), "is missing: give %s", f.desc)
+		}
+	}
+}
+
+// instead says what a name that is unknown may be meant to be.
+func instead(name string, known []field) string {
+	names := make([]string, len(known))
+	for i, f := range known {
+		names[i] = f.name
+	}
+	near := slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	if distance(name, near) <= 2 {
+		return "did you mean " + near + "?"
+	}
+	return "use " + strings.Join(names, ", ")
+}
+
+func distance(a, b string) int {
+	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
+}
+
+func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.SequenceNode {
+		d.wrong(n, path, "%s is given: write a list, such as [a, b]", shown(n))
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	for i, c := range n.Content {
+		d.decode(c, v.Index(i), path+"["+strconv.Itoa(i)+"]")
+	}
+}
+
+// texts reads a map of texts.
+func (d *decoder) texts(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		d.wrong(n, path, "%s is given: write names with values, such as {disk: ssd}", shown(n))
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.decode(n.Content[i+1], value, below(path, n.Content[i].Value))
+		v.SetMapIndex(reflect.ValueOf(n.Content[i].Value), value)
+	}
+}
+
+// text reads a text, of those that are allowed if there are few. A number is no
+// text: 1.10 would become 1.1 on its way.
+func (d *decoder) text(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.ScalarNode {
+		d.wrong(n, path, "%s is given: write a text", shown(n))
+		return
+	}
+	if n.Tag != "!!str" && n.Tag != "!!timestamp" {
+		d.wrong(n, path, "%s is no text: write it in quotes, %q", n.Value, n.Value)
+		return
+	}
+	if allowed := choices(v.Type()); len(allowed) > 0 && !slices.Contains(allowed, n.Value) {
+		d.wrong(n, path, "%q is unknown: use %s", n.Value, strings.Join(allowed, " or "))
+		return
+	}
+	v.SetString(n.Value)
+}
+
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path, tag, want string) {
+	if n.Kind != yaml.ScalarNode || n.Tag != tag || n.Decode(v.Addr().Interface()) != nil {
+		d.wrong(n, path, "%s is given: write %s", shown(n), want)
+	}
+}
+
+// shown says what is there instead of what should be.
+func shown(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a group of fields"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return strconv.Quote(n.Value)
+}
+
+// choices lists the texts that a type allows; none: any.
+func choices(t reflect.Type) []string {
+	switch t {
+	case reflect.TypeFor[types.When]():
+		return []string{string(types.WhenBound), string(types.WhenRunning), string(types.WhenSucceeded)}
+	case reflect.TypeFor[types.OnLoss]():
+		return []string{string(types.Keep)}
+	case reflect.TypeFor[types.RestartWhen]():
+		return []string{string(types.RestartOnFailure), string(types.RestartAlways)}
+	case reflect.TypeFor[types.Lifetime]():
+		return []string{string(types.OfTask), string(types.OfSession), string(types.OfReservation)}
+	}
+	return nil
+}
+
+// unmarshal reads a value that has a form of its own.
+func unmarshal(n *yaml.Node, u json.Unmarshaler) error {
+	value, err := jsonOf(n)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return u.UnmarshalJSON(text)
+}
+
+// jsonOf is a value as JSON has it. Numbers keep their digits.
+func jsonOf(n *yaml.Node) (any, error) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		out := make(map[string]any)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			v, err := jsonOf(n.Content[i+1])
+			if err != nil {
+				return nil, err
+			}
+			out[n.Content[i].Value] = v
+		}
+		return out, nil
+	case yaml.SequenceNode:
+		out := make([]any, len(n.Content))
+		for i, c := range n.Content {
+			v, err := jsonOf(c)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = v
+		}
+		return out, nil
+	}
+	if (n.Tag == "!!int" || n.Tag == "!!float") && json.Valid([]byte(n.Value)) {
+		return json.Number(n.Value), nil
+	}
+	if n.Tag == "!!str" || n.Tag == "!!timestamp" {
+		return n.Value, nil
+	}
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return nil, types.Errorf(types.Invalid, "%w: correct it", err)
+	}
+	return v, nil
+}

@@ -1,0 +1,332 @@
+package manifest_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	examples  = "../../examples/jobs"
+	published = "../../docs/escher.schema.json"
+)
+
+// compiled returns the published schema.
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := os.ReadFile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(manifest.SchemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(manifest.SchemaID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// admits reports whether the schema admits all documents of a file.
+func admits(t *testing.T, s *jsonschema.Schema, text string) bool {
+	t.Helper()
+	for doc := range strings.SplitSeq(text, "\n---\n") {
+		asJSON, err := yaml.YAMLToJSON([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(v); err != nil {
+			t.Logf("the schema says: %v", err)
+			return false
+		}
+	}
+	return true
+}
+
+func TestPublishedSchemaIsThatOfTheTypes(t *testing.T) {
+	got, err := manifest.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(published)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the types say (%v): run escher schema > docs/escher.schema.json", published, err)
+	}
+}
+
+func TestEveryExampleIsAdmitted(t *testing.T) {
+	files, err := filepath.Glob(examples + "/*.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("there are %d examples, %v", len(files), err)
+	}
+	s := compiled(t)
+	used := make(map[manifest.Kind]bool)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs, err := manifest.Parse(filepath.Base(file), text)
+		if err != nil {
+			t.Error(err)
+		}
+		if !admits(t, s, string(text)) {
+			t.Errorf("%s is refused by the schema", file)
+		}
+		for _, d := range docs {
+			used[d.Kind] = true
+		}
+	}
+	for _, k := range manifest.Kinds() {
+		if !used[k] {
+			t.Errorf("no example is a %s", k)
+		}
+	}
+}
+
+// What the documentation shows is right.
+func TestDocumentedExampleIsAdmitted(t *testing.T) {
+	text, err := os.ReadFile("../../docs/jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, ok := strings.Cut(after, "```")
+	if !ok {
+		t.Fatal("there is no example")
+	}
+	if _, err := manifest.Parse("docs/jobs.md", []byte(example)); err != nil || !admits(t, compiled(t), example) {
+		t.Error(err)
+	}
+}
+
+// head begins a document.
+func head(kind manifest.Kind) string {
+	return "apiVersion: " + manifest.APIVersion + "\nkind: " + string(kind) + "\n"
+}
+
+const taskText = `name: a
+requests: {cpu: 0.10, memory: 64Mi}
+spec:
+  image: img
+`
+
+// Each document is wrong in what both see, Parse and the schema.
+func TestBothRefuse(t *testing.T) {
+	s := compiled(t)
+	task := head(manifest.KindTask) + taskText
+	if _, err := manifest.Parse("f", []byte(task)); err != nil || !admits(t, s, task) {
+		t.Fatalf("what is right is refused: %v", err)
+	}
+	for text, says := range map[string]string{
+		task + "  imgae: x\n":                              "f:7: spec.imgae: is unknown: did you mean image?",
+		task + "colour: red\n":                             "f:7: colour: is unknown: use id, name,",
+		task + "  ports: [{name: http, numer: 1}]\n":       "f:7: spec.ports[0].numer: is unknown: did you mean number?",
+		task + "  restart: {when: sometimes}\n":            `f:7: spec.restart.when: "sometimes" is unknown: use on-failure or always`,
+		task + "  restart: {limit: 1}\n":                   "f:7: spec.restart.when: is missing: give after which ends",
+		task + "  command: sh\n":                           `f:7: spec.command: "sh" is given: write a list`,
+		task + "  user: 1000\n":                            `f:7: spec.user: 1000 is no text: write it in quotes, "1000"`,
+		task + "  grace: 5\n":                              "f:7: spec.grace: 5 is no duration: write it as text with a unit",
+		task + "  env:\n":                                  "f:7: spec.env: is empty: give a value, or leave it out",
+		task + "priority: high\n":                          `f:7: priority: "high" is given: write a whole number`,
+		task + "priority: 1.5\n":                           `f:7: priority: "1.5" is given: write a whole number`,
+		task + "provides: {x: 1}\n":                        "f:7: provides: a group of fields is given: write a list",
+		head(manifest.KindTask) + "spec: []\n":             "f:3: spec: a list is given: write fields, such as image: …",
+		head(manifest.KindTask) + "name: a\n":              "f:1: spec: is missing: give what to run",
+		head(manifest.KindResource) + "name: x\nwhere: {}": "f:1: capacity: is missing",
+		head("Pod") + "name: a\n":                          `f:1: kind: "Pod" is unknown: write Task, Job, Resource or Reservation`,
+		"apiVersion: v2\nkind: Task\n" + taskText:          `f:1: apiVersion: "v2" is unknown: write escher.dev/v1`,
+		"kind: Task\n" + taskText:                          "f:1: apiVersion: is missing",
+		head(manifest.KindReservation) + "name: r\nbundles: [{requests: {cpu: 1}, nodes: a}]\n": "f:4: bundles[0].nodes: is unknown: did you mean node?",
+		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere: {cluster: \"yes\"}\n":       `f:5: where.cluster: "yes" is given: write true or false`,
+		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere: {labels: {rack: 7}}\n":      `f:5: where.labels.rack: 7 is no text: write it in quotes`,
+	} {
+		_, err := manifest.Parse("f", []byte(text))
+		refused(t, err, text, says)
+		if admits(t, s, text) {
+			t.Errorf("the schema admits\n%s", text)
+		}
+	}
+}
+
+func refused(t *testing.T, err error, text, says string) {
+	t.Helper()
+	if !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), says) {
+		t.Errorf("\n%s\ngot  %v\nwant %s", text, err, says)
+	}
+}
+
+// What only Parse sees.
+func TestParseRefuses(t *testing.T) {
+	task := head(manifest.KindTask) + taskText
+	job := head(manifest.KindJob)
+	for text, says := range map[string]string{
+		"":                              "f: describes nothing: write at least one document",
+		"# nothing\n---\n":              "f: describes nothing",
+		"a: [1\n":                       "f:",
+		"[]":                            "f:1: a list is given: write fields, apiVersion: escher.dev/v1 and kind first",
+		task + "name: b\n":              "f:7: name: is there twice, first in line 3: drop one",
+		task + "---\n" + task:           "f:8: task a is there twice, first in line 1",
+		task + "  stopSignal: SIGFOO\n": `f:7: spec.stopSignal: "SIGFOO" is no signal`,
+		task + "  mounts: [{target: /x}, {target: x}]\n":                                              `f:7: spec.mounts[1].target: "x" is not absolute`,
+		task + "maxRun: -1s\n":                                                                        "f:7: maxRun: -1s is negative",
+		task + "deadline: soon\n":                                                                     `f:7: deadline: "soon" is no time and no duration`,
+		task + "deadline: -1h\n":                                                                      "f:7: deadline: -1h0m0s has passed",
+		task + "provides: [{name: x, amount: 1x, when: bound}]\n":                                     `f:7: provides[0].amount: x: "1x" is not a quantity`,
+		task + "requests: {}\n":                                                                       "f:7: requests: is there twice",
+		head(manifest.KindTask) + "requests: {cpu: 1, cpu: 2}\nspec: {image: a}\n":                    "f:3: requests.cpu: is there twice",
+		head(manifest.KindTask) + "requests:\n  a.b/c: 0\nspec: {image: a}\n":                         "f:4: requests.a.b/c: 0 is not positive",
+		head(manifest.KindTask) + "requests: {memory: 64}\nspec: {image: a}\n":                        `f:3: requests: memory: "64" has no unit`,
+		job + "name: j\n":                                                                             "f:1: template: give either a template and a count, or a list of tasks",
+		job + "count: 2\ntasks:\n- spec: {image: a}\n":                                                "f:3: count: is of the template",
+		job + "count: 100001\ntemplate:\n  spec: {image: a}\n":                                        "f:3: count: 100001 is out of range",
+		job + "tasks:\n- spec: {image: a}\n- spec: {image: a b}\n":                                    `f:5: tasks[1].spec.image: "a b" contains white space`,
+		job + "count: 2\ntemplate:\n  id: x\n  spec: {image: a}\n":                                    "f:5: template.id: 2 tasks cannot have one id",
+		head(manifest.KindResource) + "name: cpu\ncapacity: 1\nwhere: {}\n":                           `f:3: name: "cpu" is a physical resource`,
+		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere:\n  cluster: true\n  nodes: [a]\n": "f:6: where.cluster: is set together",
+		head(manifest.KindReservation) + "name: r\nbundles: []\n":                                     "f:4: bundles: is empty",
+		head(manifest.KindTask) + "<<: {name: a}\nspec: {image: a}\n":                                 `f:3: "<<" is no name of a field`,
+		"a: &a [x, *a]\n": "f:1: the document holds more than",
+	} {
+		_, err := manifest.Parse("f", []byte(text))
+		refused(t, err, text, says)
+	}
+}
+
+func TestAllProblemsAreTold(t *testing.T) {
+	_, err := manifest.Parse("f", []byte(head(manifest.KindTask)+taskText+"  imgae: x\npriority: high\n---\n"+head(manifest.KindJob)))
+	if err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAliasesAreBounded(t *testing.T) {
+	text := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		from, to := string(rune('a'+i)), string(rune('b'+i))
+		text += to + ": &" + to + " [" + strings.TrimSuffix(strings.Repeat("*"+from+", ", 10), ", ") + "]\n"
+	}
+	_, err := manifest.Parse("f", []byte(text))
+	refused(t, err, "many aliases", "f:")
+}
+
+// fullTask uses every field.
+func fullTask() manifest.Task {
+	return manifest.Task{
+		ID: "i", Name: "n", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100, "port": 1000, "port/80": 1000}), Priority: -1,
+		Alternatives: []manifest.Alternative{{Requests: types.NewRequests(map[string]types.Quantity{"x": 1000}), After: manifest.Duration(time.Second)}},
+		Provides:     []manifest.Provide{{Name: "y", Amount: "0.5", When: types.WhenBound}},
+		Scheduler:    "s", OnLoss: types.Keep, MaxRun: manifest.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t",
+		Spec: manifest.Spec{
+			Image: "img", Command: []string{"a"}, Env: []string{"B=c"}, Dir: "/d", User: "1", Grace: manifest.Duration(time.Second), StopSignal: "SIGINT",
+			Restart: &manifest.Restart{When: types.RestartAlways, Limit: 1, Delay: manifest.Duration(1), MaxDelay: manifest.Duration(2)},
+			Mounts:  []manifest.Mount{{Source: "/s", Target: "/t", ReadOnly: true}}, Ports: []manifest.Port{{Name: "p"}, {Name: "q", Number: 80}},
+		},
+	}
+}
+
+// A field that is forgotten on the way is missing on the way back.
+func TestSubmissionAndBack(t *testing.T) {
+	want := fullTask()
+	checkFull(t, "Task", reflect.ValueOf(want))
+	s, err := want.Submission(time.Unix(5, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := manifest.FromSubmission(s); !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// checkFull fails for fields that are not set.
+func checkFull(t *testing.T, path string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			checkFull(t, path+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	case reflect.Pointer:
+		checkFull(t, path, v.Elem())
+	case reflect.Slice:
+		if v.Len() > 0 {
+			checkFull(t, path, v.Index(0))
+			return
+		}
+		fallthrough
+	default:
+		if v.IsZero() && path != "Task.Spec.Ports.Number" {
+			t.Errorf("%s is not set", path)
+		}
+	}
+}
+
+func TestSubmissionAddsPortsAndDeadline(t *testing.T) {
+	task := manifest.Task{Deadline: "2s", Spec: manifest.Spec{Image: "i", Ports: []manifest.Port{{Name: "a"}, {Name: "b"}, {Name: "c", Number: 80}}}}
+	s, err := task.Submission(time.Unix(5, 0))
+	if err != nil || s.Task.Requests.Get("port") != 2000 || s.Task.Requests.Get("port/80") != 1000 || s.Task.Deadline != 7e9 {
+		t.Errorf("%+v, %v", s.Task, err)
+	}
+}
+
+func TestJobs(t *testing.T) {
+	docs, err := manifest.Parse("f", []byte(head(manifest.KindJob)+"name: j\ncount: 3\ntemplate:\n  spec: {image: a}\n---\n"+
+		head(manifest.KindJob)+"tasks:\n- {name: x, spec: {image: a}}\n- {name: y, spec: {image: b}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]string{{"j", "j", "j"}, {"x", "y"}} {
+		subs, err := docs[i].Job.Submissions(time.Unix(0, 0))
+		var got []string
+		for _, s := range subs {
+			got = append(got, s.Task.Name)
+		}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	}
+	if docs[0].String() != "job j" || docs[1].String() != "job" {
+		t.Errorf("%s, %s", &docs[0], &docs[1])
+	}
+}
+
+func TestResourcesAndReservations(t *testing.T) {
+	docs, err := manifest.Parse("f", []byte(head(manifest.KindResource)+"name: x\ncapacity: 0.5\ndeclare: true\nwhere: {labels: {b: c, a: d}}\n---\n"+
+		head(manifest.KindResource)+"name: y\ncapacity: inf\nwhere: {cluster: true}\n---\n"+
+		head(manifest.KindReservation)+"name: r\npriority: 3\nbundles: [{requests: {cpu: 1}, node: n}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := docs[0].Resource.Setting()
+	if err != nil || s.Capacity != 500 || !s.Options.Declare || !reflect.DeepEqual(s.Where.Labels, []types.Label{{Name: "a", Value: "d"}, {Name: "b", Value: "c"}}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	s, err = docs[1].Resource.Setting()
+	if err != nil || s.Capacity != types.Inf || !reflect.DeepEqual(s.Where, controlplane.InCluster()) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if r := docs[2].Reservation.Reservation(); r.Priority != 3 || r.Bundles[0].Node != "n" || r.Bundles[0].Requests.Get("cpu") != 1000 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,298 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Document is one document of a file. The field of its kind is set.
+type Document struct {
+	Kind        Kind
+	Task        *Task
+	Job         *Job
+	Resource    *Resource
+	Reservation *Reservation
+
+	// Line is where it begins, from 1.
+	Line int
+	root *yaml.Node
+}
+
+// Name returns the name, empty if it has none.
+func (d *Document) Name() string {
+	switch d.Kind {
+	case KindTask:
+		return d.Task.Name
+	case KindJob:
+		return d.Job.Name
+	case KindResource:
+		return d.Resource.Name
+	case KindReservation:
+		return d.Reservation.Name
+	}
+	return ""
+}
+
+// String returns kind and name, for messages.
+func (d *Document) String() string {
+	return strings.TrimSpace(strings.ToLower(string(d.Kind)) + " " + d.Name())
+}
+
+// header is what every document begins with.
+type header struct {
+	APIVersion string `json:"apiVersion" desc:"escher.dev/v1"`
+	Kind       Kind   `json:"kind" desc:"Task, Job, Resource or Reservation"`
+}
+
+// Parse reads the documents of a file, YAML or JSON, and checks all that can be
+// checked without a cluster. Invalid: the error has a line for each problem, which
+// begins with file and line; file is for that alone.
+func Parse(file string, text []byte) ([]Document, error) {
+	var docs []Document
+	var errs []error
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var root yaml.Node
+		err := decoder.Decode(&root)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			line, what := syntax(err)
+			errs = append(errs, types.Errorf(types.Invalid, "%s:%d: %s: correct the YAML", file, line, what))
+			break
+		}
+		if root.Kind != yaml.DocumentNode || len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
+			continue
+		}
+		doc, problems := parse(root.Content[0])
+		for _, p := range problems {
+			errs = append(errs, types.Errorf(types.Invalid, "%s:%d: %s", file, p.line, p.at()))
+		}
+		docs = append(docs, doc)
+	}
+	if len(docs) == 0 && len(errs) == 0 {
+		errs = append(errs, types.Errorf(types.Invalid, "%s: describes nothing: write at least one document with apiVersion: %s and a kind", file, APIVersion))
+	}
+	if len(errs) == 0 {
+		errs = twice(file, docs)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, types.Errorf(types.Invalid, "%w", err)
+	}
+	return docs, nil
+}
+
+func (p problem) at() string {
+	if p.path == "" {
+		return p.text
+	}
+	return p.path + ": " + p.text
+}
+
+// syntax takes an error of the YAML parser apart.
+func syntax(err error) (line int, what string) {
+	what = strings.TrimPrefix(err.Error(), "yaml: ")
+	rest, ok := strings.CutPrefix(what, "line ")
+	number, message, cut := strings.Cut(rest, ": ")
+	if n, err := strconv.Atoi(number); ok && cut && err == nil {
+		return n, message
+	}
+	return 1, what
+}
+
+// twice checks that nothing is described twice.
+func twice(file string, docs []Document) []error {
+	var errs []error
+	lines := make(map[string]int)
+	for i := range docs {
+		d := &docs[i]
+		if d.Name() == "" {
+			continue
+		}
+		if line, ok := lines[d.String()]; ok {
+			errs = append(errs, types.Errorf(types.Invalid, "%s:%d: %s is there twice, first in line %d: rename one, or drop it", file, d.Line, d, line))
+			continue
+		}
+		lines[d.String()] = d.Line
+	}
+	return errs
+}
+
+// parse reads one document.
+func parse(root *yaml.Node) (Document, []problem) {
+	doc := Document{Line: root.Line, root: root}
+	d := &decoder{}
+	if !d.plain(root, "") || len(d.problems) > 0 {
+		return doc, d.problems
+	}
+	if root.Kind != yaml.MappingNode {
+		d.wrong(root, "", "%s is given: write fields, apiVersion: %s and kind first", shown(root), APIVersion)
+		return doc, d.problems
+	}
+	var head header
+	d.object(part(root, true), reflect.ValueOf(&head).Elem(), "")
+	if len(d.problems) > 0 {
+		return doc, d.problems
+	}
+	if head.APIVersion != APIVersion {
+		d.wrong(root, "apiVersion", "%q is unknown: write %s", head.APIVersion, APIVersion)
+		return doc, d.problems
+	}
+	doc.Kind = head.Kind
+	target := doc.target()
+	if target == nil {
+		d.wrong(root, "kind", "%q is unknown: write Task, Job, Resource or Reservation", string(head.Kind))
+		return doc, d.problems
+	}
+	d.object(part(root, false), reflect.ValueOf(target).Elem(), "")
+	if len(d.problems) == 0 {
+		d.check(&doc)
+	}
+	return doc, d.problems
+}
+
+// part returns the fields of the header, or the others.
+func part(root *yaml.Node, head bool) *yaml.Node {
+	out := *root
+	out.Content = nil
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		name := root.Content[i].Value
+		if (name == "apiVersion" || name == "kind") == head {
+			out.Content = append(out.Content, root.Content[i], root.Content[i+1])
+		}
+	}
+	return &out
+}
+
+// target makes what a document of the kind is read into, nil if it is unknown.
+func (d *Document) target() any {
+	switch d.Kind {
+	case KindTask:
+		d.Task = &Task{}
+		return d.Task
+	case KindJob:
+		d.Job = &Job{}
+		return d.Job
+	case KindResource:
+		d.Resource = &Resource{}
+		return d.Resource
+	case KindReservation:
+		d.Reservation = &Reservation{}
+		return d.Reservation
+	}
+	return nil
+}
+
+// check checks what the fields say. Each problem begins with the path of its field,
+// from which its line is found.
+func (d *decoder) check(doc *Document) {
+	err := doc.Validate(time.Unix(0, 0))
+	if err == nil {
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		path, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		n, path := locate(doc.root, path)
+		d.wrong(n, path, "%s", text)
+	}
+}
+
+// Validate checks what can be checked without a cluster, all problems at once, each
+// with the path of its field.
+func (d *Document) Validate(now time.Time) error {
+	var errs []error
+	switch d.Kind {
+	case KindTask:
+		errs = append(errs, d.Task.validate("", now))
+	case KindJob:
+		if d.Job.Name != "" {
+			errs = append(errs, types.ValidateName("name", d.Job.Name))
+		}
+		errs = append(errs, d.Job.validate())
+		if t := d.Job.Template; t != nil {
+			errs = append(errs, t.validate("template.", now))
+		}
+		for i := range d.Job.Tasks {
+			errs = append(errs, d.Job.Tasks[i].validate("tasks["+strconv.Itoa(i)+"].", now))
+		}
+	case KindResource:
+		_, err := d.Resource.Setting()
+		errs = append(errs, types.ValidateEphemeral("name", d.Resource.Name), err)
+	case KindReservation:
+		r := d.Reservation.Reservation()
+		errs = append(errs, types.ValidateName("name", d.Reservation.Name), r.Validate())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return types.Errorf(types.Invalid, "%w", err)
+	}
+	return nil
+}
+
+// validate checks a task; prefix is the path of it.
+func (t *Task) validate(prefix string, now time.Time) error {
+	s, err := t.Submission(now)
+	if err == nil {
+		err = s.Task.Validate()
+	}
+	errs := []error{err, under("spec.", s.Spec.Validate())}
+	if t.ID != "" {
+		errs = append(errs, types.ValidateName("id", t.ID))
+	}
+	return under(prefix, errors.Join(errs...))
+}
+
+// under puts a prefix before each line of an error.
+func under(prefix string, err error) error {
+	if err == nil || prefix == "" {
+		return err
+	}
+	var errs []error
+	for line := range strings.Lines(err.Error()) {
+		errs = append(errs, fmt.Errorf("%s%s", prefix, strings.TrimSuffix(line, "\n")))
+	}
+	return errors.Join(errs...)
+}
+
+// locate returns the value at a path, or the nearest above it that is there, and the
+// path as the document writes it: "max run" is maxRun there.
+func locate(n *yaml.Node, path string) (at *yaml.Node, written string) {
+	same := func(a, b string) bool { return strings.EqualFold(strings.ReplaceAll(a, " ", ""), b) }
+	rest := path
+	for rest != "" {
+		name, after, _ := strings.Cut(rest, ".")
+		name, number, indexed := strings.Cut(name, "[")
+		child := n
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			// Names of resources have dots.
+			if key := n.Content[i].Value; same(name, key) || key == rest {
+				child = n.Content[i+1]
+				if name = key; key == rest {
+					after = ""
+				}
+			}
+		}
+		written = below(written, name)
+		if i, err := strconv.Atoi(strings.TrimSuffix(number, "]")); indexed && err == nil {
+			written += "[" + strconv.Itoa(i) + "]"
+			if child.Kind == yaml.SequenceNode && i < len(child.Content) {
+				child = child.Content[i]
+			}
+		}
+		if child == n {
+			return n, below(written, after)
+		}
+		n, rest = child, after
+	}
+	return n, written
+}

@@ -1,0 +1,110 @@
+package manifest
+
+import "github.com/escher-sched/escher/types"
+
+// Task is a task to be launched. Fields without omitempty must be given, here and
+// in all types below.
+type Task struct {
+	ID           string         `json:"id,omitempty" desc:"unique for ever; made from the name if it is left out"`
+	Name         string         `json:"name,omitempty" desc:"a label; the id begins with it"`
+	Requests     types.Requests `json:"requests,omitempty" desc:"amounts of resources, all of it on one node"`
+	Alternatives []Alternative  `json:"alternatives,omitempty" desc:"of these one is requested too, the first that fits"`
+	Provides     []Provide      `json:"provides,omitempty" desc:"resources that the task gives to its node"`
+	Spec         Spec           `json:"spec" desc:"what to run"`
+	Priority     int            `json:"priority,omitempty" desc:"the higher comes first"`
+	Scheduler    string         `json:"scheduler,omitempty" desc:"the scheduler to leave it to"`
+	OnLoss       types.OnLoss   `json:"onLoss,omitempty" desc:"keep leaves it to its node when that is lost"`
+	MaxRun       Duration       `json:"maxRun,omitempty" desc:"how long an attempt may run"`
+	Deadline     Deadline       `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
+	Session      string         `json:"session,omitempty" desc:"the session it is stopped with"`
+}
+
+// Alternative is one of several vectors of requests.
+type Alternative struct {
+	Requests types.Requests `json:"requests" desc:"what is requested too"`
+	After    Duration       `json:"after,omitempty" desc:"how long after its submission the task may take it"`
+}
+
+// Provide is a resource that a task gives to its node.
+type Provide struct {
+	Name   string     `json:"name" desc:"the resource"`
+	Amount Amount     `json:"amount" desc:"how much of it"`
+	When   types.When `json:"when" desc:"from when on"`
+}
+
+// Spec is what to run.
+type Spec struct {
+	Image      string   `json:"image" desc:"the image, such as docker.io/library/busybox:1.36"`
+	Command    []string `json:"command,omitempty" desc:"replaces the image's entry point and arguments"`
+	Env        []string `json:"env,omitempty" desc:"NAME=value, added to the image's environment"`
+	Dir        string   `json:"dir,omitempty" desc:"working directory"`
+	User       string   `json:"user,omitempty" desc:"uid[:gid], or a name of the image"`
+	Grace      Duration `json:"grace,omitempty" desc:"time between the stop signal and the kill; 10s if it is left out"`
+	Restart    *Restart `json:"restart,omitempty" desc:"when a process that ended by itself is run again, on the same node; never if it is left out"`
+	StopSignal string   `json:"stopSignal,omitempty" desc:"asks the process to end; the image's or SIGTERM if it is left out"`
+	Mounts     []Mount  `json:"mounts,omitempty" desc:"directories and files made visible in the container"`
+	Ports      []Port   `json:"ports,omitempty" desc:"ports of the node that it listens at; they are requested too"`
+}
+
+// Restart is when a process is run again.
+type Restart struct {
+	When     types.RestartWhen `json:"when" desc:"after which ends"`
+	Limit    int               `json:"limit,omitempty" desc:"how often at most; without limit if it is left out"`
+	Delay    Duration          `json:"delay,omitempty" desc:"the wait before the first restart, doubled for each that follows; 1s if it is left out"`
+	MaxDelay Duration          `json:"maxDelay,omitempty" desc:"the longest wait; 5m if it is left out"`
+}
+
+// Mount makes a directory or file visible.
+type Mount struct {
+	Source   string `json:"source,omitempty" desc:"a path of the node, which must allow it; an empty directory of the task's own if it is left out"`
+	Target   string `json:"target" desc:"the path in the container"`
+	ReadOnly bool   `json:"readOnly,omitempty" desc:"keeps the task from writing there"`
+}
+
+// Port is a port of the node.
+type Port struct {
+	Name   string `json:"name" desc:"http is found in ESCHER_PORT_HTTP"`
+	Number int    `json:"number,omitempty" desc:"this port and no other; one that the node chooses if it is left out"`
+}
+
+// Job is tasks that belong together: so many of a template, or each as it is listed.
+type Job struct {
+	Name     string `json:"name,omitempty" desc:"a label; the id begins with it"`
+	Count    int    `json:"count,omitempty" desc:"how many tasks like the template; 1 if it is left out"`
+	Template *Task  `json:"template,omitempty" desc:"what each task is"`
+	Tasks    []Task `json:"tasks,omitempty" desc:"the tasks, instead of count and template"`
+}
+
+// Resource is an ephemeral resource as it is to be.
+type Resource struct {
+	Name     string         `json:"name" desc:"the resource"`
+	Capacity Amount         `json:"capacity" desc:"how much there is, at each place; inf is no bound, 0 removes it"`
+	Where    *Where         `json:"where" desc:"where it is; {} is every node, present and future"`
+	Declare  bool           `json:"declare,omitempty" desc:"keeps it when its capacity is 0: it exists, and is closed"`
+	Lifetime types.Lifetime `json:"lifetime,omitempty" desc:"what it ends with; nothing if it is left out"`
+	Owner    string         `json:"owner,omitempty" desc:"the id of the task, session or reservation of that lifetime"`
+	Future   bool           `json:"future,omitempty" desc:"allows labels that no node has yet"`
+}
+
+// Where says where a resource is to be; the empty one is every node.
+type Where struct {
+	Nodes     []string          `json:"nodes,omitempty" desc:"these nodes"`
+	Labels    map[string]string `json:"labels,omitempty" desc:"every node with these labels, present and future"`
+	Available types.Requests    `json:"available,omitempty" desc:"the nodes where that is free now"`
+	Cluster   bool              `json:"cluster,omitempty" desc:"one pool for the whole cluster"`
+}
+
+// Reservation is bundles of resources to be locked.
+type Reservation struct {
+	Name       string   `json:"name" desc:"its id: a task draws on it by requests such as gpu@<name>"`
+	Bundles    []Bundle `json:"bundles" desc:"what is locked, all or none"`
+	Priority   int      `json:"priority,omitempty" desc:"the higher comes first"`
+	Session    string   `json:"session,omitempty" desc:"the session it ends with"`
+	Accumulate bool     `json:"accumulate,omitempty" desc:"holds piecemeal what becomes free, once it has waited"`
+}
+
+// Bundle is what is locked on one node.
+type Bundle struct {
+	Requests types.Requests `json:"requests" desc:"amounts of resources"`
+	Node     string         `json:"node,omitempty" desc:"where it must be; anywhere if it is left out"`
+}

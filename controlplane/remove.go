@@ -1,0 +1,164 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Remove deletes tasks that have ended, with their statuses, before the collector
+// does; ids are in full. Precondition: one of them has not ended: nothing of its part,
+// of a few dozen tasks, is deleted then. What is gone already is no error.
+func (c *Client) Remove(ctx context.Context, ids ...string) error {
+	return c.remove(ctx, "", ids)
+}
+
+// RemoveJob deletes a job and all its tasks, which must have ended; id is in full. It
+// returns how many they were. NotFound: there is no such job. Precondition: a task has
+// not ended; nothing is deleted then.
+func (c *Client) RemoveJob(ctx context.Context, id string) (int, error) {
+	kv, err := get(ctx, c.store, JobKey(c.ns, id))
+	if err != nil {
+		return 0, err
+	}
+	if kv.ModRevision == 0 {
+		return 0, types.Errorf(types.NotFound, "there is no job %s in namespace %s", id, c.ns)
+	}
+	// The job is there: none joins it any more.
+	tasks, _, err := c.Tasks(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var ids []string
+	busy := 0
+	for i := range tasks {
+		if tasks[i].Task.Job != id {
+			continue
+		}
+		ids = append(ids, tasks[i].ID)
+		if !tasks[i].Phase().Ended() {
+			busy++
+		}
+	}
+	if busy > 0 {
+		return 0, types.Errorf(types.Precondition, "remove job %s: %d of its %d tasks have not ended: stop it first", id, busy, len(ids))
+	}
+	return len(ids), c.remove(ctx, id, ids)
+}
+
+// remove deletes in parts; the job goes with the last of its tasks, which it makes
+// visible.
+func (c *Client) remove(ctx context.Context, job string, ids []string) error {
+	const each = 3 // compares of a task, and a little
+	part := max(1, c.store.Limits().Ops/each)
+	for {
+		e := &remove{c: c, ids: ids[:min(part, len(ids))]}
+		ids = ids[len(e.ids):]
+		if len(ids) == 0 {
+			e.job = job
+		}
+		if len(e.ids) > 0 || e.job != "" {
+			if _, err := perform(ctx, c.store, nil, e); err != nil {
+				return err
+			}
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+	}
+}
+
+// remove is tasks being deleted.
+type remove struct {
+	c   *Client
+	ids []string
+	job string
+}
+
+func (e *remove) verb() string {
+	if len(e.ids) == 1 {
+		return "remove task " + e.ids[0]
+	}
+	return fmt.Sprintf("remove %d tasks", len(e.ids))
+}
+
+func (e *remove) draw(ctx context.Context, s Store, change *Change) error {
+	for _, id := range e.ids {
+		t, err := e.c.read(ctx, id)
+		if types.Is(err, types.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !t.Phase().Ended() {
+			return types.Errorf(types.Precondition, "it is %s: stop it first", t.Phase())
+		}
+		change.IfUnchanged(TaskKey(e.c.ns, id), t.mod)
+		change.IfUnchanged(StatusKey(e.c.ns, id), t.statusMod)
+		change.Delete(TaskKey(e.c.ns, id))
+		change.Delete(StatusKey(e.c.ns, id))
+	}
+	if e.job == "" {
+		return nil
+	}
+	kv, err := get(ctx, s, JobKey(e.c.ns, e.job))
+	if err == nil && kv.ModRevision != 0 {
+		change.IfUnchanged(kv.Key, kv.ModRevision)
+		change.Delete(kv.Key)
+	}
+	return err
+}
+
+func (e *remove) refused(context.Context, Store, []KV) error { return nil }
+func (e *remove) once() bool                                 { return false }
+func (e *remove) done(int64)                                 {}
+
+// abandonTime bounds how long it is tried to delete what a launch has left.
+const abandonTime = 30 * time.Second
+
+// abandon deletes the tasks of a job that did not come to be: nobody has seen them.
+// What it misses, the collector deletes after a while.
+func (c *Client) abandon(ctx context.Context, job string) error {
+	// Also if what broke the launch off was the end of ctx.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
+	defer cancel()
+	kvs, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns)})
+	if err != nil {
+		return err
+	}
+	var left []KV
+	for _, kv := range kvs {
+		var t types.Task
+		if err := types.Decode(kv.Value, &t); err != nil {
+			return err
+		}
+		if t.Job == job {
+			left = append(left, kv)
+		}
+	}
+	const each = 3
+	part := max(1, c.store.Limits().Ops/each)
+	for len(left) > 0 {
+		change := NewChange(NewBatch())
+		change.IfUnchanged(JobKey(c.ns, job), 0)
+		n := min(part, len(left))
+		for _, kv := range left[:n] {
+			k, _ := Parse(kv.Key)
+			change.IfUnchanged(kv.Key, kv.ModRevision)
+			change.IfUnchanged(StatusKey(c.ns, k.ID), 0)
+			change.Delete(kv.Key)
+		}
+		left = left[n:]
+		res, err := Commit(ctx, c.store, change.Txn())
+		if err != nil {
+			return err
+		}
+		if !res.Committed {
+			return types.Errorf(types.Conflict, "job %s, or a task of it, is there after all: see escher ps --job %s", job, job)
+		}
+	}
+	return nil
+}

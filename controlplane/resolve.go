@@ -1,0 +1,123 @@
+package controlplane
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// candidates bounds how many ids an error lists.
+const candidates = 10
+
+// Resolve returns the id of the only task whose id is prefix or begins with it.
+// NotFound: there is none; Invalid: there are several. The error lists candidates.
+func (c *Client) Resolve(ctx context.Context, prefix string) (string, error) {
+	return c.ResolveKind(ctx, Tasks, prefix)
+}
+
+// ResolveKind is like Resolve of a task, job, reservation or node.
+func (c *Client) ResolveKind(ctx context.Context, kind Kind, prefix string) (string, error) {
+	what := c.named(kind)
+	if prefix == "" || len(prefix) > types.MaxName || strings.ContainsAny(prefix, "/ \t\n") {
+		return "", types.Errorf(types.Invalid, "%s: %q is no id: give the id of a %s, or how it begins", what.kind, prefix, what.kind)
+	}
+	ids, err := c.ids(ctx, what, prefix, candidates+1)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case len(ids) == 1, len(ids) > 1 && ids[0] == prefix:
+		return ids[0], nil
+	case len(ids) > 1:
+		return "", types.Errorf(types.Invalid, "%s: %q is ambiguous%s: give more of one of %s", what.kind, prefix, what.where, listing(ids))
+	}
+	// Names are few, or begin alike: what is near is among the first of them.
+	ids, err = c.ids(ctx, what, "", pageSize)
+	if err != nil {
+		return "", err
+	}
+	remedy := fmt.Sprintf("%s lists what there is", what.list)
+	if near := nearest(ids, prefix); len(near) > 0 {
+		remedy = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return "", types.Errorf(types.NotFound, "there is no %s %q%s: %s", what.kind, prefix, what.where, remedy)
+}
+
+// IDs returns the ids of a kind in the namespace, or of the nodes, that begin with
+// prefix: at most limit of them, in order.
+func (c *Client) IDs(ctx context.Context, kind Kind, prefix string, limit int) ([]string, error) {
+	return c.ids(ctx, c.named(kind), prefix, limit)
+}
+
+// named is a kind of key whose last segment is a name that people type.
+type named struct {
+	// kind is what one is called, where is where they are looked for, and list
+	// is the command that lists them.
+	kind, where, list string
+	prefix            string
+}
+
+func (c *Client) named(kind Kind) named {
+	n := named{where: " in namespace " + c.ns, prefix: Prefix(kind, c.ns)}
+	switch kind {
+	case Nodes:
+		n = named{kind: "node", list: "escher nodes", prefix: Prefix(Nodes)}
+	case Jobs:
+		n.kind, n.list = "job", "escher jobs"
+	case Reservations:
+		n.kind, n.list = "reservation", "escher reservations"
+	default:
+		n.kind, n.list = "task", "escher ps -a"
+	}
+	return n
+}
+
+func (c *Client) ids(ctx context.Context, n named, prefix string, limit int) ([]string, error) {
+	page, err := c.store.List(ctx, ListOptions{Prefix: n.prefix + prefix, Limit: limit, KeysOnly: true})
+	ids := make([]string, 0, len(page.KVs))
+	for _, kv := range page.KVs {
+		ids = append(ids, strings.TrimPrefix(kv.Key, n.prefix))
+	}
+	return ids, err
+}
+
+func listing(ids []string) string {
+	if len(ids) > candidates {
+		return fmt.Sprintf("%s, …", strings.Join(ids[:candidates], ", "))
+	}
+	return strings.Join(ids, ", ")
+}
+
+// nearest returns the few ids that are, or begin, most like what was typed.
+func nearest(ids []string, typed string) []string {
+	const most = 3
+	type near struct {
+		id   string
+		away int
+	}
+	var all []near
+	for _, id := range ids {
+		// Ids of tasks end in letters that nobody types.
+		begin := id[:min(len(id), len(typed))]
+		name := id
+		if i := strings.LastIndexByte(id, '-'); i > 0 {
+			name = id[:i]
+		}
+		away := min(levenshtein.ComputeDistance(typed, begin), levenshtein.ComputeDistance(typed, id), levenshtein.ComputeDistance(typed, name))
+		if away <= (len(typed)+2)/3 {
+			all = append(all, near{id, away})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(a.away, b.away) })
+	var out []string
+	for _, n := range all[:min(len(all), most)] {
+		out = append(out, n.id)
+	}
+	return out
+}

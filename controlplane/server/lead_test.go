@@ -1,0 +1,75 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestLeadIsOneAtATime has two lead: the second takes over when the first is gone,
+// and comes to lead again after it lost the role.
+func TestLeadIsOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		var leading atomic.Int32
+		var terms []string
+		begin := func(name string) (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- Lead(ctx, s, "collector", name, func(ctx context.Context, guard []controlplane.Compare) error {
+					if leading.Add(1) > 1 {
+						t.Error("two lead")
+					}
+					defer leading.Add(-1)
+					terms = append(terms, name)
+					if len(guard) != 1 || guard[0].Revision == 0 {
+						t.Errorf("guarded by %v", guard)
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				})
+			}()
+			return func() {
+				cancel()
+				if err := <-ended; !errors.Is(err, context.Canceled) {
+					t.Errorf("%s ended with %v", name, err)
+				}
+			}
+		}
+		stopA := begin("a")
+		synctest.Wait()
+		stopB := begin("b")
+		time.Sleep(time.Minute)
+		stopA()
+		time.Sleep(time.Minute)
+		stopB()
+		if len(terms) < 2 || terms[0] != "a" || terms[1] != "b" {
+			t.Errorf("led: %v", terms)
+		}
+	})
+}
+
+// TestLeadEndsWithAnError has the role be lost first, which is none.
+func TestLeadEndsWithAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		n := 0
+		err := Lead(t.Context(), memstore.New(), "collector", "a", func(context.Context, []controlplane.Compare) error {
+			if n++; n == 1 {
+				return types.Errorf(types.Conflict, "somebody else leads")
+			}
+			return broken
+		})
+		if n != 2 || !errors.Is(err, broken) {
+			t.Errorf("ran %d times, then %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics tell what collectors do, and how full the database is. It is a
+// prometheus.Collector; a nil one counts nothing.
+type Metrics struct {
+	leading   prometheus.Gauge
+	collected *prometheus.CounterVec
+	troubles  prometheus.Counter
+	database  *prometheus.GaugeVec
+}
+
+// NewMetrics makes metrics that have counted nothing.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		leading: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "escher_collector_leading", Help: "1 while this process collects, 0 while another one does.",
+		}),
+		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "escher_collector_collected_total", Help: "What was stopped or deleted, by the reason.",
+		}, []string{"reason"}),
+		troubles: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "escher_collector_interrupted_total", Help: "Looks that were given up, to be tried again, as etcd did not answer.",
+		}),
+		database: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "escher_collector_database_bytes", Help: "What etcd's database holds (used), takes on disk (file) and may take (quota).",
+		}, []string{"what"}),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(ch)
+	}
+}
+
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.leading, m.collected, m.troubles, m.database}
+}
+
+func (m *Metrics) lead(leads bool) {
+	switch {
+	case m == nil:
+	case leads:
+		m.leading.Set(1)
+	default:
+		m.leading.Set(0)
+	}
+}
+
+func (m *Metrics) collect(reason why, n int) {
+	if m != nil {
+		m.collected.WithLabelValues(string(reason)).Add(float64(n))
+	}
+}
+
+func (m *Metrics) trouble() {
+	if m != nil {
+		m.troubles.Inc()
+	}
+}
+
+func (m *Metrics) full(u Usage) {
+	if m == nil {
+		return
+	}
+	m.database.WithLabelValues("used").Set(float64(u.InUse))
+	m.database.WithLabelValues("file").Set(float64(u.File))
+	m.database.WithLabelValues("quota").Set(float64(u.Quota))
+}

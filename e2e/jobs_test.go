@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestJobs is what a user does with files: what is written in them is what runs.
+func TestJobs(t *testing.T) {
+	c := started(t, "--nodes", "2", "--cpu", "1")
+
+	applied(t, c)
+	brokenOff(t, c)
+	runFlags(t, c)
+	c.must("audit")
+}
+
+// write writes a file of documents, and returns its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "app.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// app needs a resource that it sets itself, and uses most of what a task can be.
+const app = `
+apiVersion: escher.dev/v1
+kind: Resource
+name: slot
+capacity: 1
+where: {}
+---
+apiVersion: escher.dev/v1
+kind: Task
+name: web
+requests: {slot: 1, cpu: 100m}
+spec:
+  image: escher.local/e2e:latest
+  command: [/bin/program, work, 1h]
+  ports: [{name: http}]
+  mounts: [{target: /scratch}]
+  stopSignal: SIGINT
+  grace: 3s
+---
+apiVersion: escher.dev/v1
+kind: Job
+name: crunch
+count: 3
+template:
+  requests: {cpu: 100m}
+  spec: {image: escher.local/e2e:latest, command: [/bin/program, env, ESCHER_NODE]}
+`
+
+func applied(t *testing.T, c *cluster) {
+	path := write(t, app)
+	plan := c.must("plan", "-f", path)
+	_, condition, ok := strings.Cut(plan, "--if-revision ")
+	if !ok || !strings.Contains(plan, "task/web  ") || len(c.tasks()) != 0 {
+		t.Fatalf("the plan:\n%s", plan)
+	}
+	c.must("apply", "-f", path, "--if-revision", strings.TrimSpace(condition))
+	c.must("wait", "web", "--until", "running")
+	job := strings.Fields(c.must("jobs", "-a", "-o", "name"))[0]
+	for id := range c.tasks() {
+		if strings.HasPrefix(id, "crunch-") {
+			c.must("wait", id)
+		}
+	}
+	if again := c.must("apply", "-f", path); strings.Count(again, " unchanged ") != 3 {
+		t.Errorf("applied again:\n%s", again)
+	}
+	port := c.must("describe", "web", "-o", "jsonpath={.ports.http}")
+	if n, err := strconv.Atoi(port); err != nil || n < 20000 {
+		t.Errorf("port %q", port)
+	}
+	if o := c.escher("rm", "web"); o.code != 6 || !strings.Contains(o.err, "stop it first") {
+		t.Errorf("%+v", o)
+	}
+	c.must("rm", "--force", "web")
+	c.must("rm", job)
+	if left := c.tasks(); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// brokenOff interrupts a submission half-way: nothing of it is left.
+func brokenOff(t *testing.T, c *cluster) {
+	path := write(t, "apiVersion: escher.dev/v1\nkind: Task\nname: many\nrequests: {never: 1}\nspec: {image: x}\n")
+	cmd := exec.Command(built.escher, "submit", "-f", path, "--count", "100000")
+	cmd.Env = append(os.Environ(), "ESCHER_DIR="+c.dir)
+	before := c.revision()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for c.revision() < before+3 {
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it was not broken off")
+	}
+	if n, jobs := len(c.tasks()), c.must("jobs", "-a", "-o", "name"); n != 0 || jobs != "" {
+		t.Errorf("%d tasks are left, and jobs %q", n, jobs)
+	}
+}
+
+// runFlags runs with what flags say; inside, with its own image.
+func runFlags(t *testing.T, c *cluster) {
+	o := c.escher("run", "-e", "X=y", "-w", "/tmp", "-u", "0:0", "-p", "http", "--scratch", "/tmp/s", image, "--", "/bin/program", "env", "PORT")
+	if n, err := strconv.Atoi(strings.TrimSpace(o.out)); err != nil || n < 20000 || o.code != 0 {
+		t.Errorf("%+v", o)
+	}
+	if o := c.escher("run", image, "--", "/bin/escher", "run", "--", "/bin/program", "exit", "5"); o.code != 5 {
+		t.Errorf("its own image: %+v", o)
+	}
+	if o := c.escher("run", "--restart", "on-failure:2", "--restart-delay", "10ms", image, "--", "/bin/program", "exit", "3"); o.code != 3 {
+		t.Errorf("%+v", o)
+	}
+}

@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// network is a bridge with hosts at it, each a network namespace of its own. The
+// processes of the test itself are at the bridge, at the address ending in .1.
+type network struct {
+	t      *testing.T
+	id     string
+	prefix string
+	hosts  int
+}
+
+// newNetwork makes the bridge; at the end of the test it and the hosts are gone.
+func newNetwork(t *testing.T) *network {
+	t.Helper()
+	pid := os.Getpid() % 65536
+	n := &network{t: t, id: fmt.Sprintf("esc%x", pid), prefix: fmt.Sprintf("10.%d.%d.", 200+pid>>8%50, pid%256)}
+	t.Cleanup(func() {
+		for i := 1; i <= n.hosts; i++ {
+			n.try("netns", "del", n.name(i))
+		}
+		n.try("link", "del", n.id)
+	})
+	n.ip("link", "add", n.id, "type", "bridge")
+	n.ip("addr", "add", n.address(0)+"/24", "dev", n.id)
+	n.ip("link", "set", n.id, "up")
+	return n
+}
+
+// name is that of the i-th host, from 1 on.
+func (n *network) name(i int) string { return n.id + "-" + strconv.Itoa(i) }
+
+// address is that of the i-th host; 0 is the test itself.
+func (n *network) address(i int) string { return n.prefix + strconv.Itoa(i+1) }
+
+// port is the bridge's end of the cable of the i-th host.
+func (n *network) port(i int) string { return n.id + "p" + strconv.Itoa(i) }
+
+// add adds a host and returns which it is.
+func (n *network) add() int {
+	n.t.Helper()
+	n.hosts++
+	i, inside := n.hosts, n.id+"h"
+	n.ip("netns", "add", n.name(i))
+	n.ip("link", "add", n.port(i), "type", "veth", "peer", "name", inside, "netns", n.name(i))
+	n.ip("link", "set", n.port(i), "master", n.id, "up")
+	n.ip("-n", n.name(i), "link", "set", "lo", "up")
+	n.ip("-n", n.name(i), "addr", "add", n.address(i)+"/24", "dev", inside)
+	n.ip("-n", n.name(i), "link", "set", inside, "up")
+	return i
+}
+
+// plug connects the cable of a host, or pulls it out.
+func (n *network) plug(i int, in bool) {
+	n.t.Helper()
+	n.ip("link", "set", n.port(i), map[bool]string{true: "up", false: "down"}[in])
+}
+
+// on makes a command run on a host. Only its network is another one.
+func (n *network) on(i int, command ...string) *exec.Cmd {
+	args := append([]string{"--net=/run/netns/" + n.name(i), "--"}, command...)
+	return exec.Command("nsenter", args...)
+}
+
+func (n *network) ip(args ...string) {
+	n.t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		n.t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (n *network) try(args ...string) {
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		n.t.Errorf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// certificates are of an authority, a server and a client, as files in PEM.
+type certificates struct{ ca, server, serverKey, client, clientKey string }
+
+// newCertificates makes them; the server's is for some IP addresses.
+func newCertificates(t *testing.T, dir string, addresses ...string) certificates {
+	t.Helper()
+	file := func(name string) string { return filepath.Join(dir, name+".pem") }
+	c := certificates{file("ca"), file("server"), file("server-key"), file("client"), file("client-key")}
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	var ips []net.IP
+	for _, a := range addresses {
+		ips = append(ips, net.ParseIP(a))
+	}
+	caKey := writeCertificate(t, authority, authority, nil, c.ca, "")
+	for i, leaf := range []struct{ cert, key, name string }{{c.server, c.serverKey, "server"}, {c.client, c.clientKey, "client"}} {
+		x := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(i + 2)), Subject: pkix.Name{CommonName: leaf.name}, NotAfter: time.Now().Add(time.Hour),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+			IPAddresses: ips,
+		}
+		writeCertificate(t, x, authority, caKey, leaf.cert, leaf.key)
+	}
+	return c
+}
+
+// writeCertificate signs a certificate with the key of its parent, its own if that is
+// nil, and writes it and, unless the file is "", its key.
+func writeCertificate(t *testing.T, x, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, certFile, keyFile string) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parentKey == nil {
+		parentKey = key
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, x, parent, key.Public(), parentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if file == "" {
+			continue
+		}
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return key
+}

@@ -1,0 +1,76 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// settle is how long a cluster is left alone before it counts as idle.
+	settle = 20 * time.Second
+	// sample is how long one sample takes.
+	sample = 4 * time.Second
+	// mostCPU is what an idle cluster may take of one core, in percent.
+	mostCPU = 1
+)
+
+// runIdle measures what a cluster on which nothing runs takes of memory and processor:
+// the value is resident memory in MiB, the floor the processor time in percent of one
+// core. containerd is a process of its own, and is not counted.
+func runIdle(ctx context.Context, cfg Config) (Row, error) {
+	var rounds []round
+	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
+		if err := pause(ctx, settle); err != nil {
+			return err
+		}
+		proc, err := procfs.NewProc(l.cmd.Process.Pid)
+		if err != nil {
+			return types.Errorf(types.Internal, "look at process %d: %w", l.cmd.Process.Pid, err)
+		}
+		for i := range cfg.Rounds {
+			before, err := proc.Stat()
+			if err != nil {
+				return err
+			}
+			begin := time.Now()
+			if err := pause(ctx, sample); err != nil {
+				return err
+			}
+			after, err := proc.Stat()
+			if err != nil {
+				return err
+			}
+			r := round{
+				value: float64(after.ResidentMemory()) / (1 << 20),
+				floor: 100 * (after.CPUTime() - before.CPUTime()) / time.Since(begin).Seconds(),
+			}
+			fmt.Fprintf(cfg.Progress, "sample %d of %d: %.0f MiB, %.2f %% of a core\n", i+1, cfg.Rounds, r.value, r.floor)
+			rounds = append(rounds, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return Row{}, err
+	}
+	row := summary(cfg, "MiB, floor: % of a core", rounds)
+	row.Ratio = 0
+	row.Must, row.OK = fmt.Sprintf("<= %.0f MiB, %d %%", cfg.Must, mostCPU), row.Value <= cfg.Must && row.Floor <= mostCPU
+	return row, nil
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,135 @@
+// Package ops serves what operating a component takes: its metrics, whether it is
+// alive, and whether it is ready.
+package ops
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Beat is the pulse of a loop: it tells when the loop ran last, and when it last
+// heard from the other side. The zero value is one that did not run yet.
+type Beat struct{ ran, heard atomic.Int64 }
+
+// Run notes that the loop ran; heard tells that it has just heard from the other
+// side, the store for all loops of Escher.
+func (b *Beat) Run(heard bool) {
+	now := time.Now().UnixNano()
+	b.ran.Store(now)
+	if heard {
+		b.heard.Store(now)
+	}
+}
+
+// Stop notes that the loop has ended in order: it is one that did not run yet.
+func (b *Beat) Stop() {
+	b.ran.Store(0)
+	b.heard.Store(0)
+}
+
+const (
+	// stuckAfter is when a loop that does not run is taken for stuck: each runs
+	// every 10 s at least.
+	stuckAfter = time.Minute
+	// deafAfter is when a loop that hears nothing is not ready: a watch on which
+	// nothing happens hears how far it is every 10 s at most.
+	deafAfter = 30 * time.Second
+)
+
+// live returns nil while the loop runs, or has not begun to.
+func (b *Beat) live(now time.Time) error {
+	if ran := b.ran.Load(); ran != 0 && now.Sub(time.Unix(0, ran)) > stuckAfter {
+		return types.Errorf(types.Unavailable, "its loop has not run for %s", now.Sub(time.Unix(0, ran)).Round(time.Second))
+	}
+	return nil
+}
+
+// ready returns nil while the loop hears from the store.
+func (b *Beat) ready(now time.Time) error {
+	heard := b.heard.Load()
+	if heard == 0 {
+		return types.Errorf(types.Unavailable, "it has not caught up with the store yet")
+	}
+	if silent := now.Sub(time.Unix(0, heard)); silent > deafAfter {
+		return types.Errorf(types.Unavailable, "it has heard nothing of the store for %s", silent.Round(time.Second))
+	}
+	return nil
+}
+
+// Health is that of a process: the pulse of each of its parts. Its methods may be
+// called concurrently.
+type Health struct {
+	mu    sync.Mutex
+	parts []part
+}
+
+// part has what tells whether it is alive, and whether it is ready.
+type part struct {
+	name        string
+	live, ready func(now time.Time) error
+}
+
+// Part returns the pulse of a new part. The process is ready when all parts are.
+func (h *Health) Part(name string) *Beat {
+	b := new(Beat)
+	h.add(part{name, b.live, b.ready})
+	return b
+}
+
+// Standby returns the pulse of a part that works only while no other process does:
+// whether it is ready does not count.
+func (h *Health) Standby(name string) *Beat {
+	b := new(Beat)
+	h.add(part{name, b.live, fine})
+	return b
+}
+
+// Check adds a part that is asked whether it is ready.
+func (h *Health) Check(name string, ready func() error) {
+	h.add(part{name, fine, func(time.Time) error { return ready() }})
+}
+
+func fine(time.Time) error { return nil }
+
+func (h *Health) add(p part) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.parts = append(h.parts, p)
+}
+
+// Live returns what is stuck: Unavailable, nil if nothing is.
+func (h *Health) Live() error {
+	return h.check(func(p part) error { return p.live(time.Now()) })
+}
+
+// Ready returns what is not ready: Unavailable, nil if all is.
+func (h *Health) Ready() error {
+	h.mu.Lock()
+	none := len(h.parts) == 0
+	h.mu.Unlock()
+	if none {
+		return types.Errorf(types.Unavailable, "it is starting")
+	}
+	return h.check(func(p part) error { return p.ready(time.Now()) })
+}
+
+func (h *Health) check(look func(part) error) error {
+	h.mu.Lock()
+	parts := slices.Clone(h.parts)
+	h.mu.Unlock()
+	var errs []error
+	for _, p := range parts {
+		if err := look(p); err != nil {
+			errs = append(errs, types.Errorf(types.Unavailable, "%s: %w", p.name, err))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return types.Errorf(types.Unavailable, "%w", errors.Join(errs...))
+}

@@ -1,0 +1,141 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Config says what is served where.
+type Config struct {
+	// Address is host:port, or unix:///path of a socket.
+	Address string
+	// Metrics are what /metrics shows, Health what /healthz and /readyz tell.
+	Metrics prometheus.Gatherer
+	Health  *Health
+	// Pprof adds /debug/pprof/: it shows what is in the memory of the process.
+	Pprof bool
+	// Logger is told of trouble; nil is nobody.
+	Logger *zap.Logger
+}
+
+// stopWait bounds how long answers that are under way may take at the end.
+const stopWait = time.Second
+
+// Server serves /metrics, /healthz and /readyz. It admits whoever reaches it.
+type Server struct {
+	cfg      Config
+	listener net.Listener
+}
+
+// New listens. Invalid: the address is none. Precondition: it cannot be listened at.
+func New(cfg Config) (*Server, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	l, err := Listen("ops", cfg.Address)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{cfg: cfg, listener: l}, nil
+}
+
+// Address returns where it listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Run serves until ctx is done, and returns nil then.
+func (s *Server) Run(ctx context.Context) error {
+	mux := http.NewServeMux()
+	mux.Handle("/", Handler(s.cfg.Metrics, s.cfg.Health))
+	if s.cfg.Pprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return Serve(ctx, s.listener, mux, s.cfg.Logger)
+}
+
+// Handler serves /metrics, /healthz and /readyz.
+func Handler(metrics prometheus.Gatherer, health *Health) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Live()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Ready()) })
+	return mux
+}
+
+// answer says ok, or what is not.
+func answer(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, err)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// Listen listens at host:port or unix:///path, where a socket that nobody listens at
+// any more is replaced. flag names the address in errors.
+func Listen(flag, address string) (net.Listener, error) {
+	path, unix := strings.CutPrefix(address, "unix://")
+	if !unix {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, types.Errorf(types.Invalid, "%s: %q is no address: write host:port or unix:///path", flag, address)
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return nil, types.Errorf(types.Precondition, "%s: listen at %s: %w: choose another port, or end who has it", flag, address, err)
+		}
+		return l, nil
+	}
+	if conn, err := net.Dial("unix", path); err == nil {
+		return nil, errors.Join(conn.Close(), types.Errorf(types.Precondition, "%s: listen at %s: somebody listens there already: end that one, or choose another path", flag, address))
+	}
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, types.Errorf(types.Precondition, "%s: listen at %s: %w", flag, address, err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "%s: listen at %s: %w", flag, address, err)
+	}
+	return l, nil
+}
+
+// Serve answers requests until ctx is done; what is under way then has a second.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, log *zap.Logger) error {
+	server := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          zap.NewStdLog(log),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return types.Errorf(types.Unavailable, "serve at %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		_ = server.Close() // streams end now
+	}
+	<-failed
+	return nil
+}

@@ -1,0 +1,83 @@
+// Package answer is how the agent's HTTP servers answer: JSON, and errors with their
+// class, which their clients turn back into errors of that class.
+package answer
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// problem is the body of every answer that is none: what is wrong, and the name of
+// its class.
+type problem struct {
+	Error string `json:"error"`
+	Class string `json:"class"`
+}
+
+// Status returns the HTTP status of a class.
+func Status(class types.Class) int {
+	switch class {
+	case types.NotFound:
+		return http.StatusNotFound
+	case types.AlreadyExists, types.Conflict:
+		return http.StatusConflict
+	case types.Invalid:
+		return http.StatusBadRequest
+	case types.Precondition:
+		return http.StatusPreconditionFailed
+	case types.Unavailable:
+		return http.StatusServiceUnavailable
+	case types.Unknown:
+		return http.StatusGatewayTimeout
+	case types.Compacted:
+		return http.StatusGone
+	}
+	return http.StatusInternalServerError
+}
+
+// Refuse answers with an error.
+func Refuse(w http.ResponseWriter, err error) {
+	JSON(w, Status(types.ClassOf(err)), Problem(err))
+}
+
+// Problem returns what is sent of an error, to be encoded.
+func Problem(err error) any {
+	return problem{Error: err.Error(), Class: types.ClassOf(err).String()}
+}
+
+// JSON answers with v.
+func JSON(w http.ResponseWriter, code int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		code, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","class":"internal"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(text, '\n')) // Whoever asked may be gone.
+}
+
+// Error is the inverse of Problem: the error that text tells of, nil if it tells of
+// none.
+func Error(text []byte) error {
+	var p problem
+	if json.Unmarshal(text, &p) != nil || p.Error == "" {
+		return nil
+	}
+	for _, class := range types.Classes() {
+		if class.String() == p.Class {
+			return types.Errorf(class, "%s", p.Error)
+		}
+	}
+	return nil
+}
+
+// Refused is the inverse of Refuse: the error of an answer of server that bears
+// another status than was expected.
+func Refused(server string, code int, body []byte) error {
+	if err := Error(body); err != nil {
+		return err
+	}
+	return types.Errorf(types.Internal, "%s answers %d: %s", server, code, body)
+}

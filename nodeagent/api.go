@@ -1,0 +1,149 @@
+package nodeagent
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// What follows is what package nodeapi serves of an agent.
+
+// Node returns the name of the node.
+func (a *Agent) Node() string { return a.cfg.Node }
+
+// Token returns what lets its bearer use the node's API, empty before there is a
+// session.
+func (a *Agent) Token() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.token
+}
+
+// setToken notes the token of a session.
+func (a *Agent) setToken(token string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.token = token
+}
+
+// Ready returns nil once the agent knows what is bound to its node and what runs
+// there, Unavailable else.
+func (a *Agent) Ready() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.readyLocked()
+}
+
+// readyLocked is Ready for those who hold a.mu.
+func (a *Agent) readyLocked() error {
+	if !a.synced || !a.listed {
+		return types.Errorf(types.Unavailable, "ask the agent of node %s: it is starting: try again in a moment", a.cfg.Node)
+	}
+	return nil
+}
+
+// Bound reports whether an attempt is bound to the node still: until it is not, more
+// may come of it. Unavailable: it is not known yet.
+func (a *Agent) Bound(ns, id string, attempt int) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.readyLocked(); err != nil {
+		return false, err
+	}
+	return a.attemptLocked(ns, id, attempt) != nil, nil
+}
+
+// ContainerOf returns the id of the container in which an attempt runs. NotFound: it
+// is not bound to the node. Precondition: it does not run. Unavailable: it is not
+// known yet.
+func (a *Agent) ContainerOf(ns, id string, attempt int) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.readyLocked(); err != nil {
+		return "", err
+	}
+	t := a.attemptLocked(ns, id, attempt)
+	switch {
+	case t == nil:
+		return "", types.Errorf(types.NotFound, "find attempt %d of task %s: it is not on node %s: escher describe %s says where it is", attempt, id, a.cfg.Node, id)
+	case t.seen.Container != Running:
+		return "", types.Errorf(types.Precondition, "find the container of task %s: it does not run, it is %s: wait for it with escher wait --until running %s", id, t.seen.Container, id)
+	}
+	return t.id, nil
+}
+
+// attemptLocked returns the task of an attempt that is bound, nil if it is not. The
+// caller holds a.mu.
+func (a *Agent) attemptLocked(ns, id string, attempt int) *task {
+	return a.byKey[controlplane.BindingKey(a.cfg.Node, ns, id, attempt)]
+}
+
+// Running returns the attempts whose containers run, by the ids of these.
+func (a *Agent) Running() map[string]Attempt {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make(map[string]Attempt)
+	for id, t := range a.tasks {
+		if t.seen.Container == Running {
+			out[id] = t.attempt
+		}
+	}
+	return out
+}
+
+// LogPath returns where the output of an attempt is, if there is any; empty if the
+// agent keeps no logs. ns and id must be valid names.
+func (a *Agent) LogPath(ns, id string, attempt int) string {
+	if a.cfg.StateDir == "" {
+		return ""
+	}
+	return LogPath(a.cfg.StateDir, ns, id, attempt)
+}
+
+// Logged returns the attempts of a task whose output is here, in order; none is no
+// error. ns and id must be valid names.
+func (a *Agent) Logged(ns, id string) ([]int, error) {
+	if a.cfg.StateDir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(filepath.Dir(LogPath(a.cfg.StateDir, ns, id, 1)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, types.Errorf(types.Unavailable, "list the logs of task %s: %w", id, err)
+	}
+	var attempts []int
+	for _, e := range entries {
+		number, ok := strings.CutSuffix(e.Name(), ".log")
+		if n, err := strconv.Atoi(number); ok && err == nil && n > 0 {
+			attempts = append(attempts, n)
+		}
+	}
+	slices.Sort(attempts)
+	return attempts, nil
+}
+
+// String says in words how far a container is.
+func (s ContainerState) String() string {
+	switch s {
+	case Absent:
+		return "not started yet"
+	case Starting:
+		return "starting"
+	case Created:
+		return "made, and not started"
+	case Running:
+		return "running"
+	case Exited:
+		return "over"
+	}
+	return "being looked for"
+}

@@ -1,0 +1,230 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types/task"
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/containerd/v2/pkg/oci"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/typeurl/v2"
+	"github.com/google/uuid"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+// outputWait is how long output may still come when a process has ended: one that
+// it left behind may hold its end open for ever.
+const outputWait = 2 * time.Second
+
+// Exec implements nodeagent.Runtime. It does not wait for a Read of p.Stdin that is
+// under way when the process ends. What the process started and left runs on.
+func (r *Runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int, error) {
+	if len(p.Command) == 0 {
+		return 0, types.Errorf(types.Invalid, "run a command in container %s: there is none; name one", id)
+	}
+	if _, err := r.runs(ctx, id, "run a command in"); err != nil {
+		return 0, err
+	}
+	loaded, err := r.client.LoadContainer(ctx, id)
+	if err != nil {
+		return 0, classify(err, "run a command in container %s", id)
+	}
+	spec, err := r.execSpec(ctx, loaded, p)
+	if err != nil {
+		return 0, err
+	}
+	running, err := loaded.Task(ctx, nil)
+	if err != nil {
+		return 0, classify(err, "run a command in container %s", id)
+	}
+	stdin := &input{from: p.Stdin, end: make(chan struct{})}
+	process, err := running.Exec(ctx, "exec-"+uuid.NewString(), spec, r.streams(p, stdin))
+	if err != nil {
+		return 0, classify(err, "run a command in container %s", id)
+	}
+	code, err := follow(ctx, id, process, p, stdin)
+	drop(ctx, process)
+	return code, err
+}
+
+// runs returns the process of a container that runs. Precondition: it does not.
+// NotFound: there is no such container. what is what is to be done.
+func (r *Runtime) runs(ctx context.Context, id, what string) (*task.Process, error) {
+	got, err := r.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
+	err = native(err)
+	if err == nil && got.Process.Status == task.Status_RUNNING {
+		return got.Process, nil
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
+		return nil, classify(err, "%s container %s", what, id)
+	}
+	if err != nil {
+		if _, err := r.client.ContainerService().Get(ctx, id); err != nil {
+			return nil, classify(err, "%s container %s", what, id)
+		}
+	}
+	return nil, types.Errorf(types.Precondition, "%s container %s: it does not run", what, id)
+}
+
+// execSpec returns how the process is set up: as that of the container, but for what
+// is asked for.
+func (r *Runtime) execSpec(ctx context.Context, loaded client.Container, p nodeagent.Process) (*specs.Process, error) {
+	ctx = namespaces.WithNamespace(ctx, r.conf.Namespace)
+	record, err := loaded.Info(ctx)
+	if err != nil {
+		return nil, classify(err, "run a command in container %s", loaded.ID())
+	}
+	spec := new(oci.Spec)
+	if err := typeurl.UnmarshalTo(record.Spec, spec); err != nil {
+		return nil, types.Errorf(types.Internal, "read how container %s is set up: %w", loaded.ID(), err)
+	}
+	opts := []oci.SpecOpts{oci.WithProcessArgs(p.Command...)}
+	if p.TTY && !slices.ContainsFunc(p.Env, func(v string) bool { return strings.HasPrefix(v, "TERM=") }) {
+		opts = append(opts, oci.WithEnv([]string{"TERM=xterm"}))
+	}
+	opts = append(opts, oci.WithEnv(p.Env))
+	if p.Dir != "" {
+		opts = append(opts, oci.WithProcessCwd(p.Dir))
+	}
+	if p.User != "" {
+		opts = append(opts, withUser(p.User))
+	}
+	lookup := &containers.Container{ID: record.ID, Snapshotter: record.Snapshotter, SnapshotKey: record.SnapshotKey}
+	if err := oci.ApplyOpts(ctx, r.client, lookup, spec, opts...); err != nil {
+		return nil, classify(err, "run a command in container %s", record.ID)
+	}
+	spec.Process.Terminal = p.TTY
+	select {
+	case size := <-p.Resize: // what is known before it starts, it finds
+		spec.Process.ConsoleSize = &specs.Box{Width: uint(size.Width), Height: uint(size.Height)}
+	default:
+	}
+	return spec.Process, nil
+}
+
+// streams returns how input and output pass: through pipes in a directory that goes
+// with the process.
+func (r *Runtime) streams(p nodeagent.Process, stdin *input) cio.Creator {
+	var in io.Reader
+	if p.Stdin != nil {
+		in = stdin
+	}
+	opts := []cio.Opt{
+		cio.WithStreams(in, or(p.Stdout), or(p.Stderr)),
+		cio.WithFIFODir(filepath.Join(filepath.Dir(r.conf.Address), "fifo")),
+	}
+	if p.TTY {
+		opts = append(opts, cio.WithTerminal)
+	}
+	return cio.NewCreator(opts...)
+}
+
+// or returns w, or what discards.
+func or(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
+}
+
+// input is what a process reads; end is closed at its end, which containerd must be
+// told of.
+type input struct {
+	from io.Reader
+	end  chan struct{}
+}
+
+func (i *input) Read(into []byte) (int, error) {
+	n, err := i.from.Read(into)
+	if err != nil {
+		close(i.end)
+	}
+	return n, err
+}
+
+// follow starts the process and returns how it ended; when ctx is done, it is killed.
+func follow(ctx context.Context, id string, process client.Process, p nodeagent.Process, stdin *input) (int, error) {
+	// What has been started must be seen to end, whatever becomes of ctx.
+	after, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ended, err := process.Wait(after)
+	if err != nil {
+		return 0, classify(err, "run a command in container %s", id)
+	}
+	if err := process.Start(ctx); err != nil {
+		return 0, notExecuted(err, id)
+	}
+	stop, resize, eof := ctx.Done(), p.Resize, stdin.end
+	for {
+		select {
+		case exit := <-ended:
+			return result(ctx, id, exit)
+		case <-stop:
+			stop = nil
+			if err := process.Kill(after, syscall.SIGKILL); err != nil && !errdefs.IsNotFound(err) {
+				return 0, classify(err, "kill a command in container %s", id)
+			}
+		case size, ok := <-resize:
+			if !ok {
+				resize = nil
+				continue
+			}
+			_ = process.Resize(after, uint32(size.Width), uint32(size.Height)) // as good as it goes
+		case <-eof:
+			eof = nil
+			_ = process.CloseIO(after, client.WithStdinCloser) // it may have ended
+		}
+	}
+}
+
+func result(ctx context.Context, id string, exit client.ExitStatus) (int, error) {
+	code, _, err := exit.Result()
+	if err != nil {
+		return 0, classify(native(err), "wait for a command in container %s", id)
+	}
+	if ctx.Err() != nil {
+		return int(code), classify(ctx.Err(), "run a command in container %s", id)
+	}
+	return int(code), nil
+}
+
+// notExecuted classifies the failure to start a command in a container that runs.
+func notExecuted(err error, id string) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return classify(err, "run a command in container %s", id)
+	}
+	if never := impossible(err, "run a command in container "+id); never != nil {
+		return never
+	}
+	return types.Errorf(types.Unavailable, "run a command in container %s: %w", id, err)
+}
+
+// drop removes what is left of the process, when its output has come. It kills what
+// cannot have been seen to end.
+func drop(ctx context.Context, process client.Process) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWait)
+	defer cancel()
+	streams := process.IO()
+	late := time.AfterFunc(outputWait, streams.Cancel)
+	defer late.Stop()
+	// All that is left is a record in the shim, which goes with the container.
+	if _, err := process.Delete(ctx, client.WithProcessKill); err != nil {
+		streams.Cancel()
+		streams.Wait()
+		_ = streams.Close()
+	}
+}

@@ -1,0 +1,12 @@
+package containerd
+
+// Wanting returns how many wait for a pull.
+func Wanting(r *Runtime, ref string) int {
+	p := r.conf.Pulls
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.under[ref]; one != nil {
+		return one.users
+	}
+	return 0
+}

@@ -1,0 +1,189 @@
+package containerd
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/remotes"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+// progress is how far a pull is. It counts what passes on its way from the registry
+// to containerd, so that nobody has to ask.
+type progress struct {
+	// stalled is called when nothing has come for stall while something was
+	// asked for.
+	stall   time.Duration
+	stalled context.CancelCauseFunc
+	watch   *time.Timer
+
+	mu    sync.Mutex
+	parts map[digest.Digest]*part
+	// asked counts the requests under way.
+	asked int
+}
+
+// part is a piece of content.
+type part struct{ size, done int64 }
+
+func newProgress(stall time.Duration, stalled context.CancelCauseFunc) *progress {
+	p := &progress{stall: stall, stalled: stalled, parts: make(map[digest.Digest]*part)}
+	p.watch = time.AfterFunc(stall, p.check)
+	return p
+}
+
+func (p *progress) stop() { p.watch.Stop() }
+
+// check gives the pull up if it waits for the registry.
+func (p *progress) check() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked > 0 {
+		p.stalled(types.Errorf(types.Unavailable, "the registry sent nothing for %s", p.stall))
+		return
+	}
+	p.watch.Reset(p.stall)
+}
+
+// ask notes that something is expected from the registry; the function it returns,
+// that it is no more.
+func (p *progress) ask() (answered func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked++
+	p.watch.Reset(p.stall)
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.asked--
+	})
+}
+
+// at notes how much of a piece is there.
+func (p *progress) at(desc ocispec.Descriptor, done int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.part(desc).done = done
+	p.watch.Reset(p.stall)
+}
+
+func (p *progress) part(desc ocispec.Descriptor) *part {
+	if p.parts[desc.Digest] == nil {
+		p.parts[desc.Digest] = &part{size: desc.Size}
+	}
+	return p.parts[desc.Digest]
+}
+
+// show completes what is told of a pull.
+func (p *progress) show(into *nodeagent.Pulling) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, part := range p.parts {
+		into.Done += part.done
+		into.Total += part.size
+	}
+	into.Unpacking = into.Total > 0 && into.Done == into.Total
+}
+
+// handler notes what an image consists of, and what of it is there.
+func (p *progress) handler(next images.Handler) images.Handler {
+	return images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+		children, err := next.Handle(ctx, desc)
+		if err == nil {
+			p.at(desc, desc.Size)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, child := range children {
+			p.part(child)
+		}
+		return children, err
+	})
+}
+
+// refs returns the names under which containerd keeps what has come of the pieces.
+func (p *progress) refs(ctx context.Context) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []string
+	for d := range p.parts {
+		for _, mediaType := range []string{ocispec.MediaTypeImageLayerGzip, ocispec.MediaTypeImageConfig, ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex} {
+			all = append(all, remotes.MakeRefKey(ctx, ocispec.Descriptor{Digest: d, MediaType: mediaType}))
+		}
+	}
+	return all
+}
+
+// watched is a resolver whose answers are counted.
+type watched struct {
+	remotes.Resolver
+	p *progress
+}
+
+func (w watched) Resolve(ctx context.Context, ref string) (string, ocispec.Descriptor, error) {
+	defer w.p.ask()()
+	name, desc, err := w.Resolver.Resolve(ctx, ref)
+	return name, desc, ofRegistry(err)
+}
+
+func (w watched) Fetcher(ctx context.Context, ref string) (remotes.Fetcher, error) {
+	fetcher, err := w.Resolver.Fetcher(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return remotes.FetcherFunc(func(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+		answered := w.p.ask()
+		body, err := fetcher.Fetch(ctx, desc)
+		if err != nil {
+			answered()
+			return nil, ofRegistry(err)
+		}
+		return &counted{ReadCloser: body, desc: desc, p: w.p, answered: answered}, nil
+	}), nil
+}
+
+// counted is content on its way. It can be sought where the body can: to go on
+// where an earlier pull was cut.
+type counted struct {
+	io.ReadCloser
+	desc     ocispec.Descriptor
+	p        *progress
+	answered func()
+	offset   int64
+}
+
+func (c *counted) Read(into []byte) (int, error) {
+	n, err := c.ReadCloser.Read(into)
+	if n > 0 {
+		c.offset += int64(n)
+		c.p.at(c.desc, min(c.offset, c.desc.Size))
+	}
+	if err != nil {
+		c.answered()
+	}
+	return n, ofRegistry(err)
+}
+
+func (c *counted) Seek(offset int64, whence int) (int64, error) {
+	seeker, ok := c.ReadCloser.(io.Seeker)
+	if !ok {
+		return 0, types.Errorf(types.Unavailable, "go on at byte %d of %s: the registry cannot", offset, c.desc.Digest)
+	}
+	at, err := seeker.Seek(offset, whence)
+	if err == nil {
+		c.offset = at
+	}
+	return at, err
+}
+
+func (c *counted) Close() error {
+	c.answered()
+	return c.ReadCloser.Close()
+}

@@ -1,0 +1,185 @@
+package containerd
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/escher-sched/escher/nodeagent"
+)
+
+const (
+	// DefaultPullStall is how long a registry may send nothing.
+	DefaultPullStall = time.Minute
+	// keepPartial is how long what came of a pull that was cut is kept for the
+	// next one.
+	keepPartial = 24 * time.Hour
+)
+
+// Pulls are the pulls under way, one for each image. The zero value is ready.
+type Pulls struct {
+	mu    sync.Mutex
+	under map[string]*pulling
+}
+
+// pulling is one pull, for all who want the image. It goes on as long as one does.
+type pulling struct {
+	name     string
+	since    time.Time
+	cancel   context.CancelCauseFunc
+	progress *progress
+
+	users int // under Pulls.mu
+
+	done chan struct{} // closed when the result is there
+	img  client.Image
+	err  error
+}
+
+// Pull implements nodeagent.Images.
+func (r *Runtime) Pull(ctx context.Context, ref string) (nodeagent.Image, error) {
+	named, err := parse(ref)
+	if err != nil {
+		return nodeagent.Image{}, err
+	}
+	var img client.Image
+	if strings.HasPrefix(named.String(), LocalRegistry) {
+		img, err = r.image(ctx, ref)
+	} else {
+		img, err = r.pull(ctx, named.String())
+	}
+	if err != nil {
+		return nodeagent.Image{}, err
+	}
+	return r.describe(ctx, img)
+}
+
+// Pulling implements nodeagent.Images.
+func (r *Runtime) Pulling() []nodeagent.Pulling {
+	p := r.conf.Pulls
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []nodeagent.Pulling
+	for _, one := range p.under {
+		told := nodeagent.Pulling{Name: one.name, Since: one.since}
+		one.progress.show(&told)
+		all = append(all, told)
+	}
+	slices.SortFunc(all, func(a, b nodeagent.Pulling) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// pull brings an image here, or waits for whoever is at it.
+func (r *Runtime) pull(ctx context.Context, ref string) (client.Image, error) {
+	one := r.joinPull(ctx, ref)
+	defer r.leavePull(one)
+	select {
+	case <-one.done:
+		return one.img, one.err
+	case <-ctx.Done():
+		return nil, classify(ctx.Err(), "pull image %s", ref)
+	}
+}
+
+func (r *Runtime) joinPull(ctx context.Context, ref string) *pulling {
+	p := r.conf.Pulls
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.under[ref]; one != nil {
+		one.users++
+		return one
+	}
+	// It outlives who began it.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	one := &pulling{
+		name: ref, since: time.Now(), users: 1, cancel: cancel,
+		progress: newProgress(r.conf.PullStall, cancel), done: make(chan struct{}),
+	}
+	if p.under == nil {
+		p.under = make(map[string]*pulling)
+	}
+	p.under[ref] = one
+	go func() {
+		one.img, one.err = r.fetch(quiet(ctx), one)
+		one.progress.stop()
+		p.mu.Lock()
+		p.drop(one)
+		p.mu.Unlock()
+		cancel(nil)
+		close(one.done)
+	}()
+	return one
+}
+
+// drop takes a pull off the list: whoever comes now begins another. The caller holds
+// the lock.
+func (p *Pulls) drop(one *pulling) {
+	if p.under[one.name] == one {
+		delete(p.under, one.name)
+	}
+}
+
+// leavePull ends the pull when nobody wants it any more.
+func (r *Runtime) leavePull(one *pulling) {
+	p := r.conf.Pulls
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one.users--; one.users > 0 {
+		return
+	}
+	p.drop(one)
+	one.cancel(context.Canceled)
+}
+
+// fetch does a pull.
+func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error) {
+	leased, release, err := r.pullLease(ctx, one.name)
+	if err != nil {
+		return nil, classify(err, "pull image %s", one.name)
+	}
+	img, err := r.client.Pull(leased, one.name,
+		client.WithPullUnpack, client.WithPullSnapshotter(snapshotter),
+		client.WithResolver(watched{r.resolver(ctx), one.progress}),
+		client.WithImageHandlerWrapper(one.progress.handler))
+	if err == nil {
+		_, err = configOf(ctx, img)
+	}
+	if err == nil {
+		err = r.pin(ctx, img.Metadata())
+	}
+	if err == nil {
+		release(ctx)
+		return img, nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if isDamaged(err) { // To go on with it would fail for ever.
+		for _, ref := range one.progress.refs(ctx) {
+			_ = r.client.ContentStore().Abort(ctx, ref) // there are not all of them
+		}
+	}
+	return nil, pullError(err, one.name)
+}
+
+// pullLease holds what comes of a pull until its image is there. Each pull of an
+// image for a node takes the same one, so that the next goes on where this was cut.
+func (r *Runtime) pullLease(ctx context.Context, ref string) (context.Context, func(context.Context), error) {
+	service := r.client.LeasesService()
+	lease := leases.Lease{ID: "escher-pull-" + digest.FromString(r.conf.Cluster+" "+r.conf.Node+" "+ref).Encoded()}
+	_, err := service.Create(ctx, leases.WithID(lease.ID), leases.WithExpiration(keepPartial))
+	if err != nil && !errdefs.IsAlreadyExists(err) {
+		return nil, nil, err
+	}
+	release := func(ctx context.Context) {
+		_ = service.Delete(ctx, lease) // It ends by itself, too.
+	}
+	return leases.WithLease(ctx, lease.ID), release, nil
+}

@@ -1,0 +1,146 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/containerd/containerd/v2/core/remotes"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/containerd/platforms"
+	"github.com/google/go-containerregistry/pkg/name"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/sirupsen/logrus"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// DefaultRegistryDir is where containerd's own tools look for hosts.toml.
+const DefaultRegistryDir = "/etc/containerd/certs.d"
+
+// dockerHub is how the registry of docker.io is called when it is asked.
+const dockerHub = "registry-1.docker.io"
+
+// resolver returns what asks registries: with the mirrors and certificates of
+// RegistryDir and the credentials of docker login, and plain HTTP for a registry on
+// this machine that has no TLS. It reads all of them again for each pull.
+func (r *Runtime) resolver(ctx context.Context) remotes.Resolver {
+	return docker.NewResolver(docker.ResolverOptions{
+		Hosts: config.ConfigureHosts(ctx, config.HostOptions{
+			HostDir:     config.HostDirFromRoot(r.conf.RegistryDir),
+			Credentials: r.credentials,
+		}),
+		Headers: http.Header{"User-Agent": {"escher"}},
+	})
+}
+
+// credentials returns user and secret for a registry; a token has no user.
+func (r *Runtime) credentials(host string) (user, secret string, err error) {
+	if host == dockerHub {
+		host = name.DefaultRegistry
+	}
+	registry, err := name.NewRegistry(host)
+	if err != nil {
+		return "", "", types.Errorf(types.Invalid, "find the credentials of registry %q: %w", host, err)
+	}
+	found, err := r.conf.Keychain.Resolve(registry)
+	if err != nil {
+		return "", "", types.Errorf(types.Unavailable, "find the credentials of registry %s: %w; see config.json of docker", host, err)
+	}
+	auth, err := found.Authorization()
+	if err != nil {
+		return "", "", types.Errorf(types.Unavailable, "find the credentials of registry %s: %w; see config.json of docker", host, err)
+	}
+	if auth.IdentityToken != "" {
+		return "", auth.IdentityToken, nil
+	}
+	return auth.Username, auth.Password, nil
+}
+
+// quiet keeps containerd's libraries from writing to standard error: what goes
+// wrong comes back as an error.
+func quiet(ctx context.Context) context.Context {
+	silent := logrus.New()
+	silent.SetOutput(io.Discard)
+	return log.WithLogger(ctx, logrus.NewEntry(silent))
+}
+
+// registryError is what a registry answered, as opposed to what containerd did.
+type registryError struct{ error }
+
+func (e registryError) Unwrap() error { return e.error }
+
+func ofRegistry(err error) error {
+	if err == nil || err == io.EOF { //nolint:errorlint // readers return it as it is
+		return err
+	}
+	return registryError{err}
+}
+
+// pullError says why an image could not be pulled, and whether it ever can. What
+// containerd's libraries did on the way is left out where the registry has answered.
+func pullError(err error, ref string) error {
+	if _, classified := errors.AsType[*types.Error](err); classified {
+		return types.Errorf(types.ClassOf(err), "pull image %s: %w", ref, err)
+	}
+	answer, answered := errors.AsType[registryError](err)
+	if answered {
+		err = answer
+	}
+	status, failed := errors.AsType[remoteerrors.ErrUnexpectedStatus](err)
+	switch {
+	case isOtherPlatform(err):
+		return otherPlatform(err, ref)
+	case isRefused(err):
+		// Registries answer so for what does not exist, too.
+		return types.Errorf(types.NotFound, "pull image %s: not authorised: %w; check its name, and use docker login on the node as the agent's user, or give the agent DOCKER_CONFIG",
+			ref, err)
+	case answered && errdefs.IsNotFound(err):
+		return types.Errorf(types.NotFound, "pull image %s: the registry does not have it; check its name and tag", ref)
+	case errdefs.IsNotImplemented(err):
+		return types.Errorf(types.Invalid, "pull image %s: %w; make it anew with a tool of today", ref, err)
+	case isDamaged(err):
+		return types.Errorf(types.Unavailable, "pull image %s: what the registry sent is not what its digest says: %w", ref, err)
+	case failed:
+		return types.Errorf(types.Unavailable, "pull image %s: the registry answered %s to %s %s", ref, status.Status, status.RequestMethod, status.RequestURL)
+	}
+	return types.Errorf(types.Unavailable, "pull image %s: %w", ref, err)
+}
+
+// isRefused reports whether a registry gives something to others only.
+func isRefused(err error) bool {
+	if errors.Is(err, docker.ErrInvalidAuthorization) {
+		return true
+	}
+	status, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err)
+	return ok && (status.StatusCode == http.StatusUnauthorized || status.StatusCode == http.StatusForbidden)
+}
+
+// isDamaged reports whether content had not its digest, or not its size.
+func isDamaged(err error) bool { return errdefs.IsFailedPrecondition(err) }
+
+// isOtherPlatform reports whether an index has nothing for this machine; there is no
+// error of its own for it.
+func isOtherPlatform(err error) bool {
+	return errdefs.IsNotFound(err) && strings.Contains(err.Error(), "no match for platform")
+}
+
+func otherPlatform(err error, ref string) error {
+	return types.Errorf(types.Invalid, "use image %s: %w; this machine is %s: name an image for that",
+		ref, err, platforms.Format(platforms.DefaultSpec()))
+}
+
+// checkPlatform returns Invalid for an image that is for another machine: containerd
+// looks at what an index offers, not at an image that is alone.
+func checkPlatform(config ocispec.Image, ref string) error {
+	if config.Architecture == "" || platforms.Default().Match(config.Platform) {
+		return nil
+	}
+	return otherPlatform(errors.New("it is for "+platforms.Format(config.Platform)), ref)
+}

@@ -1,0 +1,128 @@
+package nodeagent
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics count what agents do; those of several agents of one process add up.
+type Metrics struct {
+	starts      *prometheus.CounterVec
+	latency     prometheus.Histogram
+	exits       *prometheus.CounterVec
+	restarts    prometheus.Counter
+	unrenewed   prometheus.Counter
+	sessions    prometheus.Counter
+	fences      prometheus.Counter
+	logsDeleted prometheus.Counter
+
+	running, sessionAge *prometheus.Desc
+	mu                  sync.Mutex
+	agents              []*Agent
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics makes metrics, all 0.
+func NewMetrics() *Metrics {
+	name := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "escher", Subsystem: "agent", Name: name, Help: help}
+	}
+	counter := func(n, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts(name(n, help)))
+	}
+	return &Metrics{
+		starts: prometheus.NewCounterVec(prometheus.CounterOpts(name("starts_total",
+			"Starts of containers, by outcome: started, failed (tried again), never (cannot run).")), []string{"outcome"}),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "escher", Subsystem: "agent", Name: "start_seconds",
+			Help:    "From the moment at which an agent learns of a binding until its process runs, pulling its image included.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
+		}),
+		exits: prometheus.NewCounterVec(prometheus.CounterOpts(name("exits_total",
+			"Ends of processes, by kind: succeeded, failed, out-of-memory, stopped, overran, deadline, fenced.")), []string{"kind"}),
+		restarts:  counter("restarts_total", "Processes run again in place."),
+		unrenewed: counter("renewals_failed_total", "Renewals of the session that failed, each of which was tried again."),
+		sessions:  counter("sessions_total", "Sessions begun: more than one says that the node was lost, or restarted for long."),
+		fences:    counter("fences_total", "How often processes had to be ended, as the session could not be renewed in time."),
+
+		logsDeleted: counter("logs_deleted_total", "Logs of ended attempts that were deleted, by age or for room."),
+		running: prometheus.NewDesc("escher_agent_containers_running",
+			"Containers whose process runs.", []string{"node"}, nil),
+		sessionAge: prometheus.NewDesc("escher_agent_session_age_seconds",
+			"How long the session of the node has lasted, as far as this process knows; 0 without one.", []string{"node"}, nil),
+	}
+}
+
+// of has the metrics show an agent, too; the last one of its node counts.
+func (m *Metrics) of(a *Agent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.agents = append(slices.DeleteFunc(m.agents, func(other *Agent) bool { return other.cfg.Node == a.cfg.Node }), a)
+}
+
+// all returns all of them.
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.starts, m.latency, m.exits, m.restarts, m.unrenewed, m.sessions, m.fences, m.logsDeleted}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(out)
+	}
+	out <- m.running
+	out <- m.sessionAge
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(out)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.agents {
+		running, age := a.sample()
+		out <- prometheus.MustNewConstMetric(m.running, prometheus.GaugeValue, float64(running), a.cfg.Node)
+		out <- prometheus.MustNewConstMetric(m.sessionAge, prometheus.GaugeValue, age.Seconds(), a.cfg.Node)
+	}
+}
+
+// sample returns how many processes run, and how long the session has lasted.
+func (a *Agent) sample() (running int, age time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.tasks {
+		if t.seen.Container == Running {
+			running++
+		}
+	}
+	if a.session != 0 {
+		age = time.Since(a.since)
+	}
+	return running, age
+}
+
+// started counts the end of a start.
+func (m *Metrics) started(outcome string) { m.starts.WithLabelValues(outcome).Inc() }
+
+// ready notes how long it took until a process ran.
+func (m *Metrics) ready(took time.Duration) { m.latency.Observe(took.Seconds()) }
+
+// exited counts the end of a process.
+func (m *Metrics) exited(cause Cause, e Exit) {
+	kind := "succeeded"
+	switch {
+	case cause != "":
+		kind = string(cause)
+	case e.OOMKilled && e.Code != 0:
+		kind = "out-of-memory"
+	case e.Code != 0 || e.Reason != "":
+		kind = "failed"
+	}
+	m.exits.WithLabelValues(kind).Inc()
+}

@@ -1,0 +1,180 @@
+package nodeagent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// AllowedMount is a path of the machine that tasks may mount, and what is below it.
+type AllowedMount struct {
+	Path string
+	// ReadOnly tells that they may not write there.
+	ReadOnly bool
+}
+
+// scratchMode lets every user of a container use its scratch directory, which nobody
+// outside can reach.
+const scratchMode = 0o777 | fs.ModeSticky
+
+func (c Config) validateMounts() error {
+	var errs []error
+	for _, m := range c.AllowMounts {
+		if !filepath.IsAbs(m.Path) {
+			errs = append(errs, fmt.Errorf("allow-mount: %q is not absolute: give the full path", m.Path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mounts returns what is to be made visible in a container because its spec says so,
+// outer ones first. It makes the scratch directories. Invalid: one cannot be.
+func (c *Config) mounts(id string, spec *types.Spec) ([]Mount, error) {
+	out := make([]Mount, 0, len(spec.Mounts))
+	for i, m := range spec.Mounts {
+		if err := checkTarget(m.Target); err != nil {
+			return nil, err
+		}
+		source, err := c.source(id, i, m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Mount{Source: source, Target: filepath.Clean(m.Target), ReadOnly: m.ReadOnly})
+	}
+	slices.SortStableFunc(out, func(x, y Mount) int { return cmp.Compare(depth(x.Target), depth(y.Target)) })
+	return out, nil
+}
+
+func depth(path string) int { return strings.Count(path, "/") }
+
+// checkTarget refuses what would hide the task socket, or lie in its directory.
+func checkTarget(target string) error {
+	clean := filepath.Clean(target)
+	switch {
+	case !filepath.IsAbs(target) || clean == "/":
+		return types.Errorf(types.Invalid, "mount at %q: the target must be an absolute path in the container, and not /", target)
+	case within(clean, tasksocket.Dir) || within(tasksocket.Dir, clean):
+		return types.Errorf(types.Invalid, "mount at %s: the task socket is at %s: choose another target", target, tasksocket.Dir)
+	}
+	return nil
+}
+
+// source returns what of the machine a mount shows.
+func (c *Config) source(id string, i int, m types.Mount) (string, error) {
+	if m.Source == "" {
+		return c.scratch(id, i)
+	}
+	m.Source = strings.ReplaceAll(m.Source, types.NodePlaceholder, c.Node)
+	if !filepath.IsAbs(m.Source) {
+		return "", types.Errorf(types.Invalid, "mount %s: the path on the node must be absolute", m.Source)
+	}
+	// First what may be, then what is: a task is not told what there is where it
+	// may not look.
+	real, err := filepath.EvalSymlinks(m.Source)
+	if err != nil && !allowed(c.AllowMounts, filepath.Clean(m.Source), true) {
+		return "", c.errNotAllowed(m.Source, m.Source)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", types.Errorf(types.Invalid, "mount %s: there is nothing of that name on node %s: make it there, or choose a node that has it", m.Source, c.Node)
+	case err != nil:
+		return "", types.Errorf(types.Invalid, "mount %s: %w", m.Source, err)
+	case allowed(c.AllowMounts, real, m.ReadOnly):
+		return real, nil
+	case allowed(c.AllowMounts, real, true):
+		return "", types.Errorf(types.Invalid, "mount %s: node %s allows it read-only: mount it read-only, or start the node's agent with --allow-mount for writing", m.Source, c.Node)
+	}
+	return "", c.errNotAllowed(m.Source, real)
+}
+
+func (c *Config) errNotAllowed(source, real string) error {
+	leads := ""
+	if filepath.Clean(source) != real {
+		leads = ", where it leads to,"
+	}
+	return types.Errorf(types.Invalid, "mount %s: node %s does not allow %s%s to be mounted: start its agent (or escher dev) with --allow-mount %s", source, c.Node, real, leads, real)
+}
+
+// allowed reports whether a path, without links, may be mounted.
+func allowed(by []AllowedMount, path string, readOnly bool) bool {
+	return slices.ContainsFunc(by, func(a AllowedMount) bool {
+		root := filepath.Clean(a.Path)
+		if real, err := filepath.EvalSymlinks(root); err == nil {
+			root = real
+		}
+		return within(path, root) && (readOnly || !a.ReadOnly)
+	})
+}
+
+// within reports whether a path is dir or below it; both are clean.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// scratch makes a scratch directory, if it is not there yet: what it holds outlasts
+// restarts in place.
+func (c *Config) scratch(id string, i int) (string, error) {
+	if c.StateDir == "" {
+		return "", types.Errorf(types.Invalid, "make a scratch directory: the agent of node %s has no directory for them: run it with a state directory", c.Node)
+	}
+	dir := filepath.Join(c.scratchDir(id), strconv.Itoa(i))
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, scratchMode)
+	}
+	if err != nil {
+		return "", types.Errorf(types.Unavailable, "make a scratch directory: %w", err)
+	}
+	return dir, nil
+}
+
+// scratchDir returns where the scratch directories of a container are.
+func (c *Config) scratchDir(id string) string { return filepath.Join(c.StateDir, "scratch", id) }
+
+// dropScratch removes what an attempt had of scratch directories.
+func (t *task) dropScratch() {
+	if t.a.cfg.StateDir == "" {
+		return
+	}
+	if err := os.RemoveAll(t.a.cfg.scratchDir(t.id)); err != nil {
+		t.log.Error("scratch directory not removed", zap.Error(err))
+	}
+}
+
+// sweepScratch removes the scratch directories that belong to nothing any more. The
+// caller holds a.mu.
+func (a *Agent) sweepScratch() {
+	if a.cfg.StateDir == "" {
+		return
+	}
+	entries, err := os.ReadDir(filepath.Join(a.cfg.StateDir, "scratch"))
+	if err != nil {
+		return // There is none yet.
+	}
+	var left []string
+	for _, e := range entries {
+		if a.tasks[e.Name()] == nil {
+			left = append(left, a.cfg.scratchDir(e.Name()))
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	a.spawn(func(context.Context) {
+		for _, dir := range left {
+			_ = os.RemoveAll(dir) // The next life tries again.
+		}
+	})
+}

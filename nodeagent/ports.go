@@ -1,0 +1,71 @@
+package nodeagent
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// PortRange is ports of a machine, both ends included.
+type PortRange struct{ First, Last int }
+
+// capacity returns how much of types.Port the range is.
+func (r PortRange) capacity() types.Quantity {
+	const one = 1000
+	if r == (PortRange{}) {
+		return 0
+	}
+	return types.Quantity(r.Last-r.First+1) * one
+}
+
+func (c Config) validatePorts() error {
+	var errs []error
+	if c.Capacity.Get(string(types.Port)) != 0 {
+		errs = append(errs, errors.New("capacity.port: cannot be set: it follows from the range of ports"))
+	}
+	for _, r := range c.Capacity {
+		if _, ok := types.ResourceID(r.Name).FixedPort(); ok {
+			errs = append(errs, fmt.Errorf("capacity.%s: cannot be set: every node has each port outside its own range", r.Name))
+		}
+	}
+	if p := c.Ports; p != (PortRange{}) && (p.First < 1 || p.Last > types.MaxPort || p.First > p.Last) {
+		errs = append(errs, fmt.Errorf("ports: %d-%d is no range: give FIRST-LAST within 1-%d", p.First, p.Last, types.MaxPort))
+	}
+	return errors.Join(errs...)
+}
+
+// capacity returns what the node has, its ports included.
+func (c *Config) capacity() types.Requests {
+	if c.Ports == (PortRange{}) {
+		return c.Capacity
+	}
+	amounts := map[string]types.Quantity{string(types.Port): c.Ports.capacity()}
+	for _, r := range c.Capacity {
+		amounts[r.Name] = r.Amount
+	}
+	return types.NewRequests(amounts)
+}
+
+// portEnv tells a task its ports: each as ESCHER_PORT_<NAME>, the first as PORT, too.
+// Those without a number of their own get those that the binding holds, in order.
+// Invalid: it holds too few.
+func portEnv(b *types.Binding, spec *types.Spec) ([]string, error) {
+	given := b.Ports()
+	var env []string
+	for _, p := range spec.Ports {
+		number := p.Number
+		if p.Number == 0 {
+			if len(given) == 0 {
+				return nil, types.Errorf(types.Invalid, "give the task port %s: it holds no more ports: request as many of port as it has ports without a number", p.Name)
+			}
+			number, given = given[0], given[1:]
+		}
+		if len(env) == 0 {
+			env = append(env, "PORT="+strconv.Itoa(number))
+		}
+		env = append(env, p.Env()+"="+strconv.Itoa(number))
+	}
+	return env, nil
+}

@@ -1,0 +1,94 @@
+package nodeagent
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// A restart in place has three steps, each of which is seen by an agent that begins
+// anew after it: the report says how often the process was to be run again, the
+// container of the last time is removed, and one that carries the new number is
+// started. A report of an attempt that runs has Ended set from the first step until
+// it is stored that the process runs again.
+
+const (
+	// defaultDelay and defaultMaxDelay hold where the spec says nothing.
+	defaultDelay    = time.Second
+	defaultMaxDelay = 5 * time.Minute
+	// longRun is how long a process has to run for the delays to begin anew.
+	longRun = 10 * time.Minute
+)
+
+// restartPending reports whether it is stored that the process is to be run again,
+// and not that it was.
+func restartPending(s *Seen) bool {
+	return s.Reported.Phase == types.ReportRunning && s.Reported.Ended != 0
+}
+
+// restartAt is when a process is run again whose restart is pending.
+func restartAt(s *Seen) time.Time {
+	return time.Unix(0, s.Reported.Ended).Add(s.Reported.Delay)
+}
+
+// restarts reports whether a process that has ended is to be run again by its spec,
+// if nothing else is in the way: it ended by itself, and not too often.
+func restarts(d *Desired, s *Seen) bool {
+	if s.Cause != "" || d.Spec == nil || d.Spec.Restart == nil {
+		return false
+	}
+	policy := d.Spec.Restart
+	if policy.Limit > 0 && s.Restart >= policy.Limit {
+		return false
+	}
+	switch policy.When {
+	case types.RestartAlways:
+		return true
+	case types.RestartOnFailure:
+		return s.Exit.Code != 0 || s.Exit.Reason != ""
+	}
+	return false
+}
+
+// restart is the report with which a process that has ended is run again, nil if it
+// is not to be.
+func restart(d *Desired, s *Seen, now time.Time) *types.Report {
+	if cause, _ := stopCause(d, s, now); cause != "" || !restarts(d, s) {
+		return nil
+	}
+	policy := d.Spec.Restart
+	ended := s.Exit.At
+	if ended.IsZero() || ended.After(now) {
+		ended = now // The wall clock was set back: nobody waits for it.
+	}
+	delay := restartDelay(policy, s)
+	which := fmt.Sprintf("restart %d", s.Restart+1)
+	if policy.Limit > 0 {
+		which = fmt.Sprintf("%d of %d", s.Restart+1, policy.Limit)
+	}
+	return &types.Report{
+		Phase: types.ReportRunning, Binding: d.Revision, Image: s.Image,
+		Started: nanos(s.began()), Ended: nanos(ended), ExitCode: s.Exit.Code,
+		Reason:   fmt.Sprintf("%s: restarts in %s (%s)", exitText(d, &s.Exit), delay, which),
+		Restarts: s.Restart + 1, Delay: delay,
+	}
+}
+
+// restartDelay is how long to wait before a process is run again: twice as long as
+// the last time, unless that was long ago.
+func restartDelay(policy *types.Restart, s *Seen) time.Duration {
+	least := policy.Delay
+	if least <= 0 {
+		least = defaultDelay
+	}
+	most := policy.MaxDelay
+	if most <= 0 {
+		most = max(least, defaultMaxDelay)
+	}
+	last := s.Reported.Delay
+	if last <= 0 || s.Exit.At.Sub(s.Started) >= longRun {
+		return min(least, most)
+	}
+	return min(2*last, most)
+}

@@ -1,0 +1,245 @@
+package tasklog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Reader reads a log that is still being written, and put aside when it is full.
+type Reader struct {
+	path string
+	file *os.File
+}
+
+// NewReader reads from the beginning of what is kept. A log that is not there yet is
+// empty.
+func NewReader(path string) *Reader {
+	r := &Reader{path: path}
+	if f, err := os.Open(Previous(path)); err == nil {
+		r.file = f
+	}
+	return r
+}
+
+// Exists reports whether there is anything to be read.
+func (r *Reader) Exists() bool {
+	if r.file != nil {
+		return true
+	}
+	_, err := os.Stat(r.path)
+	return err == nil
+}
+
+// Close ends reading.
+func (r *Reader) Close() {
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+}
+
+// CopyNew writes to w what has been written since it was called last.
+func (r *Reader) CopyNew(w io.Writer) error {
+	for {
+		if err := r.open(); err != nil || r.file == nil {
+			return err
+		}
+		// Whether it was put aside is asked first: nothing is written to it
+		// after that.
+		next := r.next()
+		if _, err := io.Copy(w, r.file); err != nil {
+			return types.Errorf(types.Unavailable, "copy log %s: %w", r.path, err)
+		}
+		if next == nil {
+			return nil
+		}
+		r.file.Close()
+		r.file = next
+	}
+}
+
+// open opens the log if it is not open, and there is one.
+func (r *Reader) open() error {
+	if r.file != nil {
+		return nil
+	}
+	f, err := os.Open(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return types.Errorf(types.Unavailable, "read log: %w", err)
+	}
+	r.file = f
+	return nil
+}
+
+// next opens the file after the one that is open, if that was put aside; nil if not.
+func (r *Reader) next() *os.File {
+	mine, err := r.file.Stat()
+	if err != nil {
+		return nil
+	}
+	current, err := os.Open(r.path)
+	if err != nil {
+		return nil
+	}
+	if info, err := current.Stat(); err != nil || os.SameFile(mine, info) {
+		current.Close()
+		return nil
+	}
+	// A reader that is slow may have to catch up by more than one file.
+	if previous, err := os.Open(Previous(r.path)); err == nil {
+		if info, err := previous.Stat(); err == nil && !os.SameFile(mine, info) {
+			current.Close()
+			return previous
+		}
+		previous.Close()
+	}
+	return current
+}
+
+// Written reports whether nothing is going to be written any more: no logger has the
+// log open.
+func (r *Reader) Written() bool {
+	f, err := os.Open(r.path)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
+}
+
+// Position is a place in a log: how many bytes after the beginning of a file, which
+// stays what it is when the file is put aside.
+type Position struct {
+	File   string
+	Offset int64
+}
+
+// Position returns where reading goes on. That of a log that is not there yet is
+// the zero value.
+func (r *Reader) Position() (Position, error) {
+	if err := r.open(); err != nil || r.file == nil {
+		return Position{}, err
+	}
+	offset, err := r.file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return Position{}, types.Errorf(types.Internal, "read log %s: %w", r.path, err)
+	}
+	return Position{File: identity(r.file), Offset: offset}, nil
+}
+
+// identity tells a file from any other, also from a later one that got its inode.
+func identity(f *os.File) string {
+	var st unix.Statx_t
+	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x.%x.%x", st.Ino, st.Btime.Sec, st.Btime.Nsec)
+}
+
+// Resume goes on skip bytes after a position. It reports whether that is kept still;
+// if not, reading begins with the oldest that is.
+func (r *Reader) Resume(from Position, skip int64) (kept bool, err error) {
+	skip += from.Offset
+	for _, path := range []string{Previous(r.path), r.path} {
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		if from.File != "" && identity(f) != from.File {
+			f.Close()
+			continue
+		}
+		r.Close()
+		r.file = f
+		return true, r.skip(skip)
+	}
+	return from.File == "" && skip == 0, nil
+}
+
+// skip goes n bytes on.
+func (r *Reader) skip(n int64) error {
+	for {
+		info, err := r.file.Stat()
+		if err != nil {
+			return types.Errorf(types.Unavailable, "read log %s: %w", r.path, err)
+		}
+		next := r.next()
+		if n <= info.Size() || next == nil {
+			if next != nil {
+				next.Close()
+			}
+			_, err = r.file.Seek(n, io.SeekStart)
+			return err
+		}
+		n -= info.Size()
+		r.file.Close()
+		r.file = next
+	}
+}
+
+// Tail goes to where the last lines begin.
+func (r *Reader) Tail(lines int) error {
+	for _, path := range []string{r.path, Previous(r.path)} {
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		r.Close()
+		r.file = f
+		offset, found, err := tailOf(f, lines, path == r.path)
+		if err != nil {
+			return types.Errorf(types.Unavailable, "read log %s: %w", path, err)
+		}
+		if _, err := f.Seek(offset, io.SeekStart); err != nil {
+			return types.Errorf(types.Unavailable, "read log %s: %w", path, err)
+		}
+		lines -= found
+		if offset > 0 || lines <= 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// tailOf returns where the last lines of a file begin, and how many there are. The
+// end of the file is that of a line, if last, even without a newline.
+func tailOf(f *os.File, lines int, last bool) (offset int64, found int, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	end := info.Size()
+	if lines <= 0 {
+		return end, 0, nil
+	}
+	block := make([]byte, chunkBytes)
+	for at := end; at > 0; {
+		n := min(at, int64(len(block)))
+		at -= n
+		if _, err := f.ReadAt(block[:n], at); err != nil && !errors.Is(err, io.EOF) {
+			return 0, 0, err
+		}
+		for i := n - 1; i >= 0; i-- {
+			if block[i] != '\n' || at+i == end-1 {
+				continue
+			}
+			if found++; found == lines {
+				return at + i + 1, found, nil
+			}
+		}
+	}
+	if end > 0 && last {
+		found++
+	}
+	return 0, found, nil
+}

@@ -1,0 +1,47 @@
+package tasklog
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReaderFollows reads a log as it grows and is put aside, each byte once.
+func TestReaderFollows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1.log")
+	r := NewReader(path)
+	defer r.Close()
+	if !r.Written() || r.Exists() {
+		t.Error("there is a log before there is one")
+	}
+	w := newWriter(Config{Path: path, MaxBytes: 8})
+	var all strings.Builder
+	look := func(r *Reader, want string) {
+		t.Helper()
+		all.Reset()
+		if err := r.CopyNew(&all); err != nil || all.String() != want {
+			t.Errorf("read %q, %v, want %q", all.String(), err, want)
+		}
+	}
+	look(r, "")
+	w.write([]byte("one "))
+	look(r, "one ")
+	look(r, "")
+	w.write([]byte("two "))
+	w.write([]byte("three ")) // the first file is full
+	look(r, "two three ")
+	w.write([]byte("four "))
+	w.write([]byte("five"))
+	w.write([]byte(" six"))
+	look(r, "four five six") // one file was passed over meanwhile
+	if r.Written() {
+		t.Error("it is written while its logger has it open")
+	}
+	w.close()
+	if !r.Written() {
+		t.Error("it is not written when its logger has closed it")
+	}
+	late := NewReader(path)
+	defer late.Close()
+	look(late, "four five six")
+}

@@ -1,0 +1,186 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// collect takes what is free and wanted. The grant is granted once nothing is
+// missing.
+func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
+	missing := slices.Contains(g.Bundles, "")
+	for i := range g.Nodes {
+		if !c.collectOn(d, r, g, i) {
+			missing = true
+		}
+	}
+	if !missing {
+		g.Phase = types.Granted
+	}
+}
+
+// collectOn takes what is free and wanted on the i-th node of a grant, and reports
+// whether all of it is held then.
+func (c *Core) collectOn(d *Draft, r *cluster.Reservation, g *types.Grant, i int) bool {
+	at := &g.Nodes[i]
+	n, all := c.view.Nodes[at.Node], true
+	for _, x := range wantedOn(c.view, r, g, at.Node) {
+		held := heldOf(at.Holds, x.ID)
+		for _, part := range d.parts(n, x) {
+			rest := part - min(held, part)
+			held -= part - rest
+			if rest == 0 {
+				continue
+			}
+			h, ok := c.collectable(d, n, cluster.Need{ID: x.ID, Amount: rest})
+			if ok {
+				d.take(n, []types.Holding{h})
+				d.keep(n, []types.Holding{h})
+				d.compareNode(n)
+				for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{{ID: x.ID}}) {
+					d.Change.IfUnchanged(k.key, k.mod)
+				}
+				at.Holds = addHolding(at.Holds, h)
+			}
+			if !ok || h.Amount < rest {
+				// The parts are taken in their order: how much is held says which.
+				all = false
+				break
+			}
+		}
+	}
+	return all
+}
+
+// wish is what the bundles given to a node want there of one resource.
+type wish struct {
+	ID types.ResourceID
+	// Amounts are those of the bundles, in their order.
+	Amounts []types.Quantity
+}
+
+// sum is all of it.
+func (w wish) sum() types.Quantity {
+	var sum types.Quantity
+	for _, q := range w.Amounts {
+		sum = sum.Add(q)
+	}
+	return sum
+}
+
+// wantedOn returns what the bundles given to a node want there, sorted by resource.
+func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) []wish {
+	var out []wish
+	for i, name := range g.Bundles {
+		if name != node {
+			continue
+		}
+		for _, x := range bundleNeeds(v, r.ID.Namespace, r.Info.V.Bundles[i]) {
+			if x.ID.IsPlacement() || x.Amount == 0 {
+				continue
+			}
+			at, ok := slices.BinarySearchFunc(out, x.ID, func(w wish, rid types.ResourceID) int { return compareResource(w.ID, rid) })
+			if !ok {
+				out = slices.Insert(out, at, wish{ID: x.ID})
+			}
+			out[at].Amounts = append(out[at].Amounts, x.Amount)
+		}
+	}
+	return out
+}
+
+// parts returns in which pieces x is collected on n. What is made of devices is so
+// by bundle, for a part of a device is of one: whole devices first, as they become
+// free, then the parts, each at once. All else is one piece.
+func (d *Draft) parts(n *cluster.Node, x wish) []types.Quantity {
+	if len(d.slots(n, x.ID)) == 0 {
+		return []types.Quantity{x.sum()}
+	}
+	wholes := types.Quantity(0)
+	var parts []types.Quantity
+	for _, q := range x.Amounts {
+		if q%whole == 0 {
+			wholes = wholes.Add(q)
+		} else {
+			parts = append(parts, q)
+		}
+	}
+	if wholes > 0 {
+		parts = slices.Insert(parts, 0, wholes)
+	}
+	return parts
+}
+
+// collectable returns as much of x as is free on n; ok is false if nothing is, or
+// if it is in flight.
+func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.Holding, ok bool) {
+	p := c.view.Pool(x.ID)
+	if c.locked(n) || p != nil && c.locked(p) {
+		c.accum.skipped = true
+		return h, false
+	}
+	if p != nil {
+		h = types.Holding{Resource: x.ID, Amount: min(x.Amount, d.poolFree(p)), Cluster: true}
+		return h, h.Amount > 0
+	}
+	free, _ := d.free(n, x.ID)
+	amount := min(x.Amount, free)
+	step := d.granule(n, x)
+	for amount -= amount % step; amount > 0; amount -= step {
+		y := cluster.Need{ID: x.ID, Amount: amount}
+		if d.devicesFit(n, y) {
+			return types.Holding{Resource: x.ID, Amount: amount, Devices: d.pickDevices(n, y)}, true
+		}
+	}
+	return h, false
+}
+
+// granule is in what amounts x can be taken on n: whole devices and ports, or a
+// part of a device at once.
+func (d *Draft) granule(n *cluster.Node, x cluster.Need) types.Quantity {
+	switch {
+	case !isPort(x.ID) && len(d.slots(n, x.ID)) == 0:
+		return 1
+	case x.Amount%whole != 0:
+		return x.Amount
+	}
+	return whole
+}
+
+func heldOf(holds []types.Holding, rid types.ResourceID) types.Quantity {
+	var sum types.Quantity
+	for _, h := range holds {
+		if h.Resource == rid {
+			sum += h.Amount
+		}
+	}
+	return sum
+}
+
+// addHolding adds to the holding of the same resource, without changing holds.
+func addHolding(holds []types.Holding, h types.Holding) []types.Holding {
+	var pools []types.Holding
+	sum := &types.Allocated{}
+	for _, x := range append(slices.Clone(holds), h) {
+		if x.Cluster {
+			pools = append(pools, x)
+			continue
+		}
+		sum.Take(x)
+	}
+	for _, x := range mergePools(pools) {
+		x.Cluster = true
+		sum.Holds = append(sum.Holds, x)
+	}
+	return sum.Holds
+}
+
+func mergePools(pools []types.Holding) []types.Holding {
+	sum := &types.Allocated{}
+	for _, x := range pools {
+		sum.Take(x)
+	}
+	return sum.Holds
+}

@@ -1,0 +1,313 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// A clause says of something, as its predicate, why a vector fits nowhere: "waits
+// for 1 cpu: …". It is about the first thing that rules out every node: there is
+// none; none is large enough; a cluster-wide resource is short; none is alive; none is
+// where it has to be; none has what was to be there; none has enough of it.
+
+// clause returns the clause about a finding, and what to do.
+func (e *explainer) clause(f *finding) (clause, suggestion string) {
+	if f.said == "" {
+		f.said, f.remedy = e.say(f)
+	}
+	return f.said, f.remedy
+}
+
+func (e *explainer) say(f *finding) (clause, suggestion string) {
+	switch {
+	case len(e.nodes) == 0:
+		return "waits: no node is registered", "Start one: escher dev on this machine, or escher agent on each of several."
+	case f.infeasible():
+		clause, suggestion = e.never(f)
+		return "can never run: " + clause, suggestion
+	case len(f.pools) > 0:
+		return e.shortPool(f)
+	case f.placeable() && !f.allowed.IsZero():
+		return fmt.Sprintf("fits on %s, and may be placed so in %s", f.fits[0].Name, inWords(f.allowed.Sub(e.now))), ""
+	case f.placeable():
+		return fmt.Sprintf("fits on %s, and is about to be bound", f.fits[0].Name),
+			"If it stays so, no scheduler runs: look at escher dev or escher server, and their logs."
+	}
+	return e.narrow(f)
+}
+
+// narrow looks for what rules out every node. Those that are left are narrowed down
+// need by need, and beside them those that are barred, which may be the only ones.
+func (e *explainer) narrow(f *finding) (clause, suggestion string) {
+	open, shut := f.short, f.barred
+	for _, x := range f.needs {
+		if !x.ID.IsPlacement() {
+			continue
+		}
+		if open, shut = having(open, x), having(shut, x); len(open) == 0 && len(f.short) > 0 {
+			return e.shutAt(x, shut)
+		}
+	}
+	if len(open) == 0 {
+		return e.allShut(f, shut)
+	}
+	if large := enough(open, types.ResourceID.Physical); len(large) > 0 {
+		open = large
+	} else {
+		return e.tooSmallOpen(f, open, enough(shut, types.ResourceID.Physical))
+	}
+	for _, x := range f.needs {
+		if x.ID.Physical() || e.v.Pool(x.ID) != nil {
+			continue
+		}
+		left := having(open, x)
+		switch {
+		case len(left) > 0:
+			open, shut = left, having(shut, x)
+		case x.ID.Scoped():
+			return e.notGranted(f, x, having(shut, x))
+		default:
+			return e.notThere(f, x, open, having(shut, x))
+		}
+	}
+	if large := enough(open, func(rid types.ResourceID) bool { return !rid.Physical() }); len(large) > 0 {
+		return e.noRoom(f, large)
+	}
+	return e.tooLow(f, open)
+}
+
+// having returns the candidates at which a resource exists.
+func having(list []candidate, x cluster.Need) []candidate {
+	return filtered(list, func(c *candidate) bool {
+		l, lacks := c.lacking(x.ID)
+		return !lacks || l.known && !x.ID.IsPlacement()
+	})
+}
+
+// enough returns the candidates whose capacity of the resources of a kind would do.
+func enough(list []candidate, kind func(types.ResourceID) bool) []candidate {
+	return filtered(list, func(c *candidate) bool {
+		return !slices.ContainsFunc(c.lacks, func(l lack) bool { return kind(l.ID) && l.capacity < l.Amount })
+	})
+}
+
+func filtered(list []candidate, keep func(*candidate) bool) []candidate {
+	var out []candidate
+	for i := range list {
+		if keep(&list[i]) {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+// shutAt: the nodes of a place take nothing at present.
+func (e *explainer) shutAt(x cluster.Need, shut []candidate) (clause, suggestion string) {
+	if len(shut) == 0 {
+		return fmt.Sprintf("waits for %s, where no node is that is also where else it has to be", nameOf("", x.ID)),
+			"Ask for one place, or label a node so."
+	}
+	if strings.HasPrefix(string(x.ID), "node/") {
+		return fmt.Sprintf("waits for %s, which is %s", nameOf("", x.ID), barredBy(shut[0].node)), unbar(shut) + ", or ask for another place."
+	}
+	return fmt.Sprintf("waits for %s: %s", nameOf("", x.ID), shutWords(shut, "there")), unbar(shut) + ", or ask for another place."
+}
+
+// allShut: no node takes anything at present.
+func (e *explainer) allShut(f *finding, shut []candidate) (clause, suggestion string) {
+	return "waits: " + shutWords(shut, ""), unbar(shut) + ": see escher nodes."
+}
+
+// shutWords says of nodes why they take nothing.
+func shutWords(shut []candidate, where string) string {
+	if where != "" {
+		where = " " + where
+	}
+	reasons := make(map[string][]string)
+	for _, c := range shut {
+		why := barredBy(c.node)
+		reasons[why] = append(reasons[why], c.node.Name)
+	}
+	var parts []string
+	for _, r := range byFrequency(reasons) {
+		parts = append(parts, fmt.Sprintf("%s %s %s", listed(r.Nodes), is(len(r.Nodes)), r.Reason))
+	}
+	if len(shut) == 1 {
+		return fmt.Sprintf("the only node%s, %s, is %s", where, shut[0].node.Name, barredBy(shut[0].node))
+	}
+	return fmt.Sprintf("none of %d nodes%s takes anything new: %s", len(shut), where, strings.Join(parts, ", "))
+}
+
+// unbar says what makes a node take something again.
+func unbar(shut []candidate) string {
+	for _, c := range shut {
+		if c.node.Alive.V == nil {
+			return "Start the agent of " + c.node.Name + " again"
+		}
+	}
+	return "Take the cordon from " + shut[0].node.Name
+}
+
+// tooSmallOpen: only nodes that take nothing at present are large enough.
+func (e *explainer) tooSmallOpen(f *finding, open, shut []candidate) (clause, suggestion string) {
+	l := firstSmall(open[0])
+	if len(shut) == 0 {
+		return fmt.Sprintf("waits for %s on one node, and %s has %s", amountOf(f.ns, l.ID, l.Amount), open[0].node.Name, l.capacity.Format(l.ID)),
+			fmt.Sprintf("Ask for less %s, or add a larger node.", nameOf(f.ns, l.ID))
+	}
+	return fmt.Sprintf("waits for %s on one node: %s", amountOf(f.ns, l.ID, l.Amount), shutWords(shut, "so large")),
+		unbar(shut) + fmt.Sprintf(", or ask for less %s.", nameOf(f.ns, l.ID))
+}
+
+func firstSmall(c candidate) lack {
+	for _, l := range c.lacks {
+		if l.capacity < l.Amount {
+			return l
+		}
+	}
+	return c.lacks[0]
+}
+
+// notGranted: what is drawn from a reservation is on no node that is left.
+func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) (clause, suggestion string) {
+	name := nameOf(f.ns, x.ID)
+	ns, base, reservation := x.ID.Split()
+	id := cluster.ID{Namespace: ns, ID: reservation}
+	r := e.v.Reservations[id]
+	why := "See why: " + command(f.ns, "why", id)
+	switch {
+	case r == nil:
+		return fmt.Sprintf("waits for %s: there is no reservation %s", name, ref(f.ns, id)),
+			fmt.Sprintf("Reserve it: escher reserve %s --bundle %s=%s", id.ID, base, x.Amount.Format(x.ID))
+	case r.Grant.V == nil:
+		return fmt.Sprintf("waits for %s: reservation %s is not granted yet", name, ref(f.ns, id)), why
+	case r.Grant.V.Phase == types.Accumulating:
+		return fmt.Sprintf("waits for %s: reservation %s is not granted yet, and collects what becomes free", name, ref(f.ns, id)), why
+	case r.Grant.V.Phase == types.Releasing:
+		return fmt.Sprintf("waits for %s: reservation %s was given up, and what is drawn on it is being released", name, ref(f.ns, id)), why
+	case len(shut) > 0:
+		return fmt.Sprintf("waits for %s: %s", name, shutWords(shut, "of it")), unbar(shut) + "."
+	}
+	var at []string
+	for _, g := range r.Grant.V.Nodes {
+		for _, h := range g.Holds {
+			if h.Resource == x.ID.Unscoped() {
+				at = append(at, g.Node)
+			}
+		}
+	}
+	if len(at) == 0 {
+		f.stuck = true
+		return fmt.Sprintf("cannot run as long as reservation %s is as it is: that holds no %s", ref(f.ns, id), base),
+			fmt.Sprintf("Ask for what it holds, or make it anew: escher describe %s", id.ID)
+	}
+	return fmt.Sprintf("waits for %s: reservation %s holds it on %s, and not where the rest is", name, ref(f.ns, id), listed(at)),
+		"Ask for what is in one place."
+}
+
+// notThere: an ephemeral resource is on no node that is left.
+func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate) (clause, suggestion string) {
+	name, want := nameOf(f.ns, x.ID), amountOf(f.ns, x.ID, x.Amount)
+	if elsewhere := having(f.short, x); len(elsewhere) > 0 {
+		here := left[0].node.Name
+		return fmt.Sprintf("waits for %s on %s, where the rest of what it asks for is: it is only on %s", want, listed(nodesOf(left)), listed(nodesOf(elsewhere))),
+			"Set it there: " + setResource(f.ns, x.ID, x.Amount, "--node "+here)
+	}
+	if len(shut) > 0 {
+		return fmt.Sprintf("waits for %s: %s", want, shutWords(shut, "with it")), unbar(shut) + ", or set it on another one."
+	}
+	for _, n := range e.nodes {
+		own := n.Own[x.ID]
+		if own == nil || own.V.NodeSession == n.Session() {
+			continue
+		}
+		if n.Alive.V == nil {
+			return fmt.Sprintf("waits for %s, which was set on %s, and that is not alive", want, n.Name),
+				"Set it on another node: " + setResource(f.ns, x.ID, x.Amount, "--node "+left[0].node.Name)
+		}
+		return fmt.Sprintf("waits for %s, which was set in a former session of %s, and is void since", want, n.Name),
+			"Set it again: " + setResource(f.ns, x.ID, x.Amount, "--node "+n.Name)
+	}
+	if c := e.v.Everywhere[x.ID]; c != nil {
+		return fmt.Sprintf("waits for %s, which is on the nodes that a selector picks, and none of them takes anything at present", want),
+			"Look at escher resources, and set it elsewhere."
+	}
+	if given := e.providers(x.ID); len(given) > 0 {
+		return e.provided(f.ns, want, given)
+	}
+	return fmt.Sprintf("waits for %s: there is no %s anywhere", want, name),
+		"Somebody has to create it: " + setResource(f.ns, x.ID, x.Amount, "--node "+left[0].node.Name)
+}
+
+// provided: tasks are to provide what is not there, or were to.
+func (e *explainer) provided(ns, want string, given []Provider) (clause, suggestion string) {
+	p := given[0]
+	why := "See why: escher why " + p.ID
+	switch {
+	case p.Phase == types.Pending:
+		return fmt.Sprintf("waits for %s, which %s is to provide, and that waits itself", want, p.ID), why
+	case !p.Phase.Ended() && p.When == types.WhenSucceeded:
+		return fmt.Sprintf("waits for %s, which %s provides when it has succeeded: it is %s on %s", want, p.ID, p.Phase, p.Node), "See how far that is: escher why " + p.ID
+	case !p.Phase.Ended():
+		return fmt.Sprintf("waits for %s, which %s provides when it runs: it is %s on %s", want, p.ID, p.Phase, p.Node), why
+	case p.When != types.WhenSucceeded:
+		return fmt.Sprintf("waits for %s, which %s provided while it ran: it has ended", want, p.ID), "Run it again, or " + lower(createIt)
+	case p.Phase == types.Succeeded:
+		return fmt.Sprintf("waits for %s, which %s left behind on %s, and which is gone: it was removed, or the node's session ended", want, p.ID, p.Node),
+			"Run it again, or " + lower(createIt)
+	}
+	return fmt.Sprintf("waits for %s, which %s was to provide when it had succeeded: it %s", want, p.ID, p.Phase), why + "; then run it again."
+}
+
+const createIt = "Create it yourself: escher set-resource --help"
+
+// tooLow: an ephemeral resource is there, and its capacity is too low for ever.
+func (e *explainer) tooLow(f *finding, open []candidate) (clause, suggestion string) {
+	c := open[0]
+	var l lack
+	for _, x := range c.lacks {
+		if !x.ID.Physical() && x.capacity < x.Amount {
+			l = x
+			break
+		}
+	}
+	want, at := amountOf(f.ns, l.ID, l.Amount), "on "+c.node.Name
+	if len(open) > 1 {
+		at = fmt.Sprintf("at most, on %d nodes", len(open))
+	}
+	if l.ID.Scoped() {
+		_, _, reservation := l.ID.Split()
+		f.stuck = true
+		return fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds %s %s", reservation, want, l.capacity.Format(l.ID), at),
+			fmt.Sprintf("Ask for at most %s, or make the reservation anew with a larger bundle: escher unreserve %s", amountOf(f.ns, l.ID, l.capacity), reservation)
+	}
+	set := setResource(f.ns, l.ID, l.Amount, e.flagFor(c.node, l.ID))
+	if l.capacity == 0 {
+		return fmt.Sprintf("waits for %s, whose capacity is 0 on %s: it is closed", want, listed(nodesOf(open))), "Open it: " + set
+	}
+	return fmt.Sprintf("waits for %s, and its capacity is %s %s", want, l.capacity.Format(l.ID), at), "Ask for less, or raise it: " + set
+}
+
+func nodesOf(list []candidate) []string {
+	out := make([]string, len(list))
+	for i, c := range list {
+		out[i] = c.node.Name
+	}
+	slices.Sort(out)
+	return out
+}
+
+// setResource is the command that sets a resource.
+func setResource(ns string, rid types.ResourceID, q types.Quantity, where string) string {
+	text := fmt.Sprintf("escher set-resource %s %s %s", nameOf(ns, rid), q.Format(rid), where)
+	if of, name, _ := rid.Split(); of != ns {
+		text = fmt.Sprintf("escher set-resource %s %s %s --namespace %s", name, q.Format(rid), where, of)
+	}
+	return text
+}
+
+func lower(text string) string { return strings.ToLower(text[:1]) + text[1:] }

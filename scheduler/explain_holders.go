@@ -1,0 +1,314 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// holdersOn returns what holds some of rid on n, most first.
+func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
+	var out []Holder
+	for _, b := range sortedBindings(n) {
+		e.looks++
+		out = append(out, e.bindingHolds(b, rid, false)...)
+	}
+	if !rid.Scoped() {
+		for _, r := range e.v.Reservations {
+			e.looks++
+			out = append(out, e.grantHolds(r, n.Name, rid, false)...)
+		}
+	}
+	return byAmount(append(out, e.draftHolds(n.Name, rid)...))
+}
+
+// holdersOfPool returns what holds some of a cluster-wide resource, most first.
+func (e *explainer) holdersOfPool(rid types.ResourceID) []Holder {
+	var out []Holder
+	for _, n := range e.v.Nodes {
+		for _, b := range n.Bindings {
+			e.looks++
+			out = append(out, e.bindingHolds(b, rid, true)...)
+		}
+	}
+	for _, r := range e.v.Reservations {
+		e.looks++
+		if r.Grant.V == nil {
+			continue
+		}
+		for _, at := range r.Grant.V.Nodes {
+			out = append(out, e.grantHolds(r, at.Node, rid, true)...)
+		}
+	}
+	out = append(out, e.draftHolds("", rid)...)
+	for i := range out {
+		out[i].Node = ""
+	}
+	return byAmount(out)
+}
+
+func byAmount(holders []Holder) []Holder {
+	slices.SortFunc(holders, func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(b.amount, a.amount), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Node, b.Node))
+	})
+	return holders
+}
+
+// bindingHolds returns what a binding holds of rid.
+func (e *explainer) bindingHolds(b *cluster.Binding, rid types.ResourceID, pool bool) []Holder {
+	if b.Info.V == nil {
+		return nil
+	}
+	h := Holder{
+		Kind: KindTask, ID: b.Attempt.Task.ID, Namespace: b.Attempt.Task.Namespace, Resource: rid, Node: b.Node.Name, EndsBy: endOf(b.Info.V),
+	}
+	if h.EndsBy != nil {
+		h.left = h.EndsBy.Sub(e.now)
+	}
+	if t := e.v.Tasks[b.Attempt.Task]; t != nil {
+		h.Phase = string(t.Phase())
+		if t.Info.V != nil {
+			h.Priority = t.Info.V.Priority
+		}
+	}
+	return holding(h, b.Info.V.Holds, b.Node, rid, pool)
+}
+
+// holding completes h by what holds say of rid; nothing if they say nothing.
+func holding(h Holder, holds []types.Holding, n *cluster.Node, rid types.ResourceID, pool bool) []Holder {
+	for _, x := range holds {
+		if x.Cluster != pool || !takes(x, n, rid) {
+			continue
+		}
+		h.amount += x.Amount
+		for _, dev := range x.Devices {
+			if x.Resource == rid {
+				h.Devices = append(h.Devices, dev.ID)
+			}
+		}
+	}
+	if h.amount == 0 {
+		return nil
+	}
+	h.Amount = h.amount.Format(rid)
+	return []Holder{h}
+}
+
+// takes reports whether what is held leaves less of rid on n. A port is the same
+// whether it was asked for by its number or not.
+func takes(x types.Holding, n *cluster.Node, rid types.ResourceID) bool {
+	if x.Resource == rid {
+		return true
+	}
+	if number, fixed := rid.FixedPort(); fixed && x.Resource == types.Port {
+		return share(x.Devices, strconv.Itoa(number)) > 0
+	}
+	number, fixed := x.Resource.FixedPort()
+	return fixed && rid == types.Port && n != nil && n.HasInRange(number)
+}
+
+// endOf is when a binding ends at the latest; nil if that is not known.
+func endOf(b *types.Binding) *time.Time {
+	at := b.Deadline
+	if end := b.Bound + int64(b.MaxRun); b.MaxRun > 0 && (at == 0 || end < at) {
+		at = end
+	}
+	if at == 0 {
+		return nil
+	}
+	when := time.Unix(0, at).UTC()
+	return &when
+}
+
+// grantHolds returns what a grant holds of rid on a node.
+func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.ResourceID, pool bool) []Holder {
+	g := r.Grant.V
+	if g == nil {
+		return nil
+	}
+	h := Holder{Kind: KindReservation, ID: r.ID.ID, Namespace: r.ID.Namespace, Resource: rid, Node: node, Phase: string(g.Phase)}
+	if r.Info.V != nil {
+		h.Priority = r.Info.V.Priority
+	}
+	out := holding(h, g.On(node), e.v.Nodes[node], rid, pool)
+	if len(out) > 0 && g.Phase == types.Releasing {
+		// It holds what is drawn, and no more.
+		out[0].amount = e.v.Nodes[node].Used(rid.Scope(r.ID.Namespace, r.ID.ID))
+		out[0].Amount = out[0].amount.Format(rid)
+	}
+	return out
+}
+
+// draftHolds returns what tasks and reservations hold that the draft places; the
+// empty node is that of pools.
+func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
+	var out []Holder
+	for _, b := range e.d.Binds {
+		e.looks++
+		t := e.v.Tasks[b.Task]
+		if node != "" && b.Node != node || t == nil {
+			continue
+		}
+		for _, x := range Vectors(e.v, t)[b.Alternative] {
+			if x.ID == rid {
+				out = append(out, Holder{
+					Kind: KindTask, ID: b.Task.ID, Namespace: b.Task.Namespace, Resource: rid, Node: b.Node, amount: x.Amount,
+					Amount: x.Amount.Format(rid), Priority: t.Info.V.Priority, Phase: string(types.Pending),
+				})
+			}
+		}
+	}
+	for _, id := range e.d.Grants {
+		r := &cluster.Reservation{ID: id, Info: e.v.Reservations[id].Info, Grant: cluster.Cell[types.Grant]{V: e.d.granted[id]}}
+		if r.Grant.V == nil {
+			continue
+		}
+		for _, at := range r.Grant.V.Nodes {
+			if node == "" || node == at.Node {
+				out = append(out, e.grantHolds(r, at.Node, rid, node == "")...)
+			}
+		}
+	}
+	return out
+}
+
+// who is what people of a namespace call a holder.
+func (h *Holder) who(ns string) string {
+	name := ref(ns, cluster.ID{Namespace: h.Namespace, ID: h.ID})
+	if h.Kind == KindReservation {
+		return "reservation " + name
+	}
+	return name
+}
+
+// remedy says what has to end before an amount is there, and how to end it; empty if
+// nobody is known to hold any.
+func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) string {
+	var enough []Holder
+	for _, h := range holders {
+		if wanted <= 0 {
+			break
+		}
+		wanted -= h.amount
+		enough = append(enough, h)
+	}
+	if len(enough) == 0 {
+		return ""
+	}
+	who := make([]string, len(enough))
+	for i := range enough {
+		who[i] = enough[i].who(ns)
+	}
+	first := enough[0]
+	id := cluster.ID{Namespace: first.Namespace, ID: first.ID}
+	have := amountOf(ns, first.Resource, first.amount)
+	if first.Node != "" {
+		have += " on " + first.Node
+	}
+	switch {
+	case len(enough) > 1:
+		return fmt.Sprintf("It goes on when %s end, which hold what it waits for. To end the first now: %s", listed(who), first.ender(ns))
+	case first.Kind == KindTask:
+		return fmt.Sprintf("It goes on when %s ends, which holds %s. To end it now: %s", who[0], have, first.ender(ns))
+	case first.Phase != string(types.Granted):
+		return fmt.Sprintf("It goes on when %s lets go of %s. See what that waits for: %s", who[0], have, command(ns, "why", id))
+	}
+	return fmt.Sprintf("It goes on when %s is given up, which holds %s. To do so now: %s", who[0], have, first.ender(ns))
+}
+
+// ender is the command that ends a holder.
+func (h *Holder) ender(ns string) string {
+	id := cluster.ID{Namespace: h.Namespace, ID: h.ID}
+	if h.Kind == KindReservation {
+		return command(ns, "unreserve", id)
+	}
+	return command(ns, "stop", id)
+}
+
+// providers returns the tasks that give rid to a node, or are to; if there is none,
+// those that have ended.
+func (e *explainer) providers(rid types.ResourceID) []Provider {
+	out, ok := e.given[rid]
+	if !ok {
+		out = e.searchProviders(rid)
+		e.given[rid] = out
+	}
+	return out
+}
+
+func (e *explainer) searchProviders(rid types.ResourceID) []Provider {
+	ns, name, _ := rid.Split()
+	var live, ended []*cluster.Task
+	for id, t := range e.v.Tasks {
+		e.looks++
+		if id.Namespace != ns || t.Info.V == nil || !slices.ContainsFunc(t.Info.V.Provides, func(p types.Provide) bool { return p.Name == name }) {
+			continue
+		}
+		if t.Phase().Ended() {
+			ended = append(ended, t)
+		} else {
+			live = append(live, t)
+		}
+	}
+	if len(live) == 0 {
+		live = ended
+	}
+	slices.SortFunc(live, func(a, b *cluster.Task) int { return byPhase(a, b) })
+	var out []Provider
+	for _, t := range live[:min(3, len(live))] {
+		for _, p := range t.Info.V.Provides {
+			if p.Name == name {
+				out = append(out, e.provider(rid, t, p))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// byPhase orders tasks: those that run, those that are bound, those that wait, those
+// that have ended, the last one first; then by id.
+func byPhase(a, b *cluster.Task) int {
+	rank := map[types.Phase]int{types.Running: 0, types.Bound: 1, types.Pending: 2}
+	order := func(t *cluster.Task) int {
+		if r, ok := rank[t.Phase()]; ok {
+			return r
+		}
+		return len(rank)
+	}
+	if n := order(a) - order(b); n != 0 {
+		return n
+	}
+	if a.Phase().Ended() {
+		if n := cmp.Compare(b.Status.V.Ended, a.Status.V.Ended); n != 0 {
+			return n
+		}
+	}
+	return strings.Compare(a.ID.ID, b.ID.ID)
+}
+
+func (e *explainer) provider(rid types.ResourceID, t *cluster.Task, p types.Provide) Provider {
+	out := Provider{ID: t.ID.ID, Resource: rid, Amount: p.Amount.Format(rid), When: p.When, Phase: t.Phase()}
+	if t.Status.V != nil {
+		out.Node = t.Status.V.Node
+	}
+	if e.inner {
+		return out
+	}
+	of := e.within()
+	if why, err := of.task(t.ID); err == nil {
+		out.Why = why.Summary
+	}
+	e.looks = of.looks
+	return out
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,151 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// shapesExplained is how many shapes of a job's, or a node's, waiting tasks are
+// looked at: each costs a look at every node.
+const shapesExplained = 6
+
+// job explains a job by its tasks.
+func (e *explainer) job(id cluster.ID) (Explanation, error) {
+	tasks := e.v.Members(id)
+	info := e.v.Jobs[id]
+	if len(tasks) == 0 && info == nil {
+		return Explanation{}, types.Errorf(types.NotFound, "explain job %s: there is none in namespace %s: escher jobs lists all", id.ID, id.Namespace)
+	}
+	x := Explanation{Kind: KindJob, ID: id.ID, Namespace: id.Namespace, Phase: "active"}
+	if info == nil {
+		x.Phase = "incomplete"
+		x.Summary = fmt.Sprintf("It is not submitted in full: %s of it %s there, and none is placed before all are.", count(len(tasks), "task"), is(len(tasks)))
+		x.Suggestion = "If whoever submits it is gone, submit it again: this part of it is removed after a while."
+		e.admission(&x)
+		return x, nil
+	}
+	phases := make(map[types.Phase]int)
+	for _, t := range tasks {
+		e.looks++
+		phases[t.Phase()]++
+	}
+	x.Summary = fmt.Sprintf("Of its %s, %s.", count(info.V.Tasks, "task"), phrases(phases, info.V.Tasks-len(tasks)))
+	switch held := phases[types.Bound] + phases[types.Running]; {
+	case phases[types.Pending] > 0:
+		x.Phase = waiting
+	case held == 0:
+		x.Phase = "ended"
+	}
+	x.Groups = e.groups(tasks)
+	for _, g := range x.Groups {
+		x.Infeasible = x.Infeasible || g.Infeasible
+	}
+	if len(x.Groups) > 0 {
+		x.Suggestion = x.Groups[0].Suggestion
+	}
+	return x, nil
+}
+
+// phrases says how many tasks are in which phase.
+func phrases(phases map[types.Phase]int, removed int) string {
+	var parts []string
+	for _, p := range []struct {
+		phase      types.Phase
+		one, other string
+	}{
+		{types.Pending, "waits", "wait"}, {types.Bound, "is being started", "are being started"}, {types.Running, "runs", "run"},
+		{types.Succeeded, "has succeeded", "have succeeded"}, {types.Failed, "has failed", "have failed"},
+		{types.Cancelled, "was cancelled", "were cancelled"},
+	} {
+		if n := phases[p.phase]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, plural(n, p.one, p.other)))
+		}
+	}
+	if removed > 0 {
+		parts = append(parts, fmt.Sprintf("%d %s ended and removed", removed, plural(removed, "has", "have")))
+	}
+	if len(parts) == 0 {
+		return "none is there any more"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// groups says why those tasks wait that do, and how those ended that did not
+// succeed.
+func (e *explainer) groups(tasks []*cluster.Task) []Group {
+	type key struct {
+		phase types.Phase
+		text  string
+	}
+	found := make(map[key]*Group)
+	byShape := make(map[string]Explanation)
+	unexplained := 0
+	for _, t := range tasks {
+		e.looks++
+		x, ok := e.ofGroup(t, byShape)
+		switch {
+		case !ok && t.Phase() == types.Pending:
+			unexplained++
+			continue
+		case !ok:
+			continue
+		}
+		k := key{t.Phase(), x.Summary}
+		g := found[k]
+		if g == nil {
+			g = &Group{Phase: t.Phase(), Summary: x.Summary, Suggestion: x.Suggestion, Infeasible: x.Infeasible}
+			found[k] = g
+		}
+		g.Count++
+		if len(g.Tasks) < few {
+			g.Tasks = append(g.Tasks, t.ID.ID)
+		}
+	}
+	var out []Group
+	for _, g := range found {
+		out = append(out, *g)
+	}
+	if unexplained > 0 {
+		out = append(out, Group{Phase: types.Pending, Summary: "They ask for other things still.", Count: unexplained})
+	}
+	rank := map[types.Phase]int{types.Pending: -2, types.Failed: -1}
+	slices.SortFunc(out, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(rank[a.Phase], rank[b.Phase]), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Summary, b.Summary))
+	})
+	return out
+}
+
+// ofGroup explains one task of many; false if nothing is to be said of it, or if too
+// much was looked at already.
+func (e *explainer) ofGroup(t *cluster.Task, byShape map[string]Explanation) (Explanation, bool) {
+	switch t.Phase() {
+	case types.Failed:
+		var x Explanation
+		x.Summary, x.Suggestion = ended(t)
+		if s := t.Status.V; s.Node != "" {
+			// The same wherever it was.
+			x.Summary = "It failed" + strings.TrimPrefix(x.Summary, "It failed "+at(s))
+		}
+		return x, true
+	case types.Pending:
+	default:
+		return Explanation{}, false
+	}
+	shape := taskShape(t.ID.Namespace, t.Info.V)
+	if x, ok := byShape[shape]; ok {
+		return x, true
+	}
+	if len(byShape) == shapesExplained {
+		return Explanation{}, false
+	}
+	of := e.within()
+	x, err := of.task(t.ID)
+	e.looks = of.looks
+	byShape[shape] = x
+	return x, err == nil
+}

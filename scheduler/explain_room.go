@@ -1,0 +1,271 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// never says why no registered node is large enough, and what to do.
+func (e *explainer) never(f *finding) (reason, suggestion string) {
+	placed := filtered(f.tooSmall, func(c *candidate) bool { return !astray(c) })
+	if len(placed) == 0 {
+		return e.nowhere(f)
+	}
+	where := ""
+	if len(placed) < len(f.tooSmall) {
+		where = " where it has to be"
+	}
+	for _, x := range f.needs {
+		if !x.ID.Physical() || x.ID.IsPlacement() {
+			continue
+		}
+		if len(filtered(placed, func(c *candidate) bool { _, lacks := c.lacking(x.ID); return !lacks })) > 0 {
+			continue
+		}
+		return e.tooMuch(f, x, placed, where)
+	}
+	var wants []string
+	for _, x := range f.needs {
+		if x.ID.Physical() && !x.ID.IsPlacement() {
+			wants = append(wants, amountOf(f.ns, x.ID, x.Amount))
+		}
+	}
+	near := placed[0]
+	l := near.lacks[0]
+	return fmt.Sprintf("no node%s has %s together: %s comes closest, and has %s", where, listed(wants), near.node.Name, hasOf(f.ns, l)),
+		fmt.Sprintf("Ask for less %s or less of the rest, or add a larger node.", nameOf(f.ns, l.ID))
+}
+
+func astray(c *candidate) bool {
+	for _, l := range c.lacks {
+		if l.ID.IsPlacement() {
+			return true
+		}
+	}
+	return false
+}
+
+func hasOf(ns string, l lack) string {
+	if l.capacity == 0 {
+		return "no " + nameOf(ns, l.ID)
+	}
+	return amountOf(ns, l.ID, l.capacity)
+}
+
+// nowhere: no node is where it has to be.
+func (e *explainer) nowhere(f *finding) (reason, suggestion string) {
+	var places []string
+	for _, x := range f.needs {
+		if !x.ID.IsPlacement() {
+			continue
+		}
+		places = append(places, nameOf("", x.ID))
+		if len(filtered(f.tooSmall, func(c *candidate) bool { _, lacks := c.lacking(x.ID); return !lacks })) > 0 {
+			continue
+		}
+		if name, ok := strings.CutPrefix(string(x.ID), "node/"); ok {
+			return fmt.Sprintf("node %s is not registered", name), "Ask for one that escher nodes lists, or start an agent of that name."
+		}
+		kind, value, _ := strings.Cut(string(x.ID), "/")
+		return fmt.Sprintf("no node is in %s", nameOf("", x.ID)),
+			fmt.Sprintf("Ask for a %s that escher nodes -o wide lists, or start an agent with --label %s=%s.", kind, kind, value)
+	}
+	return fmt.Sprintf("no node is both in %s", strings.Join(places, " and in ")), "Ask for places that one node is in."
+}
+
+// tooMuch: not one node has as much of one resource.
+func (e *explainer) tooMuch(f *finding, x cluster.Need, placed []candidate, where string) (reason, suggestion string) {
+	var most types.Quantity
+	largest := placed[0].node
+	for _, c := range placed {
+		if q, _ := e.v.Capacity(c.node, x.ID); q > most {
+			most, largest = q, c.node
+		}
+	}
+	name, want := nameOf(f.ns, x.ID), amountOf(f.ns, x.ID, x.Amount)
+	of := count(len(placed), "node") + where
+	if _, fixed := x.ID.FixedPort(); fixed && largest.Info.V != nil {
+		return fmt.Sprintf("it asks for %s, which %s out of %s", want, plural(len(placed), "the only node gives", "every node gives"), "its own range"),
+			"Ask for any port, --port NAME, or for a number outside of the range."
+	}
+	if most >= x.Amount {
+		return fmt.Sprintf("it asks for %s, and more than one is given out only as a whole number", want), fmt.Sprintf("Ask for a whole number of %s, or for less than one.", name)
+	}
+	switch {
+	case most == 0 && len(placed) == 1:
+		reason = fmt.Sprintf("it asks for %s, and %s%s has none", want, largest.Name, where)
+	case most == 0:
+		reason = fmt.Sprintf("it asks for %s, and none of %s has any", want, of)
+	case len(placed) == 1:
+		reason = fmt.Sprintf("it asks for %s, and %s%s has %s", want, largest.Name, where, most.Format(x.ID))
+	default:
+		reason = fmt.Sprintf("it asks for %s, and the largest of %s, %s, has %s", want, of, largest.Name, most.Format(x.ID))
+	}
+	if most == 0 {
+		return reason, fmt.Sprintf("Ask for no %s, or add a node that has it.", name)
+	}
+	return reason, fmt.Sprintf("Ask for at most %s, or add a larger node.", amountOf(f.ns, x.ID, most))
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// shortPool: there is not enough of a cluster-wide resource.
+func (e *explainer) shortPool(f *finding) (clause, suggestion string) {
+	l := f.pools[0]
+	want := amountOf(f.ns, l.ID, l.Amount)
+	raise := setResource(f.ns, l.ID, l.Amount, "--cluster")
+	if by := e.addedBy(f, l.ID); by != "" {
+		clause = fmt.Sprintf("waits for the %s: it needs %s, and %s of %s is free", by, want, l.free.Format(l.ID), l.capacity.Format(l.ID))
+	} else {
+		clause = fmt.Sprintf("waits for %s, of which %s of %s is free in the whole cluster", want, l.free.Format(l.ID), l.capacity.Format(l.ID))
+	}
+	switch {
+	case l.capacity == 0:
+		if by := e.addedBy(f, l.ID); by == "" {
+			clause = fmt.Sprintf("waits for %s, whose capacity is 0 in the whole cluster: it is closed", want)
+		}
+		return clause, "Open it: " + raise
+	case l.capacity < l.Amount:
+		return clause, "Raise it: " + raise + ", or ask for less."
+	}
+	if l.free < 0 {
+		clause += ": " + lowered
+	}
+	if remedy := e.remedy(f.ns, e.holdersOfPool(l.ID), l.Amount-l.free); remedy != "" {
+		return clause, remedy
+	}
+	return clause, "Raise it: " + setResource(f.ns, l.ID, l.capacity.Add(l.Amount-l.free), "--cluster")
+}
+
+// addedBy says what of a namespace makes its tasks need rid; empty if nothing does.
+func (e *explainer) addedBy(f *finding, rid types.ResourceID) string {
+	c := e.v.Namespaces[f.ns]
+	if c == nil {
+		return ""
+	}
+	for _, q := range c.V.Quotas {
+		if q.Pool == rid {
+			return fmt.Sprintf("quota of namespace %s for %s", f.ns, q.Resource)
+		}
+	}
+	for _, r := range c.V.Requests {
+		if types.Resolve(f.ns, r.Name) == rid {
+			return fmt.Sprintf("limit of namespace %s", f.ns)
+		}
+	}
+	return ""
+}
+
+// noRoom: nodes have all that is asked for, and not enough of it is free.
+func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion string) {
+	near := open[0]
+	var wants, frees []string
+	odd := ""
+	for _, l := range near.lacks {
+		wants = append(wants, amountOf(f.ns, l.ID, l.Amount))
+		frees = append(frees, fmt.Sprintf("%s of %s %s", l.free.Format(l.ID), l.capacity.Format(l.ID), nameOf(f.ns, l.ID)))
+		if why := e.oddity(near.node, l); why != "" && odd == "" {
+			odd = why
+		}
+	}
+	l := near.lacks[0]
+	_, fixed := l.ID.FixedPort()
+	switch {
+	case fixed && len(near.lacks) == 1:
+		clause = fmt.Sprintf("waits for %s, which is in use on %s", wants[0], whereOf(open))
+	case len(open) == 1 && len(f.short) > 1:
+		clause = fmt.Sprintf("waits for %s on %s, %s: %s %s free there", listed(wants), near.node.Name, e.only(f), listed(frees), is(len(frees)))
+	case len(open) == 1:
+		clause = fmt.Sprintf("waits for %s: %s %s free on %s", listed(wants), listed(frees), is(len(frees)), near.node.Name)
+	default:
+		clause = fmt.Sprintf("waits for %s: none of %d nodes has that free, and %s is nearest with %s", listed(wants), len(open), near.node.Name, listed(frees))
+	}
+	if odd != "" {
+		clause += " (" + odd + ")"
+	}
+	// Of devices in pieces it is not plain which holder is in the way: the largest.
+	lacking := max(l.Amount-l.free, 1)
+	needed, others := e.apart(f, e.holdersOn(near.node, l.ID))
+	switch remedy := e.remedy(f.ns, others, lacking); {
+	case len(needed) > 0 && total(others) < lacking:
+		h := needed[0]
+		return clause, fmt.Sprintf("%s holds %s itself, and gives %s what it waits for: ask for at most %s.", h.who(f.ns),
+			amountOf(f.ns, l.ID, h.amount), near.node.Name, amountOf(f.ns, l.ID, l.capacity.Minus(total(needed))))
+	case remedy != "":
+		return clause, remedy
+	}
+	switch {
+	case !l.ID.Physical() && !l.ID.Scoped():
+		return clause, "Raise it: " + setResource(f.ns, l.ID, l.capacity.Add(lacking), e.flagFor(near.node, l.ID))
+	case odd != "":
+		return clause, "It goes on when that is repaired, or when another node has it free."
+	}
+	return clause, "It goes on when enough of it is free: escher ps shows what runs."
+}
+
+// apart tells the holders that provide something that is waited for from the others:
+// when they end, that is gone too.
+func (e *explainer) apart(f *finding, holders []Holder) (needed, others []Holder) {
+	for _, h := range holders {
+		t := e.v.Tasks[cluster.ID{Namespace: h.Namespace, ID: h.ID}]
+		gives := h.Kind == KindTask && t != nil && t.Info.V != nil && slices.ContainsFunc(t.Info.V.Provides, func(p types.Provide) bool {
+			rid := types.Resolve(h.Namespace, p.Name)
+			return p.When != types.WhenSucceeded && slices.ContainsFunc(f.needs, func(x cluster.Need) bool { return x.ID == rid })
+		})
+		if gives {
+			needed = append(needed, h)
+		} else {
+			others = append(others, h)
+		}
+	}
+	return needed, others
+}
+
+func total(holders []Holder) types.Quantity {
+	var sum types.Quantity
+	for _, h := range holders {
+		sum = sum.Add(h.amount)
+	}
+	return sum
+}
+
+// only says what makes a node the only one.
+func (e *explainer) only(f *finding) string {
+	var with []string
+	for _, x := range f.needs {
+		switch {
+		case strings.HasPrefix(string(x.ID), "node/"):
+			return "where it has to be"
+		case e.v.Pool(x.ID) == nil && len(having(f.short, x)) < len(f.short):
+			with = append(with, nameOf(f.ns, x.ID))
+		}
+	}
+	if len(with) == 0 {
+		return "the only node that is large enough"
+	}
+	return "the only node with " + listed(with)
+}
+
+// flagFor is the flag by which set-resource sets what a node has of rid.
+func (e *explainer) flagFor(n *cluster.Node, rid types.ResourceID) string {
+	if own := n.Own[rid]; e.v.Everywhere[rid] != nil && (own == nil || own.V.NodeSession != n.Session()) {
+		return "--all"
+	}
+	return "--node " + n.Name
+}
+
+func whereOf(open []candidate) string {
+	if len(open) == 1 {
+		return open[0].node.Name
+	}
+	return fmt.Sprintf("all of %d nodes", len(open))
+}

@@ -1,0 +1,356 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// task explains a task.
+func (e *explainer) task(id cluster.ID) (Explanation, error) {
+	t := e.v.Tasks[id]
+	if t == nil || t.Info.V == nil {
+		return Explanation{}, types.Errorf(types.NotFound, "explain task %s: there is none in namespace %s: escher ps -a lists all", id.ID, id.Namespace)
+	}
+	x := Explanation{Kind: KindTask, ID: id.ID, Namespace: id.Namespace, Phase: string(t.Phase())}
+	switch {
+	case t.Phase().Ended():
+		x.Summary, x.Suggestion = ended(t)
+	case t.Phase().Held():
+		e.held(t, &x)
+	case !e.v.Visible(t):
+		e.incomplete(t, &x)
+	case t.Info.V.Stop != nil:
+		x.Summary = sentence("It was stopped while it waited, and is about to be cancelled", t.Info.V.Stop.Reason)
+		x.Suggestion = noScheduler
+	case t.Info.V.Deadline != 0 && t.Info.V.Deadline <= e.now.UnixNano():
+		x.Summary = "Its deadline passed while it waited, and it is about to fail."
+		x.Suggestion = noScheduler
+	default:
+		e.waiting(t, &x)
+	}
+	return x, nil
+}
+
+const noScheduler = "If it stays so, no scheduler runs: look at escher dev or escher server, and their logs."
+
+// sentence is a text with a reason, if there is one.
+func sentence(text, reason string) string {
+	if reason = strings.TrimRight(reason, ". "); reason != "" {
+		text += ": " + reason
+	}
+	return text + "."
+}
+
+// at says where the last attempt of a task was.
+func at(s *types.Status) string { return fmt.Sprintf("on %s (attempt %d)", s.Node, s.Attempt) }
+
+// ended says how a task ended.
+func ended(t *cluster.Task) (summary, suggestion string) {
+	s := t.Status.V
+	switch {
+	case s.Phase == types.Cancelled && s.Node == "":
+		return sentence("It was cancelled while it waited", s.Reason), ""
+	case s.Phase == types.Cancelled:
+		return sentence("It was cancelled "+at(s), s.Reason), ""
+	case s.Phase == types.Succeeded:
+		return sentence("It succeeded "+at(s)+restarted(s), ""), ""
+	case s.Started == 0 && s.ExitCode == 0:
+		return sentence("It failed while it waited", s.Reason), ""
+	}
+	reason := s.Reason
+	if s.ExitCode != 0 && reason == "" {
+		reason = fmt.Sprintf("exit code %d", s.ExitCode)
+	} else if s.ExitCode != 0 && !strings.Contains(reason, "exit code") {
+		reason = fmt.Sprintf("%s (exit code %d)", strings.TrimRight(reason, ". "), s.ExitCode)
+	}
+	summary = sentence("It failed "+at(s)+restarted(s), reason)
+	switch {
+	case strings.Contains(s.Reason, "out of memory"):
+		if q := t.Info.V.Requests.Get(string(types.Memory)); q > 0 {
+			return summary, fmt.Sprintf("It had %s memory; run it with more: --request memory=%s", q.Format(types.Memory), (2 * q).Format(types.Memory))
+		}
+		return summary, "Ask for the memory that it needs: --request memory=1Gi"
+	case s.ExitCode == 126 || s.ExitCode == 127:
+		return summary, "Look at its image, command and mounts: escher describe " + t.ID.ID
+	}
+	return summary, "Its output: escher logs " + t.ID.ID
+}
+
+func restarted(s *types.Status) string {
+	if s.Restarts == 0 {
+		return ""
+	}
+	return ", after " + count(s.Restarts, "restart")
+}
+
+// held says how far a task is that has a node.
+func (e *explainer) held(t *cluster.Task, x *Explanation) {
+	s := t.Status.V
+	reason, restarts := s.Reason, s.Restarts
+	var b *cluster.Binding
+	for _, y := range t.Bindings {
+		if y.Attempt.Number == s.Attempt && y.Info.V != nil {
+			b = y
+		}
+	}
+	if b != nil && b.Report.V != nil && b.Report.V.Binding == b.Info.Create {
+		// The status follows the report.
+		reason, restarts = b.Report.V.Reason, b.Report.V.Restarts
+	}
+	node := e.v.Nodes[s.Node]
+	events := "What its node does: escher events " + t.ID.ID
+	switch {
+	case node == nil || node.Alive.V == nil:
+		e.lost(t, node, x)
+	case t.Info.V.Stop != nil:
+		x.Summary = sentence("It is being stopped "+at(s), t.Info.V.Stop.Reason)
+		x.Suggestion = events
+	case t.Info.V.Evict == s.Attempt:
+		x.Summary = "It is being evicted " + at(s) + ", and will wait for its next attempt."
+		x.Suggestion = events
+	case s.Phase == types.Bound && reason != "":
+		x.Summary = sentence("It is bound "+at(s)+", and does not start", reason)
+		x.Suggestion = "The node tries again; " + lower(events)
+	case s.Phase == types.Bound:
+		x.Summary = fmt.Sprintf("It is bound %s for %s, and its container is being started.", at(s), inWords(e.since(s.Bound)))
+		x.Suggestion = events
+	case restarts > 0:
+		x.Summary = sentence(fmt.Sprintf("It runs %s, restarted %s", at(s), times(restarts)), reason)
+		x.Suggestion = "Its output: escher logs " + t.ID.ID
+	default:
+		x.Summary = fmt.Sprintf("It runs %s for %s.", at(s), inWords(e.since(s.Started)))
+	}
+	if b != nil {
+		if end := endOf(b.Info.V); end != nil && s.Phase == types.Running {
+			x.Notes = append(x.Notes, fmt.Sprintf("It is ended in %s at the latest.", inWords(end.Sub(e.now))))
+		}
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func (e *explainer) since(nanos int64) time.Duration { return e.now.Sub(time.Unix(0, nanos)) }
+
+// lost says what becomes of a task whose node is not there.
+func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *Explanation) {
+	s := t.Status.V
+	x.Summary = fmt.Sprintf("It was %s %s, which is not alive any more.", s.Phase, at(s))
+	if t.Info.V.OnLoss == types.Keep {
+		x.Summary = fmt.Sprintf("It was %s %s, which is not alive any more, and is kept for it.", s.Phase, at(s))
+		x.Suggestion = fmt.Sprintf("Start the agent of %s again; to give the task up: escher stop %s", s.Node, t.ID.ID)
+		return
+	}
+	x.Suggestion = "It is given up there, and waits for its next attempt, within seconds."
+	dead := 0
+	for _, y := range e.nodes {
+		if y.Alive.V == nil {
+			dead++
+		}
+	}
+	if dead >= storm && 2*dead > len(e.nodes) {
+		x.Suggestion = fmt.Sprintf("%d of %d nodes are not alive: tasks are left where they are for %s, for it may be the network.",
+			dead, len(e.nodes), inWords(Config{}.withDefaults().StormHold))
+	}
+}
+
+// incomplete says of a task that its job is not there.
+func (e *explainer) incomplete(t *cluster.Task, x *Explanation) {
+	job := cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}
+	x.Summary = fmt.Sprintf("It waits for its job %s to be submitted in full: %s of it %s there.", job.ID, count(len(e.v.Members(job)), "task"), is(len(e.v.Members(job))))
+	x.Suggestion = "If whoever submits the job is gone, submit it again: this part of it is removed after a while."
+	e.admission(x)
+}
+
+// admission notes that nothing new is admitted.
+func (e *explainer) admission(x *Explanation) {
+	if a := e.v.Admission.V; a != nil {
+		x.Notes = append(x.Notes, sentence("Nothing new is admitted at present", a.Reason))
+	}
+}
+
+// waiting says why a task waits.
+func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
+	findings := e.findings(t)
+	best := findings[0]
+	for _, f := range findings[1:] {
+		if e.better(f, best) {
+			best = f
+		}
+	}
+	requests := requestsOf(t.Info.V)
+	for i, f := range findings {
+		y := e.explanation(f, requests[i])
+		clause, _ := e.clause(f)
+		y.Summary = sentence("It "+clause, "")
+		x.Vectors = append(x.Vectors, y)
+	}
+	clause, suggestion := e.clause(best)
+	x.Summary, x.Suggestion = sentence("It "+clause, ""), suggestion
+	x.Infeasible = !slices.ContainsFunc(findings, func(f *finding) bool { return !f.infeasible() && !f.stuck })
+	switch {
+	case len(findings) > 1 && x.Infeasible:
+		x.Notes = append(x.Notes, fmt.Sprintf("None of its %d alternatives can ever be met; this is about the first.", len(findings)))
+	case len(findings) > 1:
+		x.Notes = append(x.Notes, fmt.Sprintf("This is about alternative %d of %d.", slices.Index(findings, best)+1, len(findings)))
+	}
+	if named := t.Info.V.Scheduler; named != "" && !x.Infeasible {
+		e.named(named, best, x)
+	}
+	e.notes(t, x)
+	if e.inner {
+		return
+	}
+	e.who(best, x)
+	if !x.Infeasible && !e.leaderless(t.Info.V.Scheduler) {
+		x.Queue = e.queue(e.owner(t.ID.Namespace, t.Info.V.Scheduler), entry{id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted}, taskShape(t.ID.Namespace, t.Info.V))
+	}
+}
+
+func requestsOf(t *types.Task) []types.Requests {
+	if len(t.Alternatives) == 0 {
+		return []types.Requests{t.Requests}
+	}
+	var out []types.Requests
+	for _, a := range t.Alternatives {
+		out = append(out, t.Requests.Plus(a.Requests))
+	}
+	return out
+}
+
+// findings looks for a node by each alternative of a task.
+func (e *explainer) findings(t *cluster.Task) []*finding {
+	var out []*finding
+	for i, needs := range Vectors(e.v, t) {
+		f := e.find(t.ID.Namespace, needs)
+		if when := allowedAt(t.Info.V, i); when > e.now.UnixNano() {
+			f.allowed = time.Unix(0, when).UTC()
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// better reports whether f rather than g says when the task is placed: by what fits,
+// the soonest; by what may be met; by the order of the alternatives.
+func (e *explainer) better(f, g *finding) bool {
+	if f.placeable() != g.placeable() {
+		return f.placeable()
+	}
+	if f.placeable() {
+		return f.allowed.Before(g.allowed)
+	}
+	return !f.infeasible() && g.infeasible()
+}
+
+// leaderless reports whether a task is left to a scheduler that is known not to run.
+func (e *explainer) leaderless(named string) bool {
+	return named != "" && len(e.v.Schedulers) > 0 && e.v.Schedulers[named] == nil
+}
+
+// named says of a task that names its scheduler whether that is there.
+func (e *explainer) named(name string, f *finding, x *Explanation) {
+	switch {
+	case e.v.Schedulers[name] != nil:
+	case e.leaderless(name):
+		x.Summary = fmt.Sprintf("It is left to scheduler %s, which is not there.", name)
+		x.Suggestion = "Start that scheduler, or submit the task without naming one."
+	case f.placeable():
+		x.Summary = fmt.Sprintf("It fits on %s, and is left to scheduler %s.", f.fits[0].Name, name)
+		x.Suggestion = "If it stays so, that scheduler does not run: start it, or submit the task without naming one."
+	}
+}
+
+// notes adds what else is to be known of a task that waits.
+func (e *explainer) notes(t *cluster.Task, x *Explanation) {
+	if s := t.Status.V; s != nil && s.Attempt > 0 {
+		x.Notes = append(x.Notes, sentence(fmt.Sprintf("It was bound before: attempt %d, on %s, has ended", s.Attempt, s.Node), s.Reason))
+	}
+	if d := t.Info.V.Deadline; d != 0 {
+		x.Notes = append(x.Notes, fmt.Sprintf("It fails in %s, at its deadline, if it has not ended by then.", inWords(time.Unix(0, d).Sub(e.now))))
+	}
+	e.admission(x)
+}
+
+// who adds who holds, and who is to provide, what a vector waits for.
+func (e *explainer) who(f *finding, x *Explanation) {
+	seen := make(map[types.ResourceID]bool)
+	provided := func(rid types.ResourceID) {
+		if !seen[rid] && !rid.Physical() && !rid.Scoped() {
+			seen[rid] = true
+			x.Providers = append(x.Providers, e.providers(rid)...)
+		}
+	}
+	for _, l := range f.pools {
+		x.Holders = append(x.Holders, e.holdersOfPool(l.ID)...)
+	}
+	if f.infeasible() {
+		return
+	}
+	for _, c := range f.short[:min(3, len(f.short))] {
+		for _, l := range c.lacks {
+			if l.known && !l.ID.IsPlacement() {
+				x.Holders = append(x.Holders, e.holdersOn(c.node, l.ID)...)
+			}
+			provided(l.ID)
+		}
+	}
+}
+
+// owner is the scheduler that takes care of a namespace, and of a task of it that
+// names one; empty if they do not divide the namespaces among them.
+func (e *explainer) owner(ns, named string) string {
+	if named != "" {
+		return named
+	}
+	return ownerOf(ns, e.v.Schedulers)
+}
+
+// queue finds the place of an entry among what waits for the same scheduler.
+func (e *explainer) queue(owner string, mine entry, shape string) *Queue {
+	q := &Queue{}
+	var first []*entry
+	ahead := func(ns, named string, x *entry, key func() string) {
+		if !x.before(&mine) || e.owner(ns, named) != owner {
+			return
+		}
+		q.Ahead++
+		if key() == shape {
+			q.Same++
+			first = append(first, x)
+		}
+	}
+	for id, t := range e.v.Tasks {
+		e.looks++
+		if t.Phase() == types.Pending && e.v.Visible(t) && t.Info.V.Stop == nil {
+			x := &entry{id: id, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted}
+			ahead(id.Namespace, t.Info.V.Scheduler, x, func() string { return taskShape(id.Namespace, t.Info.V) })
+		}
+	}
+	for id, r := range e.v.Reservations {
+		e.looks++
+		if r.Info.V != nil && r.Grant.V == nil {
+			x := &entry{id: id, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted}
+			ahead(id.Namespace, "", x, func() string { return bundleShape(id.Namespace, r.Info.V) })
+		}
+	}
+	slices.SortFunc(first, func(a, b *entry) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	for _, x := range first[:min(few, len(first))] {
+		q.First = append(q.First, x.id.ID)
+	}
+	return q
+}

@@ -1,0 +1,337 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// finding is what was found of one request vector: why it fits nowhere, or where
+// it does.
+type finding struct {
+	ns    string
+	needs []cluster.Need
+	// pools are those that are short.
+	pools []lack
+	// fits are the nodes that would take it; short those that would if they had
+	// enough; barred those to which nothing is bound at present, whether they have
+	// enough or not. The nearest are first.
+	fits          []*cluster.Node
+	short, barred []candidate
+	// tooSmall are all nodes with what they lack though nothing is in use: empty
+	// if there is one that lacks nothing.
+	tooSmall []candidate
+	// allowed is when it may be taken; zero if it may be now.
+	allowed time.Time
+	// said is the clause about it, once that was asked for; stuck tells that what it
+	// waits for cannot come.
+	said, remedy string
+	stuck        bool
+}
+
+// candidate is a node with what it lacks.
+type candidate struct {
+	node     *cluster.Node
+	lacks    []lack
+	distance float64
+}
+
+// lack is a need that a node or pool cannot meet.
+type lack struct {
+	cluster.Need
+	free, capacity types.Quantity
+	// known tells that the resource exists there.
+	known bool
+}
+
+// infeasible tells that no registered node is large enough.
+func (f *finding) infeasible() bool { return len(f.tooSmall) > 0 }
+
+// placeable tells that it would be placed now, were it allowed.
+func (f *finding) placeable() bool { return len(f.fits) > 0 && len(f.pools) == 0 }
+
+// find looks at every node with the predicates of the scheduler.
+func (e *explainer) find(ns string, needs []cluster.Need) *finding {
+	f := &finding{ns: ns, needs: needs}
+	for _, x := range needs {
+		if p := e.v.Pool(x.ID); p != nil && e.d.poolFree(p) < x.Amount {
+			f.pools = append(f.pools, lack{x, e.d.poolFree(p), p.Capacity(), true})
+		}
+	}
+	large := false
+	for _, n := range e.nodes {
+		e.looks++
+		c := e.candidate(n, needs)
+		switch {
+		case !n.Eligible():
+			f.barred = append(f.barred, c)
+		case len(c.lacks) == 0:
+			f.fits = append(f.fits, n)
+		default:
+			f.short = append(f.short, c)
+		}
+		if lacks := e.everLacking(n, needs); len(lacks) > 0 {
+			f.tooSmall = append(f.tooSmall, candidate{n, lacks, distance(lacks)})
+		} else {
+			large = true
+		}
+	}
+	if large {
+		f.tooSmall = nil
+	}
+	for _, list := range [][]candidate{f.short, f.barred, f.tooSmall} {
+		slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	}
+	return f
+}
+
+// candidate returns n with all that it has not enough of, which fits stops at the
+// first of.
+func (e *explainer) candidate(n *cluster.Node, needs []cluster.Need) candidate {
+	c := candidate{node: n}
+	for i := range needs {
+		if _, ok := e.d.fits(n, needs[i:i+1]); !ok {
+			c.lacks = append(c.lacks, e.lack(n, needs[i]))
+		}
+	}
+	c.distance = distance(c.lacks)
+	return c
+}
+
+func (e *explainer) lack(n *cluster.Node, x cluster.Need) lack {
+	free, known := e.d.free(n, x.ID)
+	capacity, _ := e.v.Capacity(n, x.ID)
+	return lack{x, free, capacity, known}
+}
+
+// everLacking returns the physical needs that n cannot meet when nothing is in use.
+// Ephemeral resources may come into being at any time, and devices be healthy again.
+func (e *explainer) everLacking(n *cluster.Node, needs []cluster.Need) []lack {
+	var out []lack
+	for _, x := range needs {
+		if !x.ID.Physical() {
+			continue
+		}
+		capacity, known := e.v.Capacity(n, x.ID)
+		if !known || capacity < x.Amount || !e.everInPieces(n, x) {
+			out = append(out, lack{x, capacity, capacity, known})
+		}
+	}
+	return out
+}
+
+// everInPieces reports whether an amount can be made up of the devices of n: more
+// than one only as a whole number.
+func (e *explainer) everInPieces(n *cluster.Node, x cluster.Need) bool {
+	if isPort(x.ID) {
+		return x.Amount%whole == 0
+	}
+	if n.Devices.V == nil || x.ID.IsPlacement() {
+		return true
+	}
+	slots := e.d.slots(n, x.ID)
+	for i := range slots {
+		slots[i].capacity, slots[i].used = whole, 0
+	}
+	return slots == nil || pick(slots, x.Amount) != nil
+}
+
+// distance says how far a node is from taking what lacks this: another place is
+// farthest, then a larger node, then what does not exist yet.
+func distance(lacks []lack) float64 {
+	var sum float64
+	for _, x := range lacks {
+		switch {
+		case x.ID.IsPlacement():
+			sum += 10000
+		case x.ID.Physical() && x.capacity < x.Amount:
+			sum += 100 * (1 + share01(x.Amount-x.capacity, x.Amount))
+		case !x.known:
+			sum += 10
+		default:
+			sum += 1 + share01(x.Amount-x.free, x.Amount)
+		}
+	}
+	return sum
+}
+
+// share01 is part of whole, between 0 and 1.
+func share01(part, of types.Quantity) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return min(1, max(0, float64(part)/float64(of)))
+}
+
+// lacking returns how a need is lacking, if it is.
+func (c *candidate) lacking(rid types.ResourceID) (lack, bool) {
+	for _, x := range c.lacks {
+		if x.ID == rid {
+			return x, true
+		}
+	}
+	return lack{}, false
+}
+
+// barredBy says why nothing is bound to a node.
+func barredBy(n *cluster.Node) string {
+	switch {
+	case n.Alive.V == nil:
+		return "not alive"
+	case n.Cordon.V != nil && n.Cordon.V.Reason != "":
+		return "cordoned: " + n.Cordon.V.Reason
+	case n.Cordon.V != nil:
+		return "cordoned"
+	}
+	return ""
+}
+
+// rejection says in a few words why a node does not take a vector.
+func rejection(ns string, c candidate) string {
+	if why := barredBy(c.node); why != "" {
+		return why
+	}
+	var parts []string
+	for _, x := range c.lacks {
+		name := nameOf(ns, x.ID)
+		switch {
+		case x.ID.IsPlacement():
+			// Where it is wrong anyway, what is lacking does not matter.
+			if node, ok := strings.CutPrefix(string(x.ID), "node/"); ok {
+				return "not " + node
+			}
+			return "not in " + name
+		case !x.known:
+			parts = append(parts, "no "+name)
+		case fixedPort(x.ID):
+			parts = append(parts, name+" not free")
+		case x.ID.Physical() && x.capacity < x.Amount:
+			parts = append(parts, "too little "+name)
+		default:
+			parts = append(parts, "short of "+name)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func fixedPort(rid types.ResourceID) bool {
+	_, fixed := rid.FixedPort()
+	return fixed
+}
+
+// explanation puts a finding in the form for others.
+func (e *explainer) explanation(f *finding, requests types.Requests) VectorExplanation {
+	x := VectorExplanation{Requests: requests, Fits: names(f.fits), Infeasible: f.infeasible()}
+	if !f.allowed.IsZero() {
+		x.AllowedAt = &f.allowed
+	}
+	for _, l := range f.pools {
+		x.Pools = append(x.Pools, e.missing(nil, l))
+	}
+	reasons := make(map[string][]string)
+	for _, list := range [][]candidate{f.short, f.barred} {
+		for _, c := range list {
+			reason := rejection(f.ns, c)
+			reasons[reason] = append(reasons[reason], c.node.Name)
+		}
+	}
+	x.Rejected = byFrequency(reasons)
+	for _, c := range f.barred {
+		if len(c.lacks) == 0 {
+			x.Barred = append(x.Barred, c.node.Name)
+		}
+	}
+	nearest := f.short
+	if f.infeasible() {
+		nearest = f.tooSmall
+	}
+	nearest = filtered(nearest, func(c *candidate) bool { return !astray(c) })
+	for _, c := range nearest[:min(3, len(nearest))] {
+		near := Nearest{Node: c.node.Name}
+		for _, l := range c.lacks {
+			near.Missing = append(near.Missing, e.missing(c.node, l))
+		}
+		x.Nearest = append(x.Nearest, near)
+	}
+	return x
+}
+
+// missing puts a lack, on a node or of a pool, in the form for others.
+func (e *explainer) missing(n *cluster.Node, x lack) Missing {
+	m := Missing{
+		Resource: x.ID, Want: x.Amount.Format(x.ID), Free: x.free.Format(x.ID), Capacity: x.capacity.Format(x.ID), Absent: !x.known,
+	}
+	if x.ID.IsPlacement() {
+		m.Want, m.Free, m.Capacity = "", "", ""
+	}
+	if n != nil {
+		m.Reason = e.oddity(n, x)
+	} else if x.free < 0 {
+		m.Reason = lowered
+	}
+	return m
+}
+
+// lowered is said of what is in use beyond its capacity.
+const lowered = "its capacity was lowered below what is in use"
+
+// oddity says why a lack is one where the amounts do not say it; empty if they do.
+func (e *explainer) oddity(n *cluster.Node, x lack) string {
+	if number, fixed := x.ID.FixedPort(); fixed {
+		if n.HasInRange(number) {
+			return fmt.Sprintf("it is of the node's own range, %d to %d", n.Info.V.PortFirst, n.Info.V.PortLast)
+		}
+		return ""
+	}
+	if own := n.Own[x.ID]; own != nil && own.V.NodeSession != n.Session() {
+		return "set in a former session of the node, and void since"
+	}
+	if x.known && x.free < 0 {
+		return lowered
+	}
+	if x.free < x.Amount || x.ID == types.Port {
+		return ""
+	}
+	return e.inPieces(n, x)
+}
+
+// inPieces says of what devices an amount is free that cannot be made up of them.
+func (e *explainer) inPieces(n *cluster.Node, x lack) string {
+	var parts []string
+	if !x.ID.Scoped() && n.Devices.V != nil {
+		for _, dev := range n.Devices.V.Devices {
+			if dev.Resource == x.ID && dev.Unhealthy != "" {
+				parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", dev.ID, dev.Unhealthy))
+			}
+		}
+	}
+	if x.Amount > whole && x.Amount%whole != 0 {
+		parts = append(parts, "more than one is given out only as a whole number")
+	}
+	for _, s := range e.d.slots(n, x.ID) {
+		if rest := s.capacity - s.used; rest > 0 && len(parts) < few {
+			parts = append(parts, fmt.Sprintf("%s has %s free", s.id, rest.Format(x.ID)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func byFrequency(reasons map[string][]string) []Rejection {
+	var out []Rejection
+	for reason, nodes := range reasons {
+		slices.Sort(nodes)
+		out = append(out, Rejection{reason, nodes})
+	}
+	slices.SortFunc(out, func(a, b Rejection) int {
+		if len(a.Nodes) != len(b.Nodes) {
+			return len(b.Nodes) - len(a.Nodes)
+		}
+		return strings.Compare(a.Reason, b.Reason)
+	})
+	return out
+}

@@ -1,0 +1,249 @@
+package types
+
+import (
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/moby/sys/signal"
+)
+
+// Limits of what one spec may name.
+const (
+	// MaxMounts bounds the mounts of one container.
+	MaxMounts = 100
+	// MaxPorts bounds the ports of one task.
+	MaxPorts = 100
+)
+
+// SocketDir is the directory of the task's socket in its container: nothing may be
+// mounted there.
+const SocketDir = "/run/escher"
+
+// Validate checks a spec, all problems at once.
+func (s *Spec) Validate() error {
+	var errs []error
+	if s.Image == "" {
+		errs = append(errs, Errorf(Invalid, "image: is empty: name the image to run"))
+	}
+	if strings.ContainsAny(s.Image, " \t\n") {
+		errs = append(errs, Errorf(Invalid, "image: %q contains white space: write a reference such as docker.io/library/busybox:1.36", shorten(s.Image)))
+	}
+	if s.Dir != "" && !strings.HasPrefix(s.Dir, "/") {
+		errs = append(errs, Errorf(Invalid, "dir: %q is not absolute: begin it with '/'", shorten(s.Dir)))
+	}
+	errs = append(errs, s.validateTexts())
+	for i, e := range s.Env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+			errs = append(errs, Errorf(Invalid, "%s: %q is not NAME=value: write it so", index("env", i), shorten(e)))
+		}
+	}
+	errs = append(errs, validateDelay("grace", s.Grace), s.Restart.validate(), validateSignal(s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports))
+	if size := len(Encode(0, s)); size > MaxSpecBytes {
+		errs = append(errs, Errorf(Invalid, "spec: has %d bytes: at most %d are allowed, put large data into the image or a file", size, MaxSpecBytes))
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+// validateTexts checks what is handed to the kernel and stored as text.
+func (s *Spec) validateTexts() error {
+	errs := []error{validateText("image", s.Image), validateText("dir", s.Dir), validateText("user", s.User)}
+	for i, arg := range s.Command {
+		errs = append(errs, validateText(index("command", i), arg))
+	}
+	for i, e := range s.Env {
+		errs = append(errs, validateText(index("env", i), e))
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+// validateText checks a text that may be anything that can be stored and executed.
+func validateText(field, text string) error {
+	if !utf8.ValidString(text) {
+		return Errorf(Invalid, "%s: %q is not UTF-8: encode it, or put it into the image or a file", field, shorten(text))
+	}
+	if strings.Contains(text, "\x00") {
+		return Errorf(Invalid, "%s: %q contains a zero byte: leave it out", field, shorten(text))
+	}
+	return nil
+}
+
+func (r *Restart) validate() error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	if r.When != RestartOnFailure && r.When != RestartAlways {
+		errs = append(errs, Errorf(Invalid, "restart.when: %q is unknown: use on-failure or always, or leave restart out for never", shorten(string(r.When))))
+	}
+	if r.Limit < 0 {
+		errs = append(errs, Errorf(Invalid, "restart.limit: %d is negative: give how often at most, or 0 for without limit", r.Limit))
+	}
+	errs = append(errs, validateDelay("restart.delay", r.Delay), validateDelay("restart.maxDelay", r.MaxDelay))
+	if r.MaxDelay > 0 && r.Delay > r.MaxDelay {
+		errs = append(errs, Errorf(Invalid, "restart.delay: %s is longer than restart.maxDelay, which is %s: exchange them, or give one of them", r.Delay, r.MaxDelay))
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+// ParseSignal returns the name of a signal as a spec has it: SIGINT for int, INT or
+// SIGINT. Invalid: there is none of that name.
+func ParseSignal(text string) (string, error) {
+	name := "SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG")
+	return name, validateSignal(name)
+}
+
+func validateSignal(name string) error {
+	if name == "" {
+		return nil
+	}
+	_, known := signal.SignalMap[strings.TrimPrefix(name, "SIG")]
+	if !known || !strings.HasPrefix(name, "SIG") {
+		return Errorf(Invalid, "stopSignal: %q is no signal: write its name, such as SIGINT, SIGQUIT or SIGUSR1", shorten(name))
+	}
+	return nil
+}
+
+func validateMounts(mounts []Mount) error {
+	var errs []error
+	if n := len(mounts); n > MaxMounts {
+		errs = append(errs, Errorf(Invalid, "mounts: has %d: at most %d are allowed, mount a directory above them", n, MaxMounts))
+	}
+	seen := make(map[string]bool)
+	for i, m := range mounts {
+		at := index("mounts", i)
+		if m.Source != "" {
+			errs = append(errs, validatePath(at+".source", m.Source))
+		}
+		errs = append(errs, validatePath(at+".target", m.Target), validateTarget(at+".target", m.Target))
+		if seen[m.Target] {
+			errs = append(errs, Errorf(Invalid, "%s.target: %q is mounted twice: choose another", at, shorten(m.Target)))
+		}
+		seen[m.Target] = true
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+// validatePath checks that a path says one place, and nothing else.
+func validatePath(field, p string) error {
+	if err := validateText(field, p); err != nil {
+		return err
+	}
+	switch {
+	case p == "":
+		return Errorf(Invalid, "%s: is empty: give an absolute path", field)
+	case !path.IsAbs(p):
+		return Errorf(Invalid, "%s: %q is not absolute: begin it with '/'", field, shorten(p))
+	case path.Clean(p) != p:
+		return Errorf(Invalid, "%s: %q is roundabout: write %s", field, shorten(p), shorten(path.Clean(p)))
+	}
+	return nil
+}
+
+// validateTarget keeps the parts of a container that are not the task's.
+func validateTarget(field, target string) error {
+	below := func(dir string) bool { return target == dir || strings.HasPrefix(target, dir+"/") }
+	switch {
+	case target == "/", target == "/dev", below("/proc"), below("/sys"):
+		return Errorf(Invalid, "%s: %q is part of every container: choose a directory of your own", field, shorten(target))
+	case below(SocketDir), target == path.Dir(SocketDir):
+		return Errorf(Invalid, "%s: %q would hide the task's socket in %s: choose another directory", field, shorten(target), SocketDir)
+	}
+	return nil
+}
+
+// Env returns the variable by which a task finds the number of the port:
+// ESCHER_PORT_HTTP for http.
+func (p *TaskPort) Env() string {
+	return "ESCHER_PORT_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(p.Name))
+}
+
+func validatePorts(ports []TaskPort) error {
+	var errs []error
+	if n := len(ports); n > MaxPorts {
+		errs = append(errs, Errorf(Invalid, "ports: has %d: at most %d are allowed, drop some", n, MaxPorts))
+	}
+	names, numbers := make(map[string]bool), make(map[int]bool)
+	for i, p := range ports {
+		at := index("ports", i)
+		errs = append(errs, ValidateName(at+".name", p.Name))
+		switch {
+		case p.Number < 0 || p.Number > MaxPort:
+			errs = append(errs, Errorf(Invalid, "%s.number: %d is no port: give 1 to %d, or leave it out for one that the node chooses", at, p.Number, MaxPort))
+		case numbers[p.Number]:
+			errs = append(errs, Errorf(Invalid, "%s.number: %d is there twice: choose another", at, p.Number))
+		}
+		numbers[p.Number] = p.Number != 0
+		if names[p.Env()] {
+			errs = append(errs, Errorf(Invalid, "%s.name: %q is there twice, as %s: choose another", at, shorten(p.Name), p.Env()))
+		}
+		names[p.Env()] = true
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+// validatePortAmount checks that ports are requested as a whole.
+func validatePortAmount(field string, x Request) error {
+	_, name, _ := ResourceID(x.Name).Split()
+	base, _, _ := strings.Cut(name, "@")
+	if _, fixed := ResourceID(base).FixedPort(); fixed && x.Amount != 1000 {
+		return Errorf(Invalid, "%s: %s of a port is requested, and there is one: request 1", field, x.Amount.Format(Port))
+	}
+	if base == string(Port) && x.Amount%1000 != 0 {
+		return Errorf(Invalid, "%s: %s is a part of a port: request whole ones", field, x.Amount.Format(Port))
+	}
+	return nil
+}
+
+// PortRequests returns what a task has to request for its ports: as many of Port as
+// it leaves to the node, and each that it names by number.
+func (s *Spec) PortRequests() Requests {
+	amounts := make(map[string]Quantity)
+	for _, p := range s.Ports {
+		id := Port
+		if p.Number != 0 {
+			id = FixedPort(p.Number)
+		}
+		amounts[string(id)] += 1000
+	}
+	if len(amounts) == 0 {
+		return nil
+	}
+	return NewRequests(amounts)
+}
+
+// WithPorts returns requests with what they lack of the ports of the spec. More than
+// that may be requested, and be drawn from a reservation.
+func (s *Spec) WithPorts(requests Requests) Requests {
+	var lack []Request
+	for _, x := range s.PortRequests() {
+		if short := x.Amount - requests.unscoped(x.Name); short > 0 {
+			lack = append(lack, Request{x.Name, short})
+		}
+	}
+	return requests.Plus(lack)
+}
+
+// unscoped returns how much of name is requested, freely and from reservations.
+func (r Requests) unscoped(name string) Quantity {
+	var sum Quantity
+	for _, x := range r {
+		if base, _, _ := strings.Cut(x.Name, "@"); base == name {
+			sum += x.Amount
+		}
+	}
+	return sum
+}
+
+// ValidatePorts checks that the task requests the ports of the spec that it is to
+// run: see Spec.PortRequests.
+func (t *Task) ValidatePorts(s *Spec) error {
+	var errs []error
+	for _, x := range s.PortRequests() {
+		if has := t.Requests.unscoped(x.Name); has < x.Amount {
+			errs = append(errs, Errorf(Invalid, "requests.%s: %s is requested, and the ports of the spec need %s: request that, see Spec.WithPorts",
+				x.Name, has.Format(Port), x.Amount.Format(Port)))
+		}
+	}
+	return joinInvalid(nonNil(errs))
+}
