@@ -67,7 +67,7 @@ func (c *Client) launch(ctx context.Context, job *Job, tasks []Submission) (Laun
 // its id is known to nobody.
 func (e *launch) brokeOff(ctx context.Context, cause error) error {
 	if e.job != nil && !e.resumable && len(e.tasks) > 1 && (e.start > 0 || e.end < len(e.tasks)) {
-		if err := e.c.abandon(ctx, e.jobID); err != nil {
+		if err := e.c.abandon(ctx, e.jobID, e.tasks[0].id); err != nil {
 			return types.Errorf(types.ClassOf(cause), "%w; what was written of it is removed after a while, as it could not be now: %w", cause, err)
 		}
 	}
@@ -84,6 +84,8 @@ type launch struct {
 
 	// resumable tells that the caller named the job, and may go on with it.
 	resumable bool
+	// first is the revision at which the first part was written, 0 before that.
+	first int64
 	// inParts lets it take several transactions: tasks[start:end] are drawn up.
 	inParts    bool
 	start, end int
@@ -166,6 +168,10 @@ func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
 	}
 	if e.job != nil {
 		change.Put(JobKey(e.c.ns, e.jobID), e.job)
+		if e.first != 0 && !e.resumable {
+			// A copy of this that comes late makes no job of what abandon has left.
+			change.IfUnchanged(TaskKey(e.c.ns, e.tasks[0].id), e.first)
+		}
 	}
 	return nil
 }
@@ -304,4 +310,9 @@ func taken(id string) error {
 func (e *launch) once() bool { return true }
 
 // done goes on to the next part.
-func (e *launch) done(int64) { e.start = e.end }
+func (e *launch) done(revision int64) {
+	if e.start == 0 {
+		e.first = revision
+	}
+	e.start = e.end
+}

@@ -34,8 +34,11 @@ type ListWatchOptions struct {
 	Skip func(key string) bool
 	// PageSize bounds how many keys one listing asks for; 0 is 1,000.
 	PageSize int
-	// Log is told when the watch is lost or the state reloaded; nil is nobody.
+	// Log is told when the watch is lost, once, and when it goes on; nil is nobody.
 	Log *zap.Logger
+	// Heard, unless nil, is called whenever the store shows that the watch lives,
+	// even if there is nothing to deliver.
+	Heard func()
 }
 
 // ListWatch follows a part of the store: it lists it, watches from there, and
@@ -75,6 +78,9 @@ func ListWatch(ctx context.Context, s Store, opts ListWatchOptions, handle func(
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
 	}
+	if opts.Heard == nil {
+		opts.Heard = func() {}
+	}
 	l := &listWatch{store: s, opts: opts, handle: handle, retry: RetryPolicy(), delivered: mirror{}}
 	err := l.run(ctx)
 	if ctx.Err() != nil && l.handled == nil {
@@ -98,6 +104,8 @@ type listWatch struct {
 	last, seen int64
 	// handled is the error of handle.
 	handled error
+	// lost tells that the store has not been heard of since the watch was lost.
+	lost bool
 }
 
 // run alternates between listing and watching.
@@ -122,7 +130,10 @@ func (l *listWatch) run(ctx context.Context) error {
 			return err
 		}
 		wait := l.retry.NextBackOff()
-		l.opts.Log.Warn("watch lost, to be begun again", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.last), zap.Duration("duration", wait), zap.Error(err))
+		if !l.lost {
+			l.lost = true
+			l.opts.Log.Warn("watch lost, to be begun again", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.last), zap.Error(err))
+		}
 		if err := pause(ctx, wait); err != nil {
 			return err
 		}
@@ -136,12 +147,23 @@ func (l *listWatch) list(ctx context.Context) error {
 		return err
 	}
 	if revision < l.seen {
-		return types.Errorf(types.Precondition, "list %s: the store is at revision %d, but %d was seen: it was restored from a backup",
+		return types.Errorf(types.Precondition, "list %s: the store is at revision %d, but %d was seen: it was restored from a backup: start again",
 			l.opts.Prefix, revision, l.seen)
 	}
 	events := l.delivered.replace(kvs, revision)
 	l.last = revision
-	return l.deliver(Update{Revision: revision, Events: events, Synced: true})
+	err = l.deliver(Update{Revision: revision, Events: events, Synced: true})
+	l.heard()
+	return err
+}
+
+// heard notes that the store answers.
+func (l *listWatch) heard() {
+	l.opts.Heard()
+	if l.lost {
+		l.lost = false
+		l.opts.Log.Info("watch goes on", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.seen))
+	}
 }
 
 // pages reads all pages at the revision of the first one.
@@ -182,6 +204,7 @@ func (l *listWatch) watch(ctx context.Context) error {
 			return err
 		}
 		l.retry.Reset()
+		l.heard()
 	}
 	return types.Errorf(types.Unavailable, "watch %s: it ended without a reason", l.opts.Prefix)
 }

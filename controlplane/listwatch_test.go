@@ -392,3 +392,31 @@ func TestListWatchEndsWithItsContextAndNothingRunsOn(t *testing.T) {
 		}
 	})
 }
+
+// TestListWatchIsHeard has nothing happen: whoever listens hears that the watch lives.
+func TestListWatchIsHeard(t *testing.T) {
+	s := memstore.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	heard := 0
+	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Heard: func() {
+		if heard++; heard == 2 {
+			cancel()
+		}
+	}}
+	updates := 0
+	err := controlplane.ListWatch(ctx, progressing{s}, opts, func(controlplane.Update) error { updates++; return nil })
+	if !errors.Is(err, context.Canceled) || heard != 2 || updates != 1 {
+		t.Errorf("heard %d times, with %d updates: %v", heard, updates, err)
+	}
+}
+
+// progressing is a store whose watches say how far they are, and nothing else.
+type progressing struct{ controlplane.Store }
+
+func (p progressing) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {
+	out := make(chan controlplane.Batch, 1)
+	out <- controlplane.Batch{Revision: opts.From - 1}
+	context.AfterFunc(ctx, func() { close(out) })
+	return out
+}

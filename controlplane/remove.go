@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/types"
@@ -120,8 +121,9 @@ func (e *remove) done(int64)                                 {}
 const abandonTime = 30 * time.Second
 
 // abandon deletes the tasks of a job that did not come to be: nobody has seen them.
-// What it misses, the collector deletes after a while.
-func (c *Client) abandon(ctx context.Context, job string) error {
+// What it misses, the collector deletes after a while. The first task goes first: the
+// job depends on it.
+func (c *Client) abandon(ctx context.Context, job, first string) error {
 	// Also if what broke the launch off was the end of ctx.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 	defer cancel()
@@ -135,7 +137,10 @@ func (c *Client) abandon(ctx context.Context, job string) error {
 		if err := types.Decode(kv.Value, &t); err != nil {
 			return err
 		}
-		if t.Job == job {
+		switch {
+		case kv.Key == TaskKey(c.ns, first):
+			left = slices.Insert(left, 0, kv)
+		case t.Job == job:
 			left = append(left, kv)
 		}
 	}

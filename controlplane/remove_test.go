@@ -126,6 +126,26 @@ func TestLaunchBrokenOffAfterItsEnd(t *testing.T) {
 	w.wantKeys(controlplane.Jobs, 1)
 }
 
+// The last part is committed after what came before it has been deleted: it makes no
+// job of the rest.
+func TestLaunchBrokenOffBeforeItsEndArrives(t *testing.T) {
+	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1 << 20}))
+	ctx, cancel := context.WithCancel(t.Context())
+	w.lossy.before = func(n int) {
+		switch n {
+		case 1:
+			w.lossy.next(late)
+		case 2:
+			cancel()
+		}
+	}
+	if _, err := w.Launch(ctx, unnamed(100)...); !types.Is(err, types.Unknown) {
+		t.Fatalf("got %v", err)
+	}
+	w.wantKeys(controlplane.Tasks, 0)
+	w.wantKeys(controlplane.Jobs, 0)
+}
+
 func TestPreview(t *testing.T) {
 	w, ctx := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1 << 20})), t.Context()
 	w.node("n1")

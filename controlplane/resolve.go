@@ -37,13 +37,12 @@ func (c *Client) ResolveKind(ctx context.Context, kind Kind, prefix string) (str
 	case len(ids) > 1:
 		return "", types.Errorf(types.Invalid, "%s: %q is ambiguous%s: give more of one of %s", what.kind, prefix, what.where, listing(ids))
 	}
-	// Names are few, or begin alike: what is near is among the first of them.
-	ids, err = c.ids(ctx, what, "", pageSize)
+	near, err := c.Near(ctx, kind, prefix)
 	if err != nil {
 		return "", err
 	}
 	remedy := fmt.Sprintf("%s lists what there is", what.list)
-	if near := nearest(ids, prefix); len(near) > 0 {
+	if len(near) > 0 {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return "", types.Errorf(types.NotFound, "there is no %s %q%s: %s", what.kind, prefix, what.where, remedy)
@@ -53,6 +52,13 @@ func (c *Client) ResolveKind(ctx context.Context, kind Kind, prefix string) (str
 // prefix: at most limit of them, in order.
 func (c *Client) IDs(ctx context.Context, kind Kind, prefix string, limit int) ([]string, error) {
 	return c.ids(ctx, c.named(kind), prefix, limit)
+}
+
+// Near returns the few ids of a kind that are, or begin, most like what was typed.
+func (c *Client) Near(ctx context.Context, kind Kind, typed string) ([]string, error) {
+	// Names are few, or begin alike: what is near is among the first of them.
+	ids, err := c.IDs(ctx, kind, "", pageSize)
+	return nearest(ids, typed), err
 }
 
 // named is a kind of key whose last segment is a name that people type.
@@ -94,7 +100,7 @@ func listing(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// nearest returns the few ids that are, or begin, most like what was typed.
+// nearest returns the few ids that are most like what was typed.
 func nearest(ids []string, typed string) []string {
 	const most = 3
 	type near struct {

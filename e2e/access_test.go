@@ -42,7 +42,7 @@ func TestAccess(t *testing.T) {
 	files(t, c, box)
 	acrossRestarts(t, c)
 	keptByItsToken(t, c)
-	c.must("stop", "--wait", box)
+	c.must("stop", "--wait", "--grace", "100ms", box)
 	c.must("audit")
 }
 
@@ -100,7 +100,7 @@ func runs(cmdline string) bool {
 }
 
 func eventually(is func() bool) bool {
-	for range 200 {
+	for range 1200 { // half a minute: machines may be busy
 		if is() {
 			return true
 		}

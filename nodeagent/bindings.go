@@ -65,7 +65,7 @@ func (a *Agent) bind(key string, at Attempt, b *types.Binding) {
 	t := a.tasks[ContainerID(at)]
 	if t == nil {
 		t = a.newTask(at)
-		t.note(StepBound, "to node %s", a.cfg.Node)
+		t.note(StepBound, "attempt %d", at.Number)
 	}
 	t.binding = b
 	a.byKey[key] = t

@@ -2,6 +2,7 @@ package nodeagent_test
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/nodeagent/tasklog"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -101,41 +103,54 @@ escher_agent_starts_total{outcome="started"} 6
 
 // TestLogsAreDeleted by age and for room, and never those of what is there.
 func TestLogsAreDeleted(t *testing.T) {
-	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
-		b.crash()
-		b.cfg.LogRetention, b.cfg.LogBytes = 24*time.Hour, 1000
-		log := func(task string, bytes int, age time.Duration) string {
-			path := nodeagent.LogPath(b.cfg.StateDir, "d", task, 1)
-			if err := os.MkdirAll(strings.TrimSuffix(path, "/1.log"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			for _, part := range []string{path, path + ".1"} {
-				if err := os.WriteFile(part, make([]byte, bytes/2), 0o600); err != nil {
-					t.Fatal(err)
+	for name, c := range map[string]struct {
+		room       int64
+		kept, gone []string
+	}{
+		"by age":   {1 << 20, []string{"bound", "young", "younger"}, []string{"old"}},
+		"for room": {1000, []string{"bound", "younger"}, []string{"old", "young"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+				b.crash()
+				b.cfg.LogRetention, b.cfg.LogBytes = 24*time.Hour, c.room
+				for task, age := range map[string]time.Duration{"bound": 48, "old": 25, "young": 2, "younger": 1} {
+					b.logged(task, 400, age*time.Hour)
 				}
-				at := time.Now().Add(-age)
-				if err := os.Chtimes(part, at, at); err != nil {
-					t.Fatal(err)
+				b.start()
+				b.bind("bound")
+				b.pass(11 * time.Minute)
+				for _, task := range c.kept {
+					if _, err := os.Stat(nodeagent.LogPath(b.cfg.StateDir, "d", task, 1)); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-			return path
+				for _, task := range c.gone {
+					if left, err := filepath.Glob(nodeagent.LogPath(b.cfg.StateDir, "d", task, 1) + "*"); len(left) != 0 {
+						t.Errorf("%v is there still: %v", left, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// logged makes a log of that many bytes, in two files, last written to that long ago.
+func (b *bench) logged(task string, bytes int, age time.Duration) {
+	b.t.Helper()
+	path := nodeagent.LogPath(b.cfg.StateDir, "d", task, 1)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, part := range []string{path, tasklog.Previous(path)} {
+		if err := os.WriteFile(part, make([]byte, bytes/2), 0o600); err != nil {
+			b.t.Fatal(err)
 		}
-		kept := []string{log("bound", 400, 48*time.Hour), log("young", 400, time.Hour)}
-		gone := []string{log("old", 2, 25*time.Hour), log("older-than-young", 400, 2*time.Hour)}
-		b.start()
-		b.bind("bound")
-		b.pass(11 * time.Minute)
-		for _, path := range kept {
-			if _, err := os.Stat(path); err != nil {
-				t.Error(err)
-			}
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(part, at, at); err != nil {
+			b.t.Fatal(err)
 		}
-		for _, path := range gone {
-			if _, err := os.Stat(path); !os.IsNotExist(err) {
-				t.Errorf("%s is there still: %v", path, err)
-			}
-		}
-	})
+	}
 }
 
 // TestPortsAndDevices are registered so that nothing can be given out too early.

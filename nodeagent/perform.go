@@ -115,7 +115,9 @@ func (t *task) begin(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	t.changed(func(s *Seen) {
 		s.Container, s.Restart = Starting, c.Restart
-		t.note(StepStarting, "image %s", c.Image)
+		if s.Trouble == "" {
+			t.note(StepStarting, "image %s", c.Image)
+		}
 		t.cancelStart = cancel
 	})
 	a.spawn(func(context.Context) {
@@ -312,6 +314,9 @@ func (t *task) send(r *types.Report) {
 	t.seen.Sending = r
 	if r.Phase == types.ReportRunning && r.Ended != 0 && r.Restarts > t.seen.Reported.Restarts {
 		t.note(StepRestarting, "%s", r.Reason)
+	}
+	if r.Phase == types.ReportExited && t.seen.Container != Exited && t.seen.Failed == nil {
+		t.note(StepFailed, "%s", r.Reason) // There is no process that ended.
 	}
 	t.a.mu.Unlock()
 	t.a.outbox.put(&letter{attempt: t.attempt, report: r, done: func(outcome outcome) { t.sent(r, outcome) }})

@@ -67,7 +67,7 @@ func TestSlowPull(t *testing.T) {
 		if r := b.expect("huge1", types.ReportExited); !r.Stopped {
 			t.Errorf("%+v", r)
 		}
-		if want := "bound starting pulling"; b.steps("huge1") != want {
+		if want := "bound starting pulling failed"; b.steps("huge1") != want {
 			t.Errorf("%s, want %s: to be given up is no trouble", b.steps("huge1"), want)
 		}
 		b.pass(2 * time.Minute)

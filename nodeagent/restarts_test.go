@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/simruntime"
 	"github.com/escher-sched/escher/types"
@@ -179,6 +180,9 @@ func TestDeadlineBeforeTheStart(t *testing.T) {
 		if r := b.expect("late", types.ReportExited); r.Reason != "its deadline passed before it started" || r.Stopped {
 			t.Errorf("%+v", r)
 		}
+		if want := "bound failed"; b.steps("late") != want {
+			t.Errorf("%s, want %s", b.steps("late"), want)
+		}
 	})
 }
 
@@ -225,17 +229,22 @@ func TestImageOfTheBinding(t *testing.T) {
 
 // TestTrouble is reported when it begins, and when it is another, now and then.
 func TestTrouble(t *testing.T) {
-	trouble := "the registry does not answer"
+	var trouble atomic.Pointer[string]
+	set := func(text string) { trouble.Store(&text) }
+	set("the registry does not answer")
 	rt := simruntime.Config{Script: func(nodeagent.Container) (simruntime.Behaviour, error) {
-		if trouble != "" {
-			return simruntime.Behaviour{}, types.Errorf(types.Unavailable, "%s", trouble)
+		if text := *trouble.Load(); text != "" {
+			return simruntime.Behaviour{}, types.Errorf(types.Unavailable, "%s", text)
 		}
 		return simruntime.Behaviour{Forever: true}, nil
 	}}
 	bubble(t, rt, func(t *testing.T, b *bench) {
+		b.crash()
+		b.cfg.Logger = nil // It is told of all that, too.
+		b.start()
 		b.bind("a")
 		b.pass(5 * time.Second)
-		if r := b.expect("a", types.ReportStarting); r.Reason != trouble {
+		if r := b.expect("a", types.ReportStarting); r.Reason != *trouble.Load() {
 			t.Errorf("%+v", r)
 		}
 		before := b.store.Revision()
@@ -244,13 +253,13 @@ func TestTrouble(t *testing.T) {
 			t.Errorf("%d reports of the same", n)
 		}
 		for i := range 60 {
-			trouble = strings.Repeat("no ", i+1)
+			set(strings.Repeat("no ", i+1))
 			b.pass(2 * time.Second)
 		}
 		if n := b.store.Revision() - before; n < 3 || n > 5 {
 			t.Errorf("%d reports in two minutes", n)
 		}
-		trouble = ""
+		set("")
 		b.pass(3 * time.Second)
 		if r := b.expect("a", types.ReportRunning); r.Reason != "" {
 			t.Errorf("%+v", r)
@@ -356,6 +365,40 @@ func TestLateCopies(t *testing.T) {
 		}
 		if b.store.Revision() != before {
 			t.Error("an earlier report took the place of the last one")
+		}
+	})
+}
+
+// TestEndedWhileNobodyWatched is about a process that was told to end by an agent that
+// is gone when it does: it did not end by itself.
+func TestEndedWhileNobodyWatched(t *testing.T) {
+	bubble(t, does(simruntime.Behaviour{Forever: true, StopAfter: 4 * time.Second, StopCode: 1}), func(t *testing.T, b *bench) {
+		b.bind("a", b.runs(again), func(x *types.Binding) { x.Deadline = time.Now().Add(10 * time.Second).UnixNano() })
+		b.pass(11 * time.Second)
+		b.crash()
+		b.pass(4 * time.Second)
+		b.alive(0)
+		b.start()
+		b.pass(time.Second)
+		if r := b.expect("a", types.ReportExited); r.Reason != "its deadline passed" || r.ExitCode != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestSpecGoneAtTheEnd is about a process that ended while what it ran can no longer be
+// looked up: how it ended counts.
+func TestSpecGoneAtTheEnd(t *testing.T) {
+	bubble(t, does(simruntime.Behaviour{Run: 5 * time.Second, Code: 7}), func(t *testing.T, b *bench) {
+		b.bind("a")
+		b.pass(time.Second)
+		b.crash()
+		b.delete(controlplane.SpecKey("d", b.digest))
+		b.pass(5 * time.Second)
+		b.start()
+		b.pass(time.Second)
+		if r := b.expect("a", types.ReportExited); r.ExitCode != 7 || r.Reason != "" {
+			t.Errorf("%+v", r)
 		}
 	})
 }

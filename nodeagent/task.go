@@ -177,7 +177,7 @@ func (t *task) forget() bool {
 	}
 	delete(a.tasks, t.id)
 	a.marks.drop(t.id)
-	t.note(StepReleased, "nothing is left of it on node %s", a.cfg.Node)
+	t.note(StepReleased, "nothing is left of it")
 	return true
 }
 

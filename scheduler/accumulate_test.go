@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -233,5 +234,24 @@ func TestSearchesAreRare(t *testing.T) {
 	}
 	if at := b.core.Wake(); at.UnixNano() != first+int64(searchEvery) {
 		t.Errorf("it wakes at %s", at)
+	}
+}
+
+// TestBundlesAreSearchedForInTurn: the search for a bundle goes on where the one
+// before was found.
+func TestBundlesAreSearchedForInTurn(t *testing.T) {
+	b := newBench(t, Config{})
+	for i := range 200 {
+		b.node(fmt.Sprintf("n%03d", i), 1000)
+	}
+	r := &types.Reservation{}
+	for range 100 {
+		r.Bundles = append(r.Bundles, bundleOf(map[string]types.Quantity{"cpu": 1000}))
+	}
+	b.see()
+	p := packing{core: b.core, draft: newDraft(b.core.view, b.store.Limits(), 1)}
+	p.spots = bundleOrder(b.core.view, &cluster.Reservation{ID: clusterID("d", "r"), Info: cluster.Cell[types.Reservation]{V: r}})
+	if p.looks = looksBack; !p.place(0) || p.cursor == 0 {
+		t.Error("it begins where it began")
 	}
 }

@@ -47,7 +47,7 @@ type Config struct {
 	// Metrics, unless nil, count what Run does.
 	Metrics *Metrics
 	// Beat, unless nil, is called by Run whenever its loop runs, every 10 s at
-	// least, and with true when it has heard from the store.
+	// least, and with true when it has heard from the store instead.
 	Beat func(heard bool)
 }
 

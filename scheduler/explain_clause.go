@@ -149,6 +149,9 @@ func unbar(shut []candidate) string {
 			return "Start the agent of " + c.node.Name + " again"
 		}
 	}
+	if shut[0].node.Cordon.V == nil {
+		return "Run this scheduler in the newest version that is in use"
+	}
 	return "Take the cordon from " + shut[0].node.Name
 }
 

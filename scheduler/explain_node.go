@@ -24,7 +24,7 @@ func (e *explainer) node(ns, name string) (Explanation, error) {
 		x.Summary = fmt.Sprintf("It is not alive: nothing is placed on it, and %s there.", e.bound(n, "is", "are"))
 		x.Suggestion = "Start its agent again: escher agent, or the escher dev that it is part of."
 		return x, nil
-	case n.Cordon.V != nil:
+	case !n.Eligible():
 		x.Phase = "cordoned"
 		x.Summary = fmt.Sprintf("It is %s; nothing new is placed on it, and %s.", barredBy(n), e.bound(n, "runs on", "run on"))
 		x.Suggestion = "Take the cordon from it when it may be used again."

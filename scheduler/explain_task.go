@@ -13,6 +13,9 @@ import (
 // task explains a task.
 func (e *explainer) task(id cluster.ID) (Explanation, error) {
 	t := e.v.Tasks[id]
+	if t != nil && (t.Info.Unread || t.Status.Unread) {
+		return Explanation{}, types.Errorf(types.Precondition, "explain task %s: a newer version of Escher wrote it: run the newest version that is in use", id.ID)
+	}
 	if t == nil || t.Info.V == nil {
 		return Explanation{}, types.Errorf(types.NotFound, "explain task %s: there is none in namespace %s: escher ps -a lists all", id.ID, id.Namespace)
 	}

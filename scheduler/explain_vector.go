@@ -105,7 +105,8 @@ func (e *explainer) candidate(n *cluster.Node, needs []cluster.Need) candidate {
 
 func (e *explainer) lack(n *cluster.Node, x cluster.Need) lack {
 	free, known := e.d.free(n, x.ID)
-	capacity, _ := e.v.Capacity(n, x.ID)
+	// The capacity that the draft leaves, with what it provides and grants itself.
+	capacity := free.Add(heldOf(e.d.holds(n), x.ID))
 	return lack{x, free, capacity, known}
 }
 
@@ -187,6 +188,8 @@ func barredBy(n *cluster.Node) string {
 		return "cordoned: " + n.Cordon.V.Reason
 	case n.Cordon.V != nil:
 		return "cordoned"
+	case !n.Eligible():
+		return "not to be understood: a newer version wrote of it"
 	}
 	return ""
 }

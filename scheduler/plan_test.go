@@ -54,6 +54,30 @@ func TestPlan(t *testing.T) {
 	})
 }
 
+// What an earlier task of the plan, or a reservation, brings counts.
+func TestPlanBuildsOnItself(t *testing.T) {
+	inSmall(t, func(w *small) {
+		w.pair()
+		v := w.view()
+		r := &types.Reservation{Bundles: []types.Bundle{{Requests: types.NewRequests(q{"cpu": 1500})}}}
+		kv := controlplane.KV{Key: controlplane.ReservationKey("d", "train"), Value: types.Encode(1, r), ModRevision: v.Revision + 1}
+		if _, _, err := v.Apply(controlplane.Event{KV: kv}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Plan(v, []controlplane.Submission{
+			submission("giver", q{"cpu": 100}, provides("data", types.WhenBound)), submission("taker", q{"data": 1000}),
+			submission("member", q{"cpu@train": 1000}), submission("large", q{"cpu@train": 2000}),
+		}, "d", w.now)
+		w.must(err)
+		if got[0].Node == "" || got[1].Node != got[0].Node || got[2].Node == "" {
+			t.Error(got)
+		}
+		if why := got[3].Why; why == nil || !why.Infeasible || !strings.Contains(why.Summary, "it asks for 2 cpu@train, and that holds 1.5 on n") {
+			t.Error(why)
+		}
+	})
+}
+
 func TestPlanIsRefused(t *testing.T) {
 	inSmall(t, func(w *small) {
 		w.pair()

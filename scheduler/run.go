@@ -73,6 +73,9 @@ func (r *runner) watch(ctx context.Context) error {
 		Prefix: controlplane.Root, Log: r.log,
 		Skip: func(key string) bool { return len(key) > len(specs) && key[:len(specs)] == specs },
 	}
+	if beat := r.core.cfg.Beat; beat != nil {
+		opts.Heard = func() { beat(true) }
+	}
 	return controlplane.ListWatch(ctx, r.store, opts, func(u controlplane.Update) error {
 		select {
 		case r.updates <- u:
@@ -92,12 +95,11 @@ func (r *runner) loop(ctx context.Context) error {
 	defer beat.Stop()
 	synced := false
 	for {
-		heard := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case u := <-r.updates:
-			synced, heard = true, true
+			synced = true
 			r.apply(u)
 		case a := <-r.answers:
 			r.done(a)
@@ -105,7 +107,7 @@ func (r *runner) loop(ctx context.Context) error {
 		case <-beat.C:
 		}
 		if r.core.cfg.Beat != nil {
-			r.core.cfg.Beat(heard)
+			r.core.cfg.Beat(false)
 		}
 		if r.takeIn(); !synced {
 			continue

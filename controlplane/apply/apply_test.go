@@ -176,6 +176,9 @@ func TestApplyOfWhatHasEnded(t *testing.T) {
 	if err := w.Stop(t.Context(), d.Changes[0].ID, controlplane.StopOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	d = w.apply(changed, apply.Options{})
+	want(t, d, apply.Launch)
+	w.phase(d.Changes[0].ID, types.Cancelled)
 	want(t, w.apply(changed, apply.Options{}), apply.Launch)
 }
 

@@ -46,8 +46,8 @@ type Collector struct {
 type Options struct {
 	// Metrics are told what it does, nil: nobody is.
 	Metrics *Metrics
-	// Beat is called whenever its loop runs, every Policy.Interval at least, and with true
-	// when it has heard from the store; nil is nobody.
+	// Beat is called whenever its loop runs, every Policy.Interval at least, and with
+	// true when it has heard from the store instead; nil is nobody.
 	Beat func(heard bool)
 	// Logger is told what it does; nil is nobody.
 	Logger *zap.Logger
@@ -91,7 +91,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	defer c.opts.Metrics.lead(false)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, kind := range followed() {
-		opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(kind), Log: c.log}
+		opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(kind), Log: c.log, Heard: func() { c.opts.Beat(true) }}
 		g.Go(func() error {
 			return controlplane.ListWatch(ctx, c.store, opts, func(u controlplane.Update) error { return c.apply(kind, u) })
 		})
@@ -111,7 +111,6 @@ func (c *Collector) apply(kind controlplane.Kind, u controlplane.Update) error {
 	}
 	c.reached[kind] = u.Revision
 	if revision, ok := c.consistent(); ok {
-		c.opts.Beat(true)
 		c.view.Reached(revision)
 	}
 	if u.Synced || len(u.Events) > 0 && kind != controlplane.Tasks && kind != controlplane.Jobs {

@@ -73,3 +73,41 @@ func TestLeadEndsWithAnError(t *testing.T) {
 		}
 	})
 }
+
+// TestLeadBeginsAgain has the lease be lost: what runs is ended, and run again.
+func TestLeadBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		var leading atomic.Int32
+		var guards []int64
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Lead(ctx, s, "collector", "a", func(ctx context.Context, guard []controlplane.Compare) error {
+				if leading.Add(1) > 1 {
+					t.Error("it is run twice at a time")
+				}
+				defer leading.Add(-1)
+				guards = append(guards, guard[0].Revision)
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+		synctest.Wait()
+		page, err := s.List(t.Context(), controlplane.ListOptions{Key: controlplane.LeaderKey("collector")})
+		if err != nil || len(page.KVs) != 1 {
+			t.Fatalf("nobody leads: %v, %v", page, err)
+		}
+		if err := s.RevokeLease(t.Context(), page.KVs[0].Lease); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		if len(guards) != 2 || guards[0] == guards[1] {
+			t.Errorf("led under the revisions %v, want two", guards)
+		}
+	})
+}

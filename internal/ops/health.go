@@ -16,14 +16,15 @@ import (
 // heard from the other side. The zero value is one that did not run yet.
 type Beat struct{ ran, heard atomic.Int64 }
 
-// Run notes that the loop ran; heard tells that it has just heard from the other
+// Run notes that the loop ran or, if heard is set, that it was heard from the other
 // side, the store for all loops of Escher.
 func (b *Beat) Run(heard bool) {
 	now := time.Now().UnixNano()
-	b.ran.Store(now)
 	if heard {
 		b.heard.Store(now)
+		return
 	}
+	b.ran.Store(now)
 }
 
 // Stop notes that the loop has ended in order: it is one that did not run yet.

@@ -110,14 +110,17 @@ func TestHealthChanges(t *testing.T) {
 			}
 		}
 		check("at the start", "", "loop: it has not caught up")
-		loop.Run(true)
-		standby.Run(true)
+		for _, b := range []*ops.Beat{loop, standby} {
+			b.Run(true)
+			b.Run(false)
+		}
 		check("both run", "", "")
 		time.Sleep(31 * time.Second)
 		loop.Run(false)
 		check("it hears nothing", "", "loop: it has heard nothing of the store for 31s")
 		time.Sleep(31 * time.Second)
 		loop.Run(true)
+		loop.Run(false)
 		check("a standby is stuck", "standby: its loop has not run for 1m2s", "")
 		standby.Stop()
 		check("it is none any more", "", "")

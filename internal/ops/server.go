@@ -136,6 +136,6 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *zap.Logger)
 	if err := server.Shutdown(last); err != nil {
 		_ = server.Close() // streams end now
 	}
-	<-failed
+	_ = <-failed // it was shut down
 	return nil
 }

@@ -69,6 +69,13 @@ func (b *bench) container(verb ...string) nodeagent.Container {
 	}
 }
 
+// ctx ends with the test, or when its patience does.
+func (b *bench) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	b.Cleanup(cancel)
+	return ctx
+}
+
 func (b *bench) must(err error) {
 	b.Helper()
 	if err != nil {
@@ -84,14 +91,12 @@ func (b *bench) Start(ctx context.Context, c nodeagent.Container) error {
 
 func (b *bench) start(c nodeagent.Container) {
 	b.Helper()
-	b.must(b.Start(b.Context(), c))
+	b.must(b.Start(b.ctx(), c))
 }
 
 func (b *bench) wait(id string) nodeagent.Exit {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
-	exit, err := b.Wait(ctx, id)
+	exit, err := b.Wait(b.ctx(), id)
 	b.must(err)
 	return exit
 }

@@ -57,6 +57,9 @@ func (r *Runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int
 		return 0, classify(err, "run a command in container %s", id)
 	}
 	code, err := follow(ctx, id, process, p, stdin)
+	if err == nil {
+		await(process.IO())
+	}
 	drop(ctx, process)
 	return code, err
 }
@@ -213,17 +216,21 @@ func notExecuted(err error, id string) error {
 	return types.Errorf(types.Unavailable, "run a command in container %s: %w", id, err)
 }
 
-// drop removes what is left of the process, when its output has come. It kills what
-// cannot have been seen to end.
+// await returns when all output has come.
+func await(streams cio.IO) {
+	late := time.AfterFunc(outputWait, streams.Cancel)
+	defer late.Stop()
+	streams.Wait()
+}
+
+// drop removes what is left of the process. It kills what cannot have been seen to end.
 func drop(ctx context.Context, process client.Process) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWait)
 	defer cancel()
 	streams := process.IO()
-	late := time.AfterFunc(outputWait, streams.Cancel)
-	defer late.Stop()
-	// All that is left is a record in the shim, which goes with the container.
+	streams.Cancel()
 	if _, err := process.Delete(ctx, client.WithProcessKill); err != nil {
-		streams.Cancel()
+		// All that is left is a record in the shim, which goes with the container.
 		streams.Wait()
 		_ = streams.Close()
 	}

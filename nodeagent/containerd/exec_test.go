@@ -16,6 +16,7 @@ import (
 func execTests() map[string]func(*bench) {
 	return map[string]func(*bench){
 		"ExecStreams":        testExecStreams,
+		"ExecSlowReader":     testExecSlowReader,
 		"ExecTerminal":       testExecTerminal,
 		"ExecUserDirEnv":     testExecUserDirEnv,
 		"ExecIsKilled":       testExecIsKilled,
@@ -32,7 +33,7 @@ func (b *bench) inside() (nodeagent.Container, func(p nodeagent.Process, verb ..
 	b.start(c)
 	return c, func(p nodeagent.Process, verb ...string) (int, error) {
 		p.Command = append([]string{runtimetest.Program}, verb...)
-		return b.Exec(b.Context(), c.ID, p)
+		return b.Exec(b.ctx(), c.ID, p)
 	}
 }
 
@@ -45,6 +46,32 @@ func testExecStreams(b *bench) {
 	if code != 7 || out.String() != text || errs.String() != "copied\n" {
 		b.Errorf("code %d, %d bytes, %q; want 7, %d bytes, and that it copied", code, out.Len(), errs.String(), len(text))
 	}
+}
+
+// testExecSlowReader takes the last of the output when the process has ended.
+func testExecSlowReader(b *bench) {
+	c, exec := b.inside()
+	text := strings.Repeat("a line of some length, to fill pipes with\n", 10_000)
+	slow := &slowWriter{before: len(text) * 3 / 4, wait: func() { b.alone(c) }}
+	code, err := exec(nodeagent.Process{Stdin: strings.NewReader(text), Stdout: slow}, "copy", "0")
+	b.must(err)
+	if code != 0 || slow.Len() != len(text) {
+		b.Errorf("code %d, %d bytes; want %d", code, slow.Len(), len(text))
+	}
+}
+
+// slowWriter waits when it has got so many bytes.
+type slowWriter struct {
+	bytes.Buffer
+	before int
+	wait   func()
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	if w.Len() < w.before && w.Len()+len(p) >= w.before {
+		w.wait()
+	}
+	return w.Buffer.Write(p)
 }
 
 func testExecTerminal(b *bench) {
@@ -99,7 +126,7 @@ func testExecUserDirEnv(b *bench) {
 func testExecIsKilled(b *bench) {
 	c := b.container("block")
 	b.start(c)
-	ctx, cancel := context.WithCancel(b.Context())
+	ctx, cancel := context.WithCancel(b.ctx())
 	read, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
@@ -109,8 +136,13 @@ func testExecIsKilled(b *bench) {
 	_, err := read.Read(make([]byte, 64)) // it is ready
 	b.must(err)
 	cancel()
-	b.wants(<-ended, types.Unavailable)
-	if usage, err := b.Usage(b.Context()); err != nil || usage[c.ID].Processes == 0 {
+	select {
+	case err := <-ended:
+		b.wants(err, types.Unavailable)
+	case <-b.ctx().Done():
+		b.Fatal("it runs on")
+	}
+	if usage, err := b.Usage(b.ctx()); err != nil || usage[c.ID].Processes == 0 {
 		b.Errorf("uses %+v, %v; want the container to run on", usage, err)
 	}
 	b.nothingOf(c)
@@ -133,7 +165,7 @@ func testExecLeavesNothing(b *bench) {
 		_, err := exec(nodeagent.Process{Stdin: strings.NewReader("x"), Stdout: io.Discard}, "copy", "0")
 		b.must(err)
 	}
-	_, err := b.Exec(b.Context(), c.ID, nodeagent.Process{Command: []string{"there-is-none"}})
+	_, err := b.Exec(b.ctx(), c.ID, nodeagent.Process{Command: []string{"there-is-none"}})
 	b.wants(err, types.NotFound)
 	b.nothingOf(c)
 }
@@ -147,13 +179,17 @@ func (b *bench) nothingOf(c nodeagent.Container) {
 	if len(left) > 0 {
 		b.Errorf("pipes are left: %v", left)
 	}
-	runtimetest.Await(b.T, func(ctx context.Context) (struct{}, error) {
-		usage, err := b.Usage(ctx)
-		// The program has one process; its threads are not counted.
-		if list := b.cgroup(c.ID, "pids", "cgroup.procs", "cgroup.procs"); err == nil && strings.Contains(list, "\n") {
-			err = types.Errorf(types.Unavailable, "processes are left: %s, %+v", list, usage)
+	b.alone(c)
+}
+
+// alone returns when the container has one process.
+func (b *bench) alone(c nodeagent.Container) {
+	b.Helper()
+	runtimetest.Await(b.T, func(context.Context) (list string, err error) {
+		if list = b.cgroup(c.ID, "pids", "cgroup.procs", "cgroup.procs"); strings.Contains(list, "\n") {
+			err = types.Errorf(types.Unavailable, "processes are left: %q", list)
 		}
-		return struct{}{}, err
+		return list, err
 	})
 }
 
@@ -163,7 +199,7 @@ func testRootOfMounts(b *bench) {
 	c := b.container("block")
 	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data"}}
 	b.start(c)
-	root, err := b.Root(b.Context(), c.ID)
+	root, err := b.Root(b.ctx(), c.ID)
 	b.must(err)
 	if got := b.read(filepath.Join(root, "data/file")); got != "mounted\n" {
 		b.Errorf("file has %q, want what is mounted", got)

@@ -52,7 +52,7 @@ func (b *bench) docker(images map[string]v1.Image) []byte {
 
 func (b *bench) load(archive []byte) []nodeagent.Image {
 	b.Helper()
-	all, err := b.Load(b.Context(), bytes.NewReader(archive))
+	all, err := b.Load(b.ctx(), bytes.NewReader(archive))
 	b.must(err)
 	return all
 }
@@ -72,7 +72,7 @@ func testLoadDocker(b *bench) {
 		b.Errorf("loaded %v, want both with size and digest", names)
 	}
 	listed := make(map[string]int)
-	all, err := b.Images(b.Context())
+	all, err := b.Images(b.ctx())
 	b.must(err)
 	for _, img := range all {
 		listed[img.Name]++
@@ -135,12 +135,12 @@ func testLoadGarbage(b *bench) {
 		"no image":    bytes.NewReader(b.noImage()),
 		"half of one": bytes.NewReader(whole[:len(whole)/2]),
 	} {
-		if _, err := b.Load(b.Context(), archive); !types.Is(err, types.Invalid) {
+		if _, err := b.Load(b.ctx(), archive); !types.Is(err, types.Invalid) {
 			b.Errorf("%s: %v, want Invalid", name, err)
 		}
 	}
 	cut := io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), iotest.ErrReader(fs.ErrClosed))
-	_, err := b.Load(b.Context(), cut)
+	_, err := b.Load(b.ctx(), cut)
 	b.wants(err, types.Unavailable)
 }
 
@@ -159,7 +159,7 @@ func testLoadAfterHalf(b *bench) {
 	for range 3 {
 		broken, _ := b.newImage()
 		half := b.oci(broken, nil)
-		_, err := b.Load(b.Context(), bytes.NewReader(half[:len(half)*3/4]))
+		_, err := b.Load(b.ctx(), bytes.NewReader(half[:len(half)*3/4]))
 		b.wants(err, types.Invalid)
 		img, _ := b.newImage()
 		b.load(b.oci(img, nil))
@@ -168,7 +168,7 @@ func testLoadAfterHalf(b *bench) {
 
 func testLoadOtherPlatform(b *bench) {
 	img, _ := b.newImage(func(conf *v1.ConfigFile) { conf.Architecture = "s390x" })
-	_, err := b.Load(b.Context(), bytes.NewReader(b.docker(map[string]v1.Image{"escher.local/other:v1": img})))
+	_, err := b.Load(b.ctx(), bytes.NewReader(b.docker(map[string]v1.Image{"escher.local/other:v1": img})))
 	b.wants(err, types.Invalid)
 }
 
@@ -181,7 +181,7 @@ func testLoadedAgain(b *bench) {
 		b.load(b.docker(map[string]v1.Image{ref: img}))
 		c := b.container("exit", "0")
 		c.Image = ref
-		made, err := b.Runtime.Start(b.Context(), c)
+		made, err := b.Runtime.Start(b.ctx(), c)
 		b.must(err)
 		started[value] = made.Image
 	}
@@ -207,7 +207,7 @@ func (b *bench) stops(c nodeagent.Container) {
 	b.Helper()
 	b.start(c)
 	runtimetest.AwaitLog(b.T, c.LogPath, "ready\n")
-	b.must(b.Signal(b.Context(), c.ID, nodeagent.StopSignal))
+	b.must(b.Signal(b.ctx(), c.ID, nodeagent.StopSignal))
 	if exit := b.wait(c.ID); exit.Code != 0 {
 		b.Errorf("exit %+v, want it to have understood", exit)
 	}
@@ -229,9 +229,9 @@ func testStopSignalOfImage(b *bench) {
 func testNoSuchSignal(b *bench) {
 	c := b.container("exit", "0")
 	c.StopSignal = "SIGNONE"
-	b.wants(b.Start(b.Context(), c), types.Invalid)
-	b.must(b.Remove(b.Context(), c.ID))
-	_, err := b.find(b.Context(), c.ID)
+	b.wants(b.Start(b.ctx(), c), types.Invalid)
+	b.must(b.Remove(b.ctx(), c.ID))
+	_, err := b.find(b.ctx(), c.ID)
 	b.wants(err, types.NotFound)
-	b.wants(b.Signal(b.Context(), c.ID, nodeagent.StopSignal), types.NotFound)
+	b.wants(b.Signal(b.ctx(), c.ID, nodeagent.StopSignal), types.NotFound)
 }

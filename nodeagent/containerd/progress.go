@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
@@ -28,6 +29,7 @@ type progress struct {
 	parts map[digest.Digest]*part
 	// asked counts the requests under way.
 	asked int
+	over  bool
 }
 
 // part is a piece of content.
@@ -35,11 +37,26 @@ type part struct{ size, done int64 }
 
 func newProgress(stall time.Duration, stalled context.CancelCauseFunc) *progress {
 	p := &progress{stall: stall, stalled: stalled, parts: make(map[digest.Digest]*part)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.watch = time.AfterFunc(stall, p.check)
 	return p
 }
 
-func (p *progress) stop() { p.watch.Stop() }
+// stop ends the watch; what comes late does not begin it anew.
+func (p *progress) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	p.watch.Stop()
+}
+
+// moved notes that something came. The caller holds the lock.
+func (p *progress) moved() {
+	if !p.over {
+		p.watch.Reset(p.stall)
+	}
+}
 
 // check gives the pull up if it waits for the registry.
 func (p *progress) check() {
@@ -49,7 +66,7 @@ func (p *progress) check() {
 		p.stalled(types.Errorf(types.Unavailable, "the registry sent nothing for %s", p.stall))
 		return
 	}
-	p.watch.Reset(p.stall)
+	p.moved()
 }
 
 // ask notes that something is expected from the registry; the function it returns,
@@ -58,12 +75,12 @@ func (p *progress) ask() (answered func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++
-	p.watch.Reset(p.stall)
-	return sync.OnceFunc(func() {
+	p.moved()
+	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.asked--
-	})
+	}
 }
 
 // at notes how much of a piece is there.
@@ -71,7 +88,7 @@ func (p *progress) at(desc ocispec.Descriptor, done int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.part(desc).done = done
-	p.watch.Reset(p.stall)
+	p.moved()
 }
 
 func (p *progress) part(desc ocispec.Descriptor) *part {
@@ -121,10 +138,18 @@ func (p *progress) refs(ctx context.Context) []string {
 	return all
 }
 
+// atOnce is how many pieces of an image are fetched at the same time.
+const atOnce = 6
+
 // watched is a resolver whose answers are counted.
 type watched struct {
 	remotes.Resolver
-	p *progress
+	p     *progress
+	limit *semaphore.Weighted
+}
+
+func watch(r remotes.Resolver, p *progress) watched {
+	return watched{r, p, semaphore.NewWeighted(atOnce)}
 }
 
 func (w watched) Resolve(ctx context.Context, ref string) (string, ocispec.Descriptor, error) {
@@ -139,7 +164,14 @@ func (w watched) Fetcher(ctx context.Context, ref string) (remotes.Fetcher, erro
 		return nil, err
 	}
 	return remotes.FetcherFunc(func(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
-		answered := w.p.ask()
+		if err := w.limit.Acquire(ctx, 1); err != nil {
+			return nil, err
+		}
+		told := w.p.ask()
+		answered := sync.OnceFunc(func() {
+			told()
+			w.limit.Release(1)
+		})
 		body, err := fetcher.Fetch(ctx, desc)
 		if err != nil {
 			answered()

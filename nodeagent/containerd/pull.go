@@ -146,7 +146,7 @@ func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error)
 	}
 	img, err := r.client.Pull(leased, one.name,
 		client.WithPullUnpack, client.WithPullSnapshotter(snapshotter),
-		client.WithResolver(watched{r.resolver(ctx), one.progress}),
+		client.WithResolver(watch(r.resolver(ctx), one.progress)),
 		client.WithImageHandlerWrapper(one.progress.handler))
 	if err == nil {
 		_, err = configOf(ctx, img)

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	registry "github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd"
@@ -28,6 +31,7 @@ func pullTests() map[string]func(*bench) {
 		"PullEndsWhenUnwanted":    testPullEnds,
 		"PullShowsProgress":       testPullProgress,
 		"PullGoesOnWhereItWasCut": testPullResumes,
+		"PullOfAFewAtOnce":        testPullFewAtOnce,
 		"PullRefusesWhatIsWrong":  testPullDamaged,
 		"PullGivesUpWaiting":      testPullStalls,
 		"PullOfOtherPlatform":     testPullOtherPlatform,
@@ -40,7 +44,7 @@ func pullTests() map[string]func(*bench) {
 
 func (b *bench) pulls(ref string) nodeagent.Image {
 	b.Helper()
-	img, err := b.Pull(b.Context(), ref)
+	img, err := b.Pull(b.ctx(), ref)
 	b.must(err)
 	return img
 }
@@ -49,13 +53,13 @@ func testPull(b *bench) {
 	p := b.shop().stock("test/program:v1")
 	c := b.container("print", "pulled")
 	c.Image = p.ref
-	started, err := b.Runtime.Start(b.Context(), c)
+	started, err := b.Runtime.Start(b.ctx(), c)
 	b.must(err)
 	if want := strings.TrimSuffix(p.ref, ":v1") + "@" + p.digest; started.Image != want {
 		b.Errorf("started %s, want %s", started.Image, want)
 	}
 	b.wait(c.ID)
-	if seen, err := b.find(b.Context(), c.ID); err != nil || seen.Image != started.Image {
+	if seen, err := b.find(b.ctx(), c.ID); err != nil || seen.Image != started.Image {
 		b.Errorf("listed as %+v, %v; want image %s", seen, err, started.Image)
 	}
 	if img := b.pulls(p.ref); img.Name != p.ref || img.Digest != p.digest || img.Bytes < layerBytes || time.Since(img.Created) > time.Minute {
@@ -76,11 +80,11 @@ func testPullOfNothing(b *bench) {
 	} {
 		c := b.container("exit", "0")
 		c.Image = ref
-		b.wants(b.Start(b.Context(), c), class)
-		_, err := b.Pull(b.Context(), ref)
+		b.wants(b.Start(b.ctx(), c), class)
+		_, err := b.Pull(b.ctx(), ref)
 		b.wants(err, class)
 	}
-	_, err := b.Pull(b.Context(), s.host+"/test/program:v2")
+	_, err := b.Pull(b.ctx(), s.host+"/test/program:v2")
 	if want := "program:v2: the registry does not have it; check its name and tag"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		b.Errorf("got %v, want …%s", err, want)
 	}
@@ -90,7 +94,7 @@ func testPullOfNothing(b *bench) {
 		http.StatusForbidden:           types.NotFound,
 	} {
 		s.behave(func(w http.ResponseWriter, r *http.Request) bool { status(code)(w, r); return true })
-		_, err := b.Pull(b.Context(), s.host+"/test/program:v1")
+		_, err := b.Pull(b.ctx(), s.host+"/test/program:v1")
 		b.wants(err, class)
 	}
 }
@@ -100,11 +104,13 @@ func testPullOfNothing(b *bench) {
 func testOnePull(b *bench) {
 	s := b.shop()
 	p := s.stock("test/program:v1")
+	c := b.container("exit", "0")
+	c.Image, c.Devices = p.ref, []string{"escher.test/none=1"}
 	var all sync.WaitGroup
-	for range 100 {
-		c := b.container("exit", "0")
-		c.Image, c.Devices = p.ref, []string{"escher.test/none=1"}
-		all.Go(func() { b.wants(b.Start(b.Context(), c), types.Invalid) })
+	for i := range 100 {
+		c := c
+		c.ID += fmt.Sprint("-", i)
+		all.Go(func() { b.wants(b.Start(b.ctx(), c), types.Invalid) })
 	}
 	all.Wait()
 	for what, n := range s.counts() {
@@ -131,11 +137,11 @@ func testPullOutlives(b *bench) {
 		}
 		return false
 	})
-	ctx, cancel := context.WithCancel(b.Context())
+	ctx, cancel := context.WithCancel(b.ctx())
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := b.Pull(ctx, p.ref); first <- err }()
 	<-asked
-	go func() { _, err := b.Pull(b.Context(), p.ref); second <- err }()
+	go func() { _, err := b.Pull(b.ctx(), p.ref); second <- err }()
 	runtimetest.Await(b.T, func(context.Context) (int, error) {
 		n := containerd.Wanting(b.Runtime, p.ref)
 		if n < 2 {
@@ -161,7 +167,7 @@ func testPullEnds(b *bench) {
 		<-ctx.Done()
 		close(gone)
 	})))
-	ctx, cancel := context.WithCancel(b.Context())
+	ctx, cancel := context.WithCancel(b.ctx())
 	go func() { <-asked; cancel() }()
 	_, err := b.Pull(ctx, p.ref)
 	b.wants(err, types.Unavailable)
@@ -184,7 +190,7 @@ func testPullProgress(b *bench) {
 		}
 	})))
 	ended := make(chan error, 1)
-	go func() { _, err := b.Pull(b.Context(), p.ref); ended <- err }()
+	go func() { _, err := b.Pull(b.ctx(), p.ref); ended <- err }()
 	seen := runtimetest.Await(b.T, func(context.Context) (nodeagent.Pulling, error) {
 		under := b.Pulling()
 		if len(under) != 1 || under[0].Done < layerBytes/2 || under[0].Total < layerBytes {
@@ -210,7 +216,7 @@ func testPullResumes(b *bench) {
 		}
 		p.half(func(context.Context) {})(w, r) // and hang up
 	}))
-	_, err := b.Pull(b.Context(), p.ref)
+	_, err := b.Pull(b.ctx(), p.ref)
 	b.wants(err, types.Unavailable)
 	s.mu.Lock()
 	s.first, s.ranges = nil, nil
@@ -221,13 +227,57 @@ func testPullResumes(b *bench) {
 	}
 }
 
+// testPullFewAtOnce pulls an image of many layers.
+func testPullFewAtOnce(b *bench) {
+	const layers, most = 12, 6
+	s := b.shop()
+	img, _ := b.newImage()
+	held := make(map[string]bool)
+	for range layers {
+		layer, err := random.Layer(64, registry.DockerLayer)
+		b.must(err)
+		digest, err := layer.Digest()
+		b.must(err)
+		held["/v2/test/program/blobs/"+digest.String()] = true
+		img, err = mutate.AppendLayers(img, layer)
+		b.must(err)
+	}
+	s.push(s.host+"/test/program:v1", img)
+	var mu sync.Mutex
+	under, peak, full := 0, 0, make(chan struct{})
+	enough := sync.OnceFunc(func() { close(full) })
+	s.behave(func(_ http.ResponseWriter, r *http.Request) bool {
+		if !held[r.URL.Path] {
+			return false
+		}
+		mu.Lock()
+		under++
+		if peak = max(peak, under); peak == most {
+			enough()
+		}
+		mu.Unlock()
+		select {
+		case <-full:
+		case <-r.Context().Done():
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		under--
+		return false
+	})
+	b.pulls(s.host + "/test/program:v1")
+	if peak != most {
+		b.Errorf("%d were asked for at once, want %d", peak, most)
+	}
+}
+
 func testPullDamaged(b *bench) {
 	s := b.shop()
 	p := s.stock("test/program:v1")
 	s.behave(only(p.layer, func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("x", len(p.content))))
 	}))
-	_, err := b.Pull(b.Context(), p.ref)
+	_, err := b.Pull(b.ctx(), p.ref)
 	b.wants(err, types.Unavailable)
 	if err == nil || !strings.Contains(err.Error(), "not what its digest says") {
 		b.Errorf("got %v, want it to name the digest", err)
@@ -250,7 +300,7 @@ func testPullStalls(b *bench) {
 			<-r.Context().Done()
 			return true
 		})
-		_, err := b.Pull(b.Context(), p.ref)
+		_, err := b.Pull(b.ctx(), p.ref)
 		if !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "sent nothing for 50ms") {
 			b.Errorf("%s: got %v, want Unavailable and how long it took", name, err)
 		}
@@ -261,7 +311,7 @@ func testPullOtherPlatform(b *bench) {
 	p := b.shop().stock("test/program:v1", func(conf *v1.ConfigFile) { conf.Architecture = "s390x" })
 	c := b.container("exit", "0")
 	c.Image = p.ref
-	err := b.Start(b.Context(), c)
+	err := b.Start(b.ctx(), c)
 	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "this machine is linux/") {
 		b.Errorf("got %v, want Invalid and what this machine is", err)
 	}
@@ -284,7 +334,7 @@ func isUser(r *http.Request) bool {
 
 func (b *bench) wantsLogin(ref string) {
 	b.Helper()
-	_, err := b.Pull(b.Context(), ref)
+	_, err := b.Pull(b.ctx(), ref)
 	if !types.Is(err, types.NotFound) || !strings.Contains(err.Error(), "docker login") {
 		b.Errorf("got %v, want NotFound and how to log in", err)
 	}
@@ -347,7 +397,7 @@ func testPinned(b *bench) {
 	old := s.stock("test/program:v1", func(conf *v1.ConfigFile) { conf.Config.Env = []string{"TEST=old"} })
 	c := b.container("id")
 	c.Image = old.ref
-	started, err := b.Runtime.Start(b.Context(), c)
+	started, err := b.Runtime.Start(b.ctx(), c)
 	b.must(err)
 	moved := s.stock("test/program:v1", func(conf *v1.ConfigFile) { conf.Config.Env = []string{"TEST=new"} })
 	if img := b.pulls(moved.ref); img.Digest != moved.digest {

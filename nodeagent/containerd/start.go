@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -132,7 +133,7 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record cont
 
 // madeOf returns what an earlier call made the container of.
 func (r *Runtime) madeOf(ctx context.Context, record containers.Container) (made, error) {
-	m := made{image: record.Labels[labelImage]}
+	m := made{image: cmp.Or(record.Labels[labelImage], record.Image)}
 	img, err := r.image(ctx, m.image)
 	if err != nil {
 		return m, err

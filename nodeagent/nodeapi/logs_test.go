@@ -56,10 +56,18 @@ func TestLogEndsWhenAllIsWritten(t *testing.T) {
 	f := w.writes(t, 1)
 	say(t, f, "one ")
 	out := &gate{after: map[string]func(){
-		// The attempt is over, what it wrote is not in the file yet.
-		"one ":     func() { w.agent.set(func() { w.agent.bound = false }); say(t, f, "two ") },
-		"one two ": func() { say(t, f, "three"); f.Close() },
+		"one ": func() { w.agent.set(func() { w.agent.bound = false }) },
 	}}
+	// The attempt is over, and what it wrote is not in the file yet.
+	w.agent.unbound = func(times int) {
+		switch times {
+		case 2:
+			say(t, f, "two ")
+		case 4:
+			say(t, f, "three")
+			f.Close()
+		}
+	}
 	log := nodeapi.Log{Namespace: "x", Task: "t", Attempt: 1, Tail: -1}
 	if gap, err := log.Read(t.Context(), w.Client, out, true); err != nil || gap || out.got.String() != "one two three" {
 		t.Errorf("%q, %v, %v", out.got.String(), gap, err)

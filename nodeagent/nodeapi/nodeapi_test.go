@@ -27,8 +27,11 @@ type agent struct {
 	bound  bool
 	token  string
 	broken bool
-	events []nodeagent.Event
-	more   chan struct{}
+	// unbound is called when it was told that the attempt is over, with how often.
+	unbound func(times int)
+	told    int
+	events  []nodeagent.Event
+	more    chan struct{}
 }
 
 func (a *agent) Node() string { return "n" }
@@ -52,6 +55,12 @@ func (a *agent) Bound(string, string, int) (bool, error) {
 	defer a.mu.Unlock()
 	if a.broken {
 		return false, types.Errorf(types.Unavailable, "it is starting")
+	}
+	if !a.bound {
+		a.told++
+		if a.unbound != nil {
+			a.unbound(a.told)
+		}
 	}
 	return a.bound, nil
 }

@@ -118,12 +118,16 @@ func (a *agentFlags) config(f *Factory) (parts.AgentConfig, error) {
 		return cfg, err
 	}
 	// What it has is left running with the containers in it.
-	cfg.Containerd = daemon.Config{Address: containerdAddress(a.containerd), Dir: filepath.Join(cfg.Agent.StateDir, "containerd"), Keep: true}
+	address := containerdAddress(a.containerd)
+	cfg.Containerd = daemon.Config{
+		Address: address, Named: address != "" && address == a.containerd,
+		Dir: filepath.Join(cfg.Agent.StateDir, "containerd"), Keep: true,
+	}
 	cfg.Logger = containerd.Logger{Path: self, Subcommand: dev.LoggerSubcommand}
 	cfg.Agent.Version = Version()
 	cfg.Progress = f.progressLine
-	cfg.Ready = func(address string) {
-		fmt.Fprintf(f.Out, "ready: node %s; its API is at %s\n", cfg.Agent.Node, address)
+	cfg.Ready = func(cluster, address string) {
+		fmt.Fprintf(f.Out, "ready: node %s of %s; its API is at %s\n", cfg.Agent.Node, cluster, address)
 	}
 	return cfg, nil
 }

@@ -18,7 +18,7 @@ import (
 const completionHelp = `Prints what makes a shell complete commands, flags, and the names of tasks, jobs,
 nodes, reservations, resources and contexts, as they are at that moment.
 
-  bash   source <(escher completion bash)                      in ~/.bashrc
+  bash   source <(escher completion bash)                      in ~/.bashrc; needs bash-completion
   zsh    source <(escher completion zsh)                       in ~/.zshrc, after compinit
   fish   escher completion fish > ~/.config/fish/completions/escher.fish`
 

@@ -115,7 +115,7 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 		return f.store, nil
 	}
 	if f.inTask() {
-		return nil, types.Errorf(types.Precondition, "reach the cluster: a task can only use set-resource, state, nodes, resources, run, wait and stop: run this command outside")
+		return nil, types.Errorf(types.Precondition, "reach the cluster: a task can only use set-resource, state, nodes, resources, run, submit, wait and stop: run this command outside")
 	}
 	place, err := f.place()
 	if err != nil {

@@ -336,7 +336,7 @@ func (t *tailing) watchStart(ctx context.Context, s *types.Status) (stop func())
 func (t *tailing) tellSteps(ctx context.Context, node string, attempt int) {
 	_ = t.f.onNode(ctx, node, func(c *nodeapi.Client) error {
 		return c.Events(ctx, t.ns, t.id, attempt, 0, true, func(e nodeapi.Event) error {
-			if e.Step != nodeagent.StepPulling && e.Step != nodeagent.StepTrouble {
+			if e.Step != nodeagent.StepPulling { // its status says what else matters
 				return nil
 			}
 			text := fmt.Sprintf("%s on %s: %s", t.id, node, e.Step)

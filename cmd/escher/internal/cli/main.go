@@ -83,5 +83,21 @@ func exitCode(err error, w io.Writer) int {
 		return e.code
 	}
 	fmt.Fprintf(w, "escher: %v\n", err)
-	return types.ClassOf(err).ExitCode()
+	class := types.ClassOf(err)
+	if hint := hints(class); hint != "" {
+		fmt.Fprintf(w, "escher: %s\n", hint)
+	}
+	return class.ExitCode()
+}
+
+// hints says what to do about errors that no one foresaw, or whose outcome is not
+// known: the others end with it.
+func hints(class types.Class) string {
+	switch class {
+	case types.Internal:
+		return "this should not happen: please report it, with the command and what escher version prints"
+	case types.Unknown:
+		return "it may have been done: look, with escher ps or escher state, before you do it again"
+	}
+	return ""
 }

@@ -77,23 +77,26 @@ func wholeJob(ctx context.Context, client *controlplane.Client, name string, fou
 // notFound says that there is no such thing of any of the kinds, and what it may be
 // meant to be.
 func notFound(ctx context.Context, client *controlplane.Client, name string, kinds []controlplane.Kind) error {
-	var names []string
-	var first error
+	if len(kinds) == 1 {
+		_, err := client.ResolveKind(ctx, kinds[0], name)
+		return err
+	}
+	var names, near []string
 	for _, kind := range kinds {
-		_, err := client.ResolveKind(ctx, kind, name)
-		if !types.Is(err, types.NotFound) || strings.Contains(err.Error(), "did you mean") {
+		ids, err := client.Near(ctx, kind, name)
+		if err != nil {
 			return err
 		}
-		if first == nil {
-			first = err
+		for _, id := range ids {
+			near = append(near, named{kind, id}.String())
 		}
 		names = append(names, strings.TrimSpace(named{kind: kind}.String()))
 	}
-	if len(kinds) == 1 {
-		return first
+	remedy := "escher ps -a and escher jobs -a list tasks and jobs"
+	if len(near) > 0 {
+		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return types.Errorf(types.NotFound, "there is no %s %q in namespace %s: escher ps -a and escher jobs -a list tasks and jobs",
-		strings.Join(names, " or "), name, client.Namespace())
+	return types.Errorf(types.NotFound, "there is no %s %q in namespace %s: %s", strings.Join(names, " or "), name, client.Namespace(), remedy)
 }
 
 // findAll finds all of names before anything is done about one.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
 )
 
 // newestTasks is how many tasks a table has at most, if nothing else is said.
@@ -38,6 +39,9 @@ func newPs(f *Factory) *cobra.Command {
 		Long:  psHelp,
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.limit < 0 {
+				return types.Errorf(types.Invalid, "limit: %d is negative: give how many to list, or 0 for all", flags.limit)
+			}
 			client, err := f.Client(cmd.Context())
 			if err != nil {
 				return err

@@ -38,7 +38,7 @@ func newReserve(f *Factory) *cobra.Command {
 				return types.Errorf(types.Invalid, "bundle: is missing: say what to lock, such as --bundle cpu=1")
 			}
 			if timeout < 0 || timeout > 0 && !wait {
-				return types.Errorf(types.Invalid, "timeout: %s is not possible: give a time to --wait at most", timeout)
+				return types.Errorf(types.Invalid, "timeout: %s is given: give --wait too, and how long to wait at most", timeout)
 			}
 			if count < 1 || count > types.MaxBundles {
 				return types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d", count, types.MaxBundles)

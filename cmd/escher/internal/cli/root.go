@@ -20,8 +20,8 @@ const rootHelp = `Escher places tasks by resources that applications create at r
 A command finds the cluster by its flags, --endpoints or --dir, else by the
 environment, else by the context in use (escher context), else in
 ~/.local/share/escher, where escher dev keeps it. Inside a task it uses the task's
-socket, ESCHER_SOCKET: set-resource, state, nodes, resources, run, wait and stop work
-in there.
+socket, ESCHER_SOCKET: set-resource, state, nodes, resources, run, submit, wait, stop
+work in there.
 
 Exit codes, but for commands that end with a task, which have that of the task:
 `

@@ -44,8 +44,8 @@ func newServer(f *Factory) *cobra.Command {
 				return err
 			}
 			cfg.Progress = f.progressLine
-			cfg.Ready = func(ops string) {
-				fmt.Fprintf(f.Out, "ready: server %s; metrics and health at http://%s\n", cfg.Name, ops)
+			cfg.Ready = func(cluster, ops string) {
+				fmt.Fprintf(f.Out, "ready: server %s of %s; metrics and health at %s\n", cfg.Name, cluster, ops)
 			}
 			return parts.RunServer(cmd.Context(), cfg)
 		},

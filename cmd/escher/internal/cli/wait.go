@@ -24,6 +24,9 @@ func newWait(f *Factory) *cobra.Command {
 		Short: "Wait for tasks, or all tasks of jobs; ends with the exit code of the first that failed",
 		Args:  atLeastOne("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout < 0 {
+				return types.Errorf(types.Invalid, "timeout: %s is negative: give how long to wait at most, or 0", timeout)
+			}
 			far, err := parseUntil(until)
 			if err != nil {
 				return err

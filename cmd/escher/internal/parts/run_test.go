@@ -48,13 +48,13 @@ func TestServerWaitsForEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	ctx, cancel := context.WithCancel(t.Context())
 	lines, ready, ended := make(said, 100), make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- RunServer(ctx, ServerConfig{
 			Etcd: etcdstore.Config{Endpoints: []string{"unix://" + filepath.Join(dir, "client")}},
-			Name: "one", Ops: "127.0.0.1:0", Log: zaptest.NewLogger(t), Progress: lines.progress, Ready: func(string) { close(ready) },
+			Name: "one", Ops: "127.0.0.1:0", Log: zaptest.NewLogger(t), Progress: lines.progress, Ready: func(string, string) { close(ready) },
 		})
 	}()
 	lines.await(t, "start etcd there, or correct --endpoints")

@@ -41,8 +41,9 @@ type AgentConfig struct {
 
 	Log      *zap.Logger
 	Progress Progress
-	// Ready is called once the node is alive, with where its API is.
-	Ready func(address string)
+	// Ready is called once the node is alive, with the id of the cluster and where its
+	// API is.
+	Ready func(cluster, address string)
 }
 
 // RunAgent runs the agent of this machine until ctx is done, and returns nil then.
@@ -109,7 +110,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	if err := p.awaitAlive(ctx, cfg.Agent.Node); err != nil {
 		return err
 	}
-	cfg.Ready(address)
+	cfg.Ready(cluster, address)
 	return p.stack.Await(ctx, nil)
 }
 

@@ -25,8 +25,9 @@ type ServerConfig struct {
 
 	Log      *zap.Logger
 	Progress Progress
-	// Ready is called once it works, with where metrics and health are.
-	Ready func(ops string)
+	// Ready is called once it works, with the id of the cluster and where metrics and
+	// health are.
+	Ready func(cluster, ops string)
 }
 
 // RunServer runs a server until ctx is done, and returns nil then. While etcd is away
@@ -60,8 +61,8 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg.Log.Info("server started", zap.String("reason", "cluster "+cluster), zap.String("scheduler", cfg.Name), zap.String("address", s.Address()))
-	cfg.Ready(s.Address())
+	cfg.Log.Info("server started", zap.String("scheduler", cfg.Name), zap.String("address", s.Address()))
+	cfg.Ready(cluster, s.Address())
 	return p.stack.Await(ctx, nil)
 }
 

@@ -1,0 +1,79 @@
+package nodeagent_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestTokenIsOfTheSession has an agent crash within its session, and outlive one.
+func TestTokenIsOfTheSession(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		stored := func() string {
+			var alive types.Alive
+			if err := types.Decode(b.get(controlplane.AliveKey("n1")).Value, &alive); err != nil {
+				t.Fatal(err)
+			}
+			return alive.Token
+		}
+		first := stored()
+		if len(first) < 20 || b.agent.Token() != first {
+			t.Errorf("the store has %q, the agent %q", first, b.agent.Token())
+		}
+		b.crash()
+		b.start()
+		if stored() != first || b.agent.Token() != first {
+			t.Errorf("within its session, the store has %q, the agent %q", stored(), b.agent.Token())
+		}
+		b.crash()
+		b.pass(2 * ttl)
+		b.start()
+		if stored() == first || b.agent.Token() != stored() {
+			t.Errorf("in a new session, the store has %q, the agent %q", stored(), b.agent.Token())
+		}
+	})
+}
+
+func TestSaysWhatIsBound(t *testing.T) {
+	bubble(t, does(simruntime.Behaviour{Run: time.Minute}), func(t *testing.T, b *bench) {
+		if err := b.agent.Ready(); err != nil {
+			t.Fatal(err)
+		}
+		if is, err := b.agent.Bound("d", "a", 1); is || err != nil {
+			t.Errorf("before: %v, %v", is, err)
+		}
+		if _, err := b.agent.ContainerOf("d", "a", 1); !types.Is(err, types.NotFound) {
+			t.Errorf("before: %v", err)
+		}
+		id := b.bind("a")
+		synctest.Wait()
+		got, err := b.agent.ContainerOf("d", "a", 1)
+		if is, err2 := b.agent.Bound("d", "a", 1); !is || err2 != nil || got != id || err != nil || b.agent.Running()[id].Task != "a" {
+			t.Errorf("running: %v, %q, %v, %v", is, got, err, err2)
+		}
+		for _, other := range []struct {
+			ns, task string
+			attempt  int
+		}{{"e", "a", 1}, {"d", "b", 1}, {"d", "a", 2}} {
+			if _, err := b.agent.ContainerOf(other.ns, other.task, other.attempt); !types.Is(err, types.NotFound) {
+				t.Errorf("%+v: %v", other, err)
+			}
+		}
+		b.pass(time.Minute)
+		if _, err := b.agent.ContainerOf("d", "a", 1); !types.Is(err, types.Precondition) {
+			t.Errorf("ended: %v", err)
+		}
+		if is, err := b.agent.Bound("d", "a", 1); !is || err != nil {
+			t.Errorf("ended, and not released: %v, %v", is, err)
+		}
+		b.release("a")
+		synctest.Wait()
+		if is, err := b.agent.Bound("d", "a", 1); is || err != nil {
+			t.Errorf("released: %v, %v", is, err)
+		}
+	})
+}

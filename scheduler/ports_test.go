@@ -1,0 +1,101 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestPortsOfANode: whatever comes, goes and moves, a port has one holder; what is
+// given out is of the range and the lowest that is free; and what fits is given.
+func TestPortsOfANode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := cluster.New()
+		n := &cluster.Node{Name: "n1", Info: cluster.Cell[types.Node]{V: &types.Node{PortFirst: 10, PortLast: 14}}}
+		v.Nodes["n1"] = n
+		d := newDraft(v, controlplane.Limits{Ops: 1, Bytes: 1}, 1)
+		var held [][]types.Holding
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0:
+				first := rapid.IntRange(8, 12).Draw(t, "first")
+				n.Info.V = &types.Node{PortFirst: first, PortLast: first + rapid.IntRange(0, 5).Draw(t, "more")}
+			case 1, 2, 3:
+				if len(held) > 0 {
+					i := rapid.IntRange(0, len(held)-1).Draw(t, "ends")
+					d.giveBack(n, held[i])
+					held = slices.Delete(held, i, i+1)
+				}
+			default:
+				need := cluster.Need{ID: types.Port, Amount: whole * types.Quantity(rapid.IntRange(1, 3).Draw(t, "many"))}
+				if rapid.Bool().Draw(t, "by number") {
+					need = cluster.Need{ID: types.FixedPort(rapid.IntRange(8, 16).Draw(t, "number")), Amount: whole}
+				}
+				if _, ok := d.fits(n, []cluster.Need{need}); ok {
+					holds := d.hold(n, []cluster.Need{need})
+					checkGiven(t, n, holds[0], held)
+					d.take(n, holds)
+					held = append(held, holds)
+				}
+			}
+		}
+	})
+}
+
+// numbers returns the ports that a holding is.
+func numbers(h types.Holding) (out []int) {
+	if number, fixed := h.Resource.FixedPort(); fixed {
+		return []int{number}
+	}
+	for _, dev := range h.Devices {
+		number, err := strconv.Atoi(dev.ID)
+		if err != nil || dev.Share != whole {
+			panic(fmt.Sprint(dev))
+		}
+		out = append(out, number)
+	}
+	return out
+}
+
+func checkGiven(t *rapid.T, n *cluster.Node, h types.Holding, held [][]types.Holding) {
+	t.Helper()
+	taken := make(map[int]bool)
+	for _, holds := range held {
+		for _, number := range numbers(holds[0]) {
+			taken[number] = true
+		}
+	}
+	given := numbers(h)
+	if types.Quantity(len(given))*whole != h.Amount {
+		t.Fatalf("%s of it are ports %v", h.Amount.Format(types.Port), given)
+	}
+	for _, number := range given {
+		if taken[number] || n.HasInRange(number) != (h.Resource == types.Port) {
+			t.Fatalf("port %d is given as %s; %v are held", number, h.Resource, taken)
+		}
+		taken[number] = true
+	}
+	for number := n.Info.V.PortFirst; h.Resource == types.Port && number < given[len(given)-1]; number++ {
+		if !taken[number] {
+			t.Fatalf("ports %v are given, and %d is free", given, number)
+		}
+	}
+}
+
+// TestPartsOfPortsDoNotFit: whoever writes such requests.
+func TestPartsOfPortsDoNotFit(t *testing.T) {
+	b := newBench(t, Config{})
+	b.put(controlplane.NodeKey("n1"), &types.Node{PortFirst: 10, PortLast: 19}, controlplane.AliveKey("n1"), &types.Alive{})
+	b.task("half", map[string]types.Quantity{"port": 1500})
+	b.task("of-one", map[string]types.Quantity{"port/80": 500})
+	b.settle()
+	b.expect("half", "pending")
+	b.expect("of-one", "pending")
+}
