@@ -168,7 +168,7 @@ func (e *explainer) tooSmallOpen(f *finding, open, shut []candidate) (clause, su
 
 func firstSmall(c candidate) lack {
 	for _, l := range c.lacks {
-		if l.capacity < l.Amount {
+		if l.ID.Physical() && l.capacity < l.Amount {
 			return l
 		}
 	}

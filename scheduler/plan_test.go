@@ -97,11 +97,47 @@ func TestPlanIsRefused(t *testing.T) {
 	})
 }
 
+// oddities are resources of all kinds, and what asks for them.
+func oddities(t *rapid.T) []any {
+	var kvs []any
+	for i := range 6 {
+		if rapid.Bool().Draw(t, "on node") {
+			r := &types.Resource{Capacity: types.Quantity(1000 * rapid.IntRange(0, 2).Draw(t, "capacity")), NodeSession: int64(rapid.IntRange(1, 8).Draw(t, "session"))}
+			kvs = append(kvs, controlplane.ResourceKey("a", "data", fmt.Sprint("n", i)), r)
+		}
+	}
+	for _, where := range []string{types.ClusterWide, types.EveryNode} {
+		name := rapid.SampledFrom([]string{"queue", "slot"}).Draw(t, "name")
+		if rapid.Bool().Draw(t, "there") {
+			kvs = append(kvs, controlplane.ResourceKey("a", name, where), &types.Resource{Capacity: types.Quantity(rapid.IntRange(0, 2000).Draw(t, "capacity"))})
+		}
+	}
+	names := []string{"cpu", "gpu", "data", "queue", "slot", "node/n0", "node/n9", "rack/r1", "port/8080", "port", "cpu@r0", "gpu@r0", "cpu@none"}
+	requests := func() types.Requests {
+		amounts := make(q)
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 3, rapid.ID[string]).Draw(t, "requests") {
+			amounts[name] = types.Quantity(500 * rapid.IntRange(1, 4).Draw(t, "amount"))
+		}
+		return types.NewRequests(amounts)
+	}
+	for i := range rapid.IntRange(1, 8).Draw(t, "odd tasks") {
+		x := &types.Task{Requests: requests(), Submitted: int64(i)}
+		if rapid.Bool().Draw(t, "alternatives") {
+			x.Alternatives = []types.Alternative{{Requests: requests()}, {Requests: requests(), After: time.Hour}}
+		}
+		if rapid.Bool().Draw(t, "provides") {
+			x.Provides = []types.Provide{{Name: "data", Amount: 1000, When: rapid.SampledFrom([]types.When{types.WhenBound, types.WhenRunning, types.WhenSucceeded}).Draw(t, "when")}}
+		}
+		kvs = append(kvs, controlplane.TaskKey("a", fmt.Sprint("odd", i)), x)
+	}
+	return kvs
+}
+
 // What Schedule leaves waiting, in whatever cluster, is explained as waiting; what
 // it places was never called infeasible; and a plan places what Schedule places.
 func TestExplainAgreesWithSchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v := snapshot(t, anyCluster(t)...)
+		v := snapshot(t, append(anyCluster(t), oddities(t)...)...)
 		now := time.Unix(100, 0)
 		c, d := schedule(v, Config{}, now)
 		for _, x := range c.queue.all() {
@@ -114,7 +150,7 @@ func TestExplainAgreesWithSchedule(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !x.Reservation && strings.Contains(got.Summary, "fits") || got.Suggestion == "" || len(got.Lines(false)) > maxLines {
+			if !x.Reservation && strings.Contains(got.Summary, "about to be bound") || got.Suggestion == "" && !strings.Contains(got.Summary, "may be placed so in") || len(got.Lines(false)) > maxLines {
 				t.Fatalf("%s waits: %s", x.ID, strings.Join(got.Lines(true), "\n"))
 			}
 		}

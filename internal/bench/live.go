@@ -162,7 +162,6 @@ type template struct {
 	task   string
 	spec   *oci.Spec
 	labels map[string]string
-	log    string
 }
 
 // template starts one.

@@ -136,6 +136,8 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *zap.Logger)
 	if err := server.Shutdown(last); err != nil {
 		_ = server.Close() // streams end now
 	}
-	_ = <-failed // it was shut down
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return types.Errorf(types.Unavailable, "serve at %s: %w", l.Addr(), err)
+	}
 	return nil
 }

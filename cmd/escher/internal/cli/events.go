@@ -89,6 +89,9 @@ func (e *eventFlags) run(ctx context.Context, f *Factory, args []string) error {
 	return l.follow(ctx, h)
 }
 
+// lastSteps is how long the node of a task that has ended may take to tell its steps.
+const lastSteps = 2 * time.Second
+
 // eventList is a list of events.
 type eventList struct {
 	f      *Factory
@@ -211,8 +214,10 @@ func (l *eventList) follow(ctx context.Context, h *history) error {
 	following := make(map[int]bool)
 	over := false
 	group.Go(func() error {
+		watch, stopWatching := context.WithCancel(ctx)
+		defer stopWatching()
 		opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: skipUntold(l.client.Namespace())}
-		err := controlplane.ListWatch(ctx, l.client.Store(), opts, func(u controlplane.Update) error {
+		err := controlplane.ListWatch(watch, l.client.Store(), opts, func(u controlplane.Update) error {
 			ended, err := l.take(h, u)
 			if err != nil {
 				return err
@@ -223,9 +228,11 @@ func (l *eventList) follow(ctx context.Context, h *history) error {
 					group.Go(func() error { l.followNode(ctx, node, attempt); return nil })
 				}
 			}
-			if ended {
+			if ended && !over {
 				over = true
-				stop()
+				stopWatching()
+				// Its node tells the end a little later.
+				time.AfterFunc(lastSteps, stop)
 			}
 			return nil
 		})

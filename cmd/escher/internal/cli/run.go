@@ -59,7 +59,7 @@ func (r *runFlags) launch(f *Factory, args []string, dash int) (launching, error
 	}
 	if r.binary != "" {
 		if f.inTask() {
-			return l, types.Errorf(types.Precondition, "run: a task cannot make images: make one outside, with escher image, and name it")
+			return l, types.Errorf(types.Precondition, "run: a task cannot make images: make one outside, with escher image make, and name it")
 		}
 		if err := checkBinary(r.binary); err != nil {
 			return l, err
