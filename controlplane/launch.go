@@ -67,7 +67,7 @@ func (c *Client) launch(ctx context.Context, job *Job, tasks []Submission) (Laun
 // its id is known to nobody.
 func (e *launch) brokeOff(ctx context.Context, cause error) error {
 	if e.job != nil && !e.resumable && len(e.tasks) > 1 && (e.start > 0 || e.end < len(e.tasks)) {
-		if err := e.c.abandon(ctx, e.jobID, e.tasks[0].id); err != nil {
+		if err := e.c.abandon(ctx, e.jobID, e.tasks[0].id, e.first); err != nil {
 			return types.Errorf(types.ClassOf(cause), "%w; what was written of it is removed after a while, as it could not be now: %w", cause, err)
 		}
 	}
@@ -155,6 +155,11 @@ func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
 	if e.job != nil {
 		change.IfUnchanged(JobKey(e.c.ns, e.jobID), 0)
 	}
+	if e.first != 0 && !e.resumable {
+		// What is abandoned begins with the first task: a part that comes late, after
+		// that, does nothing.
+		change.IfUnchanged(TaskKey(e.c.ns, e.tasks[0].id), e.first)
+	}
 	limits := s.Limits()
 	drawn := make(map[string]bool)
 	for e.end = e.start; e.end < len(e.tasks); e.end++ {
@@ -168,10 +173,6 @@ func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
 	}
 	if e.job != nil {
 		change.Put(JobKey(e.c.ns, e.jobID), e.job)
-		if e.first != 0 && !e.resumable {
-			// A copy of this that comes late makes no job of what abandon has left.
-			change.IfUnchanged(TaskKey(e.c.ns, e.tasks[0].id), e.first)
-		}
 	}
 	return nil
 }

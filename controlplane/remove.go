@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/types"
@@ -121,12 +120,18 @@ func (e *remove) done(int64)                                 {}
 const abandonTime = 30 * time.Second
 
 // abandon deletes the tasks of a job that did not come to be: nobody has seen them.
-// What it misses, the collector deletes after a while. The first task goes first: the
-// job depends on it.
-func (c *Client) abandon(ctx context.Context, job, first string) error {
+// The first one, which was written at a revision unless that is 0, goes first: no part
+// of the launch that is still on its way does anything after that. What is missed, the
+// collector deletes after a while.
+func (c *Client) abandon(ctx context.Context, job, first string, revision int64) error {
 	// Also if what broke the launch off was the end of ctx.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 	defer cancel()
+	if revision != 0 {
+		if err := c.deleteUnseen(ctx, job, []KV{{Key: TaskKey(c.ns, first), ModRevision: revision}}); err != nil {
+			return err
+		}
+	}
 	kvs, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns)})
 	if err != nil {
 		return err
@@ -137,33 +142,38 @@ func (c *Client) abandon(ctx context.Context, job, first string) error {
 		if err := types.Decode(kv.Value, &t); err != nil {
 			return err
 		}
-		switch {
-		case kv.Key == TaskKey(c.ns, first):
-			left = slices.Insert(left, 0, kv)
-		case t.Job == job:
+		if t.Job == job {
 			left = append(left, kv)
 		}
 	}
-	const each = 3
+	const each = 3 // compares of a task, and a little
 	part := max(1, c.store.Limits().Ops/each)
 	for len(left) > 0 {
-		change := NewChange(NewBatch())
-		change.IfUnchanged(JobKey(c.ns, job), 0)
 		n := min(part, len(left))
-		for _, kv := range left[:n] {
-			k, _ := Parse(kv.Key)
-			change.IfUnchanged(kv.Key, kv.ModRevision)
-			change.IfUnchanged(StatusKey(c.ns, k.ID), 0)
-			change.Delete(kv.Key)
-		}
-		left = left[n:]
-		res, err := Commit(ctx, c.store, change.Txn())
-		if err != nil {
+		if err := c.deleteUnseen(ctx, job, left[:n]); err != nil {
 			return err
 		}
-		if !res.Committed {
-			return types.Errorf(types.Conflict, "job %s, or a task of it, is there after all: see escher ps --job %s", job, job)
-		}
+		left = left[n:]
+	}
+	return nil
+}
+
+// deleteUnseen deletes tasks of a job that is not there. Conflict: it is.
+func (c *Client) deleteUnseen(ctx context.Context, job string, tasks []KV) error {
+	change := NewChange(NewBatch())
+	change.IfUnchanged(JobKey(c.ns, job), 0)
+	for _, kv := range tasks {
+		k, _ := Parse(kv.Key)
+		change.IfUnchanged(kv.Key, kv.ModRevision)
+		change.IfUnchanged(StatusKey(c.ns, k.ID), 0)
+		change.Delete(kv.Key)
+	}
+	res, err := Commit(ctx, c.store, change.Txn())
+	if err != nil {
+		return err
+	}
+	if !res.Committed {
+		return types.Errorf(types.Conflict, "job %s, or a task of it, is there after all: see escher ps --job %s", job, job)
 	}
 	return nil
 }

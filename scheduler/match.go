@@ -123,8 +123,8 @@ func (s *search) look(n *cluster.Node) {
 func (d *Draft) load(n *cluster.Node, needs []cluster.Need) float64 {
 	var most float64
 	for _, x := range needs {
-		if !x.ID.Physical() || x.ID.IsPlacement() {
-			continue
+		if _, fixed := x.ID.FixedPort(); fixed || !x.ID.Physical() || x.ID.IsPlacement() {
+			continue // that a port is taken by who asks for it says nothing of a node
 		}
 		capacity, _ := d.view.Capacity(n, x.ID)
 		free, _ := d.free(n, x.ID)

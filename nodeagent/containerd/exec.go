@@ -30,6 +30,9 @@ import (
 // it left behind may hold its end open for ever.
 const outputWait = 2 * time.Second
 
+// execWait bounds how long runc may take to start another process in a container.
+const execWait = time.Minute
+
 // Exec implements nodeagent.Runtime. It does not wait for a Read of p.Stdin that is
 // under way when the process ends. What the process started and left runs on.
 func (r *Runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int, error) {
@@ -168,7 +171,10 @@ func follow(ctx context.Context, id string, process client.Process, p nodeagent.
 	if err != nil {
 		return 0, classify(err, "run a command in container %s", id)
 	}
-	if err := process.Start(ctx); err != nil {
+	// A start that was given up half-way would go on without anybody to kill it.
+	begun, release := context.WithTimeout(after, execWait)
+	defer release()
+	if err := process.Start(begun); err != nil {
 		return 0, notExecuted(err, id)
 	}
 	stop, resize, eof := ctx.Done(), p.Resize, stdin.end

@@ -40,7 +40,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
-	known, more := s.Agent.Events(a.ns, a.id, a.number, int(after))
+	known, more := s.Agent.Events(a.ns, a.id, a.number, 0)
 	if more == nil {
 		s.refuse(w, r, types.Errorf(types.NotFound, "find the events of attempt %d of task %s: node %s remembers none: they are kept for its last attempts, while its agent runs", a.number, a.id, s.Agent.Node()))
 		return
@@ -48,8 +48,10 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	out := newLines(w)
 	for {
 		for _, e := range known {
-			after = int64(e.Seq)
-			out.send(Event(e))
+			if int64(e.Seq) > after {
+				after = int64(e.Seq)
+				out.send(Event(e))
+			}
 		}
 		over := len(known) > 0 && known[len(known)-1].Step == nodeagent.StepReleased
 		if !follow || over || more == nil {
@@ -60,7 +62,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-more:
 		}
-		known, more = s.Agent.Events(a.ns, a.id, a.number, int(after))
+		known, more = s.Agent.Events(a.ns, a.id, a.number, 0)
 	}
 }
 

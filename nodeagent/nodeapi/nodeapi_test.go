@@ -241,6 +241,14 @@ func TestEvents(t *testing.T) {
 	if got := strings.Join(steps, " "); err != nil || got != "bound started released" {
 		t.Errorf("%s, %v", got, err)
 	}
+	// Of what is over, nothing more comes: that ends, too.
+	err = w.Events(t.Context(), "x", "t", 1, 3, true, func(e nodeapi.Event) error {
+		t.Errorf("%+v comes again", e)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 func TestImages(t *testing.T) {

@@ -151,8 +151,10 @@ func TestWatchState(t *testing.T) {
 			w.put(controlplane.ResourceKey("default", "slot", types.EveryNode), &types.Resource{Capacity: 1000})
 			w.put(controlplane.ReservationKey("default", "train"), &types.Reservation{})
 			w.put(controlplane.AllocatedKey("n1"), &types.Allocated{Holds: []types.Holding{{Resource: types.CPU, Amount: 500}}})
-			if got := w.printed(); !strings.Contains(got, want) {
-				t.Errorf("%s: %q does not say %q", command, got, want)
+			w.put(controlplane.ResourceKey("other", "foreign", types.EveryNode), &types.Resource{Capacity: 1000})
+			w.put(controlplane.ReservationKey("other", "foreign"), &types.Reservation{})
+			if got := w.printed(); !strings.Contains(got, want) || strings.Contains(got, "foreign") {
+				t.Errorf("%s: %q does not say %q, or what is another namespace's", command, got, want)
 			}
 			w.over()
 		})
