@@ -32,10 +32,10 @@ func TestTaskAPI(t *testing.T) {
 		}
 	}
 	c := newCluster(t)
-	c.start("--allow-mount", "/usr:ro", "--allow-mount", dir+":ro")
+	c.start("--nodes", "2", "--allow-mount", "/usr:ro", "--allow-mount", dir+":ro")
 	c.must("image", "make", image, built.program, built.escher, worker)
 
-	host := []string{"run", "--mount", "/usr:/usr:ro", "--mount", "/usr/lib:/lib:ro", "--mount", "/usr/lib64:/lib64:ro", "--mount", dir + ":/api:ro", image, "--"}
+	host := []string{"run", "--request", "node/node-1=1", "--mount", "/usr:/usr:ro", "--mount", "/usr/lib:/lib:ro", "--mount", "/usr/lib64:/lib64:ro", "--mount", dir + ":/api:ro", image, "--"}
 	o := c.escher(append(host, "/usr/bin/sh", "-x", "/api/api.sh")...)
 	if o.code != 0 || !strings.Contains(o.out, "event: synced") || !strings.Contains(o.out, `"launched":[{`) {
 		t.Errorf("shell: %+v", o)
