@@ -33,7 +33,6 @@ func crashTests() map[string]func(*bench) {
 		"RunsOnceAcrossRestarts": testRunsOnce,
 		"IDOfAnotherNode":        testIDOfAnotherNode,
 		"PurgeOfOneCluster":      testPurgeOfOneCluster,
-		"AgainstTheFloor":        testFloor,
 	}
 }
 
