@@ -93,7 +93,7 @@ func badResources(long string) []bad {
 		{[]string{"set-resource", "x", "-1", "--all"}, 2, []string{"-1"}},
 		{[]string{"set-resource", "x", "1e30", "--all"}, 2, []string{"1e30", "too large"}},
 		{[]string{"set-resource", "x", "1"}, 2, []string{"place", "--node", "--all"}},
-		{[]string{"set-resource", "x", "1", "--node", "none"}, 2, []string{"none", "node-1"}},
+		{[]string{"set-resource", "x", "1", "--node", "none"}, 3, []string{"none", "node-1"}},
 		{[]string{"set-resource", "x", "1", "--all", "--cluster"}, 2, []string{"--all", "--cluster"}},
 		{[]string{"set-resource", "x", "1", "--selector", "zone"}, 2, []string{"selector", "zone", "name=value"}},
 		{[]string{"set-resource", "x", "1", "--all", "--lifetime", "fortnight"}, 2, []string{"lifetime", "fortnight", "task, session or reservation"}},
@@ -105,7 +105,7 @@ func badResources(long string) []bad {
 func badRest(one, two string) []bad {
 	return []bad{
 		{[]string{"reserve", "r", "--bundle", "cpu"}, 2, []string{"bundle", "cpu"}},
-		{[]string{"reserve", "r"}, 2, []string{"bundles", "at least one"}},
+		{[]string{"reserve", "r"}, 2, []string{"bundle", "--bundle cpu=1"}},
 		{[]string{"reserve", "r", "--bundle", "cpu=1@none"}, 2, []string{"none", "node-1"}},
 		{[]string{"reserve", "a/b", "--bundle", "cpu=1"}, 2, []string{"id", "a/b"}},
 		{[]string{"unreserve", "none"}, 3, []string{"none"}},
@@ -115,7 +115,7 @@ func badRest(one, two string) []bad {
 		{[]string{"why", "nobody"}, 3, []string{"nobody"}},
 		{[]string{"wait", one, "--until", "doomsday"}, 2, []string{"until", "doomsday", "ended"}},
 		{[]string{"-n", "a/b", "ps"}, 2, []string{"namespace", "a/b"}},
-		{[]string{"ps", "-o", "xml"}, 2, []string{"xml", "table, wide, json or yaml"}},
+		{[]string{"ps", "-o", "xml"}, 2, []string{"xml", "table, wide, json, yaml"}},
 		{[]string{"lgos", one}, 2, []string{"lgos", "logs"}},
 	}
 }

@@ -91,7 +91,7 @@ func newSetResource(f *Factory) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		// A negative number looks like a flag.
 		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && strings.ContainsAny(unknown.GetSpecifiedName(), "0123456789") {
-			return types.Errorf(types.Invalid, "capacity: it cannot be negative: give 0 to remove the resource, or more")
+			return types.Errorf(types.Invalid, "capacity: -%s is negative: give 0 to remove the resource, or more", unknown.GetSpecifiedName())
 		}
 		return cmd.Root().FlagErrorFunc()(cmd, err)
 	})
@@ -111,8 +111,11 @@ func setResource(cmd *cobra.Command, f *Factory, name string, capacity types.Qua
 	if !place.given() && !f.inTask() {
 		return types.Errorf(types.Invalid, "place: is not given, and this is no task: say --node NAME, --selector name=value, --available name=amount, --all or --cluster")
 	}
-	if opts.Lifetime != types.Forever && opts.Owner == "" {
-		return types.Errorf(types.Invalid, "owner: is missing for lifetime %s: name the %s with --owner", opts.Lifetime, opts.Lifetime)
+	switch opts.Lifetime {
+	case types.OfTask, types.OfSession, types.OfReservation:
+		if opts.Owner == "" {
+			return types.Errorf(types.Invalid, "owner: is missing for lifetime %s: name the %s with --owner", opts.Lifetime, opts.Lifetime)
+		}
 	}
 	tasks, err := f.Tasks(cmd.Context())
 	if err != nil {
