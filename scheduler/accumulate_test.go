@@ -64,6 +64,30 @@ func TestAccumulatingIsGrantedElsewhere(t *testing.T) {
 	b.expect("small", "bound on n1")
 }
 
+// TestNothingIsLentOfWhatIsGrantedElsewhere: what the draft that grants a reservation
+// elsewhere gives back is not lent, too: it is there once.
+func TestNothingIsLentOfWhatIsGrantedElsewhere(t *testing.T) {
+	short := func(t *types.Task) { t.MaxRun = 10 * time.Second }
+	b := newAging(t)
+	b.node("n1", 1000)
+	b.node("n2", 1000)
+	b.task("on1", map[string]types.Quantity{"cpu": 100, "node/n1": 1}, func(t *types.Task) { t.MaxRun = time.Hour })
+	b.task("on2", map[string]types.Quantity{"cpu": 500, "node/n2": 1})
+	b.settle()
+	b.reserve(bundleOf(map[string]types.Quantity{"cpu": 1000}))
+	b.exited("on2")
+	b.settle()
+	b.task("short", map[string]types.Quantity{"cpu": 950, "node/n1": 1}, short)
+	b.later(searchEvery)
+	if g := b.grant(); g.Phase != types.Granted || g.Bundles[0] != "n2" {
+		t.Errorf("its grant is %+v", g)
+	}
+	b.expect("short", "pending")
+	b.exited("on1")
+	b.settle()
+	b.expect("short", "bound on n1")
+}
+
 // TestFullDraftGivesNothingAway: what ends in a draft that has no room left for what a
 // reservation collects of it, it collects in the next one.
 func TestFullDraftGivesNothingAway(t *testing.T) {

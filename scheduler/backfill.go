@@ -24,8 +24,11 @@ func (c *Core) backfill(d *Draft, t *cluster.Task, alternative int, needs []clus
 		return false
 	}
 	g := r.Grant.V
-	if d.collecting != nil {
+	switch {
+	case d.collecting != nil:
 		g = d.collecting.g
+	case d.has(r):
+		return false // it has just been granted elsewhere
 	}
 	if g.Phase != types.Accumulating || c.now.Add(t.Info.V.MaxRun).After(c.completion(r, g)) {
 		return false
