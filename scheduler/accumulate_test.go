@@ -78,7 +78,10 @@ func TestNothingIsLentOfWhatIsGrantedElsewhere(t *testing.T) {
 	b.exited("on2")
 	b.settle()
 	b.task("short", map[string]types.Quantity{"cpu": 950, "node/n1": 1}, short)
-	b.later(searchEvery)
+	b.now = b.now.Add(searchEvery)
+	b.see()
+	b.done(b.commit())
+	b.settle()
 	if g := b.grant(); g.Phase != types.Granted || g.Bundles[0] != "n2" {
 		t.Errorf("its grant is %+v", g)
 	}
