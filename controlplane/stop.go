@@ -11,9 +11,14 @@ import (
 type StopOptions struct {
 	// Reason is who or what stops it, in words; it shows in its status.
 	Reason string
-	// Grace is how long it has between its stop signal and the kill; 0 is none.
+	// Grace is how long it has between its stop signal and the kill; 0 is that of
+	// its spec, NoGrace none.
 	Grace time.Duration
 }
+
+// NoGrace kills a task as soon as it is signalled. 0 cannot say so: that is what a
+// task has which nobody gave another grace.
+const NoGrace = time.Nanosecond
 
 func (o StopOptions) validate() error {
 	if o.Grace < 0 {

@@ -222,6 +222,13 @@ const deadlinePassed = "its deadline passed"
 
 func overran(d *Desired) string { return fmt.Sprintf("ran longer than %s", d.MaxRun) }
 
+func times(restarts int) string {
+	if restarts == 1 {
+		return "1 restart"
+	}
+	return fmt.Sprintf("%d restarts", restarts)
+}
+
 // ending is for a process that was signalled.
 func ending(d *Desired, s *Seen, now time.Time) Action {
 	at := s.Signalled.Add(grace(d))
@@ -298,7 +305,7 @@ func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 	case s.Cause == Fenced:
 		r.Reason = "the node could not renew its session in time"
 	case s.Cause == "" && s.Failed == nil && s.Restart > 0 && exit.Code != 0:
-		r.Reason = strings.TrimPrefix(fmt.Sprintf("%s, after %d restarts", r.Reason, s.Restart), ", ")
+		r.Reason = strings.TrimPrefix(fmt.Sprintf("%s, after %s", r.Reason, times(s.Restart)), ", ")
 	}
 	return r
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -242,7 +243,11 @@ func (t *task) signal(ctx context.Context, cause Cause) error {
 	return t.tell(ctx, StopSignal, func(s *Seen) {
 		s.Signalled = time.Now()
 		d := t.desired()
-		t.note(StepSignalled, "%s: it has %s to end", cause, grace(&d))
+		if g := grace(&d); g > controlplane.NoGrace {
+			t.note(StepSignalled, "%s: it has %s to end", cause, g)
+		} else {
+			t.note(StepSignalled, "%s: it is killed at once", cause)
+		}
 	})
 }
 

@@ -139,6 +139,9 @@ type Provider struct {
 	Node     string           `json:"node,omitempty"`
 	// Why is where the task itself is, or why it waits.
 	Why string `json:"why"`
+
+	// waits are the tasks that are to provide what it waits for itself.
+	waits []string
 }
 
 // Queue is a place among what waits. Nobody waits for those in front who ask for
@@ -182,6 +185,8 @@ type explainer struct {
 	// inner tells that what is explained is only of interest to something else:
 	// then that is enough.
 	inner bool
+	// self is the task that is explained, if it is one.
+	self string
 	// given remembers what providers returned.
 	given map[types.ResourceID][]Provider
 	// looks counts the nodes, tasks, bindings and grants that were looked at.

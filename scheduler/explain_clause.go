@@ -239,11 +239,20 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 		return fmt.Sprintf("waits for %s, which is on the nodes that a selector picks, and none of them takes anything at present", want),
 			"Look at escher resources, and set it elsewhere."
 	}
-	if given := e.providers(x.ID); len(given) > 0 {
-		return e.provided(f.ns, want, given)
+	create := setResource(f.ns, x.ID, x.Amount, "--node "+left[0].node.Name)
+	given := e.providers(x.ID)
+	others := slices.DeleteFunc(slices.Clone(given), func(p Provider) bool { return p.ID == e.self })
+	switch {
+	case len(others) > 0 && others[0].Phase == types.Pending && slices.Contains(others[0].waits, e.self):
+		return fmt.Sprintf("waits for %s, which %s is to provide, and that waits for it", want, others[0].ID),
+			"Each waits for the other, for ever. To break the circle: " + create
+	case len(others) > 0:
+		return e.provided(f.ns, want, others)
+	case len(given) > 0:
+		return fmt.Sprintf("waits for %s, which nothing but itself is to provide", want),
+			"It waits for itself, for ever, unless somebody creates it: " + create
 	}
-	return fmt.Sprintf("waits for %s: there is no %s anywhere", want, name),
-		"Somebody has to create it: " + setResource(f.ns, x.ID, x.Amount, "--node "+left[0].node.Name)
+	return fmt.Sprintf("waits for %s: there is no %s anywhere", want, name), "Somebody has to create it: " + create
 }
 
 // provided: tasks are to provide what is not there, or were to.

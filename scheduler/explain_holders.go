@@ -305,6 +305,9 @@ func (e *explainer) provider(rid types.ResourceID, t *cluster.Task, p types.Prov
 	of := e.within()
 	if why, err := of.task(t.ID); err == nil {
 		out.Why = why.Summary
+		for _, p := range why.Providers {
+			out.waits = append(out.waits, p.ID)
+		}
 	}
 	e.looks = of.looks
 	return out

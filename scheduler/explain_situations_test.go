@@ -258,6 +258,15 @@ func provideSituations() []situation {
 			w.launch("giver", q{"cpu": 9000}, provides("data", types.WhenRunning))
 			w.launch("t", q{"data": 1000})
 		}},
+		{name: "to be provided by itself alone", build: func(w *small) {
+			w.pair()
+			w.launch("t", q{"data": 1000}, provides("data", types.WhenRunning))
+		}},
+		{name: "to be provided by a task that waits for it", build: func(w *small) {
+			w.pair()
+			w.launch("giver", q{"other": 1000}, provides("data", types.WhenRunning))
+			w.launch("t", q{"data": 1000}, provides("other", types.WhenRunning))
+		}},
 		{name: "to be provided by a task that starts", build: func(w *small) {
 			w.pair()
 			w.launch("giver", q{"cpu": 1000}, provides("data", types.WhenRunning))

@@ -12,6 +12,7 @@ import (
 
 // task explains a task.
 func (e *explainer) task(id cluster.ID) (Explanation, error) {
+	e.self = id.ID
 	t := e.v.Tasks[id]
 	if t != nil && (t.Info.Unread || t.Status.Unread) {
 		return Explanation{}, types.Errorf(types.Precondition, "explain task %s: a newer version of Escher wrote it: run the newest version that is in use", id.ID)

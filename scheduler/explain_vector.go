@@ -214,12 +214,19 @@ func rejection(ns string, c candidate) string {
 		case fixedPort(x.ID):
 			parts = append(parts, name+" not free")
 		case x.ID.Physical() && x.capacity < x.Amount:
-			parts = append(parts, "too little "+name)
+			parts = append(parts, tooLittle(name))
 		default:
 			parts = append(parts, "short of "+name)
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+func tooLittle(name string) string {
+	if strings.HasSuffix(name, "s") { // such as ports
+		return "too few " + name
+	}
+	return "too little " + name
 }
 
 func fixedPort(rid types.ResourceID) bool {

@@ -233,7 +233,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 		c.bindings.push(b)
 	}
 	k := entryKey{id: t.ID}
-	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.owns(t.ID.Namespace, t.Info.V.Scheduler) {
+	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.mayCancel(t) {
 		c.queue.remove(k)
 		delete(c.retries, k)
 		return
@@ -241,6 +241,10 @@ func (c *Core) touchTask(t *cluster.Task) {
 	if t.Info.V.Stop != nil || isOverdue(t.Info.V, c.now) {
 		c.queue.remove(k)
 		c.tasks.push(t)
+		return
+	}
+	if !c.ownsTask(t) {
+		c.queue.remove(k)
 		return
 	}
 	if c.locked(t) || len(t.Bindings) > 0 {

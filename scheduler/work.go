@@ -41,6 +41,13 @@ func (c *Core) ownsTask(t *cluster.Task) bool {
 	return c.owns(t.ID.Namespace, t.Info.V.Scheduler)
 }
 
+// mayCancel reports whether this scheduler may end a task that waits: one that it takes
+// care of, or one that names a scheduler that does not run, which would wait for ever.
+func (c *Core) mayCancel(t *cluster.Task) bool {
+	named := t.Info.V.Scheduler
+	return c.ownsTask(t) || c.view.Schedulers[named] == nil && c.owns(t.ID.Namespace, "")
+}
+
 // waitFor reports whether what a verdict changes is in flight; the binding is then
 // looked at again later.
 func (c *Core) waitFor(v verdict, t *cluster.Task, b *cluster.Binding) bool {
@@ -91,7 +98,7 @@ func (c *Core) cancelTasks(d *Draft) {
 			return false
 		}
 		if c.view.Tasks[t.ID] != t || !c.view.Visible(t) || t.Info.V.Stop == nil && !isOverdue(t.Info.V, c.now) ||
-			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.ownsTask(t) {
+			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.mayCancel(t) {
 			return true
 		}
 		if c.whenUnlocked(t, t) || d.has(t) {

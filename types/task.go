@@ -63,7 +63,8 @@ func (t *Task) fields(w *wire) {
 type Stop struct {
 	// Reason is who or what asked, in words.
 	Reason string
-	// Grace is how long the task has between its stop signal and the kill.
+	// Grace is how long the task has between its stop signal and the kill; 0 is that
+	// of its spec.
 	Grace time.Duration
 	// Evicted tells, in a binding, that the task is to run again elsewhere.
 	Evicted bool

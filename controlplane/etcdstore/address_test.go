@@ -1,6 +1,9 @@
 package etcdstore
 
 import (
+	"crypto/tls"
+	"errors"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -41,5 +44,56 @@ func TestAddressFromEnvFillsIn(t *testing.T) {
 	got := Address{Cert: "mine", Key: "my key"}.Or(AddressFromEnv(func(name string) string { return env[name] }))
 	if !slices.Equal(got.Endpoints, []string{"a:1", "b:2"}) || got.CACert != "ca" || got.Cert != "mine" || got.Key != "my key" || got.ServerName != "name" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestServerNameIsAskedFor looks at what a client says when it connects to an address
+// for which the certificate is not.
+func TestServerNameIsAskedFor(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	asked := make(chan string, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_ = tls.Server(conn, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			asked <- hello.ServerName
+			return nil, errors.New("enough")
+		}}).Handshake()
+	}()
+	cfg, err := Address{Endpoints: []string{"https://" + l.Addr().String()}, ServerName: "etcd.example"}.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Dial(t.Context(), cfg); !types.Is(err, types.Unavailable) {
+		t.Errorf("it was reached: %v", err)
+	}
+	if got := <-asked; got != "etcd.example" {
+		t.Errorf("asked for %q", got)
+	}
+}
+
+func TestRemedyOfWhatTLSSays(t *testing.T) {
+	for says, want := range map[string]string{
+		"error reading server preface: remote error: tls: certificate required":                                             "--cert",
+		"authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority": "--cacert",
+		"x509: certificate is valid for etcd.example, not other.example":                                                    "--servername",
+		"x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs":                             "--servername",
+		"authentication handshake failed: tls: first record does not look like a TLS handshake":                             "http://",
+		"write tcp 10.0.0.2:1->10.0.0.1:2379: write: broken pipe":                                                           "--cert",
+		"error reading server preface: EOF":                                                                                 "https://",
+	} {
+		if got := Remedy(errors.New(says)); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %s", says, got, want)
+		}
+	}
+	if got := Remedy(errors.New("connect: connection refused")); got != "" {
+		t.Errorf("of other errors it says %q", got)
 	}
 }

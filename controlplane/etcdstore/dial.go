@@ -29,8 +29,6 @@ type Config struct {
 	Limits controlplane.Limits
 	// Options are given to New.
 	Options []Option
-	// Log receives what the etcd client has to say; nil is nobody.
-	Log *zap.Logger
 }
 
 // Dial makes a store that was reached: Unavailable, naming the endpoints, when
@@ -62,20 +60,26 @@ func Open(cfg Config) (*Store, error) {
 		return nil, types.Errorf(types.Invalid, "open etcd: no endpoint; name one, such as 127.0.0.1:2379")
 	}
 	cfg = cfg.withDefaults()
+	opts := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		// gRPC's own would have an agent back after two minutes.
+		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+		MinConnectTimeout: cfg.DialTimeout,
+	})}
+	if cfg.TLS != nil && cfg.TLS.ServerName != "" {
+		// The client of etcd takes the host of the endpoint, whatever TLS says.
+		opts = append(opts, grpc.WithAuthority(cfg.TLS.ServerName))
+	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints:            cfg.Endpoints,
-		TLS:                  cfg.TLS,
-		Logger:               cfg.Log,
+		Endpoints: cfg.Endpoints,
+		TLS:       cfg.TLS,
+		// What it has to say, of every call that it tries again, is in the errors.
+		Logger:               zap.NewNop(),
 		DialKeepAliveTime:    10 * time.Second, // etcd refuses less than 5 s
 		DialKeepAliveTimeout: 5 * time.Second,
 		// Reads are tried again for half a second, which outlasts most
 		// changes of leader; the callers that can wait longer do so.
 		MaxUnaryRetries: 20,
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			// gRPC's own would have an agent back after two minutes.
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
-			MinConnectTimeout: cfg.DialTimeout,
-		})},
+		DialOptions:     opts,
 	})
 	if err != nil {
 		return nil, types.Errorf(types.Invalid, "open etcd at %v: %w", cfg.Endpoints, err)
@@ -89,9 +93,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Limits == (controlplane.Limits{}) {
 		c.Limits = ServerLimits()
-	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
 	}
 	return c
 }

@@ -94,6 +94,29 @@ func plainly(text string) string {
 	return text
 }
 
+// Remedy says what to do about an error of TLS between here and etcd; of others it
+// says nothing.
+func Remedy(err error) string {
+	for _, x := range [...]struct{ says, remedy string }{
+		{"remote error: tls: expired certificate", "renew the certificate of --cert"},
+		{"remote error: tls: ", "give a certificate that etcd accepts, and its key, with --cert and --key"},
+		{"certificate signed by unknown authority", "name the file of the authority of etcd's certificate with --cacert"},
+		{"certificate is valid for ", "name what etcd's certificate is for with --servername"},
+		{"certificate is not valid for any names", "name what etcd's certificate is for with --servername"},
+		{"IP SANs", "name what etcd's certificate is for with --servername"},
+		{"certificate has expired or is not yet valid", "renew etcd's certificate, or set the clock"},
+		{"first record does not look like a TLS handshake", "etcd is not encrypted there: write http://, and leave out --cacert, --cert and --key"},
+		// Who shows no certificate is told, or finds the connection closed.
+		{"error reading server preface", "etcd may want TLS there: write https://, and give --cert and --key"},
+		{"broken pipe", "etcd may want TLS there: write https://, and give --cert and --key"},
+	} {
+		if strings.Contains(err.Error(), x.says) {
+			return x.remedy
+		}
+	}
+	return ""
+}
+
 func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) }
 
 // at names the endpoints.

@@ -63,7 +63,7 @@ type Mount struct {
 
 // Port is a port of the node.
 type Port struct {
-	Name   string `json:"name" desc:"http is found in ESCHER_PORT_HTTP"`
+	Name   string `json:"name" desc:"a name; http is found in ESCHER_PORT_HTTP"`
 	Number int    `json:"number,omitempty" desc:"this port and no other; one that the node chooses if it is left out"`
 }
 

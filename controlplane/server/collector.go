@@ -38,8 +38,9 @@ type Collector struct {
 	since map[string]time.Time
 	specs map[cluster.ID]int64
 	usage Usage
-	// history is the revision that the next compaction goes to.
-	history int64
+	// history is the revision that the next compaction goes to, compacted that of
+	// the last one.
+	history, compacted int64
 }
 
 // Options are what a Collector can do without.
@@ -196,10 +197,11 @@ func (c *Collector) housekeep(ctx context.Context) error {
 	if c.specs, err = c.listSpecs(ctx); err != nil {
 		return err
 	}
-	if c.history > 0 {
+	if c.history > c.compacted {
 		if err := c.maint.Compact(ctx, c.history); err != nil {
 			return err
 		}
+		c.compacted = c.history
 	}
 	c.history = usage.Revision
 	if !usage.Cramped() {

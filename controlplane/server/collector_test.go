@@ -25,6 +25,7 @@ type memMaintenance struct {
 	mu           sync.Mutex
 	usage        Usage
 	defragmented int
+	compactions  int
 }
 
 // set sets how full it is.
@@ -43,6 +44,9 @@ func (m *memMaintenance) Usage(context.Context) (Usage, error) {
 }
 
 func (m *memMaintenance) Compact(ctx context.Context, revision int64) error {
+	m.mu.Lock()
+	m.compactions++
+	m.mu.Unlock()
 	if err := m.Store.Compact(ctx, revision); !types.Is(err, types.Compacted) {
 		return err
 	}
@@ -175,6 +179,12 @@ func TestCollectorCompacts(t *testing.T) {
 		}
 		if err := read(at); err != nil {
 			t.Errorf("the present is gone: %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.compactions != 1 {
+			t.Errorf("%d compactions while nothing changes, want 1", m.compactions)
 		}
 	})
 	if !errors.Is(err, context.Canceled) {

@@ -175,12 +175,14 @@ func (d *demo) command(ctx context.Context, args ...string) error {
 }
 
 func (d *demo) program(ctx context.Context, path string, args ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	const limit = 15 * time.Minute // for a large text
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("ended, as it took more than %v", limit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(os.Environ(), "ESCHER_DIR="+d.dir, "ESCHER_ENDPOINTS=unix://"+filepath.Join(d.dir, "etcd/run/etcd.sock"))
 	cmd.Stdout, cmd.Stderr = indented{os.Stdout}, os.Stderr
 	if err := cmd.Run(); err != nil {
+		err = errors.Join(err, context.Cause(ctx))
 		return fmt.Errorf("%s %s: %w", filepath.Base(path), strings.Join(args, " "), err)
 	}
 	return nil

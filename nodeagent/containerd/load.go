@@ -139,7 +139,7 @@ func loadError(err, failed error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errdefs.IsUnavailable(err), errdefs.IsCanceled(err), errdefs.IsDeadlineExceeded(err):
 		return classify(err, "load images")
 	}
-	return types.Errorf(types.Invalid, "load images: %w; give an archive as docker save, or escher's own image package, make", err)
+	return types.Errorf(types.Invalid, "load images: %w; give an archive such as docker save writes", err)
 }
 
 // Images implements nodeagent.Images. An image that has a tag is not named a second

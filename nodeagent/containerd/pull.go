@@ -161,7 +161,7 @@ func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if isDamaged(err) { // To go on with it would fail for ever.
+	if isDamaged(err) || isUnresumable(err) { // To go on with it would fail for ever.
 		for _, ref := range one.progress.refs(ctx) {
 			_ = r.client.ContentStore().Abort(ctx, ref) // there are not all of them
 		}

@@ -31,6 +31,7 @@ func pullTests() map[string]func(*bench) {
 		"PullEndsWhenUnwanted":    testPullEnds,
 		"PullShowsProgress":       testPullProgress,
 		"PullGoesOnWhereItWasCut": testPullResumes,
+		"PullBeginsAgainIfItMust": testPullNotResumed,
 		"PullOfAFewAtOnce":        testPullFewAtOnce,
 		"PullRefusesWhatIsWrong":  testPullDamaged,
 		"PullGivesUpWaiting":      testPullStalls,
@@ -224,6 +225,30 @@ func testPullResumes(b *bench) {
 	s.pulls(p.ref)
 	if want := fmt.Sprintf("bytes=%d-", len(p.content)/2); len(s.ranges) != 1 || s.ranges[0] != want {
 		b.Errorf("asked for %v, want to go on with %s", s.ranges, want)
+	}
+}
+
+// testPullNotResumed is about a registry that refuses to go on in the middle: it is
+// asked for all of it again.
+func testPullNotResumed(b *bench) {
+	s := b.shop()
+	p := s.stock("test/program:v1")
+	s.behave(only(p.layer, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") != "" {
+			status(http.StatusRequestedRangeNotSatisfiable)(w, r)
+			return
+		}
+		p.half(func(context.Context) {})(w, r) // and hang up
+	}))
+	for range 2 { // The first one ends with what cut it, the second with the refusal.
+		_, err := b.Pull(b.ctx(), p.ref)
+		b.wants(err, types.Unavailable)
+	}
+	before := len(s.ranges)
+	s.behave(nil)
+	s.pulls(p.ref)
+	if before == 0 || len(s.ranges) != before {
+		b.Errorf("asked to go on: %v, want the beginning after a refusal", s.ranges)
 	}
 }
 

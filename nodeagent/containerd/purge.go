@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/errdefs"
@@ -40,7 +41,7 @@ func Purge(ctx context.Context, address, namespace, cluster string) error {
 	if err := r.dropNamespace(ctx); err != nil {
 		return classify(err, "remove namespace %s", namespace)
 	}
-	return dropCgroups(namespace)
+	return DropCgroups(namespace)
 }
 
 func (r *Runtime) removeAll(ctx context.Context) error {
@@ -104,9 +105,10 @@ func (r *Runtime) collectGarbage(ctx context.Context) error {
 	return nil
 }
 
-// dropCgroups removes the cgroups that runc made above those of the containers,
-// and runc's directory of the namespace; both are empty, and named by it.
-func dropCgroups(namespace string) error {
+// DropCgroups removes the cgroups that runc made above those of the containers, those
+// of containers whose start was interrupted, and runc's directory of the namespace. All
+// are below ones that are named by it, and stay, with an error, when they are in use.
+func DropCgroups(namespace string) error {
 	dirs := []string{filepath.Join(runcRoot, namespace), filepath.Join("/sys/fs/cgroup", namespace)}
 	v1, err := filepath.Glob(filepath.Join("/sys/fs/cgroup", "*", namespace))
 	if err != nil {
@@ -114,6 +116,10 @@ func dropCgroups(namespace string) error {
 	}
 	var errs []error
 	for _, dir := range append(dirs, v1...) {
+		inner, _ := filepath.Glob(filepath.Join(dir, "*")) // as well-formed as the first
+		for _, path := range inner {
+			_ = syscall.Rmdir(path) // a file of the kernel's, or in use: then what is around it stays
+		}
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, types.Errorf(types.Unavailable, "remove cgroup %s: %w", dir, err))
 		}

@@ -125,6 +125,12 @@ func isRefused(err error) bool {
 // isDamaged reports whether content had not its digest, or not its size.
 func isDamaged(err error) bool { return errdefs.IsFailedPrecondition(err) }
 
+// isUnresumable reports whether a registry does not go on in the middle of content.
+func isUnresumable(err error) bool {
+	status, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err)
+	return ok && status.StatusCode == http.StatusRequestedRangeNotSatisfiable
+}
+
 // isOtherPlatform reports whether an index has nothing for this machine; there is no
 // error of its own for it.
 func isOtherPlatform(err error) bool {

@@ -115,6 +115,9 @@ func (r *Runtime) makeTemplate(ctx context.Context, img client.Image, user strin
 	}
 	spec, err := oci.GenerateSpec(ctx, r.client, record, opts...)
 	if errors.Is(err, oci.ErrNoUsersFound) {
+		if user != "" {
+			return nil, err // which names it
+		}
 		return nil, types.Errorf(types.Invalid, "run image %s as its user %q: %w; name another user, as uid:gid", img.Name(), config.Config.User, err)
 	}
 	if err != nil {

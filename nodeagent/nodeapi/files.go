@@ -121,10 +121,14 @@ func pack(w http.ResponseWriter, f *os.File, name string) error {
 	if err := packable(info); err != nil {
 		return err
 	}
+	base, err := nameOf(name)
+	if err != nil {
+		return err
+	}
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Trailer", skippedTrailer)
 	p := &packer{tar: tar.NewWriter(w)}
-	err = p.add(f, nameOf(name), 0)
+	err = p.add(f, base, 0)
 	if err == nil {
 		err = p.tar.Close()
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/distribution/reference"
@@ -116,6 +117,18 @@ func (s *server) pullImage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// tellPull answers with how far the pull of an image is; with nothing if it is not
+// being pulled.
+func (s *server) tellPull(w http.ResponseWriter, r *http.Request) {
+	image := r.URL.Query().Get("image")
+	named, err := reference.ParseDockerRef(image)
+	if err != nil {
+		s.refuse(w, r, types.Errorf(types.Invalid, "image: %q: %w: write it like docker.io/library/busybox:1.36", image, err))
+		return
+	}
+	answer.JSON(w, http.StatusOK, s.pulling(named.String()))
+}
+
 // pulling returns how far the pull of an image is.
 func (s *server) pulling(name string) Pull {
 	for _, p := range s.Runtime.Pulling() {
@@ -162,6 +175,13 @@ func (c *Client) Load(ctx context.Context, archive io.Reader) ([]Image, error) {
 	defer res.Body.Close()
 	var all []Image
 	return all, c.decode(res, &all)
+}
+
+// Pulling returns how far the node is with an image that it pulls for a task; Total is
+// 0 if it does not, or nothing has come yet.
+func (c *Client) Pulling(ctx context.Context, ref string) (Pull, error) {
+	var p Pull
+	return p, c.get(ctx, "/v1/images/pull?"+url.Values{"image": {ref}}.Encode(), &p)
 }
 
 // Pull has the node pull an image, and tells progress how far it is. The classes of

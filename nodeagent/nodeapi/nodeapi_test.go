@@ -2,7 +2,10 @@ package nodeapi_test
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -10,6 +13,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/nodeapi"
@@ -262,6 +269,15 @@ func TestImages(t *testing.T) {
 		t.Errorf("garbage: %v", err)
 	}
 	w.runtime.pulling = []nodeagent.Pulling{{Name: "docker.io/library/x:1", Done: 1, Total: 2, Trouble: "slow"}}
+	if p, err := w.Pulling(t.Context(), "x:1"); err != nil || p.Done != 1 || p.Total != 2 || p.Trouble != "slow" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err := w.Pulling(t.Context(), "other"); err != nil || p != (nodeapi.Pull{}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := w.Pulling(t.Context(), "not an image"); !types.Is(err, types.Invalid) {
+		t.Errorf("%v", err)
+	}
 	seen := make(chan struct{})
 	w.runtime.pull = func(ctx context.Context) (nodeagent.Image, error) {
 		<-seen
@@ -297,4 +313,36 @@ func TestImages(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	<-ended // Nobody wants it any more.
+}
+
+// TestLogsConnectionsThatFail has somebody speak no TLS to a node that does: what Go's
+// server says of it is an entry of the log.
+func TestLogsConnectionsThatFail(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan zapcore.Entry, 10)
+	logger := zaptest.NewLogger(t, zaptest.WrapOptions(zap.Hooks(func(e zapcore.Entry) error {
+		said <- e
+		return nil
+	})))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	secure := tls.NewListener(l, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, io.EOF }})
+	go func() { ended <- nodeapi.Serve(ctx, secure, nodeapi.Config{Agent: new(agent), Log: logger}) }()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-said; e.Message != "connection failed" {
+		t.Errorf("logged: %+v", e)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }

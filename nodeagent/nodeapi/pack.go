@@ -29,13 +29,14 @@ type packer struct {
 	skipped int
 }
 
-// nameOf is what a path is called in an archive.
-func nameOf(name string) string {
+// nameOf is what a path is called in an archive. All of a container is no archive: it
+// has what the kernel shows in /proc and /sys.
+func nameOf(name string) (string, error) {
 	base := path.Base(path.Join("/", name))
 	if base == "/" {
-		return "."
+		return "", types.Errorf(types.Invalid, "path: %q is all of the container: name a directory or file of it, such as /data", name)
 	}
-	return base
+	return base, nil
 }
 
 // packable says why something can never be in an archive, nil if it can.

@@ -9,6 +9,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"strconv"
@@ -84,6 +85,14 @@ func newServer(cfg Config) *server {
 	return &server{Config: cfg}
 }
 
+// complaints logs what Go's server says of connections that come to nothing.
+type complaints struct{ log *zap.Logger }
+
+func (c complaints) Write(text []byte) (int, error) {
+	c.log.Info("connection failed", zap.String("reason", strings.TrimSpace(string(text))))
+	return len(text), nil
+}
+
 // handler has all requests there are.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -97,6 +106,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/images", s.listImages)
 	mux.HandleFunc("POST /v1/images", s.loadImages)
 	mux.HandleFunc("POST /v1/images/pull", s.pullImage)
+	mux.HandleFunc("GET /v1/images/pull", s.tellPull)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer.Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see docs/node-api.md", r.Method, r.URL.Path))
 	})
@@ -117,6 +127,7 @@ func Serve(ctx context.Context, l net.Listener, cfg Config) error {
 	defer s.hijacked.Wait()
 	srv := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog:    log.New(complaints{s.Log}, "", 0),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	ended := make(chan struct{})

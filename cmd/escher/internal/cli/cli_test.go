@@ -110,6 +110,8 @@ func behave(c nodeagent.Container) (simruntime.Behaviour, error) {
 		return simruntime.Behaviour{}, nil
 	case "hold":
 		return simruntime.Behaviour{Forever: true, StopCode: 143}, nil
+	case "deaf":
+		return simruntime.Behaviour{Forever: true, Deaf: true}, nil
 	case "exit":
 		code, err := strconv.Atoi(c.Command[1])
 		return simruntime.Behaviour{Code: code}, err

@@ -15,6 +15,8 @@ type console struct {
 	many bool
 
 	mu sync.Mutex
+	// drawn tells that a line stands there which the next one replaces.
+	drawn bool
 }
 
 func newConsole(f *Factory, many bool) *console { return &console{f: f, many: many} }
@@ -23,7 +25,27 @@ func newConsole(f *Factory, many bool) *console { return &console{f: f, many: ma
 func (c *console) say(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.erase()
 	fmt.Fprintf(c.f.Err, "escher: "+format+"\n", args...)
+}
+
+// draw puts a line on the terminal, in the place of the one that it put there last;
+// an empty one removes that.
+func (c *console) draw(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+	if c.drawn = text != ""; c.drawn {
+		fmt.Fprintf(c.f.Err, "escher: %s", text)
+	}
+}
+
+// erase removes the line that was drawn. The caller holds the lock.
+func (c *console) erase() {
+	if c.drawn {
+		c.drawn = false
+		fmt.Fprint(c.f.Err, eraseDown)
+	}
 }
 
 // of returns where the output of a task goes.

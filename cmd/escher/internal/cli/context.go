@@ -144,14 +144,25 @@ func contextUse(f *Factory) *cobra.Command {
 }
 
 func contextSet(f *Factory) *cobra.Command {
-	return &cobra.Command{
+	use := false
+	cmd := &cobra.Command{
 		Use:   "set CONTEXT --endpoints HOST:PORT,...|--dir DIR",
 		Short: "Make a context, or change what is given of it; the first one is used from then on",
 		Args:  exactly("CONTEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeContexts(f, func(file *config.File) error { return f.setContext(cmd, file, args[0]) })
+			return changeContexts(f, func(file *config.File) error {
+				if err := f.setContext(cmd, file, args[0]); err != nil {
+					return err
+				}
+				if use {
+					file.Current = args[0]
+				}
+				return nil
+			})
 		},
 	}
+	cmd.Flags().BoolVar(&use, "use", false, "use it from now on")
+	return cmd
 }
 
 // setContext changes a context as the flags say.

@@ -137,8 +137,8 @@ func (t *taskDescription) writeStatus(s *sheet) {
 	if t.Attempt > 0 {
 		phase += ", attempt " + strconv.Itoa(t.Attempt)
 	}
-	if t.Phase.Ended() {
-		phase += ", exit code " + strconv.Itoa(t.ExitCode)
+	if exit := t.exit(); exit != "" {
+		phase += ", exit code " + exit
 	}
 	s.line("Phase", phase)
 	s.line("Reason", t.Reason)

@@ -197,7 +197,7 @@ func statusRow(id string, s types.Status) *eventRow {
 	case types.Succeeded:
 		row.Time, row.Event = unix(s.Ended), "succeeded"+attempt
 	default:
-		row.Time, row.Event = unix(s.Ended), fmt.Sprintf("%s with exit code %d%s%s", s.Phase, s.ExitCode, attempt, because(s.Reason))
+		row.Time, row.Event = unix(s.Ended), string(s.Phase)+withCode(&s)+attempt+because(s.Reason)
 	}
 	return row
 }

@@ -63,19 +63,23 @@ func newExec(f *Factory) *cobra.Command {
 	set.SetInterspersed(false)
 	set.BoolVarP(&flags.input, "interactive", "i", false, "give it the input of this command")
 	set.BoolVarP(&flags.tty, "tty", "t", false, "give it a terminal")
-	set.StringArrayVarP(&flags.env, "env", "e", nil, "NAME=value, besides what the task has; repeat for several")
+	set.StringArrayVarP(&flags.env, "env", "e", nil, "NAME=value, or NAME for the value that it has here, besides what the task has; repeat for several")
 	set.StringVarP(&flags.dir, "workdir", "w", "", "working directory; default: that of the task")
 	set.StringVarP(&flags.user, "user", "u", "", "uid[:gid], or a name of the image; default: that of the task")
 	return cmd
 }
 
 func (e *execFlags) run(ctx context.Context, f *Factory, name string, command []string) error {
+	env, err := f.variables("env", e.env)
+	if err != nil {
+		return err
+	}
 	on, err := f.runningTask(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer on.client.Close()
-	p := nodeagent.Process{Command: command, Env: e.env, Dir: e.dir, User: e.user, TTY: e.tty, Stdout: f.Out, Stderr: f.Err}
+	p := nodeagent.Process{Command: command, Env: env, Dir: e.dir, User: e.user, TTY: e.tty, Stdout: f.Out, Stderr: f.Err}
 	if e.input {
 		p.Stdin = f.In
 	}

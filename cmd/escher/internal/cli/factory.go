@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"strings"
@@ -141,6 +142,7 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	defer done()
 	store, err := etcdstore.Dial(ctx, cfg)
 	if err != nil {
+		remedy = cmp.Or(etcdstore.Remedy(err), remedy)
 		return nil, types.Errorf(types.ClassOf(err), "%w: %s", err, remedy)
 	}
 	f.store, f.closeStore = store, store.Close

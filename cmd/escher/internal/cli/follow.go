@@ -58,7 +58,8 @@ func (f *Factory) follow(ctx context.Context, tasks Tasks, ids []string) (map[st
 	if !ok {
 		return tasks.Wait(ctx, controlplane.UntilEnded, ids...)
 	}
-	return f.followFrom(ctx, direct.Client, ids, followOptions{tail: -1, phases: true})
+	_, _, terminal := f.terminalSize(f.Err)
+	return f.followFrom(ctx, direct.Client, ids, followOptions{tail: -1, phases: terminal})
 }
 
 // followOptions say what is told of tasks that are followed besides what they write.
@@ -334,8 +335,12 @@ func (t *tailing) watchStart(ctx context.Context, s *types.Status) (stop func())
 // tellSteps tells the steps of an attempt. That they cannot be had is said by the
 // status of the task, if it matters.
 func (t *tailing) tellSteps(ctx context.Context, node string, attempt int) {
+	stop := func() {}
 	_ = t.f.onNode(ctx, node, func(c *nodeapi.Client) error {
+		defer func() { stop() }()
 		return c.Events(ctx, t.ns, t.id, attempt, 0, true, func(e nodeapi.Event) error {
+			stop()
+			stop = func() {}
 			if e.Step != nodeagent.StepPulling { // its status says what else matters
 				return nil
 			}
@@ -347,6 +352,9 @@ func (t *tailing) tellSteps(ctx context.Context, node string, attempt int) {
 				return errors.New("nobody wants to know any more")
 			}
 			t.console.say("%s", text)
+			if !t.console.many {
+				stop = t.drawPull(ctx, c, e.Text)
+			}
 			return nil
 		})
 	})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/types"
@@ -34,12 +35,16 @@ func System() Outside {
 	return Outside{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Executable: os.Executable}
 }
 
+// sameSignal is how long after a signal another one is taken for the same: timeout(1),
+// for one, signals a command and its group.
+const sameSignal = 200 * time.Millisecond
+
 // Main runs one command and returns the exit code. A first SIGINT or SIGTERM ends
 // the command in order, a second one at once.
 func Main(args []string, out Outside) int {
 	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer restore()
-	context.AfterFunc(ctx, restore)
+	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, restore) })
 	f := &Factory{Outside: out}
 	defer f.close()
 	return run(ctx, f, args)

@@ -114,8 +114,9 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 			subs, of = append(subs, s), append(of, &changes[i])
 		}
 	}
+	rows := []placementRow{}
 	if len(subs) == 0 {
-		return nil, nil
+		return rows, nil
 	}
 	placed, err := scheduler.Plan(view, subs, ns, now)
 	if err != nil {
@@ -126,7 +127,6 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 		node, why string
 	}
 	at := make(map[group]int)
-	var rows []placementRow
 	for i, p := range placed {
 		g := group{change: of[i], node: p.Node}
 		if p.Why != nil {
@@ -151,14 +151,14 @@ func (p *planned) print(f *Factory, again string) error {
 	if err := print(f, changeRows(p.Decision, false)); err != nil {
 		return err
 	}
-	if len(p.Placements) > 0 {
+	if len(p.Placements) > 0 && f.format != table.Name {
 		fmt.Fprintln(f.Out)
 		if err := print(f, p.Placements); err != nil {
 			return err
 		}
 	}
 	err := p.problem()
-	if err == nil {
+	if err == nil && f.format != table.Name {
 		fmt.Fprintf(f.Out, "\nDo it with: %s\n", again)
 	}
 	return err

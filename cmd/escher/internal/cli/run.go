@@ -87,7 +87,11 @@ func runAll(ctx context.Context, f *Factory, l launching, detach bool) error {
 			return err
 		}
 	}
-	res, err := tasks.Launch(ctx, nil, l.subs...)
+	var job *controlplane.Job
+	if len(l.subs) > 1 {
+		job = &controlplane.Job{Name: l.subs[0].Task.Name}
+	}
+	res, err := tasks.Launch(ctx, job, l.subs...)
 	if err != nil {
 		return err
 	}

@@ -87,18 +87,31 @@ func (s *specFlags) environment(f *Factory) ([]string, error) {
 		}
 		env = append(env, lines...)
 	}
-	for _, text := range s.env {
-		e, err := f.variable("env", text)
+	given, err := f.variables("env", s.env)
+	if err != nil {
+		return nil, err
+	}
+	return latest(append(env, given...)), nil
+}
+
+// variables completes each that is only a name.
+func (f *Factory) variables(field string, texts []string) ([]string, error) {
+	var env []string
+	for _, text := range texts {
+		e, err := f.variable(field, text)
 		if err != nil {
 			return nil, err
 		}
 		env = append(env, e)
 	}
-	return latest(env), nil
+	return env, nil
 }
 
 // variable completes NAME by the value that it has here.
 func (f *Factory) variable(field, text string) (string, error) {
+	if strings.HasPrefix(text, "=") {
+		return "", types.Errorf(types.Invalid, "%s: %q has no name: write NAME=value", field, text)
+	}
 	if strings.Contains(text, "=") {
 		return text, nil
 	}

@@ -40,6 +40,9 @@ func newStop(f *Factory) *cobra.Command {
 		Args:  atLeastOne("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.graced = cmd.Flags().Changed("grace")
+			if flags.graced && flags.grace == 0 {
+				flags.grace = controlplane.NoGrace
+			}
 			ctx := cmd.Context()
 			tasks, err := f.Tasks(ctx)
 			if err != nil {
@@ -71,8 +74,12 @@ func newStop(f *Factory) *cobra.Command {
 
 // inside stops tasks from within a task.
 func (s *stopFlags) inside(ctx context.Context, f *Factory, tasks Tasks, ids []string) error {
+	grace := s.grace
+	if !s.graced {
+		grace = 0 // which is that of its spec
+	}
 	for _, id := range ids {
-		if err := tasks.Stop(ctx, id, controlplane.StopOptions{Reason: s.reason, Grace: s.grace}); err != nil {
+		if err := tasks.Stop(ctx, id, controlplane.StopOptions{Reason: s.reason, Grace: grace}); err != nil {
 			return err
 		}
 		fmt.Fprintln(f.Out, id)

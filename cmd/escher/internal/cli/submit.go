@@ -26,9 +26,11 @@ docs/jobs.md explains it.
 
 // submitFlags say what is submitted, and how.
 type submitFlags struct {
-	file   string
-	count  int
-	attach bool
+	file  string
+	count int
+	// counted tells that count was given.
+	counted bool
+	attach  bool
 }
 
 // newSubmit makes the command that launches what a file describes.
@@ -40,6 +42,7 @@ func newSubmit(f *Factory) *cobra.Command {
 		Long:  submitHelp,
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags.counted = cmd.Flags().Changed("count")
 			docs, err := readManifest(f, flags.file)
 			if err != nil {
 				return err
@@ -88,7 +91,7 @@ func readManifest(f *Factory, path string) ([]manifest.Document, error) {
 
 // multiply makes one document so many tasks.
 func (s *submitFlags) multiply(docs []manifest.Document) error {
-	if s.count == 0 {
+	if !s.counted {
 		return nil
 	}
 	if s.count < 1 || s.count > manifest.MaxTasks {

@@ -39,14 +39,18 @@ func (taskRow) Header() []table.Column {
 
 // Row returns what stands in them.
 func (t taskRow) Row() []string {
-	exit := ""
-	if t.Phase.Ended() {
-		exit = strconv.Itoa(t.ExitCode)
-	}
 	return []string{
-		t.ID, string(t.Phase), t.Node, shortly(t.age), exit,
+		t.ID, string(t.Phase), t.Node, shortly(t.age), t.exit(),
 		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, requestsText(t.Requests), t.Reason,
 	}
+}
+
+// exit is the exit code with which it has ended; empty if it has not, or never ran.
+func (t taskRow) exit() string {
+	if !t.Phase.Ended() || t.Phase != types.Succeeded && t.Started == nil && t.ExitCode == 0 {
+		return ""
+	}
+	return strconv.Itoa(t.ExitCode)
 }
 
 // newTaskRow makes the row of a task.

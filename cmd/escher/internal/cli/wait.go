@@ -92,6 +92,15 @@ func untilText(until controlplane.Until) string {
 	return ""
 }
 
+// withCode says with which exit code a task has ended that did not succeed, nothing if
+// it never ran.
+func withCode(s *types.Status) string {
+	if s.Started == 0 && s.ExitCode == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" with exit code %d", s.ExitCode)
+}
+
 // endOf says what became of tasks that did not succeed, and returns the exit code
 // of the first of them.
 func endOf(f *Factory, statuses map[string]types.Status) error {
@@ -105,7 +114,7 @@ func endOf(f *Factory, statuses map[string]types.Status) error {
 		if s.Reason != "" {
 			reason = ": " + s.Reason
 		}
-		fmt.Fprintf(f.Err, "escher: task %s %s with exit code %d%s\n", id, s.Phase, s.ExitCode, reason)
+		fmt.Fprintf(f.Err, "escher: task %s %s%s%s\n", id, s.Phase, withCode(&s), reason)
 		if code == 0 {
 			code = max(s.ExitCode, 1)
 		}

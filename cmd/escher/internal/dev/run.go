@@ -115,8 +115,8 @@ func (c *running) etcd(ctx context.Context) error {
 func (c *running) connect(ctx context.Context) error {
 	metrics := etcdstore.NewMetrics()
 	store, err := etcdstore.Dial(ctx, etcdstore.Config{
-		Endpoints: []string{c.info.Endpoint}, Log: c.cfg.Log.Named("client"),
-		Limits: etcdstore.ServerLimits(), Options: []etcdstore.Option{etcdstore.WithMetrics(metrics)},
+		Endpoints: []string{c.info.Endpoint},
+		Limits:    etcdstore.ServerLimits(), Options: []etcdstore.Option{etcdstore.WithMetrics(metrics)},
 	})
 	if err == nil {
 		err = c.registry.Register(metrics)

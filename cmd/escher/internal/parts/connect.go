@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,7 +19,7 @@ type Progress func(format string, args ...any)
 func Connect(ctx context.Context, cfg etcdstore.Config, progress Progress) (store *etcdstore.Store, err error) {
 	err = Persist(ctx, progress, func() error {
 		if store, err = etcdstore.Dial(ctx, cfg); err != nil {
-			err = types.Errorf(types.ClassOf(err), "%w: start etcd there, or correct --endpoints", err)
+			err = types.Errorf(types.ClassOf(err), "%w: %s", err, cmp.Or(etcdstore.Remedy(err), "start etcd there, or correct --endpoints"))
 		}
 		return err
 	})

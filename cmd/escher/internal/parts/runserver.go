@@ -86,7 +86,6 @@ func (p *process) connect(ctx context.Context, cfg etcdstore.Config) error {
 	if err := p.registry.Register(metrics); err != nil {
 		return err
 	}
-	cfg.Log = p.log.Named("client")
 	cfg.Options = append(cfg.Options, etcdstore.WithMetrics(metrics))
 	store, err := Connect(ctx, cfg, p.progress)
 	if err != nil {
