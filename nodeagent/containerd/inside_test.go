@@ -20,6 +20,7 @@ import (
 func insideTests() map[string]func(*bench) {
 	return map[string]func(*bench){
 		"LimitsAreInTheCgroup": testLimits,
+		"OOMScore":             testOOMScore,
 		"OutOfMemoryIsNamed":   testOOM,
 		"OutOfMemoryOfAChild":  testOOMOfChild,
 		"KillIsNotOutOfMemory": testKillUnderLimit,

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/escher-sched/escher/nodeagent/runtimetest"
 )
 
 // cgroup reads a file of a container's cgroup, by its name in cgroup v1 with the
@@ -42,6 +44,14 @@ func testLimits(b *bench) {
 	if got := b.cgroup(d.ID, "cpu", "cpu.cfs_quota_us", "cpu.max"); got != "-1" && got != "max 100000" {
 		b.Errorf("cpu quota is %s without a limit, want none", got)
 	}
+}
+
+// testOOMScore: what protects the daemons from the kernel protects no task.
+func testOOMScore(b *bench) {
+	c := b.container("cat", "/proc/self/oom_score_adj")
+	b.start(c)
+	b.wait(c.ID)
+	runtimetest.AwaitLog(b.T, c.LogPath, "0\n")
 }
 
 func testOOM(b *bench) {

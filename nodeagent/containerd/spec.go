@@ -41,6 +41,7 @@ func (r *Runtime) spec(ctx context.Context, c nodeagent.Container, t *template) 
 		oci.WithCgroup(filepath.Join("/", r.conf.Namespace, c.ID)),
 		oci.WithEnv(c.Env),
 		inheritRlimits,
+		ordinaryOOMScore,
 		oci.WithHostNamespace(specs.NetworkNamespace),
 		oci.WithMounts(hostFiles()),
 		oci.WithMounts(binds(c.Mounts)),
@@ -135,6 +136,13 @@ func bind(source, target string, readOnly bool) specs.Mount {
 		options = append(options, "ro", "rro")
 	}
 	return specs.Mount{Type: "bind", Source: source, Destination: target, Options: options}
+}
+
+// ordinaryOOMScore keeps a task from inheriting that of the daemons, which the kernel is
+// to kill last when the machine has no memory left.
+func ordinaryOOMScore(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
+	s.Process.OOMScoreAdj = new(int)
+	return nil
 }
 
 // inheritRlimits removes containerd's limit of 1024 open files: what holds is
