@@ -238,7 +238,7 @@ func (c *Client) broken(err error) error {
 	}
 	where := "look whether its agent runs there, and whether this address can be reached from here"
 	if strings.HasPrefix(c.address, "unix:") {
-		where = "its socket answers only on the machine, and to the user, that escher dev runs as"
+		where = "look whether escher dev runs; its socket answers only on that machine, and to that user"
 	}
 	return types.Errorf(types.Unavailable, "ask node %s at %s: %w: %s", c.node, c.address, err, where)
 }
