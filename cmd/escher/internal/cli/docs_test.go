@@ -66,10 +66,6 @@ func TestEveryVerbHasAScript(t *testing.T) {
 		scripts.Write(text)
 	}
 	for _, cmd := range leaves(newRoot(&Factory{})) {
-		switch cmd.CommandPath() {
-		case "escher dev", "escher server", "escher agent", "escher bench":
-			continue // they are, or measure, whole clusters: see e2e
-		}
 		if !regexp.MustCompile(`(?m)^(! |\? )?` + regexp.QuoteMeta(cmd.CommandPath()) + `\b`).MatchString(scripts.String()) {
 			t.Errorf("%s is in no script of testdata: write one, with its errors", cmd.CommandPath())
 		}
