@@ -1,7 +1,7 @@
 # Run make without a target for what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test demo demo-wordcount lint fmt verify bench deps clean
+.PHONY: help build test demo demo-wordcount lint fmt verify bench bench-baseline bench-scenarios deps clean
 
 # A static binary: it is put into containers as it is, whatever they hold.
 STATIC := CGO_ENABLED=0 go build -trimpath
@@ -51,8 +51,31 @@ verify: ## all that is checked without running anything: format, vet, lint, laye
 	$(LINT) run ./...
 	go test ./internal/layers
 
-bench: build ## the benchmark of binding, with its floor
-	bin/escher bench --scenario bind
+# What make bench runs of the benchmarks in Go: what a task passes through on its way.
+# Less often than six times, differences may be chance.
+COUNT ?= 6
+BENCH := go test -run '^$$' -count $(COUNT) -benchmem
+define benchmarks
+$(BENCH) -bench 'EncodeBinding|DecodeBinding' -benchtime 0.2s ./types && \
+$(BENCH) -bench Commit -benchtime 0.2s ./controlplane/memstore && \
+$(BENCH) -bench Apply -benchtime 0.3s ./controlplane/cluster && \
+$(BENCH) -bench CoreBind -benchtime 1x ./scheduler
+endef
+LAST := docs/bench/last-release.txt
+
+bench: ## benchmarks in Go, compared with those of the last release
+	@mkdir -p bin
+	@set -o pipefail; { $(benchmarks); } | tee bin/bench.txt
+	@go tool -modfile=tools/benchstat.mod benchstat last=$(LAST) now=bin/bench.txt
+
+bench-baseline: ## what make bench compares with, made anew: at a release
+	@mkdir -p $(dir $(LAST))
+	@set -o pipefail; { $(benchmarks); } | tee $(LAST)
+
+# Hours at full size, minutes with ARGS=--quick. DATA is a directory on a disk.
+DATA ?= /var/tmp
+bench-scenarios: build ## all scenarios of escher bench that need no containers
+	bin/escher bench --scenario all --data $(DATA) $(ARGS)
 
 clean: ## remove what was built
 	rm -rf bin

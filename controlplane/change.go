@@ -18,15 +18,17 @@ type Change struct {
 
 	txn      Txn
 	compared map[Compare]struct{}
-	// written are the keys of its operations.
+	// written are the keys of its first operations, as many as were asked about.
 	written map[string]struct{}
+	// buf has room for the values of further operations.
+	buf []byte
 	// bytes is about how large the request is, rather more than less.
 	bytes int
 }
 
 // NewChange returns an empty change with the given batch id.
 func NewChange(batch uint64) *Change {
-	return &Change{Batch: batch, compared: make(map[Compare]struct{}), written: make(map[string]struct{})}
+	return &Change{Batch: batch}
 }
 
 // NewBatch returns a fresh batch id.
@@ -44,24 +46,69 @@ func (c *Change) IfCreated(key string, revision int64) {
 	c.compare(Compare{Key: key, Target: CreateRevision, Revision: revision})
 }
 
+// IfNoneSince makes the change depend on no key that begins with prefix having
+// come, or changed, after revision; 0: on there being none. See Newest.
+func (c *Change) IfNoneSince(prefix string, revision int64) {
+	c.compare(Compare{Key: prefix, Target: Newest, Revision: revision})
+}
+
 func (c *Change) compare(x Compare) {
 	if _, ok := c.compared[x]; ok {
 		return
 	}
+	if c.compared == nil {
+		c.compared = make(map[Compare]struct{})
+	}
 	c.compared[x] = struct{}{}
-	c.txn.Compares = append(c.txn.Compares, x)
-	// The key is sent twice: it is read back if a compare fails.
-	c.bytes += 2 * (len(x.Key) + entryBytes)
+	c.If(x)
 }
+
+// If adds a condition of which the caller knows that it is not there yet: once too
+// often would do no harm but take room.
+func (c *Change) If(x Compare) {
+	c.txn.Compares = append(c.txn.Compares, x)
+	c.bytes += x.bytes()
+}
+
+// bytes is about what a compare takes in a request. Its key is sent twice, as it is
+// read back if a compare fails, and of a range that is both ends.
+func (c Compare) bytes() int {
+	if c.Target == Newest {
+		return 2 * (2*len(c.Key) + 2*entryBytes)
+	}
+	return 2 * (len(c.Key) + entryBytes)
+}
+
+// Revise sets the revision of the i-th compare.
+func (c *Change) Revise(i int, revision int64) { c.txn.Compares[i].Revision = revision }
 
 // Put writes m under key and returns the size of its encoding in bytes.
 func (c *Change) Put(key string, m types.Message) int { return c.PutOn(key, m, 0) }
 
 // PutOn writes m under key, on a lease.
 func (c *Change) PutOn(key string, m types.Message, lease LeaseID) int {
-	value := types.Encode(c.Batch, m)
+	value := c.encode(m)
 	c.write(Op{Key: key, Value: value, Lease: lease})
 	return len(value)
+}
+
+// Values are encoded one behind the other into blocks of memory, larger ones as
+// there are more.
+const (
+	firstBlock   = 256
+	largestBlock = 64 << 10
+)
+
+// encode encodes a value.
+func (c *Change) encode(m types.Message) []byte {
+	if room := cap(c.buf) - len(c.buf); room < firstBlock/2 {
+		c.buf = make([]byte, 0, min(largestBlock, max(firstBlock, 2*cap(c.buf))))
+	}
+	value := types.AppendEncode(c.buf[len(c.buf):], c.Batch, m)
+	if len(value) <= cap(c.buf)-len(c.buf) {
+		c.buf = c.buf[:len(c.buf)+len(value)]
+	}
+	return value[:len(value):len(value)]
 }
 
 // Delete deletes key.
@@ -70,13 +117,18 @@ func (c *Change) Delete(key string) {
 }
 
 func (c *Change) write(op Op) {
-	c.written[op.Key] = struct{}{}
 	c.txn.Ops = append(c.txn.Ops, op)
 	c.bytes += len(op.Key) + len(op.Value) + entryBytes
 }
 
 // writes reports whether the change writes a key.
 func (c *Change) writes(key string) bool {
+	if c.written == nil {
+		c.written = make(map[string]struct{})
+	}
+	for _, op := range c.txn.Ops[len(c.written):] {
+		c.written[op.Key] = struct{}{}
+	}
 	_, ok := c.written[key]
 	return ok
 }

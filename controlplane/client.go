@@ -20,15 +20,20 @@ type Client struct {
 	store    Store
 	ns       string
 	statuses statuses
-	nodes    sessions
+	known    known
+	notice   func(reason string)
 }
 
 // New makes a client of a namespace. Invalid: namespace is not a name.
-func New(store Store, namespace string) (*Client, error) {
+func New(store Store, namespace string, opts ...Option) (*Client, error) {
 	if err := types.ValidateName("namespace", namespace); err != nil {
 		return nil, err
 	}
-	return &Client{store: store, ns: namespace}, nil
+	c := &Client{store: store, ns: namespace, notice: func(string) {}}
+	for _, opt := range opts {
+		opt(c)
+	}
+	return c, nil
 }
 
 // Namespace returns the namespace.
@@ -44,25 +49,4 @@ func get(ctx context.Context, s Store, key string) (KV, error) {
 		return KV{Key: key}, err
 	}
 	return page.KVs[0], nil
-}
-
-// pageSize bounds how many keys are asked for at once.
-const pageSize = 1000
-
-// ListAll reads a whole range in pages, all at one revision: the one asked for, or
-// the newest; it returns that too. Limit and After are ignored.
-func ListAll(ctx context.Context, s Store, opts ListOptions) ([]KV, int64, error) {
-	opts.Limit, opts.After = pageSize, ""
-	var all []KV
-	for {
-		page, err := s.List(ctx, opts)
-		if err != nil {
-			return nil, 0, err
-		}
-		all = append(all, page.KVs...)
-		if !page.More {
-			return all, page.Revision, nil
-		}
-		opts.Revision, opts.After = page.Revision, page.KVs[len(page.KVs)-1].Key
-	}
 }

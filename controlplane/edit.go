@@ -27,6 +27,14 @@ type edit interface {
 	once() bool
 }
 
+// guesser is an edit that can be drawn up without reading, going by what its client
+// remembers.
+type guesser interface {
+	edit
+	// guess lets it do so the next time.
+	guess()
+}
+
 // maxRedraws bounds how often edits are drawn up for one transaction: each time,
 // somebody else's change came in between.
 const maxRedraws = 100
@@ -34,6 +42,11 @@ const maxRedraws = 100
 // perform commits edits as one transaction on the condition of reads, and returns
 // its revision. Conflict: something read has changed, which the error names.
 func perform(ctx context.Context, s Store, reads ReadSet, edits ...edit) (int64, error) {
+	for _, e := range edits {
+		if g, ok := e.(guesser); ok {
+			g.guess()
+		}
+	}
 	for try := range maxRedraws {
 		change, err := draw(ctx, s, reads, edits)
 		if err != nil {
@@ -119,11 +132,7 @@ func differing(txn Txn, found []KV) []KV {
 		if i == len(found) {
 			break
 		}
-		is := found[i].ModRevision
-		if c.Target == CreateRevision {
-			is = found[i].CreateRevision
-		}
-		if is != c.Revision {
+		if !c.Holds(found[i]) {
 			out = append(out, found[i])
 		}
 	}

@@ -100,8 +100,19 @@ func Prefix(kind Kind, segments ...string) string {
 }
 
 func join(kind Kind, segments ...string) string {
-	p := Prefix(kind, segments...)
-	return p[:len(p)-1]
+	size := len(Root) + len(kind)
+	for _, s := range segments {
+		size += 1 + len(s)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	b.WriteString(Root)
+	b.WriteString(string(kind))
+	for _, s := range segments {
+		b.WriteByte('/')
+		b.WriteString(s)
+	}
+	return b.String()
 }
 
 // NodeKey is the key of a node.

@@ -14,6 +14,10 @@ type Job struct {
 	ID string
 	// Name is a label.
 	Name string
+	// NoneSince, unless 0, makes the launch depend on no job having come after
+	// that revision that has its id from that name: Conflict. So two that look for
+	// a name at once, find nothing, and launch it, do so once.
+	NoneSince int64
 }
 
 // Launched tells what Launch did.
@@ -32,6 +36,10 @@ type Launched struct {
 //
 // Invalid: the error names all that is wrong. AlreadyExists: an id was used.
 // Precondition: nothing new is admitted at present, or a session named is not open.
+//
+// While too many tasks of the cluster wait already it waits, and tells so: see
+// WithNotice. Unavailable: ctx was done before there was room. A launch of several
+// parts, one after the other, waits before the first of them.
 func (c *Client) Launch(ctx context.Context, tasks ...Submission) (Launched, error) {
 	if len(tasks) == 1 {
 		return c.launch(ctx, nil, tasks)
@@ -66,6 +74,9 @@ func (c *Client) launch(ctx context.Context, job *Job, tasks []Submission) (Laun
 // brokeOff deletes what a launch in parts has written, if nobody can go on with it:
 // its id is known to nobody.
 func (e *launch) brokeOff(ctx context.Context, cause error) error {
+	if e.first == 0 && !types.Is(cause, types.Unknown) {
+		return cause // nothing was written
+	}
 	if e.job != nil && !e.resumable && len(e.tasks) > 1 && (e.start > 0 || e.end < len(e.tasks)) {
 		if err := e.c.abandon(ctx, e.jobID, e.tasks[0].id, e.first); err != nil {
 			return types.Errorf(types.ClassOf(cause), "%w; what was written of it is removed after a while, as it could not be now: %w", cause, err)
@@ -82,6 +93,8 @@ type launch struct {
 	tasks []submission
 	specs *specs
 
+	// alone is the condition of Job.NoneSince, nil for none.
+	alone *first
 	// resumable tells that the caller named the job, and may go on with it.
 	resumable bool
 	// first is the revision at which the first part was written, 0 before that.
@@ -89,6 +102,14 @@ type launch struct {
 	// inParts lets it take several transactions: tasks[start:end] are drawn up.
 	inParts    bool
 	start, end int
+	// admission is the ModRevision of the key of which the parts after the first take
+	// no notice, as it came later and is only about how many tasks wait.
+	admission int64
+	// guesses lets it go by what the client remembers, the next time that it is drawn
+	// up.
+	guesses bool
+	// scratch has room for the encoding of a task.
+	scratch []byte
 	// taken are the tasks that an earlier call of the same job wrote.
 	taken map[string]int64
 }
@@ -126,6 +147,12 @@ func (e *launch) setJob(job Job, stamp int64) error {
 	} else {
 		errs = append(errs, types.ValidateName("job.id", job.ID))
 	}
+	switch {
+	case job.NoneSince != 0 && job.Name == "":
+		errs = append(errs, types.Errorf(types.Invalid, "job.name: is missing, and there is to be no other job of that name: give one"))
+	case job.NoneSince != 0:
+		e.alone = &first{Jobs, e.c.ns, job.Name, job.NoneSince}
+	}
 	e.job = &types.Job{Name: job.Name, Tasks: len(e.tasks), Submitted: stamp}
 	return invalid(errs)
 }
@@ -151,15 +178,21 @@ func (e *launch) verb() string {
 // draw adds tasks, as many as fit if it may take parts; the job comes with the last
 // of them, and makes them visible.
 func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
-	change.IfUnchanged(AdmissionKey(), 0)
+	change.IfUnchanged(AdmissionKey(), e.admission)
 	if e.job != nil {
 		change.IfUnchanged(JobKey(e.c.ns, e.jobID), 0)
+	}
+	if e.alone != nil {
+		if err := e.alone.draw(ctx, s, change); err != nil {
+			return err
+		}
 	}
 	if e.first != 0 && !e.resumable {
 		// What is abandoned begins with the first task: a part that comes late, after
 		// that, does nothing.
 		change.IfUnchanged(TaskKey(e.c.ns, e.tasks[0].id), e.first)
 	}
+	defer func() { e.guesses = false }()
 	limits := s.Limits()
 	drawn := make(map[string]bool)
 	for e.end = e.start; e.end < len(e.tasks); e.end++ {
@@ -184,11 +217,8 @@ func (e *launch) bytesWith(change *Change) int {
 		return 0
 	}
 	t := e.tasks[e.end].task
-	n := change.bytes + len(types.Encode(0, t)) + 4*(maxKeyBytes+entryBytes)
-	if spec := e.specs.byDigest[t.Spec]; spec != nil {
-		n += len(types.Encode(0, spec))
-	}
-	return n
+	e.scratch = types.AppendEncode(e.scratch[:0], 0, t)
+	return change.bytes + len(e.scratch) + e.specs.bytes[t.Spec] + 4*(maxKeyBytes+entryBytes)
 }
 
 // maxKeyBytes is about the length of the longest key.
@@ -204,13 +234,14 @@ func (e *launch) add(ctx context.Context, s Store, change *Change, t submission,
 	}
 	if id := t.task.Session; id != "" && !drawn[id] {
 		drawn[id] = true
-		if err := ifThere(ctx, s, change, SessionKey(e.c.ns, id), "session", id, "session"); err != nil {
+		if err := e.c.ifThere(ctx, s, change, SessionKey(e.c.ns, id), e.guesses, "session", id, "session"); err != nil {
 			return err
 		}
 	}
 	key := TaskKey(e.c.ns, t.id)
-	change.IfUnchanged(key, e.taken[key])
-	change.IfUnchanged(StatusKey(e.c.ns, t.id), 0)
+	// Ids are unique: nobody else compares these.
+	change.If(Compare{Key: key, Revision: e.taken[key]})
+	change.If(Compare{Key: StatusKey(e.c.ns, t.id)})
 	if e.taken[key] == 0 {
 		change.Put(key, t.task)
 	}
@@ -248,13 +279,20 @@ func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, dige
 // refused learns what is there: nothing is read beforehand, because as a rule
 // nothing is.
 func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
-	if err := closed(ctx, s, keys); err != nil {
+	if err := e.admit(ctx, s, keys); err != nil {
 		return err
+	}
+	if e.alone != nil {
+		if err := e.alone.refused(ctx, s, keys); err != nil {
+			return err
+		}
 	}
 	for _, kv := range keys {
 		k, _ := Parse(kv.Key)
 		switch {
 		case k.Namespace != e.c.ns:
+		case k.Kind == Sessions:
+			e.c.known.forget(kv.Key)
 		case k.Kind == Jobs && k.ID == e.jobID, k.Kind == Statuses && e.has(k.ID):
 			return taken(k.ID)
 		case k.Kind == Tasks && e.has(k.ID):
@@ -262,6 +300,28 @@ func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// admit waits until something new is admitted, unless it has begun: then it must come
+// to its end, as its tasks wait for it.
+func (e *launch) admit(ctx context.Context, s Store, keys []KV) error {
+	if e.start == 0 {
+		return e.c.admit(ctx, s, keys)
+	}
+	for _, kv := range keys {
+		if kv.Key != AdmissionKey() {
+			continue
+		}
+		a, revision, err := admission(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case a != nil && !a.Busy:
+			return refusal(a)
+		}
+		e.admission = revision
 	}
 	return nil
 }
@@ -306,6 +366,9 @@ func (e *launch) take(ctx context.Context, s Store, k Key) error {
 func taken(id string) error {
 	return types.Errorf(types.AlreadyExists, "id %s was used: ids are never used again, choose another", id)
 }
+
+// guess lets it go by what its client remembers of sessions.
+func (e *launch) guess() { e.guesses = true }
 
 // once is true: ids are never used again.
 func (e *launch) once() bool { return true }

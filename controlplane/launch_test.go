@@ -199,7 +199,7 @@ func TestLaunchWhileAdmissionIsClosed(t *testing.T) {
 	w.refused(types.Precondition, func() error {
 		_, err := w.Launch(t.Context(), one("web-1"))
 		return err
-	}, "71 % full", "try again later")
+	}, "71 % full", "wait until what has ended is deleted", "larger quota")
 	w.refused(types.Precondition, func() error {
 		return w.Reserve(t.Context(), "train", types.Reservation{Bundles: []types.Bundle{{Requests: types.Requests{{Name: "cpu", Amount: 1}}}}})
 	}, "71 % full")

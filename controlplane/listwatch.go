@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -23,6 +24,15 @@ type Update struct {
 	// before, puts first, in the order of keys; their ModRevision may be less
 	// than Revision, and a delete bears Revision, as its own is not known.
 	Synced bool
+	// More tells, if Parts was asked for, that this is a part of a listing, and others
+	// follow: all of them together are what Synced says.
+	More bool
+	// Has is set on the last part, which may be empty, of a listing before which
+	// something had been delivered. It tells whether a key is in the store at Revision: what the
+	// consumer has of others is gone, and is not among Events. It may be called until
+	// handle returns, and never fails to know a key that is there; of one that is not it
+	// says the contrary less often than once in 10^12.
+	Has func(key string) bool
 }
 
 // ListWatchOptions selects what ListWatch delivers.
@@ -32,8 +42,14 @@ type ListWatchOptions struct {
 	// Skip leaves out the keys for which it returns true; nil leaves out none.
 	// It must always say the same of a key.
 	Skip func(key string) bool
-	// PageSize bounds how many keys one listing asks for; 0 is 1,000.
+	// PageSize bounds how many keys one request of a listing asks for; 0 leaves that
+	// to the store.
 	PageSize int
+	// Parts has listings delivered part by part, as they are read, and has the
+	// consumer find out itself what it has that is gone: see Update.More and
+	// Update.Has. It is for who follows millions of keys, and would otherwise hold all of them
+	// twice.
+	Parts bool
 	// Log is told when the watch is lost, once, and when it goes on; nil is nobody.
 	Log *zap.Logger
 	// Heard, unless nil, is called whenever the store shows that the watch lives,
@@ -46,8 +62,10 @@ type ListWatchOptions struct {
 // It is the only such loop there is. Its contract:
 //
 //   - Handle is called by the caller's goroutine, with one update at a time.
-//   - The first update is a listing, read in pages that are all pinned to one
-//     revision, and has Synced set.
+//   - The first update is a listing, read in parts that are all pinned to one
+//     revision, and has Synced set. With Parts, a listing is several updates, one
+//     after the other, all with Synced set. One that breaks off is followed by another
+//     one, whose events are the difference to what was delivered of the first.
 //   - Each later revision with a change is one update, whole and in order; what
 //     Skip leaves out, an update lacks.
 //   - Updates without events tell how far the watch is. Whoever waits until
@@ -72,16 +90,13 @@ type ListWatchOptions struct {
 //   - When ctx is done the loop returns ctx.Err(). On every return its watch has
 //     ended and is drained: nothing runs on.
 func ListWatch(ctx context.Context, s Store, opts ListWatchOptions, handle func(Update) error) error {
-	if opts.PageSize == 0 {
-		opts.PageSize = 1000
-	}
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
 	}
 	if opts.Heard == nil {
 		opts.Heard = func() {}
 	}
-	l := &listWatch{store: s, opts: opts, handle: handle, retry: RetryPolicy(), delivered: mirror{}}
+	l := &listWatch{store: s, opts: opts, handle: handle, retry: RetryPolicy(), delivered: newMirror(!opts.Parts)}
 	err := l.run(ctx)
 	if ctx.Err() != nil && l.handled == nil {
 		return ctx.Err()
@@ -96,9 +111,8 @@ type listWatch struct {
 	handle func(Update) error
 	retry  backoff.BackOff
 
-	// delivered holds the ModRevision of each key that was delivered and not
-	// deleted.
-	delivered mirror
+	// delivered is what was delivered and not deleted.
+	delivered *mirror
 	// last is the revision of the last event or listing, seen that of the last
 	// update: progress may be ahead of events.
 	last, seen int64
@@ -142,7 +156,19 @@ func (l *listWatch) run(ctx context.Context) error {
 
 // list reads the state and delivers the difference to what was delivered.
 func (l *listWatch) list(ctx context.Context) error {
-	kvs, revision, err := l.pages(ctx)
+	reload := l.delivered.begin()
+	var events []Event
+	opts := ListOptions{Prefix: l.opts.Prefix, Limit: l.opts.PageSize}
+	revision, err := Scan(ctx, l.store, opts, func(part []KV) error {
+		events = l.changed(events, part)
+		if !l.opts.Parts || len(events) == 0 {
+			return nil
+		}
+		l.opts.Heard()
+		u := Update{Revision: l.seen, Events: events, Synced: true, More: true}
+		events = nil
+		return l.deliver(u)
+	})
 	if err != nil {
 		return err
 	}
@@ -150,11 +176,25 @@ func (l *listWatch) list(ctx context.Context) error {
 		return types.Errorf(types.Precondition, "list %s: the store is at revision %d, but %d was seen: it was restored from a backup: start again",
 			l.opts.Prefix, revision, l.seen)
 	}
-	events := l.delivered.replace(kvs, revision)
+	u := Update{Revision: revision, Events: append(events, l.delivered.finish(revision)...), Synced: true}
+	if reload && l.opts.Parts {
+		u.Has = l.delivered.has
+	}
 	l.last = revision
-	err = l.deliver(Update{Revision: revision, Events: events, Synced: true})
+	err = l.deliver(u)
 	l.heard()
 	return err
+}
+
+// changed appends to events what of a part of a listing was not delivered already.
+func (l *listWatch) changed(events []Event, part []KV) []Event {
+	events = slices.Grow(events, len(part))
+	for _, kv := range part {
+		if !l.skips(kv.Key) && l.delivered.list(kv) {
+			events = append(events, Event{KV: kv})
+		}
+	}
+	return events
 }
 
 // heard notes that the store answers.
@@ -163,26 +203,6 @@ func (l *listWatch) heard() {
 	if l.lost {
 		l.lost = false
 		l.opts.Log.Info("watch goes on", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.seen))
-	}
-}
-
-// pages reads all pages at the revision of the first one.
-func (l *listWatch) pages(ctx context.Context) (kvs []KV, revision int64, err error) {
-	opts := ListOptions{Prefix: l.opts.Prefix, Limit: l.opts.PageSize}
-	for {
-		page, err := l.store.List(ctx, opts)
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, kv := range page.KVs {
-			if !l.skips(kv.Key) {
-				kvs = append(kvs, kv)
-			}
-		}
-		if !page.More {
-			return kvs, page.Revision, nil
-		}
-		opts.Revision, opts.After = page.Revision, page.KVs[len(page.KVs)-1].Key
 	}
 }
 
@@ -218,11 +238,11 @@ func (l *listWatch) take(batch Batch) error {
 		}
 		return l.deliver(Update{Revision: batch.Revision})
 	}
-	if err := l.check(batch); err != nil {
+	events := l.unskipped(batch.Events)
+	if err := l.check(batch, events); err != nil {
 		return types.Errorf(types.Compacted, "watch %s: %w", l.opts.Prefix, err)
 	}
 	l.last = batch.Revision
-	events := l.unskipped(batch.Events)
 	l.delivered.apply(events)
 	return l.deliver(Update{Revision: batch.Revision, Events: events})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -47,32 +46,31 @@ func places(ctx context.Context, s Store, names []string) ([]place, error) {
 	return out, nil
 }
 
-// sessions remembers the sessions of nodes, so that setting a resource on one does
-// not take two reads more. What it says may be out of date: whoever goes by it
-// compares the session, and forgets it when that fails.
-type sessions struct {
-	mu sync.Mutex
-	of map[string]int64
+// livePlaces returns the nodes of these names if all of them are few and alive, going
+// by what is remembered where that is wanted; nil if not. Nothing else is known of them
+// then.
+func (c *Client) livePlaces(ctx context.Context, s Store, names []string, remember bool) ([]place, error) {
+	out := make([]place, len(names))
+	for i, name := range names {
+		kv, ok := c.known.get(AliveKey(name))
+		if !ok || !remember {
+			if len(names) > few {
+				return nil, nil
+			}
+			var err error
+			if kv, err = get(ctx, s, AliveKey(name)); err != nil || kv.ModRevision == 0 {
+				return nil, err
+			}
+			c.knowAlive(name, kv.CreateRevision)
+		}
+		out[i] = place{name: name, session: kv.CreateRevision}
+	}
+	return out, nil
 }
 
-func (s *sessions) get(node string) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.of[node]
-}
-
-// set remembers a session; 0 forgets.
-func (s *sessions) set(node string, session int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if session == 0 {
-		delete(s.of, node)
-		return
-	}
-	if s.of == nil {
-		s.of = make(map[string]int64)
-	}
-	s.of[node] = session
+// knowAlive remembers the session of a node.
+func (c *Client) knowAlive(name string, session int64) {
+	c.known.set(KV{Key: AliveKey(name), CreateRevision: session})
 }
 
 // few is how many nodes are read one by one; of more, all are read.

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ func (c *Client) Unreserve(ctx context.Context, id string) error {
 
 // reserve is a reservation being made.
 type reserve struct {
+	c      *Client
 	ns, id string
 	r      types.Reservation
 }
@@ -45,25 +47,18 @@ func (c *Client) newReserve(id string, r types.Reservation) (*reserve, error) {
 	if err := invalid(errs); err != nil {
 		return nil, types.Errorf(types.Invalid, "reserve %q: %w", id, err)
 	}
-	return &reserve{ns: c.ns, id: id, r: r}, nil
+	return &reserve{c: c, ns: c.ns, id: id, r: r}, nil
 }
 
 func (e *reserve) verb() string { return "reserve " + e.id }
 
 func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
-	nodes, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Nodes), KeysOnly: true})
-	if err != nil {
-		return err
-	}
-	if err := e.nodesKnown(nodes); err != nil {
-		return err
-	}
-	if err := grantFits(&e.r, len(nodes), s.Limits()); err != nil {
+	if err := e.check(ctx, s); err != nil {
 		return err
 	}
 	change.IfUnchanged(AdmissionKey(), 0)
 	if e.r.Session != "" {
-		if err := ifThere(ctx, s, change, SessionKey(e.ns, e.r.Session), "session", e.r.Session, "session"); err != nil {
+		if err := e.c.ifThere(ctx, s, change, SessionKey(e.ns, e.r.Session), false, "session", e.r.Session, "session"); err != nil {
 			return err
 		}
 	}
@@ -71,6 +66,23 @@ func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
 	change.IfUnchanged(key, 0)
 	change.Put(key, &e.r)
 	return nil
+}
+
+// check refuses what could never be granted. That takes the nodes only if some are
+// named, or it may be too large.
+func (e *reserve) check(ctx context.Context, s Store) error {
+	named := slices.ContainsFunc(e.r.Bundles, func(b types.Bundle) bool { return b.Node != "" })
+	if !named && grantFits(&e.r, len(e.r.Bundles), s.Limits()) == nil {
+		return nil
+	}
+	nodes, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Nodes), KeysOnly: true})
+	if err != nil {
+		return err
+	}
+	if err := e.nodesKnown(nodes); err != nil {
+		return err
+	}
+	return grantFits(&e.r, len(nodes), s.Limits())
 }
 
 // nodesKnown checks the nodes that bundles name.
@@ -122,7 +134,7 @@ func grantSize(r *types.Reservation, nodes int) (compares, ops int) {
 }
 
 func (e *reserve) refused(ctx context.Context, s Store, keys []KV) error {
-	if err := closed(ctx, s, keys); err != nil {
+	if err := e.c.admit(ctx, s, keys); err != nil {
 		return err
 	}
 	for _, kv := range keys {

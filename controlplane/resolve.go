@@ -57,7 +57,8 @@ func (c *Client) IDs(ctx context.Context, kind Kind, prefix string, limit int) (
 // Near returns the few ids of a kind that are, or begin, most like what was typed.
 func (c *Client) Near(ctx context.Context, kind Kind, typed string) ([]string, error) {
 	// Names are few, or begin alike: what is near is among the first of them.
-	ids, err := c.IDs(ctx, kind, "", pageSize)
+	const first = 1000
+	ids, err := c.IDs(ctx, kind, "", first)
 	return nearest(ids, typed), err
 }
 

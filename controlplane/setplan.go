@@ -13,14 +13,15 @@ type write struct {
 	where string
 	// mod is the revision it was read at.
 	mod int64
-	// want is what is to be there, nil for nothing.
-	want *types.Resource
+	// want is what is to be there, nil for nothing; value is that as it is stored.
+	want  *types.Resource
+	value []byte
 	// same tells that it is there already.
 	same bool
 }
 
-// add adds one write: nothing if it is there already.
-func (e *set) add(change *Change, w write) {
+// add adds one write, of nothing if it is there already, and returns it with its value.
+func (e *set) add(change *Change, w write) write {
 	key := ResourceKey(e.c.ns, e.name, w.where)
 	change.IfUnchanged(key, w.mod)
 	if w.want != nil && w.want.NodeSession != 0 {
@@ -32,13 +33,19 @@ func (e *set) add(change *Change, w write) {
 		change.Delete(key)
 	default:
 		change.Put(key, w.want)
+		w.value = change.txn.Ops[len(change.txn.Ops)-1].Value
 	}
+	return w
 }
 
 // plan reads the cluster and returns the keys of the resource as they are to be.
 func (e *set) plan(ctx context.Context, s Store) ([]write, error) {
 	if e.where.Cluster {
-		kv, err := get(ctx, s, ResourceKey(e.c.ns, e.name, types.ClusterWide))
+		kv, ok := e.guessed(types.ClusterWide)
+		var err error
+		if !ok {
+			kv, err = get(ctx, s, ResourceKey(e.c.ns, e.name, types.ClusterWide))
+		}
 		return []write{e.write(types.ClusterWide, kv, e.resource())}, err
 	}
 	if e.where.once() {
@@ -55,9 +62,21 @@ func (e *set) resource() *types.Resource {
 	return &types.Resource{Capacity: e.capacity, Lifetime: e.opts.Lifetime, Owner: e.opts.Owner}
 }
 
+// guessed returns what the client goes by where it may guess. To remove what it does
+// not know, it must read.
+func (e *set) guessed(where string) (KV, bool) {
+	if !e.guesses {
+		return KV{}, false
+	}
+	key := ResourceKey(e.c.ns, e.name, where)
+	kv, ok := e.c.known.get(key)
+	kv.Key = key
+	return kv, ok || !e.removes()
+}
+
 // write compares what is there with what is wanted.
 func (e *set) write(where string, kv KV, want *types.Resource) write {
-	w := write{where: where, mod: kv.ModRevision, want: want}
+	w := write{where: where, mod: kv.ModRevision, want: want, value: kv.Value}
 	switch {
 	case kv.ModRevision == 0:
 		w.same = want == nil
@@ -104,15 +123,17 @@ func (e *set) chosen(ctx context.Context, s Store) ([]place, error) {
 		}
 		names = e.nodes
 	}
-	if at := e.remembered(names); at != nil {
-		return at, nil
+	if at, err := e.live(ctx, s, names); at != nil || err != nil {
+		return at, err
 	}
 	at, err := placesOf(ctx, s, names)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range at {
-		e.c.nodes.set(p.name, p.session)
+		if p.session != 0 {
+			e.c.knowAlive(p.name, p.session)
+		}
 	}
 	matching := at[:0]
 	for _, p := range at {
@@ -126,26 +147,39 @@ func (e *set) chosen(ctx context.Context, s Store) ([]place, error) {
 	return matching, nil
 }
 
-// remembered returns the nodes if all that is needed of them is their sessions, and
-// these are known. What is removed needs no session to compare, so that nothing
-// would show that a node is unknown.
-func (e *set) remembered(names []string) []place {
-	if len(e.where.Labels) > 0 || e.removes() {
-		return nil
+// live returns the nodes if all that is needed of them are their sessions, and all are
+// alive; nil if not. To remove what the client itself has set there takes not even that;
+// to remove what it does not know takes more, as nothing would show that a node is
+// unknown.
+func (e *set) live(ctx context.Context, s Store, names []string) ([]place, error) {
+	switch {
+	case len(e.where.Labels) > 0:
+		return nil, nil
+	case !e.removes():
+		return e.c.livePlaces(ctx, s, names, e.guesses)
 	}
 	at := make([]place, len(names))
 	for i, name := range names {
-		at[i] = place{name: name, session: e.c.nodes.get(name)}
-		if at[i].session == 0 {
-			return nil
+		if _, ok := e.guessed(name); !ok {
+			return nil, nil
 		}
+		at[i].name = name
 	}
-	return at
+	return at, nil
 }
 
-// own reads the keys that nodes have of their own.
+// own returns the keys that nodes have of their own: those that may be guessed, or all
+// of them as they are.
 func (e *set) own(ctx context.Context, s Store, at []place) (map[string]KV, error) {
 	out := make(map[string]KV, len(at))
+	for _, p := range at {
+		if kv, ok := e.guessed(p.name); ok {
+			out[p.name] = kv
+		}
+	}
+	if len(out) == len(at) {
+		return out, nil
+	}
 	if len(at) > few {
 		return e.keys(ctx, s)
 	}

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -70,10 +71,13 @@ type set struct {
 	inParts, more bool
 	// nodes are those chosen; they stay once a part is committed.
 	nodes []string
-	// drawn are the places drawn up last, written those of earlier parts. What
+	// drawn is what was drawn up last, written the places of earlier parts. What
 	// was written is not written again: it may have been changed since.
-	drawn   []string
+	drawn   []write
 	written map[string]bool
+	// guesses lets it go by what the client remembers the next time that it is
+	// drawn up.
+	guesses bool
 }
 
 // newSet checks all that can be checked without the cluster.
@@ -109,6 +113,7 @@ func (e *set) removes() bool { return e.capacity == 0 && !e.opts.Declare }
 
 // draw adds what is still to be written, as much as fits if it may take parts.
 func (e *set) draw(ctx context.Context, s Store, change *Change) error {
+	defer func() { e.guesses = false }()
 	if err := e.guard(ctx, s, change); err != nil {
 		return err
 	}
@@ -127,8 +132,7 @@ func (e *set) draw(ctx context.Context, s Store, change *Change) error {
 			e.more = true
 			return nil
 		}
-		e.add(change, w)
-		e.drawn = append(e.drawn, w.where)
+		e.drawn = append(e.drawn, e.add(change, w))
 	}
 	return nil
 }
@@ -142,41 +146,50 @@ func (e *set) guard(ctx context.Context, s Store, change *Change) error {
 	if !e.where.Cluster {
 		change.IfUnchanged(ResourceKey(e.c.ns, e.name, types.ClusterWide), 0)
 	}
-	var key string
-	switch e.opts.Lifetime {
-	case types.Forever:
+	key := e.ownerKey()
+	if key == "" {
 		return nil
-	case types.OfTask:
-		key = TaskKey(e.c.ns, e.opts.Owner)
-	case types.OfSession:
-		key = SessionKey(e.c.ns, e.opts.Owner)
-	case types.OfReservation:
-		key = ReservationKey(e.c.ns, e.opts.Owner)
 	}
-	return ifThere(ctx, s, change, key, "owner", e.opts.Owner, string(e.opts.Lifetime))
+	return e.c.ifThere(ctx, s, change, key, e.guesses, "owner", e.opts.Owner, string(e.opts.Lifetime))
 }
 
-// ifThere makes the change depend on a key that must be there.
-func ifThere(ctx context.Context, s Store, change *Change, key, field, id, kind string) error {
-	kv, err := get(ctx, s, key)
-	if err != nil {
-		return err
+// ownerKey is the key of what it ends with, empty for nothing.
+func (e *set) ownerKey() string {
+	switch e.opts.Lifetime {
+	case types.OfTask:
+		return TaskKey(e.c.ns, e.opts.Owner)
+	case types.OfSession:
+		return SessionKey(e.c.ns, e.opts.Owner)
+	case types.OfReservation:
+		return ReservationKey(e.c.ns, e.opts.Owner)
 	}
-	if kv.ModRevision == 0 {
-		return types.Errorf(types.Precondition, "%s: there is no %s %q: create it first, or correct the id", field, kind, id)
+	return ""
+}
+
+// ifThere makes the change depend on a key that must be there, and read unless it may
+// be remembered.
+func (c *Client) ifThere(ctx context.Context, s Store, change *Change, key string, remember bool, field, id, kind string) error {
+	kv, ok := c.known.get(key)
+	if !ok || !remember {
+		var err error
+		if kv, err = get(ctx, s, key); err != nil {
+			return err
+		}
+		if kv.ModRevision == 0 {
+			return types.Errorf(types.Precondition, "%s: there is no %s %q: create it first, or correct the id", field, kind, id)
+		}
+		c.known.set(KV{Key: key, CreateRevision: kv.CreateRevision})
 	}
 	change.IfCreated(key, kv.CreateRevision)
 	return nil
 }
 
-// refused tells when the resource is a pool of the cluster. A node that is in
-// another session is read again.
+// refused tells when the resource is a pool of the cluster. What was remembered of the
+// keys is out of date.
 func (e *set) refused(_ context.Context, _ Store, keys []KV) error {
 	pool := ResourceKey(e.c.ns, e.name, types.ClusterWide)
 	for _, kv := range keys {
-		if k, _ := Parse(kv.Key); k.Kind == Alive {
-			e.c.nodes.set(k.Node, 0)
-		}
+		e.c.known.forget(kv.Key)
 		if kv.Key == pool && !e.where.Cluster && kv.ModRevision != 0 {
 			return types.Errorf(types.Precondition, "it is one pool of the whole cluster, which all requests draw on: set it in the cluster, or remove it there first")
 		}
@@ -187,9 +200,23 @@ func (e *set) refused(_ context.Context, _ Store, keys []KV) error {
 // once is false: a resource can be set again and again.
 func (e *set) once() bool { return false }
 
+// guess lets it go by what its client remembers: that a resource which it does not
+// know is not there.
+func (e *set) guess() { e.guesses = true }
+
 // done notes what is written.
-func (e *set) done(int64) {
-	for _, where := range e.drawn {
-		e.written[where] = true
+func (e *set) done(revision int64) {
+	for _, w := range e.drawn {
+		e.written[w.where] = true
+		key := ResourceKey(e.c.ns, e.name, w.where)
+		switch {
+		case w.want == nil:
+			e.c.known.forget(key)
+		case w.same:
+			e.c.known.set(KV{Key: key, ModRevision: w.mod, Value: w.value})
+		default:
+			// The value is part of a larger block of memory.
+			e.c.known.set(KV{Key: key, ModRevision: revision, Value: bytes.Clone(w.value)})
+		}
 	}
 }

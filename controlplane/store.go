@@ -106,14 +106,27 @@ type Txn struct {
 
 // Compare is one condition of a transaction.
 type Compare struct {
+	// Key is the key; of a Newest it is the prefix of a range of keys.
 	Key string
-	// Target says what is compared with Revision, for equality.
+	// Target says what is compared with Revision.
 	Target Target
 	// Revision is the expected value; 0 means that the key is absent.
 	Revision int64
 }
 
-// Target is the attribute of a key that is compared.
+// Holds tells whether the compare holds for the key as it was read back.
+func (c Compare) Holds(found KV) bool {
+	switch c.Target {
+	case CreateRevision:
+		return found.CreateRevision == c.Revision
+	case Newest:
+		return found.ModRevision <= c.Revision
+	default:
+		return found.ModRevision == c.Revision
+	}
+}
+
+// Target is the attribute of a key, or of a range of keys, that is compared.
 type Target int
 
 // The targets of a Compare.
@@ -123,6 +136,11 @@ const (
 	// CreateRevision: the revision at which the key came to be. For
 	// alive/<node> it is the session of the node.
 	CreateRevision
+	// Newest: the last change of any key that begins with Key is that of
+	// Revision, or one before it; with 0 there is no such key. That one was
+	// deleted is not noticed. The store reads the whole range, values
+	// included, to tell: it is for small ranges alone.
+	Newest
 )
 
 // Op is one change: a put, or a delete when Delete is set.
@@ -142,6 +160,8 @@ type Result struct {
 	Revision int64
 	// Read holds, if not Committed, the keys that were compared, in the order
 	// of Compares, without values and leases; an absent key has ModRevision 0.
+	// For a Newest that does not hold it is a key of the range that changed
+	// last; for one that holds it is Key itself, as if absent.
 	Read []KV
 }
 

@@ -39,6 +39,8 @@ type submission struct {
 type specs struct {
 	byDigest map[string]*types.Spec
 	digests  map[*types.Spec]string
+	// bytes are how large they are, by digest.
+	bytes map[string]int
 }
 
 // add checks a spec and returns its digest.
@@ -52,6 +54,7 @@ func (s *specs) add(spec *types.Spec) (string, error) {
 	digest := SpecDigest(spec)
 	s.digests[spec] = digest
 	s.byDigest[digest] = spec
+	s.bytes[digest] = len(types.Encode(0, spec))
 	return digest, nil
 }
 
@@ -61,7 +64,7 @@ func prepare(tasks []Submission, limits Limits, stamp int64) ([]submission, *spe
 	if len(tasks) == 0 {
 		return nil, nil, types.Errorf(types.Invalid, "tasks: there is none: give at least one")
 	}
-	all := &specs{byDigest: make(map[string]*types.Spec), digests: make(map[*types.Spec]string)}
+	all := &specs{byDigest: make(map[string]*types.Spec), digests: make(map[*types.Spec]string), bytes: make(map[string]int)}
 	out := make([]submission, 0, len(tasks))
 	ids := make(map[string]bool, len(tasks))
 	var errs []error

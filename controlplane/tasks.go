@@ -69,40 +69,16 @@ func (c *Client) read(ctx context.Context, id string) (TaskState, error) {
 	return t, err
 }
 
-// Tasks returns all tasks of the namespace, by id, at one revision.
+// Tasks returns all tasks of the namespace, by id, at one revision. Where they may be
+// very many, EachTask needs less memory.
 func (c *Client) Tasks(ctx context.Context) ([]TaskState, int64, error) {
-	tasks, revision, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns)})
+	out := make([]TaskState, 0)
+	revision, err := c.EachTask(ctx, func(t TaskState) error {
+		out = append(out, t)
+		return nil
+	})
 	if err != nil {
 		return nil, 0, err
-	}
-	statuses, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Statuses, c.ns), Revision: revision})
-	if err != nil {
-		return nil, 0, err
-	}
-	jobs, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Jobs, c.ns), Revision: revision, KeysOnly: true})
-	if err != nil {
-		return nil, 0, err
-	}
-	complete := make(map[string]bool, len(jobs))
-	for _, kv := range jobs {
-		complete[kv.Key] = true
-	}
-	out := make([]TaskState, len(tasks))
-	// Both lists are in the order of ids.
-	for i, kv := range tasks {
-		k, _ := Parse(kv.Key)
-		out[i].ID = k.ID
-		if err := out[i].decode(kv, func(job string) bool { return complete[JobKey(c.ns, job)] }); err != nil {
-			return nil, 0, err
-		}
-		for len(statuses) > 0 && statuses[0].Key < StatusKey(c.ns, k.ID) {
-			statuses = statuses[1:]
-		}
-		if len(statuses) > 0 && statuses[0].Key == StatusKey(c.ns, k.ID) {
-			if err := out[i].decodeStatus(statuses[0]); err != nil {
-				return nil, 0, err
-			}
-		}
 	}
 	return out, revision, nil
 }

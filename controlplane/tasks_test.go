@@ -1,6 +1,10 @@
 package controlplane_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -182,4 +186,60 @@ func TestStopAndEvictUnderChange(t *testing.T) {
 			t.Errorf("%+v", task)
 		}
 	})
+}
+
+// TestEachTask: tasks come with their statuses, and statuses without a task are passed
+// over; what fails, of the caller or of either range, ends it.
+func TestEachTask(t *testing.T) {
+	w := newWorld(t)
+	w.status("a-none", types.Running, 1)
+	for i := range 2500 {
+		id := fmt.Sprintf("t-%04d", i)
+		w.put(controlplane.TaskKey("team", id), &types.Task{Job: "j"})
+		if i%3 == 0 {
+			w.status(id, types.Running, i+1)
+		}
+		if i%7 == 0 {
+			w.status(id+"-gone", types.Failed, 1)
+		}
+	}
+	revision := w.store.Revision()
+	n := 0
+	got, err := w.EachTask(t.Context(), func(s controlplane.TaskState) error {
+		w.task("later-"+s.ID, "", 0) // all is of one revision
+		if want := fmt.Sprintf("t-%04d", n); s.ID != want || s.Accepted || n%3 == 0 && s.Attempt() != n+1 || n%3 != 0 && s.Status != nil {
+			return fmt.Errorf("the %d. is %+v", n, s)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != 2500 || got != revision {
+		t.Errorf("%d tasks at %d, %v; want 2500 at %d", n, got, err, revision)
+	}
+	stop := errors.New("enough")
+	if _, err := w.EachTask(t.Context(), func(controlplane.TaskState) error { return stop }); !errors.Is(err, stop) {
+		t.Error(err)
+	}
+	for _, kind := range []controlplane.Kind{controlplane.Jobs, controlplane.Tasks, controlplane.Statuses} {
+		c, err := controlplane.New(&unlisted{w.store, controlplane.Prefix(kind)}, "team")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.EachTask(t.Context(), func(controlplane.TaskState) error { return nil }); !types.Is(err, types.Unavailable) {
+			t.Errorf("without %s: %v", kind, err)
+		}
+	}
+}
+
+// unlisted is a store of which a range cannot be read.
+type unlisted struct {
+	controlplane.Store
+	prefix string
+}
+
+func (s *unlisted) List(ctx context.Context, opts controlplane.ListOptions) (controlplane.Page, error) {
+	if strings.HasPrefix(opts.Prefix, s.prefix) {
+		return controlplane.Page{}, types.Errorf(types.Unavailable, "no answer")
+	}
+	return s.Store.List(ctx, opts)
 }

@@ -42,6 +42,17 @@ func (t *Transaction) If(reads ReadSet) *Transaction {
 	return t
 }
 
+// IfNoTaskSince makes the transaction depend on no task having been launched, or
+// changed, after a revision, that Launch made the id of from that name: Conflict.
+// So two that look for a name at once, find nothing, and launch it, do so once. 0 is no
+// condition.
+func (t *Transaction) IfNoTaskSince(name string, revision int64) *Transaction {
+	if revision == 0 {
+		return t
+	}
+	return t.add(&first{Tasks, t.c.ns, name, revision}, nil)
+}
+
 func (t *Transaction) add(e edit, err error) *Transaction {
 	if err != nil {
 		t.errs = append(t.errs, err)

@@ -31,11 +31,13 @@ func (l lifetime) killBy() time.Duration   { return l.deadline() - l.ttl/killMar
 func (l lifetime) deadline() time.Duration { return l.sent + l.ttl }
 
 // keepAlive renews the session until ctx is done or the session is over: errOver.
-// While that fails, the fence is raised in time.
+// While that fails, the fence is raised in time. That it fails is said once, and that it
+// succeeds again.
 func (a *Agent) keepAlive(ctx context.Context) error {
 	fence := time.AfterFunc(time.Hour, a.raiseFence)
 	defer fence.Stop()
 	retry := a.renewPolicy()
+	failed := 0
 	for n := 1; ; n++ {
 		life := a.lifetime()
 		fence.Reset(max(0, life.warn()-a.cfg.BootClock()))
@@ -48,12 +50,18 @@ func (a *Agent) keepAlive(ctx context.Context) error {
 		}
 		err := a.renew(ctx, n%historyEvery == 0)
 		switch {
+		case err == nil && failed > 0:
+			a.log.Info("session renewed again", zap.Int("count", failed))
+			failed = 0
+			retry.Reset()
 		case err == nil:
 			retry.Reset()
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case types.ClassOf(err).Retryable():
-			a.log.Warn("session not renewed", zap.Error(err))
+			if failed++; failed == 1 {
+				a.log.Warn("session not renewed: trying again", zap.Error(err))
+			}
 			a.cfg.Metrics.unrenewed.Inc()
 		default:
 			a.log.Warn("session lost", zap.Error(err))

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/simruntime"
@@ -107,6 +110,29 @@ func TestShortOutageHarmsNobody(t *testing.T) {
 			b.store.set(false)
 		}
 		b.alive(1)
+	})
+}
+
+// TestOutageIsSaidOnce: an agent that cannot renew its session says so when that begins
+// and when it is over.
+func TestOutageIsSaidOnce(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		b.crash()
+		core, logs := observer.New(zap.InfoLevel)
+		b.cfg.Logger = zap.New(core)
+		b.start()
+		for range 2 {
+			b.pass(6 * time.Second)
+			b.store.set(true)
+			b.pass(6 * time.Second)
+			b.store.set(false)
+		}
+		b.pass(6 * time.Second)
+		for says, want := range map[string]int{"session not renewed: trying again": 2, "session renewed again": 2} {
+			if got := logs.FilterMessage(says).Len(); got != want {
+				t.Errorf("it says %q %d times, want %d", says, got, want)
+			}
+		}
 	})
 }
 

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -14,16 +13,19 @@ import (
 // A large reservation would starve if small tasks took whatever becomes free. One
 // that may accumulate, and has waited long enough, is given nodes for its bundles
 // and collects there what becomes free, before anything else is placed; nobody may
-// draw on it until all of it is held. One reservation in the cluster does so at a
-// time (key leaders/accumulate), so that two never hold what the other needs.
-// Tasks that end in time may use it meanwhile: see backfill.
+// draw on it until all of it is held. So does a task that may: see claimant. One of
+// them in the cluster does so at a time (key leaders/accumulate), so that two never
+// hold what the other needs. Tasks that end in time may use it meanwhile: see backfill.
 
 // role is the leadership of the reservation that accumulates.
 const role = "accumulate"
 
-// accumulator is what the core remembers of reservations that may accumulate.
+// accumulator is what the core remembers of what may accumulate.
 type accumulator struct {
-	candidates fifo[*cluster.Reservation]
+	// candidates are those that may, and wait, and others that did; nextAge is when
+	// the next of them has waited long enough, in Unix nanoseconds, 0 if none is left.
+	candidates map[entryKey]struct{}
+	nextAge    int64
 	wake       int64
 	// seen is how much of the log of changed nodes was looked at; -1 is none.
 	seen int
@@ -31,41 +33,80 @@ type accumulator struct {
 	// and how much of the log had been seen then; -1 is none.
 	searched   int64
 	searchedAt int
+	// last is the grant as of the last look, progress when it came to be so, in Unix
+	// nanoseconds, and left are the nodes that it has left: because no more came there.
+	last     *types.Grant
+	progress int64
+	left     map[string]struct{}
+	// ended counts the attempts that have ended, on any node, and round is how many had
+	// when the first of left was given up; resting tells that nothing has since.
+	ended, round int
+	resting      bool
+	// next is which of those that may begin the next search begins with.
+	next int
 	// skipped tells that something was left out because it was in flight.
 	skipped bool
-	busy    *cluster.Reservation // as of the last look
+	busy    entryKey // as of the last look
 	// kept are the nodes of a collection that is in flight: until it is answered it
 	// is not known what else becomes free there, and nobody else is to have it.
 	kept map[*cluster.Node]struct{}
 }
 
-// searchEvery is how often at most all nodes are searched for places of a
-// reservation that accumulates, or would begin to.
+// searchEvery is how often at most all nodes are searched for places of what
+// accumulates, or would begin to.
 const searchEvery = time.Second
 
 // collecting is the accumulating grant as a draft leaves it.
 type collecting struct {
-	r *cluster.Reservation
+	x claimant
 	g *types.Grant
 }
 
-// accumulate adds to the draft what the accumulating reservation can collect, or
-// the first collection of the next one.
+// accumulate adds to the draft what can be collected, or the first collection of the
+// next one.
 func (c *Core) accumulate(d *Draft) {
 	if d.closed {
 		return
 	}
 	c.accum.wake = 0
-	if r := c.accumulating(); r != nil {
-		c.accumulateFor(d, r)
+	if x, ok := c.accumulating(); ok {
+		c.accumulateFor(d, x)
 		return
 	}
-	aged := c.agedReservations()
-	if len(aged) == 0 || !c.maySearch() {
+	if len(c.accum.candidates) == 0 || c.view.Leaders[role] != nil {
 		return
 	}
-	for _, r := range aged {
-		if c.accumulateFor(d, r) {
+	if at := c.accum.nextAge; at != 0 && at <= c.now.UnixNano() {
+		c.accum.searched, c.accum.searchedAt = 0, -1 // it was not among those searched for
+	}
+	if !c.maySearch() {
+		c.accum.wake = earlier(c.accum.wake, c.accum.nextAge)
+		return
+	}
+	c.begin(d, c.aged())
+}
+
+// triesPerSearch is for how many shapes at most all nodes are searched at once.
+const triesPerSearch = 16
+
+// begin lets the first that can begin to collect; of too many, those behind the ones that
+// were tried before.
+func (c *Core) begin(d *Draft, aged []claimant) {
+	start := c.accum.next
+	c.accum.next = 0
+	tried := make(map[*shape]bool)
+	for i := range aged {
+		x := aged[(start+i)%len(aged)]
+		s := c.queue.entry(x.key()).shape
+		if tried[s] {
+			continue // where one does not begin, none does that asks for the same
+		}
+		if len(tried) == triesPerSearch {
+			c.accum.next, c.accum.searchedAt = (start+i)%len(aged), -1
+			c.accum.wake = earlier(c.accum.wake, c.accum.searched+int64(searchEvery))
+			return
+		}
+		if tried[s] = true; c.accumulateFor(d, x) {
 			return
 		}
 	}
@@ -93,39 +134,61 @@ func (c *Core) maySearch() bool {
 	return due
 }
 
-// accumulateFor lets r collect; false if r has not begun to, and cannot at present.
-func (c *Core) accumulateFor(d *Draft, r *cluster.Reservation) bool {
-	if c.locked(r) || !c.owns(r.ID.Namespace, "") {
+// accumulateFor lets x collect; false if it has not begun to, and cannot at present.
+func (c *Core) accumulateFor(d *Draft, x claimant) bool {
+	if c.view.UnreadNamespace(x.ID.Namespace) {
+		return false // its quotas are not known
+	}
+	if c.locked(x.lock()) || d.has(x.lock()) || !c.takesCareOf(x) {
 		return true
 	}
-	if r.Grant.V != nil && c.elsewhere(d, r) {
+	if c.complete(d, x) {
 		return true
 	}
 	end := c.base + len(c.changed)
+	stuck := c.isStuck(x)
 	// What ends in this draft frees something that nobody else is to have first.
-	if c.accum.busy == r && c.accum.seen == end && len(d.order) == 0 {
+	if c.accum.busy == x.key() && c.accum.seen == end && len(d.order) == 0 && !stuck {
 		return true
 	}
-	if !d.roomFor(r) {
+	if !d.roomFor(x.Reservation) {
 		// It begins the next one, and nothing more is given out in this one.
 		c.first, d.closed = true, true
 		c.accumulateAgain()
 		return true
 	}
-	g := c.targets(d, r)
+	g := c.targets(d, x)
 	if g == nil {
-		return r.Grant.V != nil
+		return x.Grant.V != nil
 	}
-	c.accum.busy, c.accum.seen, c.accum.skipped = r, end, false
-	c.collect(d, r, g)
-	if !sameGrant(g, r.Grant.V) {
-		d.accumulate(c.view, r, g)
-		c.queue.remove(entryKey{r.ID, true})
+	c.accum.busy, c.accum.seen, c.accum.skipped = x.key(), end, false
+	if stuck {
+		c.moveOn(d, x, g)
+	}
+	c.collect(d, x.Reservation, g)
+	if x.task != nil && g.Phase == types.Granted {
+		// It was not bound because the draft has no room for that: the next one has.
+		g.Phase, c.first = types.Accumulating, true
+	}
+	if !sameGrant(g, x.Grant.V) {
+		d.accumulate(c.view, x, g)
+		if x.task == nil {
+			c.queue.remove(x.key())
+		}
 	}
 	return true
 }
 
-// accumulateAgain lets the accumulating reservation look at all of its nodes again.
+// complete grants or binds what has collected, where there is room for all of it now
+// with what it has collected given back.
+func (c *Core) complete(d *Draft, x claimant) bool {
+	if x.task != nil {
+		return c.bindClaimant(d, x)
+	}
+	return x.Grant.V != nil && c.elsewhere(d, x.Reservation)
+}
+
+// accumulateAgain lets what accumulates look at all of its nodes again.
 func (c *Core) accumulateAgain() { c.accum.seen, c.accum.searchedAt = -1, -1 }
 
 // elsewhere grants r, all of it, if there is room now with what it has collected
@@ -141,9 +204,7 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 		return false
 	}
 	c.maySearch()
-	for _, at := range g.Nodes {
-		d.giveBack(c.view.Nodes[at.Node], at.Holds)
-	}
+	c.layDown(d, g)
 	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
 	if placed := p.place(0); !placed || !d.grant(r, p.spots, 2*len(g.Nodes)+1) {
@@ -152,16 +213,14 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 				d.giveBack(x.node, x.holds)
 			}
 		}
-		for _, at := range g.Nodes {
-			d.take(c.view.Nodes[at.Node], at.Holds)
-		}
+		c.takeUp(d, g)
 		return false
 	}
 	for _, at := range g.Nodes {
 		d.keep(c.view.Nodes[at.Node], at.Holds)
 	}
 	d.Change.IfUnchanged(controlplane.LeaderKey(role), leader.Mod)
-	d.Change.Delete(controlplane.LeaderKey(role))
+	d.remove(controlplane.LeaderKey(role))
 	return true
 }
 
@@ -198,44 +257,55 @@ func (d *Draft) roomFor(r *cluster.Reservation) bool {
 	return d.empty() || d.room((nodeCompares+2)*n+4, n+4)
 }
 
-// accumulating returns the reservation that collects at present.
-func (c *Core) accumulating() *cluster.Reservation {
+// accumulating returns what collects at present; false if nothing does.
+func (c *Core) accumulating() (claimant, bool) {
 	leader := c.view.Leaders[role]
 	if leader == nil {
-		return nil
+		return claimant{}, false
 	}
 	ns, id, _ := strings.Cut(leader.V.Holder, "/")
 	r := c.view.Reservations[cluster.ID{Namespace: ns, ID: id}]
-	if r == nil || !r.Current() || r.Grant.V.Phase != types.Accumulating {
-		return nil
+	if r == nil || r.Grant.V == nil || r.Grant.V.Phase != types.Accumulating {
+		return claimant{}, false
 	}
-	return r
+	if t := claimedBy(c.view, r); t != nil {
+		return claimOf(c.view, t), true
+	}
+	return claimant{Reservation: r}, r.Current()
 }
 
-// agedReservations returns the reservations whose time to accumulate has come, in
-// their order, if no other one collects; and notes when it comes for the next one.
-func (c *Core) agedReservations() []*cluster.Reservation {
-	if c.view.Leaders[role] != nil {
-		return nil
+// mayAccumulate notes what may, and when it begins to.
+func (c *Core) mayAccumulate(k entryKey, submitted int64) {
+	if c.accum.candidates == nil {
+		c.accum.candidates = make(map[entryKey]struct{})
 	}
-	var aged []*cluster.Reservation
-	for _, r := range slices.Clone(c.accum.candidates.list) {
-		if c.queue.entries[entryKey{r.ID, true}] == nil || c.view.Reservations[r.ID] != r || !r.Info.V.Accumulate {
-			c.accum.candidates.remove(r)
+	c.accum.candidates[k] = struct{}{}
+	c.accum.nextAge = earlier(c.accum.nextAge, submitted+int64(c.cfg.AccumulateAfter))
+	c.accum.searchedAt = -1
+}
+
+// aged returns what may accumulate and has waited long enough, in the order of the
+// queue; and notes when the next one has.
+func (c *Core) aged() []claimant {
+	c.accum.nextAge = 0
+	var aged []claimant
+	for k := range c.accum.candidates {
+		x, ok := c.candidate(k)
+		if !ok {
+			delete(c.accum.candidates, k)
 			continue
 		}
-		at := r.Info.V.Submitted + int64(c.cfg.AccumulateAfter)
-		if at > c.now.UnixNano() {
-			c.accum.wake = earlier(c.accum.wake, at)
+		if at := x.Info.V.Submitted + int64(c.cfg.AccumulateAfter); at > c.now.UnixNano() {
+			c.accum.nextAge = earlier(c.accum.nextAge, at)
 			continue
 		}
-		aged = append(aged, r)
-		if at > c.accum.searched {
-			c.accum.searched, c.accum.searchedAt = 0, -1 // it was not among those searched for
+		if x.Grant.Absent() { // else a former one of that name is not over
+			aged = append(aged, x)
 		}
 	}
-	slices.SortFunc(aged, func(a, b *cluster.Reservation) int {
-		if c.queue.entries[entryKey{a.ID, true}].before(c.queue.entries[entryKey{b.ID, true}]) {
+	c.accum.wake = earlier(c.accum.wake, c.accum.nextAge)
+	slices.SortFunc(aged, func(a, b claimant) int {
+		if c.queue.entry(a.key()).before(c.queue.entry(b.key())) {
 			return -1
 		}
 		return 1
@@ -243,154 +313,34 @@ func (c *Core) agedReservations() []*cluster.Reservation {
 	return aged
 }
 
-// sameGrant reports whether a grant needs not be written.
-func sameGrant(g, written *types.Grant) bool {
-	return written != nil && bytes.Equal(types.Encode(0, g), types.Encode(0, written))
+// candidate returns what is queued as k, if it may accumulate.
+func (c *Core) candidate(k entryKey) (claimant, bool) {
+	if c.queue.entry(k) == nil {
+		return claimant{}, false
+	}
+	if !k.bundles {
+		t := c.view.Tasks[k.id]
+		if t == nil || t.Info.V == nil || !t.Info.V.Accumulate {
+			return claimant{}, false
+		}
+		return claimOf(c.view, t), true
+	}
+	r := c.view.Reservations[k.id]
+	return claimant{Reservation: r}, r != nil && r.Info.V != nil && r.Info.V.Accumulate
 }
 
-// untargeted reports whether an accumulating grant needs other nodes: it has none
-// for some bundle, or one that is not eligible any more.
-func (c *Core) untargeted(g *types.Grant) bool {
-	return slices.Contains(g.Bundles, "") ||
-		slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return !c.view.Nodes[at.Node].Eligible() })
-}
-
-// targets returns the grant of r to be added to, with a node for each bundle, where
-// one can be found. What it has on nodes that are not eligible any more is given
-// back, and the rest stays. nil: nothing can be done at present.
-func (c *Core) targets(d *Draft, r *cluster.Reservation) *types.Grant {
-	g := &types.Grant{Phase: types.Accumulating, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
-	if r.Grant.V != nil {
-		if g = cloneGrant(r.Grant.V); !c.untargeted(g) {
-			return g
-		}
-		if c.waitForGrant(d, r) {
-			return nil
-		}
-		c.giveUpLost(d, r, g)
-	}
-	wanted := make(map[string]*types.Allocated)
-	for _, x := range bundleOrder(c.view, r) {
-		if name := g.Bundles[x.index]; name != "" {
-			want(wanted, name, x.needs)
-		}
-	}
-	for _, x := range bundleOrder(c.view, r) {
-		if g.Bundles[x.index] != "" {
-			continue
-		}
-		n := c.target(d, g, x.needs, wanted)
-		if n == nil && r.Grant.V == nil {
-			return nil
-		}
-		if n == nil {
-			continue
-		}
-		g.Bundles[x.index] = n.Name
-		if !slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return at.Node == n.Name }) {
-			g.Nodes = append(g.Nodes, types.GrantNode{Node: n.Name})
-		}
-		want(wanted, n.Name, x.needs)
-	}
-	slices.SortFunc(g.Nodes, func(a, b types.GrantNode) int { return strings.Compare(a.Node, b.Node) })
-	return g
-}
-
-// want counts what a bundle wants of a node.
-func want(wanted map[string]*types.Allocated, name string, needs []cluster.Need) {
-	if wanted[name] == nil {
-		wanted[name] = &types.Allocated{}
-	}
-	for _, x := range needs {
-		wanted[name].Take(types.Holding{Resource: x.ID, Amount: x.Amount})
-	}
-}
-
-// giveUpLost gives back what g, to be the grant of r, has on nodes that are not
-// eligible any more.
-func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
-	lost := &types.Grant{}
-	g.Nodes = slices.DeleteFunc(g.Nodes, func(at types.GrantNode) bool {
-		if c.view.Nodes[at.Node].Eligible() {
-			return false
-		}
-		lost.Nodes = append(lost.Nodes, at)
-		return true
-	})
-	for i, name := range g.Bundles {
-		if name != "" && !c.view.Nodes[name].Eligible() {
-			g.Bundles[i] = ""
-		}
-	}
-	d.returnUndrawn(r, lost)
-}
-
-// target returns the node with the most free that is large enough for needs beside
-// what is wanted there already. What g has there counts as free.
-func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map[string]*types.Allocated) *cluster.Node {
-	var best *cluster.Node
-	var most float64
-	for _, n := range c.nodes {
-		if !n.Eligible() || !c.largeEnough(n, needs, wanted[n.Name]) {
-			continue
-		}
-		if share := c.freeShare(d, n, needs, wanted[n.Name], g.On(n.Name)); best == nil || share > most {
-			best, most = n, share
-		}
-	}
-	return best
-}
-
-func (c *Core) largeEnough(n *cluster.Node, needs []cluster.Need, wanted *types.Allocated) bool {
-	for _, x := range needs {
-		if c.view.Pool(x.ID) != nil {
-			continue
-		}
-		capacity, ok := c.view.Capacity(n, x.ID)
-		if wanted != nil {
-			capacity = capacity.Minus(wanted.Of(x.ID))
-		}
-		if !ok || capacity < x.Amount {
-			return false
-		}
-	}
-	return true
-}
-
-// freeShare returns how much of needs is free on n already: 1 is all of it.
-func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *types.Allocated, held []types.Holding) float64 {
-	least := 1.0
-	for _, x := range needs {
-		free, _ := d.free(n, x.ID)
-		free = free.Add(heldOf(held, x.ID))
-		if wanted != nil {
-			free = free.Minus(wanted.Of(x.ID))
-		}
-		if x.Amount > 0 && free < x.Amount {
-			least = min(least, float64(free)/float64(x.Amount))
-		}
-	}
-	return least
-}
-
-func cloneGrant(g *types.Grant) *types.Grant {
-	c := *g
-	c.Bundles = slices.Clone(g.Bundles)
-	c.Nodes = slices.Clone(g.Nodes)
-	for i := range c.Nodes {
-		c.Nodes[i].Holds = (&types.Allocated{Holds: g.Nodes[i].Holds}).Clone().Holds
-	}
-	return &c
-}
-
-// accumulate writes g as the grant of r, and the leadership that goes with it.
-func (d *Draft) accumulate(v *cluster.View, r *cluster.Reservation, g *types.Grant) {
-	ns, id := r.ID.Namespace, r.ID.ID
-	d.collecting = &collecting{r, g}
-	d.claim(r)
+// accumulate writes g as the grant of x, and the leadership that goes with it.
+func (d *Draft) accumulate(v *cluster.View, x claimant, g *types.Grant) {
+	ns, id := x.ID.Namespace, x.ID.ID
+	d.collecting = &collecting{x, g}
+	d.claim(x.lock())
 	d.items++
-	d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), r.Info.Mod)
-	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
+	if x.task != nil {
+		d.compareTask(x.task)
+	} else {
+		d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), x.Info.Mod)
+	}
+	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), x.Grant.Mod)
 	space := d.namespace(ns)
 	d.Change.IfUnchanged(space.key, space.mod)
 	leader := v.UnreadMod(controlplane.LeaderKey(role))
@@ -399,23 +349,23 @@ func (d *Draft) accumulate(v *cluster.View, r *cluster.Reservation, g *types.Gra
 	}
 	d.Change.IfUnchanged(controlplane.LeaderKey(role), leader)
 	if g.Phase == types.Granted {
-		d.Grants = append(d.Grants, r.ID)
+		d.Grants = append(d.Grants, x.ID)
 	}
 }
 
 // sealCollecting writes what accumulate and backfill left of the grant.
 func (d *Draft) sealCollecting() {
-	x := d.collecting
-	if x == nil {
+	at := d.collecting
+	if at == nil {
 		return
 	}
 	key := controlplane.LeaderKey(role)
 	led := d.view.Leaders[role] != nil
 	switch {
-	case x.g.Phase == types.Granted && led:
-		d.Change.Delete(key)
-	case x.g.Phase == types.Accumulating && !led:
-		d.put(key, &types.Leader{Holder: x.r.ID.String()})
+	case at.g.Phase == types.Granted && led:
+		d.remove(key)
+	case at.g.Phase == types.Accumulating && !led:
+		d.put(key, &types.Leader{Holder: at.x.ID.String()}, 0)
 	}
-	d.put(controlplane.GrantKey(x.r.ID.Namespace, x.r.ID.ID), x.g)
+	d.put(controlplane.GrantKey(at.x.ID.Namespace, at.x.ID.ID), at.g, at.x.Grant.Mod)
 }

@@ -19,18 +19,18 @@ const lendable types.ResourceID = "<"
 // backfill binds a task to a node where the accumulating reservation holds what the
 // task needs, if the task ends before the reservation could be complete.
 func (c *Core) backfill(d *Draft, t *cluster.Task, alternative int, needs []cluster.Need) bool {
-	r := c.accumulating()
-	if r == nil || t.Info.V.MaxRun == 0 || c.locked(r) {
+	x, ok := c.accumulating()
+	if !ok || t.Info.V.MaxRun == 0 || x.task == t || c.locked(x.lock()) {
 		return false
 	}
-	g := r.Grant.V
+	g := x.Grant.V
 	switch {
 	case d.collecting != nil:
 		g = d.collecting.g
-	case d.has(r):
+	case d.has(x.lock()):
 		return false // it has just been granted elsewhere
 	}
-	if g.Phase != types.Accumulating || c.now.Add(t.Info.V.MaxRun).After(c.completion(r, g)) {
+	if g.Phase != types.Accumulating || c.now.Add(t.Info.V.MaxRun).After(c.completion(x.Reservation, g)) {
 		return false
 	}
 	if _, short := d.poolShort(needs); short || c.poolInFlight(d, needs) {
@@ -41,26 +41,26 @@ func (c *Core) backfill(d *Draft, t *cluster.Task, alternative int, needs []clus
 		if !n.Eligible() || c.locked(n) {
 			continue
 		}
-		if c.yield(d, r, g, i, t, alternative, needs) {
+		if c.yield(d, x, g, i, t, alternative, needs) {
 			return true
 		}
 	}
 	return false
 }
 
-// yield gives back what r holds on its i-th node of all that needs ask for, binds
+// yield gives back what x holds on its i-th node of all that needs ask for, binds
 // the task, and takes what is left: nobody else is to have it.
-func (c *Core) yield(d *Draft, r *cluster.Reservation, g *types.Grant, i int, t *cluster.Task, alternative int, needs []cluster.Need) bool {
+func (c *Core) yield(d *Draft, x claimant, g *types.Grant, i int, t *cluster.Task, alternative int, needs []cluster.Need) bool {
 	n := c.view.Nodes[g.Nodes[i].Node]
 	var lent, rest []types.Holding
 	for _, h := range g.Nodes[i].Holds {
-		if !h.Cluster && slices.ContainsFunc(needs, func(x cluster.Need) bool { return x.ID == h.Resource }) {
+		if !h.Cluster && slices.ContainsFunc(needs, func(y cluster.Need) bool { return y.ID == h.Resource }) {
 			lent = append(lent, h)
 		} else {
 			rest = append(rest, h)
 		}
 	}
-	wanted := len(wantedOn(c.view, r, g, n.Name))
+	wanted := len(wantedOn(c.view, x.Reservation, g, n.Name))
 	if len(lent) == 0 || !d.room(8*(2+len(needs)+wanted), 4+len(needs)+wanted) {
 		return false
 	}
@@ -71,9 +71,9 @@ func (c *Core) yield(d *Draft, r *cluster.Reservation, g *types.Grant, i int, t 
 	}
 	after := cloneGrant(g)
 	after.Nodes[i].Holds = rest
-	c.collectOn(d, r, after, i)
+	c.collectOn(d, x.Reservation, after, i)
 	if d.collecting == nil {
-		d.accumulate(c.view, r, after)
+		d.accumulate(c.view, x, after)
 	}
 	d.collecting.g = after
 	c.accumulateAgain()

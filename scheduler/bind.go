@@ -25,7 +25,7 @@ func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []rel
 			continue
 		}
 		d.view.Relied(n, x.ID, add)
-		if len(d.slots(n, x.ID)) > 0 && !x.ID.Scoped() {
+		if !x.ID.Scoped() && d.madeOfDevices(n, x.ID) {
 			add(controlplane.DevicesKey(n.Name), n.Devices.Mod)
 		}
 	}
@@ -49,9 +49,14 @@ func (d *Draft) compareNode(n *cluster.Node) {
 		return
 	}
 	p.eligible = true
-	d.Change.IfUnchanged(controlplane.NodeKey(n.Name), n.Info.Mod)
-	d.Change.IfUnchanged(controlplane.CordonKey(n.Name), 0)
-	d.Change.IfCreated(controlplane.AliveKey(n.Name), n.Session())
+	keys := d.keysOf(n)
+	d.Change.If(controlplane.Compare{Key: keys.node, Revision: n.Info.Mod})
+	if d.fewCordons() {
+		d.compareCordons()
+	} else {
+		d.Change.If(controlplane.Compare{Key: controlplane.CordonKey(n.Name)})
+	}
+	d.Change.If(controlplane.Compare{Key: keys.alive, Target: controlplane.CreateRevision, Revision: n.Session()})
 }
 
 // compareTask makes the draft depend on the task being as it was: bound by nobody
@@ -59,6 +64,22 @@ func (d *Draft) compareNode(n *cluster.Node) {
 func (d *Draft) compareTask(t *cluster.Task) {
 	d.Change.IfUnchanged(controlplane.TaskKey(t.ID.Namespace, t.ID.ID), t.Info.Mod)
 	d.Change.IfUnchanged(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), t.Status.Mod)
+}
+
+// manyCordons is from how many cordons on that of each node is compared: the store reads
+// all of them to tell that none is new.
+const manyCordons = 64
+
+func (d *Draft) fewCordons() bool { return d.core != nil && d.core.cordons <= manyCordons }
+
+// compareCordons makes the draft depend on no node having been cordoned since.
+func (d *Draft) compareCordons() {
+	if !d.cordons {
+		d.cordons = true
+		d.Change.If(controlplane.Compare{
+			Key: controlplane.Prefix(controlplane.Cordons), Target: controlplane.Newest, Revision: d.view.Revision,
+		})
+	}
 }
 
 // nodeCompares is how many compares a node that is bound to costs: allocated,
@@ -88,10 +109,10 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 		Session: n.Session(), Holds: holds, Alternative: alternative, Provides: task.Provides,
 		Spec: task.Spec, Bound: now.UnixNano(), MaxRun: task.MaxRun, OnLoss: task.OnLoss,
 		Deadline: task.Deadline, Image: image,
-	})
+	}, 0)
 	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &types.Status{
 		Phase: types.Bound, Node: n.Name, Attempt: attempt, Bound: now.UnixNano(), Image: image,
-	})
+	}, t.Status.Mod)
 	for _, p := range task.Provides {
 		if p.When == types.WhenBound {
 			d.offer(n, types.Resolve(t.ID.Namespace, p.Name), p.Amount)

@@ -95,7 +95,7 @@ func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node stri
 // by bundle, for a part of a device is of one: whole devices first, as they become
 // free, then the parts, each at once. All else is one piece.
 func (d *Draft) parts(n *cluster.Node, x wish) []types.Quantity {
-	if len(d.slots(n, x.ID)) == 0 {
+	if !d.madeOfDevices(n, x.ID) {
 		return []types.Quantity{x.sum()}
 	}
 	wholes := types.Quantity(0)
@@ -141,7 +141,7 @@ func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.H
 // part of a device at once.
 func (d *Draft) granule(n *cluster.Node, x cluster.Need) types.Quantity {
 	switch {
-	case !isPort(x.ID) && len(d.slots(n, x.ID)) == 0:
+	case !isPort(x.ID) && !d.madeOfDevices(n, x.ID):
 		return 1
 	case x.Amount%whole != 0:
 		return x.Amount

@@ -28,6 +28,8 @@ type Config struct {
 	// transactions: a Core that is not driven by Run needs one that was never
 	// used before.
 	Seed uint64
+	// Placement says which of the nodes that fit is taken: Spread unless given.
+	Placement Choice
 	// Limits are those of the store.
 	Limits controlplane.Limits
 	// BatchTasks bounds the tasks of one transaction. Larger ones cost less
@@ -85,6 +87,9 @@ func (c Config) Validate() error {
 	if c.BatchTasks < 0 || c.InFlight < 0 || c.LossRate < 0 || c.StormHold < 0 || c.AccumulateAfter < 0 {
 		return types.Errorf(types.Invalid, "scheduler: batch tasks %d, in flight %d, loss rate %g, storm hold %s, accumulate after %s: none may be negative",
 			c.BatchTasks, c.InFlight, c.LossRate, c.StormHold, c.AccumulateAfter)
+	}
+	if err := c.Placement.Validate(); err != nil {
+		return err
 	}
 	if c.Name != "" {
 		return types.ValidateName("scheduler name", c.Name)

@@ -24,18 +24,26 @@ import (
 // with one another. Nothing is kept that cannot be derived from the view again: a
 // Core that starts with the same keys goes on where another one was killed.
 type Core struct {
-	cfg   Config
-	view  *cluster.View
-	queue *queue
-	rng   *rand.Rand
-	now   time.Time
+	cfg    Config
+	view   *cluster.View
+	queue  *queue
+	window window
+	rng    *rand.Rand
+	now    time.Time
 	// newBatch returns the id of the next transaction: never used before, by
 	// anybody.
 	newBatch func() uint64
 
 	// nodes are the registered ones, in the order in which they came.
-	nodes  []*cluster.Node
-	states map[*cluster.Node]*nodeState
+	nodes []*cluster.Node
+	// states are by Node.Serial.
+	states []*nodeState
+	// index is by the place of a node in nodes; labelled are the nodes that a placement
+	// other than by name allows.
+	index    index
+	blank    *Draft // which changes nothing: what the view has
+	cordons  int    // how many nodes are cordoned
+	labelled map[types.ResourceID][]*cluster.Node
 
 	// changed is the log of nodes where there is more of something than
 	// before; base is the position of its first entry.
@@ -47,17 +55,23 @@ type Core struct {
 	tasks        fifo[*cluster.Task]
 	reservations fifo[*cluster.Reservation]
 
-	locks    map[any][]any // locked → what to look at when it is unlocked
+	locks    map[any][]any // locked → what to look at when it is unlocked; not of nodes
 	inFlight []*Draft
-	behind   []behind
-	loss     losses
-	accum    accumulator
+	// prepared are drafts that are sent when the one before them is answered, sendable
+	// those of which it was; drawing are the last to draw on each pool.
+	prepared, sendable []*Draft
+	drawing            map[*cluster.Pool]*Draft
+	behind             []behind
+	loss               losses
+	accum              accumulator
 	// first tells that the next draft is for what waits.
 	first bool
 	// batch bounds the tasks of a transaction at present: Config.BatchTasks, or less
 	// after one was too large.
 	batch   int
-	retries map[entryKey]int
+	retries map[entryKey]int32
+	shared  shared
+	text    []byte // of a shape, to be used again
 	// unread is what could not be read, until somebody asks; stuck are the bindings
 	// that cannot be released because it is not known what is in use.
 	unread []error
@@ -70,7 +84,18 @@ type nodeState struct {
 	eligible bool
 	session  int64
 	pos      int // in Core.nodes, -1 if not registered
+	// placements are those that its labels make.
+	placements []types.ResourceID
+	cordoned   bool
+	// locked tells that it is in flight; waiters are to be looked at when it is not.
+	locked  bool
+	waiters []any
+	// keys are its own: many transactions compare them.
+	keys nodeKeys
 }
+
+// nodeKeys are the keys of a node that every bind compares.
+type nodeKeys struct{ node, alive, allocated string }
 
 // behind is a draft that was refused, by a state that the view has not reached.
 type behind struct {
@@ -82,34 +107,39 @@ type behind struct {
 func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
 	rng := rand.New(rand.NewPCG(cfg.Seed, hash(cfg.Name)))
-	return &Core{
+	c := &Core{
 		cfg:      cfg,
 		batch:    cfg.BatchTasks,
-		view:     cluster.New(),
 		queue:    newQueue(),
 		rng:      rng,
 		newBatch: func() uint64 { return rng.Uint64() | 1 },
-		states:   make(map[*cluster.Node]*nodeState),
+		labelled: make(map[types.ResourceID][]*cluster.Node),
 		locks:    make(map[any][]any),
-		retries:  make(map[entryKey]int),
+		drawing:  make(map[*cluster.Pool]*Draft),
+		retries:  make(map[entryKey]int32),
 		loss:     losses{tokens: cfg.LossRate},
 	}
+	c.lookAt(cluster.New())
+	return c
 }
+
+// lookAt makes v what the core sees.
+func (c *Core) lookAt(v *cluster.View) { c.view, c.blank = v, &Draft{view: v} }
 
 // View returns the cluster as the core sees it, to be read only between calls.
 func (c *Core) View() *cluster.View { return c.view }
 
 // Waiting returns how many tasks and reservations wait to be placed.
-func (c *Core) Waiting() int { return len(c.queue.entries) }
+func (c *Core) Waiting() int { return c.queue.entries.len() }
 
 // InFlight returns how many transactions are not answered yet.
-func (c *Core) InFlight() int { return len(c.inFlight) }
+func (c *Core) InFlight() int { return len(c.inFlight) + len(c.prepared) + len(c.sendable) }
 
 // Apply takes in what changed at one revision, or that nothing did up to it.
 func (c *Core) Apply(b controlplane.Batch, now time.Time) {
 	c.now = now
-	c.applyEvents(b.Events, c.view.Apply)
-	c.applyEvents(c.view.Reached(b.Revision), c.view.Apply)
+	c.applyEvents(b.Events)
+	c.applyEvents(c.view.Reached(b.Revision))
 	c.catchUp()
 }
 
@@ -123,10 +153,10 @@ func (c *Core) Unread() []error {
 
 // applyEvents applies all of the events, and then looks at what they touch: in
 // between, the view may be none that ever was.
-func (c *Core) applyEvents(events []controlplane.Event, apply func(controlplane.Event) (controlplane.Key, bool, error)) {
-	touched := make([]controlplane.Key, 0, len(events))
+func (c *Core) applyEvents(events []controlplane.Event) {
+	var touched []controlplane.Key
 	for _, e := range events {
-		key, changed, err := apply(e)
+		key, changed, err := c.view.Apply(e)
 		if err != nil {
 			c.unread = append(c.unread, err)
 		}
@@ -141,23 +171,45 @@ func (c *Core) applyEvents(events []controlplane.Event, apply func(controlplane.
 
 // Next returns the transactions to commit now. Every one must be answered by Done.
 func (c *Core) Next(now time.Time) []*Draft {
-	c.now = now
-	c.queue.expire(now)
-	c.failOverdue()
-	c.retryLost()
 	var out []*Draft
-	for len(c.inFlight) < c.cfg.InFlight {
-		d := newDraft(c.view, c.cfg.Limits, c.newBatch())
-		c.fill(d)
-		if d.empty() {
-			break
-		}
-		d.seal()
-		c.lock(d)
-		c.inFlight = append(c.inFlight, d)
+	for d := c.nextOne(now); d != nil; d = c.nextOne(now) {
 		out = append(out, d)
 	}
 	return out
+}
+
+// nextOne returns one transaction of those that Next returns, to be sent before the next
+// one is decided; nil if there is none.
+func (c *Core) nextOne(now time.Time) *Draft {
+	c.now = now
+	if len(c.sendable) > 0 {
+		d := c.sendable[0]
+		c.sendable = c.sendable[1:]
+		return c.send(d)
+	}
+	c.queue.expire(now)
+	c.failOverdue()
+	c.retryLost()
+	for c.InFlight() < c.cfg.InFlight {
+		d := c.newDraft(c.cfg.Limits, c.newBatch())
+		c.fill(d)
+		if d.empty() {
+			return nil
+		}
+		d.seal()
+		c.lock(d)
+		if d.after == nil {
+			return c.send(d)
+		}
+		c.prepare(d)
+	}
+	return nil
+}
+
+func (c *Core) send(d *Draft) *Draft {
+	d.sent = true
+	c.inFlight = append(c.inFlight, d)
+	return d
 }
 
 // fill decides what goes into one transaction, in this order: what ends frees what
@@ -189,7 +241,7 @@ func (c *Core) fill(d *Draft) {
 func (c *Core) Wake() time.Time {
 	next := earlier(c.queue.expire(c.now), c.loss.wake())
 	next = earlier(next, c.queue.deadline())
-	if len(c.inFlight) < c.cfg.InFlight {
+	if c.InFlight() < c.cfg.InFlight {
 		next = earlier(next, c.accum.wake)
 	}
 	if next == 0 {
@@ -208,25 +260,30 @@ func (c *Core) Wake() time.Time {
 func (c *Core) Done(d *Draft, res controlplane.Result, err error, now time.Time) {
 	c.now = now
 	c.inFlight = slices.DeleteFunc(c.inFlight, func(x *Draft) bool { return x == d })
+	d.sent = false
 	switch {
 	case err != nil:
 		c.setAside(d)
 	case res.Committed:
-		c.applyEvents(eventsOf(d.Change.Txn(), res.Revision), c.view.ApplyAhead)
+		c.committed(d, res.Revision)
 		c.confirm(d)
 	default:
 		c.behind = append(c.behind, behind{d, res.Revision})
+		c.answered(d, false, 0)
 		c.catchUp()
 	}
+	c.answered(d, err == nil && res.Committed, res.Revision)
 }
 
-// eventsOf returns the changes that a committed transaction made.
-func eventsOf(txn controlplane.Txn, revision int64) []controlplane.Event {
-	events := make([]controlplane.Event, len(txn.Ops))
-	for i, op := range txn.Ops {
-		events[i] = controlplane.Event{Delete: op.Delete, KV: controlplane.KV{Key: op.Key, Value: op.Value, ModRevision: revision}}
+// committed applies what a draft changed, and looks at what that touches.
+func (c *Core) committed(d *Draft, revision int64) {
+	for _, k := range c.view.Committed(revision, d.writes) {
+		if k.Kind == controlplane.Allocated && k.Where == "" && !d.gave {
+			c.took(c.view.Nodes[k.Node])
+			continue
+		}
+		c.touch(k)
 	}
-	return events
 }
 
 func (c *Core) confirm(d *Draft) {
@@ -234,12 +291,10 @@ func (c *Core) confirm(d *Draft) {
 		c.batch = min(c.cfg.BatchTasks, c.batch+max(1, c.batch/8))
 	}
 	for _, e := range d.entries {
-		delete(c.retries, entryKey{e.id, e.bundles})
+		delete(c.retries, e.key())
 	}
 	c.unlock(d)
-	for _, x := range d.held {
-		c.again(x)
-	}
+	c.lookAgain(d.held)
 }
 
 // catchUp forgets the refused drafts whose refusal the view can explain by now.
@@ -260,7 +315,7 @@ func (c *Core) catchUp() {
 func (c *Core) forget(d *Draft) {
 	for _, e := range d.entries {
 		if c.view.Tasks[e.id] != nil || c.view.Reservations[e.id] != nil {
-			c.retries[entryKey{e.id, e.bundles}]++
+			c.retries[e.key()]++
 		}
 	}
 	if d.collecting != nil {
@@ -269,15 +324,14 @@ func (c *Core) forget(d *Draft) {
 	}
 	c.giveUp(d)
 	c.unlock(d)
-	for _, x := range d.held {
-		c.again(x)
-	}
+	c.lookAgain(d.held)
 }
 
 // giveUp wakes what was tried after the draft had taken what it wanted, and found
 // too little left: nothing was taken.
 func (c *Core) giveUp(d *Draft) {
 	for _, p := range d.order {
+		c.note(nil, p.node)
 		if p.node.Eligible() {
 			c.wakeNode(p.node)
 		}
@@ -294,7 +348,7 @@ func (c *Core) setAside(d *Draft) {
 	if d.items > 1 {
 		c.batch = max(1, c.batch/2)
 		for _, e := range d.entries {
-			c.retries[entryKey{e.id, e.bundles}] = solo
+			c.retries[e.key()] = solo
 		}
 		c.forget(d)
 		return
@@ -317,76 +371,6 @@ func (c *Core) again(x any) {
 			c.touchReservation(r)
 		}
 	}
-}
-
-// lock keeps everything in the draft from being decided about.
-func (c *Core) lock(d *Draft) {
-	for _, x := range d.held {
-		if _, ok := c.locks[x]; !ok {
-			c.locks[x] = nil
-		}
-	}
-	if d.collecting != nil {
-		c.accum.keep(c.view, d.collecting.g)
-	}
-}
-
-// unlock releases what the draft locked and looks at what waited for that.
-func (c *Core) unlock(d *Draft) {
-	for _, x := range d.held {
-		waiters := c.locks[x]
-		delete(c.locks, x)
-		for _, w := range waiters {
-			c.again(w)
-		}
-	}
-	if d.collecting != nil {
-		c.accum.kept = nil
-	}
-	c.queue.unstall()
-	if c.accum.skipped {
-		c.accumulateAgain()
-	}
-}
-
-// locked reports whether x is in flight.
-func (c *Core) locked(x any) bool {
-	_, ok := c.locks[x]
-	return ok
-}
-
-// whenUnlocked looks at w once x is no longer in flight; false if it is not.
-func (c *Core) whenUnlocked(x, w any) bool {
-	waiters, ok := c.locks[x]
-	if ok {
-		c.locks[x] = append(waiters, w)
-	}
-	return ok
-}
-
-// owns reports whether this scheduler takes care of a namespace, and of a task of
-// it that names scheduler.
-func (c *Core) owns(ns, scheduler string) bool {
-	if scheduler != "" {
-		return scheduler == c.cfg.Name
-	}
-	if !c.cfg.Shared {
-		return true
-	}
-	return ownerOf(ns, c.view.Schedulers) == c.cfg.Name
-}
-
-// ownerOf picks, for a namespace, one of the live schedulers: the same for all who
-// see the same ones, and few change hands when one comes or goes (rendezvous
-// hashing, Thaler and Ravishankar 1996).
-func ownerOf[T any](ns string, live map[string]T) string {
-	best, most := "", uint64(0)
-	for name := range live {
-		if h := hash(ns + "\x00" + name); best == "" || h > most || h == most && name < best {
-			best, most = name, h
-		}
-	}
-	return best
 }
 
 // hash is FNV-1a, finished by a mix that makes its high bits depend on all input.

@@ -149,8 +149,8 @@ func TestGang(t *testing.T) {
 	b.expect("m1", "pending")
 	for name, n := range b.core.view.Nodes {
 		if bs := n.Bindings; len(bs) > 0 {
-			for a := range bs {
-				b.put(controlplane.ReportKey(name, "d", a.Task.ID, a.Number), &types.Report{Phase: types.ReportExited, Binding: bs[a].Info.Create})
+			for _, x := range bs {
+				b.put(controlplane.ReportKey(name, "d", x.Task.ID.ID, x.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
 			}
 		}
 	}
@@ -166,8 +166,8 @@ func TestGang(t *testing.T) {
 		t.Fatal("not releasing", g)
 	}
 	for name, n := range b.core.view.Nodes {
-		for a, x := range n.Bindings {
-			b.put(controlplane.ReportKey(name, "d", a.Task.ID, a.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
+		for _, x := range n.Bindings {
+			b.put(controlplane.ReportKey(name, "d", x.Task.ID.ID, x.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
 		}
 	}
 	b.settle()

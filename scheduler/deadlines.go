@@ -9,11 +9,11 @@ func (h deadlineHeap) Len() int           { return len(h) }
 func (h deadlineHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
 func (h deadlineHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].due, h[j].due = i, j
+	h[i].due, h[j].due = int32(i), int32(j)
 }
 func (h *deadlineHeap) Push(x any) {
 	e := x.(*entry)
-	e.due = len(*h)
+	e.due = int32(len(*h))
 	*h = append(*h, e)
 }
 func (h *deadlineHeap) Pop() any {
@@ -37,7 +37,7 @@ func (q *queue) deadline() int64 {
 func (c *Core) failOverdue() {
 	for at := c.queue.deadline(); at != 0 && at <= c.now.UnixNano(); at = c.queue.deadline() {
 		e := c.queue.deadlines[0]
-		c.queue.remove(entryKey{e.id, e.bundles})
+		c.queue.take(e)
 		if t := c.view.Tasks[e.id]; t != nil {
 			c.tasks.push(t)
 		}
@@ -62,6 +62,6 @@ func (q *queue) remind(e *entry) {
 // unremind forgets that.
 func (q *queue) unremind(e *entry) {
 	if e.deadline != 0 {
-		heap.Remove(&q.deadlines, e.due)
+		heap.Remove(&q.deadlines, int(e.due))
 	}
 }

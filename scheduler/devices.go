@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -12,48 +14,80 @@ const whole types.Quantity = 1000
 type slot struct {
 	id             string
 	capacity, used types.Quantity
+	// device says where it is; nil if that is not known.
+	device *types.Device
 }
 
-// slots returns the devices that rid may be taken from on n; nil when it is not
-// made of devices there.
-func (d *Draft) slots(n *cluster.Node, rid types.ResourceID) []slot {
+// room is how much of the slot nobody uses.
+func (s *slot) room() types.Quantity { return s.capacity - s.used }
+
+// untouched reports whether all of a device is there, and nobody uses any of it.
+func (s *slot) untouched() bool { return s.used == 0 && s.capacity == whole }
+
+// someSlots is room for the slots of most nodes, to be had without allocating.
+type someSlots [16]slot
+
+// slots returns the devices that rid may be taken from on n, behind those in out; out
+// when it is not made of devices there.
+func (d *Draft) slots(n *cluster.Node, rid types.ResourceID, out []slot) []slot {
 	if rid.Scoped() {
-		return d.scopedSlots(n, rid)
+		return d.scopedSlots(n, rid, out)
 	}
 	if n.Devices.V == nil || !rid.Physical() {
-		return nil
+		return out
 	}
-	var out []slot
-	for _, dev := range n.Devices.V.Devices {
-		if dev.Resource == rid {
-			s := slot{id: dev.ID, capacity: whole, used: share(d.used(n, rid), dev.ID)}
-			if dev.Unhealthy != "" {
-				s.capacity = 0
-			}
-			out = append(out, s)
+	used := d.used(n, rid)
+	devices := n.Devices.V.Devices
+	for i := range devices {
+		dev := &devices[i]
+		if dev.Resource != rid {
+			continue
 		}
+		s := slot{id: dev.ID, capacity: whole, used: share(used, dev.ID), device: dev}
+		if dev.Unhealthy != "" {
+			s.capacity = 0
+		}
+		out = append(out, s)
 	}
 	return out
 }
 
-// scopedSlots returns the devices that the grant behind rid holds.
-func (d *Draft) scopedSlots(n *cluster.Node, rid types.ResourceID) []slot {
-	var out []slot
+// scopedSlots is slots of the devices that the grant behind rid holds.
+func (d *Draft) scopedSlots(n *cluster.Node, rid types.ResourceID, out []slot) []slot {
+	used := d.used(n, rid)
 	for _, h := range d.grantHolds(n, rid) {
 		if h.Resource != rid.Unscoped() {
 			continue
 		}
 		for _, dev := range h.Devices {
-			out = append(out, slot{id: dev.ID, capacity: dev.Share, used: share(d.used(n, rid), dev.ID)})
+			out = append(out, slot{id: dev.ID, capacity: dev.Share, used: share(used, dev.ID), device: deviceOf(n, dev.ID)})
 		}
 	}
 	return out
 }
 
+// madeOfDevices reports whether rid is made of devices on n.
+func (d *Draft) madeOfDevices(n *cluster.Node, rid types.ResourceID) bool {
+	var some someSlots
+	return len(d.slots(n, rid, some[:0])) > 0
+}
+
+// deviceOf returns a device of n, nil if there is none of that id.
+func deviceOf(n *cluster.Node, id string) *types.Device {
+	if n.Devices.V == nil {
+		return nil
+	}
+	devices := n.Devices.V.Devices
+	if i := slices.IndexFunc(devices, func(d types.Device) bool { return d.ID == id }); i >= 0 {
+		return &devices[i]
+	}
+	return nil
+}
+
 func share(shares []types.DeviceShare, id string) types.Quantity {
-	for _, s := range shares {
-		if s.ID == id {
-			return s.Share
+	for i := range shares {
+		if shares[i].ID == id {
+			return shares[i].Share
 		}
 	}
 	return 0
@@ -64,8 +98,28 @@ func (d *Draft) devicesFit(n *cluster.Node, x cluster.Need) bool {
 	if isPort(x.ID) {
 		return d.portsFit(n, x)
 	}
-	slots := d.slots(n, x.ID)
-	return slots == nil || pick(slots, x.Amount) != nil
+	var some someSlots
+	slots := d.slots(n, x.ID, some[:0])
+	return len(slots) == 0 || canMakeUp(slots, x.Amount)
+}
+
+// canMakeUp reports whether amount can be made up of slots.
+func canMakeUp(slots []slot, amount types.Quantity) bool {
+	if amount >= whole && amount%whole != 0 {
+		return false
+	}
+	for i := range slots {
+		s := &slots[i]
+		switch {
+		case amount < whole && s.room() >= amount:
+			return true
+		case amount >= whole && s.untouched():
+			if amount -= whole; amount == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // pickDevices returns the devices that make up x on n, nil if it needs none.
@@ -73,36 +127,58 @@ func (d *Draft) pickDevices(n *cluster.Node, x cluster.Need) []types.DeviceShare
 	if x.ID == types.Port {
 		return d.pickPorts(n, x.Amount)
 	}
-	return pick(d.slots(n, x.ID), x.Amount)
+	var some someSlots
+	return pick(d.slots(n, x.ID, some[:0]), x.Amount)
 }
 
-// pick makes up amount of slots: whole devices, or a fraction of one, of the one
-// with the least room that is enough so that whole ones stay whole. nil if it cannot
-// be.
+// pick makes up amount of slots; nil if it cannot be. The same slots give the same.
+//
+// A fraction is taken of the device with the least room that is enough, so that whole
+// ones stay whole. Of whole ones, those are taken that are nearest to one another: see
+// nearest.
 func pick(slots []slot, amount types.Quantity) []types.DeviceShare {
-	if amount < whole {
-		best := -1
-		for i, s := range slots {
-			if room := s.capacity - s.used; room >= amount && (best < 0 || room < slots[best].capacity-slots[best].used) {
-				best = i
-			}
-		}
-		if best < 0 {
-			return nil
-		}
-		return []types.DeviceShare{{ID: slots[best].id, Share: amount}}
-	}
-	if amount%whole != 0 {
+	if !canMakeUp(slots, amount) {
 		return nil
 	}
-	var out []types.DeviceShare
-	for _, s := range slots {
-		if s.used == 0 && s.capacity == whole {
-			out = append(out, types.DeviceShare{ID: s.id, Share: whole})
-			if amount -= whole; amount == 0 {
-				return out
-			}
+	if amount >= whole {
+		return sharesOf(slots, nearest(slots, int(amount/whole)), whole)
+	}
+	best := -1
+	for i := range slots {
+		if room := slots[i].room(); room >= amount && (best < 0 || room < slots[best].room()) {
+			best = i
 		}
 	}
-	return nil
+	if slots[best].untouched() {
+		return sharesOf(slots, nearest(slots, 1), amount)
+	}
+	return []types.DeviceShare{{ID: slots[best].id, Share: amount}}
+}
+
+// sharesOf returns a share of each of the slots at some positions.
+func sharesOf(slots []slot, at []int, q types.Quantity) []types.DeviceShare {
+	out := make([]types.DeviceShare, len(at))
+	for i, p := range at {
+		out[i] = types.DeviceShare{ID: slots[p].id, Share: q}
+	}
+	return out
+}
+
+// apart is how far the whole devices that needs would be given on n are from one
+// another: see layout.apart. 0 unless more than one is asked for.
+func (d *Draft) apart(n *cluster.Node, needs []cluster.Need) int {
+	most := 0
+	for _, x := range needs {
+		if x.Amount <= whole || x.Amount%whole != 0 || isPort(x.ID) || x.ID.IsPlacement() || n.Devices.V == nil {
+			continue
+		}
+		var some someSlots
+		slots := d.slots(n, x.ID, some[:0])
+		if wanted := int(x.Amount / whole); len(slots) >= wanted {
+			var l layout
+			l.layOut(slots)
+			most = max(most, l.apart(wanted))
+		}
+	}
+	return most
 }

@@ -17,6 +17,11 @@ type Draft struct {
 	// Grants are the reservations it grants in full.
 	Grants []cluster.ID
 
+	// writes are what its operations do, decoded.
+	writes []cluster.Write
+
+	chain
+	core    *Core // nil: of none, and only looked at
 	view    *cluster.View
 	limits  controlplane.Limits
 	places  map[*cluster.Node]*place
@@ -24,11 +29,15 @@ type Draft struct {
 	pools   map[*cluster.Pool]*drawn
 	drawn   []*drawn
 	granted map[cluster.ID]*types.Grant
-	left    map[string]*types.Provided
+	left    map[string]*leftover
 	leaving []string // the keys of left, in order
 	offered map[types.ResourceID][]*cluster.Node
 	// fresh are those of offered that nobody was woken for yet.
 	fresh []types.ResourceID
+	// gave tells that something is given back.
+	gave bool
+	// cordons tells that it is compared that there is no new one.
+	cordons bool
 	// collecting is the accumulating grant, if the draft changes it.
 	collecting *collecting
 	held       []any // what is locked: see Core.locks
@@ -71,6 +80,8 @@ type drawn struct {
 	pool    *cluster.Pool
 	alloc   *types.Allocated
 	written bool
+	// assumed tells that it is what the draft before leaves.
+	assumed bool
 }
 
 func newDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Draft {
@@ -78,13 +89,28 @@ func newDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Dra
 		Change:  controlplane.NewChange(batch),
 		view:    view,
 		limits:  limits,
-		places:  make(map[*cluster.Node]*place),
+		places:  make(map[*cluster.Node]*place, 64),
 		pools:   make(map[*cluster.Pool]*drawn),
 		granted: make(map[cluster.ID]*types.Grant),
-		left:    make(map[string]*types.Provided),
+		left:    make(map[string]*leftover),
 		offered: make(map[types.ResourceID][]*cluster.Node),
 		mine:    make(map[any]struct{}),
 	}
+}
+
+// newDraft makes a draft of the core.
+func (c *Core) newDraft(limits controlplane.Limits, batch uint64) *Draft {
+	d := newDraft(c.view, limits, batch)
+	d.core = c
+	return d
+}
+
+// keysOf returns the keys of a node.
+func (d *Draft) keysOf(n *cluster.Node) nodeKeys {
+	if d.core == nil {
+		return keysOf(n)
+	}
+	return d.core.state(n).keys
 }
 
 // claim locks x for this draft.
@@ -118,9 +144,17 @@ func (d *Draft) room(compares, ops int) bool {
 // empty reports whether there is nothing to commit.
 func (d *Draft) empty() bool { return d.items == 0 }
 
-// put adds a value.
-func (d *Draft) put(key string, m types.Message) {
+// put adds a value of a key that was compared with revision mod; 0: that is made.
+func (d *Draft) put(key string, m types.Message, mod int64) {
 	d.Change.Put(key, m)
+	ops := d.Change.Txn().Ops
+	d.writes = append(d.writes, cluster.Write{Key: key, Value: m, Encoded: ops[len(ops)-1].Value, Made: mod == 0})
+}
+
+// remove deletes a key.
+func (d *Draft) remove(key string) {
+	d.Change.Delete(key)
+	d.writes = append(d.writes, cluster.Write{Key: key})
 }
 
 // trial returns the node as the draft leaves it, to be changed and changed back.
@@ -143,8 +177,7 @@ func (d *Draft) at(n *cluster.Node) *place {
 		p.written = true
 		d.order = append(d.order, p)
 		d.ahead += sizeOf(p.alloc)
-		d.claim(n)
-		d.Change.IfUnchanged(controlplane.AllocatedKey(n.Name), n.Allocated.Mod)
+		d.Change.If(controlplane.Compare{Key: d.keysOf(n).allocated, Revision: n.Allocated.Mod})
 	}
 	return p
 }
@@ -163,8 +196,12 @@ func (d *Draft) trialPool(p *cluster.Pool) *drawn {
 	x := d.pools[p]
 	if x == nil {
 		x = &drawn{pool: p, alloc: &types.Allocated{}}
-		if p.Allocated.V != nil {
-			x.alloc = p.Allocated.V.Clone()
+		left, after := d.leftOf(p)
+		if left != nil {
+			x.alloc = left.Clone()
+		}
+		if after != nil {
+			d.after, x.assumed = after, true
 		}
 		d.pools[p] = x
 	}
@@ -178,6 +215,10 @@ func (d *Draft) from(p *cluster.Pool) *drawn {
 		x.written = true
 		d.drawn = append(d.drawn, x)
 		d.claim(p)
+		if x.assumed {
+			d.assume(p)
+			return x
+		}
 		ns, name, _ := p.ID.Split()
 		d.Change.IfUnchanged(controlplane.PoolKey(ns, name), p.Allocated.Mod)
 	}
@@ -201,6 +242,9 @@ func (d *Draft) free(n *cluster.Node, rid types.ResourceID) (types.Quantity, boo
 func (d *Draft) poolFree(p *cluster.Pool) types.Quantity {
 	x := d.pools[p]
 	if x == nil {
+		if left, after := d.leftOf(p); after != nil {
+			return p.Capacity().Minus(left.Of(p.ID))
+		}
 		return p.Free()
 	}
 	return p.Capacity().Minus(x.alloc.Of(p.ID))
@@ -215,6 +259,15 @@ func (d *Draft) used(n *cluster.Node, rid types.ResourceID) []types.DeviceShare 
 		return nil
 	}
 	return n.Allocated.V.DevicesOf(rid)
+}
+
+// tasksOn returns how many tasks n has, as the draft leaves it.
+func (d *Draft) tasksOn(n *cluster.Node) int {
+	tasks := len(n.Bindings)
+	if p := d.places[n]; p != nil {
+		tasks += p.binds
+	}
+	return tasks
 }
 
 // holds returns what is in use on n, as the draft leaves it.
@@ -244,13 +297,31 @@ func (d *Draft) grantHolds(n *cluster.Node, rid types.ResourceID) []types.Holdin
 func (d *Draft) take(n *cluster.Node, holds []types.Holding) {
 	for _, h := range holds {
 		d.account(n, h).Take(h)
+		d.noted(n, h.Resource)
 	}
 }
 
 // giveBack counts holds as no longer in use on n.
 func (d *Draft) giveBack(n *cluster.Node, holds []types.Holding) {
+	d.gave = true
+	d.undo(n, holds)
+}
+
+// undo counts holds, taken by this draft, as not taken.
+func (d *Draft) undo(n *cluster.Node, holds []types.Holding) {
 	for _, h := range holds {
 		d.account(n, h).Return(h)
+		d.noted(n, h.Resource)
+	}
+}
+
+// noted tells the index how much there is of rid on n.
+func (d *Draft) noted(n *cluster.Node, rid types.ResourceID) {
+	if d.core == nil {
+		return
+	}
+	if col := d.core.index.column(rid); col != nil {
+		d.core.noteIn(col, d, n)
 	}
 }
 
@@ -283,15 +354,22 @@ func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
 
 // seal writes what the draft left allocated. Nothing may be added after it.
 func (d *Draft) seal() {
+	if len(d.assumed) == 0 {
+		d.after = nil // it was only tried
+	}
 	for _, p := range d.order {
-		d.put(controlplane.AllocatedKey(p.node.Name), p.alloc)
+		d.put(d.keysOf(p.node).allocated, p.alloc, p.node.Allocated.Mod)
 	}
 	for _, x := range d.drawn {
 		ns, name, _ := x.pool.ID.Split()
-		d.put(controlplane.PoolKey(ns, name), x.alloc)
+		mod := x.pool.Allocated.Mod
+		if x.assumed {
+			mod = -1 // of a key that is there
+		}
+		d.put(controlplane.PoolKey(ns, name), x.alloc, mod)
 	}
 	d.sealCollecting()
 	for _, key := range d.leaving {
-		d.put(key, d.left[key])
+		d.put(key, d.left[key].Provided, d.left[key].mod)
 	}
 }

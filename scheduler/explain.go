@@ -109,7 +109,8 @@ type Nearest struct {
 
 // Holder is a task or reservation that holds something.
 type Holder struct {
-	// Kind is KindTask or KindReservation.
+	// Kind is KindTask or KindReservation. A task of phase accumulating waits, and has
+	// collected it.
 	Kind      Kind             `json:"kind"`
 	ID        string           `json:"id"`
 	Namespace string           `json:"namespace"`
@@ -127,6 +128,7 @@ type Holder struct {
 
 	amount types.Quantity
 	left   time.Duration // until EndsBy
+	grant  bool          // it holds it by a grant
 }
 
 // Provider is a task that gives a resource to its node, or was to.
@@ -182,6 +184,8 @@ type explainer struct {
 	now time.Time
 	// nodes are the registered ones, by name.
 	nodes []*cluster.Node
+	// read reads what is needed; nil of a view that is whole.
+	read *reader
 	// inner tells that what is explained is only of interest to something else:
 	// then that is enough.
 	inner bool

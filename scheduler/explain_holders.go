@@ -16,6 +16,8 @@ import (
 // holdersOn returns what holds some of rid on n, most first.
 func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
 	var out []Holder
+	e.read.bound(n)
+	e.read.grants()
 	for _, b := range sortedBindings(n) {
 		e.looks++
 		out = append(out, e.bindingHolds(b, rid, false)...)
@@ -32,6 +34,8 @@ func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
 // holdersOfPool returns what holds some of a cluster-wide resource, most first.
 func (e *explainer) holdersOfPool(rid types.ResourceID) []Holder {
 	var out []Holder
+	e.read.bindings()
+	e.read.grants()
 	for _, n := range e.v.Nodes {
 		for _, b := range n.Bindings {
 			e.looks++
@@ -67,12 +71,12 @@ func (e *explainer) bindingHolds(b *cluster.Binding, rid types.ResourceID, pool 
 		return nil
 	}
 	h := Holder{
-		Kind: KindTask, ID: b.Attempt.Task.ID, Namespace: b.Attempt.Task.Namespace, Resource: rid, Node: b.Node.Name, EndsBy: endOf(b.Info.V),
+		Kind: KindTask, ID: b.Task.ID.ID, Namespace: b.Task.ID.Namespace, Resource: rid, Node: b.Node.Name, EndsBy: endOf(b.Info.V),
 	}
 	if h.EndsBy != nil {
 		h.left = h.EndsBy.Sub(e.now)
 	}
-	if t := e.v.Tasks[b.Attempt.Task]; t != nil {
+	if t := e.v.Tasks[b.Task.ID]; t != nil {
 		h.Phase = string(t.Phase())
 		if t.Info.V != nil {
 			h.Priority = t.Info.V.Priority
@@ -115,7 +119,7 @@ func takes(x types.Holding, n *cluster.Node, rid types.ResourceID) bool {
 }
 
 // endOf is when a binding ends at the latest; nil if that is not known.
-func endOf(b *types.Binding) *time.Time {
+func endOf(b *cluster.BindingValue) *time.Time {
 	at := b.Deadline
 	if end := b.Bound + int64(b.MaxRun); b.MaxRun > 0 && (at == 0 || end < at) {
 		at = end
@@ -133,8 +137,13 @@ func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.Re
 	if g == nil {
 		return nil
 	}
-	h := Holder{Kind: KindReservation, ID: r.ID.ID, Namespace: r.ID.Namespace, Resource: rid, Node: node, Phase: string(g.Phase)}
-	if r.Info.V != nil {
+	h := Holder{Kind: KindReservation, ID: r.ID.ID, Namespace: r.ID.Namespace, Resource: rid, Node: node, Phase: string(g.Phase), grant: true}
+	if t := e.v.Tasks[r.ID]; g.Task != 0 {
+		h.Kind = KindTask
+		if t != nil && t.Info.V != nil {
+			h.Priority = t.Info.V.Priority
+		}
+	} else if r.Info.V != nil {
 		h.Priority = r.Info.V.Priority
 	}
 	out := holding(h, g.On(node), e.v.Nodes[node], rid, pool)
@@ -245,6 +254,7 @@ func (e *explainer) providers(rid types.ResourceID) []Provider {
 
 func (e *explainer) searchProviders(rid types.ResourceID) []Provider {
 	ns, name, _ := rid.Split()
+	e.read.tasks(ns)
 	var live, ended []*cluster.Task
 	for id, t := range e.v.Tasks {
 		e.looks++

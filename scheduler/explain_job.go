@@ -16,6 +16,7 @@ const shapesExplained = 6
 
 // job explains a job by its tasks.
 func (e *explainer) job(id cluster.ID) (Explanation, error) {
+	e.read.job(id)
 	tasks := e.v.Members(id)
 	info := e.v.Jobs[id]
 	if len(tasks) == 0 && info == nil {

@@ -16,6 +16,8 @@ func (e *explainer) node(ns, name string) (Explanation, error) {
 	if n == nil || n.Info.V == nil {
 		return Explanation{}, types.Errorf(types.NotFound, "explain node %s: it is not registered: escher nodes lists those that are", name)
 	}
+	e.read.bound(n)
+	e.read.resources()
 	x := Explanation{Kind: KindNode, ID: name, Namespace: ns, Phase: "ready"}
 	e.amounts(ns, n, &x)
 	switch {
@@ -85,6 +87,9 @@ func (e *explainer) amounts(ns string, n *cluster.Node, x *Explanation) {
 
 // refused says why what waits is not placed on a node.
 func (e *explainer) refused(ns string, n *cluster.Node, x *Explanation) {
+	if !e.read.waiting() {
+		return
+	}
 	reasons := make(map[string]*Group)
 	shapes := make(map[string]string)
 	waits := 0

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -15,6 +16,7 @@ const waiting = "waiting"
 
 // reservation explains a reservation.
 func (e *explainer) reservation(id cluster.ID) (Explanation, error) {
+	e.read.reservation(id)
 	r := e.v.Reservations[id]
 	if r == nil {
 		return Explanation{}, types.Errorf(types.NotFound, "explain reservation %s: there is none in namespace %s: escher reservations lists all", id.ID, id.Namespace)
@@ -27,10 +29,18 @@ func (e *explainer) reservation(id cluster.ID) (Explanation, error) {
 		e.granted(r, &x)
 	case g != nil:
 		e.accumulates(r, &x)
+	case e.v.UnreadNamespace(id.Namespace):
+		x.unreadNamespace()
 	default:
 		e.bundles(r, &x)
 	}
 	return x, nil
+}
+
+// unreadNamespace: nothing of the namespace is placed.
+func (e *Explanation) unreadNamespace() {
+	e.Summary = sentence("Nothing of namespace "+e.Namespace+" is placed, as a newer version of Escher wrote what is set for it", "")
+	e.Suggestion = "Run the newest version that is in use."
 }
 
 // releasing: the reservation is gone, and its grant is not.
@@ -97,6 +107,17 @@ func (e *explainer) granted(r *cluster.Reservation, x *Explanation) {
 // accumulates says what a reservation has collected, and who has the rest.
 func (e *explainer) accumulates(r *cluster.Reservation, x *Explanation) {
 	x.Phase = string(types.Accumulating)
+	parts := e.collected(r, x)
+	x.Summary = fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", listed(parts))
+	if len(parts) == 0 {
+		x.Summary = "It has collected all that it asks for, and is about to be granted."
+	}
+	x.Notes = append(x.Notes, "Nobody draws on it before it is complete; only tasks that end in time, --max-run, may use what it has collected.")
+}
+
+// collected returns how much is there of what r collects and has not all of, and adds who
+// has the rest.
+func (e *explainer) collected(r *cluster.Reservation, x *Explanation) []string {
 	var parts []string
 	var rest types.Quantity
 	var holders []Holder
@@ -113,7 +134,7 @@ func (e *explainer) accumulates(r *cluster.Reservation, x *Explanation) {
 				on = e.holdersOfPool(w.ID)
 			}
 			on = slices.DeleteFunc(on, func(h Holder) bool {
-				return h.Kind == KindReservation && h.ID == r.ID.ID && h.Namespace == r.ID.Namespace
+				return h.grant && h.ID == r.ID.ID && h.Namespace == r.ID.Namespace
 			})
 			if rest == 0 {
 				rest, holders = w.sum()-held, on
@@ -121,12 +142,8 @@ func (e *explainer) accumulates(r *cluster.Reservation, x *Explanation) {
 			x.Holders = append(x.Holders, on...)
 		}
 	}
-	x.Summary = fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", listed(parts))
-	if len(parts) == 0 {
-		x.Summary = "It has collected all that it asks for, and is about to be granted."
-	}
 	x.Suggestion = e.remedy(r.ID.Namespace, holders, rest)
-	x.Notes = append(x.Notes, "Nobody draws on it before it is complete; only tasks that end in time, --max-run, may use what it has collected.")
+	return parts
 }
 
 // bundles places bundles until one fits nowhere, as granting does, and explains that
@@ -195,17 +212,31 @@ func (e *explainer) inAll(f *finding, x *Explanation) {
 func (e *explainer) turn(r *cluster.Reservation, x *Explanation) {
 	x.Queue = e.queue(e.owner(r.ID.Namespace, ""),
 		entry{id: r.ID, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted}, bundleShape(r.ID.Namespace, r.Info.V))
-	if !r.Info.V.Accumulate {
-		return
+	if r.Info.V.Accumulate {
+		e.collectsLater(r.Info.V.Submitted, x)
 	}
+}
+
+// collectsLater says why what may accumulate does not yet.
+func (e *explainer) collectsLater(submitted int64, x *Explanation) {
 	if l := e.v.Leaders[role]; l != nil {
-		x.Notes = append(x.Notes, fmt.Sprintf("It may collect what becomes free, but reservation %s does so at present, and only one may.", l.V.Holder))
+		x.Notes = append(x.Notes, fmt.Sprintf("It may collect what becomes free, but %s %s does so at present, and only one may.", e.kindOf(l.V.Holder), l.V.Holder))
 		return
 	}
 	after := Config{}.withDefaults().AccumulateAfter
-	if wait := time.Unix(0, r.Info.V.Submitted).Add(after).Sub(e.now); wait > 0 {
+	if wait := time.Unix(0, submitted).Add(after).Sub(e.now); wait > 0 {
 		x.Notes = append(x.Notes, fmt.Sprintf("In %s it begins to collect what becomes free.", inWords(wait)))
 	}
+}
+
+// kindOf says what accumulates: namespace/id.
+func (e *explainer) kindOf(holder string) Kind {
+	ns, id, _ := strings.Cut(holder, "/")
+	e.read.reservation(cluster.ID{Namespace: ns, ID: id})
+	if r := e.v.Reservations[cluster.ID{Namespace: ns, ID: id}]; r != nil && r.Grant.V != nil && r.Grant.V.Task != 0 {
+		return KindTask
+	}
+	return KindReservation
 }
 
 // roomWhenEmpty returns how many bundles find room by their physical requests when
@@ -231,6 +262,7 @@ func (e *explainer) roomWhenEmpty(r *cluster.Reservation) int {
 }
 
 func (e *explainer) firstFit(needs []cluster.Need) *cluster.Node {
+	e.read.needs(needs)
 	if _, short := e.d.poolShort(needs); short {
 		return nil
 	}

@@ -29,7 +29,7 @@ func (s situation) asked() string {
 func situations() []situation {
 	out := nodeSituations()
 	for _, more := range []func() []situation{
-		roomSituations, deviceSituations, resourceSituations, provideSituations, poolSituations, reservationSituations,
+		roomSituations, deviceSituations, collectSituations, resourceSituations, provideSituations, poolSituations, reservationSituations,
 		grantSituations, placeSituations, alternativeSituations, taskSituations, boundSituations, otherSituations,
 	} {
 		out = append(out, more()...)
@@ -184,6 +184,43 @@ func deviceSituations() []situation {
 		{name: "a granted reservation has the room", build: func(w *small) {
 			w.nodes(q{"cpu": 2000}, "n1")
 			w.reserve("train", types.Reservation{}, q{"cpu": 2000})
+			w.launch("t", q{"cpu": 1000})
+		}},
+	}
+}
+
+func collectSituations() []situation {
+	return []situation{
+		{name: "a task that collects", build: func(w *small) {
+			w.pair()
+			w.nodes(q{"cpu": 4000, "gpu": 4000}, "n3")
+			w.launch("a", q{"cpu": 1500, "gpu": 2000})
+			w.launch("t", q{"cpu": 4000, "gpu": 4000}, accumulates)
+			w.later(time.Minute)
+			w.settle()
+		}},
+		{name: "a task soon collects", build: func(w *small) {
+			w.pair()
+			w.launch("a", q{"cpu": 1500, "node/n1": 1})
+			w.launch("b", q{"cpu": 500, "node/n2": 1})
+			w.launch("t", q{"cpu": 2000}, accumulates)
+		}},
+		{name: "another task collects", build: func(w *small) {
+			w.pair()
+			w.launch("a", q{"cpu": 1500, "node/n1": 1})
+			w.launch("b", q{"cpu": 500, "node/n2": 1})
+			w.launch("large", q{"cpu": 2000}, accumulates)
+			w.later(time.Minute)
+			w.settle()
+			w.launch("t", q{"cpu": 1900}, accumulates)
+		}},
+		{name: "a task that collects has the room", build: func(w *small) {
+			w.pair()
+			w.launch("a", q{"cpu": 500, "node/n1": 1})
+			w.launch("b", q{"cpu": 1500, "node/n2": 1})
+			w.launch("large", q{"cpu": 2000}, accumulates)
+			w.later(time.Minute)
+			w.settle()
 			w.launch("t", q{"cpu": 1000})
 		}},
 	}

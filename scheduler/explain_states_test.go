@@ -87,7 +87,7 @@ func grantSituations() []situation {
 		{name: "a reservation is granted", ask: "reservation/train", build: func(w *small) {
 			w.pair()
 			w.reserve("train", types.Reservation{}, q{"cpu": 1500}, q{"cpu": 1500})
-			w.launch("a", q{"cpu@train": 1000})
+			w.launch("a", q{"cpu@train": 1000, "node/n2": 1})
 		}},
 		{name: "a reservation is released", ask: "reservation/train", build: func(w *small) {
 			w.pair()

@@ -13,8 +13,9 @@ import (
 // task explains a task.
 func (e *explainer) task(id cluster.ID) (Explanation, error) {
 	e.self = id.ID
+	e.read.task(id)
 	t := e.v.Tasks[id]
-	if t != nil && (t.Info.Unread || t.Status.Unread) {
+	if t != nil && (t.Info.Unread() || t.Status.Unread()) {
 		return Explanation{}, types.Errorf(types.Precondition, "explain task %s: a newer version of Escher wrote it: run the newest version that is in use", id.ID)
 	}
 	if t == nil || t.Info.V == nil {
@@ -34,6 +35,8 @@ func (e *explainer) task(id cluster.ID) (Explanation, error) {
 	case t.Info.V.Deadline != 0 && t.Info.V.Deadline <= e.now.UnixNano():
 		x.Summary = "Its deadline passed while it waited, and it is about to fail."
 		x.Suggestion = noScheduler
+	case e.v.UnreadNamespace(id.Namespace):
+		x.unreadNamespace()
 	default:
 		e.waiting(t, &x)
 	}
@@ -51,7 +54,7 @@ func sentence(text, reason string) string {
 }
 
 // at says where the last attempt of a task was.
-func at(s *types.Status) string { return fmt.Sprintf("on %s (attempt %d)", s.Node, s.Attempt) }
+func at(s *cluster.StatusValue) string { return fmt.Sprintf("on %s (attempt %d)", s.Node, s.Attempt) }
 
 // ended says how a task ended.
 func ended(t *cluster.Task) (summary, suggestion string) {
@@ -85,7 +88,7 @@ func ended(t *cluster.Task) (summary, suggestion string) {
 	return summary, "Its output: escher logs " + t.ID.ID
 }
 
-func restarted(s *types.Status) string {
+func restarted(s *cluster.StatusValue) string {
 	if s.Restarts == 0 {
 		return ""
 	}
@@ -98,7 +101,7 @@ func (e *explainer) held(t *cluster.Task, x *Explanation) {
 	reason, restarts := s.Reason, s.Restarts
 	var b *cluster.Binding
 	for _, y := range t.Bindings {
-		if y.Attempt.Number == s.Attempt && y.Info.V != nil {
+		if y.Number == s.Attempt && y.Info.V != nil {
 			b = y
 		}
 	}
@@ -170,6 +173,7 @@ func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *Explanation) {
 // incomplete says of a task that its job is not there.
 func (e *explainer) incomplete(t *cluster.Task, x *Explanation) {
 	job := cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}
+	e.read.tasks(t.ID.Namespace)
 	x.Summary = fmt.Sprintf("It waits for its job %s to be submitted in full: %s of it %s there.", job.ID, count(len(e.v.Members(job)), "task"), is(len(e.v.Members(job))))
 	x.Suggestion = "If whoever submits the job is gone, submit it again: this part of it is removed after a while."
 	e.admission(x)
@@ -184,6 +188,12 @@ func (e *explainer) admission(x *Explanation) {
 
 // waiting says why a task waits.
 func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
+	r := collectedBy(e.v, t)
+	if r != nil {
+		// It is placed where it fits with that given back.
+		e.d.layDown(r.Grant.V)
+		defer e.d.takeUp(r.Grant.V)
+	}
 	findings := e.findings(t)
 	best := findings[0]
 	for _, f := range findings[1:] {
@@ -211,16 +221,34 @@ func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 		e.named(named, best, x)
 	}
 	e.notes(t, x)
+	switch {
+	case r != nil && !best.placeable():
+		e.collects(r, t, x)
+	case t.Info.V.Accumulate && !x.Infeasible && !best.placeable():
+		e.collectsLater(t.Info.V.Submitted, x)
+	}
 	if e.inner {
 		return
 	}
-	e.who(best, x)
+	if r == nil {
+		e.who(best, x)
+	}
 	if !x.Infeasible && !e.leaderless(t.Info.V.Scheduler) {
 		x.Queue = e.queue(e.owner(t.ID.Namespace, t.Info.V.Scheduler), entry{id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted}, taskShape(t.ID.Namespace, t.Info.V))
 	}
 }
 
-func requestsOf(t *types.Task) []types.Requests {
+// collects says what a task that waits has collected, and who has the rest.
+func (e *explainer) collects(r *cluster.Reservation, t *cluster.Task, x *Explanation) {
+	parts := e.collected(claimOf(e.v, t).Reservation, x)
+	if len(parts) == 0 {
+		return
+	}
+	x.Summary = fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", listed(parts))
+	x.Notes = append(x.Notes, "Only tasks that end in time, --max-run, may use what it has collected. Where it fits sooner, it is placed there.")
+}
+
+func requestsOf(t *cluster.TaskValue) []types.Requests {
 	if len(t.Alternatives) == 0 {
 		return []types.Requests{t.Requests}
 	}
@@ -319,8 +347,12 @@ func (e *explainer) owner(ns, named string) string {
 	return ownerOf(ns, e.v.Schedulers)
 }
 
-// queue finds the place of an entry among what waits for the same scheduler.
+// queue finds the place of an entry among what waits for the same scheduler; nil if that
+// is too much to be counted.
 func (e *explainer) queue(owner string, mine entry, shape string) *Queue {
+	if !e.read.waiting() {
+		return nil
+	}
 	q := &Queue{}
 	var first []*entry
 	ahead := func(ns, named string, x *entry, key func() string) {

@@ -116,7 +116,7 @@ func (w *small) report(id string, r types.Report) {
 	}
 	b := t.Bindings[0]
 	r.Binding = b.Info.Create
-	w.put(controlplane.ReportKey(b.Node.Name, "d", id, b.Attempt.Number), &r)
+	w.put(controlplane.ReportKey(b.Node.Name, "d", id, b.Number), &r)
 	w.settle()
 }
 
@@ -168,6 +168,15 @@ func (w *small) explain(what string) Explanation {
 	return x
 }
 
+// why explains what is asked from the store.
+func (w *small) why(what string) Explanation {
+	w.t.Helper()
+	kind, id, _ := strings.Cut(what, "/")
+	x, _, err := Why(context.Background(), w.store, Subject{Kind: Kind(kind), Namespace: "d", ID: id}, w.now)
+	w.must(err)
+	return x
+}
+
 // TestWhy compares what is said of every situation with testdata/why. To see what a
 // change of the words does: WHY_UPDATE=1 go test -run TestWhy ./scheduler, git diff.
 func TestWhy(t *testing.T) {
@@ -185,6 +194,9 @@ func TestWhy(t *testing.T) {
 					t.Errorf("infeasible: %t", x.Infeasible)
 				}
 				got = rendered(t, x)
+				if read := rendered(t, w.why(s.asked())); read != got {
+					t.Errorf("of what is read for it, it says\n%s\nand of everything\n%s", read, got)
+				}
 			})
 			compare(t, filepath.Join("testdata", "why", strings.ReplaceAll(s.name, " ", "-")+".golden"), got)
 		})

@@ -57,6 +57,7 @@ func (f *finding) placeable() bool { return len(f.fits) > 0 && len(f.pools) == 0
 
 // find looks at every node with the predicates of the scheduler.
 func (e *explainer) find(ns string, needs []cluster.Need) *finding {
+	e.read.needs(needs)
 	f := &finding{ns: ns, needs: needs}
 	for _, x := range needs {
 		if p := e.v.Pool(x.ID); p != nil && e.d.poolFree(p) < x.Amount {
@@ -135,11 +136,11 @@ func (e *explainer) everInPieces(n *cluster.Node, x cluster.Need) bool {
 	if n.Devices.V == nil || x.ID.IsPlacement() {
 		return true
 	}
-	slots := e.d.slots(n, x.ID)
+	slots := e.d.slots(n, x.ID, nil)
 	for i := range slots {
 		slots[i].capacity, slots[i].used = whole, 0
 	}
-	return slots == nil || pick(slots, x.Amount) != nil
+	return slots == nil || canMakeUp(slots, x.Amount)
 }
 
 // distance says how far a node is from taking what lacks this: another place is
@@ -323,7 +324,7 @@ func (e *explainer) inPieces(n *cluster.Node, x lack) string {
 	if x.Amount > whole && x.Amount%whole != 0 {
 		parts = append(parts, "more than one is given out only as a whole number")
 	}
-	for _, s := range e.d.slots(n, x.ID) {
+	for _, s := range e.d.slots(n, x.ID, nil) {
 		if rest := s.capacity - s.used; rest > 0 && len(parts) < few {
 			parts = append(parts, fmt.Sprintf("%s has %s free", s.id, rest.Format(x.ID)))
 		}

@@ -1,7 +1,5 @@
 package scheduler
 
-import "slices"
-
 // fifo is a queue that holds each element once.
 type fifo[T comparable] struct {
 	list []T
@@ -35,12 +33,4 @@ func (f *fifo[T]) drain(take func(T) bool) {
 	rest := copy(f.list, f.list[i:])
 	clear(f.list[rest:])
 	f.list = f.list[:rest]
-}
-
-// remove takes x out, if it is in it.
-func (f *fifo[T]) remove(x T) {
-	if _, ok := f.in[x]; ok {
-		delete(f.in, x)
-		f.list = slices.DeleteFunc(f.list, func(y T) bool { return y == x })
-	}
 }

@@ -20,11 +20,9 @@ type spot struct {
 // placeBundles grants a reservation if all its bundles fit: all of it in this
 // draft, or nothing.
 func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
-	p := packing{core: c, draft: d, cursor: s.cursor, spots: bundleOrder(c.view, r)}
+	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
-	fits := p.place(0)
-	s.cursor = p.cursor
-	if !fits {
+	if !p.place(0) {
 		if p.skipped {
 			return stalled, nil
 		}
@@ -32,7 +30,7 @@ func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome
 	}
 	if !d.grant(r, p.spots, 0) {
 		for _, x := range p.spots {
-			d.giveBack(x.node, x.holds)
+			d.undo(x.node, x.holds)
 		}
 		if d.empty() {
 			// Larger than a transaction. What it relies on may become less.
@@ -55,7 +53,6 @@ const looksBack = 2000
 type packing struct {
 	core    *Core
 	draft   *Draft
-	cursor  int
 	spots   []spot
 	looks   int
 	skipped bool // nodes or pools in flight might have done
@@ -67,9 +64,8 @@ func (p *packing) place(i int) bool {
 		return true
 	}
 	x := &p.spots[i]
-	s := &shape{seen: -1, cursor: p.cursor}
+	s := &shape{seen: -1}
 	first, _, skipped := p.core.find(p.draft, s, x.needs)
-	p.cursor = s.cursor // the next one goes on where this one was found
 	p.skipped = p.skipped || skipped
 	if first == nil {
 		p.looks -= len(p.core.nodes)
@@ -79,7 +75,12 @@ func (p *packing) place(i int) bool {
 		return true
 	}
 	others, _ := p.core.candidates(p.draft, s, x.needs)
+	var some [8]filter
+	filters := p.core.index.filters(x.needs, some[:0])
 	for _, n := range others {
+		if !p.core.passes(filters, n) {
+			continue
+		}
 		if p.looks--; p.looks < 0 {
 			return false
 		}
@@ -101,7 +102,7 @@ func (p *packing) put(i int, n *cluster.Node) bool {
 	if p.place(i + 1) {
 		return true
 	}
-	p.draft.giveBack(n, x.holds)
+	p.draft.undo(n, x.holds)
 	return false
 }
 
@@ -109,10 +110,14 @@ func (p *packing) put(i int, n *cluster.Node) bool {
 // then the largest.
 func bundleOrder(v *cluster.View, r *cluster.Reservation) []spot {
 	var out []spot
-	for i, b := range r.Info.V.Bundles {
+	bundles := r.Info.V.Bundles
+	for i, b := range bundles {
+		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) {
+			out = append(out, spot{index: i, needs: out[i-1].needs}) // as in most gangs
+			continue
+		}
 		out = append(out, spot{index: i, needs: bundleNeeds(v, r.ID.Namespace, b)})
 	}
-	bundles := r.Info.V.Bundles
 	slices.SortStableFunc(out, func(a, b spot) int {
 		x, y := bundles[a.index], bundles[b.index]
 		if (x.Node == "") != (y.Node == "") {
@@ -169,7 +174,7 @@ func (d *Draft) grant(r *cluster.Reservation, spots []spot, more int) bool {
 	ns, id := r.ID.Namespace, r.ID.ID
 	d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), r.Info.Mod)
 	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
-	d.put(controlplane.GrantKey(ns, id), g)
+	d.put(controlplane.GrantKey(ns, id), g, r.Grant.Mod)
 	d.granted[r.ID] = g
 	for _, x := range spots {
 		for _, h := range x.holds {
@@ -218,7 +223,7 @@ func grantOf(r *cluster.Reservation, spots []spot) *types.Grant {
 // does nothing else.
 func (c *Core) settleGrants(d *Draft) {
 	c.reservations.drain(func(r *cluster.Reservation) bool {
-		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.owns(r.ID.Namespace, "") || r.Info.Unread || r.Current() {
+		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.owns(r.ID.Namespace, "") || r.Info.Unread() || r.Current() || claimedBy(c.view, r) != nil {
 			return true
 		}
 		if c.waitForGrant(d, r) {
@@ -235,13 +240,14 @@ func (c *Core) waitForGrant(d *Draft, r *cluster.Reservation) bool {
 	if c.whenUnlocked(r, r) || d.has(r) {
 		return true
 	}
+	after := d.after
 	for _, at := range r.Grant.V.Nodes {
 		n := c.view.Nodes[at.Node]
 		if c.whenUnlocked(n, r) {
 			return true
 		}
 		for _, h := range at.Holds {
-			if h.Cluster && c.whenUnlocked(c.view.PoolOf(h.Resource), r) {
+			if h.Cluster && c.whenIdle(c.view.PoolOf(h.Resource), &after, r) {
 				return true
 			}
 		}
@@ -270,16 +276,15 @@ func (d *Draft) release(r *cluster.Reservation) bool {
 	if g.Phase != types.Releasing {
 		d.returnUndrawn(r, g)
 	}
-	if l := d.view.Leaders[role]; g.Phase == types.Accumulating && l != nil && l.V.Holder == r.ID.String() {
-		d.Change.IfUnchanged(controlplane.LeaderKey(role), l.Mod)
-		d.Change.Delete(controlplane.LeaderKey(role))
+	if g.Phase == types.Accumulating {
+		d.endLead(r.ID)
 	}
 	if drawn {
 		releasing := *g
 		releasing.Phase = types.Releasing
-		d.put(key, &releasing)
+		d.put(key, &releasing, r.Grant.Mod)
 	} else {
-		d.Change.Delete(key)
+		d.remove(key)
 	}
 	d.claim(r)
 	d.items++

@@ -69,8 +69,8 @@ func TestTransactionsFitTheStore(t *testing.T) {
 	}
 	b.settle()
 	for name, n := range b.core.view.Nodes {
-		for a, x := range n.Bindings {
-			b.put(controlplane.ReportKey(name, "d", a.Task.ID, a.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
+		for _, x := range n.Bindings {
+			b.put(controlplane.ReportKey(name, "d", x.Task.ID.ID, x.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
 		}
 	}
 	b.settle()

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -25,7 +24,7 @@ const (
 // placeWaiting fills the draft with what waits, in order.
 func (c *Core) placeWaiting(d *Draft) {
 	for !d.closed && len(d.entries) < c.batch && len(c.queue.ready) > 0 {
-		s := c.queue.ready[0]
+		s := c.queue.ready[0].shape
 		e := s.head()
 		alone := e.conflicts >= solo
 		if alone && !d.empty() {
@@ -35,7 +34,7 @@ func (c *Core) placeWaiting(d *Draft) {
 		result, lacks := c.placeHead(d, s, e)
 		switch result {
 		case placed:
-			c.queue.remove(entryKey{e.id, e.bundles})
+			c.queue.take(e)
 			d.entries = append(d.entries, e)
 			c.wakeOffered(d)
 			d.closed = d.closed || alone
@@ -63,15 +62,29 @@ func (c *Core) wakeOffered(d *Draft) {
 }
 
 func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.ResourceID) {
+	if c.view.UnreadNamespace(e.id.Namespace) {
+		return noFit, nil // until that changes, which makes all of the namespace ready
+	}
 	if e.bundles {
 		return c.placeBundles(d, s, c.view.Reservations[e.id])
 	}
 	return c.placeTask(d, s, c.view.Tasks[e.id])
 }
 
-// placeTask tries the alternatives of a task that are allowed by now, in their
-// order.
+// placeTask places a task, if it fits anywhere.
 func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.ResourceID) {
+	if t.Info.V.Accumulate && d.has(t) {
+		return stalled, nil // the draft collects for it
+	}
+	if r := collectedBy(c.view, t); r != nil {
+		return c.placeClaimant(d, s, r, t)
+	}
+	return c.placeAnew(d, s, t)
+}
+
+// placeAnew tries the alternatives of a task that are allowed by now, in their
+// order.
+func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.ResourceID) {
 	var lacks []types.ResourceID
 	inFlight := false
 	for i, needs := range c.needsOf(s, t) {
@@ -108,7 +121,7 @@ func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 }
 
 // allowedAt is when a task may take alternative i, in Unix nanoseconds.
-func allowedAt(t *types.Task, i int) int64 {
+func allowedAt(t *cluster.TaskValue, i int) int64 {
 	if i >= len(t.Alternatives) {
 		return 0
 	}
@@ -149,15 +162,28 @@ func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, 
 	if short, ok := d.poolShort(needs); ok {
 		return nil, []types.ResourceID{short}, false
 	}
-	look := search{
-		draft: d, needs: needs, rng: c.rng, short: make(map[types.ResourceID]int),
-		locked: c.closed,
-	}
+	look := search{draft: d, needs: needs, rng: c.rng, locked: c.closed, choice: c.cfg.Placement}
 	candidates, by := c.candidates(d, s, needs)
+	var some [8]filter
+	filters := c.index.filters(needs, some[:0])
+	passed := false
 	if by == "" && len(candidates) == len(c.nodes) {
-		s.cursor = look.over(candidates, s.cursor%max(1, len(candidates)))
+		c.findAnywhere(&look, s, filters)
 	} else if len(candidates) > 0 {
-		look.over(candidates, c.rng.IntN(len(candidates)))
+		look.by = by
+		start := s.cursor % len(candidates)
+		if !by.Scoped() {
+			start = c.rng.IntN(len(candidates))
+		}
+		end := look.over(candidates, start, func(from, end int) int {
+			for ; from < end && !c.passes(filters, candidates[from]); from++ {
+				passed = true
+			}
+			return from
+		})
+		if by.Scoped() {
+			s.cursor = end // where the next that asks for the same has room
+		}
 	}
 	if look.best != nil {
 		return look.best, nil, false
@@ -165,24 +191,96 @@ func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, 
 	if !look.skipped {
 		s.seen = c.base + len(c.changed)
 	}
-	return nil, lacking(needs, by, &look), look.skipped
-}
-
-// poolInFlight reports whether needs draw on a pool that another draft changes.
-func (c *Core) poolInFlight(d *Draft, needs []cluster.Need) bool {
-	return slices.ContainsFunc(needs, func(x cluster.Need) bool {
-		p := c.view.Pool(x.ID)
-		return p != nil && c.locked(p)
-	})
-}
-
-// lacking returns what has to change before needs can fit: one resource if no node
-// that was looked at has enough of it, else all of them.
-func lacking(needs []cluster.Need, by types.ResourceID, look *search) []types.ResourceID {
-	if by != "" && look.short[by] == look.seen {
-		return []types.ResourceID{by}
+	if by != "" && !passed && look.shortOf == look.seen {
+		return nil, []types.ResourceID{by}, look.skipped
 	}
-	return idsOf(needs)
+	return nil, idsOf(needs), look.skipped
+}
+
+// findAnywhere looks among all nodes. What the index finds is looked at, and entered
+// into it anew if it was wrong.
+func (c *Core) findAnywhere(look *search, s *shape, filters []filter) {
+	if len(c.nodes) == 0 {
+		return
+	}
+	if c.cfg.Placement == Pack {
+		s.cursor = c.findFrom(s.cursor%len(c.nodes), look, filters)
+		return
+	}
+	end := c.findFrom(c.window.cursor%len(c.nodes), look, filters)
+	if shares := c.shares(); shares == 1 || c.window.full(shares) {
+		c.window.cursor = end
+	}
+}
+
+// findFrom is findAnywhere, from a place on, and returns where the next search is to begin.
+func (c *Core) findFrom(start int, look *search, filters []filter) int {
+	var some [8]ask
+	if asks, ok := c.index.asksOf(look.needs, some[:0]); ok {
+		fresh := *look
+		for range enoughFound {
+			end := c.scan(look, asks, filters, start)
+			if look.best == nil {
+				return end
+			}
+			if _, ok := look.draft.fits(look.best, look.needs); ok {
+				return end
+			}
+			c.note(look.draft, look.best)
+			*look = fresh
+		}
+	}
+	return look.over(c.nodes, start, func(from, end int) int { return next(filters, from, end) })
+}
+
+// window is where among all nodes the next search begins: behind the nodes found by the
+// last one, whatever that was for, so that the nodes take turns. While more tasks are to be
+// placed than there are nodes, each will get several: then several searches begin at the
+// same place, for tasks of one transaction that share a node cost the store less.
+type window struct {
+	cursor int
+	// found counts the searches that began at cursor.
+	found int
+}
+
+// full counts a search, and reports whether the next one is to begin elsewhere.
+func (w *window) full(shares int) bool {
+	w.found++
+	if w.found < shares*enoughFound {
+		return false
+	}
+	w.found = 0
+	return true
+}
+
+// mostShares is how many tasks a node gets in one transaction, in the mean, at most.
+const mostShares = 4
+
+// shares returns how many tasks of one transaction a node is to get: as many as each
+// must get of those that are to be placed.
+func (c *Core) shares() int {
+	return min(mostShares, max(1, c.queue.toPlace/max(1, len(c.nodes))))
+}
+
+// passes reports whether the index has enough of everything on n.
+func (c *Core) passes(filters []filter, n *cluster.Node) bool {
+	pos := c.state(n).pos
+	return pos >= 0 && passes(filters, pos)
+}
+
+// poolInFlight reports whether needs draw on pools that are in flight, so that the draft
+// cannot: it can be after one other draft alone.
+func (c *Core) poolInFlight(d *Draft, needs []cluster.Need) bool {
+	if len(c.drawing) == 0 {
+		return false
+	}
+	after := d.after
+	for _, x := range needs {
+		if p := c.view.Pool(x.ID); p != nil && d.pools[p] == nil && !c.mayDraw(p, &after) {
+			return true
+		}
+	}
+	return false
 }
 
 // anyNode is what a task lacks that asks for nothing and finds no node.
@@ -227,7 +325,7 @@ func (c *Core) holders(d *Draft, rid types.ResourceID) (nodes []*cluster.Node, l
 			}
 			return nil, true
 		}
-		return nil, false
+		return c.labelled[rid], true
 	}
 	if rid.Physical() || c.view.Pool(rid) != nil || c.view.Everywhere[rid] != nil {
 		return nil, false

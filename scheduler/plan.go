@@ -87,7 +87,7 @@ func withSubmitted(v *cluster.View, subs []controlplane.Submission, ns string, n
 		// They wait in the order given, after what waits already, and their job is
 		// complete.
 		task.Job, task.Submitted = "", now.UnixNano()-int64(len(subs)-i)
-		with.Tasks[id] = &cluster.Task{ID: id, Info: cluster.Cell[types.Task]{V: &task}}
+		with.Tasks[id] = &cluster.Task{ID: id, Info: cluster.Cell[cluster.TaskValue]{V: cluster.NewTask(&task)}}
 		ids[i] = id
 	}
 	return ids, &with, nil

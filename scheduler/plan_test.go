@@ -21,7 +21,7 @@ func TestPlan(t *testing.T) {
 		w.launch("waits", q{"cpu": 9000})
 		v := w.view()
 		revision, tasks := v.Revision, len(v.Tasks)
-		either := alternatives(alternative(q{"data": 1000}, 0), alternative(q{"cpu": 100}, 0))
+		either := alternatives(alternative(q{"data": 1000}, 0), alternative(q{"cpu": 100, "node/n1": 1}, 0))
 		got, err := Plan(v, []controlplane.Submission{
 			submission("a", q{"cpu": 1500}), submission("", q{"cpu": 1000}), submission("", q{"cpu": 1000}), submission("", q{"gpu": 1000}), submission("b", q{}, either),
 		}, "d", w.now)

@@ -2,8 +2,7 @@ package scheduler
 
 import (
 	"container/heap"
-	"strconv"
-	"strings"
+	"crypto/sha256"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -21,16 +20,18 @@ import (
 // entry is one task or reservation that waits.
 type entry struct {
 	id        cluster.ID
-	bundles   bool // a reservation
-	priority  int
 	submitted int64
 	// deadline is when it fails if it still waits, in Unix nanoseconds; 0 is never.
 	deadline  int64
 	shape     *shape
-	pos       int // in the heap of its shape
-	due       int // in the heap of deadlines
-	conflicts int
+	priority  int
+	pos       int32 // in the heap of its shape
+	due       int32 // in the heap of deadlines
+	conflicts int32
+	bundles   bool // a reservation
 }
+
+func (e *entry) key() entryKey { return entryKey{e.id, e.bundles} }
 
 // before orders entries: the highest priority first, then the oldest, then by id so
 // that the order is total.
@@ -48,14 +49,12 @@ func (e *entry) before(f *entry) bool {
 	return e.bundles && !f.bundles
 }
 
-// shape is a set of entries that ask for the same.
+// shape is a set of entries that ask for the same. Millions may wait, each of a shape of
+// its own, so that what is small and there in every shape is part of it.
 type shape struct {
-	key     string
+	key     shapeKey
 	entries entryHeap
-	pos     int // in the heap of ready shapes; -1 when not in it
-	lacks   []types.ResourceID
-	// cursor is where the next search begins, among all nodes.
-	cursor int
+	lacks   []missing
 	// seen is how much of the log of changed nodes was looked at when the
 	// shape last failed; -1: all nodes must be looked at.
 	seen int
@@ -65,6 +64,25 @@ type shape struct {
 	// revision.
 	resolved   [][]cluster.Need
 	resolvedAt int64
+	// cursor is where the next search begins, among all nodes.
+	cursor int
+	pos    int32 // in the heap of ready shapes; -1 when not in it
+
+	// The first entry is kept here, and so are what entries and lacks are made of while
+	// there is one of each.
+	first      entry
+	onlyEntry  [1]*entry
+	onlyLack   [1]missing
+	firstTaken bool
+}
+
+// shapeKey is the same for all that ask for the same: the beginning of a cryptographic
+// hash, as what is asked for is anybody's choice.
+type shapeKey [16]byte
+
+func keyOfShape(text []byte) shapeKey {
+	sum := sha256.Sum256(text)
+	return shapeKey(sum[:16])
 }
 
 func (s *shape) head() *entry { return s.entries[0] }
@@ -75,11 +93,11 @@ func (h entryHeap) Len() int           { return len(h) }
 func (h entryHeap) Less(i, j int) bool { return h[i].before(h[j]) }
 func (h entryHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].pos, h[j].pos = i, j
+	h[i].pos, h[j].pos = int32(i), int32(j)
 }
 func (h *entryHeap) Push(x any) {
 	e := x.(*entry)
-	e.pos = len(*h)
+	e.pos = int32(len(*h))
 	*h = append(*h, e)
 }
 func (h *entryHeap) Pop() any {
@@ -90,34 +108,64 @@ func (h *entryHeap) Pop() any {
 	return e
 }
 
-type shapeHeap []*shape
+// readyShape is a shape that is ready, with what mostly decides between two heads: to look
+// at the heads of thousands takes longer than all else.
+type readyShape struct {
+	*shape
+	priority  int
+	submitted int64
+}
 
-func (h shapeHeap) Len() int           { return len(h) }
-func (h shapeHeap) Less(i, j int) bool { return h[i].head().before(h[j].head()) }
+func (x *readyShape) update() {
+	head := x.head()
+	x.priority, x.submitted = head.priority, head.submitted
+}
+
+type shapeHeap []readyShape
+
+func (h shapeHeap) Len() int { return len(h) }
+func (h shapeHeap) Less(i, j int) bool {
+	a, b := &h[i], &h[j]
+	if a.priority != b.priority {
+		return a.priority > b.priority
+	}
+	if a.submitted != b.submitted {
+		return a.submitted < b.submitted
+	}
+	return a.head().before(b.head())
+}
 func (h shapeHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].pos, h[j].pos = i, j
+	h[i].pos, h[j].pos = int32(i), int32(j)
 }
 func (h *shapeHeap) Push(x any) {
-	s := x.(*shape)
-	s.pos = len(*h)
+	s := readyShape{shape: x.(*shape)}
+	s.update()
+	s.pos = int32(len(*h))
 	*h = append(*h, s)
 }
 func (h *shapeHeap) Pop() any {
 	old := *h
-	s := old[len(old)-1]
-	old[len(old)-1] = nil
+	s := old[len(old)-1].shape
+	old[len(old)-1] = readyShape{}
 	*h = old[:len(old)-1]
 	s.pos = -1
 	return s
 }
 
+// headChanged puts a ready shape where its head belongs.
+func (h *shapeHeap) headChanged(s *shape) {
+	(*h)[s.pos].update()
+	heap.Fix(h, int(s.pos))
+}
+
 // queue is all that waits.
 type queue struct {
-	entries map[entryKey]*entry
-	shapes  map[string]*shape
+	entries entries
+	shapes  map[shapeKey]*shape
 	ready   shapeHeap
-	waiting map[types.ResourceID]map[*shape]struct{}
+	toPlace int // how many entries are of ready shapes
+	waiting map[types.ResourceID]waiters
 	stalled []*shape
 	timers  timerHeap
 	// deadlines are the entries that have one.
@@ -131,60 +179,81 @@ type entryKey struct {
 
 func newQueue() *queue {
 	return &queue{
-		entries: make(map[entryKey]*entry),
-		shapes:  make(map[string]*shape),
-		waiting: make(map[types.ResourceID]map[*shape]struct{}),
+		entries: newEntries(),
+		shapes:  make(map[shapeKey]*shape),
+		waiting: make(map[types.ResourceID]waiters),
 	}
 }
 
+// entry returns what is queued under a key, nil if nothing is.
+func (q *queue) entry(k entryKey) *entry { return q.entries.get(k) }
+
 // add queues an entry under the key of its shape; one that is queued so already
 // stays.
-func (q *queue) add(e *entry, key string) {
-	k := entryKey{e.id, e.bundles}
-	if was := q.entries[k]; was != nil {
-		if was.shape.key == key && was.priority == e.priority && was.submitted == e.submitted {
+func (q *queue) add(x entry, key shapeKey) {
+	if was := q.entry(x.key()); was != nil {
+		if was.shape.key == key && was.priority == x.priority && was.submitted == x.submitted {
 			return
 		}
-		q.remove(k)
+		q.remove(x.key())
 	}
-	q.entries[k] = e
-	q.remind(e)
 	s := q.shapes[key]
-	if s == nil {
+	fresh := s == nil
+	if fresh {
 		s = &shape{key: key, pos: -1, seen: -1}
+		s.entries = s.onlyEntry[:0]
 		q.shapes[key] = s
-		e.shape = s
-		heap.Push(&s.entries, e)
-		heap.Push(&q.ready, s)
-		return
 	}
-	e.shape = s
+	e := s.keep(x)
+	q.entries.put(e)
+	q.remind(e)
 	heap.Push(&s.entries, e)
 	switch {
+	case fresh:
+		q.makeReady(s)
 	case s.pos >= 0:
-		heap.Fix(&q.ready, s.pos)
+		q.toPlace++
+		q.ready.headChanged(s)
 	case s.until != 0:
 		// Its alternatives may be allowed at another time.
 		q.makeReady(s)
 	}
 }
 
+// keep returns where an entry of the shape is kept.
+func (s *shape) keep(x entry) *entry {
+	e := &s.first
+	if s.firstTaken {
+		e = new(entry)
+	}
+	s.firstTaken = true
+	*e = x
+	e.shape = s
+	return e
+}
+
 // remove takes an entry out; none is success.
 func (q *queue) remove(k entryKey) {
-	e := q.entries[k]
-	if e == nil {
-		return
+	if e := q.entry(k); e != nil {
+		q.take(e)
 	}
-	delete(q.entries, k)
+}
+
+// take takes an entry out that is in it.
+func (q *queue) take(e *entry) {
+	q.entries.remove(e)
 	q.unremind(e)
 	s := e.shape
-	heap.Remove(&s.entries, e.pos)
+	heap.Remove(&s.entries, int(e.pos))
+	if s.pos >= 0 {
+		q.toPlace--
+	}
 	if len(s.entries) == 0 {
 		q.drop(s)
 		return
 	}
 	if s.pos >= 0 {
-		heap.Fix(&q.ready, s.pos)
+		q.ready.headChanged(s)
 	}
 }
 
@@ -196,7 +265,7 @@ func (q *queue) drop(s *shape) {
 	if s.pos < 0 {
 		return
 	}
-	i, last := s.pos, len(q.ready)-1
+	i, last := int(s.pos), len(q.ready)-1
 	q.ready.Swap(i, last)
 	q.ready.Pop()
 	if i < last {
@@ -211,69 +280,13 @@ func (q *queue) makeReady(s *shape) {
 	}
 	q.unwait(s)
 	heap.Push(&q.ready, s)
+	q.toPlace += len(s.entries)
 }
 
 // rest takes the first shape out of the ready ones.
 func (q *queue) rest(s *shape) {
-	heap.Remove(&q.ready, s.pos)
-}
-
-// wait lists a shape, at rest, under what it lacks.
-func (q *queue) wait(s *shape, lacks []types.ResourceID) {
-	s.lacks = lacks
-	for _, rid := range lacks {
-		set := q.waiting[rid]
-		if set == nil {
-			set = make(map[*shape]struct{})
-			q.waiting[rid] = set
-		}
-		set[s] = struct{}{}
-	}
-}
-
-func (q *queue) unwait(s *shape) {
-	for _, rid := range s.lacks {
-		if set := q.waiting[rid]; set != nil {
-			if delete(set, s); len(set) == 0 {
-				delete(q.waiting, rid)
-			}
-		}
-	}
-	s.lacks = nil
-}
-
-// wake makes ready what lacks rid.
-func (q *queue) wake(rid types.ResourceID) {
-	for s := range q.waiting[rid] {
-		q.makeReady(s)
-	}
-}
-
-// wakeUpTo makes ready what lacks rid and asks for at most so much of it.
-func (q *queue) wakeUpTo(rid types.ResourceID, free types.Quantity) {
-	for s := range q.waiting[rid] {
-		if s.asksAtMost(rid, free) {
-			q.makeReady(s)
-		}
-	}
-}
-
-// asksAtMost reports whether what is in the shape asks for at most so much of rid, by
-// any of its alternatives that ask for it, or if it is not known for how much.
-func (s *shape) asksAtMost(rid types.ResourceID, free types.Quantity) bool {
-	known := false
-	for _, needs := range s.resolved {
-		for _, x := range needs {
-			if x.ID != rid {
-				continue
-			}
-			if x.Amount <= free {
-				return true
-			}
-			known = true
-		}
-	}
-	return !known
+	heap.Remove(&q.ready, int(s.pos))
+	q.toPlace -= len(s.entries)
 }
 
 // unstall makes ready what waited for nodes in flight.
@@ -328,47 +341,4 @@ func (h *timerHeap) Pop() any {
 	t := old[len(old)-1]
 	*h = old[:len(old)-1]
 	return t
-}
-
-// taskShape is the key of the shape of a task. Tasks with alternatives of
-// different priority are kept apart: the oldest of a shape is allowed the most, and
-// must be its head.
-func taskShape(ns string, t *types.Task) string {
-	var b strings.Builder
-	b.WriteString(ns)
-	writeRequests(&b, t.Requests)
-	if t.MaxRun > 0 {
-		// Only who ends in time may backfill.
-		b.WriteString("<" + t.MaxRun.String())
-	}
-	for _, a := range t.Alternatives {
-		b.WriteByte('|')
-		b.WriteString(a.After.String())
-		writeRequests(&b, a.Requests)
-	}
-	if len(t.Alternatives) > 0 {
-		b.WriteString("^" + strconv.Itoa(t.Priority))
-	}
-	return b.String()
-}
-
-// bundleShape is the key of the shape of a reservation.
-func bundleShape(ns string, r *types.Reservation) string {
-	var b strings.Builder
-	b.WriteString("#" + ns)
-	for _, x := range r.Bundles {
-		b.WriteByte('|')
-		b.WriteString(x.Node)
-		writeRequests(&b, x.Requests)
-	}
-	return b.String()
-}
-
-func writeRequests(b *strings.Builder, r types.Requests) {
-	for _, x := range r {
-		b.WriteByte(' ')
-		b.WriteString(x.Name)
-		b.WriteByte('=')
-		b.WriteString(strconv.FormatInt(int64(x.Amount), 36))
-	}
 }

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"testing"
 	"time"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -17,11 +19,13 @@ type queueModel struct {
 	// in are the entries by key, with the key of their shape.
 	in map[entryKey]*entry
 	// shape is the key of the shape of each entry.
-	shape map[entryKey]string
+	shape map[entryKey]shapeKey
 	// rested are the shapes that wait, with what they lack.
-	rested map[string]types.ResourceID
+	rested map[shapeKey]types.ResourceID
 	n      int
 }
+
+func textKey(text string) shapeKey { return keyOfShape([]byte(text)) }
 
 func (m *queueModel) add(t *rapid.T) {
 	m.n++
@@ -30,8 +34,8 @@ func (m *queueModel) add(t *rapid.T) {
 		priority:  rapid.IntRange(0, 2).Draw(t, "priority"),
 		submitted: int64(rapid.IntRange(0, 5).Draw(t, "submitted")),
 	}
-	key := fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape"))
-	m.q.add(e, key)
+	key := textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))
+	m.q.add(*e, key)
 	k := entryKey{e.id, false}
 	if was := m.in[k]; was != nil {
 		if m.shape[k] == key && was.priority == e.priority && was.submitted == e.submitted {
@@ -69,7 +73,7 @@ func (m *queueModel) take(t *rapid.T) {
 	if len(m.q.ready) == 0 {
 		return
 	}
-	s := m.q.ready[0]
+	s := m.q.ready[0].shape
 	for k, e := range m.in {
 		if _, rests := m.rested[m.shape[k]]; !rests && e.before(s.head()) {
 			t.Fatalf("%v is first, and %v is before it", s.head().id, e.id)
@@ -98,39 +102,50 @@ func (m *queueModel) wake(t *rapid.T) {
 }
 
 func (m *queueModel) check(t *rapid.T) {
-	if len(m.q.entries) != len(m.in) {
-		t.Fatalf("%d entries, want %d", len(m.q.entries), len(m.in))
+	if n := m.q.entries.len(); n != len(m.in) {
+		t.Fatalf("%d entries, want %d", n, len(m.in))
 	}
 	ready := 0
 	for key, s := range m.q.shapes {
 		_, rests := m.rested[key]
 		switch {
 		case len(s.entries) == 0:
-			t.Fatalf("shape %s is empty", key)
+			t.Fatalf("shape %x is empty", key)
 		case rests == (s.pos >= 0):
-			t.Fatalf("shape %s is at %d, and rests: %t", key, s.pos, rests)
-		case s.pos >= 0 && m.q.ready[s.pos] != s:
-			t.Fatalf("shape %s is not at %d", key, s.pos)
+			t.Fatalf("shape %x is at %d, and rests: %t", key, s.pos, rests)
+		case s.pos >= 0 && m.q.ready[s.pos].shape != s:
+			t.Fatalf("shape %x is not at %d", key, s.pos)
 		}
 		if !rests {
 			ready++
 		}
 	}
+	toPlace := 0
+	for _, s := range m.q.ready {
+		toPlace += len(s.entries)
+	}
+	if m.q.toPlace != toPlace {
+		t.Fatalf("%d to be placed, want %d", m.q.toPlace, toPlace)
+	}
 	if len(m.q.ready) != ready {
 		t.Fatalf("%d ready, want %d", len(m.q.ready), ready)
 	}
-	for rid, set := range m.q.waiting {
-		for s := range set {
-			if m.rested[s.key] != rid {
-				t.Fatalf("%s waits for %s, want %s", s.key, rid, m.rested[s.key])
+	listed := 0
+	for rid := range m.q.waiting {
+		m.q.lacking(rid, types.Inf, func(s *shape) {
+			if listed++; m.rested[s.key] != rid {
+				t.Fatalf("%x waits for %s, want %s", s.key, rid, m.rested[s.key])
 			}
-		}
+		})
+	}
+	if listed != len(m.rested) {
+		t.Fatalf("%d are listed, want %d", listed, len(m.rested))
 	}
 }
 
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &queueModel{q: newQueue(), in: make(map[entryKey]*entry), shape: make(map[entryKey]string), rested: make(map[string]types.ResourceID)}
+		m := &queueModel{q: newQueue(), in: make(map[entryKey]*entry), shape: make(map[entryKey]shapeKey), rested: make(map[shapeKey]types.ResourceID)}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": m.add, "remove": m.remove, "take": m.take, "wake": m.wake, "": m.check,
 		})
@@ -139,20 +154,21 @@ func TestQueue(t *testing.T) {
 
 func TestQueueWakesAtMoments(t *testing.T) {
 	q := newQueue()
-	q.add(&entry{id: cluster.ID{ID: "1"}}, "a")
-	q.add(&entry{id: cluster.ID{ID: "2"}}, "b")
+	a, b := textKey("a"), textKey("b")
+	q.add(entry{id: cluster.ID{ID: "1"}}, a)
+	q.add(entry{id: cluster.ID{ID: "2"}}, b)
 	for range 2 {
-		s := q.ready[0]
+		s := q.ready[0].shape
 		q.rest(s)
 		q.wait(s, nil)
 	}
-	q.at(q.shapes["a"], 100)
-	q.at(q.shapes["a"], 50) // an earlier one overrides
-	q.at(q.shapes["b"], 70)
+	q.at(q.shapes[a], 100)
+	q.at(q.shapes[a], 50) // an earlier one overrides
+	q.at(q.shapes[b], 70)
 	if next := q.expire(time.Unix(0, 49)); next != 50 || len(q.ready) != 0 {
 		t.Errorf("next is %d, %d are ready", next, len(q.ready))
 	}
-	if next := q.expire(time.Unix(0, 50)); next != 70 || len(q.ready) != 1 || q.ready[0].key != "a" {
+	if next := q.expire(time.Unix(0, 50)); next != 70 || len(q.ready) != 1 || q.ready[0].key != a {
 		t.Errorf("next is %d, %d are ready", next, len(q.ready))
 	}
 	q.remove(entryKey{id: cluster.ID{ID: "2"}})
@@ -183,4 +199,51 @@ func TestReleaseWakesWhatMayFit(t *testing.T) {
 	}
 	b.settle()
 	b.expect("t0", "bound on n1")
+}
+
+// TestWakesWhatMayFitOnTheNode: when there is more memory on a node that has no cpu left,
+// what lacks both stays asleep.
+func TestWakesWhatMayFitOnTheNode(t *testing.T) {
+	b := newBench(t, Config{})
+	b.put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 1000, "memory": 1 << 20})},
+		controlplane.AliveKey("n1"), &types.Alive{})
+	b.task("cpu", map[string]types.Quantity{"cpu": 1000})
+	b.task("memory", map[string]types.Quantity{"memory": 1 << 20})
+	b.settle()
+	for i := range 50 {
+		b.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": types.Quantity(100 + i), "memory": 1 << 10})
+	}
+	b.settle()
+	b.exited("memory")
+	b.see()
+	d, res := b.commit()
+	b.done(d, res)
+	if n := len(b.core.queue.ready); n != 0 {
+		t.Errorf("%d are to be tried", n)
+	}
+	b.exited("cpu")
+	b.settle()
+	b.expect("t0", "bound on n1")
+}
+
+// TestEntriesOfOneHash: entries whose hash is the same are told apart.
+func TestEntriesOfOneHash(t *testing.T) {
+	x := newEntries()
+	a, b := &entry{id: cluster.ID{ID: "a"}}, &entry{id: cluster.ID{ID: "b"}}
+	x.byHash[x.hash(b.key())] = a // as if it were that of a, too
+	x.put(b)
+	if x.get(b.key()) != b || x.len() != 2 {
+		t.Error("it is not found")
+	}
+	x.remove(b)
+	if x.get(b.key()) != nil || x.len() != 1 {
+		t.Error("it is still there")
+	}
+}
+
+// TestShapeIsSmall: a million tasks may wait, each of a shape of its own.
+func TestShapeIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(shape{}); size > 256 {
+		t.Errorf("a shape takes %d bytes", size)
+	}
 }

@@ -45,7 +45,7 @@ func (b *bench) done(d *Draft, res controlplane.Result) {
 func (b *bench) exited(id string) {
 	b.t.Helper()
 	for _, x := range b.core.view.Tasks[clusterID("d", id)].Bindings {
-		b.put(controlplane.ReportKey(x.Node.Name, "d", id, x.Attempt.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
+		b.put(controlplane.ReportKey(x.Node.Name, "d", id, x.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
 	}
 }
 
@@ -374,7 +374,7 @@ func TestCompletedWhenAQuotaGoes(t *testing.T) {
 }
 
 // TestCreatedAheadOfAStaleView: when a key was deleted and made anew before the watch
-// told, the watch corrects when it was made.
+// told, it is known when it was made.
 func TestCreatedAheadOfAStaleView(t *testing.T) {
 	v := cluster.New()
 	event := func(create, mod int64) controlplane.Event {
@@ -384,7 +384,10 @@ func TestCreatedAheadOfAStaleView(t *testing.T) {
 	}
 	for _, apply := range []func() (controlplane.Key, bool, error){
 		func() (controlplane.Key, bool, error) { return v.Apply(event(5, 5)) },
-		func() (controlplane.Key, bool, error) { return v.ApplyAhead(event(0, 9)) },
+		func() (controlplane.Key, bool, error) {
+			v.Committed(9, []cluster.Write{{Key: controlplane.LeaderKey(role), Value: &types.Leader{}, Made: true}})
+			return controlplane.Key{}, true, nil
+		},
 		func() (controlplane.Key, bool, error) { return v.Apply(event(9, 9)) },
 	} {
 		if _, _, err := apply(); err != nil {
@@ -488,8 +491,8 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 		}
 		b.done(d, res)
 		b.settle()
-		if len(b.core.retries) > 0 || len(b.core.locks) > 0 || len(b.core.queue.entries) > 0 {
-			t.Errorf("%v retries, %v locks, %v entries are left", b.core.retries, b.core.locks, b.core.queue.entries)
+		if len(b.core.retries) > 0 || len(b.core.locks) > 0 || b.core.Waiting() > 0 {
+			t.Errorf("%v retries, %v locks, %v entries are left", b.core.retries, b.core.locks, b.core.Waiting())
 		}
 	}
 }

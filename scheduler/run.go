@@ -28,7 +28,7 @@ func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Log
 		store:   store,
 		log:     log,
 		core:    New(cfg),
-		updates: make(chan controlplane.Update, 64),
+		updates: make(chan update, 64),
 		answers: make(chan answer, 64),
 	}
 	// A scheduler that is started again must not repeat itself: an unanswered
@@ -53,8 +53,19 @@ type runner struct {
 	log     *zap.Logger
 	core    *Core
 	group   *errgroup.Group
-	updates chan controlplane.Update
+	updates chan update
 	answers chan answer
+	// handed is the part of a listing that was handed in last, and may not be applied
+	// yet. It is the watch's own.
+	handed chan struct{}
+	// synced tells that the state was listed, and that no listing is under way.
+	synced bool
+}
+
+// update is what is new; taken, if it is not nil, is closed when it is applied.
+type update struct {
+	controlplane.Update
+	taken chan struct{}
 }
 
 // answer is what became of a draft.
@@ -70,20 +81,50 @@ type answer struct {
 func (r *runner) watch(ctx context.Context) error {
 	specs := controlplane.Prefix(controlplane.Specs)
 	opts := controlplane.ListWatchOptions{
-		Prefix: controlplane.Root, Log: r.log,
+		Prefix: controlplane.Root, Log: r.log, Parts: true,
 		Skip: func(key string) bool { return len(key) > len(specs) && key[:len(specs)] == specs },
 	}
 	if beat := r.core.cfg.Beat; beat != nil {
 		opts.Heard = func() { beat(true) }
 	}
-	return controlplane.ListWatch(ctx, r.store, opts, func(u controlplane.Update) error {
-		select {
-		case r.updates <- u:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
+	return controlplane.ListWatch(ctx, r.store, opts, func(u controlplane.Update) error { return r.hand(ctx, u) })
+}
+
+// hand hands an update to the loop. Of a listing, which is large, no more than two parts
+// are on their way; and the last one is waited for, as it has what may be used no longer
+// than that.
+func (r *runner) hand(ctx context.Context, u controlplane.Update) error {
+	x := update{Update: u}
+	if u.Synced {
+		x.taken = make(chan struct{})
+	}
+	if err := r.await(ctx); err != nil {
+		return err
+	}
+	select {
+	case r.updates <- x:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.handed = x.taken
+	if u.Has == nil {
+		return nil
+	}
+	return r.await(ctx)
+}
+
+// await waits until the last part of a listing that was handed in is applied.
+func (r *runner) await(ctx context.Context) error {
+	if r.handed == nil {
+		return nil
+	}
+	select {
+	case <-r.handed:
+		r.handed = nil
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // loop owns the core: it takes in what there is, then sends what there is to do.
@@ -93,13 +134,11 @@ func (r *runner) loop(ctx context.Context) error {
 	defer timer.Stop()
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
-	synced := false
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case u := <-r.updates:
-			synced = true
 			r.apply(u)
 		case a := <-r.answers:
 			r.done(a)
@@ -109,12 +148,10 @@ func (r *runner) loop(ctx context.Context) error {
 		if r.core.cfg.Beat != nil {
 			r.core.cfg.Beat(false)
 		}
-		if r.takeIn(); !synced {
+		if r.takeIn(); !r.synced {
 			continue
 		}
-		for _, d := range r.next() {
-			r.group.Go(func() error { return r.commit(ctx, d) })
-		}
+		r.send(ctx)
 		if at := r.core.Wake(); !at.IsZero() {
 			timer.Reset(time.Until(at))
 		}
@@ -135,18 +172,25 @@ func (r *runner) takeIn() {
 	}
 }
 
-// next returns what is to be committed now.
-func (r *runner) next() []*Draft {
-	start := time.Now()
-	drafts := r.core.Next(start)
-	if m := r.core.cfg.Metrics; m != nil {
-		m.looked(r.core, len(drafts), time.Since(start))
+// send commits what is to be committed now: each transaction while the next one is
+// decided.
+func (r *runner) send(ctx context.Context) {
+	start, n := time.Now(), 0
+	for d := r.core.nextOne(start); d != nil; d = r.core.nextOne(start) {
+		r.group.Go(func() error { return r.commit(ctx, d) })
+		n++
 	}
-	return drafts
+	if m := r.core.cfg.Metrics; m != nil {
+		m.looked(r.core, n, time.Since(start))
+	}
 }
 
-func (r *runner) apply(u controlplane.Update) {
-	r.core.Apply(controlplane.Batch{Revision: u.Revision, Events: u.Events}, time.Now())
+func (r *runner) apply(u update) {
+	r.synced = !u.More
+	r.core.ApplyUpdate(u.Update, time.Now())
+	if u.taken != nil {
+		close(u.taken)
+	}
 	for _, err := range r.core.Unread() {
 		r.log.Error("value cannot be read: its key counts as absent", zap.Error(err))
 	}
@@ -206,12 +250,15 @@ func refusal(txn controlplane.Txn, res controlplane.Result) string {
 		if i >= len(res.Read) {
 			break
 		}
-		got := res.Read[i].ModRevision
-		if x.Target == controlplane.CreateRevision {
-			got = res.Read[i].CreateRevision
-		}
-		if got != x.Revision {
-			return types.Errorf(types.Conflict, "%s moved %d→%d", x.Key, x.Revision, got).Error()
+		got := res.Read[i]
+		switch {
+		case x.Holds(got):
+		case x.Target == controlplane.Newest:
+			return types.Errorf(types.Conflict, "%s changed at %d, after %d", got.Key, got.ModRevision, x.Revision).Error()
+		case x.Target == controlplane.CreateRevision:
+			return types.Errorf(types.Conflict, "%s moved %d→%d", x.Key, x.Revision, got.CreateRevision).Error()
+		default:
+			return types.Errorf(types.Conflict, "%s moved %d→%d", x.Key, x.Revision, got.ModRevision).Error()
 		}
 	}
 	return "unknown"

@@ -47,10 +47,11 @@ func Schedule(view *cluster.View, cfg Config, now time.Time) Decision {
 // schedule is Schedule, and returns the snapshot as it leaves it.
 func schedule(view *cluster.View, cfg Config, now time.Time) (*Core, *Draft) {
 	c := New(cfg)
-	c.view, c.now = view, now
+	c.lookAt(view)
+	c.now = now
 	c.batch = math.MaxInt
 	c.load()
-	d := newDraft(view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
+	d := c.newDraft(controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
 	c.placeWaiting(d)
 	return c, d
 }
@@ -72,7 +73,9 @@ func (c *Core) load() {
 
 // all returns what is queued, in order.
 func (q *queue) all() []Waiting {
-	entries := slices.SortedFunc(maps.Values(q.entries), func(a, b *entry) int {
+	var entries []*entry
+	q.entries.each(func(e *entry) { entries = append(entries, e) })
+	slices.SortFunc(entries, func(a, b *entry) int {
 		if a.before(b) {
 			return -1
 		}
@@ -80,9 +83,12 @@ func (q *queue) all() []Waiting {
 	})
 	out := make([]Waiting, 0, len(entries))
 	for _, e := range entries {
-		lacks := slices.DeleteFunc(slices.Clone(e.shape.lacks), func(rid types.ResourceID) bool {
-			return rid == anyNode || rid == lendable
-		})
+		var lacks []types.ResourceID
+		for _, l := range e.shape.lacks {
+			if l.rid != anyNode && l.rid != lendable {
+				lacks = append(lacks, l.rid)
+			}
+		}
 		slices.SortFunc(lacks, func(a, b types.ResourceID) int { return strings.Compare(string(a), string(b)) })
 		out = append(out, Waiting{ID: e.id, Reservation: e.bundles, Lacks: slices.Compact(lacks)})
 	}

@@ -22,7 +22,7 @@ const (
 
 // judge decides what a binding needs next. t is its task.
 func judge(t *cluster.Task, b *cluster.Binding) verdict {
-	if b.Info.V == nil || t.Status.Unread || t.Info.Unread {
+	if b.Info.V == nil || t.Status.Unread() || t.Info.Unread() {
 		return nothing
 	}
 	reported := b.Report.V != nil && b.Report.V.Binding == b.Info.Create
@@ -42,7 +42,7 @@ func judge(t *cluster.Task, b *cluster.Binding) verdict {
 // tells reports whether the report of an attempt that lasts says something that its
 // status does not. That a start is slow is not worth a write, nor is an image: that
 // goes with the next one.
-func tells(r *types.Report, s *types.Status) bool {
+func tells(r *cluster.ReportValue, s *cluster.StatusValue) bool {
 	switch {
 	case s == nil || !s.Phase.Held():
 		return false
@@ -67,7 +67,7 @@ func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
 		if told == nil || told.Evicted {
 			return t.Info.V.Stop
 		}
-	case t.Info.V.Evict == b.Attempt.Number && told == nil:
+	case t.Info.V.Evict == b.Number && told == nil:
 		return &types.Stop{Reason: "evicted", Evicted: true}
 	}
 	return nil
@@ -80,15 +80,15 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 		return false
 	}
 	ns, id := t.ID.Namespace, t.ID.ID
-	key := controlplane.BindingKey(b.Node.Name, ns, id, b.Attempt.Number)
+	key := controlplane.BindingKey(b.Node.Name, ns, id, b.Number)
 	d.Change.IfUnchanged(key, b.Info.Mod)
 	switch v {
 	case stop:
-		told := *b.Info.V
+		told := b.Info.V.Full()
 		told.Stop = stopOf(t, b)
-		d.put(key, &told)
+		d.put(key, told, b.Info.Mod)
 	case copied:
-		d.Change.IfUnchanged(controlplane.ReportKey(b.Node.Name, ns, id, b.Attempt.Number), b.Report.Mod)
+		d.Change.IfUnchanged(controlplane.ReportKey(b.Node.Name, ns, id, b.Number), b.Report.Mod)
 		d.putStatus(t, lasting(t.Status.V, b.Report.V))
 	case lose:
 		d.Change.IfCreated(controlplane.AliveKey(b.Node.Name), b.Node.Session())
@@ -107,18 +107,18 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 }
 
 // lasting is the status that a report of an attempt makes which has not ended.
-func lasting(was *types.Status, r *types.Report) *types.Status {
-	s := *was
+func lasting(was *cluster.StatusValue, r *cluster.ReportValue) *types.Status {
+	s := was.Full()
 	s.Reason, s.Restarts, s.Image = r.Reason, r.Restarts, pinned(was, r)
 	if r.Phase == types.ReportRunning {
 		s.Phase, s.Started = types.Running, r.Started
 	}
-	return &s
+	return s
 }
 
 // pinned is the image by digest that every attempt of a task runs, as its status or,
 // before that knows it, a report says.
-func pinned(s *types.Status, r *types.Report) string {
+func pinned(s *cluster.StatusValue, r *cluster.ReportValue) string {
 	switch {
 	case s != nil && s.Image != "":
 		return s.Image
@@ -129,7 +129,7 @@ func pinned(s *types.Status, r *types.Report) string {
 }
 
 // ending is the status that an exit makes.
-func ending(b *types.Binding, r *types.Report) *types.Status {
+func ending(b *cluster.BindingValue, r *cluster.ReportValue) *types.Status {
 	s := &types.Status{Started: r.Started, Ended: r.Ended, ExitCode: r.ExitCode, Reason: r.Reason, Restarts: r.Restarts}
 	switch {
 	case r.Fenced:
@@ -151,13 +151,13 @@ func ending(b *types.Binding, r *types.Report) *types.Status {
 // end takes a binding away: what it held is free, and its task has status s.
 func (d *Draft) end(t *cluster.Task, b *cluster.Binding, s *types.Status) {
 	ns, id := t.ID.Namespace, t.ID.ID
-	d.Change.Delete(controlplane.BindingKey(b.Node.Name, ns, id, b.Attempt.Number))
-	reportKey := controlplane.ReportKey(b.Node.Name, ns, id, b.Attempt.Number)
+	d.remove(controlplane.BindingKey(b.Node.Name, ns, id, b.Number))
+	reportKey := controlplane.ReportKey(b.Node.Name, ns, id, b.Number)
 	d.Change.IfUnchanged(reportKey, b.Report.Mod)
 	if !b.Report.Absent() {
-		d.Change.Delete(reportKey)
+		d.remove(reportKey)
 	}
-	s.Node, s.Attempt, s.Bound = b.Node.Name, b.Attempt.Number, b.Info.V.Bound
+	s.Node, s.Attempt, s.Bound = b.Node.Name, b.Number, b.Info.V.Bound
 	s.Image = pinned(t.Status.V, b.Report.V)
 	d.putStatus(t, s)
 	d.giveBack(b.Node, b.Info.V.Holds)
@@ -179,7 +179,7 @@ func (d *Draft) withdraw(b *cluster.Binding) {
 func (d *Draft) putStatus(t *cluster.Task, s *types.Status) {
 	key := controlplane.StatusKey(t.ID.Namespace, t.ID.ID)
 	d.Change.IfUnchanged(key, t.Status.Mod)
-	d.put(key, s)
+	d.put(key, s, t.Status.Mod)
 }
 
 // returnFromReleasing gives back what a binding drew from a grant that is being
@@ -227,23 +227,28 @@ func (d *Draft) leaveBehind(t *cluster.Task, b *cluster.Binding) {
 	}
 }
 
+// leftover is what is left behind of a resource, and of which revision it was before.
+type leftover struct {
+	*types.Provided
+	mod int64
+}
+
 // leftAt returns what is left behind of a resource at the node of b in its
 // session, to be added to.
-func (d *Draft) leftAt(ns, name string, b *cluster.Binding) *types.Provided {
+func (d *Draft) leftAt(ns, name string, b *cluster.Binding) *leftover {
 	key := controlplane.ProvidedKey(ns, name, b.Node.Name)
 	left := d.left[key]
 	if left != nil {
 		return left
 	}
-	left = &types.Provided{NodeSession: b.Info.V.Session}
-	mod := int64(0)
+	left = &leftover{Provided: &types.Provided{NodeSession: b.Info.V.Session}}
 	if c := b.Node.Left[types.Resolve(ns, name)]; c != nil {
-		mod = c.Mod
+		left.mod = c.Mod
 		if c.V.NodeSession == left.NodeSession {
 			left.Amount = c.V.Amount
 		}
 	}
-	d.Change.IfUnchanged(key, mod)
+	d.Change.IfUnchanged(key, left.mod)
 	d.left[key] = left
 	d.leaving = append(d.leaving, key)
 	return left
@@ -254,7 +259,7 @@ func (d *Draft) leftAt(ns, name string, b *cluster.Binding) *types.Provided {
 const overdue = "its deadline passed while it waited"
 
 // isOverdue reports whether the deadline of a task has passed.
-func isOverdue(t *types.Task, now time.Time) bool {
+func isOverdue(t *cluster.TaskValue, now time.Time) bool {
 	return t.Deadline != 0 && t.Deadline <= now.UnixNano()
 }
 
@@ -272,7 +277,7 @@ func (d *Draft) cancel(t *cluster.Task) bool {
 		s.Attempt, s.Node, s.Bound, s.Image = was.Attempt, was.Node, was.Bound, was.Image
 	}
 	d.compareTask(t)
-	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &s)
+	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &s, t.Status.Mod)
 	d.claim(t)
 	d.items++
 	return true

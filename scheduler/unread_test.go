@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )
@@ -53,7 +54,11 @@ func TestUnreadableValuesCountAsAbsent(t *testing.T) {
 			b.task("t1", map[string]types.Quantity{"cpu": 100, "node/n1": 1})
 			b.now = b.now.Add(time.Minute)
 			b.settle()
-			b.expect("t1", "bound on n1")
+			if name == "namespace" {
+				b.expect("t1", "pending") // its quotas are not known
+			} else {
+				b.expect("t1", "bound on n1")
+			}
 			if errs := b.core.Unread(); len(errs) != 1 || !types.Is(errs[0], types.Internal) {
 				t.Errorf("it says %v", errs)
 			}
@@ -91,5 +96,55 @@ func TestUnknownUseIsNotOverwritten(t *testing.T) {
 		b.settle()
 		b.expect("a", "succeeded on n1")
 		b.expect("c", "bound on n1")
+	}
+}
+
+// TestUnreadableNamespace: while what is set for a namespace cannot be read nothing of
+// it is bound, granted or collected, and what is of another one is; what is bound there
+// already ends as ever. When it can be read again, or is gone, its tasks are placed.
+func TestUnreadableNamespace(t *testing.T) {
+	key := controlplane.NamespaceKey("d")
+	for name, again := range map[string]func(b *bench){
+		"readable": func(b *bench) { b.put(key, &types.Namespace{}) },
+		"gone":     func(b *bench) { b.del(key) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newGarbledBench(t)
+			b.node("n1", 4000)
+			b.task("before", map[string]types.Quantity{"cpu": 100})
+			b.settle()
+			b.garble(key)
+			b.task("a", map[string]types.Quantity{"cpu": 100})
+			b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{
+				Accumulate: true, Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}},
+			})
+			b.put(controlplane.ReservationKey("e", "r"), &types.Reservation{
+				Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}},
+			})
+			b.settle()
+			b.now = b.now.Add(time.Minute)
+			b.settle()
+			b.exited("before")
+			b.settle()
+			b.expect("before", "succeeded on n1")
+			b.expect("a", "pending")
+			granted := func(ns string) bool {
+				r := b.core.view.Reservations[cluster.ID{Namespace: ns, ID: "r"}]
+				return r != nil && r.Grant.V != nil
+			}
+			if granted("d") || !granted("e") {
+				t.Error("it grants what it may not, or not what it may")
+			}
+			x, err := Explain(b.core.view, cluster.ID{Namespace: "d", ID: "a"}, b.now)
+			if err != nil || x.Summary != "Nothing of namespace d is placed, as a newer version of Escher wrote what is set for it." {
+				t.Errorf("it says %q, %v", x.Summary, err)
+			}
+			again(b)
+			b.settle()
+			b.expect("a", "bound on n1")
+			if !granted("d") {
+				t.Error("the reservation is not granted")
+			}
+		})
 	}
 }

@@ -12,13 +12,13 @@ func (c *Core) settleBindings(d *Draft) {
 		if d.closed || d.items >= 2*c.batch {
 			return false
 		}
-		t := c.view.Tasks[b.Attempt.Task]
-		if t == nil || b.Node.Bindings[b.Attempt] != b || !c.ownsTask(t) {
+		t := c.view.Tasks[b.Task.ID]
+		if t == nil || b.Gone() || !c.ownsTask(t) {
 			return true
 		}
 		v := judge(t, b)
 		switch {
-		case v == nothing || c.waitFor(v, t, b):
+		case v == nothing || c.waitFor(d, v, t, b):
 			return true
 		case d.has(t):
 			later = append(later, b)
@@ -33,24 +33,9 @@ func (c *Core) settleBindings(d *Draft) {
 	}
 }
 
-// ownsTask reports whether this scheduler takes care of a task.
-func (c *Core) ownsTask(t *cluster.Task) bool {
-	if t.Info.V == nil {
-		return c.owns(t.ID.Namespace, "")
-	}
-	return c.owns(t.ID.Namespace, t.Info.V.Scheduler)
-}
-
-// mayCancel reports whether this scheduler may end a task that waits: one that it takes
-// care of, or one that names a scheduler that does not run, which would wait for ever.
-func (c *Core) mayCancel(t *cluster.Task) bool {
-	named := t.Info.V.Scheduler
-	return c.ownsTask(t) || c.view.Schedulers[named] == nil && c.owns(t.ID.Namespace, "")
-}
-
 // waitFor reports whether what a verdict changes is in flight; the binding is then
 // looked at again later.
-func (c *Core) waitFor(v verdict, t *cluster.Task, b *cluster.Binding) bool {
+func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	if c.whenUnlocked(t, b) {
 		return true
 	}
@@ -60,9 +45,12 @@ func (c *Core) waitFor(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	if c.whenUnlocked(b.Node, b) || c.whenKnown(b.Node.Allocated, b) {
 		return true
 	}
+	after := d.after
 	for _, h := range b.Info.V.Holds {
-		if pool := c.view.PoolOf(h.Resource); h.Cluster && (c.whenUnlocked(pool, b) || c.whenKnown(pool.Allocated, b)) {
-			return true
+		if h.Cluster {
+			if pool := c.view.PoolOf(h.Resource); c.whenIdle(pool, &after, b) || c.whenKnown(pool.Allocated, b) {
+				return true
+			}
 		}
 		r := c.grantBehind(h.Resource)
 		if r == nil {
@@ -74,7 +62,7 @@ func (c *Core) waitFor(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 		if g := r.Grant.V; g != nil && g.Phase == types.Releasing {
 			// What was drawn goes back to where the grant had it from.
 			base := baseHolding(g, b.Node.Name, h)
-			if base.Cluster && c.whenUnlocked(c.view.PoolOf(base.Resource), b) {
+			if base.Cluster && c.whenIdle(c.view.PoolOf(base.Resource), &after, b) {
 				return true
 			}
 		}
@@ -84,10 +72,10 @@ func (c *Core) waitFor(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 
 // whenKnown looks at b once it is known what is in use; false if it is known.
 func (c *Core) whenKnown(allocated cluster.Cell[types.Allocated], b *cluster.Binding) bool {
-	if allocated.Unread {
+	if allocated.Unread() {
 		c.stuck.push(b)
 	}
-	return allocated.Unread
+	return allocated.Unread()
 }
 
 // cancelTasks ends tasks that were stopped, or whose deadline passed, while they

@@ -184,6 +184,12 @@ func (c *Cluster) fields(w *wire) { text(w, 2, &c.ID) }
 type Admission struct {
 	Extra
 	Reason string
+	// Busy tells that it is only because too many tasks wait: who submits waits too,
+	// until some have gone.
+	Busy bool
 }
 
-func (a *Admission) fields(w *wire) { text(w, 2, &a.Reason) }
+func (a *Admission) fields(w *wire) {
+	text(w, 2, &a.Reason)
+	w.boolean(3, &a.Busy)
+}

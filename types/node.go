@@ -84,6 +84,9 @@ type Device struct {
 	NUMA        int
 	// Unhealthy says why it must not be given out; empty if it may.
 	Unhealthy string
+	// Links are the names, of this node's own choice, of the links that it is on:
+	// devices on one link reach one another directly.
+	Links []string
 }
 
 func (d *Device) fields(w *wire) {
@@ -93,6 +96,7 @@ func (d *Device) fields(w *wire) {
 	integer(w, 5, &d.MemoryBytes)
 	integer(w, 6, &d.NUMA)
 	text(w, 7, &d.Unhealthy)
+	texts(w, 8, &d.Links)
 }
 
 // Cordon keeps new tasks off a node.

@@ -62,6 +62,10 @@ type Grant struct {
 	// Bundles are the nodes of the reservation's bundles, in their order; ""
 	// for one that is not placed yet.
 	Bundles []string
+	// Task is, of what a task of that id has collected, the CreateRevision of the
+	// task, and there is no reservation: nobody draws on it, and it goes when the task
+	// is bound, or ends. The one bundle is what the task asks for.
+	Task int64
 }
 
 func (g *Grant) fields(w *wire) {
@@ -69,6 +73,7 @@ func (g *Grant) fields(w *wire) {
 	integer(w, 3, &g.Reservation)
 	list(w, 4, &g.Nodes, (*GrantNode).fields)
 	texts(w, 5, &g.Bundles)
+	integer(w, 6, &g.Task)
 }
 
 // GrantNode is what a grant holds on one node.

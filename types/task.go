@@ -39,6 +39,10 @@ type Task struct {
 	Stop *Stop
 	// Evict is the attempt to end; the task then waits for its next one.
 	Evict int
+	// Accumulate lets it, when it has waited, hold piecemeal on one node what becomes
+	// free there, one task or reservation at a time in the cluster: so that the
+	// large do not starve.
+	Accumulate bool
 }
 
 func (t *Task) fields(w *wire) {
@@ -57,6 +61,7 @@ func (t *Task) fields(w *wire) {
 	optional(w, 14, &t.Stop, (*Stop).fields)
 	integer(w, 15, &t.Evict)
 	integer(w, 16, &t.Deadline)
+	w.boolean(17, &t.Accumulate)
 }
 
 // Stop asks for the end of a task.

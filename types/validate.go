@@ -171,7 +171,7 @@ func (t *Task) Validate() error {
 			errs = append(errs, Errorf(Invalid, "%s: asks, with requests, for %d resources: at most %d fit a transaction, ask for fewer", index("alternatives", i), len(sum), MaxRequests))
 		}
 	}
-	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun))
+	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun), t.validateAccumulate())
 	if t.Deadline < 0 {
 		errs = append(errs, Errorf(Invalid, "deadline: %d is negative: give the time in Unix nanoseconds, or 0 for none", t.Deadline))
 	}
@@ -179,6 +179,24 @@ func (t *Task) Validate() error {
 		errs = append(errs, Errorf(Invalid, "on loss: %q is unknown: use \"keep\", or leave it out", t.OnLoss))
 	}
 	return joinInvalid(nonNil(errs))
+}
+
+// validateAccumulate checks that it is known what a task is to collect, and that it can.
+func (t *Task) validateAccumulate() error {
+	switch {
+	case !t.Accumulate:
+		return nil
+	case len(t.Alternatives) > 0:
+		return Errorf(Invalid, "accumulate: there are alternatives, and it is not known which of them to collect: give one of the two")
+	case len(t.Requests) == 0:
+		return Errorf(Invalid, "accumulate: there is nothing to collect: request something, or leave it out")
+	}
+	for _, x := range t.Requests {
+		if strings.Contains(x.Name, "@") {
+			return Errorf(Invalid, "accumulate: %q is held by a reservation already: let the reservation accumulate instead", x.Name)
+		}
+	}
+	return nil
 }
 
 func validateDelay(field string, d time.Duration) error {

@@ -130,6 +130,9 @@ func TestValidateTask(t *testing.T) {
 		"amount":       {func(t *Task) { t.Provides[0].Amount = 0 }, []string{"provides[0].amount: 0 is not positive"}},
 		"large":        {func(t *Task) { t.Provides[0].Amount = Inf - 1 }, []string{"provides[0].amount: ", "too large", "write inf"}},
 		"when":         {func(t *Task) { t.Provides[0].When = "" }, []string{`provides[0].when: "" is unknown`, "bound, running or succeeded"}},
+		"choice":       {func(t *Task) { t.Accumulate = true }, []string{"accumulate: there are alternatives", "give one of the two"}},
+		"nothing":      {func(t *Task) { t.Accumulate, t.Alternatives, t.Requests = true, nil, nil }, []string{"accumulate: there is nothing to collect"}},
+		"drawn":        {func(t *Task) { t.Accumulate, t.Alternatives, t.Requests = true, nil, Requests{{"cpu@r", 1}} }, []string{`accumulate: "cpu@r" is held`, "let the reservation"}},
 		"twice":        {func(t *Task) { t.Provides[1].Name = "here" }, []string{`provides[1].name: "here" is provided twice`, "add the amounts up"}},
 	} {
 		bad := goodTask()

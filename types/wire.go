@@ -28,14 +28,18 @@ type Message interface {
 }
 
 // Extra keeps what a message holds that this version does not know.
-type Extra struct{ raw []byte }
+type Extra struct{ raw string }
 
 func (e *Extra) extra() *Extra { return e }
 
 // Encode returns the value to store for m, marked as written by batch.
 func Encode(batch uint64, m Message) []byte {
-	w := wire{buf: make([]byte, 1, 128)}
-	w.buf[0] = wireVersion
+	return AppendEncode(make([]byte, 0, 128), batch, m)
+}
+
+// AppendEncode appends to buf what Encode returns.
+func AppendEncode(buf []byte, batch uint64, m Message) []byte {
+	w := wire{buf: append(buf, wireVersion)}
 	w.buf = protowire.AppendTag(w.buf, batchField, protowire.Fixed64Type)
 	w.buf = protowire.AppendFixed64(w.buf, batch)
 	m.fields(&w)
@@ -52,7 +56,7 @@ func Decode(value []byte, m Message) error {
 	if err != nil {
 		return Errorf(Internal, "decode %T: %w", m, err)
 	}
-	m.extra().raw = raw
+	m.extra().raw = string(raw)
 	return nil
 }
 

@@ -121,13 +121,19 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 			tx.Reserve(x.Name, x.doc.Reservation.Reservation())
 		case Launch, Replace:
 			if x.Kind == manifest.KindTask {
+				tx.IfNoTaskSince(x.Name, d.Revision)
 				x.Done(controlplane.Launched{Tasks: tx.Launch(x.Submissions...)})
 				continue
 			}
-			x.Done(tx.LaunchJob(controlplane.Job{Name: x.Name}, x.Submissions...))
+			x.Done(tx.LaunchJob(d.job(x), x.Submissions...))
 		}
 	}
 	return tx
+}
+
+// job is the job of a change, on the condition that no other one of its name has come.
+func (d *Decision) job(x *Change) controlplane.Job {
+	return controlplane.Job{Name: x.Name, NoneSince: d.Revision}
 }
 
 func first(ids []string) string {
@@ -148,7 +154,8 @@ func (d *Decision) Launched() []string {
 }
 
 // Perform does what was decided, and fills in the ids. One transaction does it, on
-// the condition that nothing has changed that it was decided on. What is too large
+// the condition that nothing has changed that it was decided on, and that no task or
+// job of a name that is launched has come. What is too large
 // for one is done in several, in this order: resources, reservations and tasks of
 // their own; each job; then what is replaced is stopped.
 //
@@ -195,7 +202,7 @@ func (d *Decision) large(limits controlplane.Limits) bool {
 
 // inParts does it in several transactions.
 func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
-	small := Decision{reads: d.reads}
+	small := Decision{Revision: d.Revision, reads: d.reads}
 	var at, large []int
 	for i, x := range d.Changes {
 		switch {
@@ -215,7 +222,7 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 	}
 	for _, i := range large {
 		x := &d.Changes[i]
-		if err := x.launch(ctx, c); err != nil {
+		if err := d.launch(ctx, c, x); err != nil {
 			return types.Errorf(types.ClassOf(err), "%s: %w: what is smaller, or comes before it in the file, is done: apply it again", x, err)
 		}
 	}
@@ -230,15 +237,16 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 	return nil
 }
 
-func (c *Change) launch(ctx context.Context, client *controlplane.Client) error {
-	var l controlplane.Launched
-	var err error
-	if c.Kind == manifest.KindTask {
-		l, err = client.Launch(ctx, c.Submissions...)
-	} else {
-		l, err = client.LaunchJob(ctx, controlplane.Job{Name: c.Name}, c.Submissions...)
+// launch launches what is launched by itself.
+func (d *Decision) launch(ctx context.Context, c *controlplane.Client, x *Change) error {
+	if x.Kind == manifest.KindTask {
+		tx := c.Begin().IfNoTaskSince(x.Name, d.Revision)
+		x.Done(controlplane.Launched{Tasks: tx.Launch(x.Submissions...)})
+		_, err := tx.Commit(ctx)
+		return err
 	}
-	c.Done(l)
+	l, err := c.LaunchJob(ctx, d.job(x), x.Submissions...)
+	x.Done(l)
 	return err
 }
 

@@ -280,7 +280,7 @@ func (d *decider) equal(t there, wanted []controlplane.Submission) bool {
 		deadlines[key] = w.Task.Deadline
 	}
 	for _, m := range t.tasks {
-		key := content(*m.Info.V, m.Info.V.Spec)
+		key := content(*m.Info.V.Full(), m.Info.V.Spec)
 		if left[key]--; left[key] < 0 || !sameDeadline(deadlines[key], m.Info.V.Deadline) {
 			return false
 		}

@@ -20,7 +20,7 @@ func (d *decider) differences(t there, wanted []controlplane.Submission) ([]stri
 	if j := len(t.tasks); t.tasks[0].Info.V.Job != "" && j != len(wanted) {
 		out = append(out, fmt.Sprintf("tasks: %d → %d", j, len(wanted)))
 	}
-	is := *t.tasks[0].Info.V
+	is := *t.tasks[0].Info.V.Full()
 	spec, err := d.specs(is.Spec)
 	if err != nil {
 		return nil, err

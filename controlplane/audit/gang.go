@@ -16,6 +16,10 @@ func (s *state) gangAtomic(r *reservation, found finder) {
 	if g == nil {
 		return
 	}
+	if g.Task != 0 && (g.Phase != types.Accumulating || len(g.Bundles) != 1 || len(g.Nodes) > 1) {
+		found(r.object(), "of a task, is %s, of %d bundles on %d nodes: nobody could draw on it", g.Phase, len(g.Bundles), len(g.Nodes))
+		return
+	}
 	switch g.Phase {
 	case types.Granted:
 		if i := slices.Index(g.Bundles, ""); i >= 0 {
@@ -25,7 +29,7 @@ func (s *state) gangAtomic(r *reservation, found finder) {
 			s.bundlesHeld(r, moment{}, found)
 		}
 	case types.Accumulating:
-		if r.current() && !r.info.V.Accumulate {
+		if g.Task == 0 && r.current() && !r.info.V.Accumulate {
 			found(r.object(), "holds a part, and its reservation may not accumulate")
 		}
 	case types.Releasing:
@@ -96,6 +100,8 @@ func (s *state) grantSteps(r *reservation, found finder) {
 	case is == nil && was == nil:
 	case is == nil:
 		s.grantGoes(r, was, found)
+	case is.Task != 0:
+		s.claimSteps(r, was, found)
 	case is.Phase == types.Releasing:
 		if was == nil {
 			found(r.object(), "is releasing, and was never granted")
@@ -111,6 +117,43 @@ func (s *state) grantSteps(r *reservation, found finder) {
 	case is.Phase == types.Granted:
 		s.bundlesHeld(r, moment{at: s.revision, now: true}, found)
 	}
+}
+
+// claimSteps validates GangAtomic of what a task has collected: the task is there, may
+// collect, and waits; and it holds no more than that asks for.
+func (s *state) claimSteps(r *reservation, was *types.Grant, found finder) {
+	is, t := r.grant.V, s.tasks[r.id]
+	switch {
+	case was != nil && was.Task != is.Task:
+		found(r.object(), "replaces a grant of another")
+		return
+	case t == nil || t.info.V == nil || t.info.Create != is.Task:
+		found(r.object(), "is of a task that is gone")
+		return
+	case !t.info.V.Accumulate:
+		found(r.object(), "holds a part, and its task may not accumulate")
+	case t.status.V != nil && t.status.V.Phase != types.Pending:
+		found(r.object(), "holds a part, and its task is %s", t.status.V.Phase)
+	}
+	asked := s.needs(r.id.ns, t.info.V.Requests, moment{at: s.revision, now: true})
+	for _, at := range is.Nodes {
+		for _, h := range at.Holds {
+			if q := asked[h.Resource]; h.Amount > q && (was == nil || heldOf(was.On(at.Node), h) < h.Amount) {
+				found(r.object(), "holds %s %s, and its task asks for %s", amount(h.Amount, h.Resource), h.Resource, amount(q, h.Resource))
+			}
+		}
+	}
+}
+
+// heldOf returns how much holds have of what h is of.
+func heldOf(holds []types.Holding, h types.Holding) types.Quantity {
+	var sum types.Quantity
+	for _, x := range holds {
+		if x.Resource == h.Resource && x.Cluster == h.Cluster {
+			sum = sum.Add(x.Amount)
+		}
+	}
+	return sum
 }
 
 func (s *state) grantGoes(r *reservation, was *types.Grant, found finder) {

@@ -1,8 +1,8 @@
 package cluster
 
 import (
-	"container/heap"
 	"slices"
+	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -13,38 +13,39 @@ import (
 // kind the view keeps, is ignored. Internal: the value cannot be decoded. The key
 // then counts as absent (see Cell.Unread), and the view goes on.
 func (v *View) Apply(e controlplane.Event) (controlplane.Key, bool, error) {
-	if len(v.ahead) > 0 && v.ahead[e.Key] <= e.ModRevision {
-		delete(v.ahead, e.Key)
-	}
-	return v.applyEvent(e)
-}
-
-// ApplyAhead applies a change like Apply, before the watch or listing that brings
-// it. What is not newer than Revision is ignored: it was applied, and perhaps
-// undone since.
-func (v *View) ApplyAhead(e controlplane.Event) (controlplane.Key, bool, error) {
-	if e.ModRevision <= v.Revision {
+	if len(v.committed) > 0 && v.deliver(e) {
 		return controlplane.Key{}, false, nil
 	}
-	if !e.Delete {
-		v.ahead[e.Key] = e.ModRevision
-		heap.Push(&v.early, early{e.Key, e.ModRevision})
-	}
-	return v.applyEvent(e)
+	return v.applyChange(change{Event: e})
 }
 
-func (v *View) applyEvent(e controlplane.Event) (controlplane.Key, bool, error) {
+// change is an event, and the value of a put if it was decoded already.
+type change struct {
+	controlplane.Event
+	decoded types.Message
+}
+
+// value returns the value of a put as it is stored.
+func (e *change) value() []byte {
+	if e.Value == nil && e.decoded != nil {
+		return types.Encode(0, e.decoded)
+	}
+	return e.Value
+}
+
+func (v *View) applyChange(e change) (controlplane.Key, bool, error) {
 	k, ok := controlplane.Parse(e.Key)
 	if !ok || len(v.gone) > 0 && v.gone[e.Key] >= e.ModRevision {
 		return k, false, nil
 	}
 	if e.Delete && e.ModRevision > v.Revision {
-		v.gone[e.Key] = e.ModRevision
-		heap.Push(&v.early, early{e.Key, e.ModRevision})
+		v.bury(e.Key, e.ModRevision)
 	}
 	changed, err := v.apply(k, e)
-	if len(v.unread) > 0 && v.unread[e.Key] < e.ModRevision {
+	if was := v.unread[e.Key]; was != 0 && was < e.ModRevision {
+		// It counted as absent, and is known again, if only to be so.
 		delete(v.unread, e.Key)
+		changed = true
 	}
 	if err != nil {
 		v.unread[e.Key] = e.ModRevision
@@ -53,7 +54,7 @@ func (v *View) applyEvent(e controlplane.Event) (controlplane.Key, bool, error) 
 	return k, changed, nil
 }
 
-func (v *View) apply(k controlplane.Key, e controlplane.Event) (bool, error) {
+func (v *View) apply(k controlplane.Key, e change) (bool, error) {
 	id := ID{k.Namespace, k.ID}
 	switch k.Kind {
 	case controlplane.Nodes:
@@ -79,14 +80,14 @@ func (v *View) apply(k controlplane.Key, e controlplane.Event) (bool, error) {
 	case controlplane.Tasks:
 		return v.applyTask(id, func(t *Task) (bool, error) {
 			v.leaveJob(t)
-			changed, err := update(&t.Info, e)
+			changed, err := updateBy(&t.Info, e.Event, func() (*TaskValue, error) { return v.readTask(t.ID, e.value()) })
 			v.joinJob(t)
 			return changed, err
 		})
 	case controlplane.Statuses:
 		return v.applyTask(id, func(t *Task) (bool, error) {
 			v.countImage(t, -1)
-			changed, err := update(&t.Status, e)
+			changed, err := updateBy(&t.Status, e.Event, func() (*StatusValue, error) { return v.readStatus(e.value()) })
 			v.countImage(t, 1)
 			return changed, err
 		})
@@ -122,7 +123,18 @@ type message[T any] interface {
 }
 
 // update applies e to a cell unless the cell is as new.
-func update[T any, P message[T]](c *Cell[T], e controlplane.Event) (bool, error) {
+func update[T any, P message[T]](c *Cell[T], e change) (bool, error) {
+	return updateBy(c, e.Event, func() (*T, error) {
+		if m, ok := e.decoded.(P); ok {
+			return m, nil
+		}
+		m := new(T)
+		return m, types.Decode(e.Value, P(m))
+	})
+}
+
+// updateBy is update of a cell whose values are read by a function.
+func updateBy[T any](c *Cell[T], e controlplane.Event, read func() (*T, error)) (bool, error) {
 	if e.ModRevision <= c.Mod {
 		if e.ModRevision == c.Mod && e.CreateRevision != 0 {
 			// Applied ahead it may have looked like a change of a key that was
@@ -136,17 +148,16 @@ func update[T any, P message[T]](c *Cell[T], e controlplane.Event) (bool, error)
 		*c = Cell[T]{}
 		return was, nil
 	}
-	m := new(T)
-	if err := types.Decode(e.Value, P(m)); err != nil {
-		c.set(e, nil)
-		return true, err
+	m, err := read()
+	if err != nil {
+		m = nil
 	}
 	c.set(e, m)
-	return true, nil
+	return true, err
 }
 
 // updateIn applies e to a cell of a map that holds present keys only.
-func updateIn[K comparable, T any, P message[T]](m map[K]*Cell[T], k K, e controlplane.Event) (bool, error) {
+func updateIn[K comparable, T any, P message[T]](m map[K]*Cell[T], k K, e change) (bool, error) {
 	c := m[k]
 	if c == nil {
 		c = new(Cell[T])
@@ -163,20 +174,22 @@ func updateIn[K comparable, T any, P message[T]](m map[K]*Cell[T], k K, e contro
 func (v *View) node(name string) *Node {
 	n := v.Nodes[name]
 	if n == nil {
+		name = strings.Clone(name) // not the key that it is a part of
 		n = &Node{
 			Name:      name,
+			Serial:    v.serials,
 			Own:       make(map[types.ResourceID]*Cell[types.Resource]),
 			Left:      make(map[types.ResourceID]*Cell[types.Provided]),
-			Bindings:  make(map[Attempt]*Binding),
 			providers: make(map[types.ResourceID][]*Binding),
 			has:       make(map[types.ResourceID]struct{}),
 		}
 		v.Nodes[name] = n
+		v.serials++
 	}
 	return n
 }
 
-func (v *View) applyResource(k controlplane.Key, e controlplane.Event) (bool, error) {
+func (v *View) applyResource(k controlplane.Key, e change) (bool, error) {
 	rid := types.Resolve(k.Namespace, k.Name)
 	switch k.Where {
 	case types.EveryNode:
@@ -213,8 +226,8 @@ func (v *View) applyTask(id ID, f func(*Task) (bool, error)) (bool, error) {
 func (v *View) task(id ID) *Task {
 	t := v.Tasks[id]
 	if t == nil {
-		t = &Task{ID: id}
-		v.Tasks[id] = t
+		t = &Task{ID: ID{v.namespace(id.Namespace), strings.Clone(id.ID)}}
+		v.Tasks[t.ID] = t
 	}
 	return t
 }
@@ -239,7 +252,7 @@ func (v *View) applyReservation(id ID, f func(*Reservation) (bool, error)) (bool
 	return changed, err
 }
 
-func (v *View) applyGrant(id ID, e controlplane.Event) (bool, error) {
+func (v *View) applyGrant(id ID, e change) (bool, error) {
 	var before, after *types.Grant
 	changed, err := v.applyReservation(id, func(r *Reservation) (bool, error) {
 		before = r.Grant.V
@@ -254,26 +267,28 @@ func (v *View) applyGrant(id ID, e controlplane.Event) (bool, error) {
 }
 
 // applyBinding keeps a binding and its report as one, whichever comes first.
-func (v *View) applyBinding(k controlplane.Key, e controlplane.Event) (bool, error) {
+func (v *View) applyBinding(k controlplane.Key, e change) (bool, error) {
 	n := v.node(k.Node)
-	a := Attempt{Task: ID{k.Namespace, k.ID}, Number: k.Attempt}
-	b := n.Bindings[a]
+	t := v.Tasks[ID{k.Namespace, k.ID}]
+	b := t.binding(k)
 	if b == nil {
 		if e.Delete {
 			return false, nil
 		}
-		b = &Binding{Attempt: a, Node: n}
-		n.Bindings[a] = b
-		t := v.task(a.Task)
+		if t == nil {
+			t = v.task(ID{k.Namespace, k.ID})
+		}
+		b = &Binding{Task: t, Number: k.Attempt, Node: n, pos: len(n.Bindings)}
+		n.Bindings = append(n.Bindings, b)
 		t.Bindings = append(t.Bindings, b)
 	}
 	before := b.Info.V
 	var changed bool
 	var err error
 	if k.Kind == controlplane.Bindings {
-		changed, err = update(&b.Info, e)
+		changed, err = updateBy(&b.Info, e.Event, func() (*BindingValue, error) { return v.readBinding(e.value()) })
 	} else {
-		changed, err = update(&b.Report, e)
+		changed, err = updateBy(&b.Report, e.Event, func() (*ReportValue, error) { return v.readReport(e.value()) })
 	}
 	if changed {
 		v.reindexProviders(b, before)
@@ -285,19 +300,56 @@ func (v *View) applyBinding(k controlplane.Key, e controlplane.Event) (bool, err
 }
 
 func (v *View) drop(b *Binding) {
-	delete(b.Node.Bindings, b.Attempt)
-	t := v.task(b.Attempt.Task)
+	list := b.Node.Bindings
+	last := list[len(list)-1]
+	list[b.pos], last.pos = last, b.pos
+	list[len(list)-1] = nil
+	b.Node.Bindings, b.pos = list[:len(list)-1], -1
+	t := b.Task
 	if i := slices.Index(t.Bindings, b); i >= 0 {
 		t.Bindings = slices.Delete(t.Bindings, i, i+1)
+	}
+	if len(t.Bindings) == 0 {
+		t.Bindings = nil
 	}
 	v.forget(t)
 }
 
+// Binding returns the attempt that the key of a binding or report names, nil if there is
+// none.
+func (v *View) Binding(k controlplane.Key) *Binding {
+	return v.Tasks[ID{k.Namespace, k.ID}].binding(k)
+}
+
+// binding returns the attempt of the task that a key names, nil if there is none, or no
+// task.
+func (t *Task) binding(k controlplane.Key) *Binding {
+	if t == nil {
+		return nil
+	}
+	for _, b := range t.Bindings {
+		if b.Number == k.Attempt && b.Node.Name == k.Node {
+			return b
+		}
+	}
+	return nil
+}
+
+// namespace returns the name of a namespace, the same string each time.
+func (v *View) namespace(name string) string {
+	if same, ok := v.names[name]; ok {
+		return same
+	}
+	name = strings.Clone(name)
+	v.names[name] = name
+	return name
+}
+
 // reindexProviders keeps the providers of the node's resources up to date.
-func (v *View) reindexProviders(b *Binding, before *types.Binding) {
+func (v *View) reindexProviders(b *Binding, before *BindingValue) {
 	if before != nil {
 		for _, p := range before.Provides {
-			rid := types.Resolve(b.Attempt.Task.Namespace, p.Name)
+			rid := types.Resolve(b.Task.ID.Namespace, p.Name)
 			list := b.Node.providers[rid]
 			if i := slices.Index(list, b); i >= 0 {
 				list = slices.Delete(list, i, i+1)
@@ -315,7 +367,7 @@ func (v *View) reindexProviders(b *Binding, before *types.Binding) {
 		if p.When == types.WhenSucceeded {
 			continue
 		}
-		rid := types.Resolve(b.Attempt.Task.Namespace, p.Name)
+		rid := types.Resolve(b.Task.ID.Namespace, p.Name)
 		b.Node.providers[rid] = append(b.Node.providers[rid], b)
 		v.index(rid, b.Node)
 	}

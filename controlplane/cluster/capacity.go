@@ -131,7 +131,7 @@ func (v *View) CapacityWithout(n *Node, rid types.ResourceID, ended []*Binding) 
 			continue
 		}
 		for _, p := range b.Info.V.Provides {
-			if types.Resolve(b.Attempt.Task.Namespace, p.Name) == rid && b.Providing(p) {
+			if types.Resolve(b.Task.ID.Namespace, p.Name) == rid && b.Providing(p) {
 				q, ok = q.Add(p.Amount), true
 			}
 		}
@@ -159,6 +159,10 @@ func (n *Node) physical(rid types.ResourceID) (types.Quantity, bool) {
 	if n.Info.V == nil {
 		return 0, false
 	}
+	switch rid {
+	case types.CPU, types.Memory, types.GPU, types.Disk:
+		return n.registered(rid)
+	}
 	if rid.IsPlacement() {
 		kind, value, _ := strings.Cut(string(rid), "/")
 		if kind == "node" {
@@ -169,9 +173,15 @@ func (n *Node) physical(rid types.ResourceID) (types.Quantity, bool) {
 	if q, ok := n.portCapacity(rid); ok || rid == types.Port {
 		return q, ok
 	}
-	for _, r := range n.Info.V.Capacity {
-		if r.Name == string(rid) {
-			return r.Amount, true
+	return n.registered(rid)
+}
+
+// registered returns how much of rid the node's agent registered.
+func (n *Node) registered(rid types.ResourceID) (types.Quantity, bool) {
+	capacity := n.Info.V.Capacity
+	for i := range capacity {
+		if capacity[i].Name == string(rid) {
+			return capacity[i].Amount, true
 		}
 	}
 	return 0, false
@@ -234,7 +244,7 @@ func (p *Pool) Capacity() types.Quantity {
 
 // Free returns how much of a pool is free.
 func (p *Pool) Free() types.Quantity {
-	if p.Allocated.Unread {
+	if p.Allocated.Unread() {
 		return 0
 	}
 	if p.Allocated.V == nil {
@@ -274,14 +284,14 @@ func (v *View) Relied(n *Node, rid types.ResourceID, f func(key string, mod int6
 
 func (v *View) reliedProviders(n *Node, rid types.ResourceID, f func(key string, mod int64)) {
 	for _, b := range n.providers[rid] {
-		t := b.Attempt.Task
+		t := b.Task.ID
 		for _, p := range b.Info.V.Provides {
 			if types.Resolve(t.Namespace, p.Name) != rid || !b.Providing(p) {
 				continue
 			}
-			f(controlplane.BindingKey(n.Name, t.Namespace, t.ID, b.Attempt.Number), b.Info.Mod)
+			f(controlplane.BindingKey(n.Name, t.Namespace, t.ID, b.Number), b.Info.Mod)
 			if p.When == types.WhenRunning {
-				f(controlplane.ReportKey(n.Name, t.Namespace, t.ID, b.Attempt.Number), b.Report.Mod)
+				f(controlplane.ReportKey(n.Name, t.Namespace, t.ID, b.Number), b.Report.Mod)
 			}
 		}
 	}

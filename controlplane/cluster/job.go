@@ -14,6 +14,7 @@ func (v *View) joinJob(t *Task) {
 	job := ID{t.ID.Namespace, t.Info.V.Job}
 	if v.members[job] == nil {
 		v.members[job] = make(map[*Task]struct{})
+		v.jobs[job.ID] = job.ID
 	}
 	v.members[job][t] = struct{}{}
 	v.countImage(t, 1)
@@ -27,6 +28,7 @@ func (v *View) leaveJob(t *Task) {
 	job := ID{t.ID.Namespace, t.Info.V.Job}
 	if delete(v.members[job], t); len(v.members[job]) == 0 {
 		delete(v.members, job)
+		delete(v.jobs, job.ID)
 	}
 }
 
@@ -35,6 +37,13 @@ func (v *View) Members(job ID) []*Task {
 	return slices.SortedFunc(maps.Keys(v.members[job]), func(a, b *Task) int {
 		return strings.Compare(a.ID.ID, b.ID.ID)
 	})
+}
+
+// EachMember calls f for every task of a job, in no order.
+func (v *View) EachMember(job ID, f func(*Task)) {
+	for t := range v.members[job] {
+		f(t)
+	}
 }
 
 // kin are the tasks of a job that run the same.

@@ -6,10 +6,6 @@
 package cluster
 
 import (
-	"container/heap"
-	"slices"
-	"strings"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -26,20 +22,21 @@ func (id ID) String() string { return id.Namespace + "/" + id.ID }
 type Cell[T any] struct {
 	V           *T
 	Mod, Create int64
-	// Unread tells that the key is there, of these revisions, and that its value
-	// cannot be decoded: V is nil.
-	Unread bool
 }
 
+// Unread reports whether the key is there, of the revisions of the cell, and its value
+// cannot be decoded: V is nil.
+func (c *Cell[T]) Unread() bool { return c.V == nil && c.Mod != 0 }
+
 // Absent reports whether the key is not there.
-func (c *Cell[T]) Absent() bool { return c.V == nil && !c.Unread }
+func (c *Cell[T]) Absent() bool { return c.V == nil && c.Mod == 0 }
 
 // View is the cluster, from the changes applied to it. It is not safe for
 // concurrent use: one goroutine owns it.
 //
 // Changes of one key may be applied only in the order of their revisions; an older
 // one is ignored. That lets a scheduler apply what it committed at once, before
-// its watch delivers it: see ApplyAhead.
+// its watch delivers it: see Committed.
 type View struct {
 	// Revision up to which everything has been applied: see Reached.
 	Revision int64
@@ -57,6 +54,8 @@ type View struct {
 	Leaders    map[string]*Cell[types.Leader]
 	Admission  Cell[types.Admission]
 
+	// serials is how many nodes there have been.
+	serials int
 	// members are the tasks of each job, present or not.
 	members map[ID]map[*Task]struct{}
 	// images counts, for the tasks of a job that run the same, the images by digest
@@ -64,18 +63,25 @@ type View struct {
 	images map[kin]map[string]int
 	// at lists, by ephemeral or scoped resource, the nodes that have some.
 	at map[types.ResourceID]*nodeSet
-	// gone and ahead remember deletes and puts applied ahead of Revision.
-	gone, ahead map[string]int64
-	// early are the keys in gone and ahead, and some that were there, in the order of
-	// their revisions: so that Reached looks at those alone that it is about.
-	early earlyHeap
+	// gone remembers deletes that are newer than Revision; buried are those of them
+	// that were applied by themselves.
+	gone   map[string]int64
+	buried []burial
+	// committed are the transactions applied ahead of Revision, in its order.
+	committed []*committed
 	// unread are the keys whose value cannot be decoded, by their revision.
 	unread map[string]int64
+
+	decode decoder
+	// names are the namespaces, each once, and jobs the jobs of members.
+	names, jobs map[string]string
 }
 
 // Node is all that is known of a node. It is there as soon as any of its keys is.
 type Node struct {
-	Name      string
+	Name string
+	// Serial numbers the nodes of a view, from 0, in the order in which they came.
+	Serial    int
 	Info      Cell[types.Node]
 	Alive     Cell[types.Alive]
 	Cordon    Cell[types.Cordon]
@@ -85,8 +91,8 @@ type Node struct {
 	Own map[types.ResourceID]*Cell[types.Resource]
 	// Left are what ended tasks left behind here, valid or not.
 	Left map[types.ResourceID]*Cell[types.Provided]
-	// Bindings are the attempts bound here.
-	Bindings map[Attempt]*Binding
+	// Bindings are the attempts bound here, in no order.
+	Bindings []*Binding
 
 	// providers are the bindings that provide a resource here.
 	providers map[types.ResourceID][]*Binding
@@ -94,26 +100,28 @@ type Node struct {
 	has map[types.ResourceID]struct{}
 }
 
-// Attempt names a binding on its node.
-type Attempt struct {
-	Task   ID
-	Number int
-}
-
 // Binding is an attempt with what its agent reported.
 type Binding struct {
-	Attempt Attempt
-	Node    *Node
-	Info    Cell[types.Binding]
-	Report  Cell[types.Report]
+	Task *Task
+	// Number is that of the attempt.
+	Number int
+	Node   *Node
+	Info   Cell[BindingValue]
+	Report Cell[ReportValue]
+
+	// pos is where it is in Node.Bindings, -1 if it is gone.
+	pos int
 }
+
+// Gone reports whether neither the binding nor its report is there any more.
+func (b *Binding) Gone() bool { return b.pos < 0 }
 
 // Task is a task with its status and its bindings: at most one, while the
 // invariants hold.
 type Task struct {
 	ID       ID
-	Info     Cell[types.Task]
-	Status   Cell[types.Status]
+	Info     Cell[TaskValue]
+	Status   Cell[StatusValue]
 	Bindings []*Binding
 }
 
@@ -153,53 +161,22 @@ func New() *View {
 		images:       make(map[kin]map[string]int),
 		at:           make(map[types.ResourceID]*nodeSet),
 		gone:         make(map[string]int64),
-		ahead:        make(map[string]int64),
 		unread:       make(map[string]int64),
+		decode:       newDecoder(),
+		names:        make(map[string]string),
+		jobs:         make(map[string]string),
 	}
-}
-
-// early is a key that was changed ahead of Revision.
-type early struct {
-	key      string
-	revision int64
-}
-
-type earlyHeap []early
-
-func (h earlyHeap) Len() int           { return len(h) }
-func (h earlyHeap) Less(i, j int) bool { return h[i].revision < h[j].revision }
-func (h earlyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *earlyHeap) Push(x any)        { *h = append(*h, x.(early)) }
-func (h *earlyHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
-// Reached says that every change up to revision has been applied. It returns the
-// deletes that nobody can have delivered, to be applied: of keys that were put ahead,
-// and gone again before a listing that is all that was delivered of that time.
-func (v *View) Reached(revision int64) []controlplane.Event {
-	v.Revision = max(v.Revision, revision)
-	var vanished []controlplane.Event
-	for len(v.early) > 0 && v.early[0].revision <= v.Revision {
-		x := heap.Pop(&v.early).(early)
-		if v.gone[x.key] == x.revision {
-			delete(v.gone, x.key)
-		}
-		if v.ahead[x.key] == x.revision {
-			delete(v.ahead, x.key)
-			vanished = append(vanished, controlplane.Event{Delete: true, KV: controlplane.KV{Key: x.key, ModRevision: v.Revision}})
-		}
-	}
-	slices.SortFunc(vanished, func(a, b controlplane.Event) int { return strings.Compare(a.Key, b.Key) })
-	return vanished
 }
 
 // UnreadMod returns the revision of a key that is there and cannot be read, 0 if it
 // can or is not there: what relies on its absence compares that.
 func (v *View) UnreadMod(key string) int64 { return v.unread[key] }
+
+// UnreadNamespace reports whether what is set for a namespace is there and cannot be
+// read: what its tasks are to ask for besides is not known then.
+func (v *View) UnreadNamespace(ns string) bool {
+	return len(v.unread) > 0 && v.UnreadMod(controlplane.NamespaceKey(ns)) != 0
+}
 
 // Session returns the session of a node, 0 while it is not alive.
 func (n *Node) Session() int64 { return n.Alive.Create }
@@ -207,7 +184,7 @@ func (n *Node) Session() int64 { return n.Alive.Create }
 // Eligible reports whether tasks may be bound to the node: also that nothing that
 // counts is unknown of it.
 func (n *Node) Eligible() bool {
-	return n.Info.V != nil && n.Alive.V != nil && n.Cordon.Absent() && !n.Devices.Unread && !n.Allocated.Unread
+	return n.Info.V != nil && n.Alive.V != nil && n.Cordon.Absent() && !n.Devices.Unread() && !n.Allocated.Unread()
 }
 
 // Lost reports whether the binding's attempt is over because the session it was
@@ -242,7 +219,7 @@ func (t *Task) Phase() types.Phase {
 // Visible reports whether schedulers may see the task: it is there, and so is the
 // job it belongs to.
 func (v *View) Visible(t *Task) bool {
-	if t.Info.V == nil || t.Status.Unread {
+	if t.Info.V == nil || t.Status.Unread() {
 		return false
 	}
 	return t.Info.V.Job == "" || v.Jobs[ID{t.ID.Namespace, t.Info.V.Job}] != nil
@@ -256,5 +233,5 @@ func (c *Cell[T]) set(e controlplane.Event, v *T) {
 	if e.CreateRevision != 0 {
 		c.Create = e.CreateRevision
 	}
-	c.V, c.Mod, c.Unread = v, e.ModRevision, v == nil
+	c.V, c.Mod = v, e.ModRevision
 }

@@ -9,7 +9,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -19,25 +18,46 @@ import (
 func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (res controlplane.Result, err error) {
 	begin := time.Now()
 	defer func() { s.metrics.answered("commit", begin, err) }()
-	if err := s.checkCounts(txn); err != nil {
+	if err := s.check(txn); err != nil {
 		return controlplane.Result{}, err
 	}
-	req, err := s.request(txn)
-	if err != nil {
-		return controlplane.Result{}, err
+	few := len(txn.Compares) <= fewCompares
+	req := encodeTxn(txn, few)
+	if len(req) > s.limits.Bytes {
+		return controlplane.Result{}, types.Errorf(types.Invalid,
+			"commit %d bytes: etcd at %s allows %d; split the transaction, or make its values smaller", len(req), s.at(), s.limits.Bytes)
 	}
-	resp, sent, err := s.send(ctx, req)
-	if err != nil && sent && isNoSpace(err) {
-		return s.settleNoSpace(ctx, txn, req, err)
-	}
-	if err != nil {
+	var answer txnAnswer
+	sent, err := s.send(ctx, req, &answer)
+	switch {
+	case err != nil && sent && isNoSpace(err):
+		return s.settleNoSpace(ctx, txn, err)
+	case err != nil:
 		return controlplane.Result{}, s.failCommit(ctx, err, sent)
+	case answer.succeeded:
+		return controlplane.Result{Committed: true, Revision: answer.revision}, nil
+	case few:
+		return controlplane.Result{Revision: answer.revision, Read: readBack(txn.Compares, answer.found)}, nil
 	}
-	result := controlplane.Result{Committed: resp.Succeeded, Revision: resp.Header.Revision}
-	if !resp.Succeeded {
-		result.Read = readBack(txn.Compares, req.Failure, resp.Responses)
+	return s.refused(ctx, txn, answer.revision)
+}
+
+// fewCompares is up to how many compares a transaction has what it compared read in its
+// own failure branch. That of one with many would be a good part of what etcd has to
+// take in, log and replicate, for the few that do not hold.
+const fewCompares = 16
+
+// refused reads what was compared at the revision at which the compares did not hold.
+func (s *Store) refused(ctx context.Context, txn controlplane.Txn, revision int64) (controlplane.Result, error) {
+	req := &pb.TxnRequest{Success: request(controlplane.Txn{Compares: txn.Compares}).Failure}
+	for _, read := range req.Success {
+		read.GetRequestRange().Revision = revision
 	}
-	return result, nil
+	var answer txnAnswer
+	if _, err := s.send(ctx, req, &answer); err != nil {
+		return controlplane.Result{}, types.Errorf(types.Unavailable, "commit: it was refused, and what was there cannot be read: etcd at %s: %w", s.at(), cause(ctx, err))
+	}
+	return controlplane.Result{Revision: revision, Read: readBack(txn.Compares, answer.found)}, nil
 }
 
 // send sends a transaction once and tells whether any of it may have left this
@@ -47,107 +67,51 @@ func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (res controlpl
 // too, whose answer has the code DeadlineExceeded or Canceled while ctx is not
 // done. The second would not find its compares holding, and a transaction that
 // was applied would pass for one that lost.
-func (s *Store) send(ctx context.Context, req *pb.TxnRequest) (resp *pb.TxnResponse, sent bool, err error) {
+func (s *Store) send(ctx context.Context, req, answer any) (sent bool, err error) {
 	if ctx.Err() != nil {
-		return nil, false, ctx.Err()
+		return false, ctx.Err()
 	}
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	stream, err := s.client.ActiveConnection().NewStream(ctx, &grpc.StreamDesc{}, pb.KV_Txn_FullMethodName, s.calls...)
+	stream, err := s.client.ActiveConnection().NewStream(ctx, &grpc.StreamDesc{}, pb.KV_Txn_FullMethodName, s.raw...)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	resp = &pb.TxnResponse{}
 	// io.EOF means that the status, which RecvMsg returns, came before the end.
 	if err = stream.SendMsg(req); err == nil || errors.Is(err, io.EOF) {
-		err = stream.RecvMsg(resp)
+		err = stream.RecvMsg(answer)
 	}
-	return resp, true, err
+	return true, err
 }
 
-// checkCounts compares a transaction with the limit of operations.
-func (s *Store) checkCounts(txn controlplane.Txn) error {
+// check compares a transaction with the limit of operations, and looks for what it must
+// not have.
+func (s *Store) check(txn controlplane.Txn) error {
 	if max(len(txn.Compares), len(txn.Ops)) > s.limits.Ops {
 		return types.Errorf(types.Invalid,
 			"commit %d compares and %d operations: etcd at %s allows %d of each; split the transaction, or start etcd with a larger --max-txn-ops",
 			len(txn.Compares), len(txn.Ops), s.at(), s.limits.Ops)
 	}
-	return nil
-}
-
-// request translates a transaction. Its failure branch reads each compared key
-// once, in the order in which the compares first name them.
-func (s *Store) request(txn controlplane.Txn) (*pb.TxnRequest, error) {
-	req := &pb.TxnRequest{
-		Compare: make([]*pb.Compare, len(txn.Compares)),
-		Success: make([]*pb.RequestOp, len(txn.Ops)),
-		Failure: make([]*pb.RequestOp, 0, len(txn.Compares)),
-	}
-	seen := make(map[string]bool, max(len(txn.Compares), len(txn.Ops)))
-	for i, c := range txn.Compares {
+	for _, c := range txn.Compares {
 		if c.Key == "" {
-			return nil, types.Errorf(types.Invalid, "commit: a compare has no key; name one")
-		}
-		key := []byte(c.Key)
-		req.Compare[i] = compare(key, c)
-		if !seen[c.Key] {
-			seen[c.Key] = true
-			req.Failure = append(req.Failure, readOf(key))
+			return types.Errorf(types.Invalid, "commit: a compare has no key; name one")
 		}
 	}
-	clear(seen)
-	for i, op := range txn.Ops {
-		switch {
-		case op.Key == "":
-			return nil, types.Errorf(types.Invalid, "commit: an operation has no key; name one")
-		case seen[op.Key]:
-			return nil, types.Errorf(types.Invalid, "commit: %s is written twice; write each key once", op.Key)
+	written := make(map[string]struct{}, len(txn.Ops))
+	for _, op := range txn.Ops {
+		if op.Key == "" {
+			return types.Errorf(types.Invalid, "commit: an operation has no key; name one")
 		}
-		seen[op.Key] = true
-		req.Success[i] = change(op)
+		written[op.Key] = struct{}{}
 	}
-	if size := proto.Size(req); size > s.limits.Bytes {
-		return nil, types.Errorf(types.Invalid,
-			"commit %d bytes: etcd at %s allows %d; split the transaction, or make its values smaller", size, s.at(), s.limits.Bytes)
+	if len(written) == len(txn.Ops) {
+		return nil
 	}
-	return req, nil
-}
-
-func compare(key []byte, c controlplane.Compare) *pb.Compare {
-	if c.Target == controlplane.CreateRevision {
-		return &pb.Compare{Key: key, Target: pb.Compare_CREATE, TargetUnion: &pb.Compare_CreateRevision{CreateRevision: c.Revision}}
-	}
-	return &pb.Compare{Key: key, Target: pb.Compare_MOD, TargetUnion: &pb.Compare_ModRevision{ModRevision: c.Revision}}
-}
-
-func readOf(key []byte) *pb.RequestOp {
-	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key, KeysOnly: true}}}
-}
-
-func change(op controlplane.Op) *pb.RequestOp {
-	if op.Delete {
-		return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{
-			RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(op.Key)},
-		}}
-	}
-	return &pb.RequestOp{Request: &pb.RequestOp_RequestPut{
-		RequestPut: &pb.PutRequest{Key: []byte(op.Key), Value: op.Value, Lease: int64(op.Lease)},
-	}}
-}
-
-// readBack puts what the failure branch read into the order of the compares.
-func readBack(compares []controlplane.Compare, reads []*pb.RequestOp, answers []*pb.ResponseOp) []controlplane.KV {
-	found := make(map[string]controlplane.KV, len(reads))
-	for i, answer := range answers {
-		if kvs := answer.GetResponseRange().GetKvs(); len(kvs) == 1 {
-			kv := keyValue(kvs[0])
-			found[string(reads[i].GetRequestRange().Key)] = kv
+	for _, op := range txn.Ops {
+		if _, ok := written[op.Key]; !ok {
+			return types.Errorf(types.Invalid, "commit: %s is written twice; write each key once", op.Key)
 		}
+		delete(written, op.Key)
 	}
-	read := make([]controlplane.KV, len(compares))
-	for i, c := range compares {
-		read[i] = found[c.Key]
-		read[i].Key = c.Key
-	}
-	return read
+	return nil
 }

@@ -26,10 +26,14 @@ func (a *answering) Txn(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error
 }
 
 // serve starts it and returns its endpoint.
-func (a *answering) serve(t *testing.T) string {
+func (a *answering) serve(t *testing.T) string { return serveKV(t, a) }
+
+// serveKV serves keys and returns the endpoint.
+func serveKV(t *testing.T, kv pb.KVServer) string {
+	t.Helper()
 	listener, path := listen(t)
 	server := grpc.NewServer()
-	pb.RegisterKVServer(server, a)
+	pb.RegisterKVServer(server, kv)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(listener) }()
 	t.Cleanup(func() { server.Stop(); <-done })

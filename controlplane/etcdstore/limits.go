@@ -39,7 +39,7 @@ func (s *Store) allows(ctx context.Context, n int) (bool, error) {
 	for i := range req.Success {
 		req.Success[i] = readOf(key)
 	}
-	_, _, err := s.send(ctx, req)
+	_, err := s.send(ctx, req, &txnAnswer{})
 	if errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps) {
 		return false, nil
 	}

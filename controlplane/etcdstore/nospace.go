@@ -21,8 +21,9 @@ import (
 //   - its compares do not hold otherwise: it has lost, or would have.
 //
 // What is left, a transaction without such a compare, stays Unknown.
-func (s *Store) settleNoSpace(ctx context.Context, txn controlplane.Txn, req *pb.TxnRequest, noSpace error) (controlplane.Result, error) {
+func (s *Store) settleNoSpace(ctx context.Context, txn controlplane.Txn, noSpace error) (controlplane.Result, error) {
 	unknown := types.Errorf(types.Unknown, "commit: it may have been applied: etcd at %s: %w", s.at(), cause(ctx, noSpace))
+	req := request(txn)
 	read := &pb.TxnRequest{Compare: req.Compare, Failure: slices.Clip(req.Failure)}
 	for _, op := range req.Success {
 		if put := op.GetRequestPut(); put != nil {
@@ -30,8 +31,8 @@ func (s *Store) settleNoSpace(ctx context.Context, txn controlplane.Txn, req *pb
 		}
 	}
 	read.Failure = append(read.Failure, read.Success...)
-	resp, _, err := s.send(ctx, read)
-	if err != nil {
+	resp := &pb.TxnResponse{}
+	if _, err := s.send(ctx, read, resp); err != nil {
 		return controlplane.Result{}, unknown
 	}
 	if resp.Succeeded && guarded(txn) {
@@ -46,7 +47,7 @@ func (s *Store) settleNoSpace(ctx context.Context, txn controlplane.Txn, req *pb
 	}
 	return controlplane.Result{
 		Revision: resp.Header.Revision,
-		Read:     readBack(txn.Compares, req.Failure, resp.Responses[:len(req.Failure)]),
+		Read:     readBack(txn.Compares, readsOf(resp.Responses[:len(req.Failure)])),
 	}, nil
 }
 

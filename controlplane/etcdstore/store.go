@@ -25,11 +25,14 @@ type Store struct {
 	client   *clientv3.Client
 	kv       pb.KVClient
 	lease    pb.LeaseClient
+	renewer  *renewer
 	watch    pb.WatchClient
 	limits   controlplane.Limits
 	metrics  *Metrics
 	progress time.Duration
-	calls    []grpc.CallOption
+	// calls are the options of every call, raw those of one that passes messages
+	// through codec.
+	calls, raw []grpc.CallOption
 }
 
 var _ controlplane.Store = (*Store)(nil)
@@ -74,6 +77,10 @@ func New(client *clientv3.Client, limits controlplane.Limits, opts ...Option) *S
 			grpc.MaxCallRecvMsgSize(math.MaxInt32),
 		},
 	}
+	s.raw = append([]grpc.CallOption{grpc.ForceCodecV2(codec{})}, s.calls...)
+	s.renewer = newRenewer(func(ctx context.Context) (pb.Lease_LeaseKeepAliveClient, error) {
+		return s.lease.LeaseKeepAlive(ctx, s.calls...)
+	})
 	for _, opt := range opts {
 		opt(s)
 	}
@@ -178,7 +185,7 @@ func (s *Store) GrantLease(ctx context.Context, ttl time.Duration) (id controlpl
 func (s *Store) RenewLease(ctx context.Context, id controlplane.LeaseID) (ttl time.Duration, err error) {
 	begin := time.Now()
 	defer func() { s.metrics.answered("renew", begin, err) }()
-	ttl, err = s.renew(ctx, id)
+	ttl, err = s.renewer.renew(ctx, int64(id))
 	switch {
 	case err != nil:
 		return 0, s.fail(ctx, "renew "+leaseName(id), err)
@@ -186,24 +193,6 @@ func (s *Store) RenewLease(ctx context.Context, id controlplane.LeaseID) (ttl ti
 		return 0, types.Errorf(types.NotFound, "renew %s: it has ended", leaseName(id))
 	}
 	return ttl, nil
-}
-
-// renew sends one renewal and returns its answer. clientv3's KeepAliveOnce would
-// try again without a pause for as long as ctx lets it.
-func (s *Store) renew(ctx context.Context, id controlplane.LeaseID) (time.Duration, error) {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	stream, err := s.lease.LeaseKeepAlive(ctx, s.calls...)
-	if err != nil {
-		return 0, err
-	}
-	// An error of Send is io.EOF; Recv tells the reason.
-	_ = stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)})
-	resp, err := stream.Recv()
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(resp.TTL) * time.Second, nil
 }
 
 // RevokeLease ends a lease: see controlplane.Store.

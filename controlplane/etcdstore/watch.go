@@ -7,8 +7,8 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -40,7 +40,7 @@ type watch struct {
 	store  *Store
 	out    chan<- controlplane.Batch
 	prefix string
-	stream pb.Watch_WatchClient
+	stream grpc.ClientStream
 	// pending collects the events of one revision, which may come in several
 	// fragments.
 	pending controlplane.Batch
@@ -59,60 +59,69 @@ func (w *watch) run(ctx context.Context, opts controlplane.WatchOptions) error {
 	defer cancel()
 
 	var err error
-	if w.stream, err = w.store.watch.Watch(streamCtx, w.store.calls...); err != nil {
+	desc := &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
+	if w.stream, err = w.store.client.ActiveConnection().NewStream(streamCtx, desc, pb.Watch_Watch_FullMethodName, w.store.raw...); err != nil {
 		return w.fail(ctx, err)
 	}
 	create := &pb.WatchCreateRequest{StartRevision: opts.From, ProgressNotify: true, Fragment: true}
 	create.Key, create.RangeEnd = prefixRange(opts.Prefix)
-	// An error of Send is io.EOF; Recv tells the reason.
-	_ = w.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}})
+	// An error of SendMsg is io.EOF; RecvMsg tells the reason.
+	_ = w.stream.SendMsg(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}})
 	for {
-		resp, err := w.stream.Recv()
-		if err != nil {
+		var answer watchAnswer
+		if err := w.stream.RecvMsg(&answer); err != nil {
 			return w.fail(ctx, err)
 		}
-		if resp.Created && !resp.Canceled {
+		if answer.created && !answer.canceled {
 			asking.Go(func() { w.ask(streamCtx) })
 			continue
 		}
-		if err := w.handle(ctx, resp); err != nil {
+		if err := w.handle(ctx, &answer); err != nil {
 			return err
 		}
 	}
 }
 
-// handle delivers one response; its error ends the watch.
-func (w *watch) handle(ctx context.Context, resp *pb.WatchResponse) error {
+// handle delivers one answer; its error ends the watch.
+func (w *watch) handle(ctx context.Context, answer *watchAnswer) error {
 	w.heard.Store(true)
 	switch {
-	case resp.CompactRevision != 0:
-		return types.Errorf(types.Compacted, "watch %s: compacted at revision %d", w.prefix, resp.CompactRevision)
-	case resp.Canceled:
-		return types.Errorf(types.Unavailable, "watch %s: etcd at %s ended it: %s", w.prefix, w.store.at(), resp.CancelReason)
-	case len(resp.Events) == 0 && !resp.Fragment:
-		return w.deliver(ctx, controlplane.Batch{Revision: resp.Header.GetRevision()})
+	case answer.compacted != 0:
+		return types.Errorf(types.Compacted, "watch %s: compacted at revision %d", w.prefix, answer.compacted)
+	case answer.canceled:
+		return types.Errorf(types.Unavailable, "watch %s: etcd at %s ended it: %s", w.prefix, w.store.at(), answer.reason)
+	case len(answer.events) == 0 && !answer.fragment:
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+		return w.deliver(ctx, controlplane.Batch{Revision: answer.revision})
 	}
-	for _, e := range resp.Events {
-		if e.Kv.ModRevision != w.pending.Revision {
+	for events := answer.events; len(events) > 0; {
+		n := oneRevision(events)
+		if events[0].ModRevision != w.pending.Revision {
 			if err := w.flush(ctx); err != nil {
 				return err
 			}
-			w.pending.Revision = e.Kv.ModRevision
+			w.pending = controlplane.Batch{Revision: events[0].ModRevision, Events: events[:n:n]}
+		} else {
+			w.pending.Events = append(w.pending.Events, events[:n]...)
 		}
-		w.pending.Events = append(w.pending.Events, event(e))
+		events = events[n:]
 	}
-	if resp.Fragment {
+	if answer.fragment {
 		// The last revision may go on in the next fragment.
 		return nil
 	}
 	return w.flush(ctx)
 }
 
-func event(e *mvccpb.Event) controlplane.Event {
-	if e.Type == mvccpb.Event_DELETE {
-		return controlplane.Event{KV: controlplane.KV{Key: string(e.Kv.Key), ModRevision: e.Kv.ModRevision}, Delete: true}
+// oneRevision returns how many of the first events are of one revision.
+func oneRevision(events []controlplane.Event) int {
+	n := 1
+	for n < len(events) && events[n].ModRevision == events[0].ModRevision {
+		n++
 	}
-	return controlplane.Event{KV: keyValue(e.Kv)}
+	return n
 }
 
 // flush delivers the pending revision, if there is one.
@@ -141,7 +150,7 @@ func (w *watch) ask(ctx context.Context) {
 	defer tick.Stop()
 	request := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
 	for {
-		if !w.heard.Swap(false) && w.stream.Send(request) != nil {
+		if !w.heard.Swap(false) && w.stream.SendMsg(request) != nil {
 			return
 		}
 		select {

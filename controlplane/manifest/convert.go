@@ -19,7 +19,7 @@ func (t *Task) Submission(submitted time.Time) (controlplane.Submission, error) 
 	spec := t.Spec.spec()
 	task := types.Task{
 		Name: t.Name, Requests: spec.WithPorts(t.Requests), Priority: t.Priority, Scheduler: t.Scheduler,
-		OnLoss: t.OnLoss, MaxRun: time.Duration(t.MaxRun), Session: t.Session,
+		OnLoss: t.OnLoss, MaxRun: time.Duration(t.MaxRun), Session: t.Session, Accumulate: t.Accumulate,
 	}
 	for _, a := range t.Alternatives {
 		task.Alternatives = append(task.Alternatives, types.Alternative{Requests: a.Requests, After: time.Duration(a.After)})
@@ -61,7 +61,7 @@ func (s *Spec) spec() *types.Spec {
 func FromSubmission(s controlplane.Submission) Task {
 	t := Task{
 		ID: s.ID, Name: s.Task.Name, Requests: s.Task.Requests, Priority: s.Task.Priority,
-		Scheduler: s.Task.Scheduler, OnLoss: s.Task.OnLoss, MaxRun: Duration(s.Task.MaxRun), Session: s.Task.Session,
+		Scheduler: s.Task.Scheduler, OnLoss: s.Task.OnLoss, MaxRun: Duration(s.Task.MaxRun), Session: s.Task.Session, Accumulate: s.Task.Accumulate,
 	}
 	if s.Task.Deadline != 0 {
 		t.Deadline = Deadline(time.Unix(0, s.Task.Deadline).UTC().Format(time.RFC3339Nano))

@@ -237,7 +237,7 @@ func fullTask() manifest.Task {
 		ID: "i", Name: "n", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100, "port": 1000, "port/80": 1000}), Priority: -1,
 		Alternatives: []manifest.Alternative{{Requests: types.NewRequests(map[string]types.Quantity{"x": 1000}), After: manifest.Duration(time.Second)}},
 		Provides:     []manifest.Provide{{Name: "y", Amount: "0.5", When: types.WhenBound}},
-		Scheduler:    "s", OnLoss: types.Keep, MaxRun: manifest.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t",
+		Scheduler:    "s", OnLoss: types.Keep, MaxRun: manifest.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t", Accumulate: true,
 		Spec: manifest.Spec{
 			Image: "img", Command: []string{"a"}, Env: []string{"B=c"}, Dir: "/d", User: "1", Grace: manifest.Duration(time.Second), StopSignal: "SIGINT",
 			Restart: &manifest.Restart{When: types.RestartAlways, Limit: 1, Delay: manifest.Duration(1), MaxDelay: manifest.Duration(2)},

@@ -17,6 +17,7 @@ type Task struct {
 	MaxRun       Duration       `json:"maxRun,omitempty" desc:"how long an attempt may run"`
 	Deadline     Deadline       `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
 	Session      string         `json:"session,omitempty" desc:"the session it is stopped with"`
+	Accumulate   bool           `json:"accumulate,omitempty" desc:"holds piecemeal on one node what becomes free, once it has waited"`
 }
 
 // Alternative is one of several vectors of requests.

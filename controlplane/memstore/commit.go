@@ -47,8 +47,13 @@ func (s *Store) checkSize(txn controlplane.Txn) error {
 		if c.Key == "" {
 			return types.Errorf(types.Invalid, "commit: a compare has no key; name one")
 		}
-		// The key is sent twice: it is read back if the compares do not hold.
-		size += 2*len(c.Key) + 2*perEntry
+		// The key is sent twice: it is read back if the compares do not hold. A
+		// range has two ends.
+		entry := len(c.Key) + perEntry
+		if c.Target == controlplane.Newest {
+			entry *= 2
+		}
+		size += 2 * entry
 	}
 	for _, op := range txn.Ops {
 		if op.Key == "" {
@@ -95,23 +100,34 @@ func (s *Store) now(key string) controlplane.KV {
 // holds tells whether all compares hold.
 func (s *Store) holds(compares []controlplane.Compare) bool {
 	for _, c := range compares {
-		kv := s.now(c.Key)
-		is := kv.ModRevision
-		if c.Target == controlplane.CreateRevision {
-			is = kv.CreateRevision
-		}
-		if is != c.Revision {
+		if !c.Holds(s.found(c)) {
 			return false
 		}
 	}
 	return true
 }
 
+// found returns what a compare is about: a key, or the one of a range that changed
+// last.
+func (s *Store) found(c controlplane.Compare) controlplane.KV {
+	if c.Target != controlplane.Newest {
+		return s.now(c.Key)
+	}
+	last := controlplane.KV{Key: c.Key}
+	s.walk(controlplane.ListOptions{Prefix: c.Key}, func(e *entry) bool {
+		if kv := e.newest(); kv.ModRevision > max(c.Revision, last.ModRevision) {
+			last = kv
+		}
+		return true
+	})
+	return last
+}
+
 // readBack returns the compared keys without their values and leases.
 func (s *Store) readBack(compares []controlplane.Compare) []controlplane.KV {
 	read := make([]controlplane.KV, len(compares))
 	for i, c := range compares {
-		read[i] = s.now(c.Key)
+		read[i] = s.found(c)
 		read[i].Value, read[i].Lease = nil, 0
 	}
 	return read

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,15 +27,23 @@ type Collector struct {
 
 	wake chan struct{}
 
-	mu   sync.Mutex // guards what follows
-	view *cluster.View
+	mu    sync.Mutex // guards what follows
+	index *index
 	// reached is how far each kind of keys is known.
 	reached map[controlplane.Kind]int64
+	// watched is when the database was looked at last.
+	watched time.Time
 
 	// What follows is of the loop alone.
-	since map[string]time.Time
-	specs map[cluster.ID]int64
 	usage Usage
+	// repeat is that of the next look.
+	repeat bool
+	// idle tells that at the last look nothing was to be done.
+	idle bool
+	// specs is where the listing of specs goes on.
+	specs controlplane.ListOptions
+	// rewritten is when the database was defragmented last.
+	rewritten time.Time
 	// history is the revision that the next compaction goes to, compacted that of
 	// the last one.
 	history, compacted int64
@@ -69,8 +75,8 @@ func NewCollector(store controlplane.Store, maint Maintenance, policy Policy, gu
 	}
 	return &Collector{
 		store: store, maint: maint, policy: policy, guard: guard, log: opts.Logger, opts: opts,
-		wake: make(chan struct{}, 1),
-		view: cluster.New(), reached: make(map[controlplane.Kind]int64),
+		wake:  make(chan struct{}, 1),
+		index: newIndex(), reached: make(map[controlplane.Kind]int64),
 	}, nil
 }
 
@@ -92,7 +98,9 @@ func (c *Collector) Run(ctx context.Context) error {
 	defer c.opts.Metrics.lead(false)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, kind := range followed() {
-		opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(kind), Log: c.log, Heard: func() { c.opts.Beat(true) }}
+		opts := controlplane.ListWatchOptions{
+			Prefix: controlplane.Prefix(kind), Parts: true, Log: c.log, Heard: func() { c.opts.Beat(true) },
+		}
 		g.Go(func() error {
 			return controlplane.ListWatch(ctx, c.store, opts, func(u controlplane.Update) error { return c.apply(kind, u) })
 		})
@@ -103,18 +111,20 @@ func (c *Collector) Run(ctx context.Context) error {
 
 // apply takes in an update of a kind.
 func (c *Collector) apply(kind controlplane.Kind, u controlplane.Update) error {
+	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range u.Events {
-		if _, _, err := c.view.Apply(e); err != nil {
-			return err
-		}
+		c.index.apply(e, now)
+	}
+	if u.More {
+		return nil
+	}
+	if u.Has != nil {
+		c.index.reduce(kind, u.Has, u.Revision, now)
 	}
 	c.reached[kind] = u.Revision
-	if revision, ok := c.consistent(); ok {
-		c.view.Reached(revision)
-	}
-	if u.Synced || len(u.Events) > 0 && kind != controlplane.Tasks && kind != controlplane.Jobs {
+	if u.Synced || len(u.Events) > 0 && (kind != controlplane.Tasks && kind != controlplane.Jobs || now.Sub(c.watched) >= usageGap) {
 		select {
 		case c.wake <- struct{}{}:
 		default:
@@ -143,7 +153,7 @@ func (c *Collector) consistent() (revision int64, ok bool) {
 func (c *Collector) loop(ctx context.Context) error {
 	interval := time.NewTicker(c.policy.Interval)
 	defer interval.Stop()
-	// due is when it looks next because something has changed.
+	// due is when it looks next because something has changed, or more is to be done.
 	var due <-chan time.Time
 	looked := time.Now()
 	if err := c.settle(c.housekeep(ctx)); err != nil {
@@ -167,17 +177,22 @@ func (c *Collector) loop(ctx context.Context) error {
 		}
 		c.opts.Beat(false)
 		looked = time.Now()
-		if err := c.settle(c.collect(ctx)); err != nil {
+		more, err := c.collect(ctx)
+		if err := c.settle(err); err != nil {
 			return err
+		}
+		if more {
+			due = time.After(0)
 		}
 	}
 }
 
-// settle logs an error that the next look may not have, and returns the others.
+// settle logs an error that the next look may not have, and returns the others. A
+// database that is full is one: it takes deletions, and more when it has been rewritten.
 func (c *Collector) settle(err error) error {
 	switch {
 	case err == nil:
-	case types.ClassOf(err).Retryable():
+	case types.ClassOf(err).Retryable(), types.Is(err, types.Precondition):
 		c.opts.Metrics.trouble()
 		c.log.Warn("collection interrupted", zap.Error(err))
 	default:
@@ -186,70 +201,38 @@ func (c *Collector) settle(err error) error {
 	return nil
 }
 
-// housekeep looks at the database and the names of the specs, and compacts.
-func (c *Collector) housekeep(ctx context.Context) error {
-	usage, err := c.maint.Usage(ctx)
-	if err != nil {
-		return err
+// maxSteps bounds what is done at one look: then it is seen to whether the history is
+// to be compacted, and how full the database is.
+const maxSteps = 4096
+
+// collect looks at the state once and does what is to be done, or a good part of it.
+func (c *Collector) collect(ctx context.Context) (more bool, err error) {
+	if err := c.watch(ctx); err != nil {
+		return false, err
 	}
-	c.usage = usage
-	c.opts.Metrics.full(usage)
-	if c.specs, err = c.listSpecs(ctx); err != nil {
-		return err
-	}
-	if c.history > c.compacted {
-		if err := c.maint.Compact(ctx, c.history); err != nil {
-			return err
+	steps, more := c.decide()
+	undone, err := c.perform(ctx, steps)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range undone {
+		if s.of != nil {
+			s.of.again(c.index)
 		}
-		c.compacted = c.history
 	}
-	c.history = usage.Revision
-	if !usage.Cramped() {
-		return nil
-	}
-	c.log.Info("defragmenting", zap.String("reason", fmt.Sprintf("%s of its file of %s are in use, and it may have %s", size(usage.InUse), size(usage.File), size(usage.Quota))))
-	return c.maint.Defragment(ctx)
+	// What could not be done waits for what is to be learned first.
+	return more && len(undone) == 0, err
 }
 
-// listSpecs returns all specs with their ModRevision.
-func (c *Collector) listSpecs(ctx context.Context) (map[cluster.ID]int64, error) {
-	specs := make(map[cluster.ID]int64)
-	opts := controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Specs), KeysOnly: true, Limit: 1000}
-	for {
-		page, err := c.store.List(ctx, opts)
-		if err != nil {
-			return nil, err
-		}
-		for _, kv := range page.KVs {
-			if k, ok := controlplane.Parse(kv.Key); ok {
-				specs[cluster.ID{Namespace: k.Namespace, ID: k.ID}] = kv.ModRevision
-			}
-		}
-		if !page.More {
-			return specs, nil
-		}
-		opts.Revision, opts.After = page.Revision, page.KVs[len(page.KVs)-1].Key
-	}
-}
-
-// collect looks at the state once and does what is to be done.
-func (c *Collector) collect(ctx context.Context) error {
-	d, ok := c.decide()
-	if !ok {
-		return nil
-	}
-	c.since = d.since
-	return c.perform(ctx, d.steps)
-}
-
-func (c *Collector) decide() (decision, bool) {
+func (c *Collector) decide() (steps []step, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	revision, ok := c.consistent()
 	if !ok {
-		return decision{}, false
+		return nil, false
 	}
-	return decide(snapshot{
-		now: time.Now(), view: c.view, revision: revision, specs: c.specs, usage: c.usage, since: c.since,
-	}, c.policy), true
+	l := look{index: c.index, policy: c.policy, now: time.Now(), revision: revision, usage: c.usage, repeat: c.repeat, limit: maxSteps}
+	c.repeat = false
+	steps, more = l.decide()
+	c.idle = len(steps) == 0
+	return steps, more
 }

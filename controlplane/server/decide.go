@@ -1,28 +1,12 @@
 package server
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
-
-// snapshot is what the collector decides on. Nothing of it is changed.
-type snapshot struct {
-	now  time.Time
-	view *cluster.View
-	// revision is the one up to which view lacks nothing; of some kinds of keys
-	// it may know more.
-	revision int64
-	// specs are the specs with their ModRevision.
-	specs map[cluster.ID]int64
-	// usage is that of the database; zero while it is not known.
-	usage Usage
-	// since says since when something has been waiting for its end that has no
-	// time of its own, by key.
-	since map[string]time.Time
-}
 
 // step is one thing to do, on conditions that hold if it still is to be done.
 // Steps are independent of one another.
@@ -32,6 +16,14 @@ type step struct {
 	compares []controlplane.Compare
 	deletes  []string
 	put      types.Message // under key, if not nil
+	// of is what is looked at again if it was not done; nil is nothing.
+	of subject
+}
+
+// subject is what a step is about.
+type subject interface {
+	// again has it looked at again.
+	again(x *index)
 }
 
 // why is the reason of a step, for logs.
@@ -47,45 +39,52 @@ const (
 	nodeSession  why = "the session of its node is over"
 	unused       why = "no task refers to it"
 	full         why = "the database is nearly full"
-	room         why = "the database has room again"
+	crowded      why = "too many tasks wait"
+	room         why = "there is room again"
 )
 
-// decision is what is to be done at a snapshot.
-type decision struct {
-	steps []step
-	// since is for the next snapshot.
-	since map[string]time.Time
-}
-
-// decide says what is to be collected. It is pure; the order of steps is any.
-func decide(s snapshot, p Policy) decision {
-	d := &decider{snapshot: s, policy: p, next: make(map[string]time.Time)}
-	d.admission()
-	d.nodes()
-	d.resources()
-	d.reservations()
-	d.tasks()
-	d.jobs()
-	d.unusedSpecs()
-	return decision{d.steps, d.next}
-}
-
-// decider is one decide.
-type decider struct {
-	snapshot
+// look is one look at the index: what is to be done then.
+type look struct {
+	*index
 	policy Policy
-	steps  []step
-	next   map[string]time.Time
+	now    time.Time
+	// revision is the one up to which the index lacks nothing; of some kinds of keys
+	// it may know more.
+	revision int64
+	// usage is that of the database; zero while it is not known.
+	usage Usage
+	// repeat has it said again, with the figures of now, that the database is nearly
+	// full. It is also a write: without any etcd does not find out what has become
+	// free.
+	repeat bool
+	// limit bounds the steps, at about that many.
+	limit int
+
+	steps []step
 }
 
-func (d *decider) add(why why, key string, compares ...controlplane.Compare) *step {
-	d.steps = append(d.steps, step{why: why, key: key, compares: compares})
-	return &d.steps[len(d.steps)-1]
+// decide says what is to be collected; the order of steps is any. More tells that
+// there may be more to do. What it said it does not say again, unless something of
+// that changes or its subject is to be looked at again.
+func (l *look) decide() (steps []step, more bool) {
+	for _, collect := range []func(){l.admit, l.outlivedThings, l.emptyJobs, l.orphaned, l.leftTasks, l.unusedSpecs, l.endedTasks} {
+		if collect(); l.enough() {
+			return l.steps, true
+		}
+	}
+	return l.steps, false
+}
+
+func (l *look) enough() bool { return len(l.steps) >= l.limit }
+
+func (l *look) add(why why, key string, of subject, compares ...controlplane.Compare) *step {
+	l.steps = append(l.steps, step{why: why, key: key, of: of, compares: compares})
+	return &l.steps[len(l.steps)-1]
 }
 
 // remove adds a step that deletes a key.
-func (d *decider) remove(why why, key string, mod int64, more ...controlplane.Compare) {
-	s := d.add(why, key, append(more, unchanged(key, mod))...)
+func (l *look) remove(why why, key string, mod int64, of subject, more ...controlplane.Compare) {
+	s := l.add(why, key, of, append(more, unchanged(key, mod))...)
 	s.deletes = []string{key}
 }
 
@@ -97,115 +96,96 @@ func created(key string, rev int64) controlplane.Compare {
 	return controlplane.Compare{Key: key, Target: controlplane.CreateRevision, Revision: rev}
 }
 
-// waited reports whether what key is about has been so for at least that long.
-func (d *decider) waited(key string, long time.Duration) bool {
-	start, ok := d.since[key]
-	if !ok {
-		start = d.now
-	}
-	d.next[key] = start
-	return d.now.Sub(start) >= long
-}
-
-// nodes collects what was on nodes whose session is over: it is void already.
-// The compare of the session is for one that is newer than what is known here.
-func (d *decider) nodes() {
-	for name, n := range d.view.Nodes {
-		alive := created(controlplane.AliveKey(name), n.Session())
-		for id, r := range n.Own {
-			ns, res, _ := id.Split()
-			if key := controlplane.ResourceKey(ns, res, name); r.V.NodeSession != n.Session() {
-				d.remove(nodeSession, key, r.Mod, alive)
-			} else {
-				d.resource(key, ns, r)
-			}
-		}
-		for id, left := range n.Left {
-			ns, res, _ := id.Split()
-			if left.V.NodeSession != n.Session() {
-				d.remove(nodeSession, controlplane.ProvidedKey(ns, res, name), left.Mod, alive)
-			}
-		}
+// admit closes the cluster to new tasks before the database is full, or when too many
+// wait already, and opens it again.
+func (l *look) admit() {
+	key := controlplane.AdmissionKey()
+	want, why := l.admitted()
+	switch is := l.admission; {
+	case want == nil && is != nil:
+		l.remove(room, key, l.admissionMod, nil)
+	case want != nil && l.usage.Alarm:
+		// Etcd would refuse it, as it refuses every task by itself.
+	case want != nil && (is == nil || is.Busy != want.Busy || l.repeat && !want.Busy):
+		l.add(why, key, nil, unchanged(key, l.admissionMod)).put = want
 	}
 }
 
-// resources collects resources of many nodes, and of the cluster.
-func (d *decider) resources() {
-	for id, r := range d.view.Everywhere {
-		ns, name, _ := id.Split()
-		d.resource(controlplane.ResourceKey(ns, name, types.EveryNode), ns, r)
+// admitted returns what is to be said about new tasks, nil if nothing is in their way.
+func (l *look) admitted() (*types.Admission, why) {
+	share, is := l.usage.Share(), l.admission
+	closed, slowed := is != nil && !is.Busy, is != nil && is.Busy
+	switch {
+	case share >= l.policy.CloseAt && l.usage.Quota > 0,
+		closed && (l.usage.Quota == 0 || l.usage.Alarm || share >= l.policy.OpenBelow):
+		return &types.Admission{Reason: fmt.Sprintf("etcd's database holds %s, %.0f %% of its quota of %s",
+			size(l.usage.InUse), 100*share, size(l.usage.Quota))}, full
+	case l.waiting >= l.policy.MaxPending, slowed && l.waiting >= l.policy.MaxPending-l.policy.MaxPending/20:
+		return &types.Admission{Busy: true, Reason: fmt.Sprintf("%d tasks wait, and %d are to at most", l.waiting, l.policy.MaxPending)}, crowded
 	}
-	for id, p := range d.view.Pools {
-		if p.Info.V != nil {
-			ns, name, _ := id.Split()
-			d.resource(controlplane.ResourceKey(ns, name, types.ClusterWide), ns, &p.Info)
-		}
-	}
+	return nil, ""
 }
 
-// resource collects a resource whose owner is gone.
-func (d *decider) resource(key, ns string, r *cluster.Cell[types.Resource]) {
-	owner := cluster.ID{Namespace: ns, ID: r.V.Owner}
-	switch r.V.Lifetime {
-	case types.OfTask:
-		t := d.view.Tasks[owner]
-		switch {
-		case t == nil || t.Info.V == nil:
-			d.remove(ownerGone, key, r.Mod, unchanged(controlplane.TaskKey(ns, owner.ID), 0))
-		case t.Phase().Ended():
-			d.remove(ownerGone, key, r.Mod, unchanged(controlplane.StatusKey(ns, owner.ID), t.Status.Mod))
+// outlivedThings collects what has outlived what it ends with. The compare of that is
+// for what is newer than what is known here.
+func (l *look) outlivedThings() {
+	for len(l.touched) > 0 && !l.enough() {
+		th := l.touched[0]
+		l.touched = rest(l.touched)
+		if th.queued = false; th.mod == 0 {
+			continue
 		}
-	case types.OfSession:
-		if d.view.Sessions[owner] == nil {
-			d.remove(ownerGone, key, r.Mod, unchanged(controlplane.SessionKey(ns, owner.ID), 0))
-		}
-	case types.OfReservation:
-		if res := d.view.Reservations[owner]; res == nil || res.Info.V == nil {
-			d.remove(ownerGone, key, r.Mod, unchanged(controlplane.ReservationKey(ns, owner.ID), 0))
+		if cond, why, ok := l.outlived(th); ok {
+			l.remove(why, th.key, th.mod, th, cond)
 		}
 	}
 }
 
-// reservations collects those whose session has ended; their grants are the
-// scheduler's to release.
-func (d *decider) reservations() {
-	for id, r := range d.view.Reservations {
-		if r.Info.V != nil && d.orphaned(id.Namespace, r.Info.V.Session) {
-			d.remove(sessionEnded, controlplane.ReservationKey(id.Namespace, id.ID), r.Info.Mod,
-				unchanged(controlplane.SessionKey(id.Namespace, r.Info.V.Session), 0))
-		}
+func (th *thing) again(x *index) { x.touch(th) }
+
+// rest returns a queue without its first.
+func rest[T any](queue []*T) []*T {
+	queue[0] = nil
+	if len(queue) == 1 {
+		return nil
 	}
+	return queue[1:]
 }
 
-// orphaned reports whether a session is named and has ended.
-func (d *decider) orphaned(ns, session string) bool {
-	return session != "" && d.view.Sessions[cluster.ID{Namespace: ns, ID: session}] == nil
-}
-
-// jobs collects those whose tasks are all gone. A job is written after its tasks,
+// emptyJobs collects jobs whose tasks are all gone. A job is written after its tasks,
 // and none joins it later.
-func (d *decider) jobs() {
-	for id, j := range d.view.Jobs {
-		if len(d.view.Members(id)) == 0 && j.Mod <= d.revision {
-			d.remove(jobDone, controlplane.JobKey(id.Namespace, id.ID), j.Mod)
+func (l *look) emptyJobs() {
+	for j := range l.empty {
+		if j.asked || j.mod > l.revision {
+			continue
 		}
+		if l.enough() {
+			return
+		}
+		j.asked = true
+		l.remove(jobDone, controlplane.JobKey(j.space.name, j.id), j.mod, j)
 	}
 }
 
-// unusedSpecs collects specs that no task has referred to for some time. Who
-// launches a task writes its spec anew, even if it is there: that is what the
-// compare is for.
-func (d *decider) unusedSpecs() {
-	used := make(map[cluster.ID]bool)
-	for id, t := range d.view.Tasks {
-		if t.Info.V != nil {
-			used[cluster.ID{Namespace: id.Namespace, ID: t.Info.V.Spec}] = true
-		}
+func (j *job) again(*index) { j.asked = false }
+
+// unusedSpecs collects specs that no task has referred to for some time. Who launches
+// a task writes its spec anew, even if it is there: that is what the compare is for.
+// One that could not be deleted is found unused again.
+func (l *look) unusedSpecs() {
+	grace := l.policy.SpecGrace
+	if l.urgent() || l.admission != nil && !l.admission.Busy {
+		// Nothing new comes that could refer to it.
+		grace = 0
 	}
-	for id, mod := range d.specs {
-		key := controlplane.SpecKey(id.Namespace, id.ID)
-		if !used[id] && mod <= d.revision && d.waited(key, d.policy.SpecGrace) {
-			d.remove(unused, key, mod)
+	for u := l.unused.first(); u != nil && !l.enough(); u = l.unused.first() {
+		used := l.used(u.name)
+		if !used && (l.now.Sub(u.since) < grace || u.mod > l.revision) {
+			return
 		}
+		if !used {
+			l.remove(unused, controlplane.SpecKey(u.name.ns, u.name.digest), u.mod, nil)
+		}
+		l.unused.drop()
 	}
 }

@@ -1,106 +1,107 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
-// tasks stops those whose session has ended, and collects the finished and those
-// that never became visible.
-func (d *decider) tasks() {
-	var ended []*cluster.Task
-	for id, t := range d.view.Tasks {
-		switch {
-		case t.Status.V != nil && t.Phase().Ended():
-			ended = append(ended, t)
-		case t.Info.V == nil:
-			// The rest of a task is the scheduler's to end.
-		case !d.view.Visible(t):
-			d.orphan(id, t)
-		case t.Info.V.Stop == nil && d.orphaned(id.Namespace, t.Info.V.Session):
-			d.stop(id, t)
+// orphaned collects tasks whose job has not come for long: their submission broke off,
+// and nobody has seen them.
+func (l *look) orphaned() {
+	l.findOrphans()
+	for len(l.orphans) > 0 && !l.enough() {
+		t := l.orphans[0]
+		if l.orphans = rest(l.orphans); !t.orphan() || t.asked {
+			continue
+		}
+		t.asked = true
+		l.remove(neverJoined, t.key(), t.mod, t,
+			unchanged(controlplane.JobKey(t.space.name, t.job.id), 0), unchanged(t.statusKey(), 0))
+	}
+}
+
+// orphan reports whether a task waits for its job, and nobody has seen it.
+func (t *task) orphan() bool { return t.mod != 0 && t.statusMod == 0 && !t.visible() }
+
+// findOrphans lists the tasks of jobs that are waited for no longer.
+func (l *look) findOrphans() {
+	in := make(map[*space]bool)
+	for j := range l.incomplete {
+		if !j.asked && l.now.Sub(j.since) >= l.policy.OrphanGrace {
+			j.asked, in[j.space] = true, true
 		}
 	}
-	d.finished(ended)
-}
-
-// stop asks for the end of a task whose session has ended.
-func (d *decider) stop(id cluster.ID, t *cluster.Task) {
-	session := t.Info.V.Session
-	key := controlplane.TaskKey(id.Namespace, id.ID)
-	s := d.add(sessionEnded, key, unchanged(key, t.Info.Mod), unchanged(controlplane.SessionKey(id.Namespace, session), 0))
-	stopped := *t.Info.V
-	stopped.Stop = &types.Stop{Reason: fmt.Sprintf("session %s ended", session)}
-	s.put = &stopped
-}
-
-// orphan collects a task whose job has not come for long: its submission broke
-// off, and nobody has seen the task.
-func (d *decider) orphan(id cluster.ID, t *cluster.Task) {
-	key := controlplane.TaskKey(id.Namespace, id.ID)
-	if d.waited(key, d.policy.OrphanGrace) {
-		d.remove(neverJoined, key, t.Info.Mod,
-			unchanged(controlplane.JobKey(id.Namespace, t.Info.V.Job), 0),
-			unchanged(controlplane.StatusKey(id.Namespace, id.ID), 0))
-	}
-}
-
-// finished collects tasks that have ended: what is too old, and the oldest of what
-// is too many, but nothing that somebody may not have had the time to see. When
-// the database is all but full, everything.
-func (d *decider) finished(ended []*cluster.Task) {
-	slices.SortFunc(ended, func(a, b *cluster.Task) int { return cmp.Compare(a.Status.V.Ended, b.Status.V.Ended) })
-	urgent := d.usage.Share() >= d.policy.PurgeAt
-	for i, t := range ended {
-		age := d.now.Sub(d.endOf(t))
-		tooMany := len(ended)-i > d.policy.KeepNumber
-		if urgent || age >= d.policy.KeepAge || tooMany && age >= d.policy.KeepMin {
-			d.removeTask(t)
+	for s := range in {
+		for _, t := range s.tasks {
+			if t.orphan() && t.job.asked {
+				l.orphans = append(l.orphans, t)
+			}
 		}
 	}
 }
 
-// endOf returns when a task ended. One that never ran may not say: for that it is
-// when this collector saw it first.
-func (d *decider) endOf(t *cluster.Task) time.Time {
-	if t.Status.V.Ended != 0 {
-		return time.Unix(0, t.Status.V.Ended)
+// leftTasks stops tasks whose session has ended. One that is not visible is looked at
+// again when its job comes.
+func (l *look) leftTasks() {
+	for len(l.left) > 0 && !l.enough() {
+		t := l.left[0]
+		if l.left = rest(l.left); t.session == nil || t.session.mod != 0 || t.asked || !t.visible() {
+			continue
+		}
+		t.asked = true
+		s := l.add(sessionEnded, t.key(), t, unchanged(t.key(), t.mod), unchanged(controlplane.SessionKey(t.space.name, t.session.id), 0))
+		stopped := *t.session.tasks[t]
+		stopped.Stop = &types.Stop{Reason: fmt.Sprintf("session %s ended", t.session.id)}
+		s.put = &stopped
 	}
-	key := controlplane.StatusKey(t.ID.Namespace, t.ID.ID)
-	d.waited(key, 0)
-	return d.next[key]
 }
+
+// endedTasks collects tasks that have ended: what is too old, and the oldest of what
+// is too many, but nothing that somebody may not have had the time to see. When the
+// database is all but full, everything.
+func (l *look) endedTasks() {
+	urgent := l.urgent()
+	for t := l.ended.first(); t != nil && !l.enough(); t = l.ended.first() {
+		age := l.now.Sub(time.Unix(0, t.end))
+		tooMany := len(l.ended) > l.policy.KeepNumber
+		if !urgent && age < l.policy.KeepAge && (!tooMany || age < l.policy.KeepMin) {
+			return
+		}
+		l.ended.remove(t)
+		t.asked = true
+		l.removeTask(t)
+	}
+}
+
+// urgent reports whether the database is all but full.
+func (l *look) urgent() bool { return l.usage.Share() >= l.policy.PurgeAt || l.usage.Alarm }
 
 // removeTask deletes a task and its status together.
-func (d *decider) removeTask(t *cluster.Task) {
-	task := controlplane.TaskKey(t.ID.Namespace, t.ID.ID)
-	status := controlplane.StatusKey(t.ID.Namespace, t.ID.ID)
-	if t.Info.V == nil {
-		d.remove(statusOnly, status, t.Status.Mod, unchanged(task, 0))
+func (l *look) removeTask(t *task) {
+	if t.mod == 0 {
+		l.remove(statusOnly, t.statusKey(), t.statusMod, t, unchanged(t.key(), 0))
 		return
 	}
-	s := d.add(finished, task, unchanged(task, t.Info.Mod), unchanged(status, t.Status.Mod))
-	s.deletes = []string{task, status}
+	key, status := t.key(), t.statusKey()
+	s := l.add(finished, key, t, unchanged(key, t.mod), unchanged(status, t.statusMod))
+	s.deletes = []string{key, status}
 }
 
-// admission closes the cluster to new tasks before the database is full, and opens
-// it again.
-func (d *decider) admission() {
-	key := controlplane.AdmissionKey()
-	share := d.usage.Share()
-	switch is := &d.view.Admission; {
-	case d.usage.Quota == 0:
-	case is.V == nil && share >= d.policy.CloseAt:
-		s := d.add(full, key, unchanged(key, 0))
-		s.put = &types.Admission{Reason: fmt.Sprintf("etcd's database holds %s, %.0f %% of its quota of %s",
-			size(d.usage.InUse), 100*share, size(d.usage.Quota))}
-	case is.V != nil && share < d.policy.OpenBelow:
-		d.remove(room, key, is.Mod)
+// again has a task looked at again that something was to be done about.
+func (t *task) again(x *index) {
+	t.asked = false
+	switch {
+	case t.mod == 0 && t.statusMod == 0:
+	case t.statusMod != 0 && t.stage == ends:
+		if t.at < 0 {
+			x.ended.add(t)
+		}
+	case t.orphan():
+		x.orphans = append(x.orphans, t)
+	case t.session != nil && t.session.mod == 0:
+		x.left = append(x.left, t)
 	}
 }

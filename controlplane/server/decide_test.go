@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,14 +28,14 @@ type put struct {
 	m   types.Message
 }
 
-func task(id string, t types.Task) put     { return put{controlplane.TaskKey("ns", id), &t} }
+func aTask(id string, t types.Task) put    { return put{controlplane.TaskKey("ns", id), &t} }
 func status(id string, s types.Status) put { return put{controlplane.StatusKey("ns", id), &s} }
 func ended(id string, age int64) put {
 	return status(id, types.Status{Phase: types.Succeeded, Ended: ago(age)})
 }
-func session(id string) put { return put{controlplane.SessionKey("ns", id), &types.Session{}} }
-func job(id string) put     { return put{controlplane.JobKey("ns", id), &types.Job{}} }
-func alive(node string) put { return put{controlplane.AliveKey(node), &types.Alive{}} }
+func aSession(id string) put { return put{controlplane.SessionKey("ns", id), &types.Session{}} }
+func aJob(id string) put     { return put{controlplane.JobKey("ns", id), &types.Job{}} }
+func alive(node string) put  { return put{controlplane.AliveKey(node), &types.Alive{}} }
 func reservation(id string, r types.Reservation) put {
 	return put{controlplane.ReservationKey("ns", id), &r}
 }
@@ -47,20 +46,27 @@ func provided(node string, p types.Provided) put {
 	return put{controlplane.ProvidedKey("ns", "p", node), &p}
 }
 func closed() put { return put{controlplane.AdmissionKey(), &types.Admission{Reason: "full"}} }
+func slowed() put {
+	return put{controlplane.AdmissionKey(), &types.Admission{Reason: "3 tasks wait", Busy: true}}
+}
 
-// view returns the view of a state.
-func view(t *testing.T, state []put) *cluster.View {
-	t.Helper()
-	v := cluster.New()
+// indexOf returns the index of a state.
+func indexOf(state []put) *index {
+	x := newIndex()
 	for i, p := range state {
-		rev := int64(i + 1)
-		e := controlplane.Event{KV: controlplane.KV{Key: p.key, Value: types.Encode(1, p.m), CreateRevision: rev, ModRevision: rev}}
-		if _, _, err := v.Apply(e); err != nil {
-			t.Fatal(err)
-		}
+		x.learn(int64(i+1), p)
 	}
-	v.Reached(int64(len(state)))
-	return v
+	return x
+}
+
+// learn applies a key put at a revision.
+func (x *index) learn(rev int64, p put) {
+	x.apply(controlplane.Event{KV: controlplane.KV{Key: p.key, Value: types.Encode(1, p.m), CreateRevision: rev, ModRevision: rev}}, now())
+}
+
+// at is a look at an index of which all is known, at a time.
+func (x *index) at(now time.Time, p Policy) *look {
+	return &look{index: x, policy: p, now: now, revision: 1000, limit: maxSteps}
 }
 
 // told returns what steps do, a line each: the reason, the key put with its text
@@ -77,7 +83,7 @@ func told(steps []step) string {
 		case *types.Task:
 			fmt.Fprintf(&b, " stop %s (%s)", short(s.key), m.Stop.Reason)
 		case *types.Admission:
-			fmt.Fprintf(&b, " put %s (%s)", short(s.key), m.Reason)
+			fmt.Fprintf(&b, " put %s (%s%s)", short(s.key), m.Reason, map[bool]string{true: "; slowed"}[m.Busy])
 		}
 		b.WriteString(" if")
 		compares := make([]string, 0, len(s.compares))
@@ -103,7 +109,9 @@ type decideTest struct {
 	name  string
 	state []put
 	usage Usage
-	want  string
+	// repeat has what is said of admission said again.
+	repeat bool
+	want   string
 }
 
 // retentionTests are about what is kept for how long.
@@ -112,21 +120,21 @@ func retentionTests() []decideTest {
 		{name: "nothing is nothing to do"},
 		{
 			name:  "a finished task is kept for an hour",
-			state: []put{task("a", types.Task{}), ended("a", hour), task("b", types.Task{}), ended("b", hour-1)},
+			state: []put{aTask("a", types.Task{}), ended("a", hour), aTask("b", types.Task{}), ended("b", hour-1)},
 			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=2 tasks/ns/a=1",
 		},
 		{
 			name:  "an unfinished one for ever",
-			state: []put{task("a", types.Task{}), status("a", types.Status{Phase: types.Running, Ended: ago(9 * hour)}), task("b", types.Task{})},
+			state: []put{aTask("a", types.Task{}), status("a", types.Status{Phase: types.Running, Ended: ago(9 * hour)}), aTask("b", types.Task{})},
 		},
 		{
 			name:  "of too many the oldest goes",
-			state: []put{task("a", types.Task{}), ended("a", 20*minute), task("b", types.Task{}), ended("b", 10*minute), task("c", types.Task{}), ended("c", 6*minute)},
+			state: []put{aTask("a", types.Task{}), ended("a", 20*minute), aTask("b", types.Task{}), ended("b", 10*minute), aTask("c", types.Task{}), ended("c", 6*minute)},
 			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=2 tasks/ns/a=1",
 		},
 		{
 			name:  "but not before it could be seen",
-			state: []put{task("a", types.Task{}), ended("a", 5*minute-1), task("b", types.Task{}), ended("b", 2*minute), task("c", types.Task{}), ended("c", minute)},
+			state: []put{aTask("a", types.Task{}), ended("a", 5*minute-1), aTask("b", types.Task{}), ended("b", 2*minute), aTask("c", types.Task{}), ended("c", minute)},
 		},
 		{
 			name:  "a status without its task",
@@ -135,7 +143,7 @@ func retentionTests() []decideTest {
 		},
 		{
 			name:  "a job goes when its tasks are gone",
-			state: []put{task("a", types.Task{Job: "j"}), job("j"), job("k")},
+			state: []put{aTask("a", types.Task{Job: "j"}), aJob("j"), aJob("k")},
 			want:  "its tasks are gone: -jobs/ns/k if jobs/ns/k=3",
 		},
 	}
@@ -146,19 +154,19 @@ func ownerTests() []decideTest {
 	return []decideTest{
 		{
 			name:  "tasks of an ended session are stopped once",
-			state: []put{task("a", types.Task{Session: "s"}), task("b", types.Task{Session: "s", Stop: &types.Stop{}}), task("c", types.Task{Session: "t"}), session("t"), task("d", types.Task{Session: "s"}), ended("d", 0)},
+			state: []put{aTask("a", types.Task{Session: "s"}), aTask("b", types.Task{Session: "s", Stop: &types.Stop{}}), aTask("c", types.Task{Session: "t"}), aSession("t"), aTask("d", types.Task{Session: "s"}), ended("d", 0)},
 			want:  "its session ended: stop tasks/ns/a (session s ended) if sessions/ns/s=0 tasks/ns/a=1",
 		},
 		{
 			name:  "reservations of an ended session",
-			state: []put{reservation("a", types.Reservation{Session: "s"}), reservation("b", types.Reservation{}), session("t"), reservation("c", types.Reservation{Session: "t"})},
+			state: []put{reservation("a", types.Reservation{Session: "s"}), reservation("b", types.Reservation{}), aSession("t"), reservation("c", types.Reservation{Session: "t"})},
 			want:  "its session ended: -reservations/ns/a if reservations/ns/a=1 sessions/ns/s=0",
 		},
 		{
 			name: "a resource of a task goes when it has ended",
 			state: []put{
 				resource("*", types.Resource{Lifetime: types.OfTask, Owner: "a"}), resource("+", types.Resource{Lifetime: types.OfTask, Owner: "b"}),
-				task("a", types.Task{}), ended("a", 0), task("b", types.Task{}), status("b", types.Status{Phase: types.Pending, Attempt: 1}),
+				aTask("a", types.Task{}), ended("a", 0), aTask("b", types.Task{}), status("b", types.Status{Phase: types.Pending, Attempt: 1}),
 			},
 			want: "its owner is gone: -resources/ns/r/* if resources/ns/r/*=1 status/ns/a=4",
 		},
@@ -170,7 +178,7 @@ func ownerTests() []decideTest {
 		{
 			name: "resources of sessions",
 			state: []put{
-				resource("*", types.Resource{Lifetime: types.OfSession, Owner: "s"}), resource("+", types.Resource{Lifetime: types.OfSession, Owner: "t"}), session("t"),
+				resource("*", types.Resource{Lifetime: types.OfSession, Owner: "s"}), resource("+", types.Resource{Lifetime: types.OfSession, Owner: "t"}), aSession("t"),
 			},
 			want: "its owner is gone: -resources/ns/r/* if resources/ns/r/*=1 sessions/ns/s=0",
 		},
@@ -219,15 +227,44 @@ func admissionTests() []decideTest {
 			name: "once", usage: Usage{InUse: 700, Quota: 1000}, state: []put{closed()},
 		},
 		{
+			name: "but not while etcd refuses everything", usage: Usage{InUse: 700, Quota: 1000, Alarm: true},
+		},
+		{
+			name: "and says so again now and then", usage: Usage{InUse: 800 << 20, Quota: 1000 << 20}, state: []put{closed()}, repeat: true,
+			want: "the database is nearly full: put system/admission (etcd's database holds 800 MiB, 80 % of its quota of 1000 MiB) if system/admission=1",
+		},
+		{
+			name: "too many tasks wait", state: []put{aTask("a", types.Task{}), aTask("b", types.Task{}), status("b", types.Status{Phase: types.Pending}), aTask("c", types.Task{}), aTask("d", types.Task{})},
+			want: "too many tasks wait: put system/admission (4 tasks wait, and 4 are to at most; slowed) if system/admission=0",
+		},
+		{
+			name: "or run", state: []put{aTask("a", types.Task{}), aTask("b", types.Task{}), status("b", types.Status{Phase: types.Bound}), aTask("c", types.Task{}), status("c", types.Status{Phase: types.Running})},
+		},
+		{
+			name: "which is said once", state: []put{slowed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{}), aTask("d", types.Task{})}, repeat: true,
+		},
+		{
+			name: "until there are fewer", state: []put{slowed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{})},
+			want: "there is room again: -system/admission if system/admission=1",
+		},
+		{
+			name: "a full database counts more", state: []put{slowed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{}), aTask("d", types.Task{})}, usage: Usage{InUse: 700 << 20, Quota: 1000 << 20},
+			want: "the database is nearly full: put system/admission (etcd's database holds 700 MiB, 70 % of its quota of 1000 MiB) if system/admission=1",
+		},
+		{
+			name: "and then the tasks do", state: []put{closed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{}), aTask("d", types.Task{})}, usage: Usage{InUse: 600, Quota: 1000},
+			want: "too many tasks wait: put system/admission (4 tasks wait, and 4 are to at most; slowed) if system/admission=1",
+		},
+		{
 			name: "until there is room", usage: Usage{InUse: 649, Quota: 1000}, state: []put{closed()},
-			want: "the database has room again: -system/admission if system/admission=1",
+			want: "there is room again: -system/admission if system/admission=1",
 		},
 		{
 			name: "which must be known", state: []put{closed()},
 		},
 		{
 			name: "at 85 % the finished go at once", usage: Usage{InUse: 850, Quota: 1000},
-			state: []put{closed(), task("a", types.Task{}), ended("a", 0)},
+			state: []put{closed(), aTask("a", types.Task{}), ended("a", 0)},
 			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=3 tasks/ns/a=2",
 		},
 	}
@@ -235,11 +272,13 @@ func admissionTests() []decideTest {
 
 func TestDecide(t *testing.T) {
 	p := DefaultPolicy()
-	p.KeepNumber = 2
+	p.KeepNumber, p.MaxPending = 2, 4
 	for _, test := range slices.Concat(retentionTests(), ownerTests(), admissionTests()) {
 		t.Run(test.name, func(t *testing.T) {
-			d := decide(snapshot{now: now(), view: view(t, test.state), revision: int64(len(test.state)), usage: test.usage}, p)
-			if got := told(d.steps); got != test.want {
+			l := indexOf(test.state).at(now(), p)
+			l.usage, l.repeat = test.usage, test.repeat
+			steps, _ := l.decide()
+			if got := told(steps); got != test.want {
 				t.Errorf("decided\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -250,16 +289,17 @@ func TestDecide(t *testing.T) {
 // while, from when it was seen first.
 func TestDecideWaits(t *testing.T) {
 	state := []put{
-		task("a", types.Task{Job: "j"}),
-		task("b", types.Task{Spec: "used"}),
-		task("c", types.Task{}),
+		aTask("a", types.Task{Job: "j"}),
+		aTask("b", types.Task{Spec: "used"}),
+		aTask("c", types.Task{}),
 		status("c", types.Status{Phase: types.Cancelled}),
-	}
-	s := snapshot{
-		now: now(), view: view(t, state), revision: 4,
-		specs: map[cluster.ID]int64{{Namespace: "ns", ID: "used"}: 1, {Namespace: "ns", ID: "unused"}: 2, {Namespace: "ns", ID: "young"}: 5},
+		aTask("d", types.Task{Job: "k"}),
 	}
 	p := DefaultPolicy()
+	x := indexOf(state)
+	for i, spec := range []string{"used", "unused", "young"} {
+		x.see(specName{"ns", spec}, []int64{1, 2, 5000}[i], now())
+	}
 	for _, at := range []struct {
 		after time.Duration
 		want  string
@@ -267,33 +307,50 @@ func TestDecideWaits(t *testing.T) {
 		{0, ""},
 		{10*time.Minute - 1, ""},
 		{10 * time.Minute, "its job never came: -tasks/ns/a if jobs/ns/j=0 status/ns/a=0 tasks/ns/a=1\n" +
+			"its job never came: -tasks/ns/d if jobs/ns/k=0 status/ns/d=0 tasks/ns/d=5\n" +
 			"no task refers to it: -specs/ns/unused if specs/ns/unused=2"},
+		{10*time.Minute + 1, ""},
 	} {
-		s.now = now().Add(at.after)
-		d := decide(s, p)
-		if got := told(d.steps); got != at.want {
+		steps, _ := x.at(now().Add(at.after), p).decide()
+		if got := told(steps); got != at.want {
 			t.Errorf("after %s decided\n%s\nwant\n%s", at.after, got, at.want)
 		}
-		s.since = d.since
 	}
-
-	s.now = now().Add(time.Hour)
-	s.view = view(t, append(state, job("j")))
-	d := decide(s, p)
-	if got, want := told(d.steps), "finished: -tasks/ns/c -status/ns/c if status/ns/c=4 tasks/ns/c=3\n"+
-		"no task refers to it: -specs/ns/unused if specs/ns/unused=2"; got != want {
+	// What could not be done is done later, unless its job has come meanwhile.
+	x.learn(10, aJob("j"))
+	x.find("ns", "a").again(x)
+	x.find("ns", "d").again(x)
+	steps, _ := x.at(now().Add(time.Hour), p).decide()
+	if got, want := told(steps), "finished: -tasks/ns/c -status/ns/c if status/ns/c=4 tasks/ns/c=3\n"+
+		"its job never came: -tasks/ns/d if jobs/ns/k=0 status/ns/d=0 tasks/ns/d=5"; got != want {
 		t.Errorf("after an hour decided\n%s\nwant\n%s", got, want)
 	}
-	if _, ok := d.since[controlplane.TaskKey("ns", "a")]; ok {
-		t.Error("it still waits for a job that has come")
+}
+
+// TestUnusedSpecsOfAFullDatabase: what makes room does not wait for its time.
+func TestUnusedSpecsOfAFullDatabase(t *testing.T) {
+	x := indexOf([]put{aTask("a", types.Task{Spec: "used"})})
+	x.see(specName{"ns", "used"}, 1, now())
+	x.see(specName{"ns", "unused"}, 1, now())
+	l := x.at(now(), DefaultPolicy())
+	l.usage = Usage{InUse: 70, Quota: 100}
+	if steps, _ := l.decide(); len(steps) != 1 || steps[0].why != full {
+		t.Fatalf("decided\n%s", told(steps))
+	}
+	x.learn(5, closed())
+	l = x.at(now(), DefaultPolicy())
+	steps, _ := l.decide()
+	if got, want := told(steps), "no task refers to it: -specs/ns/unused if specs/ns/unused=1"; got != want {
+		t.Errorf("decided\n%s\nwant\n%s", got, want)
 	}
 }
 
 // TestJobsWaitForTheirTasks is about a job that is known before its tasks are.
 func TestJobsWaitForTheirTasks(t *testing.T) {
-	s := snapshot{now: now(), view: view(t, []put{job("j")}), revision: 0}
-	if d := decide(s, DefaultPolicy()); len(d.steps) != 0 {
-		t.Errorf("decided %s", told(d.steps))
+	l := indexOf([]put{aJob("j")}).at(now(), DefaultPolicy())
+	l.revision = 0
+	if steps, _ := l.decide(); len(steps) != 0 {
+		t.Errorf("decided %s", told(steps))
 	}
 }
 

@@ -39,10 +39,17 @@ func (u Usage) Share() float64 {
 	return float64(u.InUse) / float64(u.Quota)
 }
 
-// Cramped reports whether the file has reached the quota, or nearly, while little
-// of it is in use: only rewriting it helps.
+// Cramped reports whether the file has reached the quota, or nearly, and rewriting it
+// makes room: etcd goes by the size of the file, whatever is free in it. When it has
+// begun to refuse, it takes what room there is.
 func (u Usage) Cramped() bool {
-	return u.Quota > 0 && (u.Alarm || float64(u.File) >= 0.95*float64(u.Quota)) && u.Share() < 0.5
+	switch {
+	case u.Quota <= 0:
+		return false
+	case u.Alarm:
+		return u.Share() < 0.85
+	}
+	return float64(u.File) >= 0.95*float64(u.Quota) && u.Share() < 0.65
 }
 
 // Maintenance is what the collector needs of a store besides reading and writing.

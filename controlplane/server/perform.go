@@ -11,25 +11,32 @@ import (
 )
 
 // maxStepOps bounds the operations of one transaction: larger ones keep others
-// waiting, and save nothing.
-const maxStepOps = 128
+// waiting for more than a few milliseconds, and save little.
+const maxStepOps = 512
 
-// perform does steps, many in one transaction. Those whose conditions do not hold
-// any more are dropped: there is another look at what has changed.
-func (c *Collector) perform(ctx context.Context, steps []step) error {
+// perform does steps, many in one transaction, and returns those that are not done:
+// their conditions do not hold any more, or an error, which is returned too, was in
+// the way.
+func (c *Collector) perform(ctx context.Context, steps []step) (undone []step, err error) {
+	done := make(tally)
+	defer func() { c.report(done) }()
+	puts := func(s step) bool { return s.put != nil }
 	// An etcd that is full accepts transactions that only delete.
-	deletes := slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.put != nil })
-	puts := slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.put == nil })
-	for _, kind := range [][]step{deletes, puts} {
-		for len(kind) > 0 {
-			n := c.fitting(kind)
-			if err := c.commit(ctx, kind[:n]); err != nil {
-				return err
-			}
-			kind = kind[n:]
+	deletes := slices.DeleteFunc(slices.Clone(steps), puts)
+	others := slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return !puts(s) })
+	for len(deletes)+len(others) > 0 {
+		next := &deletes
+		if len(deletes) == 0 {
+			next = &others
 		}
+		n := c.fitting(*next)
+		refused, err := c.commit(ctx, (*next)[:n], done)
+		if err != nil {
+			return slices.Concat(undone, deletes, others), err
+		}
+		undone, *next = append(undone, refused...), (*next)[n:]
 	}
-	return nil
+	return undone, nil
 }
 
 // fitting returns how many of the steps go into one transaction; at least one.
@@ -46,50 +53,60 @@ func (c *Collector) fitting(steps []step) int {
 	return len(steps)
 }
 
-// commit does steps in one transaction, and without those that hold it up if it is
-// refused.
-func (c *Collector) commit(ctx context.Context, steps []step) error {
+// commit does steps in one transaction, and if it is refused without those that hold
+// it up, which it returns.
+func (c *Collector) commit(ctx context.Context, steps []step, done tally) (refused []step, err error) {
 	for len(steps) > 0 {
-		change := controlplane.NewChange(controlplane.NewBatch())
-		for _, g := range c.guard {
-			add(change, g)
-		}
-		for _, s := range steps {
-			for _, x := range s.compares {
-				add(change, x)
-			}
-			for _, key := range s.deletes {
-				change.Delete(key)
-			}
-			if s.put != nil {
-				change.Put(s.key, s.put)
-			}
-		}
-		txn := change.Txn()
+		txn := c.change(steps).Txn()
 		res, err := controlplane.Commit(ctx, c.store, txn)
 		if err != nil {
-			return err
+			return refused, err
 		}
 		if res.Committed {
-			c.report(steps, res.Revision)
-			return nil
+			done.add(steps, res.Revision)
+			return refused, nil
 		}
 		failed := failing(txn, res.Read)
 		for _, g := range c.guard {
 			if failed[g] {
-				return types.Errorf(types.Conflict, "collect: %s has changed: another one leads", g.Key)
+				return refused, types.Errorf(types.Conflict, "collect: %s has changed: another one leads", g.Key)
 			}
 		}
-		left := slices.DeleteFunc(slices.Clone(steps), func(s step) bool {
-			return slices.ContainsFunc(s.compares, func(x controlplane.Compare) bool { return failed[x] })
-		})
+		var left []step
+		for _, s := range steps {
+			if slices.ContainsFunc(s.compares, func(x controlplane.Compare) bool { return failed[x] }) {
+				refused = append(refused, s)
+			} else {
+				left = append(left, s)
+			}
+		}
 		if len(left) == len(steps) {
 			// An unanswered copy of it was committed.
-			return nil
+			return refused, nil
 		}
 		steps = left
 	}
-	return nil
+	return refused, nil
+}
+
+// change makes one transaction of steps.
+func (c *Collector) change(steps []step) *controlplane.Change {
+	change := controlplane.NewChange(controlplane.NewBatch())
+	for _, g := range c.guard {
+		add(change, g)
+	}
+	for _, s := range steps {
+		for _, x := range s.compares {
+			add(change, x)
+		}
+		for _, key := range s.deletes {
+			change.Delete(key)
+		}
+		if s.put != nil {
+			change.Put(s.key, s.put)
+		}
+	}
+	return change
 }
 
 func add(change *controlplane.Change, x controlplane.Compare) {
@@ -104,26 +121,39 @@ func add(change *controlplane.Change, x controlplane.Compare) {
 func failing(txn controlplane.Txn, read []controlplane.KV) map[controlplane.Compare]bool {
 	failed := make(map[controlplane.Compare]bool)
 	for i, x := range txn.Compares {
-		found := read[i].ModRevision
-		if x.Target == controlplane.CreateRevision {
-			found = read[i].CreateRevision
-		}
-		if found != x.Revision {
+		if !x.Holds(read[i]) {
 			failed[x] = true
 		}
 	}
 	return failed
 }
 
-// report logs what was done, a line a reason.
-func (c *Collector) report(steps []step, revision int64) {
-	count := make(map[why]int)
+// tally is what was done at one look, by the reason.
+type tally map[why]*deed
+
+// deed is what was done for one reason.
+type deed struct {
+	count    int
+	first    string
+	revision int64
+}
+
+func (t tally) add(steps []step, revision int64) {
 	for _, s := range steps {
-		count[s.why]++
+		d := t[s.why]
+		if d == nil {
+			d = &deed{first: s.key}
+			t[s.why] = d
+		}
+		d.count++
+		d.revision = revision
 	}
-	for why, n := range count {
-		c.opts.Metrics.collect(why, n)
-		first := steps[slices.IndexFunc(steps, func(s step) bool { return s.why == why })]
-		c.log.Info("collected", zap.String("reason", string(why)), zap.Int("count", n), zap.String("path", first.key), zap.Int64("revision", revision))
+}
+
+// report logs what was done, a line a reason.
+func (c *Collector) report(done tally) {
+	for why, d := range done {
+		c.opts.Metrics.collect(why, d.count)
+		c.log.Info("collected", zap.String("reason", string(why)), zap.Int("count", d.count), zap.String("path", d.first), zap.Int64("revision", d.revision))
 	}
 }

@@ -25,6 +25,10 @@ type Policy struct {
 	// SpecGrace is how long a spec is kept that no task refers to.
 	SpecGrace time.Duration
 
+	// MaxPending is how many tasks may wait; who submits more is slowed until there
+	// are fewer.
+	MaxPending int
+
 	// CloseAt, OpenBelow and PurgeAt are shares of the database's quota: no new
 	// task is admitted from CloseAt on until there is less than OpenBelow; from
 	// PurgeAt on what is finished is deleted at once.
@@ -44,6 +48,8 @@ func DefaultPolicy() Policy {
 		KeepMin:     5 * time.Minute,
 		OrphanGrace: 10 * time.Minute,
 		SpecGrace:   10 * time.Minute,
+		// Some 500 bytes each in etcd, and as much in a scheduler.
+		MaxPending: 2_000_000,
 		// At 100 % etcd refuses every write, of schedulers and agents too.
 		CloseAt:   0.70,
 		OpenBelow: 0.65,
@@ -66,6 +72,7 @@ func (p Policy) Validate() error {
 	check(p.KeepNumber >= 0, "keep number: %d is negative: use 0 or more", p.KeepNumber)
 	check(p.OrphanGrace > 0, "orphan grace: %s is not positive: use 10m", p.OrphanGrace)
 	check(p.SpecGrace > 0, "spec grace: %s is not positive: use 10m", p.SpecGrace)
+	check(p.MaxPending > 0, "max pending: %d is not positive: use 2000000", p.MaxPending)
 	check(0 < p.OpenBelow && p.OpenBelow <= p.CloseAt && p.CloseAt <= p.PurgeAt && p.PurgeAt <= 1,
 		"open below, close at, purge at: %g, %g and %g do not rise from 0 to 1: order them", p.OpenBelow, p.CloseAt, p.PurgeAt)
 	if len(errs) == 0 {

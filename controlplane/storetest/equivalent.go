@@ -98,9 +98,13 @@ func (s *script) list() controlplane.ListOptions {
 func (s *script) commit() step {
 	c := step{do: "commit"}
 	for range s.int("compares", 0, 2) {
-		c.compares = append(c.compares, controlplane.Compare{
-			Key: s.key(), Target: controlplane.Target(s.int("target", 0, 1)), Revision: s.revision(),
-		})
+		x := controlplane.Compare{
+			Key: s.key(), Target: controlplane.Target(s.int("target", 0, 2)), Revision: s.revision(),
+		}
+		if x.Target == controlplane.Newest && s.int("all", 0, 1) == 1 {
+			x.Key = "" // with the prefix, all of them
+		}
+		c.compares = append(c.compares, x)
 	}
 	for range s.int("ops", 0, 3) {
 		op := controlplane.Op{Key: s.key(), Delete: s.int("delete", 0, 2) == 0}

@@ -32,7 +32,9 @@ func Run(t *testing.T, factory func(t *testing.T) controlplane.Store) {
 		tests []conformance
 	}{
 		{"List", listTests()},
+		{"Scan", scanTests()},
 		{"Commit", commitTests()},
+		{"Range", rangeTests()},
 		{"Limits", limitTests()},
 		{"Watch", watchTests()},
 		{"Lease", leaseTests()},
@@ -81,6 +83,10 @@ func (f *fixture) mod(name string, revision int64) controlplane.Compare {
 
 func (f *fixture) created(name string, revision int64) controlplane.Compare {
 	return controlplane.Compare{Key: f.key(name), Target: controlplane.CreateRevision, Revision: revision}
+}
+
+func (f *fixture) newest(prefix string, revision int64) controlplane.Compare {
+	return controlplane.Compare{Key: f.key(prefix), Target: controlplane.Newest, Revision: revision}
 }
 
 // commit applies operations unconditionally and returns their revision.

@@ -50,7 +50,9 @@ func newAgent(w *world, i int) *agent {
 	a.info.Capacity = a.capacity(i, room)
 	if i < 2 {
 		for k := range 4 {
-			a.devices.Devices = append(a.devices.Devices, types.Device{ID: fmt.Sprintf("acme.com/gpu=%s-%d", a.name, k), Resource: types.GPU})
+			a.devices.Devices = append(a.devices.Devices, types.Device{
+				ID: fmt.Sprintf("acme.com/gpu=%s-%d", a.name, k), Resource: types.GPU, NUMA: k % 2, Links: []string{fmt.Sprint("link-", k/2)},
+			})
 		}
 	}
 	a.register()

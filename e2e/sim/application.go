@@ -117,6 +117,9 @@ func (p *applications) shape(rng *rand.Rand, ns string) func(i int) *types.Task 
 			return drawer(id, rng)
 		}
 	case 8:
+		if cpu > 800 {
+			return large(rng)
+		}
 		return plain(map[string]types.Quantity{"cpu": cpu, "memory": 1 << 26, "rack/r1": 1})
 	}
 	return plain(map[string]types.Quantity{"cpu": cpu, "memory": 1 << 27})
@@ -138,6 +141,23 @@ func provider(rng *rand.Rand) func(int) *types.Task {
 			}
 		}
 		return &types.Task{Requests: requests(map[string]types.Quantity{"cpu": 100, name: 1000})}
+	}
+}
+
+// large makes tasks of which few fit on a node, and that may collect what they need.
+func large(rng *rand.Rand) func(int) *types.Task {
+	amounts := map[string]types.Quantity{"cpu": types.Quantity(2000 + 500*rng.IntN(4))}
+	switch rng.IntN(4) {
+	case 0:
+		amounts["gpu"] = 2000
+	case 1:
+		amounts["lic0"] = 1000
+	case 2:
+		amounts["port"] = 2000
+	}
+	maxRun := time.Duration(rng.IntN(3)) * 5 * time.Second
+	return func(int) *types.Task {
+		return &types.Task{Requests: requests(amounts), Accumulate: true, MaxRun: maxRun}
 	}
 }
 

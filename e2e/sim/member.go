@@ -61,6 +61,7 @@ func (m *member) start() {
 		LossRate:        20,
 		StormHold:       20 * time.Second,
 		AccumulateAfter: 5 * time.Second,
+		Placement:       pick([]scheduler.Choice{scheduler.Spread, scheduler.Pack}, uint32(m.w.cfg.Seed/7)),
 	})
 	m.lazy = rng.IntN(4) == 0
 	m.flights, m.delivered = nil, make(map[string]int64)

@@ -28,9 +28,9 @@ func known(v *cluster.View) map[string]version {
 			ns, resource, _ := rid.Split()
 			add(all, controlplane.ProvidedKey(ns, resource, name), *c)
 		}
-		for a, b := range n.Bindings {
-			add(all, controlplane.BindingKey(name, a.Task.Namespace, a.Task.ID, a.Number), b.Info)
-			add(all, controlplane.ReportKey(name, a.Task.Namespace, a.Task.ID, a.Number), b.Report)
+		for _, b := range n.Bindings {
+			add(all, controlplane.BindingKey(name, b.Task.ID.Namespace, b.Task.ID.ID, b.Number), b.Info)
+			add(all, controlplane.ReportKey(name, b.Task.ID.Namespace, b.Task.ID.ID, b.Number), b.Report)
 		}
 	}
 	for id, t := range v.Tasks {

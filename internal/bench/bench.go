@@ -1,243 +1,208 @@
 // Package bench measures Escher against the floor under it: what etcd itself does
 // with transactions of the same shape, over the same transport, in the same run.
+//
+// A measurement has a cluster of its own: etcd and schedulers are processes of their own
+// (see role.go), this process is the load and whoever watches. A scenario compares
+// measurements that take turns, round by round, and reports medians.
 package bench
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/escher-sched/escher/controlplane/etcdstore"
-	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/types"
 )
 
 // Config says what to measure.
 type Config struct {
-	// Scenario is the name of what is measured: see Scenarios.
+	// Scenario is the name of what is measured, see Scenarios, or "all" of those that
+	// need no containers.
 	Scenario string
-	// Escher is the program to run clusters with, for the scenarios with real
-	// containers.
+	// Escher is the program to run clusters with.
 	Escher string
 	// Dir is where etcd keeps its data during the run, on a real disk.
 	Dir string
 	// Nodes and Tasks are the size of the cluster; 0 is what the scenario says.
 	Nodes, Tasks int
-	// Rounds is how many pairs of floor and scenario are run; the medians
+	// Rounds is how often each arm of the scenario is measured; the medians
 	// count. 0 is what the scenario says.
 	Rounds int
+	// Ops is how many operations etcd allows in a transaction; 0 is what it allows
+	// unless told otherwise, 128.
+	Ops int
+	// Quick makes everything so small that a scenario ends within a minute.
+	Quick bool
+	// Trace is the directory of a workload to replay, instead of a scenario, Speed times
+	// as fast as it was; Speed 0 makes it take about a minute.
+	Trace string
+	Speed float64
 	// Must is what the scenario has to reach to be ok; 0 is what the scenario
 	// says.
 	Must float64
-	// Progress is told in words what goes on.
+	// Profile is a directory for CPU profiles of what is measured, one a process;
+	// empty: none.
+	Profile string
+	// Progress is told in words what goes on; Width is that of the terminal it is, 0
+	// if it is none.
 	Progress io.Writer
+	Width    int
 	Log      *zap.Logger
+
+	progress *progress
+	// label names the arm that is measured.
+	label string
 }
 
-// Row is one line of the result.
-type Row struct {
-	Scenario   string  `json:"scenario"`
-	Nodes      int     `json:"nodes"`
-	Tasks      int     `json:"tasks"`
-	Value      float64 `json:"value"`
-	Unit       string  `json:"unit"`
-	Floor      float64 `json:"floor"`
-	Ratio      float64 `json:"ratio"`
-	P50        float64 `json:"p50_ms"`
-	P99        float64 `json:"p99_ms"`
-	Must       string  `json:"must"`
-	OK         bool    `json:"ok"`
-	Violations int     `json:"violations"`
-}
+// size is how large a scenario is.
+type size struct{ nodes, tasks, rounds int }
 
 // scenario is something that can be measured.
 type scenario struct {
-	name         string
-	nodes, tasks int
-	rounds       int
-	must         float64
-	run          func(context.Context, Config) (Row, error)
+	name  string
+	about string
+	// containers tells that it needs root and containerd.
+	containers  bool
+	full, quick size
+	run         func(context.Context, Config) ([]Row, error)
 }
 
-// scenarios are all there are, with their usual size and what they must reach.
+// allScenarios is the name of all scenarios that need no containers.
+const allScenarios = "all"
+
+// scenarios are all there are, with their usual size.
 func scenarios() []scenario {
-	return []scenario{
-		{name: "bind", nodes: 5000, tasks: 50000, rounds: 3, must: 8000, run: runBind},
-		{name: "submit", nodes: 3, tasks: 20, rounds: 15, must: 5, run: runSubmit},
-		{name: "start", nodes: 1, tasks: 1, rounds: 15, must: 1.5, run: runStart},
-		{name: "tasks", nodes: 3, tasks: 500, rounds: 15, must: 0.8, run: runTasks},
-		{name: "idle", nodes: 1, tasks: 1, rounds: 15, must: 150, run: runIdle},
-	}
+	return append([]scenario{
+		{name: "bind", about: "tasks a second, from all of them pending to the last one durably bound",
+			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runBind},
+		{name: "ephemeral", about: "bind, each task asking for one of as many ephemeral resources as there are nodes",
+			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runEphemeral},
+		{name: "quota", about: "bind, all tasks of the namespace drawing on one cluster-wide resource",
+			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runQuota},
+		{name: "gangs8", about: "gangs of 8 with a device each, granted and bound, a second; anywhere, and in one rack each",
+			full: size{5000, 36_000, 5}, quick: size{250, 1800, 3}, run: runGangs},
+		{name: "growth", about: "processor time of the scheduler for each task, over that on a hundredth of the nodes",
+			full: size{10_000, 100_000, 5}, quick: size{1000, 10_000, 3}, run: runGrowth},
+		{name: "waiting", about: "bind, while ten times as many tasks wait for what does not exist",
+			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runWaiting},
+		{name: "wake", about: "tasks a second that waited among ten times as many, each for a resource that is set now",
+			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runWake},
+		{name: "schedulers", about: "bind, by 1, 2 and 4 schedulers at once",
+			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runSchedulers},
+		{name: "agents", about: "bind, while an agent for each node watches and renews its session",
+			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runAgents},
+		{name: "submit", about: "from submitting a task to seeing it bound, idle; beside one put of etcd",
+			full: size{3, 20, 15}, quick: size{3, 10, 3}, run: runSubmit},
+		{name: "start", about: "from submitting a task to seeing it run; beside containerd's client", containers: true,
+			full: size{1, 1, 15}, quick: size{1, 1, 5}, run: runStart},
+		{name: "tasks", about: `tasks of "true" a second, to the end; beside containerd's client`, containers: true,
+			full: size{3, 500, 15}, quick: size{3, 50, 1}, run: runTasks},
+		{name: "idle", about: "memory and processor time of a cluster on which nothing runs", containers: true,
+			full: size{1, 1, 15}, quick: size{1, 1, 5}, run: runIdle},
+	}, liveScenarios()...)
 }
 
-// Scenarios returns the names of what can be measured.
-func Scenarios() []string {
-	var names []string
+// Scenarios returns the names of what can be measured, with what each is about.
+func Scenarios() [][2]string {
+	var names [][2]string
 	for _, s := range scenarios() {
-		names = append(names, s.name)
+		names = append(names, [2]string{s.name, s.about})
 	}
 	return names
 }
 
-// complete returns the scenario, and the configuration with what was left out.
-func (c Config) complete() (scenario, Config, error) {
-	for _, s := range scenarios() {
-		if s.name != c.Scenario {
-			continue
-		}
-		c.Nodes, c.Tasks, c.Rounds = cmp.Or(c.Nodes, s.nodes), cmp.Or(c.Tasks, s.tasks), cmp.Or(c.Rounds, s.rounds)
-		c.Must = cmp.Or(c.Must, s.must)
-		if c.Nodes < 1 || c.Tasks < 1 || c.Rounds < 1 {
-			return s, c, types.Errorf(types.Invalid, "nodes %d, tasks %d, rounds %d: each must be at least 1", c.Nodes, c.Tasks, c.Rounds)
-		}
-		return s, c, refuseTmpfs(c.Dir)
+// chosen returns the scenarios that the configuration names.
+func (c Config) chosen() ([]scenario, error) {
+	if c.Trace != "" && c.Scenario != "" {
+		return nil, types.Errorf(types.Invalid, "trace: %q is a workload to replay, and scenario %s is something else to measure: give one of them", c.Trace, c.Scenario)
 	}
-	return scenario{}, c, types.Errorf(types.Invalid, "scenario: %q is unknown: use %s", c.Scenario, strings.Join(Scenarios(), ", "))
+	if c.Trace != "" {
+		return []scenario{traceScenario()}, nil
+	}
+	var names []string
+	var out []scenario
+	for _, s := range scenarios() {
+		names = append(names, s.name)
+		if s.name == c.Scenario || c.Scenario == allScenarios && !s.containers {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return nil, types.Errorf(types.Invalid, "scenario: %q is unknown: use %s or all", c.Scenario, strings.Join(names, ", "))
+	}
+	return out, nil
 }
 
-// Run measures, and returns the row of medians.
-func Run(ctx context.Context, cfg Config) (Row, error) {
-	s, cfg, err := cfg.complete()
-	if err != nil {
-		return Row{}, err
+// of returns the configuration for a scenario, with what was left out.
+func (c Config) of(s scenario) (Config, error) {
+	usual := s.full
+	if c.Quick {
+		usual = s.quick
 	}
+	c.Scenario, c.label = s.name, s.name
+	c.Nodes, c.Tasks, c.Rounds = cmp.Or(c.Nodes, usual.nodes), cmp.Or(c.Tasks, usual.tasks), cmp.Or(c.Rounds, usual.rounds)
+	c.Ops = cmp.Or(c.Ops, stockOps)
+	if c.Nodes < 1 || c.Tasks < 1 || c.Rounds < 1 {
+		return c, types.Errorf(types.Invalid, "nodes %d, tasks %d, rounds %d: each must be at least 1", c.Nodes, c.Tasks, c.Rounds)
+	}
+	if c.Ops < stockOps {
+		return c, types.Errorf(types.Invalid, "ops: %d is less than etcd's own %d: use at least that", c.Ops, stockOps)
+	}
+	return c, refuseTmpfs(c.Dir)
+}
+
+// Run measures, and returns the rows. What fails of all is in the error, beside the
+// rows of the rest.
+func Run(ctx context.Context, cfg Config) ([]Row, error) {
+	chosen, err := cfg.chosen()
+	if err != nil {
+		return nil, err
+	}
+	var each []Config
+	for _, s := range chosen {
+		c, err := cfg.of(s)
+		if err != nil {
+			return nil, err
+		}
+		each = append(each, c)
+	}
+	defer collectSparingly(ctx)()
 	fsync, err := fsyncLatency(cfg.Dir)
 	if err != nil {
-		return Row{}, err
+		return nil, err
 	}
-	fmt.Fprintf(cfg.Progress, "disk: fsync %s (median of 100) in %s\n", fsync.Round(time.Microsecond), cfg.Dir)
-	return s.run(ctx, cfg)
-}
-
-// round is what one pair measured.
-type round struct {
-	floor, value float64
-	commits      []time.Duration
-	violations   int
-}
-
-// runBind measures how fast the scheduler binds.
-func runBind(ctx context.Context, cfg Config) (Row, error) {
-	var rounds []round
-	for i := range cfg.Rounds {
-		r, err := runRound(ctx, cfg)
-		if err != nil {
-			return Row{}, err
+	p := newProgress(cfg.Progress, cfg.Width)
+	defer p.close()
+	p.say("disk: fsync %s (median of 100) in %s", fsync.Round(time.Microsecond), cfg.Dir)
+	var rows []Row
+	var errs []error
+	for i, s := range chosen {
+		each[i].progress = p
+		more, err := s.run(ctx, each[i])
+		rows, errs = append(rows, more...), append(errs, err)
+		if ctx.Err() != nil {
+			break
 		}
-		fmt.Fprintf(cfg.Progress, "round %d of %d: floor %.0f/s, %s %.0f/s (%.2f)\n", i+1, cfg.Rounds, r.floor, cfg.Scenario, r.value, r.value/r.floor)
-		rounds = append(rounds, r)
 	}
-	row := summary(cfg, "tasks/s", rounds)
-	row.Must, row.OK = fmt.Sprintf(">= %.0f/s", cfg.Must), row.Violations == 0 && row.Value >= cfg.Must
-	return row, nil
+	return rows, errors.Join(errs...)
 }
 
-// summary takes the medians.
-func summary(cfg Config, unit string, rounds []round) Row {
-	var values, floors, ratios []float64
-	var commits []time.Duration
-	row := Row{Scenario: cfg.Scenario, Nodes: cfg.Nodes, Tasks: cfg.Tasks, Unit: unit}
-	for _, r := range rounds {
-		values, floors, ratios = append(values, r.value), append(floors, r.floor), append(ratios, r.value/r.floor)
-		commits = append(commits, r.commits...)
-		row.Violations += r.violations
-	}
-	slices.Sort(commits)
-	row.Value, row.Floor, row.Ratio = median(values), median(floors), median(ratios)
-	row.P50, row.P99 = quantile(commits, 0.5), quantile(commits, 0.99)
-	return row
-}
-
-func median(xs []float64) float64 {
-	xs = slices.Sorted(slices.Values(xs))
-	return xs[len(xs)/2]
-}
-
-// quantile returns a quantile of sorted durations, in milliseconds.
-func quantile(sorted []time.Duration, q float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return float64(sorted[int(q*float64(len(sorted)-1))].Microseconds()) / 1000
-}
-
-// runRound runs one pair on an etcd of its own.
-func runRound(ctx context.Context, cfg Config) (r round, err error) {
-	err = withDirectory(cfg, func(dir string) error {
-		return withEtcd(ctx, cfg, dir, func(ctx context.Context, store *etcdstore.Store) (err error) {
-			if r.floor, err = floor(ctx, store, cfg); err != nil {
-				return err
-			}
-			return bind(ctx, store, cfg, &r)
-		})
-	})
-	return r, err
-}
-
-// withEtcd runs f with a client of a fresh etcd.
-func withEtcd(ctx context.Context, cfg Config, dir string, f func(context.Context, *etcdstore.Store) error) error {
+// collectSparingly keeps the load out of the way of what it measures; ended ends that.
+func collectSparingly(ctx context.Context) (ended func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ready := make(chan string, 1)
-	etcd, err := server.New(server.Config{Dir: dir, Logger: cfg.Log, Ready: func(endpoint string) { ready <- endpoint }})
-	if err != nil {
-		return err
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = ops.CollectGarbage(ctx) // its error is that ctx is done
+	}()
+	return func() {
+		cancel()
+		<-done
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return etcd.Run(ctx) })
-	g.Go(func() error {
-		defer cancel()
-		select {
-		case <-ctx.Done():
-			return nil
-		case endpoint := <-ready:
-			store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{endpoint}, Limits: etcdstore.ServerLimits()})
-			if err != nil {
-				return err
-			}
-			return errors.Join(f(ctx, store), store.Close())
-		}
-	})
-	return g.Wait()
-}
-
-// WriteTable writes rows for people.
-func WriteTable(w io.Writer, rows []Row) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "SCENARIO\tNODES\tTASKS\tVALUE\tUNIT\tFLOOR\tRATIO\tP50 MS\tP99 MS\tMUST\tOK\tVIOLATIONS\t")
-	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%.2f\t%.1f\t%.1f\t%s\t%t\t%d\t\n",
-			r.Scenario, r.Nodes, r.Tasks, short(r.Value), r.Unit, short(r.Floor), r.Ratio, r.P50, r.P99, r.Must, r.OK, r.Violations)
-	}
-	return t.Flush()
-}
-
-// short is a figure with as many digits as say something.
-func short(x float64) string {
-	if x >= 100 {
-		return strconv.FormatFloat(x, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(x, 'f', 2, 64)
-}
-
-// WriteJSON writes rows as lines.
-func WriteJSON(w io.Writer, rows []Row) error {
-	enc := json.NewEncoder(w)
-	for _, r := range rows {
-		if err := enc.Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,7 +1,12 @@
 package bench
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,133 +16,279 @@ import (
 )
 
 // The floor: transactions of the shape that the scheduler commits, over the same
-// client, with the same compares and values of the same size, as many in flight.
-// Nothing is decided, and nobody watches. Its keys lie beside Escher's.
-
-// Shape of a transaction of the floor: that of scheduler.Config.
-const (
-	floorBatch    = 256
-	floorInFlight = 4
-)
+// transport, with as many tasks, nodes and compares of each kind, keys and values of the
+// same size, as many in flight. Nothing is decided, and nobody watches. Its keys lie
+// beside Escher's.
 
 // floorRoot is where the keys of the floor lie.
 const floorRoot = "/floor/"
 
-// floor returns how many tasks a second etcd itself takes the binding of.
-func floor(ctx context.Context, store controlplane.Store, cfg Config) (float64, error) {
-	f := &flooring{cfg: cfg, store: store, allocated: make([]int64, cfg.Nodes)}
-	if err := f.load(ctx); err != nil {
-		return 0, err
+// txnShape is what the transactions that bind are made of, on average.
+type txnShape struct {
+	mu sync.Mutex
+	// parts is what a scheduler counted; nil before one did.
+	parts map[string]float64
+}
+
+// learn takes over what a scheduler counted.
+func (s *txnShape) learn(parts map[string]float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if parts[partTxns] > 0 {
+		s.parts = parts
 	}
-	start := time.Now()
-	var g errgroup.Group
-	batches := make(chan int)
-	for range min(floorInFlight, max(1, cfg.Nodes/floorBatch)) {
+}
+
+// floorShape is that of the transactions of the floor.
+type floorShape struct {
+	tasks, nodes, inFlight int
+	// perNode and perTask are how many compares of a kind there are for each, at most
+	// 1, and perTxn for each transaction.
+	perNode, perTask, perTxn map[string]float64
+	// values are the sizes of what is put, by kind.
+	values map[string]int
+}
+
+const (
+	compareAllocated = string(controlplane.Allocated)
+	compareNodes     = string(controlplane.Nodes)
+	compareCordons   = string(controlplane.Cordons)
+	compareAlive     = string(controlplane.Alive)
+	compareTasks     = string(controlplane.Tasks)
+	compareStatus    = string(controlplane.Statuses)
+	putBindings      = string(controlplane.Bindings)
+)
+
+// usualShape is that of a scheduler that was not looked at yet: each task on a node of
+// its own, as many as fit.
+func usualShape(ops int) floorShape {
+	n := min(256, (ops-1)/6)
+	return floorShape{
+		tasks: n, nodes: n, inFlight: 4,
+		perNode: map[string]float64{compareAllocated: 1, compareNodes: 1, compareCordons: 1, compareAlive: 1},
+		perTask: map[string]float64{compareTasks: 1, compareStatus: 1},
+		perTxn:  map[string]float64{string(controlplane.Namespaces): 1},
+		values:  map[string]int{putBindings: 100, compareStatus: 50, compareAllocated: 80},
+	}
+}
+
+// floorShape returns the shape of the floor.
+func (s *txnShape) floorShape(ops int) floorShape {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := usualShape(ops)
+	if s.parts == nil {
+		return out
+	}
+	p := s.parts
+	each := func(name string) float64 { return p[name] / p[partTxns] }
+	binds, nodes := each(partPut+putBindings), each(partPut+compareAllocated)
+	out.tasks, out.nodes = max(1, int(math.Round(binds))), max(1, int(math.Round(nodes)))
+	out.inFlight = max(1, int(p[partMost]))
+	out.perTxn = make(map[string]float64)
+	for name := range p {
+		kind, ok := strings.CutPrefix(name, partCompare)
+		if !ok {
+			continue
+		}
+		_, node := out.perNode[kind]
+		_, task := out.perTask[kind]
+		switch {
+		case node:
+			out.perNode[kind] = min(1, each(name)/nodes)
+		case task:
+			out.perTask[kind] = min(1, each(name)/binds)
+		default:
+			out.perTxn[kind] = each(name)
+		}
+	}
+	for kind := range out.values {
+		if n := p[partPut+kind]; n > 0 {
+			out.values[kind] = int(p[partValue+kind] / n)
+		}
+	}
+	return out
+}
+
+// floorArm measures the floor, and raw puts beside it. ops is how many operations a
+// transaction may have; 0 is what the configuration says.
+func floorArm(name string, ops int, shape *txnShape) arm {
+	return arm{name, func(ctx context.Context, cfg Config) (figures, error) {
+		found := make(figures)
+		cfg.Ops = cmp.Or(ops, cfg.Ops)
+		return found, withCluster(ctx, cfg, func(ctx context.Context, c *cluster) error {
+			f, err := newFlooring(ctx, c.store, cfg, shape.floorShape(cfg.Ops))
+			if err != nil {
+				return err
+			}
+			_, err = c.window(ctx, func(ctx context.Context) error {
+				began := time.Now()
+				err := f.binds(ctx)
+				found[rate] = float64(cfg.Tasks) / time.Since(began).Seconds()
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return c.rawPuts(ctx, found)
+		})
+	}}
+}
+
+type flooring struct {
+	floorShape
+	store          controlplane.Store
+	nNodes, nTasks int
+	bytes          []byte
+	// mods are the revisions of the keys of nodes and tasks.
+	mods map[string][]int64
+}
+
+// newFlooring loads the keys that the transactions compare.
+func newFlooring(ctx context.Context, store controlplane.Store, cfg Config, shape floorShape) (*flooring, error) {
+	f := &flooring{floorShape: shape, store: store, nNodes: cfg.Nodes, nTasks: cfg.Tasks}
+	f.inFlight = min(f.inFlight, f.nNodes)
+	f.nodes = min(f.nodes, f.nNodes/f.inFlight)
+	for _, n := range f.values {
+		f.bytes = slices.Repeat([]byte{0xa5}, max(n, len(f.bytes)))
+	}
+	h, err := newHollow(cfg)
+	if err != nil {
+		return nil, err
+	}
+	f.mods = map[string][]int64{
+		compareNodes: make([]int64, f.nNodes), compareAlive: make([]int64, f.nNodes), compareAllocated: make([]int64, f.nNodes),
+		compareTasks: make([]int64, f.nTasks),
+	}
+	at := make(map[string]*int64, 2*f.nNodes+f.nTasks)
+	items := func(yield func(item) bool) {
+		for i, n := range h.nodes {
+			node, alive := f.key(compareNodes, i), f.key(compareAlive, i)
+			at[node], at[alive] = &f.mods[compareNodes][i], &f.mods[compareAlive][i]
+			if !yield(item{node, n}) || !yield(item{alive, &types.Alive{TTLSeconds: 15}}) {
+				return
+			}
+		}
+		for i := range h.tasks {
+			task := f.key(compareTasks, i)
+			at[task] = &f.mods[compareTasks][i]
+			if !yield(item{task, h.task(i)}) {
+				return
+			}
+		}
+	}
+	loaded := make(map[string]int64, len(at))
+	if err := loadAll(ctx, store, items, func(keys []string, revision int64) {
+		for _, key := range keys {
+			loaded[key] = revision
+		}
+	}); err != nil {
+		return nil, err
+	}
+	for key, revision := range loaded {
+		*at[key] = revision
+	}
+	return f, nil
+}
+
+// key is that of the i-th node or task.
+func (f *flooring) key(kind string, i int) string {
+	switch kind {
+	case compareTasks, compareStatus:
+		return floorRoot + kind + "/" + ns + "/" + taskName(i)
+	}
+	return floorRoot + kind + "/" + nodeName(i)
+}
+
+// binds commits batches of bindings, as many at once as are in flight. Each worker has
+// nodes of its own, so that none waits for another.
+func (f *flooring) binds(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	first := make(chan int)
+	for w := range f.inFlight {
 		g.Go(func() error {
-			for first := range batches {
-				if err := f.bind(ctx, first); err != nil {
+			turn := 0
+			for i := range first {
+				if err := f.bind(ctx, i, f.nodesOf(w, turn)); err != nil {
 					return err
 				}
+				turn++
 			}
 			return nil
 		})
 	}
 	g.Go(func() error {
-		defer close(batches)
-		for first := 0; first < cfg.Tasks; first += f.batch() {
+		defer close(first)
+		for i := 0; i < f.nTasks; i += f.tasks {
 			select {
-			case batches <- first:
+			case first <- i:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
 		return nil
 	})
-	err := g.Wait()
-	return float64(cfg.Tasks) / time.Since(start).Seconds(), err
+	return g.Wait()
 }
 
-type flooring struct {
-	cfg   Config
-	store controlplane.Store
-	// nodes, alive and tasks are the revisions of those keys.
-	nodes, alive, tasks []int64
-	// allocated is the revision of the allocation of each node. Batches in
-	// flight touch different nodes.
-	allocated []int64
+// nodesOf returns the nodes of a worker's batch.
+func (f *flooring) nodesOf(worker, turn int) []int {
+	own := f.nNodes / f.inFlight
+	nodes := make([]int, f.nodes)
+	for i := range nodes {
+		nodes[i] = (turn*f.nodes+i)%own*f.inFlight + worker
+	}
+	return nodes
 }
 
-// batch is the size of a batch: no node is twice in the batches in flight.
-func (f *flooring) batch() int { return max(1, min(floorBatch, f.cfg.Nodes/(2*floorInFlight))) }
-
-func (f *flooring) load(ctx context.Context) error {
-	l := newLoader(ctx, f.store)
-	put := func(n int, key func(int) string, m func(int) types.Message) ([]int64, error) {
-		revisions := make([]int64, 0, n)
-		for i := range n {
-			l.change.Put(floorRoot+key(i), m(i))
-			if l.n++; l.n == loadBatch || i == n-1 {
-				size := l.n
-				rev, err := l.flush()
-				if err != nil {
-					return nil, err
-				}
-				for range size {
-					revisions = append(revisions, rev)
-				}
-			}
+// bind commits a batch: the tasks from first on, on these nodes.
+func (f *flooring) bind(ctx context.Context, first int, nodes []int) error {
+	c := controlplane.Txn{}
+	for kind, count := range f.perTxn {
+		for i := range int(math.Round(count)) {
+			c.Compares = append(c.Compares, controlplane.Compare{Key: floorRoot + kind + "/" + taskName(i)})
 		}
-		return revisions, nil
 	}
-	var err error
-	f.nodes, err = put(f.cfg.Nodes, func(i int) string { return "nodes/" + nodeName(i) }, func(int) types.Message { return hollowNode(f.cfg) })
-	if err != nil {
-		return err
+	for i, n := range nodes {
+		f.compare(&c, f.perNode, i, len(nodes), n)
+		c.Ops = append(c.Ops, f.put(f.key(compareAllocated, n), compareAllocated))
 	}
-	if f.alive, err = put(f.cfg.Nodes, func(i int) string { return "alive/" + nodeName(i) }, func(int) types.Message { return &types.Alive{TTLSeconds: 15} }); err != nil {
-		return err
+	for i := first; i < min(first+f.tasks, f.nTasks); i++ {
+		f.compare(&c, f.perTask, i-first, f.tasks, i)
+		node := nodeName(nodes[(i-first)%len(nodes)])
+		c.Ops = append(c.Ops, f.put(floorRoot+putBindings+"/"+node+"/"+ns+"/"+taskName(i)+"/1", putBindings),
+			f.put(f.key(compareStatus, i), compareStatus))
 	}
-	f.tasks, err = put(f.cfg.Tasks, func(i int) string { return "tasks/bench/" + taskName(i) }, func(i int) types.Message { return hollowTask(i) })
-	return err
-}
-
-// bind commits one batch of bindings, each on a node of its own.
-func (f *flooring) bind(ctx context.Context, first int) error {
-	c := controlplane.NewChange(controlplane.NewBatch())
-	c.IfUnchanged(floorRoot+"namespaces/bench", 0)
-	last := min(first+f.batch(), f.cfg.Tasks)
-	for i := first; i < last; i++ {
-		f.bindOne(c, i)
-	}
-	res, err := f.store.Commit(ctx, c.Txn())
+	res, err := f.store.Commit(ctx, c)
 	if err != nil {
 		return err
 	}
 	if !res.Committed {
 		return types.Errorf(types.Internal, "floor: a transaction was refused")
 	}
-	for i := first; i < last; i++ {
-		f.allocated[i%f.cfg.Nodes] = res.Revision
+	for _, n := range nodes {
+		f.mods[compareAllocated][n] = res.Revision
 	}
 	return nil
 }
 
-func (f *flooring) bindOne(c *controlplane.Change, i int) {
-	n := i % f.cfg.Nodes
-	node, task := nodeName(n), taskName(i)
-	c.IfUnchanged(floorRoot+"allocated/"+node, f.allocated[n])
-	c.IfUnchanged(floorRoot+"nodes/"+node, f.nodes[n])
-	c.IfUnchanged(floorRoot+"cordons/"+node, 0)
-	c.IfCreated(floorRoot+"alive/"+node, f.alive[n])
-	c.IfUnchanged(floorRoot+"tasks/bench/"+task, f.tasks[i])
-	c.IfUnchanged(floorRoot+"status/bench/"+task, 0)
-	t := hollowTask(i)
-	holds := make([]types.Holding, 0, len(t.Requests))
-	for _, r := range t.Requests {
-		holds = append(holds, types.Holding{Resource: types.ResourceID(r.Name), Amount: r.Amount})
+// compare adds the compares of the i-th of so many nodes or tasks of a transaction.
+func (f *flooring) compare(c *controlplane.Txn, kinds map[string]float64, i, of, index int) {
+	for kind, share := range kinds {
+		if i >= int(math.Round(share*float64(of))) {
+			continue
+		}
+		x := controlplane.Compare{Key: f.key(kind, index)}
+		if mods := f.mods[kind]; mods != nil {
+			x.Revision = mods[index]
+		}
+		if kind == compareAlive {
+			x.Target = controlplane.CreateRevision
+		}
+		c.Compares = append(c.Compares, x)
 	}
-	now := time.Now().UnixNano()
-	c.Put(floorRoot+"bindings/"+node+"/bench/"+task+"/1", &types.Binding{Session: f.nodes[n], Holds: holds, Spec: t.Spec, Bound: now})
-	c.Put(floorRoot+"status/bench/"+task, &types.Status{Phase: types.Bound, Node: node, Attempt: 1, Bound: now})
-	c.Put(floorRoot+"allocated/"+node, &types.Allocated{Holds: holds})
+}
+
+func (f *flooring) put(key, kind string) controlplane.Op {
+	return controlplane.Op{Key: key, Value: f.bytes[:f.values[kind]]}
 }

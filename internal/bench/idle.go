@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -22,7 +21,7 @@ const (
 // runIdle measures what a cluster on which nothing runs takes of memory and processor:
 // the value is resident memory in MiB, the floor the processor time in percent of one
 // core. containerd is a process of its own, and is not counted.
-func runIdle(ctx context.Context, cfg Config) (Row, error) {
+func runIdle(ctx context.Context, cfg Config) ([]Row, error) {
 	var rounds []round
 	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
 		if err := pause(ctx, settle); err != nil {
@@ -49,18 +48,18 @@ func runIdle(ctx context.Context, cfg Config) (Row, error) {
 				value: float64(after.ResidentMemory()) / (1 << 20),
 				floor: 100 * (after.CPUTime() - before.CPUTime()) / time.Since(begin).Seconds(),
 			}
-			fmt.Fprintf(cfg.Progress, "sample %d of %d: %.0f MiB, %.2f %% of a core\n", i+1, cfg.Rounds, r.value, r.floor)
+			cfg.progress.say("sample %d of %d: %.0f MiB, %.2f %% of a core", i+1, cfg.Rounds, r.value, r.floor)
 			rounds = append(rounds, r)
 		}
 		return nil
 	})
 	if err != nil {
-		return Row{}, err
+		return nil, err
 	}
-	row := summary(cfg, "MiB, floor: % of a core", rounds)
-	row.Ratio = 0
-	row.Must, row.OK = fmt.Sprintf("<= %.0f MiB, %d %%", cfg.Must, mostCPU), row.Value <= cfg.Must && row.Floor <= mostCPU
-	return row, nil
+	row := summary(cfg, "% of a core", "MiB", rounds)
+	row.Ratio, row.RatioLow, row.RatioHigh = 0, 0, 0
+	row.detail("core_percent", []float64{row.Floor})
+	return []Row{*row.require(cfg.Must, target{atMost: true, must: 150, unit: " MiB"}, target{figure: "core_percent", atMost: true, must: mostCPU, unit: " %"})}, nil
 }
 
 // pause waits.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -60,7 +59,7 @@ func (l *live) up(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cfg.Progress, "starting %s\n", strings.Join(cmd.Args, " "))
+	cfg.progress.say("starting %s", strings.Join(cmd.Args, " "))
 	if err := cmd.Start(); err != nil {
 		return types.Errorf(types.Precondition, "run %s: %w", cfg.Escher, err)
 	}

@@ -22,7 +22,7 @@ import (
 // runStart measures how long a task takes from being submitted until its submitter has
 // seen it run. The floor is creating and starting the same container, by the same
 // specification, labels and logger, through the client of the same containerd.
-func runStart(ctx context.Context, cfg Config) (Row, error) {
+func runStart(ctx context.Context, cfg Config) ([]Row, error) {
 	var rounds []round
 	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
 		like, err := l.template(ctx)
@@ -38,18 +38,17 @@ func runStart(ctx context.Context, cfg Config) (Row, error) {
 				return err
 			}
 			if i > 0 { // the first one warms up
-				fmt.Fprintf(cfg.Progress, "pair %d of %d: containerd %.1f ms, submit to running %.1f ms (%.2f)\n", i, cfg.Rounds, r.floor, r.value, r.value/r.floor)
+				cfg.progress.say("pair %d of %d: containerd %.1f ms, submit to running %.1f ms (%.2f)", i, cfg.Rounds, r.floor, r.value, r.value/r.floor)
 				rounds = append(rounds, r)
 			}
 		}
 		return l.end(ctx, like.task)
 	})
 	if err != nil {
-		return Row{}, err
+		return nil, err
 	}
-	row := summary(cfg, "ms", rounds)
-	row.Must, row.OK = fmt.Sprintf("<= %.1fx", cfg.Must), row.Ratio <= cfg.Must
-	return row, nil
+	row := summary(cfg, "containerd", "ms", rounds)
+	return []Row{*row.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.5})}, nil
 }
 
 // start submits a task and returns how many milliseconds it took to run.
@@ -129,5 +128,3 @@ func (t template) specOf(id, program string) (containerd.NewContainerOpts, error
 
 // keep changes nothing.
 func keep(context.Context, oci.Client, *containers.Container, *oci.Spec) error { return nil }
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,49 +9,35 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/etcdstore"
-	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
-
-// putsInPair is how many puts the floor of one pair is the median of.
-const putsInPair = 100
 
 // runSubmit measures how long a task takes from being submitted until its submitter
 // has seen it bound, in a cluster that is idle. The floor is one put of etcd, of the
 // size of a task, by the same client.
-func runSubmit(ctx context.Context, cfg Config) (Row, error) {
+func runSubmit(ctx context.Context, cfg Config) ([]Row, error) {
 	var rounds []round
-	err := withDirectory(cfg, func(dir string) error {
-		return withEtcd(ctx, cfg, dir, func(ctx context.Context, store *etcdstore.Store) error {
-			empty := cfg
-			empty.Tasks = 0
-			if err := load(ctx, store, empty); err != nil {
-				return err
-			}
-			running, stop := context.WithCancel(ctx)
-			defer stop()
-			g, running := errgroup.WithContext(running)
-			g.Go(func() error {
-				return scheduler.Run(running, store, scheduler.Config{Name: "bench"}, cfg.Log)
-			})
-			g.Go(func() (err error) {
-				defer stop()
-				rounds, err = submitPairs(running, store, cfg)
-				return err
-			})
-			if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-				return err
-			}
-			return nil
-		})
+	found, err := onCluster(ctx, cfg, func(ctx context.Context, c *cluster, _ figures) error {
+		empty := cfg
+		empty.Tasks = 0
+		h, err := newHollow(empty)
+		if err != nil {
+			return err
+		}
+		if err := c.loadNodes(ctx, h); err != nil {
+			return err
+		}
+		if _, err := c.startScheduler(roleScheduler, false); err != nil {
+			return err
+		}
+		rounds, err = submitPairs(ctx, c.store, cfg)
+		return err
 	})
 	if err != nil {
-		return Row{}, err
+		return nil, err
 	}
-	row := summary(cfg, "ms", rounds)
-	row.Must, row.OK = fmt.Sprintf("<= %.1fx", cfg.Must), row.Ratio <= cfg.Must
-	return row, nil
+	row := summary(cfg, "put", "ms", rounds).found([]float64{found[violations]})
+	return []Row{*row.require(cfg.Must, target{figure: ratio, atMost: true, must: 5})}, nil
 }
 
 // submitPairs measures the pairs, after one that warms up.
@@ -70,20 +55,20 @@ func submitPairs(ctx context.Context, store controlplane.Store, cfg Config) ([]r
 		var r round
 		puts, err := times(putsInPair, func(n int) error {
 			c := controlplane.NewChange(controlplane.NewBatch())
-			c.Put(fmt.Sprintf("%sput/%d/%d", floorRoot, i, n), hollowTask(n))
+			c.Put(fmt.Sprintf("%sput/%d/%d", floorRoot, i, n), &types.Task{Name: "bench", Job: "bench", Spec: specDigest, Submitted: int64(n + 1)})
 			_, err := store.Commit(ctx, c.Txn())
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		r.commits, err = times(cfg.Tasks, func(int) error { return submitOne(ctx, client, bound) })
+		r.commits, err = times(cfg.Tasks, func(int) error { return submitOne(ctx, client, bound, nil) })
 		if err != nil {
 			return nil, err
 		}
 		r.floor, r.value = quantile(puts, 0.5), quantile(r.commits, 0.5)
 		if i > 0 {
-			fmt.Fprintf(cfg.Progress, "pair %d of %d: put %.2f ms, submit to bound %.2f ms (%.2f)\n", i, cfg.Rounds, r.floor, r.value, r.value/r.floor)
+			cfg.progress.say("pair %d of %d: put %.2f ms, submit to bound %.2f ms (%.2f)", i, cfg.Rounds, r.floor, r.value, r.value/r.floor)
 			rounds = append(rounds, r)
 		}
 	}
@@ -112,9 +97,9 @@ func watchBound(ctx context.Context, client *controlplane.Client, bound chan<- s
 }
 
 // submitOne submits a task and waits until it is seen to be bound.
-func submitOne(ctx context.Context, client *controlplane.Client, bound <-chan string) error {
+func submitOne(ctx context.Context, client *controlplane.Client, bound <-chan string, requests types.Requests) error {
 	launched, err := client.Launch(ctx, controlplane.Submission{
-		Task: types.Task{Name: "bench"}, Spec: &types.Spec{Image: "escher.local/bench:latest"},
+		Task: types.Task{Name: "bench", Requests: requests}, Spec: &types.Spec{Image: "escher.local/bench:latest"},
 	})
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ const rawInRound = 100
 // submission until all have ended and no container is left. The floor is creating,
 // starting, waiting for and deleting the same containers through the client of the same
 // containerd, with as many workers as are best of 1 to 16.
-func runTasks(ctx context.Context, cfg Config) (Row, error) {
+func runTasks(ctx context.Context, cfg Config) ([]Row, error) {
 	var rounds []round
 	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
 		like, err := l.template(ctx)
@@ -38,17 +38,16 @@ func runTasks(ctx context.Context, cfg Config) (Row, error) {
 			if r.value, err = l.rate(ctx, cfg); err != nil {
 				return err
 			}
-			fmt.Fprintf(cfg.Progress, "pair %d of %d: containerd %.1f/s with %d workers, escher %.1f/s (%.2f)\n", i+1, cfg.Rounds, r.floor, workers, r.value, r.value/r.floor)
+			cfg.progress.say("pair %d of %d: containerd %.1f/s with %d workers, escher %.1f/s (%.2f)", i+1, cfg.Rounds, r.floor, workers, r.value, r.value/r.floor)
 			rounds = append(rounds, r)
 		}
 		return l.end(ctx, like.task)
 	})
 	if err != nil {
-		return Row{}, err
+		return nil, err
 	}
-	row := summary(cfg, "tasks/s", rounds)
-	row.Must, row.OK = fmt.Sprintf(">= %.1fx", cfg.Must), row.Ratio >= cfg.Must
-	return row, nil
+	row := summary(cfg, "containerd", "tasks/s", rounds)
+	return []Row{*row.require(cfg.Must, target{figure: ratio, must: 0.8})}, nil
 }
 
 // rate returns how many tasks a second Escher runs.
@@ -103,7 +102,7 @@ func (l *live) bestWorkers(ctx context.Context, cfg Config, like template) (int,
 		if err != nil {
 			return 0, err
 		}
-		fmt.Fprintf(cfg.Progress, "containerd with %d workers: %.1f/s\n", workers, rate)
+		cfg.progress.say("containerd with %d workers: %.1f/s", workers, rate)
 		if rate > most {
 			best, most = workers, rate
 		}

@@ -47,7 +47,7 @@ func (s *Server) launch(r *http.Request, body *Launch) (any, error) {
 	}
 	var res controlplane.Launched
 	if body.Job != nil {
-		res, err = s.cfg.Client.LaunchJob(r.Context(), controlplane.Job(*body.Job), tasks...)
+		res, err = s.cfg.Client.LaunchJob(r.Context(), controlplane.Job{ID: body.Job.ID, Name: body.Job.Name}, tasks...)
 	} else {
 		res, err = s.cfg.Client.Launch(r.Context(), tasks...)
 	}
@@ -155,7 +155,7 @@ func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
 			return nil, types.Errorf(types.Invalid, "launch[%d]: %w", i, err)
 		}
 		if l.Job != nil {
-			out.Launched = append(out.Launched, launchedOf(t.LaunchJob(controlplane.Job(*l.Job), tasks...)))
+			out.Launched = append(out.Launched, launchedOf(t.LaunchJob(controlplane.Job{ID: l.Job.ID, Name: l.Job.Name}, tasks...)))
 		} else {
 			out.Launched = append(out.Launched, Launched{Tasks: t.Launch(tasks...)})
 		}

@@ -43,12 +43,8 @@ func newApply(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d, _, err := decide(ctx, client, docs, opts)
-			if err != nil {
-				return err
-			}
 			done := f.progress("applying")
-			err = d.Perform(ctx, client)
+			d, err := performed(ctx, client, docs, opts)
 			done()
 			if err != nil {
 				return err
@@ -64,6 +60,25 @@ func newApply(f *Factory) *cobra.Command {
 
 func addReplace(cmd *cobra.Command, opts *apply.Options) {
 	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "stop tasks and jobs that differ, and launch them anew")
+}
+
+// maxDecisions bounds how often apply decides anew, as somebody else changed what it
+// had decided on.
+const maxDecisions = 5
+
+// performed decides and does it. What somebody else did meanwhile, such as to apply the
+// same file, is looked at again, unless the revision to go by is given.
+func performed(ctx context.Context, client *controlplane.Client, docs []manifest.Document, opts apply.Options) (*apply.Decision, error) {
+	for try := 1; ; try++ {
+		d, _, err := decide(ctx, client, docs, opts)
+		if err != nil {
+			return nil, err
+		}
+		err = d.Perform(ctx, client)
+		if !types.Is(err, types.Conflict) || opts.IfRevision != 0 || try == maxDecisions {
+			return d, err
+		}
+	}
 }
 
 // decide compares documents with what is there. It returns the view that it did so on.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -38,11 +39,11 @@ func newDescribe(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			view, err := wholeView(ctx, client.Store())
+			d := describing{f: f, client: client, now: time.Now()}
+			d.why, d.view, err = scheduler.Why(ctx, client.Store(), it.subject(client.Namespace()), d.now)
 			if err != nil {
 				return err
 			}
-			d := describing{f: f, client: client, view: view, now: time.Now()}
 			v, err := d.describe(ctx, it)
 			if err != nil {
 				return err
@@ -59,8 +60,10 @@ type description interface{ write(w io.Writer) error }
 type describing struct {
 	f      *Factory
 	client *controlplane.Client
-	view   *cluster.View
-	now    time.Time
+	// why is what is described, explained, and view what was read for that.
+	why  scheduler.Explanation
+	view *cluster.View
+	now  time.Time
 }
 
 func (d *describing) describe(ctx context.Context, it named) (description, error) {

@@ -98,18 +98,18 @@ func (d *describing) reservation(id cluster.ID) (description, error) {
 	if v := r.Info.V; v != nil {
 		out.Priority, out.Accumulate, out.Session, out.Submitted = v.Priority, v.Accumulate, v.Session, moment(v.Submitted)
 	}
-	if e, err := scheduler.ExplainReservation(d.view, id, d.now); err == nil && out.Phase != string(types.Granted) {
-		out.Why = &e
+	if out.Phase != string(types.Granted) {
+		out.Why = &d.why
 	}
 	drawing := make(map[string]bool)
 	for _, n := range d.view.Nodes {
-		for at, b := range n.Bindings {
+		for _, b := range n.Bindings {
 			if b.Info.V == nil {
 				continue
 			}
 			for _, h := range b.Info.V.Holds {
 				if ns, _, reservation := h.Resource.Split(); ns == id.Namespace && reservation == id.ID {
-					drawing[at.Task.ID] = true
+					drawing[b.Task.ID.ID] = true
 				}
 			}
 		}
@@ -175,9 +175,9 @@ func (d *describing) node(name string) (description, error) {
 		out.Ports = fmt.Sprintf("%d-%d", n.Info.V.PortFirst, n.Info.V.PortLast)
 	}
 	here := make(map[string]bool)
-	for at := range n.Bindings {
-		if at.Task.Namespace == d.client.Namespace() {
-			here[at.Task.ID] = true
+	for _, b := range n.Bindings {
+		if b.Task.ID.Namespace == d.client.Namespace() {
+			here[b.Task.ID.ID] = true
 		} else {
 			out.Others++
 		}

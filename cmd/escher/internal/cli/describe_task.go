@@ -48,11 +48,11 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 	if err != nil {
 		return nil, err
 	}
-	state := controlplane.TaskState{ID: id.ID, Task: t.Info.V, Status: t.Status.V, Accepted: d.view.Visible(t)}
+	state := controlplane.TaskState{ID: id.ID, Task: t.Info.V.Full(), Status: t.Status.V.Full(), Accepted: d.view.Visible(t)}
 	out := &taskDescription{
 		taskRow: newTaskRow(state, d.now), Namespace: id.Namespace,
-		Description: manifest.FromSubmission(controlplane.Submission{Task: *t.Info.V, Spec: spec}),
-		task:        t.Info.V, spec: spec, status: t.Status.V, now: d.now,
+		Description: manifest.FromSubmission(controlplane.Submission{Task: *t.Info.V.Full(), Spec: spec}),
+		task:        t.Info.V.Full(), spec: spec, status: t.Status.V.Full(), now: d.now,
 	}
 	if s := t.Info.V.Stop; s != nil && !out.Phase.Ended() {
 		out.Stopping = first(s.Reason, "it was stopped")
@@ -61,11 +61,7 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 		out.holding(t.Bindings[0].Info.V, id.Namespace)
 	}
 	if out.Phase == types.Pending {
-		e, err := scheduler.Explain(d.view, id, d.now)
-		if err != nil {
-			return nil, err
-		}
-		out.Why = &e
+		out.Why = &d.why
 	}
 	if out.Node != "" {
 		out.Events = d.events(ctx, id, out.Node, out.Attempt)
@@ -74,7 +70,7 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 }
 
 // holding notes what a binding holds, and which ports.
-func (t *taskDescription) holding(b *types.Binding, ns string) {
+func (t *taskDescription) holding(b *cluster.BindingValue, ns string) {
 	for _, h := range b.Holds {
 		t.Holds = append(t.Holds, holdingText(h, ns))
 	}
@@ -167,6 +163,9 @@ func (t *taskDescription) writeStatus(s *sheet) {
 func (t *taskDescription) writeNeeds(s *sheet) {
 	s.group("Needs")
 	s.line("  requests", first(requestsText(t.task.Requests), "nothing"))
+	if t.task.Accumulate {
+		s.line("  accumulates", "what becomes free, once it has waited")
+	}
 	for i, a := range t.task.Alternatives {
 		text := first(requestsText(a.Requests), "nothing more")
 		if a.After > 0 {

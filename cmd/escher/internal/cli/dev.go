@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -27,6 +28,7 @@ type devFlags struct {
 	nodes            int
 	cpu, memory, gpu string
 	labels           []string
+	placement        string
 	keep, verbose    bool
 	containerd, ops  string
 	allow            []string
@@ -62,6 +64,7 @@ func newDev(f *Factory) *cobra.Command {
 	set.StringVar(&flags.memory, "memory", "", "memory of each node; default: a share of the machine")
 	set.StringVar(&flags.gpu, "gpus", "", "devices of each node; default: none")
 	set.StringArrayVar(&flags.labels, "label", nil, "node:name=value; repeat for several")
+	set.StringVar(&flags.placement, "placement", string(scheduler.Spread), placementHelp)
 	set.BoolVar(&flags.keep, "keep", false, "leave tasks running when interrupted")
 	set.StringVar(&flags.containerd, "containerd", "", containerdHelp)
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, allowMountHelp)
@@ -102,7 +105,7 @@ func (d *devFlags) config(f *Factory) (dev.Config, error) {
 		return cfg, types.Errorf(types.Internal, "find the path of this program: %w", err)
 	}
 	cfg = dev.Config{
-		Dir: dir, Nodes: d.nodes, Capacity: requests, Labels: labels, Keep: d.keep,
+		Dir: dir, Nodes: d.nodes, Capacity: requests, Labels: labels, Placement: scheduler.Choice(d.placement), Keep: d.keep,
 		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: Version(),
 		AllowMounts: allow, Ops: d.ops, Pprof: d.pprof,
 		Progress: f.progressLine,

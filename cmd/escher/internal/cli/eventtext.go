@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -61,10 +62,12 @@ type eventReader struct {
 	ns string
 	// statuses are those seen last, alive the nodes that are.
 	statuses map[string]types.Status
+	// collects are the tasks that have a grant: what it has collected.
+	collects map[string]bool
 }
 
 func newEventReader(ns string) *eventReader {
-	return &eventReader{ns: ns, statuses: make(map[string]types.Status)}
+	return &eventReader{ns: ns, statuses: make(map[string]types.Status), collects: make(map[string]bool)}
 }
 
 // read returns the row of a change, nil for one that is not told.
@@ -110,7 +113,7 @@ func (r *eventReader) row(k controlplane.Key, e controlplane.Event) (*eventRow, 
 			return &eventRow{Kind: "reservation", ID: k.ID, Event: "asked for"}, nil
 		}
 	case controlplane.Grants:
-		return grant(k, e)
+		return r.grant(k, e)
 	case controlplane.Sessions:
 		return session(k, e, created)
 	case controlplane.System:
@@ -287,14 +290,22 @@ func provided(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
 	return row, nil
 }
 
-func grant(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
+func (r *eventReader) grant(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
 	row := &eventRow{Kind: "reservation", ID: k.ID, Event: "released"}
+	if e.Delete && r.collects[k.ID] {
+		delete(r.collects, k.ID)
+		return nil, nil // it was bound, or ended: that is told of the task
+	}
 	if e.Delete {
 		return row, nil
 	}
 	var g types.Grant
 	if err := types.Decode(e.Value, &g); err != nil {
 		return nil, err
+	}
+	if g.Task != 0 {
+		r.collects[k.ID] = true
+		return &eventRow{Kind: "task", ID: k.ID, Event: "collects what becomes free", Node: strings.Join(g.Bundles, ",")}, nil
 	}
 	row.Event = string(g.Phase)
 	if len(g.Nodes) > 0 {

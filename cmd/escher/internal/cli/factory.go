@@ -159,7 +159,9 @@ func (f *Factory) Client(ctx context.Context) (*controlplane.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return controlplane.New(store, f.Namespace())
+	return controlplane.New(store, f.Namespace(), controlplane.WithNotice(func(reason string) {
+		f.progressLine("submission is slowed: %s: it goes on when there are fewer", reason)
+	}))
 }
 
 func (f *Factory) inTask() bool { return f.Getenv(tasksocket.EnvSocket) != "" }

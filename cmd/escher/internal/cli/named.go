@@ -65,13 +65,30 @@ func wholeJob(ctx context.Context, client *controlplane.Client, name string, fou
 	if len(jobs) != 1 || jobs[0].kind != controlplane.Jobs {
 		return named{}, false, nil
 	}
-	tasks, _, err := client.Tasks(ctx)
-	for i := range tasks {
-		if strings.HasPrefix(tasks[i].ID, name) && tasks[i].Task.Job != jobs[0].id {
-			return named{}, false, nil
+	all, err := allOfJob(ctx, client, name, jobs[0].id)
+	return jobs[0], all, err
+}
+
+// allOfJob reports whether the tasks whose ids begin with name are all of a job. It reads
+// as far as it takes to know that.
+func allOfJob(ctx context.Context, client *controlplane.Client, name, job string) (bool, error) {
+	opts := controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Tasks, client.Namespace()) + name, Limit: 1000}
+	for {
+		page, err := client.Store().List(ctx, opts)
+		if err != nil {
+			return false, err
 		}
+		for _, kv := range page.KVs {
+			var t types.Task
+			if types.Decode(kv.Value, &t) != nil || t.Job != job {
+				return false, nil
+			}
+		}
+		if !page.More {
+			return true, nil
+		}
+		opts.Revision, opts.After = page.Revision, page.KVs[len(page.KVs)-1].Key
 	}
-	return jobs[0], err == nil, err
 }
 
 // notFound says that there is no such thing of any of the kinds, and what it may be

@@ -77,18 +77,22 @@ func (p *psFlags) ofJob(row taskRow) bool { return p.job == "" || row.Job == p.j
 
 // list lists the tasks as they are.
 func (p *psFlags) list(ctx context.Context, f *Factory, client *controlplane.Client) error {
-	tasks, _, err := client.Tasks(ctx)
+	now, all := time.Now(), 0
+	var rows []taskRow
+	_, err := client.EachTask(ctx, func(t controlplane.TaskState) error {
+		row := newTaskRow(t, now)
+		if !p.shown(row) {
+			return nil
+		}
+		all++
+		if rows = append(rows, row); p.limit > 0 && len(rows) > 2*p.limit+newestTasks {
+			rows = p.newest(rows) // there may be millions
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	var rows []taskRow
-	for _, t := range tasks {
-		if row := newTaskRow(t, now); p.shown(row) {
-			rows = append(rows, row)
-		}
-	}
-	all := len(rows)
 	rows = p.newest(rows)
 	if err := print(f, rows); err != nil {
 		return err
@@ -109,13 +113,15 @@ func (p *psFlags) newest(rows []taskRow) []taskRow {
 		ages[i] = row.age
 	}
 	slices.Sort(ages)
-	oldest, left := ages[p.limit-1], p.limit
+	oldest := ages[p.limit-1]
+	newer, _ := slices.BinarySearch(ages, oldest)
+	left := p.limit - newer // of those that are as old as the oldest
 	return slices.DeleteFunc(rows, func(row taskRow) bool {
-		if row.age > oldest || left == 0 {
-			return true
+		if row.age == oldest {
+			left--
+			return left < 0
 		}
-		left--
-		return false
+		return row.age > oldest
 	})
 }
 
@@ -135,7 +141,7 @@ func taskRows(view *cluster.View, ns string, now time.Time, keep func(taskRow) b
 		if t.Info.V == nil || id.Namespace != ns {
 			continue
 		}
-		state := controlplane.TaskState{ID: id.ID, Task: t.Info.V, Status: t.Status.V, Accepted: view.Visible(t)}
+		state := controlplane.TaskState{ID: id.ID, Task: t.Info.V.Full(), Status: t.Status.V.Full(), Accepted: view.Visible(t)}
 		if row := newTaskRow(state, now); keep(row) {
 			rows = append(rows, row)
 		}

@@ -76,6 +76,9 @@ func newReservations(f *Factory) *cobra.Command {
 func reservationRows(view *cluster.View, now time.Time) []reservationRow {
 	var rows []reservationRow
 	for id, r := range view.Reservations {
+		if r.Info.Absent() && r.Grant.V != nil && r.Grant.V.Task != 0 {
+			continue // what a task collects: escher why says it of the task
+		}
 		rows = append(rows, newReservationRow(id, r, now))
 	}
 	sortBy(rows, func(r reservationRow) string { return r.ID })

@@ -87,7 +87,7 @@ func sections() []section {
 		{"Resources", []func(*Factory) *cobra.Command{newNodes, newResources, newSetResource, newState, newReserve, newUnreserve, newReservations}},
 		{"Images", []func(*Factory) *cobra.Command{newImage, newPull}},
 		{"Clusters", []func(*Factory) *cobra.Command{newDev, newServer, newAgent, newAudit, newBench, newContext}},
-		{"Other", []func(*Factory) *cobra.Command{newCompletion, newVersion, newTaskLog}},
+		{"Other", []func(*Factory) *cobra.Command{newCompletion, newVersion, newTaskLog, newBenchRole}},
 	}
 }
 

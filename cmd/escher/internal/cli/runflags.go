@@ -24,6 +24,7 @@ type runFlags struct {
 	onLoss, scheduler string
 	maxRun            time.Duration
 	deadline          string
+	accumulate        bool
 	image, binary     string
 	detach            bool
 	spec              specFlags
@@ -46,6 +47,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&r.scheduler, "scheduler", "", "the scheduler to leave it to")
 	flags.DurationVar(&r.maxRun, "max-run", 0, "how long it may run; 0 is for ever")
 	flags.StringVar(&r.deadline, "deadline", "", "when it fails if it has not ended, waiting or running: 2h from now, or 2026-01-02T15:04:05Z")
+	flags.BoolVar(&r.accumulate, "accumulate", false, "when it has waited long, collect piecemeal on one node what becomes free")
 	flags.BoolVarP(&r.detach, "detach", "d", false, "print the ids, and leave the tasks running")
 	r.spec.add(cmd)
 }
@@ -87,7 +89,7 @@ func (r *runFlags) submissions(f *Factory, command []string) ([]controlplane.Sub
 
 func (r *runFlags) task() (types.Task, error) {
 	task := types.Task{
-		Name: r.name, Priority: r.priority, OnLoss: types.OnLoss(r.onLoss), Scheduler: r.scheduler, MaxRun: r.maxRun,
+		Name: r.name, Priority: r.priority, OnLoss: types.OnLoss(r.onLoss), Scheduler: r.scheduler, MaxRun: r.maxRun, Accumulate: r.accumulate,
 	}
 	physical, err := r.physical()
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -22,6 +24,9 @@ others take over what was its. A server keeps nothing on its machine, needs no r
 waits while etcd is away. Machines that run tasks run escher agent.
 
 Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/operations.md.`
+
+// placementHelp is what servers and dev say of --placement.
+const placementHelp = "spread or pack: of the nodes that fit a task, take the least loaded or the fullest"
 
 // newServer makes the command that runs a scheduler and a collector.
 func newServer(f *Factory) *cobra.Command {
@@ -52,6 +57,8 @@ func newServer(f *Factory) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.StringVar(&cfg.Name, "name", "", "name of this server, unlike that of any other; default: the host's")
+	set.StringVar((*string)(&cfg.Placement), "placement", string(scheduler.Spread), placementHelp)
+	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "how many tasks may wait before whoever submits more is slowed")
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, which ask for no password")
 	set.BoolVar(&cfg.Pprof, "pprof", false, "serve profiles at --ops, too")
 	logs.add(set)

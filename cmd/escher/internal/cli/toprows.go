@@ -91,10 +91,16 @@ type using struct {
 	processes int64
 }
 
+// attempt is one of a task.
+type attempt struct {
+	Task   cluster.ID
+	Number int
+}
+
 // used is an attempt on its node.
 type used struct {
 	node string
-	cluster.Attempt
+	attempt
 }
 
 // use says what every attempt uses: the processor time is that between two samples,
@@ -122,8 +128,8 @@ func use(before, latest sample) map[used]using {
 	return all
 }
 
-func attemptOf(ns, task string, number int) cluster.Attempt {
-	return cluster.Attempt{Task: cluster.ID{Namespace: ns, ID: task}, Number: number}
+func attemptOf(ns, task string, number int) attempt {
+	return attempt{Task: cluster.ID{Namespace: ns, ID: task}, Number: number}
 }
 
 // rows makes the rows of nodes, and of the tasks that have one, those that use most

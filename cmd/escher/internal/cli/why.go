@@ -9,7 +9,6 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler"
 )
 
@@ -40,12 +39,8 @@ func newWhy(f *Factory) *cobra.Command {
 				return err
 			}
 			done := f.progress("reading the cluster")
-			view, err := wholeView(ctx, client.Store())
+			e, _, err := scheduler.Why(ctx, client.Store(), it.subject(client.Namespace()), time.Now())
 			done()
-			if err != nil {
-				return err
-			}
-			e, err := explain(view, client.Namespace(), it, time.Now())
 			if err != nil {
 				return err
 			}
@@ -59,16 +54,11 @@ func newWhy(f *Factory) *cobra.Command {
 	}
 }
 
-// explain explains what was found.
-func explain(view *cluster.View, ns string, it named, now time.Time) (scheduler.Explanation, error) {
-	id := cluster.ID{Namespace: ns, ID: it.id}
-	switch it.kind {
-	case controlplane.Jobs:
-		return scheduler.ExplainJob(view, id, now)
-	case controlplane.Reservations:
-		return scheduler.ExplainReservation(view, id, now)
-	case controlplane.Nodes:
-		return scheduler.ExplainNode(view, ns, it.id, now)
-	}
-	return scheduler.Explain(view, id, now)
+// subject is what was found, to be explained.
+func (t named) subject(ns string) scheduler.Subject {
+	kind := map[controlplane.Kind]scheduler.Kind{
+		controlplane.Tasks: scheduler.KindTask, controlplane.Jobs: scheduler.KindJob,
+		controlplane.Reservations: scheduler.KindReservation, controlplane.Nodes: scheduler.KindNode,
+	}[t.kind]
+	return scheduler.Subject{Kind: kind, Namespace: ns, ID: t.id}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -30,6 +31,8 @@ type Config struct {
 	Capacity types.Requests
 	// Labels are those of each node, by its name.
 	Labels map[string][]types.Label
+	// Placement says which of the nodes that fit a task is placed on.
+	Placement scheduler.Choice
 	// AllowMounts are the paths of this machine that tasks may mount.
 	AllowMounts []nodeagent.AllowedMount
 	// Ops is where metrics and health are served besides the socket in Dir, as
@@ -76,6 +79,9 @@ func (c Config) Validate() error {
 		return types.Errorf(types.Invalid, "nodes: %d is out of range: give 1 to %d", c.Nodes, MaxNodes)
 	}
 	if err := c.Capacity.Validate("capacity"); err != nil {
+		return err
+	}
+	if err := c.Placement.Validate(); err != nil {
 		return err
 	}
 	for _, r := range c.Capacity {

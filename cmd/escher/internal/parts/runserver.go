@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/internal/ops"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -19,6 +20,11 @@ type ServerConfig struct {
 	Etcd etcdstore.Config
 	// Name tells it from the other servers of the cluster.
 	Name string
+	// Placement says which of the nodes that fit its scheduler takes.
+	Placement scheduler.Choice
+	// MaxPending is how many tasks may wait before submission is slowed; 0 is the
+	// default.
+	MaxPending int
 	// Ops is where metrics and health are served; Pprof adds profiles.
 	Ops   string
 	Pprof bool
@@ -35,6 +41,12 @@ type ServerConfig struct {
 func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err := types.ValidateName("name", cfg.Name); err != nil {
 		return err
+	}
+	if err := cfg.Placement.Validate(); err != nil {
+		return err
+	}
+	if cfg.MaxPending < 0 {
+		return types.Errorf(types.Invalid, "max pending: %d is negative: give how many tasks may wait, or 0 for the default", cfg.MaxPending)
 	}
 	p := newProcess(ctx, cfg.Log, cfg.Progress)
 	defer func() { err = errors.Join(EndedBy(ctx, err), p.stack.Unwind()) }()
@@ -57,7 +69,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	err = Server{Store: p.store, Name: cfg.Name, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
+	err = Server{Store: p.store, Name: cfg.Name, Placement: cfg.Placement, MaxPending: cfg.MaxPending, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
 	if err != nil {
 		return err
 	}

@@ -18,10 +18,15 @@ import (
 type Server struct {
 	Store *etcdstore.Store
 	// Name tells it from the other servers of the cluster; empty: there are none.
-	Name    string
-	Log     *zap.Logger
-	Health  *ops.Health
-	Metrics prometheus.Registerer
+	Name string
+	// Placement says which of the nodes that fit is taken.
+	Placement scheduler.Choice
+	// MaxPending is how many tasks may wait before submission is slowed; 0 is the
+	// default.
+	MaxPending int
+	Log        *zap.Logger
+	Health     *ops.Health
+	Metrics    prometheus.Registerer
 }
 
 // Start starts its parts. Others share the namespaces with its scheduler; one
@@ -33,15 +38,16 @@ func (s Server) Start(stack *Stack) error {
 			return types.Errorf(types.Internal, "register metrics: %w", err)
 		}
 	}
+	stack.Start("garbage", ops.CollectGarbage)
 	pulse := s.Health.Part("scheduler")
 	stack.Start("scheduler", func(ctx context.Context) error {
-		cfg := scheduler.Config{Name: s.Name, Shared: s.Name != "", Beat: pulse.Run, Metrics: decisions}
+		cfg := scheduler.Config{Name: s.Name, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions}
 		return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler"))
 	})
 	beat := s.Health.Standby("collector")
 	collect := func(ctx context.Context, guard []controlplane.Compare) error {
 		defer beat.Stop()
-		c, err := server.NewCollector(s.Store, server.NewMaintenance(s.Store.Client()), server.DefaultPolicy(), guard,
+		c, err := server.NewCollector(s.Store, server.NewMaintenance(s.Store.Client()), s.policy(), guard,
 			server.Options{Metrics: counted, Beat: beat.Run, Logger: s.Log.Named("collector")})
 		if err != nil {
 			return err
@@ -55,6 +61,15 @@ func (s Server) Start(stack *Stack) error {
 		return server.Lead(ctx, s.Store, collectorRole, s.Name, collect)
 	})
 	return nil
+}
+
+// policy is what its collector goes by.
+func (s Server) policy() server.Policy {
+	p := server.DefaultPolicy()
+	if s.MaxPending != 0 {
+		p.MaxPending = s.MaxPending
+	}
+	return p
 }
 
 // collectorRole is what one collector at a time has.

@@ -1,0 +1,81 @@
+package apply_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/apply"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/server/etcdtest"
+	"github.com/escher-sched/escher/types"
+)
+
+// Many who apply one new file at once decide on the same state, and launch it once.
+func TestApplyAtOnceLaunchesOnce(t *testing.T) {
+	limits := controlplane.Limits{Ops: 128, Bytes: 1 << 20}
+	stores := map[string]func(t *testing.T) controlplane.Store{
+		"memory": func(*testing.T) controlplane.Store { return memstore.New(memstore.WithLimits(limits)) },
+		"etcd": func(t *testing.T) controlplane.Store {
+			return etcdstore.New(etcdtest.Start(t).Client, limits)
+		},
+	}
+	large := strings.Replace(train, "count: 3", "count: 300", 1)
+	files := []struct {
+		name, text string
+		tasks      int
+	}{
+		{"task", web, 1}, {"job", train, 3}, {"job in parts", large, 300}, {"both, not in one", web + "---\n" + large, 301},
+	}
+	for name, store := range stores {
+		for _, file := range files {
+			t.Run(name+"/"+file.name, func(t *testing.T) {
+				w := newWorldOf(t, store(t))
+				won := w.race(file.text, 4)
+				if won != 1 {
+					t.Errorf("%d of them launched it", won)
+				}
+				d := w.apply(file.text, apply.Options{})
+				for _, c := range d.Changes {
+					if c.Action != apply.Unchanged {
+						t.Errorf("then %s is to %s, %s", c.Name, c.Action, c.Note)
+					}
+				}
+				if tasks, _, err := w.Tasks(t.Context()); err != nil || len(tasks) != file.tasks {
+					t.Errorf("there are %d tasks, %v", len(tasks), err)
+				}
+			})
+		}
+	}
+}
+
+// race has several decide, and only then perform, all at once. It returns how many
+// were told that they did it.
+func (w *world) race(file string, n int) (won int) {
+	w.t.Helper()
+	decisions := make([]*apply.Decision, n)
+	for i := range decisions {
+		d, err := w.decide(file, apply.Options{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		decisions[i] = d
+	}
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i, d := range decisions {
+		wg.Go(func() { errs[i] = d.Perform(w.t.Context(), w.Client) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			won++
+		case !types.Is(err, types.Conflict) || !strings.Contains(err.Error(), "read again, decide again"):
+			w.t.Errorf("a loser is told %v", err)
+		}
+	}
+	return won
+}

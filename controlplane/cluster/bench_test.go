@@ -1,0 +1,102 @@
+package cluster_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/cluster/clustertest"
+)
+
+// live returns the bytes that are in use.
+func live() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one finalised
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// copied returns events that share nothing with those given: as a store delivers them.
+func copied(events []controlplane.Event) []controlplane.Event {
+	out := make([]controlplane.Event, len(events))
+	for i, e := range events {
+		out[i] = e
+		out[i].Key, out[i].Value = string([]byte(e.Key)), append([]byte(nil), e.Value...)
+	}
+	return out
+}
+
+// fill applies events in parts, as they come.
+func fill(t testing.TB, v *cluster.View, events []controlplane.Event) {
+	t.Helper()
+	const part = 1000
+	for i := 0; i < len(events); i += part {
+		for _, e := range copied(events[i:min(i+part, len(events))]) {
+			if _, _, err := v.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestViewMemory: a million tasks are to have room in a scheduler, bound, waiting for
+// something of their own each, or ended.
+func TestViewMemory(t *testing.T) {
+	const tasks = 20_000
+	for _, test := range []struct {
+		name string
+		kvs  []controlplane.KV
+		room int64
+	}{
+		{"bound", clustertest.Bound(tasks/100, tasks), 600},
+		{"waiting", clustertest.Waiting(tasks), 650},
+		{"ended", clustertest.Ended(tasks), 400},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			events := clustertest.Events(test.kvs)
+			before := live()
+			v := cluster.New()
+			fill(t, v, events)
+			size := (live() - before) / tasks
+			runtime.KeepAlive(events)
+			if len(v.Tasks) != tasks {
+				t.Fatalf("%d tasks", len(v.Tasks))
+			}
+			if t.Logf("%d bytes for each task", size); size > test.room {
+				t.Errorf("%d bytes for each task, at most %d are to be", size, test.room)
+			}
+		})
+	}
+}
+
+// BenchmarkApply: what a change costs that is news, and one that is not, as it was
+// applied ahead of the watch.
+func BenchmarkApply(b *testing.B) {
+	events := clustertest.Events(clustertest.Bound(1000, 100_000))
+	b.Run("news", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; i < b.N; {
+			b.StopTimer()
+			v, fresh := cluster.New(), copied(events)
+			b.StartTimer()
+			for k := 0; k < len(fresh) && i < b.N; k, i = k+1, i+1 {
+				if _, _, err := v.Apply(fresh[k]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	b.Run("known", func(b *testing.B) {
+		v := cluster.New()
+		fill(b, v, events)
+		b.ReportAllocs()
+		b.ResetTimer()
+		for i := range b.N {
+			if _, _, err := v.Apply(events[i%len(events)]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

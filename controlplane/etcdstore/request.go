@@ -1,0 +1,117 @@
+package etcdstore
+
+import (
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/escher-sched/escher/controlplane"
+)
+
+// request translates a transaction into a generated message, for what is done with one
+// besides sending it: see encodeTxn. Its failure branch reads what was compared.
+func request(txn controlplane.Txn) *pb.TxnRequest {
+	req := &pb.TxnRequest{
+		Compare: make([]*pb.Compare, len(txn.Compares)),
+		Success: make([]*pb.RequestOp, len(txn.Ops)),
+	}
+	for i, c := range txn.Compares {
+		req.Compare[i] = compare([]byte(c.Key), c)
+	}
+	for i, op := range txn.Ops {
+		req.Success[i] = change(op)
+	}
+	for _, c := range reads(txn.Compares) {
+		if c.Target == controlplane.Newest {
+			req.Failure = append(req.Failure, newestOf(c))
+		} else {
+			req.Failure = append(req.Failure, readOf([]byte(c.Key)))
+		}
+	}
+	return req
+}
+
+// reads returns the compares that name what is read when one does not hold: each key
+// once, in the order in which they first name them, and of each range the key that
+// changed last.
+func reads(compares []controlplane.Compare) []controlplane.Compare {
+	seen := make(map[string]bool, len(compares))
+	var first []controlplane.Compare
+	for _, c := range compares {
+		if c.Target != controlplane.Newest {
+			if seen[c.Key] {
+				continue
+			}
+			seen[c.Key] = true
+		}
+		first = append(first, c)
+	}
+	return first
+}
+
+func compare(key []byte, c controlplane.Compare) *pb.Compare {
+	switch c.Target {
+	case controlplane.CreateRevision:
+		return &pb.Compare{Key: key, Target: pb.Compare_CREATE, TargetUnion: &pb.Compare_CreateRevision{CreateRevision: c.Revision}}
+	case controlplane.Newest:
+		// Of an empty range etcd compares 0, which is less.
+		key, end := prefixRange(c.Key)
+		return &pb.Compare{Key: key, RangeEnd: end, Target: pb.Compare_MOD, Result: pb.Compare_LESS,
+			TargetUnion: &pb.Compare_ModRevision{ModRevision: c.Revision + 1}}
+	default:
+		return &pb.Compare{Key: key, Target: pb.Compare_MOD, TargetUnion: &pb.Compare_ModRevision{ModRevision: c.Revision}}
+	}
+}
+
+// newestOf reads the key of a range that changed last, if that was after the
+// revision that is compared.
+func newestOf(c controlplane.Compare) *pb.RequestOp {
+	key, end := prefixRange(c.Key)
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{
+		Key: key, RangeEnd: end, KeysOnly: true, Limit: 1, MinModRevision: c.Revision + 1,
+		SortTarget: pb.RangeRequest_MOD, SortOrder: pb.RangeRequest_DESCEND,
+	}}}
+}
+
+func readOf(key []byte) *pb.RequestOp {
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key, KeysOnly: true}}}
+}
+
+func change(op controlplane.Op) *pb.RequestOp {
+	if op.Delete {
+		return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{
+			RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(op.Key)},
+		}}
+	}
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestPut{
+		RequestPut: &pb.PutRequest{Key: []byte(op.Key), Value: op.Value, Lease: int64(op.Lease)},
+	}}
+}
+
+// readsOf returns the keys that the reads of a branch found, absent ones empty.
+func readsOf(answers []*pb.ResponseOp) []controlplane.KV {
+	found := make([]controlplane.KV, len(answers))
+	for i, answer := range answers {
+		if kvs := answer.GetResponseRange().GetKvs(); len(kvs) == 1 {
+			found[i] = keyValue(kvs[0])
+		}
+	}
+	return found
+}
+
+// readBack puts what was read of reads(compares) into the order of the compares.
+func readBack(compares []controlplane.Compare, found []controlplane.KV) []controlplane.KV {
+	known := make(map[string]controlplane.KV, len(found))
+	read := make([]controlplane.KV, len(compares))
+	for i, c := range compares {
+		kv, ok := known[c.Key]
+		if (!ok || c.Target == controlplane.Newest) && len(found) > 0 {
+			kv, found = found[0], found[1:]
+		}
+		if c.Target != controlplane.Newest {
+			known[c.Key] = kv
+		}
+		if read[i] = kv; kv.ModRevision == 0 {
+			read[i].Key = c.Key
+		}
+	}
+	return read
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// binder binds whatever waits, as a scheduler would that gets to it only when nothing
+// new is admitted.
+type binder struct {
+	store controlplane.Store
+	waits map[string]bool
+	// most is how many waited at most.
+	most int
+}
+
+func (b *binder) take(ctx context.Context, u controlplane.Update) error {
+	for _, e := range u.Events {
+		k, _ := controlplane.Parse(e.Key)
+		switch {
+		case k.Kind == controlplane.Tasks && !e.Delete:
+			b.waits[k.ID] = true
+			b.most = max(b.most, len(b.waits))
+		case e.Key == controlplane.AdmissionKey() && !e.Delete:
+			if err := b.bind(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *binder) bind(ctx context.Context) error {
+	change := controlplane.NewChange(controlplane.NewBatch())
+	for id := range b.waits {
+		change.IfUnchanged(controlplane.StatusKey("ns", id), 0)
+		change.Put(controlplane.StatusKey("ns", id), &types.Status{Phase: types.Bound, Attempt: 1})
+	}
+	clear(b.waits)
+	_, err := controlplane.Commit(ctx, b.store, change.Txn())
+	return err
+}
+
+// TestTenClients submit as fast as they can, and faster than they are served: they are
+// slowed, and told so; what they were told is accepted is there, once.
+func TestTenClients(t *testing.T) {
+	const clients, each, limit = 10, 150, 200
+	s := newSmall(t, 1<<30)
+	s.collect(func(p *Policy) { p.MaxPending = limit })
+	b := &binder{store: s.store, waits: make(map[string]bool)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var binding, running sync.WaitGroup
+	binding.Go(func() {
+		err := controlplane.ListWatch(ctx, s.store, controlplane.ListWatchOptions{Prefix: controlplane.Root}, func(u controlplane.Update) error { return b.take(ctx, u) })
+		if ctx.Err() == nil {
+			t.Error(err)
+		}
+	})
+	defer binding.Wait()
+	defer cancel()
+	var accepted sync.Map
+	var told [clients]atomic.Int32
+	for i := range clients {
+		c, err := controlplane.New(s.store, "ns", controlplane.WithNotice(func(string) { told[i].Add(1) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			spec := &types.Spec{Image: "x"}
+			for range each {
+				got, err := c.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "web"}, Spec: spec})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				accepted.Store(got.Tasks[0], true)
+			}
+		})
+	}
+	running.Wait()
+	for i := range told {
+		if told[i].Load() == 0 {
+			t.Errorf("client %d was not told that it is slowed", i)
+		}
+	}
+	tasks, _, err := s.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		if _, ok := accepted.LoadAndDelete(task.ID); !ok {
+			t.Errorf("%s was not accepted, or is there twice", task.ID)
+		}
+	}
+	if len(tasks) != clients*each {
+		t.Errorf("there are %d tasks of %d", len(tasks), clients*each)
+	}
+	cancel()
+	binding.Wait()
+	t.Logf("%d waited at most", b.most)
+	if b.most > 3*limit {
+		t.Errorf("%d tasks waited at once, and %d were to at most", b.most, limit)
+	}
+}
+
+// TestNobodyOutrunsEtcd: of a launch of several parts, one is on its way at a time.
+func TestNobodyOutrunsEtcd(t *testing.T) {
+	s := newSmall(t, 1<<30)
+	counting := &inFlight{Store: s.store}
+	c, err := controlplane.New(counting, "ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := make([]controlplane.Submission, 10_000)
+	spec := &types.Spec{Image: "x"}
+	for i := range many {
+		many[i] = controlplane.Submission{Task: types.Task{Name: "web"}, Spec: spec}
+	}
+	got, err := c.Launch(t.Context(), many...)
+	if err != nil || got.Parts < 3 {
+		t.Fatalf("%d parts, %v", got.Parts, err)
+	}
+	if n := counting.most.Load(); n != 1 {
+		t.Errorf("%d parts were on their way at once", n)
+	}
+}
+
+// inFlight counts the commits that are on their way.
+type inFlight struct {
+	controlplane.Store
+	now, most atomic.Int32
+}
+
+func (f *inFlight) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	if n := f.now.Add(1); n > f.most.Load() {
+		f.most.Store(n)
+	}
+	defer f.now.Add(-1)
+	return f.Store.Commit(ctx, txn)
+}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"strings"
+	"time"
+)
+
+// specName is the name of a spec.
+type specName struct{ ns, digest string }
+
+// unusedSpecs are specs that no task refers to, in the order in which that was seen.
+type unusedSpecs struct {
+	known map[specName]*unusedSpec
+	queue []*unusedSpec
+}
+
+// unusedSpec is one of them.
+type unusedSpec struct {
+	name specName
+	// mod is its ModRevision when it was seen last.
+	mod   int64
+	since time.Time
+}
+
+// see notes that a spec is there.
+func (x *index) see(name specName, mod int64, now time.Time) {
+	if x.used(name) {
+		return
+	}
+	u := x.unused.known[name]
+	if u == nil {
+		u = &unusedSpec{name: specName{strings.Clone(name.ns), strings.Clone(name.digest)}, since: now}
+		x.unused.known[u.name] = u
+		x.unused.queue = append(x.unused.queue, u)
+	}
+	u.mod = mod
+}
+
+func (x *index) used(name specName) bool {
+	s := x.spaces[name.ns]
+	return s != nil && s.specs[name.digest] != nil
+}
+
+// first returns the spec that was seen to be unused first, nil if there is none.
+func (u *unusedSpecs) first() *unusedSpec {
+	if len(u.queue) == 0 {
+		return nil
+	}
+	return u.queue[0]
+}
+
+// drop forgets the first one: it is used, or gone, or is seen again.
+func (u *unusedSpecs) drop() {
+	delete(u.known, u.queue[0].name)
+	u.queue = rest(u.queue)
+}

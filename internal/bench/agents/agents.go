@@ -1,0 +1,184 @@
+// Package agents are hollow agents of nodes: they keep the protocol of a node's agent,
+// and run nothing. Many of them share a few connections.
+package agents
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Config says what the agents are of.
+type Config struct {
+	// Stores are the connections: agent i uses i modulo their number.
+	Stores []controlplane.Store
+	// Nodes are their names; the nodes themselves are registered already, and none is
+	// alive.
+	Nodes []string
+	// TTL is the time to live of each session, in whole seconds.
+	TTL time.Duration
+	// RunFor returns how long the process of a binding runs, from its start to its end;
+	// 0 ends before anybody could say that it runs. It is called by many goroutines. Nil:
+	// the agents watch and renew, and start nothing.
+	RunFor func(k controlplane.Key, b *types.Binding) time.Duration
+	// Ready is called once, when all of them are alive.
+	Ready func()
+}
+
+// image is what every hollow process is an image of, by digest.
+const image = "escher.local/hollow@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// openAtOnce bounds how many sessions begin at once on a connection.
+const openAtOnce = 4
+
+// Run runs the agents until ctx is done, and returns ctx.Err() then. Precondition: a
+// node is alive already, or the session of one was lost.
+func Run(ctx context.Context, cfg Config) error {
+	g, ctx := errgroup.WithContext(ctx)
+	opening := make(chan struct{}, openAtOnce*len(cfg.Stores))
+	var dead atomic.Int64
+	dead.Store(int64(len(cfg.Nodes)))
+	for i, node := range cfg.Nodes {
+		a := newAgent(cfg, cfg.Stores[i%len(cfg.Stores)], node)
+		g.Go(func() error {
+			lease, err := a.open(ctx, opening)
+			if err != nil {
+				return err
+			}
+			if dead.Add(-1) == 0 {
+				cfg.Ready()
+			}
+			g.Go(func() error { return a.keep(ctx, lease) })
+			g.Go(func() error { return a.outbox.run(ctx) })
+			return a.follow(ctx)
+		})
+	}
+	return g.Wait()
+}
+
+// agent is the agent of one node.
+type agent struct {
+	cfg    Config
+	store  controlplane.Store
+	node   string
+	outbox *outbox
+
+	// running are the processes by the keys of their bindings; only follow looks at them.
+	running map[string]*process
+}
+
+// process is what would run.
+type process struct {
+	binding int64
+	started time.Time
+	end     *time.Timer
+}
+
+func newAgent(cfg Config, store controlplane.Store, node string) *agent {
+	return &agent{cfg: cfg, store: store, node: node, outbox: newOutbox(store), running: make(map[string]*process)}
+}
+
+// open begins the session of the node.
+func (a *agent) open(ctx context.Context, opening chan struct{}) (controlplane.LeaseID, error) {
+	select {
+	case opening <- struct{}{}:
+		defer func() { <-opening }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	lease, err := a.store.GrantLease(ctx, a.cfg.TTL)
+	if err != nil {
+		return 0, err
+	}
+	key := controlplane.AliveKey(a.node)
+	change := controlplane.NewChange(controlplane.NewBatch())
+	change.IfCreated(key, 0)
+	change.PutOn(key, &types.Alive{TTLSeconds: int64(a.cfg.TTL / time.Second), Token: controlplane.NewID("hollow")}, lease)
+	res, err := controlplane.Commit(ctx, a.store, change.Txn())
+	if err == nil && !res.Committed {
+		err = types.Errorf(types.Precondition, "begin session: node %s is alive: stop its agent first", a.node)
+	}
+	return lease, err
+}
+
+// keep renews the session.
+func (a *agent) keep(ctx context.Context, lease controlplane.LeaseID) error {
+	err := controlplane.Renew(ctx, a.store, lease, a.cfg.TTL)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return types.Errorf(types.Precondition, "keep the session of node %s: %w; the machine is too busy for %s", a.node, err, a.cfg.TTL)
+}
+
+// follow watches the bindings of the node: all that an agent watches.
+func (a *agent) follow(ctx context.Context) error {
+	opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(controlplane.Bindings, a.node)}
+	return controlplane.ListWatch(ctx, a.store, opts, func(u controlplane.Update) error {
+		for _, e := range u.Events {
+			if err := a.take(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// take takes in what became of a binding.
+func (a *agent) take(e controlplane.Event) error {
+	if e.Delete {
+		if p := a.running[e.Key]; p != nil {
+			p.end.Stop()
+			delete(a.running, e.Key)
+		}
+		return nil
+	}
+	k, ok := controlplane.Parse(e.Key)
+	if !ok {
+		return types.Errorf(types.Internal, "read %s: it is no key of a binding", e.Key)
+	}
+	b := new(types.Binding)
+	if err := types.Decode(e.Value, b); err != nil {
+		return err
+	}
+	a.bind(k, e.CreateRevision, b)
+	return nil
+}
+
+// bind starts the process of a binding, or ends it if the binding says so.
+func (a *agent) bind(k controlplane.Key, created int64, b *types.Binding) {
+	if a.cfg.RunFor == nil {
+		return
+	}
+	key := k.String()
+	p := a.running[key]
+	if p == nil {
+		p = &process{binding: created, started: time.Now()}
+		a.running[key] = p
+		a.start(k, p, a.cfg.RunFor(k, b))
+	}
+	if b.Stop != nil && p.end.Stop() {
+		a.exited(k, p, true)
+	}
+}
+
+// start starts a process, and says so unless it ends at once.
+func (a *agent) start(k controlplane.Key, p *process, runs time.Duration) {
+	if runs > 0 {
+		a.outbox.put(k, &types.Report{Phase: types.ReportRunning, Binding: p.binding, Started: p.started.UnixNano(), Image: image})
+	}
+	p.end = time.AfterFunc(runs, func() { a.exited(k, p, false) })
+}
+
+// exited reports the end of a process; its container would be removed when that is
+// stored.
+func (a *agent) exited(k controlplane.Key, p *process, stopped bool) {
+	a.outbox.put(k, &types.Report{
+		Phase: types.ReportExited, Binding: p.binding, Started: p.started.UnixNano(), Ended: time.Now().UnixNano(),
+		Stopped: stopped, Image: image,
+	})
+}

@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Where each task asks for something that only one node has, somebody has to have
+// decided which: the load does, before the clock runs.
+
+// assigned draws a cluster and tasks, and gives each task a node on which it fits beside
+// the others: of a few nodes, the one with the most room left.
+func assigned(cfg Config) (*hollow, error) {
+	h, err := newHollow(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for i := range h.shapes {
+		h.shapes[i] = evenShares(h.shapes[i])
+	}
+	rng := rand.New(rand.NewPCG(seed, uint64(len(h.nodes))))
+	rooms := make([]*room, len(h.nodes))
+	for i := range rooms {
+		rooms[i] = newRoom(h.nodes[i], h.devices[i])
+	}
+	h.at = make([]int, len(h.tasks))
+	for i, shape := range h.tasks {
+		n := pickRoom(rng, rooms, h.shapes[shape])
+		if n < 0 {
+			return nil, types.Errorf(types.Invalid, "tasks: task %d of %d finds no room on %d nodes for %v: use ten tasks a node or more", i+1, len(h.tasks), len(h.nodes), h.shapes[shape])
+		}
+		rooms[n].take(h.shapes[shape])
+		h.at[i] = n
+	}
+	return h, nil
+}
+
+// evenShares makes a part of a device a half or a quarter, or all of it. Whoever takes
+// parts of the device that has least left can then take them in any order: what fits in
+// one order fits in all.
+func evenShares(asked types.Requests) types.Requests {
+	share := asked.Get(string(types.GPU))
+	if share == 0 || share >= wholeDevice {
+		return asked
+	}
+	even := wholeDevice
+	switch {
+	case share < wholeDevice*3/8:
+		even = wholeDevice / 4
+	case share < wholeDevice*3/4:
+		even = wholeDevice / 2
+	}
+	out := slices.Clone(asked)
+	for i, x := range out {
+		// Of the devices of some models as many are asked for.
+		if x.Name == string(types.GPU) || x.Amount == share && strings.Contains(x.Name, "/") {
+			out[i].Amount = even
+		}
+	}
+	return out
+}
+
+// tries is how many nodes are looked at for a task before all are.
+const tries = 16
+
+// pickRoom returns a node with room, -1 if there is none.
+func pickRoom(rng *rand.Rand, rooms []*room, r types.Requests) int {
+	best, most := -1, -1.0
+	first := rng.IntN(len(rooms))
+	for i := range rooms {
+		if i >= tries && best >= 0 {
+			break
+		}
+		n := (first + i) % len(rooms)
+		if i < tries {
+			n = rng.IntN(len(rooms))
+		}
+		if left := rooms[n].left(r); left > most && rooms[n].fits(r) {
+			best, most = n, left
+		}
+	}
+	return best
+}
+
+// room is what is free on a node.
+type room struct {
+	free, has map[string]types.Quantity
+	// devices are what is free of each.
+	devices []types.Quantity
+}
+
+func newRoom(n *types.Node, d *types.Devices) *room {
+	r := &room{free: make(map[string]types.Quantity), has: make(map[string]types.Quantity)}
+	for _, x := range n.Capacity {
+		r.free[x.Name], r.has[x.Name] = x.Amount, x.Amount
+	}
+	if d != nil {
+		for range d.Devices {
+			r.devices = append(r.devices, wholeDevice)
+		}
+	}
+	return r
+}
+
+// wholeDevice is all of one device.
+const wholeDevice types.Quantity = 1000
+
+// left is how much of what is scarcest is free, as a share; less where there are devices
+// that are not asked for.
+func (r *room) left(asked types.Requests) float64 {
+	least := 1.0
+	if len(r.devices) > 0 && asked.Get(string(types.GPU)) == 0 {
+		least = 0
+	}
+	for _, name := range []string{string(types.CPU), string(types.Memory)} {
+		if r.has[name] > 0 {
+			least = min(least, float64(r.free[name])/float64(r.has[name]))
+		}
+	}
+	return least
+}
+
+func (r *room) fits(asked types.Requests) bool {
+	for _, x := range asked {
+		if r.free[x.Name] < x.Amount {
+			return false
+		}
+	}
+	return r.devicesFor(asked, false)
+}
+
+func (r *room) take(asked types.Requests) {
+	for _, x := range asked {
+		r.free[x.Name] -= x.Amount
+	}
+	r.devicesFor(asked, true)
+}
+
+// devicesFor tells whether devices are free, and takes them: whole ones, or a part of
+// the one that has least left.
+func (r *room) devicesFor(asked types.Requests, take bool) bool {
+	amount := asked.Get(string(types.GPU))
+	if amount == 0 || len(r.devices) == 0 {
+		return true
+	}
+	if amount < wholeDevice {
+		best := -1
+		for i, free := range r.devices {
+			if free >= amount && (best < 0 || free < r.devices[best]) {
+				best = i
+			}
+		}
+		if take && best >= 0 {
+			r.devices[best] -= amount
+		}
+		return best >= 0
+	}
+	for i, free := range r.devices {
+		if amount == 0 {
+			break
+		}
+		if free == wholeDevice {
+			amount -= wholeDevice
+			if take {
+				r.devices[i] = 0
+			}
+		}
+	}
+	return amount == 0
+}

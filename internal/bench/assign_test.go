@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// TestAssigned adds up what was given to each node.
+func TestAssigned(t *testing.T) {
+	h, err := assigned(Config{Nodes: 200, Tasks: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := make([]map[string]types.Quantity, len(h.nodes))
+	for i, n := range h.at {
+		if used[n] == nil {
+			used[n] = make(map[string]types.Quantity)
+		}
+		for _, x := range h.shapes[h.tasks[i]] {
+			used[n][x.Name] += x.Amount
+		}
+	}
+	for i, n := range h.nodes {
+		for name, amount := range used[i] {
+			if has := n.Capacity.Get(name); amount > has {
+				t.Errorf("node %d has %d of %s, and %d are asked for", i, has, name, amount)
+			}
+		}
+	}
+}
+
+// TestRoomOfDevices gives out whole devices, and parts of the one that has least left.
+func TestRoomOfDevices(t *testing.T) {
+	ask := func(gpu types.Quantity) types.Requests {
+		return types.NewRequests(map[string]types.Quantity{"gpu": gpu})
+	}
+	r := newRoom(&types.Node{Capacity: ask(3000)}, &types.Devices{Devices: make([]types.Device, 3)})
+	for _, test := range []struct {
+		asked types.Quantity
+		fits  bool
+		left  []types.Quantity
+	}{
+		{600, true, []types.Quantity{400, 1000, 1000}},
+		{300, true, []types.Quantity{100, 1000, 1000}},
+		{2000, true, []types.Quantity{100, 0, 0}},
+		{1000, false, nil},
+		{200, false, nil},
+		{100, true, []types.Quantity{0, 0, 0}},
+	} {
+		fits := r.fits(ask(test.asked))
+		if fits != test.fits {
+			t.Errorf("%d fits in %v: %t", test.asked, r.devices, fits)
+		}
+		if !fits {
+			continue
+		}
+		r.take(ask(test.asked))
+		for i, want := range test.left {
+			if r.devices[i] != want {
+				t.Errorf("after %d there are %v, want %v", test.asked, r.devices, test.left)
+			}
+		}
+	}
+}
+
+// TestEvenShares keeps whole devices, and what is asked for besides.
+func TestEvenShares(t *testing.T) {
+	for asked, want := range map[types.Quantity]types.Quantity{1: 250, 374: 250, 375: 500, 500: 500, 749: 500, 750: 1000, 1000: 1000, 3000: 3000} {
+		in := types.NewRequests(map[string]types.Quantity{"cpu": 7, "gpu": asked, "model.trace/T4": asked})
+		out := evenShares(in)
+		if out.Get("gpu") != want || out.Get("model.trace/T4") != want || out.Get("cpu") != 7 || in.Get("gpu") != asked {
+			t.Errorf("of %d it is %v", asked, out)
+		}
+	}
+	if cpu := types.NewRequests(map[string]types.Quantity{"cpu": 7}); len(evenShares(cpu)) != 1 {
+		t.Error("it asks for more")
+	}
+}

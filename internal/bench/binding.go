@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// binding is a measurement of how many tasks a second are bound, from the moment they
+// become visible until a watcher of its own has seen the last binding.
+type binding struct {
+	// name is that of the arm.
+	name string
+	// ops, nodes and schedulers are how many; 0 is what the configuration says, of
+	// schedulers one.
+	ops, nodes, schedulers int
+	// namespaces are how many the tasks are spread over; 0 is one, of the usual name.
+	namespaces int
+	// shape, unless nil, learns of what the transactions are made.
+	shape *txnShape
+	// draw makes the cluster and the tasks; nil is newHollow.
+	draw func(Config) (*hollow, error)
+	// prepare puts what else is there once the nodes are, unless it is nil.
+	prepare func(context.Context, *cluster, *hollow) error
+	// edit changes what a task asks for, unless it is nil.
+	edit func(h *hollow, i int, t *types.Task)
+	// pending tells that everything is eligible before the scheduler begins: the clock
+	// runs from when that has listed everything.
+	pending bool
+	// spare is the part of the tasks that may be left over when the clock stops: what is
+	// bound in no certain order leaves a few that fit nowhere.
+	spare float64
+	// begin makes the tasks eligible; nil puts the jobs that make them visible, unless
+	// they were pending.
+	begin func(context.Context, *cluster, *hollow) error
+}
+
+// arm is the measurement as an arm.
+func (b binding) arm() arm {
+	return arm{b.name, func(ctx context.Context, cfg Config) (figures, error) {
+		cfg.Ops, cfg.Nodes = cmp.Or(b.ops, cfg.Ops), cmp.Or(b.nodes, cfg.Nodes)
+		return onCluster(ctx, cfg, b.measure)
+	}}
+}
+
+func (b binding) measure(ctx context.Context, c *cluster, found figures) error {
+	h, err := b.load(ctx, c)
+	if err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	bound, err := c.watch(watching, controlplane.Prefix(controlplane.Bindings), nil)
+	if err != nil {
+		return err
+	}
+	all, err := b.schedule(c)
+	if err != nil {
+		return err
+	}
+	if !b.pending {
+		for _, p := range all {
+			if err := p.settled(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	began := time.Now()
+	u, err := c.window(ctx, func(ctx context.Context) error {
+		if !b.pending {
+			began = time.Now()
+		}
+		n := len(h.tasks) - int(b.spare*float64(len(h.tasks)))
+		last, err := b.bind(ctx, c, h, bound, n)
+		found[rate] = float64(n) / last.Sub(began).Seconds()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	stop()
+	if err := c.add(found, u, len(h.tasks)); err != nil {
+		return err
+	}
+	if err := b.look(ctx, all, found); err != nil {
+		return err
+	}
+	found["node_kinds"], found["shapes"] = h.kinds()
+	return c.utilisation(ctx, found)
+}
+
+// load makes the nodes, what else is there, and the tasks, which nobody sees yet.
+func (b binding) load(ctx context.Context, c *cluster) (*hollow, error) {
+	draw := b.draw
+	if draw == nil {
+		draw = newHollow
+	}
+	h, err := draw(c.cfg)
+	if err != nil {
+		return nil, err
+	}
+	h.namespaces = b.namespaces
+	if err := c.loadNodes(ctx, h); err != nil {
+		return nil, err
+	}
+	if b.prepare != nil {
+		if err := b.prepare(ctx, c, h); err != nil {
+			return nil, err
+		}
+	}
+	var edit func(int, *types.Task)
+	if b.edit != nil {
+		edit = func(i int, t *types.Task) { b.edit(h, i, t) }
+	}
+	return h, c.loadTasks(ctx, h, edit)
+}
+
+// schedule starts the schedulers. A single one is called as its role.
+func (b binding) schedule(c *cluster) ([]*process, error) {
+	if b.schedulers < 2 {
+		p, err := c.startScheduler(roleScheduler, false)
+		return []*process{p}, err
+	}
+	var out []*process
+	for i := range b.schedulers {
+		p, err := c.startScheduler(fmt.Sprintf("%s-%d", roleScheduler, i+1), true)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// bind makes the tasks eligible, waits until n are bound, and returns when that was
+// seen.
+func (b binding) bind(ctx context.Context, c *cluster, h *hollow, bound *watcher, n int) (time.Time, error) {
+	begin := b.begin
+	if begin == nil {
+		begin = putJobs
+	}
+	if !b.pending {
+		if err := begin(ctx, c, h); err != nil {
+			return time.Time{}, err
+		}
+	}
+	last, err := bound.until(ctx, controlplane.Bindings, n)
+	if errors.Is(err, errStalled) {
+		err = c.stuck(ctx, err)
+	}
+	return last, err
+}
+
+// Names of what the schedulers counted.
+const (
+	committed        = partMetric + "transactions_total/committed"
+	refused          = partMetric + "transactions_total/refused"
+	conflictsPercent = "conflicts_percent"
+)
+
+// look adds what the schedulers counted, and has the shape learn of it.
+func (b binding) look(ctx context.Context, all []*process, found figures) error {
+	sum := make(map[string]float64)
+	for _, p := range all {
+		stats, err := p.stats(ctx)
+		if err != nil {
+			return err
+		}
+		if b.shape != nil {
+			b.shape.learn(stats)
+		}
+		for name, x := range stats {
+			sum[name] += x
+		}
+	}
+	n := float64(len(all))
+	found[partP50], found[partP99] = sum[partP50]/n, sum[partP99]/n
+	found["txn_tasks"], found["txn_nodes"] = sum[partPut+putBindings]/sum[partTxns], sum[partPut+compareAllocated]/sum[partTxns]
+	found[conflictsPercent] = 100 * sum[refused] / max(1, sum[committed]+sum[refused])
+	return nil
+}
+
+// putJobs makes the tasks visible, in one transaction.
+func putJobs(ctx context.Context, c *cluster, h *hollow) error {
+	x := controlplane.NewChange(controlplane.NewBatch())
+	for i := range max(1, h.namespaces) {
+		x.Put(controlplane.JobKey(h.namespace(i), "bench"), &types.Job{Name: "bench", Tasks: len(h.tasks) / max(1, h.namespaces), Submitted: time.Now().UnixNano()})
+	}
+	_, err := controlplane.Commit(ctx, c.store, x.Txn())
+	return err
+}
+
+// settleEvery is the time between two looks whether a scheduler has settled.
+const settleEvery = 20 * time.Millisecond
+
+// settled waits until a scheduler has taken in what it listed, and tried to place all of
+// it that is visible.
+func (p *process) settled(ctx context.Context) error {
+	again := time.NewTicker(settleEvery)
+	defer again.Stop()
+	for {
+		stats, err := p.stats(ctx)
+		if err != nil {
+			return err
+		}
+		if stats[partMetric+"wakeups_total"] > 0 && stats[partMetric+"shapes/ready"] == 0 && stats[partMetric+"transactions_in_flight"] == 0 {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

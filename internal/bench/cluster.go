@@ -1,0 +1,290 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/audit"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// cluster is one that is measured: its etcd and schedulers are processes of their own.
+type cluster struct {
+	cfg Config
+	// store is the client of the load, apart from that of whoever watches.
+	store *etcdstore.Store
+	// watched is the client of the watchers.
+	watched *etcdstore.Store
+	// endpoint is where etcd is reached.
+	endpoint string
+	// sessions are those of the nodes.
+	sessions map[string]int64
+
+	// atEnd is done before the processes are ended, last first.
+	atEnd []func() error
+	// processes are all that were started and not ended since.
+	processes []*process
+	// ctx ends, with the reason, when a process ends that was not to.
+	ctx    context.Context
+	failed context.CancelCauseFunc
+}
+
+// onCluster measures on a cluster of its own, which has an etcd and nothing else. f
+// starts what it needs, and adds to the figures what it finds. Then the state is audited:
+// what is found wrong is among the figures, and told.
+func onCluster(ctx context.Context, cfg Config, f func(context.Context, *cluster, figures) error) (figures, error) {
+	found := make(figures)
+	err := withCluster(ctx, cfg, func(ctx context.Context, c *cluster) error {
+		if err := f(ctx, c, found); err != nil {
+			return err
+		}
+		return c.audit(ctx, found)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// withCluster runs f with a cluster that is removed afterwards.
+func withCluster(ctx context.Context, cfg Config, f func(context.Context, *cluster) error) error {
+	return withDirectory(cfg, func(dir string) (err error) {
+		c := &cluster{cfg: cfg}
+		c.ctx, c.failed = context.WithCancelCause(ctx)
+		defer c.failed(nil)
+		defer func() { err = errors.Join(err, c.down()) }()
+		if err := c.up(dir); err != nil {
+			return err
+		}
+		err = f(c.ctx, c)
+		// What comes of a process that ended is less telling than its end.
+		if cause := context.Cause(c.ctx); cause != nil {
+			return cause
+		}
+		return err
+	})
+}
+
+// up starts etcd and connects to it.
+func (c *cluster) up(dir string) error {
+	etcd, err := c.start(roleEtcd, roleEtcd, roleConfig{Dir: dir, Ops: c.cfg.Ops})
+	if err != nil {
+		return err
+	}
+	if c.endpoint, err = etcd.ready(c.ctx); err != nil {
+		return err
+	}
+	if c.store, err = c.dial(); err != nil {
+		return err
+	}
+	c.watched, err = c.dial()
+	return err
+}
+
+// dial connects to etcd; the caller closes the client.
+func (c *cluster) dial() (*etcdstore.Store, error) {
+	return etcdstore.Dial(c.ctx, etcdstore.Config{Endpoints: []string{c.endpoint}, Limits: limitsOf(c.cfg.Ops)})
+}
+
+// start starts a part, and returns at once. If it ends by itself, everything does.
+func (c *cluster) start(role, name string, rc roleConfig) (*process, error) {
+	p, err := launch(c.cfg, role, name, rc)
+	if err != nil {
+		return nil, err
+	}
+	c.processes = append(c.processes, p)
+	go func() {
+		<-p.ended
+		if p.lost() {
+			c.failed(p.why(nil))
+		}
+	}()
+	return p, nil
+}
+
+// launchScheduler starts a scheduler and returns at once.
+func (c *cluster) launchScheduler(name string, shared bool) (*process, error) {
+	return c.start(roleScheduler, name, roleConfig{Endpoint: c.endpoint, Ops: c.cfg.Ops, Name: name, Shared: shared})
+}
+
+// startScheduler starts a scheduler and waits until it has listed everything.
+func (c *cluster) startScheduler(name string, shared bool) (*process, error) {
+	p, err := c.launchScheduler(name, shared)
+	if err != nil {
+		return nil, err
+	}
+	_, err = p.ready(c.ctx)
+	return p, err
+}
+
+// end ends a process in order, or as if its machine failed.
+func (c *cluster) end(p *process, kill bool) {
+	for i, x := range c.processes {
+		if x == p {
+			c.processes = append(c.processes[:i:i], c.processes[i+1:]...)
+			break
+		}
+	}
+	if kill {
+		p.kill()
+	} else {
+		p.stop()
+	}
+}
+
+// down ends everything, etcd last.
+func (c *cluster) down() error {
+	var errs []error
+	for _, f := range slices.Backward(c.atEnd) {
+		errs = append(errs, f())
+	}
+	for len(c.processes) > 1 {
+		c.end(c.processes[len(c.processes)-1], false)
+	}
+	for _, s := range []*etcdstore.Store{c.watched, c.store} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	for len(c.processes) > 0 { // its data is thrown away
+		c.end(c.processes[0], true)
+	}
+	return errors.Join(errs...)
+}
+
+// shown is how many findings of an audit are told.
+const shown = 10
+
+// audit checks the state.
+func (c *cluster) audit(ctx context.Context, found figures) error {
+	report, err := audit.Run(ctx, c.store)
+	if err != nil {
+		return err
+	}
+	found[violations] = float64(len(report.Findings))
+	for _, f := range report.Findings[:min(shown, len(report.Findings))] {
+		c.cfg.progress.say("violation: %s", f)
+	}
+	return nil
+}
+
+// usage is what a window of time took.
+type usage struct {
+	wall time.Duration
+	// cpu is the processor time of each process by its name; this one is load.
+	cpu map[string]time.Duration
+}
+
+// load is the name of this process.
+const load = "load"
+
+// window runs f, and says what that took; profiles are written if they are wanted.
+func (c *cluster) window(ctx context.Context, f func(context.Context) error) (u usage, err error) {
+	ended, err := c.profile(ctx)
+	if err != nil {
+		return u, err
+	}
+	before, err := c.cpu()
+	if err != nil {
+		return u, errors.Join(err, ended())
+	}
+	began := time.Now()
+	err = f(ctx)
+	u.wall = time.Since(began)
+	after, cpuErr := c.cpu()
+	u.cpu = make(map[string]time.Duration)
+	for name, t := range after {
+		u.cpu[name] = t - before[name]
+	}
+	return u, errors.Join(err, cpuErr, ended())
+}
+
+// cpu returns the processor time that each process has taken.
+func (c *cluster) cpu() (map[string]time.Duration, error) {
+	all := make(map[string]time.Duration)
+	for _, p := range c.processes {
+		t, err := p.cpu()
+		if err != nil {
+			return nil, err
+		}
+		all[p.name] = t
+	}
+	own, err := cpuOf(0)
+	all[load] = own
+	return all, err
+}
+
+// add puts into the figures what n tasks took of each kind of process, and its memory.
+func (c *cluster) add(found figures, u usage, n int) error {
+	for _, p := range c.processes {
+		_, most, err := p.memory()
+		if err != nil {
+			return err
+		}
+		found[p.name+"_mib"] = float64(most) / (1 << 20)
+	}
+	for name, t := range u.cpu {
+		each := float64(t.Nanoseconds()) / 1000 / float64(n)
+		found[name+"_cpu_us"] = each
+		if strings.HasPrefix(name, roleScheduler+"-") {
+			found[roleScheduler+"_cpu_us"] += each // of all of them
+		}
+	}
+	return nil
+}
+
+// profile begins profiles of all processes; ended ends them.
+func (c *cluster) profile(ctx context.Context) (ended func() error, err error) {
+	if c.cfg.Profile == "" {
+		return func() error { return nil }, nil
+	}
+	path := func(name string) (string, error) {
+		return filepath.Abs(filepath.Join(c.cfg.Profile, fmt.Sprintf("%s.%s.%s.prof", c.cfg.Scenario, c.cfg.label, name)))
+	}
+	if err := os.MkdirAll(c.cfg.Profile, 0o755); err != nil {
+		return nil, types.Errorf(types.Precondition, "profile: %w", err)
+	}
+	for _, p := range c.processes {
+		at, err := path(p.name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := p.ask(ctx, order{Do: doProfile, Path: at}); err != nil {
+			return nil, err
+		}
+	}
+	at, err := path(load)
+	if err != nil {
+		return nil, err
+	}
+	own, err := beginProfile(at)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		errs := []error{own.Close()}
+		for _, p := range c.processes {
+			_, err := p.ask(ctx, order{Do: doEnd})
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}, nil
+}
+
+// put commits one key.
+func (c *cluster) put(ctx context.Context, key string, m types.Message) (revision int64, err error) {
+	x := controlplane.NewChange(controlplane.NewBatch())
+	x.Put(key, m)
+	res, err := controlplane.Commit(ctx, c.store, x.Txn())
+	return res.Revision, err
+}

@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/scheduler"
+)
+
+// counted is what the process of a scheduler counts: the scheduler's own metrics, and of
+// the transactions that bind how long they take and of what they are made.
+type counted struct {
+	metrics *scheduler.Metrics
+
+	inFlight, most atomic.Int64
+
+	mu      sync.Mutex
+	commits []time.Duration
+	// parts sums, by name, what was in the transactions that were looked at.
+	parts map[string]float64
+}
+
+func newCounted() *counted {
+	return &counted{metrics: scheduler.NewMetrics(), parts: make(map[string]float64)}
+}
+
+// lookedAt is that every so manieth transaction is looked at: counting is not to cost
+// what is measured.
+const lookedAt = 8
+
+// begin notes that a transaction is sent.
+func (c *counted) begin() {
+	now := c.inFlight.Add(1)
+	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+	}
+}
+
+// end notes that it was answered.
+func (c *counted) end(txn controlplane.Txn, committed bool, took time.Duration) {
+	c.inFlight.Add(-1)
+	if !committed || len(txn.Ops) == 0 || !binds(txn) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.commits = append(c.commits, took)
+	if len(c.commits)%lookedAt == 1 {
+		look(c.parts, txn)
+	}
+}
+
+// binds tells whether a transaction binds tasks: a binding is what it puts first, or
+// next after a grant.
+func binds(txn controlplane.Txn) bool {
+	prefix := controlplane.Prefix(controlplane.Bindings)
+	return slices.ContainsFunc(txn.Ops[:min(2, len(txn.Ops))], func(op controlplane.Op) bool {
+		return !op.Delete && strings.HasPrefix(op.Key, prefix)
+	})
+}
+
+// look adds what a transaction is made of.
+func look(parts map[string]float64, txn controlplane.Txn) {
+	parts[partTxns]++
+	for _, x := range txn.Compares {
+		parts[partCompare+kindOf(x.Key)]++
+	}
+	for _, op := range txn.Ops {
+		kind := kindOf(op.Key)
+		parts[partPut+kind]++
+		parts[partKey+kind] += float64(len(op.Key))
+		parts[partValue+kind] += float64(len(op.Value))
+	}
+}
+
+// Names of what was counted: sums over the transactions that were looked at; kinds of
+// keys follow where a name ends with a slash.
+const (
+	partTxns    = "txns"
+	partCompare = "compare/"
+	partPut     = "put/"
+	partKey     = "key/"
+	partValue   = "value/"
+	partMost    = "most_in_flight"
+	partP50     = "commit_p50_ms"
+	partP99     = "commit_p99_ms"
+	partMetric  = "metric/"
+)
+
+// kindOf returns the first segment of a key below the root.
+func kindOf(key string) string {
+	rest, _ := strings.CutPrefix(key, controlplane.Root)
+	kind, _, _ := strings.Cut(rest, "/")
+	return kind
+}
+
+// stats returns all that was counted.
+func (c *counted) stats() map[string]float64 {
+	c.mu.Lock()
+	out := maps.Clone(c.parts)
+	commits := slices.Sorted(slices.Values(c.commits))
+	c.mu.Unlock()
+	out[partMost] = float64(c.most.Load())
+	out[partP50], out[partP99] = quantile(commits, 0.5), quantile(commits, 0.99)
+	registry := prometheus.NewRegistry()
+	if registry.Register(c.metrics) != nil {
+		return out
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		return out
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			out[partMetric+metricName(f, m)] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
+		}
+	}
+	return out
+}
+
+// metricName is the name of a metric without what all of them begin with, and the values
+// of its labels.
+func metricName(f *dto.MetricFamily, m *dto.Metric) string {
+	name := strings.TrimPrefix(f.GetName(), "escher_scheduler_")
+	for _, l := range m.GetLabel() {
+		name += "/" + l.GetValue()
+	}
+	return name
+}
+
+// notedStore is the store of a scheduler whose transactions are counted.
+type notedStore struct {
+	*etcdstore.Store
+	counted *counted
+	// synced is called when everything was listed, once.
+	synced func()
+	once   sync.Once
+}
+
+// Commit commits, and counts.
+func (s *notedStore) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	s.counted.begin()
+	start := time.Now()
+	res, err := s.Store.Commit(ctx, txn)
+	s.counted.end(txn, res.Committed, time.Since(start))
+	return res, err
+}
+
+// Watch watches: by then everything was listed.
+func (s *notedStore) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {
+	s.once.Do(s.synced)
+	return s.Store.Watch(ctx, opts)
+}

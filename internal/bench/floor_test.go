@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+)
+
+// notes keeps the transactions that were committed.
+type notes struct {
+	controlplane.Store
+	mu   sync.Mutex
+	txns []controlplane.Txn
+}
+
+func (n *notes) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	n.mu.Lock()
+	n.txns = append(n.txns, txn)
+	n.mu.Unlock()
+	return n.Store.Commit(ctx, txn)
+}
+
+// TestFloor commits the floor of a learned shape, and looks what is in it.
+func TestFloor(t *testing.T) {
+	shape := new(txnShape)
+	shape.learn(map[string]float64{ // two transactions of 6 tasks on 3 nodes
+		partTxns: 2, partMost: 2,
+		partCompare + "allocated": 6, partCompare + "nodes": 6, partCompare + "alive": 6, partCompare + "cordons": 2,
+		partCompare + "tasks": 12, partCompare + "status": 12, partCompare + "namespaces": 2, partCompare + "devices": 4,
+		partPut + "bindings": 12, partPut + "status": 12, partPut + "allocated": 6,
+		partValue + "bindings": 12 * 111, partValue + "status": 12 * 55, partValue + "allocated": 6 * 77,
+	})
+	shape.learn(map[string]float64{partTxns: 0}) // says nothing
+	cfg := Config{Nodes: 30, Tasks: 300, Ops: stockOps}
+	store := &notes{Store: memstore.New()}
+	f, err := newFlooring(t.Context(), store, cfg, shape.floorShape(stockOps))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.txns = nil
+	if err := f.binds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(store.txns) != 50 {
+		t.Fatalf("%d transactions", len(store.txns))
+	}
+	compares, puts := make(map[string]int), make(map[string]int)
+	for _, x := range store.txns[7].Compares {
+		compares[strings.Split(x.Key, "/")[2]]++
+	}
+	for _, op := range store.txns[7].Ops {
+		kind := strings.Split(op.Key, "/")[2]
+		puts[kind]++
+		if want := map[string]int{"bindings": 111, "status": 55, "allocated": 77}[kind]; len(op.Value) != want {
+			t.Errorf("%s has %d bytes, want %d", op.Key, len(op.Value), want)
+		}
+	}
+	for kind, want := range map[string]int{"allocated": 3, "nodes": 3, "alive": 3, "cordons": 1, "tasks": 6, "status": 6, "namespaces": 1, "devices": 2} {
+		if compares[kind] != want {
+			t.Errorf("%d compares of %s, want %d", compares[kind], kind, want)
+		}
+	}
+	if puts["bindings"] != 6 || puts["status"] != 6 || puts["allocated"] != 3 {
+		t.Errorf("puts %v", puts)
+	}
+}
+
+// TestUsualShape is the shape before any scheduler was looked at: it fits.
+func TestUsualShape(t *testing.T) {
+	for _, ops := range []int{128, 4096} {
+		store := &notes{Store: memstore.New()}
+		f, err := newFlooring(t.Context(), store, Config{Nodes: 3000, Tasks: 3000, Ops: ops}, new(txnShape).floorShape(ops))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.txns = nil
+		if err := f.binds(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(store.txns[0].Compares); n > ops || n < min(ops, 1500)-6 {
+			t.Errorf("%d compares of %d", n, ops)
+		}
+	}
+}
+
+// TestFloorIsRefused expects an error when something changed what it compares.
+func TestFloorIsRefused(t *testing.T) {
+	store := memstore.New()
+	f, err := newFlooring(t.Context(), store, Config{Nodes: 30, Tasks: 30, Ops: stockOps}, new(txnShape).floorShape(stockOps))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: f.key(compareNodes, 0), Value: []byte{1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.binds(t.Context()); err == nil {
+		t.Error("nothing was refused")
+	}
+}

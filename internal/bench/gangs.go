@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// gangSize is how many tasks a gang has.
+const gangSize = 8
+
+// gang is the reservation of the i-th gang.
+func gang(i int) string { return fmt.Sprintf("gang-%05d", i) }
+
+// gangDevices is how many devices a node has.
+const gangDevices = 8
+
+// rackSize is how many nodes are in a rack.
+const rackSize = 50
+
+// drawGangs draws nodes of eight devices, and tasks in gangs of eight that ask for one
+// each.
+func drawGangs(cfg Config) (*hollow, error) {
+	h := &hollow{tasks: make([]int, cfg.Tasks/gangSize*gangSize), shapes: []types.Requests{nil}}
+	for range cfg.Nodes {
+		h.nodes = append(h.nodes, &types.Node{
+			Capacity: types.NewRequests(map[string]types.Quantity{
+				string(types.CPU): 96_000, string(types.Memory): 512 << 30, string(types.GPU): gangDevices * wholeDevice,
+			}),
+			Address: "http://10.0.0.1:7070", Version: "bench",
+		})
+		d := new(types.Devices)
+		for n := range gangDevices {
+			d.Devices = append(d.Devices, types.Device{ID: fmt.Sprintf("nvidia.com/gpu=%d", n), Resource: types.GPU, NUMA: n / 4})
+		}
+		h.devices = append(h.devices, d)
+	}
+	for i, n := range h.nodes {
+		n.Labels = []types.Label{{Name: "rack", Value: rackName(h, i)}}
+	}
+	return h, nil
+}
+
+// rackName is the rack of the i-th of the nodes or gangs, which take turns.
+func rackName(h *hollow, i int) string {
+	return fmt.Sprintf("rack-%03d", i%max(1, len(h.nodes)/rackSize))
+}
+
+// askGang has a task ask for its part of what its gang holds.
+func askGang(_ *hollow, i int, t *types.Task) {
+	t.Requests = types.NewRequests(map[string]types.Quantity{string(types.GPU) + "@" + gang(i/gangSize): wholeDevice})
+}
+
+// putGangs makes the reservations and shows the tasks; inRack has each gang ask for one
+// rack.
+func putGangs(inRack bool) func(context.Context, *cluster, *hollow) error {
+	return func(ctx context.Context, c *cluster, h *hollow) error {
+		err := loadAll(ctx, c.store, func(yield func(item) bool) {
+			for i := range len(h.tasks) / gangSize {
+				asked := map[string]types.Quantity{string(types.GPU): wholeDevice}
+				if inRack {
+					asked["rack/"+rackName(h, i)] = 1
+				}
+				r := &types.Reservation{Submitted: int64(i + 1)}
+				for range gangSize {
+					r.Bundles = append(r.Bundles, types.Bundle{Requests: types.NewRequests(asked)})
+				}
+				if !yield(item{controlplane.ReservationKey(ns, gang(i)), r}) {
+					return
+				}
+			}
+		}, nil)
+		if err != nil {
+			return err
+		}
+		return putJobs(ctx, c, h)
+	}
+}
+
+// runGangs measures how many gangs of eight a second are granted and bound, all of them
+// pending when the scheduler begins: from when it has listed everything to the last
+// binding. "gangs8-rack" has each of them in a rack of its choice.
+func runGangs(ctx context.Context, cfg Config) ([]Row, error) {
+	arms := []arm{
+		binding{name: "gangs8", draw: drawGangs, edit: askGang, prepare: putGangs(false), pending: true}.arm(),
+		binding{name: "gangs8-rack", draw: drawGangs, edit: askGang, prepare: putGangs(true), pending: true}.arm(),
+	}
+	s, err := interleave(ctx, cfg, arms...)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for i, must := range []target{{must: 1000, aim: 2500, unit: "/s"}, {must: 800, unit: "/s"}} {
+		var gangs []float64
+		for _, x := range s.of(arms[i].name, rate) {
+			gangs = append(gangs, x/gangSize)
+		}
+		row := newRow(cfg, arms[i].name, "gangs/s", gangs).details(s, arms[i].name, rate).found(s.violations(arms[i].name))
+		rows = append(rows, *row.require(cfg.Must, must))
+	}
+	return rows, nil
+}

@@ -1,0 +1,49 @@
+package bench
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// rawInFlight is how many puts are in flight at once.
+	rawInFlight = 64
+	// putsInPair is how many puts a median is of.
+	putsInPair = 100
+)
+
+// rawPuts adds how many single puts a second etcd takes, of the size of a task, and how
+// long one takes when nothing else is in flight.
+func (c *cluster) rawPuts(ctx context.Context, found figures) error {
+	value := types.Encode(1, &types.Task{Name: "bench", Job: "bench", Spec: specDigest, Submitted: 1})
+	put := func(i int) error {
+		_, err := c.store.Client().Put(ctx, floorRoot+"put/"+strconv.Itoa(i), string(value))
+		return err
+	}
+	alone, err := times(putsInPair, put)
+	if err != nil {
+		return err
+	}
+	found["put_p50_ms"] = quantile(alone, 0.5)
+	n := max(rawInFlight, min(20_000, c.cfg.Tasks))
+	var g errgroup.Group
+	began := time.Now()
+	for first := range rawInFlight {
+		g.Go(func() error {
+			for i := first; i < n; i += rawInFlight {
+				if err := put(i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	found["raw_puts"] = float64(n) / time.Since(began).Seconds()
+	return err
+}

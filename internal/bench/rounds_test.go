@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// fakeArm finds its own figures, and notes that it was measured.
+func fakeArm(name string, order *[]string, found func(n int) (figures, error)) arm {
+	n := 0
+	return arm{name, func(_ context.Context, cfg Config) (figures, error) {
+		*order = append(*order, cfg.label)
+		n++
+		return found(n)
+	}}
+}
+
+func TestInterleave(t *testing.T) {
+	var order []string
+	var told bytes.Buffer
+	cfg := Config{Scenario: "s", Rounds: 3, progress: newProgress(&told, 0)}
+	s, err := interleave(t.Context(), cfg,
+		fakeArm("a", &order, func(n int) (figures, error) { return figures{rate: float64(n), violations: 0}, nil }),
+		fakeArm("b c", &order, func(n int) (figures, error) { return figures{rate: float64(10 * n), violations: 1, "etcd_mib": 5}, nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a", "b-c", "b-c", "a", "a", "b-c"}; !slices.Equal(order, want) {
+		t.Errorf("measured %q, want %q", order, want)
+	}
+	if got := s.of("b c", rate); !slices.Equal(got, []float64{10, 20, 30}) {
+		t.Errorf("got %v", got)
+	}
+	if got := s.violations("a", "b c"); len(got) != 6 || median(got) != 0.5 {
+		t.Errorf("got %v", got)
+	}
+	if lines := strings.Split(strings.TrimSpace(told.String()), "\n"); len(lines) != 6 || lines[1] != "s: round 1 of 3: b c: 10/s, violations 1" {
+		t.Errorf("told %q", lines)
+	}
+}
+
+// TestInterleaveFails expects the error to say what was measured, and to keep its class.
+func TestInterleaveFails(t *testing.T) {
+	var order []string
+	cfg := Config{Scenario: "s", Rounds: 2, progress: newProgress(new(bytes.Buffer), 0)}
+	_, err := interleave(t.Context(), cfg,
+		fakeArm("a", &order, func(int) (figures, error) { return figures{}, nil }),
+		fakeArm("b", &order, func(n int) (figures, error) { return nil, types.Errorf(types.Precondition, "no room") }))
+	if !types.Is(err, types.Precondition) || err.Error() != "s: round 1 of 2: b: no room" || len(order) != 2 {
+		t.Errorf("got %v after %q", err, order)
+	}
+}
+
+// TestProgressBar expects lines beside the bar, and the bar to go.
+func TestProgressBar(t *testing.T) {
+	var told bytes.Buffer
+	p := newProgress(&told, 80)
+	p.total(2)
+	p.step("first")
+	p.say("one %d", 1)
+	p.step("second")
+	p.total(3)
+	p.step("third")
+	p.close()
+	if got := told.String(); !strings.Contains(got, "one 1\n") || !strings.Contains(got, "0 of 3") || !strings.Contains(got, "third") {
+		t.Errorf("told %q", got)
+	}
+}

@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// median returns the middle of xs, of an even number the mean of the two in the middle;
+// 0 if there are none.
+func median(xs []float64) float64 {
+	if len(xs) == 0 {
+		return 0
+	}
+	xs = slices.Sorted(slices.Values(xs))
+	return (xs[(len(xs)-1)/2] + xs[len(xs)/2]) / 2
+}
+
+// confident is the confidence that an interval of a median is to have.
+const confident = 0.95
+
+// interval returns bounds of the true median of what xs are a sample of, and how sure
+// they are: whatever the distribution is, the k-th smallest and the k-th largest of n
+// values enclose it with the probability 1 - 2·P(B < k), where B is binomial of n and
+// 1/2. k is the largest for which that is 95 %; with less than six values there is none,
+// and it is 1: the extremes of five are 93.75 % sure.
+func interval(xs []float64) (low, high, sure float64) {
+	n := len(xs)
+	if n == 0 {
+		return 0, 0, 0
+	}
+	xs = slices.Sorted(slices.Values(xs))
+	below, term := 0.0, math.Pow(0.5, float64(n)) // P(B < k), P(B = k)
+	low, high = xs[0], xs[n-1]
+	for k := 1; 2*k <= n+1; k++ {
+		below += term
+		term *= float64(n-k+1) / float64(k)
+		if k > 1 && 1-2*below < confident {
+			break
+		}
+		low, high, sure = xs[k-1], xs[n-k], max(0, 1-2*below)
+	}
+	return low, high, sure
+}
+
+// ratios divides pair by pair.
+func ratios(xs, by []float64) []float64 {
+	var out []float64
+	for i := range min(len(xs), len(by)) {
+		if by[i] != 0 {
+			out = append(out, xs[i]/by[i])
+		}
+	}
+	return out
+}
+
+// quantile returns a quantile of sorted durations, in milliseconds.
+func quantile(sorted []time.Duration, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return milliseconds(sorted[int(q*float64(len(sorted)-1))])
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	decoded "github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+// stuck adds to an error why the oldest of the tasks wait that nobody has bound: what is
+// drawn may not fit, and a scheduler may have forgotten them.
+func (c *cluster) stuck(ctx context.Context, because error) error {
+	v, err := c.view(ctx)
+	if err != nil {
+		return errors.Join(because, err)
+	}
+	var waiting []*decoded.Task
+	for _, t := range v.Tasks {
+		if t.Info.V != nil && t.Status.V == nil && (t.Info.V.Job != waiters) {
+			waiting = append(waiting, t)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *decoded.Task) int { return strings.Compare(a.ID.ID, b.ID.ID) })
+	var lines []string
+	for _, t := range waiting[:min(2, len(waiting))] {
+		x, err := scheduler.Explain(v, t.ID, time.Now())
+		if err != nil {
+			return errors.Join(because, err)
+		}
+		lines = append(lines, fmt.Sprintf("task %s asks for %v", t.ID.ID, t.Info.V.Requests))
+		lines = append(lines, x.Lines(true)...)
+	}
+	return types.Errorf(types.ClassOf(because), "%w; %d tasks wait:\n%s", because, len(waiting), strings.Join(lines, "\n"))
+}
+
+// view reads the whole state.
+func (c *cluster) view(ctx context.Context) (*decoded.View, error) {
+	errRead := errors.New("read")
+	v := decoded.New()
+	specs := controlplane.Prefix(controlplane.Specs)
+	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: func(key string) bool { return strings.HasPrefix(key, specs) }}
+	err := controlplane.ListWatch(ctx, c.store, opts, func(u controlplane.Update) error {
+		for _, e := range u.Events {
+			if _, _, err := v.Apply(e); err != nil {
+				return err
+			}
+		}
+		v.Reached(u.Revision)
+		return errRead
+	})
+	if !errors.Is(err, errRead) {
+		return nil, err
+	}
+	return v, nil
+}

@@ -1,0 +1,106 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// watcher counts what is written below a prefix, on a connection of its own.
+type watcher struct {
+	// each is called with every batch, if it is set, before it is counted.
+	each func(controlplane.Batch)
+
+	mu      sync.Mutex
+	puts    map[string]int
+	deletes map[string]int
+	last    time.Time
+	err     error
+	// news is closed when something was counted, and made anew.
+	news chan struct{}
+}
+
+// watch begins to count what is written below a prefix after now, until ctx is done.
+func (c *cluster) watch(ctx context.Context, prefix string, each func(controlplane.Batch)) (*watcher, error) {
+	page, err := c.watched.List(ctx, controlplane.ListOptions{Key: controlplane.EpochKey()})
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{each: each, puts: make(map[string]int), deletes: make(map[string]int), news: make(chan struct{})}
+	batches := c.watched.Watch(ctx, controlplane.WatchOptions{Prefix: prefix, From: page.Revision + 1})
+	go func() {
+		for b := range batches {
+			w.count(b)
+		}
+		w.count(controlplane.Batch{Err: types.Errorf(types.Unavailable, "the watch of %s ended", prefix)})
+	}()
+	return w, nil
+}
+
+// count takes in a batch.
+func (w *watcher) count(b controlplane.Batch) {
+	if w.each != nil && len(b.Events) > 0 {
+		w.each(b)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = b.Err
+	}
+	if len(b.Events) == 0 && b.Err == nil {
+		return
+	}
+	w.last = time.Now()
+	for _, e := range b.Events {
+		if e.Delete {
+			w.deletes[kindOf(e.Key)]++
+		} else {
+			w.puts[kindOf(e.Key)]++
+		}
+	}
+	close(w.news)
+	w.news = make(chan struct{})
+}
+
+// counted returns how many keys of each kind were put and deleted.
+func (w *watcher) counted() (puts, deletes map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.puts), maps.Clone(w.deletes)
+}
+
+// stall is how long nothing may happen before it is given up that anything will.
+const stall = 60 * time.Second
+
+// errStalled is that nothing happens any more.
+var errStalled = errors.New("nothing")
+
+// until waits until n keys of a kind were put, and returns when the last change was seen.
+func (w *watcher) until(ctx context.Context, kind controlplane.Kind, n int) (time.Time, error) {
+	idle := time.NewTimer(stall)
+	defer idle.Stop()
+	for {
+		w.mu.Lock()
+		got, last, err, news := w.puts[string(kind)], w.last, w.err, w.news
+		w.mu.Unlock()
+		if got >= n {
+			return last, nil
+		}
+		if err != nil {
+			return last, cmpErr(context.Cause(ctx), err)
+		}
+		select {
+		case <-news:
+			idle.Reset(stall)
+		case <-idle.C:
+			return last, types.Errorf(types.Internal, "%d of %d %s were put, and then %w for %s", got, n, kind, errStalled, stall)
+		case <-ctx.Done():
+			return last, context.Cause(ctx)
+		}
+	}
+}

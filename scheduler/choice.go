@@ -1,0 +1,176 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Choosing among nodes that fit: enough of them are found, from a place that
+// differs from search to search, and the best is taken: that costs the same however
+// large the cluster is (the power of a few choices, Mitzenmacher 1996). In a small
+// cluster all are looked at.
+//
+// The best is where several devices of one task are nearest to one another; among
+// those, the least loaded or the fullest node, as Config.Placement says; among those,
+// any: the seed decides, so that the same snapshot and seed give the same node.
+const (
+	lookAtAll   = 64
+	enoughFound = 4
+)
+
+// Choice says which of the nodes that fit a task is bound to.
+type Choice string
+
+const (
+	// Spread takes the least loaded node: what runs has room, and little is lost
+	// with one node.
+	Spread Choice = "spread"
+	// Pack takes the fullest node: others stay empty for what is large. In a cluster
+	// of more than 64 nodes it is the fullest of a few, and a node is filled before
+	// others are looked at by tasks that ask for the same.
+	Pack Choice = "pack"
+)
+
+// Validate returns what is wrong with the choice: Invalid.
+func (c Choice) Validate() error {
+	switch c {
+	case "", Spread, Pack:
+		return nil
+	}
+	return types.Errorf(types.Invalid, "placement: %q is unknown: give %s or %s", string(c), Spread, Pack)
+}
+
+// search looks for nodes for one shape.
+type search struct {
+	draft  *Draft
+	needs  []cluster.Need
+	choice Choice
+	locked func(*cluster.Node) bool
+	rng    *rand.Rand
+
+	best    *cluster.Node
+	bestAt  int // its place among the nodes looked at by over
+	merit   merit
+	ties    int
+	found   int
+	skipped bool // a node in flight might have done
+	// by is the resource that the nodes were picked by; shortOf counts those that
+	// were looked at and do not have enough of it.
+	by      types.ResourceID
+	shortOf int
+	seen    int
+}
+
+// over looks at nodes from the given start, around, and returns where the next search
+// for the same is to begin: behind what was looked at, or, to pack, where it was placed.
+// next passes over those that need not be looked at.
+func (s *search) over(nodes []*cluster.Node, start int, next func(from, end int) int) int {
+	enough := enoughFound
+	switch {
+	case s.by.Scoped():
+		enough = 1 // that was chosen when it was reserved
+	case len(nodes) <= lookAtAll:
+		enough = len(nodes)
+	}
+	for _, part := range [][2]int{{start, len(nodes)}, {0, min(start, len(nodes))}} {
+		for at := next(part[0], part[1]); at < part[1]; at = next(at+1, part[1]) {
+			if before := s.best; s.look(nodes[at]) && s.best != before {
+				s.bestAt = at
+			}
+			if s.found >= enough {
+				return s.goOn(at + 1)
+			}
+		}
+	}
+	return s.goOn(start)
+}
+
+// goOn returns where the next search is to begin, if this one ended before at.
+func (s *search) goOn(at int) int {
+	if s.choice == Pack && s.best != nil {
+		return s.bestAt
+	}
+	return at
+}
+
+// look takes one node into account, and reports whether it fits.
+func (s *search) look(n *cluster.Node) bool {
+	if !n.Eligible() {
+		return false
+	}
+	if s.locked(n) {
+		s.skipped = true
+		return false
+	}
+	s.seen++
+	if short, ok := s.draft.fits(n, s.needs); !ok {
+		if short == s.by {
+			s.shortOf++
+		}
+		return false
+	}
+	s.consider(n, s.meritOf(n))
+	return true
+}
+
+// consider takes a node into account that fits.
+func (s *search) consider(n *cluster.Node, m merit) {
+	s.found++
+	switch {
+	case s.best == nil || m.better(s.merit):
+		s.best, s.merit, s.ties = n, m, 1
+	case !s.merit.better(m):
+		if s.ties++; s.rng.IntN(s.ties) == 0 {
+			s.best = n
+		}
+	}
+}
+
+// merit is what speaks for a node among others.
+type merit struct {
+	// apart is how far the devices that would be taken are from one another.
+	apart int
+	// load is how full the node would be; of the opposite sign when that is wanted.
+	load float64
+}
+
+// better reports whether m is to be preferred to o.
+func (m merit) better(o merit) bool {
+	if m.apart != o.apart {
+		return m.apart < o.apart
+	}
+	return m.load < o.load
+}
+
+func (s *search) meritOf(n *cluster.Node) merit {
+	m := s.meritBy(s.draft.load(n, s.needs))
+	m.apart = s.draft.apart(n, s.needs)
+	return m
+}
+
+// meritBy is what speaks for a node that would be so full.
+func (s *search) meritBy(load float64) merit {
+	if s.choice == Pack {
+		load = -load
+	}
+	return merit{load: load}
+}
+
+// load is how full the node would be: the largest share in use of a physical
+// resource that is asked for, and a little for every task that is there.
+func (d *Draft) load(n *cluster.Node, needs []cluster.Need) float64 {
+	var most float64
+	for _, x := range needs {
+		if _, fixed := x.ID.FixedPort(); fixed || !x.ID.Physical() || x.ID.IsPlacement() {
+			continue // that a port is taken by who asks for it says nothing of a node
+		}
+		capacity, _ := d.view.Capacity(n, x.ID)
+		free, _ := d.free(n, x.ID)
+		if capacity > 0 && capacity != types.Inf {
+			most = max(most, float64(capacity-free+x.Amount)/float64(capacity))
+		}
+	}
+	return most + float64(d.tasksOn(n))/(1<<20)
+}

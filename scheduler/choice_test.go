@@ -1,0 +1,135 @@
+package scheduler
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// equalNodes are keys of so many nodes of 4 cores.
+func equalNodes(n int) []any {
+	var kvs []any
+	for i := range n {
+		name := fmt.Sprintf("n%04d", i)
+		kvs = append(kvs, controlplane.NodeKey(name), &types.Node{Capacity: vector(4000, 0)}, controlplane.AliveKey(name), &types.Alive{})
+	}
+	return kvs
+}
+
+// cores are keys of tasks that ask for so many cores each.
+func cores(prefix string, amounts ...types.Quantity) []any {
+	var kvs []any
+	for i, q := range amounts {
+		id := fmt.Sprintf("%s%04d", prefix, i)
+		kvs = append(kvs, controlplane.TaskKey("a", id), &types.Task{Requests: vector(q*1000, 0), Submitted: int64(i)})
+	}
+	return kvs
+}
+
+func repeat(q types.Quantity, n int) []types.Quantity {
+	out := make([]types.Quantity, n)
+	for i := range out {
+		out[i] = q
+	}
+	return out
+}
+
+// TestPlacement: spread uses as many nodes as it can, pack as few, in small clusters and
+// in large ones.
+func TestPlacement(t *testing.T) {
+	for _, x := range []struct {
+		placement           Choice
+		nodes, tasks, wants int
+	}{
+		{"", 10, 10, 10},
+		{Spread, 10, 10, 10},
+		{Pack, 10, 10, 3},
+		{Pack, 10, 12, 3},
+		{Spread, 1000, 250, 250},
+		{Pack, 1000, 400, 100},
+	} {
+		v := snapshot(t, append(equalNodes(x.nodes), cores("t", repeat(1, x.tasks)...)...)...)
+		used := make(map[string]int)
+		for _, b := range Schedule(v, Config{Placement: x.placement}, time.Unix(1, 0)).Binds {
+			used[b.Node]++
+		}
+		if len(used) != x.wants {
+			t.Errorf("%s: %d tasks use %d of %d nodes, want %d", x.placement, x.tasks, len(used), x.nodes, x.wants)
+		}
+	}
+}
+
+// TestPackKeepsRoomForTheLarge: what is small fills up nodes, so that what is large
+// finds an empty one; spread out, it does not.
+func TestPackKeepsRoomForTheLarge(t *testing.T) {
+	kvs := append(equalNodes(4), cores("small", 1, 1, 1, 1, 1, 1)...)
+	kvs = append(kvs, controlplane.TaskKey("a", "zlarge"), &types.Task{Requests: vector(4000, 0), Submitted: 100})
+	for placement, waits := range map[Choice]int{Spread: 1, Pack: 0} {
+		if got := Schedule(snapshot(t, kvs...), Config{Placement: placement}, time.Unix(1, 0)); len(got.Waiting) != waits {
+			t.Errorf("%s: %v wait", placement, got.Waiting)
+		}
+	}
+}
+
+// TestPlacementIsReplayable: the same snapshot and the same seed give the same places;
+// another seed gives others, which is what it is for.
+func TestPlacementIsReplayable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{Seed: rapid.Uint64().Draw(t, "seed"), Placement: rapid.SampledFrom([]Choice{Spread, Pack}).Draw(t, "placement")}
+		var asked []types.Quantity
+		for range rapid.IntRange(0, 40).Draw(t, "tasks") {
+			asked = append(asked, types.Quantity(rapid.IntRange(1, 4).Draw(t, "cores")))
+		}
+		kvs := append(equalNodes(rapid.IntRange(0, 100).Draw(t, "nodes")), cores("t", asked...)...)
+		first := Schedule(snapshot(t, kvs...), cfg, time.Unix(1, 0))
+		if again := Schedule(snapshot(t, kvs...), cfg, time.Unix(1, 0)); !reflect.DeepEqual(first, again) {
+			t.Fatalf("%+v, then %+v", first, again)
+		}
+	})
+	v := snapshot(t, append(equalNodes(8), cores("t", 1, 1, 1)...)...)
+	places := make(map[string]bool)
+	for seed := range uint64(20) {
+		places[fmt.Sprint(Schedule(v, Config{Seed: seed}, time.Unix(1, 0)).Binds)] = true
+	}
+	if len(places) < 2 {
+		t.Error("all seeds give the same places")
+	}
+}
+
+func TestPlacementValidate(t *testing.T) {
+	err := Config{Placement: "tight"}.Validate()
+	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), `placement: "tight" is unknown: give spread or pack`) {
+		t.Error(err)
+	}
+	for _, c := range []Choice{"", Spread, Pack} {
+		if err := (Config{Placement: c}).Validate(); err != nil {
+			t.Error(c, err)
+		}
+	}
+}
+
+// BenchmarkPlacement places 20,000 tasks of ten kinds on 10,000 nodes.
+func BenchmarkPlacement(b *testing.B) {
+	kvs := equalNodes(10_000)
+	for i := range 20_000 {
+		t := &types.Task{Requests: vector(types.Quantity(1000+i%10), 0), Submitted: int64(i)}
+		kvs = append(kvs, controlplane.TaskKey("a", fmt.Sprintf("t%05d", i)), t)
+	}
+	v := snapshot(b, kvs...)
+	for _, placement := range []Choice{Spread, Pack} {
+		b.Run(string(placement), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Schedule(v, Config{Placement: placement}, time.Unix(1, 0))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/20_000, "ns/task")
+		})
+	}
+}

@@ -1,0 +1,219 @@
+package scheduler
+
+import (
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// claimant is who collects: a reservation that may accumulate, or a task that may.
+//
+// What a task has collected is in a grant that names the task, on one node; nobody
+// draws on it. When all of it is there, or free elsewhere, one transaction deletes the
+// grant and binds the task: what the grant held is in its binding then. So what such a
+// task asks for and holds is that of any other task, and its next attempt, should it
+// lose its node, begins anew. It stays in the queue meanwhile: where it fits with what
+// it has collected given back, it is placed.
+type claimant struct {
+	// Reservation is what is asked for; of a task it is made up of what that asks for,
+	// and in no key. Its grant is in any case what was collected.
+	*cluster.Reservation
+	task *cluster.Task // nil if it is a reservation
+}
+
+// claimOf returns the task as a claimant.
+func claimOf(v *cluster.View, t *cluster.Task) claimant {
+	r := &cluster.Reservation{ID: t.ID, Info: cluster.Cell[types.Reservation]{Mod: t.Info.Mod, Create: t.Info.Create, V: &types.Reservation{
+		Bundles:    []types.Bundle{{Requests: t.Info.V.Requests}},
+		Priority:   t.Info.V.Priority,
+		Submitted:  t.Info.V.Submitted,
+		Accumulate: true,
+	}}}
+	if x := v.Reservations[t.ID]; x != nil {
+		r.Grant = x.Grant
+	}
+	return claimant{r, t}
+}
+
+// claimedBy returns the task that waits and has collected the grant of r; nil if none
+// has, or it does not wait any more.
+func claimedBy(v *cluster.View, r *cluster.Reservation) *cluster.Task {
+	g := r.Grant.V
+	if g == nil || g.Task == 0 {
+		return nil
+	}
+	t := v.Tasks[r.ID]
+	if t == nil || t.Info.V == nil || t.Info.Create != g.Task || t.Info.V.Stop != nil || t.Phase() != types.Pending || !v.Visible(t) {
+		return nil
+	}
+	return t
+}
+
+// collectedBy returns what a task that waits has collected; nil if nothing.
+func collectedBy(v *cluster.View, t *cluster.Task) *cluster.Reservation {
+	if t.Info.V == nil || !t.Info.V.Accumulate {
+		return nil
+	}
+	if r := v.Reservations[t.ID]; r != nil && claimedBy(v, r) == t {
+		return r
+	}
+	return nil
+}
+
+// key is the one under which it is queued.
+func (x claimant) key() entryKey { return entryKey{x.ID, x.task == nil} }
+
+// lock is what is locked while something is decided about it.
+func (x claimant) lock() any {
+	if x.task != nil {
+		return x.task
+	}
+	return x.Reservation
+}
+
+// newGrant is the grant that it begins with.
+func (x claimant) newGrant() *types.Grant {
+	g := &types.Grant{Phase: types.Accumulating, Bundles: make([]string, len(x.Info.V.Bundles))}
+	if x.task != nil {
+		g.Task = x.Info.Create
+	} else {
+		g.Reservation = x.Info.Create
+	}
+	return g
+}
+
+// takesCareOf reports whether x is this scheduler's to let collect, and still to be
+// placed.
+func (c *Core) takesCareOf(x claimant) bool {
+	if x.task == nil {
+		return c.owns(x.ID.Namespace, "")
+	}
+	return c.ownsTask(x.task) && !isOverdue(x.task.Info.V, c.now)
+}
+
+// bindClaimant binds a task that collects, if it fits on its node with what it has
+// collected given back; and one that would begin to, if it fits anywhere by now. That
+// it fits elsewhere later is found as of any task: see placeClaimant.
+func (c *Core) bindClaimant(d *Draft, x claimant) bool {
+	g := x.Grant.V
+	begins := g == nil
+	if begins {
+		g = x.newGrant()
+	}
+	e, needs := c.queue.entry(x.key()), c.view.Needs(x.ID.Namespace, x.task.Info.V.Requests)
+	if e == nil || c.inFlightOf(g) || !d.roomToClaim(g, needs) {
+		return false
+	}
+	c.layDown(d, g)
+	n := c.fitsWhereItCollects(d, g, needs)
+	if n == nil && begins {
+		n, _, _ = c.find(d, &shape{seen: -1, cursor: c.rng.IntN(len(c.nodes) + 1)}, needs)
+	}
+	if n == nil || !d.bind(x.task, n, 0, needs, c.now) {
+		c.takeUp(d, g)
+		return false
+	}
+	if !begins {
+		d.dissolve(x)
+	}
+	c.queue.remove(x.key())
+	d.entries = append(d.entries, e)
+	c.wakeOffered(d)
+	return true
+}
+
+// fitsWhereItCollects returns the node of a grant of one bundle if needs fit there, nil
+// if not.
+func (c *Core) fitsWhereItCollects(d *Draft, g *types.Grant, needs []cluster.Need) *cluster.Node {
+	n := c.view.Nodes[g.Bundles[0]]
+	if n == nil || !n.Eligible() || c.locked(n) || c.poolInFlight(d, needs) {
+		return nil
+	}
+	if _, short := d.poolShort(needs); short {
+		return nil
+	}
+	if _, ok := d.fits(n, needs); !ok {
+		return nil
+	}
+	return n
+}
+
+// placeClaimant places a task that has collected as any other, with what it has
+// collected given back.
+func (c *Core) placeClaimant(d *Draft, s *shape, r *cluster.Reservation, t *cluster.Task) (outcome, []types.ResourceID) {
+	if c.locked(t) || d.has(t) || c.inFlightOf(r.Grant.V) {
+		return stalled, nil
+	}
+	if !d.roomToClaim(r.Grant.V, c.needsOf(s, t)[0]) {
+		return full, nil
+	}
+	c.layDown(d, r.Grant.V)
+	result, lacks := c.placeAnew(d, s, t)
+	if result == placed {
+		d.dissolve(claimOf(c.view, t))
+	} else {
+		c.takeUp(d, r.Grant.V)
+	}
+	return result, lacks
+}
+
+// roomToClaim reports whether the draft has room to bind a task and to delete what it
+// has collected.
+func (d *Draft) roomToClaim(g *types.Grant, needs []cluster.Need) bool {
+	held := 0
+	for _, at := range g.Nodes {
+		held += 1 + len(at.Holds)
+	}
+	return d.empty() || d.room(4+nodeCompares+8*len(needs)+held, 6+len(needs)+held)
+}
+
+// layDown gives back what a grant holds, to be taken up again or dissolved, so that
+// searches find it.
+func (c *Core) layDown(d *Draft, g *types.Grant) {
+	d.layDown(g)
+	for _, at := range g.Nodes {
+		c.note(d, c.view.Nodes[at.Node])
+	}
+}
+
+// takeUp takes again what was laid down.
+func (c *Core) takeUp(d *Draft, g *types.Grant) {
+	d.takeUp(g)
+	for _, at := range g.Nodes {
+		c.note(d, c.view.Nodes[at.Node])
+	}
+}
+
+// layDown gives back what a grant holds, to be taken up again or dissolved.
+func (d *Draft) layDown(g *types.Grant) {
+	for _, at := range g.Nodes {
+		d.giveBack(d.view.Nodes[at.Node], at.Holds)
+	}
+}
+
+// takeUp takes again what was laid down.
+func (d *Draft) takeUp(g *types.Grant) {
+	for _, at := range g.Nodes {
+		d.take(d.view.Nodes[at.Node], at.Holds)
+	}
+}
+
+// dissolve deletes the grant of a task, laid down before, and the leadership that goes
+// with it.
+func (d *Draft) dissolve(x claimant) {
+	for _, at := range x.Grant.V.Nodes {
+		d.keep(d.view.Nodes[at.Node], at.Holds)
+	}
+	key := controlplane.GrantKey(x.ID.Namespace, x.ID.ID)
+	d.Change.IfUnchanged(key, x.Grant.Mod)
+	d.remove(key)
+	d.endLead(x.ID)
+}
+
+// endLead deletes the leadership of what accumulates, if id has it.
+func (d *Draft) endLead(id cluster.ID) {
+	if l := d.view.Leaders[role]; l != nil && l.V.Holder == id.String() {
+		d.Change.IfUnchanged(controlplane.LeaderKey(role), l.Mod)
+		d.remove(controlplane.LeaderKey(role))
+	}
+}

@@ -1,0 +1,62 @@
+package scheduler
+
+import "hash/maphash"
+
+// entries are those of a queue, by key. A map with the keys themselves would take four
+// times the memory.
+type entries struct {
+	seed   maphash.Seed
+	byHash map[uint64]*entry
+	// others are those whose hash is another one's.
+	others map[entryKey]*entry
+}
+
+func newEntries() entries {
+	return entries{seed: maphash.MakeSeed(), byHash: make(map[uint64]*entry), others: make(map[entryKey]*entry)}
+}
+
+func (x *entries) hash(k entryKey) uint64 {
+	h := maphash.String(x.seed, k.id.ID) ^ 31*maphash.String(x.seed, k.id.Namespace)
+	if k.bundles {
+		h = ^h
+	}
+	return h
+}
+
+func (x *entries) len() int { return len(x.byHash) + len(x.others) }
+
+func (x *entries) get(k entryKey) *entry {
+	if e := x.byHash[x.hash(k)]; e != nil && e.key() == k {
+		return e
+	}
+	return x.others[k]
+}
+
+// put adds an entry that is not in it.
+func (x *entries) put(e *entry) {
+	h := x.hash(e.key())
+	if x.byHash[h] == nil {
+		x.byHash[h] = e
+		return
+	}
+	x.others[e.key()] = e
+}
+
+// remove takes an entry out that is in it.
+func (x *entries) remove(e *entry) {
+	if h := x.hash(e.key()); x.byHash[h] == e {
+		delete(x.byHash, h)
+		return
+	}
+	delete(x.others, e.key())
+}
+
+// each calls f for all, in no order.
+func (x *entries) each(f func(*entry)) {
+	for _, e := range x.byHash {
+		f(e)
+	}
+	for _, e := range x.others {
+		f(e)
+	}
+}

@@ -1,0 +1,319 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Subject is what is to be explained.
+type Subject struct {
+	// Kind is task, job, reservation or node.
+	Kind Kind
+	// Namespace is where it is; of a node, the one that names are as seen from.
+	Namespace string
+	ID        string
+}
+
+// Why explains a subject from a store. It reads, at one revision, what matters for
+// that: the nodes with what is in use on them, the subject, what it asks for; and what
+// is bound to the nodes that come nearest. Of tasks and bindings there may be millions:
+// what is to be known of all of them, such as a place in the queue, is said if they are
+// few. The view is what was read. NotFound: there is no such subject.
+func Why(ctx context.Context, store controlplane.Store, of Subject, now time.Time) (Explanation, *cluster.View, error) {
+	const tries = 3
+	for try := 1; ; try++ {
+		x, v, err := why(ctx, store, of, now)
+		if !types.Is(err, types.Compacted) || try == tries {
+			return x, v, err
+		}
+	}
+}
+
+func why(ctx context.Context, store controlplane.Store, of Subject, now time.Time) (Explanation, *cluster.View, error) {
+	r := &reader{ctx: ctx, store: store, view: cluster.New(), ranges: make(map[string]bool), read: make(map[string]struct{})}
+	r.base()
+	e := newExplainer(r.view, now)
+	e.read = r
+	x, err := e.subject(of)
+	if r.err != nil {
+		return Explanation{}, nil, types.Errorf(types.ClassOf(r.err), "explain %s %s: %w", of.Kind, of.ID, r.err)
+	}
+	r.view.Reached(r.revision)
+	x.Notes = append(x.Notes, r.notes()...)
+	return x, r.view, err
+}
+
+func (e *explainer) subject(of Subject) (Explanation, error) {
+	id := cluster.ID{Namespace: of.Namespace, ID: of.ID}
+	switch of.Kind {
+	case KindJob:
+		return e.job(id)
+	case KindReservation:
+		return e.reservation(id)
+	case KindNode:
+		return e.node(of.Namespace, of.ID)
+	}
+	return e.task(id)
+}
+
+// reader reads what an explanation turns out to need into its view, each thing once and
+// all at one revision. After an error it reads nothing more. A nil reader has read
+// everything: that is said of a view which is whole.
+type reader struct {
+	ctx      context.Context
+	store    controlplane.Store
+	view     *cluster.View
+	revision int64
+	err      error
+	// ranges are those that were read; false is one of which there is too much. read are
+	// the keys that were read one by one, and keys is how many were read in all.
+	ranges map[string]bool
+	read   map[string]struct{}
+	keys   int
+	// unread are those that cannot be decoded, skipped what is not said because it
+	// would take too much to read.
+	unread, skipped []string
+}
+
+// readAtMost bounds the keys of a range that are read though an answer can do without,
+// getAtMost those that are read one by one.
+const (
+	readAtMost = 20_000
+	getAtMost  = 1000
+)
+
+// base reads what every explanation needs.
+func (r *reader) base() {
+	for _, kind := range []controlplane.Kind{
+		controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Devices, controlplane.Allocated,
+		controlplane.Namespaces, controlplane.Schedulers, controlplane.Leaders, controlplane.System,
+	} {
+		r.all(controlplane.Prefix(kind))
+	}
+}
+
+// all reads a range.
+func (r *reader) all(prefix string) { r.list(prefix, 0) }
+
+// some reads a range unless there is too much of it, and reports whether it did.
+func (r *reader) some(prefix string) bool { return r.list(prefix, readAtMost) }
+
+// list reads a range, of at most so many keys; 0 is no bound. It reports whether all of it
+// has been read.
+func (r *reader) list(prefix string, most int) bool {
+	if all, ok := r.ranges[prefix]; ok && (all || most > 0) || r.err != nil {
+		return all
+	}
+	if r.covers(prefix) {
+		return true
+	}
+	opts := controlplane.ListOptions{Prefix: prefix, Revision: r.revision}
+	var kvs []controlplane.KV
+	if most == 0 {
+		kvs, r.revision, r.err = controlplane.ListAll(r.ctx, r.store, opts)
+	} else {
+		var page controlplane.Page
+		opts.Limit = most + 1
+		page, r.err = r.store.List(r.ctx, opts)
+		if r.err == nil && page.More {
+			r.revision, r.ranges[prefix] = page.Revision, false
+			return false
+		}
+		kvs, r.revision = page.KVs, page.Revision
+	}
+	r.take(kvs)
+	r.ranges[prefix] = r.err == nil
+	return r.ranges[prefix]
+}
+
+// covers reports whether a range that was read has a key, or range, in it.
+func (r *reader) covers(key string) bool {
+	for i := len(controlplane.Root); i < len(key); i++ {
+		if key[i] == '/' && r.ranges[key[:i+1]] {
+			return true
+		}
+	}
+	return false
+}
+
+// one reads a key, unless too many were read one by one.
+func (r *reader) one(key string) {
+	if _, ok := r.read[key]; ok || len(r.read) >= getAtMost || r.err != nil || r.covers(key) {
+		return
+	}
+	r.read[key] = struct{}{}
+	var page controlplane.Page
+	if page, r.err = r.store.List(r.ctx, controlplane.ListOptions{Key: key, Revision: r.revision}); r.err == nil {
+		r.take(page.KVs)
+	}
+}
+
+// take applies keys to the view. One that cannot be decoded counts as absent.
+func (r *reader) take(kvs []controlplane.KV) {
+	r.keys += len(kvs)
+	for _, kv := range kvs {
+		if _, _, err := r.view.Apply(controlplane.Event{KV: kv}); err != nil {
+			r.unread = append(r.unread, kv.Key)
+		}
+	}
+}
+
+// skip notes what is not said, because it would take too much to read.
+func (r *reader) skip(what string) {
+	if !slices.Contains(r.skipped, what) {
+		r.skipped = append(r.skipped, what)
+	}
+}
+
+// notes says what was not read, or could not be.
+func (r *reader) notes() []string {
+	out := r.skipped
+	if len(r.unread) > 0 {
+		slices.Sort(r.unread)
+		out = append(out, fmt.Sprintf("What is stored as %s cannot be read by this version, and counts as absent.", listed(slices.Compact(r.unread))))
+	}
+	return out
+}
+
+// task reads a task with what is bound of it, and what it has collected.
+func (r *reader) task(id cluster.ID) {
+	if r == nil {
+		return
+	}
+	r.one(controlplane.TaskKey(id.Namespace, id.ID))
+	r.one(controlplane.StatusKey(id.Namespace, id.ID))
+	t := r.view.Tasks[id]
+	if t == nil || t.Info.V == nil {
+		return
+	}
+	if t.Info.V.Job != "" {
+		r.one(controlplane.JobKey(id.Namespace, t.Info.V.Job))
+	}
+	if t.Info.V.Accumulate {
+		r.reservation(id)
+	}
+	if s := t.Status.V; s != nil && s.Phase.Held() {
+		r.one(controlplane.BindingKey(s.Node, id.Namespace, id.ID, s.Attempt))
+		r.one(controlplane.ReportKey(s.Node, id.Namespace, id.ID, s.Attempt))
+	}
+}
+
+// job reads a job with all tasks of its namespace: which are of it is known then.
+func (r *reader) job(id cluster.ID) {
+	if r == nil {
+		return
+	}
+	r.one(controlplane.JobKey(id.Namespace, id.ID))
+	r.all(controlplane.Prefix(controlplane.Tasks, id.Namespace))
+	r.all(controlplane.Prefix(controlplane.Statuses, id.Namespace))
+}
+
+// tasks reads all tasks of a namespace, unless these are too many.
+func (r *reader) tasks(ns string) bool {
+	return r.whole(controlplane.Prefix(controlplane.Tasks, ns), controlplane.Prefix(controlplane.Statuses, ns), controlplane.Prefix(controlplane.Jobs, ns))
+}
+
+// waiting reads all tasks and reservations there are, unless these are too many.
+func (r *reader) waiting() bool {
+	ok := r.whole(controlplane.Prefix(controlplane.Tasks), controlplane.Prefix(controlplane.Statuses), controlplane.Prefix(controlplane.Jobs)) && r.grants()
+	if !ok && r.err == nil {
+		r.skip(fmt.Sprintf("There are more than %d tasks or reservations: the others that wait are not looked at.", readAtMost))
+	}
+	return ok
+}
+
+// bindings reads all that is bound, unless that is too much.
+func (r *reader) bindings() bool {
+	ok := r.whole(controlplane.Prefix(controlplane.Bindings), controlplane.Prefix(controlplane.Tasks), controlplane.Prefix(controlplane.Statuses))
+	if !ok && r.err == nil {
+		r.skip(fmt.Sprintf("There are more than %d tasks: which of them hold something of the cluster-wide resource is not looked at.", readAtMost))
+	}
+	return ok
+}
+
+// grants reads all reservations and grants, unless these are too many.
+func (r *reader) grants() bool {
+	return r.whole(controlplane.Prefix(controlplane.Reservations), controlplane.Prefix(controlplane.Grants))
+}
+
+// whole reads ranges, and reports whether all of them were.
+func (r *reader) whole(prefixes ...string) bool {
+	if r == nil {
+		return true
+	}
+	for _, prefix := range prefixes {
+		if !r.some(prefix) {
+			return false
+		}
+	}
+	return true
+}
+
+// reservation reads a reservation and its grant.
+func (r *reader) reservation(id cluster.ID) {
+	if r == nil {
+		return
+	}
+	r.one(controlplane.ReservationKey(id.Namespace, id.ID))
+	r.one(controlplane.GrantKey(id.Namespace, id.ID))
+}
+
+// bound reads what is bound to a node, with the tasks.
+func (r *reader) bound(n *cluster.Node) {
+	if r == nil || n == nil {
+		return
+	}
+	r.all(controlplane.Prefix(controlplane.Bindings, n.Name))
+	r.all(controlplane.Prefix(controlplane.Reports, n.Name))
+	for _, b := range sortedBindings(n) {
+		r.one(controlplane.TaskKey(b.Task.ID.Namespace, b.Task.ID.ID))
+		r.one(controlplane.StatusKey(b.Task.ID.Namespace, b.Task.ID.ID))
+	}
+}
+
+// needs reads where there is some of what is asked for, and who provides it.
+func (r *reader) needs(needs []cluster.Need) {
+	if r == nil {
+		return
+	}
+	for _, x := range needs {
+		ns, name, reservation := x.ID.Split()
+		switch {
+		case ns == "":
+		case reservation != "":
+			r.reservation(cluster.ID{Namespace: ns, ID: reservation})
+		default:
+			r.all(controlplane.Prefix(controlplane.Resources, ns, name))
+			r.all(controlplane.Prefix(controlplane.Provided, ns, name))
+			if r.view.Pool(x.ID) == nil {
+				r.providers(ns)
+			}
+		}
+	}
+}
+
+// providers reads the bindings of the tasks of a namespace that provide something.
+func (r *reader) providers(ns string) {
+	if !r.tasks(ns) {
+		r.skip(fmt.Sprintf("Namespace %s has more than %d tasks: what they provide is not looked at.", ns, readAtMost))
+		return
+	}
+	for id, t := range r.view.Tasks {
+		if id.Namespace == ns && t.Info.V != nil && len(t.Info.V.Provides) > 0 {
+			r.task(id)
+		}
+	}
+}
+
+// resources reads all ephemeral resources, unless these are too many.
+func (r *reader) resources() {
+	if !r.whole(controlplane.Prefix(controlplane.Resources), controlplane.Prefix(controlplane.Provided)) && r.err == nil {
+		r.skip(fmt.Sprintf("There are more than %d ephemeral resources: they are not looked at.", readAtMost))
+	}
+}

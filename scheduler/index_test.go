@@ -1,0 +1,194 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// indexModel is a core with nodes and tasks that come, change and go.
+type indexModel struct {
+	*bench
+	n int
+}
+
+func (m *indexModel) name(t *rapid.T) string {
+	return fmt.Sprint("n", rapid.IntRange(0, 80).Draw(t, "node"))
+}
+
+// node puts a node, of one of several capacities, with or without devices.
+func (m *indexModel) node(t *rapid.T) {
+	name, gpus := m.name(t), rapid.IntRange(0, 3).Draw(t, "gpus")
+	capacity := map[string]types.Quantity{"cpu": types.Quantity(rapid.IntRange(0, 4).Draw(t, "cpu")) * 1000}
+	if gpus > 0 {
+		capacity["gpu"] = types.Quantity(gpus) * whole
+		d := &types.Devices{}
+		for i := range gpus {
+			d.Devices = append(d.Devices, types.Device{ID: fmt.Sprint("g", i), Resource: types.GPU})
+		}
+		m.put(controlplane.DevicesKey(name), d)
+	}
+	m.put(controlplane.NodeKey(name), &types.Node{Capacity: types.NewRequests(capacity)}, controlplane.AliveKey(name), &types.Alive{})
+}
+
+func (m *indexModel) unregister(t *rapid.T) { m.del(controlplane.NodeKey(m.name(t))) }
+
+func (m *indexModel) cordon(t *rapid.T) {
+	if name := m.name(t); rapid.Bool().Draw(t, "cordon") {
+		m.put(controlplane.CordonKey(name), &types.Cordon{})
+	} else {
+		m.del(controlplane.CordonKey(name))
+	}
+}
+
+func (m *indexModel) tasks(t *rapid.T) {
+	for range rapid.IntRange(1, 10).Draw(t, "tasks") {
+		m.n++
+		requests := map[string]types.Quantity{"cpu": types.Quantity(rapid.IntRange(0, 15).Draw(t, "cpu")) * 100}
+		if rapid.Bool().Draw(t, "gpu") {
+			requests["gpu"] = rapid.SampledFrom([]types.Quantity{100, 500, 1000, 2000}).Draw(t, "amount")
+		}
+		m.task(fmt.Sprint("t", m.n), requests)
+	}
+}
+
+func (m *indexModel) ends(t *rapid.T) {
+	id := fmt.Sprint("t", rapid.IntRange(0, max(0, m.n)).Draw(t, "task"))
+	if x := m.core.view.Tasks[clusterID("d", id)]; x != nil && len(x.Bindings) > 0 && x.Phase() == types.Bound {
+		m.exited(id)
+	}
+}
+
+// refused lets a draft be refused, for something that changed.
+func (m *indexModel) refused(t *rapid.T) {
+	m.tasks(t)
+	m.see()
+	drafts := m.core.Next(m.now)
+	for _, d := range drafts {
+		m.done(d, controlplane.Result{Revision: m.store.Revision()})
+	}
+}
+
+// check compares the index with what the view has.
+func (m *indexModel) check(t *rapid.T) {
+	m.settle()
+	c := m.core
+	for pos, n := range c.nodes {
+		if got, want := int(c.index.tasks[pos]), c.blank.tasksOn(n); got != want || c.index.locked[pos] {
+			t.Fatalf("%s has %d tasks, want %d; locked %t", n.Name, got, want, c.index.locked[pos])
+		}
+		for _, col := range c.index.columns {
+			want, ok := c.blank.free(n, col.rid)
+			if !ok || !n.Eligible() {
+				want = absent
+			}
+			if got := col.amount.free[pos]; got != want {
+				t.Fatalf("%s of %s: %d, want %d", col.rid, n.Name, got, want)
+			}
+			for _, l := range []*lane{&col.amount, &col.wholes, &col.parts} {
+				if l.most[pos/blockSize] < l.free[pos] {
+					t.Fatalf("%s of %s: more than the most of its block", col.rid, n.Name)
+				}
+			}
+			if ok && n.Eligible() && n.Devices.V != nil && col.rid == types.GPU {
+				for _, q := range []types.Quantity{100, 500, 1000, 2000, 3000} {
+					_, fits := c.blank.fits(n, needsOf(types.GPU, q))
+					var some [8]filter
+					if passes(c.index.filters(needsOf(types.GPU, q), some[:0]), pos) != fits {
+						t.Fatalf("%d gpu fit on %s: %t", q, n.Name, fits)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestIndex(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &indexModel{bench: newBench(t, Config{Seed: 1})}
+		for range 70 {
+			m.node(rt)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"node": m.node, "unregister": m.unregister, "cordon": m.cordon, "tasks": m.tasks, "ends": m.ends, "refused": m.refused, "": m.check,
+		})
+	})
+}
+
+// TestNextPassesOverWhatIsTooFull: exactly the nodes that have enough are found, from any
+// place on.
+func TestNextPassesOverWhatIsTooFull(t *testing.T) {
+	var l lane
+	for i := range 300 {
+		l.set(i, types.Quantity(i%97))
+	}
+	for i := range 150 {
+		l.set(i, 5) // the most of their blocks is known to be more
+	}
+	for from := range 300 {
+		for range 2 { // the second time the blocks are known
+			want := from
+			for want < 300 && l.free[want] < 90 {
+				want++
+			}
+			if got := next([]filter{{&l, 90}}, from, 300); got != want {
+				t.Fatalf("from %d: %d, want %d", from, got, want)
+			}
+		}
+	}
+}
+
+// TestNodesTakeTurns: tasks that all ask for something else are spread as those are that
+// ask for the same.
+func TestNodesTakeTurns(t *testing.T) {
+	b := newBench(t, Config{Seed: 1})
+	for i := range 200 {
+		b.node(fmt.Sprintf("n%03d", i), 100_000)
+	}
+	for i := range 200 {
+		b.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": types.Quantity(100 + i)})
+	}
+	b.settle()
+	for _, n := range b.core.nodes {
+		if k := len(n.Bindings); k > 5 {
+			t.Errorf("%s has %d", n.Name, k)
+		}
+	}
+}
+
+// TestManyTasksShareNodes: when many more tasks wait than there are nodes, one transaction
+// puts several on a node, and in the end each has its share.
+func TestManyTasksShareNodes(t *testing.T) {
+	b := newBench(t, Config{Seed: 1})
+	for i := range 100 {
+		b.node(fmt.Sprintf("n%03d", i), 100_000)
+	}
+	for i := range 1000 {
+		b.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": types.Quantity(1000 + i%7)})
+	}
+	b.see()
+	d := b.core.nextOne(b.now)
+	if n, tasks := len(d.order), len(d.Binds); 2*n > tasks {
+		t.Errorf("%d tasks on %d nodes", tasks, n)
+	}
+	res, err := b.store.Commit(t.Context(), d.Change.Txn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.done(d, res)
+	b.settle()
+	for _, n := range b.core.nodes {
+		if k := len(n.Bindings); k < 5 || k > 15 {
+			t.Errorf("%s has %d", n.Name, k)
+		}
+	}
+}
+
+func needsOf(rid types.ResourceID, q types.Quantity) []cluster.Need {
+	return []cluster.Need{{ID: rid, Amount: q}}
+}

@@ -1,0 +1,92 @@
+package scheduler
+
+import "github.com/escher-sched/escher/controlplane/cluster"
+
+// lock keeps everything in the draft from being decided about.
+func (c *Core) lock(d *Draft) {
+	for _, p := range d.order {
+		c.setLocked(p.node, true)
+	}
+	for _, x := range d.held {
+		if _, ok := c.locks[x]; !ok {
+			c.locks[x] = nil
+		}
+		if p, ok := x.(*cluster.Pool); ok {
+			c.drawing[p] = d
+		}
+	}
+	if d.collecting != nil {
+		c.accum.keep(c.view, d.collecting.g)
+	}
+}
+
+// unlock releases what the draft locked and looks at what waited for that.
+func (c *Core) unlock(d *Draft) {
+	for _, p := range d.order {
+		s := c.setLocked(p.node, false)
+		waiters := s.waiters
+		s.waiters = nil
+		c.lookAgain(waiters)
+	}
+	for _, x := range d.held {
+		if p, ok := x.(*cluster.Pool); ok {
+			if c.drawing[p] != d {
+				// It is in flight with another one, after which it may be drawn on.
+				waiters := c.locks[x]
+				c.locks[x] = nil
+				c.lookAgain(waiters)
+				continue
+			}
+			delete(c.drawing, p)
+		}
+		waiters := c.locks[x]
+		delete(c.locks, x)
+		c.lookAgain(waiters)
+	}
+	if d.collecting != nil {
+		c.accum.kept = nil
+	}
+	c.queue.unstall()
+	if c.accum.skipped {
+		c.accumulateAgain()
+	}
+}
+
+func (c *Core) setLocked(n *cluster.Node, locked bool) *nodeState {
+	s := c.state(n)
+	if s.locked = locked; s.pos >= 0 {
+		c.index.locked[s.pos] = locked
+	}
+	return s
+}
+
+func (c *Core) lookAgain(waiters []any) {
+	for _, w := range waiters {
+		c.again(w)
+	}
+}
+
+// locked reports whether x is in flight.
+func (c *Core) locked(x any) bool {
+	if n, ok := x.(*cluster.Node); ok {
+		return c.state(n).locked
+	}
+	_, ok := c.locks[x]
+	return ok
+}
+
+// whenUnlocked looks at w once x is no longer in flight; false if it is not.
+func (c *Core) whenUnlocked(x, w any) bool {
+	if n, ok := x.(*cluster.Node); ok {
+		s := c.state(n)
+		if s.locked {
+			s.waiters = append(s.waiters, w)
+		}
+		return s.locked
+	}
+	waiters, ok := c.locks[x]
+	if ok {
+		c.locks[x] = append(waiters, w)
+	}
+	return ok
+}

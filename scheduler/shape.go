@@ -1,0 +1,52 @@
+package scheduler
+
+import (
+	"strconv"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// taskShape is what the tasks of a shape have in common, as text. Tasks with alternatives
+// of different priority are kept apart: the oldest of a shape is allowed the most, and
+// must be its head.
+func taskShape(ns string, t *cluster.TaskValue) string { return string(appendTaskShape(nil, ns, t)) }
+
+func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
+	b = append(b, ns...)
+	b = appendRequests(b, t.Requests)
+	if t.MaxRun > 0 {
+		// Only who ends in time may backfill.
+		b = append(append(b, '<'), t.MaxRun.String()...)
+	}
+	for _, a := range t.Alternatives {
+		b = append(append(b, '|'), a.After.String()...)
+		b = appendRequests(b, a.Requests)
+	}
+	if len(t.Alternatives) > 0 {
+		b = strconv.AppendInt(append(b, '^'), int64(t.Priority), 10)
+	}
+	return b
+}
+
+// bundleShape is what the reservations of a shape have in common, as text.
+func bundleShape(ns string, r *types.Reservation) string {
+	return string(appendBundleShape(nil, ns, r))
+}
+
+func appendBundleShape(b []byte, ns string, r *types.Reservation) []byte {
+	b = append(append(b, '#'), ns...)
+	for _, x := range r.Bundles {
+		b = append(append(b, '|'), x.Node...)
+		b = appendRequests(b, x.Requests)
+	}
+	return b
+}
+
+func appendRequests(b []byte, r types.Requests) []byte {
+	for i := range r {
+		b = append(append(b, ' '), r[i].Name...)
+		b = strconv.AppendInt(append(b, '='), int64(r[i].Amount), 36)
+	}
+	return b
+}

@@ -1,0 +1,172 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Live schedulers that are to share the work divide the namespaces among them. That is to
+// keep out of each other's way, and nothing depends on it.
+
+// shared is what is known of how the work is shared.
+type shared struct {
+	// mine tells of the namespaces that were asked for whether they are this
+	// scheduler's.
+	mine map[string]bool
+	// named are the schedulers that tasks name.
+	named map[string]struct{}
+	// rank is this scheduler's place among those that live, by name; of is how many
+	// they are, 0 if that is to be found out.
+	rank, of int
+}
+
+// owns reports whether this scheduler takes care of a namespace, and of a task of
+// it that names scheduler.
+func (c *Core) owns(ns, scheduler string) bool {
+	if scheduler != "" {
+		return scheduler == c.cfg.Name
+	}
+	if !c.cfg.Shared {
+		return true
+	}
+	mine, known := c.shared.mine[ns]
+	if !known {
+		if c.shared.mine == nil {
+			c.shared.mine = make(map[string]bool)
+		}
+		mine = ownerOf(ns, c.view.Schedulers) == c.cfg.Name
+		c.shared.mine[ns] = mine
+	}
+	return mine
+}
+
+// ownerOf picks, for a namespace, one of the live schedulers: the same for all who
+// see the same ones, and few change hands when one comes or goes (rendezvous
+// hashing, Thaler and Ravishankar 1996).
+func ownerOf[T any](ns string, live map[string]T) string {
+	best, most := "", uint64(0)
+	for name := range live {
+		if h := hash(ns + "\x00" + name); best == "" || h > most || h == most && name < best {
+			best, most = name, h
+		}
+	}
+	return best
+}
+
+// ownsTask reports whether this scheduler takes care of a task.
+func (c *Core) ownsTask(t *cluster.Task) bool {
+	if t.Info.V == nil {
+		return c.owns(t.ID.Namespace, "")
+	}
+	return c.owns(t.ID.Namespace, t.Info.V.Scheduler)
+}
+
+// mayCancel reports whether this scheduler may end a task that waits: one that it takes
+// care of, or one that names a scheduler that does not run, which would wait for ever.
+func (c *Core) mayCancel(t *cluster.Task) bool {
+	named := t.Info.V.Scheduler
+	if named != "" {
+		c.noteNamed(named)
+	}
+	return c.ownsTask(t) || c.view.Schedulers[named] == nil && c.owns(t.ID.Namespace, "")
+}
+
+func (c *Core) noteNamed(name string) {
+	if _, ok := c.shared.named[name]; ok {
+		return
+	}
+	if c.shared.named == nil {
+		c.shared.named = make(map[string]struct{})
+	}
+	c.shared.named[name] = struct{}{}
+}
+
+// touchScheduler looks at what another scheduler takes care of since one came or went:
+// there may be millions of tasks, and others wait for it.
+func (c *Core) touchScheduler(name string) {
+	if !c.cfg.Shared {
+		return
+	}
+	c.shared.of = 0
+	moved := c.moved()
+	_, named := c.shared.named[name]
+	if len(moved) == 0 && !named {
+		return
+	}
+	var others []*cluster.Task
+	for id, t := range c.view.Tasks {
+		if _, ok := moved[id.Namespace]; !ok && !(named && t.Info.V != nil && t.Info.V.Scheduler == name) || c.isSettled(t) {
+			continue
+		}
+		if !c.waitsOnly(t) {
+			others = append(others, t)
+			continue
+		}
+		c.touchTask(t)
+	}
+	c.touchInOrder(others)
+	for _, id := range slices.SortedFunc(maps.Keys(c.view.Reservations), compareID) {
+		if _, ok := moved[id.Namespace]; ok {
+			c.touchReservation(c.view.Reservations[id])
+		}
+	}
+}
+
+// part returns which of the nodes this scheduler tries first, lest two choose the same at
+// the same time.
+func (c *Core) part() (from, to int) {
+	if !c.cfg.Shared {
+		return 0, len(c.nodes)
+	}
+	x := &c.shared
+	if x.of == 0 {
+		x.rank, x.of = 0, max(1, len(c.view.Schedulers))
+		for name := range c.view.Schedulers {
+			if name < c.cfg.Name {
+				x.rank++
+			}
+		}
+		x.rank = min(x.rank, x.of-1)
+	}
+	return x.rank * len(c.nodes) / x.of, (x.rank + 1) * len(c.nodes) / x.of
+}
+
+// moved returns the namespaces that changed hands.
+func (c *Core) moved() map[string]struct{} {
+	before := c.shared.mine
+	c.shared.mine = nil
+	moved := make(map[string]struct{})
+	for ns, mine := range before {
+		if c.owns(ns, "") != mine {
+			moved[ns] = struct{}{}
+		}
+	}
+	return moved
+}
+
+// isSettled reports whether nothing is to be done about a task, whoever takes care of it:
+// it has ended, or runs.
+func (c *Core) isSettled(t *cluster.Task) bool {
+	if t.Phase() == types.Pending || t.Phase().Ended() != (len(t.Bindings) == 0) {
+		return false
+	}
+	return !slices.ContainsFunc(t.Bindings, func(b *cluster.Binding) bool { return judge(t, b) != nothing })
+}
+
+// waitsOnly reports whether a task only waits to be placed, so that it makes no difference
+// in which order such are looked at.
+func (c *Core) waitsOnly(t *cluster.Task) bool {
+	return len(t.Bindings) == 0 && t.Info.V != nil && t.Phase() == types.Pending && t.Info.V.Stop == nil &&
+		!isOverdue(t.Info.V, c.now) && !t.Info.V.Accumulate
+}
+
+// touchInOrder looks at tasks in an order that does not depend on chance.
+func (c *Core) touchInOrder(tasks []*cluster.Task) {
+	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return compareID(a.ID, b.ID) })
+	for _, t := range tasks {
+		c.touchTask(t)
+	}
+}

@@ -1,0 +1,90 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// sharing returns schedulers of these names that share the work on one store.
+func sharing(t *testing.T, names ...string) []*bench {
+	first := newBench(t, Config{Name: names[0], Shared: true, Seed: 1})
+	all := []*bench{first}
+	for i, name := range names[1:] {
+		all = append(all, &bench{t: t, store: first.store, core: New(Config{Name: name, Shared: true, Seed: uint64(i + 2)}), now: first.now})
+	}
+	for _, name := range names {
+		first.put(controlplane.SchedulerKey(name), &types.Leader{Holder: name})
+	}
+	return all
+}
+
+// TestSchedulersKeepToTheirPart: those that share the work decide at the same time, and
+// none of their transactions is refused while each finds room among its own nodes.
+func TestSchedulersKeepToTheirPart(t *testing.T) {
+	all := sharing(t, "s1", "s2", "s3", "s4")
+	b := all[0]
+	for i := range 400 {
+		b.node(fmt.Sprintf("n%03d", i), 1000)
+	}
+	for i := range 200 {
+		b.put(controlplane.TaskKey(fmt.Sprintf("ns%d", i%16), fmt.Sprintf("t%d", i)), &types.Task{
+			Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000}), Submitted: 1,
+		})
+	}
+	bound := 0
+	for range 20 {
+		drafts := make([][]*Draft, len(all))
+		for i, x := range all {
+			x.see()
+			drafts[i] = x.core.Next(x.now)
+		}
+		for i, x := range all {
+			for _, d := range drafts[i] {
+				res, err := x.store.Commit(t.Context(), d.Change.Txn())
+				if err != nil || !res.Committed {
+					t.Fatal("refused", err)
+				}
+				bound += len(d.Binds)
+				x.done(d, res)
+			}
+		}
+	}
+	if bound != 200 {
+		t.Errorf("%d were bound", bound)
+	}
+}
+
+// TestTakeover: what another scheduler took care of is taken over when that is gone, and
+// nothing else is looked at again.
+func TestTakeover(t *testing.T) {
+	all := sharing(t, "s1", "s2")
+	b := all[0]
+	b.node("n1", 1000)
+	for i := range 40 {
+		b.put(controlplane.TaskKey(fmt.Sprintf("ns%d", i), "t"), &types.Task{
+			Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000, "none": 1}), Submitted: 1,
+		})
+	}
+	b.settle()
+	before := b.core.Waiting()
+	if before == 0 || before == 40 {
+		t.Fatalf("%d of 40 are its own", before)
+	}
+	b.del(controlplane.SchedulerKey("s2"))
+	b.see()
+	if n := b.core.Waiting(); n != 40 {
+		t.Errorf("%d wait", n)
+	}
+	if n := len(b.core.queue.ready); n != 40-before {
+		t.Errorf("%d are to be tried, want %d", n, 40-before)
+	}
+	b.settle()
+	b.put(controlplane.SchedulerKey("s2"), &types.Leader{Holder: "s2"})
+	b.see()
+	if n := b.core.Waiting(); n != before {
+		t.Errorf("%d wait when it is back, want %d", n, before)
+	}
+}

@@ -1,0 +1,242 @@
+package scheduler
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Where what accumulates collects: the nodes that come nearest to having what is wanted.
+
+// sameGrant reports whether a grant needs not be written.
+func sameGrant(g, written *types.Grant) bool {
+	return written != nil && bytes.Equal(types.Encode(0, g), types.Encode(0, written))
+}
+
+// untargeted reports whether an accumulating grant needs other nodes: it has none
+// for some bundle, or one that is not eligible any more.
+func (c *Core) untargeted(g *types.Grant) bool {
+	return slices.Contains(g.Bundles, "") ||
+		slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return !c.view.Nodes[at.Node].Eligible() })
+}
+
+// targets returns the grant of x to be added to, with a node for each bundle, where
+// one can be found. What it has on nodes that are not eligible any more is given
+// back, and the rest stays. nil: nothing can be done at present.
+func (c *Core) targets(d *Draft, x claimant) *types.Grant {
+	r := x.Reservation
+	g := x.newGrant()
+	if r.Grant.V != nil {
+		if g = cloneGrant(r.Grant.V); !c.untargeted(g) {
+			return g
+		}
+		if c.waitForGrant(d, r) {
+			return nil
+		}
+		c.giveUpLost(d, r, g)
+	}
+	if !c.assign(d, r, g) && len(c.accum.left) > 0 {
+		clear(c.accum.left)
+		c.assign(d, r, g)
+	}
+	if r.Grant.V == nil && slices.Contains(g.Bundles, "") {
+		return nil
+	}
+	return g
+}
+
+// assign gives nodes to those bundles of r that have none in g, its grant to be, and
+// reports whether all have one then.
+func (c *Core) assign(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
+	wanted, all := make(map[string]*types.Allocated), true
+	order := bundleOrder(c.view, r)
+	for _, b := range order {
+		if name := g.Bundles[b.index]; name != "" {
+			want(wanted, name, b.needs)
+		}
+	}
+	for _, b := range order {
+		if g.Bundles[b.index] != "" {
+			continue
+		}
+		n := c.target(d, g, b.needs, wanted)
+		if n == nil {
+			all = false
+			continue
+		}
+		g.Bundles[b.index] = n.Name
+		if !slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return at.Node == n.Name }) {
+			g.Nodes = append(g.Nodes, types.GrantNode{Node: n.Name})
+		}
+		want(wanted, n.Name, b.needs)
+	}
+	slices.SortFunc(g.Nodes, func(a, b types.GrantNode) int { return strings.Compare(a.Node, b.Node) })
+	return all
+}
+
+// patience is for how many times Config.AccumulateAfter it is waited for more on a node
+// of which it is not known when what runs there ends.
+const patience = 10
+
+// isStuck reports whether what x collects should go on elsewhere: nothing has come for
+// long, nor is known to come. It notes when that is to be looked at again.
+func (c *Core) isStuck(x claimant) bool {
+	c.accum.follow(x, c.now.UnixNano())
+	if x.Grant.V == nil || c.accum.resting && c.accum.round == c.accum.ended {
+		return false
+	}
+	c.accum.resting = false
+	since := c.accum.progress
+	if known := c.completion(x.Reservation, x.Grant.V); !known.IsZero() {
+		since = max(since, known.UnixNano())
+	}
+	at := since + patience*int64(c.cfg.AccumulateAfter)
+	if at <= c.now.UnixNano() {
+		return true
+	}
+	c.accum.wake = earlier(c.accum.wake, at)
+	return false
+}
+
+// follow notes how the collection of x has come on, by whichever scheduler.
+func (a *accumulator) follow(x claimant, now int64) {
+	g := x.Grant.V
+	switch {
+	case a.busy != x.key():
+		a.progress, a.round, a.resting = now, a.ended, false
+		a.left = make(map[string]struct{})
+	case g != a.last:
+		a.progress = now
+	}
+	if g != nil && a.last != nil && a.busy == x.key() {
+		for _, at := range a.last.Nodes {
+			if !slices.ContainsFunc(g.Nodes, func(is types.GrantNode) bool { return is.Node == at.Node }) {
+				a.left[at.Node] = struct{}{}
+			}
+		}
+	}
+	a.last = g
+}
+
+// moveOn gives back what g, to be the grant of x, has on the first node that lacks
+// something, and gives its bundles other nodes: what runs there may never end. Where it
+// was it does not come back to before there is no other. If there is none g stays as it
+// is, and there for as long as nothing ends anywhere.
+func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
+	if c.inFlightOf(x.Grant.V) {
+		return
+	}
+	c.accum.progress = c.now.UnixNano()
+	i := slices.IndexFunc(g.Nodes, func(at types.GrantNode) bool {
+		return slices.ContainsFunc(wantedOn(c.view, x.Reservation, g, at.Node), func(w wish) bool { return heldOf(at.Holds, w.ID) < w.sum() })
+	})
+	if i < 0 {
+		c.accum.resting, c.accum.round = true, c.accum.ended
+		return
+	}
+	from, moved := g.Nodes[i], cloneGrant(g)
+	moved.Nodes = slices.Delete(moved.Nodes, i, i+1)
+	for b, name := range moved.Bundles {
+		if name == from.Node {
+			moved.Bundles[b] = ""
+		}
+	}
+	c.accum.left[from.Node] = struct{}{}
+	if !c.assign(d, x.Reservation, moved) {
+		clear(c.accum.left)
+		c.accum.resting, c.accum.round = c.accum.round == c.accum.ended, c.accum.ended
+		return
+	}
+	d.returnUndrawn(x.Reservation, &types.Grant{Nodes: []types.GrantNode{from}})
+	*g = *moved
+}
+
+// want counts what a bundle wants of a node.
+func want(wanted map[string]*types.Allocated, name string, needs []cluster.Need) {
+	if wanted[name] == nil {
+		wanted[name] = &types.Allocated{}
+	}
+	for _, x := range needs {
+		wanted[name].Take(types.Holding{Resource: x.ID, Amount: x.Amount})
+	}
+}
+
+// giveUpLost gives back what g, to be the grant of r, has on nodes that are not
+// eligible any more.
+func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
+	lost := &types.Grant{}
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(at types.GrantNode) bool {
+		if c.view.Nodes[at.Node].Eligible() {
+			return false
+		}
+		lost.Nodes = append(lost.Nodes, at)
+		return true
+	})
+	for i, name := range g.Bundles {
+		if name != "" && !c.view.Nodes[name].Eligible() {
+			g.Bundles[i] = ""
+		}
+	}
+	d.returnUndrawn(r, lost)
+}
+
+// target returns the node with the most free that is large enough for needs beside
+// what is wanted there already. What g has there counts as free.
+func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map[string]*types.Allocated) *cluster.Node {
+	var best *cluster.Node
+	var most float64
+	for _, n := range c.nodes {
+		if _, left := c.accum.left[n.Name]; left || !n.Eligible() || !c.largeEnough(n, needs, wanted[n.Name]) {
+			continue
+		}
+		if share := c.freeShare(d, n, needs, wanted[n.Name], g.On(n.Name)); best == nil || share > most {
+			best, most = n, share
+		}
+	}
+	return best
+}
+
+func (c *Core) largeEnough(n *cluster.Node, needs []cluster.Need, wanted *types.Allocated) bool {
+	for _, x := range needs {
+		if c.view.Pool(x.ID) != nil {
+			continue
+		}
+		capacity, ok := c.view.Capacity(n, x.ID)
+		if wanted != nil {
+			capacity = capacity.Minus(wanted.Of(x.ID))
+		}
+		if !ok || capacity < x.Amount {
+			return false
+		}
+	}
+	return true
+}
+
+// freeShare returns how much of needs is free on n already: 1 is all of it.
+func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *types.Allocated, held []types.Holding) float64 {
+	least := 1.0
+	for _, x := range needs {
+		free, _ := d.free(n, x.ID)
+		free = free.Add(heldOf(held, x.ID))
+		if wanted != nil {
+			free = free.Minus(wanted.Of(x.ID))
+		}
+		if x.Amount > 0 && free < x.Amount {
+			least = min(least, float64(free)/float64(x.Amount))
+		}
+	}
+	return least
+}
+
+func cloneGrant(g *types.Grant) *types.Grant {
+	c := *g
+	c.Bundles = slices.Clone(g.Bundles)
+	c.Nodes = slices.Clone(g.Nodes)
+	for i := range c.Nodes {
+		c.Nodes[i].Holds = (&types.Allocated{Holds: g.Nodes[i].Holds}).Clone().Holds
+	}
+	return &c
+}

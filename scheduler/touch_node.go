@@ -1,0 +1,199 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// state returns what the core remembers of a node.
+func (c *Core) state(n *cluster.Node) *nodeState {
+	for len(c.states) <= n.Serial {
+		c.states = append(c.states, nil)
+	}
+	s := c.states[n.Serial]
+	if s == nil {
+		s = &nodeState{pos: -1, keys: keysOf(n)}
+		c.states[n.Serial] = s
+	}
+	return s
+}
+
+func keysOf(n *cluster.Node) nodeKeys {
+	return nodeKeys{controlplane.NodeKey(n.Name), controlplane.AliveKey(n.Name), controlplane.AllocatedKey(n.Name)}
+}
+
+func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
+	s := c.state(n)
+	if c.register(n, s) || n.Session() != s.session {
+		s.session = n.Session()
+		c.loss.seen(n, c.now)
+		for _, b := range sortedBindings(n) {
+			c.pushBinding(b)
+		}
+	}
+	switch kind {
+	case controlplane.Nodes:
+		c.relabel(n, s)
+	case controlplane.Cordons:
+		c.countCordon(n, s)
+	}
+	c.note(nil, n)
+	was := s.eligible
+	s.eligible = n.Eligible()
+	if s.eligible && (!was || kind == controlplane.Nodes || kind == controlplane.Devices) {
+		c.wakeNode(n)
+	}
+}
+
+// countCordon keeps count of the cordons there are.
+func (c *Core) countCordon(n *cluster.Node, s *nodeState) {
+	if was := s.cordoned; was != !n.Cordon.Absent() {
+		s.cordoned = !was
+		if was {
+			c.cordons--
+		} else {
+			c.cordons++
+		}
+	}
+}
+
+// relabel keeps the index, and what is labelled, to what a node registered.
+func (c *Core) relabel(n *cluster.Node, s *nodeState) {
+	for _, id := range s.placements {
+		c.labelled[id] = slices.DeleteFunc(c.labelled[id], func(x *cluster.Node) bool { return x == n })
+		if len(c.labelled[id]) == 0 {
+			delete(c.labelled, id)
+		}
+	}
+	s.placements = s.placements[:0]
+	if n.Info.V == nil {
+		return
+	}
+	c.index.add(n)
+	for _, l := range n.Info.V.Labels {
+		id := types.ResourceID(l.Name + "/" + l.Value)
+		if id.IsPlacement() && !slices.Contains(s.placements, id) {
+			s.placements = append(s.placements, id)
+			c.labelled[id] = append(c.labelled[id], n)
+		}
+	}
+}
+
+// register keeps Core.nodes to those that are registered, and reports whether that
+// changed them.
+func (c *Core) register(n *cluster.Node, s *nodeState) bool {
+	switch present := n.Info.V != nil; {
+	case present && s.pos < 0:
+		s.pos = len(c.nodes)
+		c.nodes = append(c.nodes, n)
+		c.index.grow()
+		c.index.locked[s.pos] = s.locked
+		return true
+	case !present && s.pos >= 0:
+		last := c.nodes[len(c.nodes)-1]
+		c.index.move(s.pos)
+		c.nodes[s.pos] = last
+		c.state(last).pos = s.pos
+		c.nodes = c.nodes[:len(c.nodes)-1]
+		s.pos = -1
+		return true
+	}
+	return false
+}
+
+// wakeNode wakes what may be placed on a node that became eligible or larger.
+func (c *Core) wakeNode(n *cluster.Node) {
+	c.log(n)
+	c.queue.wake(anyNode)
+	for _, r := range n.Info.V.Capacity {
+		c.queue.wake(types.ResourceID(r.Name))
+	}
+	c.queue.wake(types.ResourceID("node/" + n.Name))
+	for _, l := range n.Info.V.Labels {
+		c.queue.wake(types.ResourceID(l.Name + "/" + l.Value))
+	}
+	n.Has(c.queue.wake)
+	for rid := range c.view.Everywhere {
+		c.queue.wake(rid)
+	}
+}
+
+// took notes what a draft that was committed took on a node: of nothing there is more.
+// What is free is in the index.
+func (c *Core) took(n *cluster.Node) {
+	s := c.state(n)
+	if s.alloc = n.Allocated.V; s.pos >= 0 {
+		c.index.tasks[s.pos] = int32(len(n.Bindings))
+	}
+}
+
+// touchAllocated wakes what waits for what is in use no longer.
+func (c *Core) touchAllocated(k controlplane.Key) {
+	c.stuck.drain(func(b *cluster.Binding) bool { c.bindings.push(b); return true })
+	if k.Where != "" {
+		c.queue.wake(types.Resolve(k.Namespace, k.Name))
+		c.accumulateAgain()
+		return
+	}
+	n := c.view.Nodes[k.Node]
+	s := c.state(n)
+	before, after := s.alloc, n.Allocated.V
+	s.alloc = after
+	c.touchNode(n, controlplane.Allocated)
+	if before == nil {
+		return
+	}
+	if after == nil {
+		after = &types.Allocated{}
+	}
+	logged := false
+	for _, h := range before.Holds {
+		// The amount may be the same, and of other devices.
+		given := without(h.Devices, after.DevicesOf(h.Resource))
+		if after.Of(h.Resource) >= h.Amount && len(given) == 0 {
+			continue
+		}
+		if !logged {
+			c.log(n)
+			logged = true
+		}
+		c.wakeOn(n, h.Resource)
+		c.wakePorts(h.Resource, given)
+		c.touchReleasing(h.Resource)
+	}
+}
+
+// wakePorts wakes what waits for the other kind of what is a port no longer in use:
+// the range of the node may have changed since it was given out.
+func (c *Core) wakePorts(rid types.ResourceID, given []types.DeviceShare) {
+	if rid != types.Port {
+		if isPort(rid) {
+			c.queue.wake(types.Port)
+		}
+		return
+	}
+	for _, d := range given {
+		c.queue.wake(types.ResourceID(string(types.Port) + "/" + d.ID))
+	}
+}
+
+// touchReleasing looks at a grant that may have nothing left drawn on it.
+func (c *Core) touchReleasing(rid types.ResourceID) {
+	if r := c.grantBehind(rid); r != nil {
+		c.reservations.push(r)
+	}
+}
+
+// sortedBindings returns the bindings of a node in an order that does not depend on
+// chance.
+func sortedBindings(n *cluster.Node) []*cluster.Binding {
+	return slices.SortedFunc(slices.Values(n.Bindings), func(a, b *cluster.Binding) int {
+		if x := compareID(a.Task.ID, b.Task.ID); x != 0 {
+			return x
+		}
+		return a.Number - b.Number
+	})
+}
