@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/escher-sched/escher/types"
@@ -19,6 +20,11 @@ func TestAssigned(t *testing.T) {
 		}
 		for _, x := range h.shapes[h.tasks[i]] {
 			used[n][x.Name] += x.Amount
+		}
+	}
+	for _, shape := range h.shapes {
+		if share := shape.Get("gpu"); share%1000 != 0 && share != 250 && share != 500 {
+			t.Errorf("%v asks for another part of a device", shape)
 		}
 	}
 	for i, n := range h.nodes {
@@ -75,5 +81,20 @@ func TestEvenShares(t *testing.T) {
 	}
 	if cpu := types.NewRequests(map[string]types.Quantity{"cpu": 7}); len(evenShares(cpu)) != 1 {
 		t.Error("it asks for more")
+	}
+}
+
+// TestParticularFirst puts what fits on few nodes before what fits on more.
+func TestParticularFirst(t *testing.T) {
+	ask := func(cpu, gpu types.Quantity) types.Requests {
+		return types.NewRequests(map[string]types.Quantity{"cpu": cpu, "gpu": gpu})
+	}
+	h := &hollow{shapes: []types.Requests{ask(1, 0), ask(2, 0), ask(1, 1), ask(9, 0)}, tasks: []int{0, 1, 2, 0, 3, 2}}
+	for _, n := range []types.Requests{ask(1, 0), ask(2, 0), ask(2, 0), ask(2, 1), ask(9, 1), ask(2, 0)} {
+		h.nodes = append(h.nodes, &types.Node{Capacity: n})
+	}
+	h.particularFirst()
+	if want := []int{3, 2, 2, 1, 0, 0}; !slices.Equal(h.tasks, want) {
+		t.Errorf("got %v, want %v", h.tasks, want)
 	}
 }

@@ -81,12 +81,16 @@ func TestUnheardReply(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for range 3 {
-			if stats, err := p.stats(ctx); err != nil || len(stats) == 0 {
-				t.Errorf("counted %v, %v", stats, err)
+		for {
+			stats, err := p.stats(ctx)
+			if err != nil || len(stats) == 0 {
+				t.Errorf("counted %v", stats)
+				return err
+			}
+			if stats[partMetric+"wakeups_total"] > 0 { // it was ready before that
+				return nil
 			}
 		}
-		return nil
 	})
 	if err != nil {
 		t.Error(err)
