@@ -18,6 +18,8 @@ import (
 const (
 	lookAtAll   = 64
 	enoughFound = 4
+	// enoughPlaced is for the nodes of a rack or zone: bundle after bundle looks at them.
+	enoughPlaced = 12
 )
 
 // Choice says which of the nodes that fit a task is bound to.
@@ -71,7 +73,10 @@ func (s *search) over(nodes []*cluster.Node, start int, next func(from, end int)
 	switch {
 	case s.by.Scoped():
 		enough = 1 // that was chosen when it was reserved
-	case len(nodes) <= lookAtAll:
+	case len(nodes) > lookAtAll:
+	case s.by.IsPlacement():
+		enough = min(len(nodes), enoughPlaced)
+	default:
 		enough = len(nodes)
 	}
 	for _, part := range [][2]int{{start, len(nodes)}, {0, min(start, len(nodes))}} {

@@ -190,7 +190,7 @@ func (c *Core) nextOne(now time.Time) *Draft {
 	c.queue.expire(now)
 	c.failOverdue()
 	c.retryLost()
-	for c.InFlight() < c.cfg.InFlight {
+	for c.InFlight() < c.cfg.InFlight && !c.gathers() {
 		d := c.newDraft(c.cfg.Limits, c.newBatch())
 		c.fill(d)
 		if d.empty() {
@@ -204,6 +204,21 @@ func (c *Core) nextOne(now time.Time) *Draft {
 		c.prepare(d)
 	}
 	return nil
+}
+
+// gathers reports whether what is to be done waits for an answer, and for what comes until
+// then: many small transactions cost the store far more than a few large ones (Nagle,
+// RFC 896), and while most nodes are in flight the few others would get everything.
+// With nothing in flight nothing waits.
+func (c *Core) gathers() bool {
+	if c.cfg.Gather <= 1 || c.InFlight() == 0 {
+		return false
+	}
+	nodes := 0
+	for _, d := range c.inFlight {
+		nodes += len(d.order)
+	}
+	return 2*nodes > len(c.nodes) || c.bindings.len()+c.tasks.len()+c.queue.toPlace < c.cfg.Gather
 }
 
 func (c *Core) send(d *Draft) *Draft {

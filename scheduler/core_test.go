@@ -24,6 +24,9 @@ type bench struct {
 }
 
 func newBench(t *testing.T, cfg Config) *bench {
+	if cfg.Gather == 0 {
+		cfg.Gather = 1 // what a test has to do is little
+	}
 	b := &bench{t: t, store: memstore.New(), core: New(cfg), audit: audit.NewChecker(), now: time.Unix(1000, 0)}
 	t.Cleanup(b.check)
 	return b
@@ -182,3 +185,38 @@ func TestGang(t *testing.T) {
 }
 
 func clusterID(ns, id string) cluster.ID { return cluster.ID{Namespace: ns, ID: id} }
+
+// TestGathers: while a transaction is in flight, little waits for the answer, and goes with
+// what comes until then; much does not wait.
+func TestGathers(t *testing.T) {
+	b := newBench(t, Config{Gather: 3})
+	for _, n := range []string{"n1", "n2", "n3", "n4"} {
+		b.node(n, 8000)
+	}
+	cpu := map[string]types.Quantity{"cpu": 100}
+	b.task("a", cpu)
+	b.see()
+	first, answer := b.commit()
+	b.task("b", cpu)
+	b.task("c", cpu)
+	b.see()
+	if drafts := b.core.Next(b.now); len(drafts) != 0 {
+		t.Fatalf("%d drafts for two tasks while one is in flight", len(drafts))
+	}
+	b.done(first, answer)
+	second, answer := b.commit()
+	if len(second.Binds) != 2 {
+		t.Fatalf("%d bound together, want 2", len(second.Binds))
+	}
+	for _, id := range []string{"d", "e", "f"} {
+		b.task(id, cpu)
+	}
+	b.see()
+	third, more := b.commit()
+	if len(third.Binds) != 3 {
+		t.Fatalf("%d bound while one is in flight, want 3", len(third.Binds))
+	}
+	b.done(second, answer)
+	b.done(third, more)
+	b.settle()
+}

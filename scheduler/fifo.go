@@ -18,6 +18,8 @@ func (f *fifo[T]) push(x T) {
 	f.list = append(f.list, x)
 }
 
+func (f *fifo[T]) len() int { return len(f.list) }
+
 // drain calls take for each element, in order, until it returns false: that
 // element and those behind it stay. What take pushes is taken too.
 func (f *fifo[T]) drain(take func(T) bool) {

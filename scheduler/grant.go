@@ -20,6 +20,9 @@ type spot struct {
 // placeBundles grants a reservation if all its bundles fit: all of it in this
 // draft, or nothing.
 func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
+	if !d.empty() && !d.roomForGang(len(r.Info.V.Bundles)) {
+		return full, nil
+	}
 	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
 	if !p.place(0) {
@@ -40,6 +43,11 @@ func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome
 	}
 	return placed, nil
 }
+
+// roomForGang reports whether there is room for the grant of n bundles, each on a node of
+// its own, and for a task on each: what is granted and bound in one transaction need not
+// write the allocations of its nodes twice.
+func (d *Draft) roomForGang(n int) bool { return d.room(2+n*(nodeCompares+2), 2+3*n) }
 
 // looksBack is at how many nodes more the search for a reservation looks when the
 // first that fit one bundle leave no room for another. With fewer the search could

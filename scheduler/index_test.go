@@ -164,7 +164,7 @@ func TestNodesTakeTurns(t *testing.T) {
 // TestManyTasksShareNodes: when many more tasks wait than there are nodes, one transaction
 // puts several on a node, and in the end each has its share.
 func TestManyTasksShareNodes(t *testing.T) {
-	b := newBench(t, Config{Seed: 1})
+	b := newBench(t, Config{Seed: 1, Gather: 64})
 	for i := range 100 {
 		b.node(fmt.Sprintf("n%03d", i), 100_000)
 	}

@@ -11,25 +11,52 @@ import (
 // nodeSet is a set of nodes in the order in which they came to it.
 type nodeSet struct {
 	list []*Node
-	pos  map[*Node]int
+	// pos is where each node is in list; nil while there are few: most resources are on
+	// one node, and there are many resources.
+	pos map[*Node]int
+}
+
+// fewNodes is how many are looked through.
+const fewNodes = 8
+
+// at returns where n is in list, -1 if it is not.
+func (s *nodeSet) at(n *Node) int {
+	if s.pos == nil {
+		return slices.Index(s.list, n)
+	}
+	if i, ok := s.pos[n]; ok {
+		return i
+	}
+	return -1
 }
 
 func (s *nodeSet) add(n *Node) {
-	if _, ok := s.pos[n]; !ok {
-		s.pos[n] = len(s.list)
-		s.list = append(s.list, n)
+	if s.at(n) >= 0 {
+		return
+	}
+	s.list = append(s.list, n)
+	if s.pos != nil {
+		s.pos[n] = len(s.list) - 1
+	} else if len(s.list) > fewNodes {
+		s.pos = make(map[*Node]int, 2*len(s.list))
+		for i, x := range s.list {
+			s.pos[x] = i
+		}
 	}
 }
 
 func (s *nodeSet) remove(n *Node) {
-	i, ok := s.pos[n]
-	if !ok {
+	i, last := s.at(n), len(s.list)-1
+	if i < 0 {
 		return
 	}
-	last := s.list[len(s.list)-1]
-	s.list[i], s.pos[last] = last, i
-	s.list = s.list[:len(s.list)-1]
-	delete(s.pos, n)
+	s.list[i] = s.list[last]
+	if s.pos != nil {
+		s.pos[s.list[i]] = i
+		delete(s.pos, n)
+	}
+	s.list[last] = nil
+	s.list = s.list[:last]
 }
 
 // index notes whether node n has some of the ephemeral resource rid by a key of
@@ -45,7 +72,7 @@ func (v *View) index(rid types.ResourceID, n *Node) {
 func (v *View) indexAt(rid types.ResourceID, n *Node) {
 	set := v.at[rid]
 	if set == nil {
-		set = &nodeSet{pos: make(map[*Node]int)}
+		set = &nodeSet{}
 		v.at[rid] = set
 	}
 	set.add(n)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestGarbagePercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: 440, 8 << 20: 440, 64 << 20: 240, 128 << 20: 140, 1 << 30: 52} {
+	for live, want := range map[uint64]int{0: 430, 8 << 20: 430, 64 << 20: 430, 128 << 20: 230, 1 << 30: 55} {
 		if got := garbagePercent(live); got != want {
 			t.Errorf("%d MiB in use: %d %%, want %d", live>>20, got, want)
 		}
@@ -41,7 +41,7 @@ func TestCollectGarbage(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- CollectGarbage(ctx) }()
-	used := make([]byte, 512<<20)
+	used := make([]byte, 1<<30)
 	for p := percentNow(); (p <= 40 || p >= 80) && len(ended) == 0; p = percentNow() {
 		runtime.GC() // now that so much is in use it allows less
 		runtime.Gosched()
