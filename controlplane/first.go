@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/types"
@@ -25,14 +26,37 @@ func (f *first) draw(_ context.Context, _ Store, change *Change) error {
 	return nil
 }
 
-// refused returns a Conflict that names what came.
-func (f *first) refused(_ context.Context, _ Store, found []KV) error {
-	for _, kv := range found {
-		if strings.HasPrefix(kv.Key, f.prefix()) && kv.ModRevision > f.since {
+// refused returns a Conflict that names what came. What begins alike because it was made
+// of a longer name is not meant: where nothing else came, the condition is about what comes
+// after that was seen.
+func (f *first) refused(ctx context.Context, s Store, found []KV) error {
+	if !slices.ContainsFunc(found, f.newer) {
+		return nil
+	}
+	there, revision, err := ListAll(ctx, s, ListOptions{Prefix: f.prefix(), KeysOnly: true})
+	if err != nil {
+		return err
+	}
+	for _, kv := range there {
+		if f.newer(kv) && !f.longer(kv.Key) {
 			return types.Errorf(types.Conflict, "%s came, or was changed, at revision %d, after %d: read again, decide again", kv.Key, kv.ModRevision, f.since)
 		}
 	}
+	f.since = revision
 	return nil
+}
+
+// newer reports whether a key begins so, and came or was changed since.
+func (f *first) newer(kv KV) bool {
+	return strings.HasPrefix(kv.Key, f.prefix()) && kv.ModRevision > f.since
+}
+
+// longer reports whether the id of a key that begins so was made of a longer name:
+// what NewID adds to a name has no hyphen in it.
+func (f *first) longer(key string) bool {
+	rest := strings.TrimPrefix(key, f.prefix())
+	i := strings.LastIndexByte(rest, '-')
+	return i > 0 && len(rest)-i-1 == idSuffix
 }
 
 // once is true: it writes nothing.

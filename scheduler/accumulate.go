@@ -214,6 +214,9 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 			}
 		}
 		c.takeUp(d, g)
+		if p.skipped {
+			c.accum.searchedAt = -1 // what is in flight may do once it is answered
+		}
 		return false
 	}
 	for _, at := range g.Nodes {

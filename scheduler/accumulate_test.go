@@ -64,6 +64,34 @@ func TestAccumulatingIsGrantedElsewhere(t *testing.T) {
 	b.expect("small", "bound on n1")
 }
 
+// TestGrantedElsewhereAfterAnAnswer: where there is room on a node that is in flight when it
+// is looked for, the reservation is granted once that is answered, though nothing is free
+// then that was not before.
+func TestGrantedElsewhereAfterAnAnswer(t *testing.T) {
+	b := newAging(t)
+	b.node("n1", 1000)
+	b.node("n2", 3000)
+	b.task("on1", map[string]types.Quantity{"cpu": 100, "node/n1": 1})
+	b.task("on2", map[string]types.Quantity{"cpu": 2500, "node/n2": 1})
+	b.settle()
+	b.reserve(bundleOf(map[string]types.Quantity{"cpu": 1000}))
+	b.exited("on2")
+	b.settle()
+	b.task("small", map[string]types.Quantity{"cpu": 100, "node/n2": 1})
+	b.see()
+	d, answer := b.commit()
+	b.now = b.now.Add(searchEvery)
+	if drafts := b.core.Next(b.now); len(drafts) != 0 {
+		t.Fatalf("%d drafts", len(drafts))
+	}
+	b.done(d, answer)
+	b.settle()
+	b.later(searchEvery)
+	if g := b.grant(); g.Phase != types.Granted || g.Bundles[0] != "n2" {
+		t.Errorf("its grant is %+v", g)
+	}
+}
+
 // TestNothingIsLentOfWhatIsGrantedElsewhere: what the draft that grants a reservation
 // elsewhere gives back is not lent, too: it is there once.
 func TestNothingIsLentOfWhatIsGrantedElsewhere(t *testing.T) {

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,7 +52,8 @@ func TestLargeTaskIsNotStarved(t *testing.T) {
 				next++
 			}
 			b.later(time.Second)
-			for id, end := range live {
+			for _, id := range slices.Sorted(maps.Keys(live)) {
+				end := live[id]
 				if b.where(id) == "pending" {
 					continue
 				}

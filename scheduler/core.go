@@ -256,7 +256,7 @@ func (c *Core) fill(d *Draft) {
 func (c *Core) Wake() time.Time {
 	next := earlier(c.queue.expire(c.now), c.loss.wake())
 	next = earlier(next, c.queue.deadline())
-	if c.InFlight() < c.cfg.InFlight {
+	if c.InFlight() < c.cfg.InFlight && !c.gathers() {
 		next = earlier(next, c.accum.wake)
 	}
 	if next == 0 {

@@ -220,3 +220,26 @@ func TestGathers(t *testing.T) {
 	b.done(third, more)
 	b.settle()
 }
+
+// TestSleepsWhileItGathers: what is due while it waits for an answer is looked at with that,
+// and nothing wakes before.
+func TestSleepsWhileItGathers(t *testing.T) {
+	b := newBench(t, Config{AccumulateAfter: time.Second, Gather: 3})
+	b.node("n1", 1000)
+	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{
+		Accumulate: true, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"cpu": 5000})},
+	})
+	b.settle()
+	b.task("a", map[string]types.Quantity{"cpu": 100})
+	b.see()
+	d, answer := b.commit()
+	b.now = b.now.Add(2 * time.Second)
+	if drafts := b.core.Next(b.now); len(drafts) != 0 {
+		t.Fatalf("%d drafts", len(drafts))
+	}
+	if at := b.core.Wake(); !at.IsZero() && !at.After(b.now) {
+		t.Errorf("it wakes at %s, and it is %s", at, b.now)
+	}
+	b.done(d, answer)
+	b.settle()
+}

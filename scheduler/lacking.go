@@ -39,7 +39,8 @@ func lessWaiter(a, b waiter) bool {
 	return bytes.Compare(a.shape.key[:], b.shape.key[:]) < 0
 }
 
-func (w *waiters) add(x waiter) {
+// add lists a shape that lacks rid.
+func (w *waiters) add(rid types.ResourceID, x waiter) {
 	switch {
 	case w.many != nil:
 		w.many.Set(x)
@@ -49,7 +50,9 @@ func (w *waiters) add(x waiter) {
 		was := w.only
 		w.only, w.many = nil, btree.NewBTreeGOptions(lessWaiter, btree.Options{NoLocks: true})
 		for _, l := range was.lacks {
-			w.many.Set(waiter{l.least, was})
+			if l.rid == rid {
+				w.many.Set(waiter{l.least, was})
+			}
 		}
 		w.many.Set(x)
 	}
@@ -63,13 +66,28 @@ func (q *queue) wait(s *shape, lacks []types.ResourceID) {
 	for _, rid := range lacks {
 		l := missing{rid, s.least(rid)}
 		w := q.waiting[rid]
-		w.add(waiter{l.least, s})
+		w.add(rid, waiter{l.least, s})
 		q.waiting[rid] = w
 		s.lacks = append(s.lacks, l)
 	}
-	if len(lacks) == 1 {
-		s.resolved = nil // it is known what it needs when it is looked at again
+	if len(lacks) == 1 || !s.listsAll(lacks) {
+		// What it needs is found out when it is looked at again: until then nothing else
+		// that it needs keeps it asleep, as it would not wake for more of that.
+		s.resolved = nil
 	}
+}
+
+// listsAll reports whether all that the shape needs, by any of its alternatives, is in
+// lacks, which are sorted.
+func (s *shape) listsAll(lacks []types.ResourceID) bool {
+	for _, needs := range s.resolved {
+		for _, x := range needs {
+			if _, ok := slices.BinarySearch(lacks, x.ID); !ok {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (q *queue) unwait(s *shape) {

@@ -226,6 +226,58 @@ func TestWakesWhatMayFitOnTheNode(t *testing.T) {
 	b.expect("t0", "bound on n1")
 }
 
+// TestWakesWhatLackedSomethingElse: a task that lacked nothing but a resource that was not
+// there, and its time limit or alternative besides, is bound also when that comes to a node
+// which is full.
+func TestWakesWhatLackedSomethingElse(t *testing.T) {
+	for name, edit := range map[string]func(*types.Task){
+		"limited": func(t *types.Task) {
+			t.Requests = types.NewRequests(map[string]types.Quantity{"cpu": 1000, "foo": 1})
+			t.MaxRun = time.Minute
+		},
+		"alternatives": func(t *types.Task) {
+			t.Alternatives = []types.Alternative{
+				{Requests: types.NewRequests(map[string]types.Quantity{"foo": 1})},
+				{Requests: types.NewRequests(map[string]types.Quantity{"bar": 1})},
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Config{})
+			b.node("n1", 2000)
+			b.task("hog", map[string]types.Quantity{"cpu": 2000})
+			b.settle()
+			b.task("a", map[string]types.Quantity{"cpu": 1000}, edit)
+			b.settle()
+			b.put(controlplane.ResourceKey("d", "foo", "n1"), &types.Resource{Capacity: 1, NodeSession: b.session("n1")})
+			b.settle()
+			b.expect("a", "pending")
+			b.exited("hog")
+			b.settle()
+			b.expect("a", "bound on n1")
+		})
+	}
+}
+
+// TestNothingIsListedOfWhatIsGone: a shape that lacked several resources is forgotten under
+// each of them.
+func TestNothingIsListedOfWhatIsGone(t *testing.T) {
+	q := newQueue()
+	for _, id := range []string{"1", "2"} {
+		q.add(entry{id: cluster.ID{ID: id}}, textKey(id))
+		s := q.ready[0].shape
+		s.resolved = [][]cluster.Need{{{ID: "a", Amount: 1}, {ID: "b", Amount: 2}}}
+		q.rest(s)
+		q.wait(s, []types.ResourceID{"a", "b"})
+	}
+	for _, id := range []string{"1", "2"} {
+		q.remove(entryKey{id: cluster.ID{ID: id}})
+	}
+	if len(q.waiting) != 0 {
+		t.Errorf("there is still %+v", q.waiting)
+	}
+}
+
 // TestEntriesOfOneHash: entries whose hash is the same are told apart.
 func TestEntriesOfOneHash(t *testing.T) {
 	x := newEntries()

@@ -175,6 +175,39 @@ func TestNodesAreLookedAtThoughAPoolWasShort(t *testing.T) {
 	b.expect("a", "bound on n1")
 }
 
+// TestNodesAreLookedAtOnceAResourceIsEverywhere: a task that waits for a pool when a resource
+// comes to all nodes looks at all of them after that.
+func TestNodesAreLookedAtOnceAResourceIsEverywhere(t *testing.T) {
+	b := newBench(t, Config{})
+	for i := range 8 {
+		b.node(fmt.Sprint("n", i), 1000)
+	}
+	foo := func(where string, q types.Quantity) {
+		r := &types.Resource{Capacity: q}
+		if where != types.EveryNode {
+			r.NodeSession = b.session(where)
+		}
+		b.put(controlplane.ResourceKey("d", "foo", where), r)
+		b.settle()
+	}
+	b.put(controlplane.ResourceKey("d", "quota", types.ClusterWide), &types.Resource{Capacity: 1})
+	b.task("hog", map[string]types.Quantity{"cpu": 1000, "node/n0": 1})
+	b.settle()
+	foo("n0", 0)
+	b.task("a", map[string]types.Quantity{"cpu": 500, "foo": 1, "quota": 1})
+	b.settle()
+	b.task("holder", map[string]types.Quantity{"quota": 1})
+	b.settle()
+	foo("n0", 1)
+	foo(types.EveryNode, 1)
+	b.expect("a", "pending")
+	b.exited("holder")
+	b.settle()
+	if b.where("a") == "pending" {
+		t.Error("it waits, and fits on seven nodes")
+	}
+}
+
 // TestReservationMadeAnewWhileOneIsRefused: the end of a draft about a reservation
 // says nothing about the next one of its name.
 func TestReservationMadeAnewWhileOneIsRefused(t *testing.T) {

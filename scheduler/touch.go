@@ -80,12 +80,20 @@ func (c *Core) log(n *cluster.Node) {
 	c.changed = append(c.changed, n)
 }
 
+// forgetLog lets all that waits look at all nodes again.
+func (c *Core) forgetLog() {
+	c.base += len(c.changed) + 1
+	clear(c.changed)
+	c.changed = c.changed[:0]
+}
+
 func (c *Core) touchResource(k controlplane.Key) {
 	rid := types.Resolve(k.Namespace, k.Name)
 	switch k.Where {
 	case types.EveryNode, types.ClusterWide:
-		// Not one node has more, but any may.
-		c.forgetSeen(rid)
+		// Not one node has more, but any may: also for what waits for a pool now, or for
+		// nodes in flight, and is not listed under it.
+		c.forgetLog()
 		c.queue.wake(rid)
 		c.accumulateAgain()
 	default:

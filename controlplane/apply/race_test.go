@@ -79,3 +79,38 @@ func (w *world) race(file string, n int) (won int) {
 	}
 	return won
 }
+
+// What is launched of one file does not stand in the way of what comes after it there,
+// also if its ids begin as those of that do.
+func TestApplyInPartsOfNamesThatBeginAlike(t *testing.T) {
+	w := newWorld(t)
+	large := strings.Replace(train, "count: 3", "count: 300", 1)
+	file := strings.Replace(large, "name: train", "name: train-fast", 1) + "---\n" + large
+	d, err := w.decide(file, apply.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Perform(t.Context(), w.Client); err != nil {
+		t.Errorf("it is not applied: %v", err)
+	}
+	want(t, w.apply(file, apply.Options{}), apply.Unchanged, apply.Unchanged)
+}
+
+// Between the decision and its transaction others launch something: what was made of a
+// longer name is in nobody's way, and does not hide what is.
+func TestApplyMindsItsOwnNameAlone(t *testing.T) {
+	longer := strings.Replace(web, "name: web", "name: web-api", 1)
+	for meanwhile, refused := range map[string]bool{longer: false, web + "---\n" + longer: true} {
+		w := newWorld(t)
+		d, err := w.decide(web, apply.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range strings.Split(meanwhile, "---\n") {
+			w.apply(one, apply.Options{})
+		}
+		if err := d.Perform(t.Context(), w.Client); refused != types.Is(err, types.Conflict) || !refused && err != nil {
+			t.Errorf("after %q: %v", meanwhile, err)
+		}
+	}
+}

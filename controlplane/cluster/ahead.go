@@ -53,8 +53,13 @@ func (v *View) Committed(revision int64, writes []Write) []controlplane.Key {
 			e.CreateRevision = revision
 		}
 		// Nothing can go wrong: there is nothing to be decoded.
-		if k, changed, err := v.applyChange(e); changed && err == nil {
+		k, changed, err := v.applyChange(e)
+		switch {
+		case changed && err == nil:
 			keys = append(keys, k)
+		case w.Value != nil:
+			// A part of a listing brought it before the answer came, or what was put after it.
+			c.mark(w.Key)
 		}
 	}
 	return keys

@@ -115,3 +115,29 @@ func TestDeletedAheadStaysDeleted(t *testing.T) {
 		t.Error("it was made again, and is not there")
 	}
 }
+
+// TestAnsweredAmidAListing: a listing in parts may have brought what a transaction put, or
+// what was put there since, before the transaction is answered.
+func TestAnsweredAmidAListing(t *testing.T) {
+	v := cluster.New()
+	apply(t, v, put(controlplane.AllocatedKey("n"), &types.Allocated{}, 3, 5))
+	v.Reached(8)
+	leaders := []string{controlplane.LeaderKey("a"), controlplane.LeaderKey("b"), controlplane.LeaderKey("c")}
+	writes := []cluster.Write{{Key: leaders[0], Value: &types.Leader{}, Made: true}, {Key: controlplane.AllocatedKey("n"), Value: &types.Allocated{}}}
+	for _, key := range leaders[1:] {
+		writes = append(writes, cluster.Write{Key: key, Value: &types.Leader{}, Made: true})
+	}
+	apply(t, v, put(writes[1].Key, writes[1].Value, 3, 9), put(leaders[1], &types.Leader{Holder: "x"}, 9, 11))
+	if n := len(v.Committed(9, writes)); n != 2 {
+		t.Errorf("%d changed, want those that the listing has not brought", n)
+	}
+	apply(t, v, put(leaders[2], &types.Leader{}, 9, 9))
+	x := v.Reached(12)
+	apply(t, v, x...)
+	if len(x) != 1 || x[0].Key != leaders[0] {
+		t.Errorf("%v vanished", x)
+	}
+	if a := &v.Nodes["n"].Allocated; a.Mod != 9 {
+		t.Errorf("what is allocated is of revision %d", a.Mod)
+	}
+}

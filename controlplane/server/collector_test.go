@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -289,6 +290,40 @@ func TestCollectorFreesWhatIsStuck(t *testing.T) {
 				t.Errorf("it was defragmented %d times, want %d", m.defragmented, at.want)
 			}
 			m.mu.Unlock()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// TestLargeTasksAreStopped: what is written of many large tasks at once is more than a
+// transaction may have.
+func TestLargeTasksAreStopped(t *testing.T) {
+	large := &types.Task{Session: "s"}
+	for i := range types.MaxAlternatives {
+		var requests types.Requests
+		for j := range types.MaxRequests {
+			requests = append(requests, types.Request{Name: fmt.Sprintf("label-%02d-%03d", i, j), Amount: 1})
+		}
+		large.Alternatives = append(large.Alternatives, types.Alternative{Requests: requests})
+	}
+	var state []put
+	for i := range 100 {
+		state = append(state, put{controlplane.TaskKey("ns", fmt.Sprintf("t-%03d", i)), large})
+	}
+	err := collect(t, nil, state, func(m *memMaintenance) {
+		time.Sleep(time.Minute)
+		kvs, _, err := controlplane.ListAll(t.Context(), m.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Tasks)})
+		if err != nil || len(kvs) != len(state) {
+			t.Errorf("there are %d tasks, %v", len(kvs), err)
+		}
+		for _, kv := range kvs {
+			var task types.Task
+			if err := types.Decode(kv.Value, &task); err != nil || task.Stop == nil {
+				t.Errorf("%s is not stopped, %v", kv.Key, err)
+				break
+			}
 		}
 	})
 	if !errors.Is(err, context.Canceled) {

@@ -41,12 +41,17 @@ func (c *Collector) perform(ctx context.Context, steps []step) (undone []step, e
 
 // fitting returns how many of the steps go into one transaction; at least one.
 func (c *Collector) fitting(steps []step) int {
-	limit := min(c.store.Limits().Ops, maxStepOps)
-	ops, compares := 0, len(c.guard)
+	limits := c.store.Limits()
+	most := min(limits.Ops, maxStepOps)
+	ops, compares, bytes := 0, len(c.guard), 0
 	for i, s := range steps {
 		ops += max(len(s.deletes), 1)
 		compares += len(s.compares)
-		if i > 0 && max(ops, compares) > limit {
+		if s.put != nil {
+			bytes += len(types.Encode(0, s.put))
+		}
+		// The keys take less than the rest of the bytes.
+		if i > 0 && (max(ops, compares) > most || bytes > limits.Bytes*3/4) {
 			return i
 		}
 	}

@@ -57,7 +57,7 @@ func TestGuards(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(60) {
 				cfg := configOf(5 * seed)
-				cfg.Shared, cfg.Unguarded = false, g.unguarded()
+				cfg.Shared, cfg.Gather, cfg.Unguarded = false, 1, g.unguarded()
 				if f, _ := Run(cfg, Steps(seed, steps), nil); f != nil {
 					t.Logf("seed %d: %v", seed, f)
 					return

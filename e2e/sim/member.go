@@ -58,7 +58,7 @@ func (m *member) start() {
 		Limits:          m.w.store.Limits(),
 		BatchTasks:      1 + rng.IntN(24),
 		InFlight:        1 + rng.IntN(4),
-		Gather:          1 + rng.IntN(2)*rng.IntN(12),
+		Gather:          max(1, m.w.cfg.Gather),
 		LossRate:        20,
 		StormHold:       20 * time.Second,
 		AccumulateAfter: 5 * time.Second,

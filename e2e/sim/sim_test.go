@@ -65,6 +65,7 @@ func configOf(seed uint64) Config {
 		Seed: seed, Nodes: 6, Tasks: 1000,
 		Schedulers: []int{2, 4, 2, 4, 1}[seed%5],
 		Shared:     seed%7 == 6,
+		Gather:     []int{1, 1, 1, 6}[seed%4],
 	}
 }
 

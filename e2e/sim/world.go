@@ -20,7 +20,9 @@ type Config struct {
 	// else they race for everything.
 	Schedulers int
 	Shared     bool
-	Nodes      int
+	// Gather is that of the schedulers; 0 is 1.
+	Gather int
+	Nodes  int
 	// Tasks bounds how many are submitted, Steps how many steps are taken.
 	Tasks, Steps int
 	// Unguarded picks compares that are left out of the schedulers'
