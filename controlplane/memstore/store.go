@@ -15,7 +15,6 @@ import (
 	"sort"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tidwall/btree"
 
@@ -26,9 +25,8 @@ import (
 // Store is a controlplane.Store in memory. Its methods may be called
 // concurrently.
 type Store struct {
-	limits        controlplane.Limits
-	expire        bool
-	progressAfter time.Duration
+	limits controlplane.Limits
+	expire bool
 
 	mu sync.RWMutex
 	// revision is the newest; an empty store is at 1, as etcd's is.
@@ -76,24 +74,17 @@ func WithoutExpiry() Option {
 	return func(s *Store) { s.expire = false }
 }
 
-// WithProgressInterval sets how long after a change the watches that it did not
-// concern are told its revision. The default is 100 ms.
-func WithProgressInterval(d time.Duration) Option {
-	return func(s *Store) { s.progressAfter = d }
-}
-
 // New makes an empty store.
 func New(opts ...Option) *Store {
 	s := &Store{
-		limits:        controlplane.Limits{Ops: 4096, Bytes: 1536 << 10},
-		expire:        true,
-		progressAfter: 100 * time.Millisecond,
-		revision:      1,
-		base:          2,
-		entries:       map[string]*entry{},
-		ordered:       btree.NewMap[string, *entry](0),
-		leases:        map[controlplane.LeaseID]*lease{},
-		watchers:      watchers{byPrefix: map[string][]*watcher{}},
+		limits:   controlplane.Limits{Ops: 4096, Bytes: 1536 << 10},
+		expire:   true,
+		revision: 1,
+		base:     2,
+		entries:  map[string]*entry{},
+		ordered:  btree.NewMap[string, *entry](0),
+		leases:   map[controlplane.LeaseID]*lease{},
+		watchers: watchers{byPrefix: map[string][]*watcher{}},
 	}
 	for _, opt := range opts {
 		opt(s)

@@ -55,6 +55,10 @@ func (s *Store) stop(w *watcher) {
 	s.watchers.remove(w)
 }
 
+// progressAfter is how long after a change the watches that it did not concern are told
+// its revision.
+const progressAfter = 100 * time.Millisecond
+
 // armProgress has the watches told the newest revision a little later. One timer
 // serves all of them: telling each at every revision would wake thousands of
 // watchers for every commit.
@@ -63,7 +67,7 @@ func (s *Store) armProgress() {
 		return
 	}
 	s.progressArmed = true
-	time.AfterFunc(s.progressAfter, func() {
+	time.AfterFunc(progressAfter, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.progressArmed = false

@@ -24,7 +24,7 @@ const (
 func runIdle(ctx context.Context, cfg Config) ([]Row, error) {
 	var rounds []round
 	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
-		if err := pause(ctx, settle); err != nil {
+		if err := sleep(ctx, settle); err != nil {
 			return err
 		}
 		proc, err := procfs.NewProc(l.cmd.Process.Pid)
@@ -37,7 +37,7 @@ func runIdle(ctx context.Context, cfg Config) ([]Row, error) {
 				return err
 			}
 			begin := time.Now()
-			if err := pause(ctx, sample); err != nil {
+			if err := sleep(ctx, sample); err != nil {
 				return err
 			}
 			after, err := proc.Stat()
@@ -60,16 +60,4 @@ func runIdle(ctx context.Context, cfg Config) ([]Row, error) {
 	row.Ratio, row.RatioLow, row.RatioHigh = 0, 0, 0
 	row.detail("core_percent", []float64{row.Floor})
 	return []Row{*row.require(cfg.Must, target{atMost: true, must: 150, unit: " MiB"}, target{figure: "core_percent", atMost: true, must: mostCPU, unit: " %"})}, nil
-}
-
-// pause waits.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

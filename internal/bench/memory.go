@@ -89,15 +89,3 @@ func (c *cluster) probeAgain(ctx context.Context) error {
 	_, err = bound.until(ctx, controlplane.Bindings, n)
 	return err
 }
-
-// sleep waits, or returns why ctx is done.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -219,3 +219,15 @@ func (t *tail) String() string {
 	defer t.mu.Unlock()
 	return string(bytes.TrimSpace(t.buf))
 }
+
+// sleep waits, or returns why ctx is done.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -48,11 +48,6 @@ type Dialer struct {
 // Dial returns the client of a node, as the store has its address and token; it does
 // not connect yet. The caller closes it. NotFound: there is no such node. Unavailable:
 // its agent is not alive. Precondition: it has no API.
-func Dial(ctx context.Context, store controlplane.Store, node string) (*Client, error) {
-	return Dialer{Store: store}.Dial(ctx, node)
-}
-
-// Dial is Dial.
 func (d Dialer) Dial(ctx context.Context, node string) (*Client, error) {
 	if err := types.ValidateName("node", node); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@
 package etcdtest
 
 import (
-	"context"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -107,14 +106,6 @@ func Connect(t testing.TB, endpoint string) *clientv3.Client {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	return client
-}
-
-// Compact forgets what was before a revision.
-func (s *Server) Compact(t testing.TB, revision int64) {
-	t.Helper()
-	if _, err := s.Client.Compact(context.Background(), revision); err != nil {
-		t.Fatalf("compact at %d: %v", revision, err)
-	}
 }
 
 // place puts data and sockets into a directory.
