@@ -94,7 +94,12 @@ func TestFloorIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: f.key(compareNodes, 0), Value: []byte{1}}}}); err != nil {
+	// Which workers have anything to do is chance: the nodes of all are changed.
+	var changes controlplane.Txn
+	for n := range 30 {
+		changes.Ops = append(changes.Ops, controlplane.Op{Key: f.key(compareNodes, n), Value: []byte{1}})
+	}
+	if _, err := store.Commit(t.Context(), changes); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.binds(t.Context()); err == nil {
