@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -29,30 +27,39 @@ func Lead(ctx context.Context, s controlplane.Store, role, holder string, run fu
 	}
 }
 
-// leadOnce waits for the role and returns when run has, or it is lost.
+// leadOnce waits for the role and returns when run has, or it is lost: Conflict. The
+// role is given back when run has ended, not before: the next one is not to meet it.
 func leadOnce(ctx context.Context, s controlplane.Store, role, holder string, run func(context.Context, []controlplane.Compare) error) error {
 	key := controlplane.LeaderKey(role)
-	group, ctx := errgroup.WithContext(ctx)
-	began := false
-	group.Go(func() error {
-		return controlplane.Hold(ctx, s, key, &types.Leader{Holder: holder}, leaderTTL, func(revision int64) {
+	hold, giveBack := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveBack()
+	ctx, stop := context.WithCancel(ctx)
+	led, held := make(chan int64, 1), make(chan error, 1)
+	go func() {
+		defer stop()
+		had := false
+		held <- controlplane.Hold(hold, s, key, &types.Leader{Holder: holder}, leaderTTL, func(revision int64) {
 			switch {
 			case revision != 0:
-				began = true
-				guard := []controlplane.Compare{{Key: key, Target: controlplane.CreateRevision, Revision: revision}}
-				group.Go(func() error { return over(run(ctx, guard)) })
-			case began:
-				group.Go(func() error { return over(nil) })
+				had = true
+				led <- revision
+			case had:
+				giveBack()
 			}
 		})
-	})
-	return group.Wait()
-}
-
-// over makes the end of a time of leading an error, which ends all of it.
-func over(err error) error {
-	if err == nil {
-		return types.Errorf(types.Conflict, "the role is lost")
+	}()
+	var err error
+	select {
+	case revision := <-led:
+		err = run(ctx, []controlplane.Compare{{Key: key, Target: controlplane.CreateRevision, Revision: revision}})
+		if err == nil || ctx.Err() != nil {
+			err = types.Errorf(types.Conflict, "the role is lost")
+		}
+		giveBack()
+		<-held
+	case <-ctx.Done():
+		giveBack()
+		err = <-held
 	}
 	return err
 }
