@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -16,12 +17,15 @@ type Change struct {
 	// Batch is the id; unique, not 0.
 	Batch uint64
 
-	txn      Txn
-	compared map[Compare]struct{}
+	txn Txn
+	// compared says where the compare of a key is that was added last.
+	compared map[string]int
 	// written are the keys of its first operations, as many as were asked about.
 	written map[string]struct{}
-	// buf has room for the values of further operations.
-	buf []byte
+	// buf has room for the values of further operations; largest is how long those were
+	// that it had no room for.
+	buf     []byte
+	largest int
 	// bytes is about how large the request is, rather more than less.
 	bytes int
 }
@@ -53,14 +57,34 @@ func (c *Change) IfNoneSince(prefix string, revision int64) {
 }
 
 func (c *Change) compare(x Compare) {
-	if _, ok := c.compared[x]; ok {
+	if at, ok := c.compared[x.Key]; ok && c.txn.Compares[at] == x {
 		return
 	}
 	if c.compared == nil {
-		c.compared = make(map[Compare]struct{})
+		c.compared = make(map[string]int)
 	}
-	c.compared[x] = struct{}{}
+	c.compared[x.Key] = len(c.txn.Compares)
 	c.If(x)
+}
+
+// Depends reports whether IfUnchanged would add nothing to the change.
+func (c *Change) Depends(key string, revision int64) bool {
+	at, ok := c.compared[key]
+	return ok && c.txn.Compares[at] == Compare{Key: key, Target: ModRevision, Revision: revision}
+}
+
+// Grow makes room for so many compares more.
+func (c *Change) Grow(compares int) {
+	c.txn.Compares = slices.Grow(c.txn.Compares, compares)
+	if c.compared == nil {
+		c.compared = make(map[string]int, compares)
+	}
+}
+
+// Expect makes room for so many compares and operations more: about how many will come.
+func (c *Change) Expect(compares, ops int) {
+	c.txn.Compares = slices.Grow(c.txn.Compares, compares)
+	c.txn.Ops = slices.Grow(c.txn.Ops, ops)
 }
 
 // If adds a condition of which the caller knows that it is not there yet: once too
@@ -76,11 +100,8 @@ func (c Compare) bytes() int {
 	if c.Target == Newest {
 		return 2 * (2*len(c.Key) + 2*entryBytes)
 	}
-	return 2 * (len(c.Key) + entryBytes)
+	return 2*(len(c.Key)+entryBytes) + len(c.Content)
 }
-
-// Revise sets the revision of the i-th compare.
-func (c *Change) Revise(i int, revision int64) { c.txn.Compares[i].Revision = revision }
 
 // Put writes m under key and returns the size of its encoding in bytes.
 func (c *Change) Put(key string, m types.Message) int { return c.PutOn(key, m, 0) }
@@ -101,12 +122,14 @@ const (
 
 // encode encodes a value.
 func (c *Change) encode(m types.Message) []byte {
-	if room := cap(c.buf) - len(c.buf); room < firstBlock/2 {
-		c.buf = make([]byte, 0, min(largestBlock, max(firstBlock, 2*cap(c.buf))))
+	if room := cap(c.buf) - len(c.buf); room < max(firstBlock/2, c.largest) {
+		c.buf = make([]byte, 0, min(largestBlock, max(firstBlock, 2*cap(c.buf), 2*c.largest)))
 	}
 	value := types.AppendEncode(c.buf[len(c.buf):], c.Batch, m)
 	if len(value) <= cap(c.buf)-len(c.buf) {
 		c.buf = c.buf[:len(c.buf)+len(value)]
+	} else {
+		c.largest = max(c.largest, len(value))
 	}
 	return value[:len(value):len(value)]
 }

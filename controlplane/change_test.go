@@ -2,6 +2,7 @@ package controlplane_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,40 @@ func TestChangeBuildsATransaction(t *testing.T) {
 	}
 	if controlplane.NewBatch() == 0 {
 		t.Error("a batch id is 0")
+	}
+}
+
+// Of two compares of one key both count, and each once.
+func TestChangeComparesEachOnce(t *testing.T) {
+	c := controlplane.NewChange(77)
+	c.Grow(10)
+	for range 2 {
+		c.IfUnchanged("/a", 5)
+		c.IfUnchanged("/b", 0)
+	}
+	c.IfUnchanged("/b", 7)
+	c.IfNoneSince("/a", 5)
+	want := []controlplane.Compare{
+		{Key: "/a", Revision: 5}, {Key: "/b"}, {Key: "/b", Revision: 7}, {Key: "/a", Target: controlplane.Newest, Revision: 5},
+	}
+	if got := c.Txn().Compares; !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// Values stay as they are, however large those are that come after them.
+func TestChangeOfLargeValues(t *testing.T) {
+	c := controlplane.NewChange(77)
+	var want []*types.Leader
+	for _, size := range []int{1, 100, 5000, 10, 5000, 70_000, 1, 70_000, 300, 20} {
+		m := &types.Leader{Holder: strings.Repeat(string(rune('a'+len(want))), size)}
+		want = append(want, m)
+		c.Put(m.Holder[:1], m)
+	}
+	for i, op := range c.Txn().Ops {
+		if !slices.Equal(op.Value, types.Encode(77, want[i])) {
+			t.Errorf("value %d of %d bytes is another one", i, len(op.Value))
+		}
 	}
 }
 

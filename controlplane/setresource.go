@@ -38,8 +38,8 @@ type SetResult struct {
 // On nodes that are named or chosen it is the node's own, and ends with the present
 // session of the node. On every node (with these labels) it replaces what these
 // nodes had of their own, and the labels given before: there is one set of labels
-// for each resource. Where the resource is a pool of the cluster it can be on
-// no node: Precondition.
+// for each resource. A name is either one pool of the cluster or on nodes, never both:
+// to make one of the other, remove it first, or it is Precondition.
 //
 // Conflict: the store did not answer, and somebody else changed it since.
 func (c *Client) SetResource(ctx context.Context, name string, capacity types.Quantity, where Where, opts SetOptions) (SetResult, error) {
@@ -121,6 +121,9 @@ func (e *set) draw(ctx context.Context, s Store, change *Change) error {
 	if err != nil {
 		return err
 	}
+	if err := e.oneKind(ctx, s, change, writes); err != nil {
+		return err
+	}
 	e.more, e.drawn = false, e.drawn[:0]
 	limits := s.Limits()
 	for _, w := range writes {
@@ -142,9 +145,6 @@ func (e *set) draw(ctx context.Context, s Store, change *Change) error {
 func (e *set) guard(ctx context.Context, s Store, change *Change) error {
 	if e.removes() {
 		return nil
-	}
-	if !e.where.Cluster {
-		change.IfUnchanged(ResourceKey(e.c.ns, e.name, types.ClusterWide), 0)
 	}
 	key := e.ownerKey()
 	if key == "" {
@@ -184,14 +184,13 @@ func (c *Client) ifThere(ctx context.Context, s Store, change *Change, key strin
 	return nil
 }
 
-// refused tells when the resource is a pool of the cluster. What was remembered of the
-// keys is out of date.
+// refused tells when the name is of the other kind. What was remembered of the keys is
+// out of date.
 func (e *set) refused(_ context.Context, _ Store, keys []KV) error {
-	pool := ResourceKey(e.c.ns, e.name, types.ClusterWide)
 	for _, kv := range keys {
 		e.c.known.forget(kv.Key)
-		if kv.Key == pool && !e.where.Cluster && kv.ModRevision != 0 {
-			return types.Errorf(types.Precondition, "it is one pool of the whole cluster, which all requests draw on: set it in the cluster, or remove it there first")
+		if err := e.otherKind(kv); err != nil {
+			return err
 		}
 	}
 	return nil

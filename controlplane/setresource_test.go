@@ -232,6 +232,7 @@ func TestSetResourceAgainstOthers(t *testing.T) {
 		w.lossy.commits()
 		w.lossy.before = func(n int) {
 			if n == 1 {
+				w.delete(controlplane.ResourceKey("team", "x", "n1"))
 				w.put(controlplane.ResourceKey("team", "x", "*"), &types.Resource{Capacity: 1})
 			}
 		}

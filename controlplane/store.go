@@ -102,16 +102,22 @@ type Txn struct {
 	Compares []Compare
 	// Ops are applied together, at one revision.
 	Ops []Op
+	// Sent, unless nil, is called when the transaction is on its way: of those of one
+	// caller that are sent in an order, seldom one arrives before another one then. Of one
+	// that was not sent it is not called, of one that is sent again more than once.
+	Sent func()
 }
 
 // Compare is one condition of a transaction.
 type Compare struct {
 	// Key is the key; of a Newest it is the prefix of a range of keys.
 	Key string
-	// Target says what is compared with Revision.
+	// Target says what is compared with Revision or, of a Value, with Content.
 	Target Target
 	// Revision is the expected value; 0 means that the key is absent.
 	Revision int64
+	// Content is the value of the key that is expected by a Value, to the byte.
+	Content string
 }
 
 // Holds tells whether the compare holds for the key as it was read back.
@@ -121,6 +127,8 @@ func (c Compare) Holds(found KV) bool {
 		return found.CreateRevision == c.Revision
 	case Newest:
 		return found.ModRevision <= c.Revision
+	case Value:
+		return found.ModRevision != 0 && string(found.Value) == c.Content
 	default:
 		return found.ModRevision == c.Revision
 	}
@@ -141,6 +149,9 @@ const (
 	// deleted is not noticed. The store reads the whole range, values
 	// included, to tell: it is for small ranges alone.
 	Newest
+	// Value: the value of the key, which is there. It says what the revision of the last
+	// change does before that is known, if no other change puts the same value.
+	Value
 )
 
 // Op is one change: a put, or a delete when Delete is set.
@@ -159,8 +170,9 @@ type Result struct {
 	// that all its changes bear.
 	Revision int64
 	// Read holds, if not Committed, the keys that were compared, in the order
-	// of Compares, without values and leases; an absent key has ModRevision 0.
-	// For a Newest that does not hold it is a key of the range that changed
+	// of Compares, without leases, and without values but for a Value; an absent key has
+	// ModRevision 0. It is nil if a Value does not hold: who compares what is not answered
+	// yet expects that now and then, and needs no more. For a Newest that does not hold it is a key of the range that changed
 	// last; for one that holds it is Key itself, as if absent.
 	Read []KV
 }

@@ -120,8 +120,8 @@ const (
 	// fixedCompares are the task, its status, its namespace; and of the node:
 	// itself, what is allocated there, its session, its cordon, its devices.
 	fixedCompares = 8
-	// ephemeralCompares are the node's own key of a resource, that of every
-	// node, that of the cluster, and what was left behind or a provider.
+	// ephemeralCompares are the node's own key of a resource; that of every node, or
+	// that of the cluster; what was left behind; a provider and its report.
 	ephemeralCompares = 5
 )
 

@@ -156,5 +156,8 @@ func (t *Transaction) problems() error {
 	case len(t.edits) == 0:
 		return types.Errorf(types.Invalid, "commit: there is nothing to do: add a change")
 	}
+	if err := oneKindEach(t.edits); err != nil {
+		return types.Errorf(types.Invalid, "commit: %w", err)
+	}
 	return nil
 }

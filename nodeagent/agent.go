@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/outbox"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -48,7 +49,7 @@ type Agent struct {
 	synced, listed bool
 	// reports are those found at the beginning, by key, until synced.
 	reports map[string]types.Report
-	outbox  *outbox
+	outbox  *outbox.Outbox
 	// look asks the observer to look at the runtime.
 	look chan struct{}
 	// spawn runs something that ends with this life.
@@ -112,7 +113,7 @@ func (a *Agent) live(ctx context.Context) error {
 	group.Go(func() error { return a.keepAlive(ctx) })
 	group.Go(func() error { return a.follow(ctx) })
 	group.Go(func() error { return a.observe(ctx) })
-	group.Go(func() error { return a.outbox.run(ctx) })
+	group.Go(func() error { return a.outbox.Run(ctx) })
 	group.Go(func() error { return a.keepLogs(ctx) })
 	return group.Wait()
 }
@@ -137,7 +138,7 @@ func (a *Agent) reset(session int64, reports map[string]types.Report, spawn func
 	a.session, a.reports, a.spawn = session, reports, spawn
 	a.tasks, a.byKey = make(map[string]*task), make(map[string]*task)
 	a.synced, a.listed = false, false
-	a.outbox = newOutbox(a.cfg.Store, a.log)
+	a.outbox = outbox.New(a.cfg.Store, a.log)
 	a.look = make(chan struct{}, 1)
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/outbox"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -324,11 +325,15 @@ func (t *task) send(r *types.Report) {
 		t.note(StepFailed, "%s", r.Reason) // There is no process that ended.
 	}
 	t.a.mu.Unlock()
-	t.a.outbox.put(&letter{attempt: t.attempt, report: r, done: func(outcome outcome) { t.sent(r, outcome) }})
+	t.a.outbox.Put(&outbox.Letter{
+		Attempt: controlplane.Key{Kind: controlplane.Bindings, Node: t.attempt.Node, Namespace: t.attempt.Namespace, ID: t.attempt.Task, Attempt: t.attempt.Number},
+		Report:  r,
+		Done:    func(o outbox.Outcome) { t.sent(r, o) },
+	})
 }
 
 // sent notes what became of a report.
-func (t *task) sent(r *types.Report, o outcome) {
+func (t *task) sent(r *types.Report, o outbox.Outcome) {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
 	s := &t.seen
@@ -336,9 +341,9 @@ func (t *task) sent(r *types.Report, o outcome) {
 		s.Sending = nil
 	}
 	switch o {
-	case stored:
+	case outbox.Stored:
 		s.Reported, s.ReportedAt = *r, time.Now()
-	case refused:
+	case outbox.Refused:
 		s.Refused = true
 	}
 	t.poke()

@@ -322,7 +322,7 @@ func (c *Core) candidate(k entryKey) (claimant, bool) {
 		return claimant{}, false
 	}
 	if !k.bundles {
-		t := c.view.Tasks[k.id]
+		t := c.view.Task(k.id)
 		if t == nil || t.Info.V == nil || !t.Info.V.Accumulate {
 			return claimant{}, false
 		}

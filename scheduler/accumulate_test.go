@@ -175,7 +175,7 @@ func (b *bench) release(id string) {
 	b.t.Helper()
 	b.see()
 	d := newDraft(b.core.view, b.store.Limits(), 7)
-	task := b.core.view.Tasks[clusterID("d", id)]
+	task := b.core.view.Task(clusterID("d", id))
 	d.act(release, task, task.Bindings[0])
 	d.seal()
 	if res, err := b.store.Commit(b.t.Context(), d.Change.Txn()); err != nil || !res.Committed {

@@ -16,7 +16,8 @@ type relied struct {
 
 // reliedOn returns the keys that needs, placed on n, depend on besides the node's.
 func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []relied {
-	keys := []relied{d.namespace(ns)}
+	keys := make([]relied, 1, 1+2*len(needs))
+	keys[0] = d.namespace(ns)
 	add := func(key string, mod int64) { keys = append(keys, relied{key, mod}) }
 	for _, x := range needs {
 		if p := d.view.Pool(x.ID); p != nil {
@@ -62,8 +63,8 @@ func (d *Draft) compareNode(n *cluster.Node) {
 // compareTask makes the draft depend on the task being as it was: bound by nobody
 // else since, not stopped.
 func (d *Draft) compareTask(t *cluster.Task) {
-	d.Change.IfUnchanged(controlplane.TaskKey(t.ID.Namespace, t.ID.ID), t.Info.Mod)
-	d.Change.IfUnchanged(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), t.Status.Mod)
+	d.Change.If(controlplane.Compare{Key: controlplane.TaskKey(t.ID.Namespace, t.ID.ID), Revision: t.Info.Mod})
+	d.Change.If(controlplane.Compare{Key: controlplane.StatusKey(t.ID.Namespace, t.ID.ID), Revision: t.Status.Mod})
 }
 
 // manyCordons is from how many cordons on that of each node is compared: the store reads
@@ -86,11 +87,17 @@ func (d *Draft) compareCordons() {
 // node, cordon and session.
 const nodeCompares = 4
 
+// manyKeys is from how many keys relied on room is made for their compares at once.
+const manyKeys = 16
+
 // bind adds one attempt of t on n to the draft; false when there is no room.
 func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []cluster.Need, now time.Time) bool {
 	keys := d.reliedOn(t.ID.Namespace, n, needs)
-	if !d.room(2+nodeCompares+len(keys)+len(needs), 3+len(needs)) {
+	if !d.roomToBind(n, keys, needs) {
 		return false
+	}
+	if len(keys) > manyKeys {
+		d.Change.Grow(2 + nodeCompares + len(keys))
 	}
 	d.compareNode(n)
 	d.compareTask(t)

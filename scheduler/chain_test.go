@@ -8,172 +8,263 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// four is more than are in flight on one pool by default: several pools make longer lines.
+const four = 4
+
 // pooled is a core with nodes, and tasks that draw on one pool, in transactions of 4.
 func pooled(t *testing.T, tasks int) *bench {
 	b := newBench(t, Config{Seed: 1, BatchTasks: 4})
+	b.core.depth.most = four
 	b.put(controlplane.ResourceKey("d", "quota", types.ClusterWide), &types.Resource{Capacity: 1_000_000})
-	for i := range 30 {
+	for i := range 60 {
 		b.node(fmt.Sprintf("n%02d", i), 100_000)
 	}
 	for i := range tasks {
-		b.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": 100, "quota": 1000})
+		b.task(fmt.Sprintf("t%02d", i), map[string]types.Quantity{"cpu": 100, "quota": 1000})
 	}
 	b.see()
 	return b
 }
 
-func (b *bench) pool() types.Quantity {
-	return b.core.view.Pool("d:quota").Allocated.V.Of("d:quota")
+// inUse is how much of the pool is, as the core knows.
+func (b *bench) inUse() types.Quantity {
+	p := b.core.view.Pool("d:quota")
+	if p.Allocated.V == nil {
+		return 0
+	}
+	return p.Allocated.V.Of("d:quota")
 }
 
-// TestNextOfAPoolIsPrepared: while a draft that draws on a pool is in flight, the next one
-// is decided, and sent when it is answered.
-func TestNextOfAPoolIsPrepared(t *testing.T) {
-	b := pooled(t, 12)
-	d, res := b.commit()
-	if n := b.core.InFlight(); n != 2 {
-		t.Fatalf("%d are in flight or prepared, want 2", n)
+// line lets the core decide, and expects so many transactions.
+func (b *bench) line(n int) []*Draft {
+	b.t.Helper()
+	drafts := b.core.Next(b.now)
+	if len(drafts) != n {
+		b.t.Fatalf("%d drafts, want %d", len(drafts), n)
 	}
-	decided := len(b.core.prepared[0].Binds)
-	b.done(d, res)
-	next := b.core.nextOne(b.now)
-	if next == nil || len(next.Binds) != decided || b.pool() != 4000 {
-		t.Fatalf("%+v is next, %d are in use", next, b.pool())
+	return drafts
+}
+
+// arrives commits a draft.
+func (b *bench) arrives(d *Draft, committed bool) controlplane.Result {
+	b.t.Helper()
+	res, err := b.store.Commit(b.t.Context(), d.Change.Txn())
+	if err != nil || res.Committed != committed {
+		b.t.Fatal(res, err)
 	}
-	if b.core.nextOne(b.now) != nil || len(b.core.prepared) != 1 {
-		t.Error("nothing is prepared behind it")
-	}
-	if res, err := b.store.Commit(t.Context(), next.Change.Txn()); err != nil || !res.Committed {
-		t.Fatal("it was refused: ", err)
-	} else {
-		b.done(next, res)
-	}
+	return res
+}
+
+// ends lets all be placed, of which so much is in use then, and nothing be left.
+func (b *bench) ends(want types.Quantity) {
+	b.t.Helper()
 	b.settle()
-	if b.pool() != 12_000 {
-		t.Errorf("%d are in use", b.pool())
+	c := b.core
+	if b.inUse() != want || len(c.drawing)+len(c.locks)+len(c.inFlight)+len(c.behind)+len(c.repeats) > 0 {
+		b.t.Errorf("%d are in use, want %d; %v, %v, %v, %v, %v", b.inUse(), want, c.drawing, c.locks, c.inFlight, c.behind, c.repeats)
+	}
+	b.see()
+	for _, batch := range b.store.Events(1) {
+		for _, e := range batch.Events {
+			if p := c.view.Pool("d:quota"); e.Key == controlplane.PoolKey("d", "quota") && p.Allocated.Create != e.CreateRevision {
+				b.t.Errorf("the pool is known to be of %d, and is of %d", p.Allocated.Create, e.CreateRevision)
+			}
+		}
 	}
 }
 
-// TestPreparedIsForgotten: what was prepared behind a draft that is refused, or after
-// which somebody else drew on the pool, is not sent; all of it is placed in the end.
-func TestPreparedIsForgotten(t *testing.T) {
-	for name, between := range map[string]func(b *bench, d *Draft){
-		"refused": func(b *bench, d *Draft) {
-			b.del(controlplane.AliveKey(d.order[0].node.Name))
-			res, err := b.store.Commit(b.t.Context(), d.Change.Txn())
-			if err != nil || res.Committed {
-				b.t.Fatal(res, err)
-			}
-			b.done(d, res)
-		},
-		"impossible": func(b *bench, d *Draft) {
-			b.core.Done(d, controlplane.Result{}, types.Errorf(types.Invalid, "too large"), b.now)
-		},
-		"overtaken": func(b *bench, d *Draft) {
-			res, err := b.store.Commit(b.t.Context(), d.Change.Txn())
-			if err != nil || !res.Committed {
-				b.t.Fatal(res, err)
-			}
+// TestPoolInFlight: several transactions that draw on a pool are in flight, no more than
+// allowed, each on what the one before it leaves.
+func TestPoolInFlight(t *testing.T) {
+	b := pooled(t, 24)
+	drafts := b.line(four)
+	for i, d := range drafts {
+		b.done(d, b.arrives(d, true))
+		if want := types.Quantity(4000 * (i + 1)); b.inUse() != want {
+			t.Errorf("%d are in use, want %d", b.inUse(), want)
+		}
+	}
+	b.line(2)
+}
+
+// TestPoolIsNotOverdrawn: those in flight are counted.
+func TestPoolIsNotOverdrawn(t *testing.T) {
+	b := pooled(t, 12)
+	b.put(controlplane.ResourceKey("d", "quota", types.ClusterWide), &types.Resource{Capacity: 6000})
+	b.see()
+	for _, d := range b.line(2) {
+		b.done(d, b.arrives(d, true))
+	}
+	b.ends(6000)
+}
+
+// TestOvertakenIsSentAgain: what overtakes the one before it is sent again as it is, with those
+// behind it, before anything else; that was no conflict.
+func TestOvertakenIsSentAgain(t *testing.T) {
+	b := pooled(t, 20)
+	sent := b.line(four)
+	for _, d := range sent[1:3] {
+		b.done(d, b.arrives(d, false))
+	}
+	again := b.line(2)
+	if again[0] != sent[1] || again[1] != sent[2] {
+		t.Error("something else is sent")
+	}
+	b.done(sent[0], b.arrives(sent[0], true))
+	for _, d := range again {
+		b.done(d, b.arrives(d, true))
+	}
+	b.done(sent[3], b.arrives(sent[3], true)) // it took its time
+	if len(b.core.retries) > 0 || b.core.depth.most != four {
+		t.Errorf("%v conflicted, %d may be in flight", b.core.retries, b.core.depth.most)
+	}
+	b.ends(20_000)
+}
+
+// TestBehindTheUnanswered: what was refused twice while the one before it is not answered
+// waits for that, and so does all behind it.
+func TestBehindTheUnanswered(t *testing.T) {
+	b := pooled(t, 12)
+	sent := b.line(3)
+	refuse := func(d *Draft) { b.done(d, b.arrives(d, false)) }
+	refuse(sent[1])
+	b.line(1)
+	refuse(sent[1])
+	refuse(sent[2])
+	b.line(0)
+	b.done(sent[0], b.arrives(sent[0], true))
+	if again := b.line(1); again[0] != sent[1] {
+		t.Fatal("something else is sent")
+	}
+	b.done(sent[1], b.arrives(sent[1], true))
+	if again := b.line(1); again[0] != sent[2] {
+		t.Fatal("something else is sent")
+	}
+	b.done(sent[2], b.arrives(sent[2], true))
+	b.ends(12_000)
+}
+
+// TestAnswersOvertake: what was committed counts when it is known of the one before, and
+// is behind that in the view.
+func TestAnswersOvertake(t *testing.T) {
+	b := pooled(t, 12)
+	sent := b.line(3)
+	var answers []controlplane.Result
+	for _, d := range sent {
+		answers = append(answers, b.arrives(d, true))
+	}
+	b.done(sent[2], answers[2])
+	b.done(sent[1], answers[1])
+	if b.inUse() != 0 || !b.core.locked(sent[1].order[0].node) {
+		t.Error("it counts")
+	}
+	b.done(sent[0], answers[0])
+	if b.inUse() != 12_000 {
+		t.Errorf("%d are in use", b.inUse())
+	}
+	b.ends(12_000)
+}
+
+// TestLineIsForgotten: what is behind a transaction that is refused, can never be
+// committed, or after which somebody else drew on the pool, is decided anew; fewer are in
+// flight for a while.
+func TestLineIsForgotten(t *testing.T) {
+	refuse := func(b *bench, sent []*Draft) {
+		for _, d := range sent {
+			b.done(d, b.arrives(d, false))
+		}
+	}
+	gone := func(b *bench, sent []*Draft) { b.del(controlplane.AliveKey(sent[0].order[0].node.Name)) }
+	for name, x := range map[string]struct {
+		play      func(b *bench, sent []*Draft)
+		conflicts int
+	}{
+		"refused": {func(b *bench, sent []*Draft) { gone(b, sent); refuse(b, sent) }, 4},
+		"refused while others are to be sent again": {func(b *bench, sent []*Draft) {
+			gone(b, sent)
+			refuse(b, sent[1:])
+			refuse(b, sent[:1])
+		}, 4},
+		"refused while others wait": {func(b *bench, sent []*Draft) {
+			gone(b, sent)
+			refuse(b, sent[1:])
+			refuse(b, b.line(2)[:1])
+			refuse(b, sent[:1])
+			refuse(b, sent[2:])
+		}, 4},
+		"impossible": {func(b *bench, sent []*Draft) {
+			b.core.Done(sent[0], controlplane.Result{}, types.Errorf(types.Invalid, "too large"), b.now)
+			refuse(b, sent[1:])
+		}, 4},
+		"overtaken by somebody else": {func(b *bench, sent []*Draft) {
+			b.done(sent[0], b.arrives(sent[0], true))
 			o := b.other()
+			o.core.batch = 1
 			o.see()
-			o.settle()
-			b.see()
-			b.done(d, res)
-		},
+			d, res := o.commit()
+			o.done(d, res)
+			refuse(b, sent[1:])
+			refuse(b, b.line(2))
+		}, 0},
+		"said to be refused": {func(b *bench, sent []*Draft) {
+			// An earlier copy was not answered, and all that it put is overwritten.
+			res := b.arrives(sent[0], true)
+			last := b.arrives(sent[1], true)
+			b.done(sent[0], controlplane.Result{Revision: res.Revision, Read: []controlplane.KV{{}}})
+			b.done(sent[1], last)
+			b.done(sent[2], b.arrives(sent[2], true))
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := pooled(t, 12)
-			d := b.core.nextOne(b.now)
-			if b.core.nextOne(b.now) != nil || len(b.core.prepared) != 1 {
-				t.Fatal("nothing is prepared")
-			}
-			between(b, d)
-			if len(b.core.prepared) > 0 || len(b.core.sendable) > 0 {
-				t.Error("it is kept")
-			}
+			x.play(b, b.line(3))
 			if len(b.core.behind) > 0 && !b.core.locked(b.core.view.Pool("d:quota")) {
-				t.Error("it is drawn on before it is seen what refused the first one")
+				t.Error("it is drawn on before it is seen what was refused")
 			}
-			b.settle()
-			if b.pool() != 12_000 || len(b.core.drawing) > 0 || len(b.core.locks) > 0 {
-				t.Errorf("%d are in use, %v, %v", b.pool(), b.core.drawing, b.core.locks)
+			if b.core.depth.most != four/2 {
+				t.Errorf("%d may be in flight", b.core.depth.most)
 			}
+			b.see()
+			if n := len(b.core.retries); n != x.conflicts {
+				t.Errorf("%d conflicted, want %d", n, x.conflicts)
+			}
+			b.ends(12_000)
 		})
+	}
+}
+
+// TestLineGrows: after a refusal there are fewer in flight, until many were committed.
+func TestLineGrows(t *testing.T) {
+	d := depth{most: 1}
+	for range calm*(deepest-1) - 1 {
+		d.grow()
+	}
+	if d.most != deepest-1 {
+		t.Errorf("%d", d.most)
+	}
+	for range 2 * calm {
+		d.grow()
+	}
+	if d.most != deepest {
+		t.Errorf("%d", d.most)
 	}
 }
 
 // TestReleaseIsNotHeldUpByAPool: what returns to a pool goes with the next transaction that
 // draws on it, however many more wait.
 func TestReleaseIsNotHeldUpByAPool(t *testing.T) {
-	b := pooled(t, 40)
-	send := func() *Draft {
-		d := b.core.nextOne(b.now)
-		if b.core.nextOne(b.now) != nil || len(b.core.prepared) != 1 {
-			t.Fatal("nothing is prepared")
-		}
-		return d
+	b := pooled(t, 60)
+	sent := b.line(four)
+	answer := func() {
+		b.done(sent[0], b.arrives(sent[0], true))
+		sent = append(sent[1:], b.core.Next(b.now)...)
 	}
-	answer := func(d *Draft) {
-		res, err := b.store.Commit(t.Context(), d.Change.Txn())
-		if err != nil || !res.Committed {
-			t.Fatal("refused", err)
-		}
-		b.done(d, res)
-	}
-	first := send()
-	answer(first)
-	d := send()
-	b.exited(first.Binds[0].Task.ID) // one is in flight, and one behind it
+	first := sent[0].Binds[0].Task.ID
+	answer()
+	b.exited(first) // as many are in flight as may be
 	b.see()
-	b.core.nextOne(b.now)
-	for range 3 {
-		answer(d)
-		d = send()
+	for range four + 1 {
+		answer()
 	}
-	if got := b.core.view.Tasks[first.Binds[0].Task].Phase(); got != types.Succeeded {
-		t.Errorf("it is %s", got)
-	}
-}
-
-// TestCordonRefuses: a node that is cordoned while a transaction is on its way gets
-// nothing, however many cordons there are.
-func TestCordonRefuses(t *testing.T) {
-	for _, others := range []int{0, manyCordons, manyCordons + 1} {
-		t.Run(fmt.Sprint(others), func(t *testing.T) {
-			b := newBench(t, Config{})
-			b.node("n", 1000)
-			for i := range others {
-				b.put(controlplane.CordonKey(fmt.Sprint("other", i)), &types.Cordon{})
-			}
-			b.task("a", map[string]types.Quantity{"cpu": 10})
-			b.see()
-			d := b.core.nextOne(b.now)
-			b.put(controlplane.CordonKey("n"), &types.Cordon{})
-			res, err := b.store.Commit(t.Context(), d.Change.Txn())
-			if err != nil || res.Committed {
-				t.Fatal(res, err)
-			}
-			b.done(d, res)
-			b.settle()
-			b.expect("a", "pending")
-			b.del(controlplane.CordonKey("n"))
-			b.settle()
-			b.expect("a", "bound on n")
-		})
-	}
-}
-
-// TestCordonsAreOneCompare: tasks on many nodes depend on one compare that none was
-// cordoned.
-func TestCordonsAreOneCompare(t *testing.T) {
-	b := newBench(t, Config{})
-	for i := range 20 {
-		b.node(fmt.Sprint("n", i), 1000)
-		b.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": 1000})
-	}
-	b.see()
-	d := b.core.nextOne(b.now)
-	if compares, _ := d.Change.Size(); len(d.Binds) != 20 || compares != 2+5*20 {
-		t.Errorf("%d compares for %d tasks", compares, len(d.Binds))
-	}
+	b.expect(first, "succeeded on "+b.core.view.Task(clusterID("d", first)).Status.V.Node)
 }

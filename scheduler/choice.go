@@ -46,10 +46,10 @@ func (c Choice) Validate() error {
 
 // search looks for nodes for one shape.
 type search struct {
+	core   *Core
 	draft  *Draft
 	needs  []cluster.Need
 	choice Choice
-	locked func(*cluster.Node) bool
 	rng    *rand.Rand
 
 	best    *cluster.Node
@@ -105,7 +105,7 @@ func (s *search) look(n *cluster.Node) bool {
 	if !n.Eligible() {
 		return false
 	}
-	if s.locked(n) {
+	if s.core.closed(n) {
 		s.skipped = true
 		return false
 	}

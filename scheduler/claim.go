@@ -42,7 +42,7 @@ func claimedBy(v *cluster.View, r *cluster.Reservation) *cluster.Task {
 	if g == nil || g.Task == 0 {
 		return nil
 	}
-	t := v.Tasks[r.ID]
+	t := v.Task(r.ID)
 	if t == nil || t.Info.V == nil || t.Info.Create != g.Task || t.Info.V.Stop != nil || t.Phase() != types.Pending || !v.Visible(t) {
 		return nil
 	}

@@ -121,7 +121,7 @@ func TestClaim(t *testing.T) {
 func TestClaimEnds(t *testing.T) {
 	for name, end := range map[string]func(b *bench){
 		"stopped": func(b *bench) {
-			t := *b.core.view.Tasks[clusterID("d", "large")].Info.V.Full()
+			t := *b.core.view.Task(clusterID("d", "large")).Info.V.Full()
 			t.Stop = &types.Stop{}
 			b.put(controlplane.TaskKey("d", "large"), &t)
 		},

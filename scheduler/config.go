@@ -38,9 +38,12 @@ type Config struct {
 	// InFlight bounds the transactions that are not answered yet.
 	InFlight int
 	// Gather is how much there must be to do for another transaction to be sent while some
-	// are in flight, which then are on no more than half of the nodes: what is less waits
-	// for an answer. With 1 nothing waits.
+	// are in flight, which then are on no more than half of the nodes, or of this
+	// scheduler's part of them: what is less waits for an answer. With 1 nothing waits.
 	Gather int
+	// FoldFrom is how many tasks there must be for as little as possible to be kept of those
+	// that wait: that saves memory, and costs a little for each when it is placed.
+	FoldFrom int
 	// LossRate is how many attempts a second are given up on lost nodes: the
 	// rest of the cluster must take them, and must not drown.
 	LossRate float64
@@ -77,6 +80,9 @@ func (c Config) withDefaults() Config {
 	if c.Gather == 0 {
 		c.Gather = min(64, c.Limits.Ops/4)
 	}
+	if c.FoldFrom == 0 {
+		c.FoldFrom = 1 << 17
+	}
 	if c.LossRate == 0 {
 		c.LossRate = 200
 	}
@@ -91,9 +97,9 @@ func (c Config) withDefaults() Config {
 
 // Validate returns all that is wrong with the configuration.
 func (c Config) Validate() error {
-	if c.BatchTasks < 0 || c.InFlight < 0 || c.Gather < 0 || c.LossRate < 0 || c.StormHold < 0 || c.AccumulateAfter < 0 {
-		return types.Errorf(types.Invalid, "scheduler: batch tasks %d, in flight %d, gather %d, loss rate %g, storm hold %s, accumulate after %s: none may be negative",
-			c.BatchTasks, c.InFlight, c.Gather, c.LossRate, c.StormHold, c.AccumulateAfter)
+	if c.BatchTasks < 0 || c.InFlight < 0 || c.Gather < 0 || c.FoldFrom < 0 || c.LossRate < 0 || c.StormHold < 0 || c.AccumulateAfter < 0 {
+		return types.Errorf(types.Invalid, "scheduler: batch tasks %d, in flight %d, gather %d, fold from %d, loss rate %g, storm hold %s, accumulate after %s: none may be negative",
+			c.BatchTasks, c.InFlight, c.Gather, c.FoldFrom, c.LossRate, c.StormHold, c.AccumulateAfter)
 	}
 	if err := c.Placement.Validate(); err != nil {
 		return err

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +25,7 @@ import (
 type Core struct {
 	cfg    Config
 	view   *cluster.View
+	folds  bool // what waits, as the view is its own
 	queue  *queue
 	window window
 	rng    *rand.Rand
@@ -57,13 +57,14 @@ type Core struct {
 
 	locks    map[any][]any // locked → what to look at when it is unlocked; not of nodes
 	inFlight []*Draft
-	// prepared are drafts that are sent when the one before them is answered, sendable
-	// those of which it was; drawing are the last to draw on each pool.
-	prepared, sendable []*Draft
-	drawing            map[*cluster.Pool]*Draft
-	behind             []behind
-	loss               losses
-	accum              accumulator
+	// drawing are the drafts that draw on each pool, in their order, depth is how many
+	// they may be in flight.
+	drawing map[*cluster.Pool][]*Draft
+	depth   depth
+	repeats []*Draft // to be sent again
+	behind  []behind
+	loss    losses
+	accum   accumulator
 	// first tells that the next draft is for what waits.
 	first bool
 	// batch bounds the tasks of a transaction at present: Config.BatchTasks, or less
@@ -72,6 +73,7 @@ type Core struct {
 	retries map[entryKey]int32
 	shared  shared
 	text    []byte // of a shape, to be used again
+	touched []controlplane.Key
 	// unread is what could not be read, until somebody asks; stuck are the bindings
 	// that cannot be released because it is not known what is in use.
 	unread []error
@@ -91,7 +93,8 @@ type nodeState struct {
 	locked  bool
 	waiters []any
 	// keys are its own: many transactions compare them.
-	keys nodeKeys
+	keys   nodeKeys
+	itself [1]*cluster.Node
 }
 
 // nodeKeys are the keys of a node that every bind compares.
@@ -101,6 +104,8 @@ type nodeKeys struct{ node, alive, allocated string }
 type behind struct {
 	draft    *Draft
 	revision int64
+	// inVain tells that it was not for what is in it.
+	inVain bool
 }
 
 // New returns a Core that knows nothing yet.
@@ -115,25 +120,27 @@ func New(cfg Config) *Core {
 		newBatch: func() uint64 { return rng.Uint64() | 1 },
 		labelled: make(map[types.ResourceID][]*cluster.Node),
 		locks:    make(map[any][]any),
-		drawing:  make(map[*cluster.Pool]*Draft),
+		drawing:  make(map[*cluster.Pool][]*Draft),
+		depth:    depth{most: deepest},
 		retries:  make(map[entryKey]int32),
 		loss:     losses{tokens: cfg.LossRate},
 	}
 	c.lookAt(cluster.New())
+	c.folds = true
 	return c
 }
 
 // lookAt makes v what the core sees.
-func (c *Core) lookAt(v *cluster.View) { c.view, c.blank = v, &Draft{view: v} }
+func (c *Core) lookAt(v *cluster.View) { c.view, c.blank, c.folds = v, &Draft{view: v}, false }
 
 // View returns the cluster as the core sees it, to be read only between calls.
 func (c *Core) View() *cluster.View { return c.view }
 
 // Waiting returns how many tasks and reservations wait to be placed.
-func (c *Core) Waiting() int { return c.queue.entries.len() }
+func (c *Core) Waiting() int { return c.queue.len() }
 
 // InFlight returns how many transactions are not answered yet.
-func (c *Core) InFlight() int { return len(c.inFlight) + len(c.prepared) + len(c.sendable) }
+func (c *Core) InFlight() int { return len(c.inFlight) }
 
 // Apply takes in what changed at one revision, or that nothing did up to it.
 func (c *Core) Apply(b controlplane.Batch, now time.Time) {
@@ -154,7 +161,7 @@ func (c *Core) Unread() []error {
 // applyEvents applies all of the events, and then looks at what they touch: in
 // between, the view may be none that ever was.
 func (c *Core) applyEvents(events []controlplane.Event) {
-	var touched []controlplane.Key
+	touched := c.touched[:0]
 	for _, e := range events {
 		key, changed, err := c.view.Apply(e)
 		if err != nil {
@@ -163,6 +170,9 @@ func (c *Core) applyEvents(events []controlplane.Event) {
 		if changed {
 			touched = append(touched, key)
 		}
+	}
+	if cap(touched) <= 1<<12 {
+		c.touched = touched // to be used again
 	}
 	for _, key := range touched {
 		c.touch(key)
@@ -182,34 +192,31 @@ func (c *Core) Next(now time.Time) []*Draft {
 // one is decided; nil if there is none.
 func (c *Core) nextOne(now time.Time) *Draft {
 	c.now = now
-	if len(c.sendable) > 0 {
-		d := c.sendable[0]
-		c.sendable = c.sendable[1:]
-		return c.send(d)
+	if d := c.toRepeat(); d != nil {
+		return d
 	}
 	c.queue.expire(now)
 	c.failOverdue()
 	c.retryLost()
-	for c.InFlight() < c.cfg.InFlight && !c.gathers() {
-		d := c.newDraft(c.cfg.Limits, c.newBatch())
-		c.fill(d)
-		if d.empty() {
-			return nil
-		}
-		d.seal()
-		c.lock(d)
-		if d.after == nil {
-			return c.send(d)
-		}
-		c.prepare(d)
+	if c.InFlight() >= c.cfg.InFlight || c.gathers() {
+		return nil
 	}
-	return nil
+	d := c.newDraft(c.cfg.Limits, c.newBatch())
+	c.fill(d)
+	if d.empty() {
+		return nil
+	}
+	d.seal()
+	c.lock(d)
+	c.inFlight = append(c.inFlight, d)
+	return c.sends(d)
 }
 
 // gathers reports whether what is to be done waits for an answer, and for what comes until
 // then: many small transactions cost the store far more than a few large ones (Nagle,
-// RFC 896), and while most nodes are in flight the few others would get everything.
-// With nothing in flight nothing waits.
+// RFC 896), and while most nodes of its part are in flight the few others would get
+// everything, or those that another scheduler tries first. With nothing in flight nothing
+// waits.
 func (c *Core) gathers() bool {
 	if c.cfg.Gather <= 1 || c.InFlight() == 0 {
 		return false
@@ -218,13 +225,8 @@ func (c *Core) gathers() bool {
 	for _, d := range c.inFlight {
 		nodes += len(d.order)
 	}
-	return 2*nodes > len(c.nodes) || c.bindings.len()+c.tasks.len()+c.queue.toPlace < c.cfg.Gather
-}
-
-func (c *Core) send(d *Draft) *Draft {
-	d.sent = true
-	c.inFlight = append(c.inFlight, d)
-	return d
+	from, to := c.part()
+	return 2*nodes > to-from || c.bindings.len()+c.tasks.len()+c.queue.toPlace < c.cfg.Gather
 }
 
 // fill decides what goes into one transaction, in this order: what ends frees what
@@ -274,20 +276,23 @@ func (c *Core) Wake() time.Time {
 // err, if not nil, tells that the store will never accept it.
 func (c *Core) Done(d *Draft, res controlplane.Result, err error, now time.Time) {
 	c.now = now
-	c.inFlight = slices.DeleteFunc(c.inFlight, func(x *Draft) bool { return x == d })
-	d.sent = false
+	if err == nil && c.isPending(d, res) {
+		return
+	}
+	c.inFlight = except(c.inFlight, d)
+	d.open = false
+	committed := err == nil && res.Committed && !d.doomed
 	switch {
 	case err != nil:
 		c.setAside(d)
-	case res.Committed:
+	case committed:
 		c.committed(d, res.Revision)
 		c.confirm(d)
 	default:
-		c.behind = append(c.behind, behind{d, res.Revision})
-		c.answered(d, false, 0)
+		c.behind = append(c.behind, behind{d, res.Revision, d.isInVain(res)})
 		c.catchUp()
 	}
-	c.answered(d, err == nil && res.Committed, res.Revision)
+	c.answered(d, committed, res.Revision)
 }
 
 // committed applies what a draft changed, and looks at what that touches.
@@ -320,16 +325,20 @@ func (c *Core) catchUp() {
 			rest = append(rest, b)
 			continue
 		}
-		c.forget(b.draft)
+		c.forget(b.draft, b.inVain)
 	}
 	clear(c.behind[len(rest):])
 	c.behind = rest
 }
 
-// forget gives up a refused draft: all that is in it is looked at again.
-func (c *Core) forget(d *Draft) {
+// forget gives up a refused draft: all that is in it is looked at again. What was in vain
+// does not count as a conflict.
+func (c *Core) forget(d *Draft, inVain bool) {
 	for _, e := range d.entries {
-		if c.view.Tasks[e.id] != nil || c.view.Reservations[e.id] != nil {
+		if inVain {
+			break
+		}
+		if c.view.Task(e.id) != nil || c.view.Reservations[e.id] != nil {
 			c.retries[e.key()]++
 		}
 	}
@@ -365,7 +374,7 @@ func (c *Core) setAside(d *Draft) {
 		for _, e := range d.entries {
 			c.retries[e.key()] = solo
 		}
-		c.forget(d)
+		c.forget(d, false)
 		return
 	}
 	c.giveUp(d)
@@ -378,7 +387,7 @@ func (c *Core) again(x any) {
 	case *cluster.Binding:
 		c.bindings.push(x)
 	case *cluster.Task:
-		if t := c.view.Tasks[x.ID]; t != nil {
+		if t := c.view.Task(x.ID); t != nil {
 			c.touchTask(t)
 		}
 	case *cluster.Reservation:

@@ -145,7 +145,7 @@ func BenchmarkCoreWaiting(b *testing.B) {
 		b.ReportMetric(float64((r.next+r.apply).Nanoseconds())/million, "queue-ns/task")
 		runtime.GC()
 		runtime.ReadMemStats(&empty)
-		b.ReportMetric(float64(empty.HeapAlloc-full.HeapAlloc)/million, "queue-B/task")
+		b.ReportMetric((float64(empty.HeapAlloc)-float64(full.HeapAlloc))/million, "queue-B/task")
 
 		r.tasks("bench", mix(rand.New(rand.NewPCG(1, 2)), 10_000, kinds(), 0.2))
 		r.start()

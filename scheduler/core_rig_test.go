@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ type rig struct {
 	now      time.Time
 	echoes   [][]controlplane.Event
 	flights  []*Draft
+	// tap, unless nil, is told what each transaction changed.
+	tap func(events []controlplane.Event)
 
 	binds, grants, drafts   int
 	next, done, echo, apply time.Duration
@@ -35,9 +38,15 @@ const (
 	rigPerOp   = 5 * time.Microsecond
 	// rigLag is by how many transactions the watch is behind the answers.
 	rigLag = 3
+	// rigPools is how what is in use of pools begins.
+	rigPools = controlplane.Root + "allocated/*/"
 )
 
-type rigKey struct{ mod, create int64 }
+// rigKey is a key; value is that of a pool.
+type rigKey struct {
+	mod, create int64
+	value       string
+}
 
 func newRig(cfg Config) *rig {
 	return &rig{core: New(cfg), keys: make(map[string]rigKey), now: time.Unix(1000, 0), revision: 1}
@@ -100,10 +109,16 @@ func (r *rig) commit(b *testing.B, d *Draft) controlplane.Result {
 			k.create = r.revision
 		}
 		k.mod = r.revision
+		if strings.HasPrefix(op.Key, rigPools) {
+			k.value = string(op.Value)
+		}
 		r.keys[op.Key] = k
 		events[i] = controlplane.Event{KV: controlplane.KV{Key: op.Key, Value: op.Value, ModRevision: k.mod, CreateRevision: k.create}}
 	}
 	r.echoes = append(r.echoes, events)
+	if r.tap != nil {
+		r.tap(events)
+	}
 	if len(txn.Compares) > r.core.cfg.Limits.Ops || len(txn.Ops) > r.core.cfg.Limits.Ops {
 		b.Fatalf("%d compares, %d operations", len(txn.Compares), len(txn.Ops))
 	}
@@ -115,6 +130,8 @@ func (r *rig) holds(c controlplane.Compare) bool {
 	switch c.Target {
 	case controlplane.CreateRevision:
 		return k.create == c.Revision
+	case controlplane.Value:
+		return k.value == c.Content
 	case controlplane.Newest:
 		return true // nothing is cordoned
 	}

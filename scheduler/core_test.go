@@ -27,6 +27,9 @@ func newBench(t *testing.T, cfg Config) *bench {
 	if cfg.Gather == 0 {
 		cfg.Gather = 1 // what a test has to do is little
 	}
+	if cfg.FoldFrom == 0 {
+		cfg.FoldFrom = 1
+	}
 	b := &bench{t: t, store: memstore.New(), core: New(cfg), audit: audit.NewChecker(), now: time.Unix(1000, 0)}
 	t.Cleanup(b.check)
 	return b
@@ -105,7 +108,7 @@ func (b *bench) settle() {
 }
 
 func (b *bench) where(id string) string {
-	t := b.core.view.Tasks[clusterID("d", id)]
+	t := b.core.view.Task(clusterID("d", id))
 	if t == nil || t.Status.V == nil {
 		return "pending"
 	}
@@ -158,7 +161,7 @@ func TestGang(t *testing.T) {
 		}
 	}
 	b.settle()
-	b.expect("hog", "succeeded on "+b.core.view.Tasks[clusterID("d", "hog")].Status.V.Node)
+	b.expect("hog", "succeeded on "+b.core.view.Task(clusterID("d", "hog")).Status.V.Node)
 	if b.where("m1") == "pending" || b.where("m1") == b.where("m2") {
 		t.Error(b.where("m1"), b.where("m2"))
 	}

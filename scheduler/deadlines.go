@@ -38,7 +38,7 @@ func (c *Core) failOverdue() {
 	for at := c.queue.deadline(); at != 0 && at <= c.now.UnixNano(); at = c.queue.deadline() {
 		e := c.queue.deadlines[0]
 		c.queue.take(e)
-		if t := c.view.Tasks[e.id]; t != nil {
+		if t := c.view.Task(e.id); t != nil {
 			c.tasks.push(t)
 		}
 	}

@@ -66,10 +66,44 @@ func (d *Draft) scopedSlots(n *cluster.Node, rid types.ResourceID, out []slot) [
 	return out
 }
 
+// eachDevice calls each with how much nobody uses of each device that rid may be taken from on
+// n, and whether all of it is there and nobody uses any of it, until that returns false.
+// It returns false if rid is not made of devices there.
+func (d *Draft) eachDevice(n *cluster.Node, rid types.ResourceID, each func(room types.Quantity, untouched bool) bool) (devices bool) {
+	if rid.Scoped() {
+		var some someSlots
+		slots := d.scopedSlots(n, rid, some[:0])
+		for i := range slots {
+			if !each(slots[i].room(), slots[i].untouched()) {
+				break
+			}
+		}
+		return len(slots) > 0
+	}
+	if n.Devices.V == nil || !rid.Physical() {
+		return false
+	}
+	used := d.used(n, rid)
+	for i := range n.Devices.V.Devices {
+		dev := &n.Devices.V.Devices[i]
+		if dev.Resource != rid {
+			continue
+		}
+		devices = true
+		room := -share(used, dev.ID)
+		if dev.Unhealthy == "" {
+			room += whole
+		}
+		if !each(room, room == whole) {
+			break
+		}
+	}
+	return devices
+}
+
 // madeOfDevices reports whether rid is made of devices on n.
 func (d *Draft) madeOfDevices(n *cluster.Node, rid types.ResourceID) bool {
-	var some someSlots
-	return len(d.slots(n, rid, some[:0])) > 0
+	return d.eachDevice(n, rid, func(types.Quantity, bool) bool { return false })
 }
 
 // deviceOf returns a device of n, nil if there is none of that id.
@@ -98,25 +132,36 @@ func (d *Draft) devicesFit(n *cluster.Node, x cluster.Need) bool {
 	if isPort(x.ID) {
 		return d.portsFit(n, x)
 	}
-	var some someSlots
-	slots := d.slots(n, x.ID, some[:0])
-	return len(slots) == 0 || canMakeUp(slots, x.Amount)
+	made := makeUp{of: x.Amount}
+	return !d.eachDevice(n, x.ID, made.add) || made.enough
+}
+
+// makeUp makes up an amount of devices.
+type makeUp struct {
+	// of is the amount, so what there is of it in whole devices.
+	of, so types.Quantity
+	enough bool
+}
+
+// add adds what there is of a device, and reports whether more is needed. A part of a
+// device is of one.
+func (m *makeUp) add(room types.Quantity, untouched bool) bool {
+	switch {
+	case m.of < whole:
+		m.enough = room >= m.of
+	case untouched && m.of%whole == 0:
+		m.so += whole
+		m.enough = m.so >= m.of
+	}
+	return !m.enough
 }
 
 // canMakeUp reports whether amount can be made up of slots.
 func canMakeUp(slots []slot, amount types.Quantity) bool {
-	if amount >= whole && amount%whole != 0 {
-		return false
-	}
+	made := makeUp{of: amount}
 	for i := range slots {
-		s := &slots[i]
-		switch {
-		case amount < whole && s.room() >= amount:
+		if !made.add(slots[i].room(), slots[i].untouched()) {
 			return true
-		case amount >= whole && s.untouched():
-			if amount -= whole; amount == 0 {
-				return true
-			}
 		}
 	}
 	return false

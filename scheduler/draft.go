@@ -43,7 +43,11 @@ type Draft struct {
 	held       []any // what is locked: see Core.locks
 	mine       map[any]struct{}
 	entries    []*entry
-	items      int
+	// expected is about how many tasks will be in it.
+	expected int
+	// last is the node that the last task placed was bound to; nil if none says.
+	last  *cluster.Node
+	items int
 	// ahead is about how many bytes the allocations take that are written last.
 	ahead  int
 	closed bool
@@ -80,8 +84,10 @@ type drawn struct {
 	pool    *cluster.Pool
 	alloc   *types.Allocated
 	written bool
-	// assumed tells that it is what the draft before leaves.
-	assumed bool
+	// after is the draft that leaves it so; nil if it is as the view has it.
+	after *Draft
+	// value is what is put.
+	value []byte
 }
 
 func newDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Draft {
@@ -102,6 +108,7 @@ func newDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Dra
 func (c *Core) newDraft(limits controlplane.Limits, batch uint64) *Draft {
 	d := newDraft(c.view, limits, batch)
 	d.core = c
+	d.expected = min(c.queue.toPlace+c.bindings.len()+c.tasks.len(), c.batch)
 	return d
 }
 
@@ -141,14 +148,47 @@ func (d *Draft) room(compares, ops int) bool {
 		(d.Change.Bytes()+d.ahead)/3 < d.limits.Bytes/4
 }
 
+// roomToBind reports whether one task more fits that is bound to n and relies on keys. At
+// the end of a transaction it is counted what is in it already.
+func (d *Draft) roomToBind(n *cluster.Node, keys []relied, needs []cluster.Need) bool {
+	if d.room(2+nodeCompares+len(keys)+len(needs), 3+len(needs)) {
+		return true
+	}
+	compares, ops := 2, 2
+	if p := d.places[n]; p == nil || !p.eligible {
+		compares, ops = compares+nodeCompares, ops+1
+	}
+	for _, r := range keys {
+		if !d.Change.Depends(r.key, r.mod) {
+			compares++
+		}
+	}
+	for _, x := range needs {
+		if p := d.view.Pool(x.ID); p != nil && (d.pools[p] == nil || !d.pools[p].written) {
+			compares, ops = compares+1, ops+1
+		}
+	}
+	return d.room(compares, ops)
+}
+
 // empty reports whether there is nothing to commit.
 func (d *Draft) empty() bool { return d.items == 0 }
 
 // put adds a value of a key that was compared with revision mod; 0: that is made.
 func (d *Draft) put(key string, m types.Message, mod int64) {
+	if d.writes == nil {
+		d.makeRoom()
+	}
 	d.Change.Put(key, m)
 	ops := d.Change.Txn().Ops
 	d.writes = append(d.writes, cluster.Write{Key: key, Value: m, Encoded: ops[len(ops)-1].Value, Made: mod == 0})
+}
+
+// makeRoom makes room for what is expected: most transactions are full.
+func (d *Draft) makeRoom() {
+	ops := min(d.limits.Ops, 5*d.expected/2+1)
+	d.writes = make([]cluster.Write, 0, ops)
+	d.Change.Expect(min(d.limits.Ops, 4*d.expected), ops)
 }
 
 // remove deletes a key.
@@ -161,9 +201,11 @@ func (d *Draft) remove(key string) {
 func (d *Draft) trial(n *cluster.Node) *place {
 	p := d.places[n]
 	if p == nil {
-		p = &place{node: n, alloc: &types.Allocated{}, extra: make(map[types.ResourceID]types.Quantity)}
+		p = &place{node: n}
 		if n.Allocated.V != nil {
 			p.alloc = n.Allocated.V.Clone()
+		} else {
+			p.alloc = &types.Allocated{}
 		}
 		d.places[n] = p
 	}
@@ -200,9 +242,7 @@ func (d *Draft) trialPool(p *cluster.Pool) *drawn {
 		if left != nil {
 			x.alloc = left.Clone()
 		}
-		if after != nil {
-			d.after, x.assumed = after, true
-		}
+		x.after = after
 		d.pools[p] = x
 	}
 	return x
@@ -215,8 +255,8 @@ func (d *Draft) from(p *cluster.Pool) *drawn {
 		x.written = true
 		d.drawn = append(d.drawn, x)
 		d.claim(p)
-		if x.assumed {
-			d.assume(p)
+		if x.after != nil {
+			d.assume(x)
 			return x
 		}
 		ns, name, _ := p.ID.Split()
@@ -347,6 +387,9 @@ func (d *Draft) keep(n *cluster.Node, holds []types.Holding) {
 // offer makes capacity known that the draft itself brings to n.
 func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
 	p := d.at(n)
+	if p.extra == nil {
+		p.extra = make(map[types.ResourceID]types.Quantity)
+	}
 	p.extra[rid] = p.extra[rid].Add(q)
 	d.offered[rid] = append(d.offered[rid], n)
 	d.fresh = append(d.fresh, rid)
@@ -354,19 +397,17 @@ func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
 
 // seal writes what the draft left allocated. Nothing may be added after it.
 func (d *Draft) seal() {
-	if len(d.assumed) == 0 {
-		d.after = nil // it was only tried
-	}
 	for _, p := range d.order {
 		d.put(d.keysOf(p.node).allocated, p.alloc, p.node.Allocated.Mod)
 	}
 	for _, x := range d.drawn {
 		ns, name, _ := x.pool.ID.Split()
 		mod := x.pool.Allocated.Mod
-		if x.assumed {
+		if x.after != nil {
 			mod = -1 // of a key that is there
 		}
 		d.put(controlplane.PoolKey(ns, name), x.alloc, mod)
+		x.value = d.writes[len(d.writes)-1].Encoded
 	}
 	d.sealCollecting()
 	for _, key := range d.leaving {

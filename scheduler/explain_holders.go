@@ -76,7 +76,7 @@ func (e *explainer) bindingHolds(b *cluster.Binding, rid types.ResourceID, pool 
 	if h.EndsBy != nil {
 		h.left = h.EndsBy.Sub(e.now)
 	}
-	if t := e.v.Tasks[b.Task.ID]; t != nil {
+	if t := e.v.Task(b.Task.ID); t != nil {
 		h.Phase = string(t.Phase())
 		if t.Info.V != nil {
 			h.Priority = t.Info.V.Priority
@@ -138,7 +138,7 @@ func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.Re
 		return nil
 	}
 	h := Holder{Kind: KindReservation, ID: r.ID.ID, Namespace: r.ID.Namespace, Resource: rid, Node: node, Phase: string(g.Phase), grant: true}
-	if t := e.v.Tasks[r.ID]; g.Task != 0 {
+	if t := e.v.Task(r.ID); g.Task != 0 {
 		h.Kind = KindTask
 		if t != nil && t.Info.V != nil {
 			h.Priority = t.Info.V.Priority
@@ -161,7 +161,7 @@ func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
 	var out []Holder
 	for _, b := range e.d.Binds {
 		e.looks++
-		t := e.v.Tasks[b.Task]
+		t := e.v.Task(b.Task)
 		if node != "" && b.Node != node || t == nil {
 			continue
 		}
@@ -256,9 +256,9 @@ func (e *explainer) searchProviders(rid types.ResourceID) []Provider {
 	ns, name, _ := rid.Split()
 	e.read.tasks(ns)
 	var live, ended []*cluster.Task
-	for id, t := range e.v.Tasks {
+	for t := range e.v.Tasks() {
 		e.looks++
-		if id.Namespace != ns || t.Info.V == nil || !slices.ContainsFunc(t.Info.V.Provides, func(p types.Provide) bool { return p.Name == name }) {
+		if t.ID.Namespace != ns || t.Info.V == nil || !slices.ContainsFunc(t.Info.V.Provides, func(p types.Provide) bool { return p.Name == name }) {
 			continue
 		}
 		if t.Phase().Ended() {

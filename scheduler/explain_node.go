@@ -93,7 +93,7 @@ func (e *explainer) refused(ns string, n *cluster.Node, x *Explanation) {
 	reasons := make(map[string]*Group)
 	shapes := make(map[string]string)
 	waits := 0
-	for _, t := range e.v.Tasks {
+	for t := range e.v.Tasks() {
 		e.looks++
 		if t.Phase() != types.Pending || !e.v.Visible(t) || t.Info.V.Stop != nil {
 			continue

@@ -188,7 +188,7 @@ func (r *reader) task(id cluster.ID) {
 	}
 	r.one(controlplane.TaskKey(id.Namespace, id.ID))
 	r.one(controlplane.StatusKey(id.Namespace, id.ID))
-	t := r.view.Tasks[id]
+	t := r.view.Task(id)
 	if t == nil || t.Info.V == nil {
 		return
 	}
@@ -304,9 +304,9 @@ func (r *reader) providers(ns string) {
 		r.skip(fmt.Sprintf("Namespace %s has more than %d tasks: what they provide is not looked at.", ns, readAtMost))
 		return
 	}
-	for id, t := range r.view.Tasks {
-		if id.Namespace == ns && t.Info.V != nil && len(t.Info.V.Provides) > 0 {
-			r.task(id)
+	for t := range r.view.Tasks() {
+		if t.ID.Namespace == ns && t.Info.V != nil && len(t.Info.V.Provides) > 0 {
+			r.task(t.ID)
 		}
 	}
 }

@@ -216,7 +216,7 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 // when they end, that is gone too.
 func (e *explainer) apart(f *finding, holders []Holder) (needed, others []Holder) {
 	for _, h := range holders {
-		t := e.v.Tasks[cluster.ID{Namespace: h.Namespace, ID: h.ID}]
+		t := e.v.Task(cluster.ID{Namespace: h.Namespace, ID: h.ID})
 		gives := h.Kind == KindTask && t != nil && t.Info.V != nil && slices.ContainsFunc(t.Info.V.Provides, func(p types.Provide) bool {
 			rid := types.Resolve(h.Namespace, p.Name)
 			return p.When != types.WhenSucceeded && slices.ContainsFunc(f.needs, func(x cluster.Need) bool { return x.ID == rid })

@@ -14,7 +14,7 @@ import (
 func (e *explainer) task(id cluster.ID) (Explanation, error) {
 	e.self = id.ID
 	e.read.task(id)
-	t := e.v.Tasks[id]
+	t := e.v.Task(id)
 	if t != nil && (t.Info.Unread() || t.Status.Unread()) {
 		return Explanation{}, types.Errorf(types.Precondition, "explain task %s: a newer version of Escher wrote it: run the newest version that is in use", id.ID)
 	}
@@ -365,11 +365,11 @@ func (e *explainer) queue(owner string, mine entry, shape string) *Queue {
 			first = append(first, x)
 		}
 	}
-	for id, t := range e.v.Tasks {
+	for t := range e.v.Tasks() {
 		e.looks++
 		if t.Phase() == types.Pending && e.v.Visible(t) && t.Info.V.Stop == nil {
-			x := &entry{id: id, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted}
-			ahead(id.Namespace, t.Info.V.Scheduler, x, func() string { return taskShape(id.Namespace, t.Info.V) })
+			x := &entry{id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted}
+			ahead(t.ID.Namespace, t.Info.V.Scheduler, x, func() string { return taskShape(t.ID.Namespace, t.Info.V) })
 		}
 	}
 	for id, r := range e.v.Reservations {

@@ -110,7 +110,7 @@ func (w *small) reserve(id string, r types.Reservation, bundles ...q) {
 // report is what the agent of a task says of its attempt; the scheduler settles it.
 func (w *small) report(id string, r types.Report) {
 	w.t.Helper()
-	t := w.core.view.Tasks[clusterID("d", id)]
+	t := w.core.view.Task(clusterID("d", id))
 	if t == nil || len(t.Bindings) == 0 {
 		w.t.Fatalf("%s is %s", id, w.where(id))
 	}

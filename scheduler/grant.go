@@ -248,14 +248,13 @@ func (c *Core) waitForGrant(d *Draft, r *cluster.Reservation) bool {
 	if c.whenUnlocked(r, r) || d.has(r) {
 		return true
 	}
-	after := d.after
 	for _, at := range r.Grant.V.Nodes {
 		n := c.view.Nodes[at.Node]
 		if c.whenUnlocked(n, r) {
 			return true
 		}
 		for _, h := range at.Holds {
-			if h.Cluster && c.whenIdle(c.view.PoolOf(h.Resource), &after, r) {
+			if h.Cluster && c.whenIdle(c.view.PoolOf(h.Resource), r) {
 				return true
 			}
 		}

@@ -256,16 +256,14 @@ func (d *Draft) freeDevices(n *cluster.Node, rid types.ResourceID, free types.Qu
 	if n.Devices.V == nil || rid == types.CPU || rid == types.Memory {
 		return free, free, false
 	}
-	var some someSlots
-	slots := d.slots(n, rid, some[:0])
-	if len(slots) == 0 {
-		return free, free, false
-	}
-	for i := range slots {
-		if slots[i].untouched() {
+	if !d.eachDevice(n, rid, func(room types.Quantity, untouched bool) bool {
+		if untouched {
 			wholes += whole
 		}
-		parts = max(parts, slots[i].room())
+		parts = max(parts, room)
+		return true
+	}) {
+		return free, free, false
 	}
 	return min(free, wholes), min(free, parts), true
 }

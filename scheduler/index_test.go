@@ -14,7 +14,26 @@ import (
 // indexModel is a core with nodes and tasks that come, change and go.
 type indexModel struct {
 	*bench
-	n int
+	other *bench // another scheduler, on the same store
+	n     int
+}
+
+// others lets the other scheduler bind tasks of its own and release what ended, and this
+// one has something in flight meanwhile.
+func (m *indexModel) others(t *rapid.T) {
+	m.tasksOf(t, "other")
+	m.tasks(t)
+	m.see()
+	drafts := m.core.Next(m.now)
+	m.other.settle()
+	m.see() // before the answers
+	for _, d := range drafts {
+		res, err := m.store.Commit(m.t.Context(), d.Change.Txn())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.done(d, res)
+	}
 }
 
 func (m *indexModel) name(t *rapid.T) string {
@@ -46,20 +65,22 @@ func (m *indexModel) cordon(t *rapid.T) {
 	}
 }
 
-func (m *indexModel) tasks(t *rapid.T) {
+func (m *indexModel) tasks(t *rapid.T) { m.tasksOf(t, "") }
+
+func (m *indexModel) tasksOf(t *rapid.T, scheduler string) {
 	for range rapid.IntRange(1, 10).Draw(t, "tasks") {
 		m.n++
 		requests := map[string]types.Quantity{"cpu": types.Quantity(rapid.IntRange(0, 15).Draw(t, "cpu")) * 100}
 		if rapid.Bool().Draw(t, "gpu") {
 			requests["gpu"] = rapid.SampledFrom([]types.Quantity{100, 500, 1000, 2000}).Draw(t, "amount")
 		}
-		m.task(fmt.Sprint("t", m.n), requests)
+		m.task(fmt.Sprint("t", m.n), requests, func(x *types.Task) { x.Scheduler = scheduler })
 	}
 }
 
 func (m *indexModel) ends(t *rapid.T) {
 	id := fmt.Sprint("t", rapid.IntRange(0, max(0, m.n)).Draw(t, "task"))
-	if x := m.core.view.Tasks[clusterID("d", id)]; x != nil && len(x.Bindings) > 0 && x.Phase() == types.Bound {
+	if x := m.core.view.Task(clusterID("d", id)); x != nil && len(x.Bindings) > 0 && x.Phase() == types.Bound {
 		m.exited(id)
 	}
 }
@@ -76,6 +97,7 @@ func (m *indexModel) refused(t *rapid.T) {
 
 // check compares the index with what the view has.
 func (m *indexModel) check(t *rapid.T) {
+	m.other.settle()
 	m.settle()
 	c := m.core
 	for pos, n := range c.nodes {
@@ -111,11 +133,13 @@ func (m *indexModel) check(t *rapid.T) {
 func TestIndex(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &indexModel{bench: newBench(t, Config{Seed: 1})}
+		m.other = &bench{t: t, store: m.store, core: New(Config{Name: "other", Seed: 2}), now: m.now}
 		for range 70 {
 			m.node(rt)
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"node": m.node, "unregister": m.unregister, "cordon": m.cordon, "tasks": m.tasks, "ends": m.ends, "refused": m.refused, "": m.check,
+			"node": m.node, "unregister": m.unregister, "cordon": m.cordon, "tasks": m.tasks, "ends": m.ends, "refused": m.refused, "others": m.others,
+			"": m.check,
 		})
 	})
 }

@@ -64,6 +64,7 @@ func (q *queue) wait(s *shape, lacks []types.ResourceID) {
 	lacks = slices.Compact(lacks)
 	s.lacks = s.onlyLack[:0]
 	for _, rid := range lacks {
+		q.rouse(q.asleep.lacking(rid))
 		l := missing{rid, s.least(rid)}
 		w := q.waiting[rid]
 		w.add(rid, waiter{l.least, s})
@@ -106,6 +107,9 @@ func (q *queue) unwait(s *shape) {
 // lacking calls f for every shape that lacks rid and asks for at most so much of it,
 // with how much that is; f must not change what lacks it.
 func (q *queue) lacking(rid types.ResourceID, most types.Quantity, f func(*shape)) {
+	if p := q.asleep.lacking(rid); p != 0 && types.Quantity(q.asleep.at(p).long(sleepLeast)) <= most {
+		q.rouse(p)
+	}
 	switch w := q.waiting[rid]; {
 	case w.only != nil:
 		for _, l := range w.only.lacks {

@@ -74,7 +74,8 @@ func TestTransactionsFitTheStore(t *testing.T) {
 		}
 	}
 	b.settle()
-	for id, task := range b.core.view.Tasks {
+	for task := range b.core.view.Tasks() {
+		id := task.ID
 		if task.Phase() != types.Succeeded {
 			t.Errorf("%s is %s", id, task.Phase())
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
 // ApplyUpdate takes in an update of a list-watch, which may be a part of a listing:
@@ -27,7 +28,7 @@ func (c *Core) ApplyUpdate(u controlplane.Update, now time.Time) {
 	}
 	c.Apply(controlplane.Batch{Revision: u.Revision, Events: events}, now)
 	if first {
-		for _, t := range c.view.Tasks {
+		for t := range c.view.Tasks() {
 			c.touchTask(t)
 		}
 	}
@@ -42,7 +43,12 @@ func (c *Core) loadPart(events []controlplane.Event) {
 			c.unread = append(c.unread, err)
 		}
 		switch key.Kind {
-		case controlplane.Tasks, controlplane.Statuses, controlplane.Bindings, controlplane.Reports:
+		case controlplane.Tasks:
+			// Statuses and bindings came before: it waits, or they are gone.
+			if t := c.view.Task(cluster.ID{Namespace: key.Namespace, ID: key.ID}); t != nil {
+				c.fold(t)
+			}
+		case controlplane.Statuses, controlplane.Bindings, controlplane.Reports:
 		default:
 			if changed {
 				c.touch(key)

@@ -20,7 +20,7 @@ import (
 
 // unaudited is a bench on which anything may be done.
 func unaudited(t *testing.T) *bench {
-	return &bench{t: t, store: memstore.New(), core: New(Config{}), now: time.Unix(1000, 0)}
+	return &bench{t: t, store: memstore.New(), core: New(Config{FoldFrom: 1}), now: time.Unix(1000, 0)}
 }
 
 // listed is the state of the bench's store, as events.
@@ -62,11 +62,11 @@ func TestListingInParts(t *testing.T) {
 			b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 1})
 			b.settle()
 			b.task("member", map[string]types.Quantity{"cpu": 500}, func(t *types.Task) { t.Job = "j" })
-			ended := b.core.view.Tasks[clusterID("d", "t0")]
+			ended := b.core.view.Task(clusterID("d", "t0"))
 			binding := ended.Bindings[0]
 			b.put(controlplane.ReportKey(binding.Node.Name, "d", "t0", 1), &types.Report{Phase: types.ReportExited, Binding: binding.Info.Create})
 			b.task("stopped", map[string]types.Quantity{"cpu": 9000}, func(t *types.Task) { t.Stop = &types.Stop{} })
-			b.core = New(Config{})
+			b.core = New(Config{FoldFrom: 1})
 			events, revision := b.listed()
 			b.reload(events, revision, n, nil)
 			b.settle()

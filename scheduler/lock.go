@@ -12,9 +12,10 @@ func (c *Core) lock(d *Draft) {
 			c.locks[x] = nil
 		}
 		if p, ok := x.(*cluster.Pool); ok {
-			c.drawing[p] = d
+			c.drawing[p] = append(c.drawing[p], d)
 		}
 	}
+	c.queueUp(d)
 	if d.collecting != nil {
 		c.accum.keep(c.view, d.collecting.g)
 	}
@@ -30,8 +31,9 @@ func (c *Core) unlock(d *Draft) {
 	}
 	for _, x := range d.held {
 		if p, ok := x.(*cluster.Pool); ok {
-			if c.drawing[p] != d {
-				// It is in flight with another one, after which it may be drawn on.
+			if line := except(c.drawing[p], d); len(line) > 0 {
+				// It is in flight with others, behind which it may be drawn on.
+				c.drawing[p] = line
 				waiters := c.locks[x]
 				c.locks[x] = nil
 				c.lookAgain(waiters)

@@ -41,7 +41,7 @@ func NewMetrics() *Metrics {
 		grants:  counter("grants_total", "Reservations granted."),
 		wakeups: counter("wakeups_total", "How often it looked whether there is something to do."),
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts(opts("transactions_total",
-			"Transactions by outcome: committed, refused (something changed meanwhile), impossible (the store will never take it).")), []string{"outcome"}),
+			"Transactions by outcome: committed, refused (something changed meanwhile), overtook (refused, as it came before one that draws on the same pool, or that one was refused), impossible (the store will never take it).")), []string{"outcome"}),
 		batch:    histogram("transaction_tasks", "Tasks bound by one transaction that binds any.", 1, 2, 10),
 		decide:   histogram("decide_seconds", "How long it took to decide what to commit, when there was something.", 1e-5, 4, 10),
 		commit:   histogram("commit_seconds", "From a decision until the answer of the store, in seconds.", 5e-4, 2, 14),
@@ -51,7 +51,7 @@ func NewMetrics() *Metrics {
 		shapes: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("shapes",
 			"Sets of what waits for the same, by state: ready to be tried, lacking a resource, or stalled for what is in flight.")), []string{"state"}),
 	}
-	for _, outcome := range []string{"committed", "refused", "impossible"} {
+	for _, outcome := range []string{"committed", "refused", "overtook", "impossible"} {
 		m.transactions.WithLabelValues(outcome) // 0 is shown, too
 	}
 	for _, state := range []string{"ready", "stalled", "lacking"} {
@@ -92,7 +92,7 @@ func (m *Metrics) looked(c *Core, n int, took time.Duration) {
 	ready, stalled := len(c.queue.ready), len(c.queue.stalled)
 	m.shapes.WithLabelValues("ready").Set(float64(ready))
 	m.shapes.WithLabelValues("stalled").Set(float64(stalled))
-	m.shapes.WithLabelValues("lacking").Set(float64(len(c.queue.shapes) - ready - stalled))
+	m.shapes.WithLabelValues("lacking").Set(float64(len(c.queue.shapes) + c.queue.asleep.len() - ready - stalled))
 }
 
 // answered counts an answer.
@@ -101,6 +101,9 @@ func (m *Metrics) answered(a answer, now time.Time) {
 	switch {
 	case a.err != nil:
 		m.transactions.WithLabelValues("impossible").Inc()
+		return
+	case a.overtook():
+		m.transactions.WithLabelValues("overtook").Inc()
 		return
 	case !a.res.Committed:
 		m.transactions.WithLabelValues("refused").Inc()

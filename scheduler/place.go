@@ -21,7 +21,8 @@ const (
 	full            // the draft has no room: it is for the next one
 )
 
-// placeWaiting fills the draft with what waits, in order.
+// placeWaiting fills the draft with what waits: in order, but for a few that go beside
+// what was placed.
 func (c *Core) placeWaiting(d *Draft) {
 	for !d.closed && len(d.entries) < c.batch && len(c.queue.ready) > 0 {
 		s := c.queue.ready[0].shape
@@ -31,24 +32,36 @@ func (c *Core) placeWaiting(d *Draft) {
 			c.first = true
 			return
 		}
-		result, lacks := c.placeHead(d, s, e)
-		switch result {
+		switch c.try(d, s) {
 		case placed:
-			c.queue.take(e)
-			d.entries = append(d.entries, e)
-			c.wakeOffered(d)
 			d.closed = d.closed || alone
-		case noFit:
-			c.queue.rest(s)
-			c.queue.wait(s, lacks)
-		case stalled:
-			c.queue.rest(s)
-			c.queue.stalled = append(c.queue.stalled, s)
+			c.placeBeside(d, e.priority)
 		case full:
 			c.first = true
 			return
 		}
 	}
+}
+
+// try places the head of a ready shape, or has the shape wait.
+func (c *Core) try(d *Draft, s *shape) outcome {
+	d.last = nil
+	e := s.head()
+	result, lacks := c.placeHead(d, s, e)
+	switch result {
+	case placed:
+		c.queue.take(e)
+		d.entries = append(d.entries, e)
+		c.wakeOffered(d)
+	case noFit:
+		c.queue.rest(s)
+		c.queue.wait(s, lacks)
+		c.restWaiting(s)
+	case stalled:
+		c.queue.rest(s)
+		c.queue.stalled = append(c.queue.stalled, s)
+	}
+	return result
 }
 
 // wakeOffered wakes what waits for what the draft itself brings, so that it can be
@@ -68,7 +81,7 @@ func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.Resourc
 	if e.bundles {
 		return c.placeBundles(d, s, c.view.Reservations[e.id])
 	}
-	return c.placeTask(d, s, c.view.Tasks[e.id])
+	return c.placeTask(d, s, c.view.Task(e.id))
 }
 
 // placeTask places a task, if it fits anywhere.
@@ -97,6 +110,7 @@ func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 		n, short, skipped := c.find(d, s, needs)
 		if n != nil {
 			if d.bind(t, n, i, needs, c.now) {
+				d.last = n
 				return placed, nil
 			}
 			if d.empty() {
@@ -162,7 +176,7 @@ func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, 
 	if short, ok := d.poolShort(needs); ok {
 		return nil, []types.ResourceID{short}, false
 	}
-	look := search{draft: d, needs: needs, rng: c.rng, locked: c.closed, choice: c.cfg.Placement}
+	look := search{core: c, draft: d, needs: needs, rng: c.rng, choice: c.cfg.Placement}
 	candidates, by := c.candidates(d, s, needs)
 	var some [8]filter
 	filters := c.index.filters(needs, some[:0])
@@ -256,10 +270,11 @@ func (w *window) full(shares int) bool {
 // mostShares is how many tasks a node gets in one transaction, in the mean, at most.
 const mostShares = 4
 
-// shares returns how many tasks of one transaction a node is to get: as many as each
-// must get of those that are to be placed.
+// shares returns how many tasks of one transaction a node is to get: as many as each of
+// this scheduler's part must get of those that are to be placed.
 func (c *Core) shares() int {
-	return min(mostShares, max(1, c.queue.toPlace/max(1, len(c.nodes))))
+	from, to := c.part()
+	return min(mostShares, max(1, c.queue.toPlace/max(1, to-from)))
 }
 
 // passes reports whether the index has enough of everything on n.
@@ -269,14 +284,13 @@ func (c *Core) passes(filters []filter, n *cluster.Node) bool {
 }
 
 // poolInFlight reports whether needs draw on pools that are in flight, so that the draft
-// cannot: it can be after one other draft alone.
+// cannot.
 func (c *Core) poolInFlight(d *Draft, needs []cluster.Need) bool {
 	if len(c.drawing) == 0 {
 		return false
 	}
-	after := d.after
 	for _, x := range needs {
-		if p := c.view.Pool(x.ID); p != nil && d.pools[p] == nil && !c.mayDraw(p, &after) {
+		if p := c.view.Pool(x.ID); p != nil && d.pools[p] == nil && !c.mayDraw(p) {
 			return true
 		}
 	}
@@ -299,6 +313,9 @@ func idsOf(needs []cluster.Need) []types.ResourceID {
 // tried before, those that have more of something since.
 func (c *Core) candidates(d *Draft, s *shape, needs []cluster.Need) (nodes []*cluster.Node, by types.ResourceID) {
 	for _, x := range needs {
+		if by != "" && len(nodes) == 1 && nodes[0].Own[x.ID] != nil {
+			continue // no rarer than that
+		}
 		at, limited := c.holders(d, x.ID)
 		if limited && (by == "" || len(at) < len(nodes)) {
 			nodes, by = at, x.ID
@@ -318,10 +335,19 @@ func (c *Core) candidates(d *Draft, s *shape, needs []cluster.Need) (nodes []*cl
 // holders returns the nodes that may have some of rid; limited is false if any
 // may.
 func (c *Core) holders(d *Draft, rid types.ResourceID) (nodes []*cluster.Node, limited bool) {
+	nodes, limited = c.limited(rid)
+	if more := d.offered[rid]; len(more) > 0 && limited {
+		nodes = append(append([]*cluster.Node(nil), nodes...), more...)
+	}
+	return nodes, limited
+}
+
+// limited is holders, but for what a draft brings.
+func (c *Core) limited(rid types.ResourceID) (nodes []*cluster.Node, limited bool) {
 	if rid.IsPlacement() {
 		if name, ok := strings.CutPrefix(string(rid), "node/"); ok {
 			if n := c.view.Nodes[name]; n != nil {
-				return []*cluster.Node{n}, true
+				return c.state(n).itself[:], true
 			}
 			return nil, true
 		}
@@ -330,9 +356,5 @@ func (c *Core) holders(d *Draft, rid types.ResourceID) (nodes []*cluster.Node, l
 	if rid.Physical() || c.view.Pool(rid) != nil || c.view.Everywhere[rid] != nil {
 		return nil, false
 	}
-	nodes = c.view.At(rid)
-	if more := d.offered[rid]; len(more) > 0 {
-		nodes = append(append([]*cluster.Node(nil), nodes...), more...)
-	}
-	return nodes, true
+	return c.view.At(rid), true
 }

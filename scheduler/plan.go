@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -51,7 +50,7 @@ func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.T
 			out[i].Node, out[i].Alternative = b.Node, b.Alternative
 			continue
 		}
-		shape := taskShape(ns, with.Tasks[id].Info.V)
+		shape := taskShape(ns, with.Task(id).Info.V)
 		if byShape[shape] == nil {
 			x, err := e.task(id)
 			if err != nil {
@@ -69,8 +68,7 @@ func withSubmitted(v *cluster.View, subs []controlplane.Submission, ns string, n
 	if a := v.Admission.V; a != nil {
 		return nil, nil, types.Errorf(types.Precondition, "plan: nothing new is admitted: %s: try again later", a.Reason)
 	}
-	with := *v
-	with.Tasks = maps.Clone(v.Tasks)
+	with := v.Copy()
 	ids := make([]cluster.ID, len(subs))
 	for i := range subs {
 		task := subs[i].Task
@@ -78,19 +76,19 @@ func withSubmitted(v *cluster.View, subs []controlplane.Submission, ns string, n
 			return nil, nil, types.Errorf(types.Invalid, "plan: tasks[%d]: %w", i, err)
 		}
 		id := cluster.ID{Namespace: ns, ID: subs[i].ID}
-		for n := i + 1; id.ID == "" || subs[i].ID == "" && with.Tasks[id] != nil; n += len(subs) {
+		for n := i + 1; id.ID == "" || subs[i].ID == "" && with.Task(id) != nil; n += len(subs) {
 			id.ID = fmt.Sprintf("%s-%d", standIn(task.Name), n)
 		}
-		if with.Tasks[id] != nil {
+		if with.Task(id) != nil {
 			return nil, nil, types.Errorf(types.AlreadyExists, "plan: tasks[%d]: id %s was used: ids are never used again, choose another", i, id.ID)
 		}
 		// They wait in the order given, after what waits already, and their job is
 		// complete.
 		task.Job, task.Submitted = "", now.UnixNano()-int64(len(subs)-i)
-		with.Tasks[id] = &cluster.Task{ID: id, Info: cluster.Cell[cluster.TaskValue]{V: cluster.NewTask(&task)}}
+		with.Suppose(&cluster.Task{ID: id, Info: cluster.Cell[cluster.TaskValue]{V: cluster.NewTask(&task)}})
 		ids[i] = id
 	}
-	return ids, &with, nil
+	return ids, with, nil
 }
 
 // standIn is what a task is called that has no id.

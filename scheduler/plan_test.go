@@ -20,7 +20,7 @@ func TestPlan(t *testing.T) {
 		w.launch("hog", q{"cpu": 1500, "node/n1": 1})
 		w.launch("waits", q{"cpu": 9000})
 		v := w.view()
-		revision, tasks := v.Revision, len(v.Tasks)
+		revision, tasks := v.Revision, v.NumTasks()
 		either := alternatives(alternative(q{"data": 1000}, 0), alternative(q{"cpu": 100, "node/n1": 1}, 0))
 		got, err := Plan(v, []controlplane.Submission{
 			submission("a", q{"cpu": 1500}), submission("", q{"cpu": 1000}), submission("", q{"cpu": 1000}), submission("", q{"gpu": 1000}), submission("b", q{}, either),
@@ -44,7 +44,7 @@ func TestPlan(t *testing.T) {
 		if fmt.Sprint(text) != fmt.Sprint(want) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(text, "\n"), strings.Join(want, "\n"))
 		}
-		if v.Revision != revision || len(v.Tasks) != tasks {
+		if v.Revision != revision || v.NumTasks() != tasks {
 			t.Error("the view was changed")
 		}
 		// What is planned counts as a holder of what it takes.

@@ -67,6 +67,9 @@ type shape struct {
 	// cursor is where the next search begins, among all nodes.
 	cursor int
 	pos    int32 // in the heap of ready shapes; -1 when not in it
+	// node is the Serial of the node that it is steered to, or nowhere; at is its place
+	// among those that are, -1 when it is not listed there.
+	node, at int32
 
 	// The first entry is kept here, and so are what entries and lacks are made of while
 	// there is one of each.
@@ -154,17 +157,23 @@ func (h *shapeHeap) Pop() any {
 }
 
 // headChanged puts a ready shape where its head belongs.
-func (h *shapeHeap) headChanged(s *shape) {
-	(*h)[s.pos].update()
-	heap.Fix(h, int(s.pos))
+func (q *queue) headChanged(s *shape) {
+	q.ready[s.pos].update()
+	heap.Fix(&q.ready, int(s.pos))
+	if s.at >= 0 {
+		heap.Fix(&q.steered[s.node], int(s.at))
+	}
 }
 
 // queue is all that waits.
 type queue struct {
 	entries entries
 	shapes  map[shapeKey]*shape
+	asleep  sleepers // which are not in entries, shapes and waiting
+	most    int      // how many shapes there were since shrink
 	ready   shapeHeap
-	toPlace int // how many entries are of ready shapes
+	toPlace int       // how many entries are of ready shapes
+	steered []steered // the ready shapes that are steered to each node, by its Serial
 	waiting map[types.ResourceID]waiters
 	stalled []*shape
 	timers  timerHeap
@@ -180,44 +189,61 @@ type entryKey struct {
 func newQueue() *queue {
 	return &queue{
 		entries: newEntries(),
+		asleep:  newSleepers(),
 		shapes:  make(map[shapeKey]*shape),
 		waiting: make(map[types.ResourceID]waiters),
 	}
 }
 
 // entry returns what is queued under a key, nil if nothing is.
-func (q *queue) entry(k entryKey) *entry { return q.entries.get(k) }
+func (q *queue) entry(k entryKey) *entry {
+	e := q.entries.get(k)
+	if e == nil && !k.bundles {
+		if s := q.rouse(q.asleep.entry(k.id)); s != nil {
+			return s.head()
+		}
+	}
+	return e
+}
+
+// len returns how many are queued.
+func (q *queue) len() int { return q.entries.len() + q.asleep.len() }
 
 // add queues an entry under the key of its shape; one that is queued so already
-// stays.
-func (q *queue) add(x entry, key shapeKey) {
+// stays. It returns the shape if that is new: it is steered nowhere yet.
+func (q *queue) add(x entry, key shapeKey) (fresh *shape) {
 	if was := q.entry(x.key()); was != nil {
 		if was.shape.key == key && was.priority == x.priority && was.submitted == x.submitted {
-			return
+			return nil
 		}
 		q.remove(x.key())
 	}
 	s := q.shapes[key]
-	fresh := s == nil
-	if fresh {
-		s = &shape{key: key, pos: -1, seen: -1}
+	if s == nil {
+		s = q.rouse(q.asleep.shape(key))
+	}
+	if s == nil {
+		s = &shape{key: key, pos: -1, node: nowhere, at: -1, seen: -1}
 		s.entries = s.onlyEntry[:0]
 		q.shapes[key] = s
+		q.most = max(q.most, len(q.shapes))
+		fresh = s
 	}
 	e := s.keep(x)
 	q.entries.put(e)
 	q.remind(e)
 	heap.Push(&s.entries, e)
 	switch {
-	case fresh:
+	case fresh != nil:
 		q.makeReady(s)
 	case s.pos >= 0:
 		q.toPlace++
-		q.ready.headChanged(s)
+		q.headChanged(s)
 	case s.until != 0:
 		// Its alternatives may be allowed at another time.
 		q.makeReady(s)
 	}
+	return fresh
 }
 
 // keep returns where an entry of the shape is kept.
@@ -253,7 +279,7 @@ func (q *queue) take(e *entry) {
 		return
 	}
 	if s.pos >= 0 {
-		q.ready.headChanged(s)
+		q.headChanged(s)
 	}
 }
 
@@ -262,6 +288,7 @@ func (q *queue) take(e *entry) {
 func (q *queue) drop(s *shape) {
 	delete(q.shapes, s.key)
 	q.unwait(s)
+	q.unlist(s)
 	if s.pos < 0 {
 		return
 	}
@@ -280,12 +307,14 @@ func (q *queue) makeReady(s *shape) {
 	}
 	q.unwait(s)
 	heap.Push(&q.ready, s)
+	q.list(s)
 	q.toPlace += len(s.entries)
 }
 
-// rest takes the first shape out of the ready ones.
+// rest takes a shape out of the ready ones.
 func (q *queue) rest(s *shape) {
 	heap.Remove(&q.ready, int(s.pos))
+	q.unlist(s)
 	q.toPlace -= len(s.entries)
 }
 

@@ -79,6 +79,10 @@ func (m *queueModel) take(t *rapid.T) {
 			t.Fatalf("%v is first, and %v is before it", s.head().id, e.id)
 		}
 	}
+	m.placeOrRest(t, s)
+}
+
+func (m *queueModel) placeOrRest(t *rapid.T, s *shape) {
 	if rapid.Bool().Draw(t, "placed") {
 		k := entryKey{s.head().id, false}
 		m.q.remove(k)
@@ -89,6 +93,28 @@ func (m *queueModel) take(t *rapid.T) {
 	m.q.rest(s)
 	m.q.wait(s, []types.ResourceID{lacks})
 	m.rested[s.key] = lacks
+}
+
+// beside does with the first of the shapes that are steered to a node what the core does
+// out of turn: its head is placed, or it waits for something.
+func (m *queueModel) beside(t *rapid.T) {
+	if s := m.q.steeredTo(rapid.IntRange(0, 1).Draw(t, "node")); s != nil {
+		m.placeOrRest(t, s)
+	}
+}
+
+// steer has a shape steered somewhere.
+func (m *queueModel) steer(t *rapid.T) {
+	if s := m.q.shapes[textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))]; s != nil {
+		m.q.steer(s, rapid.IntRange(nowhere, 1).Draw(t, "node"))
+	}
+}
+
+// sleep puts a shape to sleep, if it may be.
+func (m *queueModel) sleep(t *rapid.T) {
+	if s := m.q.shapes[textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))]; s != nil {
+		m.q.sleep(s)
+	}
 }
 
 func (m *queueModel) wake(t *rapid.T) {
@@ -102,7 +128,7 @@ func (m *queueModel) wake(t *rapid.T) {
 }
 
 func (m *queueModel) check(t *rapid.T) {
-	if n := m.q.entries.len(); n != len(m.in) {
+	if n := m.q.len(); n != len(m.in) {
 		t.Fatalf("%d entries, want %d", n, len(m.in))
 	}
 	ready := 0
@@ -130,6 +156,25 @@ func (m *queueModel) check(t *rapid.T) {
 	if len(m.q.ready) != ready {
 		t.Fatalf("%d ready, want %d", len(m.q.ready), ready)
 	}
+	steered := 0
+	for node, list := range m.q.steered {
+		for i, s := range list {
+			if steered++; int(s.node) != node || int(s.at) != i || s.pos < 0 {
+				t.Fatalf("%x is steered to %d, at %d, and at %d of what is ready: listed at %d, %d", s.key, s.node, s.at, s.pos, node, i)
+			}
+			if s.head().before(list[0].head()) {
+				t.Fatalf("%v is first at %d, and %v is before it", list[0].head().id, node, s.head().id)
+			}
+		}
+	}
+	for _, s := range m.q.ready {
+		if s.node != nowhere {
+			steered--
+		}
+	}
+	if steered != 0 {
+		t.Fatalf("%d too many are listed as steered", steered)
+	}
 	listed := 0
 	for rid := range m.q.waiting {
 		m.q.lacking(rid, types.Inf, func(s *shape) {
@@ -137,6 +182,12 @@ func (m *queueModel) check(t *rapid.T) {
 				t.Fatalf("%x waits for %s, want %s", s.key, rid, m.rested[s.key])
 			}
 		})
+	}
+	for _, p := range m.q.asleep.byEntry {
+		x := m.q.asleep.at(p)
+		if listed++; m.rested[x.key()] != types.ResourceID(x.lack()) {
+			t.Fatalf("%x is asleep until there is %s, want %s", x.key(), x.lack(), m.rested[x.key()])
+		}
 	}
 	if listed != len(m.rested) {
 		t.Fatalf("%d are listed, want %d", listed, len(m.rested))
@@ -146,10 +197,36 @@ func (m *queueModel) check(t *rapid.T) {
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &queueModel{q: newQueue(), in: make(map[entryKey]*entry), shape: make(map[entryKey]shapeKey), rested: make(map[shapeKey]types.ResourceID)}
+		m.q.asleep.mask = rapid.SampledFrom([]uint64{^uint64(0), 3, 0}).Draw(t, "mask")
 		t.Repeat(map[string]func(*rapid.T){
-			"add": m.add, "remove": m.remove, "take": m.take, "wake": m.wake, "": m.check,
+			"add": m.add, "remove": m.remove, "take": m.take, "wake": m.wake, "beside": m.beside, "steer": m.steer, "sleep": m.sleep, "": m.check,
 		})
 	})
+}
+
+// TestSteeredInOrder: the first of those that are steered to a node is the one whose head
+// is, also when that changes.
+func TestSteeredInOrder(t *testing.T) {
+	q := newQueue()
+	add := func(shape string, submitted int64) {
+		q.add(entry{id: cluster.ID{ID: fmt.Sprint(submitted)}, submitted: submitted}, textKey(shape))
+	}
+	first := func(want int64) {
+		t.Helper()
+		if s := q.steeredTo(0); s == nil || s.head().submitted != want {
+			t.Fatalf("the first is %v, want %d", s, want)
+		}
+	}
+	add("a", 1)
+	add("a", 5)
+	add("b", 3)
+	q.steer(q.shapes[textKey("a")], 0)
+	q.steer(q.shapes[textKey("b")], 0)
+	first(1)
+	q.remove(entryKey{id: cluster.ID{ID: "1"}})
+	first(3)
+	add("a", 2)
+	first(2)
 }
 
 func TestQueueWakesAtMoments(t *testing.T) {

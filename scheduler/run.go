@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -74,6 +75,11 @@ type answer struct {
 	res   controlplane.Result
 	err   error
 	took  time.Duration
+}
+
+// overtook tells that the draft was refused as a pool is not as the one before it leaves it.
+func (a answer) overtook() bool {
+	return a.err == nil && !a.res.Committed && a.res.Read == nil && a.draft.follows
 }
 
 // watch passes on what changes. Specs are left out: they are large, and none of a
@@ -177,7 +183,11 @@ func (r *runner) takeIn() {
 func (r *runner) send(ctx context.Context) {
 	start, n := time.Now(), 0
 	for d := r.core.nextOne(start); d != nil; d = r.core.nextOne(start) {
-		r.group.Go(func() error { return r.commit(ctx, d) })
+		var before []chan struct{}
+		for _, h := range d.after {
+			before = append(before, h.gone)
+		}
+		r.group.Go(func() error { return r.commit(ctx, d, before, d.gone) })
 		n++
 	}
 	if m := r.core.cfg.Metrics; m != nil {
@@ -210,6 +220,9 @@ func (r *runner) done(a answer) {
 	switch {
 	case a.err != nil:
 		r.log.Error("transaction can never be committed", zap.Int("count", len(a.draft.Binds)), zap.Error(a.err))
+	case a.overtook():
+		r.log.Debug("refused as a pool is not as the transaction before is to leave it", zap.Int("count", len(a.draft.Binds)),
+			zap.Int64("revision", a.res.Revision))
 	case !a.res.Committed:
 		r.log.Info("conflict: deciding anew", zap.Int("count", len(a.draft.Binds)), zap.Int64("revision", a.res.Revision),
 			zap.String("reason", refusal(a.draft.Change.Txn(), a.res)))
@@ -217,14 +230,26 @@ func (r *runner) done(a answer) {
 	r.core.Done(a.draft, a.res, a.err, now)
 }
 
-// commit commits a draft and hands its answer in. What the store cannot take now,
-// because it is full or away, is sent again: only what it can never take is an
-// error.
-func (r *runner) commit(ctx context.Context, d *Draft) error {
+// commit commits a draft, once those before it are on their way, and hands its answer in.
+// What the store cannot take now, because it is full or away, is sent again: only what it
+// can never take is an error.
+func (r *runner) commit(ctx context.Context, d *Draft, before []chan struct{}, gone chan struct{}) error {
+	for _, gone := range before {
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	txn := d.Change.Txn()
+	if gone != nil {
+		txn.Sent = sync.OnceFunc(func() { close(gone) })
+		defer txn.Sent() // also if it never was
+	}
 	start := time.Now()
 	retry := controlplane.RetryPolicy()
 	for {
-		res, err := controlplane.Commit(ctx, r.store, d.Change.Txn())
+		res, err := controlplane.Commit(ctx, r.store, txn)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

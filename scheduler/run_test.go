@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +80,58 @@ func TestRun(t *testing.T) {
 		}
 		if n := logs.FilterMessageSnippet("cannot be read").Len(); n != 1 {
 			t.Errorf("it says %d times what cannot be read", n)
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// slowly is a store to which transactions that draw on a pool are on their way when it
+// is said so, and that answers then.
+type slowly struct {
+	controlplane.Store
+	begun, committed atomic.Int32
+	send, answer     chan struct{}
+}
+
+func (s *slowly) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	if txn.Sent != nil {
+		s.begun.Add(1)
+		<-s.send
+		txn.Sent()
+		<-s.answer
+	}
+	res, err := s.Store.Commit(ctx, txn)
+	if res.Committed {
+		s.committed.Add(1)
+	}
+	return res, err
+}
+
+// TestSentInOrder: a transaction is sent when that before it, which it assumes to be
+// committed, is on its way, and before that is answered.
+func TestSentInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := pooled(t, 4*deepest)
+		s := &slowly{Store: b.store, send: make(chan struct{}), answer: make(chan struct{})}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- Run(ctx, s, Config{BatchTasks: 4, Gather: 1}, zap.NewNop()) }()
+		for i := range int32(deepest) {
+			synctest.Wait()
+			if n := s.begun.Load(); n != i+1 {
+				t.Fatalf("%d are sent, %d are on their way", n, i)
+			}
+			s.send <- struct{}{}
+		}
+		for range deepest {
+			s.answer <- struct{}{}
+			synctest.Wait()
+		}
+		if n := s.committed.Load(); n != deepest {
+			t.Errorf("%d were committed at once", n)
 		}
 		stop()
 		if err := <-ended; !errors.Is(err, context.Canceled) {

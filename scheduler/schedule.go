@@ -63,9 +63,7 @@ func (c *Core) load() {
 		c.touchNode(n, controlplane.Nodes)
 		c.state(n).alloc = n.Allocated.V
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(c.view.Tasks), compareID) {
-		c.touchTask(c.view.Tasks[id])
-	}
+	c.touchInOrder(slices.Collect(c.view.Tasks()))
 	for _, id := range slices.SortedFunc(maps.Keys(c.view.Reservations), compareID) {
 		c.touchReservation(c.view.Reservations[id])
 	}

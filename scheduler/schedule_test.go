@@ -104,8 +104,8 @@ func TestScheduleIsPureAndWhole(t *testing.T) {
 		if again := Schedule(snapshot(t, kvs...), Config{Seed: 7}, now); !reflect.DeepEqual(plan, again) {
 			t.Fatalf("a view that was not scheduled gave %v, not %v", again, plan)
 		}
-		if n := len(plan.Binds) + len(plan.Grants) + len(plan.Waiting); n != len(v.Tasks)+len(v.Reservations) {
-			t.Fatalf("%d of %d are in the plan %v", n, len(v.Tasks)+len(v.Reservations), plan)
+		if n := len(plan.Binds) + len(plan.Grants) + len(plan.Waiting); n != v.NumTasks()+len(v.Reservations) {
+			t.Fatalf("%d of %d are in the plan %v", n, v.NumTasks()+len(v.Reservations), plan)
 		}
 		checkBinds(t, v, plan)
 	})
@@ -119,7 +119,7 @@ func checkBinds(t *rapid.T, v *cluster.View, plan Decision) {
 		if !n.Eligible() {
 			t.Fatalf("%v: %s is not eligible", b, b.Node)
 		}
-		for _, x := range v.Needs("a", v.Tasks[b.Task].Info.V.Requests) {
+		for _, x := range v.Needs("a", v.Task(b.Task).Info.V.Requests) {
 			at := b.Node + " " + string(x.ID)
 			used[at] += x.Amount
 			if capacity, _ := v.Capacity(n, x.ID); used[at] > capacity {
@@ -140,7 +140,7 @@ func checkBinds(t *rapid.T, v *cluster.View, plan Decision) {
 }
 
 func fitsBeside(v *cluster.View, n *cluster.Node, id cluster.ID, used map[string]types.Quantity) bool {
-	for _, x := range v.Needs("a", v.Tasks[id].Info.V.Requests) {
+	for _, x := range v.Needs("a", v.Task(id).Info.V.Requests) {
 		capacity, ok := v.Capacity(n, x.ID)
 		if !ok || capacity-used[n.Name+" "+string(x.ID)] < x.Amount {
 			return false

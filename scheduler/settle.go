@@ -80,17 +80,20 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 		return false
 	}
 	ns, id := t.ID.Namespace, t.ID.ID
-	key := controlplane.BindingKey(b.Node.Name, ns, id, b.Number)
-	d.Change.IfUnchanged(key, b.Info.Mod)
 	switch v {
 	case stop:
+		key := controlplane.BindingKey(b.Node.Name, ns, id, b.Number)
+		d.Change.IfUnchanged(key, b.Info.Mod)
 		told := b.Info.V.Full()
 		told.Stop = stopOf(t, b)
 		d.put(key, told, b.Info.Mod)
 	case copied:
+		// The binding is there as long as its report is: they go together.
 		d.Change.IfUnchanged(controlplane.ReportKey(b.Node.Name, ns, id, b.Number), b.Report.Mod)
-		d.putStatus(t, lasting(t.Status.V, b.Report.V))
+		d.Change.IfUnchanged(controlplane.StatusKey(ns, id), t.Status.Mod)
+		d.put(controlplane.StatusKey(ns, id), lasting(t.Status.V, b.Report.V), t.Status.Mod)
 	case lose:
+		d.Change.IfUnchanged(controlplane.ReportKey(b.Node.Name, ns, id, b.Number), b.Report.Mod)
 		d.Change.IfCreated(controlplane.AliveKey(b.Node.Name), b.Node.Session())
 		s := &types.Status{Phase: types.Pending, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
 		if t.Info.V == nil {
@@ -148,18 +151,19 @@ func ending(b *cluster.BindingValue, r *cluster.ReportValue) *types.Status {
 	return s
 }
 
-// end takes a binding away: what it held is free, and its task has status s.
+// end takes a binding away: what it held is free, and its task has status s. What is
+// allocated on its node, which is compared, changes with every binding that comes or
+// goes there: as long as it does not, the binding is there, the attempt is not over,
+// and its status is changed by nobody who did not see another report.
 func (d *Draft) end(t *cluster.Task, b *cluster.Binding, s *types.Status) {
 	ns, id := t.ID.Namespace, t.ID.ID
 	d.remove(controlplane.BindingKey(b.Node.Name, ns, id, b.Number))
-	reportKey := controlplane.ReportKey(b.Node.Name, ns, id, b.Number)
-	d.Change.IfUnchanged(reportKey, b.Report.Mod)
 	if !b.Report.Absent() {
-		d.remove(reportKey)
+		d.remove(controlplane.ReportKey(b.Node.Name, ns, id, b.Number))
 	}
 	s.Node, s.Attempt, s.Bound = b.Node.Name, b.Number, b.Info.V.Bound
 	s.Image = pinned(t.Status.V, b.Report.V)
-	d.putStatus(t, s)
+	d.put(controlplane.StatusKey(ns, id), s, t.Status.Mod)
 	d.giveBack(b.Node, b.Info.V.Holds)
 	d.keep(b.Node, b.Info.V.Holds)
 	d.withdraw(b)
@@ -173,13 +177,6 @@ func (d *Draft) withdraw(b *cluster.Binding) {
 		p := d.at(b.Node)
 		p.ended = append(p.ended, b)
 	}
-}
-
-// putStatus writes the status of a task if it has not changed.
-func (d *Draft) putStatus(t *cluster.Task, s *types.Status) {
-	key := controlplane.StatusKey(t.ID.Namespace, t.ID.ID)
-	d.Change.IfUnchanged(key, t.Status.Mod)
-	d.put(key, s, t.Status.Mod)
 }
 
 // returnFromReleasing gives back what a binding drew from a grant that is being

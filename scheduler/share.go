@@ -97,8 +97,8 @@ func (c *Core) touchScheduler(name string) {
 		return
 	}
 	var others []*cluster.Task
-	for id, t := range c.view.Tasks {
-		if _, ok := moved[id.Namespace]; !ok && !(named && t.Info.V != nil && t.Info.V.Scheduler == name) || c.isSettled(t) {
+	for t := range c.view.Tasks() {
+		if _, ok := moved[t.ID.Namespace]; !ok && !(named && t.Info.V != nil && t.Info.V.Scheduler == name) || c.isSettled(t) {
 			continue
 		}
 		if !c.waitsOnly(t) {

@@ -57,6 +57,51 @@ func TestSchedulersKeepToTheirPart(t *testing.T) {
 	}
 }
 
+// TestPartIsSharedOut: as many tasks of a transaction share a node as each node of the
+// scheduler's own part must get, not as each of all.
+func TestPartIsSharedOut(t *testing.T) {
+	all := sharing(t, "s1", "s2", "s3", "s4")
+	b := all[0]
+	for i := range 100 {
+		b.node(fmt.Sprintf("n%03d", i), 100_000)
+	}
+	for i := range 100 {
+		b.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": 1000}, func(x *types.Task) { x.Scheduler = "s1" })
+	}
+	b.see()
+	if d := b.core.nextOne(b.now); 2*len(d.order) > len(d.Binds) {
+		t.Errorf("%d tasks on %d nodes", len(d.Binds), len(d.order))
+	}
+}
+
+// TestWhatIsInFlightLeavesThePart: while most nodes of its part are in flight a scheduler
+// waits, and does not go where others are at work.
+func TestWhatIsInFlightLeavesThePart(t *testing.T) {
+	first := newBench(t, Config{Name: "s1", Shared: true, Seed: 1, BatchTasks: 8, Gather: 2})
+	for _, name := range []string{"s1", "s2", "s3", "s4"} {
+		first.put(controlplane.SchedulerKey(name), &types.Leader{Holder: name})
+	}
+	for i := range 80 {
+		first.node(fmt.Sprintf("n%03d", i), 1000)
+	}
+	for i := range 64 {
+		first.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": 600}, func(x *types.Task) { x.Scheduler = "s1" })
+	}
+	first.see()
+	from, to := first.core.part()
+	drafts := first.core.Next(first.now)
+	if len(drafts) < 2 {
+		t.Errorf("%d are in flight", len(drafts))
+	}
+	for _, d := range drafts {
+		for _, x := range d.order {
+			if pos := first.core.state(x.node).pos; pos < from || pos >= to {
+				t.Errorf("%s is another scheduler's", x.node.Name)
+			}
+		}
+	}
+}
+
 // TestTakeover: what another scheduler took care of is taken over when that is gone, and
 // nothing else is looked at again.
 func TestTakeover(t *testing.T) {

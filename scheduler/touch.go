@@ -23,7 +23,7 @@ func (c *Core) touch(k controlplane.Key) {
 	case controlplane.Bindings, controlplane.Reports:
 		c.touchBinding(k, id)
 	case controlplane.Tasks, controlplane.Statuses:
-		if t := c.view.Tasks[id]; t != nil {
+		if t := c.view.Task(id); t != nil {
 			c.touchTask(t)
 		} else {
 			c.queue.remove(entryKey{id: id})
@@ -52,9 +52,20 @@ func (c *Core) more(n *cluster.Node, rid types.ResourceID) {
 // wakeOn wakes what lacks rid and would have enough of it on n: all else still does
 // not fit there.
 func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
-	if free, ok := c.view.Free(n, rid); ok {
-		c.queue.wakeIf(rid, free, func(s *shape) bool { return c.mayFit(s, n) })
+	free, ok := c.view.Free(n, rid)
+	if !ok {
+		return
 	}
+	steers := c.onlyAt(rid) == n
+	c.queue.wakeIf(rid, free, func(s *shape) bool {
+		if !c.mayFit(s, n) {
+			return false
+		}
+		if steers {
+			s.node = int32(n.Serial)
+		}
+		return true
+	})
 }
 
 // mayFit reports whether the index has enough on n for what is in a shape, by any of its
@@ -112,7 +123,7 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 	if b == nil || b.Info.V == nil {
 		c.accum.ended++
 		// A reload may tell of the status before it tells of the binding.
-		if t := c.view.Tasks[id]; t != nil {
+		if t := c.view.Task(id); t != nil {
 			c.touchTask(t)
 		}
 		return
@@ -148,27 +159,33 @@ func (c *Core) touchTask(t *cluster.Task) {
 	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.mayCancel(t) {
 		c.queue.remove(k)
 		delete(c.retries, k)
+		c.fold(t)
 		return
 	}
 	if t.Info.V.Stop != nil || isOverdue(t.Info.V, c.now) {
 		c.queue.remove(k)
-		c.tasks.push(t)
+		c.tasks.push(c.view.Task(t.ID))
 		return
 	}
 	if !c.ownsTask(t) {
 		c.queue.remove(k)
+		c.fold(t)
 		return
 	}
 	if c.locked(t) || len(t.Bindings) > 0 {
 		return
 	}
 	c.text = appendTaskShape(c.text[:0], t.ID.Namespace, t.Info.V)
-	c.queue.add(entry{
+	fresh := c.queue.add(entry{
 		id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted, deadline: t.Info.V.Deadline, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
+	if fresh != nil {
+		c.steer(fresh, t)
+	}
 	if t.Info.V.Accumulate {
 		c.mayAccumulate(k, t.Info.V.Submitted)
 	}
+	c.restQueued(t, k)
 }
 
 // touchClaim looks at what a task has collected, if it has: whether it still waits.
@@ -243,6 +260,7 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 // touchNamespace lets all that waits in a namespace be tried with its new requests.
 func (c *Core) touchNamespace(ns string) {
 	c.accumulateAgain()
+	c.queue.rouseAll(ns)
 	for _, s := range c.queue.shapes {
 		if s.head().id.Namespace == ns {
 			s.seen = -1

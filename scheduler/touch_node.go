@@ -15,7 +15,7 @@ func (c *Core) state(n *cluster.Node) *nodeState {
 	}
 	s := c.states[n.Serial]
 	if s == nil {
-		s = &nodeState{pos: -1, keys: keysOf(n)}
+		s = &nodeState{pos: -1, keys: keysOf(n), itself: [1]*cluster.Node{n}}
 		c.states[n.Serial] = s
 	}
 	return s
@@ -142,12 +142,17 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 	s := c.state(n)
 	before, after := s.alloc, n.Allocated.V
 	s.alloc = after
-	c.touchNode(n, controlplane.Allocated)
+	if before == nil || s.eligible != n.Eligible() {
+		c.touchNode(n, controlplane.Allocated)
+	}
 	if before == nil {
 		return
 	}
 	if after == nil {
 		after = &types.Allocated{}
+	}
+	if !c.noteAllocated(n, before, after) {
+		return
 	}
 	logged := false
 	for _, h := range before.Holds {
@@ -164,6 +169,35 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 		c.wakePorts(h.Resource, given)
 		c.touchReleasing(h.Resource)
 	}
+}
+
+// noteAllocated enters into the index what changed of what is in use on a node, which is
+// little where others bind all the time, and reports whether anything was given back.
+func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (given bool) {
+	if pos := c.state(n).pos; pos >= 0 {
+		c.index.tasks[pos] = int32(len(n.Bindings))
+	}
+	was, is := before.Holds, after.Holds
+	for len(was) > 0 || len(is) > 0 {
+		var rid types.ResourceID
+		switch {
+		case len(is) == 0 || len(was) > 0 && was[0].Resource < is[0].Resource:
+			rid, was, given = was[0].Resource, was[1:], true
+		case len(was) == 0 || is[0].Resource < was[0].Resource:
+			rid, is = is[0].Resource, is[1:]
+		default:
+			w, x := &was[0], &is[0]
+			rid, was, is = w.Resource, was[1:], is[1:]
+			if w.Amount == x.Amount && slices.Equal(w.Devices, x.Devices) {
+				continue
+			}
+			given = given || x.Amount < w.Amount || len(without(w.Devices, x.Devices)) > 0
+		}
+		if col := c.index.column(rid); col != nil {
+			c.noteIn(col, c.blank, n)
+		}
+	}
+	return given
 }
 
 // wakePorts wakes what waits for the other kind of what is a port no longer in use:

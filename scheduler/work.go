@@ -12,7 +12,7 @@ func (c *Core) settleBindings(d *Draft) {
 		if d.closed || d.items >= 2*c.batch {
 			return false
 		}
-		t := c.view.Tasks[b.Task.ID]
+		t := c.view.Task(b.Task.ID)
 		if t == nil || b.Gone() || !c.ownsTask(t) {
 			return true
 		}
@@ -45,10 +45,9 @@ func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding)
 	if c.whenUnlocked(b.Node, b) || c.whenKnown(b.Node.Allocated, b) {
 		return true
 	}
-	after := d.after
 	for _, h := range b.Info.V.Holds {
 		if h.Cluster {
-			if pool := c.view.PoolOf(h.Resource); c.whenIdle(pool, &after, b) || c.whenKnown(pool.Allocated, b) {
+			if pool := c.view.PoolOf(h.Resource); c.whenIdle(pool, b) || c.whenKnown(pool.Allocated, b) {
 				return true
 			}
 		}
@@ -62,7 +61,7 @@ func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding)
 		if g := r.Grant.V; g != nil && g.Phase == types.Releasing {
 			// What was drawn goes back to where the grant had it from.
 			base := baseHolding(g, b.Node.Name, h)
-			if base.Cluster && c.whenIdle(c.view.PoolOf(base.Resource), &after, b) {
+			if base.Cluster && c.whenIdle(c.view.PoolOf(base.Resource), b) {
 				return true
 			}
 		}
@@ -85,7 +84,7 @@ func (c *Core) cancelTasks(d *Draft) {
 		if d.closed {
 			return false
 		}
-		if c.view.Tasks[t.ID] != t || !c.view.Visible(t) || t.Info.V.Stop == nil && !isOverdue(t.Info.V, c.now) ||
+		if c.view.Task(t.ID) != t || !c.view.Visible(t) || t.Info.V.Stop == nil && !isOverdue(t.Info.V, c.now) ||
 			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.mayCancel(t) {
 			return true
 		}

@@ -53,10 +53,23 @@ const MaxPort = 65535
 // Resolve returns the id of a resource that a task of namespace ns requests by
 // name.
 func Resolve(ns, name string) ResourceID {
-	if strings.Contains(name, ":") || !strings.Contains(name, "@") && IsPhysical(name) {
+	if !isOf(name) {
 		return ResourceID(name)
 	}
 	return ResourceID(ns + ":" + name)
+}
+
+// isOf reports whether a name is of the namespace that asks for it.
+func isOf(name string) bool {
+	return !strings.Contains(name, ":") && (strings.Contains(name, "@") || !IsPhysical(name))
+}
+
+// AppendResolved appends to b what Resolve returns.
+func AppendResolved(b []byte, ns, name string) []byte {
+	if !isOf(name) {
+		return append(b, name...)
+	}
+	return append(append(append(b, ns...), ':'), name...)
 }
 
 // IsPhysical reports whether an application may not create name: it is one of

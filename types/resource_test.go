@@ -29,6 +29,9 @@ func TestResourceIDs(t *testing.T) {
 		{"admin:slots", "admin:slots", false, false, false, "admin", "slots", "", "admin:slots", Milli},
 	} {
 		id := Resolve("team", c.name)
+		if b := AppendResolved([]byte("x"), "team", c.name); string(b) != "x"+string(id) {
+			t.Errorf("%s: appended it is %s", c.name, b)
+		}
 		ns, base, reservation := id.Split()
 		if id != c.id || id.Physical() != c.physical || id.IsPlacement() != c.placement || id.Scoped() != c.scoped {
 			t.Errorf("%s: %s, physical %v, placement %v, scoped %v", c.name, id, id.Physical(), id.IsPlacement(), id.Scoped())

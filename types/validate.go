@@ -121,6 +121,9 @@ func (r Requests) Validate(field string) error {
 		errs = append(errs, Errorf(Invalid, "%s: has %d resources: at most %d fit a transaction, ask for fewer", field, len(r), MaxRequests))
 	}
 	for i, x := range r {
+		if validateRequestName("", x.Name) == nil && validateAmount("", x) == nil && (i == 0 || r[i-1].Name < x.Name) {
+			continue // as a rule; what is wrong is said with the field
+		}
 		at := field + "." + shorten(x.Name)
 		errs = append(errs, validateRequestName(at, x.Name), validateAmount(at, x))
 		if i > 0 && r[i-1].Name >= x.Name {

@@ -2,6 +2,7 @@ package types
 
 import (
 	"bytes"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -95,16 +96,19 @@ type wire struct {
 // fields in ascending order, which takes one pass; any order is accepted.
 func decodeFields(buf []byte, fields func(*wire)) (unknown []byte, err error) {
 	w := wire{decoding: true, buf: buf}
+	w.decode(fields)
+	return w.unknown, w.err
+}
+
+// decode is decodeFields of what buf has.
+func (w *wire) decode(fields func(*wire)) {
 	w.peek()
 	for {
 		before := len(w.buf)
 		w.last = 0
-		fields(&w)
-		if w.err != nil {
-			return nil, w.err
-		}
-		if len(w.buf) == 0 {
-			return w.unknown, nil
+		fields(w)
+		if w.err != nil || len(w.buf) == 0 {
+			return
 		}
 		if len(w.buf) == before || w.next > w.last {
 			w.keep()
@@ -269,9 +273,13 @@ func list[T any](w *wire, num protowire.Number, v *[]T, each func(*T, *wire)) {
 		return
 	}
 	for w.at(num, protowire.BytesType) {
-		var t T
-		w.nested(func(w *wire) { each(&t, w) })
-		*v = append(*v, t)
+		if len(*v) == cap(*v) {
+			*v = slices.Grow(*v, w.count())
+		}
+		var none T
+		*v = append(*v, none)
+		t := &(*v)[len(*v)-1]
+		w.nested(func(w *wire) { each(t, w) })
 	}
 }
 
@@ -312,7 +320,28 @@ func (w *wire) nested(fields func(*wire)) {
 	if w.err != nil || len(b) == 0 {
 		return
 	}
-	if _, err := decodeFields(b, fields); err != nil {
+	outer := *w
+	*w = wire{decoding: true, buf: b}
+	w.decode(fields)
+	err := w.err
+	if *w = outer; err != nil {
 		w.err = err
 	}
+}
+
+// count returns how many fields of the number of the next one come one behind the other.
+func (w *wire) count() int {
+	n := 0
+	for rest := w.buf; len(rest) > 0; n++ {
+		num, typ, tag := protowire.ConsumeTag(rest)
+		if tag < 0 || num != w.next || typ != w.typ {
+			break
+		}
+		size := protowire.ConsumeFieldValue(num, typ, rest[tag:])
+		if size < 0 {
+			break
+		}
+		rest = rest[tag+size:]
+	}
+	return n
 }

@@ -77,6 +77,29 @@ func TestFieldsInAnyOrder(t *testing.T) {
 	}
 }
 
+// The elements of a list may come in several runs, with other fields in between, and hold
+// fields of a later version.
+func TestListInSeveralRuns(t *testing.T) {
+	field := func(num protowire.Number, content []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), content)
+	}
+	hold := func(name string) []byte {
+		return field(3, append(field(9, []byte("later")), field(2, []byte(name))...))
+	}
+	parts := [][]byte{hold("a"), hold("b"), field(6, []byte("spec")), hold("c"), field(99, []byte("later")), hold("d"), hold("e")}
+	var b Binding
+	if err := Decode(append([]byte{1}, bytes.Join(parts, nil)...), &b); err != nil {
+		t.Fatal(err)
+	}
+	want := Binding{Extra: Extra{raw: string(field(99, []byte("later")))}, Spec: "spec"}
+	for _, name := range []ResourceID{"a", "b", "c", "d", "e"} {
+		want.Holds = append(want.Holds, Holding{Resource: name})
+	}
+	if !reflect.DeepEqual(b, want) {
+		t.Errorf("got %+v, want %+v", b, want)
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	good := Encode(1, &Spec{Image: "image", Command: []string{"run"}})
 	for name, value := range map[string][]byte{

@@ -60,8 +60,8 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 
 // index finds what is there by name.
 func (d *decider) index() {
-	for id, t := range d.view.Tasks {
-		if id.Namespace == d.ns && t.Info.V != nil && t.Info.V.Job == "" && t.Info.V.Name != "" {
+	for t := range d.view.Tasks() {
+		if t.ID.Namespace == d.ns && t.Info.V != nil && t.Info.V.Job == "" && t.Info.V.Name != "" {
 			d.tasks[t.Info.V.Name] = append(d.tasks[t.Info.V.Name], t)
 		}
 	}

@@ -14,6 +14,7 @@ type touched struct {
 	bindings     []*binding
 	reservations []*reservation
 	accounts     []*account
+	names        []types.ResourceID
 	unread       []string
 	// jobs are those that were deleted.
 	jobs []id
@@ -103,15 +104,27 @@ func (s *state) accountOf(k controlplane.Key) *account {
 
 func (s *state) updateResource(k controlplane.Key, e controlplane.Event) error {
 	rid := types.Resolve(k.Namespace, k.Name)
-	switch k.Where {
-	case types.EveryNode:
-		return updateIn(s.everywhere, rid, e)
-	case types.ClusterWide:
+	s.touched.names = append(s.touched.names, rid)
+	if k.Where == types.ClusterWide {
 		p := s.pool(rid)
 		s.touchAccount(&p.account)
 		return update(&p.info, e)
 	}
-	return updateIn(s.node(k.Where).own, rid, e)
+	at := s.everywhere
+	if k.Where != types.EveryNode {
+		at = s.node(k.Where).own
+	}
+	before := at[rid] != nil
+	err := updateIn(at, rid, e)
+	switch after := at[rid] != nil; {
+	case after && !before:
+		s.onNodes[rid]++
+	case before && !after:
+		if s.onNodes[rid]--; s.onNodes[rid] == 0 {
+			delete(s.onNodes, rid)
+		}
+	}
+	return err
 }
 
 func (s *state) updateTask(k controlplane.Key, e controlplane.Event) error {

@@ -42,6 +42,13 @@ func (s *state) pooled(rid types.ResourceID) bool {
 	return p != nil && p.info.V != nil
 }
 
+// nameIsOneKind validates NameIsOneKind.
+func (s *state) nameIsOneKind(rid types.ResourceID, found finder) {
+	if s.pooled(rid) && s.onNodes[rid] > 0 {
+		found("resource "+string(rid), "is one pool of the cluster, and on nodes")
+	}
+}
+
 // physical returns what the agent of the node registered.
 func (n *node) physical(rid types.ResourceID) types.Quantity {
 	if n.info.V == nil {

@@ -50,6 +50,9 @@ func (c *Checker) checkTouched() {
 	for _, a := range t.accounts {
 		c.checkAccount(a)
 	}
+	for _, rid := range t.names {
+		c.checkName(rid)
+	}
 	for _, x := range t.tasks {
 		c.checkTask(x)
 	}
@@ -85,8 +88,9 @@ func (c *Checker) checkAll() {
 			}
 		}
 	}
-	for _, p := range s.pools {
+	for rid, p := range s.pools {
 		c.checkAccount(&p.account)
+		c.checkName(rid)
 	}
 	for _, t := range s.tasks {
 		c.checkTask(t)
@@ -113,6 +117,10 @@ func (c *Checker) checkAccount(a *account) {
 	if a.node != nil {
 		c.state(DeviceExclusive, a, func(found finder) { c.s.deviceExclusive(a, held, found) })
 	}
+}
+
+func (c *Checker) checkName(rid types.ResourceID) {
+	c.state(NameIsOneKind, rid, func(found finder) { c.s.nameIsOneKind(rid, found) })
 }
 
 func (c *Checker) checkTask(t *task) {

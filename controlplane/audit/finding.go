@@ -17,6 +17,9 @@ const (
 	// NoOversubscription (1): what is held is at most the capacity, at the
 	// revision of each bind and grant.
 	NoOversubscription Guarantee = "NoOversubscription"
+	// NameIsOneKind (1): a name of a namespace is a pool of the cluster or on nodes, not
+	// both, as who relies on what a node has does not ask whether there is a pool.
+	NameIsOneKind Guarantee = "NameIsOneKind"
 	// NoDoubleBind (2): a task has one attempt at a time, and a later one only
 	// after the earlier one has ended.
 	NoDoubleBind Guarantee = "NoDoubleBind"
@@ -54,7 +57,7 @@ const (
 // Guarantees returns all of them.
 func Guarantees() []Guarantee {
 	return []Guarantee{
-		AllocatedIsSum, NoOversubscription, NoDoubleBind, BoundImpliesEligible, DeviceExclusive, GangAtomic,
+		AllocatedIsSum, NoOversubscription, NameIsOneKind, NoDoubleBind, BoundImpliesEligible, DeviceExclusive, GangAtomic,
 		NothingLost, StatusMonotonic, StoppedStaysStopped, ImagePinned, DeadlineKept, Immutable, OneWriter, NoOrphanReport, KeyWrites, Schema,
 	}
 }

@@ -12,10 +12,12 @@ func (x id) String() string { return x.ns + "/" + x.id }
 
 // state is the cluster as decoded from its keys at a revision.
 type state struct {
-	revision     int64
-	nodes        map[string]*node
-	pools        map[types.ResourceID]*pool
-	everywhere   cells[types.ResourceID, types.Resource]
+	revision   int64
+	nodes      map[string]*node
+	pools      map[types.ResourceID]*pool
+	everywhere cells[types.ResourceID, types.Resource]
+	// onNodes is how many keys of nodes, or of every node, each resource has.
+	onNodes      map[types.ResourceID]int
 	namespaces   cells[string, types.Namespace]
 	jobs         cells[id, types.Job]
 	reservations map[id]*reservation
@@ -105,6 +107,7 @@ func newState() *state {
 		nodes:        make(map[string]*node),
 		pools:        make(map[types.ResourceID]*pool),
 		everywhere:   make(cells[types.ResourceID, types.Resource]),
+		onNodes:      make(map[types.ResourceID]int),
 		namespaces:   make(cells[string, types.Namespace]),
 		jobs:         make(cells[id, types.Job]),
 		reservations: make(map[id]*reservation),

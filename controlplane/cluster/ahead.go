@@ -36,8 +36,9 @@ type committed struct {
 
 // Committed applies what a transaction changed, in the order of its operations,
 // before the watch or listing that brings it, and returns the keys of which the view
-// changed. What is not newer than Revision is ignored: it was applied, and perhaps
-// undone since. Every key that it did not make must have been compared by it.
+// changed: to be used before it is called again. What is not newer than Revision is
+// ignored: it was applied, and perhaps undone since. Every key that it did not make must
+// have been compared by it.
 func (v *View) Committed(revision int64, writes []Write) []controlplane.Key {
 	if revision <= v.Revision {
 		return nil
@@ -45,7 +46,7 @@ func (v *View) Committed(revision int64, writes []Write) []controlplane.Key {
 	c := &committed{revision: revision, writes: writes}
 	at, _ := slices.BinarySearchFunc(v.committed, revision, func(x *committed, r int64) int { return int(min(1, max(-1, x.revision-r))) })
 	v.committed = slices.Insert(v.committed, at, c)
-	keys := make([]controlplane.Key, 0, len(writes))
+	keys := v.touched[:0]
 	for _, w := range writes {
 		e := change{decoded: w.Value}
 		e.Key, e.Value, e.ModRevision, e.Delete = w.Key, w.Encoded, revision, w.Value == nil
@@ -62,6 +63,7 @@ func (v *View) Committed(revision int64, writes []Write) []controlplane.Key {
 			c.mark(w.Key)
 		}
 	}
+	v.touched = keys
 	return keys
 }
 

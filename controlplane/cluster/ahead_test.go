@@ -70,7 +70,7 @@ func TestListingAtTheRevisionOfACommit(t *testing.T) {
 	if x := v.Reached(9); len(x) > 0 {
 		t.Errorf("%v vanished", x)
 	}
-	if len(v.Tasks) > 0 {
+	if v.NumTasks() > 0 {
 		t.Error("the task is still there")
 	}
 }

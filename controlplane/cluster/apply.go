@@ -80,7 +80,7 @@ func (v *View) apply(k controlplane.Key, e change) (bool, error) {
 	case controlplane.Tasks:
 		return v.applyTask(id, func(t *Task) (bool, error) {
 			v.leaveJob(t)
-			changed, err := updateBy(&t.Info, e.Event, func() (*TaskValue, error) { return v.readTask(t.ID, e.value()) })
+			changed, err := updateBy(&t.Info, e.Event, func() (*TaskValue, error) { return v.readTask(t.ID, e.value(), true) })
 			v.joinJob(t)
 			return changed, err
 		})
@@ -217,17 +217,20 @@ func (v *View) applyPool(rid types.ResourceID, f func(*Pool) (bool, error)) (boo
 }
 
 func (v *View) applyTask(id ID, f func(*Task) (bool, error)) (bool, error) {
+	before := len(v.folded.byID)
 	t := v.task(id)
 	changed, err := f(t)
-	v.forget(t)
+	if v.forget(t); !changed && len(v.folded.byID) < before {
+		v.Fold(t) // nobody need look at it
+	}
 	return changed, err
 }
 
 func (v *View) task(id ID) *Task {
-	t := v.Tasks[id]
+	t := v.Task(id)
 	if t == nil {
 		t = &Task{ID: ID{v.namespace(id.Namespace), strings.Clone(id.ID)}}
-		v.Tasks[t.ID] = t
+		v.tasks[t.ID] = t
 	}
 	return t
 }
@@ -235,7 +238,7 @@ func (v *View) task(id ID) *Task {
 // forget drops a task of which nothing is left.
 func (v *View) forget(t *Task) {
 	if t.Info.Absent() && t.Status.Absent() && len(t.Bindings) == 0 {
-		delete(v.Tasks, t.ID)
+		delete(v.tasks, t.ID)
 	}
 }
 
@@ -269,7 +272,7 @@ func (v *View) applyGrant(id ID, e change) (bool, error) {
 // applyBinding keeps a binding and its report as one, whichever comes first.
 func (v *View) applyBinding(k controlplane.Key, e change) (bool, error) {
 	n := v.node(k.Node)
-	t := v.Tasks[ID{k.Namespace, k.ID}]
+	t := v.tasks[ID{k.Namespace, k.ID}] // a folded one has no bindings
 	b := t.binding(k)
 	if b == nil {
 		if e.Delete {
@@ -318,7 +321,7 @@ func (v *View) drop(b *Binding) {
 // Binding returns the attempt that the key of a binding or report names, nil if there is
 // none.
 func (v *View) Binding(k controlplane.Key) *Binding {
-	return v.Tasks[ID{k.Namespace, k.ID}].binding(k)
+	return v.tasks[ID{k.Namespace, k.ID}].binding(k)
 }
 
 // binding returns the attempt of the task that a key names, nil if there is none, or no

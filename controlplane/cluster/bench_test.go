@@ -49,20 +49,27 @@ func TestViewMemory(t *testing.T) {
 		name string
 		kvs  []controlplane.KV
 		room int64
+		fold bool
 	}{
-		{"bound", clustertest.Bound(tasks/100, tasks), 600},
-		{"waiting", clustertest.Waiting(tasks), 650},
-		{"ended", clustertest.Ended(tasks), 400},
+		{"bound", clustertest.Bound(tasks/100, tasks), 600, false},
+		{"waiting", clustertest.Waiting(tasks), 650, false},
+		{"folded", clustertest.Waiting(tasks), 330, true},
+		{"ended", clustertest.Ended(tasks), 400, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			events := clustertest.Events(test.kvs)
 			before := live()
 			v := cluster.New()
 			fill(t, v, events)
+			for task := range v.Tasks() {
+				if test.fold {
+					v.Fold(task)
+				}
+			}
 			size := (live() - before) / tasks
 			runtime.KeepAlive(events)
-			if len(v.Tasks) != tasks {
-				t.Fatalf("%d tasks", len(v.Tasks))
+			if v.NumTasks() != tasks {
+				t.Fatalf("%d tasks", v.NumTasks())
 			}
 			if t.Logf("%d bytes for each task", size); size > test.room {
 				t.Errorf("%d bytes for each task, at most %d are to be", size, test.room)

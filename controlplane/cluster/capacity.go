@@ -175,6 +175,11 @@ func (v *View) base(n *Node, rid types.ResourceID) *Cell[types.Resource] {
 	if c := n.Own[rid]; c != nil && c.V.NodeSession == n.Session() {
 		return c
 	}
+	return v.everywhere(n, rid)
+}
+
+// everywhere returns the key that gives all nodes their capacity of rid, if it matches n.
+func (v *View) everywhere(n *Node, rid types.ResourceID) *Cell[types.Resource] {
 	c := v.Everywhere[rid]
 	if c == nil || n.Info.V == nil || c.V.Selector != nil && !c.V.Selector.Matches(n.Name, n.Info.V) {
 		return nil
@@ -293,16 +298,27 @@ func (v *View) Relied(n *Node, rid types.ResourceID, f func(key string, mod int6
 		return
 	}
 	key := controlplane.ResourceKey(ns, name, n.Name)
-	own := v.UnreadMod(key)
-	if c := n.Own[rid]; c != nil {
-		own = c.Mod
+	own := n.Own[rid]
+	there := own != nil
+	if there {
+		f(key, own.Mod)
+	} else {
+		mod := v.UnreadMod(key)
+		there = mod != 0
+		f(key, mod)
 	}
-	f(key, own)
-	if c := v.base(n, rid); c != nil && c == v.Everywhere[rid] {
-		f(controlplane.ResourceKey(ns, name, types.EveryNode), c.Mod)
+	if own == nil || own.V.NodeSession != n.Session() {
+		if c := v.everywhere(n, rid); c != nil {
+			there = true
+			f(controlplane.ResourceKey(ns, name, types.EveryNode), c.Mod)
+		}
 	}
-	pool := controlplane.ResourceKey(ns, name, types.ClusterWide)
-	f(pool, v.UnreadMod(pool))
+	if !there {
+		// A name is one pool or on nodes, never both: where a key of nodes is there, and
+		// compared, there is no pool.
+		pool := controlplane.ResourceKey(ns, name, types.ClusterWide)
+		f(pool, v.UnreadMod(pool))
+	}
 	v.reliedProviders(n, rid, f)
 	if c := n.Left[rid]; c != nil && c.V.NodeSession == n.Session() {
 		f(controlplane.ProvidedKey(ns, name, n.Name), c.Mod)

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -32,15 +31,22 @@ func (v *View) leaveJob(t *Task) {
 	}
 }
 
-// Members returns the tasks of a job, sorted by id.
+// Members returns the tasks of a job, sorted by id; folded ones as Tasks has them.
 func (v *View) Members(job ID) []*Task {
-	return slices.SortedFunc(maps.Keys(v.members[job]), func(a, b *Task) int {
-		return strings.Compare(a.ID.ID, b.ID.ID)
-	})
+	members := make([]*Task, 0, len(v.members[job]))
+	v.EachMember(job, func(t *Task) { members = append(members, t) })
+	slices.SortFunc(members, func(a, b *Task) int { return strings.Compare(a.ID.ID, b.ID.ID) })
+	return members
 }
 
-// EachMember calls f for every task of a job, in no order.
+// EachMember calls f for every task of a job, in no order; folded ones as Tasks has them.
+// f may fold the task, or unfold it, and no other one of the job.
 func (v *View) EachMember(job ID, f func(*Task)) {
+	for p := v.folded.jobs[job]; p != 0; {
+		t := v.unfolded(p)
+		p = v.folded.at(p).get(foldNext)
+		f(t)
+	}
 	for t := range v.members[job] {
 		f(t)
 	}

@@ -31,7 +31,11 @@ func (v *View) keys(f func(key string)) {
 	for name, n := range v.Nodes {
 		n.keys(name, f)
 	}
-	for id, t := range v.Tasks {
+	for _, p := range v.folded.byID {
+		b := v.folded.at(p)
+		f(controlplane.TaskKey(v.folded.spaces[b.get(foldSpace)], string(b.id())))
+	}
+	for id, t := range v.tasks {
 		present(&t.Info, f, controlplane.Key{Kind: controlplane.Tasks, Namespace: id.Namespace, ID: id.ID})
 		present(&t.Status, f, controlplane.Key{Kind: controlplane.Statuses, Namespace: id.Namespace, ID: id.ID})
 	}

@@ -199,16 +199,22 @@ func TestRelied(t *testing.T) {
 		"allocated":        {"own", func(w *world) { w.put(controlplane.AllocatedKey("n1"), &types.Allocated{}) }, true},
 		"cordoned":         {"cpu", func(w *world) { w.put(controlplane.CordonKey("n1"), &types.Cordon{}) }, true},
 		"node":             {"cpu", func(w *world) { w.node("n1") }, true},
-		"made a pool":      {"own", func(w *world) { w.set("own", 1, controlplane.InCluster()) }, true},
-		"own over every":   {"every", func(w *world) { w.set("every", 1, controlplane.OnNode("n1")) }, true},
-		"every":            {"every", func(w *world) { w.set("every", 1, controlplane.OnEvery()) }, true},
-		"came to be":       {"absent", func(w *world) { w.set("absent", 1, controlplane.OnNode("n1")) }, true},
-		"provider":         {"bound", func(w *world) { w.put(controlplane.BindingKey("n1", "team", "web-1", 1), &types.Binding{}) }, true},
-		"provider's start": {"running", func(w *world) { w.put(controlplane.ReportKey("n1", "team", "web-1", 1), &types.Report{}) }, true},
-		"signal":           {"signal", func(w *world) { w.put(controlplane.ProvidedKey("team", "signal", "n1"), &types.Provided{}) }, true},
-		"grant":            {"memory@train", func(w *world) { w.put(controlplane.GrantKey("team", "train"), &types.Grant{}) }, true},
-		"pool":             {"pool", func(w *world) { w.set("pool", 1, controlplane.InCluster()) }, true},
-		"use of the pool":  {"pool", func(w *world) { w.put(controlplane.PoolKey("team", "pool"), &types.Allocated{}) }, true},
+		"made a pool": {"own", func(w *world) {
+			if _, err := w.SetResource(t.Context(), "own", 0, controlplane.OnEvery(), controlplane.SetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.set("own", 1, controlplane.InCluster())
+		}, true},
+		"provided, made a pool": {"bound", func(w *world) { w.set("bound", 1, controlplane.InCluster()) }, true},
+		"own over every":        {"every", func(w *world) { w.set("every", 1, controlplane.OnNode("n1")) }, true},
+		"every":                 {"every", func(w *world) { w.set("every", 1, controlplane.OnEvery()) }, true},
+		"came to be":            {"absent", func(w *world) { w.set("absent", 1, controlplane.OnNode("n1")) }, true},
+		"provider":              {"bound", func(w *world) { w.put(controlplane.BindingKey("n1", "team", "web-1", 1), &types.Binding{}) }, true},
+		"provider's start":      {"running", func(w *world) { w.put(controlplane.ReportKey("n1", "team", "web-1", 1), &types.Report{}) }, true},
+		"signal":                {"signal", func(w *world) { w.put(controlplane.ProvidedKey("team", "signal", "n1"), &types.Provided{}) }, true},
+		"grant":                 {"memory@train", func(w *world) { w.put(controlplane.GrantKey("team", "train"), &types.Grant{}) }, true},
+		"pool":                  {"pool", func(w *world) { w.set("pool", 1, controlplane.InCluster()) }, true},
+		"use of the pool":       {"pool", func(w *world) { w.put(controlplane.PoolKey("team", "pool"), &types.Allocated{}) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := busy(t)
@@ -219,7 +225,7 @@ func TestRelied(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			_, err = w.Begin(s.Reads()).SetResource("decision", 2, controlplane.OnNode("n1"), controlplane.SetOptions{}).Commit(t.Context())
-			if (c.conflict || name == "another node") && name != "came to be" && name != "made a pool" && name != "own over every" && !types.Is(err, types.Conflict) {
+			if (c.conflict || name == "another node") && name != "came to be" && name != "provided, made a pool" && name != "own over every" && !types.Is(err, types.Conflict) {
 				t.Errorf("relying on all: got %v", err)
 			}
 		})

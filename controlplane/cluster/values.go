@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"hash/maphash"
 	"strings"
 
 	"github.com/escher-sched/escher/types"
@@ -100,16 +101,20 @@ const maxKnown = 1 << 14
 // common are the decoded rests of values of one kind, by their encoding.
 type common[T any, P message[T]] struct {
 	known map[string]*T
+	// once are the hashes of what was met once: most of what is unlike all others never
+	// comes again.
+	once map[uint64]struct{}
+	seed maphash.Seed
 	// trim has a new one share what it can.
 	trim func(*T)
 }
 
 func newCommon[T any, P message[T]](trim func(*T)) *common[T, P] {
-	return &common[T, P]{known: make(map[string]*T), trim: trim}
+	return &common[T, P]{known: make(map[string]*T), once: make(map[uint64]struct{}), seed: maphash.MakeSeed(), trim: trim}
 }
 
-// get returns what rest decodes to.
-func (c *common[T, P]) get(rest []byte) (*T, error) {
+// get returns what rest decodes to. What is news is kept if it may come again.
+func (c *common[T, P]) get(rest []byte, news bool) (*T, error) {
 	if m := c.known[string(rest)]; m != nil {
 		return m, nil
 	}
@@ -118,11 +123,27 @@ func (c *common[T, P]) get(rest []byte) (*T, error) {
 		return nil, err
 	}
 	c.trim(m)
-	if len(c.known) >= maxKnown {
-		clear(c.known)
+	if news && c.again(rest) {
+		if len(c.known) >= maxKnown {
+			clear(c.known)
+		}
+		c.known[string(rest)] = m
 	}
-	c.known[string(rest)] = m
 	return m, nil
+}
+
+// again reports whether a rest that is not known was met before.
+func (c *common[T, P]) again(rest []byte) bool {
+	h := maphash.Bytes(c.seed, rest)
+	if _, ok := c.once[h]; ok {
+		delete(c.once, h)
+		return true
+	}
+	if len(c.once) >= maxKnown {
+		clear(c.once)
+	}
+	c.once[h] = struct{}{}
+	return false
 }
 
 // texts are strings, each kept once.
@@ -166,19 +187,19 @@ type divider interface {
 }
 
 // divide divides a value and returns what it shares with others.
-func divide[T any, P message[T]](d *decoder, c *common[T, P], own divider, value []byte) (*T, error) {
+func divide[T any, P message[T]](d *decoder, c *common[T, P], own divider, value []byte, news bool) (*T, error) {
 	rest, err := own.Divide(value, d.rest[:0])
 	if err != nil {
 		return nil, err
 	}
 	d.rest = rest
-	return c.get(rest)
+	return c.get(rest, news)
 }
 
-// readTask decodes the task of an id.
-func (v *View) readTask(id ID, value []byte) (*TaskValue, error) {
+// readTask decodes the task of an id, which is news or was read before.
+func (v *View) readTask(id ID, value []byte, news bool) (*TaskValue, error) {
 	var own types.OwnOfTask
-	shared, err := divide(&v.decode, v.decode.tasks, &own, value)
+	shared, err := divide(&v.decode, v.decode.tasks, &own, value, news)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +218,7 @@ func (v *View) readTask(id ID, value []byte) (*TaskValue, error) {
 
 func (v *View) readStatus(value []byte) (*StatusValue, error) {
 	var own types.OwnOfStatus
-	shared, err := divide(&v.decode, v.decode.statuses, &own, value)
+	shared, err := divide(&v.decode, v.decode.statuses, &own, value, true)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +233,7 @@ func (v *View) readStatus(value []byte) (*StatusValue, error) {
 
 func (v *View) readBinding(value []byte) (*BindingValue, error) {
 	var own types.OwnOfBinding
-	shared, err := divide(&v.decode, v.decode.bindings, &own, value)
+	shared, err := divide(&v.decode, v.decode.bindings, &own, value, true)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +242,7 @@ func (v *View) readBinding(value []byte) (*BindingValue, error) {
 
 func (v *View) readReport(value []byte) (*ReportValue, error) {
 	var own types.OwnOfReport
-	shared, err := divide(&v.decode, v.decode.reports, &own, value)
+	shared, err := divide(&v.decode, v.decode.reports, &own, value, true)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func TestValuesAreWhatWasStored(t *testing.T) {
 			k.revision++
 			k.Committed(k.revision, writes)
 		}
-		got := k.Tasks[id]
+		got := k.Task(id)
 		for _, x := range [][2]any{
 			{got.Info.V.Full(), task}, {got.Status.V.Full(), status},
 			{got.Bindings[0].Info.V.Full(), binding}, {got.Bindings[0].Report.V.Full(), report},
@@ -98,7 +98,7 @@ func TestBindingsComeAndGo(t *testing.T) {
 		for _, n := range k.Nodes {
 			for _, b := range n.Bindings {
 				key := controlplane.BindingKey(n.Name, "d", b.Task.ID.ID, b.Number)
-				if at, _ := controlplane.Parse(key); got[key] || k.Binding(at) != b || b.Gone() || k.Tasks[b.Task.ID] != b.Task {
+				if at, _ := controlplane.Parse(key); got[key] || k.Binding(at) != b || b.Gone() || k.Task(b.Task.ID) != b.Task {
 					t.Fatalf("%s is listed, and is not what is there", key)
 				}
 				got[key] = true

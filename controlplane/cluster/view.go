@@ -42,7 +42,6 @@ type View struct {
 	Revision int64
 
 	Nodes        map[string]*Node
-	Tasks        map[ID]*Task
 	Jobs         map[ID]*Cell[types.Job]
 	Sessions     map[ID]*Cell[types.Session]
 	Namespaces   map[string]*Cell[types.Namespace]
@@ -54,9 +53,12 @@ type View struct {
 	Leaders    map[string]*Cell[types.Leader]
 	Admission  Cell[types.Admission]
 
+	// tasks are those that are not folded.
+	tasks  map[ID]*Task
+	folded folded
 	// serials is how many nodes there have been.
 	serials int
-	// members are the tasks of each job, present or not.
+	// members are the tasks of each job, present or not, that are not folded.
 	members map[ID]map[*Task]struct{}
 	// images counts, for the tasks of a job that run the same, the images by digest
 	// that their statuses name.
@@ -73,6 +75,8 @@ type View struct {
 	unread map[string]int64
 
 	decode decoder
+	// touched is what Committed returned last.
+	touched []controlplane.Key
 	// names are the namespaces, each once, and jobs the jobs of members.
 	names, jobs map[string]string
 }
@@ -148,7 +152,8 @@ type Pool struct {
 func New() *View {
 	return &View{
 		Nodes:        make(map[string]*Node),
-		Tasks:        make(map[ID]*Task),
+		tasks:        make(map[ID]*Task),
+		folded:       newFolded(),
 		Jobs:         make(map[ID]*Cell[types.Job]),
 		Sessions:     make(map[ID]*Cell[types.Session]),
 		Namespaces:   make(map[string]*Cell[types.Namespace]),

@@ -65,7 +65,7 @@ func TestImageOfAJob(t *testing.T) {
 	}
 	image := func(id, want string) {
 		t.Helper()
-		if got := k.Image(k.Tasks[cluster.ID{Namespace: "d", ID: id}]); got != want {
+		if got := k.Image(k.Task(cluster.ID{Namespace: "d", ID: id})); got != want {
 			t.Errorf("%s is to run %q, want %q", id, got, want)
 		}
 	}

@@ -21,14 +21,14 @@ func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (res controlpl
 	if err := s.check(txn); err != nil {
 		return controlplane.Result{}, err
 	}
-	few := len(txn.Compares) <= fewCompares
-	req := encodeTxn(txn, few)
+	read := readAtOnce(txn.Compares)
+	req := encodeTxn(txn, read)
 	if len(req) > s.limits.Bytes {
 		return controlplane.Result{}, types.Errorf(types.Invalid,
 			"commit %d bytes: etcd at %s allows %d; split the transaction, or make its values smaller", len(req), s.at(), s.limits.Bytes)
 	}
 	var answer txnAnswer
-	sent, err := s.send(ctx, req, &answer)
+	sent, err := s.sendNoting(ctx, req, &answer, txn.Sent)
 	switch {
 	case err != nil && sent && isNoSpace(err):
 		return s.settleNoSpace(ctx, txn, err)
@@ -36,10 +36,24 @@ func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (res controlpl
 		return controlplane.Result{}, s.failCommit(ctx, err, sent)
 	case answer.succeeded:
 		return controlplane.Result{Committed: true, Revision: answer.revision}, nil
-	case few:
-		return controlplane.Result{Revision: answer.revision, Read: readBack(txn.Compares, answer.found)}, nil
 	}
-	return s.refused(ctx, txn, answer.revision)
+	res = refusal(answer.revision, read, answer.found)
+	if res.Read == nil || len(read) == len(txn.Compares) {
+		return res, nil
+	}
+	return s.readRefused(ctx, txn, answer.revision)
+}
+
+// refusal is the answer to a transaction of whose compares these were read.
+func refusal(revision int64, compares []controlplane.Compare, found []controlplane.KV) controlplane.Result {
+	res := controlplane.Result{Revision: revision, Read: readBack(compares, found)}
+	for i, c := range compares {
+		if c.Target == controlplane.Value && !c.Holds(res.Read[i]) {
+			res.Read = nil
+			break
+		}
+	}
+	return res
 }
 
 // fewCompares is up to how many compares a transaction has what it compared read in its
@@ -47,8 +61,23 @@ func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (res controlpl
 // take in, log and replicate, for the few that do not hold.
 const fewCompares = 16
 
-// refused reads what was compared at the revision at which the compares did not hold.
-func (s *Store) refused(ctx context.Context, txn controlplane.Txn, revision int64) (controlplane.Result, error) {
+// readAtOnce returns the compares of which what they compare is read in the failure
+// branch: all if they are few, else those that may well not hold.
+func readAtOnce(compares []controlplane.Compare) []controlplane.Compare {
+	if len(compares) <= fewCompares {
+		return compares
+	}
+	var values []controlplane.Compare
+	for _, c := range compares {
+		if c.Target == controlplane.Value {
+			values = append(values, c)
+		}
+	}
+	return values
+}
+
+// readRefused reads what was compared at the revision at which the compares did not hold.
+func (s *Store) readRefused(ctx context.Context, txn controlplane.Txn, revision int64) (controlplane.Result, error) {
 	req := &pb.TxnRequest{Success: request(controlplane.Txn{Compares: txn.Compares}).Failure}
 	for _, read := range req.Success {
 		read.GetRequestRange().Revision = revision
@@ -68,6 +97,11 @@ func (s *Store) refused(ctx context.Context, txn controlplane.Txn, revision int6
 // done. The second would not find its compares holding, and a transaction that
 // was applied would pass for one that lost.
 func (s *Store) send(ctx context.Context, req, answer any) (sent bool, err error) {
+	return s.sendNoting(ctx, req, answer, nil)
+}
+
+// sendNoting is send, which calls note, unless nil, when the transaction is on its way.
+func (s *Store) sendNoting(ctx context.Context, req, answer any, note func()) (sent bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
@@ -79,6 +113,9 @@ func (s *Store) send(ctx context.Context, req, answer any) (sent bool, err error
 	}
 	// io.EOF means that the status, which RecvMsg returns, came before the end.
 	if err = stream.SendMsg(req); err == nil || errors.Is(err, io.EOF) {
+		if note != nil {
+			note()
+		}
 		err = stream.RecvMsg(answer)
 	}
 	return true, err

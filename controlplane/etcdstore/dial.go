@@ -15,6 +15,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// How much etcd may send ahead of what was read, of one answer or watch and of all. Left to
+// itself, gRPC finds that out: with a ping, and its answer, for most messages that come
+// alone, which cost both sides more than a small message does.
+const (
+	streamWindow = 4 << 20
+	connWindow   = 16 << 20
+)
+
 // Config says how to reach etcd.
 type Config struct {
 	// Endpoints are host:port, http://host:port, https://host:port or
@@ -64,7 +72,9 @@ func Open(cfg Config) (*Store, error) {
 		// gRPC's own would have an agent back after two minutes.
 		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 		MinConnectTimeout: cfg.DialTimeout,
-	})}
+	}),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
+	}
 	if cfg.TLS != nil && cfg.TLS.ServerName != "" {
 		// The client of etcd takes the host of the endpoint, whatever TLS says.
 		opts = append(opts, grpc.WithAuthority(cfg.TLS.ServerName))

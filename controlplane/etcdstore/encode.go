@@ -8,12 +8,12 @@ import (
 )
 
 // encodeTxn writes the etcdserverpb.TxnRequest of a transaction, with a failure branch
-// that reads what it compares, or without. It is what request would be encoded to: a
-// test compares them.
-func encodeTxn(txn controlplane.Txn, read bool) encoded {
+// that reads what some compares are about. It is what request would be encoded to: a test
+// compares them.
+func encodeTxn(txn controlplane.Txn, read []controlplane.Compare) encoded {
 	size := 0
 	for i := range txn.Compares {
-		size += 2 * (len(txn.Compares[i].Key) + opOverhead)
+		size += 2*(len(txn.Compares[i].Key)+opOverhead) + len(txn.Compares[i].Content)
 	}
 	for i := range txn.Ops {
 		size += len(txn.Ops[i].Key) + len(txn.Ops[i].Value) + opOverhead
@@ -25,10 +25,8 @@ func encodeTxn(txn controlplane.Txn, read bool) encoded {
 	for i := range txn.Ops {
 		b = appendOp(b, &txn.Ops[i])
 	}
-	if read {
-		for _, c := range reads(txn.Compares) {
-			b = appendRead(b, &c)
-		}
+	for _, c := range reads(read) {
+		b = appendRead(b, &c)
 	}
 	return b
 }
@@ -40,8 +38,8 @@ const opOverhead = 32
 const (
 	txnCompare, txnSuccess, txnFailure = 1, 2, 3
 
-	compareResult, compareTarget, compareKey   = 1, 2, 3
-	compareCreate, compareMod, compareRangeEnd = 5, 6, 64
+	compareResult, compareTarget, compareKey                 = 1, 2, 3
+	compareCreate, compareMod, compareValue, compareRangeEnd = 5, 6, 7, 64
 
 	opRange, opPut, opDelete   = 1, 2, 3
 	putKey, putValue, putLease = 1, 2, 3
@@ -85,6 +83,10 @@ func appendCompare(b []byte, c *controlplane.Compare) []byte {
 		if newest {
 			b = appendField(b, compareResult, uint64(etcdserverpb.Compare_LESS))
 		}
+		if c.Target == controlplane.Value {
+			b = appendField(b, compareTarget, uint64(etcdserverpb.Compare_VALUE))
+			return appendText(appendText(b, compareKey, c.Key), compareValue, c.Content)
+		}
 		target, union, revision := etcdserverpb.Compare_MOD, protowire.Number(compareMod), c.Revision
 		if c.Target == controlplane.CreateRevision {
 			target, union = etcdserverpb.Compare_CREATE, compareCreate
@@ -124,7 +126,11 @@ func appendOp(b []byte, op *controlplane.Op) []byte {
 func appendRead(b []byte, c *controlplane.Compare) []byte {
 	return within(b, txnFailure, func(b []byte) []byte {
 		return within(b, opRange, func(b []byte) []byte {
-			if c.Target != controlplane.Newest {
+			switch c.Target {
+			case controlplane.Newest:
+			case controlplane.Value:
+				return appendText(b, rangeKey, c.Key)
+			default:
 				return appendField(appendText(b, rangeKey, c.Key), rangeKeys, 1)
 			}
 			key, end := prefixRange(c.Key)

@@ -19,7 +19,8 @@ func drawTxn(t *rapid.T) (txn controlplane.Txn) {
 	for range rapid.IntRange(0, 5).Draw(t, "compares") {
 		txn.Compares = append(txn.Compares, controlplane.Compare{
 			Key:      key.Draw(t, "key"),
-			Target:   rapid.SampledFrom([]controlplane.Target{controlplane.ModRevision, controlplane.CreateRevision, controlplane.Newest}).Draw(t, "target"),
+			Target:   rapid.SampledFrom([]controlplane.Target{controlplane.ModRevision, controlplane.CreateRevision, controlplane.Newest, controlplane.Value}).Draw(t, "target"),
+			Content:  strings.Repeat("\xff", rapid.SampledFrom([]int{0, 1, 127, 200}).Draw(t, "content")),
 			Revision: rapid.OneOf(rapid.Just(int64(0)), rapid.Just(int64(-1)), rapid.Int64()).Draw(t, "revision"),
 		})
 	}
@@ -38,11 +39,10 @@ func drawTxn(t *rapid.T) (txn controlplane.Txn) {
 func TestTxnIsWhatIsMeant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		txn := drawTxn(t)
-		for _, read := range []bool{true, false} {
+		for n := range len(txn.Compares) + 1 {
+			read := txn.Compares[:n]
 			want := request(txn)
-			if !read {
-				want.Failure = nil
-			}
+			want.Failure = request(controlplane.Txn{Compares: read}).Failure
 			got := &pb.TxnRequest{}
 			data := encodeTxn(txn, read)
 			if err := proto.Unmarshal(data, got); err != nil {
@@ -109,7 +109,7 @@ func BenchmarkTxn(b *testing.B) {
 	b.Run("encoded", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			encodeTxn(txn, false)
+			encodeTxn(txn, nil)
 		}
 	})
 	b.Run("generated", func(b *testing.B) {

@@ -28,8 +28,16 @@ import (
 func quickProgress() etcdstore.Option { return etcdstore.WithProgressInterval(50 * time.Millisecond) }
 
 func TestConformance(t *testing.T) {
+	t.Parallel() // with the next one: both mostly wait
 	srv := etcdtest.Start(t)
 	s := etcdstore.New(srv.Client, etcdstore.ServerLimits(), quickProgress())
+	storetest.Run(t, func(*testing.T) controlplane.Store { return s })
+}
+
+func TestConformanceOfSharedWatches(t *testing.T) {
+	t.Parallel()
+	srv := etcdtest.Start(t)
+	s := etcdstore.New(srv.Client, etcdstore.ServerLimits(), quickProgress(), etcdstore.SharedWatches())
 	storetest.Run(t, func(*testing.T) controlplane.Store { return s })
 }
 
@@ -50,9 +58,9 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func open(t *testing.T, endpoint string) *etcdstore.Store {
+func open(t *testing.T, endpoint string, opts ...etcdstore.Option) *etcdstore.Store {
 	t.Helper()
-	s, err := etcdstore.Open(etcdstore.Config{Endpoints: []string{endpoint}, Options: []etcdstore.Option{quickProgress()}})
+	s, err := etcdstore.Open(etcdstore.Config{Endpoints: []string{endpoint}, Options: append(opts, quickProgress())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,9 +221,20 @@ func TestLostAnswerOfCommitIsUnknownAndMayHaveHappened(t *testing.T) {
 }
 
 func TestLostStreamEndsTheWatch(t *testing.T) {
+	for name, opts := range watching() {
+		t.Run(name, func(t *testing.T) { testLostStream(t, opts) })
+	}
+}
+
+// watching are the ways in which a store may watch.
+func watching() map[string][]etcdstore.Option {
+	return map[string][]etcdstore.Option{"apart": nil, "shared": {etcdstore.SharedWatches()}}
+}
+
+func testLostStream(t *testing.T, opts []etcdstore.Option) {
 	srv := etcdtest.Start(t)
 	p := newProxy(t, socket(t, srv.Endpoint))
-	s := open(t, p.endpoint())
+	s := open(t, p.endpoint(), opts...)
 	ch := s.Watch(t.Context(), controlplane.WatchOptions{Prefix: "", From: 1})
 	if batch := <-ch; batch.Err != nil {
 		t.Fatal(batch.Err)
@@ -233,6 +252,12 @@ func TestLostStreamEndsTheWatch(t *testing.T) {
 }
 
 func TestListWatchReloadsAfterARealCompaction(t *testing.T) {
+	for name, opts := range watching() {
+		t.Run(name, func(t *testing.T) { testRealCompaction(t, opts) })
+	}
+}
+
+func testRealCompaction(t *testing.T, with []etcdstore.Option) {
 	srv := etcdtest.Start(t)
 	p := newProxy(t, socket(t, srv.Endpoint))
 	direct := etcdstore.New(srv.Client, etcdstore.ServerLimits())
@@ -250,7 +275,7 @@ func TestListWatchReloadsAfterARealCompaction(t *testing.T) {
 	defer cancel()
 	got, step := "", 0
 	opts := controlplane.ListWatchOptions{Prefix: "/", PageSize: 2}
-	_ = controlplane.ListWatch(ctx, open(t, p.endpoint()), opts, func(u controlplane.Update) error {
+	_ = controlplane.ListWatch(ctx, open(t, p.endpoint(), with...), opts, func(u controlplane.Update) error {
 		if !u.Synced && len(u.Events) == 0 {
 			return nil
 		}

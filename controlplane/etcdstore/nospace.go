@@ -45,10 +45,7 @@ func (s *Store) settleNoSpace(ctx context.Context, txn controlplane.Txn, noSpace
 	if resp.Succeeded {
 		return controlplane.Result{}, unknown
 	}
-	return controlplane.Result{
-		Revision: resp.Header.Revision,
-		Read:     readBack(txn.Compares, readsOf(resp.Responses[:len(req.Failure)])),
-	}, nil
+	return refusal(resp.Header.Revision, txn.Compares, readsOf(resp.Responses[:len(req.Failure)])), nil
 }
 
 func rangeOp(key []byte) *pb.RequestOp {

@@ -157,6 +157,8 @@ func (a *txnAnswer) parseOp(data []byte) error {
 
 // watchAnswer is an etcdserverpb.WatchResponse.
 type watchAnswer struct {
+	// id is that of the watch; noWatch is all of the stream.
+	id                          int64
 	created, canceled, fragment bool
 	reason                      string
 	revision, compacted         int64
@@ -172,6 +174,8 @@ func (a *watchAnswer) parse(data []byte) error {
 		switch num {
 		case 1:
 			a.revision, err = revisionOf(b)
+		case 2:
+			a.id = int64(n)
 		case 3:
 			a.created = n != 0
 		case 4:

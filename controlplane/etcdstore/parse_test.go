@@ -107,7 +107,7 @@ func TestWatchAnswerIsWhatWasSent(t *testing.T) {
 			CancelReason: rapid.String().Draw(t, "reason"), Fragment: rapid.Bool().Draw(t, "fragment"),
 		}
 		want := watchAnswer{
-			created: sent.Created, canceled: sent.Canceled, fragment: sent.Fragment, reason: sent.CancelReason,
+			id: sent.WatchId, created: sent.Created, canceled: sent.Canceled, fragment: sent.Fragment, reason: sent.CancelReason,
 			revision: sent.Header.GetRevision(), compacted: sent.CompactRevision,
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "events") {

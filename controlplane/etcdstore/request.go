@@ -20,9 +20,12 @@ func request(txn controlplane.Txn) *pb.TxnRequest {
 		req.Success[i] = change(op)
 	}
 	for _, c := range reads(txn.Compares) {
-		if c.Target == controlplane.Newest {
+		switch c.Target {
+		case controlplane.Newest:
 			req.Failure = append(req.Failure, newestOf(c))
-		} else {
+		case controlplane.Value:
+			req.Failure = append(req.Failure, rangeOp([]byte(c.Key)))
+		default:
 			req.Failure = append(req.Failure, readOf([]byte(c.Key)))
 		}
 	}
@@ -30,13 +33,13 @@ func request(txn controlplane.Txn) *pb.TxnRequest {
 }
 
 // reads returns the compares that name what is read when one does not hold: each key
-// once, in the order in which they first name them, and of each range the key that
-// changed last.
+// once, in the order in which they first name them, of each range the key that changed
+// last, and with its value each key of which that was compared.
 func reads(compares []controlplane.Compare) []controlplane.Compare {
 	seen := make(map[string]bool, len(compares))
 	var first []controlplane.Compare
 	for _, c := range compares {
-		if c.Target != controlplane.Newest {
+		if isShared(c) {
 			if seen[c.Key] {
 				continue
 			}
@@ -47,8 +50,15 @@ func reads(compares []controlplane.Compare) []controlplane.Compare {
 	return first
 }
 
+// isShared tells whether what is read of a key is the same for all such compares of it.
+func isShared(c controlplane.Compare) bool {
+	return c.Target != controlplane.Newest && c.Target != controlplane.Value
+}
+
 func compare(key []byte, c controlplane.Compare) *pb.Compare {
 	switch c.Target {
+	case controlplane.Value:
+		return &pb.Compare{Key: key, Target: pb.Compare_VALUE, TargetUnion: &pb.Compare_Value{Value: []byte(c.Content)}}
 	case controlplane.CreateRevision:
 		return &pb.Compare{Key: key, Target: pb.Compare_CREATE, TargetUnion: &pb.Compare_CreateRevision{CreateRevision: c.Revision}}
 	case controlplane.Newest:
@@ -103,15 +113,16 @@ func readBack(compares []controlplane.Compare, found []controlplane.KV) []contro
 	read := make([]controlplane.KV, len(compares))
 	for i, c := range compares {
 		kv, ok := known[c.Key]
-		if (!ok || c.Target == controlplane.Newest) && len(found) > 0 {
+		if (!ok || !isShared(c)) && len(found) > 0 {
 			kv, found = found[0], found[1:]
 		}
-		if c.Target != controlplane.Newest {
+		if isShared(c) {
 			known[c.Key] = kv
 		}
 		if read[i] = kv; kv.ModRevision == 0 {
 			read[i].Key = c.Key
 		}
+		read[i].Lease = 0
 	}
 	return read
 }

@@ -26,6 +26,7 @@ type Store struct {
 	kv       pb.KVClient
 	lease    pb.LeaseClient
 	renewer  *renewer
+	shared   *sharedWatches // nil: each watch has a stream of its own
 	watch    pb.WatchClient
 	limits   controlplane.Limits
 	metrics  *Metrics

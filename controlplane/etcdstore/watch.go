@@ -17,11 +17,17 @@ import (
 // Watch delivers changes: see controlplane.Store. Each watch has a stream of its
 // own, so that one that is slow holds up nobody; etcd keeps what it has not taken.
 // A stream that breaks ends the watch, with Unavailable.
+//
+// With SharedWatches they share one: see there.
 func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {
+	if s.shared != nil {
+		return s.shared.watch(ctx, opts)
+	}
 	out := make(chan controlplane.Batch)
 	go func() {
 		defer close(out)
-		w := &watch{store: s, out: out, prefix: opts.Prefix}
+		w := &watch{out: out, revisions: revisions{store: s, prefix: opts.Prefix}}
+		w.emit = w.deliver
 		s.metrics.watching()
 		err := w.run(ctx, opts)
 		if ctx.Err() != nil {
@@ -37,21 +43,28 @@ func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-cha
 
 // watch is one stream of events.
 type watch struct {
-	store  *Store
+	revisions
 	out    chan<- controlplane.Batch
-	prefix string
 	stream grpc.ClientStream
-	// pending collects the events of one revision, which may come in several
-	// fragments.
-	pending controlplane.Batch
 	// heard is set by every response, and reset when progress is asked for.
 	heard atomic.Bool
 }
 
+// revisions makes batches, each of one revision, of what etcd sends for a watch.
+type revisions struct {
+	store  *Store
+	prefix string
+	// emit is given each of them; its error ends the watch.
+	emit func(context.Context, controlplane.Batch) error
+	// pending collects the events of one revision, which may come in several
+	// fragments.
+	pending controlplane.Batch
+}
+
 // run delivers until the watch ends and returns why.
 func (w *watch) run(ctx context.Context, opts controlplane.WatchOptions) error {
-	if opts.From < 1 {
-		return types.Errorf(types.Invalid, "watch %s from revision %d: begin at 1 or later", opts.Prefix, opts.From)
+	if err := validFrom(opts); err != nil {
+		return err
 	}
 	streamCtx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	var asking sync.WaitGroup
@@ -63,10 +76,8 @@ func (w *watch) run(ctx context.Context, opts controlplane.WatchOptions) error {
 	if w.stream, err = w.store.client.ActiveConnection().NewStream(streamCtx, desc, pb.Watch_Watch_FullMethodName, w.store.raw...); err != nil {
 		return w.fail(ctx, err)
 	}
-	create := &pb.WatchCreateRequest{StartRevision: opts.From, ProgressNotify: true, Fragment: true}
-	create.Key, create.RangeEnd = prefixRange(opts.Prefix)
 	// An error of SendMsg is io.EOF; RecvMsg tells the reason.
-	_ = w.stream.SendMsg(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}})
+	_ = w.stream.SendMsg(createWatch(opts, true))
 	for {
 		var answer watchAnswer
 		if err := w.stream.RecvMsg(&answer); err != nil {
@@ -76,15 +87,35 @@ func (w *watch) run(ctx context.Context, opts controlplane.WatchOptions) error {
 			asking.Go(func() { w.ask(streamCtx) })
 			continue
 		}
+		w.heard.Store(true)
 		if err := w.handle(ctx, &answer); err != nil {
 			return err
 		}
 	}
 }
 
-// handle delivers one answer; its error ends the watch.
-func (w *watch) handle(ctx context.Context, answer *watchAnswer) error {
-	w.heard.Store(true)
+// createWatch is the request for a watch; notify has etcd tell its progress from time to
+// time.
+func createWatch(opts controlplane.WatchOptions, notify bool) *pb.WatchRequest {
+	create := &pb.WatchCreateRequest{StartRevision: opts.From, ProgressNotify: notify, Fragment: true}
+	create.Key, create.RangeEnd = prefixRange(opts.Prefix)
+	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}
+}
+
+// askProgress is the request for the progress of all watches of a stream.
+func askProgress() *pb.WatchRequest {
+	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
+}
+
+func validFrom(opts controlplane.WatchOptions) error {
+	if opts.From < 1 {
+		return types.Errorf(types.Invalid, "watch %s from revision %d: begin at 1 or later", opts.Prefix, opts.From)
+	}
+	return nil
+}
+
+// handle emits one answer; its error ends the watch.
+func (w *revisions) handle(ctx context.Context, answer *watchAnswer) error {
 	switch {
 	case answer.compacted != 0:
 		return types.Errorf(types.Compacted, "watch %s: compacted at revision %d", w.prefix, answer.compacted)
@@ -94,7 +125,7 @@ func (w *watch) handle(ctx context.Context, answer *watchAnswer) error {
 		if err := w.flush(ctx); err != nil {
 			return err
 		}
-		return w.deliver(ctx, controlplane.Batch{Revision: answer.revision})
+		return w.emit(ctx, controlplane.Batch{Revision: answer.revision})
 	}
 	for events := answer.events; len(events) > 0; {
 		n := oneRevision(events)
@@ -124,14 +155,14 @@ func oneRevision(events []controlplane.Event) int {
 	return n
 }
 
-// flush delivers the pending revision, if there is one.
-func (w *watch) flush(ctx context.Context) error {
+// flush emits the pending revision, if there is one.
+func (w *revisions) flush(ctx context.Context) error {
 	batch := w.pending
 	w.pending = controlplane.Batch{}
 	if len(batch.Events) == 0 {
 		return nil
 	}
-	return w.deliver(ctx, batch)
+	return w.emit(ctx, batch)
 }
 
 func (w *watch) deliver(ctx context.Context, batch controlplane.Batch) error {
@@ -148,9 +179,8 @@ func (w *watch) deliver(ctx context.Context, batch controlplane.Batch) error {
 func (w *watch) ask(ctx context.Context) {
 	tick := time.NewTicker(w.store.progress)
 	defer tick.Stop()
-	request := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
 	for {
-		if !w.heard.Swap(false) && w.stream.SendMsg(request) != nil {
+		if !w.heard.Swap(false) && w.stream.SendMsg(askProgress()) != nil {
 			return
 		}
 		select {
@@ -161,6 +191,6 @@ func (w *watch) ask(ctx context.Context) {
 	}
 }
 
-func (w *watch) fail(ctx context.Context, err error) error {
+func (w *revisions) fail(ctx context.Context, err error) error {
 	return w.store.fail(ctx, "watch "+w.prefix, err)
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
 )
 
 // told is an etcd whose watches say what they are told to.
@@ -48,6 +49,12 @@ func eventAt(key string, revision int64) *mvccpb.Event {
 // TestWatchPutsRevisionsTogether: a batch is one revision, whole, however etcd cuts what
 // it sends.
 func TestWatchPutsRevisionsTogether(t *testing.T) {
+	for name, opts := range watching() {
+		t.Run(name, func(t *testing.T) { testRevisions(t, opts) })
+	}
+}
+
+func testRevisions(t *testing.T, opts []etcdstore.Option) {
 	header := &pb.ResponseHeader{Revision: 9}
 	s := open(t, (&told{answers: []*pb.WatchResponse{
 		{Header: header, Created: true},
@@ -59,7 +66,7 @@ func TestWatchPutsRevisionsTogether(t *testing.T) {
 		{Header: &pb.ResponseHeader{Revision: 8}},
 		{Header: header, Events: []*mvccpb.Event{{Type: mvccpb.Event_DELETE, Kv: &mvccpb.KeyValue{Key: []byte("/a"), ModRevision: 9}}}},
 		{Header: header},
-	}}).serve(t))
+	}}).serve(t), opts...)
 	want := []string{
 		"2: /a@2 /b@2", "3: /a@3", "4: /c@4", "5: /a@5", "6: /a@6 /b@6 /c@6", "7: /a@7", "8: /a@8", "8:", "9: -/a@9", "9:",
 	}

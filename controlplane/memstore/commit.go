@@ -20,6 +20,9 @@ func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.
 	if err := s.checkOps(txn.Ops); err != nil {
 		return controlplane.Result{}, err
 	}
+	if txn.Sent != nil {
+		txn.Sent()
+	}
 	if !s.holds(txn.Compares) {
 		return controlplane.Result{Revision: s.revision, Read: s.readBack(txn.Compares)}, nil
 	}
@@ -53,7 +56,7 @@ func (s *Store) checkSize(txn controlplane.Txn) error {
 		if c.Target == controlplane.Newest {
 			entry *= 2
 		}
-		size += 2 * entry
+		size += 2*entry + len(c.Content)
 	}
 	for _, op := range txn.Ops {
 		if op.Key == "" {
@@ -123,12 +126,17 @@ func (s *Store) found(c controlplane.Compare) controlplane.KV {
 	return last
 }
 
-// readBack returns the compared keys without their values and leases.
+// readBack returns the compared keys without their leases, and without their values if
+// it was not these that were compared; nil if one of these does not hold.
 func (s *Store) readBack(compares []controlplane.Compare) []controlplane.KV {
 	read := make([]controlplane.KV, len(compares))
 	for i, c := range compares {
-		read[i] = s.found(c)
-		read[i].Value, read[i].Lease = nil, 0
+		if read[i] = s.found(c); c.Target == controlplane.Value && !c.Holds(read[i]) {
+			return nil
+		}
+		if read[i].Lease = 0; c.Target != controlplane.Value {
+			read[i].Value = nil
+		}
 	}
 	return read
 }

@@ -79,14 +79,16 @@ func (l *look) endedTasks() {
 // urgent reports whether the database is all but full.
 func (l *look) urgent() bool { return l.usage.Share() >= l.policy.PurgeAt || l.usage.Alarm }
 
-// removeTask deletes a task and its status together.
+// removeTask deletes a task and its status together. That a task has ended does not
+// change any more: its status goes with it alone, and as long as it is there nobody
+// launches another task of that id.
 func (l *look) removeTask(t *task) {
 	if t.mod == 0 {
 		l.remove(statusOnly, t.statusKey(), t.statusMod, t, unchanged(t.key(), 0))
 		return
 	}
 	key, status := t.key(), t.statusKey()
-	s := l.add(finished, key, t, unchanged(key, t.mod), unchanged(status, t.statusMod))
+	s := l.add(finished, key, t, unchanged(status, t.statusMod))
 	s.deletes = []string{key, status}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -56,7 +57,9 @@ func (e *Etcd) Run(ctx context.Context) (err error) {
 	}
 	defer log.close()
 	fatal := make(fatalHook, 1)
-	conf, err := e.embedConfig(etcdLogger(log, fatal))
+	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+	defer endStreams()
+	conf, err := e.embedConfig(streams, etcdLogger(log, fatal))
 	if err != nil {
 		return err
 	}
@@ -68,6 +71,7 @@ func (e *Etcd) Run(ctx context.Context) (err error) {
 	if types.Is(err, types.Internal) {
 		return types.Errorf(types.Internal, "run etcd in %s: %w; see %s", e.cfg.Dir, err, log.path)
 	}
+	endStreams()
 	etcd.Close()
 	e.cfg.Logger.Info("etcd stopped", zap.String("path", e.cfg.Dir))
 	return err
@@ -126,8 +130,8 @@ func (e *Etcd) serve(ctx context.Context, etcd *embed.Etcd, fatal fatalHook) err
 	}
 }
 
-// embedConfig returns the configuration of etcd.
-func (e *Etcd) embedConfig(log *zap.Logger) (*embed.Config, error) {
+// embedConfig returns the configuration of etcd, whose streams end with a context.
+func (e *Etcd) embedConfig(streams context.Context, log *zap.Logger) (*embed.Config, error) {
 	sockets, err := MakeSocketDir(e.cfg.Dir)
 	if err != nil {
 		return nil, err
@@ -157,5 +161,12 @@ func (e *Etcd) embedConfig(log *zap.Logger) (*embed.Config, error) {
 	// Watchers of quiet ranges learn often enough how far they are for
 	// compaction never to overtake them.
 	conf.WatchProgressNotifyInterval = 10 * time.Second
+	// How much a client may send ahead of what was read, of one call and of all. Left
+	// to itself, gRPC finds that out with a ping for most requests that come alone:
+	// for a renewal it costs both sides more than that itself.
+	conf.GRPCAdditionalServerOptions = []grpc.ServerOption{
+		grpc.StaticStreamWindowSize(4 << 20), grpc.StaticConnWindowSize(16 << 20),
+		grpc.ChainStreamInterceptor(endWith(streams)),
+	}
 	return conf, nil
 }

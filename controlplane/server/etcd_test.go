@@ -203,7 +203,7 @@ func TestFsyncStaysOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf, err := e.embedConfig(e.cfg.Logger)
+	conf, err := e.embedConfig(t.Context(), e.cfg.Logger)
 	if err != nil {
 		t.Fatal(err)
 	}

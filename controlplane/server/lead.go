@@ -55,11 +55,11 @@ func leadOnce(ctx context.Context, s controlplane.Store, role, holder string, ru
 		if err == nil || ctx.Err() != nil {
 			err = types.Errorf(types.Conflict, "the role is lost")
 		}
-		giveBack()
-		<-held
 	case <-ctx.Done():
-		giveBack()
-		err = <-held
+	}
+	giveBack()
+	if gone := <-held; err == nil {
+		return gone
 	}
 	return err
 }

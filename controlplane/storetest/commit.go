@@ -30,6 +30,8 @@ func commitTests() []conformance {
 			expect(f, "a", string(f.get("a").Value), "1")
 			expect(f, "b", f.get("b"), nil)
 		}},
+		{"a value is that of a key that is there, to the byte", testValue},
+		{"Sent is called when it is on its way", testSent},
 		{"Read is in the order of Compares, a key as often as compared", testReadOrder},
 		{"create again has a new CreateRevision", func(f *fixture) {
 			f.commit(f.put("a", "1"))
@@ -115,6 +117,52 @@ func testConflict(f *fixture) {
 	}
 	result := f.try(controlplane.Txn{Compares: []controlplane.Compare{f.mod("b", r1)}, Ops: []controlplane.Op{f.put("b", "1")}})
 	expect(f, "absent key", result.Read, []controlplane.KV{{Key: f.key("b")}})
+}
+
+func testValue(f *fixture) {
+	id := f.grant()
+	r := f.commit(controlplane.Op{Key: f.key("a"), Value: []byte("1\xff\x00"), Lease: id}, controlplane.Op{Key: f.key("empty")})
+	for _, c := range []controlplane.Compare{f.value("a", "1\xff\x00"), f.value("empty", "")} {
+		expect(f, c.Key, f.holds(c), true)
+	}
+	for _, c := range []controlplane.Compare{f.value("a", "1\xff"), f.value("a", "1\xff\x00\x00"), f.value("a", ""), f.value("none", ""), f.value("empty", "1")} {
+		expect(f, c.Key+" "+c.Content, f.holds(c), false)
+	}
+	// What was compared is read back with its value if that holds; if it does not, nothing is.
+	a := controlplane.KV{Key: f.key("a"), CreateRevision: r, ModRevision: r}
+	whole := a
+	whole.Value = []byte("1\xff\x00")
+	compares := []controlplane.Compare{f.mod("a", r), f.value("a", "1\xff\x00"), f.mod("a", 0), f.value("a", "1\xff\x00")}
+	read := []controlplane.KV{a, whole, a, whole}
+	for range 2 {
+		result := f.try(controlplane.Txn{Compares: compares})
+		expect(f, "revision", result.Revision, r)
+		expect(f, "read", result.Read, read)
+		result = f.try(controlplane.Txn{Compares: append(compares, f.value("a", "2"))})
+		expect(f, "committed", result.Committed, false)
+		expect(f, "revision", result.Revision, r)
+		expect(f, "read", len(result.Read), 0)
+		for range 40 { // so many are read back by themselves
+			compares, read = append(compares, f.mod("a", r)), append(read, a)
+		}
+	}
+	// What is put again is not told from what was there.
+	f.commit(f.put("a", "2"))
+	f.commit(f.put("a", "1\xff\x00"))
+	expect(f, "put again", f.holds(f.value("a", "1\xff\x00")), true)
+}
+
+func testSent(f *fixture) {
+	sent := 0
+	note := func() { sent++ }
+	r := f.commit(f.put("a", "1"))
+	for i, c := range []controlplane.Compare{f.mod("a", r), f.mod("a", 0)} {
+		f.try(controlplane.Txn{Compares: []controlplane.Compare{c}, Sent: note})
+		expect(f, "sent", sent, i+1)
+	}
+	_, err := f.Commit(f.ctx, controlplane.Txn{Ops: []controlplane.Op{f.put("a", "1"), f.del("a")}, Sent: note})
+	expectClass(f, "commit", err, types.Invalid)
+	expect(f, "sent of what is invalid", sent, 2)
 }
 
 func testReadOrder(f *fixture) {

@@ -65,6 +65,14 @@ func (s *script) key() string { return string(rune('a' + s.int("key", 0, 5))) }
 
 func (s *script) revision() int64 { return int64(s.int("revision", -1, int(s.newest)+1)) }
 
+// value draws one of few, of which one is empty.
+func (s *script) value() []byte {
+	if n := s.int("value", -1, 9); n >= 0 {
+		return fmt.Append(nil, n)
+	}
+	return nil
+}
+
 func (s *script) next() step {
 	switch kind := s.int("kind", 0, 11); kind {
 	case 0:
@@ -99,7 +107,10 @@ func (s *script) commit() step {
 	c := step{do: "commit"}
 	for range s.int("compares", 0, 2) {
 		x := controlplane.Compare{
-			Key: s.key(), Target: controlplane.Target(s.int("target", 0, 2)), Revision: s.revision(),
+			Key: s.key(), Target: controlplane.Target(s.int("target", 0, 3)), Revision: s.revision(),
+		}
+		if x.Target == controlplane.Value {
+			x.Content = string(s.value())
 		}
 		if x.Target == controlplane.Newest && s.int("all", 0, 1) == 1 {
 			x.Key = "" // with the prefix, all of them
@@ -109,7 +120,7 @@ func (s *script) commit() step {
 	for range s.int("ops", 0, 3) {
 		op := controlplane.Op{Key: s.key(), Delete: s.int("delete", 0, 2) == 0}
 		if !op.Delete {
-			op.Value = fmt.Append(nil, s.int("value", 0, 99))
+			op.Value = s.value()
 			op.Lease = controlplane.LeaseID(s.int("on lease", 0, s.leases))
 		}
 		c.ops = append(c.ops, op)

@@ -89,6 +89,10 @@ func (f *fixture) newest(prefix string, revision int64) controlplane.Compare {
 	return controlplane.Compare{Key: f.key(prefix), Target: controlplane.Newest, Revision: revision}
 }
 
+func (f *fixture) value(name, content string) controlplane.Compare {
+	return controlplane.Compare{Key: f.key(name), Target: controlplane.Value, Content: content}
+}
+
 // commit applies operations unconditionally and returns their revision.
 func (f *fixture) commit(ops ...controlplane.Op) int64 {
 	f.Helper()

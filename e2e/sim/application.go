@@ -261,6 +261,7 @@ func (p *applications) setResource(rng *rand.Rand) {
 		p.put(ns, fmt.Sprintf("lic%d", rng.IntN(2)), types.ClusterWide, &types.Resource{Capacity: capacity}, capacity == 0 && rng.IntN(4) == 0)
 		return
 	case 1: // the same name as a pool, and not any more
+		p.clear(ns, "x3")
 		p.put(ns, "x3", types.ClusterWide, &types.Resource{Capacity: capacity}, rng.IntN(2) == 0)
 		return
 	case 2, 3:
@@ -296,9 +297,28 @@ func (p *applications) put(ns, name, where string, r *types.Resource, remove boo
 	if r.NodeSession != 0 {
 		c.IfCreated(controlplane.AliveKey(where), r.NodeSession)
 	}
+	if where != types.ClusterWide {
+		c.IfUnchanged(controlplane.ResourceKey(ns, name, types.ClusterWide), 0)
+	} else if p.w.get(key).Key == "" {
+		c.IfNoneSince(controlplane.Prefix(controlplane.Resources, ns, name), 0)
+	}
 	c.Put(key, r)
 	p.w.try(c)
 	p.w.say("%s has %d", key, r.Capacity)
+}
+
+// clear removes a name from all nodes: what is to become a pool must be on none.
+func (p *applications) clear(ns, name string) {
+	c := p.w.newChange()
+	for _, kv := range p.w.list(controlplane.Prefix(controlplane.Resources, ns, name)).KVs {
+		if k, _ := controlplane.Parse(kv.Key); k.Where != types.ClusterWide {
+			c.Delete(kv.Key)
+		}
+	}
+	if _, ops := c.Size(); ops > 0 {
+		p.w.try(c)
+		p.w.say("%s/%s is on no node", ns, name)
+	}
 }
 
 // edit changes a task if it is as it was read.

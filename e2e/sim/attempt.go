@@ -151,7 +151,7 @@ func (a *agent) report(x *attempt, r *types.Report, rng *rand.Rand) bool {
 		x.seen.Reported = there
 		return true
 	}
-	c := a.about(x, r, mod)
+	c := a.about(x, r, mod, there.Binding)
 	fate := 0
 	if rng != nil {
 		fate = rng.IntN(12)
@@ -175,11 +175,13 @@ func (a *agent) report(x *attempt, r *types.Report, rng *rand.Rand) bool {
 }
 
 // about returns the change that stores a report where the last one was of revision
-// mod.
-func (a *agent) about(x *attempt, r *types.Report, mod int64) *controlplane.Change {
+// mod, and of a binding: if that is the same, it is there for as long as the report is.
+func (a *agent) about(x *attempt, r *types.Report, mod, binding int64) *controlplane.Change {
 	r.Binding, r.Image, r.Restarts = x.create, x.image, x.restarts
 	c := a.w.newChange()
-	c.IfCreated(x.key.String(), x.create)
+	if mod == 0 || binding != x.create {
+		c.IfCreated(x.key.String(), x.create)
+	}
 	c.IfUnchanged(reportKey(x.key), mod)
 	c.Put(reportKey(x.key), r)
 	return c
@@ -193,7 +195,7 @@ func (a *agent) tells(x *attempt, r *types.Report) bool {
 	if a.state != up || there.Binding == x.create && there.Phase == types.ReportExited {
 		return false
 	}
-	ok := a.w.try(a.about(x, r, mod))
+	ok := a.w.try(a.about(x, r, mod, there.Binding))
 	a.w.say("%s tells of %s#%d: %s, committed=%t", a.name, x.task(), x.key.Attempt, r.Reason, ok)
 	return true
 }

@@ -98,12 +98,15 @@ func (b *bench) drafts(i int) {
 	m.decide()
 }
 
-// sends commits all that a scheduler has drafted and returns how many were refused.
+// sends commits all that a scheduler has drafted, and that was not sent, and returns how
+// many were refused.
 func (b *bench) sends(i int) (refused int) {
 	m := b.members[i]
 	for len(m.flights) > 0 {
 		f := m.flights[0]
-		m.send(f)
+		if f.answer == nil {
+			m.send(f)
+		}
 		if !f.answer.Committed {
 			refused++
 		}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -59,6 +60,7 @@ func (m *member) start() {
 		BatchTasks:      1 + rng.IntN(24),
 		InFlight:        1 + rng.IntN(4),
 		Gather:          max(1, m.w.cfg.Gather),
+		FoldFrom:        1 + 50*int(m.w.cfg.Seed%3),
 		LossRate:        20,
 		StormHold:       20 * time.Second,
 		AccumulateAfter: 5 * time.Second,
@@ -188,8 +190,22 @@ func (m *member) send(f *flight) {
 	if !res.Committed {
 		m.w.seen["refused"]++
 	}
+	if slices.ContainsFunc(f.txn.Compares, func(c controlplane.Compare) bool { return c.Target == controlplane.Value }) {
+		m.w.seen[fmt.Sprintf("behind another: committed=%t", res.Committed)]++
+		if res.Committed && slices.ContainsFunc(m.flights[:slices.Index(m.flights, f)], draws) {
+			m.w.seen["behind another: before its answer"]++
+		}
+	}
 	f.answer = &res
 	m.w.say("%s commits %x: committed=%t at %d", m.name, f.draft.Change.Batch>>48, res.Committed, res.Revision)
+}
+
+// draws reports whether a transaction on its way puts what is in use of a pool.
+func draws(f *flight) bool {
+	return slices.ContainsFunc(f.txn.Ops, func(op controlplane.Op) bool {
+		k, _ := controlplane.Parse(op.Key)
+		return k.Kind == controlplane.Allocated && k.Where != ""
+	})
 }
 
 // answer tells the core one of the answers.

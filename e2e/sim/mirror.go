@@ -33,7 +33,8 @@ func known(v *cluster.View) map[string]version {
 			add(all, controlplane.ReportKey(name, b.Task.ID.Namespace, b.Task.ID.ID, b.Number), b.Report)
 		}
 	}
-	for id, t := range v.Tasks {
+	for t := range v.Tasks() {
+		id := t.ID
 		add(all, controlplane.TaskKey(id.Namespace, id.ID), t.Info)
 		add(all, controlplane.StatusKey(id.Namespace, id.ID), t.Status)
 	}

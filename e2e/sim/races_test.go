@@ -20,7 +20,7 @@ type race struct {
 }
 
 func races() []race {
-	return slices.Concat(nodeRaces(), taskRaces(), resourceRaces())
+	return slices.Concat(nodeRaces(), taskRaces(), resourceRaces(), grantRaces())
 }
 
 // nodeRaces are about what a node is and has in use.
@@ -34,11 +34,32 @@ func nodeRaces() []race {
 			b.task("t1", need("port", 1000, "node/n0", 1), by("s0"))
 			b.task("t2", need("port", 1000, "node/n0", 1), by("s1"))
 		}, func(b *bench) { b.schedule(1) }},
+		{"allocated of a node", "what is to be released is released, and the room given away", func(b *bench) {
+			b.task("t1", need("cpu", room-1000, "node/n0", 1))
+			b.schedule(1)
+			b.agentsWork()
+			b.end("t1", 0)
+		}, func(b *bench) {
+			b.schedule(1)
+			b.task("t2", need("cpu", room-1000, "node/n0", 1), by("s1"))
+			b.schedule(1)
+		}},
 		{"allocated of a pool", "two schedulers take the last licence", func(b *bench) {
 			b.resource("lic", "*", 1000)
 			b.task("t1", need("lic", 1000, "node/n0", 1), by("s0"))
 			b.task("t2", need("lic", 1000, "node/n1", 1), by("s1"))
 		}, func(b *bench) { b.schedule(1) }},
+		{"allocated of a pool", "another scheduler comes in between two in flight", func(b *bench) {
+			b.resource("lic", "*", 2000)
+			b.task("t0", need("lic", 1000, "node/n0", 1), by("s0"))
+			b.drafts(0)
+			b.task("t1", need("lic", 1000, "node/n1", 1), by("s0"))
+			b.task("t2", need("lic", 1000, "node/n0", 1), by("s1"))
+		}, func(b *bench) {
+			m := b.members[0]
+			m.send(m.flights[0])
+			b.schedule(1)
+		}},
 		{"node", "capacity is lowered", func(b *bench) {
 			b.task("t1", need("cpu", room-1000, "node/n0", 1))
 		}, func(b *bench) {
@@ -137,16 +158,9 @@ func taskRaces() []race {
 	}
 }
 
-// resourceRaces are about ephemeral resources, reservations and grants.
+// resourceRaces are about ephemeral resources.
 func resourceRaces() []race {
 	return []race{
-		{"namespace", "a quota is set while a reservation is completed", func(b *bench) {
-			b.quota()
-			b.reserve("r", accumulates, bundle("", "cpu", room))
-			b.later(time.Minute)
-			b.schedule(0) // all of it is held but the quota
-			b.delete(controlplane.NamespaceKey("a"))
-		}, func(b *bench) { b.quota() }},
 		{"resource of the node", "it is lowered", func(b *bench) {
 			b.resource("x", "n0", 1000)
 			b.task("t1", need("x", 1000))
@@ -163,10 +177,46 @@ func resourceRaces() []race {
 			b.resource("x", "*", 1000)
 			b.task("t1", need("x", 1000))
 		}, func(b *bench) { b.resource("x", "*", 500) }},
-		{"resource of the cluster", "it becomes a pool", func(b *bench) {
+		{"resource of the cluster", "what a task provides becomes a pool", func(b *bench) {
+			b.task("t1", need("cpu", 100), provides("p", types.WhenBound))
+			b.schedule(1)
+			b.task("t2", need("p", 1000))
+		}, func(b *bench) { b.resource("p", "*", 500) }},
+		{"resource of the cluster", "what a task left behind becomes a pool", func(b *bench) {
+			b.task("t1", need("cpu", 100), provides("p", types.WhenSucceeded))
+			b.schedule(1)
+			b.agentsWork()
+			b.end("t1", 0)
+			b.schedule(1)
+			b.task("t2", need("p", 1000))
+		}, func(b *bench) { b.resource("p", "*", 500) }},
+		{"resource of the node", "it is removed, and becomes a pool", func(b *bench) {
 			b.resource("x", "n0", 1000)
 			b.task("t1", need("x", 1000))
-		}, func(b *bench) { b.resource("x", "*", 500) }},
+		}, func(b *bench) {
+			b.delete(controlplane.ResourceKey("a", "x", "n0"))
+			b.resource("x", "*", 1000)
+		}},
+		{"resource of every node", "it is removed, and becomes a pool", func(b *bench) {
+			b.resource("x", "+", 1000)
+			b.task("t1", need("x", 1000))
+		}, func(b *bench) {
+			b.delete(controlplane.ResourceKey("a", "x", "+"))
+			b.resource("x", "*", 1000)
+		}},
+	}
+}
+
+// grantRaces are about reservations and grants, and what tasks leave behind.
+func grantRaces() []race {
+	return []race{
+		{"namespace", "a quota is set while a reservation is completed", func(b *bench) {
+			b.quota()
+			b.reserve("r", accumulates, bundle("", "cpu", room))
+			b.later(time.Minute)
+			b.schedule(0) // all of it is held but the quota
+			b.delete(controlplane.NamespaceKey("a"))
+		}, func(b *bench) { b.quota() }},
 		{"grant", "two schedulers grant the same reservation", func(b *bench) {
 			b.delete(controlplane.NodeKey("n1"))
 			b.task("t0", need("cpu", 1000))

@@ -141,6 +141,7 @@ func checkCoverage(t *testing.T, seen map[string]int) {
 		"grants accumulating", "grants accumulating later", "grants granted", "grants granted later", "grants releasing later",
 		"tasks running", "tasks succeeded", "tasks failed", "tasks cancelled",
 		"tasks pending again: evicted", "tasks pending again: node", "tasks pending again: the",
+		"behind another: committed=true", "behind another: committed=false", "behind another: before its answer",
 		"refused", "recognised", "late copies committed", "reloads",
 	} {
 		t.Logf("%8d %s", seen[what], what)

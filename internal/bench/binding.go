@@ -160,7 +160,9 @@ func (b binding) bind(ctx context.Context, c *cluster, h *hollow, bound *watcher
 const (
 	committed        = partMetric + "transactions_total/committed"
 	refused          = partMetric + "transactions_total/refused"
+	overtook         = partMetric + "transactions_total/overtook"
 	conflictsPercent = "conflicts_percent"
+	overtookPercent  = "overtook_percent"
 )
 
 // look adds what the schedulers counted, and has the shape learn of it.
@@ -182,6 +184,7 @@ func (b binding) look(ctx context.Context, all []*process, found figures) error 
 	found[partP50], found[partP99] = sum[partP50]/n, sum[partP99]/n
 	found["txn_tasks"], found["txn_nodes"] = sum[partPut+putBindings]/sum[partTxns], sum[partPut+compareAllocated]/sum[partTxns]
 	found[conflictsPercent] = 100 * sum[refused] / max(1, sum[committed]+sum[refused])
+	found[overtookPercent] = 100 * sum[overtook] / max(1, sum[committed]+sum[overtook])
 	return nil
 }
 

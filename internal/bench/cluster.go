@@ -91,8 +91,8 @@ func (c *cluster) up(dir string) error {
 }
 
 // dial connects to etcd; the caller closes the client.
-func (c *cluster) dial() (*etcdstore.Store, error) {
-	return etcdstore.Dial(c.ctx, etcdstore.Config{Endpoints: []string{c.endpoint}, Limits: limitsOf(c.cfg.Ops)})
+func (c *cluster) dial(opts ...etcdstore.Option) (*etcdstore.Store, error) {
+	return etcdstore.Dial(c.ctx, etcdstore.Config{Endpoints: []string{c.endpoint}, Limits: limitsOf(c.cfg.Ops), Options: opts})
 }
 
 // start starts a part, and returns at once. If it ends by itself, everything does.

@@ -15,7 +15,7 @@ const labelsOnNode = types.MaxRequests
 
 // runLabels measures how long a task takes to be bound that asks for a hundred ephemeral
 // resources, beside one that asks for one: of as many as the nodes have. Binding the
-// former compares more than a stock etcd allows.
+// former may compare more than a stock etcd allows.
 func runLabels(ctx context.Context, cfg Config) ([]Row, error) {
 	cfg.Ops = max(cfg.Ops, ownOps)
 	s, err := interleave(ctx, cfg, arm{"labels", measureLabels})

@@ -118,7 +118,7 @@ func (c *cluster) live(ctx context.Context, h *hollow, warm, measured time.Durat
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var ended atomic.Int64
-	w, err := c.watch(ctx, controlplane.Root, func(b controlplane.Batch) { ended.Add(endedIn(b)) })
+	_, err := c.watch(ctx, controlplane.Prefix(controlplane.Statuses), func(b controlplane.Batch) { ended.Add(endedIn(b)) })
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (c *cluster) live(ctx context.Context, h *hollow, warm, measured time.Durat
 		if err := sleep(ctx, warm); err != nil {
 			return err
 		}
-		u, err := c.window(ctx, func(ctx context.Context) error { return c.steady(ctx, w, &ended, measured, found) })
+		u, err := c.window(ctx, func(ctx context.Context) error { return c.steady(ctx, &ended, measured, found) })
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (c *cluster) live(ctx context.Context, h *hollow, warm, measured time.Durat
 // endedIn returns how many tasks came to their end in a batch.
 func endedIn(b controlplane.Batch) (n int64) {
 	for _, e := range b.Events {
-		if e.Delete || kindOf(e.Key) != string(controlplane.Statuses) {
+		if e.Delete {
 			continue
 		}
 		var s types.Status
@@ -185,8 +185,12 @@ func (c *cluster) submitJobs(ctx context.Context, h *hollow, number int, ended *
 }
 
 // steady counts for a while.
-func (c *cluster) steady(ctx context.Context, w *watcher, ended *atomic.Int64, measured time.Duration, found figures) error {
-	writes, tasks, began := w.total(), ended.Load(), time.Now()
+func (c *cluster) steady(ctx context.Context, ended *atomic.Int64, measured time.Duration, found figures) error {
+	before, err := c.etcdCounted(ctx)
+	if err != nil {
+		return err
+	}
+	tasks, began := ended.Load(), time.Now()
 	third := measured / 3
 	if err := sleep(ctx, third); err != nil {
 		return err
@@ -201,22 +205,16 @@ func (c *cluster) steady(ctx context.Context, w *watcher, ended *atomic.Int64, m
 	}
 	done := float64(ended.Load() - tasks)
 	found[rate] = done / time.Since(began).Seconds()
-	found["key_writes"] = float64(w.total()-writes) / max(1, done)
+	after, err := c.etcdCounted(ctx)
+	if err != nil {
+		return err
+	}
+	each := func(name string) float64 { return (after[name] - before[name]) / max(1, done) }
+	found["key_writes"] = each(etcdPuts) + each(etcdDeletes)
+	found["txns"], found["compares"] = each(etcdEntries), each(etcdReads)
 	found["database_third_mib"], found["database_end_mib"] = first, second
 	found["database_growth"] = second / first
 	return nil
-}
-
-// total returns how many keys were put and deleted.
-func (w *watcher) total() (n int) {
-	puts, deletes := w.counted()
-	for _, x := range puts {
-		n += x
-	}
-	for _, x := range deletes {
-		n += x
-	}
-	return n
 }
 
 // largest returns the most that the database holds within a time, history included, in

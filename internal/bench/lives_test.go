@@ -75,7 +75,8 @@ func TestLifecycle(t *testing.T) {
 	}
 	// Nothing is removed yet, so a life lacks two writes; tasks that are under way when
 	// it begins and ends even out.
-	if found[rate] <= 0 || found["key_writes"] < 5 || found["key_writes"] > 13 || found[violations] != 0 || found["database_end_mib"] <= 0 {
+	if found[rate] <= 0 || found["key_writes"] < 5 || found["key_writes"] > 13 || found[violations] != 0 || found["database_end_mib"] <= 0 ||
+		found["txns"] <= 0 || found["compares"] <= 0 {
 		t.Errorf("got %v", found)
 	}
 }

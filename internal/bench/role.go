@@ -122,7 +122,7 @@ func RunRole(ctx context.Context, role string, in io.Reader, out io.Writer) erro
 func newPart(role string, cfg roleConfig) (part, error) {
 	switch role {
 	case roleEtcd:
-		return part{run: func(ctx context.Context, ready func(string)) error {
+		return part{stats: etcdStats, run: func(ctx context.Context, ready func(string)) error {
 			etcd, err := server.New(server.Config{Dir: cfg.Dir, MaxTxnOps: cfg.Ops, Ready: ready})
 			if err != nil {
 				return err

@@ -22,7 +22,7 @@ func (c *cluster) stuck(ctx context.Context, because error) error {
 		return errors.Join(because, err)
 	}
 	var waiting []*decoded.Task
-	for _, t := range v.Tasks {
+	for t := range v.Tasks() {
 		if t.Info.V != nil && t.Status.V == nil && (t.Info.V.Job != waiters) {
 			waiting = append(waiting, t)
 		}

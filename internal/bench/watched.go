@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/internal/bench/agents"
 )
 
@@ -44,7 +45,7 @@ func attend(ctx context.Context, c *cluster, h *hollow) error {
 		cfg.Nodes = append(cfg.Nodes, nodeName(i))
 	}
 	for range min(agentConnections, len(h.nodes)) {
-		s, err := c.dial()
+		s, err := c.dial(etcdstore.SharedWatches())
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/outbox"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -43,6 +44,12 @@ func Run(ctx context.Context, cfg Config) error {
 	opening := make(chan struct{}, openAtOnce*len(cfg.Stores))
 	var dead atomic.Int64
 	dead.Store(int64(len(cfg.Nodes)))
+	keepers := make([]*keeper, len(cfg.Stores))
+	for i, store := range cfg.Stores {
+		k := &keeper{store: store, ttl: cfg.TTL}
+		keepers[i] = k
+		g.Go(func() error { return k.run(ctx, cfg.TTL/renewals*time.Duration(i)/time.Duration(len(cfg.Stores))) })
+	}
 	for i, node := range cfg.Nodes {
 		a := newAgent(cfg, cfg.Stores[i%len(cfg.Stores)], node)
 		g.Go(func() error {
@@ -53,8 +60,10 @@ func Run(ctx context.Context, cfg Config) error {
 			if dead.Add(-1) == 0 {
 				cfg.Ready()
 			}
-			g.Go(func() error { return a.keep(ctx, lease) })
-			g.Go(func() error { return a.outbox.run(ctx) })
+			keepers[i%len(cfg.Stores)].keep(node, lease)
+			if cfg.RunFor != nil {
+				g.Go(func() error { return a.outbox.Run(ctx) })
+			}
 			return a.follow(ctx)
 		})
 	}
@@ -66,7 +75,7 @@ type agent struct {
 	cfg    Config
 	store  controlplane.Store
 	node   string
-	outbox *outbox
+	outbox *outbox.Outbox
 
 	// running are the processes by the keys of their bindings; only follow looks at them.
 	running map[string]*process
@@ -80,7 +89,7 @@ type process struct {
 }
 
 func newAgent(cfg Config, store controlplane.Store, node string) *agent {
-	return &agent{cfg: cfg, store: store, node: node, outbox: newOutbox(store), running: make(map[string]*process)}
+	return &agent{cfg: cfg, store: store, node: node, outbox: outbox.New(store, nil), running: make(map[string]*process)}
 }
 
 // open begins the session of the node.
@@ -106,15 +115,6 @@ func (a *agent) open(ctx context.Context, opening chan struct{}) (controlplane.L
 	return lease, err
 }
 
-// keep renews the session.
-func (a *agent) keep(ctx context.Context, lease controlplane.LeaseID) error {
-	err := controlplane.Renew(ctx, a.store, lease, a.cfg.TTL)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return types.Errorf(types.Precondition, "keep the session of node %s: %w; the machine is too busy for %s", a.node, err, a.cfg.TTL)
-}
-
 // follow watches the bindings of the node: all that an agent watches.
 func (a *agent) follow(ctx context.Context) error {
 	opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(controlplane.Bindings, a.node)}
@@ -130,6 +130,9 @@ func (a *agent) follow(ctx context.Context) error {
 
 // take takes in what became of a binding.
 func (a *agent) take(e controlplane.Event) error {
+	if a.cfg.RunFor == nil {
+		return nil
+	}
 	if e.Delete {
 		if p := a.running[e.Key]; p != nil {
 			p.end.Stop()
@@ -151,9 +154,6 @@ func (a *agent) take(e controlplane.Event) error {
 
 // bind starts the process of a binding, or ends it if the binding says so.
 func (a *agent) bind(k controlplane.Key, created int64, b *types.Binding) {
-	if a.cfg.RunFor == nil {
-		return
-	}
 	key := k.String()
 	p := a.running[key]
 	if p == nil {
@@ -169,7 +169,7 @@ func (a *agent) bind(k controlplane.Key, created int64, b *types.Binding) {
 // start starts a process, and says so unless it ends at once.
 func (a *agent) start(k controlplane.Key, p *process, runs time.Duration) {
 	if runs > 0 {
-		a.outbox.put(k, &types.Report{Phase: types.ReportRunning, Binding: p.binding, Started: p.started.UnixNano(), Image: image})
+		a.report(k, &types.Report{Phase: types.ReportRunning, Binding: p.binding, Started: p.started.UnixNano(), Image: image})
 	}
 	p.end = time.AfterFunc(runs, func() { a.exited(k, p, false) })
 }
@@ -177,8 +177,13 @@ func (a *agent) start(k controlplane.Key, p *process, runs time.Duration) {
 // exited reports the end of a process; its container would be removed when that is
 // stored.
 func (a *agent) exited(k controlplane.Key, p *process, stopped bool) {
-	a.outbox.put(k, &types.Report{
+	a.report(k, &types.Report{
 		Phase: types.ReportExited, Binding: p.binding, Started: p.started.UnixNano(), Ended: time.Now().UnixNano(),
 		Stopped: stopped, Image: image,
 	})
+}
+
+// report reports what became of a process.
+func (a *agent) report(k controlplane.Key, r *types.Report) {
+	a.outbox.Put(&outbox.Letter{Attempt: k, Report: r})
 }

@@ -40,7 +40,7 @@ type taskDescription struct {
 
 // task describes a task.
 func (d *describing) task(ctx context.Context, id cluster.ID) (description, error) {
-	t := d.view.Tasks[id]
+	t := d.view.Task(id)
 	if t == nil || t.Info.V == nil {
 		return nil, gone(named{controlplane.Tasks, id.ID})
 	}

@@ -137,11 +137,11 @@ func (p *psFlags) listing(ns string) listing[taskRow] {
 // taskRows lists the tasks of a view for which keep is true, by id.
 func taskRows(view *cluster.View, ns string, now time.Time, keep func(taskRow) bool) []taskRow {
 	var rows []taskRow
-	for id, t := range view.Tasks {
-		if t.Info.V == nil || id.Namespace != ns {
+	for t := range view.Tasks() {
+		if t.Info.V == nil || t.ID.Namespace != ns {
 			continue
 		}
-		state := controlplane.TaskState{ID: id.ID, Task: t.Info.V.Full(), Status: t.Status.V.Full(), Accepted: view.Visible(t)}
+		state := controlplane.TaskState{ID: t.ID.ID, Task: t.Info.V.Full(), Status: t.Status.V.Full(), Accepted: view.Visible(t)}
 		if row := newTaskRow(state, now); keep(row) {
 			rows = append(rows, row)
 		}

@@ -14,7 +14,8 @@ import (
 
 const setResourceHelp = `Makes the capacity of an ephemeral resource what is given, whatever it was:
 0 removes it, inf is no bound. Inside a task, without a place, it means the node
-that the task runs on.
+that the task runs on. A name is one pool of the cluster or on nodes, never
+both: to make one of the other, remove it first.
 
   escher set-resource slot 2 --all              on every node, also later ones
   escher set-resource slot 2 --selector zone=a  on every node with that label

@@ -1,0 +1,142 @@
+package scheduler
+
+import (
+	"container/heap"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Some tasks can go to one node only: what they ask for is there and nowhere else. A node
+// that is bound to costs a transaction the same for one task as for four, so that each time
+// one is placed on a node in its turn, a few of those that are steered there go with it.
+//
+// Where a shape is steered is noted when it is queued, and when more of something wakes it.
+// It may be out of date: whatever is tried early is placed as in its turn.
+
+// nowhere is where a shape is steered that may go to several nodes.
+const nowhere = -1
+
+// steered are the ready shapes that are steered to one node, the first one first.
+type steered []*shape
+
+func (h steered) Len() int           { return len(h) }
+func (h steered) Less(i, j int) bool { return h[i].head().before(h[j].head()) }
+func (h steered) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = int32(i), int32(j)
+}
+func (h *steered) Push(x any) {
+	s := x.(*shape)
+	s.at = int32(len(*h))
+	*h = append(*h, s)
+}
+func (h *steered) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	s.at = -1
+	return s
+}
+
+// steer notes that a shape can go to one node only, by its Serial.
+func (q *queue) steer(s *shape, node int) {
+	q.unlist(s)
+	s.node = int32(node)
+	if s.pos >= 0 {
+		q.list(s)
+	}
+}
+
+// list lists a ready shape where it is steered.
+func (q *queue) list(s *shape) {
+	if s.node == nowhere {
+		return
+	}
+	for len(q.steered) <= int(s.node) {
+		q.steered = append(q.steered, nil)
+	}
+	heap.Push(&q.steered[s.node], s)
+}
+
+// unlist takes a shape from where it is listed, if it is.
+func (q *queue) unlist(s *shape) {
+	if s.at >= 0 {
+		heap.Remove(&q.steered[s.node], int(s.at))
+	}
+}
+
+// steeredTo returns the first of the ready shapes that are steered to a node, nil if
+// there is none.
+func (q *queue) steeredTo(node int) *shape {
+	if node >= len(q.steered) || len(q.steered[node]) == 0 {
+		return nil
+	}
+	return q.steered[node][0]
+}
+
+// placeBeside tries, on the node that the draft placed a task on last, the first few of
+// those that are steered there and of the same priority: until so many are placed there
+// that the node costs each of them little.
+//
+// It is out of turn for as few as that, once for each task placed in its turn, so that
+// nothing that waits is overtaken without end.
+func (c *Core) placeBeside(d *Draft, priority int) {
+	n := d.last
+	if n == nil {
+		return
+	}
+	for tried := 1; tried < mostShares && d.places[n].binds < mostShares && !d.closed && len(d.entries) < c.batch; {
+		s := c.queue.steeredTo(n.Serial)
+		switch {
+		case s == nil || s.head().priority != priority:
+			return
+		case !c.mayGoBeside(s):
+			c.queue.steer(s, nowhere)
+		default:
+			tried++
+			if c.try(d, s) == full {
+				return // its turn comes, and others may be smaller
+			}
+		}
+	}
+}
+
+// mayGoBeside reports whether the head of a shape may be placed out of its turn: not what
+// is sent alone, nor what collects, nor what draws on a pool, which is for who comes first.
+func (c *Core) mayGoBeside(s *shape) bool {
+	e := s.head()
+	t := c.view.Task(e.id)
+	if e.conflicts >= solo || e.bundles || t.Info.V.Accumulate {
+		return false
+	}
+	for _, needs := range c.needsOf(s, t) {
+		for _, x := range needs {
+			if c.view.Pool(x.ID) != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// steer notes where the tasks of a new shape are steered: to the only node that has one of
+// the resources that they ask for, whichever alternative they take.
+func (c *Core) steer(s *shape, t *cluster.Task) {
+	for _, r := range t.Info.V.Requests {
+		c.text = types.AppendResolved(c.text[:0], t.ID.Namespace, r.Name)
+		if n := c.onlyAt(types.ResourceID(c.text)); n != nil {
+			c.queue.steer(s, n.Serial)
+			return
+		}
+	}
+}
+
+// onlyAt returns the one node that may have some of rid; nil if several may, or none.
+func (c *Core) onlyAt(rid types.ResourceID) *cluster.Node {
+	if at, limited := c.limited(rid); limited && len(at) == 1 {
+		return at[0]
+	}
+	return nil
+}
