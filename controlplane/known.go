@@ -1,6 +1,9 @@
 package controlplane
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // maxKnown bounds how many keys a client remembers of each sort. What is forgotten is
 // read.
@@ -11,28 +14,38 @@ const maxKnown = 1 << 14
 // when that fails.
 type known struct {
 	mu sync.Mutex
-	of map[string]KV
+	// sessions are those of nodes, which are used again and again; others come and go.
+	sessions, others map[string]KV
+}
+
+// sort returns where a key is remembered.
+func (k *known) sort(key string) *map[string]KV {
+	if strings.HasPrefix(key, Prefix(Alive)) {
+		return &k.sessions
+	}
+	return &k.others
 }
 
 // get returns what is remembered of a key; ok is false if that is nothing.
 func (k *known) get(key string) (kv KV, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	kv, ok = k.of[key]
+	kv, ok = (*k.sort(key))[key]
 	return kv, ok
 }
 
 func (k *known) set(kv KV) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.of == nil || len(k.of) >= maxKnown {
-		k.of = make(map[string]KV)
+	of := k.sort(kv.Key)
+	if *of == nil || len(*of) >= maxKnown {
+		*of = make(map[string]KV)
 	}
-	k.of[kv.Key] = kv
+	(*of)[kv.Key] = kv
 }
 
 func (k *known) forget(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.of, key)
+	delete(*k.sort(key), key)
 }

@@ -76,6 +76,10 @@ func (q *queue) steeredTo(node int) *shape {
 	return q.steered[node][0]
 }
 
+// mostBeside is how many tasks a node gets in one transaction at most, of which all but
+// the first are out of their turn.
+const mostBeside = 8
+
 // placeBeside tries, on the node that the draft placed a task on last, the first few of
 // those that are steered there and of the same priority: until so many are placed there
 // that the node costs each of them little.
@@ -87,7 +91,7 @@ func (c *Core) placeBeside(d *Draft, priority int) {
 	if n == nil {
 		return
 	}
-	for tried := 1; tried < mostShares && d.places[n].binds < mostShares && !d.closed && len(d.entries) < c.batch; {
+	for tried := 1; tried < mostBeside && d.places[n].binds < mostBeside && !d.closed && len(d.entries) < c.batch; {
 		s := c.queue.steeredTo(n.Serial)
 		switch {
 		case s == nil || s.head().priority != priority:

@@ -79,14 +79,14 @@ func whatGoesBeside() map[string]besideCase {
 			want: "a@n1 c@n1 d@n1 b@n2",
 		},
 		"few of many": {
-			make: func(b *bench) { b.asking("a: x1", "b: x2", "c: x1", "d: x1", "e: x1", "f: x1", "g: x1") },
-			want: "a@n1 c@n1 d@n1 e@n1 b@n2 f@n1 g@n1",
+			make: func(b *bench) { b.asking("a: x1", "b: x2", "c: x1", "d: x1", "e: x1", "f: x1", "g: x1", "h: x1", "i: x1", "j: x1") },
+			want: "a@n1 c@n1 d@n1 e@n1 f@n1 g@n1 h@n1 i@n1 b@n2 j@n1",
 		},
 		"few in one transaction": {
 			make: func(b *bench) {
-				b.asking("a: x1", "b: x2", "c: x1", "d: x1", "e: x1", "f: x1", "g: x3", "h: x1")
+				b.asking("a: x1", "b: x2", "c: x1", "d: x1", "e: x1", "f: x1", "g: x1", "h: x1", "i: x1", "j: x1", "k: x3", "l: x1")
 			},
-			want: "a@n1 c@n1 d@n1 e@n1 b@n2 f@n1 g@n3 h@n1",
+			want: "a@n1 c@n1 d@n1 e@n1 f@n1 g@n1 h@n1 i@n1 b@n2 j@n1 k@n3 l@n1",
 		},
 		"of one shape": {
 			make: func(b *bench) {
@@ -238,12 +238,12 @@ func whatIsWoken() map[string]besideCase {
 		},
 		"few, wherever they go": {
 			make: func(b *bench) {
-				b.asking("a: node/n1", "b: node/n3", "c: x1", "d: x1", "e: x1", "f: x1")
+				b.asking("a: node/n1", "b: node/n3", "c: x1", "d: x1", "e: x1", "f: x1", "g: x1", "h: x1", "i: x1", "j: x1", "k: x1")
 				b.see()
 				b.del(controlplane.ResourceKey("d", "x1", "n1"))
 				b.resource("x1", "n2")
 			},
-			want: "a@n1 c@n2 d@n2 e@n2 b@n3 f@n2",
+			want: "a@n1 c@n2 d@n2 e@n2 f@n2 g@n2 h@n2 i@n2 b@n3 j@n2 k@n2",
 		},
 		"waits when the resource went": {
 			make: func(b *bench) {
@@ -376,7 +376,7 @@ func checkOvertaken(t *rapid.T, order []string, of func(id string) (age, priorit
 				younger++
 			}
 		}
-		if younger > (mostShares-1)*older {
+		if younger > (mostBeside-1)*older {
 			t.Fatalf("%d that are younger are bound before %s, and %d that are older: %v", younger, id, older, order)
 		}
 	}

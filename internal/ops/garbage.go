@@ -15,7 +15,7 @@ import (
 
 // slack is how much garbage there may be besides 0.3 of what is in use, if it is not more
 // than four times that.
-const slack = 256 << 20
+const slack = 512 << 20
 
 // garbagePercent returns how much garbage there may be when so many bytes are in use,
 // in percent of them. Just after a collection that is asked again; until then much more may be
@@ -24,7 +24,7 @@ func garbagePercent(live uint64) int {
 	return int(30 + slack*100/max(live, slack/4))
 }
 
-// CollectGarbage keeps the garbage of the process to 0.3 of what is in use, and 256 MiB or four times that,
+// CollectGarbage keeps the garbage of the process to 0.3 of what is in use, and 512 MiB or four times that,
 // until ctx is done. Where GOGC or GOMEMLIMIT is set, that decides.
 func CollectGarbage(ctx context.Context) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {

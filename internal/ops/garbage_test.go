@@ -9,7 +9,7 @@ import (
 )
 
 func TestGarbagePercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: 430, 8 << 20: 430, 64 << 20: 430, 128 << 20: 230, 1 << 30: 55} {
+	for live, want := range map[uint64]int{0: 430, 8 << 20: 430, 128 << 20: 430, 256 << 20: 230, 1 << 30: 80} {
 		if got := garbagePercent(live); got != want {
 			t.Errorf("%d MiB in use: %d %%, want %d", live>>20, got, want)
 		}
