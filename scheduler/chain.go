@@ -108,12 +108,13 @@ func (c *Core) sends(d *Draft) *Draft {
 
 // toRepeat returns the next draft to be sent again, nil if there is none.
 func (c *Core) toRepeat() *Draft {
-	if len(c.repeats) == 0 {
-		return nil
+	for len(c.repeats) > 0 {
+		d := c.repeats[0]
+		if c.repeats = c.repeats[1:]; !d.doomed { // else it ends with the one it is behind
+			return c.sends(d)
+		}
 	}
-	d := c.repeats[0]
-	c.repeats = c.repeats[1:]
-	return c.sends(d)
+	return nil
 }
 
 // isPending reports whether an answer does not end it with a draft yet.
@@ -175,6 +176,8 @@ func (c *Core) answered(d *Draft, committed bool, revision int64) {
 	}
 	for _, x := range behind {
 		switch {
+		case !slices.Contains(c.inFlight, x):
+			// It was answered with one of these that it is behind as well.
 		case x.doomed && x.returned:
 			c.repeats = except(c.repeats, x)
 			c.Done(x, controlplane.Result{Revision: revision}, nil, c.now)

@@ -165,6 +165,37 @@ func TestAnswersOvertake(t *testing.T) {
 	b.ends(12_000)
 }
 
+// TestBehindTwo: of three transactions, of which each is behind those before it on another
+// pool, each counts once, in whatever order they are answered.
+func TestBehindTwo(t *testing.T) {
+	b := newBench(t, Config{Seed: 1, BatchTasks: 2})
+	for _, pool := range []string{"quota", "q", "r"} {
+		b.put(controlplane.ResourceKey("d", pool, types.ClusterWide), &types.Resource{Capacity: 1_000_000})
+	}
+	for i := range 60 {
+		b.node(fmt.Sprintf("n%02d", i), 100_000)
+	}
+	for i, pools := range []string{"quota", "q", "quota", "r", "q", "r"} {
+		b.task(fmt.Sprintf("t%d", i), map[string]types.Quantity{"cpu": 100, pools: 1000})
+	}
+	b.see()
+	sent := b.line(3)
+	if len(sent[0].before) != 2 || len(sent[2].after) != 2 {
+		t.Fatalf("%d are behind the first, and the last is behind %d", len(sent[0].before), len(sent[2].after))
+	}
+	var answers []controlplane.Result
+	for _, d := range sent {
+		answers = append(answers, b.arrives(d, true))
+	}
+	for _, i := range []int{1, 2, 0} {
+		b.done(sent[i], answers[i])
+	}
+	if n := b.core.depth.committed; n != 3 {
+		t.Errorf("%d were counted as committed", n)
+	}
+	b.ends(2000)
+}
+
 // TestLineIsForgotten: what is behind a transaction that is refused, can never be
 // committed, or after which somebody else drew on the pool, is decided anew; fewer are in
 // flight for a while.

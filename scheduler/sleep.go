@@ -189,6 +189,7 @@ func (q *queue) rouse(p slab.Place) *shape {
 	}
 	s, x, lack := q.asleep.remove(p)
 	q.shapes[s.key] = s
+	q.most = max(q.most, len(q.shapes))
 	e := s.keep(x)
 	q.entries.put(e)
 	s.entries.Push(e)

@@ -79,7 +79,9 @@ func whatGoesBeside() map[string]besideCase {
 			want: "a@n1 c@n1 d@n1 b@n2",
 		},
 		"few of many": {
-			make: func(b *bench) { b.asking("a: x1", "b: x2", "c: x1", "d: x1", "e: x1", "f: x1", "g: x1", "h: x1", "i: x1", "j: x1") },
+			make: func(b *bench) {
+				b.asking("a: x1", "b: x2", "c: x1", "d: x1", "e: x1", "f: x1", "g: x1", "h: x1", "i: x1", "j: x1")
+			},
 			want: "a@n1 c@n1 d@n1 e@n1 f@n1 g@n1 h@n1 i@n1 b@n2 j@n1",
 		},
 		"few in one transaction": {

@@ -38,7 +38,7 @@ type committed struct {
 // before the watch or listing that brings it, and returns the keys of which the view
 // changed: to be used before it is called again. What is not newer than Revision is
 // ignored: it was applied, and perhaps undone since. Every key that it did not make must
-// have been compared by it.
+// have been compared by it, or be one that does not change without another that was.
 func (v *View) Committed(revision int64, writes []Write) []controlplane.Key {
 	if revision <= v.Revision {
 		return nil

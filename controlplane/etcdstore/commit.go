@@ -113,7 +113,7 @@ func (s *Store) sendNoting(ctx context.Context, req, answer any, note func()) (s
 	}
 	// io.EOF means that the status, which RecvMsg returns, came before the end.
 	if err = stream.SendMsg(req); err == nil || errors.Is(err, io.EOF) {
-		if note != nil {
+		if note != nil && err == nil {
 			note()
 		}
 		err = stream.RecvMsg(answer)
