@@ -29,7 +29,7 @@ func (e *explainer) node(ns, name string) (Explanation, error) {
 	case !n.Eligible():
 		x.Phase = "cordoned"
 		x.Summary = fmt.Sprintf("It is %s; nothing new is placed on it, and %s.", barredBy(n), e.bound(n, "runs on", "run on"))
-		x.Suggestion = "Take the cordon from it when it may be used again."
+		x.Suggestion = "Take the cordon from it when it may be used again: escher node uncordon " + name
 		return x, nil
 	}
 	var full []string

@@ -1,6 +1,9 @@
 package types
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Node is a machine, as its agent registered it.
 type Node struct {
@@ -103,14 +106,34 @@ func (d *Device) fields(w *wire) {
 type Cordon struct {
 	Extra
 	Reason string
-	// DrainBy is when what runs there is to be stopped, in Unix nanoseconds;
-	// 0 is never.
+	// DrainBy is when what runs there has to leave, in Unix nanoseconds: with
+	// DrainFinish what is still there then is moved. 0 is never.
 	DrainBy int64
+	// Drain says how what runs there leaves.
+	Drain DrainMode
+	// Grace is what tasks that DrainStop stops have between their stop signal and the
+	// kill; 0 is that of their specs.
+	Grace time.Duration
 }
+
+// DrainMode says how what runs on a cordoned node leaves it.
+type DrainMode string
+
+// The modes. DrainFinish leaves tasks to end by themselves until Cordon.DrainBy, and
+// moves the rest then; DrainMove evicts them at once: they wait for their next attempt;
+// DrainStop stops them for good.
+const (
+	DrainNone   DrainMode = ""
+	DrainFinish DrainMode = "finish"
+	DrainMove   DrainMode = "move"
+	DrainStop   DrainMode = "stop"
+)
 
 func (c *Cordon) fields(w *wire) {
 	text(w, 2, &c.Reason)
 	integer(w, 3, &c.DrainBy)
+	text(w, 4, &c.Drain)
+	integer(w, 5, &c.Grace)
 }
 
 // Selector picks nodes; all that is set must hold, and the empty one picks all.

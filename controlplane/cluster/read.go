@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -169,6 +170,13 @@ func (r *reader) pool(rid types.ResourceID, p *Pool) Amounts {
 
 func (r *reader) node(n *Node) NodeState {
 	out := NodeState{Name: n.Name, Alive: n.Alive.V != nil, Cordoned: n.Cordon.V != nil, Labels: n.Info.V.Labels}
+	if c := n.Cordon.V; c != nil {
+		out.Reason, out.Drain = c.Reason, c.Drain
+		if c.DrainBy != 0 {
+			by := time.Unix(0, c.DrainBy)
+			out.DrainBy = &by
+		}
+	}
 	ids := make(map[types.ResourceID]struct{})
 	for _, c := range n.Info.V.Capacity {
 		ids[types.ResourceID(c.Name)] = struct{}{}

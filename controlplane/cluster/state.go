@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -30,9 +31,14 @@ type NodeState struct {
 	Name string `json:"name"`
 	// Alive tells that its agent is there; Cordoned that nothing new may be
 	// bound to it.
-	Alive    bool          `json:"alive"`
-	Cordoned bool          `json:"cordoned,omitempty"`
-	Labels   []types.Label `json:"labels,omitempty"`
+	Alive    bool `json:"alive"`
+	Cordoned bool `json:"cordoned,omitempty"`
+	// Reason is why it is cordoned; Drain says how what is there leaves, and DrainBy,
+	// unless nil, until when it may end by itself.
+	Reason  string          `json:"reason,omitempty"`
+	Drain   types.DrainMode `json:"drain,omitempty"`
+	DrainBy *time.Time      `json:"drain_by,omitempty"`
+	Labels  []types.Label   `json:"labels,omitempty"`
 	// Resources are sorted by name; a scoped one is there as gpu@train.
 	Resources []Amounts `json:"resources"`
 }

@@ -161,6 +161,8 @@ type nodeDescription struct {
 	Tasks   []taskRow `json:"tasks,omitempty"`
 	// Others is how many tasks of other namespaces are there.
 	Others int `json:"others,omitempty"`
+
+	now time.Time
 }
 
 // node describes a node, with what the namespace sees of it.
@@ -170,7 +172,7 @@ func (d *describing) node(name string) (description, error) {
 	if state == nil || n == nil || n.Info.V == nil {
 		return nil, gone(named{controlplane.Nodes, name})
 	}
-	out := &nodeDescription{NodeState: *state, Address: n.Info.V.Address, Version: n.Info.V.Version}
+	out := &nodeDescription{NodeState: *state, Address: n.Info.V.Address, Version: n.Info.V.Version, now: d.now}
 	if n.Info.V.PortLast > 0 {
 		out.Ports = fmt.Sprintf("%d-%d", n.Info.V.PortFirst, n.Info.V.PortLast)
 	}
@@ -186,6 +188,15 @@ func (d *describing) node(name string) (description, error) {
 	return out, nil
 }
 
+// drainText says how a node is drained, and how far that is.
+func (n *nodeDescription) drainText() string {
+	text := string(n.Drain)
+	if n.DrainBy != nil {
+		text += " until " + when(n.DrainBy.UnixNano(), n.now)
+	}
+	return fmt.Sprintf("%s: %d tasks left", text, len(n.Tasks)+n.Others)
+}
+
 // write writes it as text.
 func (n *nodeDescription) write(w io.Writer) error {
 	s := newSheet(w)
@@ -198,6 +209,10 @@ func (n *nodeDescription) write(w io.Writer) error {
 		phase += ", cordoned: nothing new is bound to it"
 	}
 	s.line("Phase", phase)
+	s.line("Reason", n.Reason)
+	if n.Drain != "" {
+		s.line("Drain", n.drainText())
+	}
 	s.line("Version", n.Version)
 	s.line("Address", n.Address)
 	s.line("Ports", n.Ports)

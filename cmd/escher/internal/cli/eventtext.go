@@ -244,6 +244,9 @@ func cordon(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
 		return nil, err
 	}
 	row.Event = "takes no more tasks" + because(c.Reason)
+	if c.Drain != types.DrainNone {
+		row.Event = fmt.Sprintf("is drained (%s)", c.Drain) + because(c.Reason)
+	}
 	return row, nil
 }
 

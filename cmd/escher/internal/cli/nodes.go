@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +16,11 @@ import (
 )
 
 // nodeRow is a node as it is printed.
-type nodeRow struct{ cluster.NodeState }
+type nodeRow struct {
+	cluster.NodeState
+	// Left is how many tasks are on a node that is drained, where that is known.
+	Left *int `json:"left,omitempty"`
+}
 
 // Header returns the columns; amounts are in use/capacity.
 func (nodeRow) Header() []table.Column {
@@ -44,10 +50,46 @@ func (n nodeRow) status() string {
 	switch {
 	case !n.Alive:
 		return "lost"
+	case n.Drain != "":
+		return n.drain()
 	case n.Cordoned:
 		return "cordoned"
 	}
 	return "alive"
+}
+
+// drain says how far a node is that is drained.
+func (n nodeRow) drain() string {
+	if n.Left != nil && *n.Left == 0 {
+		return "drained"
+	}
+	var texts []string
+	if n.Left != nil {
+		texts = append(texts, fmt.Sprintf("%d left", *n.Left))
+	}
+	if n.DrainBy != nil {
+		texts = append(texts, "until "+n.DrainBy.UTC().Format(time.RFC3339))
+	}
+	if len(texts) == 0 {
+		return "draining"
+	}
+	return "draining (" + strings.Join(texts, ", ") + ")"
+}
+
+// countLeft counts what is on nodes that are drained, of all namespaces.
+func countLeft(ctx context.Context, store controlplane.Store, rows []nodeRow) error {
+	for i := range rows {
+		if rows[i].Drain == "" {
+			continue
+		}
+		kvs, _, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, rows[i].Name), KeysOnly: true})
+		if err != nil {
+			return err
+		}
+		left := len(kvs)
+		rows[i].Left = &left
+	}
+	return nil
 }
 
 // inUse formats how much is in use of what there is.
@@ -91,7 +133,17 @@ func listState[T table.Row](f *Factory, cmd *cobra.Command, rows func(*cluster.S
 		if cmd.Name() == "state" && f.format.Encoded() {
 			return table.Encode(f.Out, f.format, state)
 		}
-		return print(f, rows(state))
+		out := rows(state)
+		if nodes, ok := any(out).([]nodeRow); ok && !f.inTask() {
+			store, err := f.Store(ctx)
+			if err == nil {
+				err = countLeft(ctx, store, nodes)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return print(f, out)
 	}
 	addWatch(cmd, &watch)
 	return cmd
@@ -103,7 +155,7 @@ func newNodes(f *Factory) *cobra.Command {
 	return listState(f, cmd, func(state *cluster.State) []nodeRow {
 		rows := make([]nodeRow, len(state.Nodes))
 		for i, n := range state.Nodes {
-			rows[i] = nodeRow{n}
+			rows[i] = nodeRow{NodeState: n}
 		}
 		return rows
 	})

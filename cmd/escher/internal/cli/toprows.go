@@ -145,7 +145,7 @@ func (t *top) rows() ([]topNode, []topTask) {
 	}
 	nodes := []topNode{}
 	for _, n := range t.view.Show(t.f.Namespace()).Nodes {
-		nodes = append(nodes, t.nodeRow(nodeRow{n}, sums[n.Name]))
+		nodes = append(nodes, t.nodeRow(nodeRow{NodeState: n}, sums[n.Name]))
 	}
 	tasks := []topTask{}
 	now := time.Now()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
@@ -30,7 +31,7 @@ type Server struct {
 }
 
 // Start starts its parts. Others share the namespaces with its scheduler; one
-// collector of all works at a time.
+// collector of all works at a time, and what drains nodes with it.
 func (s Server) Start(stack *Stack) error {
 	counted, decisions := server.NewMetrics(), scheduler.NewMetrics()
 	for _, m := range []prometheus.Collector{counted, decisions} {
@@ -44,15 +45,20 @@ func (s Server) Start(stack *Stack) error {
 		cfg := scheduler.Config{Name: s.Name, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions}
 		return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler"))
 	})
-	beat := s.Health.Standby("collector")
+	beat, drains := s.Health.Standby("collector"), s.Health.Standby("drainer")
 	collect := func(ctx context.Context, guard []controlplane.Compare) error {
 		defer beat.Stop()
+		defer drains.Stop()
 		c, err := server.NewCollector(s.Store, server.NewMaintenance(s.Store.Client()), s.policy(), guard,
 			server.Options{Metrics: counted, Beat: beat.Run, Logger: s.Log.Named("collector")})
 		if err != nil {
 			return err
 		}
-		return c.Run(ctx)
+		d := server.NewDrainer(s.Store, guard, server.Options{Beat: drains.Run, Logger: s.Log.Named("drainer")})
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return c.Run(ctx) })
+		g.Go(func() error { return d.Run(ctx) })
+		return g.Wait()
 	}
 	stack.Start("collector", func(ctx context.Context) error {
 		if s.Name == "" {
@@ -72,5 +78,5 @@ func (s Server) policy() server.Policy {
 	return p
 }
 
-// collectorRole is what one collector at a time has.
+// collectorRole is what one collector at a time has, and drainer.
 const collectorRole = "collector"

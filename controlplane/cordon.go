@@ -1,0 +1,108 @@
+package controlplane
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Cordon keeps new tasks off a node, and with want.Drain has what is there leave, which
+// a server sees to. It reports whether that changed anything. A node that is cordoned
+// already keeps its reason unless another is given, and its drain unless another is
+// begun. NotFound: there is no such node.
+func (c *Client) Cordon(ctx context.Context, node string, want types.Cordon) (changed bool, err error) {
+	if err := validCordon(&want); err != nil {
+		return false, err
+	}
+	e := &cordon{node: node, want: want}
+	_, err = perform(ctx, c.store, nil, e)
+	return e.changed, err
+}
+
+// Uncordon lets tasks be bound to a node again, and ends its drain: what was told to
+// leave leaves, and nothing else. It reports whether the node was cordoned. NotFound:
+// there is no such node.
+func (c *Client) Uncordon(ctx context.Context, node string) (changed bool, err error) {
+	e := &cordon{node: node, off: true}
+	_, err = perform(ctx, c.store, nil, e)
+	return e.changed, err
+}
+
+// validCordon says what is wrong with a cordon that is asked for.
+func validCordon(c *types.Cordon) error {
+	switch c.Drain {
+	case types.DrainNone, types.DrainFinish, types.DrainMove, types.DrainStop:
+	default:
+		return types.Errorf(types.Invalid, "mode: %q is unknown: use finish, move or stop", c.Drain)
+	}
+	switch {
+	case c.DrainBy < 0:
+		return types.Errorf(types.Invalid, "deadline: it is before 1970: give a later one")
+	case c.DrainBy != 0 && c.Drain != types.DrainFinish:
+		return types.Errorf(types.Invalid, "deadline: is of mode finish alone: leave it out, as nothing is waited for")
+	case c.Grace != 0 && c.Drain != types.DrainStop:
+		return types.Errorf(types.Invalid, "grace: is of mode stop alone: leave it out, and tasks have that of their specs")
+	}
+	return StopOptions{Grace: c.Grace}.validate()
+}
+
+// cordon is a cordon that is put up or, with off, taken away.
+type cordon struct {
+	node    string
+	want    types.Cordon
+	off     bool
+	changed bool
+}
+
+func (e *cordon) verb() string {
+	if e.off {
+		return "uncordon node " + e.node
+	}
+	return "cordon node " + e.node
+}
+
+func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
+	e.changed = false
+	node, err := get(ctx, s, NodeKey(e.node))
+	if err != nil {
+		return err
+	}
+	if node.ModRevision == 0 {
+		return types.Errorf(types.NotFound, "there is no node %s: escher nodes lists those there are", e.node)
+	}
+	// It is there as long as it was not removed and made anew: what it has may change.
+	change.IfCreated(node.Key, node.CreateRevision)
+	kv, err := get(ctx, s, CordonKey(e.node))
+	if err != nil {
+		return err
+	}
+	change.IfUnchanged(kv.Key, kv.ModRevision)
+	if e.off {
+		if e.changed = kv.ModRevision != 0; e.changed {
+			change.Delete(kv.Key)
+		}
+		return nil
+	}
+	var is types.Cordon
+	if kv.ModRevision != 0 {
+		if err := types.Decode(kv.Value, &is); err != nil {
+			return err
+		}
+	}
+	next := is
+	if e.want.Reason != "" {
+		next.Reason = e.want.Reason
+	}
+	if e.want.Drain != types.DrainNone {
+		next.Drain, next.DrainBy, next.Grace = e.want.Drain, e.want.DrainBy, e.want.Grace
+	}
+	e.changed = kv.ModRevision == 0 || next.Reason != is.Reason || next.Drain != is.Drain || next.DrainBy != is.DrainBy || next.Grace != is.Grace
+	if e.changed {
+		change.Put(kv.Key, &next)
+	}
+	return nil
+}
+
+func (e *cordon) refused(context.Context, Store, []KV) error { return nil }
+func (e *cordon) once() bool                                 { return false }
+func (e *cordon) done(int64)                                 {}

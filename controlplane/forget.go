@@ -1,0 +1,88 @@
+package controlplane
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Forget deletes what is known of a node that is gone for good, its cordon included. If
+// its agent comes again it is a new node. NotFound: there is no such node. Precondition:
+// its agent is alive, or something holds a part of it: a task that is bound there, which
+// a scheduler sees to as the node is lost, or a reservation.
+func (c *Client) Forget(ctx context.Context, node string) error {
+	_, err := perform(ctx, c.store, nil, &forget{node: node})
+	return err
+}
+
+// forget is a node being forgotten.
+type forget struct{ node string }
+
+func (e *forget) verb() string { return "remove node " + e.node }
+
+func (e *forget) draw(ctx context.Context, s Store, change *Change) error {
+	kv, err := get(ctx, s, NodeKey(e.node))
+	if err != nil {
+		return err
+	}
+	if kv.ModRevision == 0 {
+		return types.Errorf(types.NotFound, "there is no node %s: escher nodes lists those there are", e.node)
+	}
+	change.IfUnchanged(kv.Key, kv.ModRevision)
+	change.Delete(kv.Key)
+	if kv, err = get(ctx, s, AliveKey(e.node)); err != nil {
+		return err
+	}
+	if kv.ModRevision != 0 {
+		return types.Errorf(types.Precondition, "its agent is alive: end it first, and wait until escher nodes calls the node lost")
+	}
+	change.IfUnchanged(kv.Key, 0)
+	if err := e.unheld(ctx, s, change); err != nil {
+		return err
+	}
+	for _, key := range []string{DevicesKey(e.node), CordonKey(e.node), AllocatedKey(e.node)} {
+		if kv, err = get(ctx, s, key); err != nil {
+			return err
+		}
+		change.IfUnchanged(key, kv.ModRevision)
+		if kv.ModRevision != 0 {
+			change.Delete(key)
+		}
+	}
+	return nil
+}
+
+// unheld makes the change depend on nothing being bound to the node, or held there. All
+// that holds something is in what is allocated, which is compared.
+func (e *forget) unheld(ctx context.Context, s Store, change *Change) error {
+	page, err := s.List(ctx, ListOptions{Prefix: Prefix(Bindings, e.node), KeysOnly: true, Limit: candidates})
+	if err != nil {
+		return err
+	}
+	if len(page.KVs) > 0 {
+		var tasks []string
+		for _, kv := range page.KVs {
+			if k, ok := Parse(kv.Key); ok {
+				tasks = append(tasks, k.Namespace+"/"+k.ID)
+			}
+		}
+		return types.Errorf(types.Precondition, "tasks are bound there, such as %s: a scheduler gives them a new attempt elsewhere once the node is lost: wait for that; one with on-loss keep stays with its node", listing(tasks))
+	}
+	change.IfNoneSince(Prefix(Bindings, e.node), 0)
+	kv, err := get(ctx, s, AllocatedKey(e.node))
+	if err != nil || kv.ModRevision == 0 {
+		return err
+	}
+	var a types.Allocated
+	if err := types.Decode(kv.Value, &a); err != nil {
+		return err
+	}
+	if len(a.Holds) > 0 {
+		return types.Errorf(types.Precondition, "reservations hold a part of it: escher reservations lists them, escher unreserve gives one up")
+	}
+	return nil
+}
+
+func (e *forget) refused(context.Context, Store, []KV) error { return nil }
+func (e *forget) once() bool                                 { return false }
+func (e *forget) done(int64)                                 {}

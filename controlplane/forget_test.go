@@ -1,0 +1,89 @@
+package controlplane_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestForget refuses as long as the node is alive, or holds something, and deletes all
+// of it then.
+func TestForget(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	forget := func() error { return w.Forget(ctx, "n1") }
+	w.refused(types.NotFound, forget, "remove node n1", "no node n1")
+	w.put(controlplane.NodeKey("n1"), &types.Node{})
+	w.put(controlplane.NodeKey("n10"), &types.Node{})
+	w.put(controlplane.DevicesKey("n1"), &types.Devices{})
+	w.put(controlplane.CordonKey("n1"), &types.Cordon{})
+	w.put(controlplane.AliveKey("n1"), &types.Alive{})
+	w.refused(types.Precondition, forget, "its agent is alive")
+	w.delete(controlplane.AliveKey("n1"))
+	binding := controlplane.BindingKey("n1", "team", "a", 1)
+	w.put(binding, &types.Binding{})
+	w.put(controlplane.BindingKey("n10", "team", "b", 1), &types.Binding{})
+	w.refused(types.Precondition, forget, "team/a", "on-loss keep")
+	w.delete(binding)
+	held := &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 1}}}
+	w.put(controlplane.AllocatedKey("n1"), held)
+	w.refused(types.Precondition, forget, "reservations hold a part of it")
+	w.put(controlplane.AllocatedKey("n1"), &types.Allocated{})
+	// Not answered, it is looked at again.
+	w.lossy.next(lost)
+	if err := forget(); err != nil && !types.Is(err, types.NotFound) {
+		t.Fatal(err)
+	}
+	for _, key := range []string{
+		controlplane.NodeKey("n1"), controlplane.DevicesKey("n1"), controlplane.CordonKey("n1"), controlplane.AllocatedKey("n1"),
+	} {
+		if page, err := w.store.List(ctx, controlplane.ListOptions{Key: key}); err != nil || len(page.KVs) != 0 {
+			t.Errorf("%s is there: %v", key, err)
+		}
+	}
+	if page, err := w.store.List(ctx, controlplane.ListOptions{Key: controlplane.NodeKey("n10")}); err != nil || len(page.KVs) != 1 {
+		t.Errorf("another node is gone: %v", err)
+	}
+}
+
+// meeting is a store in which something happens just before the first commit.
+type meeting struct {
+	controlplane.Store
+	do func()
+}
+
+func (m *meeting) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	if do := m.do; do != nil {
+		m.do = nil
+		do()
+	}
+	return m.Store.Commit(ctx, txn)
+}
+
+// TestForgetComparesWhatItGoesBy has something come just before a node is forgotten: it
+// is not forgotten then.
+func TestForgetComparesWhatItGoesBy(t *testing.T) {
+	for name, come := range map[string]func(w *world){
+		"alive": func(w *world) { w.put(controlplane.AliveKey("n1"), &types.Alive{}) },
+		"bound": func(w *world) { w.put(controlplane.BindingKey("n1", "team", "a", 1), &types.Binding{}) },
+		"allocated": func(w *world) {
+			w.put(controlplane.AllocatedKey("n1"), &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 1}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(controlplane.NodeKey("n1"), &types.Node{})
+			c, err := controlplane.New(&meeting{w.store, func() { come(w) }}, "team")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Forget(t.Context(), "n1"); !types.Is(err, types.Precondition) {
+				t.Errorf("it ended with %v", err)
+			}
+			if page, err := w.store.List(t.Context(), controlplane.ListOptions{Key: controlplane.NodeKey("n1")}); err != nil || len(page.KVs) != 1 {
+				t.Errorf("it is gone: %v", err)
+			}
+		})
+	}
+}

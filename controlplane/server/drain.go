@@ -1,0 +1,244 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Drainer has what runs on nodes that are drained leave them, as their cordons say.
+//
+// All it goes by is in the store, and every write depends on what it was decided on:
+// another one may run at the same time, or take over at any moment.
+type Drainer struct {
+	store controlplane.Store
+	guard []controlplane.Compare
+	log   *zap.Logger
+	beat  func(heard bool)
+
+	mu    sync.Mutex // guards what follows
+	nodes map[string]*draining
+}
+
+// draining is a node that is drained.
+type draining struct {
+	node   string
+	cordon types.Cordon
+	mod    int64
+	// told are the attempts that were told to leave, or of which there is nobody to be
+	// told, by the key of their binding and its CreateRevision.
+	told map[attempt]struct{}
+	// empty tells that nothing is there any more: as it is cordoned, nothing comes.
+	empty bool
+}
+
+// attempt is what is bound to a node.
+type attempt struct {
+	key     string
+	created int64
+}
+
+// NewDrainer returns a Drainer to Run, with the guard, the logger and the beat of a
+// Collector.
+func NewDrainer(store controlplane.Store, guard []controlplane.Compare, opts Options) *Drainer {
+	d := &Drainer{store: store, guard: guard, log: opts.Logger, beat: opts.Beat, nodes: make(map[string]*draining)}
+	if d.log == nil {
+		d.log = zap.NewNop()
+	}
+	if d.beat == nil {
+		d.beat = func(bool) {}
+	}
+	return d
+}
+
+// drainGap is the time between two looks at a node that is drained.
+const drainGap = time.Second
+
+// Run drains until ctx is done, and returns ctx.Err() then. While the store is away it
+// waits. Conflict: a compare of the guard does not hold any more.
+func (d *Drainer) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	opts := controlplane.ListWatchOptions{
+		Prefix: controlplane.Prefix(controlplane.Cordons), Log: d.log, Heard: func() { d.beat(true) },
+	}
+	g.Go(func() error { return controlplane.ListWatch(ctx, d.store, opts, d.apply) })
+	g.Go(func() error {
+		tick := time.NewTicker(drainGap)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+			d.beat(false)
+			if err := d.look(ctx); err != nil {
+				return err
+			}
+		}
+	})
+	return g.Wait()
+}
+
+// apply takes in changes of cordons.
+func (d *Drainer) apply(u controlplane.Update) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range u.Events {
+		k, ok := controlplane.Parse(e.Key)
+		if !ok {
+			continue
+		}
+		delete(d.nodes, k.Node)
+		if e.Delete {
+			continue
+		}
+		n := &draining{node: k.Node, mod: e.ModRevision, told: make(map[attempt]struct{})}
+		if err := types.Decode(e.Value, &n.cordon); err != nil {
+			d.log.Warn("a cordon cannot be read: the node is not drained", zap.String("node", k.Node), zap.Error(err))
+			continue
+		}
+		if n.cordon.Drain != types.DrainNone {
+			d.nodes[k.Node] = n
+		}
+	}
+	return nil
+}
+
+// due returns the nodes that something is to be done on.
+func (d *Drainer) due(now time.Time) []*draining {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []*draining
+	for _, n := range d.nodes {
+		if !n.empty && leaveNow(&n.cordon, now) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// look looks once at all nodes on which something is to be done. What others are in the
+// way of is done at a later look.
+func (d *Drainer) look(ctx context.Context) error {
+	for _, n := range d.due(time.Now()) {
+		err := d.drain(ctx, n)
+		switch {
+		case err == nil:
+		case types.ClassOf(err).Retryable(), types.Is(err, types.Precondition):
+			d.log.Warn("draining interrupted", zap.String("node", n.node), zap.Error(err))
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// drain has some of what is on a node leave.
+func (d *Drainer) drain(ctx context.Context, n *draining) error {
+	kvs, _, err := controlplane.ListAll(ctx, d.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, n.node)})
+	if err != nil {
+		return err
+	}
+	there := make([]boundHere, 0, len(kvs))
+	for _, kv := range kvs {
+		b := boundHere{attempt: attempt{kv.Key, kv.CreateRevision}}
+		var info types.Binding
+		_, b.leaving = n.told[b.attempt]
+		if err := types.Decode(kv.Value, &info); err != nil {
+			d.log.Warn("a binding cannot be read", zap.String("path", kv.Key), zap.Error(err))
+		} else if info.Stop != nil {
+			b.leaving = true
+		}
+		there = append(there, b)
+	}
+	if n.empty = len(there) == 0; n.empty {
+		d.log.Info("drained", zap.String("node", n.node))
+		return nil
+	}
+	count := 0
+	for _, a := range nextDrain(&n.cordon, there, time.Now()) {
+		told, err := d.tell(ctx, n, a)
+		if err != nil {
+			return err
+		}
+		if told {
+			n.told[a] = struct{}{}
+			count++
+		}
+	}
+	if count > 0 {
+		d.log.Info("told to leave", zap.String("node", n.node), zap.Int("count", count), zap.String("reason", string(n.cordon.Drain)))
+	}
+	return nil
+}
+
+// tell has an attempt leave, on the condition that it is still there, that its node is
+// drained as it was, and that nobody else has changed its task. It reports whether there
+// is nothing more to tell.
+func (d *Drainer) tell(ctx context.Context, n *draining, a attempt) (done bool, err error) {
+	k, ok := controlplane.Parse(a.key)
+	if !ok {
+		return true, nil
+	}
+	key := controlplane.TaskKey(k.Namespace, k.ID)
+	page, err := d.store.List(ctx, controlplane.ListOptions{Key: key})
+	if err != nil {
+		return false, err
+	}
+	if len(page.KVs) == 0 {
+		return true, nil // whoever deleted it ended it, too
+	}
+	var t types.Task
+	if err := types.Decode(page.KVs[0].Value, &t); err != nil {
+		d.log.Warn("a task cannot be read: it stays", zap.String("path", key), zap.Error(err))
+		return true, nil
+	}
+	if !leave(&t, k.Attempt, n) {
+		return true, nil
+	}
+	change := controlplane.NewChange(controlplane.NewBatch())
+	for _, g := range d.guard {
+		add(change, g)
+	}
+	change.IfUnchanged(controlplane.CordonKey(n.node), n.mod)
+	change.IfCreated(a.key, a.created)
+	change.IfUnchanged(key, page.KVs[0].ModRevision)
+	change.Put(key, &t)
+	txn := change.Txn()
+	res, err := controlplane.Commit(ctx, d.store, txn)
+	if err != nil || res.Committed {
+		return err == nil, err
+	}
+	failed := failing(txn, res.Read)
+	if at := slices.IndexFunc(d.guard, func(g controlplane.Compare) bool { return failed[g] }); at >= 0 {
+		return false, types.Errorf(types.Conflict, "drain: %s has changed: another one leads", d.guard[at].Key)
+	}
+	return false, nil
+}
+
+// leave changes a task so that an attempt of it leaves the node; false if it does
+// already.
+func leave(t *types.Task, number int, n *draining) bool {
+	if t.Stop != nil || t.Evict == number {
+		return false
+	}
+	if n.cordon.Drain != types.DrainStop {
+		t.Evict = number
+		return true
+	}
+	reason := fmt.Sprintf("node %s is drained", n.node)
+	if n.cordon.Reason != "" {
+		reason += ": " + n.cordon.Reason
+	}
+	t.Stop = &types.Stop{Reason: reason, Grace: n.cordon.Grace}
+	return true
+}

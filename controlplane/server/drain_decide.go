@@ -1,0 +1,49 @@
+package server
+
+import (
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// drainAtOnce is how many attempts leave a node at a time: what they wait for next is
+// found while others still run.
+const drainAtOnce = 32
+
+// boundHere is an attempt on a node that is drained.
+type boundHere struct {
+	attempt
+	// leaving tells that it was told to end.
+	leaving bool
+}
+
+// leaveNow reports whether what is on the node is to leave, and not to end by itself.
+func leaveNow(c *types.Cordon, now time.Time) bool {
+	switch c.Drain {
+	case types.DrainMove, types.DrainStop:
+		return true
+	case types.DrainFinish:
+		return c.DrainBy != 0 && now.UnixNano() >= c.DrainBy
+	}
+	return false
+}
+
+// nextDrain decides which attempts are told to leave next, of those that are there.
+func nextDrain(c *types.Cordon, there []boundHere, now time.Time) []attempt {
+	if !leaveNow(c, now) {
+		return nil
+	}
+	room := drainAtOnce
+	for _, b := range there {
+		if b.leaving {
+			room--
+		}
+	}
+	var next []attempt
+	for _, b := range there {
+		if !b.leaving && len(next) < room {
+			next = append(next, b.attempt)
+		}
+	}
+	return next
+}
