@@ -14,9 +14,22 @@ func (c *Client) Cordon(ctx context.Context, node string, want types.Cordon) (ch
 	if err := validCordon(&want); err != nil {
 		return false, err
 	}
+	want.Dead = false // that is said by DeclareDead alone
 	e := &cordon{node: node, want: want}
 	_, err = perform(ctx, c.store, nil, e)
 	return e.changed, err
+}
+
+// DeclareDead cordons a node for good, on the word of whoever asks that nothing runs on the
+// machine any more: what was bound there, also what is kept, is given up by a scheduler. A
+// machine that comes back all the same ends everything before it is alive again. NotFound:
+// there is no such node. Precondition: its agent is alive.
+//
+// If something does run there, cut off from etcd, it runs twice from then on: nothing but
+// that word stands in between.
+func (c *Client) DeclareDead(ctx context.Context, node, reason string) error {
+	_, err := perform(ctx, c.store, nil, &cordon{node: node, want: types.Cordon{Reason: reason, Dead: true}})
+	return err
 }
 
 // Uncordon lets tasks be bound to a node again, and ends its drain: what was told to
@@ -40,8 +53,8 @@ func validCordon(c *types.Cordon) error {
 		return types.Errorf(types.Invalid, "deadline: it is before 1970: give a later one")
 	case c.DrainBy != 0 && c.Drain != types.DrainFinish:
 		return types.Errorf(types.Invalid, "deadline: is of mode finish alone: leave it out, as nothing is waited for")
-	case c.Grace != 0 && c.Drain != types.DrainStop:
-		return types.Errorf(types.Invalid, "grace: is of mode stop alone: leave it out, and tasks have that of their specs")
+	case c.Grace != 0 && c.Drain == types.DrainNone:
+		return types.Errorf(types.Invalid, "grace: is of a drain, and none is asked for: give a mode, or leave it out")
 	}
 	return StopOptions{Grace: c.Grace}.validate()
 }
@@ -55,8 +68,11 @@ type cordon struct {
 }
 
 func (e *cordon) verb() string {
-	if e.off {
+	switch {
+	case e.off:
 		return "uncordon node " + e.node
+	case e.want.Dead:
+		return "declare node " + e.node + " dead"
 	}
 	return "cordon node " + e.node
 }
@@ -72,6 +88,16 @@ func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 	}
 	// It is there as long as it was not removed and made anew: what it has may change.
 	change.IfCreated(node.Key, node.CreateRevision)
+	if e.want.Dead {
+		alive, err := get(ctx, s, AliveKey(e.node))
+		if err != nil {
+			return err
+		}
+		if alive.ModRevision != 0 {
+			return types.Errorf(types.Precondition, "its agent is alive, so the machine is not dead: drain it, or end its agent first, and wait until escher nodes calls the node lost")
+		}
+		change.IfUnchanged(alive.Key, 0)
+	}
 	kv, err := get(ctx, s, CordonKey(e.node))
 	if err != nil {
 		return err
@@ -96,7 +122,8 @@ func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 	if e.want.Drain != types.DrainNone {
 		next.Drain, next.DrainBy, next.Grace = e.want.Drain, e.want.DrainBy, e.want.Grace
 	}
-	e.changed = kv.ModRevision == 0 || next.Reason != is.Reason || next.Drain != is.Drain || next.DrainBy != is.DrainBy || next.Grace != is.Grace
+	next.Dead = is.Dead || e.want.Dead
+	e.changed = kv.ModRevision == 0 || next.Dead != is.Dead || next.Reason != is.Reason || next.Drain != is.Drain || next.DrainBy != is.DrainBy || next.Grace != is.Grace
 	if e.changed {
 		change.Put(kv.Key, &next)
 	}

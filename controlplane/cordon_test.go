@@ -75,7 +75,7 @@ func TestCordonSaysWhatIsWrong(t *testing.T) {
 		`mode: "gone" is unknown`: {Drain: "gone"},
 		"deadline: is of mode":    {Drain: types.DrainMove, DrainBy: 1},
 		"deadline: it is before":  {Drain: types.DrainFinish, DrainBy: -1},
-		"grace: is of mode":       {Drain: types.DrainMove, Grace: 1},
+		"grace: is of a drain":    {Grace: 1},
 		"grace: -1ns is negative": {Drain: types.DrainStop, Grace: -1},
 	} {
 		w.refused(types.Invalid, func() error { _, err := w.Cordon(t.Context(), "n1", c); return err }, text)

@@ -66,7 +66,7 @@ func (e *forget) unheld(ctx context.Context, s Store, change *Change) error {
 				tasks = append(tasks, k.Namespace+"/"+k.ID)
 			}
 		}
-		return types.Errorf(types.Precondition, "tasks are bound there, such as %s: a scheduler gives them a new attempt elsewhere once the node is lost: wait for that; one with on-loss keep stays with its node", listing(tasks))
+		return types.Errorf(types.Precondition, "tasks are bound there, such as %s: a scheduler gives them a new attempt elsewhere once the node is lost: wait for that; one with on-disconnect keep stays with its node until that is declared dead: escher node rm --dead %s", listing(tasks), e.node)
 	}
 	change.IfNoneSince(Prefix(Bindings, e.node), 0)
 	kv, err := get(ctx, s, AllocatedKey(e.node))

@@ -24,7 +24,7 @@ func TestForget(t *testing.T) {
 	binding := controlplane.BindingKey("n1", "team", "a", 1)
 	w.put(binding, &types.Binding{})
 	w.put(controlplane.BindingKey("n10", "team", "b", 1), &types.Binding{})
-	w.refused(types.Precondition, forget, "team/a", "on-loss keep")
+	w.refused(types.Precondition, forget, "team/a", "on-disconnect keep")
 	w.delete(binding)
 	held := &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 1}}}
 	w.put(controlplane.AllocatedKey("n1"), held)
@@ -85,5 +85,51 @@ func TestForgetComparesWhatItGoesBy(t *testing.T) {
 				t.Errorf("it is gone: %v", err)
 			}
 		})
+	}
+}
+
+// TestDeclareDead takes the word of an administrator for a node that is not alive, and for
+// no other.
+func TestDeclareDead(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	declare := func() error { return w.DeclareDead(ctx, "n1", "burnt") }
+	w.refused(types.NotFound, declare, "declare node n1 dead", "no node n1")
+	w.put(controlplane.NodeKey("n1"), &types.Node{})
+	w.put(controlplane.AliveKey("n1"), &types.Alive{})
+	w.refused(types.Precondition, declare, "its agent is alive")
+	if c := w.cordonOf("n1"); c != nil {
+		t.Errorf("refused, and there is %+v", c)
+	}
+	w.delete(controlplane.AliveKey("n1"))
+	w.put(controlplane.CordonKey("n1"), &types.Cordon{Reason: "disk", Drain: types.DrainMove})
+	if err := declare(); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.cordonOf("n1"); c == nil || !c.Dead || c.Reason != "burnt" || c.Drain != types.DrainMove {
+		t.Errorf("there is %+v", c)
+	}
+	// Nobody takes that back by cordoning it again, nor says it so.
+	if _, err := w.Cordon(ctx, "n1", types.Cordon{Reason: "x"}); err != nil || !w.cordonOf("n1").Dead {
+		t.Errorf("cordoned again: %+v, %v", w.cordonOf("n1"), err)
+	}
+	w.put(controlplane.NodeKey("n2"), &types.Node{})
+	if _, err := w.Cordon(ctx, "n2", types.Cordon{Dead: true}); err != nil || w.cordonOf("n2").Dead {
+		t.Errorf("cordoned: %+v, %v", w.cordonOf("n2"), err)
+	}
+	if _, err := w.Uncordon(ctx, "n1"); err != nil || w.cordonOf("n1") != nil {
+		t.Error("it cannot be taken back")
+	}
+}
+
+// TestDeclareDeadComparesAlive has the agent come back just before it is written.
+func TestDeclareDeadComparesAlive(t *testing.T) {
+	w := newWorld(t)
+	w.put(controlplane.NodeKey("n1"), &types.Node{})
+	c, err := controlplane.New(&meeting{w.store, func() { w.put(controlplane.AliveKey("n1"), &types.Alive{}) }}, "team")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DeclareDead(t.Context(), "n1", ""); !types.Is(err, types.Precondition) || w.cordonOf("n1") != nil {
+		t.Errorf("it ended with %v, and there is %+v", err, w.cordonOf("n1"))
 	}
 }

@@ -178,7 +178,7 @@ func (f *following) apply(u Update) error {
 
 // tell tells a waiter how far a task is.
 func (f *following) tell(w *waiter, id string, status *types.Status) {
-	if status == nil || !w.until.reached(status.Phase) {
+	if status == nil || !w.until.reached(status) {
 		return
 	}
 	f.forget(w, id)

@@ -29,7 +29,8 @@ func (o StopOptions) validate() error {
 
 // Stop ends a task for good; id may be a prefix that only one has. It returns when
 // that is recorded; Wait tells when the task has ended. Stopping a task that has
-// ended, or is being stopped, changes nothing.
+// ended, or is being stopped, changes nothing, unless it gives it less grace than it
+// has.
 func (c *Client) Stop(ctx context.Context, id string, opts StopOptions) error {
 	if err := opts.validate(); err != nil {
 		return err
@@ -79,12 +80,30 @@ func (e *stop) draw(ctx context.Context, s Store, change *Change) error {
 		return err
 	}
 	change.IfUnchanged(TaskKey(e.c.ns, e.id), t.mod)
-	if t.Task.Stop != nil || t.Phase().Ended() {
+	if t.Phase().Ended() {
 		return nil
 	}
-	t.Task.Stop = &types.Stop{Reason: e.opts.Reason, Grace: e.opts.Grace}
+	asked := &types.Stop{Reason: e.opts.Reason, Grace: e.opts.Grace}
+	if was := t.Task.Stop; was != nil {
+		if sooner, err := e.sooner(ctx, asked, was, t.Task.Spec); err != nil || !sooner {
+			return err
+		}
+	}
+	t.Task.Stop = asked
 	change.Put(TaskKey(e.c.ns, e.id), t.Task)
 	return nil
+}
+
+// sooner reports whether a stop ends a task sooner than the one that was asked for before.
+func (e *stop) sooner(ctx context.Context, asked, was *types.Stop, digest string) (bool, error) {
+	if was.Grace > 0 || !asked.Sooner(was) {
+		return asked.Sooner(was), nil
+	}
+	spec, err := e.c.Spec(ctx, digest)
+	if err != nil && !types.Is(err, types.NotFound) {
+		return false, err
+	}
+	return asked.Grace < GraceOf(spec), nil
 }
 
 func (e *stop) refused(context.Context, Store, []KV) error { return nil }
@@ -117,7 +136,7 @@ func (e *evict) draw(ctx context.Context, s Store, change *Change) error {
 	if t.Task.Evict == e.attempt {
 		return nil
 	}
-	t.Task.Evict = e.attempt
+	t.Task.Evict, t.Task.EvictGrace = e.attempt, 0
 	change.Put(TaskKey(e.c.ns, e.id), t.Task)
 	return nil
 }

@@ -92,14 +92,14 @@ func (s *Submission) prepare(all *specs, limits Limits, stamp int64) (submission
 	case s.Spec != nil:
 		digest, err := all.add(s.Spec)
 		task.Spec = digest
-		errs = append(errs, err, task.ValidatePorts(s.Spec))
+		errs = append(errs, err, task.ValidateImplied(s.Spec), task.ValidateWarning(s.Spec))
 	case len(task.Spec) != hex.EncodedLen(sha256.Size) || strings.Trim(task.Spec, "0123456789abcdef") != "":
 		errs = append(errs, types.Errorf(types.Invalid, "spec: %q is no digest: give the spec to run", task.Spec))
 	}
 	if task.Deadline != 0 && task.Deadline <= stamp {
 		errs = append(errs, types.Errorf(types.Invalid, "deadline: %s has passed: give a later time", time.Unix(0, task.Deadline).UTC().Format(time.RFC3339)))
 	}
-	if task.Stop != nil || task.Evict != 0 {
+	if task.Stop != nil || task.Evict != 0 || task.EvictGrace != 0 {
 		errs = append(errs, types.Errorf(types.Invalid, "stop: is set: launch the task first"))
 	}
 	id := s.ID

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -133,6 +134,27 @@ func TestStop(t *testing.T) {
 	}
 	w.refused(types.NotFound, func() error { return stop("none", 1) })
 	w.refused(types.Invalid, func() error { return w.Stop(t.Context(), "web", controlplane.StopOptions{Grace: -1}) }, "grace: ")
+}
+
+// TestStopSooner: of several stops the one that gives the least grace counts, and that of
+// the spec is what one gives that says nothing.
+func TestStopSooner(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.Launch(t.Context(), controlplane.Submission{ID: "web-1", Spec: &types.Spec{Image: "i", Grace: 7 * time.Second}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct{ grace, want time.Duration }{
+		{0, 0}, {8 * time.Second, 0}, {7 * time.Second, 0}, {6 * time.Second, 6 * time.Second}, {0, 6 * time.Second},
+		{7 * time.Second, 6 * time.Second}, {time.Second, time.Second}, {controlplane.NoGrace, controlplane.NoGrace}, {time.Second, controlplane.NoGrace},
+	} {
+		if err := w.Stop(t.Context(), "web-1", controlplane.StopOptions{Reason: c.grace.String(), Grace: c.grace}); err != nil {
+			t.Fatal(err)
+		}
+		var task types.Task
+		if w.get(controlplane.TaskKey("team", "web-1"), &task); task.Stop.Grace != c.want || task.Stop.Reason != c.want.String() {
+			t.Errorf("stop %d: %+v, want %s", i, task.Stop, c.want)
+		}
+	}
 }
 
 func TestEvict(t *testing.T) {

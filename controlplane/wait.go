@@ -20,17 +20,21 @@ const (
 	UntilRunning
 	// UntilBound: it has a node.
 	UntilBound
+	// UntilHealthy: it runs, and all of its checks hold, if it has any.
+	UntilHealthy
 )
 
-// reached reports whether a task in the phase is that far.
-func (u Until) reached(p types.Phase) bool {
+// reached reports whether a task of that status is that far.
+func (u Until) reached(s *types.Status) bool {
 	switch {
-	case p.Ended():
+	case s.Phase.Ended():
 		return true
 	case u == UntilRunning:
-		return p == types.Running
+		return s.Phase == types.Running
 	case u == UntilBound:
-		return p.Held()
+		return s.Phase.Held()
+	case u == UntilHealthy:
+		return s.Phase == types.Running && s.Health.Fit()
 	}
 	return false
 }

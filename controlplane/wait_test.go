@@ -47,6 +47,32 @@ func TestWait(t *testing.T) {
 	})
 }
 
+// TestWaitUntilHealthy: what runs is healthy when its checks say so, or it has none.
+func TestWaitUntilHealthy(t *testing.T) {
+	for name, c := range map[string]struct {
+		status types.Status
+		want   bool
+	}{
+		"bound":     {types.Status{Phase: types.Bound}, false},
+		"starting":  {types.Status{Phase: types.Running, Health: types.HealthStarting}, false},
+		"unhealthy": {types.Status{Phase: types.Running, Health: types.Unhealthy}, false},
+		"healthy":   {types.Status{Phase: types.Running, Health: types.Healthy}, true},
+		"no checks": {types.Status{Phase: types.Running}, true},
+		"ended":     {types.Status{Phase: types.Failed}, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.task("web-1", "", 0)
+			w.put(controlplane.StatusKey("team", "web-1"), &c.status)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := w.Wait(ctx, controlplane.UntilHealthy, "web-1"); (err == nil) != c.want {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
 func TestWaitForAnyNumberWatchesTwiceAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

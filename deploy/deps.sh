@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, as root, or says what to install.
 #
-#   deps.sh run     what running containers takes: containerd, runc
+#   deps.sh run     what running containers takes: containerd, runc, and tini for tasks that ask for an init
 #   deps.sh test    what tests take besides: gcc for the race detector, iproute2 for networks of hosts, curl, python3
 #   deps.sh root    checks that we are root, as containers take that
 set -euo pipefail
@@ -32,6 +32,7 @@ for what in "$@"; do
     run)
       need containerd containerd
       need runc runc
+      need tini tini-static
       ;;
     test)
       need gcc gcc

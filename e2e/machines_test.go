@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,6 +29,8 @@ type machines struct {
 	net   *network
 	certs certificates
 	flags []string
+	// program is what runs on the hosts, instead of escher as it was built, if not empty.
+	program string
 	// agents are the processes by node.
 	agents map[string]*daemonProcess
 	hosts  map[string]int
@@ -71,7 +74,7 @@ func newMachines(t *testing.T) *machines {
 // test it is ended.
 func (m *machines) begin(host int, args ...string) *daemonProcess {
 	m.t.Helper()
-	p := &daemonProcess{cmd: m.net.on(host, append(append([]string{built.escher}, args...), m.flags...)...), output: new(bytes.Buffer), ended: make(chan struct{})}
+	p := &daemonProcess{cmd: m.net.on(host, append(append([]string{cmp.Or(m.program, built.escher)}, args...), m.flags...)...), output: new(bytes.Buffer), ended: make(chan struct{})}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		m.t.Fatal(err)
@@ -126,12 +129,18 @@ func (m *machines) end(p *daemonProcess, with syscall.Signal) {
 // agent starts the agent of a node, on a new host when it is the first time.
 func (m *machines) agent(node string) {
 	m.t.Helper()
+	m.agentWith(node)
+}
+
+// agentWith is agent, with more flags.
+func (m *machines) agentWith(node string, flags ...string) {
+	m.t.Helper()
 	if m.hosts[node] == 0 {
 		m.hosts[node] = m.net.add()
 	}
-	m.agents[node] = m.begin(m.hosts[node], "agent", "--node", node, "--containerd", "private", "--state-dir", filepath.Join(m.dir, node),
-		"--capacity", "cpu=2,memory=1Gi", "--label", "host="+node, "--ttl", "5s",
-		"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey)
+	m.agents[node] = m.begin(m.hosts[node], append([]string{"agent", "--node", node, "--containerd", "private", "--state-dir", filepath.Join(m.dir, node),
+		"--capacity", "cpu=2,memory=1Gi", "--label", "host=" + node, "--ttl", "5s",
+		"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey}, flags...)...)
 }
 
 // escher runs a command outside of all hosts.

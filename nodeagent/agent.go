@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/execlog"
 	"github.com/escher-sched/escher/nodeagent/outbox"
+	"github.com/escher-sched/escher/nodeagent/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -32,6 +34,10 @@ type Agent struct {
 	// clients are behind the task sockets.
 	clients clients
 	events  *history
+	// executions is the log of what runs here, nil if there is none.
+	executions *execlog.Log
+	// deadline is where the watchdog reads it, nil if there is no state directory.
+	deadline *watchdog.Page
 
 	mu sync.Mutex
 	// life is how long the session lasts; fenced tells that it may end soon.
@@ -52,6 +58,8 @@ type Agent struct {
 	outbox  *outbox.Outbox
 	// look asks the observer to look at the runtime.
 	look chan struct{}
+	// devices are those of the node, as they are stored.
+	devices []types.Device
 	// spawn runs something that ends with this life.
 	spawn func(func(context.Context))
 }
@@ -84,6 +92,10 @@ func New(cfg Config) (*Agent, error) {
 // returns ctx.Err(), and leaves containers and session to the next Run. Another
 // error is one that does not pass by itself.
 func (a *Agent) Run(ctx context.Context) error {
+	if err := a.openFiles(); err != nil {
+		return err
+	}
+	defer a.closeFiles()
 	for {
 		err := a.live(ctx)
 		switch {
@@ -115,6 +127,7 @@ func (a *Agent) live(ctx context.Context) error {
 	group.Go(func() error { return a.observe(ctx) })
 	group.Go(func() error { return a.outbox.Run(ctx) })
 	group.Go(func() error { return a.keepLogs(ctx) })
+	group.Go(func() error { return a.keepDevices(ctx) })
 	return group.Wait()
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/devices"
 	"github.com/escher-sched/escher/nodeagent/simruntime"
 	"github.com/escher-sched/escher/types"
 )
@@ -53,7 +54,7 @@ func TestRegisters(t *testing.T) {
 		}
 		b.crash()
 		b.cfg.Labels = []types.Label{{Name: "rack", Value: "r1"}}
-		b.cfg.Devices = []types.Device{{ID: "nvidia.com/gpu=0", Resource: types.GPU}}
+		b.cfg.Devices = devices.Fixed{{ID: "nvidia.com/gpu=0", Resource: types.GPU}}
 		b.start()
 		if b.get(controlplane.NodeKey("n1")).ModRevision == before.ModRevision || b.get(controlplane.DevicesKey("n1")).Key == "" {
 			t.Error("not registered anew, though it has a label and a device now")
@@ -108,6 +109,9 @@ func TestContainer(t *testing.T) {
 		return simruntime.Behaviour{Forever: true}, nil
 	}}
 	bubble(t, rt, func(t *testing.T, b *bench) {
+		b.crash()
+		b.cfg.Devices = devices.Fixed{{ID: "nvidia.com/gpu=0", Resource: types.GPU}}
+		b.start()
 		b.bind("a", func(x *types.Binding) {
 			x.Holds = []types.Holding{
 				{Resource: types.CPU, Amount: 250}, {Resource: "d:cpu@train", Amount: 500}, {Resource: types.Memory, Amount: 1 << 20},
@@ -119,7 +123,7 @@ func TestContainer(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		env := strings.Join(got.Env, " ")
-		for _, want := range []string{"ESCHER_NAMESPACE=d", "ESCHER_TASK=a", "ESCHER_ATTEMPT=1", "ESCHER_NODE=n1", "ESCHER_IMAGE=img"} {
+		for _, want := range []string{"ESCHER_NAMESPACE=d", "ESCHER_TASK=a", "ESCHER_ATTEMPT=1", "ESCHER_NODE=n1", "ESCHER_IMAGE=img", "ESCHER_DEVICES=nvidia.com/gpu=0"} {
 			if !strings.Contains(env, want) {
 				t.Errorf("%s is not in %s", want, env)
 			}

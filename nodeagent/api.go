@@ -85,19 +85,6 @@ func (a *Agent) attemptLocked(ns, id string, attempt int) *task {
 	return a.byKey[controlplane.BindingKey(a.cfg.Node, ns, id, attempt)]
 }
 
-// Running returns the attempts whose containers run, by the ids of these.
-func (a *Agent) Running() map[string]Attempt {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	out := make(map[string]Attempt)
-	for id, t := range a.tasks {
-		if t.seen.Container == Running {
-			out[id] = t.attempt
-		}
-	}
-	return out
-}
-
 // LogPath returns where the output of an attempt is, if there is any; empty if the
 // agent keeps no logs. ns and id must be valid names.
 func (a *Agent) LogPath(ns, id string, attempt int) string {

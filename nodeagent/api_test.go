@@ -52,7 +52,7 @@ func TestSaysWhatIsBound(t *testing.T) {
 		id := b.bind("a")
 		synctest.Wait()
 		got, err := b.agent.ContainerOf("d", "a", 1)
-		if is, err2 := b.agent.Bound("d", "a", 1); !is || err2 != nil || got != id || err != nil || b.agent.Running()[id].Task != "a" {
+		if is, err2 := b.agent.Bound("d", "a", 1); !is || err2 != nil || got != id || err != nil || b.agent.Workloads()[id].Attempt.Task != "a" {
 			t.Errorf("running: %v, %q, %v, %v", is, got, err, err2)
 		}
 		for _, other := range []struct {

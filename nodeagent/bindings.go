@@ -67,7 +67,7 @@ func (a *Agent) bind(key string, at Attempt, b *types.Binding) {
 		t = a.newTask(at)
 		t.note(StepBound, "attempt %d", at.Number)
 	}
-	t.binding = b
+	t.binding, t.shares = b, sharesOf(b)
 	a.byKey[key] = t
 	if r, ok := a.reports[controlplane.ReportKey(at.Node, at.Namespace, at.Task, at.Number)]; ok && r.Binding == at.Revision {
 		t.seen.Reported, t.seen.Image = r, r.Image
@@ -105,7 +105,8 @@ func (a *Agent) newTask(at Attempt) *task {
 		// Nobody else makes containers.
 		t.seen.Container = Absent
 	} else {
-		t.seen.Cause = a.marks.get(t.id)
+		k := a.marks.get(t.id)
+		t.seen.Cause, t.seen.Warned, t.seen.Health.Reason = k.cause, k.warned, k.reason
 	}
 	a.tasks[t.id] = t
 	a.spawn(t.run)

@@ -1,8 +1,10 @@
 package nodeagent
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,10 +28,13 @@ type Config struct {
 	// Address is where the agent answers, Version what it is.
 	Address, Version string
 	// Capacity is what the node has of physical resources; Labels are sorted
-	// by New; Devices are what of the capacity has names.
+	// by New. Devices finds what else it has: its capacity of what devices there are of
+	// follows from them. nil: there are none.
 	Capacity types.Requests
 	Labels   []types.Label
-	Devices  []types.Device
+	Devices  DeviceSource
+	// ProbeEvery is how often Devices is asked; 0 is DefaultProbeEvery.
+	ProbeEvery time.Duration
 	// StateDir is a directory of this node alone, for its session and for logs.
 	// Without one there are no logs, and a restarted agent begins a new session.
 	StateDir string
@@ -47,6 +52,8 @@ type Config struct {
 	// AllowMounts are the paths of this machine of which tasks may mount what they
 	// name; none, if it is empty.
 	AllowMounts []AllowedMount
+	// Permissions are what of the dangerous tasks may ask for here.
+	Permissions Permissions
 	// Ports are given out by number to tasks that ask for ports; the zero value is
 	// none. Capacity must not have them, too.
 	Ports PortRange
@@ -66,6 +73,8 @@ type Config struct {
 	// kernel's. A test gives both.
 	BootClock func() time.Duration
 	BootID    string
+	// Dial connects to the ports that tasks are checked by; nil is the machine's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 const (
@@ -94,6 +103,9 @@ func (c Config) withDefaults() Config {
 	if c.Starts == 0 {
 		c.Starts = DefaultStarts
 	}
+	if c.ProbeEvery == 0 {
+		c.ProbeEvery = DefaultProbeEvery
+	}
 	if c.LogRetention == 0 {
 		c.LogRetention = DefaultLogRetention
 	}
@@ -108,6 +120,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.BootClock == nil {
 		c.BootClock = bootTime
+	}
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
 	}
 	if c.BootID == "" {
 		c.BootID = bootID()
@@ -135,13 +150,16 @@ func (c Config) Validate() error {
 	if c.TTL != 0 && (c.TTL < MinTTL || c.TTL%time.Second != 0) {
 		errs = append(errs, fmt.Errorf("ttl: %s is not possible: give whole seconds, %s or more", c.TTL, MinTTL))
 	}
+	if c.ProbeEvery != 0 && c.ProbeEvery < time.Second {
+		errs = append(errs, fmt.Errorf("device-interval: %s is too short: give 1s or more", c.ProbeEvery))
+	}
 	if c.Starts < 0 {
 		errs = append(errs, fmt.Errorf("starts: %d is negative: give 1 or more", c.Starts))
 	}
 	if c.LogRetention < 0 || c.LogBytes < 0 {
 		errs = append(errs, fmt.Errorf("logs: to keep them for %s, or %d bytes of them, is not possible: give more than 0", c.LogRetention, c.LogBytes))
 	}
-	errs = append(errs, c.validateDirs(), c.validateMounts(), c.validatePorts())
+	errs = append(errs, c.validateDirs(), c.validateMounts(), c.validatePorts(), c.validatePermissions())
 	if err := errors.Join(errs...); err != nil {
 		return types.Errorf(types.Invalid, "configure the agent of node %q: %w", c.Node, err)
 	}

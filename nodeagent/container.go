@@ -53,6 +53,9 @@ func (c *Config) socketDir(id string) string {
 // container says how to run what is bound, and makes its scratch directories.
 // Invalid: the node cannot run it so. Unavailable: not now.
 func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.Spec) (Container, error) {
+	if err := c.Permissions.check(c.Node, spec); err != nil {
+		return Container{}, err
+	}
 	ports, err := portEnv(b, spec)
 	if err != nil {
 		return Container{}, err
@@ -63,7 +66,7 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 	}
 	out := Container{
 		ID: id, Attempt: a,
-		Image: cmp.Or(b.Image, spec.Image), Command: spec.Command, Dir: spec.Dir, User: spec.User, StopSignal: spec.StopSignal,
+		Image: cmp.Or(b.Image, spec.Image), Command: spec.Command, Dir: spec.Dir, User: spec.User, StopSignal: spec.StopSignal, Init: spec.Init,
 		Env: []string{
 			"ESCHER_NAMESPACE=" + a.Namespace,
 			"ESCHER_TASK=" + a.Task,
@@ -73,8 +76,10 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 		},
 		MilliCPU:    int64(b.Amount(types.CPU)),
 		MemoryBytes: int64(b.Amount(types.Memory)),
-		Devices:     devicesOf(b),
-		Mounts:      slices.Concat(c.Mounts, mounts),
+		CPULimit:    spec.CPULimit, Pids: c.Permissions.pids(spec), CapAdd: spec.CapAdd, CapDrop: spec.CapDrop,
+		Privileged: spec.Privileged, ReadOnlyRoot: spec.ReadOnlyRoot,
+		Devices: devicesOf(b),
+		Mounts:  slices.Concat(c.Mounts, mounts),
 	}
 	if c.StateDir != "" {
 		out.LogPath = LogPath(c.StateDir, a.Namespace, a.Task, a.Number)
@@ -83,22 +88,18 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 		out.Env = append(out.Env, "ESCHER_SOCKET="+filepath.Join(tasksocket.Dir, tasksocket.Name))
 		out.Mounts = append(out.Mounts, Mount{Source: c.socketDir(id), Target: tasksocket.Dir})
 	}
+	if len(out.Devices) > 0 {
+		out.Env = append(out.Env, "ESCHER_DEVICES="+strings.Join(out.Devices, ","))
+	}
 	out.Env = slices.Concat(out.Env, ports, spec.Env)
 	return out, nil
 }
 
-// devicesOf returns the devices that a binding holds, each once.
+// devicesOf returns the names of the devices that a binding holds, each once.
 func devicesOf(b *types.Binding) []string {
 	var ids []string
-	for _, h := range b.Holds {
-		if h.Resource.Unscoped() == types.Port {
-			continue // Their numbers are no devices of the runtime.
-		}
-		for _, d := range h.Devices {
-			if !slices.Contains(ids, d.ID) {
-				ids = append(ids, d.ID)
-			}
-		}
+	for _, s := range sharesOf(b) {
+		ids = append(ids, s.ID)
 	}
 	return ids
 }

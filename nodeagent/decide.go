@@ -72,7 +72,7 @@ func absent(d *Desired, s *Seen, now time.Time) Action {
 	}
 	cause, _ := stopCause(d, s, now)
 	switch {
-	case cause != "" && cause != Fenced:
+	case cause != "" && cause != Fenced && cause != Unhealthy:
 		return reportExit(d, s, notRun(d, s, cause))
 	case d.fencing():
 		return wait("for the session: it cannot be renewed at present")
@@ -169,23 +169,36 @@ func running(d *Desired, s *Seen, now time.Time) Action {
 	}
 	cause, reason := stopCause(d, s, now)
 	switch {
-	case cause != "" && s.Signalled.IsZero():
+	case cause != "" && (s.Signalled.IsZero() || s.Cause == Unhealthy && cause != Unhealthy):
 		return Action{Do: Signal, Cause: cause, Reason: reason}
 	case cause != "":
 		return ending(d, s, now)
 	case untold(s):
-		return Action{Do: Send, Reason: "it runs", Report: &types.Report{
-			Phase: types.ReportRunning, Binding: d.Revision, Started: nanos(s.began()), Image: s.Image,
-			Restarts: s.Restart, Delay: s.Reported.Delay,
-		}}
+		return Action{Do: Send, Reason: "it runs", Report: runs(d, s)}
 	case d.Spec == nil && !d.fencing() && !now.Before(s.RetryAt):
 		return Action{Do: Fetch, Reason: "its grace is not known yet"}
+	}
+	return attended(d, s, now)
+}
+
+// attended is for a process that runs on, and whose report says so.
+func attended(d *Desired, s *Seen, now time.Time) Action {
+	warning := warnNow(d, s, now)
+	unwell, from := untoldHealth(d, s)
+	switch {
+	case warning != "":
+		return Action{Do: Warn, Reason: warning}
+	case hasChecks(d) && !s.Probing:
+		return Action{Do: Probe, Reason: "it has checks"}
+	case unwell && !now.Before(from):
+		return Action{Do: Send, Reason: "its health is another", Report: runs(d, s)}
 	}
 	until := s.RetryAt
 	if d.Spec != nil {
 		until = time.Time{}
 	}
-	return waitUntil(now, "for its end", until, d.limit(s.began()), d.SignalBy)
+	stop, _ := stopAt(d, s)
+	return waitUntil(now, "for its end", until, d.limit(s.began()), d.SignalBy, warnAt(d, s), stop, from)
 }
 
 // untold reports whether it is to be reported that the process runs: for the first
@@ -203,16 +216,18 @@ func untold(s *Seen) bool {
 // taken back.
 func stopCause(d *Desired, s *Seen, now time.Time) (Cause, string) {
 	switch {
-	case s.Cause != "":
+	case s.Cause != "" && s.Cause != Unhealthy:
 		return s.Cause, "it was being ended before"
 	case d.fencing() && !now.Before(d.SignalBy):
 		return Fenced, "the session could not be renewed"
-	case d.Stop != nil:
+	case d.Stop != nil && !stopHeld(d, s, now):
 		return Stopped, "stop: " + d.Stop.Reason
 	case !d.Deadline.IsZero() && !now.Before(d.Deadline):
 		return Expired, deadlinePassed
 	case d.MaxRun > 0 && !s.began().IsZero() && !now.Before(s.began().Add(d.MaxRun)):
 		return Overran, overran(d)
+	case s.Cause == Unhealthy || s.Health.Ends:
+		return Unhealthy, unhealthyText(s)
 	}
 	return "", ""
 }
@@ -260,7 +275,7 @@ func exited(d *Desired, s *Seen, now time.Time) Action {
 	switch {
 	case s.Restart < s.Reported.Restarts:
 		return Action{Do: Remove, Reason: "it is to be run again"}
-	case s.Cause == "" && d.Spec == nil:
+	case (s.Cause == "" || s.Cause == Unhealthy) && d.Spec == nil:
 		return Action{Do: Fetch, Reason: "whether it is to be run again is not known yet"}
 	}
 	if r := restart(d, s, now); r != nil {
@@ -292,9 +307,9 @@ func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 	r := &types.Report{
 		ExitCode: exit.Code, Reason: exitReason(d, exit),
 		// What ended by itself counts by its exit code, unless only the stop kept it
-		// from running again.
-		Stopped: s.Cause == Stopped || s.Failed == nil && d.Stop != nil && restarts(d, s),
-		Fenced:  s.Cause == Fenced,
+		// from running again, or it was warned of that.
+		Stopped: s.Cause == Stopped || s.Failed == nil && d.Stop != nil && (restarts(d, s) || !s.Warned.IsZero()),
+		Fenced:  s.Cause == Fenced && !d.StopLost,
 		Started: nanos(s.began()), Ended: nanos(exit.At),
 	}
 	switch {
@@ -304,7 +319,10 @@ func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 		r.Reason = deadlinePassed
 	case s.Cause == Fenced:
 		r.Reason = "the node could not renew its session in time"
-	case s.Cause == "" && s.Failed == nil && s.Restart > 0 && exit.Code != 0:
+	case s.Cause == Unhealthy:
+		r.Reason = unhealthyText(s)
+	}
+	if s.Failed == nil && s.Restart > 0 && (s.Cause == "" && exit.Code != 0 || s.Cause == Unhealthy) {
 		r.Reason = strings.TrimPrefix(fmt.Sprintf("%s, after %s", r.Reason, times(s.Restart)), ", ")
 	}
 	return r
@@ -319,6 +337,14 @@ func exitReason(d *Desired, exit *Exit) string {
 		return "out of memory: it had no limit, and the node had no more"
 	}
 	return exit.Reason
+}
+
+// endText says how the process that was seen to end has ended.
+func endText(d *Desired, s *Seen) string {
+	if s.Cause == Unhealthy {
+		return unhealthyText(s)
+	}
+	return exitText(d, &s.Exit)
 }
 
 // exitText says how a process ended.

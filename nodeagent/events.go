@@ -19,6 +19,9 @@ const (
 	StepStarted    Step = "started"    // its process runs
 	StepAdopted    Step = "adopted"    // an agent that restarted found it running
 	StepTrouble    Step = "trouble"    // something failed that is tried again
+	StepHealthy    Step = "healthy"    // all of its checks hold
+	StepUnhealthy  Step = "unhealthy"  // one of its checks fails
+	StepWarned     Step = "warned"     // it was told that it has to end
 	StepSignalled  Step = "signalled"  // it was asked to end
 	StepKilled     Step = "killed"     // it was ended
 	StepExited     Step = "exited"     // its process has ended

@@ -43,7 +43,7 @@ func NewMetrics() *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 		}),
 		exits: prometheus.NewCounterVec(prometheus.CounterOpts(name("exits_total",
-			"Ends of processes, by kind: succeeded, failed, out-of-memory, stopped, overran, deadline, fenced.")), []string{"kind"}),
+			"Ends of processes, by kind: succeeded, failed, out-of-memory, stopped, overran, deadline, fenced, unhealthy.")), []string{"kind"}),
 		restarts:  counter("restarts_total", "Processes run again in place."),
 		unrenewed: counter("renewals_failed_total", "Renewals of the session that failed, each of which was tried again."),
 		sessions:  counter("sessions_total", "Sessions begun: more than one says that the node was lost, or restarted for long."),

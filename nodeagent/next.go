@@ -25,6 +25,8 @@ type Desired struct {
 	Memory types.Quantity
 	// Spec is what to run, nil until it was fetched.
 	Spec *types.Spec
+	// StopLost tells that it fails for good when it is ended for want of a session.
+	StopLost bool
 	// SignalBy and KillBy are set while the session cannot be renewed and the
 	// attempt must not outlive it: when it is to be signalled, and killed, at
 	// the latest.
@@ -62,6 +64,14 @@ type Seen struct {
 	// that the runtime is being asked what it has; Cancelled, that its start is
 	// being given up.
 	Watched, Looking, Cancelled bool
+
+	// Health is what the checks of its process say, and Probing that they are made;
+	// HealthAt is when this agent stored a change of it last.
+	Health   Health
+	Probing  bool
+	HealthAt time.Time
+	// Warned is when the process got its warning.
+	Warned time.Time
 
 	// Cause is why the agent ends it; Signalled and Killed are when it was
 	// told.
@@ -127,6 +137,8 @@ const (
 	Expired Cause = "deadline"
 	// Fenced: the session of the node could not be renewed.
 	Fenced Cause = "fenced"
+	// Unhealthy: it failed a check after which it is to be ended, and maybe run again.
+	Unhealthy Cause = "unhealthy"
 )
 
 // Verb is what an agent does next for an attempt.
@@ -146,6 +158,10 @@ const (
 	CancelStart
 	// Adopt waits for the end of a process that runs.
 	Adopt
+	// Probe begins to make the checks of a process.
+	Probe
+	// Warn sends the process the warning that it asks for.
+	Warn
 	// Signal asks the process to end, for Action.Cause.
 	Signal
 	// Kill ends the process.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/devices"
 	"github.com/escher-sched/escher/nodeagent/simruntime"
 	"github.com/escher-sched/escher/nodeagent/tasklog"
 	"github.com/escher-sched/escher/types"
@@ -77,7 +78,7 @@ func TestMetrics(t *testing.T) {
 		want := `# HELP escher_agent_containers_running Containers whose process runs.
 # TYPE escher_agent_containers_running gauge
 escher_agent_containers_running{node="n1"} 0
-# HELP escher_agent_exits_total Ends of processes, by kind: succeeded, failed, out-of-memory, stopped, overran, deadline, fenced.
+# HELP escher_agent_exits_total Ends of processes, by kind: succeeded, failed, out-of-memory, stopped, overran, deadline, fenced, unhealthy.
 # TYPE escher_agent_exits_total counter
 escher_agent_exits_total{kind="failed"} 4
 escher_agent_exits_total{kind="fenced"} 1
@@ -166,15 +167,15 @@ func TestPortsAndDevices(t *testing.T) {
 	bubble(t, rt, func(t *testing.T, b *bench) {
 		b.crash()
 		b.cfg.Ports = nodeagent.PortRange{First: 20000, Last: 20099}
-		b.cfg.Devices = []types.Device{{ID: "nvidia.com/gpu=0", Resource: types.GPU}}
+		b.cfg.Devices = devices.Fixed{{ID: "nvidia.com/gpu=0", Resource: types.GPU}}
 		b.start()
 		kv := b.get(controlplane.NodeKey("n1"))
 		var n types.Node
-		if err := types.Decode(kv.Value, &n); err != nil || n.Capacity.Get("port") != 100_000 || n.PortFirst != 20000 || n.PortLast != 20099 {
+		if err := types.Decode(kv.Value, &n); err != nil || n.Capacity.Get("port") != 100_000 || n.Capacity.Get("gpu") != 1000 || n.PortFirst != 20000 || n.PortLast != 20099 {
 			t.Errorf("%+v, %v", n, err)
 		}
-		if b.get(controlplane.DevicesKey("n1")).ModRevision > kv.ModRevision {
-			t.Error("the capacity was there before the devices")
+		if b.get(controlplane.DevicesKey("n1")).ModRevision != kv.ModRevision {
+			t.Error("the capacity and the devices were not stored at once")
 		}
 		ports := func(s *types.Spec) {
 			s.Ports = []types.TaskPort{{Name: "web-ui"}, {Name: "fixed", Number: 8080}, {Name: "metrics"}}

@@ -143,6 +143,7 @@ func (t *task) observed(o *Observed, before map[string]int) {
 	was := *s
 	s.Looking = false
 	if o != nil {
+		t.holds(o.Devices)
 		s.Restart = o.Restart
 		if o.Image != "" {
 			s.Image = o.Image
@@ -150,6 +151,9 @@ func (t *task) observed(o *Observed, before map[string]int) {
 	}
 	switch {
 	case o == nil:
+		if behind(s) {
+			forgetRun(s) // It was removed to be run again, and nobody said so.
+		}
 		s.Container, s.Watched = Absent, false
 	case o.Exit != nil:
 		s.Started, s.Ran = o.Started, true
@@ -176,6 +180,13 @@ func (a *Agent) sweep() {
 	a.marks.sweep(func(id string) bool { return a.tasks[id] != nil })
 	a.sweepSockets()
 	a.sweepScratch()
+	a.spawn(func(ctx context.Context) {
+		a.noteGone(ctx, "its container is gone", func(id string) bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return a.tasks[id] != nil
+		})
+	})
 	err := a.state.change(false, func(s *state) {
 		s.Keep = filter(s.Keep, func(id string) bool { return a.tasks[id] != nil })
 	})

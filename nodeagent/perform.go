@@ -36,11 +36,16 @@ func (t *task) do(ctx context.Context, act Action) error {
 		t.giveUpStart()
 	case Adopt:
 		return t.adopt(ctx)
+	case Probe:
+		t.probe(ctx)
+	case Warn:
+		return t.warn(ctx, act.Reason)
 	case Signal:
 		return t.signal(ctx, act.Cause)
 	case Kill:
 		return t.kill(ctx)
 	case Send:
+		t.noteEnd(ctx, act.Report)
 		t.send(act.Report)
 	case Remove:
 		return t.remove(ctx)
@@ -106,7 +111,7 @@ func (t *task) begin(ctx context.Context) error {
 	if seen.Image != "" {
 		c.Image = seen.Image // A restart runs what ran before, whatever its name stands for now.
 	}
-	if b.OnLoss == types.Keep {
+	if b.OnDisconnect == types.Keep {
 		if err := a.noteKept(t.id); err != nil {
 			return err
 		}
@@ -115,13 +120,23 @@ func (t *task) begin(ctx context.Context) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	var busy error
 	t.changed(func(s *Seen) {
+		// Asked and noted at once: two that begin together see one another.
+		if busy = t.mayHaveDevices(); busy != nil {
+			return
+		}
+		t.renew()
 		s.Container, s.Restart = Starting, c.Restart
 		if s.Trouble == "" {
 			t.note(StepStarting, "image %s", c.Image)
 		}
 		t.cancelStart = cancel
 	})
+	if busy != nil {
+		cancel()
+		return busy
+	}
 	a.spawn(func(context.Context) {
 		defer cancel()
 		started := Started{}
@@ -130,7 +145,7 @@ func (t *task) begin(ctx context.Context) error {
 			// A registry that is slow must not keep others from starting.
 			release := sync.OnceFunc(func() { a.starts.Release(1) })
 			a.spawn(func(context.Context) { t.watchPull(ctx, c.Image, release) })
-			started, err = a.cfg.Runtime.Start(ctx, c)
+			started, err = t.start(ctx, c)
 			release()
 		}
 		t.started(started, err)
@@ -211,6 +226,7 @@ func (t *task) exited(restart int, exit Exit, err error) {
 		if s.Restart != restart {
 			return // It runs again already.
 		}
+		t.endProbes()
 		s.Watched = false
 		switch {
 		case s.Container != Running:
@@ -226,6 +242,9 @@ func (t *task) exited(restart int, exit Exit, err error) {
 // over notes how the process ended. The caller holds a.mu.
 func (t *task) over(exit Exit) {
 	t.seen.Container, t.seen.Exit = Exited, exit
+	if t.seen.Cause == "" && t.a.marks.get(t.id).cause == Fenced {
+		t.seen.Cause = Fenced // The watchdog did it, while this process could not.
+	}
 	d := t.desired()
 	t.note(StepExited, "%s", exitText(&d, &exit))
 	t.log.Info("exited", zap.Int("code", exit.Code), zap.String("reason", exitReason(&d, &exit)))
@@ -235,7 +254,13 @@ func (t *task) over(exit Exit) {
 // signal asks the process to end. Why is noted before: what ends at a signal has
 // not ended by itself, even if the agent is not there to see it.
 func (t *task) signal(ctx context.Context, cause Cause) error {
-	if err := t.a.marks.set(t.id, cause); err != nil {
+	t.a.mu.Lock()
+	k := mark{cause: cause}
+	if cause == Unhealthy {
+		k.reason = t.seen.Health.Reason
+	}
+	t.a.mu.Unlock()
+	if err := t.a.marks.write(t.id, k); err != nil {
 		t.log.Error("after a restart, the end will look like its own", zap.Error(err))
 	}
 	t.a.mu.Lock()
@@ -291,7 +316,11 @@ func (t *task) callTimeout() time.Duration {
 // remove deletes the container: for a restart, or for good.
 func (t *task) remove(ctx context.Context) error {
 	t.a.mu.Lock()
-	again := t.binding != nil && restartPending(&t.seen) && t.seen.Restart < t.seen.Reported.Restarts
+	again := t.binding != nil && behind(&t.seen)
+	if again {
+		// Before its container goes: what was said of it is not of the next one.
+		t.renew()
+	}
 	t.a.mu.Unlock()
 	if !again {
 		t.unserve()
@@ -306,8 +335,9 @@ func (t *task) remove(ctx context.Context) error {
 	}
 	t.changed(func(s *Seen) {
 		s.Container, s.Watched = Absent, false
+		t.endProbes()
 		if again {
-			s.Ran, s.Exit, s.Started = false, Exit{}, time.Time{}
+			forgetRun(s)
 		}
 		t.fine()
 	})
@@ -342,6 +372,9 @@ func (t *task) sent(r *types.Report, o outbox.Outcome) {
 	}
 	switch o {
 	case outbox.Stored:
+		if r.Health != s.Reported.Health && r.Health != types.HealthStarting {
+			s.HealthAt = time.Now()
+		}
 		s.Reported, s.ReportedAt = *r, time.Now()
 	case outbox.Refused:
 		s.Refused = true

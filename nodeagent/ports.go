@@ -36,31 +36,16 @@ func (c Config) validatePorts() error {
 	return errors.Join(errs...)
 }
 
-// capacity returns what the node has, its ports included.
-func (c *Config) capacity() types.Requests {
-	if c.Ports == (PortRange{}) {
-		return c.Capacity
-	}
-	amounts := map[string]types.Quantity{string(types.Port): c.Ports.capacity()}
-	for _, r := range c.Capacity {
-		amounts[r.Name] = r.Amount
-	}
-	return types.NewRequests(amounts)
-}
-
 // portEnv tells a task its ports: each as ESCHER_PORT_<NAME>, the first as PORT, too.
 // Those without a number of their own get those that the binding holds, in order.
 // Invalid: it holds too few.
 func portEnv(b *types.Binding, spec *types.Spec) ([]string, error) {
-	given := b.Ports()
+	numbers := spec.PortNumbers(b.Ports())
 	var env []string
 	for _, p := range spec.Ports {
-		number := p.Number
-		if p.Number == 0 {
-			if len(given) == 0 {
-				return nil, types.Errorf(types.Invalid, "give the task port %s: it holds no more ports: request as many of port as it has ports without a number", p.Name)
-			}
-			number, given = given[0], given[1:]
+		number := numbers[p.Name]
+		if number == 0 {
+			return nil, types.Errorf(types.Invalid, "give the task port %s: it holds no more ports: request as many of port as it has ports without a number", p.Name)
 		}
 		if len(env) == 0 {
 			env = append(env, "PORT="+strconv.Itoa(number))

@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -15,44 +16,116 @@ import (
 
 // register stores what the node is, if that is not what is stored.
 func (a *Agent) register(ctx context.Context) error {
-	labels := slices.Clone(a.cfg.Labels)
-	slices.SortFunc(labels, func(x, y types.Label) int { return strings.Compare(x.Name, y.Name) })
-	node := &types.Node{
-		Capacity: a.cfg.capacity(), Labels: labels, Address: a.cfg.Address, Version: a.cfg.Version,
-		PortFirst: a.cfg.Ports.First, PortLast: a.cfg.Ports.Last,
-	}
-	// The devices come first: of a capacity that is made of devices, nothing may be
-	// given out without one.
-	if err := a.store(ctx, controlplane.DevicesKey(a.cfg.Node), &types.Devices{Devices: a.cfg.Devices}, len(a.cfg.Devices) > 0); err != nil {
-		return err
-	}
-	return a.store(ctx, controlplane.NodeKey(a.cfg.Node), node, true)
-}
-
-// store makes the value of a key m; one that is absent is created only if create is
-// set. It tries until ctx is done.
-func (a *Agent) store(ctx context.Context, key string, m types.Message, create bool) error {
 	return a.retry(ctx, "register", func() error {
-		page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: key})
+		was, err := a.registered(ctx)
 		if err != nil {
 			return err
 		}
-		revision := int64(0)
-		if len(page.KVs) > 0 {
-			revision = page.KVs[0].ModRevision
+		// What a former agent found is good enough to begin with: a session that could be
+		// resumed must not run out over a driver that does not answer.
+		limit := firstLook
+		if len(was.devices.Devices) > 0 {
+			limit = nextLook
 		}
-		if revision == 0 && !create || revision != 0 && types.Same(page.KVs[0].Value, m) {
-			return nil
-		}
-		change := controlplane.NewChange(controlplane.NewBatch())
-		change.IfUnchanged(key, revision)
-		change.Put(key, m)
-		res, err := controlplane.Commit(ctx, a.cfg.Store, change.Txn())
-		if err == nil && !res.Committed {
-			err = types.Errorf(types.Unavailable, "put %s: somebody else changed it", key)
-		}
-		return err
+		return a.put(ctx, was, a.findDevices(ctx, limit, was.devices.Devices))
 	})
+}
+
+// registration is what is stored of the node.
+type registration struct {
+	// nodeValue and devicesValue are nil where there is none; the revisions are 0 then.
+	nodeValue, devicesValue       []byte
+	nodeRevision, devicesRevision int64
+	devices                       types.Devices
+}
+
+// registered reads what is stored of the node.
+func (a *Agent) registered(ctx context.Context) (registration, error) {
+	var r registration
+	for key, to := range map[string]struct {
+		value    *[]byte
+		revision *int64
+	}{
+		controlplane.NodeKey(a.cfg.Node):    {&r.nodeValue, &r.nodeRevision},
+		controlplane.DevicesKey(a.cfg.Node): {&r.devicesValue, &r.devicesRevision},
+	} {
+		page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: key})
+		if err != nil {
+			return r, err
+		}
+		if len(page.KVs) > 0 {
+			*to.value, *to.revision = page.KVs[0].Value, page.KVs[0].ModRevision
+		}
+	}
+	if r.devicesValue == nil {
+		return r, nil
+	}
+	if err := types.Decode(r.devicesValue, &r.devices); err != nil {
+		a.log.Warn("the devices that are stored are not readable: they are stored anew", zap.Error(err))
+		r.devices = types.Devices{}
+	}
+	return r, nil
+}
+
+// put stores what the node is and its devices, in one transaction: of a capacity that is
+// made of devices nothing may be given out without one. What is stored already is not
+// written again. Invalid: a capacity is given, and there are devices of it.
+func (a *Agent) put(ctx context.Context, was registration, devices []types.Device) error {
+	devices, allocated, err := a.dropGone(ctx, devices)
+	if err != nil {
+		return err
+	}
+	node, err := a.node(devices)
+	if err != nil {
+		return err
+	}
+	change := controlplane.NewChange(controlplane.NewBatch())
+	// The one was decided on the other.
+	change.IfUnchanged(controlplane.NodeKey(a.cfg.Node), was.nodeRevision)
+	change.IfUnchanged(controlplane.DevicesKey(a.cfg.Node), was.devicesRevision)
+	changed := false
+	if was.nodeValue == nil || !types.Same(was.nodeValue, node) {
+		changed = true
+		change.Put(controlplane.NodeKey(a.cfg.Node), node)
+	}
+	stored := &types.Devices{Devices: devices}
+	if was.devicesValue == nil && len(devices) > 0 || was.devicesValue != nil && !types.Same(was.devicesValue, stored) {
+		changed = true
+		change.Put(controlplane.DevicesKey(a.cfg.Node), stored)
+	}
+	if changed {
+		if allocated.read {
+			change.IfUnchanged(controlplane.AllocatedKey(a.cfg.Node), allocated.revision)
+		}
+		res, err := controlplane.Commit(ctx, a.cfg.Store, change.Txn())
+		if err != nil {
+			return err
+		}
+		if !res.Committed {
+			return types.Errorf(types.Unavailable, "register %s: somebody else changed it", a.cfg.Node)
+		}
+	}
+	a.setDevices(devices)
+	return nil
+}
+
+// node is what the node is when it has these devices.
+func (a *Agent) node(devices []types.Device) (*types.Node, error) {
+	capacity, err := withDevices(a.cfg.capacity(), devices)
+	if err != nil {
+		return nil, err
+	}
+	labels := slices.Clone(a.cfg.Labels)
+	slices.SortFunc(labels, func(x, y types.Label) int { return strings.Compare(x.Name, y.Name) })
+	return &types.Node{
+		Capacity: capacity, Labels: labels, Address: a.cfg.Address, Version: a.cfg.Version,
+		PortFirst: a.cfg.Ports.First, PortLast: a.cfg.Ports.Last,
+	}, nil
+}
+
+// sameDevices reports whether two lists would be stored alike.
+func sameDevices(a, b []types.Device) bool {
+	return len(a) == len(b) && bytes.Equal(types.Encode(0, &types.Devices{Devices: a}), types.Encode(0, &types.Devices{Devices: b}))
 }
 
 // retry calls do until it succeeds, its error is none that passes, or ctx is done.

@@ -16,6 +16,9 @@ import (
 const (
 	killMargin = 15
 	fenceGrace = 3
+	// watchMargin is the same for the watchdog: it comes after the agent, which can tell
+	// why it ends what it ends.
+	watchMargin = 20
 )
 
 // lifetime is how long the session is certain to last: ttl from sent on, when the
@@ -29,6 +32,9 @@ func (l lifetime) next() time.Duration     { return l.sent + l.ttl/3 }
 func (l lifetime) warn() time.Duration     { return l.killBy() - l.ttl/fenceGrace }
 func (l lifetime) killBy() time.Duration   { return l.deadline() - l.ttl/killMargin }
 func (l lifetime) deadline() time.Duration { return l.sent + l.ttl }
+
+// watched is when the watchdog kills what is still there.
+func (l lifetime) watched() time.Duration { return l.deadline() - l.ttl/watchMargin }
 
 // keepAlive renews the session until ctx is done or the session is over: errOver.
 // While that fails, the fence is raised in time. That it fails is said once, and that it
@@ -126,12 +132,17 @@ func (a *Agent) renew(ctx context.Context, look bool) error {
 	return nil
 }
 
-// renewed notes when a renewal that succeeded was sent, lowers the fence, and
-// returns the deadline.
+// renewed notes when a renewal that succeeded was sent, for the watchdog first, lowers the
+// fence, and returns the deadline.
 func (a *Agent) renewed(sent, ttl time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.life = lifetime{sent, min(ttl, a.cfg.TTL)}
+	if a.deadline != nil {
+		if err := a.deadline.Set(a.life.watched(), a.cfg.BootID); err != nil {
+			a.log.Error("the watchdog does not know of the last renewal", zap.Error(err))
+		}
+	}
 	if a.fenced {
 		a.fenced = false
 		a.log.Info("session renewed in time again")

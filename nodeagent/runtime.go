@@ -7,6 +7,9 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"github.com/escher-sched/escher/nodeagent/cgroup"
+	"github.com/escher-sched/escher/types"
 )
 
 // Runtime runs containers. There are two: nodeagent/containerd and the simulated
@@ -60,8 +63,10 @@ type Runtime interface {
 	// there is no such container.
 	Root(ctx context.Context, id string) (string, error)
 
-	// Usage returns what the running containers of this node use, by id.
-	Usage(ctx context.Context) (map[string]Usage, error)
+	// Usage returns what a running container uses, as the kernel counts it: what it does
+	// not count is left out. It asks no daemon, as it is called for every container every
+	// few seconds. NotFound: there is no such container, or it does not run.
+	Usage(ctx context.Context, id string) (cgroup.Stat, error)
 
 	Images
 }
@@ -130,19 +135,12 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	// Resize yields the size of the terminal, at first and when it changes.
 	Resize <-chan Size
+	// Started is called when it runs, unless it is nil.
+	Started func()
 }
 
 // Size is that of a terminal, in characters.
 type Size struct{ Width, Height uint16 }
-
-// Usage is what a container uses.
-type Usage struct {
-	// CPU is the processor time used since its start.
-	CPU time.Duration
-	// MemoryBytes is what it has now, without what can be dropped at once.
-	MemoryBytes int64
-	Processes   int64
-}
 
 // Container is what to run. All of it is fixed at its start.
 type Container struct {
@@ -166,11 +164,28 @@ type Container struct {
 	User string
 	// StopSignal is a name such as SIGINT; empty is the image's.
 	StopSignal string
+	// Init makes an init of the machine its first process.
+	Init bool
 
-	// MilliCPU is the cpu limit in thousandths of a core; 0 is none.
+	// MilliCPU is its share of cpu when there is too little for all, in thousandths of a
+	// core, and its limit, unless CPULimit is types.CPUNone; 0 is the least share, and no
+	// limit.
 	MilliCPU int64
+	CPULimit types.CPULimit
 	// MemoryBytes is the memory limit in bytes; 0 is none.
 	MemoryBytes int64
+	// Pids is how many processes and threads it may have; 0 is the runtime's default.
+	Pids int64
+	// CapAdd and CapDrop change its capabilities: see types.CapabilitiesOf. Those of
+	// CapAdd another user than root has, too.
+	CapAdd, CapDrop []string
+	// Privileged gives it what root of the machine has.
+	Privileged bool
+	// ReadOnlyRoot keeps it from writing to the files of the image.
+	ReadOnlyRoot bool
+	// MayStart is asked last, when nothing is left to do but let the process run; an
+	// error keeps it from that, and is returned. nil: nobody is asked.
+	MayStart func() error
 	// Devices are names of the Container Device Interface to inject.
 	Devices []string
 	// Mounts are host paths made visible inside.
@@ -208,6 +223,8 @@ type Observed struct {
 	Restart int
 	// Image is the image by digest.
 	Image string
+	// Devices are those of Container.Devices.
+	Devices []string
 	// Running tells that the process has been started and is not known to
 	// have ended.
 	Running bool

@@ -125,7 +125,7 @@ func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64,
 	if len(page.KVs) > 0 {
 		return 0, a.errTwice()
 	}
-	kept, err := a.keptBindings(ctx)
+	kept, cordon, err := a.outlasting(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -145,7 +145,7 @@ func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64,
 	if err != nil {
 		return 0, err
 	}
-	session, err := a.comeAlive(ctx, lease)
+	session, err := a.comeAlive(ctx, lease, cordon)
 	if err == nil {
 		a.cfg.Metrics.sessions.Inc()
 		a.log.Info("session begun", zap.Int64("revision", session))
@@ -155,11 +155,13 @@ func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64,
 	return session, err
 }
 
-// comeAlive puts the key whose CreateRevision is the session.
-func (a *Agent) comeAlive(ctx context.Context, lease controlplane.LeaseID) (int64, error) {
+// comeAlive puts the key whose CreateRevision is the session, unless the cordon of the node
+// is another one by now.
+func (a *Agent) comeAlive(ctx context.Context, lease controlplane.LeaseID, cordon int64) (int64, error) {
 	key := controlplane.AliveKey(a.cfg.Node)
 	change := controlplane.NewChange(controlplane.NewBatch())
 	change.IfCreated(key, 0)
+	change.IfUnchanged(controlplane.CordonKey(a.cfg.Node), cordon)
 	token := rand.Text()
 	change.PutOn(key, &types.Alive{TTLSeconds: int64(a.cfg.TTL / time.Second), Token: token}, lease)
 	res, err := controlplane.Commit(ctx, a.cfg.Store, change.Txn())
@@ -192,7 +194,7 @@ func (a *Agent) keptBindings(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.OnLoss == types.Keep {
+		if b.OnDisconnect == types.Keep {
 			kept = append(kept, ContainerID(at))
 		}
 	}
@@ -205,14 +207,19 @@ func (a *Agent) clear(ctx context.Context, kept []string) error {
 	if err != nil {
 		return err
 	}
-	return each(list, func(o Observed) error {
-		if slices.Contains(kept, o.ID) {
+	const why = "it is not bound here in the session to begin"
+	isKept := func(id string) bool { return slices.Contains(kept, id) }
+	err = each(list, func(o Observed) error {
+		if isKept(o.ID) {
 			return nil
 		}
-		a.log.Info("removed", logged(o.Attempt),
-			zap.String("reason", "it is not bound here in the session to begin"))
+		a.log.Info("removed", logged(o.Attempt), zap.String("reason", why))
 		return a.cfg.Runtime.Remove(ctx, o.ID)
 	})
+	if err == nil {
+		a.noteGone(ctx, why, isKept)
+	}
+	return err
 }
 
 // guardLast sees to it that what a former life of this agent left running is dead by

@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-func keep(x *types.Binding) { x.OnLoss = types.Keep }
+func keep(x *types.Binding) { x.OnDisconnect = types.Keep }
 
 func TestSessionOutlastsRestart(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {

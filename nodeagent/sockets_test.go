@@ -75,7 +75,7 @@ func TestSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	crash := b.runInRealTime()
-	b.bind("a", func(x *types.Binding) { x.Session, x.OnLoss = 1, types.Keep })
+	b.bind("a", func(x *types.Binding) { x.Session, x.OnDisconnect = 1, types.Keep })
 	if err := <-began; err != nil {
 		t.Fatal("when the process starts:", err)
 	}

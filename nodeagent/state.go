@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -47,7 +48,7 @@ func openState(dir string) (*stateFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, types.Errorf(types.Precondition, "make state directory: %w", err)
 	}
-	f.path = filepath.Join(dir, "session.json")
+	f.path = filepath.Join(dir, watchdog.SessionFile)
 	text, err := os.ReadFile(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -23,14 +23,18 @@ type task struct {
 
 	// binding is nil when there is none.
 	binding *types.Binding
-	spec    *types.Spec
-	seen    Seen
+	// shares are what it holds of devices; they outlive the binding.
+	shares []types.DeviceShare
+	spec   *types.Spec
+	seen   Seen
 	// generation changes with everything that is known of the container.
 	generation int
 	retry      backoff.BackOff
 	// cancelStart gives up the start under way, closeSocket the task socket; nil
 	// if there is none.
 	cancelStart, closeSocket func()
+	// prober makes the checks of the process that runs, or ran last; nil before the first.
+	prober *prober
 }
 
 // poke has the task look again.
@@ -52,6 +56,7 @@ func (t *task) run(ctx context.Context) {
 			t.await(ctx, act.Until)
 		case Forget:
 			if t.forget() {
+				t.a.noteGone(ctx, "it is not bound here", func(id string) bool { return id != t.id })
 				t.dropScratch()
 				return
 			}
@@ -77,13 +82,13 @@ func (t *task) desired() Desired {
 	a := t.a
 	d := Desired{
 		Bound: true, Revision: t.attempt.Revision,
-		Void: b.Session != a.session && b.OnLoss != types.Keep,
-		Stop: b.Stop, MaxRun: b.MaxRun, Spec: t.spec, Memory: b.Amount(types.Memory),
+		Void:     b.Session != a.session && b.OnDisconnect != types.Keep,
+		StopLost: b.OnDisconnect == types.StopLost, Stop: b.Stop, MaxRun: b.MaxRun, Spec: t.spec, Memory: b.Amount(types.Memory),
 	}
 	if b.Deadline != 0 {
 		d.Deadline = time.Unix(0, b.Deadline)
 	}
-	if a.fenced && b.OnLoss != types.Keep {
+	if a.fenced && b.OnDisconnect != types.Keep {
 		left := a.life.killBy() - a.cfg.BootClock()
 		d.KillBy = time.Now().Add(left)
 		d.SignalBy = d.KillBy.Add(-min(grace(&d), a.life.ttl/fenceGrace))
@@ -121,7 +126,7 @@ func (t *task) perform(ctx context.Context, act Action) {
 		return
 	}
 	level := zap.DebugLevel
-	if act.Do == Signal || act.Do == Kill || act.Do == Start {
+	if act.Do == Warn || act.Do == Signal || act.Do == Kill || act.Do == Start {
 		level = zap.InfoLevel
 	}
 	t.log.Log(level, act.Do.String(), zap.String("reason", act.Reason), zap.Duration("duration", time.Since(began)), zap.Error(err))
@@ -185,7 +190,7 @@ func (t *task) forget() bool {
 func (v Verb) String() string {
 	names := [...]string{
 		Wait: "wait", Look: "look", Fetch: "fetch", Start: "start", CancelStart: "cancel start", Adopt: "adopt",
-		Signal: "signal", Kill: "kill", Send: "report", Remove: "remove", Forget: "forget",
+		Probe: "probe", Warn: "warn", Signal: "signal", Kill: "kill", Send: "report", Remove: "remove", Forget: "forget",
 	}
 	if v < 0 || int(v) >= len(names) {
 		return fmt.Sprintf("verb %d", int(v))

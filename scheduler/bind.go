@@ -26,7 +26,7 @@ func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []rel
 			continue
 		}
 		d.view.Relied(n, x.ID, add)
-		if !x.ID.Scoped() && d.madeOfDevices(n, x.ID) {
+		if x.Devices != nil || !x.ID.Scoped() && d.madeOfDevices(n, x.ID) {
 			add(controlplane.DevicesKey(n.Name), n.Devices.Mod)
 		}
 	}
@@ -114,7 +114,7 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 	task, image := t.Info.V, d.view.Image(t)
 	d.put(controlplane.BindingKey(n.Name, t.ID.Namespace, t.ID.ID, attempt), &types.Binding{
 		Session: n.Session(), Holds: holds, Alternative: alternative, Provides: task.Provides,
-		Spec: task.Spec, Bound: now.UnixNano(), MaxRun: task.MaxRun, OnLoss: task.OnLoss,
+		Spec: task.Spec, Bound: now.UnixNano(), MaxRun: task.MaxRun, OnDisconnect: task.OnDisconnect,
 		Deadline: task.Deadline, Image: image,
 	}, 0)
 	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &types.Status{

@@ -24,7 +24,7 @@ type claimant struct {
 // claimOf returns the task as a claimant.
 func claimOf(v *cluster.View, t *cluster.Task) claimant {
 	r := &cluster.Reservation{ID: t.ID, Info: cluster.Cell[types.Reservation]{Mod: t.Info.Mod, Create: t.Info.Create, V: &types.Reservation{
-		Bundles:    []types.Bundle{{Requests: t.Info.V.Requests}},
+		Bundles:    []types.Bundle{{Requests: t.Info.V.Requests, Devices: t.Info.V.Devices}},
 		Priority:   t.Info.V.Priority,
 		Submitted:  t.Info.V.Submitted,
 		Accumulate: true,
@@ -100,7 +100,7 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	if begins {
 		g = x.newGrant()
 	}
-	e, needs := c.queue.entry(x.key()), c.view.Needs(x.ID.Namespace, x.task.Info.V.Requests)
+	e, needs := c.queue.entry(x.key()), Vectors(c.view, x.task)[0]
 	if e == nil || c.inFlightOf(g) || !d.roomToClaim(g, needs) {
 		return false
 	}

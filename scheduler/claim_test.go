@@ -142,7 +142,7 @@ func TestClaimEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newAging(t)
 			b.node("n1", 1000)
-			b.task("hog", map[string]types.Quantity{"cpu": 100}, func(t *types.Task) { t.OnLoss = types.Keep })
+			b.task("hog", map[string]types.Quantity{"cpu": 100}, func(t *types.Task) { t.OnDisconnect = types.Keep })
 			b.settle()
 			b.task("large", map[string]types.Quantity{"cpu": 1000}, accumulates, func(t *types.Task) { t.Deadline = b.now.Add(time.Hour).UnixNano() })
 			b.settle()

@@ -29,17 +29,18 @@ func (c *Core) collectOn(d *Draft, r *cluster.Reservation, g *types.Grant, i int
 	for _, x := range wantedOn(c.view, r, g, at.Node) {
 		held := heldOf(at.Holds, x.ID)
 		for _, part := range d.parts(n, x) {
-			rest := part - min(held, part)
-			held -= part - rest
+			rest := part.Amount - min(held, part.Amount)
+			held -= part.Amount - rest
 			if rest == 0 {
 				continue
 			}
-			h, ok := c.collectable(d, n, cluster.Need{ID: x.ID, Amount: rest})
+			part.Amount = rest
+			h, ok := c.collectable(d, n, part)
 			if ok {
 				d.take(n, []types.Holding{h})
 				d.keep(n, []types.Holding{h})
 				d.compareNode(n)
-				for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{{ID: x.ID}}) {
+				for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{part}) {
 					d.Change.IfUnchanged(k.key, k.mod)
 				}
 				at.Holds = addHolding(at.Holds, h)
@@ -57,15 +58,15 @@ func (c *Core) collectOn(d *Draft, r *cluster.Reservation, g *types.Grant, i int
 // wish is what the bundles given to a node want there of one resource.
 type wish struct {
 	ID types.ResourceID
-	// Amounts are those of the bundles, in their order.
-	Amounts []types.Quantity
+	// Needs are those of the bundles, in their order.
+	Needs []cluster.Need
 }
 
 // sum is all of it.
 func (w wish) sum() types.Quantity {
 	var sum types.Quantity
-	for _, q := range w.Amounts {
-		sum = sum.Add(q)
+	for _, x := range w.Needs {
+		sum = sum.Add(x.Amount)
 	}
 	return sum
 }
@@ -85,32 +86,42 @@ func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node stri
 			if !ok {
 				out = slices.Insert(out, at, wish{ID: x.ID})
 			}
-			out[at].Amounts = append(out[at].Amounts, x.Amount)
+			out[at].Needs = append(out[at].Needs, x)
 		}
 	}
 	return out
 }
 
 // parts returns in which pieces x is collected on n. What is made of devices is so
-// by bundle, for a part of a device is of one: whole devices first, as they become
-// free, then the parts, each at once. All else is one piece.
-func (d *Draft) parts(n *cluster.Node, x wish) []types.Quantity {
-	if !d.madeOfDevices(n, x.ID) {
-		return []types.Quantity{x.sum()}
+// by bundle, for a part of a device is of one: those that are not any devices, each by
+// itself; then whole devices, as they become free, then the parts, each at once. All else
+// is one piece.
+func (d *Draft) parts(n *cluster.Node, x wish) []cluster.Need {
+	if !d.madeOfDevices(n, x.ID) && !x.chooses() {
+		return []cluster.Need{{ID: x.ID, Amount: x.sum()}}
 	}
 	wholes := types.Quantity(0)
-	var parts []types.Quantity
-	for _, q := range x.Amounts {
-		if q%whole == 0 {
-			wholes = wholes.Add(q)
-		} else {
-			parts = append(parts, q)
+	var chosen, parts []cluster.Need
+	for _, y := range x.Needs {
+		switch {
+		case y.Devices != nil:
+			chosen = append(chosen, y)
+		case y.Amount%whole == 0:
+			wholes = wholes.Add(y.Amount)
+		default:
+			parts = append(parts, y)
 		}
 	}
+	slices.SortStableFunc(chosen, func(a, b cluster.Need) int { return byChoice(a.Devices, b.Devices) })
 	if wholes > 0 {
-		parts = slices.Insert(parts, 0, wholes)
+		chosen = append(chosen, cluster.Need{ID: x.ID, Amount: wholes})
 	}
-	return parts
+	return append(chosen, parts...)
+}
+
+// chooses reports whether not any devices will do.
+func (w wish) chooses() bool {
+	return slices.ContainsFunc(w.Needs, func(x cluster.Need) bool { return x.Devices != nil })
 }
 
 // collectable returns as much of x as is free on n; ok is false if nothing is, or
@@ -129,7 +140,7 @@ func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.H
 	amount := min(x.Amount, free)
 	step := d.granule(n, x)
 	for amount -= amount % step; amount > 0; amount -= step {
-		y := cluster.Need{ID: x.ID, Amount: amount}
+		y := cluster.Need{ID: x.ID, Amount: amount, Devices: x.Devices}
 		if d.devicesFit(n, y) {
 			return types.Holding{Resource: x.ID, Amount: amount, Devices: d.pickDevices(n, y)}, true
 		}
@@ -137,11 +148,13 @@ func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.H
 	return h, false
 }
 
-// granule is in what amounts x can be taken on n: whole devices and ports, or a
-// part of a device at once.
+// granule is in what amounts x can be taken on n: whole devices and ports, or at once a
+// part of a device, and devices that are to lie to one another as they are asked for.
 func (d *Draft) granule(n *cluster.Node, x cluster.Need) types.Quantity {
 	switch {
-	case !isPort(x.ID) && !d.madeOfDevices(n, x.ID):
+	case topologyOf(x) != types.AnyTopology:
+		return x.Amount
+	case x.Devices == nil && !isPort(x.ID) && !d.madeOfDevices(n, x.ID):
 		return 1
 	case x.Amount%whole != 0:
 		return x.Amount

@@ -20,6 +20,8 @@ import (
 type Config struct {
 	// Name is the scheduler's: tasks that name a scheduler are left to it.
 	Name string
+	// Version is that of the program, for whoever looks at live schedulers.
+	Version string
 	// Shared tells that live schedulers (keys schedulers/<name>) divide the
 	// namespaces among them. Without it this one takes all, and races with
 	// others are settled by the compares alone.

@@ -85,6 +85,7 @@ type nodeState struct {
 	alloc    *types.Allocated // as last looked at
 	eligible bool
 	session  int64
+	dead     bool
 	pos      int // in Core.nodes, -1 if not registered
 	// placements are those that its labels make.
 	placements []types.ResourceID

@@ -132,6 +132,11 @@ func (d *Draft) devicesFit(n *cluster.Node, x cluster.Need) bool {
 	if isPort(x.ID) {
 		return d.portsFit(n, x)
 	}
+	if x.Devices != nil {
+		var some someSlots
+		slots := d.slotsFor(n, x, some[:0])
+		return len(slots) > 0 && canBe(slots, x.Amount, x.Devices.Topology)
+	}
 	made := makeUp{of: x.Amount}
 	return !d.eachDevice(n, x.ID, made.add) || made.enough
 }
@@ -173,20 +178,21 @@ func (d *Draft) pickDevices(n *cluster.Node, x cluster.Need) []types.DeviceShare
 		return d.pickPorts(n, x.Amount)
 	}
 	var some someSlots
-	return pick(d.slots(n, x.ID, some[:0]), x.Amount)
+	return pick(d.slotsFor(n, x, some[:0]), x.Amount, topologyOf(x))
 }
 
-// pick makes up amount of slots; nil if it cannot be. The same slots give the same.
+// pick makes up amount of slots, whole devices as the topology says; nil if it cannot
+// be. The same slots give the same.
 //
 // A fraction is taken of the device with the least room that is enough, so that whole
 // ones stay whole. Of whole ones, those are taken that are nearest to one another: see
 // nearest.
-func pick(slots []slot, amount types.Quantity) []types.DeviceShare {
+func pick(slots []slot, amount types.Quantity, so types.Topology) []types.DeviceShare {
 	if !canMakeUp(slots, amount) {
 		return nil
 	}
 	if amount >= whole {
-		return sharesOf(slots, nearest(slots, int(amount/whole)), whole)
+		return sharesOf(slots, nearest(slots, int(amount/whole), so), whole)
 	}
 	best := -1
 	for i := range slots {
@@ -195,13 +201,16 @@ func pick(slots []slot, amount types.Quantity) []types.DeviceShare {
 		}
 	}
 	if slots[best].untouched() {
-		return sharesOf(slots, nearest(slots, 1), amount)
+		return sharesOf(slots, nearest(slots, 1, types.AnyTopology), amount)
 	}
 	return []types.DeviceShare{{ID: slots[best].id, Share: amount}}
 }
 
-// sharesOf returns a share of each of the slots at some positions.
+// sharesOf returns a share of each of the slots at some positions, nil of none.
 func sharesOf(slots []slot, at []int, q types.Quantity) []types.DeviceShare {
+	if len(at) == 0 {
+		return nil
+	}
 	out := make([]types.DeviceShare, len(at))
 	for i, p := range at {
 		out[i] = types.DeviceShare{ID: slots[p].id, Share: q}
@@ -218,11 +227,11 @@ func (d *Draft) apart(n *cluster.Node, needs []cluster.Need) int {
 			continue
 		}
 		var some someSlots
-		slots := d.slots(n, x.ID, some[:0])
+		slots := d.slotsFor(n, x, some[:0])
 		if wanted := int(x.Amount / whole); len(slots) >= wanted {
 			var l layout
 			l.layOut(slots)
-			most = max(most, l.apart(wanted))
+			most = max(most, l.apart(wanted, topologyOf(x)))
 		}
 	}
 	return most

@@ -35,7 +35,7 @@ func TestPick(t *testing.T) {
 		{"not a whole one of a share", []slot{{id: "0", capacity: 500}}, 1000, "[]"},
 	}
 	for _, tt := range tests {
-		if got := fmt.Sprint(pick(tt.slots, tt.amount)); got != tt.want {
+		if got := fmt.Sprint(pick(tt.slots, tt.amount, types.AnyTopology)); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestPickTakesWhatThereIs(t *testing.T) {
 			most = max(most, whole-slots[i].used)
 		}
 		amount := 100 * types.Quantity(rapid.IntRange(1, 40).Draw(t, "amount"))
-		got := pick(slots, amount)
+		got := pick(slots, amount, types.AnyTopology)
 		possible := amount < whole && amount <= most || amount >= whole && amount%whole == 0 && amount <= unused
 		if possible != (got != nil) {
 			t.Fatalf("%d of %v: got %v", amount, slots, got)

@@ -63,6 +63,8 @@ const (
 // VectorExplanation says why one request vector fits nowhere.
 type VectorExplanation struct {
 	Requests types.Requests `json:"requests"`
+	// Devices say which devices they are to be made up of.
+	Devices []types.DeviceRequest `json:"devices,omitempty"`
 	// Summary is one sentence about this vector alone.
 	Summary string `json:"summary"`
 	// AllowedAt is when the alternative may be taken, if that is yet to come.
@@ -89,6 +91,8 @@ type Missing struct {
 	Want     string `json:"want,omitempty"`
 	Free     string `json:"free,omitempty"`
 	Capacity string `json:"capacity,omitempty"`
+	// Which says in words which devices will do: of such alone Free and Capacity are.
+	Which string `json:"which,omitempty"`
 	// Absent tells that the resource does not exist there.
 	Absent bool `json:"absent,omitempty"`
 	// Reason says more, where the amounts do not say it.

@@ -91,7 +91,7 @@ func having(list []candidate, x cluster.Need) []candidate {
 // enough returns the candidates whose capacity of the resources of a kind would do.
 func enough(list []candidate, kind func(types.ResourceID) bool) []candidate {
 	return filtered(list, func(c *candidate) bool {
-		return !slices.ContainsFunc(c.lacks, func(l lack) bool { return kind(l.ID) && l.capacity < l.Amount })
+		return !slices.ContainsFunc(c.lacks, func(l lack) bool { return kind(l.ID) && l.small() })
 	})
 }
 
@@ -112,14 +112,14 @@ func (e *explainer) shutAt(x cluster.Need, shut []candidate) (clause, suggestion
 			"Ask for one place, or label a node so."
 	}
 	if strings.HasPrefix(string(x.ID), "node/") {
-		return fmt.Sprintf("waits for %s, which is %s", nameOf("", x.ID), barredBy(shut[0].node)), unbar(shut) + ", or ask for another place."
+		return fmt.Sprintf("waits for %s, which is %s", nameOf("", x.ID), barredBy(shut[0].node)), unbar(shut, "ask for another place")
 	}
-	return fmt.Sprintf("waits for %s: %s", nameOf("", x.ID), shutWords(shut, "there")), unbar(shut) + ", or ask for another place."
+	return fmt.Sprintf("waits for %s: %s", nameOf("", x.ID), shutWords(shut, "there")), unbar(shut, "ask for another place")
 }
 
 // allShut: no node takes anything at present.
 func (e *explainer) allShut(f *finding, shut []candidate) (clause, suggestion string) {
-	return "waits: " + shutWords(shut, ""), unbar(shut) + ": see escher nodes."
+	return "waits: " + shutWords(shut, ""), unbar(shut, "")
 }
 
 // shutWords says of nodes why they take nothing.
@@ -142,33 +142,46 @@ func shutWords(shut []candidate, where string) string {
 	return fmt.Sprintf("none of %d nodes%s takes anything new: %s", len(shut), where, strings.Join(parts, ", "))
 }
 
-// unbar says what makes a node take something again.
-func unbar(shut []candidate) string {
+// unbar says what makes a node take something again, or what to do instead. A command
+// comes last.
+func unbar(shut []candidate, instead string) string {
+	does := ""
 	for _, c := range shut {
 		if c.node.Alive.V == nil {
-			return "Start the agent of " + c.node.Name + " again"
+			does = "start the agent of " + c.node.Name + " again"
+			break
 		}
 	}
-	if shut[0].node.Cordon.V == nil {
-		return "Run this scheduler in the newest version that is in use"
+	switch node := shut[0].node; {
+	case does != "":
+	case node.Cordon.V == nil:
+		does = "run this scheduler in the newest version that is in use"
+	default:
+		does = "take the cordon from it: escher node uncordon " + node.Name
+		if len(shut) > 1 {
+			does = "take the cordon from " + node.Name + ": escher node uncordon " + node.Name
+		}
 	}
-	return "Take the cordon from " + shut[0].node.Name
+	if instead != "" {
+		does = instead + ", or " + does
+	}
+	return strings.ToUpper(does[:1]) + does[1:]
 }
 
 // tooSmallOpen: only nodes that take nothing at present are large enough.
 func (e *explainer) tooSmallOpen(f *finding, open, shut []candidate) (clause, suggestion string) {
 	l := firstSmall(open[0])
 	if len(shut) == 0 {
-		return fmt.Sprintf("waits for %s on one node, and %s has %s", amountOf(f.ns, l.ID, l.Amount), open[0].node.Name, l.capacity.Format(l.ID)),
-			fmt.Sprintf("Ask for less %s, or add a larger node.", nameOf(f.ns, l.ID))
+		return fmt.Sprintf("waits for %s on one node, and %s has %s", wantOf(f.ns, l.Need), open[0].node.Name, l.capacity.Format(l.ID)),
+			fmt.Sprintf("Ask for %s %s, or add a larger node.", lessOf(l), nameOf(f.ns, l.ID))
 	}
-	return fmt.Sprintf("waits for %s on one node: %s", amountOf(f.ns, l.ID, l.Amount), shutWords(shut, "so large")),
-		unbar(shut) + fmt.Sprintf(", or ask for less %s.", nameOf(f.ns, l.ID))
+	return fmt.Sprintf("waits for %s on one node: %s", wantOf(f.ns, l.Need), shutWords(shut, "so large")),
+		unbar(shut, "ask for "+lessOf(l)+" "+nameOf(f.ns, l.ID))
 }
 
 func firstSmall(c candidate) lack {
 	for _, l := range c.lacks {
-		if l.ID.Physical() && l.capacity < l.Amount {
+		if l.ID.Physical() && l.small() {
 			return l
 		}
 	}
@@ -193,7 +206,7 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) (cl
 	case r.Grant.V.Phase == types.Releasing:
 		return fmt.Sprintf("waits for %s: reservation %s was given up, and what is drawn on it is being released", name, ref(f.ns, id)), why
 	case len(shut) > 0:
-		return fmt.Sprintf("waits for %s: %s", name, shutWords(shut, "of it")), unbar(shut) + "."
+		return fmt.Sprintf("waits for %s: %s", name, shutWords(shut, "of it")), unbar(shut, "")
 	}
 	var at []string
 	for _, g := range r.Grant.V.Nodes {
@@ -221,7 +234,7 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 			"Set it there: " + setResource(f.ns, x.ID, x.Amount, "--node "+here)
 	}
 	if len(shut) > 0 {
-		return fmt.Sprintf("waits for %s: %s", want, shutWords(shut, "with it")), unbar(shut) + ", or set it on another one."
+		return fmt.Sprintf("waits for %s: %s", want, shutWords(shut, "with it")), unbar(shut, "set it on another one")
 	}
 	for _, n := range e.nodes {
 		own := n.Own[x.ID]
@@ -282,18 +295,21 @@ func (e *explainer) tooLow(f *finding, open []candidate) (clause, suggestion str
 	c := open[0]
 	var l lack
 	for _, x := range c.lacks {
-		if !x.ID.Physical() && x.capacity < x.Amount {
+		if !x.ID.Physical() && x.small() {
 			l = x
 			break
 		}
 	}
-	want, at := amountOf(f.ns, l.ID, l.Amount), "on "+c.node.Name
+	want, at := wantOf(f.ns, l.Need), "on "+c.node.Name
 	if len(open) > 1 {
 		at = fmt.Sprintf("at most, on %d nodes", len(open))
 	}
 	if l.ID.Scoped() {
 		_, _, reservation := l.ID.Split()
 		f.stuck = true
+		if l.Devices != nil {
+			return e.notInGrant(f, l, c.node, reservation)
+		}
 		return fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds %s %s", reservation, want, l.capacity.Format(l.ID), at),
 			fmt.Sprintf("Ask for at most %s, or make the reservation anew with a larger bundle: escher unreserve %s", amountOf(f.ns, l.ID, l.capacity), reservation)
 	}

@@ -31,7 +31,7 @@ func (e *explainer) never(f *finding) (reason, suggestion string) {
 	var wants []string
 	for _, x := range f.needs {
 		if x.ID.Physical() && !x.ID.IsPlacement() {
-			wants = append(wants, amountOf(f.ns, x.ID, x.Amount))
+			wants = append(wants, wantOf(f.ns, x))
 		}
 	}
 	near := placed[0]
@@ -53,7 +53,7 @@ func hasOf(ns string, l lack) string {
 	if l.capacity == 0 {
 		return "no " + nameOf(ns, l.ID)
 	}
-	return amountOf(ns, l.ID, l.capacity)
+	return amountOf(ns, l.ID, l.capacity) + which(l.Need)
 }
 
 // nowhere: no node is where it has to be.
@@ -79,6 +79,12 @@ func (e *explainer) nowhere(f *finding) (reason, suggestion string) {
 
 // tooMuch: not one node has as much of one resource.
 func (e *explainer) tooMuch(f *finding, x cluster.Need, placed []candidate, where string) (reason, suggestion string) {
+	if reason, suggestion, ok := e.noneSuch(f, x, placed, where); ok {
+		return reason, suggestion
+	}
+	if reason, suggestion, ok := notPermitted(x.ID, placed, where); ok {
+		return reason, suggestion
+	}
 	var most types.Quantity
 	largest := placed[0].node
 	for _, c := range placed {
@@ -86,7 +92,7 @@ func (e *explainer) tooMuch(f *finding, x cluster.Need, placed []candidate, wher
 			most, largest = q, c.node
 		}
 	}
-	name, want := nameOf(f.ns, x.ID), amountOf(f.ns, x.ID, x.Amount)
+	name, want := nameOf(f.ns, x.ID), wantOf(f.ns, x)
 	of := count(len(placed), "node") + where
 	if _, fixed := x.ID.FixedPort(); fixed && largest.Info.V != nil {
 		return fmt.Sprintf("it asks for %s, which %s out of %s", want, plural(len(placed), "the only node gives", "every node gives"), "its own range"),
@@ -171,8 +177,8 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 	var wants, frees []string
 	odd := ""
 	for _, l := range near.lacks {
-		wants = append(wants, amountOf(f.ns, l.ID, l.Amount))
-		frees = append(frees, fmt.Sprintf("%s of %s %s", l.free.Format(l.ID), l.capacity.Format(l.ID), nameOf(f.ns, l.ID)))
+		wants = append(wants, wantOf(f.ns, l.Need))
+		frees = append(frees, fmt.Sprintf("%s of %s %s", l.free.Format(l.ID), l.capacity.Format(l.ID), suchOf(l)+nameOf(f.ns, l.ID)))
 		if why := e.oddity(near.node, l); why != "" && odd == "" {
 			odd = why
 		}
@@ -194,7 +200,7 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 	}
 	// Of devices in pieces it is not plain which holder is in the way: the largest.
 	lacking := max(l.Amount-l.free, 1)
-	needed, others := e.apart(f, e.holdersOn(near.node, l.ID))
+	needed, others := e.apart(f, e.holdSuch(near.node, l.Need, e.holdersOn(near.node, l.ID)))
 	switch remedy := e.remedy(f.ns, others, lacking); {
 	case len(needed) > 0 && total(others) < lacking:
 		h := needed[0]
@@ -204,6 +210,8 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 		return clause, remedy
 	}
 	switch {
+	case topologyOf(l.Need) != types.AnyTopology && l.free >= l.Amount:
+		return clause, "It goes on when such are free that lie so; leave the topology out to have any."
 	case !l.ID.Physical() && !l.ID.Scoped():
 		return clause, "Raise it: " + setResource(f.ns, l.ID, l.capacity.Add(lacking), e.flagFor(near.node, l.ID))
 	case odd != "":

@@ -29,8 +29,8 @@ func (s situation) asked() string {
 func situations() []situation {
 	out := nodeSituations()
 	for _, more := range []func() []situation{
-		roomSituations, deviceSituations, collectSituations, resourceSituations, provideSituations, poolSituations, reservationSituations,
-		grantSituations, placeSituations, alternativeSituations, taskSituations, boundSituations, otherSituations,
+		roomSituations, permitSituations, deviceSituations, choiceSituations, collectSituations, resourceSituations, provideSituations, poolSituations, reservationSituations,
+		grantSituations, placeSituations, alternativeSituations, taskSituations, boundSituations, runningSituations, endedSituations, otherSituations,
 	} {
 		out = append(out, more()...)
 	}

@@ -241,16 +241,47 @@ func boundSituations() []situation {
 		}},
 		{name: "kept for a node that is lost", build: func(w *small) {
 			w.nodes(q{"cpu": 2000}, "n1")
-			w.launch("t", q{"cpu": 1000}, func(t *types.Task) { t.OnLoss = types.Keep })
+			w.launch("t", q{"cpu": 1000}, func(t *types.Task) { t.OnDisconnect = types.Keep })
 			w.runs("t")
 			w.lose("n1")
 			w.settle()
 		}},
+		{name: "to fail with a node that is lost", build: func(w *small) {
+			w.nodes(q{"cpu": 2000}, "n1", "n2", "n3")
+			w.launch("t", q{"cpu": 1000, "node/n1": 1}, func(t *types.Task) { t.OnDisconnect = types.StopLost })
+			w.runs("t")
+			w.lose("n1")
+		}},
+		{name: "failed with a node that was lost", build: func(w *small) {
+			w.nodes(q{"cpu": 2000}, "n1")
+			w.launch("t", q{"cpu": 1000}, func(t *types.Task) { t.OnDisconnect = types.StopLost })
+			w.runs("t")
+			w.lose("n1")
+			w.settle()
+		}},
+	}
+}
+
+func runningSituations() []situation {
+	return []situation{
 		{name: "restarting", build: func(w *small) {
 			w.nodes(q{"cpu": 2000}, "n1")
 			w.launch("t", q{"cpu": 1000})
 			w.runs("t")
 			w.report("t", types.Report{Phase: types.ReportRunning, Started: w.now.UnixNano(), Restarts: 3, Reason: "exit code 1: restarts in 2s (3 of 5)"})
+		}},
+		{name: "unhealthy", build: func(w *small) {
+			w.nodes(q{"cpu": 2000}, "n1")
+			w.launch("t", q{"cpu": 1000})
+			w.runs("t")
+			w.report("t", types.Report{Phase: types.ReportRunning, Started: w.now.UnixNano(), Restarts: 1, Health: types.Unhealthy, Reason: "check web: connection refused"})
+		}},
+		{name: "not healthy yet", build: func(w *small) {
+			w.nodes(q{"cpu": 2000}, "n1")
+			w.launch("t", q{"cpu": 1000})
+			w.runs("t")
+			w.report("t", types.Report{Phase: types.ReportRunning, Started: w.now.UnixNano(), Health: types.HealthStarting})
+			w.later(5 * time.Second)
 		}},
 		{name: "running", build: func(w *small) {
 			w.nodes(q{"cpu": 2000}, "n1")
@@ -265,6 +296,11 @@ func boundSituations() []situation {
 			w.must(w.client.Stop(context.Background(), "t", controlplane.StopOptions{Reason: "stopped by escher stop"}))
 			w.settle()
 		}},
+	}
+}
+
+func endedSituations() []situation {
+	return []situation{
 		{name: "succeeded", build: func(w *small) {
 			w.nodes(q{"cpu": 2000}, "n1")
 			w.launch("t", q{"cpu": 1000})

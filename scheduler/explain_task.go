@@ -98,7 +98,7 @@ func restarted(s *cluster.StatusValue) string {
 // held says how far a task is that has a node.
 func (e *explainer) held(t *cluster.Task, x *Explanation) {
 	s := t.Status.V
-	reason, restarts := s.Reason, s.Restarts
+	reason, restarts, health := s.Reason, s.Restarts, s.Health
 	var b *cluster.Binding
 	for _, y := range t.Bindings {
 		if y.Number == s.Attempt && y.Info.V != nil {
@@ -107,7 +107,7 @@ func (e *explainer) held(t *cluster.Task, x *Explanation) {
 	}
 	if b != nil && b.Report.V != nil && b.Report.V.Binding == b.Info.Create {
 		// The status follows the report.
-		reason, restarts = b.Report.V.Reason, b.Report.V.Restarts
+		reason, restarts, health = b.Report.V.Reason, b.Report.V.Restarts, b.Report.V.Health
 	}
 	node := e.v.Nodes[s.Node]
 	events := "What its node does: escher events " + t.ID.ID
@@ -125,6 +125,12 @@ func (e *explainer) held(t *cluster.Task, x *Explanation) {
 		x.Suggestion = "The node tries again; " + lower(events)
 	case s.Phase == types.Bound:
 		x.Summary = fmt.Sprintf("It is bound %s for %s, and its container is being started.", at(s), inWords(e.since(s.Bound)))
+		x.Suggestion = events
+	case health == types.Unhealthy:
+		x.Summary = sentence(fmt.Sprintf("It runs %s, and is unhealthy", at(s)), reason)
+		x.Suggestion = "Its output: escher logs " + t.ID.ID
+	case health == types.HealthStarting && restarts == 0:
+		x.Summary = fmt.Sprintf("It runs %s for %s, and has not been found healthy yet.", at(s), inWords(e.since(s.Started)))
 		x.Suggestion = events
 	case restarts > 0:
 		x.Summary = sentence(fmt.Sprintf("It runs %s, restarted %s", at(s), times(restarts)), reason)
@@ -152,12 +158,18 @@ func (e *explainer) since(nanos int64) time.Duration { return e.now.Sub(time.Uni
 func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *Explanation) {
 	s := t.Status.V
 	x.Summary = fmt.Sprintf("It was %s %s, which is not alive any more.", s.Phase, at(s))
-	if t.Info.V.OnLoss == types.Keep {
+	if t.Info.V.OnDisconnect == types.Keep {
 		x.Summary = fmt.Sprintf("It was %s %s, which is not alive any more, and is kept for it.", s.Phase, at(s))
-		x.Suggestion = fmt.Sprintf("Start the agent of %s again; to give the task up: escher stop %s", s.Node, t.ID.ID)
-		return
+		x.Suggestion = fmt.Sprintf("Start the agent of %s again; if the machine is dead for good: escher node rm --dead %s", s.Node, s.Node)
+		if n == nil || !n.Dead() {
+			return
+		}
+		x.Summary = fmt.Sprintf("It was %s %s, which is dead for good.", s.Phase, at(s))
 	}
 	x.Suggestion = "It is given up there, and waits for its next attempt, within seconds."
+	if t.Info.V.OnDisconnect == types.StopLost {
+		x.Suggestion = "It fails for good within seconds: it is not to be run again when its node is lost."
+	}
 	dead := 0
 	for _, y := range e.nodes {
 		if y.Alive.V == nil {

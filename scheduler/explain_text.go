@@ -106,6 +106,9 @@ func (p *page) vector(x VectorExplanation, short bool) {
 func (p *page) missing(m Missing) string {
 	name := nameOf(p.ns, m.Resource)
 	text := fmt.Sprintf("%s %s wanted, %s of %s free", m.Want, name, m.Free, m.Capacity)
+	if m.Which != "" {
+		text = fmt.Sprintf("%s %s %s wanted, %s of %s such free", m.Want, name, m.Which, m.Free, m.Capacity)
+	}
 	_, fixed := m.Resource.FixedPort()
 	switch {
 	case strings.HasPrefix(string(m.Resource), "node/"):
@@ -152,6 +155,8 @@ func (p *page) provider(x Provider) string {
 		text += " when it succeeds"
 	case types.WhenRunning:
 		text += " while it runs"
+	case types.WhenHealthy:
+		text += " while it is healthy"
 	}
 	return text + ". " + x.Why
 }

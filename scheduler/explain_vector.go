@@ -45,9 +45,13 @@ type candidate struct {
 type lack struct {
 	cluster.Need
 	free, capacity types.Quantity
-	// known tells that the resource exists there.
-	known bool
+	// known tells that the resource exists there, astray that there is enough of it and
+	// that its devices never lie as they are wanted.
+	known, astray bool
 }
+
+// small reports whether there is too little, used or not.
+func (l *lack) small() bool { return l.capacity < l.Amount || l.astray }
 
 // infeasible tells that no registered node is large enough.
 func (f *finding) infeasible() bool { return len(f.tooSmall) > 0 }
@@ -61,7 +65,7 @@ func (e *explainer) find(ns string, needs []cluster.Need) *finding {
 	f := &finding{ns: ns, needs: needs}
 	for _, x := range needs {
 		if p := e.v.Pool(x.ID); p != nil && e.d.poolFree(p) < x.Amount {
-			f.pools = append(f.pools, lack{x, e.d.poolFree(p), p.Capacity(), true})
+			f.pools = append(f.pools, lack{Need: x, free: e.d.poolFree(p), capacity: p.Capacity(), known: true})
 		}
 	}
 	large := false
@@ -108,7 +112,12 @@ func (e *explainer) lack(n *cluster.Node, x cluster.Need) lack {
 	free, known := e.d.free(n, x.ID)
 	// The capacity that the draft leaves, with what it provides and grants itself.
 	capacity := free.Add(heldOf(e.d.holds(n), x.ID))
-	return lack{x, free, capacity, known}
+	astray := false
+	if x.Devices != nil {
+		free, capacity = e.such(n, x, free)
+		astray = capacity >= x.Amount && !canBe(e.d.unusedSlots(n, x), x.Amount, topologyOf(x))
+	}
+	return lack{x, free, capacity, known, astray}
 }
 
 // everLacking returns the physical needs that n cannot meet when nothing is in use.
@@ -121,7 +130,10 @@ func (e *explainer) everLacking(n *cluster.Node, needs []cluster.Need) []lack {
 		}
 		capacity, known := e.v.Capacity(n, x.ID)
 		if !known || capacity < x.Amount || !e.everInPieces(n, x) {
-			out = append(out, lack{x, capacity, capacity, known})
+			if x.Devices != nil {
+				_, capacity = e.such(n, x, 0)
+			}
+			out = append(out, lack{x, capacity, capacity, known, x.Devices != nil && capacity >= x.Amount})
 		}
 	}
 	return out
@@ -133,14 +145,14 @@ func (e *explainer) everInPieces(n *cluster.Node, x cluster.Need) bool {
 	if isPort(x.ID) {
 		return x.Amount%whole == 0
 	}
-	if n.Devices.V == nil || x.ID.IsPlacement() {
+	if n.Devices.V == nil && x.Devices == nil || x.ID.IsPlacement() {
 		return true
 	}
-	slots := e.d.slots(n, x.ID, nil)
-	for i := range slots {
-		slots[i].capacity, slots[i].used = whole, 0
+	slots := e.d.unusedSlots(n, x)
+	if slots == nil {
+		return x.Devices == nil
 	}
-	return slots == nil || canMakeUp(slots, x.Amount)
+	return canBe(slots, x.Amount, topologyOf(x))
 }
 
 // distance says how far a node is from taking what lacks this: another place is
@@ -151,7 +163,7 @@ func distance(lacks []lack) float64 {
 		switch {
 		case x.ID.IsPlacement():
 			sum += 10000
-		case x.ID.Physical() && x.capacity < x.Amount:
+		case x.ID.Physical() && x.small():
 			sum += 100 * (1 + share01(x.Amount-x.capacity, x.Amount))
 		case !x.known:
 			sum += 10
@@ -214,10 +226,12 @@ func rejection(ns string, c candidate) string {
 			parts = append(parts, "no "+name)
 		case fixedPort(x.ID):
 			parts = append(parts, name+" not free")
+		case x.astray:
+			parts = append(parts, "no "+wantOf(ns, x.Need))
 		case x.ID.Physical() && x.capacity < x.Amount:
-			parts = append(parts, tooLittle(name))
+			parts = append(parts, tooLittle(name)+which(x.Need))
 		default:
-			parts = append(parts, "short of "+name)
+			parts = append(parts, "short of "+name+which(x.Need))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -237,7 +251,7 @@ func fixedPort(rid types.ResourceID) bool {
 
 // explanation puts a finding in the form for others.
 func (e *explainer) explanation(f *finding, requests types.Requests) VectorExplanation {
-	x := VectorExplanation{Requests: requests, Fits: names(f.fits), Infeasible: f.infeasible()}
+	x := VectorExplanation{Requests: requests, Devices: devicesOf(f.needs), Fits: names(f.fits), Infeasible: f.infeasible()}
 	if !f.allowed.IsZero() {
 		x.AllowedAt = &f.allowed
 	}
@@ -277,6 +291,9 @@ func (e *explainer) missing(n *cluster.Node, x lack) Missing {
 	m := Missing{
 		Resource: x.ID, Want: x.Amount.Format(x.ID), Free: x.free.Format(x.ID), Capacity: x.capacity.Format(x.ID), Absent: !x.known,
 	}
+	if x.Devices != nil {
+		m.Which = x.Devices.String()
+	}
 	if x.ID.IsPlacement() {
 		m.Want, m.Free, m.Capacity = "", "", ""
 	}
@@ -304,6 +321,9 @@ func (e *explainer) oddity(n *cluster.Node, x lack) string {
 	}
 	if x.known && x.free < 0 {
 		return lowered
+	}
+	if x.Devices != nil {
+		return e.astrayDevices(n, x)
 	}
 	if x.free < x.Amount || x.ID == types.Port {
 		return ""

@@ -114,13 +114,14 @@ func (p *packing) put(i int, n *cluster.Node) bool {
 	return false
 }
 
-// bundleOrder resolves the bundles of a reservation: those bound to a node first,
-// then the largest.
+// bundleOrder resolves the bundles of a reservation: those bound to a node first, then
+// those that do not want any devices, for they must have what is left by the others; then
+// the largest.
 func bundleOrder(v *cluster.View, r *cluster.Reservation) []spot {
 	var out []spot
 	bundles := r.Info.V.Bundles
 	for i, b := range bundles {
-		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) {
+		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) && sameDevices(b.Devices, bundles[i-1].Devices) {
 			out = append(out, spot{index: i, needs: out[i-1].needs}) // as in most gangs
 			continue
 		}
@@ -130,6 +131,9 @@ func bundleOrder(v *cluster.View, r *cluster.Reservation) []spot {
 		x, y := bundles[a.index], bundles[b.index]
 		if (x.Node == "") != (y.Node == "") {
 			return strings.Compare(y.Node, x.Node)
+		}
+		if c := byChoice(firstOf(x.Devices), firstOf(y.Devices)); c != 0 {
+			return c
 		}
 		for _, rid := range []types.ResourceID{types.GPU, types.Memory, types.CPU} {
 			if p, q := x.Requests.Get(string(rid)), y.Requests.Get(string(rid)); p != q {
@@ -147,7 +151,7 @@ func bundleNeeds(v *cluster.View, ns string, b types.Bundle) []cluster.Need {
 	if b.Node != "" {
 		requests = requests.Plus(types.Requests{{Name: "node/" + b.Node, Amount: 1}})
 	}
-	return v.Needs(ns, requests)
+	return v.Needs(ns, requests, b.Devices...)
 }
 
 func allIDs(spots []spot) []types.ResourceID {

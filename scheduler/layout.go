@@ -3,6 +3,8 @@ package scheduler
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/escher-sched/escher/types"
 )
 
 // Which whole devices a task is given, when it asks for several and the node says
@@ -37,7 +39,9 @@ type layout struct {
 	unused devices
 	// numa are the devices on the same NUMA node as the i-th, linked those on a link
 	// that it is on, itself included.
-	numa, linked [layoutSize]devices
+	numa, linked vicinity
+	// nowhere are the devices of which it is not known on which NUMA node they are.
+	nowhere devices
 	// flat tells that no device is nearer to one than to another: then the sets are not
 	// filled in.
 	flat bool
@@ -51,6 +55,9 @@ func (l *layout) layOut(slots []slot) {
 		s := &slots[i]
 		if s.untouched() {
 			l.unused |= 1 << i
+		}
+		if s.device == nil || s.device.NUMA < 0 {
+			l.nowhere |= 1 << i
 		}
 		if !sameNUMA(s, &slots[0]) || s.device != nil && len(s.device.Links) > 0 {
 			l.flat = false
@@ -103,12 +110,12 @@ func (l *layout) link(slots []slot) {
 }
 
 // nearest returns the positions of the n devices to be taken whole, of which there
-// are as many.
-func nearest(slots []slot, n int) []int {
+// are as many; none if they cannot lie as the topology says.
+func nearest(slots []slot, n int, so types.Topology) []int {
 	out := make([]int, 0, n)
 	var l layout
 	l.layOut(slots)
-	if l.unused.count() < n { // there are more than it can hold
+	if l.unused.count() < n && lax(n, so) { // there are more than it can hold
 		for i := range slots {
 			if slots[i].untouched() && len(out) < n {
 				out = append(out, i)
@@ -116,7 +123,7 @@ func nearest(slots []slot, n int) []int {
 		}
 		return out
 	}
-	for s := l.nearest(n); s != 0; s &= s - 1 {
+	for s := l.choose(n, so); s != 0; s &= s - 1 {
 		out = append(out, s.first())
 	}
 	return out
@@ -132,12 +139,21 @@ func (l *layout) nearest(n int) devices {
 	case l.flat:
 		return l.unused.firstOf(n)
 	case choices(unused, n) <= allChoices:
-		return l.bestOf(n)
+		return l.bestOf(n, nil)
 	}
+	return l.bestGrown(n, nil)
+}
+
+// bestGrown returns the best of the sets grown from each device, in which each is near to
+// each, unless near is nil; 0 if there is none.
+func (l *layout) bestGrown(n int, near *vicinity) devices {
 	var best devices
 	var least setCost
 	for seeds := l.unused; seeds != 0; seeds &= seeds - 1 {
-		s := l.grow(seeds.first(), n)
+		s := l.grow(seeds.first(), n, near)
+		if s == 0 {
+			continue
+		}
 		if c := l.cost(s); best == 0 || c.less(least) {
 			best, least = s, c
 		}
@@ -161,24 +177,27 @@ func choices(all, n int) int {
 	return sum
 }
 
-// bestOf looks at all sets of n unused devices, in ascending order.
-func (l *layout) bestOf(n int) devices {
+// bestOf looks at all sets of n unused devices, in ascending order, in which each is near
+// to each, unless near is nil. 0: there is none.
+func (l *layout) bestOf(n int, near *vicinity) devices {
 	var at [layoutSize]devices // the unused ones
 	all := 0
 	for rest := l.unused; rest != 0; rest &= rest - 1 {
 		at[all] = rest & -rest
 		all++
 	}
-	best := l.unused.firstOf(n)
-	least := l.cost(best)
+	var best devices
+	var least setCost
 	// Each number with n bits, and the next larger one (Gosper): which of at.
 	for chosen := uint64(1)<<n - 1; chosen < 1<<all; {
 		var s devices
 		for rest := chosen; rest != 0; rest &= rest - 1 {
 			s |= at[bits.TrailingZeros64(rest)]
 		}
-		if c := l.cost(s); c.less(least) {
-			best, least = s, c
+		if near == nil || near.joins(s) {
+			if c := l.cost(s); best == 0 || c.less(least) {
+				best, least = s, c
+			}
 		}
 		lowest := chosen & -chosen
 		carried := chosen + lowest
@@ -187,18 +206,27 @@ func (l *layout) bestOf(n int) devices {
 	return best
 }
 
-// grow returns n unused devices, the given one among them.
-func (l *layout) grow(seed, n int) devices {
-	s := devices(1) << seed
+// grow returns n unused devices, the given one among them, of which each is near to each,
+// unless near is nil; 0 if it comes to an end before.
+func (l *layout) grow(seed, n int, near *vicinity) devices {
+	s, from := devices(1)<<seed, l.unused
+	if near != nil {
+		from &= near[seed]
+	}
 	for range n - 1 {
 		next, most := -1, 0
-		for rest := l.unused &^ s; rest != 0; rest &= rest - 1 {
+		for rest := from &^ s; rest != 0; rest &= rest - 1 {
 			i := rest.first()
-			if near := l.nearness(i, s); next < 0 || near > most {
-				next, most = i, near
+			if well := l.nearness(i, s); next < 0 || well > most {
+				next, most = i, well
 			}
 		}
-		s |= 1 << next
+		if next < 0 {
+			return 0
+		}
+		if s |= 1 << next; near != nil {
+			from &= near[next]
+		}
 	}
 	return s
 }
@@ -262,12 +290,12 @@ func (l *layout) cost(s devices) setCost {
 // apart is how far n devices to be taken are from one another: 0 is on links all, and
 // on one NUMA node; more is on several of these; without all of the links it is more
 // than that.
-func (l *layout) apart(n int) int {
+func (l *layout) apart(n int, so types.Topology) int {
 	switch {
 	case n < 2:
 		return 0
 	case l.flat:
 		return layoutSize
 	}
-	return l.cost(l.nearest(n)).apart
+	return l.cost(l.choose(n, so)).apart
 }

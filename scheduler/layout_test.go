@@ -102,7 +102,7 @@ func TestNearestDevices(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var got string
-		for _, d := range pick(machines[tt.machine].slots(tt.used, tt.unhealthy), tt.amount) {
+		for _, d := range pick(machines[tt.machine].slots(tt.used, tt.unhealthy), tt.amount, types.AnyTopology) {
 			got += d.ID
 		}
 		if got != tt.want {
@@ -151,10 +151,10 @@ func TestLargeLayouts(t *testing.T) {
 	for i := range 60 {
 		slots[i].used = whole
 	}
-	if got := pick(slots, 4000); len(got) != 4 {
+	if got := pick(slots, 4000, types.AnyTopology); len(got) != 4 {
 		t.Errorf("four of what is known are %v", got)
 	}
-	got := pick(slots, 10_000)
+	got := pick(slots, 10_000, types.AnyTopology)
 	if len(got) != 10 || got[0].ID != "60" || got[9].ID != "69" {
 		t.Errorf("ten of what is left are %v", got)
 	}
@@ -197,7 +197,7 @@ func TestLayoutIsTheSameEachTime(t *testing.T) {
 		m := machines[rapid.SampledFrom(names).Draw(t, "machine")]
 		slots := m.slots(digits(devices(rapid.IntRange(0, 255).Draw(t, "used"))), "")
 		amount := whole * types.Quantity(rapid.IntRange(1, 8).Draw(t, "amount"))
-		if a, b := pick(slots, amount), pick(slots, amount); !slices.Equal(a, b) {
+		if a, b := pick(slots, amount, types.AnyTopology), pick(slots, amount, types.AnyTopology); !slices.Equal(a, b) {
 			t.Fatalf("%v, then %v", a, b)
 		}
 	})
@@ -210,7 +210,7 @@ func BenchmarkPick(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", strings.ReplaceAll(name, " ", "-"), n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					pick(slots, n*whole)
+					pick(slots, n*whole, types.AnyTopology)
 				}
 			})
 		}

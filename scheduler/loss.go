@@ -50,7 +50,9 @@ func (c *Core) mayLose(b *cluster.Binding) bool {
 	if b.Node.Alive.V != nil {
 		return true
 	}
-	if held := l.lastGone.Add(c.cfg.StormHold); c.inStorm() && c.now.Before(held) {
+	// Of a machine that is known to be dead nothing is waited for, but the others still
+	// must not drown.
+	if held := l.lastGone.Add(c.cfg.StormHold); c.inStorm() && c.now.Before(held) && !b.Node.Dead() {
 		l.park(b, held)
 		l.stormy = true
 		return false

@@ -158,11 +158,11 @@ func (c *Core) needsOf(s *shape, t *cluster.Task) [][]cluster.Need {
 // vector if it has no alternatives.
 func Vectors(v *cluster.View, t *cluster.Task) [][]cluster.Need {
 	if len(t.Info.V.Alternatives) == 0 {
-		return [][]cluster.Need{v.Needs(t.ID.Namespace, t.Info.V.Requests)}
+		return [][]cluster.Need{v.Needs(t.ID.Namespace, t.Info.V.Requests, t.Info.V.Devices...)}
 	}
 	var out [][]cluster.Need
 	for _, a := range t.Info.V.Alternatives {
-		out = append(out, v.Needs(t.ID.Namespace, t.Info.V.Requests.Plus(a.Requests)))
+		out = append(out, v.Needs(t.ID.Namespace, t.Info.V.Requests.Plus(a.Requests), t.Info.V.Devices...))
 	}
 	return out
 }

@@ -40,7 +40,7 @@ func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Log
 	if cfg.Shared {
 		g.Go(func() error {
 			key := controlplane.SchedulerKey(r.core.cfg.Name)
-			return controlplane.Hold(ctx, store, key, &types.Leader{Holder: r.core.cfg.Name}, sessionTTL, nil)
+			return controlplane.Hold(ctx, store, key, &types.Leader{Holder: r.core.cfg.Name, Version: r.core.cfg.Version}, sessionTTL, nil)
 		})
 	}
 	g.Go(func() error { return r.watch(ctx) })

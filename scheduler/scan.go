@@ -12,11 +12,11 @@ type ask struct {
 }
 
 // asksOf returns needs as the index has them; ok is false if it does not tell all that
-// counts: some are not physical, or devices are to be near to one another.
+// counts: some are not physical, or devices are to be near to one another, or not any.
 func (x *index) asksOf(needs []cluster.Need, out []ask) (asks []ask, ok bool) {
 	for _, need := range needs {
 		c := x.column(need.ID)
-		if c == nil || c.devices && need.Amount > whole {
+		if c == nil || c.devices && need.Amount > whole || need.Devices != nil {
 			return nil, false
 		}
 		out = append(out, ask{c, need.Amount})

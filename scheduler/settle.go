@@ -51,11 +51,12 @@ func tells(r *cluster.ReportValue, s *cluster.StatusValue) bool {
 	case r.Phase == types.ReportStarting && s.Phase == types.Running:
 		return false
 	}
-	return r.Reason != s.Reason || r.Restarts > s.Restarts
+	return r.Reason != s.Reason || r.Restarts > s.Restarts || r.Health != s.Health
 }
 
 // stopOf returns what the binding is to be told, nil if it was told or there is
-// nothing to tell. A stop overrides an eviction.
+// nothing to tell. A stop overrides an eviction, and one that ends it sooner the stop
+// before it.
 func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
 	told := b.Info.V.Stop
 	switch {
@@ -64,11 +65,11 @@ func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
 			return &types.Stop{Reason: "the task was deleted"}
 		}
 	case t.Info.V.Stop != nil:
-		if told == nil || told.Evicted {
+		if told == nil || told.Evicted || t.Info.V.Stop.Sooner(told) {
 			return t.Info.V.Stop
 		}
 	case t.Info.V.Evict == b.Number && told == nil:
-		return &types.Stop{Reason: "evicted", Evicted: true}
+		return &types.Stop{Reason: "evicted", Grace: t.Info.V.EvictGrace, Evicted: true}
 	}
 	return nil
 }
@@ -76,7 +77,7 @@ func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
 // act adds what verdict asks for to the draft; false when there is no room.
 func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	holds, provides := len(b.Info.V.Holds), len(b.Info.V.Provides)
-	if !d.room(5+2*holds+provides, 4+2*holds+provides) && !d.empty() {
+	if !d.room(6+2*holds+provides, 4+2*holds+provides) && !d.empty() {
 		return false
 	}
 	ns, id := t.ID.Namespace, t.ID.ID
@@ -95,11 +96,10 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	case lose:
 		d.Change.IfUnchanged(controlplane.ReportKey(b.Node.Name, ns, id, b.Number), b.Report.Mod)
 		d.Change.IfCreated(controlplane.AliveKey(b.Node.Name), b.Node.Session())
-		s := &types.Status{Phase: types.Pending, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
-		if t.Info.V == nil {
-			s.Phase = types.Cancelled // there is nothing to make another attempt of
+		if b.Info.V.OnDisconnect == types.Keep {
+			d.Change.IfUnchanged(controlplane.CordonKey(b.Node.Name), b.Node.Cordon.Mod)
 		}
-		d.end(t, b, s)
+		d.end(t, b, lost(t, b))
 	case release:
 		d.end(t, b, ending(b.Info.V, b.Report.V))
 		d.leaveBehind(t, b)
@@ -109,10 +109,25 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	return true
 }
 
+// lost is the status that the loss of its node makes.
+func lost(t *cluster.Task, b *cluster.Binding) *types.Status {
+	s := &types.Status{Phase: types.Pending, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
+	switch {
+	case t.Info.V == nil:
+		s.Phase = types.Cancelled // there is nothing to make another attempt of
+	case b.Info.V.OnDisconnect == types.StopLost:
+		s.Phase, s.Reason = types.Failed, s.Reason+", and it is not to be run again then"
+		if r := b.Report.V; r != nil && r.Binding == b.Info.Create {
+			s.Started, s.Restarts = r.Started, r.Restarts
+		}
+	}
+	return s
+}
+
 // lasting is the status that a report of an attempt makes which has not ended.
 func lasting(was *cluster.StatusValue, r *cluster.ReportValue) *types.Status {
 	s := was.Full()
-	s.Reason, s.Restarts, s.Image = r.Reason, r.Restarts, pinned(was, r)
+	s.Reason, s.Restarts, s.Image, s.Health = r.Reason, r.Restarts, pinned(was, r), r.Health
 	if r.Phase == types.ReportRunning {
 		s.Phase, s.Started = types.Running, r.Started
 	}

@@ -1,11 +1,14 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -69,5 +72,144 @@ func TestSettleCompares(t *testing.T) {
 				t.Errorf("compares %v, writes %v\nwant %v, %v", compares, writes, test.compares, test.writes)
 			}
 		})
+	}
+}
+
+// TestHealthIsTold: the status has what was reported last of the health of a task that
+// runs, and what it provides when healthy is there as long as that is.
+func TestHealthIsTold(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 2000)
+	b.task("web", map[string]types.Quantity{"cpu": 100}, func(t *types.Task) {
+		t.Provides = []types.Provide{{Name: "ready", Amount: 1000, When: types.WhenHealthy}}
+	})
+	b.settle()
+	binding := b.core.view.Nodes["n1"].Allocated.Mod
+	for i, health := range []types.Health{types.HealthStarting, types.Unhealthy, types.Healthy, types.Unhealthy, ""} {
+		b.put(controlplane.ReportKey("n1", "d", "web", 1), &types.Report{Phase: types.ReportRunning, Binding: binding, Health: health})
+		b.settle()
+		s := b.core.view.Task(cluster.ID{Namespace: "d", ID: "web"}).Status.V
+		if s.Phase != types.Running || s.Health != health {
+			t.Errorf("%s, %q, want %q", s.Phase, s.Health, health)
+		}
+		who := fmt.Sprintf("t%d", i)
+		b.task(who, map[string]types.Quantity{"ready": 1})
+		b.settle()
+		want := "pending"
+		if health.Fit() {
+			want = "bound on n1"
+		}
+		b.expect(who, want)
+	}
+}
+
+// TestStopSooner: a stop that takes the place of another is told.
+func TestStopSooner(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 2000)
+	b.task("a", nil)
+	b.settle()
+	for _, grace := range []time.Duration{0, 9, 1} {
+		b.task("a", nil, func(t *types.Task) { t.Stop = &types.Stop{Grace: grace} })
+		b.settle()
+		got := b.core.view.Task(cluster.ID{Namespace: "d", ID: "a"}).Bindings[0].Info.V.Stop
+		if got == nil || got.Grace != grace {
+			t.Errorf("stopped with %d: %+v", grace, got)
+		}
+	}
+}
+
+// TestOnDisconnect: what becomes of an attempt when the session of its node is over.
+func TestOnDisconnect(t *testing.T) {
+	for what, want := range map[types.OnDisconnect]string{
+		types.Fence: "bound on n2", types.StopLost: "failed on n1", types.Keep: "bound on n1",
+	} {
+		t.Run(what.String(), func(t *testing.T) {
+			b := newBench(t, Config{})
+			b.node("n1", 1000)
+			b.task("a", map[string]types.Quantity{"cpu": 1000}, func(t *types.Task) { t.OnDisconnect = what })
+			b.settle()
+			b.expect("a", "bound on n1")
+			b.node("n2", 1000)
+			b.del(controlplane.AliveKey("n1"))
+			b.settle()
+			b.expect("a", want)
+			if what == types.StopLost {
+				b.node("n3", 1000) // Whatever comes, it does not run again.
+				b.settle()
+				b.expect("a", want)
+			}
+		})
+	}
+}
+
+// TestDeadNodeGivesUpWhatIsKept: what is kept stays bound to a node that is lost, until
+// that is declared dead; one that is alive again by then keeps it.
+func TestDeadNodeGivesUpWhatIsKept(t *testing.T) {
+	kept := func(t *types.Task) { t.OnDisconnect = types.Keep }
+	b := newBench(t, Config{})
+	b.node("n1", 2000)
+	b.node("n2", 2000)
+	for _, node := range []string{"n1", "n2"} {
+		b.task(node+"-kept", map[string]types.Quantity{"cpu": 1000, "node/" + node: 1}, kept)
+	}
+	b.settle()
+	alive := &types.Alive{}
+	for _, node := range []string{"n1", "n2"} {
+		b.del(controlplane.AliveKey(node))
+	}
+	b.settle()
+	b.expect("n1-kept", "bound on n1")
+	b.put(controlplane.CordonKey("n1"), &types.Cordon{Dead: true})
+	b.put(controlplane.CordonKey("n2"), &types.Cordon{})
+	b.settle()
+	b.expect("n1-kept", "pending on n1")
+	b.expect("n2-kept", "bound on n2")
+	if got := b.core.view.Nodes["n1"].Allocated.V; got != nil && len(got.Holds) > 0 {
+		t.Errorf("still held: %+v", got.Holds)
+	}
+	// A machine that is alive is not dead, whatever was said.
+	b.put(controlplane.AliveKey("n2"), alive)
+	b.put(controlplane.CordonKey("n2"), &types.Cordon{Dead: true})
+	b.settle()
+	b.expect("n2-kept", "bound on n2")
+	b.del(controlplane.AliveKey("n2"))
+	b.settle()
+	b.expect("n2-kept", "pending on n2")
+}
+
+// TestDeadNodeComparesItsCordon: the word is taken back while what is kept is given up.
+func TestDeadNodeComparesItsCordon(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 2000)
+	b.task("a", map[string]types.Quantity{"cpu": 100}, func(t *types.Task) { t.OnDisconnect = types.Keep })
+	b.settle()
+	b.del(controlplane.AliveKey("n1"))
+	b.put(controlplane.CordonKey("n1"), &types.Cordon{Dead: true})
+	b.see()
+	d := b.core.nextOne(b.now)
+	b.del(controlplane.CordonKey("n1"))
+	res, err := b.store.Commit(t.Context(), d.Change.Txn())
+	if err != nil || res.Committed {
+		t.Fatal(res, err)
+	}
+	b.done(d, res)
+	b.settle()
+	b.expect("a", "bound on n1")
+}
+
+// TestEvictionHasItsGrace: a binding is told of the grace that its task is evicted with.
+func TestEvictionHasItsGrace(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 2000)
+	b.task("a", map[string]types.Quantity{"cpu": 100})
+	b.settle()
+	x := b.core.view.Task(cluster.ID{Namespace: "d", ID: "a"})
+	told := *x.Info.V.Full()
+	told.Evict, told.EvictGrace = 1, 3*time.Second
+	b.put(controlplane.TaskKey("d", "a"), &told)
+	b.settle()
+	if got := x.Bindings[0].Info.V.Stop; got == nil || !got.Evicted || got.Grace != 3*time.Second {
+		t.Errorf("told %+v", got)
 	}
 }

@@ -15,6 +15,7 @@ func taskShape(ns string, t *cluster.TaskValue) string { return string(appendTas
 func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
 	b = append(b, ns...)
 	b = appendRequests(b, t.Requests)
+	b = appendDevices(b, t.Devices)
 	if t.MaxRun > 0 {
 		// Only who ends in time may backfill.
 		b = append(append(b, '<'), t.MaxRun.String()...)
@@ -39,6 +40,22 @@ func appendBundleShape(b []byte, ns string, r *types.Reservation) []byte {
 	for _, x := range r.Bundles {
 		b = append(append(b, '|'), x.Node...)
 		b = appendRequests(b, x.Requests)
+		b = appendDevices(b, x.Devices)
+	}
+	return b
+}
+
+// appendDevices writes lengths before texts: they are anybody's choice.
+func appendDevices(b []byte, requests []types.DeviceRequest) []byte {
+	for i := range requests {
+		r := &requests[i]
+		b = append(append(b, '!'), r.Resource...)
+		for _, m := range r.Models {
+			b = strconv.AppendInt(append(b, ','), int64(len(m)), 10)
+			b = append(append(b, ':'), m...)
+		}
+		b = strconv.AppendInt(append(b, '>'), r.MinMemory, 36)
+		b = append(append(b, '~'), r.Topology...)
 	}
 	return b
 }

@@ -189,7 +189,7 @@ func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map
 	var best *cluster.Node
 	var most float64
 	for _, n := range c.nodes {
-		if _, left := c.accum.left[n.Name]; left || !n.Eligible() || !c.largeEnough(n, needs, wanted[n.Name]) {
+		if _, left := c.accum.left[n.Name]; left || !n.Eligible() || !c.largeEnough(d, n, needs, wanted[n.Name]) {
 			continue
 		}
 		if share := c.freeShare(d, n, needs, wanted[n.Name], g.On(n.Name)); best == nil || share > most {
@@ -199,7 +199,7 @@ func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map
 	return best
 }
 
-func (c *Core) largeEnough(n *cluster.Node, needs []cluster.Need, wanted *types.Allocated) bool {
+func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *types.Allocated) bool {
 	for _, x := range needs {
 		if c.view.Pool(x.ID) != nil {
 			continue
@@ -208,7 +208,7 @@ func (c *Core) largeEnough(n *cluster.Node, needs []cluster.Need, wanted *types.
 		if wanted != nil {
 			capacity = capacity.Minus(wanted.Of(x.ID))
 		}
-		if !ok || capacity < x.Amount {
+		if !ok || capacity < x.Amount || x.Devices != nil && !d.everHas(n, x, wanted) {
 			return false
 		}
 	}

@@ -27,9 +27,13 @@ func keysOf(n *cluster.Node) nodeKeys {
 
 func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	s := c.state(n)
-	if c.register(n, s) || n.Session() != s.session {
+	changed := c.register(n, s) || n.Session() != s.session
+	if changed {
 		s.session = n.Session()
 		c.loss.seen(n, c.now)
+	}
+	if dead := n.Dead(); changed || dead != s.dead {
+		s.dead = dead
 		for _, b := range sortedBindings(n) {
 			c.pushBinding(b)
 		}

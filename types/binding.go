@@ -23,8 +23,9 @@ type Binding struct {
 	Bound int64
 	// MaxRun is how long it may run; 0 is for ever.
 	MaxRun time.Duration
-	// OnLoss is the task's: no loss of the node releases a kept binding.
-	OnLoss OnLoss
+	// OnDisconnect is the task's: no loss of the node releases a kept binding, and
+	// there is no attempt after one to be stopped.
+	OnDisconnect OnDisconnect
 	// Stop is set to end it.
 	Stop *Stop
 	// Deadline is the task's.
@@ -42,7 +43,7 @@ func (b *Binding) fields(w *wire) {
 	text(w, 6, &b.Spec)
 	integer(w, 7, &b.Bound)
 	integer(w, 8, &b.MaxRun)
-	text(w, 9, &b.OnLoss)
+	text(w, 9, &b.OnDisconnect)
 	optional(w, 10, &b.Stop, (*Stop).fields)
 	integer(w, 11, &b.Deadline)
 	text(w, 12, &b.Image)
@@ -102,6 +103,9 @@ type Report struct {
 	Restarts int
 	// Delay is how long it waits, or waited, from Ended to the last restart.
 	Delay time.Duration
+	// Health is what the checks say of a process that runs; empty if it has none.
+	// Reason then says why it is unhealthy.
+	Health Health
 }
 
 func (r *Report) fields(w *wire) {
@@ -116,6 +120,7 @@ func (r *Report) fields(w *wire) {
 	text(w, 10, &r.Image)
 	integer(w, 11, &r.Restarts)
 	integer(w, 12, &r.Delay)
+	text(w, 20, &r.Health)
 }
 
 // ReportPhase is how far an agent is with a binding.
@@ -141,13 +146,17 @@ type Status struct {
 	Bound, Started, Ended int64
 	ExitCode              int
 	// Reason says in words why it is in this phase, where that is not plain: of a
-	// task that is bound, what its start suffers from.
+	// task that is bound, what its start suffers from; of one that runs, why it is
+	// unhealthy, or how it ended that it is run again.
 	Reason string
 	// Image is the image by digest, once a node has resolved it; every later
 	// attempt runs the same.
 	Image string
 	// Restarts is how often the process of this attempt was run again.
 	Restarts int
+	// Health is the one that was reported of it while it runs; empty if it has no
+	// checks.
+	Health Health
 }
 
 func (s *Status) fields(w *wire) {
@@ -161,15 +170,21 @@ func (s *Status) fields(w *wire) {
 	text(w, 9, &s.Reason)
 	text(w, 10, &s.Image)
 	integer(w, 11, &s.Restarts)
+	text(w, 20, &s.Health)
 }
 
 // Leader is who holds a role, or a scheduler that is there.
 type Leader struct {
 	Extra
 	Holder string
+	// Version is that of the server, where it says.
+	Version string
 }
 
-func (l *Leader) fields(w *wire) { text(w, 2, &l.Holder) }
+func (l *Leader) fields(w *wire) {
+	text(w, 2, &l.Holder)
+	text(w, 3, &l.Version)
+}
 
 // Cluster says which cluster a store is of.
 type Cluster struct {

@@ -81,7 +81,8 @@ type Device struct {
 	ID string
 	// Resource is what it is one of.
 	Resource ResourceID
-	// Model, MemoryBytes and NUMA describe it.
+	// Model, MemoryBytes and NUMA describe it: empty, 0 and -1 are not known. NUMA is the
+	// node of the machine's memory that it is near to.
 	Model       string
 	MemoryBytes int64
 	NUMA        int
@@ -90,6 +91,13 @@ type Device struct {
 	// Links are the names, of this node's own choice, of the links that it is on:
 	// devices on one link reach one another directly.
 	Links []string
+	// UnhealthySince is when Unhealthy began, in Unix nanoseconds; 0 if it is healthy.
+	UnhealthySince int64
+	// Bus is its address on the PCI bus, such as 0000:17:00.0, empty if that is not known.
+	Bus string
+	// Parent is the device that it is a slice of, as its driver names it: that one is not
+	// given out itself. Empty if it is none.
+	Parent string
 }
 
 func (d *Device) fields(w *wire) {
@@ -100,6 +108,9 @@ func (d *Device) fields(w *wire) {
 	integer(w, 6, &d.NUMA)
 	text(w, 7, &d.Unhealthy)
 	texts(w, 8, &d.Links)
+	integer(w, 9, &d.UnhealthySince)
+	text(w, 10, &d.Bus)
+	text(w, 11, &d.Parent)
 }
 
 // Cordon keeps new tasks off a node.
@@ -111,9 +122,13 @@ type Cordon struct {
 	DrainBy int64
 	// Drain says how what runs there leaves.
 	Drain DrainMode
-	// Grace is what tasks that DrainStop stops have between their stop signal and the
+	// Grace is what tasks that have to leave have between their stop signal and the
 	// kill; 0 is that of their specs.
 	Grace time.Duration
+	// Dead is the word of an administrator that nothing runs on the machine any more, nor
+	// ever will of what was bound there: also what is kept is lost with it. It holds as long
+	// as the node is not alive.
+	Dead bool
 }
 
 // DrainMode says how what runs on a cordoned node leaves it.
@@ -134,6 +149,7 @@ func (c *Cordon) fields(w *wire) {
 	integer(w, 3, &c.DrainBy)
 	text(w, 4, &c.Drain)
 	integer(w, 5, &c.Grace)
+	w.boolean(6, &c.Dead)
 }
 
 // Selector picks nodes; all that is set must hold, and the empty one picks all.

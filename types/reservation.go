@@ -29,11 +29,14 @@ type Bundle struct {
 	Requests Requests `json:"requests"`
 	// Node is where it must be; empty is anywhere.
 	Node string `json:"node,omitempty"`
+	// Devices say which devices the requests are to be made up of.
+	Devices []DeviceRequest `json:"devices,omitempty"`
 }
 
 func (b *Bundle) fields(w *wire) {
 	list(w, 2, (*[]Request)(&b.Requests), (*Request).fields)
 	text(w, 3, &b.Node)
+	list(w, 4, &b.Devices, (*DeviceRequest).fields)
 }
 
 // GrantPhase is how far a grant is.

@@ -11,6 +11,7 @@ import (
 //	cpu memory disk gpu port   physical, a fixed list
 //	port/8080                  physical, one on every node
 //	acme.com/fpga              physical, of a domain
+//	escher.io/privileged       physical, unbounded, on the nodes that permit it: see Spec.Permits
 //	node/n1  rack/r7  zone/a   placement: unbounded, on the nodes so labelled
 //	team-a:co_location         ephemeral, of namespace team-a
 //	team-a:gpu@train           scoped: gpu that reservation train of team-a holds

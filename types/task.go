@@ -1,6 +1,9 @@
 package types
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Task is the intent of an application: what is to run once, and what it needs.
 // It is small and, but for Stop and Evict, immutable.
@@ -25,8 +28,8 @@ type Task struct {
 	Submitted int64
 	// Scheduler is the only one that may bind and release it; empty is any.
 	Scheduler string
-	// OnLoss says what becomes of it when its node is lost.
-	OnLoss OnLoss
+	// OnDisconnect says what becomes of it when its node is cut off.
+	OnDisconnect OnDisconnect
 	// MaxRun is how long it may run; 0 is for ever. A task with it can
 	// backfill through what a reservation accumulates.
 	MaxRun time.Duration
@@ -39,10 +42,16 @@ type Task struct {
 	Stop *Stop
 	// Evict is the attempt to end; the task then waits for its next one.
 	Evict int
+	// EvictGrace is how long that attempt has between its stop signal and the kill; 0 is
+	// the grace of its spec.
+	EvictGrace time.Duration
 	// Accumulate lets it, when it has waited, hold piecemeal on one node what becomes
 	// free there, one task or reservation at a time in the cluster: so that the
 	// large do not starve.
 	Accumulate bool
+	// Devices say which devices the requests are to be made up of, whichever
+	// alternative is taken.
+	Devices []DeviceRequest
 }
 
 func (t *Task) fields(w *wire) {
@@ -55,13 +64,15 @@ func (t *Task) fields(w *wire) {
 	integer(w, 8, &t.Priority)
 	integer(w, 9, &t.Submitted)
 	text(w, 10, &t.Scheduler)
-	text(w, 11, &t.OnLoss)
+	text(w, 11, &t.OnDisconnect)
 	integer(w, 12, &t.MaxRun)
 	text(w, 13, &t.Session)
 	optional(w, 14, &t.Stop, (*Stop).fields)
 	integer(w, 15, &t.Evict)
 	integer(w, 16, &t.Deadline)
 	w.boolean(17, &t.Accumulate)
+	list(w, 18, &t.Devices, (*DeviceRequest).fields)
+	integer(w, 20, &t.EvictGrace)
 }
 
 // Stop asks for the end of a task.
@@ -81,15 +92,39 @@ func (s *Stop) fields(w *wire) {
 	w.boolean(4, &s.Evicted)
 }
 
-// OnLoss is what becomes of a task whose node is lost.
-type OnLoss string
+// OnDisconnect is what becomes of an attempt whose node is cut off from the cluster.
+type OnDisconnect string
 
-// Reschedule gives the task a new attempt elsewhere once the node's lease has run
-// out; Keep leaves it to that node, however long it is away.
+// Fence and StopLost end it on the node before the node's lease can have run out. Then
+// Fence gives the task another attempt elsewhere, and StopLost has it fail for good. Keep
+// leaves it to that node, however long it is away.
 const (
-	Reschedule OnLoss = ""
-	Keep       OnLoss = "keep"
+	Fence    OnDisconnect = "" // in text: fence
+	StopLost OnDisconnect = "stop"
+	Keep     OnDisconnect = "keep"
 )
+
+// fenceText is what people write for Fence.
+const fenceText = "fence"
+
+// ParseOnDisconnect reads what people write: fence, which is what holds if they write
+// nothing, stop or keep. Invalid: the error names what is possible.
+func ParseOnDisconnect(s string) (OnDisconnect, error) {
+	switch d := OnDisconnect(s); d {
+	case Fence, StopLost, Keep:
+		return d, nil
+	case fenceText:
+		return Fence, nil
+	}
+	return Fence, errOnDisconnect(s)
+}
+
+func errOnDisconnect(s string) error {
+	return Errorf(Invalid, "on disconnect: %q is unknown: use fence, stop or keep", s)
+}
+
+// String returns what ParseOnDisconnect reads.
+func (d OnDisconnect) String() string { return cmp.Or(string(d), fenceText) }
 
 // Provide is an ephemeral resource that a task creates on the node it runs on.
 type Provide struct {
@@ -107,11 +142,13 @@ func (p *Provide) fields(w *wire) {
 // When is the moment from which a task provides a resource.
 type When string
 
-// The moments. What is provided when bound or running ends with the binding; what
-// is provided on success stays until the application removes it.
+// The moments. What is provided when bound or running ends with the binding; what is
+// provided when healthy, as long as it runs and no check speaks against it; what is
+// provided on success stays until the application removes it.
 const (
 	WhenBound     When = "bound"
 	WhenRunning   When = "running"
+	WhenHealthy   When = "healthy"
 	WhenSucceeded When = "succeeded"
 )
 
@@ -156,6 +193,26 @@ type Spec struct {
 	Mounts []Mount
 	// Ports are given to the task: each is also one of its requests.
 	Ports []TaskPort
+	// Pids is how many processes and threads it may have; 0 is what its node gives.
+	Pids int
+	// CPULimit is what it may use of cpu beside what the task requests.
+	CPULimit CPULimit
+	// CapAdd and CapDrop change the capabilities that its root user has, which are
+	// DefaultCapabilities, by their names without CAP_; AllCapabilities drops each. What
+	// is added, another user has, too. See CapabilitiesOf.
+	CapAdd, CapDrop []string
+	// ReadOnlyRoot keeps it from writing to the files of its image.
+	ReadOnlyRoot bool
+	// Privileged gives it what root of the node has: capabilities, devices, all system
+	// calls, and the files of the kernel.
+	Privileged bool
+	// Checks say whether its process does its work.
+	Checks []Check
+	// Warn is sent to the process some time before it is asked to end; nil is nothing.
+	Warn *Warn
+	// Init makes a small init the first process, which passes on signals and the exit
+	// code, and takes care of processes that nobody waits for.
+	Init bool
 }
 
 func (s *Spec) fields(w *wire) {
@@ -169,6 +226,15 @@ func (s *Spec) fields(w *wire) {
 	text(w, 9, &s.StopSignal)
 	list(w, 10, &s.Mounts, (*Mount).fields)
 	list(w, 11, &s.Ports, (*TaskPort).fields)
+	integer(w, 12, &s.Pids)
+	text(w, 13, &s.CPULimit)
+	texts(w, 14, &s.CapAdd)
+	texts(w, 15, &s.CapDrop)
+	w.boolean(16, &s.ReadOnlyRoot)
+	w.boolean(17, &s.Privileged)
+	list(w, 20, &s.Checks, (*Check).fields)
+	optional(w, 21, &s.Warn, (*Warn).fields)
+	w.boolean(22, &s.Init)
 }
 
 // Restart is when a process that ended by itself is run again, on the same node and

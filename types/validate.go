@@ -174,12 +174,12 @@ func (t *Task) Validate() error {
 			errs = append(errs, Errorf(Invalid, "%s: asks, with requests, for %d resources: at most %d fit a transaction, ask for fewer", index("alternatives", i), len(sum), MaxRequests))
 		}
 	}
-	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun), t.validateAccumulate())
+	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun), t.validateAccumulate(), t.validateDevices())
 	if t.Deadline < 0 {
 		errs = append(errs, Errorf(Invalid, "deadline: %d is negative: give the time in Unix nanoseconds, or 0 for none", t.Deadline))
 	}
-	if t.OnLoss != Reschedule && t.OnLoss != Keep {
-		errs = append(errs, Errorf(Invalid, "on loss: %q is unknown: use \"keep\", or leave it out", t.OnLoss))
+	if t.OnDisconnect != Fence && t.OnDisconnect != StopLost && t.OnDisconnect != Keep {
+		errs = append(errs, errOnDisconnect(string(t.OnDisconnect)))
 	}
 	return joinInvalid(nonNil(errs))
 }
@@ -224,8 +224,8 @@ func validateProvides(provides []Provide) error {
 		case p.Amount > MaxQuantity && p.Amount != Inf:
 			errs = append(errs, Errorf(Invalid, "%s.amount: %d is too large: the largest is %s; write inf for no bound", at, p.Amount, MaxQuantity.Format(ResourceID(p.Name))))
 		}
-		if p.When != WhenBound && p.When != WhenRunning && p.When != WhenSucceeded {
-			errs = append(errs, Errorf(Invalid, "%s.when: %q is unknown: use bound, running or succeeded", at, p.When))
+		if p.When != WhenBound && p.When != WhenRunning && p.When != WhenHealthy && p.When != WhenSucceeded {
+			errs = append(errs, Errorf(Invalid, "%s.when: %q is unknown: use bound, running, healthy or succeeded", at, p.When))
 		}
 		if seen[p.Name] {
 			errs = append(errs, Errorf(Invalid, "%s.name: %q is provided twice: add the amounts up", at, p.Name))
@@ -253,6 +253,7 @@ func (r *Reservation) Validate() error {
 		if len(b.Requests) == 0 {
 			errs = append(errs, Errorf(Invalid, "%s.requests: is empty: ask for something to lock", at))
 		}
+		errs = append(errs, validateDevices(at+".devices", b.Devices, namedRequests{at + ".requests", b.Requests}))
 		for _, x := range b.Requests {
 			if strings.Contains(x.Name, "@") {
 				errs = append(errs, Errorf(Invalid, "%s.requests: %q is held by a reservation already: request %q", at, x.Name, strings.Split(x.Name, "@")[0]))

@@ -20,6 +20,10 @@ const (
 // mounted there.
 const SocketDir = "/run/escher"
 
+// InitPath is where a container that asks for an init has it: nothing may be mounted
+// beside it.
+const InitPath = "/.escher/init"
+
 // Validate checks a spec, all problems at once.
 func (s *Spec) Validate() error {
 	var errs []error
@@ -38,7 +42,7 @@ func (s *Spec) Validate() error {
 			errs = append(errs, Errorf(Invalid, "%s: %q is not NAME=value: write it so", index("env", i), shorten(e)))
 		}
 	}
-	errs = append(errs, validateDelay("grace", s.Grace), s.Restart.validate(), validateSignal(s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports))
+	errs = append(errs, validateDelay("grace", s.Grace), s.Restart.validate(), validateSignal("stopSignal", s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports), s.validateIsolation(), s.validateHealth())
 	if size := len(Encode(0, s)); size > MaxSpecBytes {
 		errs = append(errs, Errorf(Invalid, "spec: has %d bytes: at most %d are allowed, put large data into the image or a file", size, MaxSpecBytes))
 	}
@@ -90,16 +94,16 @@ func (r *Restart) validate() error {
 // SIGINT. Invalid: there is none of that name.
 func ParseSignal(text string) (string, error) {
 	name := "SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG")
-	return name, validateSignal(name)
+	return name, validateSignal("stopSignal", name)
 }
 
-func validateSignal(name string) error {
+func validateSignal(field, name string) error {
 	if name == "" {
 		return nil
 	}
 	_, known := signal.SignalMap[strings.TrimPrefix(name, "SIG")]
 	if !known || !strings.HasPrefix(name, "SIG") {
-		return Errorf(Invalid, "stopSignal: %q is no signal: write its name, such as SIGINT, SIGQUIT or SIGUSR1", shorten(name))
+		return Errorf(Invalid, "%s: %q is no signal: write its name, such as SIGINT, SIGQUIT or SIGUSR1", field, shorten(name))
 	}
 	return nil
 }
@@ -146,6 +150,8 @@ func validateTarget(field, target string) error {
 	switch {
 	case target == "/", target == "/dev", below("/proc"), below("/sys"):
 		return Errorf(Invalid, "%s: %q is part of every container: choose a directory of your own", field, shorten(target))
+	case below(path.Dir(InitPath)):
+		return Errorf(Invalid, "%s: %q is where the init of a task is: choose another directory", field, shorten(target))
 	case below(SocketDir), target == path.Dir(SocketDir):
 		return Errorf(Invalid, "%s: %q would hide the task's socket in %s: choose another directory", field, shorten(target), SocketDir)
 	}
@@ -195,10 +201,14 @@ func validatePortAmount(field string, x Request) error {
 	return nil
 }
 
-// PortRequests returns what a task has to request for its ports: as many of Port as
-// it leaves to the node, and each that it names by number.
-func (s *Spec) PortRequests() Requests {
+// Implied returns what a task has to request for what its spec says: as many of Port as
+// it leaves to the node, each port that it names by number, and what a node has to
+// permit.
+func (s *Spec) Implied() Requests {
 	amounts := make(map[string]Quantity)
+	for _, id := range s.Permits() {
+		amounts[string(id)] = 1000
+	}
 	for _, p := range s.Ports {
 		id := Port
 		if p.Number != 0 {
@@ -212,11 +222,11 @@ func (s *Spec) PortRequests() Requests {
 	return NewRequests(amounts)
 }
 
-// WithPorts returns requests with what they lack of the ports of the spec. More than
+// WithImplied returns requests with what they lack of what the spec implies. More than
 // that may be requested, and be drawn from a reservation.
-func (s *Spec) WithPorts(requests Requests) Requests {
+func (s *Spec) WithImplied(requests Requests) Requests {
 	var lack []Request
-	for _, x := range s.PortRequests() {
+	for _, x := range s.Implied() {
 		if short := x.Amount - requests.unscoped(x.Name); short > 0 {
 			lack = append(lack, Request{x.Name, short})
 		}
@@ -235,13 +245,13 @@ func (r Requests) unscoped(name string) Quantity {
 	return sum
 }
 
-// ValidatePorts checks that the task requests the ports of the spec that it is to
-// run: see Spec.PortRequests.
-func (t *Task) ValidatePorts(s *Spec) error {
+// ValidateImplied checks that the task requests what the spec that it is to run
+// implies: see Spec.Implied.
+func (t *Task) ValidateImplied(s *Spec) error {
 	var errs []error
-	for _, x := range s.PortRequests() {
+	for _, x := range s.Implied() {
 		if has := t.Requests.unscoped(x.Name); has < x.Amount {
-			errs = append(errs, Errorf(Invalid, "requests.%s: %s is requested, and the ports of the spec need %s: request that, see Spec.WithPorts",
+			errs = append(errs, Errorf(Invalid, "requests.%s: %s is requested, and the spec needs %s: request that, see Spec.WithImplied",
 				x.Name, has.Format(Port), x.Amount.Format(Port)))
 		}
 	}

@@ -52,22 +52,22 @@ func TestValidateRestartMountsAndPorts(t *testing.T) {
 	}
 }
 
-func TestPortRequests(t *testing.T) {
+func TestImplied(t *testing.T) {
 	spec := goodSpec()
 	want := Requests{{"port", 2000}, {"port/8080", 1000}}
-	if got := spec.PortRequests(); !slices.Equal(got, want) {
+	if got := spec.Implied(); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
-	if got := (&Spec{}).PortRequests(); got != nil {
+	if got := (&Spec{}).Implied(); got != nil {
 		t.Errorf("no ports need %v", got)
 	}
 	task := Task{Requests: Requests{{"cpu", 100}, {"port@train", 1000}}}
-	refusal(t, task.ValidatePorts(&spec), "requests.port: 1 is requested, and the ports of the spec need 2", "requests.port/8080: 0 is requested")
-	task.Requests = spec.WithPorts(task.Requests)
+	refusal(t, task.ValidateImplied(&spec), "requests.port: 1 is requested, and the spec needs 2", "requests.port/8080: 0 is requested")
+	task.Requests = spec.WithImplied(task.Requests)
 	if want := (Requests{{"cpu", 100}, {"port", 1000}, {"port/8080", 1000}, {"port@train", 1000}}); !slices.Equal(task.Requests, want) {
 		t.Errorf("got %v", task.Requests)
 	}
-	if err := task.ValidatePorts(&spec); err != nil {
+	if err := task.ValidateImplied(&spec); err != nil {
 		t.Error(err)
 	}
 	if err := task.Validate(); err != nil {

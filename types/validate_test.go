@@ -100,7 +100,7 @@ func many(n int) Requests {
 // goodTask returns a task that uses every field and is valid.
 func goodTask() Task {
 	return Task{
-		Name: "web", Requests: Requests{{"cpu", 100}}, Scheduler: "mine", Session: "s-1", OnLoss: Keep, MaxRun: time.Hour, Priority: -3,
+		Name: "web", Requests: Requests{{"cpu", 100}}, Scheduler: "mine", Session: "s-1", OnDisconnect: Keep, MaxRun: time.Hour, Priority: -3,
 		Alternatives: []Alternative{{Requests: Requests{{"near", 1000}}}, {After: 3 * time.Second}},
 		Provides:     []Provide{{"here", 1000, WhenRunning}, {"done", Inf, WhenSucceeded}, {"bound", 1, WhenBound}},
 	}
@@ -115,25 +115,25 @@ func TestValidateTask(t *testing.T) {
 		spoil func(*Task)
 		says  []string
 	}{
-		"name":         {func(t *Task) { t.Name = "a/b" }, []string{"name: ", "use letters"}},
-		"scheduler":    {func(t *Task) { t.Scheduler = "-" }, []string{"scheduler: ", "rename"}},
-		"session":      {func(t *Task) { t.Session = " " }, []string{"session: ", "use letters"}},
-		"requests":     {func(t *Task) { t.Requests = Requests{{"cpu", -1}} }, []string{"requests.cpu: -0.001"}},
-		"alternatives": {func(t *Task) { t.Alternatives = make([]Alternative, 17) }, []string{"alternatives: has 17", "drop some"}},
-		"alternative":  {func(t *Task) { t.Alternatives[1].Requests = Requests{{"cpu", 0}} }, []string{"alternatives[1].cpu: 0"}},
-		"after":        {func(t *Task) { t.Alternatives[1].After = -1 }, []string{"alternatives[1].after: -1ns is negative"}},
-		"sum":          {func(t *Task) { t.Alternatives[0].Requests = many(MaxRequests) }, []string{"alternatives[0]: asks, with requests, for 101"}},
-		"max run":      {func(t *Task) { t.MaxRun = -time.Second }, []string{"max run: -1s is negative"}},
-		"on loss":      {func(t *Task) { t.OnLoss = "retry" }, []string{`on loss: "retry" is unknown`, `use "keep"`}},
-		"provides":     {func(t *Task) { t.Provides = make([]Provide, 101) }, []string{"provides: has 101", "drop some"}},
-		"physical":     {func(t *Task) { t.Provides[0].Name = "gpu" }, []string{"provides[0].name: ", "physical"}},
-		"amount":       {func(t *Task) { t.Provides[0].Amount = 0 }, []string{"provides[0].amount: 0 is not positive"}},
-		"large":        {func(t *Task) { t.Provides[0].Amount = Inf - 1 }, []string{"provides[0].amount: ", "too large", "write inf"}},
-		"when":         {func(t *Task) { t.Provides[0].When = "" }, []string{`provides[0].when: "" is unknown`, "bound, running or succeeded"}},
-		"choice":       {func(t *Task) { t.Accumulate = true }, []string{"accumulate: there are alternatives", "give one of the two"}},
-		"nothing":      {func(t *Task) { t.Accumulate, t.Alternatives, t.Requests = true, nil, nil }, []string{"accumulate: there is nothing to collect"}},
-		"drawn":        {func(t *Task) { t.Accumulate, t.Alternatives, t.Requests = true, nil, Requests{{"cpu@r", 1}} }, []string{`accumulate: "cpu@r" is held`, "let the reservation"}},
-		"twice":        {func(t *Task) { t.Provides[1].Name = "here" }, []string{`provides[1].name: "here" is provided twice`, "add the amounts up"}},
+		"name":          {func(t *Task) { t.Name = "a/b" }, []string{"name: ", "use letters"}},
+		"scheduler":     {func(t *Task) { t.Scheduler = "-" }, []string{"scheduler: ", "rename"}},
+		"session":       {func(t *Task) { t.Session = " " }, []string{"session: ", "use letters"}},
+		"requests":      {func(t *Task) { t.Requests = Requests{{"cpu", -1}} }, []string{"requests.cpu: -0.001"}},
+		"alternatives":  {func(t *Task) { t.Alternatives = make([]Alternative, 17) }, []string{"alternatives: has 17", "drop some"}},
+		"alternative":   {func(t *Task) { t.Alternatives[1].Requests = Requests{{"cpu", 0}} }, []string{"alternatives[1].cpu: 0"}},
+		"after":         {func(t *Task) { t.Alternatives[1].After = -1 }, []string{"alternatives[1].after: -1ns is negative"}},
+		"sum":           {func(t *Task) { t.Alternatives[0].Requests = many(MaxRequests) }, []string{"alternatives[0]: asks, with requests, for 101"}},
+		"max run":       {func(t *Task) { t.MaxRun = -time.Second }, []string{"max run: -1s is negative"}},
+		"on disconnect": {func(t *Task) { t.OnDisconnect = "retry" }, []string{`on disconnect: "retry" is unknown`, `use fence, stop or keep`}},
+		"provides":      {func(t *Task) { t.Provides = make([]Provide, 101) }, []string{"provides: has 101", "drop some"}},
+		"physical":      {func(t *Task) { t.Provides[0].Name = "gpu" }, []string{"provides[0].name: ", "physical"}},
+		"amount":        {func(t *Task) { t.Provides[0].Amount = 0 }, []string{"provides[0].amount: 0 is not positive"}},
+		"large":         {func(t *Task) { t.Provides[0].Amount = Inf - 1 }, []string{"provides[0].amount: ", "too large", "write inf"}},
+		"when":          {func(t *Task) { t.Provides[0].When = "" }, []string{`provides[0].when: "" is unknown`, "bound, running, healthy or succeeded"}},
+		"choice":        {func(t *Task) { t.Accumulate = true }, []string{"accumulate: there are alternatives", "give one of the two"}},
+		"nothing":       {func(t *Task) { t.Accumulate, t.Alternatives, t.Requests = true, nil, nil }, []string{"accumulate: there is nothing to collect"}},
+		"drawn":         {func(t *Task) { t.Accumulate, t.Alternatives, t.Requests = true, nil, Requests{{"cpu@r", 1}} }, []string{`accumulate: "cpu@r" is held`, "let the reservation"}},
+		"twice":         {func(t *Task) { t.Provides[1].Name = "here" }, []string{`provides[1].name: "here" is provided twice`, "add the amounts up"}},
 	} {
 		bad := goodTask()
 		c.spoil(&bad)
@@ -142,8 +142,8 @@ func TestValidateTask(t *testing.T) {
 }
 
 func TestValidateTellsEverythingAtOnce(t *testing.T) {
-	bad := Task{Name: "a b", Requests: Requests{{"cpu", 0}}, OnLoss: "x", MaxRun: -1}
-	refusal(t, bad.Validate(), "name: ", "requests.cpu: ", "on loss: ", "max run: ")
+	bad := Task{Name: "a b", Requests: Requests{{"cpu", 0}}, OnDisconnect: "x", MaxRun: -1}
+	refusal(t, bad.Validate(), "name: ", "requests.cpu: ", "on disconnect: ", "max run: ")
 }
 
 func TestValidateSpec(t *testing.T) {

@@ -251,7 +251,7 @@ func (d *decider) stop(c *Change, t there) error {
 
 // content is what tells a task from another one, but for its deadline.
 func content(t types.Task, digest string) string {
-	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, digest
+	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, 0, digest
 	return string(types.Encode(0, &t))
 }
 

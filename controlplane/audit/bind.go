@@ -34,11 +34,21 @@ func (s *state) singleAttempt(b *binding, found finder) {
 	case b.info.deleted(s.revision):
 		report := b.report.before(s.revision)
 		ended := report != nil && report.Phase == types.ReportExited && report.Binding == b.info.oldCreate
-		lost := was.OnLoss != types.Keep && was.Session != b.node.session()
+		lost := was.Session != b.node.session() && (was.OnDisconnect != types.Keep || b.node.dead(s.revision))
 		if !ended && !lost {
 			found(b.of.object(), "%s is released: no end was reported and its node was not lost", b)
 		}
+		if st := b.of.status.V; !ended && was.OnDisconnect == types.StopLost && st != nil && !st.Phase.Ended() {
+			found(b.of.object(), "%s is given up with its node, and the task is %s: it was to fail then", b, st.Phase)
+		}
 	}
+}
+
+// dead reports whether an administrator had said before a revision that nothing runs on
+// a node, which is not alive, any more.
+func (n *node) dead(revision int64) bool {
+	c := n.cordon.before(revision)
+	return n.alive.V == nil && c != nil && c.Dead
 }
 
 // settle notes the highest attempt.

@@ -15,6 +15,7 @@ func (c *Checker) checkChanges() {
 			s.eligible(b, m, c.change(BoundImpliesEligible))
 			s.deadlineKept(b, c.change(DeadlineKept))
 			s.deviceGiven(b.node, nil, b.info.V.Holds, b.String(), c.change(DeviceExclusive))
+			s.devicesBound(b, m, c.change(DevicesAsRequested))
 		}
 		s.bindingFixed(b, c.change(Immutable))
 		s.singleAttempt(b, c.change(NoDoubleBind))
@@ -33,6 +34,7 @@ func (c *Checker) checkChanges() {
 	for _, r := range s.touched.reservations {
 		s.reservationFixed(r, c.change(Immutable))
 		s.grantSteps(r, c.change(GangAtomic))
+		s.devicesGranted(r, c.change(DevicesAsRequested))
 		s.grantedWhereEligible(r, c.change(BoundImpliesEligible), c.change(DeviceExclusive))
 	}
 	for _, job := range s.touched.jobs {
@@ -85,6 +87,7 @@ func (c *Checker) checkAll() {
 			c.checkBinding(b)
 			if b.info.V != nil {
 				s.eligible(b, moment{at: b.info.Create}, c.change(BoundImpliesEligible))
+				s.devicesBound(b, moment{at: b.info.Create}, c.change(DevicesAsRequested))
 			}
 		}
 	}

@@ -7,6 +7,8 @@
 // touched; given the keys as they are at one revision, it says what is wrong with
 // them. Run and Follow do so with a live cluster, package audittest in tests.
 //
+// CheckExecutions looks at what no key says: the logs of what nodes ran.
+//
 // There are two kinds of validators. Those of the state say what must hold of the
 // keys at every revision, and find the same from a listing as from the history.
 // Those of a change need to know what was before: from a listing they find only

@@ -23,18 +23,24 @@ const (
 	// NoDoubleBind (2): a task has one attempt at a time, and a later one only
 	// after the earlier one has ended.
 	NoDoubleBind Guarantee = "NoDoubleBind"
+	// NeverTwice (2): two processes of a task never ran at the same time, and none was run
+	// twice, as the logs of what nodes ran prove: see CheckExecutions.
+	NeverTwice Guarantee = "NeverTwice"
 	// BoundImpliesEligible (2): what is bound or granted may be, there and then.
 	BoundImpliesEligible Guarantee = "BoundImpliesEligible"
 	// DeviceExclusive (3): shares of a device sum to at most 1, and a port has one
 	// holder.
 	DeviceExclusive Guarantee = "DeviceExclusive"
+	// DevicesAsRequested (3): what is bound or granted has devices of the models, with the
+	// memory and in the topology that are asked for, there and then.
+	DevicesAsRequested Guarantee = "DevicesAsRequested"
 	// GangAtomic (4): a reservation's bundles are all granted or none.
 	GangAtomic Guarantee = "GangAtomic"
 	// NothingLost (5): a task is pending, bound or finished with a reason.
 	NothingLost Guarantee = "NothingLost"
 	// StatusMonotonic (5): a status changes only as types.MayFollow says.
 	StatusMonotonic Guarantee = "StatusMonotonic"
-	// StoppedStaysStopped (5): a stop is never taken back.
+	// StoppedStaysStopped (5): a stop is never taken back, nor put off.
 	StoppedStaysStopped Guarantee = "StoppedStaysStopped"
 	// ImagePinned (5): every attempt of a task runs the image of its first.
 	ImagePinned Guarantee = "ImagePinned"
@@ -57,7 +63,7 @@ const (
 // Guarantees returns all of them.
 func Guarantees() []Guarantee {
 	return []Guarantee{
-		AllocatedIsSum, NoOversubscription, NameIsOneKind, NoDoubleBind, BoundImpliesEligible, DeviceExclusive, GangAtomic,
+		AllocatedIsSum, NoOversubscription, NameIsOneKind, NoDoubleBind, NeverTwice, BoundImpliesEligible, DeviceExclusive, DevicesAsRequested, GangAtomic,
 		NothingLost, StatusMonotonic, StoppedStaysStopped, ImagePinned, DeadlineKept, Immutable, OneWriter, NoOrphanReport, KeyWrites, Schema,
 	}
 }

@@ -14,7 +14,7 @@ func (s *state) taskFixed(t *task, found finder) {
 		return
 	}
 	same := *was
-	same.Stop, same.Evict = is.Stop, is.Evict
+	same.Stop, same.Evict, same.EvictGrace = is.Stop, is.Evict, is.EvictGrace
 	if !equal(&same, is) {
 		found(t.object(), "was changed after it was submitted")
 	}

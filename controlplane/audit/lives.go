@@ -63,10 +63,12 @@ func (l *Lives) add(writes int) {
 }
 
 // eventful reports whether the attempt is a later one, was slow to start, was run
-// again in place, or was told something.
+// again in place, has checks, or was told something.
 func (b *binding) eventful() bool {
 	slow := b.report.V != nil && b.report.V.Phase == types.ReportStarting
 	again := b.report.V != nil && b.report.V.Restarts > 0
+	// Each change of its health is told.
+	checked := b.report.V != nil && b.report.V.Health != ""
 	told := b.info.V != nil && b.info.old != nil
-	return b.number > 1 || slow || again || told
+	return b.number > 1 || slow || again || checked || told
 }

@@ -42,7 +42,7 @@ func (m *model) loaded(revision int64) []audit.Finding {
 
 // changes are the guarantees that the state alone tells of only in part.
 func changes(g audit.Guarantee) bool {
-	return g == audit.BoundImpliesEligible || g == audit.NoOversubscription
+	return g == audit.BoundImpliesEligible || g == audit.NoOversubscription || g == audit.DevicesAsRequested
 }
 
 // agree fails the test unless the checker, which was given every revision, says of

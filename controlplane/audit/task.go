@@ -151,12 +151,22 @@ func describe(st *types.Status) string {
 	return string(st.Phase) + " as attempt " + strconv.Itoa(st.Attempt)
 }
 
-// stopStays validates StoppedStaysStopped of a task: its stop is not taken back.
+// stopStays validates StoppedStaysStopped of a task: its stop is not taken back, nor put
+// off.
 func (s *state) stopStays(t *task, found finder) {
-	if was := t.info.before(s.revision); was != nil && was.Stop != nil && t.info.V != nil && t.info.V.Stop == nil {
+	was, is := t.info.before(s.revision), t.info.V
+	switch {
+	case was == nil || was.Stop == nil || is == nil:
+	case is.Stop == nil:
 		found(t.object(), "was stopped, and is not any more")
+	case putOff(was.Stop, is.Stop):
+		found(t.object(), "was stopped with grace %s, and has %s now", was.Stop.Grace, is.Stop.Grace)
 	}
 }
+
+// putOff reports whether a stop took the place of one that would have ended the task
+// sooner.
+func putOff(was, is *types.Stop) bool { return was.Grace != is.Grace && !is.Sooner(was) }
 
 // stopsStay validates StoppedStaysStopped of a binding: what it was told stays, and
 // the end of a task does not become the end of an attempt.
@@ -169,5 +179,7 @@ func (s *state) stopsStay(b *binding, found finder) {
 		found(b.of.object(), "%s was told to stop, and is not any more", b)
 	} else if is.Stop.Evicted && !was.Stop.Evicted {
 		found(b.of.object(), "%s was told to stop, and is evicted now", b)
+	} else if !was.Stop.Evicted && putOff(was.Stop, is.Stop) {
+		found(b.of.object(), "%s was told to stop with grace %s, and has %s now", b, was.Stop.Grace, is.Stop.Grace)
 	}
 }

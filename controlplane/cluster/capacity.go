@@ -333,7 +333,7 @@ func (v *View) reliedProviders(n *Node, rid types.ResourceID, f func(key string,
 				continue
 			}
 			f(controlplane.BindingKey(n.Name, t.Namespace, t.ID, b.Number), b.Info.Mod)
-			if p.When == types.WhenRunning {
+			if p.When == types.WhenRunning || p.When == types.WhenHealthy {
 				f(controlplane.ReportKey(n.Name, t.Namespace, t.ID, b.Number), b.Report.Mod)
 			}
 		}

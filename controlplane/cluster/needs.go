@@ -11,29 +11,40 @@ import (
 type Need struct {
 	ID     types.ResourceID
 	Amount types.Quantity
+	// Devices says which devices it is to be made up of; nil is any.
+	Devices *types.DeviceRequest
 }
 
-// Needs resolves a request vector of namespace ns, with what the namespace adds to
-// every one: its own requests, and the draw on its quotas. Sorted by id, each id
-// once. What is drawn from a reservation was counted against quotas when that was
-// granted.
-func (v *View) Needs(ns string, requests types.Requests) []Need {
+// Needs resolves a request vector of namespace ns, and what is said of its devices, with
+// what the namespace adds to every one: its own requests, and the draw on its quotas.
+// Sorted by id, each id once. What is drawn from a reservation was counted against
+// quotas when that was granted.
+func (v *View) Needs(ns string, requests types.Requests, devices ...types.DeviceRequest) []Need {
 	out := make([]Need, 0, len(requests)+2)
 	for _, r := range requests {
-		out = append(out, Need{types.Resolve(ns, r.Name), r.Amount})
+		out = append(out, Need{ID: types.Resolve(ns, r.Name), Amount: r.Amount})
 	}
 	if c := v.Namespaces[ns]; c != nil {
 		for _, r := range c.V.Requests {
-			out = append(out, Need{types.Resolve(ns, r.Name), r.Amount})
+			out = append(out, Need{ID: types.Resolve(ns, r.Name), Amount: r.Amount})
 		}
 		for _, q := range c.V.Quotas {
 			if amount := requests.Get(string(q.Resource)); amount > 0 {
-				out = append(out, Need{q.Pool, amount})
+				out = append(out, Need{ID: q.Pool, Amount: amount})
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Need) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	return merge(out)
+	out = merge(out)
+	for i := range devices {
+		rid := types.Resolve(ns, devices[i].Resource)
+		for j := range out {
+			if out[j].ID == rid {
+				out[j].Devices = &devices[i]
+			}
+		}
+	}
+	return out
 }
 
 // merge adds up neighbours of the same id.

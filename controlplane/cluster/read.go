@@ -169,7 +169,7 @@ func (r *reader) pool(rid types.ResourceID, p *Pool) Amounts {
 }
 
 func (r *reader) node(n *Node) NodeState {
-	out := NodeState{Name: n.Name, Alive: n.Alive.V != nil, Cordoned: n.Cordon.V != nil, Labels: n.Info.V.Labels}
+	out := NodeState{Name: n.Name, Alive: n.Alive.V != nil, Cordoned: n.Cordon.V != nil, Version: n.Info.V.Version, Labels: n.Info.V.Labels}
 	if c := n.Cordon.V; c != nil {
 		out.Reason, out.Drain = c.Reason, c.Drain
 		if c.DrainBy != 0 {

@@ -38,7 +38,9 @@ type NodeState struct {
 	Reason  string          `json:"reason,omitempty"`
 	Drain   types.DrainMode `json:"drain,omitempty"`
 	DrainBy *time.Time      `json:"drain_by,omitempty"`
-	Labels  []types.Label   `json:"labels,omitempty"`
+	// Version is that of its agent.
+	Version string        `json:"version,omitempty"`
+	Labels  []types.Label `json:"labels,omitempty"`
 	// Resources are sorted by name; a scoped one is there as gpu@train.
 	Resources []Amounts `json:"resources"`
 }

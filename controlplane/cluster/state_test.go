@@ -84,8 +84,9 @@ func busy(t *testing.T) *world {
 	w.put(controlplane.GrantKey("team", "train"), &types.Grant{Phase: types.Granted, Nodes: []types.GrantNode{{Node: "n1", Holds: []types.Holding{{Resource: "memory", Amount: 1 << 30}}}}})
 	w.put(controlplane.BindingKey("n1", "team", "web-1", 1), &types.Binding{Session: session, Provides: []types.Provide{
 		{Name: "bound", Amount: 100, When: types.WhenBound}, {Name: "running", Amount: 100, When: types.WhenRunning}, {Name: "done", Amount: 100, When: types.WhenSucceeded},
+		{Name: "healthy", Amount: 100, When: types.WhenHealthy},
 	}})
-	w.put(controlplane.ReportKey("n1", "team", "web-1", 1), &types.Report{Phase: types.ReportRunning})
+	w.put(controlplane.ReportKey("n1", "team", "web-1", 1), &types.Report{Phase: types.ReportRunning, Health: types.Healthy})
 	w.put(controlplane.StatusKey("team", "web-1"), &types.Status{Phase: types.Running, Node: "n1", Attempt: 1})
 	var a types.Allocated
 	for rid, q := range map[types.ResourceID]types.Quantity{"cpu": 1500, "memory": 3 << 30, "team:shrunk": 3000, "team:removed": 1000, "team:memory@train": 1 << 28, "other:secret": 1} {
@@ -104,7 +105,7 @@ func TestClusterState(t *testing.T) {
 		t.Errorf("revision %d, namespace %s", s.Revision, s.Namespace)
 	}
 	got := describe(s)
-	want := `n1 alive: bound 0.1-0=0.1, cpu 4-1.5=2.5, every inf-0=inf, memory 8Gi-3Gi=5Gi, memory@train 1Gi-256Mi=768Mi, own 0.5-0=0.5, removed 0-1=-1, running 0.1-0=0.1, shrunk 1-3=-2, signal 1-0=1
+	want := `n1 alive: bound 0.1-0=0.1, cpu 4-1.5=2.5, every inf-0=inf, healthy 0.1-0=0.1, memory 8Gi-3Gi=5Gi, memory@train 1Gi-256Mi=768Mi, own 0.5-0=0.5, removed 0-1=-1, running 0.1-0=0.1, shrunk 1-3=-2, signal 1-0=1
 n2 alive cordoned: cpu 4-0=4, every inf-0=inf, memory 8Gi-0=8Gi
 n3: cpu 1-0=1, every inf-0=inf
 pools: pool 7-2=5
@@ -211,10 +212,13 @@ func TestRelied(t *testing.T) {
 		"came to be":            {"absent", func(w *world) { w.set("absent", 1, controlplane.OnNode("n1")) }, true},
 		"provider":              {"bound", func(w *world) { w.put(controlplane.BindingKey("n1", "team", "web-1", 1), &types.Binding{}) }, true},
 		"provider's start":      {"running", func(w *world) { w.put(controlplane.ReportKey("n1", "team", "web-1", 1), &types.Report{}) }, true},
-		"signal":                {"signal", func(w *world) { w.put(controlplane.ProvidedKey("team", "signal", "n1"), &types.Provided{}) }, true},
-		"grant":                 {"memory@train", func(w *world) { w.put(controlplane.GrantKey("team", "train"), &types.Grant{}) }, true},
-		"pool":                  {"pool", func(w *world) { w.set("pool", 1, controlplane.InCluster()) }, true},
-		"use of the pool":       {"pool", func(w *world) { w.put(controlplane.PoolKey("team", "pool"), &types.Allocated{}) }, true},
+		"provider's health": {"healthy", func(w *world) {
+			w.put(controlplane.ReportKey("n1", "team", "web-1", 1), &types.Report{Phase: types.ReportRunning, Health: types.Unhealthy})
+		}, true},
+		"signal":          {"signal", func(w *world) { w.put(controlplane.ProvidedKey("team", "signal", "n1"), &types.Provided{}) }, true},
+		"grant":           {"memory@train", func(w *world) { w.put(controlplane.GrantKey("team", "train"), &types.Grant{}) }, true},
+		"pool":            {"pool", func(w *world) { w.set("pool", 1, controlplane.InCluster()) }, true},
+		"use of the pool": {"pool", func(w *world) { w.put(controlplane.PoolKey("team", "pool"), &types.Allocated{}) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := busy(t)

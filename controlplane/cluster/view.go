@@ -192,10 +192,15 @@ func (n *Node) Eligible() bool {
 	return n.Info.V != nil && n.Alive.V != nil && n.Cordon.Absent() && !n.Devices.Unread() && !n.Allocated.Unread()
 }
 
+// Dead reports whether an administrator has said that nothing runs on the node, which is
+// not alive, any more.
+func (n *Node) Dead() bool { return n.Alive.V == nil && n.Cordon.V != nil && n.Cordon.V.Dead }
+
 // Lost reports whether the binding's attempt is over because the session it was
-// bound in is: its agent has ended it, or will not start it.
+// bound in is: its agent has ended it, or will not start it. What is kept is over only
+// with the machine.
 func (b *Binding) Lost() bool {
-	return b.Info.V.OnLoss != types.Keep && b.Info.V.Session != b.Node.Session()
+	return b.Info.V.Session != b.Node.Session() && (b.Info.V.OnDisconnect != types.Keep || b.Node.Dead())
 }
 
 // Providing reports whether the binding provides p at present. What is provided
@@ -209,6 +214,8 @@ func (b *Binding) Providing(p types.Provide) bool {
 		return true
 	case types.WhenRunning:
 		return b.Report.V != nil && b.Report.V.Phase == types.ReportRunning
+	case types.WhenHealthy:
+		return b.Report.V != nil && b.Report.V.Phase == types.ReportRunning && b.Report.V.Health.Fit()
 	}
 	return false
 }

@@ -17,14 +17,16 @@ import (
 // checks the rest.
 func (t *Task) Submission(submitted time.Time) (controlplane.Submission, error) {
 	spec := t.Spec.spec()
+	onDisconnect, errDisconnect := types.ParseOnDisconnect(string(t.OnDisconnect))
 	task := types.Task{
-		Name: t.Name, Requests: spec.WithPorts(t.Requests), Priority: t.Priority, Scheduler: t.Scheduler,
-		OnLoss: t.OnLoss, MaxRun: time.Duration(t.MaxRun), Session: t.Session, Accumulate: t.Accumulate,
+		Name: t.Name, Requests: spec.WithImplied(t.Requests), Priority: t.Priority, Scheduler: t.Scheduler,
+		OnDisconnect: onDisconnect, MaxRun: time.Duration(t.MaxRun), Session: t.Session, Accumulate: t.Accumulate,
+		Devices: deviceRequests(t.Devices),
 	}
 	for _, a := range t.Alternatives {
 		task.Alternatives = append(task.Alternatives, types.Alternative{Requests: a.Requests, After: time.Duration(a.After)})
 	}
-	var errs []error
+	errs := []error{errDisconnect}
 	for i, p := range t.Provides {
 		amount, err := types.ParseQuantity(p.Name, string(p.Amount))
 		if err != nil {
@@ -54,6 +56,8 @@ func (s *Spec) spec() *types.Spec {
 	for _, p := range s.Ports {
 		out.Ports = append(out.Ports, types.TaskPort(p))
 	}
+	s.isolate(out)
+	s.health(out)
 	return out
 }
 
@@ -61,7 +65,8 @@ func (s *Spec) spec() *types.Spec {
 func FromSubmission(s controlplane.Submission) Task {
 	t := Task{
 		ID: s.ID, Name: s.Task.Name, Requests: s.Task.Requests, Priority: s.Task.Priority,
-		Scheduler: s.Task.Scheduler, OnLoss: s.Task.OnLoss, MaxRun: Duration(s.Task.MaxRun), Session: s.Task.Session, Accumulate: s.Task.Accumulate,
+		Scheduler: s.Task.Scheduler, OnDisconnect: s.Task.OnDisconnect, MaxRun: Duration(s.Task.MaxRun), Session: s.Task.Session, Accumulate: s.Task.Accumulate,
+		Devices: fromDeviceRequests(s.Task.Devices),
 	}
 	if s.Task.Deadline != 0 {
 		t.Deadline = Deadline(time.Unix(0, s.Task.Deadline).UTC().Format(time.RFC3339Nano))
@@ -92,6 +97,8 @@ func fromSpec(s *types.Spec) Spec {
 	for _, p := range s.Ports {
 		out.Ports = append(out.Ports, Port(p))
 	}
+	out.fromIsolation(s)
+	out.fromHealth(s)
 	return out
 }
 
@@ -184,7 +191,7 @@ func (r *Resource) Setting() (Setting, error) {
 func (r *Reservation) Reservation() types.Reservation {
 	out := types.Reservation{Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate}
 	for _, b := range r.Bundles {
-		out.Bundles = append(out.Bundles, types.Bundle(b))
+		out.Bundles = append(out.Bundles, types.Bundle{Requests: b.Requests, Node: b.Node, Devices: deviceRequests(b.Devices)})
 	}
 	return out
 }

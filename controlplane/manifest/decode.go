@@ -168,6 +168,9 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 
 // instead says what a name that is unknown may be meant to be.
 func instead(name string, known []field) string {
+	if now := renamed(name); now != "" && slices.ContainsFunc(known, func(f field) bool { return f.name == now }) {
+		return "it is called " + now + " now"
+	}
 	names := make([]string, len(known))
 	for i, f := range known {
 		names[i] = f.name
@@ -177,6 +180,14 @@ func instead(name string, known []field) string {
 		return "did you mean " + near + "?"
 	}
 	return "use " + strings.Join(names, ", ")
+}
+
+// renamed returns what a field of former versions is called, empty if it is none.
+func renamed(name string) string {
+	if name == "onLoss" {
+		return "onDisconnect"
+	}
+	return ""
 }
 
 func distance(a, b string) int {
@@ -247,11 +258,17 @@ func shown(n *yaml.Node) string {
 func choices(t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[types.When]():
-		return []string{string(types.WhenBound), string(types.WhenRunning), string(types.WhenSucceeded)}
-	case reflect.TypeFor[types.OnLoss]():
-		return []string{string(types.Keep)}
+		return []string{string(types.WhenBound), string(types.WhenRunning), string(types.WhenHealthy), string(types.WhenSucceeded)}
+	case reflect.TypeFor[types.OnDisconnect]():
+		return []string{types.Fence.String(), types.StopLost.String(), types.Keep.String()}
+	case reflect.TypeFor[types.Then]():
+		return []string{string(types.ThenReport), string(types.ThenRestart)}
+	case reflect.TypeFor[types.CPULimit]():
+		return []string{string(types.CPUNone)}
 	case reflect.TypeFor[types.RestartWhen]():
 		return []string{string(types.RestartOnFailure), string(types.RestartAlways)}
+	case reflect.TypeFor[types.Topology]():
+		return []string{string(types.LinkedDevices), string(types.OneNUMA)}
 	case reflect.TypeFor[types.Lifetime]():
 		return []string{string(types.OfTask), string(types.OfSession), string(types.OfReservation)}
 	}

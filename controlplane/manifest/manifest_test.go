@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -141,9 +142,18 @@ func TestBothRefuse(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		task + "  imgae: x\n":                              "f:7: spec.imgae: is unknown: did you mean image?",
+		task + "onLoss: keep\n":                            "f:7: onLoss: is unknown: it is called onDisconnect now",
+		task + "onDisconnect: no\n":                        `f:7: onDisconnect: "no" is unknown: use fence or stop or keep`,
 		task + "colour: red\n":                             "f:7: colour: is unknown: use id, name,",
 		task + "  ports: [{name: http, numer: 1}]\n":       "f:7: spec.ports[0].numer: is unknown: did you mean number?",
 		task + "  restart: {when: sometimes}\n":            `f:7: spec.restart.when: "sometimes" is unknown: use on-failure or always`,
+		task + "  checks: [{name: a, tcp: {port: 1.5}}]\n": "f:7: spec.checks[0].tcp.port: 1.5 is no port: name one of the task's, or give a number",
+		task + "  checks: [{name: a, tcp: {}}]\n":          "f:7: spec.checks[0].tcp.port: is missing: give the name of a port",
+		task + "  checks: [{tcp: {port: 1}}]\n":            "f:7: spec.checks[0].name: is missing",
+		task + "  checks: [{name: a, exec: [true]}]\n":     "f:7: spec.checks[0].exec: a list is given: write fields, such as command",
+		task + "  checks: [{name: a, then: kill}]\n":       `f:7: spec.checks[0].then: "kill" is unknown: use report or restart`,
+		task + "  warn: {signal: USR1}\n":                  "f:7: spec.warn.before: is missing: give how long before",
+		task + "  init: 1\n":                               `f:7: spec.init: "1" is given: write true or false`,
 		task + "  restart: {limit: 1}\n":                   "f:7: spec.restart.when: is missing: give after which ends",
 		task + "  command: sh\n":                           `f:7: spec.command: "sh" is given: write a list`,
 		task + "  user: 1000\n":                            `f:7: spec.user: 1000 is no text: write it in quotes, "1000"`,
@@ -234,15 +244,26 @@ func TestAliasesAreBounded(t *testing.T) {
 // fullTask uses every field.
 func fullTask() manifest.Task {
 	return manifest.Task{
-		ID: "i", Name: "n", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100, "port": 1000, "port/80": 1000}), Priority: -1,
+		ID: "i", Name: "n", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100, "escher.io/privileged": 1000, "port": 1000, "port/80": 1000}), Priority: -1,
 		Alternatives: []manifest.Alternative{{Requests: types.NewRequests(map[string]types.Quantity{"x": 1000}), After: manifest.Duration(time.Second)}},
+		Devices:      []manifest.Devices{{Resource: "gpu", Model: []string{"m"}, MinMemory: 1, Topology: types.OneNUMA}},
 		Provides:     []manifest.Provide{{Name: "y", Amount: "0.5", When: types.WhenBound}},
-		Scheduler:    "s", OnLoss: types.Keep, MaxRun: manifest.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t", Accumulate: true,
+		Scheduler:    "s", OnDisconnect: types.Keep, MaxRun: manifest.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t", Accumulate: true,
 		Spec: manifest.Spec{
 			Image: "img", Command: []string{"a"}, Env: []string{"B=c"}, Dir: "/d", User: "1", Grace: manifest.Duration(time.Second), StopSignal: "SIGINT",
 			Restart: &manifest.Restart{When: types.RestartAlways, Limit: 1, Delay: manifest.Duration(1), MaxDelay: manifest.Duration(2)},
 			Mounts:  []manifest.Mount{{Source: "/s", Target: "/t", ReadOnly: true}}, Ports: []manifest.Port{{Name: "p"}, {Name: "q", Number: 80}},
+			Checks: []manifest.Check{fullCheck()}, Warn: &manifest.Warn{Signal: "SIGUSR1", Before: 3}, Init: true,
+			Pids: 9, CPULimit: types.CPUNone, CapAdd: []string{"SETFCAP"}, CapDrop: []string{"ALL"}, ReadOnlyRoot: true, Privileged: true,
 		},
+	}
+}
+
+// fullCheck uses every field, though no check may.
+func fullCheck() manifest.Check {
+	return manifest.Check{
+		Name: "c", Exec: &manifest.ExecCheck{Command: []string{"a"}}, HTTP: &manifest.HTTPCheck{Port: "p", Path: "/x", Status: 204}, TCP: &manifest.TCPCheck{Port: "80"},
+		Every: 1, Timeout: 2, StartPeriod: 3, Failures: 4, Successes: 5, Then: types.ThenRestart,
 	}
 }
 
@@ -328,5 +349,25 @@ func TestResourcesAndReservations(t *testing.T) {
 	}
 	if r := docs[2].Reservation.Reservation(); r.Priority != 3 || r.Bundles[0].Node != "n" || r.Bundles[0].Requests.Get("cpu") != 1000 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A port of a check is a name or a number, and the name of a signal is completed.
+func TestChecks(t *testing.T) {
+	docs, err := manifest.Parse("f", []byte(head(manifest.KindTask)+taskText+"  ports: [{name: web}]\n  warn: {signal: usr1, before: 120s}\n"+
+		"  checks: [{name: a, tcp: {port: 8080}}, {name: b, http: {port: \"8080\"}}, {name: c, tcp: {port: web}}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := docs[0].Task.Submission(time.Unix(5, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Spec.Checks; c[0].TCP.Port != "8080" || c[1].HTTP.Port != "8080" || c[2].TCP.Port != "web" || s.Spec.Warn.Signal != "SIGUSR1" {
+		t.Errorf("%+v, %+v", c, s.Spec.Warn)
+	}
+	text, err := json.Marshal(manifest.FromSubmission(s).Spec.Checks)
+	if want := `[{"name":"a","tcp":{"port":8080}},{"name":"b","http":{"port":8080}},{"name":"c","tcp":{"port":"web"}}]`; err != nil || string(text) != want {
+		t.Errorf("%s, %v, want %s", text, err, want)
 	}
 }

@@ -75,8 +75,12 @@ func (g *generator) value(t reflect.Type) schema {
 	switch t {
 	case reflect.TypeFor[Duration]():
 		return schema{"type": "string", "pattern": `^-?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$|^0$`, "examples": []string{"30s", "1h30m"}}
+	case reflect.TypeFor[DeviceMemory]():
+		return schema{"type": "string", "examples": []string{"40Gi"}}
 	case reflect.TypeFor[Amount]():
 		return amount()
+	case reflect.TypeFor[PortRef]():
+		return schema{"type": []string{"string", "integer"}, "examples": []any{"http", 8080}}
 	case reflect.TypeFor[types.Requests]():
 		return schema{"type": "object", "additionalProperties": amount()}
 	}

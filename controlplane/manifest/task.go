@@ -5,25 +5,34 @@ import "github.com/escher-sched/escher/types"
 // Task is a task to be launched. Fields without omitempty must be given, here and
 // in all types below.
 type Task struct {
-	ID           string         `json:"id,omitempty" desc:"unique for ever; made from the name if it is left out"`
-	Name         string         `json:"name,omitempty" desc:"a label; the id begins with it"`
-	Requests     types.Requests `json:"requests,omitempty" desc:"amounts of resources, all of it on one node"`
-	Alternatives []Alternative  `json:"alternatives,omitempty" desc:"of these one is requested too, the first that fits"`
-	Provides     []Provide      `json:"provides,omitempty" desc:"resources that the task gives to its node"`
-	Spec         Spec           `json:"spec" desc:"what to run"`
-	Priority     int            `json:"priority,omitempty" desc:"the higher comes first"`
-	Scheduler    string         `json:"scheduler,omitempty" desc:"the scheduler to leave it to"`
-	OnLoss       types.OnLoss   `json:"onLoss,omitempty" desc:"keep leaves it to its node when that is lost"`
-	MaxRun       Duration       `json:"maxRun,omitempty" desc:"how long an attempt may run"`
-	Deadline     Deadline       `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
-	Session      string         `json:"session,omitempty" desc:"the session it is stopped with"`
-	Accumulate   bool           `json:"accumulate,omitempty" desc:"holds piecemeal on one node what becomes free, once it has waited"`
+	ID           string             `json:"id,omitempty" desc:"unique for ever; made from the name if it is left out"`
+	Name         string             `json:"name,omitempty" desc:"a label; the id begins with it"`
+	Requests     types.Requests     `json:"requests,omitempty" desc:"amounts of resources, all of it on one node"`
+	Alternatives []Alternative      `json:"alternatives,omitempty" desc:"of these one is requested too, the first that fits"`
+	Devices      []Devices          `json:"devices,omitempty" desc:"which devices the requests are to be made up of, whichever alternative is taken"`
+	Provides     []Provide          `json:"provides,omitempty" desc:"resources that the task gives to its node"`
+	Spec         Spec               `json:"spec" desc:"what to run"`
+	Priority     int                `json:"priority,omitempty" desc:"the higher comes first"`
+	Scheduler    string             `json:"scheduler,omitempty" desc:"the scheduler to leave it to"`
+	OnDisconnect types.OnDisconnect `json:"onDisconnect,omitempty" desc:"when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on"`
+	MaxRun       Duration           `json:"maxRun,omitempty" desc:"how long an attempt may run"`
+	Deadline     Deadline           `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
+	Session      string             `json:"session,omitempty" desc:"the session it is stopped with"`
+	Accumulate   bool               `json:"accumulate,omitempty" desc:"holds piecemeal on one node what becomes free, once it has waited"`
 }
 
 // Alternative is one of several vectors of requests.
 type Alternative struct {
 	Requests types.Requests `json:"requests" desc:"what is requested too"`
 	After    Duration       `json:"after,omitempty" desc:"how long after its submission the task may take it"`
+}
+
+// Devices says which devices one request is to be made up of.
+type Devices struct {
+	Resource  string         `json:"resource" desc:"the request that it is about, such as gpu or gpu@train"`
+	Model     []string       `json:"model,omitempty" desc:"words of its model, such as H100; of several any will do"`
+	MinMemory DeviceMemory   `json:"minMemory,omitempty" desc:"how much memory each has at least, such as 40Gi"`
+	Topology  types.Topology `json:"topology,omitempty" desc:"nvlink: each is linked to each; numa: all are on one NUMA node"`
 }
 
 // Provide is a resource that a task gives to its node.
@@ -45,6 +54,16 @@ type Spec struct {
 	StopSignal string   `json:"stopSignal,omitempty" desc:"asks the process to end; the image's or SIGTERM if it is left out"`
 	Mounts     []Mount  `json:"mounts,omitempty" desc:"directories and files made visible in the container"`
 	Ports      []Port   `json:"ports,omitempty" desc:"ports of the node that it listens at; they are requested too"`
+
+	Pids         int            `json:"pids,omitempty" desc:"how many processes and threads it may have; what its node gives if it is left out"`
+	CPULimit     types.CPULimit `json:"cpuLimit,omitempty" desc:"none lets it use what others leave of cpu; no more than it requests if it is left out"`
+	CapAdd       []string       `json:"capAdd,omitempty" desc:"capabilities to add, such as NET_ADMIN; most only on nodes that allow it"`
+	CapDrop      []string       `json:"capDrop,omitempty" desc:"capabilities to drop, or ALL"`
+	ReadOnlyRoot bool           `json:"readOnlyRoot,omitempty" desc:"keeps it from writing to the files of its image"`
+	Privileged   bool           `json:"privileged,omitempty" desc:"gives it what root of the node has; only on nodes that allow it"`
+	Checks       []Check        `json:"checks,omitempty" desc:"whether it does its work, looked at now and then"`
+	Warn         *Warn          `json:"warn,omitempty" desc:"a signal some time before it is asked to end"`
+	Init         bool           `json:"init,omitempty" desc:"runs it below a small init, which passes on signals and waits for processes that nobody waits for"`
 }
 
 // Restart is when a process is run again.
@@ -108,4 +127,5 @@ type Reservation struct {
 type Bundle struct {
 	Requests types.Requests `json:"requests" desc:"amounts of resources"`
 	Node     string         `json:"node,omitempty" desc:"where it must be; anywhere if it is left out"`
+	Devices  []Devices      `json:"devices,omitempty" desc:"which devices the requests are to be made up of"`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,7 +81,7 @@ func (d *Drainer) Run(ctx context.Context) error {
 			case <-tick.C:
 			}
 			d.beat(false)
-			if err := d.look(ctx); err != nil {
+			if err := d.look(ctx, time.Now()); err != nil {
 				return err
 			}
 		}
@@ -113,7 +114,25 @@ func (d *Drainer) apply(u controlplane.Update) error {
 	return nil
 }
 
-// due returns the nodes that something is to be done on.
+// Once reads the cordons, and looks once at all nodes that are drained, as Run does each
+// second: for who has a clock of his own.
+func (d *Drainer) Once(ctx context.Context, now time.Time) error {
+	kvs, _, err := controlplane.ListAll(ctx, d.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Cordons)})
+	if err != nil {
+		return err
+	}
+	events := make([]controlplane.Event, len(kvs))
+	for i, kv := range kvs {
+		events[i] = controlplane.Event{KV: kv}
+	}
+	clear(d.nodes)
+	if err := d.apply(controlplane.Update{Events: events}); err != nil {
+		return err
+	}
+	return d.look(ctx, now)
+}
+
+// due returns the nodes that something is to be done on, by name.
 func (d *Drainer) due(now time.Time) []*draining {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,14 +142,15 @@ func (d *Drainer) due(now time.Time) []*draining {
 			out = append(out, n)
 		}
 	}
+	slices.SortFunc(out, func(a, b *draining) int { return strings.Compare(a.node, b.node) })
 	return out
 }
 
 // look looks once at all nodes on which something is to be done. What others are in the
 // way of is done at a later look.
-func (d *Drainer) look(ctx context.Context) error {
-	for _, n := range d.due(time.Now()) {
-		err := d.drain(ctx, n)
+func (d *Drainer) look(ctx context.Context, now time.Time) error {
+	for _, n := range d.due(now) {
+		err := d.drain(ctx, n, now)
 		switch {
 		case err == nil:
 		case types.ClassOf(err).Retryable(), types.Is(err, types.Precondition):
@@ -143,7 +163,7 @@ func (d *Drainer) look(ctx context.Context) error {
 }
 
 // drain has some of what is on a node leave.
-func (d *Drainer) drain(ctx context.Context, n *draining) error {
+func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 	kvs, _, err := controlplane.ListAll(ctx, d.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, n.node)})
 	if err != nil {
 		return err
@@ -165,7 +185,7 @@ func (d *Drainer) drain(ctx context.Context, n *draining) error {
 		return nil
 	}
 	count := 0
-	for _, a := range nextDrain(&n.cordon, there, time.Now()) {
+	for _, a := range nextDrain(&n.cordon, there, now) {
 		told, err := d.tell(ctx, n, a)
 		if err != nil {
 			return err
@@ -232,7 +252,7 @@ func leave(t *types.Task, number int, n *draining) bool {
 		return false
 	}
 	if n.cordon.Drain != types.DrainStop {
-		t.Evict = number
+		t.Evict, t.EvictGrace = number, n.cordon.Grace
 		return true
 	}
 	reason := fmt.Sprintf("node %s is drained", n.node)

@@ -119,6 +119,21 @@ func TestDrainMoves(t *testing.T) {
 	})
 }
 
+// TestDrainMovesWithGrace gives what is evicted the grace of the cordon.
+func TestDrainMovesWithGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		write(t, s, bound("n1", "a", 3)...)
+		write(t, s, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: types.DrainMove, Grace: 7 * time.Second}})
+		_ = draintest(t, nil, s, func(look func()) {
+			look()
+			if got := taskOf(t, s, "a"); got.Evict != 3 || got.EvictGrace != 7*time.Second {
+				t.Errorf("a: %+v", got)
+			}
+		})
+	})
+}
+
 // TestDrainFinish lets what runs end by itself until the deadline, and evicts it then.
 // Its cordon taken away before that, it stays.
 func TestDrainFinish(t *testing.T) {
@@ -257,7 +272,7 @@ func TestDrainComparesWhatItGoesBy(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.do = func() { c.meet(s.Store) }
-			err = d.look(t.Context())
+			err = d.look(t.Context(), time.Now())
 			if c.conflict != types.Is(err, types.Conflict) || !c.conflict && err != nil {
 				t.Errorf("it ended with %v", err)
 			}

@@ -38,10 +38,34 @@ func main() {
 		count(args)
 	case "heed":
 		heed(strings.Join(args, " "))
+	case "tick":
+		tick(args[0], args[1])
+	case "burn":
+		burn(args)
 	case "grow":
 		grow(args)
+	case "mark":
+		mark(args)
+	case "chat":
+		chat()
+	case "flood":
+		flood(args[0])
+	case "fork":
+		fork(args[0])
+	case "ask":
+		ask(args)
+	case "serve":
+		serve()
+	case "fail":
+		fail(strings.Join(args, " "))
+	case "litter":
+		litter()
+	case "abandon":
+		abandon()
 	case "attack":
 		attack(args)
+	case "devices":
+		devices()
 	default:
 		fail("unknown command")
 	}

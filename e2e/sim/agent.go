@@ -52,6 +52,7 @@ func newAgent(w *world, i int) *agent {
 		for k := range 4 {
 			a.devices.Devices = append(a.devices.Devices, types.Device{
 				ID: fmt.Sprintf("acme.com/gpu=%s-%d", a.name, k), Resource: types.GPU, NUMA: k % 2, Links: []string{fmt.Sprint("link-", k/2)},
+				Model: fmt.Sprintf("ACME G%d00", 1+k/2), MemoryBytes: int64(1+k/2) << 35,
 			})
 		}
 	}
@@ -86,8 +87,11 @@ func (a *agent) register() {
 // in a session that is over.
 func (a *agent) enter() {
 	a.relist()
+	if a.declared() {
+		return
+	}
 	for _, x := range a.all() {
-		if x.binding == nil || x.binding.OnLoss != types.Keep {
+		if x.binding == nil || x.binding.OnDisconnect != types.Keep {
 			a.dead(x)
 			delete(a.attempts, x.key.String())
 			continue
@@ -216,7 +220,7 @@ func (a *agent) lose(rng *rand.Rand) {
 	case cut:
 		a.state = fencing
 		for _, x := range a.all() {
-			for x.alive && x.binding != nil && x.binding.OnLoss != types.Keep && a.advance(x, nil) {
+			for x.alive && x.binding != nil && x.binding.OnDisconnect != types.Keep && a.advance(x, nil) {
 				continue
 			}
 		}

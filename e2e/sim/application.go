@@ -53,8 +53,11 @@ func (p *applications) submit(rng *rand.Rand) {
 	for i := range n {
 		t := made(i)
 		t.Job, t.Priority, t.Submitted = job.id, rng.IntN(3), p.w.now.UnixNano()
-		if rng.IntN(8) == 0 {
-			t.OnLoss = types.Keep
+		switch {
+		case rng.IntN(8) == 0:
+			t.OnDisconnect = types.Keep
+		case i%8 == 7:
+			t.OnDisconnect = types.StopLost
 		}
 		if rng.IntN(12) == 0 {
 			t.Deadline = t.Submitted + int64(time.Duration(1+rng.IntN(30))*time.Second)
@@ -99,7 +102,7 @@ func (p *applications) shape(rng *rand.Rand, ns string) func(i int) *types.Task 
 		return plain(map[string]types.Quantity{"cpu": 100, port: 1000 * n})
 	case 0:
 		gpu := types.Quantity([]int{300, 500, 1000, 2000}[rng.IntN(4)])
-		return plain(map[string]types.Quantity{"cpu": 100, "gpu": gpu})
+		return gpus(gpu)
 	case 1, 2:
 		return plain(map[string]types.Quantity{"cpu": 100, x: cpu})
 	case 3:
@@ -129,6 +132,30 @@ func plain(amounts map[string]types.Quantity) func(int) *types.Task {
 	return func(int) *types.Task { return &types.Task{Requests: requests(amounts)} }
 }
 
+// gpus makes tasks that ask for so many devices, most of them not for any: there are two
+// of each model on a node, which are linked, and on two NUMA nodes.
+func gpus(amount types.Quantity) func(int) *types.Task {
+	return func(i int) *types.Task {
+		t := &types.Task{Requests: requests(map[string]types.Quantity{"cpu": 100, "gpu": amount})}
+		switch i % 5 {
+		case 1:
+			t.Devices = wanted(types.DeviceRequest{Models: []string{"g300", "g200"}})
+		case 2:
+			t.Devices = wanted(types.DeviceRequest{Topology: types.LinkedDevices})
+		case 3:
+			t.Devices = wanted(types.DeviceRequest{MinMemory: 1 << 36, Topology: types.LinkedDevices})
+		case 4:
+			t.Devices = wanted(types.DeviceRequest{Topology: types.OneNUMA})
+		}
+		return t
+	}
+}
+
+func wanted(r types.DeviceRequest) []types.DeviceRequest {
+	r.Resource = "gpu"
+	return []types.DeviceRequest{r}
+}
+
 // provider makes one task that provides a resource, and then those that need it.
 func provider(rng *rand.Rand) func(int) *types.Task {
 	name := fmt.Sprintf("p%d", rng.IntN(3))
@@ -156,8 +183,12 @@ func large(rng *rand.Rand) func(int) *types.Task {
 		amounts["port"] = 2000
 	}
 	maxRun := time.Duration(rng.IntN(3)) * 5 * time.Second
+	var devices []types.DeviceRequest
+	if amounts["gpu"] > 0 && amounts["cpu"]%1000 == 0 {
+		devices = wanted(types.DeviceRequest{Topology: types.OneNUMA})
+	}
 	return func(int) *types.Task {
-		return &types.Task{Requests: requests(amounts), Accumulate: true, MaxRun: maxRun}
+		return &types.Task{Requests: requests(amounts), Devices: devices, Accumulate: true, MaxRun: maxRun}
 	}
 }
 
@@ -214,6 +245,12 @@ func (p *applications) reserve(rng *rand.Rand) {
 			amounts["lic0"] = 1000
 		}
 		b := types.Bundle{Requests: requests(amounts)}
+		switch {
+		case amounts["gpu"] == 1000 && len(r.Bundles) != 1:
+			b.Devices = wanted(types.DeviceRequest{Models: []string{"G200"}})
+		case amounts["gpu"] == 2000:
+			b.Devices = wanted(types.DeviceRequest{Topology: types.LinkedDevices})
+		}
 		if rng.IntN(4) == 0 && amounts["gpu"] == 0 {
 			b.Node = fmt.Sprintf("n%d", rng.IntN(p.w.cfg.Nodes))
 		}

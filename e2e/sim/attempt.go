@@ -33,9 +33,9 @@ func (x *attempt) task() string { return x.key.Namespace + "/" + x.key.ID }
 func (a *agent) desired(x *attempt) nodeagent.Desired {
 	d := nodeagent.Desired{Bound: x.binding != nil, Revision: x.create, Spec: x.spec}
 	if x.binding != nil {
-		keep := x.binding.OnLoss == types.Keep
+		keep := x.binding.OnDisconnect == types.Keep
 		d.Void = x.binding.Session != a.session && !keep
-		d.Stop = x.binding.Stop
+		d.Stop, d.StopLost = x.binding.Stop, x.binding.OnDisconnect == types.StopLost
 		if a.state == fencing && !keep {
 			d.SignalBy, d.KillBy = a.w.now.Add(-1), a.w.now
 		}

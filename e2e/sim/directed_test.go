@@ -60,7 +60,7 @@ func TestSessionLost(t *testing.T) {
 	b := alone(t, 2)
 	b.resource("x", "n0", 1000)
 	b.task("t1", need("x", 1000))
-	b.task("kept", need("x", 0+1, "cpu", 100), func(t *types.Task) { t.OnLoss = types.Keep })
+	b.task("kept", need("x", 0+1, "cpu", 100), func(t *types.Task) { t.OnDisconnect = types.Keep })
 	b.resource("x", "n0", 2000)
 	b.calm()
 	b.is("t1", types.Running, "n0")

@@ -20,7 +20,7 @@ type race struct {
 }
 
 func races() []race {
-	return slices.Concat(nodeRaces(), taskRaces(), resourceRaces(), grantRaces())
+	return slices.Concat(nodeRaces(), deviceRaces(), taskRaces(), resourceRaces(), grantRaces())
 }
 
 // nodeRaces are about what a node is and has in use.
@@ -84,12 +84,26 @@ func nodeRaces() []race {
 			b.lost(0)
 			b.agents[0].enter()
 		}},
+	}
+}
+
+// deviceRaces are about what is known of devices.
+func deviceRaces() []race {
+	return []race{
 		{"devices", "the device fails", func(b *bench) {
 			b.task("t1", need("gpu", 4000, "node/n0", 1))
 		}, func(b *bench) {
 			b.agents[0].devices.Devices[2].Unhealthy = "too hot"
 			b.put(controlplane.DevicesKey("n0"), &b.agents[0].devices)
 		}},
+		{"devices", "they turn out to be of another model", func(b *bench) {
+			b.task("t1", need("gpu", 2000, "node/n0", 1), wants("gpu", "G200"))
+		}, func(b *bench) { b.remodel(0) }},
+		{"devices", "those of a reservation turn out to be of another model", func(b *bench) {
+			b.reserve("r", nil, bundle("n0", "gpu", 4000))
+			b.schedule(0)
+			b.task("t1", need("gpu@r", 2000), wants("gpu@r", "G200"))
+		}, func(b *bench) { b.remodel(0) }},
 	}
 }
 
@@ -336,4 +350,20 @@ func (r race) unguarded(t *testing.T) func(controlplane.Compare) bool {
 	}
 	t.Fatalf("there is no guard %q", r.guard)
 	return nil
+}
+
+// wants has a task want devices of a model.
+func wants(resource, model string) func(*types.Task) {
+	return func(t *types.Task) {
+		t.Devices = append(t.Devices, types.DeviceRequest{Resource: resource, Models: []string{model}})
+	}
+}
+
+// remodel has the devices of a node be of another model.
+func (b *bench) remodel(i int) {
+	a := b.agents[i]
+	for k := range a.devices.Devices {
+		a.devices.Devices[k].Model = "ACME G900"
+	}
+	b.put(controlplane.DevicesKey(a.name), &a.devices)
 }

@@ -18,11 +18,18 @@ func (w *world) rest() {
 	w.say("\nthe faults stop; ")
 	w.seen["binds amid faults"] = w.seen["binds"]
 	for _, a := range w.agents {
-		for a.state != up && len(w.findings) == 0 {
+		for i := 0; a.state != up && len(w.findings) == 0; i++ {
 			if a.state == down {
 				a.lose(nil)
 			}
-			a.back(nil)
+			if a.back(nil); a.state == gone {
+				// It was declared dead, and what is kept there is to be given up.
+				w.schedule()
+				w.now = w.now.Add(time.Second)
+			}
+			if i == rounds {
+				w.fail("%s does not come back", a.name)
+			}
 		}
 	}
 	for len(w.late) > 0 {
@@ -74,9 +81,8 @@ func (w *world) settle() {
 	}
 }
 
-// advance lets everybody do all they can once, and reports whether anything was done.
-func (w *world) advance() bool {
-	before, drafted := w.store.Revision(), false
+// schedule lets the schedulers do all they can once, and reports whether they did anything.
+func (w *world) schedule() (drafted bool) {
 	for _, m := range w.members {
 		m.lazy = false
 		m.deliver(1 << 30)
@@ -90,6 +96,12 @@ func (w *world) advance() bool {
 			m.done(f)
 		}
 	}
+	return drafted
+}
+
+// advance lets everybody do all they can once, and reports whether anything was done.
+func (w *world) advance() bool {
+	before, drafted := w.store.Revision(), w.schedule()
 	for _, a := range w.agents {
 		a.deliver(1 << 30)
 		for _, x := range a.all() {

@@ -136,7 +136,7 @@ func checkCoverage(t *testing.T, seen map[string]int) {
 	t.Helper()
 	for _, what := range []string{
 		"binds", "binds amid faults", "binds to pools", "binds to reservations", "binds to devices", "binds by later alternatives",
-		"binds to ports", "binds to a pinned image", "tasks in trouble", "tasks run again", "tasks overdue",
+		"binds to ports", "binds to a pinned image", "tasks in trouble", "tasks run again", "tasks overdue", "told to leave", "machines declared dead",
 		"binds to resources x", "binds to resources p", "binds to resources s",
 		"grants accumulating", "grants accumulating later", "grants granted", "grants granted later", "grants releasing later",
 		"tasks running", "tasks succeeded", "tasks failed", "tasks cancelled",

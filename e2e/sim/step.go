@@ -42,6 +42,9 @@ const (
 	AgentCrash
 	NodeLost
 	NodeBack
+	Drain
+	DrainLook
+	DeclareDead
 	kinds // how many there are
 )
 
@@ -77,6 +80,9 @@ func table() [kinds]struct {
 		AgentCrash:      {"agent-crash", 3},
 		NodeLost:        {"node-lost", 5},
 		NodeBack:        {"node-back", 24},
+		Drain:           {"drain", 3},
+		DrainLook:       {"drain-look", 20},
+		DeclareDead:     {"declare-dead", 6},
 	}
 }
 

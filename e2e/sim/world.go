@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -56,6 +57,8 @@ type world struct {
 	members []*member
 	agents  []*agent
 	apps    *applications
+	// drainer is that of the server that leads.
+	drainer *server.Drainer
 	// late are copies of transactions that were not answered, and are not
 	// committed yet.
 	late []controlplane.Txn
@@ -168,6 +171,12 @@ func (w *world) do(s Step) {
 		pick(w.agents, s.A).lose(rng)
 	case NodeBack:
 		pick(w.agents, s.A).back(rng)
+	case Drain:
+		w.apps.drain(rng)
+	case DrainLook:
+		w.drainLook(s.B%4 == 0)
+	case DeclareDead:
+		pick(w.agents, s.A).declareDead()
 	}
 	w.check()
 }

@@ -105,6 +105,8 @@ func scenarios() []scenario {
 			full: size{3, 500, 15}, quick: size{3, 50, 1}, run: runTasks},
 		{name: "idle", about: "memory and processor time of a cluster on which nothing runs", containers: true,
 			full: size{1, 1, 15}, quick: size{1, 1, 5}, run: runIdle},
+		{name: "idle-agent", about: "memory and processor time of an agent with a node of its own: alone, and with sleeping containers", containers: true,
+			full: size{1, 50, 5}, quick: size{1, 10, 1}, run: runIdleAgent},
 	}, liveScenarios()...)
 }
 

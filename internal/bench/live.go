@@ -107,17 +107,9 @@ func (l *live) connect(ctx context.Context) error {
 
 // load imports the image.
 func (l *live) load(ctx context.Context) error {
-	ends, pauses, machine, err := tinyCode()
+	files, err := tinyFiles(l.dir)
 	if err != nil {
 		return err
-	}
-	files := make(map[string]string)
-	for name, code := range map[string][]byte{"true": ends, "pause": pauses} {
-		path := filepath.Join(l.dir, name)
-		if err := writeTiny(path, machine, code); err != nil {
-			return err
-		}
-		files["/bin/"+name] = path
 	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(image.Write(w, image.Spec{Name: tinyImage, Files: files})) }()

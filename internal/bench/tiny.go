@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/escher-sched/escher/types"
@@ -30,6 +31,24 @@ func tinyCode() (ends, pauses []byte, machine elf.Machine, err error) {
 		return ends, pauses, elf.EM_AARCH64, nil
 	}
 	return nil, nil, 0, types.Errorf(types.Precondition, "bench: there are no programs to run on %s: use amd64 or arm64", runtime.GOARCH)
+}
+
+// tinyFiles writes both programs into dir, and returns what an image has of them: paths
+// within it, with those here.
+func tinyFiles(dir string) (map[string]string, error) {
+	ends, pauses, machine, err := tinyCode()
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]string)
+	for name, code := range map[string][]byte{"true": ends, "pause": pauses} {
+		path := filepath.Join(dir, name)
+		if err := writeTiny(path, machine, code); err != nil {
+			return nil, err
+		}
+		files["/bin/"+name] = path
+	}
+	return files, nil
 }
 
 const (

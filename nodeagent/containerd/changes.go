@@ -6,7 +6,8 @@ import (
 )
 
 // Changes implements nodeagent.Runtime. The hints are about all containers of
-// the containerd namespace: events carry no labels.
+// the containerd namespace: events carry no labels. It first removes what crashes of agent
+// or daemon have left of tasks that are no more.
 func (r *Runtime) Changes(ctx context.Context) <-chan struct{} {
 	hints := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -15,6 +16,9 @@ func (r *Runtime) Changes(ctx context.Context) <-chan struct{} {
 	go func() {
 		defer cancel()
 		defer close(hints)
+		// Whoever asks was away, or containerd was: that is when things are left behind.
+		// What cannot be removed now is tried again next time.
+		_ = r.endForgotten(ctx)
 		for {
 			select {
 			case <-events:

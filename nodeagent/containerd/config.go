@@ -15,12 +15,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 	"github.com/escher-sched/escher/types"
 )
-
-// DefaultPids is how many processes and threads a container may have: enough
-// for any program that means it, and no fork bomb reaches its neighbours.
-const DefaultPids = 4096
 
 // Config says which containerd, and how containers are run.
 type Config struct {
@@ -38,11 +35,15 @@ type Config struct {
 	// LogMaxBytes is how long a log gets before it is put aside; 0 is
 	// tasklog.DefaultMaxBytes.
 	LogMaxBytes int64
-	// Pids limits the processes of a container; 0 is DefaultPids.
-	Pids int64
+	// CgroupDriver is who makes the cgroups of containers; empty is what suits the
+	// machine: see cgroup.Facts.
+	CgroupDriver cgroup.Driver
 	// CDIDirs are where specifications of devices are; none are the standard
 	// ones, /etc/cdi and /var/run/cdi.
 	CDIDirs []string
+	// Inits are programs of this machine of which the first that is there is the init of
+	// containers that ask for one; none are those that packages have.
+	Inits []string
 
 	// RegistryDir has a directory with hosts.toml or certificates for each registry
 	// that needs them; empty is DefaultRegistryDir.
@@ -58,8 +59,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Pids == 0 {
-		c.Pids = DefaultPids
+	if len(c.Inits) == 0 {
+		c.Inits = defaultInits()
 	}
 	if c.RegistryDir == "" {
 		c.RegistryDir = DefaultRegistryDir
@@ -89,8 +90,13 @@ type Runtime struct {
 	conf   Config
 	client *client.Client
 	locks  locks
+	// control is how containers are limited.
+	control control
+	// counters reads what containers use.
+	counters cgroup.Reader
 
 	templates templates
+	outputs   outputs
 }
 
 var _ nodeagent.Runtime = (*Runtime)(nil)
@@ -106,15 +112,22 @@ func New(conf Config) (*Runtime, error) {
 			return nil, types.Errorf(types.Invalid, "use containerd at %s: no %s is given", conf.Address, name)
 		}
 	}
+	control, err := newControl(cgroup.Look(cgroup.DefaultRoot, cgroup.DefaultRun), conf.CgroupDriver, conf.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	c, err := connect(conf.Address, conf.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{conf: conf.withDefaults(), client: c}, nil
+	return &Runtime{conf: conf.withDefaults(), client: c, control: control, outputs: outputs{logger: conf.Logger}}, nil
 }
 
 // Close ends the connection to the daemon; containers run on.
-func (r *Runtime) Close() error { return r.client.Close() }
+func (r *Runtime) Close() error {
+	r.outputs.close()
+	return r.client.Close()
+}
 
 // Ping returns nil when the daemon serves, Unavailable else.
 func (r *Runtime) Ping(ctx context.Context) error {

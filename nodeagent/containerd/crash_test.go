@@ -26,6 +26,8 @@ func crashTests() map[string]func(*bench) {
 		"DaemonKilled":           testDaemonKilled,
 		"EndWhileDaemonIsAway":   testEndWhileDaemonIsAway,
 		"ShimKilled":             testShimKilled,
+		"ShimAndRecordLost":      testShimAndRecordLost,
+		"DirectoriesLeft":        testDirectoriesLeft,
 		"StartAfterCrash":        testStartAfterCrash,
 		"RemoveOfCreated":        testRemoveOfCreated,
 		"StartOfForgotten":       testForgotten,
@@ -160,6 +162,52 @@ func testShimKilled(b *bench) {
 	}
 }
 
+// testShimAndRecordLost loses the shim and what containerd has noted of it, so that it
+// kills nothing: the process runs on, and nobody knows of it.
+func testShimAndRecordLost(b *bench) {
+	c := b.container("block")
+	b.start(c)
+	task, err := b.raw().TaskService().Get(b.Context(), &tasks.GetRequest{ContainerID: c.ID})
+	b.must(err)
+	daemon := b.host.PID(b.T)
+	b.must(syscall.Kill(daemon, syscall.SIGSTOP))
+	b.kill(b.shim(c.ID))
+	bundle := filepath.Join(b.host.Dir, "state/io.containerd.runtime.v2.task", b.host.Namespace, c.ID)
+	b.must(syscall.Unmount(filepath.Join(bundle, "rootfs"), syscall.MNT_DETACH))
+	b.must(os.RemoveAll(bundle))
+	b.kill(daemon)
+	exit := runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Exit, error) { return b.Wait(ctx, c.ID) })
+	if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", task.Process.Pid)); err == nil && len(command) > 0 {
+		b.Errorf("it is said to have ended, %+v, and its process runs: %s", exit, command)
+	}
+	b.must(b.Remove(b.Context(), c.ID))
+}
+
+// testDirectoriesLeft leaves what a daemon does that is killed while it removes tasks, and
+// what is in use.
+func testDirectoriesLeft(b *bench) {
+	c := b.container("block")
+	b.start(c)
+	unknown, half := b.bundle("nobodys"), b.bundle(".halfremoved")
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	b.Changes(ctx)
+	for _, dir := range []string{unknown, half} {
+		runtimetest.Await(b.T, func(context.Context) (struct{}, error) {
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				return struct{}{}, types.Errorf(types.Unavailable, "%s is there: %v", dir, err)
+			}
+			return struct{}{}, nil
+		})
+	}
+	runtimetest.AwaitLog(b.T, c.LogPath, "ready")
+	b.running(c.ID)
+	b.must(b.Signal(b.Context(), c.ID, syscall.SIGTERM))
+	if exit := b.wait(c.ID); exit.Code != 0 {
+		b.Errorf("exit %+v, want that of the program", exit)
+	}
+}
+
 // testStartAfterCrash brings about each state that Start may leave when the
 // agent dies within, and starts again.
 func testStartAfterCrash(b *bench) {
@@ -173,6 +221,16 @@ func testStartAfterCrash(b *bench) {
 			_, err = c.NewTask(ctx, cio.NullIO)
 			b.must(err)
 		},
+		"task ended before it was started": func(id string) {
+			c, err := raw.LoadContainer(ctx, id)
+			b.must(err)
+			made, err := c.NewTask(ctx, cio.NullIO)
+			b.must(err)
+			ended, err := made.Wait(ctx)
+			b.must(err)
+			b.kill(int(made.Pid()))
+			<-ended
+		},
 		"no container, but its file system": func(id string) {
 			b.must(raw.ContainerService().Delete(ctx, id))
 		},
@@ -184,6 +242,7 @@ func testStartAfterCrash(b *bench) {
 		if seen, err := b.find(ctx, c.ID); err == nil && (seen.Running || seen.Exit != nil) {
 			b.Errorf("%s: listed as %+v, want neither running nor ended", name, seen)
 		}
+		b.must(os.WriteFile(c.LogPath, []byte("runc create failed\n"), 0o600))
 		b.start(c)
 		b.start(c)
 		if exit := b.wait(c.ID); exit.Code != 0 {
@@ -191,6 +250,10 @@ func testStartAfterCrash(b *bench) {
 		}
 		if got := b.read(filepath.Join(dir, name)); got != "ran\n" {
 			b.Errorf("%s: it ran %q, want once", name, got)
+		}
+		// What waits to be started has a log already.
+		if got := b.read(c.LogPath); name != "task created" && !strings.HasPrefix(name, "no container") && got != "" {
+			b.Errorf("%s: it wrote nothing, and its log is %q", name, got)
 		}
 	}
 }

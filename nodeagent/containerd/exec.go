@@ -177,6 +177,9 @@ func follow(ctx context.Context, id string, process client.Process, p nodeagent.
 	if err := process.Start(begun); err != nil {
 		return 0, notExecuted(err, id)
 	}
+	if p.Started != nil {
+		p.Started()
+	}
 	stop, resize, eof := ctx.Done(), p.Resize, stdin.end
 	for {
 		select {
@@ -184,6 +187,7 @@ func follow(ctx context.Context, id string, process client.Process, p nodeagent.
 			return result(ctx, id, exit)
 		case <-stop:
 			stop = nil
+			killGroup(process.Pid())
 			if err := process.Kill(after, syscall.SIGKILL); err != nil && !errdefs.IsNotFound(err) {
 				return 0, classify(err, "kill a command in container %s", id)
 			}
@@ -197,6 +201,14 @@ func follow(ctx context.Context, id string, process client.Process, p nodeagent.
 			eof = nil
 			_ = process.CloseIO(after, client.WithStdinCloser) // it may have ended
 		}
+	}
+}
+
+// killGroup kills a process of which nobody has seen the end, and what it has started: runc
+// makes it the leader of a group of its own. What has left that group runs on.
+func killGroup(pid uint32) {
+	if pid > 1 {
+		_ = syscall.Kill(-int(pid), syscall.SIGKILL) // what is not there any more needs no end
 	}
 }
 

@@ -133,7 +133,7 @@ func testExecIsKilled(b *bench) {
 		b.wants(err, types.Unavailable)
 		b.alone(c)
 	}
-	if usage, err := b.Usage(b.ctx()); err != nil || usage[c.ID].Processes == 0 {
+	if usage, err := b.Usage(b.ctx(), c.ID); err != nil || *usage.Processes == 0 {
 		b.Errorf("uses %+v, %v; want the container to run on", usage, err)
 	}
 	b.nothingOf(c)

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +37,7 @@ func insideTests() map[string]func(*bench) {
 		"MountOfAFile":         testMountFile,
 		"BadMount":             testBadMount,
 		"Devices":              testDevices,
+		"DevicesAreApart":      testDevicesApart,
 		"UnknownDevice":        testUnknownDevice,
 	}
 }
@@ -212,13 +214,60 @@ func testDevices(b *bench) {
 	}
 }
 
+// testDevicesApart has two containers with a device each. What a container is not given it
+// cannot open, wherever it comes upon the file: that of a device nobody has a driver for says
+// by its error whether it might.
+func testDevicesApart(b *bench) {
+	dir := b.TempDir()
+	for minor, name := range []string{"fake0", "fake1"} {
+		b.must(unix.Mknod(filepath.Join(dir, name), unix.S_IFCHR|0o666, int(unix.Mkdev(60, uint32(minor)))))
+	}
+	b.must(os.WriteFile(filepath.Join(dir, "fake.yaml"), fmt.Appendf(nil, cdiSpec, dir), 0o600))
+	conf := b.host.Config(b.cluster, "n1")
+	conf.CDIDirs = []string{dir}
+	b.Runtime = b.host.OpenWith(b.T, conf)
+	const allowed, denied = "no such device or address", "operation not permitted"
+	for name, wants := range map[string][2]string{"0": {allowed, denied}, "1": {denied, allowed}} {
+		for other, want := range wants {
+			c := b.container("open", fmt.Sprintf("/host/fake%d", other))
+			c.ID += fmt.Sprint("-", name, other)
+			c.Devices = []string{"escher.test/fake=" + name}
+			c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/host"}}
+			if got := b.output(c, 1); !strings.Contains(got, want) {
+				b.Errorf("with device %s, opening device %d says %q, want %q", name, other, got, want)
+			}
+		}
+	}
+	first, second := b.container("block"), b.container("block")
+	first.ID, second.ID = first.ID+"-first", second.ID+"-second"
+	first.Devices, second.Devices = []string{"escher.test/fake=0"}, []string{"escher.test/fake=1"}
+	b.start(first)
+	b.start(second)
+	for _, c := range []nodeagent.Container{first, second} {
+		seen, err := b.find(b.Context(), c.ID)
+		b.must(err)
+		if !slices.Equal(seen.Devices, c.Devices) {
+			b.Errorf("%s is listed with devices %q, want %q", c.ID, seen.Devices, c.Devices)
+		}
+		root, err := b.Root(b.Context(), c.ID)
+		b.must(err)
+		for _, name := range []string{"fake0", "fake1"} {
+			_, err := os.Lstat(filepath.Join(root, "dev", name))
+			if is := err == nil; is != strings.HasSuffix(c.Devices[0], name[len("fake"):]) {
+				b.Errorf("%s, which has %s, sees /dev/%s: %v", c.ID, c.Devices[0], name, is)
+			}
+		}
+		b.must(b.Remove(b.Context(), c.ID))
+	}
+}
+
 func testUnknownDevice(b *bench) {
 	conf := b.host.Config(b.cluster, "n1")
 	conf.CDIDirs = []string{b.devices()}
 	b.Runtime = b.host.OpenWith(b.T, conf)
 	c := b.container("exit", "0")
 	c.Devices = []string{"escher.test/fake=9"}
-	b.wants(b.Start(b.Context(), c), types.Invalid)
+	b.wants(b.Start(b.Context(), c), types.Unavailable)
 	c.Devices = nil
 	b.output(c, 0)
 }

@@ -3,6 +3,7 @@ package containerd
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,16 +25,22 @@ const (
 	labelRestart   = "escher/restart"
 	// labelImage is the image by digest.
 	labelImage = "escher/image"
+	// labelDevices are the names of its devices, with commas between.
+	labelDevices = "escher/devices"
 	// labelStarted is when the process was about to be started. Without it the
 	// process never ran.
 	labelStarted = "escher/started"
+	// labelLog is the path of the log, and labelOutput which pipes lead there; both are
+	// missing where there is no log.
+	labelLog    = "escher/log"
+	labelOutput = "escher/output"
 	// labelLost is when it was found that the process, once started, is gone
 	// and nobody knows how it ended.
 	labelLost = "escher/lost"
 )
 
 func labelsOf(c nodeagent.Container, image string, stop syscall.Signal) map[string]string {
-	return map[string]string{
+	labels := map[string]string{
 		labelCluster:   c.Attempt.Cluster,
 		labelNode:      c.Attempt.Node,
 		labelNamespace: c.Attempt.Namespace,
@@ -45,6 +52,23 @@ func labelsOf(c nodeagent.Container, image string, stop syscall.Signal) map[stri
 		// It is the label that other tools have for it.
 		client.StopSignalLabel: strconv.Itoa(int(stop)),
 	}
+	if c.LogPath != "" {
+		labels[labelLog] = c.LogPath
+	}
+	// containerd takes labels of 4 KiB: names of more devices than a machine has.
+	const most = 4000
+	if devices := strings.Join(c.Devices, ","); devices != "" && len(devices) < most {
+		labels[labelDevices] = devices
+	}
+	return labels
+}
+
+// devicesOf returns the names of a container's devices.
+func devicesOf(labels map[string]string) []string {
+	if labels[labelDevices] == "" {
+		return nil
+	}
+	return strings.Split(labels[labelDevices], ",")
 }
 
 // restartOf returns how often the attempt of a container was run before.

@@ -1,21 +1,23 @@
 package containerd_test
 
 import (
-	"os"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
 
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 	"github.com/escher-sched/escher/nodeagent/runtimetest"
+	"github.com/escher-sched/escher/types"
 )
 
 // cgroup reads a file of a container's cgroup, by its name in cgroup v1 with the
 // controller, and in v2.
 func (b *bench) cgroup(id, controller, v1, v2 string) string {
 	b.Helper()
-	path := filepath.Join("/sys/fs/cgroup", controller, b.host.Namespace, id, v1)
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		path = filepath.Join("/sys/fs/cgroup", b.host.Namespace, id, v2)
+	path := filepath.Join(cgroup.DefaultRoot, controller, b.Cgroups().Path(id), v1)
+	if cgroup.Unified(cgroup.DefaultRoot) {
+		path = filepath.Join(cgroup.DefaultRoot, b.Cgroups().Path(id), v2)
 	}
 	return strings.TrimSpace(b.read(path))
 }
@@ -33,13 +35,11 @@ func testLimits(b *bench) {
 	if got := b.cgroup(c.ID, "pids", "pids.max", "pids.max"); got != "4096" {
 		b.Errorf("limit of processes is %s, want 4096", got)
 	}
-	conf := b.host.Config(b.cluster, "n1")
-	conf.Pids = 77
 	d := b.container("block")
-	_, err := b.host.OpenWith(b.T, conf).Start(b.Context(), d)
-	b.must(err)
+	d.Pids = 77
+	b.start(d)
 	if got := b.cgroup(d.ID, "pids", "pids.max", "pids.max"); got != "77" {
-		b.Errorf("limit of processes is %s, want the configured 77", got)
+		b.Errorf("limit of processes is %s, want 77", got)
 	}
 	if got := b.cgroup(d.ID, "cpu", "cpu.cfs_quota_us", "cpu.max"); got != "-1" && got != "max 100000" {
 		b.Errorf("cpu quota is %s without a limit, want none", got)
@@ -52,6 +52,46 @@ func testOOMScore(b *bench) {
 	b.start(c)
 	b.wait(c.ID)
 	runtimetest.AwaitLog(b.T, c.LogPath, "0\n")
+}
+
+// testShares looks at what divides a core that is short, which is by what is requested,
+// whether that is the limit or not.
+func testShares(b *bench) {
+	for _, test := range []struct {
+		milli         int64
+		limit         types.CPULimit
+		v1, v2, quota string
+	}{
+		{0, types.CPUHard, "2", "1", "-1 max 100000"},
+		{1, types.CPUNone, "2", "1", "-1 max 100000"},
+		{500, types.CPUHard, "512", "", "50000 50000 100000"},
+		{1500, types.CPUNone, "1536", "", "-1 max 100000"},
+	} {
+		c := b.container("block")
+		c.MilliCPU, c.CPULimit = test.milli, test.limit
+		b.start(c)
+		// Which weight runc makes of shares has changed; that it makes one has not.
+		weight, quota := b.cgroup(c.ID, "cpu", "cpu.shares", "cpu.weight"), b.cgroup(c.ID, "cpu", "cpu.cfs_quota_us", "cpu.max")
+		if weight != test.v1 && weight != test.v2 && (test.v2 != "" || !cgroup.Unified(cgroup.DefaultRoot)) {
+			b.Errorf("%d of a core has %s shares, want %s", test.milli, weight, test.v1)
+		}
+		if !strings.Contains(test.quota, quota) {
+			b.Errorf("%d of a core, limit %q, has the quota %s, want %s", test.milli, test.limit, quota, test.quota)
+		}
+		b.must(b.Remove(b.ctx(), c.ID))
+	}
+}
+
+// testForkBomb stops at the limit of its container, and not at that of the machine.
+func testForkBomb(b *bench) {
+	c := b.container("fork", "500")
+	c.Pids = 40
+	var made int
+	var why string
+	text := b.output(c, 0)
+	if _, err := fmt.Sscanf(text, "made %d: %s", &made, &why); err != nil || made == 0 || made >= 40 || why != "EAGAIN" {
+		b.Errorf("a fork bomb says %q, want less than 40 and EAGAIN: %v", text, err)
+	}
 }
 
 func testOOM(b *bench) {

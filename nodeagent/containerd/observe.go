@@ -56,10 +56,12 @@ func (r *Runtime) observe(ctx context.Context, record containers.Container, p *t
 	}
 	seen := nodeagent.Observed{
 		ID: record.ID, Attempt: attempt, Restart: restartOf(record.Labels), Image: record.Labels[labelImage],
-		Started: timeOf(record.Labels, labelStarted),
+		Devices: devicesOf(record.Labels), Started: timeOf(record.Labels, labelStarted),
 	}
 	switch {
-	case p == nil && record.Labels[labelStarted] == "":
+	case record.Labels[labelStarted] == "":
+		// Whatever containerd has, or says of an end: nothing of it ever ran. What is said
+		// to have ended is what a start that was cut short left.
 		return seen, nil
 	case p == nil:
 		seen.Exit, err = r.lost(ctx, record.ID)
@@ -76,6 +78,10 @@ func (r *Runtime) observe(ctx context.Context, record containers.Container, p *t
 		return seen, nil
 	}
 	seen.Running = true
+	if identity := record.Labels[labelOutput]; identity != "" && !r.outputs.holds(record.ID) {
+		// An earlier agent started it.
+		r.outputs.hold(record.ID, r.find(record.ID, p.Pid, identity), r.logOf(record.Labels[labelLog]))
+	}
 	return seen, nil
 }
 
@@ -119,15 +125,20 @@ func (r *Runtime) lost(ctx context.Context, id string) (*nodeagent.Exit, error) 
 	if record.Labels[labelStarted] == "" {
 		return nil, types.Errorf(types.Unavailable, "look for the task of container %s: it is not started yet", id)
 	}
+	// containerd kills what it has no shim of any more. If it did not succeed, that has not
+	// ended, whatever it says.
+	if err := r.killLeft(ctx, id); err != nil {
+		return nil, err
+	}
 	at := timeOf(record.Labels, labelLost)
 	if at.IsZero() {
 		at = time.Now().UTC()
-		if err := r.label(ctx, id, labelLost, formatTime(at)); err != nil {
+		if err := r.label(ctx, id, map[string]string{labelLost: formatTime(at)}); err != nil {
 			return nil, classify(err, "mark container %s as lost", id)
 		}
 	}
 	return &nodeagent.Exit{
 		Code: lostCode, At: at,
-		Reason: "the process was lost: containerd's shim was killed, or the machine restarted",
+		Reason: "not known how it ended: containerd's shim was killed, or the machine restarted",
 	}, nil
 }

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -41,7 +43,8 @@ type shim struct {
 }
 
 // EndForgotten ends the shims of a containerd namespace of which containerd has no
-// container: see above. Those that are about to end by themselves are waited for.
+// container, and removes the directories of such tasks: see above. Those that are about to
+// end by themselves are waited for.
 func EndForgotten(ctx context.Context, address, namespace string) error {
 	c, err := connect(address, namespace)
 	if err != nil {
@@ -49,25 +52,55 @@ func EndForgotten(ctx context.Context, address, namespace string) error {
 	}
 	defer c.Close()
 	r := &Runtime{conf: Config{Address: address, Namespace: namespace}, client: c}
+	return r.endForgotten(ctx)
+}
+
+func (r *Runtime) endForgotten(ctx context.Context) error {
 	deadline := time.Now().Add(shimWait)
 	for {
 		forgotten, err := r.forgotten(ctx)
-		if err != nil || len(forgotten) == 0 {
+		switch {
+		case err != nil:
 			return err
-		}
-		if time.Now().After(deadline) {
-			var errs []error
+		case len(forgotten) == 0:
+			return r.dropBundles(ctx)
+		case time.Now().After(deadline):
+			errs := []error{r.dropBundles(ctx)}
 			for _, s := range forgotten {
-				errs = append(errs, r.forget(ctx, s.id))
+				errs = append(errs, r.ifUnknown(ctx, s.id, func() error { return r.forget(ctx, s.id) }))
 			}
 			return errors.Join(errs...)
 		}
 		select {
 		case <-ctx.Done():
-			return classify(ctx.Err(), "end the shims of namespace %s", namespace)
+			return classify(ctx.Err(), "end the shims of namespace %s", r.conf.Namespace)
 		case <-time.After(shimWait / 20):
 		}
 	}
+}
+
+// ifUnknown does something about what is left of a container if containerd has none of
+// that id, and nobody makes one meanwhile.
+func (r *Runtime) ifUnknown(ctx context.Context, id string, do func() error) error {
+	return r.alone(ctx, id, func() error {
+		switch _, err := r.client.ContainerService().Get(ctx, id); {
+		case err == nil:
+			return nil
+		case !errdefs.IsNotFound(err):
+			return classify(err, "look for container %s", id)
+		}
+		return do()
+	})
+}
+
+// alone does something while no call changes the container.
+func (r *Runtime) alone(ctx context.Context, id string, do func() error) error {
+	release, err := r.locks.acquire(ctx, id)
+	if err != nil {
+		return classify(err, "look for container %s", id)
+	}
+	defer release()
+	return do()
 }
 
 // forgotten lists the shims without a container.
@@ -88,8 +121,47 @@ func (r *Runtime) forgotten(ctx context.Context) ([]shim, error) {
 	return slices.DeleteFunc(found, func(s shim) bool { return known[s.id] }), nil
 }
 
-// forget ends all that is left of a task that containerd does not know.
+// dropBundles removes the directories of tasks of which containerd has no container, and
+// those that a daemon which was killed was about to remove: a later one passes them over,
+// and fails to remove the task of that id then, as they are in its way.
+func (r *Runtime) dropBundles(ctx context.Context) error {
+	var errs []error
+	for _, parent := range r.bundles() {
+		found, _ := filepath.Glob(filepath.Join(parent, "*")) // which takes hidden ones along
+		for _, dir := range found {
+			name := filepath.Base(dir)
+			drop := func() error { return r.dropBundle(dir, name) }
+			if id, hidden := strings.CutPrefix(name, "."); hidden {
+				errs = append(errs, r.alone(ctx, id, drop))
+			} else {
+				errs = append(errs, r.ifUnknown(ctx, name, drop))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// bundles returns the directories that have those of the namespace's tasks: where daemons
+// of our own have them, that of the machine, and where shims are.
+func (r *Runtime) bundles() []string {
+	const tasks = "io.containerd.runtime.v2.task"
+	at := filepath.Dir(r.conf.Address)
+	parents := []string{filepath.Join(at, tasks, r.conf.Namespace), filepath.Join(at, "state", tasks, r.conf.Namespace)}
+	for _, s := range r.shims() {
+		bundle, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(s.pid), "cwd"))
+		if err == nil && !slices.Contains(parents, filepath.Dir(bundle)) {
+			parents = append(parents, filepath.Dir(bundle))
+		}
+	}
+	return parents
+}
+
+// forget ends all that is left of a task that containerd does not know: processes, too,
+// as it forgets a task whose shim was killed even if it could not kill what ran.
 func (r *Runtime) forget(ctx context.Context, id string) error {
+	if err := r.killLeft(ctx, id); err != nil {
+		return err
+	}
 	for _, s := range r.shims() {
 		if s.id != id {
 			continue
@@ -127,8 +199,39 @@ func (r *Runtime) endShim(ctx context.Context, s shim) error {
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(shimWait.Milliseconds())); err != nil || n == 0 {
 		return types.Errorf(types.Unavailable, "end shim %d of container %s: it does not end", s.pid, s.id)
 	}
-	// As a rule runc has nothing of it; else the process waits to be started.
-	_ = exec.CommandContext(ctx, "runc", "--root", filepath.Join(runcRoot, r.conf.Namespace), "delete", "--force", s.id).Run()
+	return r.dropState(ctx, s.id)
+}
+
+// killLeft kills what runs of a container that has no shim, and removes what runc and the
+// kernel have of it: what has no parent to say how it ended must not run on.
+func (r *Runtime) killLeft(ctx context.Context, id string) error {
+	if r.control.layout == (cgroup.Layout{}) {
+		return r.dropState(ctx, id) // Who ends what is forgotten has no containers.
+	}
+	path := r.control.layout.Path(id)
+	if err := cgroup.Kill(ctx, cgroup.DefaultRoot, path); err != nil {
+		return err
+	}
+	if err := r.dropState(ctx, id); err != nil {
+		return err
+	}
+	dirs, err := cgroup.Dirs(cgroup.DefaultRoot, path)
+	for _, dir := range dirs {
+		_ = os.Remove(dir) // what is in use stays, and is seen by whoever looks
+	}
+	return err
+}
+
+// dropState removes what runc has of a container, if it has anything: as a rule it has
+// not; else the process waits to be started, or has been killed with its shim.
+func (r *Runtime) dropState(ctx context.Context, id string) error {
+	root := filepath.Join(runcRoot, r.conf.Namespace)
+	if _, err := os.Stat(filepath.Join(root, id)); err != nil {
+		return nil
+	}
+	if out, err := exec.CommandContext(ctx, "runc", "--root", root, "delete", "--force", id).CombinedOutput(); err != nil {
+		return types.Errorf(types.Unavailable, "remove what runc has of container %s: %w: %s", id, err, out)
+	}
 	return nil
 }
 

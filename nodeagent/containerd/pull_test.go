@@ -111,7 +111,7 @@ func testOnePull(b *bench) {
 	for i := range 100 {
 		c := c
 		c.ID += fmt.Sprint("-", i)
-		all.Go(func() { b.wants(b.Start(b.ctx(), c), types.Invalid) })
+		all.Go(func() { b.wants(b.Start(b.ctx(), c), types.Unavailable) })
 	}
 	all.Wait()
 	for what, n := range s.counts() {

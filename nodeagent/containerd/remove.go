@@ -68,6 +68,7 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 // remove deletes from the process to the record: as long as anything is left,
 // the record is.
 func (r *Runtime) remove(ctx context.Context, id string) error {
+	r.outputs.release(id) // What it writes from now on, nobody is going to miss.
 	if err := r.removeTask(ctx, id); err != nil {
 		return classify(err, "remove the task of container %s", id)
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/typeurl/v2"
@@ -19,34 +18,34 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const (
-	// cpuPeriod is the scheduling period of cpu limits, in microseconds.
-	cpuPeriod = 100_000
-	// minQuota is the least that the kernel accepts in a period.
-	minQuota = 1_000
-)
-
-// dropped are capabilities that containerd grants and tasks have no use for.
-// With the host's network, NET_RAW could read what others send.
-func dropped() []string { return []string{"CAP_NET_RAW", "CAP_MKNOD", "CAP_AUDIT_WRITE"} }
-
-// spec returns how the container is set up. The order matters: seccomp looks at
-// the capabilities, and nothing may overwrite what a device brings.
+// spec returns how the container is set up.
 func (r *Runtime) spec(ctx context.Context, c nodeagent.Container, t *template) (typeurl.Any, error) {
+	spec, err := r.control.spec(ctx, c, t.spec, hostFiles(), withDevices(r.conf.CDIDirs, c.Devices))
+	if err != nil {
+		return nil, err
+	}
+	if err := withInit(c, spec, r.conf.Inits); err != nil {
+		return nil, err
+	}
+	return typeurl.MarshalAny(spec)
+}
+
+// spec makes it of what the containers of its image have in common, and of what is
+// mounted into every one. The order matters: seccomp looks at the capabilities, and
+// nothing may overwrite what devices bring.
+func (m control) spec(ctx context.Context, c nodeagent.Container, common []byte, mounts []specs.Mount, devices oci.SpecOpts) (*oci.Spec, error) {
 	spec := new(oci.Spec)
-	if err := json.Unmarshal(t.spec, spec); err != nil {
+	if err := json.Unmarshal(common, spec); err != nil {
 		return nil, types.Errorf(types.Internal, "set up container %s: %w", c.ID, err)
 	}
 	opts := []oci.SpecOpts{
-		oci.WithCgroup(filepath.Join("/", r.conf.Namespace, c.ID)),
 		oci.WithEnv(c.Env),
 		inheritRlimits,
 		ordinaryOOMScore,
 		oci.WithHostNamespace(specs.NetworkNamespace),
-		oci.WithMounts(hostFiles()),
+		oci.WithMounts(mounts),
 		oci.WithMounts(binds(c.Mounts)),
-		oci.WithPidsLimit(r.conf.Pids),
-		oci.WithDroppedCapabilities(dropped()),
+		m.limits(c),
 	}
 	if len(c.Command) > 0 {
 		opts = append(opts, oci.WithProcessArgs(c.Command...))
@@ -54,40 +53,15 @@ func (r *Runtime) spec(ctx context.Context, c nodeagent.Container, t *template) 
 	if c.Dir != "" {
 		opts = append(opts, oci.WithProcessCwd(c.Dir))
 	}
-	opts = append(opts, limits(c)...)
-	opts = append(opts, seccomp.WithDefaultProfile(), withDevices(r.conf.CDIDirs, c.Devices))
-	if err := oci.ApplyOpts(ctx, r.client, &containers.Container{ID: c.ID}, spec, opts...); err != nil {
+	opts = append(opts, rights(c)...)
+	opts = append(opts, devices)
+	if err := oci.ApplyOpts(ctx, nil, &containers.Container{ID: c.ID}, spec, opts...); err != nil {
 		return nil, classify(err, "set up container %s", c.ID)
 	}
 	if len(spec.Process.Args) == 0 {
 		return nil, types.Errorf(types.Invalid, "run container %s: image %s has no command of its own; give one", c.ID, c.Image)
 	}
-	return typeurl.MarshalAny(spec)
-}
-
-func limits(c nodeagent.Container) []oci.SpecOpts {
-	var opts []oci.SpecOpts
-	if c.MilliCPU > 0 {
-		opts = append(opts, oci.WithCPUCFS(max(minQuota, c.MilliCPU*cpuPeriod/1000), cpuPeriod))
-	}
-	if c.MemoryBytes > 0 {
-		opts = append(opts, oci.WithMemoryLimit(uint64(c.MemoryBytes)))
-		if swapLimited() {
-			opts = append(opts, oci.WithMemorySwap(c.MemoryBytes))
-		}
-	}
-	return opts
-}
-
-// swapLimited reports whether a limit of memory and swap together can be set. In
-// cgroup v1 the kernel may have been built or started without; v2 always can.
-func swapLimited() bool {
-	const memory = "/sys/fs/cgroup/memory/"
-	if _, err := os.Stat(memory + "memory.limit_in_bytes"); err != nil {
-		return true
-	}
-	_, err := os.Stat(memory + "memory.memsw.limit_in_bytes")
-	return err == nil
+	return spec, nil
 }
 
 // check returns Invalid for what runc would refuse later with words that nobody
@@ -177,8 +151,9 @@ func withDevices(dirs, names []string) oci.SpecOpts {
 		if err != nil {
 			return types.Errorf(types.Unavailable, "read the devices of %q: %w", dirs, err)
 		}
+		// It is the node that lacks them, not the task that is wrong.
 		if _, err := cache.InjectDevices(s, names...); err != nil {
-			return types.Errorf(types.Invalid, "give devices %q to container %s: %w; devices are described in %q", names, record.ID, err, dirs)
+			return types.Errorf(types.Unavailable, "give devices %q to container %s: %w; devices are described in %q", names, record.ID, err, dirs)
 		}
 		return nil
 	}

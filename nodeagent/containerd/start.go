@@ -34,6 +34,7 @@ const (
 //	container record          nothing ran
 //	+ file system             nothing ran
 //	+ task, created           nothing ran, the process waits to be started
+//	+ task, stopped           nothing ran, as the label below is missing
 //	+ label escher/started    it may run
 //	+ task, running, stopped  it does or did
 //	label without task        it may have run, and is lost
@@ -90,6 +91,10 @@ func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (made, erro
 	if err != nil {
 		return m, err
 	}
+	runtime, err := r.control.runtime()
+	if err != nil {
+		return m, err
+	}
 	stop := t.stopSignal
 	if c.StopSignal != "" {
 		stop, _ = signal.ParseSignal(c.StopSignal) // check did
@@ -98,7 +103,7 @@ func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (made, erro
 		ID:      c.ID,
 		Labels:  labelsOf(c, m.image, stop),
 		Image:   img.Name(),
-		Runtime: containers.RuntimeInfo{Name: runtimeName},
+		Runtime: runtime,
 		Spec:    spec, Snapshotter: snapshotter, SnapshotKey: c.ID,
 	})
 	return m, err
@@ -111,24 +116,27 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record cont
 	}
 	got, err := r.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: c.ID})
 	switch err = native(err); {
-	case errdefs.IsNotFound(err) && record.Labels[labelStarted] != "":
-		return nil // It is lost, as Wait and List will say.
-	case errdefs.IsNotFound(err):
-		// A call that was cut short may have left a shim that nobody knows.
-		if err := r.forget(ctx, c.ID); err != nil {
-			return err
-		}
-		m, err := r.madeOf(ctx, record)
-		if err != nil {
-			return err
-		}
-		return r.begin(ctx, c, m)
-	case err != nil:
+	case err != nil && !errdefs.IsNotFound(err):
 		return classify(err, "look for the task of container %s", c.ID)
-	case got.Process.Status == task.Status_CREATED:
-		return r.release(ctx, c.ID)
+	case err == nil && got.Process.Status == task.Status_CREATED:
+		return r.release(ctx, c, got.Process.Pid)
+	case record.Labels[labelStarted] != "":
+		return nil // It runs, has run, or is lost: Wait and List will say.
 	}
-	return nil
+	// Nothing ran. What a call that was cut short left is in the way of another: a task
+	// half made, or a shim that nobody knows.
+	if err := r.removeTask(ctx, c.ID); err != nil {
+		return classify(err, "remove what is left of an earlier start of container %s", c.ID)
+	}
+	if c.LogPath != "" && c.Restart == 0 {
+		// runc writes there, too, why it was cut short; nobody else has yet.
+		_ = os.Truncate(c.LogPath, 0) // it may not be there
+	}
+	m, err := r.madeOf(ctx, record)
+	if err != nil {
+		return err
+	}
+	return r.begin(ctx, c, m)
 }
 
 // madeOf returns what an earlier call made the container of.
@@ -158,7 +166,7 @@ func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, m made) erro
 		r.clean(ctx, c.ID)
 		return err
 	}
-	_, err = r.client.TaskService().Create(ctx, &tasks.CreateTaskRequest{
+	created, err := r.client.TaskService().Create(ctx, &tasks.CreateTaskRequest{
 		ContainerID: c.ID, Rootfs: rootfs, Stdout: output, Stderr: output,
 	})
 	if err = native(err); err != nil {
@@ -171,7 +179,7 @@ func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, m made) erro
 		}
 		return err
 	}
-	return r.release(ctx, c.ID)
+	return r.release(ctx, c, created.Pid)
 }
 
 // rootfs makes the file system of a container in which nothing ran yet.
@@ -201,11 +209,23 @@ func (r *Runtime) rootfs(ctx context.Context, id string, m made) ([]*api.Mount, 
 }
 
 // release lets the process of a created task run.
-func (r *Runtime) release(ctx context.Context, id string) error {
+func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32) error {
+	id := c.ID
+	labels := map[string]string{labelStarted: formatTime(time.Now())}
+	if c.LogPath != "" {
+		pipes, identity := pipesOf(pid)
+		r.outputs.hold(id, pipes, r.logOf(c.LogPath))
+		labels[labelOutput] = identity
+	}
 	// After this label, nobody starts it again.
-	err := r.label(ctx, id, labelStarted, formatTime(time.Now()))
+	err := r.label(ctx, id, labels)
 	if err != nil {
 		return classify(err, "mark container %s as started", id)
+	}
+	if c.MayStart != nil {
+		if err := c.MayStart(); err != nil {
+			return err
+		}
 	}
 	_, err = r.client.TaskService().Start(ctx, &tasks.StartRequest{ContainerID: id})
 	if err != nil {
@@ -218,10 +238,19 @@ func (r *Runtime) release(ctx context.Context, id string) error {
 	return nil
 }
 
-func (r *Runtime) label(ctx context.Context, id, key, value string) error {
-	_, err := r.client.ContainerService().Update(ctx,
-		containers.Container{ID: id, Labels: map[string]string{key: value}}, "labels."+key)
+// label sets labels of a container, and leaves its others.
+func (r *Runtime) label(ctx context.Context, id string, labels map[string]string) error {
+	paths := make([]string, 0, len(labels))
+	for key := range labels {
+		paths = append(paths, "labels."+key)
+	}
+	_, err := r.client.ContainerService().Update(ctx, containers.Container{ID: id, Labels: labels}, paths...)
 	return err
+}
+
+// logOf returns how a log is written.
+func (r *Runtime) logOf(path string) tasklog.Config {
+	return tasklog.Config{Path: path, MaxBytes: r.conf.LogMaxBytes}
 }
 
 // output returns where standard output and error go, as containerd names it.
@@ -232,7 +261,7 @@ func (r *Runtime) output(c nodeagent.Container) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(c.LogPath), logMode); err != nil {
 		return "", types.Errorf(types.Unavailable, "make the directory of the log of container %s: %w", c.ID, err)
 	}
-	arg := tasklog.Config{Path: c.LogPath, MaxBytes: r.conf.LogMaxBytes}.Arg()
+	arg := r.logOf(c.LogPath).Arg()
 	uri, err := cio.LogURIGenerator("binary", r.conf.Logger.Path, map[string]string{r.conf.Logger.Subcommand: arg})
 	if err != nil {
 		return "", types.Errorf(types.Invalid, "log container %s with %s: %w", c.ID, r.conf.Logger.Path, err)

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/errdefs"
@@ -23,6 +25,10 @@ import (
 // maxTemplates is how many templates are kept; a machine that runs more images and
 // users than that makes them again.
 const maxTemplates = 256
+
+// readLease is how long what is made to read an image outlives a crash: it is not worth
+// more, and to make it takes less than a second.
+const readLease = 10 * time.Minute
 
 // template is what the containers of one image and user have in common. To make it
 // takes twenty calls of containerd; an image never changes, so that is done once.
@@ -89,7 +95,7 @@ func (r *Runtime) template(ctx context.Context, img client.Image, user string) (
 }
 
 func (r *Runtime) makeTemplate(ctx context.Context, img client.Image, user string) (*template, error) {
-	ctx, release, err := r.client.WithLease(namespaces.WithNamespace(ctx, r.conf.Namespace))
+	ctx, release, err := r.client.WithLease(namespaces.WithNamespace(ctx, r.conf.Namespace), leases.WithRandomID(), leases.WithExpiration(readLease))
 	if err != nil {
 		return nil, classify(err, "read image %s", img.Name())
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -80,10 +81,6 @@ func (a *agent) ContainerOf(_, id string, attempt int) (string, error) {
 	return "container-" + strconv.Itoa(attempt), err
 }
 
-func (a *agent) Running() map[string]nodeagent.Attempt {
-	return map[string]nodeagent.Attempt{"container-1": {Namespace: "x", Task: "t", Number: 1}}
-}
-
 func (a *agent) LogPath(_, _ string, attempt int) string {
 	return filepath.Join(a.dir, strconv.Itoa(attempt)+".log")
 }
@@ -116,10 +113,6 @@ func (r *runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int
 
 func (r *runtime) Root(context.Context, string) (string, error) { return r.root, nil }
 
-func (r *runtime) Usage(context.Context) (map[string]nodeagent.Usage, error) {
-	return map[string]nodeagent.Usage{"container-1": {MemoryBytes: 5, Processes: 2}, "other": {}}, nil
-}
-
 func (r *runtime) Load(_ context.Context, archive io.Reader) ([]nodeagent.Image, error) {
 	if _, err := io.Copy(&r.loaded, archive); err != nil {
 		return nil, err
@@ -139,14 +132,15 @@ type world struct {
 	*nodeapi.Client
 	agent   *agent
 	runtime *runtime
+	used    *used
 	url     string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{agent: &agent{dir: t.TempDir(), bound: true, token: token}, runtime: &runtime{Runtime: simruntime.New(simruntime.Config{}), root: t.TempDir()}}
+	w := &world{used: new(used), agent: &agent{dir: t.TempDir(), bound: true, token: token}, runtime: &runtime{Runtime: simruntime.New(simruntime.Config{}), root: t.TempDir()}}
 	open := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "open") })
-	srv := httptest.NewServer(nodeapi.Handler(nodeapi.Config{Agent: w.agent, Runtime: w.runtime, Open: open}))
+	srv := httptest.NewServer(nodeapi.Handler(nodeapi.Config{Agent: w.agent, Runtime: w.runtime, Usage: w.used, Open: open}))
 	t.Cleanup(srv.Close)
 	w.url = srv.URL
 	w.Client = w.client(t, token)
@@ -166,19 +160,19 @@ func (w *world) client(t *testing.T, token string) *nodeapi.Client {
 func TestTakesItsTokenOnly(t *testing.T) {
 	w := newWorld(t)
 	for _, wrong := range []string{"", "wrong", token + "x", token[:5]} {
-		if _, err := w.client(t, wrong).Usage(t.Context()); !types.Is(err, types.Unavailable) {
+		if _, err := w.client(t, wrong).Usage(t.Context(), time.Time{}); !types.Is(err, types.Unavailable) {
 			t.Errorf("token %q: %v", wrong, err)
 		}
 		if _, err := w.client(t, wrong).Exec(t.Context(), "x", "t", 1, nodeagent.Process{Command: []string{"true"}}); !types.Is(err, types.Unavailable) {
 			t.Errorf("exec with token %q: %v", wrong, err)
 		}
 	}
-	used, err := w.Usage(t.Context())
-	if err != nil || len(used) != 1 || used[0].Task != "t" || used[0].MemoryBytes != 5 {
+	used, err := w.Usage(t.Context(), time.Time{})
+	if err != nil || len(used) != 1 || used[0].Task != "t" || *used[0].MemoryBytes != 5 {
 		t.Errorf("%+v, %v", used, err)
 	}
 	w.agent.set(func() { w.agent.token = "" })
-	if _, err := w.client(t, "").Usage(t.Context()); !types.Is(err, types.Unavailable) {
+	if _, err := w.client(t, "").Usage(t.Context(), time.Time{}); !types.Is(err, types.Unavailable) {
 		t.Errorf("without a session: %v", err)
 	}
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/v1/usage": 503, "/": 503} {

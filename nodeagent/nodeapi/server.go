@@ -48,7 +48,6 @@ type Agent interface {
 	Ready() error
 	Bound(ns, id string, attempt int) (bool, error)
 	ContainerOf(ns, id string, attempt int) (string, error)
-	Running() map[string]nodeagent.Attempt
 	LogPath(ns, id string, attempt int) string
 	Logged(ns, id string) ([]int, error)
 	Events(ns, id string, attempt, after int) ([]nodeagent.Event, <-chan struct{})
@@ -60,6 +59,8 @@ var _ Agent = (*nodeagent.Agent)(nil)
 type Config struct {
 	Agent   Agent
 	Runtime nodeagent.Runtime
+	// Usage tells what is used; nil: nobody knows.
+	Usage Usage
 	// Open serves /healthz, /readyz and /metrics, which need no token; nil is
 	// nothing.
 	Open http.Handler
@@ -102,7 +103,9 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/files/{namespace}/{task}/{attempt}", s.getFiles)
 	mux.HandleFunc("PUT /v1/files/{namespace}/{task}/{attempt}", s.putFiles)
 	mux.HandleFunc("GET /v1/events/{namespace}/{task}/{attempt}", s.events)
-	mux.HandleFunc("GET /v1/usage", s.usage)
+	mux.HandleFunc("GET /v1/usage", s.sampled(s.usageOfTasks))
+	mux.HandleFunc("GET /v1/usage/node", s.sampled(s.usageOfNode))
+	mux.HandleFunc("GET /v1/usage/{namespace}/{task}/{attempt}", s.sampled(s.usageOfTask))
 	mux.HandleFunc("GET /v1/images", s.listImages)
 	mux.HandleFunc("POST /v1/images", s.loadImages)
 	mux.HandleFunc("POST /v1/images/pull", s.pullImage)

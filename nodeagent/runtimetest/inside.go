@@ -87,10 +87,11 @@ func (s *suite) exec(ctx context.Context, id string, verb ...string) (int, error
 
 func testExec(s *suite) {
 	c := s.start("block")
-	code, err := s.exec(s.ctx(), c.ID, "exit", "6")
+	started := 0
+	code, err := s.Exec(s.ctx(), c.ID, nodeagent.Process{Command: []string{Program, "exit", "6"}, Started: func() { started++ }})
 	s.must(err)
-	if code != 6 {
-		s.Errorf("code %d, want 6", code)
+	if code != 6 || started != 1 {
+		s.Errorf("code %d, want 6; told %d times that it runs", code, started)
 	}
 	_, err = s.Exec(s.ctx(), c.ID, nodeagent.Process{Command: []string{"/bin/there-is-none"}})
 	s.wants(err, types.NotFound)
@@ -140,13 +141,14 @@ func testRoot(s *suite) {
 func testUsage(s *suite) {
 	running, ended := s.start("block"), s.start("exit", "0")
 	s.wait(ended.ID)
-	used, err := s.Usage(s.ctx())
+	used, err := s.Usage(s.ctx(), running.ID)
 	s.must(err)
-	if used[running.ID].Processes < 1 {
-		s.Errorf("uses %+v, want a process", used[running.ID])
+	if used.Processes == nil || *used.Processes < 1 || used.CPU == nil || used.Memory == nil {
+		s.Errorf("uses %+v, want processor time, memory and a process", used)
 	}
-	if _, ok := used[ended.ID]; ok || len(used) != 1 {
-		s.Errorf("%v are used, want that of %s alone", used, running.ID)
-	}
+	_, err = s.Usage(s.ctx(), ended.ID)
+	s.wants(err, types.NotFound)
+	_, err = s.Usage(s.ctx(), s.Cluster+"-none")
+	s.wants(err, types.NotFound)
 	s.must(s.Signal(s.ctx(), running.ID, syscall.SIGKILL))
 }

@@ -63,6 +63,7 @@ func all() []namedTest {
 	tests := []namedTest{
 		{"StartIsListed", testStartIsListed},
 		{"StartRunsOnce", testStartRunsOnce},
+		{"StartAsksLast", testStartAsksLast},
 		{"StartAfterTheEndDoesNothing", testStartAfterTheEnd},
 		{"StartTogetherRunsOnce", testStartTogether},
 		{"StartMany", testStartMany},

@@ -26,6 +26,28 @@ func testStartIsListed(s *suite) {
 	}
 }
 
+// testStartAsksLast: what may not be started does not run, and is started once it may.
+func testStartAsksLast(s *suite) {
+	c := s.container("block")
+	asked := 0
+	c.MayStart = func() error {
+		asked++
+		return types.Errorf(types.Unavailable, "not now")
+	}
+	s.wants(s.Start(s.ctx(), c), types.Unavailable)
+	if o := s.find(s.Runtime, c.ID); o != nil && (o.Running || o.Exit != nil) {
+		s.Errorf("it may not be started, and is %+v", o)
+	}
+	c.MayStart = func() error {
+		asked++
+		return nil
+	}
+	s.must(s.Start(s.ctx(), c))
+	if exit := s.terminate(c); exit.Code != 0 || asked != 2 {
+		s.Errorf("asked %d times, exit code %d", asked, exit.Code)
+	}
+}
+
 func testStartRunsOnce(s *suite) {
 	c := s.start("block")
 	again := c

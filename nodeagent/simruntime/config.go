@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 )
 
 // Behaviour is what a container does.
@@ -72,6 +73,8 @@ type Config struct {
 	// Root is a directory that shows the files of a container that runs; nil:
 	// none has files.
 	Root func(id string) string
+	// Usage is what a container that runs uses; nil: one process, and nothing else.
+	Usage func(id string) cgroup.Stat
 	// Now is the time; nil: time.Now. Durations of Behaviour always pass in
 	// real time, or in that of a synctest bubble.
 	Now func() time.Time
@@ -86,6 +89,11 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Resolve == nil {
 		c.Resolve = func(string) string { return "" }
+	}
+	if c.Usage == nil {
+		c.Usage = func(string) cgroup.Stat {
+			return cgroup.Stat{CPU: new(cgroup.CPU), Memory: new(cgroup.Memory), IO: new(cgroup.IO), Processes: new(int64(1))}
+		}
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -15,6 +16,9 @@ func (r *Runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int
 	}
 	if r.conf.Exec == nil {
 		return 0, types.Errorf(types.NotFound, "run %q in container %s: there is no such command", p.Command, id)
+	}
+	if p.Started != nil {
+		p.Started()
 	}
 	return r.conf.Exec(ctx, id, p)
 }
@@ -45,13 +49,16 @@ func (r *Runtime) mustRun(id string) error {
 	return nil
 }
 
-// Usage implements nodeagent.Runtime: nothing, for each that runs.
-func (r *Runtime) Usage(context.Context) (map[string]nodeagent.Usage, error) {
-	out := make(map[string]nodeagent.Usage)
-	for _, id := range r.Running() {
-		out[id] = nodeagent.Usage{Processes: 1}
+// Usage implements nodeagent.Runtime.
+func (r *Runtime) Usage(_ context.Context, id string) (cgroup.Stat, error) {
+	err := r.mustRun(id)
+	if types.Is(err, types.Precondition) {
+		err = types.Errorf(types.NotFound, "read what container %s uses: it does not run", id)
 	}
-	return out, nil
+	if err != nil {
+		return cgroup.Stat{}, err
+	}
+	return r.conf.Usage(id), nil
 }
 
 // Pull implements nodeagent.Images.

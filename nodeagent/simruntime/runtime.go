@@ -105,10 +105,15 @@ func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.S
 		if err != nil {
 			return err
 		}
+		if c.MayStart != nil {
+			if err := c.MayStart(); err != nil {
+				return err
+			}
+		}
 		k := &container{behaviour: behaviour, ended: make(chan struct{})}
 		k.stop = stopSignal(c.StopSignal)
 		k.seen = nodeagent.Observed{
-			ID: c.ID, Attempt: c.Attempt, Restart: c.Restart, Image: started.Image, Running: true, Started: r.conf.Now(),
+			ID: c.ID, Attempt: c.Attempt, Restart: c.Restart, Image: started.Image, Devices: c.Devices, Running: true, Started: r.conf.Now(),
 		}
 		r.containers[c.ID] = k
 		r.runs[runOf(c.ID, c.Restart)]++

@@ -21,6 +21,9 @@ type Config struct {
 	Path string `json:"path"`
 	// MaxBytes is how long the file may get; 0 is DefaultMaxBytes.
 	MaxBytes int64 `json:"maxBytes,omitempty"`
+	// Again tells that another logger of the same output has ended before: what it had
+	// read and not written is missing, which the log says.
+	Again bool `json:"again,omitempty"`
 }
 
 // Previous returns where the log before the current one is kept.

@@ -1,6 +1,7 @@
 package tasklog
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,4 +45,52 @@ func TestReaderFollows(t *testing.T) {
 	late := NewReader(path)
 	defer late.Close()
 	look(late, "four five six")
+}
+
+// TestReaderKeepsUp reads a log while it is written and put aside: no line is missing,
+// and none comes twice, wherever in a write it looks.
+func TestReaderKeepsUp(t *testing.T) {
+	const lines, most = 20_000, 1000
+	path := filepath.Join(t.TempDir(), "1.log")
+	w := newWriter(Config{Path: path, MaxBytes: most})
+	// The writer is never further ahead than what is kept.
+	ahead, written := make(chan int, most), make(chan struct{})
+	go func() {
+		defer close(written)
+		for n := range lines {
+			line := fmt.Sprintf("line %d\n", n)
+			for range line {
+				ahead <- n
+			}
+			w.write([]byte(line))
+		}
+		w.close()
+	}()
+	r := NewReader(path)
+	defer r.Close()
+	var all strings.Builder
+	for done := false; !done; {
+		select {
+		case <-written:
+			done = true
+		default:
+		}
+		before := all.Len()
+		if err := r.CopyNew(&all); err != nil {
+			t.Fatal(err)
+		}
+		for range all.Len() - before {
+			<-ahead
+		}
+	}
+	n := 0
+	for line := range strings.Lines(all.String()) {
+		if want := fmt.Sprintf("line %d\n", n); line != want {
+			t.Fatalf("read %q, want %q", line, want)
+		}
+		n++
+	}
+	if n != lines {
+		t.Errorf("read %d lines of %d", n, lines)
+	}
 }

@@ -5,8 +5,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -28,8 +31,22 @@ const chunkBytes = 64 << 10
 // while there still may be output to read.
 func Run(arg string) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	beSmall()
 	return run(arg, os.NewFile(stdoutFD, "stdout"), os.NewFile(stderrFD, "stderr"), os.NewFile(readyFD, "ready"))
 }
+
+// beSmall keeps what a logger takes low, as there are hundreds of them on a machine, and
+// has the kernel kill others first when there is no memory left: without its logger, a
+// task has to wait.
+func beSmall() {
+	const percent, score = 20, "-900"
+	debug.SetGCPercent(percent)
+	debug.FreeOSMemory()
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(score), 0) // which takes root
+}
+
+// againNote is what a log says of a logger that has ended before its time.
+const againNote = "\nescher: the logger of this task ended and was started again: some output may be missing here\n"
 
 func run(arg string, stdout, stderr io.Reader, ready io.WriteCloser) error {
 	conf, err := ParseArg(arg)
@@ -39,6 +56,12 @@ func run(arg string, stdout, stderr io.Reader, ready io.WriteCloser) error {
 	w := newWriter(conf)
 	defer w.close()
 	w.write(nil) // So that there is a log from the start, if an empty one.
+	if conf.Again {
+		w.write([]byte(againNote))
+	}
+	for _, r := range []io.Reader{stdout, stderr} {
+		holdLock(r)
+	}
 	// One byte, then the end: newer shims want the byte, older ones the end.
 	_, err = ready.Write([]byte{0})
 	if err = errors.Join(err, ready.Close()); err != nil {
@@ -50,6 +73,14 @@ func run(arg string, stdout, stderr io.Reader, ready io.WriteCloser) error {
 	}
 	both.Wait()
 	return nil
+}
+
+// holdLock lets others know that somebody reads: see containerd's outputs. Where a lock
+// is not possible, there is a log still.
+func holdLock(r io.Reader) {
+	if f, ok := r.(*os.File); ok {
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_SH)
+	}
 }
 
 // drain copies r to w until r ends. What cannot be written is dropped: a

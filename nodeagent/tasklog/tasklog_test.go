@@ -87,7 +87,7 @@ type fullDisk struct {
 
 func (f fullDisk) Write(p []byte) (int, error) {
 	if *f.full {
-		return 0, syscall.ENOSPC
+		return 0, &os.PathError{Op: "write", Path: "log", Err: syscall.ENOSPC}
 	}
 	return f.file.Write(p)
 }
@@ -111,7 +111,7 @@ func TestDrainsWhenTheDiskIsFull(t *testing.T) {
 }
 
 func TestDrainsWithoutADirectory(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "gone", "log")
+	path := filepath.Join(t.TempDir(), "all", "of", "this", "is", "gone", "log")
 	r := strings.NewReader("lost")
 	var ready pipeEnd
 	if err := run(Config{Path: path}.Arg(), r, strings.NewReader(""), &ready); err != nil {
@@ -119,5 +119,32 @@ func TestDrainsWithoutADirectory(t *testing.T) {
 	}
 	if rest, _ := io.ReadAll(r); len(rest) > 0 || !ready.closed {
 		t.Errorf("left %q unread, ready %v", rest, ready.closed)
+	}
+}
+
+// TestMakesAnewWhatWasRemoved has somebody remove the log with its directories.
+func TestMakesAnewWhatWasRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	path := filepath.Join(dir, "default", "task", "1.log")
+	w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes})
+	defer w.close()
+	w.write([]byte("before\n"))
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	w.looked = w.looked.Add(-2 * lookEvery)
+	w.write([]byte("after\n"))
+	if got := logged(t, path); got != "after\n" {
+		t.Errorf("log is %q", got)
+	}
+}
+
+// TestSaysThatALoggerEnded begins where another logger was killed.
+func TestSaysThatALoggerEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	var ready pipeEnd
+	err := run(Config{Path: path, Again: true}.Arg(), strings.NewReader("out\n"), strings.NewReader(""), &ready)
+	if got := logged(t, path); err != nil || got != againNote+"out\n" {
+		t.Errorf("log is %q, %v", got, err)
 	}
 }

@@ -1,20 +1,35 @@
 package tasklog
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // fileMode lets the owner of the agent read a log, and nobody else.
-const fileMode fs.FileMode = 0o600
+const (
+	fileMode fs.FileMode = 0o600
+	dirMode  fs.FileMode = 0o700
+)
+
+const (
+	// removedDirs is how many directories above a log are made anew: logs/NAMESPACE/TASK.
+	removedDirs = 3
+	// lookEvery is how often it is looked whether somebody has removed the file.
+	lookEvery = time.Second
+)
 
 // file is what a writer needs of an open log.
 type file interface {
 	Write(p []byte) (int, error)
+	Stat() (fs.FileInfo, error)
 	Close() error
 }
 
@@ -29,6 +44,8 @@ type writer struct {
 	size int64 // of file
 	lost int64 // bytes dropped since the last success
 	why  error // of the last failure
+	// looked is when it was last looked whether the file is there still.
+	looked time.Time
 }
 
 func newWriter(conf Config) *writer {
@@ -37,6 +54,10 @@ func newWriter(conf Config) *writer {
 
 func openAppend(path string) (file, int64, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, fileMode)
+	if os.IsNotExist(err) {
+		makeDirs(filepath.Dir(path), removedDirs)
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, fileMode)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -51,6 +72,15 @@ func openAppend(path string) (file, int64, error) {
 	return f, info.Size(), nil
 }
 
+// makeDirs makes a directory and those above it, some at most: what somebody removed of
+// a log, and never what the node itself was removed with.
+func makeDirs(path string, most int) {
+	if err := os.Mkdir(path, dirMode); os.IsNotExist(err) && most > 1 {
+		makeDirs(filepath.Dir(path), most-1)
+		_ = os.Mkdir(path, dirMode) // to open the file will say what is wrong
+	}
+}
+
 // write appends p, or counts it as lost.
 func (w *writer) write(p []byte) {
 	w.mu.Lock()
@@ -59,6 +89,10 @@ func (w *writer) write(p []byte) {
 	if err != nil {
 		w.lost += int64(len(p) - n)
 		w.why = err
+		// Whoever reads it knows which log it is.
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
+			w.why = path.Err
+		}
 	}
 }
 
@@ -83,6 +117,12 @@ func (w *writer) append(p []byte) (int, error) {
 // room opens the file if it is not open, and a new one when n more bytes would
 // make it too long.
 func (w *writer) room(n int64) error {
+	if w.file != nil && time.Since(w.looked) > lookEvery {
+		w.looked = time.Now()
+		if removed(w.file) {
+			w.close()
+		}
+	}
 	if w.file != nil && w.size > 0 && w.size+n > w.conf.MaxBytes {
 		w.close()
 		if err := os.Rename(w.conf.Path, Previous(w.conf.Path)); err != nil && !os.IsNotExist(err) {
@@ -98,6 +138,16 @@ func (w *writer) room(n int64) error {
 	}
 	w.file, w.size = f, size
 	return nil
+}
+
+// removed reports whether a file has no name any more.
+func removed(f file) bool {
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 0
 }
 
 func (w *writer) close() {

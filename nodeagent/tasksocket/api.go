@@ -121,6 +121,9 @@ type Status struct {
 	// was run again.
 	Image    string `json:"image,omitempty"`
 	Restarts int    `json:"restarts,omitempty"`
+	// Health is what the checks of what runs say: starting, healthy or unhealthy; nothing
+	// if it has none.
+	Health types.Health `json:"health,omitempty"`
 }
 
 // Tasks are all tasks of the namespace, by id, at one revision.

@@ -71,7 +71,7 @@ func statusOf(id, name string, s *types.Status) Status {
 	return Status{
 		ID: id, Name: name, Phase: s.Phase, Node: s.Node, Attempt: s.Attempt,
 		Bound: timeOf(s.Bound), Started: timeOf(s.Started), Ended: timeOf(s.Ended),
-		ExitCode: s.ExitCode, Reason: s.Reason, Image: s.Image, Restarts: s.Restarts,
+		ExitCode: s.ExitCode, Reason: s.Reason, Image: s.Image, Restarts: s.Restarts, Health: s.Health,
 	}
 }
 

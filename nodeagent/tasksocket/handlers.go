@@ -101,7 +101,7 @@ func (s *Server) wait(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	until, ok := untils()[query.Get("until")]
 	if !ok {
-		return nil, types.Errorf(types.Invalid, "until: %q is unknown: use ended, running or bound", query.Get("until"))
+		return nil, types.Errorf(types.Invalid, "until: %q is unknown: use ended, healthy, running or bound", query.Get("until"))
 	}
 	ids := query["id"]
 	if len(ids) == 0 {
@@ -134,7 +134,7 @@ func (s *Server) wait(r *http.Request) (any, error) {
 func untils() map[string]controlplane.Until {
 	return map[string]controlplane.Until{
 		"": controlplane.UntilEnded, "ended": controlplane.UntilEnded,
-		"running": controlplane.UntilRunning, "bound": controlplane.UntilBound,
+		"running": controlplane.UntilRunning, "bound": controlplane.UntilBound, "healthy": controlplane.UntilHealthy,
 	}
 }
 

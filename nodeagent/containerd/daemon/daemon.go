@@ -75,21 +75,29 @@ func (d *Daemon) PID() (int, error) { return peer(d.address) }
 
 // Serving returns nil when a containerd answers at address, Unavailable else.
 func Serving(ctx context.Context, address string) error {
+	_, err := Version(ctx, address)
+	return err
+}
+
+// Version returns the version of the containerd that answers at address. Unavailable:
+// none does.
+func Version(ctx context.Context, address string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	// Without a socket there is nothing to wait for.
 	if _, err := os.Stat(address); err != nil {
-		return types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
+		return "", types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
 	}
 	c, err := containerd.New(address, containerd.WithTimeout(probeWait))
 	if err != nil {
-		return types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
+		return "", types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
 	}
 	defer c.Close()
-	if _, err := c.Version(ctx); err != nil {
-		return types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
+	v, err := c.Version(ctx)
+	if err != nil {
+		return "", types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
 	}
-	return nil
+	return v.Version, nil
 }
 
 // start runs a private daemon and returns when it serves.

@@ -48,6 +48,12 @@ func run(verb string, args []string) (int, error) {
 		return 0, appendLine(args[0])
 	case "eat":
 		return eat()
+	case "burn": // until it is killed
+		return burn()
+	case "hold": // so many MiB of memory
+		return hold(arg)
+	case "write": // so many MiB to a file in a directory
+		return write(args[0], args[1])
 	case "breed": // has a child that eats, and ends with code 3 when that was killed
 		return breed()
 	case "get":
@@ -62,10 +68,30 @@ func run(verb string, args []string) (int, error) {
 		return ls(args)
 	case "open":
 		return open(args)
+	case "try":
+		return try(args)
+	case "fork":
+		return fork(arg)
+	case "status":
+		return status()
 	case "copy": // input to output, and exit with a code
 		return copyInput(arg)
 	case "terminal": // its size, each time it changes, until the end of input
 		return terminal()
+	case "litter": // leaves ended processes to the first one, and blocks
+		return litter()
+	case "abandon":
+		return abandon()
+	case "linger":
+		return linger()
+	case "zombies": // how many processes have ended that nobody waited for
+		return zombies()
+	case "nurse": // has a child that is deaf
+		return nurse()
+	case "chat": // until SIGTERM
+		return chat()
+	case "bytes":
+		return anyBytes()
 	case "task-log":
 		return 0, tasklog.Run(arg)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd"
 	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
+	sampled "github.com/escher-sched/escher/nodeagent/usage"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -27,14 +28,21 @@ ended here. Cut off from etcd for as long, it ends what runs in time by itself.
 The node's API (docs/node-api.md) is at --listen, for whoever may read etcd, who finds
 there the address and what to show. The network must be trusted, or --tls-cert given.`
 
-// defaultStateDir is where an agent keeps what it has.
-const defaultStateDir = "/var/lib/escher"
+const (
+	// defaultStateDir is where an agent keeps what it has.
+	defaultStateDir = "/var/lib/escher"
+	// defaultListen is where its API is, defaultPorts what it gives to tasks.
+	defaultListen = ":7421"
+	defaultPorts  = "20000-20999"
+)
 
 // agentFlags say what node this is.
 type agentFlags struct {
 	node, containerd, stateDir string
 	capacity, labels, allow    []string
 	ports                      string
+	permit                     permissionFlags
+	gpus                       agentDeviceFlags
 	cfg                        parts.AgentConfig
 	logs                       loggingFlags
 }
@@ -57,16 +65,21 @@ func newAgent(f *Factory) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.StringVar(&flags.node, "node", "", "name of the node; default: the host's")
-	set.StringSliceVar(&flags.capacity, "capacity", nil, "what it has, name=amount; default: all cpu and memory of the machine, no gpu")
+	set.StringSliceVar(&flags.capacity, "capacity", nil, "what it has, name=amount; default: all cpu and memory of the machine; gpu follows from the devices that are found")
 	set.StringArrayVar(&flags.labels, "label", nil, "name=value; repeat for several")
 	set.StringVar(&flags.containerd, "containerd", "", containerdHelp)
 	set.StringVar(&flags.stateDir, "state-dir", defaultStateDir, "directory for its session, logs, scratch directories and, if it runs its own, containerd")
-	set.StringVar(&flags.cfg.Listen, "listen", ":7421", "host:port for the node's API")
+	set.StringVar(&flags.cfg.Listen, "listen", defaultListen, "host:port for the node's API")
 	set.StringVar(&flags.cfg.Advertise, "advertise", "", "host:port by which others reach the API; default: the address from which this machine reaches etcd")
+	set.DurationVar(&flags.cfg.UsageEvery, "usage-interval", sampled.DefaultEvery, "how often what tasks and the machine use is sampled while somebody looks")
+	set.BoolVar(&flags.cfg.NoTaskMetrics, "hide-task-metrics", false, "leave what has names of tasks out of /metrics, which asks for no password")
 	set.StringVar(&flags.cfg.TLSCert, "tls-cert", "", "file of the API's certificate")
 	set.StringVar(&flags.cfg.TLSKey, "tls-key", "", "file of its key")
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, allowMountHelp)
-	set.StringVar(&flags.ports, "ports", "20000-20999", "ports to give to tasks that ask for some, FIRST-LAST, or none")
+	flags.permit.add(set)
+	flags.gpus.add(set)
+	set.StringVar((*string)(&flags.cfg.CgroupDriver), "cgroup-driver", "", "who makes the cgroups of tasks: cgroupfs or systemd; default: systemd where it rules cgroup v2, else cgroupfs")
+	set.StringVar(&flags.ports, "ports", defaultPorts, "ports to give to tasks that ask for some, FIRST-LAST, or none")
 	set.DurationVar(&flags.cfg.Agent.TTL, "ttl", nodeagent.DefaultTTL, "how long the node may be cut off until what runs there is run elsewhere")
 	flags.logs.add(set)
 	return cmd
@@ -104,6 +117,13 @@ func (a *agentFlags) config(f *Factory) (parts.AgentConfig, error) {
 	if cfg.Agent.AllowMounts, err = parseAllowMounts(a.allow); err != nil {
 		return cfg, err
 	}
+	if cfg.Agent.Permissions, err = a.permit.permissions(); err != nil {
+		return cfg, err
+	}
+	if cfg.Devices, err = a.gpus.config(); err != nil {
+		return cfg, err
+	}
+	cfg.Agent.ProbeEvery = a.gpus.every
 	if cfg.Agent.Ports, err = parsePorts(a.ports); err != nil {
 		return cfg, err
 	}

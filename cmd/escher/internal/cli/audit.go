@@ -24,14 +24,24 @@ func (findingRow) Header() []table.Column {
 // newAudit makes the command that checks the invariants.
 func newAudit(f *Factory) *cobra.Command {
 	var follow bool
+	var logs executionFlags
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Check the invariants of the cluster; fails if one does not hold",
 		Long: `Checks that nothing is held twice or beyond what there is, that no task is lost or
 bound twice, that gangs are whole, and that every value can be read: once, or with -f
-at every revision until it is interrupted.`,
+at every revision until it is interrupted.
+
+With --exec-log it checks, instead, that two attempts of a task never ran at the same
+time and none ran twice: by the logs that nodes keep of what they run,
+executions.log in the state directory of each agent. No cluster is asked.`,
+		Example: `  escher audit
+  escher audit --exec-log node-1.log --exec-log node-2.log`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(logs.files) > 0 || cmd.Flags().Changed("clock-skew") {
+				return logs.audit(f, follow)
+			}
 			store, err := f.Store(cmd.Context())
 			if err != nil {
 				return err
@@ -49,6 +59,7 @@ at every revision until it is interrupted.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on, and check every revision")
+	logs.add(cmd.Flags())
 	return cmd
 }
 

@@ -17,12 +17,14 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/devices"
 	"github.com/escher-sched/escher/nodeagent/simruntime"
 	"github.com/escher-sched/escher/types"
 )
 
 // TestScripts runs the scripts of testdata, each against a cluster of its own: two
-// nodes of two cores and 1 GiB, over the simulated runtime.
+// nodes of two cores and 1 GiB, over the simulated runtime; those of scripts named …gpus have eight
+// GPUs each.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -34,7 +36,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("ESCHER_DIR", dir)
-			return startDev(env, dev.Dir(dir))
+			gpus := "0"
+			if strings.HasSuffix(env.WorkDir, "gpus") {
+				gpus = "8,model=Simulated H100,memory=80Gi,links=pairs,numa=2"
+			}
+			return startDev(env, dev.Dir(dir), gpus)
 		},
 	})
 }
@@ -59,14 +65,18 @@ func lines(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // startDev runs a cluster until the script has ended.
-func startDev(env *testscript.Env, dir dev.Dir) error {
+func startDev(env *testscript.Env, dir dev.Dir, gpus string) error {
 	t := env.T().(testing.TB)
+	simulatedGPUs, err := devices.ParseSimulated(gpus)
+	if err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	capacity := types.NewRequests(map[string]types.Quantity{"cpu": 2000, "memory": 1 << 30})
 	go func() {
 		ended <- dev.Run(ctx, dev.Config{
-			Dir: dir, Nodes: 2, Capacity: capacity, Runtimes: simulated(string(dir)), Version: "test",
+			Dir: dir, Nodes: 2, Capacity: capacity, GPUs: simulatedGPUs, Runtimes: simulated(string(dir)), Version: "test",
 			Labels:   map[string][]types.Label{"node-1": {{Name: "zone", Value: "a"}}},
 			Log:      zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
 			Progress: func(string, ...any) {},
@@ -96,8 +106,9 @@ func startDev(env *testscript.Env, dir dev.Dir) error {
 // runs until it is stopped. The files of containers are below dir.
 func simulated(dir string) dev.Runtimes {
 	return func(string) (nodeagent.Runtime, error) {
-		conf := simruntime.Config{Script: behave, Exec: execute, Root: func(id string) string { return filepath.Join(dir, "roots", id) }}
-		return &writing{bare: bare{simruntime.New(conf)}, root: conf.Root}, nil
+		used := new(uses)
+		conf := simruntime.Config{Script: behave, Exec: execute, Usage: used.of, Root: func(id string) string { return filepath.Join(dir, "roots", id) }}
+		return &writing{bare: bare{simruntime.New(conf)}, root: conf.Root, uses: used}, nil
 	}
 }
 
@@ -129,10 +140,12 @@ type bare struct{ *simruntime.Runtime }
 type writing struct {
 	bare
 	root func(id string) string
+	uses *uses
 	imageStore
 }
 
 func (w *writing) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Started, error) {
+	w.uses.begin(c.ID)
 	if err := os.MkdirAll(filepath.Join(w.root(c.ID), "tmp"), 0o755); err != nil {
 		return nodeagent.Started{}, err
 	}

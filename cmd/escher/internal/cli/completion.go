@@ -201,10 +201,12 @@ func (f *Factory) flagCompleters() map[string]completer {
 	return map[string]completer{
 		"node": f.ids(controlplane.Nodes), "job": f.ids(controlplane.Jobs), "reservation": f.ids(controlplane.Reservations),
 		"context": f.contextNames, "namespace": f.namespaceNames, "output": words(formats...),
-		"color":    words(string(colorAuto), string(colorAlways), string(colorNever)),
-		"request":  f.amounts,
-		"until":    words("ended", "running", "bound"),
-		"lifetime": words(string(types.OfTask), string(types.OfSession), string(types.OfReservation)),
+		"color":        words(string(colorAuto), string(colorAlways), string(colorNever)),
+		"request":      f.amounts,
+		"gpu-topology": words(string(types.LinkedDevices), string(types.OneNUMA)),
+		"until":        words("ended", "running", "bound"),
+		"sort":         words(topSorts()...),
+		"lifetime":     words(string(types.OfTask), string(types.OfSession), string(types.OfReservation)),
 	}
 }
 

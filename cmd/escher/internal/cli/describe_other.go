@@ -57,7 +57,7 @@ func tasksText(tasks []taskRow, more string) []string {
 			if (t.Reason != "" || t.Phase == types.Failed) != notable {
 				continue
 			}
-			text := t.ID + "  " + string(t.Phase)
+			text := t.ID + "  " + phaseText(t.Phase, t.Health)
 			if t.Node != "" {
 				text += " on " + t.Node
 			}
@@ -136,7 +136,7 @@ func (r *reservationDescription) write(w io.Writer) error {
 	s.line("Session", r.Session)
 	s.group("Bundles")
 	for i, b := range r.Bundles {
-		text := requestsText(b.Requests)
+		text := needsText(b.Requests, b.Devices)
 		switch {
 		case i < len(r.Nodes) && r.Nodes[i] != "":
 			text += " on " + r.Nodes[i]
@@ -156,7 +156,6 @@ func (r *reservationDescription) write(w io.Writer) error {
 type nodeDescription struct {
 	cluster.NodeState
 	Address string    `json:"address,omitempty"`
-	Version string    `json:"version,omitempty"`
 	Ports   string    `json:"ports,omitempty"`
 	Tasks   []taskRow `json:"tasks,omitempty"`
 	// Others is how many tasks of other namespaces are there.
@@ -172,7 +171,7 @@ func (d *describing) node(name string) (description, error) {
 	if state == nil || n == nil || n.Info.V == nil {
 		return nil, gone(named{controlplane.Nodes, name})
 	}
-	out := &nodeDescription{NodeState: *state, Address: n.Info.V.Address, Version: n.Info.V.Version, now: d.now}
+	out := &nodeDescription{NodeState: *state, Address: n.Info.V.Address, now: d.now}
 	if n.Info.V.PortLast > 0 {
 		out.Ports = fmt.Sprintf("%d-%d", n.Info.V.PortFirst, n.Info.V.PortLast)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/nodeapi"
+	sampled "github.com/escher-sched/escher/nodeagent/usage"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -29,6 +30,8 @@ type taskDescription struct {
 	Holds []string `json:"holds,omitempty"`
 	// Why says where it is, above all why it waits.
 	Why *scheduler.Explanation `json:"why,omitempty"`
+	// Usage is what it uses, nil if it does not run, or its node does not tell.
+	Usage *sampled.Task `json:"usage,omitempty"`
 	// Events are what happened to the present attempt last, as its node tells.
 	Events []nodeapi.Event `json:"events,omitempty"`
 
@@ -65,6 +68,9 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 	}
 	if out.Node != "" {
 		out.Events = d.events(ctx, id, out.Node, out.Attempt)
+	}
+	if out.Phase == types.Running {
+		out.Usage = d.usage(ctx, id, out.Node, out.Attempt)
 	}
 	return out, nil
 }
@@ -113,6 +119,7 @@ func (t *taskDescription) write(w io.Writer) error {
 	t.writeStatus(s)
 	t.writeNeeds(s)
 	t.writeSpec(s)
+	t.writeUsage(s)
 	if t.Why != nil {
 		s.text("Why it waits", t.Why.Lines(false))
 	}
@@ -126,7 +133,7 @@ func (t *taskDescription) write(w io.Writer) error {
 
 // writeStatus writes how far it is.
 func (t *taskDescription) writeStatus(s *sheet) {
-	phase := string(t.Phase)
+	phase := phaseText(t.Phase, t.Health)
 	if t.Node != "" {
 		phase += " on " + t.Node
 	}
@@ -163,6 +170,7 @@ func (t *taskDescription) writeStatus(s *sheet) {
 func (t *taskDescription) writeNeeds(s *sheet) {
 	s.group("Needs")
 	s.line("  requests", first(requestsText(t.task.Requests), "nothing"))
+	s.lines("  devices", devicesText(t.task.Devices))
 	if t.task.Accumulate {
 		s.line("  accumulates", "what becomes free, once it has waited")
 	}
@@ -180,7 +188,7 @@ func (t *taskDescription) writeNeeds(s *sheet) {
 		s.line("  priority", strconv.Itoa(t.task.Priority))
 	}
 	s.line("  scheduler", t.task.Scheduler)
-	s.line("  on loss", string(t.task.OnLoss))
+	s.line("  on disconnect", string(t.task.OnDisconnect))
 	s.line("  may run", duration(t.task.MaxRun))
 	s.line("  session", t.task.Session)
 }
@@ -199,7 +207,9 @@ func (t *taskDescription) writeSpec(s *sheet) {
 	for _, m := range t.spec.Mounts {
 		s.line("  mount", mountText(m))
 	}
+	t.writeIsolation(s)
 	s.line("  restart", restartText(t.spec.Restart))
 	s.line("  stop signal", t.spec.StopSignal)
 	s.line("  grace", controlplane.GraceOf(t.spec).String())
+	t.writeHealth(s)
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/nodeagent/devices"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -20,20 +21,23 @@ there is none, in one of its own. Needs root.
 
 Everything is kept in the directory, which only its owner can enter; etcd listens
 on a Unix socket in it, and on no port. Interrupted, it stops the tasks that run,
-unless --keep is given. Killed, it leaves them running, and adopts them when it is
-run in the same directory again.`
+unless --keep is given. Killed, it leaves them running for some seconds: it adopts them
+when it is run in the same directory again by then; else a watchdog has ended them, and
+they are run again.`
 
 // devFlags say what cluster to run.
 type devFlags struct {
-	nodes            int
-	cpu, memory, gpu string
-	labels           []string
-	placement        string
-	keep, verbose    bool
-	containerd, ops  string
-	allow            []string
-	pprof            bool
-	logs             loggingFlags
+	nodes           int
+	cpu, memory     string
+	gpus            string
+	labels          []string
+	placement       string
+	keep, verbose   bool
+	containerd, ops string
+	allow           []string
+	permit          permissionFlags
+	pprof           bool
+	logs            loggingFlags
 }
 
 // newDev makes the command that runs a cluster.
@@ -62,12 +66,13 @@ func newDev(f *Factory) *cobra.Command {
 	set.IntVar(&flags.nodes, "nodes", 1, "how many nodes share the machine")
 	set.StringVar(&flags.cpu, "cpu", "", "cores of each node; default: a share of the machine")
 	set.StringVar(&flags.memory, "memory", "", "memory of each node; default: a share of the machine")
-	set.StringVar(&flags.gpu, "gpus", "", "devices of each node; default: none")
+	set.StringVar(&flags.gpus, "gpus", "0", "simulated GPUs of each node: 8,model=H100,memory=80Gi,links=all|pairs|none,numa=2")
 	set.StringArrayVar(&flags.labels, "label", nil, "node:name=value; repeat for several")
 	set.StringVar(&flags.placement, "placement", string(scheduler.Spread), placementHelp)
 	set.BoolVar(&flags.keep, "keep", false, "leave tasks running when interrupted")
 	set.StringVar(&flags.containerd, "containerd", "", containerdHelp)
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, allowMountHelp)
+	flags.permit.add(set)
 	set.StringVar(&flags.ops, "ops", "", "host:port for metrics and health, which ask for no password; default: only the socket run/ops.sock in the directory")
 	set.BoolVar(&flags.pprof, "pprof", false, "serve profiles at run/ops.sock, too")
 	set.BoolVarP(&flags.verbose, "verbose", "v", false, "show the log")
@@ -83,7 +88,7 @@ func (d *devFlags) config(f *Factory) (dev.Config, error) {
 		return cfg, err
 	}
 	capacity := make(map[string]string)
-	for id, text := range map[types.ResourceID]string{types.CPU: d.cpu, types.Memory: d.memory, types.GPU: d.gpu} {
+	for id, text := range map[types.ResourceID]string{types.CPU: d.cpu, types.Memory: d.memory} {
 		if text != "" {
 			capacity[string(id)] = text
 		}
@@ -100,14 +105,22 @@ func (d *devFlags) config(f *Factory) (dev.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
+	gpus, err := devices.ParseSimulated(d.gpus)
+	if err != nil {
+		return cfg, err
+	}
+	permissions, err := d.permit.permissions()
+	if err != nil {
+		return cfg, err
+	}
 	self, err := f.Executable()
 	if err != nil {
 		return cfg, types.Errorf(types.Internal, "find the path of this program: %w", err)
 	}
 	cfg = dev.Config{
-		Dir: dir, Nodes: d.nodes, Capacity: requests, Labels: labels, Placement: scheduler.Choice(d.placement), Keep: d.keep,
+		Dir: dir, Nodes: d.nodes, Capacity: requests, GPUs: gpus, Labels: labels, Placement: scheduler.Choice(d.placement), Keep: d.keep,
 		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: Version(),
-		AllowMounts: allow, Ops: d.ops, Pprof: d.pprof,
+		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof,
 		Progress: f.progressLine,
 		Ready:    func(info dev.Info) { greet(f, dir, info) },
 	}

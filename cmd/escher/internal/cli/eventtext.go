@@ -176,6 +176,8 @@ func (r *eventReader) status(k controlplane.Key, e controlplane.Event) (*eventRo
 		switch {
 		case s.Restarts > was.Restarts:
 			row.Event = fmt.Sprintf("runs again on %s%s", s.Node, because(s.Reason))
+		case s.Health != was.Health && (s.Health == types.Healthy || s.Health == types.Unhealthy):
+			row.Event = fmt.Sprintf("is %s on %s%s", s.Health, s.Node, because(s.Reason))
 		case s.Reason == was.Reason || s.Reason == "":
 			return nil, nil
 		}

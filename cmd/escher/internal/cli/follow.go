@@ -235,7 +235,7 @@ func begun(s *types.Status, attempt int) bool {
 
 // tell says on the error output where a task is, once for each change of that.
 func (t *tailing) tell(s *types.Status) {
-	text := fmt.Sprintf("%s %s", t.id, s.Phase)
+	text := fmt.Sprintf("%s %s", t.id, phaseText(s.Phase, s.Health))
 	if s.Node != "" {
 		text += " on " + s.Node
 	}

@@ -21,6 +21,8 @@ import (
 type listing[T table.Row] struct {
 	// kinds are the keys that it is made of.
 	kinds []controlplane.Kind
+	// all are those of which it takes the keys of every namespace.
+	all []controlplane.Kind
 	// rows makes the rows of a view that holds these keys: of all nodes, but of
 	// one namespace.
 	rows func(view *cluster.View, now time.Time) []T
@@ -51,7 +53,11 @@ func watchList[T table.Row](ctx context.Context, f *Factory, l listing[T]) error
 	w := &watching[T]{listing: l, f: f, view: cluster.New(), changed: make(chan struct{}, 1)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: skipOthers(client.Namespace(), l.kinds)}
+		others := skipOthers(client.Namespace(), l.kinds)
+		opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: func(key string) bool {
+			k, ok := controlplane.Parse(key)
+			return others(key) && !(ok && slices.Contains(l.all, k.Kind))
+		}}
 		return controlplane.ListWatch(ctx, client.Store(), opts, w.take)
 	})
 	g.Go(func() error {

@@ -174,10 +174,10 @@ func TestTopWithoutAgents(t *testing.T) {
 			t.Fatalf("it ended with %d", code)
 		}
 		w.stop()
-		wantText(t, w.out.String(), "NODE  STATUS  CPU USED  CPU  MEMORY USED  MEMORY  GPU  RUNNING\n"+
-			"n1    alive   -         0/2  -            -       -    -\n\n"+
-			"TASK  PHASE    NODE  CPU  MEMORY  PROCESSES  AGE\n"+
-			"a-1   running  n1    -    -       -          0s\n")
+		wantText(t, w.out.String(), "NODE  STATUS  CPU USED  CPU  MEMORY USED  MEMORY  GPU USED  GPU  PRESSURE  RUNNING\n"+
+			"n1    alive   -         0/2  -            -       -         -    -         -\n\n"+
+			"TASK  PHASE    NODE  CPU  MEMORY  OF LIMIT  READ/S  WRITE/S  GPU  PRESSURE  PROCESSES  AGE\n"+
+			"a-1   running  n1    -    -       -         -       -        -    -         -          0s\n")
 	})
 }
 
@@ -212,5 +212,37 @@ func TestProgress(t *testing.T) {
 		slow()
 		slow()
 		wantText(t, out.String(), eraseDown+"escher: reading … 1 s"+eraseDown+"escher: reading … 2 s"+eraseDown)
+	})
+}
+
+// TestWatchedDrain shows how many tasks are left, of whatever namespace, as they leave.
+func TestWatchedDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t, 0, func(w *watched) {
+			w.put(controlplane.NodeKey("n1"), &types.Node{})
+			w.put(controlplane.AliveKey("n1"), &types.Alive{})
+			w.put(controlplane.BindingKey("n1", "default", "a", 1), &types.Binding{})
+			w.put(controlplane.BindingKey("n1", "other", "b", 1), &types.Binding{})
+		}, "nodes", "-w")
+		for _, step := range []struct {
+			do   func()
+			want string
+		}{
+			{func() {}, " alive "},
+			{func() { w.put(controlplane.CordonKey("n1"), &types.Cordon{Drain: types.DrainMove}) }, " draining (2 left) "},
+			{func() {
+				w.commit(controlplane.Op{Key: controlplane.BindingKey("n1", "other", "b", 1), Delete: true})
+			}, " draining (1 left) "},
+			{func() {
+				w.commit(controlplane.Op{Key: controlplane.BindingKey("n1", "default", "a", 1), Delete: true})
+			}, " drained "},
+		} {
+			step.do()
+			if got := w.printed(); !strings.Contains(got, step.want) {
+				t.Errorf("%q, want %q", got, step.want)
+			}
+		}
+		w.stop()
+		<-w.ended
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/nodeagent/tasklog"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -42,6 +43,10 @@ const sameSignal = 200 * time.Millisecond
 // Main runs one command and returns the exit code. A first SIGINT or SIGTERM ends
 // the command in order, a second one at once.
 func Main(args []string, out Outside) int {
+	if len(args) == 2 && args[0] == dev.LoggerSubcommand {
+		// There is one beside each task, so it is to be small: it is none of the commands.
+		return exitCode(tasklog.Run(args[1]), out.Err)
+	}
 	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer restore()
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, restore) })

@@ -18,6 +18,7 @@ const nodeHelp = `Takes nodes out of service, and back into it.
   escher node drain node-1                        and what is there leaves
   escher node uncordon node-1                     it takes tasks again
   escher node rm node-1                           it is gone for good
+  escher node doctor                              what would go wrong on this machine
 
 escher nodes shows how far it is, escher describe NODE also why.`
 
@@ -29,13 +30,13 @@ func newNode(f *Factory) *cobra.Command {
 		Long:  nodeHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return types.Errorf(types.Invalid, "command: node %q is unknown: use cordon, uncordon, drain or rm: escher node --help", args[0])
+				return types.Errorf(types.Invalid, "command: node %q is unknown: use cordon, uncordon, drain, rm or doctor: escher node --help", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNodeCordon(f), newNodeUncordon(f), newNodeDrain(f), newNodeRm(f))
+	cmd.AddCommand(newNodeCordon(f), newNodeUncordon(f), newNodeDrain(f), newNodeRm(f), newNodeDoctor(f))
 	return cmd
 }
 

@@ -54,7 +54,7 @@ func newNodeDrain(f *Factory) *cobra.Command {
 	set := cmd.Flags()
 	set.StringVar(&flags.mode, "mode", string(types.DrainFinish), "finish, move or stop")
 	set.DurationVar(&flags.deadline, "deadline", time.Hour, "with --mode finish: how long what runs may go on; 0 is without end")
-	set.DurationVar(&flags.grace, "grace", 0, "with --mode stop: time between the stop signal and the kill, instead of each task's own")
+	set.DurationVar(&flags.grace, "grace", 0, "time between the stop signal and the kill of what has to leave, instead of each task's own")
 	set.StringVar(&flags.reason, "reason", "", "why, in words, for who looks at the node")
 	set.BoolVarP(&flags.detach, "detach", "d", false, "return at once, and not when nothing is left")
 	return cmd
@@ -74,8 +74,8 @@ func (d *drainFlags) cordon(cmd *cobra.Command, now time.Time) (types.Cordon, er
 		return c, types.Errorf(types.Invalid, "deadline: %s is negative: use 0 or more", d.deadline)
 	case c.Drain != types.DrainFinish && set.Changed("deadline"):
 		return c, types.Errorf(types.Invalid, "deadline: is for --mode finish: leave it out, as nothing is waited for")
-	case c.Drain != types.DrainStop && set.Changed("grace"):
-		return c, types.Errorf(types.Invalid, "grace: is for --mode stop: leave it out, and tasks have their own")
+	case d.grace < 0:
+		return c, types.Errorf(types.Invalid, "grace: %s is negative: use 0 or more", d.grace)
 	}
 	if c.Drain == types.DrainFinish && d.deadline > 0 {
 		c.DrainBy = now.Add(d.deadline).UnixNano()
@@ -196,11 +196,7 @@ func (w *drainWait) take(u controlplane.Update) error {
 func (w *drainWait) text() string {
 	var texts []string
 	for _, node := range slices.Sorted(maps.Keys(w.left)) {
-		tasks := slices.Sorted(maps.Keys(w.left[node]))
-		for i, key := range tasks {
-			k, _ := controlplane.Parse(key)
-			tasks[i] = k.Namespace + "/" + k.ID
-		}
+		tasks := boundTasks(slices.Sorted(maps.Keys(w.left[node])))
 		texts = append(texts, fmt.Sprintf("%d left on %s: %s", len(tasks), node, someOf(tasks)))
 	}
 	return strings.Join(texts, "; ")

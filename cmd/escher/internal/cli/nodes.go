@@ -24,7 +24,7 @@ type nodeRow struct {
 
 // Header returns the columns; amounts are in use/capacity.
 func (nodeRow) Header() []table.Column {
-	return table.Columns("node", "status", "cpu", "memory", "gpu", "ephemeral", "(labels)")
+	return table.Columns("node", "status", "cpu", "memory", "gpu", "ephemeral", "(version)", "(labels)")
 }
 
 // Row returns what stands in them.
@@ -41,7 +41,7 @@ func (n nodeRow) Row() []string {
 	}
 	return []string{
 		n.Name, n.status(), n.inUse(types.CPU), n.inUse(types.Memory), n.inUse(types.GPU),
-		strconv.Itoa(ephemeral), strings.Join(labels, ","),
+		strconv.Itoa(ephemeral), n.Version, strings.Join(labels, ","),
 	}
 }
 
@@ -92,6 +92,16 @@ func countLeft(ctx context.Context, store controlplane.Store, rows []nodeRow) er
 	return nil
 }
 
+// countBound is countLeft with a view at hand.
+func countBound(view *cluster.View, rows []nodeRow) {
+	for i := range rows {
+		if n := view.Nodes[rows[i].Name]; n != nil && rows[i].Drain != "" {
+			left := len(n.Bindings)
+			rows[i].Left = &left
+		}
+	}
+}
+
 // inUse formats how much is in use of what there is.
 func (n nodeRow) inUse(id types.ResourceID) string {
 	a, ok := n.Get(string(id))
@@ -113,13 +123,24 @@ func stateKinds() []controlplane.Kind {
 // listState makes a command that lists what is in the state of the cluster.
 func listState[T table.Row](f *Factory, cmd *cobra.Command, rows func(*cluster.State) []T) *cobra.Command {
 	var watch bool
+	var everyones []controlplane.Kind
+	if cmd.Name() == "nodes" {
+		everyones = append(everyones, controlplane.Bindings) // whoever's it is, it has to leave a node that is drained
+	}
 	cmd.Args = exactly()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if watch {
 			return watchList(ctx, f, listing[T]{
 				kinds: stateKinds(),
-				rows:  func(view *cluster.View, _ time.Time) []T { return rows(view.Show(f.Namespace())) },
+				all:   everyones,
+				rows: func(view *cluster.View, _ time.Time) []T {
+					out := rows(view.Show(f.Namespace()))
+					if nodes, ok := any(out).([]nodeRow); ok {
+						countBound(view, nodes)
+					}
+					return out
+				},
 			})
 		}
 		tasks, err := f.Tasks(ctx)

@@ -34,7 +34,7 @@ func (reservationRow) Header() []table.Column {
 func (r reservationRow) Row() []string {
 	var requests []string
 	for _, b := range r.Bundles {
-		requests = append(requests, requestsText(b.Requests))
+		requests = append(requests, needsText(b.Requests, b.Devices))
 	}
 	return []string{
 		r.ID, r.Phase, strconv.Itoa(len(r.Bundles)), shortly(r.age),

@@ -18,6 +18,7 @@ such as cpu@ID.
 
   escher reserve train --bundle cpu=1 --bundle cpu=1
   escher reserve train --bundle gpu=4 --count 8
+  escher reserve train --bundle gpu=4 --gpu-model H100 --gpu-topology nvlink
   escher reserve train --bundle cpu=1@node-1
   escher reserve train --bundle gpu=8 --wait --timeout 10m`
 
@@ -25,6 +26,7 @@ such as cpu@ID.
 func newReserve(f *Factory) *cobra.Command {
 	var bundles []string
 	var count int
+	var gpus gpuChoice
 	var wait bool
 	var timeout time.Duration
 	var r types.Reservation
@@ -52,6 +54,9 @@ func newReserve(f *Factory) *cobra.Command {
 					r.Bundles = append(r.Bundles, b)
 				}
 			}
+			if err := gpus.choose(r.Bundles); err != nil {
+				return err
+			}
 			client, err := f.Client(cmd.Context())
 			if err != nil {
 				return err
@@ -68,6 +73,7 @@ func newReserve(f *Factory) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&bundles, "bundle", nil, "what to lock on one node; repeat for several")
+	gpus.add(flags)
 	flags.IntVar(&count, "count", 1, "how often to lock all these bundles")
 	flags.IntVar(&r.Priority, "priority", 0, "the higher comes first")
 	flags.BoolVar(&wait, "wait", false, "return when all is locked")

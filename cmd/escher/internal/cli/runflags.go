@@ -14,20 +14,21 @@ import (
 
 // runFlags say what a task is.
 type runFlags struct {
-	name              string
-	cpu, memory, gpu  string
-	requests          []string
-	alternatives      []string
-	provides          []string
-	reservation       string
-	count, priority   int
-	onLoss, scheduler string
-	maxRun            time.Duration
-	deadline          string
-	accumulate        bool
-	image, binary     string
-	detach            bool
-	spec              specFlags
+	name                    string
+	cpu, memory, gpu        string
+	requests                []string
+	alternatives            []string
+	provides                []string
+	reservation             string
+	count, priority         int
+	onDisconnect, scheduler string
+	maxRun                  time.Duration
+	deadline                string
+	accumulate              bool
+	image, binary           string
+	detach                  bool
+	gpus                    gpuChoice
+	spec                    specFlags
 }
 
 func (r *runFlags) add(cmd *cobra.Command) {
@@ -37,13 +38,14 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&r.cpu, "cpu", "", "cores, such as 2, 0.5 or 500m: what is held, and the limit")
 	flags.StringVar(&r.memory, "memory", "", "memory, such as 512Mi: what is held, and the limit")
 	flags.StringVar(&r.gpu, "gpu", "", "devices")
+	r.gpus.add(flags)
 	flags.StringArrayVar(&r.requests, "request", nil, "name=amount of any other resource; repeat for several")
 	flags.StringArrayVar(&r.alternatives, "alternative", nil, "name=amount,…[,after=3s]: one of these is requested too, the first that fits")
-	flags.StringArrayVar(&r.provides, "provide", nil, "name=amount[@bound|running|succeeded]: what it gives to its node")
+	flags.StringArrayVar(&r.provides, "provide", nil, "name=amount[@bound|running|healthy|succeeded]: what it gives to its node")
 	flags.StringVar(&r.reservation, "reservation", "", "take cpu, memory and gpu from this reservation")
 	flags.IntVar(&r.count, "count", 1, "how many such tasks, as one job")
 	flags.IntVar(&r.priority, "priority", 0, "the higher comes first")
-	flags.StringVar(&r.onLoss, "on-loss", "", "keep: no other attempt when its node is lost")
+	flags.StringVar(&r.onDisconnect, "on-disconnect", types.Fence.String(), "when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on")
 	flags.StringVar(&r.scheduler, "scheduler", "", "the scheduler to leave it to")
 	flags.DurationVar(&r.maxRun, "max-run", 0, "how long it may run; 0 is for ever")
 	flags.StringVar(&r.deadline, "deadline", "", "when it fails if it has not ended, waiting or running: 2h from now, or 2026-01-02T15:04:05Z")
@@ -83,13 +85,17 @@ func (r *runFlags) submissions(f *Factory, command []string) ([]controlplane.Sub
 	if err != nil {
 		return nil, err
 	}
-	task.Requests = spec.WithPorts(task.Requests)
+	task.Requests = spec.WithImplied(task.Requests)
 	return slices.Repeat([]controlplane.Submission{{Task: task, Spec: spec}}, r.count), task.Validate()
 }
 
 func (r *runFlags) task() (types.Task, error) {
+	onDisconnect, err := types.ParseOnDisconnect(r.onDisconnect)
+	if err != nil {
+		return types.Task{}, err
+	}
 	task := types.Task{
-		Name: r.name, Priority: r.priority, OnLoss: types.OnLoss(r.onLoss), Scheduler: r.scheduler, MaxRun: r.maxRun, Accumulate: r.accumulate,
+		Name: r.name, Priority: r.priority, OnDisconnect: onDisconnect, Scheduler: r.scheduler, MaxRun: r.maxRun, Accumulate: r.accumulate,
 	}
 	physical, err := r.physical()
 	if err != nil {
@@ -111,6 +117,13 @@ func (r *runFlags) task() (types.Task, error) {
 			return task, err
 		}
 		task.Alternatives = append(task.Alternatives, a)
+	}
+	vectors := []types.Requests{task.Requests}
+	for _, a := range task.Alternatives {
+		vectors = append(vectors, a.Requests)
+	}
+	if task.Devices, err = r.gpus.of(vectors...); err != nil {
+		return task, err
 	}
 	for _, text := range r.provides {
 		p, err := parseProvide(text)

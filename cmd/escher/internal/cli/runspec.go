@@ -26,6 +26,8 @@ type specFlags struct {
 	delay, maxDelay time.Duration
 	stopSignal      string
 	grace           time.Duration
+	isolation       isolationFlags
+	health          healthFlags
 }
 
 func (s *specFlags) add(cmd *cobra.Command) {
@@ -42,6 +44,8 @@ func (s *specFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&s.maxDelay, "restart-max-delay", 0, "longest wait before a restart; 0 is 5m")
 	flags.StringVar(&s.stopSignal, "stop-signal", "", "asks it to end, such as SIGINT (default: the image's, or SIGTERM)")
 	flags.DurationVar(&s.grace, "grace", 0, "time between the stop signal and the kill; 0 is 10s")
+	s.isolation.add(flags)
+	s.health.add(flags)
 }
 
 // spec makes what the flags say.
@@ -71,6 +75,8 @@ func (s *specFlags) spec(f *Factory, image string, command []string) (*types.Spe
 		out.StopSignal, err = types.ParseSignal(s.stopSignal)
 		note(err)
 	}
+	note(s.isolation.isolate(out))
+	note(s.health.look(out))
 	if err := errors.Join(errs...); err != nil {
 		return nil, types.Errorf(types.Invalid, "%w", err)
 	}

@@ -48,6 +48,7 @@ func newServer(f *Factory) *cobra.Command {
 			if cfg.Log, err = logs.logger(f); err != nil {
 				return err
 			}
+			cfg.Version = Version()
 			cfg.Progress = f.progressLine
 			cfg.Ready = func(cluster, ops string) {
 				fmt.Fprintf(f.Out, "ready: server %s of %s; metrics and health at %s\n", cfg.Name, cluster, ops)

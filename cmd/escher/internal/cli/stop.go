@@ -17,7 +17,11 @@ if it has not ended after its grace. What waits is cancelled at once.
 
   escher stop web-x7k2 train-m4q9    ids may be shortened
   escher stop --wait train-m4q9      returns when all of its tasks have ended
-  escher stop --grace 0s web-x7k2    kills it at once`
+  escher stop --grace 0s web-x7k2    kills it at once
+
+A task that asks for a warning (run --signal) gets that at once, and its stop signal so
+much later; a grace shorter than its own leaves no time for that. A task that is being
+stopped is stopped sooner by a shorter grace.`
 
 // stopsAtOnce is how many tasks are asked to stop at a time.
 const stopsAtOnce = 16

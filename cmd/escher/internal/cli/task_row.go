@@ -11,23 +11,25 @@ import (
 
 // taskRow is a task as it is printed.
 type taskRow struct {
-	ID        string         `json:"id"`
-	Name      string         `json:"name,omitempty"`
-	Job       string         `json:"job,omitempty"`
-	Phase     types.Phase    `json:"phase"`
-	Node      string         `json:"node,omitempty"`
-	Attempt   int            `json:"attempt,omitempty"`
-	ExitCode  int            `json:"exitCode"`
-	Reason    string         `json:"reason,omitempty"`
-	Restarts  int            `json:"restarts,omitempty"`
-	Image     string         `json:"image,omitempty"`
-	Requests  types.Requests `json:"requests"`
-	Priority  int            `json:"priority,omitempty"`
-	Submitted *time.Time     `json:"submitted,omitempty"`
-	Bound     *time.Time     `json:"bound,omitempty"`
-	Started   *time.Time     `json:"started,omitempty"`
-	Ended     *time.Time     `json:"ended,omitempty"`
-	Deadline  *time.Time     `json:"deadline,omitempty"`
+	ID        string                `json:"id"`
+	Name      string                `json:"name,omitempty"`
+	Job       string                `json:"job,omitempty"`
+	Phase     types.Phase           `json:"phase"`
+	Health    types.Health          `json:"health,omitempty"`
+	Node      string                `json:"node,omitempty"`
+	Attempt   int                   `json:"attempt,omitempty"`
+	ExitCode  int                   `json:"exitCode"`
+	Reason    string                `json:"reason,omitempty"`
+	Restarts  int                   `json:"restarts,omitempty"`
+	Image     string                `json:"image,omitempty"`
+	Requests  types.Requests        `json:"requests"`
+	Devices   []types.DeviceRequest `json:"devices,omitempty"`
+	Priority  int                   `json:"priority,omitempty"`
+	Submitted *time.Time            `json:"submitted,omitempty"`
+	Bound     *time.Time            `json:"bound,omitempty"`
+	Started   *time.Time            `json:"started,omitempty"`
+	Ended     *time.Time            `json:"ended,omitempty"`
+	Deadline  *time.Time            `json:"deadline,omitempty"`
 
 	age time.Duration
 }
@@ -40,8 +42,8 @@ func (taskRow) Header() []table.Column {
 // Row returns what stands in them.
 func (t taskRow) Row() []string {
 	return []string{
-		t.ID, string(t.Phase), t.Node, shortly(t.age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, requestsText(t.Requests), t.Reason,
+		t.ID, phaseText(t.Phase, t.Health), t.Node, shortly(t.age), t.exit(),
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, needsText(t.Requests, t.Devices), t.Reason,
 	}
 }
 
@@ -57,12 +59,12 @@ func (t taskRow) exit() string {
 func newTaskRow(t controlplane.TaskState, now time.Time) taskRow {
 	row := taskRow{
 		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Phase: t.Phase(),
-		Requests: t.Task.Requests, Priority: t.Task.Priority,
+		Requests: t.Task.Requests, Devices: t.Task.Devices, Priority: t.Task.Priority,
 		Submitted: moment(t.Task.Submitted), Deadline: moment(t.Task.Deadline), age: now.Sub(time.Unix(0, t.Task.Submitted)),
 	}
 	if s := t.Status; s != nil {
 		row.Node, row.Attempt, row.ExitCode, row.Reason = s.Node, s.Attempt, s.ExitCode, s.Reason
-		row.Restarts, row.Image = s.Restarts, s.Image
+		row.Restarts, row.Image, row.Health = s.Restarts, s.Image, s.Health
 		row.Bound, row.Started, row.Ended = moment(s.Bound), moment(s.Started), moment(s.Ended)
 	}
 	return row

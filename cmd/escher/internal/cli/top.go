@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,24 +15,31 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/nodeagent/nodeapi"
+	sampled "github.com/escher-sched/escher/nodeagent/usage"
 	"github.com/escher-sched/escher/types"
 )
 
-const topHelp = `Shows what nodes have, what is in use of it (allocated/capacity) and what the
-containers really use, and the tasks of the namespace by what they use. On a
-terminal it goes on until interrupted; else it measures for half a second, and
-prints once. Where a - stands, the agent of the node does not answer.`
+const topHelp = `Shows what nodes have, what is in use of it (allocated/capacity) and what their
+tasks really use, and the tasks of the namespace by what they use. On a terminal it
+goes on until interrupted; else it prints once.
 
-// How often usage is asked for, and how long is measured when it is asked for once.
+"cpu" is in cores and, like "read/s" and "write/s", the mean of the last seconds; "of
+limit" is memory; "pressure" is the resource for which something waited the largest part
+of the last ten seconds. Of a node "used" is by its tasks, and with -o wide "machine" by
+all that runs there. Where a - stands, it is not known: see docs/usage.md.`
+
+// How often usage is asked for, how long a task that is new is measured, and how long an
+// answer may take.
 const (
 	topEvery  = 2 * time.Second
-	topOnce   = 500 * time.Millisecond
-	topAnswer = 2 * time.Second
+	topNew    = time.Second
+	topAnswer = 4 * time.Second
 )
 
 // newTop makes the command that shows usage.
 func newTop(f *Factory) *cobra.Command {
 	var once bool
+	sorting := sortDefault
 	cmd := &cobra.Command{
 		Use:   "top [nodes|tasks]",
 		Short: "Show what nodes and tasks use, as it changes",
@@ -42,11 +51,12 @@ func newTop(f *Factory) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t := &top{f: f, what: first(args...), view: cluster.New(), synced: make(chan struct{})}
+			t := &top{f: f, what: first(args...), sort: sorting, view: cluster.New(), synced: make(chan struct{})}
 			_, _, terminal := f.terminalSize(f.Out)
 			return t.run(cmd.Context(), once || !terminal || f.format.Encoded() || f.format == table.Name)
 		},
 	}
+	cmd.Flags().Var(&sorting, "sort", "what comes first: "+strings.Join(topSorts(), ", ")+"; default: nodes by name, tasks by cpu")
 	cmd.Flags().BoolVar(&once, "once", false, "print once, also on a terminal")
 	return cmd
 }
@@ -58,17 +68,19 @@ type top struct {
 	what   string
 	synced chan struct{}
 
+	sort topSort
+
 	mu   sync.Mutex
 	view *cluster.View
-	// before and latest are the last two samples.
-	before, latest sample
+	// used is what nodes said last; one that does not answer is not in it.
+	used map[string]nodeUse
 }
 
-// sample is what containers used at a time, by node; a node that does not answer is
-// not in it.
-type sample struct {
-	at    time.Time
-	nodes map[string][]nodeapi.Usage
+// nodeUse is what a node said of what is used.
+type nodeUse struct {
+	tasks []sampled.Task
+	// machine is nil if the agent is of a version that does not tell.
+	machine *sampled.Node
 }
 
 // run follows the cluster and shows it.
@@ -99,7 +111,7 @@ func (t *top) run(ctx context.Context, once bool) error {
 		if !once {
 			return t.draw(ctx)
 		}
-		err := t.measure(ctx, topOnce)
+		err := t.measure(ctx)
 		over = err == nil
 		stop()
 		return err
@@ -128,18 +140,32 @@ func (t *top) take(u controlplane.Update) error {
 	return nil
 }
 
-// measure takes two samples, that far apart.
-func (t *top) measure(ctx context.Context, apart time.Duration) error {
-	t.sample(ctx)
-	if err := sleep(ctx, apart); err != nil {
+// measure asks what is used, twice if something is so new that its rates are not known.
+func (t *top) measure(ctx context.Context) error {
+	if t.ask(ctx); !t.isNew() {
+		return ctx.Err()
+	}
+	if err := sleep(ctx, topNew); err != nil {
 		return err
 	}
-	t.sample(ctx)
+	t.ask(ctx)
 	return ctx.Err()
 }
 
-// sample asks all live nodes what their containers use.
-func (t *top) sample(ctx context.Context) {
+// isNew reports whether there is something whose rates are not known.
+func (t *top) isNew() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range t.used {
+		if slices.ContainsFunc(n.tasks, func(u sampled.Task) bool { return u.OverSeconds == 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask asks all live nodes what is used.
+func (t *top) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, topAnswer)
 	defer cancel()
 	var alive []string
@@ -151,21 +177,33 @@ func (t *top) sample(ctx context.Context) {
 	}
 	t.mu.Unlock()
 	var mu sync.Mutex
-	s := sample{nodes: make(map[string][]nodeapi.Usage)}
+	all := make(map[string]nodeUse)
 	// Which did not answer is seen by what is not there.
 	_ = t.f.eachNode(ctx, alive, func(ctx context.Context, c *nodeapi.Client) error {
-		used, err := c.Usage(ctx)
+		used, err := askNode(ctx, c)
 		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()
-			s.nodes[c.Node()] = used
+			all[c.Node()] = used
 		}
 		return err
 	})
-	s.at = time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.before, t.latest = t.latest, s
+	t.used = all
+}
+
+// askNode asks one node what is used.
+func askNode(ctx context.Context, c *nodeapi.Client) (nodeUse, error) {
+	tasks, err := c.Usage(ctx, time.Time{})
+	if err != nil {
+		return nodeUse{}, err
+	}
+	machine, err := c.NodeUsage(ctx, time.Time{})
+	if types.Is(err, types.NotFound) {
+		return nodeUse{tasks: tasks}, nil
+	}
+	return nodeUse{tasks, &machine}, err
 }
 
 // draw shows usage until ctx is done.
@@ -175,7 +213,7 @@ func (t *top) draw(ctx context.Context) error {
 		return height
 	}}
 	defer s.close()
-	if err := t.measure(ctx, topOnce); err != nil {
+	if err := t.measure(ctx); err != nil {
 		return err
 	}
 	for {
@@ -183,7 +221,7 @@ func (t *top) draw(ctx context.Context) error {
 		if err := sleep(ctx, topEvery); err != nil {
 			return err
 		}
-		t.sample(ctx)
+		t.ask(ctx)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	sampled "github.com/escher-sched/escher/nodeagent/usage"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -15,7 +16,7 @@ import (
 type topAmount struct {
 	Capacity  string `json:"capacity,omitempty"`
 	Allocated string `json:"allocated,omitempty"`
-	// Used is what containers really use.
+	// Used is what tasks really use.
 	Used string `json:"used,omitempty"`
 }
 
@@ -36,11 +37,16 @@ type topNode struct {
 	// Running is how many containers run, of all namespaces, nil if the agent
 	// does not answer.
 	Running *int `json:"running,omitempty"`
+	// Usage is what the agent says of the machine.
+	Usage *sampled.Node `json:"usage,omitempty"`
+
+	sum sampled.Sum
 }
 
 // Header returns the columns.
 func (topNode) Header() []table.Column {
-	return table.Columns("node", "status", "cpu used", "cpu", "memory used", "memory", "gpu", "running")
+	return table.Columns("node", "status", "cpu used", "cpu", "memory used", "memory", "gpu used", "gpu", "pressure", "running",
+		"(machine cpu)", "(machine memory)", "(read/s)", "(write/s)")
 }
 
 // Row returns what stands in them.
@@ -49,30 +55,37 @@ func (n topNode) Row() []string {
 	if n.Running != nil {
 		running = strconv.Itoa(*n.Running)
 	}
+	var machine sampled.Node
+	if n.Usage != nil {
+		machine = *n.Usage
+	}
 	return []string{
-		n.Name, n.Status, n.CPU.Used, n.CPU.ofCapacity(), n.Memory.Used, n.Memory.ofCapacity(), n.GPU.ofCapacity(), running,
+		n.Name, n.Status, n.CPU.Used, n.CPU.ofCapacity(), n.Memory.Used, n.Memory.ofCapacity(), n.GPU.Used, n.GPU.ofCapacity(),
+		pressureText(machine.Pressure), running,
+		coresText(machine.CPUMilli), bytesText(machine.MemoryBytes), rateText(machine.IOReadBytesPerSecond), rateText(machine.IOWriteBytesPerSecond),
 	}
 }
 
 // topTask is a task with what it uses, as it is printed.
 type topTask struct {
-	ID    string      `json:"id"`
-	Phase types.Phase `json:"phase"`
-	Node  string      `json:"node"`
-	// CPU, in cores, and Memory are empty if the agent does not answer.
+	ID     string       `json:"id"`
+	Phase  types.Phase  `json:"phase"`
+	Health types.Health `json:"health,omitempty"`
+	Node   string       `json:"node"`
+	// CPU, in cores, and Memory are empty if the agent does not tell.
 	CPU       string         `json:"cpu,omitempty"`
 	Memory    string         `json:"memory,omitempty"`
 	Processes int64          `json:"processes,omitempty"`
 	Requests  types.Requests `json:"requests"`
+	// Usage is what the agent says, nil if it does not answer, or it does not run.
+	Usage *sampled.Task `json:"usage,omitempty"`
 
-	age   time.Duration
-	cores float64
-	bytes int64
+	age time.Duration
 }
 
 // Header returns the columns.
 func (topTask) Header() []table.Column {
-	return table.Columns("task", "phase", "node", "cpu", "memory", "processes", "age", "(requests)")
+	return table.Columns("task", "phase", "node", "cpu", "memory", "of limit", "read/s", "write/s", "gpu", "(gpu memory)", "pressure", "processes", "age", "(requests)")
 }
 
 // Row returns what stands in them.
@@ -81,14 +94,14 @@ func (t topTask) Row() []string {
 	if t.Processes > 0 {
 		processes = strconv.FormatInt(t.Processes, 10)
 	}
-	return []string{t.ID, string(t.Phase), t.Node, t.CPU, t.Memory, processes, shortly(t.age), requestsText(t.Requests)}
-}
-
-// using is what one attempt, or all of a node, use.
-type using struct {
-	cores     float64
-	bytes     int64
-	processes int64
+	var u sampled.Task
+	if t.Usage != nil {
+		u = *t.Usage
+	}
+	return []string{
+		t.ID, phaseText(t.Phase, t.Health), t.Node, t.CPU, t.Memory, ofLimitText(u.Use), rateText(u.IOReadBytesPerSecond), rateText(u.IOWriteBytesPerSecond),
+		busyText(u.Devices), deviceMemoryText(u.Devices), pressureText(u.Pressure), processes, shortly(t.age), requestsText(t.Requests),
+	}
 }
 
 // attempt is one of a task.
@@ -97,81 +110,60 @@ type attempt struct {
 	Number int
 }
 
-// used is an attempt on its node.
-type used struct {
+// onNode is an attempt on its node.
+type onNode struct {
 	node string
 	attempt
-}
-
-// use says what every attempt uses: the processor time is that between two samples,
-// and is not known of one that is new.
-func use(before, latest sample) map[used]using {
-	earlier := make(map[used]float64)
-	for node, list := range before.nodes {
-		for _, u := range list {
-			earlier[used{node, attemptOf(u.Namespace, u.Task, u.Attempt)}] = u.CPUSeconds
-		}
-	}
-	seconds := latest.at.Sub(before.at).Seconds()
-	all := make(map[used]using)
-	for node, list := range latest.nodes {
-		for _, u := range list {
-			at := used{node, attemptOf(u.Namespace, u.Task, u.Attempt)}
-			x := using{bytes: u.MemoryBytes, processes: u.Processes}
-			if was, ok := earlier[at]; ok && seconds > 0 {
-				// It may have been run again in between, and begun at 0.
-				x.cores = max(0, u.CPUSeconds-was) / seconds
-			}
-			all[at] = x
-		}
-	}
-	return all
 }
 
 func attemptOf(ns, task string, number int) attempt {
 	return attempt{Task: cluster.ID{Namespace: ns, ID: task}, Number: number}
 }
 
-// rows makes the rows of nodes, and of the tasks that have one, those that use most
-// first.
+// rows makes the rows of nodes, and of the tasks that have one.
 func (t *top) rows() ([]topNode, []topTask) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := use(t.before, t.latest)
-	sums := make(map[string]using)
-	for at, x := range all {
-		sum := sums[at.node]
-		sums[at.node] = using{cores: sum.cores + x.cores, bytes: sum.bytes + x.bytes}
-	}
 	nodes := []topNode{}
 	for _, n := range t.view.Show(t.f.Namespace()).Nodes {
-		nodes = append(nodes, t.nodeRow(nodeRow{NodeState: n}, sums[n.Name]))
+		nodes = append(nodes, t.nodeRow(nodeRow{NodeState: n}))
+	}
+	all := make(map[onNode]*sampled.Task)
+	for node, used := range t.used {
+		for i, u := range used.tasks {
+			all[onNode{node, attemptOf(u.Namespace, u.Task, u.Attempt)}] = &used.tasks[i]
+		}
 	}
 	tasks := []topTask{}
 	now := time.Now()
 	for _, r := range taskRows(t.view, t.f.Namespace(), now, func(r taskRow) bool { return r.Phase.Held() }) {
-		row := topTask{ID: r.ID, Phase: r.Phase, Node: r.Node, Requests: r.Requests, age: r.age}
-		if x, ok := all[used{r.Node, attemptOf(t.f.Namespace(), r.ID, r.Attempt)}]; ok {
-			row.cores, row.bytes, row.Processes = x.cores, x.bytes, x.processes
-			row.CPU, row.Memory = coresText(x.cores), bytesText(x.bytes)
+		row := topTask{ID: r.ID, Phase: r.Phase, Health: r.Health, Node: r.Node, Requests: r.Requests, age: r.age}
+		if u := all[onNode{r.Node, attemptOf(t.f.Namespace(), r.ID, r.Attempt)}]; u != nil {
+			row.Usage, row.CPU, row.Memory = u, coresText(u.CPUMilli), bytesText(u.MemoryBytes)
+			row.Processes = orZero(u.Processes)
 		}
 		tasks = append(tasks, row)
 	}
-	slices.SortStableFunc(tasks, func(a, b topTask) int {
-		return cmp.Or(cmp.Compare(roughly(b.cores), roughly(a.cores)), cmp.Compare(b.bytes, a.bytes))
-	})
+	if t.sort != sortDefault {
+		slices.SortStableFunc(nodes, func(a, b topNode) int { return t.sort.compare(a.measures(), b.measures()) })
+	}
+	by := cmp.Or(t.sort, sortCPU)
+	slices.SortStableFunc(tasks, func(a, b topTask) int { return by.compare(a.measures(), b.measures()) })
 	return nodes, tasks
 }
 
-// nodeRow makes the row of a node whose containers use that much.
-func (t *top) nodeRow(n nodeRow, sum using) topNode {
+// nodeRow makes the row of a node.
+func (t *top) nodeRow(n nodeRow) topNode {
 	row := topNode{Name: n.Name, Status: n.status(), CPU: n.amount(types.CPU), Memory: n.amount(types.Memory), GPU: n.amount(types.GPU)}
-	list, answered := t.latest.nodes[n.Name]
+	used, answered := t.used[n.Name]
 	if !answered {
 		return row
 	}
-	running := len(list)
-	row.Running, row.CPU.Used, row.Memory.Used = &running, coresText(sum.cores), bytesText(sum.bytes)
+	row.sum = sampled.SumOf(used.tasks)
+	row.Running, row.CPU.Used, row.Memory.Used = &row.sum.Running, coresText(row.sum.CPUMilli), bytesText(row.sum.MemoryBytes)
+	if used.machine != nil {
+		row.Usage, row.GPU.Used = used.machine, busyText(used.machine.Devices)
+	}
 	return row
 }
 
@@ -181,24 +173,4 @@ func (n nodeRow) amount(id types.ResourceID) topAmount {
 		return topAmount{}
 	}
 	return topAmount{Capacity: a.Capacity.Format(id), Allocated: a.Allocated.Format(id)}
-}
-
-// roughly makes what is nearly the same the same, so that rows do not change places
-// all the time.
-func roughly(cores float64) int { return int(cores*20 + 0.5) }
-
-func coresText(cores float64) string { return strconv.FormatFloat(cores, 'f', 2, 64) }
-
-// bytesText formats an amount of memory to three digits or so.
-func bytesText(bytes int64) string {
-	const ki = 1 << 10
-	value, units := float64(bytes), []string{"B", "Ki", "Mi", "Gi", "Ti"}
-	for value >= 1000 && len(units) > 1 {
-		value, units = value/ki, units[1:]
-	}
-	digits := 0
-	if value < 10 && units[0] != "B" {
-		digits = 1
-	}
-	return strconv.FormatFloat(value, 'f', digits, 64) + units[0]
 }

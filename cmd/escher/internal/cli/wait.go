@@ -54,7 +54,7 @@ func newWait(f *Factory) *cobra.Command {
 			return endOf(f, statuses)
 		},
 	}
-	cmd.Flags().StringVar(&until, "until", "ended", "what to wait for: ended, running or bound")
+	cmd.Flags().StringVar(&until, "until", "ended", "what to wait for: ended, healthy, running or bound")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this long; 0 is never")
 	return cmd
 }
@@ -71,13 +71,14 @@ func tooLong(err error, timeout time.Duration, ids []string, reached map[string]
 func untils() map[string]controlplane.Until {
 	return map[string]controlplane.Until{
 		"ended": controlplane.UntilEnded, "running": controlplane.UntilRunning, "bound": controlplane.UntilBound,
+		"healthy": controlplane.UntilHealthy,
 	}
 }
 
 func parseUntil(text string) (controlplane.Until, error) {
 	until, ok := untils()[text]
 	if !ok {
-		return 0, types.Errorf(types.Invalid, "until: %q is unknown: use ended, running or bound", text)
+		return 0, types.Errorf(types.Invalid, "until: %q is unknown: use ended, healthy, running or bound", text)
 	}
 	return until, nil
 }

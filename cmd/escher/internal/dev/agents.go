@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd"
+	"github.com/escher-sched/escher/nodeagent/usage"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -18,12 +19,19 @@ func (c *running) agents(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.gpus(); err != nil {
+		return err
+	}
 	metrics := nodeagent.NewMetrics()
 	if err := c.registry.Register(metrics); err != nil {
 		return err
 	}
+	used := usage.NewMetrics()
+	if err := c.registry.Register(used); err != nil {
+		return err
+	}
 	for i, node := range c.cfg.nodes() {
-		if err := c.agent(node, capacity, c.cfg.ports(i), metrics); err != nil {
+		if err := c.agent(node, capacity, c.cfg.ports(i), metrics, used); err != nil {
 			return err
 		}
 	}
@@ -31,7 +39,7 @@ func (c *running) agents(context.Context) error {
 }
 
 // agent starts one node.
-func (c *running) agent(node string, capacity types.Requests, ports nodeagent.PortRange, metrics *nodeagent.Metrics) error {
+func (c *running) agent(node string, capacity types.Requests, ports nodeagent.PortRange, metrics *nodeagent.Metrics, used *usage.Metrics) error {
 	runtime, closeRuntime, err := c.runtime(node)
 	if err != nil {
 		return err
@@ -40,9 +48,10 @@ func (c *running) agent(node string, capacity types.Requests, ports nodeagent.Po
 	return parts.Agent{
 		Config: nodeagent.Config{
 			Store: c.store, Runtime: runtime, Cluster: c.info.Cluster, Node: node, Version: c.cfg.Version,
-			Capacity: capacity, Labels: c.cfg.Labels[node], Ports: ports, AllowMounts: c.cfg.AllowMounts,
+			Capacity: capacity, Devices: c.devices(node), Labels: c.cfg.Labels[node], Ports: ports, AllowMounts: c.cfg.AllowMounts, Permissions: c.cfg.Permissions,
 			StateDir: c.cfg.Dir.agent(node), Metrics: metrics, Logger: c.cfg.Log.Named("agent"),
 		},
+		Usage: usage.Config{Metrics: used},
 		Close: closeRuntime,
 		Listen: func(sockets string) (net.Listener, string, error) {
 			address := "unix://" + filepath.Join(sockets, apiSocket)
@@ -64,7 +73,7 @@ func (c *running) runtime(node string) (r nodeagent.Runtime, closeIt func() erro
 		return r, func() error { return nil }, err
 	}
 	conf := c.info.runtime(node, c.cfg.Logger)
-	conf.Pulls = &c.pulls
+	conf.Pulls, conf.CDIDirs = &c.pulls, c.cdiDirs()
 	real, err := containerd.New(conf)
 	if err != nil {
 		return nil, nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
+	"github.com/escher-sched/escher/nodeagent/devices"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -29,12 +30,16 @@ type Config struct {
 	// Capacity is what each of them has; what it does not name of cpu and
 	// memory is an equal share of the machine.
 	Capacity types.Requests
+	// GPUs are those that each of them is to have, and that there are not.
+	GPUs devices.Simulated
 	// Labels are those of each node, by its name.
 	Labels map[string][]types.Label
 	// Placement says which of the nodes that fit a task is placed on.
 	Placement scheduler.Choice
 	// AllowMounts are the paths of this machine that tasks may mount.
 	AllowMounts []nodeagent.AllowedMount
+	// Permissions are what of the dangerous tasks may ask for.
+	Permissions nodeagent.Permissions
 	// Ops is where metrics and health are served besides the socket in Dir, as
 	// host:port; empty is nowhere. Pprof adds profiles, on the socket alone.
 	Ops   string

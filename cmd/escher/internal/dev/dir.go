@@ -22,6 +22,7 @@ const DefaultNamespace = "default"
 //	cluster       the id of the cluster
 //	dev.json      Info, while the cluster runs
 //	dev.log       what all parts log
+//	cdi/          what describes simulated GPUs
 //	run/          sockets: ops.sock has metrics and health
 //	etcd/         data, log and socket
 //	containerd/   a private containerd, if the machine has none

@@ -81,8 +81,9 @@ func (c *running) up(ctx context.Context) error {
 		c.server,     // 6. who binds, releases, and deletes what is finished
 		c.welcome,    // 7. undo what stopping left
 		c.retire,     // 8. end what nobody watches any more
-		c.agents,     // 9. the nodes
-		c.awaitNodes, // 10. until all are alive
+		c.watchdog,   // 9. who ends tasks if this process cannot
+		c.agents,     // 10. the nodes
+		c.awaitNodes, // 11. until all are alive
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

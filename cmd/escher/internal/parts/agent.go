@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/nodeapi"
+	"github.com/escher-sched/escher/nodeagent/usage"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -26,6 +27,8 @@ type Agent struct {
 	// Listen listens for the API, once the directories are there. It returns the
 	// address by which others reach it.
 	Listen func(sockets string) (l net.Listener, address string, err error)
+	// Usage says how what is used is sampled; what belongs to the agent is set here.
+	Usage usage.Config
 	// Health is told whether it is ready; Metrics are shown, with that, to whoever
 	// asks the API, without a token.
 	Health  *ops.Health
@@ -38,12 +41,18 @@ func (a Agent) Start(stack *Stack) error {
 	if err != nil {
 		return errors.Join(err, a.close())
 	}
+	a.Usage.Node, a.Usage.Source, a.Usage.Runtime, a.Usage.Log = a.Config.Node, agent, a.Config.Runtime, a.Config.Logger.Named("usage")
+	sampler, err := usage.New(a.Usage)
+	if err != nil {
+		return errors.Join(err, l.Close(), a.close())
+	}
 	a.Health.Check("agent "+a.Config.Node, agent.Ready)
 	stack.Start("agent "+a.Config.Node, func(ctx context.Context) error {
 		return errors.Join(agent.Run(ctx), a.close())
 	})
+	stack.Start("usage of "+a.Config.Node, sampler.Run)
 	stack.Start("API of "+a.Config.Node, func(ctx context.Context) error {
-		return nodeapi.Serve(ctx, l, nodeapi.Config{Agent: agent, Runtime: a.Config.Runtime, Open: ops.Handler(a.Metrics, a.Health), Log: a.Config.Logger.Named("api")})
+		return nodeapi.Serve(ctx, l, nodeapi.Config{Agent: agent, Runtime: a.Config.Runtime, Usage: sampler, Open: ops.Handler(a.Metrics, a.Health), Log: a.Config.Logger.Named("api")})
 	})
 	return nil
 }

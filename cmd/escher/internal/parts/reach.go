@@ -11,10 +11,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// hostTowards returns the address of this machine from which it reaches the first of
+// HostTowards returns the address of this machine from which it reaches the first of
 // some endpoints; the loopback one where that is on this machine, or a socket. Nothing
 // is sent.
-func hostTowards(endpoints []string) string {
+func HostTowards(endpoints []string) string {
 	const loopback = "127.0.0.1"
 	for _, e := range endpoints {
 		if u, err := url.Parse(e); err == nil && u.Host != "" {

@@ -17,8 +17,12 @@ import (
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 	"github.com/escher-sched/escher/nodeagent/containerd"
 	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
+	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/nodeagent/usage"
+	"github.com/escher-sched/escher/nodeagent/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,12 +33,21 @@ type AgentConfig struct {
 	Agent nodeagent.Config
 	// Containerd is the daemon to use, or to run.
 	Containerd daemon.Config
+	// Devices says where to look for devices.
+	Devices devices.Config
 	// Logger is what containerd runs beside each container.
 	Logger containerd.Logger
+	// CgroupDriver is who makes the cgroups of containers; empty is what suits the
+	// machine.
+	CgroupDriver cgroup.Driver
 
 	// Listen is host:port to serve the node's API at, Advertise how others reach
 	// that; empty: by the address from which this machine reaches etcd.
 	Listen, Advertise string
+	// UsageEvery is how often what is used is sampled; NoTaskMetrics leaves
+	// out of the metrics what has names of tasks.
+	UsageEvery    time.Duration
+	NoTaskMetrics bool
 	// TLSCert and TLSKey are files of the API's certificate; empty: it is served
 	// without encryption.
 	TLSCert, TLSKey string
@@ -56,7 +69,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	if err := fit(); err != nil {
+	if err := fit(cfg.CgroupDriver); err != nil {
 		return err
 	}
 	cert, err := cfg.serverTLS()
@@ -94,13 +107,27 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	if err != nil {
 		return err
 	}
+	err = StartWatchdog(ctx, p.stack, watchdog.Keeper{
+		Config:  watchdog.Config{Dir: cfg.Agent.StateDir, Nodes: []watchdog.Node{{Name: cfg.Agent.Node, StateDir: cfg.Agent.StateDir, Cgroups: runtime.Cgroups()}}},
+		Program: cfg.Logger.Path, Logger: cfg.Log.Named("watchdog"),
+	})
+	if err != nil {
+		return errors.Join(err, runtime.Close())
+	}
+	finder := cfg.finder()
 	address := cfg.address(l)
 	cfg.Agent.Store, cfg.Agent.Runtime, cfg.Agent.Cluster = p.store, runtime, cluster
 	cfg.Agent.Metrics, cfg.Agent.Logger = nodeagent.NewMetrics(), cfg.Log.Named("agent")
 	if err := p.registry.Register(cfg.Agent.Metrics); err != nil {
 		return err
 	}
+	used := usage.NewMetrics()
+	used.NoTasks = cfg.NoTaskMetrics
+	if err := p.registry.Register(used); err != nil {
+		return err
+	}
 	err = Agent{
+		Usage:  usage.Config{Every: cfg.UsageEvery, Metrics: used, Devices: finder},
 		Config: cfg.Agent, Close: runtime.Close, Health: p.health, Metrics: p.registry,
 		Listen: func(string) (net.Listener, string, error) { return l, address, nil },
 	}.Start(p.stack)
@@ -114,22 +141,34 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	return p.stack.Await(ctx, nil)
 }
 
+// finder makes what finds the devices of the machine, for the agent.
+func (c *AgentConfig) finder() *devices.Finder {
+	c.Devices.Log = c.Log.Named("devices")
+	finder := devices.New(c.Devices)
+	c.Agent.Devices = finder
+	return finder
+}
+
 // validate returns what is wrong with what the node is to be, before anything is
 // waited for.
 func (c AgentConfig) validate() error {
 	early := c.Agent
 	// What comes later is not looked at.
 	early.Store, early.Runtime, early.Cluster = (*etcdstore.Store)(nil), (*containerd.Runtime)(nil), "later"
-	return early.Validate()
+	return errors.Join(early.Validate(), usage.ValidateEvery(c.UsageEvery))
 }
 
 // fit says what this machine or process lacks for containers.
-func fit() error {
+func fit(driver cgroup.Driver) error {
 	if os.Geteuid() != 0 {
 		return types.Errorf(types.Precondition, "run an agent: containers take root: run it as root, with sudo for instance")
 	}
-	if entries, err := os.ReadDir("/sys/fs/cgroup"); err != nil || len(entries) == 0 {
-		return types.Errorf(types.Precondition, "run an agent: no control groups are mounted at /sys/fs/cgroup: mount them, or run it outside of this container")
+	facts := cgroup.Look(cgroup.DefaultRoot, cgroup.DefaultRun)
+	if _, err := facts.Choose(driver); err != nil {
+		return types.Errorf(types.ClassOf(err), "cgroup-driver: %w", err)
+	}
+	if err := facts.Check(); err != nil {
+		return types.Errorf(types.ClassOf(err), "run an agent: %w", err)
 	}
 	return nil
 }
@@ -215,7 +254,7 @@ func (p *process) runtime(ctx context.Context, cfg AgentConfig, cluster string) 
 	sum := sha256.Sum256([]byte(cfg.Agent.Node))
 	return containerd.New(containerd.Config{
 		Address: d.Address(), Namespace: "escher-" + cluster + "-" + hex.EncodeToString(sum[:3]),
-		Cluster: cluster, Node: cfg.Agent.Node, Logger: cfg.Logger,
+		Cluster: cluster, Node: cfg.Agent.Node, Logger: cfg.Logger, CDIDirs: cfg.Devices.CDIDirs, CgroupDriver: cfg.CgroupDriver,
 	})
 }
 
@@ -246,7 +285,7 @@ func (c AgentConfig) address(l net.Listener) string {
 		return "" // a TCP address has both
 	}
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-		host = hostTowards(c.Etcd.Endpoints)
+		host = HostTowards(c.Etcd.Endpoints)
 	}
 	return scheme + net.JoinHostPort(host, port)
 }

@@ -20,6 +20,8 @@ type ServerConfig struct {
 	Etcd etcdstore.Config
 	// Name tells it from the other servers of the cluster.
 	Name string
+	// Version is that of this program.
+	Version string
 	// Placement says which of the nodes that fit its scheduler takes.
 	Placement scheduler.Choice
 	// MaxPending is how many tasks may wait before submission is slowed; 0 is the
@@ -69,7 +71,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	err = Server{Store: p.store, Name: cfg.Name, Placement: cfg.Placement, MaxPending: cfg.MaxPending, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
+	err = Server{Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, MaxPending: cfg.MaxPending, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,8 @@ type Server struct {
 	Store *etcdstore.Store
 	// Name tells it from the other servers of the cluster; empty: there are none.
 	Name string
+	// Version is that of this program.
+	Version string
 	// Placement says which of the nodes that fit is taken.
 	Placement scheduler.Choice
 	// MaxPending is how many tasks may wait before submission is slowed; 0 is the
@@ -42,7 +44,7 @@ func (s Server) Start(stack *Stack) error {
 	stack.Start("garbage", ops.CollectGarbage)
 	pulse := s.Health.Part("scheduler")
 	stack.Start("scheduler", func(ctx context.Context) error {
-		cfg := scheduler.Config{Name: s.Name, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions}
+		cfg := scheduler.Config{Name: s.Name, Version: s.Version, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions}
 		return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler"))
 	})
 	beat, drains := s.Health.Standby("collector"), s.Health.Standby("drainer")

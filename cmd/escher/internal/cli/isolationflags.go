@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/types"
+)
+
+// isolationFlags say what limits and rights a task has.
+type isolationFlags struct {
+	pids            int
+	cpuLimit        string
+	capAdd, capDrop []string
+	readOnly        bool
+	privileged      bool
+}
+
+func (i *isolationFlags) add(flags *pflag.FlagSet) {
+	flags.IntVar(&i.pids, "pids-limit", 0, "how many processes and threads it may have; 0 is what its node gives")
+	flags.StringVar(&i.cpuLimit, "cpu-limit", "", "none: it also uses what others leave of cpu (default: no more than --cpu)")
+	flags.StringArrayVar(&i.capAdd, "cap-add", nil, "capability to add, such as NET_ADMIN; most only where the node allows it; repeat for several")
+	flags.StringArrayVar(&i.capDrop, "cap-drop", nil, "capability to drop, or ALL; repeat for several")
+	flags.BoolVar(&i.readOnly, "read-only", false, "keep it from writing to the files of its image; see --scratch")
+	flags.BoolVar(&i.privileged, "privileged", false, "give it what root of the node has; only where the node allows it")
+}
+
+// isolate puts what the flags say into out.
+func (i *isolationFlags) isolate(out *types.Spec) error {
+	out.Pids, out.CPULimit, out.ReadOnlyRoot, out.Privileged = i.pids, types.CPULimit(i.cpuLimit), i.readOnly, i.privileged
+	var err, err2 error
+	out.CapAdd, err = parseCapabilities("cap-add", i.capAdd)
+	out.CapDrop, err2 = parseCapabilities("cap-drop", i.capDrop)
+	return errors.Join(err, err2)
+}
+
+func parseCapabilities(field string, texts []string) ([]string, error) {
+	var names []string
+	var errs []error
+	for _, text := range texts {
+		name, err := types.ParseCapability(field, text)
+		names, errs = append(names, name), append(errs, err)
+	}
+	return names, errors.Join(errs...)
+}
+
+// permissionFlags say what tasks may ask for on a node.
+type permissionFlags struct {
+	privileged bool
+	caps       []string
+	pids       int
+}
+
+func (p *permissionFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&p.privileged, "allow-privileged", false, "let tasks be privileged, which makes them root of this machine")
+	flags.StringArrayVar(&p.caps, "allow-cap", nil, "capability that tasks may add, such as NET_ADMIN; repeat for several")
+	flags.IntVar(&p.pids, "max-pids", nodeagent.DefaultMaxPids, "how many processes and threads a task may ask for at most")
+}
+
+// permissions returns what the flags say.
+func (p *permissionFlags) permissions() (nodeagent.Permissions, error) {
+	caps, err := parseCapabilities("allow-cap", p.caps)
+	return nodeagent.Permissions{Privileged: p.privileged, Capabilities: caps, MaxPids: p.pids}, err
+}

@@ -1,0 +1,23 @@
+package parts
+
+import (
+	"context"
+	"os"
+
+	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/types"
+)
+
+// StartWatchdog starts what keeps a watchdog, and returns when there is one: before
+// anything is run. It is to be started before the agents, so that it outlasts them.
+func StartWatchdog(ctx context.Context, stack *Stack, k watchdog.Keeper) error {
+	for _, n := range k.Nodes {
+		if err := os.MkdirAll(n.StateDir, 0o700); err != nil {
+			return types.Errorf(types.Precondition, "make the directory of %s: %w", n.Name, err)
+		}
+	}
+	ready := make(chan struct{})
+	k.Ready = func() { close(ready) }
+	stack.Start("watchdog", k.Run)
+	return stack.Await(ctx, ready)
+}

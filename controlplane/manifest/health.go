@@ -1,0 +1,131 @@
+package manifest
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Check is how it is found out whether a task does its work.
+type Check struct {
+	Name        string     `json:"name" desc:"tells it from the other checks of the task"`
+	Exec        *ExecCheck `json:"exec,omitempty" desc:"a command in the container that exits with 0"`
+	HTTP        *HTTPCheck `json:"http,omitempty" desc:"a GET request to 127.0.0.1 that is answered well"`
+	TCP         *TCPCheck  `json:"tcp,omitempty" desc:"a port on 127.0.0.1 that takes a connection"`
+	Every       Duration   `json:"every,omitempty" desc:"time from probe to probe; 10s if it is left out"`
+	Timeout     Duration   `json:"timeout,omitempty" desc:"how long a probe may take; 2s if it is left out"`
+	StartPeriod Duration   `json:"startPeriod,omitempty" desc:"how long after the start failures do not count, before the first success"`
+	Failures    int        `json:"failures,omitempty" desc:"how many in a row make the task unhealthy; 3 if it is left out"`
+	Successes   int        `json:"successes,omitempty" desc:"how many in a row make it healthy; 1 if it is left out"`
+	Then        types.Then `json:"then,omitempty" desc:"what becomes of it when it is unhealthy: report, if it is left out, says so; restart ends the process too, and runs it again as restart says"`
+}
+
+// ExecCheck is a command in the container.
+type ExecCheck struct {
+	Command []string `json:"command" desc:"the program and its arguments"`
+}
+
+// HTTPCheck is a request.
+type HTTPCheck struct {
+	Port   PortRef `json:"port" desc:"the name of a port of the task, or a number"`
+	Path   string  `json:"path,omitempty" desc:"what is asked for; / if it is left out"`
+	Status int     `json:"status,omitempty" desc:"the status that is good; each from 200 to 399 if it is left out"`
+}
+
+// TCPCheck is a connection.
+type TCPCheck struct {
+	Port PortRef `json:"port" desc:"the name of a port of the task, or a number"`
+}
+
+// Warn is a signal ahead of the end.
+type Warn struct {
+	Signal string   `json:"signal" desc:"the signal, such as USR1"`
+	Before Duration `json:"before" desc:"how long before the end, or the stop signal"`
+}
+
+// PortRef is the name of a port of the task, or the number of any.
+type PortRef string
+
+// MarshalJSON writes a number as one.
+func (p PortRef) MarshalJSON() ([]byte, error) {
+	if n, err := strconv.Atoi(string(p)); err == nil && strconv.Itoa(n) == string(p) {
+		return []byte(p), nil
+	}
+	return json.Marshal(string(p))
+}
+
+// UnmarshalJSON reads text or a whole number.
+func (p *PortRef) UnmarshalJSON(text []byte) error {
+	var s string
+	if json.Unmarshal(text, &s) == nil {
+		*p = PortRef(s)
+		return nil
+	}
+	var n int
+	if err := json.Unmarshal(text, &n); err != nil {
+		return types.Errorf(types.Invalid, "%s is no port: name one of the task's, or give a number", text)
+	}
+	*p = PortRef(strconv.Itoa(n))
+	return nil
+}
+
+func (c *Check) check() types.Check {
+	out := types.Check{
+		Name: c.Name, Every: time.Duration(c.Every), Timeout: time.Duration(c.Timeout), StartPeriod: time.Duration(c.StartPeriod),
+		Failures: c.Failures, Successes: c.Successes, Then: c.Then,
+	}
+	if c.Exec != nil {
+		out.Exec = c.Exec.Command
+	}
+	if h := c.HTTP; h != nil {
+		out.HTTP = &types.HTTPCheck{Port: string(h.Port), Path: h.Path, Status: h.Status}
+	}
+	if c.TCP != nil {
+		out.TCP = &types.TCPCheck{Port: string(c.TCP.Port)}
+	}
+	return out
+}
+
+func fromCheck(c *types.Check) Check {
+	out := Check{
+		Name: c.Name, Every: Duration(c.Every), Timeout: Duration(c.Timeout), StartPeriod: Duration(c.StartPeriod),
+		Failures: c.Failures, Successes: c.Successes, Then: c.Then,
+	}
+	if len(c.Exec) > 0 {
+		out.Exec = &ExecCheck{Command: c.Exec}
+	}
+	if h := c.HTTP; h != nil {
+		out.HTTP = &HTTPCheck{Port: PortRef(h.Port), Path: h.Path, Status: h.Status}
+	}
+	if c.TCP != nil {
+		out.TCP = &TCPCheck{Port: PortRef(c.TCP.Port)}
+	}
+	return out
+}
+
+// health adds checks, warning and init to a spec.
+func (s *Spec) health(out *types.Spec) {
+	for i := range s.Checks {
+		out.Checks = append(out.Checks, s.Checks[i].check())
+	}
+	if w := s.Warn; w != nil {
+		out.Warn = &types.Warn{Signal: w.Signal, Before: time.Duration(w.Before)}
+		if name, err := types.ParseSignal(w.Signal); err == nil {
+			out.Warn.Signal = name // what is none, the validation says
+		}
+	}
+	out.Init = s.Init
+}
+
+// fromHealth is the inverse of health.
+func (s *Spec) fromHealth(from *types.Spec) {
+	for i := range from.Checks {
+		s.Checks = append(s.Checks, fromCheck(&from.Checks[i]))
+	}
+	if w := from.Warn; w != nil {
+		s.Warn = &Warn{Signal: w.Signal, Before: Duration(w.Before)}
+	}
+	s.Init = from.Init
+}

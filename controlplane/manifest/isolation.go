@@ -1,0 +1,17 @@
+package manifest
+
+import "github.com/escher-sched/escher/types"
+
+// isolate puts what the document says of limits and rights into out.
+func (s *Spec) isolate(out *types.Spec) {
+	out.Pids, out.CPULimit = s.Pids, s.CPULimit
+	out.CapAdd, out.CapDrop = s.CapAdd, s.CapDrop
+	out.ReadOnlyRoot, out.Privileged = s.ReadOnlyRoot, s.Privileged
+}
+
+// fromIsolation is the inverse of isolate.
+func (s *Spec) fromIsolation(from *types.Spec) {
+	s.Pids, s.CPULimit = from.Pids, from.CPULimit
+	s.CapAdd, s.CapDrop = from.CapAdd, from.CapDrop
+	s.ReadOnlyRoot, s.Privileged = from.ReadOnlyRoot, from.Privileged
+}

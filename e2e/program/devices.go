@@ -1,0 +1,17 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// devices says which GPUs it sees and which it was told of, and works.
+func devices() {
+	files, _ := filepath.Glob("/dev/nvidia*")
+	for _, file := range files {
+		fmt.Println(filepath.Base(file))
+	}
+	fmt.Println("ESCHER_DEVICES=" + os.Getenv("ESCHER_DEVICES"))
+	work("1h")
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// tick writes numbers from 1 on, ten a second, until there is a file, and exits with a
+// code then.
+func tick(path, code string) {
+	exit, err := strconv.Atoi(code)
+	if err != nil {
+		fail(err.Error())
+	}
+	for i := 1; ; i++ {
+		fmt.Println(i)
+		if _, err := os.Stat(path); err == nil {
+			os.Exit(exit)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}

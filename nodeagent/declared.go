@@ -1,0 +1,34 @@
+package nodeagent
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// outlasting returns the containers that outlive the session that was, and the revision
+// of the node's cordon, which the next session depends on. Somebody may have declared the
+// machine dead, and it was not: then nothing outlives, everything is ended, and the error,
+// Unavailable, says that what was kept is to be given up by a scheduler first, so that
+// nothing is taken up again here that runs elsewhere.
+func (a *Agent) outlasting(ctx context.Context) (kept []string, cordon int64, err error) {
+	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: controlplane.CordonKey(a.cfg.Node)})
+	if err != nil {
+		return nil, 0, err
+	}
+	var c types.Cordon
+	if len(page.KVs) > 0 {
+		if err := types.Decode(page.KVs[0].Value, &c); err != nil {
+			return nil, 0, err
+		}
+		cordon = page.KVs[0].ModRevision
+	}
+	if kept, err = a.keptBindings(ctx); err != nil || !c.Dead || len(kept) == 0 {
+		return kept, cordon, err
+	}
+	if err := a.clear(ctx, nil); err != nil {
+		return nil, 0, err
+	}
+	return nil, 0, types.Errorf(types.Unavailable, "begin session: node %s was declared dead, and %d tasks that were kept there are not given up yet: a server sees to it", a.cfg.Node, len(kept))
+}

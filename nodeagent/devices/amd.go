@@ -1,0 +1,70 @@
+package devices
+
+import (
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// amdGPU is the class of AMD's GPUs, as amd-ctk cdi generate describes them.
+const amdGPU = "amd.com/gpu"
+
+// card is a GPU of AMD.
+type card struct {
+	id string
+	// dir is its directory in sysfs.
+	dir string
+}
+
+// findAMD finds the GPUs of AMD that are described. What they are like is read from
+// sysfs, by the device file of each: /dev/dri/renderD128.
+func (f *Finder) findAMD(specs []described) []found {
+	var all []found
+	var cards []card
+	for _, d := range ofClass(specs, amdGPU) {
+		out := found{Device: types.Device{ID: d.id(), Resource: types.GPU, NUMA: unknownNUMA, Model: "AMD GPU"}}
+		if dir := f.renderDir(&d); dir != "" {
+			cards = append(cards, card{id: d.id(), dir: dir})
+			out.Model, out.NUMA = f.amdModel(dir), f.numaOf(dir)
+			if n, err := strconv.ParseInt(readLine(dir, "mem_info_vram_total"), 10, 64); err == nil && n > 0 {
+				out.MemoryBytes = n
+			}
+			if real, err := filepath.EvalSymlinks(dir); err == nil {
+				out.Bus = busOf(filepath.Base(real))
+			}
+		}
+		all = append(all, out)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cards = cards
+	return all
+}
+
+// renderDir returns the directory in sysfs of the device that a description brings the
+// render node of, empty if it brings none.
+func (f *Finder) renderDir(d *described) string {
+	node := regexp.MustCompile(`^/dev/dri/(renderD\d+)$`)
+	for _, path := range d.nodes {
+		if m := node.FindStringSubmatch(path); m != nil {
+			dir := f.cfg.path("sys/class/drm", m[1], "device")
+			if exists(dir) {
+				return dir
+			}
+		}
+	}
+	return ""
+}
+
+// amdModel returns the name of a card, as far as it is known.
+func (f *Finder) amdModel(dir string) string {
+	if name := readLine(dir, "product_name"); name != "" {
+		return name
+	}
+	if id := readLine(dir, "device"); id != "" {
+		return "AMD GPU " + id
+	}
+	return "AMD GPU"
+}

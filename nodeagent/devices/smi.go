@@ -1,0 +1,143 @@
+package devices
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// maxOutput bounds what is read of nvidia-smi: sixteen GPUs with all their clocks
+	// are a megabyte.
+	maxOutput = 16 << 20
+	// afterKill is how long is waited for a process that was killed. One that the driver
+	// keeps in the kernel ends when that lets go of it, which may be never.
+	afterKill = time.Second
+)
+
+// smi runs nvidia-smi, one at a time.
+type smi struct {
+	path    string
+	timeout time.Duration
+	now     func() time.Time
+
+	mu sync.Mutex
+	// stuck is closed when a process that did not end when it was killed has ended; nil
+	// if there is none.
+	stuck <-chan struct{}
+	// last is the last answer to the question that is asked most, of the moment at.
+	last string
+	at   time.Time
+}
+
+// answer is what nvidia-smi printed, and its exit code.
+type answer struct {
+	text string
+	code int
+}
+
+// query returns what nvidia-smi -q -x prints; the same again where it was just asked.
+func (s *smi) query(ctx context.Context) (answer, error) {
+	const fresh = time.Second
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.now(); s.last != "" && now.Sub(s.at) < fresh && !now.Before(s.at) {
+		return answer{text: s.last}, nil
+	}
+	a, err := s.run(ctx, "-q", "-x")
+	if s.last = ""; err == nil && a.code == 0 {
+		s.last, s.at = a.text, s.now()
+	}
+	return a, err
+}
+
+// ask returns what it prints when it is given args.
+func (s *smi) ask(ctx context.Context, args ...string) (answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run(ctx, args...)
+}
+
+// run runs it, and kills it with all that it started when its time is over. Unavailable:
+// it does not answer. The caller holds s.mu.
+func (s *smi) run(ctx context.Context, args ...string) (answer, error) {
+	if s.stuck != nil {
+		select {
+		case <-s.stuck:
+			s.stuck = nil
+		default:
+			return answer{}, types.Errorf(types.Unavailable, "nvidia-smi does not answer: one that was killed hangs in the driver still")
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	cmd := exec.Command(s.path, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
+	cmd.WaitDelay = afterKill
+	out := &limited{most: maxOutput, full: cancel}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return answer{}, types.Errorf(types.Unavailable, "run nvidia-smi: %w", err)
+	}
+	ended := make(chan struct{})
+	var failed error
+	go func() {
+		defer close(ended)
+		failed = cmd.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // It may have ended just now.
+		s.reap(ended)
+		return answer{}, types.Errorf(types.Unavailable, "nvidia-smi does not answer within %s", s.timeout)
+	}
+	var exit *exec.ExitError
+	if failed != nil && (!errors.As(failed, &exit) || exit.ExitCode() < 0) {
+		return answer{}, types.Errorf(types.Unavailable, "run nvidia-smi: %w", failed)
+	}
+	return answer{text: out.buf.String(), code: cmd.ProcessState.ExitCode()}, nil
+}
+
+// reap waits for a process that was killed, as long as that is sensible.
+func (s *smi) reap(ended <-chan struct{}) {
+	timer := time.NewTimer(2 * afterKill)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		s.stuck = ended
+	}
+}
+
+// complaint returns the first line of what it printed instead of an answer.
+func (a answer) complaint() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(a.text), "\n")
+	const most = 200
+	return strings.Join(strings.Fields(line[:min(len(line), most)]), " ")
+}
+
+// limited is a buffer that takes so much, and calls full when it is to take more.
+type limited struct {
+	// buf is not embedded: its ReadFrom knows no limit.
+	buf  bytes.Buffer
+	most int
+	full func()
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	if l.buf.Len()+len(p) > l.most {
+		l.full()
+		return 0, types.Errorf(types.Unavailable, "more than %d bytes", l.most)
+	}
+	return l.buf.Write(p)
+}

@@ -1,0 +1,240 @@
+package nodeagent_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/types"
+)
+
+// changing are devices that a test changes.
+type changing struct{ now atomic.Pointer[devices.Fixed] }
+
+func (c *changing) set(ids ...string) {
+	var all devices.Fixed
+	for _, id := range ids {
+		id, unhealthy, _ := strings.Cut(id, "!")
+		all = append(all, types.Device{ID: id, Resource: types.GPU, Unhealthy: unhealthy})
+	}
+	c.now.Store(&all)
+}
+
+func (c *changing) Find(ctx context.Context, known []types.Device) []types.Device {
+	return c.now.Load().Find(ctx, known)
+}
+
+// withGPUs runs a test with an agent of a node that has these devices.
+func withGPUs(t *testing.T, rt simruntime.Config, test func(b *bench, gpus *changing), ids ...string) {
+	t.Helper()
+	bubble(t, rt, func(_ *testing.T, b *bench) {
+		b.crash()
+		gpus := new(changing)
+		gpus.set(ids...)
+		b.cfg.Devices = gpus
+		b.start()
+		test(b, gpus)
+	})
+}
+
+// holding has a binding hold a share of a device.
+func holding(id string, share types.Quantity) func(*types.Binding) {
+	return func(x *types.Binding) {
+		x.Holds = append(x.Holds, types.Holding{Resource: types.GPU, Amount: share, Devices: []types.DeviceShare{{ID: id, Share: share}}})
+	}
+}
+
+// stored returns node and devices as they are stored, and both their revisions.
+func (b *bench) stored() (types.Node, types.Devices, [2]int64) {
+	b.t.Helper()
+	node, devs := b.get(controlplane.NodeKey("n1")), b.get(controlplane.DevicesKey("n1"))
+	var n types.Node
+	var d types.Devices
+	if err := types.Decode(node.Value, &n); err != nil {
+		b.t.Fatal(err)
+	}
+	if devs.Key != "" {
+		if err := types.Decode(devs.Value, &d); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return n, d, [2]int64{node.ModRevision, devs.ModRevision}
+}
+
+// TestDevicesCome: a live node that gets devices has them and their capacity in one
+// transaction, so that there is no moment in which some is given out without one.
+func TestDevicesCome(t *testing.T) {
+	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
+		if n, _, at := b.stored(); n.Capacity.Get("gpu") != 0 || at[1] != 0 {
+			t.Fatalf("%+v, %v", n, at)
+		}
+		gpus.set("g0", "g1")
+		b.pass(31 * time.Second)
+		n, d, at := b.stored()
+		if n.Capacity.Get("gpu") != 2000 || len(d.Devices) != 2 || at[0] != at[1] {
+			t.Fatalf("%+v, %+v, %v", n, d, at)
+		}
+		b.pass(5 * time.Minute)
+		if _, _, again := b.stored(); again != at {
+			t.Errorf("stored anew, though nothing changed: %v, then %v", at, again)
+		}
+		gpus.set("g0", "g1!broken")
+		b.pass(31 * time.Second)
+		n, d, again := b.stored()
+		if d.Devices[1].Unhealthy != "broken" || n.Capacity.Get("gpu") != 2000 || again[0] != at[0] || again[1] == at[1] {
+			t.Errorf("%+v, %+v, %v", n, d, again)
+		}
+		gpus.set("g0", "g1")
+		b.pass(31 * time.Second)
+		if _, d, _ := b.stored(); d.Devices[1].Unhealthy != "" || d.Devices[1].UnhealthySince != 0 {
+			t.Errorf("it did not come back: %+v", d)
+		}
+	})
+}
+
+// TestDevicesGo: one that is not there any more is shown as gone, for an hour, or for as
+// long as somebody holds it.
+func TestDevicesGo(t *testing.T) {
+	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
+		b.put(controlplane.AllocatedKey("n1"), &types.Allocated{Holds: []types.Holding{{Resource: types.GPU, Amount: 1000, Devices: []types.DeviceShare{{ID: "g1", Share: 1000}}}}})
+		gpus.set("g0")
+		b.pass(31 * time.Second)
+		gone := func(want string) {
+			t.Helper()
+			n, d, _ := b.stored()
+			var ids []string
+			for _, dev := range d.Devices {
+				if (dev.Unhealthy == devices.Gone) != (dev.ID != "g0") {
+					t.Errorf("%+v", dev)
+				}
+				ids = append(ids, dev.ID)
+			}
+			if got := strings.Join(ids, " "); got != want || n.Capacity.Get("gpu") != types.Quantity(1000*len(ids)) {
+				t.Errorf("%s are there, want %s; capacity %v", got, want, n.Capacity)
+			}
+		}
+		gone("g0 g1 g2")
+		b.pass(time.Hour - 2*time.Minute)
+		gone("g0 g1 g2")
+		b.pass(4 * time.Minute)
+		gone("g0 g1")
+		b.crash()
+		b.start()
+		gone("g0 g1")
+		b.put(controlplane.AllocatedKey("n1"), &types.Allocated{})
+		b.pass(time.Minute)
+		gone("g0")
+	}, "g0", "g1", "g2")
+}
+
+// TestCapacityAndDevices of one resource exclude one another.
+func TestCapacityAndDevices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, simruntime.Config{})
+		b.cfg.Capacity = types.NewRequests(map[string]types.Quantity{"cpu": 4000, "gpu": 4000})
+		b.cfg.Devices = devices.Fixed{{ID: "g0", Resource: types.GPU}}
+		agent, err := nodeagent.New(b.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := agent.Run(ctx); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "gpu=4") || !strings.Contains(err.Error(), "--gpus none") {
+			t.Error(err)
+		}
+		if b.get(controlplane.NodeKey("n1")).Key != "" {
+			t.Error("something was stored all the same")
+		}
+	})
+	withGPUs(t, simruntime.Config{}, func(b *bench, _ *changing) {
+		b.crash()
+		b.cfg.Capacity = types.NewRequests(map[string]types.Quantity{"cpu": 4000, "gpu": 4000})
+		b.cfg.Devices = nil
+		b.start()
+		n, d, at := b.stored()
+		if n.Capacity.Get("gpu") != 4000 || len(d.Devices) != 0 {
+			t.Errorf("devices that are left out are in the way: %+v, %+v", n, d)
+		}
+		gpus := new(changing)
+		gpus.set()
+		b.crash()
+		b.cfg.Devices = gpus
+		b.start()
+		gpus.set("g0")
+		b.pass(2 * time.Minute)
+		if _, d, again := b.stored(); len(d.Devices) != 0 || again != at {
+			t.Errorf("devices that came later were stored beside a capacity: %+v", d)
+		}
+	}, "g0")
+}
+
+// TestDeviceHeld: a device that a process of this node holds, or may hold, is not given
+// again, whatever the store says of it.
+func TestDeviceHeld(t *testing.T) {
+	for name, restart := range map[string]bool{"known": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			var deaf atomic.Bool
+			deaf.Store(true)
+			rt := simruntime.Config{Fault: func(op simruntime.Op, _ string) simruntime.Fault {
+				if op == simruntime.Remove && deaf.Load() {
+					return simruntime.Refused
+				}
+				return simruntime.NoFault
+			}}
+			withGPUs(t, rt, func(b *bench, _ *changing) {
+				b.bind("old", holding("g0", 1000))
+				synctest.Wait()
+				b.alive(1)
+				if restart {
+					b.crash()
+				}
+				b.release("old")
+				b.bind("new", holding("g0", 1000))
+				if restart {
+					b.start()
+				}
+				b.bind("beside", holding("g1", 500))
+				b.bind("shares", holding("g1", 500))
+				b.pass(5 * time.Second)
+				r := b.expect("new", types.ReportStarting)
+				if !strings.Contains(r.Reason, "g0") || !strings.Contains(r.Reason, "d/old (attempt 1)") {
+					t.Error(r.Reason)
+				}
+				b.alive(3)
+				deaf.Store(false)
+				b.pass(10 * time.Second)
+				b.expect("new", types.ReportRunning)
+				b.alive(3)
+			}, "g0", "g1")
+		})
+	}
+}
+
+// TestDeviceUnwell: what is bound to a device that is unhealthy, or gone, waits for it.
+func TestDeviceUnwell(t *testing.T) {
+	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
+		b.bind("sick", holding("g0", 1000))
+		b.bind("lost", holding("g9", 500))
+		b.bind("well", holding("g1", 1000))
+		b.pass(5 * time.Second)
+		if r := b.expect("sick", types.ReportStarting); !strings.Contains(r.Reason, "g0: it is unhealthy: too hot") {
+			t.Error(r.Reason)
+		}
+		if r := b.expect("lost", types.ReportStarting); !strings.Contains(r.Reason, "g9: this node does not have it") {
+			t.Error(r.Reason)
+		}
+		b.expect("well", types.ReportRunning)
+		gpus.set("g0", "g1!broken", "g9")
+		b.pass(35 * time.Second)
+		b.expect("sick", types.ReportRunning)
+		b.expect("lost", types.ReportRunning)
+		b.expect("well", types.ReportRunning) // What runs is left alone.
+	}, "g0!too hot", "g1")
+}

@@ -1,0 +1,120 @@
+package nodeagent
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/types"
+)
+
+// The scheduler gives a device to one whole holder, by what is stored. A process that
+// outlives its binding, as its node was cut off for a while, is not stored any more and
+// may hold its device still: so it is looked at again here, where the processes are, right
+// before one is started.
+
+// holder is what one attempt on this node has of devices.
+type holder struct {
+	// who names it: default/train (attempt 2).
+	who    string
+	shares []types.DeviceShare
+}
+
+// mayHave returns why an attempt cannot have its devices now, nil if it can. others have
+// what they have: they run, or are not known to be dead. Unavailable: it may have them
+// later.
+func mayHave(wanted []types.DeviceShare, known []types.Device, others []holder) error {
+	const whole types.Quantity = 1000
+	for _, w := range wanted {
+		at := slices.IndexFunc(known, func(d types.Device) bool { return d.ID == w.ID })
+		switch {
+		case at < 0:
+			return types.Errorf(types.Unavailable, "wait for device %s: this node does not have it any more", w.ID)
+		case known[at].Unhealthy == devices.Gone:
+			return types.Errorf(types.Unavailable, "wait for device %s: it is %s", w.ID, devices.Gone)
+		case known[at].Unhealthy != "":
+			return types.Errorf(types.Unavailable, "wait for device %s: it is unhealthy: %s", w.ID, known[at].Unhealthy)
+		}
+		sum := w.Share
+		var who []string
+		for _, o := range others {
+			for _, s := range o.shares {
+				if s.ID == w.ID {
+					sum += s.Share
+					who = append(who, o.who)
+				}
+			}
+		}
+		if sum > whole && len(who) > 0 {
+			slices.Sort(who)
+			return types.Errorf(types.Unavailable, "wait for device %s: it is held by %s, not known to have ended", w.ID, strings.Join(who, " and "))
+		}
+	}
+	return nil
+}
+
+// mayHaveDevices is mayHave of this task and those beside it. The caller holds a.mu, and
+// notes that the task starts before it lets go.
+func (t *task) mayHaveDevices() error {
+	if t.binding == nil {
+		return nil
+	}
+	wanted := sharesOf(t.binding)
+	if len(wanted) == 0 {
+		return nil
+	}
+	var others []holder
+	for _, o := range t.a.tasks {
+		if o != t && o.mayRun() {
+			others = append(others, holder{who: o.name(), shares: o.shares})
+		}
+	}
+	return mayHave(wanted, t.a.devices, others)
+}
+
+// mayRun reports whether there may be a process of the attempt.
+func (t *task) mayRun() bool {
+	switch t.seen.Container {
+	case Unknown, Starting, Running:
+		return true
+	}
+	return false
+}
+
+func (t *task) name() string {
+	return fmt.Sprintf("%s/%s (attempt %d)", t.attempt.Namespace, t.attempt.Task, t.attempt.Number)
+}
+
+// sharesOf returns what a binding holds of devices, each once.
+func sharesOf(b *types.Binding) []types.DeviceShare {
+	var all []types.DeviceShare
+	for _, h := range b.Holds {
+		if h.Resource.Unscoped() == types.Port {
+			continue // Their numbers are no devices.
+		}
+		for _, d := range h.Devices {
+			at := slices.IndexFunc(all, func(s types.DeviceShare) bool { return s.ID == d.ID })
+			if at < 0 {
+				all = append(all, d)
+				continue
+			}
+			all[at].Share += d.Share
+		}
+	}
+	return all
+}
+
+// holds notes the devices of a container whose binding nobody knows: all of each, as its
+// share is not known either. The caller holds a.mu.
+func (t *task) holds(names []string) {
+	const whole types.Quantity = 1000
+	if t.binding != nil || t.shares != nil {
+		return
+	}
+	for _, name := range names {
+		t.shares = append(t.shares, types.DeviceShare{ID: name, Share: whole})
+	}
+	slices.SortFunc(t.shares, func(a, b types.DeviceShare) int { return cmp.Compare(a.ID, b.ID) })
+}

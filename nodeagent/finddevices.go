@@ -1,0 +1,169 @@
+package nodeagent
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// DefaultProbeEvery is how often is looked which devices there are, and whether they
+	// are well.
+	DefaultProbeEvery = 30 * time.Second
+	// firstLook is how long a look may take, nextLook the first one of an agent that begins
+	// anew: what it does not see, the next one does.
+	firstLook = 20 * time.Second
+	nextLook  = 3 * time.Second
+	// goneFor is how long a device is shown that nobody holds and that is not there any
+	// more: somebody may wonder where it is.
+	goneFor = time.Hour
+)
+
+// DeviceSource finds the devices of a node: devices.Finder, or devices.Fixed.
+type DeviceSource interface {
+	// Find returns the devices as they are now, and those of known that are not there any
+	// more, which are unhealthy: devices.Gone.
+	Find(ctx context.Context, known []types.Device) []types.Device
+}
+
+// keepDevices keeps what is stored of the devices true.
+func (a *Agent) keepDevices(ctx context.Context) error {
+	if a.cfg.Devices == nil && len(a.nodeDevices()) == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	tick := time.NewTicker(a.cfg.ProbeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		if err := a.lookAtDevices(ctx); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			a.log.Error("the devices are not stored as they are", zap.Error(err))
+		}
+	}
+}
+
+// lookAtDevices looks once, and stores what changed. While nothing does, nobody is asked
+// but this machine.
+func (a *Agent) lookAtDevices(ctx context.Context) error {
+	known := a.nodeDevices()
+	found := a.findDevices(ctx, firstLook, known)
+	if ctx.Err() != nil || sameDevices(known, found) && !slices.ContainsFunc(found, a.mayBeDropped) {
+		return ctx.Err()
+	}
+	return a.retry(ctx, "store devices", func() error {
+		was, err := a.registered(ctx)
+		if err != nil {
+			return err
+		}
+		return a.put(ctx, was, found)
+	})
+}
+
+// findDevices looks which devices there are, for so long at most.
+func (a *Agent) findDevices(ctx context.Context, limit time.Duration, known []types.Device) []types.Device {
+	source := a.cfg.Devices
+	if source == nil {
+		source = devices.Fixed(nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return source.Find(ctx, known)
+}
+
+// setDevices notes what is stored, and logs what became of each device.
+func (a *Agent) setDevices(now []types.Device) {
+	a.mu.Lock()
+	was := a.devices
+	a.devices = now
+	a.mu.Unlock()
+	for _, d := range now {
+		before := slices.IndexFunc(was, func(o types.Device) bool { return o.ID == d.ID })
+		switch {
+		case d.Unhealthy != "" && (before < 0 || was[before].Unhealthy != d.Unhealthy):
+			a.log.Warn("device is not given out", zap.String("resource", d.ID), zap.String("reason", d.Unhealthy))
+		case d.Unhealthy == "" && before >= 0 && was[before].Unhealthy != "":
+			a.log.Info("device is well again", zap.String("resource", d.ID))
+		}
+	}
+}
+
+// nodeDevices returns what is stored of the devices.
+func (a *Agent) nodeDevices() []types.Device {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.devices
+}
+
+// withDevices adds to a capacity what devices make up. Those that are unhealthy or gone
+// count: somebody may hold them, and only those that are well are given out. Invalid: the
+// capacity names a resource of which there are devices.
+func withDevices(capacity types.Requests, all []types.Device) (types.Requests, error) {
+	const whole = 1000
+	amounts := make(map[string]types.Quantity)
+	for _, r := range capacity {
+		amounts[r.Name] = r.Amount
+	}
+	for _, d := range all {
+		name := string(d.Resource)
+		given := capacity.Get(name)
+		switch {
+		case given == 0:
+			amounts[name] += whole
+		case d.Unhealthy != devices.Gone:
+			return nil, types.Errorf(types.Invalid, "capacity: %s=%s is given, and this machine has devices of it, such as %s: leave it out, or do not look for devices (--gpus none)", name, given.Format(d.Resource), d.ID)
+		}
+	}
+	return types.NewRequests(amounts), nil
+}
+
+// mayBeDropped reports whether a device need not be shown any longer, once nobody holds
+// it: it was looked for long enough, or nobody looks, as none is to be there.
+func (a *Agent) mayBeDropped(d types.Device) bool {
+	_, told := a.cfg.Devices.(devices.Fixed)
+	long := time.Since(time.Unix(0, d.UnhealthySince)) >= goneFor
+	return d.Unhealthy == devices.Gone && (long || told || a.cfg.Devices == nil || a.cfg.Capacity.Get(string(d.Resource)) != 0)
+}
+
+// allocation is what was read of what is allocated on the node.
+type allocation struct {
+	read     bool
+	revision int64
+}
+
+// dropGone leaves out the devices that are gone for long and that nobody holds.
+func (a *Agent) dropGone(ctx context.Context, all []types.Device) ([]types.Device, allocation, error) {
+	if !slices.ContainsFunc(all, a.mayBeDropped) {
+		return all, allocation{}, nil
+	}
+	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: controlplane.AllocatedKey(a.cfg.Node)})
+	if err != nil {
+		return nil, allocation{}, err
+	}
+	at, held := allocation{read: true}, make(map[string]bool)
+	if len(page.KVs) > 0 {
+		var allocated types.Allocated
+		if err := types.Decode(page.KVs[0].Value, &allocated); err != nil {
+			return all, allocation{}, nil // Who cannot tell who holds what, drops nothing.
+		}
+		at.revision = page.KVs[0].ModRevision
+		for _, h := range allocated.Holds {
+			for _, d := range h.Devices {
+				held[d.ID] = true
+			}
+		}
+	}
+	kept := slices.DeleteFunc(slices.Clone(all), func(d types.Device) bool { return a.mayBeDropped(d) && !held[d.ID] })
+	return kept, at, nil
+}

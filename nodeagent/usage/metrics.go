@@ -1,0 +1,195 @@
+package usage
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics show what was sampled last; those of several nodes of one process stand side by
+// side. Those of tasks are of what runs now, so that they are as many as that.
+type Metrics struct {
+	// NoTasks leaves out those of tasks, which have their names.
+	NoTasks bool
+
+	mu       sync.Mutex
+	samplers []*Sampler
+
+	task, node []metric[Use]
+	device     []metric[Device]
+	failed     *prometheus.Desc
+}
+
+// metric is one number of something.
+type metric[T any] struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	// of returns it, nil if it is not known.
+	of func(T) *float64
+	// last are the values of the labels that it has besides those of the thing.
+	last []string
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics makes metrics without a node yet.
+func NewMetrics() *Metrics {
+	m := &Metrics{failed: prometheus.NewDesc("escher_usage_failed_total", "Reads of what is used that failed or hung.", []string{"node"}, nil)}
+	m.task = useMetrics("escher_task_", "a running attempt", []string{"node", "namespace", "task", "attempt"})
+	m.node = useMetrics("escher_node_", "the machine of a node, with all that runs there,", []string{"node"})
+	m.device = deviceMetrics()
+	return m
+}
+
+// useMetrics are those of an attempt or a machine.
+func useMetrics(prefix, of string, labels []string) []metric[Use] {
+	var all []metric[Use]
+	// add adds one number, or several that differ in the labels of their own.
+	add := func(name, help string, kind prometheus.ValueType, own []string, each ...metric[Use]) {
+		desc := prometheus.NewDesc(prefix+name, fmt.Sprintf(help, of), slices.Concat(labels, own), nil)
+		for _, one := range each {
+			one.desc, one.kind = desc, kind
+			all = append(all, one)
+		}
+	}
+	const total, now = prometheus.CounterValue, prometheus.GaugeValue
+	add("cpu_seconds_total", "Processor time that %s has used.", total, nil, float(func(u Use) *float64 { return u.CPUSeconds }))
+	add("memory_bytes", "Memory that %s has now, without files that can be dropped at once.", now, nil, integer(func(u Use) *int64 { return u.MemoryBytes }))
+	add("memory_rss_bytes", "Memory that %s has now, without files.", now, nil, integer(func(u Use) *int64 { return u.MemoryRSSBytes }))
+	add("memory_limit_bytes", "Memory that %s can have.", now, nil, integer(func(u Use) *int64 { return u.MemoryLimitBytes }))
+	add("io_bytes_total", "Bytes that %s has read from disks and written to them, by op: read, write.", total, []string{"op"},
+		integer(func(u Use) *int64 { return u.IOReadBytes }, "read"), integer(func(u Use) *int64 { return u.IOWriteBytes }, "write"))
+	add("io_operations_total", "Operations of disks that %s has had done, by op: read, write.", total, []string{"op"},
+		integer(func(u Use) *int64 { return u.IOReads }, "read"), integer(func(u Use) *int64 { return u.IOWrites }, "write"))
+	add("pressure_seconds_total", "Time that %s waited for a resource (cpu, memory, io), by kind: some of it, or all of it (full).", total, []string{"resource", "kind"}, stalls()...)
+	if prefix == "escher_task_" {
+		add("cpu_throttled_seconds_total", "Time that %s was held back by its limit.", total, nil, float(func(u Use) *float64 { return u.ThrottledSeconds }))
+		add("memory_peak_bytes", "The most memory that %s ever had, files included.", now, nil, integer(func(u Use) *int64 { return u.MemoryPeakBytes }))
+		add("oom_kills_total", "Processes of %s killed for want of memory.", total, nil, integer(func(u Use) *int64 { return u.OOMKills }))
+		add("processes", "Processes and threads that %s has.", now, nil, integer(func(u Use) *int64 { return u.Processes }))
+	}
+	return all
+}
+
+// float and integer are a number of a use, with the values of its own labels.
+func float(of func(Use) *float64, last ...string) metric[Use] {
+	return metric[Use]{of: of, last: last}
+}
+
+func integer(of func(Use) *int64, last ...string) metric[Use] {
+	return float(func(u Use) *float64 { return asFloat(of(u)) }, last...)
+}
+
+// asFloat keeps what is not known as such.
+func asFloat(n *int64) *float64 {
+	if n == nil {
+		return nil
+	}
+	return new(float64(*n))
+}
+
+// stalls are the numbers of the pressure.
+func stalls() []metric[Use] {
+	var all []metric[Use]
+	add := func(resource string, of func(*Pressure) *Stall) {
+		for kind, seconds := range map[string]func(*Stall) *float64{
+			"some": func(s *Stall) *float64 { return &s.SomeSeconds },
+			"full": func(s *Stall) *float64 { return &s.FullSeconds },
+		} {
+			all = append(all, float(func(u Use) *float64 {
+				if u.Pressure == nil || of(u.Pressure) == nil {
+					return nil
+				}
+				return seconds(of(u.Pressure))
+			}, resource, kind))
+		}
+	}
+	add("cpu", func(p *Pressure) *Stall { return p.CPU })
+	add("memory", func(p *Pressure) *Stall { return p.Memory })
+	add("io", func(p *Pressure) *Stall { return p.IO })
+	return all
+}
+
+// deviceMetrics are those of devices.
+func deviceMetrics() []metric[Device] {
+	one := func(name, help string, of func(Device) *float64) metric[Device] {
+		return metric[Device]{
+			desc: prometheus.NewDesc("escher_device_"+name, help, []string{"node", "device"}, nil),
+			kind: prometheus.GaugeValue, of: of,
+		}
+	}
+	return []metric[Device]{
+		one("busy_ratio", "Part of the driver's last period in which a device did anything, 0 to 1.", func(d Device) *float64 {
+			if d.BusyPercent == nil {
+				return nil
+			}
+			return new(*d.BusyPercent / 100)
+		}),
+		one("memory_bytes", "Memory of a device that is in use.", func(d Device) *float64 { return asFloat(d.MemoryBytes) }),
+		one("memory_total_bytes", "Memory that a device has.", func(d Device) *float64 { return asFloat(d.MemoryTotalBytes) }),
+	}
+}
+
+// of has the metrics show a node, too; the last one of its name counts.
+func (m *Metrics) of(s *Sampler) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.samplers = append(slices.DeleteFunc(m.samplers, func(other *Sampler) bool { return other.cfg.Node == s.cfg.Node }), s)
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
+	out <- m.failed
+	describe(out, m.task)
+	describe(out, m.node)
+	describe(out, m.device)
+}
+
+// describe describes each once: those with several values stand side by side.
+func describe[T any](out chan<- *prometheus.Desc, metrics []metric[T]) {
+	for i, one := range metrics {
+		if i == 0 || one.desc != metrics[i-1].desc {
+			out <- one.desc
+		}
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	m.mu.Lock()
+	samplers := slices.Clone(m.samplers)
+	m.mu.Unlock()
+	for _, s := range samplers {
+		m.collect(out, s)
+	}
+}
+
+// collect shows one node.
+func (m *Metrics) collect(out chan<- prometheus.Metric, s *Sampler) {
+	node := s.cfg.Node
+	out <- prometheus.MustNewConstMetric(m.failed, prometheus.CounterValue, float64(s.failures()), node)
+	n := s.knownNode(time.Time{})
+	show(out, m.node, n.Use, node)
+	for _, d := range n.Devices {
+		show(out, m.device, d, node, d.ID)
+	}
+	if m.NoTasks {
+		return
+	}
+	for _, t := range s.known(time.Time{}) {
+		show(out, m.task, t.Use, node, t.Namespace, t.Task, strconv.Itoa(t.Attempt))
+	}
+}
+
+// show shows what is known of something.
+func show[T any](out chan<- prometheus.Metric, metrics []metric[T], of T, labels ...string) {
+	for _, one := range metrics {
+		if value := one.of(of); value != nil {
+			out <- prometheus.MustNewConstMetric(one.desc, one.kind, *value, slices.Concat(labels, one.last)...)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package watchdog
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// clock is the time since the machine was booted, and what waits by it.
+type clock interface {
+	now() time.Duration
+	// sleep waits until a moment, or until something comes from wake; an error only
+	// when ctx is done.
+	sleep(ctx context.Context, until time.Duration, wake <-chan struct{}) error
+}
+
+// alarm is a clock of the kernel. Timers of the runtime stand still while the machine is
+// suspended; this one rings at once when it wakes.
+type alarm struct {
+	fd    int
+	timer *os.File
+	rings chan struct{}
+}
+
+// newAlarm makes an alarm; it ends with the process.
+func newAlarm() (*alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "make a timer of the boot clock: %w", err)
+	}
+	a := &alarm{fd: fd, timer: os.NewFile(uintptr(fd), "timerfd"), rings: make(chan struct{}, 1)}
+	go a.listen()
+	return a, nil
+}
+
+func (a *alarm) listen() {
+	for b := make([]byte, 8); ; {
+		if _, err := a.timer.Read(b); err != nil {
+			return // It was closed.
+		}
+		select {
+		case a.rings <- struct{}{}:
+		default: // It has rung already.
+		}
+	}
+}
+
+func (a *alarm) now() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(err) // It exists since Linux 2.6.39.
+	}
+	return time.Duration(ts.Nano())
+}
+
+func (a *alarm) sleep(ctx context.Context, until time.Duration, wake <-chan struct{}) error {
+	// 0 would stop the timer.
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, int64(until)))}
+	if err := unix.TimerfdSettime(a.fd, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {
+		return types.Errorf(types.Internal, "set a timer of the boot clock: %w", err)
+	}
+	select {
+	case <-a.rings:
+	case <-wake:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// bootID returns the kernel's id of this boot, empty where it has none.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}

@@ -1,0 +1,95 @@
+// Package watchdog kills what runs on a node by the deadline of the node's session, if its
+// agent does not: because it is dead, frozen, or waits for a disk. It is a process of its
+// own, and needs no agent, no container runtime and no store for it: it reads the deadline
+// that the agent notes with every renewal, waits by the clock that counts suspension too,
+// and kills by cgroup.
+package watchdog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// pageFile is where the agent notes the deadline, in its state directory.
+	pageFile = "deadline"
+	pageSize = 4096
+
+	// What is in it: a magic number, when to kill in nanoseconds of the boot clock, which
+	// boot that is, and the CRC-32C of all that, in the order of bytes of the network.
+	pageMagic  = 0x45736368_65723031
+	bootIDSize = 48
+	sumAt      = 8 + 8 + bootIDSize
+	recordSize = sumAt + 4
+)
+
+// Page is where an agent notes until when what runs on its node may run. It is one page
+// of a file that is there already and never grows: to write it takes no room on a disk
+// that is full.
+type Page struct{ file *os.File }
+
+// OpenPage opens the page of a state directory, and makes it if there is none.
+// Precondition: that is not possible.
+func OpenPage(dir string) (*Page, error) {
+	file, err := os.OpenFile(filepath.Join(dir, pageFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "open the deadline of the session: %w", err)
+	}
+	p := &Page{file}
+	info, err := file.Stat()
+	if err == nil && info.Size() < pageSize {
+		// Zeros that are written, and not a hole: the room is taken now.
+		_, err = file.WriteAt(make([]byte, pageSize), 0)
+	}
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "make room for the deadline of the session: %w", errors.Join(err, file.Close()))
+	}
+	return p, nil
+}
+
+// Set notes when what runs is to be killed, on the boot clock of a boot.
+func (p *Page) Set(killAt time.Duration, bootID string) error {
+	_, err := p.file.WriteAt(encodePage(killAt, bootID), 0)
+	return err
+}
+
+// Close closes the file; what is noted stays.
+func (p *Page) Close() error { return p.file.Close() }
+
+// view maps the page to be read without asking a disk, whatever else is in memory.
+func (p *Page) view() ([]byte, error) {
+	mem, err := unix.Mmap(int(p.file.Fd()), 0, pageSize, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "map the deadline of the session: %w", err)
+	}
+	return mem, nil
+}
+
+func encodePage(killAt time.Duration, bootID string) []byte {
+	b := make([]byte, recordSize)
+	binary.BigEndian.PutUint64(b, pageMagic)
+	binary.BigEndian.PutUint64(b[8:], uint64(killAt))
+	copy(b[16:sumAt], bootID)
+	binary.BigEndian.PutUint32(b[sumAt:], checksum(b[:sumAt]))
+	return b
+}
+
+// decodePage reads what was set; false if nothing was, or it is being written.
+func decodePage(page []byte) (killAt time.Duration, bootID string, ok bool) {
+	b := bytes.Clone(page[:recordSize])
+	if binary.BigEndian.Uint64(b) != pageMagic || binary.BigEndian.Uint32(b[sumAt:]) != checksum(b[:sumAt]) {
+		return 0, "", false
+	}
+	return time.Duration(binary.BigEndian.Uint64(b[8:])), string(bytes.TrimRight(b[16:sumAt], "\x00")), true
+}
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }

@@ -1,0 +1,430 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	modelH100 = "NVIDIA H100 80GB HBM3"
+	modelA100 = "NVIDIA A100-SXM4-40GB"
+)
+
+// gpu is a device in words: "H100", "A100/pair1", of the link pair1, "A100!", unhealthy.
+func gpu(i int, text string) types.Device {
+	d := types.Device{ID: fmt.Sprintf("g%d", i), Resource: types.GPU, Model: modelA100, MemoryBytes: 40 << 30}
+	text, bad := strings.CutSuffix(text, "!")
+	if bad {
+		d.Unhealthy = "it is hot"
+	}
+	model, link, linked := strings.Cut(text, "/")
+	if linked {
+		d.Links = []string{link}
+	}
+	if model == "H100" {
+		d.Model, d.MemoryBytes = modelH100, 80<<30
+	}
+	return d
+}
+
+// gpusOn gives a node such devices.
+func (b *bench) gpusOn(node string, devices ...string) {
+	b.t.Helper()
+	d := &types.Devices{}
+	for i, text := range devices {
+		d.Devices = append(d.Devices, gpu(i, text))
+	}
+	b.putDevices(node, d)
+	if b.core.view.Nodes[node] == nil {
+		b.put(controlplane.AliveKey(node), &types.Alive{})
+	}
+}
+
+func of(r types.DeviceRequest) func(*types.Task) {
+	if r.Resource == "" {
+		r.Resource = "gpu"
+	}
+	return func(t *types.Task) { t.Devices = append(t.Devices, r) }
+}
+
+// held are the devices that a task holds.
+func (b *bench) held(id string) string {
+	var out []string
+	if t := b.core.view.Task(clusterID("d", id)); t != nil && len(t.Bindings) > 0 {
+		for _, h := range t.Bindings[0].Info.V.Holds {
+			for _, d := range h.Devices {
+				out = append(out, d.ID)
+			}
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func TestTaskGetsTheDevicesThatItWants(t *testing.T) {
+	b := newBench(t, Config{})
+	b.gpusOn("n1", "A100", "A100", "H100", "H100")
+	b.gpusOn("n2", "A100/x", "A100/x", "A100", "A100")
+	h100 := of(types.DeviceRequest{Models: []string{"h100"}})
+	b.task("one", q{"gpu": 1000}, h100)
+	b.task("linked", q{"gpu": 2000}, of(types.DeviceRequest{Topology: types.LinkedDevices}))
+	b.settle()
+	b.expect("one", "bound on n1")
+	b.expect("linked", "bound on n2")
+	b.task("half", q{"gpu": 500}, of(types.DeviceRequest{MinMemory: 80 << 30}))
+	b.settle()
+	b.expect("half", "bound on n1")
+	b.task("two", q{"gpu": 2000}, h100)
+	b.task("more", q{"gpu": 2000}, of(types.DeviceRequest{Topology: types.LinkedDevices}))
+	b.settle()
+	b.expect("two", "pending")
+	b.expect("more", "pending")
+	for id, want := range map[string]string{"one": "g2", "half": "g3", "linked": "g0 g1"} {
+		if got := b.held(id); got != want {
+			t.Errorf("%s holds %s, want %s", id, got, want)
+		}
+	}
+}
+
+// TestWhoWantsDevicesIsWoken: by whatever may bring such devices.
+func TestWhoWantsDevicesIsWoken(t *testing.T) {
+	h100 := of(types.DeviceRequest{Models: []string{"H100"}})
+	for name, bring := range map[string]func(b *bench){
+		"a device that recovers": func(b *bench) { b.gpusOn("n1", "A100", "A100", "H100", "H100") },
+		"another model":          func(b *bench) { b.gpusOn("n1", "H100", "A100", "H100", "H100!") },
+		"a node that registers":  func(b *bench) { b.gpusOn("n2", "H100") },
+		"a node of which it is known later": func(b *bench) {
+			b.put(controlplane.NodeKey("n2"), &types.Node{Capacity: types.NewRequests(q{"gpu": 1000, "cpu": 1000})}, controlplane.AliveKey("n2"), &types.Alive{})
+			b.settle()
+			b.expect("t", "pending")
+			b.put(controlplane.DevicesKey("n2"), &types.Devices{Devices: []types.Device{gpu(0, "H100")}})
+		},
+		"an uncordoned node": func(b *bench) { b.del(controlplane.CordonKey("n3")) },
+		"a release":          func(b *bench) { b.exited("first") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Config{})
+			b.gpusOn("n1", "A100", "A100", "H100", "H100!")
+			b.gpusOn("n3", "H100")
+			b.put(controlplane.CordonKey("n3"), &types.Cordon{})
+			b.task("first", q{"gpu": 1000}, h100)
+			b.task("other", q{"gpu": 1000}, of(types.DeviceRequest{Models: []string{"A100"}}))
+			b.settle()
+			b.task("t", q{"gpu": 1000}, h100)
+			b.settle()
+			b.expect("t", "pending")
+			b.exited("other") // of what it does not want there is more
+			b.settle()
+			b.expect("t", "pending")
+			bring(b)
+			b.settle()
+			if b.where("t") == "pending" {
+				t.Error("it sleeps on")
+			}
+		})
+	}
+}
+
+// TestWhatIsSaidOfDevicesIsOfTheShape: tasks that want other devices are tried though
+// one that asks for as many waits.
+func TestWhatIsSaidOfDevicesIsOfTheShape(t *testing.T) {
+	said := []types.DeviceRequest{
+		{Models: []string{"H100"}},
+		{Models: []string{"H100", "B200"}},
+		{Models: []string{"H100B200"}},
+		{Models: []string{"H100>0~"}},
+		{Models: []string{"H100"}, MinMemory: 1},
+		{Models: []string{"H100"}, Topology: types.OneNUMA},
+		{Topology: types.OneNUMA},
+		{Resource: "acme.com/fpga", Topology: types.OneNUMA},
+	}
+	requests := types.NewRequests(q{"gpu": 1000, "acme.com/fpga": 1000})
+	tasks, bundles := make(map[string]int), make(map[string]int)
+	for i, r := range append(said, types.DeviceRequest{}) {
+		var devices []types.DeviceRequest
+		if i < len(said) {
+			devices = []types.DeviceRequest{r}
+			if r.Resource == "" {
+				devices[0].Resource = "gpu"
+			}
+		}
+		task := taskShape("d", cluster.NewTask(&types.Task{Requests: requests, Devices: devices}))
+		bundle := bundleShape("d", &types.Reservation{Bundles: []types.Bundle{{Requests: requests, Devices: devices}}})
+		if j, ok := tasks[task]; ok {
+			t.Errorf("tasks: %d and %d are of one shape", i, j)
+		}
+		if j, ok := bundles[bundle]; ok {
+			t.Errorf("bundles: %d and %d are of one shape", i, j)
+		}
+		tasks[task], bundles[bundle] = i, i
+	}
+	b := newBench(t, Config{})
+	b.gpusOn("n1", "A100", "A100")
+	b.task("waits", q{"gpu": 1000}, of(types.DeviceRequest{Models: []string{"H100"}}))
+	b.settle()
+	b.task("fits", q{"gpu": 1000}, of(types.DeviceRequest{Models: []string{"A100"}}))
+	b.task("any", q{"gpu": 1000})
+	b.settle()
+	b.expect("waits", "pending")
+	b.expect("fits", "bound on n1")
+	b.expect("any", "bound on n1")
+}
+
+// TestDevicesThatChangeMeanwhile: a bind fails if what is known of the devices has
+// changed since it was decided on, drawn from a reservation or not.
+func TestDevicesThatChangeMeanwhile(t *testing.T) {
+	for _, resource := range []string{"gpu", "gpu@r"} {
+		b := newBench(t, Config{})
+		b.gpusOn("n1", "H100")
+		if resource == "gpu@r" {
+			b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Bundles: []types.Bundle{bundleOf(q{"gpu": 1000})}})
+			b.settle()
+		}
+		b.task("t", q{resource: 1000}, of(types.DeviceRequest{Resource: resource, Models: []string{"H100"}}))
+		b.see()
+		drafts := b.line(1)
+		b.put(controlplane.DevicesKey("n1"), &types.Devices{Devices: []types.Device{gpu(0, "A100")}})
+		b.core.Done(drafts[0], b.arrives(drafts[0], false), nil, b.now)
+		b.settle()
+		b.expect("t", "pending")
+	}
+}
+
+// TestTaskWantsDevicesOfItsReservation: what a task draws may be chosen too.
+func TestTaskWantsDevicesOfItsReservation(t *testing.T) {
+	b := newBench(t, Config{})
+	b.gpusOn("n1", "A100", "A100", "H100", "H100")
+	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Bundles: []types.Bundle{
+		{Requests: types.NewRequests(q{"gpu": 2000})},
+		{Requests: types.NewRequests(q{"gpu": 1000}), Devices: []types.DeviceRequest{{Resource: "gpu", Models: []string{"H100"}}}},
+	}})
+	b.settle()
+	drawn := of(types.DeviceRequest{Resource: "gpu@r", Models: []string{"H100"}})
+	b.task("first", q{"gpu@r": 1000}, drawn)
+	b.task("too many", q{"gpu@r": 3000}, drawn)
+	b.settle()
+	b.expect("first", "bound on n1")
+	b.expect("too many", "pending")
+	if got := b.held("first"); got != "g2" && got != "g3" {
+		t.Errorf("it holds %s", got)
+	}
+}
+
+func bundle(amount types.Quantity, r types.DeviceRequest) types.Bundle {
+	r.Resource = "gpu"
+	return types.Bundle{Requests: types.NewRequests(q{"gpu": amount}), Devices: []types.DeviceRequest{r}}
+}
+
+// TestGangOfDevices: a gang is granted where each bundle has devices as it wants them,
+// though another bundle that could have had them comes before it; the audit looks at
+// what is granted.
+func TestGangOfDevices(t *testing.T) {
+	tests := map[string]struct {
+		n1, n2  string
+		bundles []types.Bundle
+		want    types.GrantPhase
+	}{
+		"beside any":          {"H100 H100 A100 A100", "", []types.Bundle{bundleOf(q{"gpu": 2000}), bundle(2000, types.DeviceRequest{Models: []string{"H100"}})}, types.Granted},
+		"beside more":         {"A100 H100 H100", "", []types.Bundle{bundle(2000, types.DeviceRequest{MinMemory: 1}), bundle(1000, types.DeviceRequest{Models: []string{"A100"}})}, types.Granted},
+		"another for as much": {"H100 A100", "", []types.Bundle{bundle(1000, types.DeviceRequest{Models: []string{"H100"}}), bundle(1000, types.DeviceRequest{Models: []string{"A100"}})}, types.Granted},
+		"on another":          {"A100 A100 A100 A100", "H100 H100", []types.Bundle{bundle(1000, types.DeviceRequest{Models: []string{"H100"}}), bundle(1000, types.DeviceRequest{Models: []string{"H100"}})}, types.Granted},
+		"too few":             {"A100 A100 A100 A100", "H100 H100", []types.Bundle{bundle(2000, types.DeviceRequest{Models: []string{"H100"}}), bundle(1000, types.DeviceRequest{Models: []string{"H100"}})}, ""},
+		"two pairs":           {"A100/x A100/y A100/x A100/y", "", []types.Bundle{bundle(2000, types.DeviceRequest{Topology: "nvlink"}), bundle(2000, types.DeviceRequest{Topology: "nvlink"})}, types.Granted},
+		"not two pairs":       {"A100/x A100/y A100/x A100/z", "", []types.Bundle{bundle(2000, types.DeviceRequest{Topology: "nvlink"}), bundle(2000, types.DeviceRequest{Topology: "nvlink"})}, ""},
+		"no three":            {"A100/x A100/x A100/y A100/y", "A100/x A100/x", []types.Bundle{bundle(3000, types.DeviceRequest{Topology: "nvlink"})}, ""},
+		"of one NUMA node":    {"A100 A100", "", []types.Bundle{bundle(2000, types.DeviceRequest{Topology: "numa"})}, types.Granted},
+		"parts of a device":   {"A100 H100", "", []types.Bundle{bundleOf(q{"gpu": 1000}), bundle(500, types.DeviceRequest{MinMemory: 80 << 30}), bundle(500, types.DeviceRequest{MinMemory: 80 << 30})}, types.Granted},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Config{})
+			b.gpusOn("n1", strings.Fields(tt.n1)...)
+			b.gpusOn("n2", strings.Fields(tt.n2)...)
+			b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Bundles: tt.bundles})
+			b.settle()
+			if got := b.grant().Phase; got != tt.want {
+				t.Errorf("it is %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestDevicesThatAreWantedAreCollected: one by one as they become free, and no others;
+// those that are to lie to one another, at once.
+func TestDevicesThatAreWantedAreCollected(t *testing.T) {
+	tests := map[string]struct {
+		bundles []types.Bundle
+		// before is what is collected at first, after what is granted at last.
+		before, after string
+	}{
+		"a model":         {[]types.Bundle{bundle(2000, types.DeviceRequest{Models: []string{"H100"}})}, "g4", "g4 g5"},
+		"a model and any": {[]types.Bundle{bundleOf(q{"gpu": 2000}), bundle(2000, types.DeviceRequest{Models: []string{"H100"}})}, "g4", "g4 g5 g2 g3"},
+		"a pair":          {[]types.Bundle{bundle(2000, types.DeviceRequest{Topology: types.LinkedDevices})}, "", "g4 g5"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newAging(t)
+			b.gpusOn("n1", "A100/a", "A100/b", "A100/c", "A100/d", "H100/x", "H100/x")
+			b.gpusOn("n2", "A100", "A100", "A100", "A100", "A100", "A100")
+			b.task("n2", q{"cpu": 1000, "gpu": 6000, "node/n2": 1})
+			for i, models := range []string{"H100", "H100", "A100", "A100"} {
+				b.task(fmt.Sprintf("hog%d", i), q{"gpu": 1000, "node/n1": 1}, of(types.DeviceRequest{Models: []string{models}}))
+				b.settle()
+			}
+			// No bundle fits as long as there is no cpu.
+			b.task("cpu", q{"cpu": 1000, "node/n1": 1})
+			b.settle()
+			for i := range tt.bundles {
+				tt.bundles[i].Requests = tt.bundles[i].Requests.Plus(types.NewRequests(q{"cpu": 100}))
+			}
+			b.reserve(tt.bundles...)
+			held := func() string {
+				var out []string
+				for _, h := range b.grant().On("n1") {
+					for _, d := range h.Devices {
+						out = append(out, d.ID)
+					}
+				}
+				return strings.Join(out, " ")
+			}
+			first := "hog0"
+			if b.held(first) == "g5" {
+				first = "hog1"
+			}
+			b.exited(first)
+			b.settle()
+			if first == "hog1" || held() != tt.before {
+				t.Errorf("when %s had ended, it had collected %q, want %q", first, held(), tt.before)
+			}
+			b.exited("hog1")
+			b.exited("cpu")
+			b.settle()
+			b.later(2 * time.Second)
+			if g := b.grant(); g.Phase != types.Granted || held() != tt.after {
+				t.Errorf("it is %s, and holds %q, want %q", g.Phase, held(), tt.after)
+			}
+		})
+	}
+}
+
+// TestCollectsWhereSuchDevicesAre: though there is more of others, and free, elsewhere.
+func TestCollectsWhereSuchDevicesAre(t *testing.T) {
+	b := newAging(t)
+	b.gpusOn("n1", "A100", "A100", "A100", "A100")
+	b.gpusOn("n2", "H100", "H100")
+	b.task("hog", q{"gpu": 2000, "node/n2": 1})
+	b.settle()
+	b.reserve(bundle(1000, types.DeviceRequest{Models: []string{"H100"}}), bundle(1000, types.DeviceRequest{MinMemory: 80 << 30}))
+	if g := b.grant(); g.Phase != types.Accumulating || len(g.Nodes) != 1 || g.Nodes[0].Node != "n2" {
+		t.Errorf("it collects with %+v", g)
+	}
+	b.exited("hog")
+	b.settle()
+	b.later(2 * time.Second)
+	if g := b.grant(); g.Phase != types.Granted {
+		t.Errorf("it is %s", g.Phase)
+	}
+}
+
+// TestTaskCollectsDevices: so does a task, which is bound to what it wants.
+func TestTaskCollectsDevices(t *testing.T) {
+	b := newAging(t)
+	b.gpusOn("n1", "A100", "A100", "H100", "H100")
+	b.task("hog0", q{"gpu": 1000, "cpu": 500}, of(types.DeviceRequest{Models: []string{"H100"}}))
+	b.task("hog1", q{"gpu": 1000, "cpu": 500}, of(types.DeviceRequest{Models: []string{"H100"}}))
+	b.settle()
+	b.task("t", q{"gpu": 2000, "cpu": 100}, of(types.DeviceRequest{Models: []string{"H100"}}), func(t *types.Task) { t.Accumulate = true })
+	b.settle()
+	b.later(2 * time.Second)
+	b.exited("hog0")
+	b.settle()
+	b.later(2 * time.Second)
+	if g := b.claim("t"); g.Phase != types.Accumulating || !strings.Contains(fmt.Sprint(g.Nodes), "[{g2 1000}]") {
+		t.Errorf("it has collected %+v", g)
+	}
+	b.exited("hog1")
+	b.settle()
+	b.later(2 * time.Second)
+	b.expect("t", "bound on n1")
+	if got := b.held("t"); got != "g2 g3" {
+		t.Errorf("it holds %s", got)
+	}
+}
+
+// TestDeviceRequestsAreMetOrWait: of any tasks on any nodes none is bound to devices that
+// it does not want, which the audit sees, and none waits while a node has what it wants.
+func TestDeviceRequestsAreMetOrWait(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		b := newBench(t, Config{Seed: uint64(rapid.IntRange(1, 9).Draw(rt, "seed"))})
+		for n := range rapid.IntRange(1, 3).Draw(rt, "nodes") {
+			b.gpusOn(fmt.Sprintf("n%d", n), rapid.SliceOfN(rapid.SampledFrom([]string{"H100/a", "H100/b", "A100/a", "A100/b", "A100", "A100!"}), 1, 8).Draw(rt, "devices")...)
+		}
+		for i := range rapid.IntRange(1, 8).Draw(rt, "tasks") {
+			amount := rapid.SampledFrom([]types.Quantity{500, 1000, 2000, 3000}).Draw(rt, "amount")
+			r := types.DeviceRequest{
+				Models:    rapid.SampledFrom([][]string{nil, {"H100"}, {"A100"}, {"A100", "H100"}}).Draw(rt, "models"),
+				MinMemory: rapid.SampledFrom([]int64{0, 80 << 30}).Draw(rt, "memory"),
+				Topology:  rapid.SampledFrom([]types.Topology{"", types.OneNUMA, types.LinkedDevices}).Draw(rt, "topology"),
+			}
+			if r.Models == nil && r.MinMemory == 0 && r.Topology == "" {
+				b.task(fmt.Sprintf("t%d", i), q{"gpu": amount})
+			} else {
+				b.task(fmt.Sprintf("t%d", i), q{"gpu": amount}, of(r))
+			}
+		}
+		b.settle()
+		b.check()
+		for task := range b.core.view.Tasks() {
+			if task.Phase() != types.Pending {
+				continue
+			}
+			for _, n := range b.core.view.Nodes {
+				for _, needs := range Vectors(b.core.view, task) {
+					if b.couldHave(n.Name, needs[0].Devices, needs[0].Amount) {
+						rt.Fatalf("%s waits for %s, and %s has that", task.ID, wantOf("d", needs[0]), n.Name)
+					}
+				}
+			}
+		}
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}
+
+// couldHave looks at every set of the devices of a node.
+func (b *bench) couldHave(node string, r *types.DeviceRequest, amount types.Quantity) bool {
+	n := b.core.view.Nodes[node]
+	all := n.Devices.V.Devices
+	if r == nil {
+		r = &types.DeviceRequest{}
+	}
+	var used []types.DeviceShare
+	if n.Allocated.V != nil {
+		used = n.Allocated.V.DevicesOf(types.GPU)
+	}
+	for s := range devices(1) << len(all) {
+		if s.count() != max(1, int(amount/whole)) {
+			continue
+		}
+		fits := true
+		for x := s; x != 0; x &= x - 1 {
+			d := &all[x.first()]
+			fits = fits && d.Unhealthy == "" && r.Takes(d) && share(used, d.ID)+min(amount, whole) <= whole
+			for y := x & (x - 1); y != 0; y &= y - 1 {
+				fits = fits && r.Joins(d, &all[y.first()])
+			}
+		}
+		if fits {
+			return true
+		}
+	}
+	return false
+}

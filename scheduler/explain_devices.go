@@ -1,0 +1,172 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// What is said of requests that not any devices will do for: of such devices alone it is
+// counted how many there are, and how many are free.
+
+// wantOf is a need in words: "4 gpu of model H100".
+func wantOf(ns string, x cluster.Need) string {
+	return amountOf(ns, x.ID, x.Amount) + which(x)
+}
+
+// which says, behind the name of a resource, which devices of it are wanted.
+func which(x cluster.Need) string {
+	if x.Devices == nil {
+		return ""
+	}
+	return " " + x.Devices.String()
+}
+
+// such returns how much of the devices that x wants is free on n, of what is free of
+// all, and how much there is of them.
+func (e *explainer) such(n *cluster.Node, x cluster.Need, free types.Quantity) (unused, capacity types.Quantity) {
+	for _, s := range e.d.unusedSlots(n, x) {
+		capacity += s.capacity
+	}
+	for _, s := range e.d.slotsFor(n, x, nil) {
+		switch {
+		case x.Amount < whole:
+			unused = max(unused, s.room())
+		case s.untouched():
+			unused += whole
+		}
+	}
+	return min(unused, max(free, 0)), capacity
+}
+
+// astrayDevices says why devices of n will not do, where the amounts do not say it.
+func (e *explainer) astrayDevices(n *cluster.Node, x lack) string {
+	var parts []string
+	devices := e.d.slots(n, x.ID, nil)
+	for _, s := range devices {
+		if s.device != nil && s.device.Unhealthy != "" && x.Devices.Takes(s.device) && !x.ID.Scoped() {
+			parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", s.id, s.device.Unhealthy))
+		}
+	}
+	switch so := (&types.DeviceRequest{Topology: x.Devices.Topology}).String(); {
+	case !x.known:
+	case len(devices) == 0:
+		parts = append(parts, "it does not say which it has")
+	case x.capacity < x.Amount:
+		parts = append(parts, "it has "+inventory(devices))
+	case x.Amount > whole && x.Amount%whole != 0:
+		parts = append(parts, "more than one is given out only as a whole number")
+	case x.free >= x.Amount && so != "":
+		parts = append(parts, fmt.Sprintf("of the free ones no %s are %s", x.Amount.Format(x.ID), so))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// inventory says what devices there are: "4 of model NVIDIA L4 with 24Gi memory".
+func inventory(devices []slot) string {
+	var kinds []string
+	counts := make(map[string]int)
+	for _, s := range devices {
+		kind := "of which nothing is known"
+		if d := s.device; d != nil {
+			kind = "of no model that is known"
+			if d.Model != "" {
+				kind = "of model " + d.Model
+			}
+			if d.MemoryBytes > 0 {
+				kind += " with " + types.Quantity(d.MemoryBytes).Format(types.Memory) + " memory"
+			}
+		}
+		if counts[kind]++; counts[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
+	}
+	return listed(kinds)
+}
+
+// noneSuch says why no registered node has enough devices as they are wanted, if there are
+// nodes that have enough of any; ok is false if there are not.
+func (e *explainer) noneSuch(f *finding, x cluster.Need, placed []candidate, where string) (reason, suggestion string, ok bool) {
+	anyOf := cluster.Need{ID: x.ID, Amount: x.Amount}
+	var most types.Quantity
+	nearest, large := placed[0].node, false
+	for _, c := range placed {
+		large = large || len(e.everLacking(c.node, []cluster.Need{anyOf})) == 0
+		if l, _ := c.lacking(x.ID); l.capacity > most {
+			most, nearest = l.capacity, c.node
+		}
+	}
+	if x.Devices == nil || !large {
+		return "", "", false
+	}
+	want, devices := wantOf(f.ns, x), e.d.slots(nearest, x.ID, nil)
+	of := plural(len(placed), nearest.Name+where, fmt.Sprintf("none of %d nodes%s", len(placed), where))
+	has := plural(len(placed), "has none", "has any")
+	switch {
+	case len(devices) == 0:
+		return fmt.Sprintf("it asks for %s, and %s%s does not say which %s it has", want, nearest.Name, where, x.ID),
+			fmt.Sprintf("Leave out which devices, or have the agent of %s report them: escher gpus lists those that are known.", nearest.Name), true
+	case most == 0:
+		return fmt.Sprintf("it asks for %s, and %s %s: %s has %s", want, of, has, nearest.Name, inventory(devices)),
+			"Ask for devices that there are, or add a node that has such: escher gpus lists them.", true
+	case most < x.Amount:
+		return fmt.Sprintf("it asks for %s, and %s, which comes closest%s, has %s such", want, nearest.Name, where, most.Format(x.ID)),
+			fmt.Sprintf("Ask for at most %s, or add a node that has more of them.", amountOf(f.ns, x.ID, most)), true
+	}
+	return fmt.Sprintf("it asks for %s, and nowhere%s do so many lie so: %s, which comes closest, has %s that do not", want, where, nearest.Name, most.Format(x.ID)),
+		"Ask for fewer, or leave the topology out: escher gpus shows how they lie.", true
+}
+
+// holdSuch returns the holders that have a device such as x wants on n.
+func (e *explainer) holdSuch(n *cluster.Node, x cluster.Need, holders []Holder) []Holder {
+	if x.Devices == nil {
+		return holders
+	}
+	var out []Holder
+	for _, h := range holders {
+		if slices.ContainsFunc(h.Devices, func(id string) bool { d := deviceOf(n, id); return d != nil && x.Devices.Takes(d) }) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// devicesOf returns what needs say of devices.
+func devicesOf(needs []cluster.Need) []types.DeviceRequest {
+	var out []types.DeviceRequest
+	for _, x := range needs {
+		if x.Devices != nil {
+			out = append(out, *x.Devices)
+		}
+	}
+	return out
+}
+
+// suchOf is how the devices are called that a lack is about, before the name.
+func suchOf(l lack) string {
+	if l.Devices == nil {
+		return ""
+	}
+	return "such "
+}
+
+// lessOf is what to ask for instead of what a lack is about.
+func lessOf(l lack) string {
+	if l.Devices == nil {
+		return "less"
+	}
+	return "other"
+}
+
+// notInGrant: a reservation does not hold devices as they are wanted.
+func (e *explainer) notInGrant(f *finding, l lack, n *cluster.Node, reservation string) (clause, suggestion string) {
+	return fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds on %s %s",
+			reservation, wantOf(f.ns, l.Need), n.Name, inventory(e.d.slots(n, l.ID, nil))),
+		fmt.Sprintf("Ask for devices that it holds, or make the reservation anew with such devices: escher unreserve %s", reservation)
+}

@@ -1,0 +1,21 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// notPermitted: no node permits what a spec asks for, which its task requests as a
+// resource. ok is false if rid is none of those.
+func notPermitted(rid types.ResourceID, placed []candidate, where string) (reason, suggestion string, ok bool) {
+	flag, ok := rid.Permit()
+	if !ok {
+		return "", "", false
+	}
+	reason = fmt.Sprintf("it asks for rights that %s%s does not permit", placed[0].node.Name, where)
+	if len(placed) > 1 {
+		reason = fmt.Sprintf("it asks for rights that none of %s permits", count(len(placed), "node")+where)
+	}
+	return reason, "Ask for less, or start the agent of a node with " + flag + ".", true
+}

@@ -1,0 +1,290 @@
+package types
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// DeviceRequest says which devices a request is to be made up of. Models and MinMemory
+// must hold of each of them, Topology of all together.
+type DeviceRequest struct {
+	// Resource is the request that it is about, by the name that has in the vector:
+	// gpu, or gpu@train.
+	Resource string
+	// Models are the models that will do: see MatchesModel. None is any.
+	Models []string
+	// MinMemory is how much memory a device has at least, in bytes; 0 is any.
+	MinMemory int64
+	// Topology says how they lie to one another. One device alone always lies so.
+	Topology Topology
+}
+
+func (r *DeviceRequest) fields(w *wire) {
+	text(w, 2, &r.Resource)
+	texts(w, 3, &r.Models)
+	integer(w, 4, &r.MinMemory)
+	text(w, 5, &r.Topology)
+}
+
+// Topology is how the devices of one request lie to one another.
+type Topology string
+
+// The topologies. LinkedDevices reach one another directly, each each: Device.Links. The
+// devices of OneNUMA are on the same NUMA node, which must be known.
+const (
+	AnyTopology   Topology = ""
+	LinkedDevices Topology = "nvlink"
+	OneNUMA       Topology = "numa"
+)
+
+// Limits of what a request says of devices.
+const (
+	// MaxModels bounds the models of one request.
+	MaxModels = 16
+	// MaxModel is the longest of them, in bytes.
+	MaxModel = 100
+)
+
+// Takes reports whether a device is of the models and has the memory.
+func (r *DeviceRequest) Takes(d *Device) bool {
+	if d.MemoryBytes < r.MinMemory {
+		return false
+	}
+	for _, m := range r.Models {
+		if MatchesModel(d.Model, m) {
+			return true
+		}
+	}
+	return len(r.Models) == 0
+}
+
+// Joins reports whether two devices of one node lie to one another as Topology says.
+func (r *DeviceRequest) Joins(a, b *Device) bool {
+	switch r.Topology {
+	case AnyTopology:
+		return true
+	case OneNUMA:
+		return a.NUMA >= 0 && a.NUMA == b.NUMA
+	case LinkedDevices:
+		for _, x := range a.Links {
+			for _, y := range b.Links {
+				if x == y {
+					return true
+				}
+			}
+		}
+	}
+	return false // of a later version
+}
+
+// MatchesModel reports whether a device of a model is of those that wanted names: all
+// words of wanted are words of model, in that order, others between them or not. A word
+// is letters and digits; capitals do not matter. So "H100" and "nvidia h100 hbm3" are
+// words of NVIDIA H100 80GB HBM3, "a100-sxm4" of NVIDIA A100-SXM4-40GB, and "A10" is not.
+func MatchesModel(model, wanted string) bool {
+	for want, more := firstWord(wanted); want != ""; want, more = firstWord(more) {
+		word, rest := firstWord(model)
+		for word != "" && !strings.EqualFold(word, want) {
+			word, rest = firstWord(rest)
+		}
+		if word == "" {
+			return false
+		}
+		model = rest
+	}
+	return true
+}
+
+// firstWord returns the first word of a text, and what is behind it; "" if there is none.
+func firstWord(text string) (word, rest string) {
+	from := 0
+	for from < len(text) && !inWord(text[from]) {
+		from++
+	}
+	to := from
+	for to < len(text) && inWord(text[to]) {
+		to++
+	}
+	return text[from:to], text[to:]
+}
+
+// inWord: what is not ASCII is taken for letters.
+func inWord(c byte) bool { return isAlnum(c) || c >= utf8.RuneSelf }
+
+// String returns what is asked for, in words that follow the amount: "of model H100 or
+// A100, with at least 40Gi memory, linked to one another".
+func (r *DeviceRequest) String() string {
+	var parts []string
+	if len(r.Models) > 0 {
+		parts = append(parts, "of model "+strings.Join(r.Models, " or "))
+	}
+	if r.MinMemory > 0 {
+		parts = append(parts, "with at least "+Quantity(r.MinMemory).Format(Memory)+" memory")
+	}
+	switch r.Topology {
+	case AnyTopology:
+	case LinkedDevices:
+		parts = append(parts, "linked to one another")
+	case OneNUMA:
+		parts = append(parts, "on one NUMA node")
+	default:
+		parts = append(parts, "of topology "+string(r.Topology))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// deviceRequestText is a DeviceRequest as JSON has it.
+type deviceRequestText struct {
+	Resource  string   `json:"resource"`
+	Models    []string `json:"model,omitempty"`
+	MinMemory string   `json:"minMemory,omitempty"`
+	Topology  Topology `json:"topology,omitempty"`
+}
+
+// MarshalJSON writes the memory as text, such as "40Gi".
+func (r DeviceRequest) MarshalJSON() ([]byte, error) {
+	t := deviceRequestText{Resource: r.Resource, Models: r.Models, Topology: r.Topology}
+	if r.MinMemory != 0 {
+		t.MinMemory = Quantity(r.MinMemory).Format(Memory)
+	}
+	return json.Marshal(t)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and no other fields: one that is misspelt
+// must not be taken for one that is not given.
+func (r *DeviceRequest) UnmarshalJSON(data []byte) error {
+	var t deviceRequestText
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&t); err != nil {
+		return Errorf(Invalid, "devices: %w: write it such as {\"resource\": \"gpu\", \"model\": [\"H100\"]}", err)
+	}
+	*r = DeviceRequest{Resource: t.Resource, Models: t.Models, Topology: t.Topology}
+	if t.MinMemory == "" {
+		return nil
+	}
+	bytes, err := ParseDeviceMemory(t.MinMemory)
+	if err != nil {
+		return Errorf(Invalid, "minMemory: %w", err)
+	}
+	r.MinMemory = bytes
+	return nil
+}
+
+// ParseDeviceMemory reads an amount of memory such as 40Gi, in bytes.
+func ParseDeviceMemory(text string) (int64, error) {
+	q, err := ParseQuantity(string(Memory), text)
+	switch {
+	case err == nil && q > 0 && q <= MaxQuantity:
+		return int64(q), nil
+	case err != nil && !strings.HasPrefix(text, "-"):
+		return 0, Errorf(Invalid, "%s", strings.TrimPrefix(err.Error(), string(Memory)+": "))
+	}
+	return 0, Errorf(Invalid, "%q is no size of a device's memory: give more than 0, such as 40Gi, or leave it out", text)
+}
+
+// ParseTopology reads nvlink or numa; empty is any. Invalid: it is none of these.
+func ParseTopology(s string) (Topology, error) {
+	t := Topology(s)
+	if t != AnyTopology && t != LinkedDevices && t != OneNUMA {
+		return AnyTopology, Errorf(Invalid, "%q is unknown: use %s or %s, or leave it out", shorten(s), LinkedDevices, OneNUMA)
+	}
+	return t, nil
+}
+
+// validateDevices checks what is said of the devices of a request vector; of several, it
+// must be of each.
+func validateDevices(field string, devices []DeviceRequest, vectors ...namedRequests) error {
+	var errs []error
+	if n := len(devices); n > MaxRequests {
+		errs = append(errs, Errorf(Invalid, "%s: has %d: at most %d are allowed, one for each resource", field, n, MaxRequests))
+	}
+	seen := make(map[string]bool)
+	for i := range devices {
+		at, r := index(field, i), &devices[i]
+		errs = append(errs, r.validate(at), r.validateIn(at+".resource", vectors))
+		if seen[r.Resource] {
+			errs = append(errs, Errorf(Invalid, "%s.resource: %q is there twice: say all of it in one place", at, r.Resource))
+		}
+		seen[r.Resource] = true
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+// validate checks what can be checked of it alone.
+func (r *DeviceRequest) validate(field string) error {
+	var errs []error
+	if n := len(r.Models); n > MaxModels {
+		errs = append(errs, Errorf(Invalid, "%s.model: has %d: at most %d are allowed, name what they have in common", field, n, MaxModels))
+	}
+	for j, m := range r.Models {
+		errs = append(errs, ValidateModel(index(field+".model", j), m))
+	}
+	if r.MinMemory < 0 || r.MinMemory > int64(MaxQuantity) {
+		errs = append(errs, Errorf(Invalid, "%s.minMemory: %d bytes are no size of a device's memory: give more than 0, such as 40Gi, or leave it out", field, r.MinMemory))
+	}
+	if _, err := ParseTopology(string(r.Topology)); err != nil {
+		errs = append(errs, Errorf(Invalid, "%s.topology: %w", field, err))
+	}
+	if len(r.Models) == 0 && r.MinMemory == 0 && r.Topology == AnyTopology {
+		errs = append(errs, Errorf(Invalid, "%s: asks for nothing: give model, minMemory or topology, or leave it out", field))
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+// ValidateModel checks words of a model: see MatchesModel.
+func ValidateModel(field, model string) error {
+	if len(model) > MaxModel {
+		return Errorf(Invalid, "%s: %q has %d bytes: at most %d are allowed, a word or two of the model will do", field, shorten(model), len(model), MaxModel)
+	}
+	if err := validateText(field, model); err != nil {
+		return err
+	}
+	if word, _ := firstWord(model); word == "" {
+		return Errorf(Invalid, "%s: %q has no word: write a word or two of the model, such as H100", field, model)
+	}
+	return nil
+}
+
+// namedRequests is a request vector, and the field that it is in.
+type namedRequests struct {
+	field string
+	Requests
+}
+
+// validateIn checks that it is about what is requested, and is made of devices.
+func (r *DeviceRequest) validateIn(field string, vectors []namedRequests) error {
+	if err := validateRequestName(field, r.Resource); err != nil {
+		return err
+	}
+	base, _, _ := strings.Cut(r.Resource, "@")
+	switch id := ResourceID(base); {
+	case id == CPU || id == Memory || id == Disk || id == Port || id.IsPlacement() || !IsPhysical(base):
+		return Errorf(Invalid, "%s: %q is not made of devices: name one that is, such as gpu", field, r.Resource)
+	case strings.HasPrefix(base, string(Port)+"/"):
+		return Errorf(Invalid, "%s: %q is not made of devices: name one that is, such as gpu", field, r.Resource)
+	}
+	for _, v := range vectors {
+		if v.Get(r.Resource) == 0 {
+			return Errorf(Invalid, "%s: %q is not requested in %s: request it there, or leave this out", field, r.Resource, v.field)
+		}
+	}
+	return nil
+}
+
+// validateDevices checks what the task says of devices.
+func (t *Task) validateDevices() error {
+	if len(t.Devices) == 0 {
+		return nil
+	}
+	vectors := []namedRequests{{"requests", t.Requests}}
+	if len(t.Alternatives) > 0 {
+		vectors = vectors[:0]
+	}
+	for i, a := range t.Alternatives {
+		vectors = append(vectors, namedRequests{"requests, nor in " + index("alternatives", i), t.Requests.Plus(a.Requests)})
+	}
+	return validateDevices("devices", t.Devices, vectors...)
+}
