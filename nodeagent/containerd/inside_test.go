@@ -99,7 +99,7 @@ func testEntrypoint(b *bench) {
 
 func testPrivileges(b *bench) {
 	status := b.output(b.container("cat", "/proc/self/status"), 0)
-	for _, want := range []string{"NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t00000000800405fb"} {
+	for _, want := range []string{"NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t00000000000404fb"} {
 		if !strings.Contains(status, want) {
 			b.Errorf("status is %s, want %q", status, want)
 		}

@@ -227,10 +227,11 @@ func (h *output) isRead() bool {
 	over := true
 	for _, f := range h.pipes {
 		err := withFD(f, func(fd int) error {
-			over = over && ended(fd)
 			if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 				return err
 			}
+			// Looked at only now: a logger that has just read all, and ended, is not missed.
+			over = over && ended(fd)
 			return unix.Flock(fd, unix.LOCK_UN)
 		})
 		if err != nil {
