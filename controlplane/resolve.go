@@ -37,15 +37,32 @@ func (c *Client) ResolveKind(ctx context.Context, kind Kind, prefix string) (str
 	case len(ids) > 1:
 		return "", types.Errorf(types.Invalid, "%s: %q is ambiguous%s: give more of one of %s", what.kind, prefix, what.where, listing(ids))
 	}
-	near, err := c.Near(ctx, kind, prefix)
+	return "", c.missing(ctx, kind, prefix)
+}
+
+// FindKind returns nil if there is a task, job, reservation or node of exactly that id:
+// for what cannot be undone, and must not meet another one. NotFound: there is none; the
+// error lists those that are near.
+func (c *Client) FindKind(ctx context.Context, kind Kind, id string) error {
+	what := c.named(kind)
+	if ids, err := c.ids(ctx, what, id, 1); err != nil || len(ids) == 1 && ids[0] == id {
+		return err
+	}
+	return c.missing(ctx, kind, id)
+}
+
+// missing is the error that there is nothing of an id, with those that are near.
+func (c *Client) missing(ctx context.Context, kind Kind, id string) error {
+	what := c.named(kind)
+	near, err := c.Near(ctx, kind, id)
 	if err != nil {
-		return "", err
+		return err
 	}
 	remedy := fmt.Sprintf("%s lists what there is", what.list)
 	if len(near) > 0 {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return "", types.Errorf(types.NotFound, "there is no %s %q%s: %s", what.kind, prefix, what.where, remedy)
+	return types.Errorf(types.NotFound, "there is no %s %q%s: %s", what.kind, id, what.where, remedy)
 }
 
 // IDs returns the ids of a kind in the namespace, or of the nodes, that begin with

@@ -84,9 +84,13 @@ func (e *stop) draw(ctx context.Context, s Store, change *Change) error {
 		return nil
 	}
 	asked := &types.Stop{Reason: e.opts.Reason, Grace: e.opts.Grace}
-	if was := t.Task.Stop; was != nil {
-		if sooner, err := e.sooner(ctx, asked, was, t.Task.Spec); err != nil || !sooner {
+	if was := t.Task.Leaving(t.Attempt()); was != nil {
+		sooner, err := e.c.Sooner(ctx, asked, was, t.Task.Spec)
+		if err != nil || !sooner && !was.Evicted {
 			return err
+		}
+		if !sooner {
+			asked.Grace = was.Grace
 		}
 	}
 	t.Task.Stop = asked
@@ -94,12 +98,14 @@ func (e *stop) draw(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// sooner reports whether a stop ends a task sooner than the one that was asked for before.
-func (e *stop) sooner(ctx context.Context, asked, was *types.Stop, digest string) (bool, error) {
+// Sooner reports whether asked ends a task, of the spec of that digest, sooner than what it
+// was told before: by a shorter grace that was given. Unlike types.Stop.Sooner it knows the
+// task's own.
+func (c *Client) Sooner(ctx context.Context, asked, was *types.Stop, digest string) (bool, error) {
 	if was.Grace > 0 || !asked.Sooner(was) {
 		return asked.Sooner(was), nil
 	}
-	spec, err := e.c.Spec(ctx, digest)
+	spec, err := c.Spec(ctx, digest)
 	if err != nil && !types.Is(err, types.NotFound) {
 		return false, err
 	}

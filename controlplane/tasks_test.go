@@ -157,6 +157,27 @@ func TestStopSooner(t *testing.T) {
 	}
 }
 
+// TestStopAfterEviction: a stop of what is evicted gives it no more grace than it has.
+func TestStopAfterEviction(t *testing.T) {
+	for _, c := range []struct{ evicted, asked, want time.Duration }{
+		{time.Second, 0, time.Second}, {time.Second, 2 * time.Second, time.Second}, {3 * time.Second, 2 * time.Second, 2 * time.Second},
+		{0, 0, 0}, {0, time.Minute, 0}, {0, 2 * time.Second, 2 * time.Second},
+	} {
+		w := newWorld(t)
+		w.task("web-1", types.Running, 3)
+		var task types.Task
+		w.get(controlplane.TaskKey("team", "web-1"), &task)
+		task.Evict, task.EvictGrace = 3, c.evicted
+		w.put(controlplane.TaskKey("team", "web-1"), &task)
+		if err := w.Stop(t.Context(), "web", controlplane.StopOptions{Reason: "x", Grace: c.asked}); err != nil {
+			t.Fatal(err)
+		}
+		if w.get(controlplane.TaskKey("team", "web-1"), &task); task.Stop == nil || task.Stop.Grace != c.want || task.Stop.Reason != "x" || task.Stop.Evicted {
+			t.Errorf("evicted with %s, stopped with %s: %+v, want %s", c.evicted, c.asked, task.Stop, c.want)
+		}
+	}
+}
+
 func TestEvict(t *testing.T) {
 	w := newWorld(t)
 	w.task("web-1", types.Running, 3)

@@ -9,6 +9,7 @@ import (
 // TestDrain empties nodes with real containers: moved with a grace that the node's
 // operator gives, stopped for good, and left to finish until a deadline.
 func TestDrain(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	c := started(t, "--nodes", "2", "--cpu", "8")
 	t.Run("move", c.drainMoves)
 	t.Run("stop", c.drainStops)

@@ -11,6 +11,7 @@ import (
 // TestHealth is about what is looked at while it runs, warned before it ends, and run
 // below an init.
 func TestHealth(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	c := started(t, "--cpu", "8")
 	c.must("run", "-d", "--name", "web", "-p", "http", "--health-http", "http/healthz", "--health-interval", "1s", "--health-retries", "1",
 		"--health-timeout", "20s", image, "--", "/bin/program", "serve")

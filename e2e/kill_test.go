@@ -118,6 +118,7 @@ func TestKept(t *testing.T) {
 // as nobody watches it, and nothing of it is left but its log, which comes back with the
 // node.
 func TestFewerNodes(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	c := started(t, "--nodes", "2")
 	id := c.must("run", "-d", "--request", "node/node-2=1", image, "--", "/bin/program", "work", "1h")
 	c.must("wait", id, "--until", "running")

@@ -50,8 +50,9 @@ func newMachines(t *testing.T) *machines {
 		t.Fatal(err)
 	}
 	m := &machines{t: t, dir: dir, agents: make(map[string]*daemonProcess), hosts: make(map[string]int)}
-	t.Cleanup(m.remove)
 	m.net = newNetwork(t)
+	// The network goes after those who are in it.
+	t.Cleanup(m.remove)
 	var all []string
 	for i := range 10 {
 		all = append(all, m.net.address(i))
@@ -218,25 +219,14 @@ func withCommand(text string) []int {
 // remove ends what agents leave running on purpose, their containerd, and whatever a
 // test that failed left, and removes the directory.
 func (m *machines) remove() {
-	for range 100 {
-		pids := withCommand(m.dir)
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
-		}
-		if len(pids) == 0 {
-			break
-		}
-		after(20 * time.Millisecond)
-	}
-	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	for line := range strings.Lines(string(mounts)) {
-		if at := strings.Fields(line)[4]; strings.HasPrefix(at, m.dir+"/") {
-			_ = syscall.Unmount(at, syscall.MNT_DETACH) // what is left is seen below
+	if m.t.Failed() {
+		said, _ := filepath.Glob(filepath.Join(m.dir, "*/watchdog.log")) // as well-formed as it is
+		for _, path := range said {
+			text, _ := os.ReadFile(path)
+			m.t.Logf("%s:\n%s", path, text)
 		}
 	}
-	if err := os.RemoveAll(m.dir); err != nil {
-		m.t.Error(err)
-	}
+	sweep(m.t, m.dir)
 }
 
 // follow has the audit look at every revision; the function returned ends it.

@@ -13,43 +13,76 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 // network is a bridge with hosts at it, each a network namespace of its own. The
-// processes of the test itself are at the bridge, at the address ending in .1.
+// processes of the test itself are at the bridge, at the lowest address.
 type network struct {
-	t      *testing.T
-	id     string
+	t  *testing.T
+	id string
+	// prefix and first are the address before the first host's: there are up to 13.
 	prefix string
+	first  int
 	hosts  int
 }
+
+// networks counts those of this process: tests that run at a time have one each.
+var networks atomic.Int32
 
 // newNetwork makes the bridge; at the end of the test it and the hosts are gone.
 func newNetwork(t *testing.T) *network {
 	t.Helper()
+	return numbered(t, int(networks.Add(1)-1)%15+1)
+}
+
+// numbered makes one of the 16 that a process has room for.
+func numbered(t *testing.T, number int) *network {
+	t.Helper()
 	pid := os.Getpid() % 65536
-	n := &network{t: t, id: fmt.Sprintf("esc%x", pid), prefix: fmt.Sprintf("10.%d.%d.", 200+pid>>8%50, pid%256)}
-	t.Cleanup(func() {
-		for i := 1; i <= n.hosts; i++ {
-			n.try("netns", "del", n.name(i))
-		}
-		n.try("link", "del", n.id)
-	})
+	n := &network{
+		t: t, id: fmt.Sprintf("esc%x.%x", pid, number),
+		prefix: fmt.Sprintf("10.%d.%d.", 200+pid>>8%50, pid%256), first: number*16 + 1,
+	}
+	n.clear() // What a test left that was killed, in a process of the same number.
+	t.Cleanup(n.clear)
 	n.ip("link", "add", n.id, "type", "bridge")
-	n.ip("addr", "add", n.address(0)+"/24", "dev", n.id)
+	n.ip("addr", "add", n.address(0)+"/28", "dev", n.id)
 	n.ip("link", "set", n.id, "up")
 	return n
+}
+
+// clear removes whatever has a name of the network. Its cables go by themselves with the
+// hosts, but some time later.
+func (n *network) clear() {
+	n.t.Helper()
+	var said []byte
+	if !eventually(func() bool {
+		hosts, _ := filepath.Glob("/run/netns/" + n.id + "-*") // as well-formed as the name
+		ports, _ := filepath.Glob("/sys/class/net/" + n.id + "p*")
+		bridges, _ := filepath.Glob("/sys/class/net/" + n.id)
+		for _, path := range hosts {
+			said, _ = exec.Command("ip", "netns", "del", filepath.Base(path)).CombinedOutput() // it is looked at again
+		}
+		for _, path := range slices.Concat(ports, bridges) {
+			said, _ = exec.Command("ip", "link", "del", filepath.Base(path)).CombinedOutput() // it may just have gone
+		}
+		return len(hosts)+len(ports)+len(bridges) == 0
+	}) {
+		n.t.Errorf("left: network %s: %s", n.id, said)
+	}
 }
 
 // name is that of the i-th host, from 1 on.
 func (n *network) name(i int) string { return n.id + "-" + strconv.Itoa(i) }
 
 // address is that of the i-th host; 0 is the test itself.
-func (n *network) address(i int) string { return n.prefix + strconv.Itoa(i+1) }
+func (n *network) address(i int) string { return n.prefix + strconv.Itoa(n.first+i) }
 
 // port is the bridge's end of the cable of the i-th host.
 func (n *network) port(i int) string { return n.id + "p" + strconv.Itoa(i) }
@@ -63,7 +96,7 @@ func (n *network) add() int {
 	n.ip("link", "add", n.port(i), "type", "veth", "peer", "name", inside, "netns", n.name(i))
 	n.ip("link", "set", n.port(i), "master", n.id, "up")
 	n.ip("-n", n.name(i), "link", "set", "lo", "up")
-	n.ip("-n", n.name(i), "addr", "add", n.address(i)+"/24", "dev", inside)
+	n.ip("-n", n.name(i), "addr", "add", n.address(i)+"/28", "dev", inside)
 	n.ip("-n", n.name(i), "link", "set", inside, "up")
 	return i
 }
@@ -84,12 +117,6 @@ func (n *network) ip(args ...string) {
 	n.t.Helper()
 	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 		n.t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-}
-
-func (n *network) try(args ...string) {
-	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		n.t.Errorf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 

@@ -165,6 +165,7 @@ func (f *fleet) audited() {
 // TestDrainOutlivesItsServer kills the server that drains a node when some of the tasks
 // have been told to leave, and no others may be yet: another one completes it.
 func TestDrainOutlivesItsServer(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	f := newFleet(t, "s1", "s2")
 	const n, atOnce = 40, 32
 	// They leave when the server that had them told to is dead.

@@ -81,6 +81,7 @@ func startToken(t *testing.T, pid int) string {
 // and back: in order, and with the agent killed. The processes run on, what they write is
 // there, and how they end is reported.
 func TestUpgrade(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	m := newMachines(t)
 	server := m.net.add()
 	m.begin(server, "server", "--name", "server-1")
@@ -121,6 +122,8 @@ func TestUpgrade(t *testing.T) {
 		if x := m.task(work); x.Attempt != 1 || x.Phase != "running" {
 			t.Errorf("after upgrade %d: %+v", i+1, x)
 		}
+		// Its socket is that of the new agent.
+		m.must("exec", work, "--", "escher", "set-resource", "upgrades", itoa(i+1))
 		if step.version == nextVersion {
 			m.seenByDoctor(version)
 		}

@@ -17,8 +17,6 @@ import (
 	"github.com/containerd/containerd/v2/client"
 
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
-	"github.com/escher-sched/escher/nodeagent/cgroup"
-	"github.com/escher-sched/escher/nodeagent/containerd"
 )
 
 // victim is a cluster of one node, each of whose processes can be killed alone: etcd and
@@ -46,17 +44,7 @@ func newVictim(t *testing.T, options ...string) *victim {
 		t.Fatal(err)
 	}
 	v := &victim{t: t, dir: dir, data: filepath.Join(dir, "data"), options: options}
-	var own string
-	t.Cleanup(func() {
-		sweep(t, dir)
-		if own == "" {
-			return
-		}
-		// What a test that failed left running has no other mark.
-		if err := errors.Join(cgroup.Kill(context.Background(), cgroup.DefaultRoot, "/"+own), containerd.DropCgroups(own)); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { sweep(t, dir) })
 	if err := os.Mkdir(v.data, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -75,31 +63,7 @@ func newVictim(t *testing.T, options ...string) *victim {
 	})
 	v.start()
 	v.must("image", "make", image, built.program, built.escher)
-	_, own = v.containerd()
 	return v
-}
-
-// sweep ends whatever has a directory in its command line, and removes the directory.
-func sweep(t *testing.T, dir string) {
-	for range 100 {
-		pids := withCommand(dir)
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
-		}
-		if len(pids) == 0 {
-			break
-		}
-		after(20 * time.Millisecond)
-	}
-	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	for line := range strings.Lines(string(mounts)) {
-		if at := strings.Fields(line)[4]; strings.HasPrefix(at, dir+"/") {
-			_ = syscall.Unmount(at, syscall.MNT_DETACH) // what is left is seen below
-		}
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Error(err)
-	}
 }
 
 // launch starts the agent, and does not wait for it.

@@ -38,6 +38,8 @@ type Agent struct {
 	executions *execlog.Log
 	// deadline is where the watchdog reads it, nil if there is no state directory.
 	deadline *watchdog.Page
+	// unsaved tells of a renewal that the state file does not have yet.
+	unsaved chan struct{}
 
 	mu sync.Mutex
 	// life is how long the session lasts; fenced tells that it may end soon.
@@ -60,6 +62,8 @@ type Agent struct {
 	look chan struct{}
 	// devices are those of the node, as they are stored.
 	devices []types.Device
+	// leftAlone are those of which a capacity is given, as logged last.
+	leftAlone []string
 	// spawn runs something that ends with this life.
 	spawn func(func(context.Context))
 }
@@ -83,6 +87,8 @@ func New(cfg Config) (*Agent, error) {
 		specs:  &specs{store: cfg.Store, known: make(map[string]*types.Spec)},
 		starts: semaphore.NewWeighted(int64(cfg.Starts)),
 		events: newHistory(),
+
+		unsaved: make(chan struct{}, 1),
 	}
 	cfg.Metrics.of(a)
 	return a, nil
@@ -123,6 +129,7 @@ func (a *Agent) live(ctx context.Context) error {
 		group.Go(func() error { f(ctx); return nil })
 	})
 	group.Go(func() error { return a.keepAlive(ctx) })
+	group.Go(func() error { return a.saveRenewals(ctx) })
 	group.Go(func() error { return a.follow(ctx) })
 	group.Go(func() error { return a.observe(ctx) })
 	group.Go(func() error { return a.outbox.Run(ctx) })

@@ -86,7 +86,8 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 	}
 	if c.SocketDir != "" {
 		out.Env = append(out.Env, "ESCHER_SOCKET="+filepath.Join(tasksocket.Dir, tasksocket.Name))
-		out.Mounts = append(out.Mounts, Mount{Source: c.socketDir(id), Target: tasksocket.Dir})
+		// To connect takes no writing, and the directory is on the machine's disk.
+		out.Mounts = append(out.Mounts, Mount{Source: c.socketDir(id), Target: tasksocket.Dir, ReadOnly: true})
 	}
 	if len(out.Devices) > 0 {
 		out.Env = append(out.Env, "ESCHER_DEVICES="+strings.Join(out.Devices, ","))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -173,10 +174,11 @@ func running(d *Desired, s *Seen, now time.Time) Action {
 		return Action{Do: Signal, Cause: cause, Reason: reason}
 	case cause != "":
 		return ending(d, s, now)
-	case untold(s):
-		return Action{Do: Send, Reason: "it runs", Report: runs(d, s)}
 	case d.Spec == nil && !d.fencing() && !now.Before(s.RetryAt):
-		return Action{Do: Fetch, Reason: "its grace is not known yet"}
+		return Action{Do: Fetch, Reason: "its grace and its checks are not known yet"}
+	case d.Spec != nil && untold(s):
+		// Not before its checks are known: told without a health, it passes for fit.
+		return Action{Do: Send, Reason: "it runs", Report: runs(d, s)}
 	}
 	return attended(d, s, now)
 }
@@ -188,6 +190,8 @@ func attended(d *Desired, s *Seen, now time.Time) Action {
 	switch {
 	case warning != "":
 		return Action{Do: Warn, Reason: warning}
+	case !s.ServeAt.IsZero() && !now.Before(s.ServeAt):
+		return Action{Do: Serve, Reason: "its task socket could not be served before"}
 	case hasChecks(d) && !s.Probing:
 		return Action{Do: Probe, Reason: "it has checks"}
 	case unwell && !now.Before(from):
@@ -198,7 +202,7 @@ func attended(d *Desired, s *Seen, now time.Time) Action {
 		until = time.Time{}
 	}
 	stop, _ := stopAt(d, s)
-	return waitUntil(now, "for its end", until, d.limit(s.began()), d.SignalBy, warnAt(d, s), stop, from)
+	return waitUntil(now, "for its end", until, d.limit(s.began()), d.SignalBy, warnAt(d, s), stop, from, s.ServeAt)
 }
 
 // untold reports whether it is to be reported that the process runs: for the first
@@ -261,13 +265,10 @@ func ending(d *Desired, s *Seen, now time.Time) Action {
 
 // grace is the time between stop signal and kill.
 func grace(d *Desired) time.Duration {
-	switch {
-	case d.Stop != nil && d.Stop.Grace > 0:
+	if d.Stop != nil && d.Stop.Grace > 0 {
 		return d.Stop.Grace
-	case d.Spec != nil && d.Spec.Grace > 0:
-		return d.Spec.Grace
 	}
-	return defaultGrace
+	return controlplane.GraceOf(d.Spec)
 }
 
 // exited is for an attempt whose process has ended: it is run again, or it is over.

@@ -172,6 +172,26 @@ func TestCapacityAndDevices(t *testing.T) {
 		if _, d, again := b.stored(); len(d.Devices) != 0 || again != at {
 			t.Errorf("devices that came later were stored beside a capacity: %+v", d)
 		}
+		fpga := devices.Fixed{{ID: "g0", Resource: types.GPU}, {ID: "f0", Resource: "acme.com/fpga"}}
+		gpus.now.Store(&fpga)
+		b.pass(31 * time.Second)
+		if n, d, _ := b.stored(); n.Capacity.Get("gpu") != 4000 || n.Capacity.Get("acme.com/fpga") != 1000 || len(d.Devices) != 1 || d.Devices[0].ID != "f0" {
+			t.Errorf("devices of another resource are not stored: %+v, %+v", n, d)
+		}
+		broken := devices.Fixed{{ID: "g0", Resource: types.GPU}, {ID: "f0", Resource: "acme.com/fpga", Unhealthy: "broken"}}
+		gpus.now.Store(&broken)
+		b.pass(31 * time.Second)
+		if _, d, _ := b.stored(); len(d.Devices) != 1 || d.Devices[0].Unhealthy != "broken" {
+			t.Errorf("that it is not well is not stored: %+v", d)
+		}
+		before := b.session()
+		b.store.set(true)
+		b.pass(2 * time.Minute)
+		b.store.set(false)
+		b.pass(2 * time.Minute)
+		if now := b.session(); now == 0 || now == before {
+			t.Errorf("the next session is %d, after %d", now, before)
+		}
 	}, "g0")
 }
 
@@ -237,4 +257,59 @@ func TestDeviceUnwell(t *testing.T) {
 		b.expect("lost", types.ReportRunning)
 		b.expect("well", types.ReportRunning) // What runs is left alone.
 	}, "g0!too hot", "g1")
+}
+
+// TestDeviceRenamed: a device that gets another name is given out by that when no process
+// may hold it by the old one any more, bound or not.
+func TestDeviceRenamed(t *testing.T) {
+	var deaf atomic.Bool
+	deaf.Store(true)
+	rt := simruntime.Config{Fault: func(op simruntime.Op, _ string) simruntime.Fault {
+		if op == simruntime.Remove && deaf.Load() {
+			return simruntime.Refused
+		}
+		return simruntime.NoFault
+	}}
+	withGPUs(t, rt, func(b *bench, gpus *changing) {
+		name := func(id string) {
+			all := devices.Fixed{{ID: id, Resource: types.GPU, Bus: "0000:17:00.0"}}
+			gpus.now.Store(&all)
+		}
+		healthy := func() string {
+			_, d, _ := b.stored()
+			var ids []string
+			for _, dev := range d.Devices {
+				if dev.Unhealthy == "" {
+					ids = append(ids, dev.ID)
+				}
+			}
+			return strings.Join(ids, " ")
+		}
+		name("g0")
+		b.pass(2 * time.Minute)
+		b.bind("old", holding("g0", 1000))
+		synctest.Wait()
+		b.alive(1)
+		name("GPU-0")
+		b.release("old")
+		b.bind("new", holding("GPU-0", 1000))
+		b.pass(2 * time.Minute)
+		b.alive(1)
+		if got := healthy(); got != "" {
+			t.Errorf("%s is given out, and held by its former name", got)
+		}
+		b.crash()
+		b.start()
+		b.pass(2 * time.Minute)
+		b.alive(1)
+		if got := healthy(); got != "" {
+			t.Errorf("%s is given out by a new agent", got)
+		}
+		deaf.Store(false)
+		b.pass(2 * time.Minute)
+		if got := healthy(); got != "GPU-0" {
+			t.Errorf("%q is given out, want GPU-0: nobody holds it", got)
+		}
+		b.expect("new", types.ReportRunning)
+	})
 }

@@ -32,8 +32,8 @@ func mayHave(wanted []types.DeviceShare, known []types.Device, others []holder) 
 		switch {
 		case at < 0:
 			return types.Errorf(types.Unavailable, "wait for device %s: this node does not have it any more", w.ID)
-		case known[at].Unhealthy == devices.Gone:
-			return types.Errorf(types.Unavailable, "wait for device %s: it is %s", w.ID, devices.Gone)
+		case devices.IsGone(known[at].Unhealthy):
+			return types.Errorf(types.Unavailable, "wait for device %s: it is %s", w.ID, known[at].Unhealthy)
 		case known[at].Unhealthy != "":
 			return types.Errorf(types.Unavailable, "wait for device %s: it is unhealthy: %s", w.ID, known[at].Unhealthy)
 		}

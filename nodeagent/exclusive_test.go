@@ -9,7 +9,7 @@ import (
 )
 
 func TestMayHave(t *testing.T) {
-	known := []types.Device{{ID: "g0"}, {ID: "g1"}, {ID: "sick", Unhealthy: "too hot"}, {ID: "gone", Unhealthy: devices.Gone}}
+	known := []types.Device{{ID: "g0"}, {ID: "g1"}, {ID: "sick", Unhealthy: "too hot"}, {ID: "gone", Unhealthy: devices.Gone}, {ID: "moved", Unhealthy: devices.Moved}}
 	shares := func(text string) []types.DeviceShare {
 		var all []types.DeviceShare
 		for _, word := range strings.Fields(text) {
@@ -37,6 +37,7 @@ func TestMayHave(t *testing.T) {
 		"too many parts":     {"g0/2", []string{"g0/2", "g0/2"}, "g0: it is held by o0 and o1"},
 		"unhealthy":          {"g0 sick", nil, "sick: it is unhealthy: too hot"},
 		"gone":               {"gone", nil, "gone: it is gone"},
+		"renamed":            {"moved", nil, "moved: it is gone"},
 		"not of this node":   {"g7", nil, "g7: this node does not have it any more"},
 		"held and unhealthy": {"sick", []string{"sick"}, "unhealthy"},
 	} {

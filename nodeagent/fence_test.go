@@ -1,6 +1,7 @@
 package nodeagent_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,116 @@ func TestKilledByTheWatchdog(t *testing.T) {
 				if r.Fenced != want || r.Stopped || !strings.Contains(r.Reason, "could not renew its session") {
 					t.Errorf("%s of %s: %+v", task, what, r)
 				}
+			}
+		})
+	}
+}
+
+// TestUnwatchedSessionEnds: a disk takes no deadline any more. Then the watchdog is going to
+// kill what runs: the agent is to end it before, and its node is to go.
+func TestUnwatchedSessionEnds(t *testing.T) {
+	bubble(t, does(simruntime.Behaviour{Forever: true}), func(t *testing.T, b *bench) {
+		b.crash()
+		disk, err := unix.MemfdCreate("deadline", unix.MFD_ALLOW_SEALING|unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Close(disk) }()
+		path := filepath.Join(b.cfg.StateDir, "deadline")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(fmt.Sprintf("/proc/self/fd/%d", disk), path); err != nil {
+			t.Fatal(err)
+		}
+		b.start()
+		b.bind("a")
+		b.bind("kept", keep)
+		b.pass(ttl)
+		b.alive(2)
+		if _, err := unix.FcntlInt(uintptr(disk), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err != nil {
+			t.Fatal(err)
+		}
+		// No mark can be written either.
+		if err := os.WriteFile(filepath.Join(b.cfg.StateDir, watchdog.EndingDir), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.pass(ttl - ttl/20)
+		b.alive(1)
+		if r := b.expect("a", types.ReportExited); !r.Fenced {
+			t.Errorf("%+v", r)
+		}
+		b.pass(ttl)
+		if b.session() != 0 {
+			t.Error("the node is alive, and nothing can run on it")
+		}
+	})
+}
+
+// TestKilledWithoutAMark: this process was frozen, and the watchdog could write nothing.
+func TestKilledWithoutAMark(t *testing.T) {
+	var frozen atomic.Int64
+	bubble(t, does(simruntime.Behaviour{Forever: true}), func(t *testing.T, b *bench) {
+		b.crash()
+		b.cfg.BootClock = func() time.Duration { return time.Since(b.began) + time.Duration(frozen.Load()) }
+		b.start()
+		early, late, kept := b.bind("early"), b.bind("late"), b.bind("kept", keep)
+		b.pass(time.Second)
+		for _, id := range []string{early, late, kept} {
+			if id == late {
+				frozen.Store(int64(ttl - ttl/20))
+			}
+			if err := b.runtime.Signal(t.Context(), id, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		for task, want := range map[string]bool{"early": false, "late": true, "kept": false} {
+			if r := b.expect(task, types.ReportExited); r.Fenced != want || r.ExitCode != 137 {
+				t.Errorf("%s: %+v", task, r)
+			}
+		}
+	})
+}
+
+// TestFencedBeforeItRan: the watchdog kills and marks a start that was cut short. What is
+// started then is another process, which ends by itself.
+func TestFencedBeforeItRan(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		var mark func(id string)
+		tries := 0
+		rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
+			if tries++; tries == 1 {
+				mark(c.ID)
+				return simruntime.Behaviour{}, types.Errorf(types.Unavailable, "it was killed")
+			}
+			return simruntime.Behaviour{Run: time.Minute}, nil
+		}}
+		bubble(t, rt, func(t *testing.T, b *bench) {
+			mark = func(id string) {
+				path := filepath.Join(b.cfg.StateDir, watchdog.EndingDir, id)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Error(err)
+				}
+				if err := os.WriteFile(path, []byte(watchdog.Fenced), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+			b.bind("a")
+			synctest.Wait()
+			if restarted {
+				b.crash()
+				b.start()
+			}
+			b.pass(30 * time.Second)
+			b.alive(1)
+			if restarted {
+				b.crash()
+				b.start()
+			}
+			b.pass(time.Minute)
+			if r := b.expect("a", types.ReportExited); r.Fenced || r.ExitCode != 0 {
+				t.Errorf("restarted %t: %+v", restarted, r)
 			}
 		})
 	}

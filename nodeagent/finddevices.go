@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -58,7 +59,7 @@ func (a *Agent) keepDevices(ctx context.Context) error {
 // but this machine.
 func (a *Agent) lookAtDevices(ctx context.Context) error {
 	known := a.nodeDevices()
-	found := a.findDevices(ctx, firstLook, known)
+	found := a.leaveAlone(a.findDevices(ctx, firstLook, known), known)
 	if ctx.Err() != nil || sameDevices(known, found) && !slices.ContainsFunc(found, a.mayBeDropped) {
 		return ctx.Err()
 	}
@@ -69,6 +70,29 @@ func (a *Agent) lookAtDevices(ctx context.Context) error {
 		}
 		return a.put(ctx, was, found)
 	})
+}
+
+// leaveAlone leaves out devices that turned up while the node runs, of a resource of which
+// a capacity is given: all else about the node is kept true all the same. Those that are
+// known, as somebody may hold them, stay gone.
+func (a *Agent) leaveAlone(found, known []types.Device) []types.Device {
+	var kept []types.Device
+	var left []string
+	for _, d := range found {
+		if a.cfg.Capacity.Get(string(d.Resource)) == 0 || devices.IsGone(d.Unhealthy) {
+			kept = append(kept, d)
+			continue
+		}
+		left = append(left, d.ID)
+		if at := slices.IndexFunc(known, func(k types.Device) bool { return k.ID == d.ID }); at >= 0 {
+			kept = append(kept, known[at])
+		}
+	}
+	if !slices.Equal(left, a.leftAlone) && len(left) > 0 {
+		a.log.Warn("devices are left alone: a capacity of them is given. Leave it out, or do not look for devices (--gpus none)", zap.String("resource", strings.Join(left, " ")))
+	}
+	a.leftAlone = left
+	return kept
 }
 
 // findDevices looks which devices there are, for so long at most.
@@ -121,7 +145,7 @@ func withDevices(capacity types.Requests, all []types.Device) (types.Requests, e
 		switch {
 		case given == 0:
 			amounts[name] += whole
-		case d.Unhealthy != devices.Gone:
+		case !devices.IsGone(d.Unhealthy):
 			return nil, types.Errorf(types.Invalid, "capacity: %s=%s is given, and this machine has devices of it, such as %s: leave it out, or do not look for devices (--gpus none)", name, given.Format(d.Resource), d.ID)
 		}
 	}
@@ -129,11 +153,12 @@ func withDevices(capacity types.Requests, all []types.Device) (types.Requests, e
 }
 
 // mayBeDropped reports whether a device need not be shown any longer, once nobody holds
-// it: it was looked for long enough, or nobody looks, as none is to be there.
+// it: it was looked for long enough, or nobody looks, as none is to be there; or it has
+// another name, and is given out by that when this one is not held any more.
 func (a *Agent) mayBeDropped(d types.Device) bool {
 	_, told := a.cfg.Devices.(devices.Fixed)
 	long := time.Since(time.Unix(0, d.UnhealthySince)) >= goneFor
-	return d.Unhealthy == devices.Gone && (long || told || a.cfg.Devices == nil || a.cfg.Capacity.Get(string(d.Resource)) != 0)
+	return d.Unhealthy == devices.Moved || d.Unhealthy == devices.Gone && (long || told || a.cfg.Devices == nil || a.cfg.Capacity.Get(string(d.Resource)) != 0)
 }
 
 // allocation is what was read of what is allocated on the node.
@@ -151,7 +176,8 @@ func (a *Agent) dropGone(ctx context.Context, all []types.Device) ([]types.Devic
 	if err != nil {
 		return nil, allocation{}, err
 	}
-	at, held := allocation{read: true}, make(map[string]bool)
+	held, sure := a.heldHere()
+	at := allocation{read: true}
 	if len(page.KVs) > 0 {
 		var allocated types.Allocated
 		if err := types.Decode(page.KVs[0].Value, &allocated); err != nil {
@@ -164,6 +190,24 @@ func (a *Agent) dropGone(ctx context.Context, all []types.Device) ([]types.Devic
 			}
 		}
 	}
-	kept := slices.DeleteFunc(slices.Clone(all), func(d types.Device) bool { return a.mayBeDropped(d) && !held[d.ID] })
+	kept := slices.DeleteFunc(slices.Clone(all), func(d types.Device) bool {
+		return a.mayBeDropped(d) && !held[d.ID] && (sure || d.Unhealthy != devices.Moved)
+	})
 	return kept, at, nil
+}
+
+// heldHere returns what may be held by processes here, of which some are stored nowhere;
+// sure tells that all are known.
+func (a *Agent) heldHere() (held map[string]bool, sure bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	held = make(map[string]bool)
+	for _, t := range a.tasks {
+		for _, s := range t.shares {
+			if t.mayRun() {
+				held[s.ID] = true
+			}
+		}
+	}
+	return held, a.synced && a.listed
 }

@@ -1,6 +1,8 @@
 package nodeagent
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/types"
 )
 
 // marks remember what the agent has told a process, and why, from before its signal on: an
@@ -69,6 +72,18 @@ func (m marks) get(id string) mark {
 		k.cause, k.reason = cause, reason
 	}
 	return k
+}
+
+// unfence drops the mark of a process if it is Fenced: what is to be started was not ended
+// yet. Unavailable: it cannot be dropped.
+func (m marks) unfence(id string) error {
+	if m.get(id).cause != Fenced {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(m.dir, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return types.Errorf(types.Unavailable, "drop what says that %s was ended: %w", id, err)
+	}
+	return nil
 }
 
 func (m marks) drop(id string) {

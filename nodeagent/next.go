@@ -65,6 +65,10 @@ type Seen struct {
 	// being given up.
 	Watched, Looking, Cancelled bool
 
+	// ServeAt is when to try again to serve the task socket of a process that was
+	// adopted without one, zero if it is served.
+	ServeAt time.Time
+
 	// Health is what the checks of its process say, and Probing that they are made;
 	// HealthAt is when this agent stored a change of it last.
 	Health   Health
@@ -158,6 +162,8 @@ const (
 	CancelStart
 	// Adopt waits for the end of a process that runs.
 	Adopt
+	// Serve serves the task socket of a process that runs.
+	Serve
 	// Probe begins to make the checks of a process.
 	Probe
 	// Warn sends the process the warning that it asks for.
@@ -187,12 +193,12 @@ type Action struct {
 }
 
 const (
-	// defaultGrace is the time between stop signal and kill if nobody says.
-	defaultGrace = 10 * time.Second
 	// quietStart is how long a start may take before it is reported.
 	quietStart = time.Second
 	// troubleGap is the least time between two reports of trouble.
 	troubleGap = 30 * time.Second
+	// serveGap is the time between two attempts to serve a task socket.
+	serveGap = 2 * time.Second
 	// killAgain is when a kill that had no effect is repeated.
 	killAgain = 5 * time.Second
 )

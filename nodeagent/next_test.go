@@ -100,6 +100,9 @@ func (w wanted) runCases() []nextCase {
 		{"found running", w.bound, seen(func(s *Seen) { s.Watched = false }), 1, Adopt, 0, ""},
 		{"runs", w.bound, seen(func(s *Seen) { s.Reported = types.Report{} }), 1, Send, 0, "runs"},
 		{"runs, being reported", w.bound, seen(func(s *Seen) { s.Reported, s.Sending = types.Report{}, &types.Report{Phase: types.ReportRunning} }), 1, Wait, 0, ""},
+		{"its socket is not served", w.bound, seen(func(s *Seen) { s.ServeAt = at(3) }), 2, Wait, 3, ""},
+		{"its socket is to be served", w.bound, seen(func(s *Seen) { s.ServeAt = at(3) }), 3, Serve, 0, "socket"},
+		{"stop, and its socket is not served", w.stop, seen(func(s *Seen) { s.ServeAt = at(1) }), 1, Signal, 0, "enough"},
 		{"runs, as reported", w.bound, seen(func(*Seen) {}), 1, Wait, 0, ""},
 		{"runs, report refused", w.bound, seen(func(s *Seen) { s.Reported, s.Refused = types.Report{}, true }), 1, Wait, 0, ""},
 		{"adopted without spec", w.unfetched, seen(func(*Seen) {}), 1, Fetch, 0, ""},
@@ -243,6 +246,8 @@ func never(d *Desired, s *Seen, act Action) string {
 			return "it was refused"
 		case act.Report.Phase == types.ReportRunning && act.Report.Ended == 0 && s.Container != Running:
 			return "it does not run"
+		case act.Report.Phase == types.ReportRunning && act.Report.Ended == 0 && d.Spec == nil:
+			return "whether it has checks is not known"
 		case act.Report.Phase == types.ReportRunning && act.Report.Restarts > s.Restart && s.Container == Exited &&
 			(act.Report.Restarts != s.Restart+1 || s.Cause != "" || d.Stop != nil || d.Spec == nil || d.Spec.Restart == nil || s.Failed != nil):
 			return "it is not to run again"

@@ -18,6 +18,8 @@ import (
 const (
 	exitCannotRun = 126
 	exitNotFound  = 127
+	// exitKilled is that of what SIGKILL ended.
+	exitKilled = 128 + int(syscall.SIGKILL)
 )
 
 // do does one action. What takes long is only begun.
@@ -35,7 +37,9 @@ func (t *task) do(ctx context.Context, act Action) error {
 	case CancelStart:
 		t.giveUpStart()
 	case Adopt:
-		return t.adopt(ctx)
+		t.adopt(ctx)
+	case Serve:
+		t.serveAgain(ctx)
 	case Probe:
 		t.probe(ctx)
 	case Warn:
@@ -119,6 +123,10 @@ func (t *task) begin(ctx context.Context) error {
 	if err := t.serve(ctx); err != nil {
 		return err
 	}
+	// The watchdog may have killed a start that was cut short: that is not the end of this one.
+	if err := a.marks.unfence(t.id); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var busy error
 	t.changed(func(s *Seen) {
@@ -127,6 +135,9 @@ func (t *task) begin(ctx context.Context) error {
 			return
 		}
 		t.renew()
+		if s.Cause == Fenced {
+			s.Cause, s.Signalled, s.Killed = "", time.Time{}, time.Time{}
+		}
 		s.Container, s.Restart = Starting, c.Restart
 		if s.Trouble == "" {
 			t.note(StepStarting, "image %s", c.Image)
@@ -204,11 +215,10 @@ func (t *task) giveUpStart() {
 	}
 }
 
-// adopt waits for the end of the process, in a goroutine of its own.
-func (t *task) adopt(ctx context.Context) error {
-	if err := t.serve(ctx); err != nil {
-		return err
-	}
+// adopt waits for the end of the process, in a goroutine of its own. Whatever becomes
+// of its socket: what is not watched is not stopped either.
+func (t *task) adopt(ctx context.Context) {
+	t.serveAgain(ctx)
 	restart := 0
 	t.changed(func(s *Seen) { s.Watched, restart = true, s.Restart })
 	t.a.spawn(func(ctx context.Context) {
@@ -217,7 +227,6 @@ func (t *task) adopt(ctx context.Context) error {
 			t.exited(restart, exit, err)
 		}
 	})
-	return nil
 }
 
 // exited notes how the process ended, or that this is not known.
@@ -242,7 +251,8 @@ func (t *task) exited(restart int, exit Exit, err error) {
 // over notes how the process ended. The caller holds a.mu.
 func (t *task) over(exit Exit) {
 	t.seen.Container, t.seen.Exit = Exited, exit
-	if t.seen.Cause == "" && t.a.marks.get(t.id).cause == Fenced {
+	kept := t.binding != nil && t.binding.OnDisconnect == types.Keep
+	if t.seen.Cause == "" && (t.a.marks.get(t.id).cause == Fenced || !kept && t.a.outlived(&exit)) {
 		t.seen.Cause = Fenced // The watchdog did it, while this process could not.
 	}
 	d := t.desired()

@@ -70,15 +70,6 @@ func prints(text string, code int) func(context.Context, io.Writer) (int, error)
 	}
 }
 
-// hangs is a command that ends when it is killed.
-func hangs(ctx context.Context, w io.Writer) (int, error) {
-	if _, err := io.WriteString(w, "at it"); err != nil {
-		return 0, err
-	}
-	<-ctx.Done()
-	return 0, types.Errorf(types.Unavailable, "run it: %w", ctx.Err())
-}
-
 // checking has a task with one check, of a command, but for what edit changes.
 func checking(edit func(*types.Spec)) func(*types.Spec) {
 	return func(s *types.Spec) {
@@ -261,23 +252,6 @@ func TestChecksGoOn(t *testing.T) {
 		if r := b.expect("late", types.ReportRunning); r.Health != types.Unhealthy {
 			t.Errorf("%+v", r)
 		}
-	})
-}
-
-// TestHungProbe: a command that does not end is killed when its time is up, one at a time,
-// and holds up nothing.
-func TestHungProbe(t *testing.T) {
-	var p probes
-	p.set(hangs)
-	bubble(t, simruntime.Config{Exec: p.exec}, func(t *testing.T, b *bench) {
-		b.bind("a", b.runs(checking(func(s *types.Spec) { s.Checks[0].Every, s.Checks[0].Timeout = time.Second, 5*time.Second })))
-		b.pass(16 * time.Second)
-		if r := b.expect("a", types.ReportRunning); r.Health != types.Unhealthy || r.Reason != "check alive: did not end within 5s: at it" || p.most != 1 {
-			t.Errorf("%d at a time: %+v", p.most, r)
-		}
-		b.stop("a", types.Stop{Reason: "enough"})
-		synctest.Wait()
-		b.expect("a", types.ReportExited)
 	})
 }
 

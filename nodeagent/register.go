@@ -27,8 +27,20 @@ func (a *Agent) register(ctx context.Context) error {
 		if len(was.devices.Devices) > 0 {
 			limit = nextLook
 		}
-		return a.put(ctx, was, a.findDevices(ctx, limit, was.devices.Devices))
+		found := a.findDevices(ctx, limit, was.devices.Devices)
+		if a.ranBefore() {
+			found = a.leaveAlone(found, was.devices.Devices)
+		}
+		return a.put(ctx, was, found)
 	})
+}
+
+// ranBefore reports whether this is not the first session of the agent: what turned up
+// since is no reason to end.
+func (a *Agent) ranBefore() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.session != 0
 }
 
 // registration is what is stored of the node.

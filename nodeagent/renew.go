@@ -106,14 +106,20 @@ func (a *Agent) renew(ctx context.Context, look bool) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.TTL/3)
 	defer cancel()
 	st := a.state.get()
+	if err := a.mayRenew(ctx); err != nil {
+		return err
+	}
 	sent := a.cfg.BootClock()
 	ttl, err := a.cfg.Store.RenewLease(ctx, st.Lease)
 	if err != nil {
 		return err
 	}
-	deadline := a.renewed(sent, ttl)
-	if err := a.state.change(false, func(s *state) { s.Deadline, s.BootID = deadline, a.cfg.BootID }); err != nil {
-		a.log.Error("a restart will not know of the last renewal", zap.Error(err))
+	if _, err := a.renewed(ctx, sent, ttl); err != nil {
+		return err
+	}
+	select {
+	case a.unsaved <- struct{}{}:
+	default: // It writes what holds when it comes to it.
 	}
 	if !look {
 		return nil
@@ -132,23 +138,69 @@ func (a *Agent) renew(ctx context.Context, look bool) error {
 	return nil
 }
 
+// mayRenew tells whether the watchdog could be told of a renewal. A session that goes on
+// although that kills what runs would only get tasks that cannot run: it is to end.
+func (a *Agent) mayRenew(ctx context.Context) error {
+	if a.deadline == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.TTL/3)
+	defer cancel()
+	return a.deadline.Check(ctx)
+}
+
 // renewed notes when a renewal that succeeded was sent, for the watchdog first, lowers the
-// fence, and returns the deadline.
-func (a *Agent) renewed(sent, ttl time.Duration) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.life = lifetime{sent, min(ttl, a.cfg.TTL)}
+// fence, and returns the deadline. Unavailable: the watchdog does not know of it, so that it
+// counts as none.
+func (a *Agent) renewed(ctx context.Context, sent, ttl time.Duration) (time.Duration, error) {
+	life := lifetime{sent, min(ttl, a.cfg.TTL)}
 	if a.deadline != nil {
-		if err := a.deadline.Set(a.life.watched(), a.cfg.BootID); err != nil {
-			a.log.Error("the watchdog does not know of the last renewal", zap.Error(err))
+		ctx, cancel := context.WithTimeout(ctx, a.cfg.TTL/3)
+		defer cancel()
+		if err := a.deadline.Set(ctx, life.watched(), a.cfg.BootID); err != nil {
+			return 0, err
 		}
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.life = life
 	if a.fenced {
 		a.fenced = false
 		a.log.Info("session renewed in time again")
 		a.wakeAll()
 	}
-	return a.life.deadline()
+	return life.deadline(), nil
+}
+
+// saveRenewals has the state file tell of renewals, for an agent that restarts. It waits for
+// the disk, and nobody for it.
+func (a *Agent) saveRenewals(ctx context.Context) error {
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-a.unsaved:
+		}
+		deadline := a.lifetime().deadline()
+		err := a.state.change(false, func(s *state) { s.Deadline, s.BootID = deadline, a.cfg.BootID })
+		if err != nil && !failed {
+			a.log.Error("a restart will not know of the last renewals", zap.Error(err))
+		}
+		failed = err != nil
+	}
+}
+
+// outlived reports whether a process was killed at the deadline of the session, or after it, as far
+// as the time of its end tells: that was the watchdog, even if it could not write so. The
+// caller holds a.mu.
+func (a *Agent) outlived(exit *Exit) bool {
+	now := a.cfg.BootClock()
+	at := now
+	if !exit.At.IsZero() {
+		at -= max(0, time.Since(exit.At))
+	}
+	return exit.Code == exitKilled && a.life.ttl > 0 && at >= a.life.watched()
 }
 
 func (a *Agent) lifetime() lifetime {

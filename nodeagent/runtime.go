@@ -52,6 +52,7 @@ type Runtime interface {
 	// Exec runs another process in the container until it ends, and returns its
 	// exit code; when ctx is done, it is killed. Precondition: the container does
 	// not run. NotFound: there is no such container, or no such command in it.
+	// Unavailable: ctx was done; a process that hangs in the kernel is not waited for.
 	Exec(ctx context.Context, id string, p Process) (code int, err error)
 
 	// Root returns a directory of this machine that shows the files of a running

@@ -46,6 +46,9 @@ func (a *Agent) tryOpen(ctx context.Context) (int64, error) {
 			zap.Int64("revision", revision), zap.String("reason", fmt.Sprintf("it was at revision %d of epoch %q, and is of %q", st.Revision, st.Epoch, epoch)))
 		return 0, a.forgetHistory(ctx, st, epoch)
 	}
+	if err := a.mayRenew(ctx); err != nil {
+		return 0, err
+	}
 	if st.Lease != 0 {
 		session, err := a.resume(ctx, st.Lease, epoch, revision)
 		if err != nil || session != 0 {
@@ -109,7 +112,10 @@ func (a *Agent) resume(ctx context.Context, lease controlplane.LeaseID, epoch st
 	}
 	a.setToken(alive.Token)
 	a.log.Info("session resumed", zap.Int64("revision", page.KVs[0].CreateRevision))
-	deadline := a.renewed(sent, ttl)
+	deadline, err := a.renewed(ctx, sent, ttl)
+	if err != nil {
+		return 0, err
+	}
 	return page.KVs[0].CreateRevision, a.state.change(true, func(s *state) {
 		s.Epoch, s.Revision = epoch, max(s.Revision, revision)
 		s.Deadline, s.BootID = deadline, a.cfg.BootID
@@ -149,8 +155,8 @@ func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64,
 	if err == nil {
 		a.cfg.Metrics.sessions.Inc()
 		a.log.Info("session begun", zap.Int64("revision", session))
-		a.renewed(sent, a.cfg.TTL)
 		a.state.saw(session)
+		_, err = a.renewed(ctx, sent, a.cfg.TTL)
 	}
 	return session, err
 }

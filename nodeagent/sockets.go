@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -47,6 +48,21 @@ func (t *task) serve(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// serveAgain serves the task socket of a process that runs, or notes when to try again.
+func (t *task) serveAgain(ctx context.Context) {
+	err := t.serve(ctx)
+	t.a.mu.Lock()
+	defer t.a.mu.Unlock()
+	if err == nil {
+		t.seen.ServeAt = time.Time{}
+		return
+	}
+	if t.seen.ServeAt.IsZero() {
+		t.log.Error("without its task socket, to be tried again", zap.Error(err))
+	}
+	t.seen.ServeAt = time.Now().Add(serveGap)
 }
 
 // unserve ends what serve began: nobody who got hold of the socket can use it any

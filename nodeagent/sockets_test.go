@@ -47,7 +47,7 @@ func TestSocket(t *testing.T) {
 	rt := simruntime.Config{
 		Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
 			for _, m := range c.Mounts {
-				if m.Target == "/run/escher" && !m.ReadOnly {
+				if m.Target == "/run/escher" && m.ReadOnly {
 					host = m.Source
 				}
 			}
@@ -101,6 +101,73 @@ func TestSocket(t *testing.T) {
 		t.Error("the directory is there still:", err)
 	}
 	b.once()
+}
+
+// TestSocketInTheWay adopts a process whose socket cannot be made: it is watched and ended
+// as ever, and served its socket once it can be.
+func TestSocketInTheWay(t *testing.T) {
+	adopted, ended := make(chan struct{}, 9), make(chan struct{}, 9)
+	hosts := make(chan string, 2)
+	b := newBench(t, simruntime.Config{
+		Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
+			hosts <- c.Mounts[len(c.Mounts)-1].Source
+			return simruntime.Behaviour{Forever: true}, nil
+		},
+		Fault: func(op simruntime.Op, _ string) simruntime.Fault {
+			switch op {
+			case simruntime.Wait:
+				adopted <- struct{}{}
+			case simruntime.Signal:
+				ended <- struct{}{}
+			}
+			return simruntime.NoFault
+		},
+	})
+	b.cfg.SocketDir = filepath.Join(t.TempDir(), "s")
+	b.cfg.BootClock, b.cfg.BootID = nil, ""
+	crash := b.runInRealTime()
+	b.bind("a", func(x *types.Binding) { x.Session, x.OnDisconnect = 1, types.Keep })
+	host := <-hosts
+	comes(t, adopted, "it does not run")
+	crash()
+	if err := errors.Join(os.RemoveAll(b.cfg.SocketDir), os.WriteFile(b.cfg.SocketDir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	crash = b.runInRealTime()
+	defer func() { crash() }()
+	comes(t, adopted, "without its socket it is not watched")
+	if err := os.Remove(b.cfg.SocketDir); err != nil {
+		t.Fatal(err)
+	}
+	client := tasksocket.NewClient(filepath.Join(host, tasksocket.Name))
+	defer client.Close()
+	for late := time.After(time.Minute); ; {
+		if _, err := client.Self(t.Context()); err == nil {
+			break
+		}
+		select {
+		case <-late:
+			t.Fatal("the socket is not served")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	crash()
+	if err := errors.Join(os.RemoveAll(b.cfg.SocketDir), os.WriteFile(b.cfg.SocketDir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	crash = b.runInRealTime()
+	b.stop("a", types.Stop{Reason: "enough"})
+	comes(t, ended, "it cannot be stopped")
+}
+
+// comes waits for something, in real time.
+func comes(t *testing.T, what <-chan struct{}, or string) {
+	t.Helper()
+	select {
+	case <-what:
+	case <-time.After(time.Minute):
+		t.Fatal(or)
+	}
 }
 
 // TestBootClock is the one that is used unless a test gives its own.

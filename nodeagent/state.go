@@ -34,7 +34,9 @@ type state struct {
 // stateFile keeps a state in a file; without a directory, in memory.
 type stateFile struct {
 	path string
-	mu   sync.Mutex
+	// writing is held by who writes the file, mu by who looks at the state: that waits
+	// for no disk.
+	writing, mu sync.Mutex
 	state
 }
 
@@ -81,13 +83,15 @@ func (f *stateFile) saw(revision int64) {
 // change changes the state and writes it. Only with sync it is certain to outlast
 // the machine: what only matters as long as the machine is not restarted need not.
 func (f *stateFile) change(sync bool, edit func(*state)) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	edit(&f.state)
+	text, err := json.Marshal(f.state)
+	f.mu.Unlock()
 	if f.path == "" {
 		return nil
 	}
-	text, err := json.Marshal(f.state)
 	if err == nil {
 		err = replace(f.path, text, sync)
 	}

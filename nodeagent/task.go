@@ -190,7 +190,7 @@ func (t *task) forget() bool {
 func (v Verb) String() string {
 	names := [...]string{
 		Wait: "wait", Look: "look", Fetch: "fetch", Start: "start", CancelStart: "cancel start", Adopt: "adopt",
-		Probe: "probe", Warn: "warn", Signal: "signal", Kill: "kill", Send: "report", Remove: "remove", Forget: "forget",
+		Serve: "serve", Probe: "probe", Warn: "warn", Signal: "signal", Kill: "kill", Send: "report", Remove: "remove", Forget: "forget",
 	}
 	if v < 0 || int(v) >= len(names) {
 		return fmt.Sprintf("verb %d", int(v))

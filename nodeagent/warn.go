@@ -8,6 +8,7 @@ import (
 	"github.com/moby/sys/signal"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -32,11 +33,7 @@ func warning(d *Desired) *types.Warn {
 // urgent reports whether a stop leaves no time for a warning: it gives less grace than
 // the task has of its own.
 func urgent(d *Desired) bool {
-	own := defaultGrace
-	if d.Spec != nil && d.Spec.Grace > 0 {
-		own = d.Spec.Grace
-	}
-	return d.Stop != nil && d.Stop.Grace > 0 && d.Stop.Grace < own
+	return d.Stop != nil && d.Stop.Grace > 0 && d.Stop.Grace < controlplane.GraceOf(d.Spec)
 }
 
 // warnAt is when a process that runs is to be warned because its end is known, zero is

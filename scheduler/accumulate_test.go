@@ -193,7 +193,7 @@ func TestDevicesAreCollectedByBundle(t *testing.T) {
 		{used: []types.Quantity{500, 500}, bundles: []types.Quantity{500, 500}, want: []types.Quantity{500, 500}},
 		{used: []types.Quantity{0, 0}, bundles: []types.Quantity{700, 700}, want: []types.Quantity{700, 700}},
 		{used: []types.Quantity{0, 700}, bundles: []types.Quantity{300, 1000}, want: []types.Quantity{1000, 300}},
-		{used: []types.Quantity{100, 700}, bundles: []types.Quantity{300, 1000}, want: nil},
+		{used: []types.Quantity{100, 700}, bundles: []types.Quantity{300, 1000}, want: []types.Quantity{300}},
 	} {
 		b := newAging(t)
 		b.node("n1", 1000)

@@ -26,7 +26,7 @@ func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []rel
 			continue
 		}
 		d.view.Relied(n, x.ID, add)
-		if x.Devices != nil || !x.ID.Scoped() && d.madeOfDevices(n, x.ID) {
+		if x.Devices != nil || x.ID.Unscoped() != types.Port && d.madeOfDevices(n, x.ID) {
 			add(controlplane.DevicesKey(n.Name), n.Devices.Mod)
 		}
 	}

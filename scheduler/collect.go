@@ -18,6 +18,7 @@ func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	}
 	if !missing {
 		g.Phase = types.Granted
+		c.relyOnDevices(d, r, g)
 	}
 }
 
@@ -27,30 +28,25 @@ func (c *Core) collectOn(d *Draft, r *cluster.Reservation, g *types.Grant, i int
 	at := &g.Nodes[i]
 	n, all := c.view.Nodes[at.Node], true
 	for _, x := range wantedOn(c.view, r, g, at.Node) {
-		held := heldOf(at.Holds, x.ID)
-		for _, part := range d.parts(n, x) {
-			rest := part.Amount - min(held, part.Amount)
-			held -= part.Amount - rest
-			if rest == 0 {
-				continue
-			}
-			part.Amount = rest
-			h, ok := c.collectable(d, n, part)
-			if ok {
-				d.take(n, []types.Holding{h})
-				d.keep(n, []types.Holding{h})
-				d.compareNode(n)
-				for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{part}) {
-					d.Change.IfUnchanged(k.key, k.mod)
-				}
-				at.Holds = addHolding(at.Holds, h)
-			}
-			if !ok || h.Amount < rest {
-				// The parts are taken in their order: how much is held says which.
-				all = false
-				break
-			}
+		if d.madeOfDevices(n, x.ID) || x.chooses() {
+			all = c.collectDevices(d, r, at, x) && all
+			continue
 		}
+		rest := cluster.Need{ID: x.ID, Amount: x.sum() - heldOf(at.Holds, x.ID)}
+		if rest.Amount <= 0 {
+			continue
+		}
+		h, ok := c.collectable(d, n, rest)
+		if ok {
+			d.take(n, []types.Holding{h})
+			d.keep(n, []types.Holding{h})
+			d.compareNode(n)
+			for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{rest}) {
+				d.Change.IfUnchanged(k.key, k.mod)
+			}
+			at.Holds = addHolding(at.Holds, h)
+		}
+		all = all && ok && h.Amount == rest.Amount
 	}
 	return all
 }
@@ -60,6 +56,15 @@ type wish struct {
 	ID types.ResourceID
 	// Needs are those of the bundles, in their order.
 	Needs []cluster.Need
+}
+
+// add adds those of needs that are of its resource.
+func (w *wish) add(needs []cluster.Need) {
+	for _, x := range needs {
+		if x.ID == w.ID {
+			w.Needs = append(w.Needs, x)
+		}
+	}
 }
 
 // sum is all of it.
@@ -92,40 +97,13 @@ func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node stri
 	return out
 }
 
-// parts returns in which pieces x is collected on n. What is made of devices is so
-// by bundle, for a part of a device is of one: those that are not any devices, each by
-// itself; then whole devices, as they become free, then the parts, each at once. All else
-// is one piece.
-func (d *Draft) parts(n *cluster.Node, x wish) []cluster.Need {
-	if !d.madeOfDevices(n, x.ID) && !x.chooses() {
-		return []cluster.Need{{ID: x.ID, Amount: x.sum()}}
-	}
-	wholes := types.Quantity(0)
-	var chosen, parts []cluster.Need
-	for _, y := range x.Needs {
-		switch {
-		case y.Devices != nil:
-			chosen = append(chosen, y)
-		case y.Amount%whole == 0:
-			wholes = wholes.Add(y.Amount)
-		default:
-			parts = append(parts, y)
-		}
-	}
-	slices.SortStableFunc(chosen, func(a, b cluster.Need) int { return byChoice(a.Devices, b.Devices) })
-	if wholes > 0 {
-		chosen = append(chosen, cluster.Need{ID: x.ID, Amount: wholes})
-	}
-	return append(chosen, parts...)
-}
-
 // chooses reports whether not any devices will do.
 func (w wish) chooses() bool {
 	return slices.ContainsFunc(w.Needs, func(x cluster.Need) bool { return x.Devices != nil })
 }
 
-// collectable returns as much of x as is free on n; ok is false if nothing is, or
-// if it is in flight.
+// collectable returns as much of x, which is not made of devices, as is free on n; ok is
+// false if nothing is, or if it is in flight.
 func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.Holding, ok bool) {
 	p := c.view.Pool(x.ID)
 	if c.locked(n) || p != nil && c.locked(p) {
@@ -137,29 +115,17 @@ func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.H
 		return h, h.Amount > 0
 	}
 	free, _ := d.free(n, x.ID)
-	amount := min(x.Amount, free)
-	step := d.granule(n, x)
+	amount, step := min(x.Amount, free), types.Quantity(1)
+	if isPort(x.ID) {
+		step = whole
+	}
 	for amount -= amount % step; amount > 0; amount -= step {
-		y := cluster.Need{ID: x.ID, Amount: amount, Devices: x.Devices}
+		y := cluster.Need{ID: x.ID, Amount: amount}
 		if d.devicesFit(n, y) {
 			return types.Holding{Resource: x.ID, Amount: amount, Devices: d.pickDevices(n, y)}, true
 		}
 	}
 	return h, false
-}
-
-// granule is in what amounts x can be taken on n: whole devices and ports, or at once a
-// part of a device, and devices that are to lie to one another as they are asked for.
-func (d *Draft) granule(n *cluster.Node, x cluster.Need) types.Quantity {
-	switch {
-	case topologyOf(x) != types.AnyTopology:
-		return x.Amount
-	case x.Devices == nil && !isPort(x.ID) && !d.madeOfDevices(n, x.ID):
-		return 1
-	case x.Amount%whole != 0:
-		return x.Amount
-	}
-	return whole
 }
 
 func heldOf(holds []types.Holding, rid types.ResourceID) types.Quantity {

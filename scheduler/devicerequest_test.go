@@ -237,6 +237,7 @@ func TestGangOfDevices(t *testing.T) {
 		"on another":          {"A100 A100 A100 A100", "H100 H100", []types.Bundle{bundle(1000, types.DeviceRequest{Models: []string{"H100"}}), bundle(1000, types.DeviceRequest{Models: []string{"H100"}})}, types.Granted},
 		"too few":             {"A100 A100 A100 A100", "H100 H100", []types.Bundle{bundle(2000, types.DeviceRequest{Models: []string{"H100"}}), bundle(1000, types.DeviceRequest{Models: []string{"H100"}})}, ""},
 		"two pairs":           {"A100/x A100/y A100/x A100/y", "", []types.Bundle{bundle(2000, types.DeviceRequest{Topology: "nvlink"}), bundle(2000, types.DeviceRequest{Topology: "nvlink"})}, types.Granted},
+		"a pair beside":       {"H100/x H100/x H100 H100", "", []types.Bundle{bundle(2000, types.DeviceRequest{Models: []string{"H100"}}), bundle(2000, types.DeviceRequest{Topology: "nvlink"})}, types.Granted},
 		"not two pairs":       {"A100/x A100/y A100/x A100/z", "", []types.Bundle{bundle(2000, types.DeviceRequest{Topology: "nvlink"}), bundle(2000, types.DeviceRequest{Topology: "nvlink"})}, ""},
 		"no three":            {"A100/x A100/x A100/y A100/y", "A100/x A100/x", []types.Bundle{bundle(3000, types.DeviceRequest{Topology: "nvlink"})}, ""},
 		"of one NUMA node":    {"A100 A100", "", []types.Bundle{bundle(2000, types.DeviceRequest{Topology: "numa"})}, types.Granted},

@@ -28,8 +28,23 @@ func (s *slot) untouched() bool { return s.used == 0 && s.capacity == whole }
 type someSlots [16]slot
 
 // slots returns the devices that rid may be taken from on n, behind those in out; out
-// when it is not made of devices there.
+// when it is not made of devices there. There is nothing of those that are not healthy.
 func (d *Draft) slots(n *cluster.Node, rid types.ResourceID, out []slot) []slot {
+	out = d.allSlots(n, rid, out)
+	if rid.Scoped() && rid.Unscoped() == types.Port {
+		return out // its numbers are not devices of the node
+	}
+	for i := range out {
+		// One that the node does not list is gone, though a grant holds it.
+		if dev := out[i].device; dev == nil || dev.Unhealthy != "" {
+			out[i].capacity = 0
+		}
+	}
+	return out
+}
+
+// allSlots is slots as if all devices were healthy.
+func (d *Draft) allSlots(n *cluster.Node, rid types.ResourceID, out []slot) []slot {
 	if rid.Scoped() {
 		return d.scopedSlots(n, rid, out)
 	}
@@ -43,16 +58,12 @@ func (d *Draft) slots(n *cluster.Node, rid types.ResourceID, out []slot) []slot 
 		if dev.Resource != rid {
 			continue
 		}
-		s := slot{id: dev.ID, capacity: whole, used: share(used, dev.ID), device: dev}
-		if dev.Unhealthy != "" {
-			s.capacity = 0
-		}
-		out = append(out, s)
+		out = append(out, slot{id: dev.ID, capacity: whole, used: share(used, dev.ID), device: dev})
 	}
 	return out
 }
 
-// scopedSlots is slots of the devices that the grant behind rid holds.
+// scopedSlots is allSlots of the devices that the grant behind rid holds.
 func (d *Draft) scopedSlots(n *cluster.Node, rid types.ResourceID, out []slot) []slot {
 	used := d.used(n, rid)
 	for _, h := range d.grantHolds(n, rid) {
@@ -72,7 +83,7 @@ func (d *Draft) scopedSlots(n *cluster.Node, rid types.ResourceID, out []slot) [
 func (d *Draft) eachDevice(n *cluster.Node, rid types.ResourceID, each func(room types.Quantity, untouched bool) bool) (devices bool) {
 	if rid.Scoped() {
 		var some someSlots
-		slots := d.scopedSlots(n, rid, some[:0])
+		slots := d.slots(n, rid, some[:0])
 		for i := range slots {
 			if !each(slots[i].room(), slots[i].untouched()) {
 				break
@@ -182,7 +193,7 @@ func (d *Draft) pickDevices(n *cluster.Node, x cluster.Need) []types.DeviceShare
 }
 
 // pick makes up amount of slots, whole devices as the topology says; nil if it cannot
-// be. The same slots give the same.
+// be, never if canBe says that it can. The same slots give the same.
 //
 // A fraction is taken of the device with the least room that is enough, so that whole
 // ones stay whole. Of whole ones, those are taken that are nearest to one another: see
@@ -192,7 +203,7 @@ func pick(slots []slot, amount types.Quantity, so types.Topology) []types.Device
 		return nil
 	}
 	if amount >= whole {
-		return sharesOf(slots, nearest(slots, int(amount/whole), so), whole)
+		return nearest(slots, int(amount/whole), so, whole)
 	}
 	best := -1
 	for i := range slots {
@@ -201,21 +212,9 @@ func pick(slots []slot, amount types.Quantity, so types.Topology) []types.Device
 		}
 	}
 	if slots[best].untouched() {
-		return sharesOf(slots, nearest(slots, 1, types.AnyTopology), amount)
+		return nearest(slots, 1, types.AnyTopology, amount)
 	}
 	return []types.DeviceShare{{ID: slots[best].id, Share: amount}}
-}
-
-// sharesOf returns a share of each of the slots at some positions, nil of none.
-func sharesOf(slots []slot, at []int, q types.Quantity) []types.DeviceShare {
-	if len(at) == 0 {
-		return nil
-	}
-	out := make([]types.DeviceShare, len(at))
-	for i, p := range at {
-		out[i] = types.DeviceShare{ID: slots[p].id, Share: q}
-	}
-	return out
 }
 
 // apart is how far the whole devices that needs would be given on n are from one
@@ -230,7 +229,7 @@ func (d *Draft) apart(n *cluster.Node, needs []cluster.Need) int {
 		slots := d.slotsFor(n, x, some[:0])
 		if wanted := int(x.Amount / whole); len(slots) >= wanted {
 			var l layout
-			l.layOut(slots)
+			l.layOut(lookedAt(slots))
 			most = max(most, l.apart(wanted, topologyOf(x)))
 		}
 	}

@@ -47,7 +47,7 @@ func (e *explainer) astrayDevices(n *cluster.Node, x lack) string {
 	var parts []string
 	devices := e.d.slots(n, x.ID, nil)
 	for _, s := range devices {
-		if s.device != nil && s.device.Unhealthy != "" && x.Devices.Takes(s.device) && !x.ID.Scoped() {
+		if s.device != nil && s.device.Unhealthy != "" && x.Devices.Takes(s.device) {
 			parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", s.id, s.device.Unhealthy))
 		}
 	}

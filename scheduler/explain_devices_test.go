@@ -83,11 +83,6 @@ func choiceSituations() []situation {
 			r := types.Reservation{Bundles: []types.Bundle{bundle(2000, h100)}}
 			w.reserve("train", r)
 		}},
-		{name: "its reservation holds no such gpus", never: true, build: func(w *small) {
-			w.gpusOn("n1", "A100", "A100")
-			w.reserve("train", types.Reservation{}, q{"gpu": 2000})
-			w.launch("t", q{"gpu@train": 1000}, of(types.DeviceRequest{Resource: "gpu@train", Models: []string{"H100"}}))
-		}},
 	}
 }
 
@@ -95,18 +90,21 @@ func choiceSituations() []situation {
 // nearest.
 func TestWhatIsSaidOfDevices(t *testing.T) {
 	want := map[string][]string{
-		"no gpu of that model":                {"It can never run", "1 gpu of model H100", "n1 has 3 of model " + modelA100 + " with 40Gi memory"},
-		"too few gpus of that model":          {"It can never run", "3 gpu of model H100 or B200, with at least 60Gi memory", "n1", "2 such", "Ask for at most 2 gpu"},
-		"no gpus that are linked":             {"It can never run", "3 gpu linked to one another", "n1", "leave the topology out"},
-		"gpus of that model are in use":       {"waits for 1 gpu of model H100: 0 of 2 such gpu is free on n1", "goes on when holder ends"},
-		"a gpu of that model is unhealthy":    {"g1 is unhealthy: it is hot"},
-		"free gpus are not linked":            {"1 of 4 such gpu"},
-		"a node with such gpus is cordoned":   {"1 gpu of model H100", "n2", "cordoned: firmware"},
-		"its reservation holds no such gpus":  {"reservation train", "1 gpu@train of model H100"},
-		"a bundle of such gpus does not fit":  {"2 gpu of model H100", "1 of 2 such gpu"},
-		"free gpus are on several NUMA nodes": {"of the free ones no 2 are on one NUMA node"},
+		"no gpu of that model":                                {"It can never run", "1 gpu of model H100", "n1 has 3 of model " + modelA100 + " with 40Gi memory"},
+		"too few gpus of that model":                          {"It can never run", "3 gpu of model H100 or B200, with at least 60Gi memory", "n1", "2 such", "Ask for at most 2 gpu"},
+		"no gpus that are linked":                             {"It can never run", "3 gpu linked to one another", "n1", "leave the topology out"},
+		"gpus of that model are in use":                       {"waits for 1 gpu of model H100: 0 of 2 such gpu is free on n1", "goes on when holder ends"},
+		"a gpu of that model is unhealthy":                    {"g1 is unhealthy: it is hot"},
+		"free gpus are not linked":                            {"1 of 4 such gpu"},
+		"a node with such gpus is cordoned":                   {"1 gpu of model H100", "n2", "cordoned: firmware"},
+		"a gpu of its reservation is unhealthy":               {"waits for 1 gpu@train", "g0 is unhealthy: it is hot"},
+		"a gpu of its reservation is gone":                    {"waits for 1 gpu@train", "g0 is gone"},
+		"a gpu of that model of its reservation is unhealthy": {"waits for 1 gpu@train of model A100", "g0 is unhealthy: it is hot"},
+		"its reservation holds no such gpus":                  {"reservation train", "1 gpu@train of model H100"},
+		"a bundle of such gpus does not fit":                  {"2 gpu of model H100", "1 of 2 such gpu"},
+		"free gpus are on several NUMA nodes":                 {"of the free ones no 2 are on one NUMA node"},
 	}
-	for _, s := range choiceSituations() {
+	for _, s := range append(choiceSituations(), reservedSituations()...) {
 		inSmall(t, func(w *small) {
 			s.build(w)
 			x := w.explain(s.asked())

@@ -29,7 +29,7 @@ func (s situation) asked() string {
 func situations() []situation {
 	out := nodeSituations()
 	for _, more := range []func() []situation{
-		roomSituations, permitSituations, deviceSituations, choiceSituations, collectSituations, resourceSituations, provideSituations, poolSituations, reservationSituations,
+		roomSituations, permitSituations, deviceSituations, choiceSituations, reservedSituations, collectSituations, resourceSituations, provideSituations, poolSituations, reservationSituations,
 		grantSituations, placeSituations, alternativeSituations, taskSituations, boundSituations, runningSituations, endedSituations, otherSituations,
 	} {
 		out = append(out, more()...)

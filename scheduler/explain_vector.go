@@ -334,17 +334,20 @@ func (e *explainer) oddity(n *cluster.Node, x lack) string {
 // inPieces says of what devices an amount is free that cannot be made up of them.
 func (e *explainer) inPieces(n *cluster.Node, x lack) string {
 	var parts []string
-	if !x.ID.Scoped() && n.Devices.V != nil {
-		for _, dev := range n.Devices.V.Devices {
-			if dev.Resource == x.ID && dev.Unhealthy != "" {
-				parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", dev.ID, dev.Unhealthy))
-			}
+	slots := e.d.slots(n, x.ID, nil)
+	for _, s := range slots {
+		switch {
+		case s.capacity != 0:
+		case s.device == nil:
+			parts = append(parts, s.id+" is gone")
+		default:
+			parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", s.id, s.device.Unhealthy))
 		}
 	}
 	if x.Amount > whole && x.Amount%whole != 0 {
 		parts = append(parts, "more than one is given out only as a whole number")
 	}
-	for _, s := range e.d.slots(n, x.ID, nil) {
+	for _, s := range slots {
 		if rest := s.capacity - s.used; rest > 0 && len(parts) < few {
 			parts = append(parts, fmt.Sprintf("%s has %s free", s.id, rest.Format(x.ID)))
 		}

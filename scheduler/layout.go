@@ -47,9 +47,23 @@ type layout struct {
 	flat bool
 }
 
-// layOut finds out how slots lie. What lies beyond the size of a layout is left out.
+// lookedAt returns the slots of which it is looked at how they lie: of more than a layout
+// can hold, the first that may be taken whole.
+func lookedAt(slots []slot) []slot {
+	if len(slots) <= layoutSize {
+		return slots
+	}
+	first := make([]slot, 0, layoutSize)
+	for i := range slots {
+		if slots[i].untouched() && len(first) < layoutSize {
+			first = append(first, slots[i])
+		}
+	}
+	return first
+}
+
+// layOut finds out how slots lie, which are no more than a layout can hold.
 func (l *layout) layOut(slots []slot) {
-	slots = slots[:min(len(slots), layoutSize)]
 	l.flat = true
 	for i := range slots {
 		s := &slots[i]
@@ -109,22 +123,25 @@ func (l *layout) link(slots []slot) {
 	}
 }
 
-// nearest returns the positions of the n devices to be taken whole, of which there
-// are as many; none if they cannot lie as the topology says.
-func nearest(slots []slot, n int, so types.Topology) []int {
-	out := make([]int, 0, n)
+// nearest returns a share of each of n unused devices, of which there are as many; nil if
+// they cannot lie as the topology says.
+func nearest(slots []slot, n int, so types.Topology, q types.Quantity) []types.DeviceShare {
 	var l layout
-	l.layOut(slots)
-	if l.unused.count() < n && lax(n, so) { // there are more than it can hold
-		for i := range slots {
-			if slots[i].untouched() && len(out) < n {
-				out = append(out, i)
-			}
-		}
-		return out
+	few := lookedAt(slots)
+	l.layOut(few)
+	s := l.choose(n, so)
+	switch {
+	case s.count() == n:
+	case !lax(n, so):
+		return nil
+	default: // there are more than a layout can hold: the first will do
+		few, s = slots, 0
 	}
-	for s := l.choose(n, so); s != 0; s &= s - 1 {
-		out = append(out, s.first())
+	out := make([]types.DeviceShare, 0, n)
+	for i := range few {
+		if len(out) < n && few[i].untouched() && (s == 0 || s.has(i)) {
+			out = append(out, types.DeviceShare{ID: few[i].id, Share: q})
+		}
 	}
 	return out
 }
@@ -177,8 +194,8 @@ func choices(all, n int) int {
 	return sum
 }
 
-// bestOf looks at all sets of n unused devices, in ascending order, in which each is near
-// to each, unless near is nil. 0: there is none.
+// bestOf looks at all sets of n unused devices, allChoices at most, in ascending order, in
+// which each is near to each, unless near is nil. 0: there is none.
 func (l *layout) bestOf(n int, near *vicinity) devices {
 	var at [layoutSize]devices // the unused ones
 	all := 0
@@ -188,8 +205,10 @@ func (l *layout) bestOf(n int, near *vicinity) devices {
 	}
 	var best devices
 	var least setCost
-	// Each number with n bits, and the next larger one (Gosper): which of at.
-	for chosen := uint64(1)<<n - 1; chosen < 1<<all; {
+	// Each number with n bits, and the next larger one (Gosper): which of at. It is counted
+	// how many there are, for of 64 devices none is larger than all.
+	chosen := uint64(1)<<n - 1
+	for range choices(all, n) {
 		var s devices
 		for rest := chosen; rest != 0; rest &= rest - 1 {
 			s |= at[bits.TrailingZeros64(rest)]

@@ -148,15 +148,45 @@ func TestLargeLayouts(t *testing.T) {
 	for i := range 100 {
 		slots = append(slots, slot{id: fmt.Sprint(i), capacity: whole, device: &types.Device{NUMA: i % 2, Links: []string{fmt.Sprint("link-", i)}}})
 	}
-	for i := range 60 {
+	for i := range 20 {
 		slots[i].used = whole
 	}
 	if got := pick(slots, 4000, types.AnyTopology); len(got) != 4 {
 		t.Errorf("four of what is known are %v", got)
 	}
-	got := pick(slots, 10_000, types.AnyTopology)
-	if len(got) != 10 || got[0].ID != "60" || got[9].ID != "69" {
-		t.Errorf("ten of what is left are %v", got)
+	got := pick(slots, 70_000, types.AnyTopology)
+	if len(got) != 70 || got[0].ID != "20" || got[69].ID != "89" {
+		t.Errorf("seventy of what is left are %v", got)
+	}
+}
+
+// TestLayoutsOfAnySize: as many of many devices are taken as are wanted, those beyond the
+// size of a layout included where that many lie as they are to.
+func TestLayoutsOfAnySize(t *testing.T) {
+	for _, all := range []int{63, 64, 65, 100} {
+		for _, used := range []int{0, 1, all - 62} {
+			var slots []slot
+			for i := range all {
+				slots = append(slots, slot{id: fmt.Sprint(i), capacity: whole, device: &types.Device{Links: []string{"switch"}}})
+				if i < used {
+					slots[i].used = whole
+				}
+			}
+			for _, n := range []int{1, 2, 61, 62, 63, 64} {
+				for _, so := range []types.Topology{types.AnyTopology, types.OneNUMA, types.LinkedDevices} {
+					want, amount := n, types.Quantity(n)*whole
+					if n > all-used {
+						want = 0
+					}
+					if got := pick(slots, amount, so); len(got) != want || canBe(slots, amount, so) != (want > 0) {
+						t.Errorf("%d, %d of them in use: %d of topology %q are %v", all, used, n, so, got)
+					}
+				}
+			}
+			if got := pick(slots, 300, types.AnyTopology); len(got) != 1 {
+				t.Errorf("%d, %d of them in use: a part of one is %v", all, used, got)
+			}
+		}
 	}
 }
 

@@ -55,21 +55,22 @@ func tells(r *cluster.ReportValue, s *cluster.StatusValue) bool {
 }
 
 // stopOf returns what the binding is to be told, nil if it was told or there is
-// nothing to tell. A stop overrides an eviction, and one that ends it sooner the stop
-// before it.
+// nothing to tell. A stop overrides an eviction, with the grace of that which ends it
+// sooner; of two stops or evictions the one that does is told.
 func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
-	told := b.Info.V.Stop
+	told, want := b.Info.V.Stop, &types.Stop{Reason: "the task was deleted"}
+	if t.Info.V != nil {
+		want = t.Info.V.Leaving(b.Number)
+	}
 	switch {
+	case want == nil || told == nil:
+		return want
 	case t.Info.V == nil:
-		if told == nil {
-			return &types.Stop{Reason: "the task was deleted"}
-		}
-	case t.Info.V.Stop != nil:
-		if told == nil || told.Evicted || t.Info.V.Stop.Sooner(told) {
-			return t.Info.V.Stop
-		}
-	case t.Info.V.Evict == b.Number && told == nil:
-		return &types.Stop{Reason: "evicted", Grace: t.Info.V.EvictGrace, Evicted: true}
+		return nil
+	case told.Evicted && !want.Evicted:
+		return want.Over(told)
+	case told.Evicted == want.Evicted && want.Sooner(told):
+		return want
 	}
 	return nil
 }

@@ -213,3 +213,34 @@ func TestEvictionHasItsGrace(t *testing.T) {
 		t.Errorf("told %+v", got)
 	}
 }
+
+// TestEvictionIsNotPutOff: what takes the place of an eviction ends the attempt no later,
+// and what ends it sooner is told.
+func TestEvictionIsNotPutOff(t *testing.T) {
+	b := newBench(t, Config{})
+	b.node("n1", 2000)
+	b.task("a", nil)
+	b.settle()
+	x := b.core.view.Task(cluster.ID{Namespace: "d", ID: "a"})
+	for _, c := range []struct {
+		evict int
+		grace time.Duration
+		stop  *types.Stop
+		want  types.Stop
+	}{
+		{1, 0, nil, types.Stop{Reason: "evicted", Evicted: true}},
+		{1, 9, nil, types.Stop{Reason: "evicted", Grace: 9, Evicted: true}},
+		{1, 5, nil, types.Stop{Reason: "evicted", Grace: 5, Evicted: true}},
+		{0, 0, &types.Stop{Reason: "x"}, types.Stop{Reason: "x", Grace: 5}},
+		{1, 4, &types.Stop{Reason: "x"}, types.Stop{Reason: "x", Grace: 4}},
+		{1, 4, &types.Stop{Reason: "y", Grace: 3}, types.Stop{Reason: "y", Grace: 3}},
+	} {
+		task := *x.Info.V.Full()
+		task.Evict, task.EvictGrace, task.Stop = c.evict, c.grace, c.stop
+		b.put(controlplane.TaskKey("d", "a"), &task)
+		b.settle()
+		if got := x.Bindings[0].Info.V.Stop; got == nil || *got != c.want {
+			t.Errorf("evicted %d with %d, stop %+v: told %+v, want %+v", c.evict, c.grace, c.stop, got, c.want)
+		}
+	}
+}

@@ -51,7 +51,7 @@ func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 // assign gives nodes to those bundles of r that have none in g, its grant to be, and
 // reports whether all have one then.
 func (c *Core) assign(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
-	wanted, all := make(map[string]*types.Allocated), true
+	wanted, all := make(map[string]*wants), true
 	order := bundleOrder(c.view, r)
 	for _, b := range order {
 		if name := g.Bundles[b.index]; name != "" {
@@ -154,14 +154,21 @@ func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
 	*g = *moved
 }
 
+// wants are what the bundles given to a node want there, and the sums of it.
+type wants struct {
+	types.Allocated
+	needs []cluster.Need
+}
+
 // want counts what a bundle wants of a node.
-func want(wanted map[string]*types.Allocated, name string, needs []cluster.Need) {
+func want(wanted map[string]*wants, name string, needs []cluster.Need) {
 	if wanted[name] == nil {
-		wanted[name] = &types.Allocated{}
+		wanted[name] = &wants{}
 	}
 	for _, x := range needs {
 		wanted[name].Take(types.Holding{Resource: x.ID, Amount: x.Amount})
 	}
+	wanted[name].needs = append(wanted[name].needs, needs...)
 }
 
 // giveUpLost gives back what g, to be the grant of r, has on nodes that are not
@@ -185,7 +192,7 @@ func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
 
 // target returns the node with the most free that is large enough for needs beside
 // what is wanted there already. What g has there counts as free.
-func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map[string]*types.Allocated) *cluster.Node {
+func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map[string]*wants) *cluster.Node {
 	var best *cluster.Node
 	var most float64
 	for _, n := range c.nodes {
@@ -199,16 +206,18 @@ func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map
 	return best
 }
 
-func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *types.Allocated) bool {
+func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *wants) bool {
 	for _, x := range needs {
 		if c.view.Pool(x.ID) != nil {
 			continue
 		}
+		all := wish{ID: x.ID, Needs: []cluster.Need{x}}
 		capacity, ok := c.view.Capacity(n, x.ID)
 		if wanted != nil {
 			capacity = capacity.Minus(wanted.Of(x.ID))
+			all.add(wanted.needs)
 		}
-		if !ok || capacity < x.Amount || x.Devices != nil && !d.everHas(n, x, wanted) {
+		if !ok || capacity < x.Amount || all.chooses() && !d.everHas(n, all) {
 			return false
 		}
 	}
@@ -216,7 +225,7 @@ func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, want
 }
 
 // freeShare returns how much of needs is free on n already: 1 is all of it.
-func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *types.Allocated, held []types.Holding) float64 {
+func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *wants, held []types.Holding) float64 {
 	least := 1.0
 	for _, x := range needs {
 		free, _ := d.free(n, x.ID)

@@ -54,7 +54,7 @@ func canBe(slots []slot, amount types.Quantity, so types.Topology) bool {
 		return true
 	}
 	var l layout
-	l.layOut(slots)
+	l.layOut(lookedAt(slots))
 	return l.together(n, so) != 0
 }
 
@@ -161,12 +161,13 @@ func firstOf(requests []types.DeviceRequest) *types.DeviceRequest {
 }
 
 // byChoice orders requests by how much choice they leave, the least first; nil leaves
-// all of it.
+// all of it. Those of a topology come before those of a model: what may lie anywhere takes
+// what is near to one another where it can, and the others may have nothing else.
 func byChoice(a, b *types.DeviceRequest) int {
 	if a == nil || b == nil {
 		return cmp.Compare(models(a), models(b))
 	}
-	return cmp.Or(cmp.Compare(models(a), models(b)), cmp.Compare(b.MinMemory, a.MinMemory), cmp.Compare(len(b.Topology), len(a.Topology)))
+	return cmp.Or(cmp.Compare(len(b.Topology), len(a.Topology)), cmp.Compare(models(a), models(b)), cmp.Compare(b.MinMemory, a.MinMemory))
 }
 
 // models is how many models will do, any counting as more than can be named.
@@ -180,28 +181,17 @@ func models(r *types.DeviceRequest) int {
 	return len(r.Models)
 }
 
-// everHas reports whether n has devices as x wants them, in use or not, for what is wanted
-// of them there already too.
-func (d *Draft) everHas(n *cluster.Node, x cluster.Need, wanted *types.Allocated) bool {
-	amount := x.Amount
-	if wanted != nil {
-		amount = amount.Add(wanted.Of(x.ID))
-	}
-	if amount > whole {
-		amount += whole - 1
-		amount -= amount % whole
-	}
-	slots := d.unusedSlots(n, x)
-	return canMakeUp(slots, amount) && canBe(slots, x.Amount, topologyOf(x))
+// everHas reports whether n has devices for all of a wish, in use or not, healthy or not.
+func (d *Draft) everHas(n *cluster.Node, x wish) bool {
+	slots := d.unusedSlots(n, cluster.Need{ID: x.ID})
+	return divide(slots, types.MaxQuantity, x.parts()).sum() == x.sum()
 }
 
 // unusedSlots is slotsFor as if nobody used anything, and all devices were healthy.
 func (d *Draft) unusedSlots(n *cluster.Node, x cluster.Need) []slot {
-	slots := d.slots(n, x.ID, nil)
+	slots := d.allSlots(n, x.ID, nil)
 	for i := range slots {
-		if slots[i].used = 0; !x.ID.Scoped() {
-			slots[i].capacity = whole
-		}
+		slots[i].used = 0
 	}
 	restrict(slots, x.Devices)
 	return slots

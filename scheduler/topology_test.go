@@ -215,12 +215,13 @@ func TestDevicesOfAModel(t *testing.T) {
 
 func TestByChoice(t *testing.T) {
 	requests := []*types.DeviceRequest{
+		{Topology: types.LinkedDevices},
 		{Models: []string{"a"}, MinMemory: 80, Topology: types.OneNUMA},
+		{Topology: types.OneNUMA},
 		{Models: []string{"a"}, MinMemory: 80},
 		{Models: []string{"a"}, MinMemory: 40},
 		{Models: []string{"a", "b"}, MinMemory: 80},
 		{MinMemory: 80},
-		{Topology: types.OneNUMA},
 		nil,
 	}
 	for i, a := range requests {

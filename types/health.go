@@ -171,9 +171,3 @@ func (x *Warn) fields(w *wire) {
 	text(w, 2, &x.Signal)
 	integer(w, 3, &x.Before)
 }
-
-// Sooner reports whether s ends a task sooner than a stop that was asked for before: by a
-// shorter grace that was given, where that of the task counts as longer than any.
-func (s *Stop) Sooner(than *Stop) bool {
-	return s.Grace > 0 && (than.Grace == 0 || s.Grace < than.Grace)
-}

@@ -47,7 +47,9 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 	case controlplane.Nodes:
 		return update(&s.node(k.Node).info, e)
 	case controlplane.Devices:
-		return update(&s.node(k.Node).devices, e)
+		n := s.node(k.Node)
+		s.touchHolders(n)
+		return update(&n.devices, e)
 	case controlplane.Alive:
 		return update(&s.node(k.Node).alive, e)
 	case controlplane.Cordons:
@@ -172,6 +174,18 @@ func (s *state) touchBinding(b *binding) {
 	if b.stamp != s.revision {
 		b.stamp = s.revision
 		s.touched.bindings = append(s.touched.bindings, b)
+	}
+}
+
+// touchHolders touches what holds anything on a node: what is known of it is another now.
+func (s *state) touchHolders(n *node) {
+	for _, b := range n.bindings {
+		s.touchBinding(b)
+	}
+	for _, r := range s.reservations {
+		if r.grant.V != nil && r.grant.V.On(n.name) != nil {
+			s.touchReservation(r)
+		}
 	}
 }
 

@@ -133,10 +133,12 @@ func (c *Checker) checkTask(t *task) {
 
 func (c *Checker) checkBinding(b *binding) {
 	c.state(NoOrphanReport, b, func(found finder) { noOrphanReport(b, found) })
+	c.state(DeviceExclusive, b, func(found finder) { bindingAddsUp(b, found) })
 }
 
 func (c *Checker) checkReservation(r *reservation) {
 	c.state(GangAtomic, r, func(found finder) { c.s.gangAtomic(r, found) })
+	c.state(DeviceExclusive, r, func(found finder) { c.s.grantAddsUp(r, found) })
 }
 
 func (c *Checker) checkAccumulating() {

@@ -65,31 +65,68 @@ func shareOf(holds []types.Holding, rid types.ResourceID, device string) types.Q
 	return sum
 }
 
-// deviceGiven validates DeviceExclusive of what a binding or grant came to hold: of
-// a resource that is made of devices on that node, it holds devices that add up to
-// the amount, each of that resource and healthy.
+// deviceGiven validates DeviceExclusive of what a binding or grant came to hold: the
+// devices are of the resource, drawn from a reservation or not, and healthy.
 func (s *state) deviceGiven(n *node, before, after []types.Holding, who string, found finder) {
 	for _, h := range after {
-		var sum types.Quantity
+		of := h.Resource.Unscoped()
 		for _, d := range h.Devices {
-			sum += d.Share
-			if h.Resource.Scoped() || d.Share <= shareOf(before, h.Resource, d.ID) {
+			if d.Share <= shareOf(before, h.Resource, d.ID) {
 				continue
 			}
-			if h.Resource == types.Port {
-				n.portGiven(d, who, found)
+			if of == types.Port {
+				if !h.Resource.Scoped() {
+					n.portGiven(d, who, found)
+				}
 				continue
 			}
 			switch dev := n.device(d.ID); {
-			case dev == nil || dev.Resource != h.Resource:
+			case dev == nil || dev.Resource != of:
 				found(who, "holds device %s as %s, which node %s does not have", d.ID, h.Resource, n.name)
 			case dev.Unhealthy != "":
 				found(who, "holds device %s, which is unhealthy: %s", d.ID, dev.Unhealthy)
 			}
 		}
-		if sum != h.Amount && (sum != 0 || s.madeOfDevices(n, h.Resource)) {
+		if h.Resource.Scoped() && h.Amount != 0 && len(h.Devices) == 0 && s.drawnInDevices(n, h.Resource) {
+			found(who, "holds %s %s, and no devices", amount(h.Amount, h.Resource), h.Resource)
+		}
+	}
+}
+
+// devicesAddUp validates DeviceExclusive of what is held since the moment m: the devices of
+// a resource that is made of them add up to the amount.
+func (n *node) devicesAddUp(holds []types.Holding, m moment, who string, found finder) {
+	for _, h := range holds {
+		var sum types.Quantity
+		for _, d := range h.Devices {
+			sum += d.Share
+		}
+		if sum != h.Amount && (len(h.Devices) > 0 || n.madeOfDevices(h.Resource, m)) {
 			found(who, "holds %s %s, and devices for %s", amount(h.Amount, h.Resource), h.Resource, amount(sum, h.Resource))
 		}
+	}
+}
+
+// bindingAddsUp is devicesAddUp of a binding.
+func bindingAddsUp(b *binding, found finder) {
+	if b.info.V != nil {
+		b.node.devicesAddUp(b.info.V.Holds, moment{at: b.info.Create}, b.String(), found)
+	}
+}
+
+// grantAddsUp is devicesAddUp of a grant. One that is not whole, or not any more, may hold
+// what it came to hold before it was known that there are devices.
+func (s *state) grantAddsUp(r *reservation, found finder) {
+	g := r.grant.V
+	if g == nil {
+		return
+	}
+	m := moment{at: r.grant.Mod}
+	if g.Phase != types.Granted {
+		m = moment{}
+	}
+	for _, at := range g.Nodes {
+		s.node(at.Node).devicesAddUp(at.Holds, m, r.object(), found)
 	}
 }
 
@@ -105,16 +142,19 @@ func (n *node) device(name string) *types.Device {
 	return nil
 }
 
-// madeOfDevices reports whether rid is devices on that node.
-func (s *state) madeOfDevices(n *node, rid types.ResourceID) bool {
-	if rid.Scoped() {
-		g := s.grantOf(rid)
-		return g != nil && slices.ContainsFunc(g.On(n.name), func(h types.Holding) bool {
-			return h.Resource == rid.Unscoped() && len(h.Devices) > 0
-		})
-	}
+// drawnInDevices reports whether the reservation behind rid holds devices on that node.
+func (s *state) drawnInDevices(n *node, rid types.ResourceID) bool {
+	g := s.grantOf(rid)
+	return g != nil && slices.ContainsFunc(g.On(n.name), func(h types.Holding) bool {
+		return h.Resource == rid.Unscoped() && len(h.Devices) > 0
+	})
+}
+
+// madeOfDevices reports whether it is known that rid, not drawn from a reservation, was
+// devices on the node at a moment.
+func (n *node) madeOfDevices(rid types.ResourceID, m moment) bool {
 	if rid == types.Port {
 		return true
 	}
-	return n.devices.V != nil && slices.ContainsFunc(n.devices.V.Devices, func(d types.Device) bool { return d.Resource == rid })
+	return m.knows(n.devices.Mod) && n.devices.V != nil && slices.ContainsFunc(n.devices.V.Devices, func(d types.Device) bool { return d.Resource == rid })
 }

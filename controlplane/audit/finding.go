@@ -40,7 +40,8 @@ const (
 	NothingLost Guarantee = "NothingLost"
 	// StatusMonotonic (5): a status changes only as types.MayFollow says.
 	StatusMonotonic Guarantee = "StatusMonotonic"
-	// StoppedStaysStopped (5): a stop is never taken back, nor put off.
+	// StoppedStaysStopped (5): a stop is never taken back, nor put off, nor is
+	// an eviction put off.
 	StoppedStaysStopped Guarantee = "StoppedStaysStopped"
 	// ImagePinned (5): every attempt of a task runs the image of its first.
 	ImagePinned Guarantee = "ImagePinned"

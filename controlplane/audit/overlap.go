@@ -102,6 +102,9 @@ func runsOf(log []execution.Record, found func(*run, string, ...any)) []*run {
 			// A process that was killed lived until then, whatever was noted before.
 			x.end, x.last = r, ended
 			x.ran = x.ran || r.Ran
+			if r.BootID != x.start.BootID {
+				x.endedWithBoot(&r)
+			}
 		default:
 			x.ran = x.ran || r.Ran
 		}
@@ -119,11 +122,16 @@ func (x *run) outlastedByBoot(log []execution.Record) {
 	}
 	for _, r := range log {
 		if r.BootID != x.start.BootID && r.At > x.start.At {
-			x.last = notKnown
-			x.end.At, x.end.Boot, x.end.BootID = r.At-int64(r.Boot), 0, r.BootID
+			x.endedWithBoot(&r)
 			return
 		}
 	}
+}
+
+// endedWithBoot notes that the machine was booted after it, before r.
+func (x *run) endedWithBoot(r *execution.Record) {
+	x.last = notKnown
+	x.end.At, x.end.Boot, x.end.BootID = r.At-int64(r.Boot), 0, r.BootID
 }
 
 // noneOverlaps checks the runs of one task.

@@ -64,6 +64,20 @@ func TestNeverTwice(t *testing.T) {
 			a.start(3, 1)
 			b.end(2, 25)
 		}, ""},
+		{"its end was noted after the machine was started again", "2", 0, func(a, b *node) {
+			a.start(1, 1)
+			b.start(2, 20)
+			a.boot, a.ahead = "3", 60*time.Second
+			a.note(execution.End, 1, 0, 1, false)
+			b.end(2, 25)
+		}, ""},
+		{"killed before it was let run, and run then", "1", 0, func(a, _ *node) {
+			a.start(1, 1)
+			a.note(execution.Kill, 1, 0, 2, false)
+			a.start(1, 3)
+			a.end(1, 4)
+		}, ""},
+		{"run, killed, and run again", "1", 0, func(a, _ *node) { a.start(1, 1); a.kill(1, 2); a.start(1, 3) }, "was run a second time"},
 		{"tried again", "1", 0, func(a, b *node) { a.start(1, 1); a.start(1, 2); a.end(1, 3); b.start(2, 1.5); b.end(2, 1.8) }, "300ms at the same time"},
 		{"run twice", "1", 0, func(a, _ *node) { a.start(1, 1); a.end(1, 2); a.start(1, 3) }, "attempt 1 on a (container a/1) was run a second time as restart 0"},
 		{"not run, and tried again", "1", 0, func(a, _ *node) { a.start(1, 1); a.note(execution.End, 1, 0, 2, false); a.start(1, 3) }, ""},

@@ -112,6 +112,20 @@ func TestLoadForgetsWhatIsGone(t *testing.T) {
 	}
 }
 
+// TestOneLookSeesWhatIsHeldWithoutDevices: nobody need have looked on when it was bound or
+// granted.
+func TestOneLookSeesWhatIsHeldWithoutDevices(t *testing.T) {
+	for _, name := range []string{"without a device", "with less of devices than of the resource", "granted without a device"} {
+		m, last := newModel(), audittest.Step{}
+		for _, last = range cases(t)["devices/"+name] {
+			m.apply(last.Batch)
+		}
+		if got := names(m.loaded(last.Batch.Revision)); !slices.Equal(got, last.Want) {
+			t.Errorf("%s: found %q, want %q", name, got, last.Want)
+		}
+	}
+}
+
 func TestLivesCountWrites(t *testing.T) {
 	c := audit.NewChecker()
 	for _, step := range cases(t)["tasks/a whole life takes thirteen writes"] {

@@ -152,11 +152,14 @@ func describe(st *types.Status) string {
 }
 
 // stopStays validates StoppedStaysStopped of a task: its stop is not taken back, nor put
-// off.
+// off, nor is the eviction of an attempt.
 func (s *state) stopStays(t *task, found finder) {
 	was, is := t.info.before(s.revision), t.info.V
 	switch {
-	case was == nil || was.Stop == nil || is == nil:
+	case was == nil || is == nil:
+	case was.Evict != 0 && was.Evict == is.Evict && putOff(&types.Stop{Grace: was.EvictGrace}, &types.Stop{Grace: is.EvictGrace}):
+		found(t.object(), "attempt %d was evicted with grace %s, and has %s now", is.Evict, was.EvictGrace, is.EvictGrace)
+	case was.Stop == nil:
 	case is.Stop == nil:
 		found(t.object(), "was stopped, and is not any more")
 	case putOff(was.Stop, is.Stop):
@@ -179,7 +182,7 @@ func (s *state) stopsStay(b *binding, found finder) {
 		found(b.of.object(), "%s was told to stop, and is not any more", b)
 	} else if is.Stop.Evicted && !was.Stop.Evicted {
 		found(b.of.object(), "%s was told to stop, and is evicted now", b)
-	} else if !was.Stop.Evicted && putOff(was.Stop, is.Stop) {
-		found(b.of.object(), "%s was told to stop with grace %s, and has %s now", b, was.Stop.Grace, is.Stop.Grace)
+	} else if putOff(was.Stop, is.Stop) {
+		found(b.of.object(), "%s was told to end with grace %s, and has %s now", b, was.Stop.Grace, is.Stop.Grace)
 	}
 }

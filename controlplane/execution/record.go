@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/types"
@@ -77,8 +78,9 @@ func (r *Record) Stamp(wall time.Time, boot time.Duration, bootID string) {
 const (
 	// Name is the file in the state directory of an agent.
 	Name = "executions.log"
-	// maxLine is longer than any record.
-	maxLine = 64 << 10
+	// maxLine is longer than any record, for maxReason is all that is written of a reason.
+	maxLine   = 64 << 10
+	maxReason = 1 << 10
 	// sumDigits are those of the checksum that a line begins with.
 	sumDigits = 8
 )
@@ -87,9 +89,13 @@ const (
 func Previous(path string) string { return path + ".1" }
 
 // AppendLine appends the line of a record to b: the CRC-32C of its JSON in hexadecimal,
-// a space, the JSON.
+// a space, the JSON. A reason is cut after 1 KiB.
 func AppendLine(b []byte, r *Record) []byte {
-	text, err := json.Marshal(r)
+	short := *r
+	if len(short.Reason) > maxReason {
+		short.Reason = strings.ToValidUTF8(short.Reason[:maxReason], "") + "…"
+	}
+	text, err := json.Marshal(&short)
 	if err != nil {
 		panic(err) // Texts and numbers can always be encoded.
 	}
@@ -108,23 +114,27 @@ func checksum(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(
 // Scan calls f for every record, in the order in which they were noted, and returns how
 // many lines are none: what a crash tore, or somebody changed.
 func Scan(r io.Reader, f func(Record)) (bad int, err error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 4<<10), maxLine)
-	for lines.Scan() {
-		line := lines.Bytes()
-		if len(line) == 0 {
-			continue // Whoever finds a torn line begins a new one.
+	lines := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, err := lines.ReadSlice('\n')
+		long := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = lines.ReadSlice('\n')
 		}
-		if r, ok := parse(line); ok {
+		if err != nil && !errors.Is(err, io.EOF) {
+			return bad, types.Errorf(types.Unavailable, "read log of executions: %w", err)
+		}
+		// An empty line is none: whoever finds a torn line begins a new one.
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if r, ok := parse(line); ok && !long {
 			f(r)
-		} else {
+		} else if long || len(line) > 0 {
 			bad++
 		}
+		if err != nil {
+			return bad, nil
+		}
 	}
-	if err := lines.Err(); err != nil {
-		return bad, types.Errorf(types.Unavailable, "read log of executions: %w", err)
-	}
-	return bad, nil
 }
 
 func parse(line []byte) (r Record, ok bool) {

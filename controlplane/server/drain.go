@@ -34,8 +34,8 @@ type draining struct {
 	node   string
 	cordon types.Cordon
 	mod    int64
-	// told are the attempts that were told to leave, or of which there is nobody to be
-	// told, by the key of their binding and its CreateRevision.
+	// told are the attempts that were told to leave as this cordon has it, or of which
+	// there is nobody to be told, by the key of their binding and its CreateRevision.
 	told map[attempt]struct{}
 	// empty tells that nothing is there any more: as it is cordoned, nothing comes.
 	empty bool
@@ -172,7 +172,7 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 	for _, kv := range kvs {
 		b := boundHere{attempt: attempt{kv.Key, kv.CreateRevision}}
 		var info types.Binding
-		_, b.leaving = n.told[b.attempt]
+		_, b.told = n.told[b.attempt]
 		if err := types.Decode(kv.Value, &info); err != nil {
 			d.log.Warn("a binding cannot be read", zap.String("path", kv.Key), zap.Error(err))
 		} else if info.Stop != nil {
@@ -222,7 +222,11 @@ func (d *Drainer) tell(ctx context.Context, n *draining, a attempt) (done bool, 
 		d.log.Warn("a task cannot be read: it stays", zap.String("path", key), zap.Error(err))
 		return true, nil
 	}
-	if !leave(&t, k.Attempt, n) {
+	sooner, err := d.sooner(ctx, k.Namespace, &t, k.Attempt, n)
+	if err != nil {
+		return false, err
+	}
+	if !leave(&t, k.Attempt, n, sooner) {
 		return true, nil
 	}
 	change := controlplane.NewChange(controlplane.NewBatch())
@@ -245,20 +249,41 @@ func (d *Drainer) tell(ctx context.Context, n *draining, a attempt) (done bool, 
 	return false, nil
 }
 
-// leave changes a task so that an attempt of it leaves the node; false if it does
-// already.
-func leave(t *types.Task, number int, n *draining) bool {
-	if t.Stop != nil || t.Evict == number {
-		return false
+// sooner reports whether the grace of a drain ends an attempt sooner than what it was told
+// before.
+func (d *Drainer) sooner(ctx context.Context, ns string, t *types.Task, number int, n *draining) (bool, error) {
+	was := t.Leaving(number)
+	if was == nil || n.cordon.Grace == 0 {
+		return false, nil
 	}
-	if n.cordon.Drain != types.DrainStop {
-		t.Evict, t.EvictGrace = number, n.cordon.Grace
+	client, err := controlplane.New(d.store, ns)
+	if err != nil {
+		return false, err
+	}
+	return client.Sooner(ctx, &types.Stop{Grace: n.cordon.Grace}, was, t.Spec)
+}
+
+// leave changes a task so that an attempt of it leaves the node; false if it does
+// already. An eviction becomes a stop if the drain stops, and never the other way round;
+// the grace becomes the drain's if that is sooner.
+func leave(t *types.Task, number int, n *draining, sooner bool) bool {
+	was, next := t.Leaving(number), types.Stop{Grace: n.cordon.Grace}
+	if was != nil && !sooner {
+		next.Grace = was.Grace
+	}
+	switch {
+	case t.Stop != nil:
+		next.Reason = t.Stop.Reason
+		t.Stop = &next
+		return sooner
+	case n.cordon.Drain == types.DrainStop:
+		next.Reason = fmt.Sprintf("node %s is drained", n.node)
+		if n.cordon.Reason != "" {
+			next.Reason += ": " + n.cordon.Reason
+		}
+		t.Stop = &next
 		return true
 	}
-	reason := fmt.Sprintf("node %s is drained", n.node)
-	if n.cordon.Reason != "" {
-		reason += ": " + n.cordon.Reason
-	}
-	t.Stop = &types.Stop{Reason: reason, Grace: n.cordon.Grace}
-	return true
+	t.Evict, t.EvictGrace = number, next.Grace
+	return was == nil || sooner
 }

@@ -13,8 +13,8 @@ const drainAtOnce = 32
 // boundHere is an attempt on a node that is drained.
 type boundHere struct {
 	attempt
-	// leaving tells that it was told to end.
-	leaving bool
+	// leaving tells that it was told to end, told that this was as the cordon has it.
+	leaving, told bool
 }
 
 // leaveNow reports whether what is on the node is to leave, and not to end by itself.
@@ -28,21 +28,27 @@ func leaveNow(c *types.Cordon, now time.Time) bool {
 	return false
 }
 
-// nextDrain decides which attempts are told to leave next, of those that are there.
+// nextDrain decides which attempts are told to leave next, of those that are there. What
+// leaves already is told once, too: the cordon may want it sooner, or for good.
 func nextDrain(c *types.Cordon, there []boundHere, now time.Time) []attempt {
 	if !leaveNow(c, now) {
 		return nil
 	}
-	room := drainAtOnce
+	room, again := drainAtOnce, drainAtOnce
 	for _, b := range there {
-		if b.leaving {
+		if b.leaving || b.told {
 			room--
 		}
 	}
 	var next []attempt
 	for _, b := range there {
-		if !b.leaving && len(next) < room {
+		left := &room
+		if b.leaving {
+			left = &again
+		}
+		if !b.told && *left > 0 {
 			next = append(next, b.attempt)
+			*left--
 		}
 	}
 	return next

@@ -39,13 +39,65 @@ func TestNextDrain(t *testing.T) {
 	} {
 		there := make([]boundHere, c.there)
 		for i := range there {
-			there[i] = boundHere{attempt: attempt{key: fmt.Sprint(i)}, leaving: i < c.leaving}
+			there[i] = boundHere{attempt: attempt{key: fmt.Sprint(i)}, leaving: i < c.leaving, told: i < c.leaving}
 		}
 		got := nextDrain(&c.cordon, there, now)
 		if len(got) != c.want || len(got) > 0 && got[0].key != fmt.Sprint(c.leaving) {
 			t.Errorf("%+v, %d of %d leaving: told %v, want %d", c.cordon, c.leaving, c.there, got, c.want)
 		}
 	}
+}
+
+// TestNextDrainTellsAgain: what leaves as another cordon had it, or for another reason, is
+// told too; it takes the place of another, but needs none.
+func TestNextDrainTellsAgain(t *testing.T) {
+	there := make([]boundHere, drainAtOnce+8)
+	for i := range there {
+		there[i] = boundHere{attempt: attempt{key: fmt.Sprint(i)}, leaving: i >= 8}
+	}
+	if got := nextDrain(&types.Cordon{Drain: types.DrainMove}, there, time.Now()); len(got) != drainAtOnce || got[0].key != "8" {
+		t.Errorf("told %v", got)
+	}
+}
+
+// TestDrainedAsSaidLast drains a node in several ways, one after the other: each counts as
+// far as it ends what is there sooner, or for good.
+func TestDrainedAsSaidLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		spec := &types.Spec{Image: "i", Grace: 20 * time.Second}
+		write(t, s, put{controlplane.SpecKey("ns", "digest"), spec}, put{controlplane.BindingKey("n1", "ns", "a", 3), &types.Binding{}})
+		write(t, s, aTask("a", types.Task{Spec: "digest"}))
+		_ = draintest(t, nil, s, func(look func()) {
+			for i, c := range []struct {
+				mode        types.DrainMode
+				grace       time.Duration
+				evict, stop time.Duration // -1: it is not
+			}{
+				{types.DrainMove, 0, 0, -1},
+				{types.DrainMove, time.Minute, 0, -1}, // longer than its own
+				{types.DrainMove, 9 * time.Second, 9 * time.Second, -1},
+				{types.DrainMove, 0, 9 * time.Second, -1},
+				{types.DrainStop, 10 * time.Second, 9 * time.Second, 9 * time.Second},
+				{types.DrainStop, 2 * time.Second, 9 * time.Second, 2 * time.Second},
+				{types.DrainMove, time.Second, 9 * time.Second, time.Second},
+				{types.DrainStop, 0, 9 * time.Second, time.Second},
+			} {
+				write(t, s, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: c.mode, Grace: c.grace}})
+				look()
+				look()
+				got := taskOf(t, s, "a")
+				stop := time.Duration(-1)
+				if got.Stop != nil {
+					stop = got.Stop.Grace
+				}
+				if got.Evict != 3 || got.EvictGrace != c.evict || stop != c.stop {
+					t.Errorf("drain %d: evicted in attempt %d with %s, %+v; want %+v", i, got.Evict, got.EvictGrace, got.Stop, c)
+				}
+				write(t, s, put{controlplane.BindingKey("n1", "ns", "a", 3), &types.Binding{Stop: got.Leaving(3)}})
+			}
+		})
+	})
 }
 
 // bound is a task on a node, in an attempt.

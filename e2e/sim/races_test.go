@@ -104,6 +104,14 @@ func deviceRaces() []race {
 			b.schedule(0)
 			b.task("t1", need("gpu@r", 2000), wants("gpu@r", "G200"))
 		}, func(b *bench) { b.remodel(0) }},
+		{"devices", "a device of a reservation fails", func(b *bench) {
+			b.reserve("r", nil, bundle("n0", "gpu", 4000))
+			b.schedule(0)
+			b.task("t1", need("gpu@r", 4000))
+		}, func(b *bench) {
+			b.agents[0].devices.Devices[2].Unhealthy = "too hot"
+			b.put(controlplane.DevicesKey("n0"), &b.agents[0].devices)
+		}},
 	}
 }
 
@@ -231,6 +239,15 @@ func grantRaces() []race {
 			b.schedule(0) // all of it is held but the quota
 			b.delete(controlplane.NamespaceKey("a"))
 		}, func(b *bench) { b.quota() }},
+		{"devices", "those that a reservation has collected turn out to be of another model", func(b *bench) {
+			b.task("t1", need("cpu", 1000, "node/n0", 1))
+			b.schedule(0)
+			b.agentsWork()
+			b.reserve("r", accumulates, wanting("G200", bundle("n0", "gpu", 1000, "cpu", room)))
+			b.later(time.Minute)
+			b.schedule(0) // the devices are held
+			b.end("t1", 0)
+		}, func(b *bench) { b.remodel(0) }},
 		{"grant", "two schedulers grant the same reservation", func(b *bench) {
 			b.delete(controlplane.NodeKey("n1"))
 			b.task("t0", need("cpu", 1000))
@@ -357,6 +374,12 @@ func wants(resource, model string) func(*types.Task) {
 	return func(t *types.Task) {
 		t.Devices = append(t.Devices, types.DeviceRequest{Resource: resource, Models: []string{model}})
 	}
+}
+
+// wanting has a bundle want devices of a model.
+func wanting(model string, b types.Bundle) types.Bundle {
+	b.Devices = wanted(types.DeviceRequest{Models: []string{model}})
+	return b
 }
 
 // remodel has the devices of a node be of another model.

@@ -60,7 +60,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if len(c.Inits) == 0 {
-		c.Inits = defaultInits()
+		c.Inits = DefaultInits()
 	}
 	if c.RegistryDir == "" {
 		c.RegistryDir = DefaultRegistryDir
@@ -97,6 +97,7 @@ type Runtime struct {
 
 	templates templates
 	outputs   outputs
+	unended   unended
 }
 
 var _ nodeagent.Runtime = (*Runtime)(nil)
@@ -126,7 +127,9 @@ func New(conf Config) (*Runtime, error) {
 // Close ends the connection to the daemon; containers run on.
 func (r *Runtime) Close() error {
 	r.outputs.close()
-	return r.client.Close()
+	err := r.client.Close()
+	r.unended.wait()
+	return err
 }
 
 // Ping returns nil when the daemon serves, Unavailable else.

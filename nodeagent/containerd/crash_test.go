@@ -26,6 +26,7 @@ func crashTests() map[string]func(*bench) {
 		"DaemonKilled":           testDaemonKilled,
 		"EndWhileDaemonIsAway":   testEndWhileDaemonIsAway,
 		"ShimKilled":             testShimKilled,
+		"ShimKilledOfStuck":      testShimKilledOfStuck,
 		"ShimAndRecordLost":      testShimAndRecordLost,
 		"DirectoriesLeft":        testDirectoriesLeft,
 		"StartAfterCrash":        testStartAfterCrash,

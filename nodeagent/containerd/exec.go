@@ -33,6 +33,10 @@ const outputWait = 2 * time.Second
 // execWait bounds how long runc may take to start another process in a container.
 const execWait = time.Minute
 
+// killWait is how long a process that was killed may take to end: one that hangs in the
+// kernel does not.
+const killWait = 3 * time.Second
+
 // Exec implements nodeagent.Runtime. It does not wait for a Read of p.Stdin that is
 // under way when the process ends. What the process started and left runs on.
 func (r *Runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int, error) {
@@ -54,16 +58,25 @@ func (r *Runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int
 	if err != nil {
 		return 0, classify(err, "run a command in container %s", id)
 	}
+	if err := r.unended.refuse(id); err != nil {
+		return 0, err
+	}
 	stdin := &input{from: p.Stdin, end: make(chan struct{})}
 	process, err := running.Exec(ctx, "exec-"+uuid.NewString(), spec, r.streams(p, stdin))
 	if err != nil {
 		return 0, classify(err, "run a command in container %s", id)
 	}
-	code, err := follow(ctx, id, process, p, stdin)
+	code, ended, err := follow(ctx, id, process, p, stdin)
 	if err == nil {
 		await(process.IO())
 	}
-	drop(ctx, process)
+	if !ended {
+		r.unended.drop(ctx, id, process)
+		return code, err
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWait)
+	defer cancel()
+	drop(clean, process)
 	return code, err
 }
 
@@ -162,35 +175,33 @@ func (i *input) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// follow starts the process and returns how it ended; when ctx is done, it is killed.
-func follow(ctx context.Context, id string, process client.Process, p nodeagent.Process, stdin *input) (int, error) {
+// follow starts the process and returns how it ended; when ctx is done, it is killed, and
+// has not ended if it does not for killWait.
+func follow(ctx context.Context, id string, process client.Process, p nodeagent.Process, stdin *input) (code int, over bool, err error) {
 	// What has been started must be seen to end, whatever becomes of ctx.
 	after, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	ended, err := process.Wait(after)
 	if err != nil {
-		return 0, classify(err, "run a command in container %s", id)
+		return 0, true, classify(err, "run a command in container %s", id)
 	}
 	// A start that was given up half-way would go on without anybody to kill it.
 	begun, release := context.WithTimeout(after, execWait)
 	defer release()
 	if err := process.Start(begun); err != nil {
-		return 0, notExecuted(err, id)
+		return 0, true, notExecuted(err, id)
 	}
 	if p.Started != nil {
 		p.Started()
 	}
-	stop, resize, eof := ctx.Done(), p.Resize, stdin.end
+	resize, eof := p.Resize, stdin.end
 	for {
 		select {
 		case exit := <-ended:
-			return result(ctx, id, exit)
-		case <-stop:
-			stop = nil
-			killGroup(process.Pid())
-			if err := process.Kill(after, syscall.SIGKILL); err != nil && !errdefs.IsNotFound(err) {
-				return 0, classify(err, "kill a command in container %s", id)
-			}
+			code, err := result(ctx, id, exit)
+			return code, true, err
+		case <-ctx.Done():
+			return kill(ctx, id, process, ended)
 		case size, ok := <-resize:
 			if !ok {
 				resize = nil
@@ -201,6 +212,23 @@ func follow(ctx context.Context, id string, process client.Process, p nodeagent.
 			eof = nil
 			_ = process.CloseIO(after, client.WithStdinCloser) // it may have ended
 		}
+	}
+}
+
+// kill kills the process, and returns how it ended as follow does.
+func kill(ctx context.Context, id string, process client.Process, ended <-chan client.ExitStatus) (code int, over bool, err error) {
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), killWait)
+	defer cancel()
+	killGroup(process.Pid())
+	if err := process.Kill(limit, syscall.SIGKILL); err != nil && !errdefs.IsNotFound(err) {
+		return 0, false, classify(err, "kill a command in container %s", id)
+	}
+	select {
+	case exit := <-ended:
+		code, err := result(ctx, id, exit)
+		return code, true, err
+	case <-limit.Done():
+		return 0, false, classify(ctx.Err(), "kill a command in container %s: it does not end", id)
 	}
 }
 
@@ -241,10 +269,8 @@ func await(streams cio.IO) {
 	streams.Wait()
 }
 
-// drop removes what is left of the process. It kills what cannot have been seen to end.
+// drop removes what is left of the process. It kills what has not been seen to end.
 func drop(ctx context.Context, process client.Process) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWait)
-	defer cancel()
 	streams := process.IO()
 	streams.Cancel()
 	if _, err := process.Delete(ctx, client.WithProcessKill); err != nil {

@@ -20,6 +20,7 @@ func execTests() map[string]func(*bench) {
 		"ExecTerminal":       testExecTerminal,
 		"ExecUserDirEnv":     testExecUserDirEnv,
 		"ExecIsKilled":       testExecIsKilled,
+		"ExecIsStuck":        testExecIsStuck,
 		"ExecEndsBeforeLine": testExecLeavesInput,
 		"ExecLeavesNothing":  testExecLeavesNothing,
 		"RootOfMounts":       testRootOfMounts,

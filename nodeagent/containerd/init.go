@@ -11,10 +11,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// defaultInits are where packages have an init that needs no libraries, as no image can be
+// DefaultInits are where packages have an init that needs no libraries, as no image can be
 // relied on for those: Debian's tini, that of Docker, and that of Podman. All are
 // called the same way.
-func defaultInits() []string {
+func DefaultInits() []string {
 	return []string{"/usr/bin/tini-static", "/usr/bin/docker-init", "/usr/libexec/docker/docker-init", "/usr/libexec/podman/catatonit", "/usr/bin/catatonit"}
 }
 

@@ -2,6 +2,7 @@ package containerd_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ func isolationTests() map[string]func(*bench) {
 		"Rights":       testRights,
 		"Tries":        testTries,
 		"ReadOnlyRoot": testReadOnlyRoot,
+		"TaskSocket":   testTaskSocket,
 		"UsualDevices": testUsualDevices,
 		"Others":       testOthers,
 		"Privileged":   testPrivileged,
@@ -135,6 +137,27 @@ func (b *bench) masked(paths ...string) {
 	if text := b.output(b.container(append([]string{"cat"}, paths...)...), 0); text != "" || len(paths) == 0 {
 		b.Errorf("of %q it sees %.60q", paths, text)
 	}
+}
+
+// testTaskSocket has root of a container use a socket whose directory it cannot change,
+// as that of a task's socket is mounted.
+func testTaskSocket(b *bench) {
+	dir, err := os.MkdirTemp("", "") // The path of a socket is short.
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(dir) })
+	l, err := net.Listen("unix", filepath.Join(dir, "task.sock"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	c := b.container()
+	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/run/escher", ReadOnly: true}}
+	b.tries(c, map[string]string{
+		"connect=/run/escher/task.sock": "ok", "write=/run/escher/file": "EROFS", "chmod=/run/escher/task.sock": "EROFS",
+		"rename=/run/escher/task.sock": "EROFS", "remove=/run/escher/task.sock": "EROFS",
+	})
 }
 
 func testReadOnlyRoot(b *bench) {

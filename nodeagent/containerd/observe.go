@@ -17,6 +17,10 @@ import (
 // of SIGKILL, which containerd sends when a shim dies.
 const lostCode = 137
 
+// lostWait is how long what a lost shim left may take to be killed, until it is looked
+// again.
+const lostWait = 2 * time.Second
+
 // List implements nodeagent.Runtime.
 func (r *Runtime) List(ctx context.Context) ([]nodeagent.Observed, error) {
 	records, err := r.client.ContainerService().List(ctx, ours(r.conf.Cluster, r.conf.Node))
@@ -127,7 +131,10 @@ func (r *Runtime) lost(ctx context.Context, id string) (*nodeagent.Exit, error) 
 	}
 	// containerd kills what it has no shim of any more. If it did not succeed, that has not
 	// ended, whatever it says.
-	if err := r.killLeft(ctx, id); err != nil {
+	// What hangs in the kernel may not end for days: nobody waits for the lock as long.
+	limit, cancel := context.WithTimeout(ctx, lostWait)
+	defer cancel()
+	if err := r.killLeft(limit, id); err != nil {
 		return nil, err
 	}
 	at := timeOf(record.Labels, labelLost)

@@ -3,6 +3,7 @@ package devices
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/escher-sched/escher/types"
@@ -20,10 +21,10 @@ type card struct {
 
 // findAMD finds the GPUs of AMD that are described. What they are like is read from
 // sysfs, by the device file of each: /dev/dri/renderD128.
-func (f *Finder) findAMD(specs []described) []found {
+func (f *Finder) findAMD(specs []described, known []types.Device) []found {
 	var all []found
 	var cards []card
-	for _, d := range ofClass(specs, amdGPU) {
+	for _, d := range ofClass(specs, amdGPU, known) {
 		out := found{Device: types.Device{ID: d.id(), Resource: types.GPU, NUMA: unknownNUMA, Model: "AMD GPU"}}
 		if dir := f.renderDir(&d); dir != "" {
 			cards = append(cards, card{id: d.id(), dir: dir})
@@ -31,9 +32,7 @@ func (f *Finder) findAMD(specs []described) []found {
 			if n, err := strconv.ParseInt(readLine(dir, "mem_info_vram_total"), 10, 64); err == nil && n > 0 {
 				out.MemoryBytes = n
 			}
-			if real, err := filepath.EvalSymlinks(dir); err == nil {
-				out.Bus = busOf(filepath.Base(real))
-			}
+			out.Bus = busOfDir(dir)
 		}
 		all = append(all, out)
 	}
@@ -46,16 +45,30 @@ func (f *Finder) findAMD(specs []described) []found {
 // renderDir returns the directory in sysfs of the device that a description brings the
 // render node of, empty if it brings none.
 func (f *Finder) renderDir(d *described) string {
-	node := regexp.MustCompile(`^/dev/dri/(renderD\d+)$`)
-	for _, path := range d.nodes {
-		if m := node.FindStringSubmatch(path); m != nil {
-			dir := f.cfg.path("sys/class/drm", m[1], "device")
-			if exists(dir) {
-				return dir
-			}
-		}
+	node := renderOf(d)
+	if dir := f.cfg.path("sys/class/drm", filepath.Base(node), "device"); node != "" && exists(dir) {
+		return dir
 	}
 	return ""
+}
+
+// renderOf returns the file that a description brings by which a card computes, such as
+// /dev/dri/renderD128; empty if it brings none.
+func renderOf(d *described) string {
+	node := regexp.MustCompile(`^/dev/dri/renderD\d+$`)
+	if i := slices.IndexFunc(d.nodes, node.MatchString); i >= 0 {
+		return d.nodes[i]
+	}
+	return ""
+}
+
+// busOfDir returns the address of a device of sysfs, empty if it is on no PCI bus.
+func busOfDir(dir string) string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return ""
+	}
+	return busOf(filepath.Base(real))
 }
 
 // amdModel returns the name of a card, as far as it is known.

@@ -18,11 +18,6 @@ import (
 // askSMI asks nvidia-smi for what it knows.
 func (f *Finder) askSMI(ctx context.Context, n *nvidia) {
 	n.links = f.links
-	if f.cfg.NvidiaSMI == "" {
-		n.absent = true
-		f.tell("nvidia-smi", "it is not in PATH: memory, links and health of the GPUs are not known")
-		return
-	}
 	a, err := f.smi.query(ctx)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
 		n.absent = true
@@ -131,7 +126,7 @@ func (f *Finder) askLinks(ctx context.Context, n *nvidia) {
 	}
 	these := strings.Join(uuids, " ")
 	if len(uuids) < 2 || len(n.lost) > 0 || f.linked == these {
-		return
+		return // What was read of them, or known before, stays.
 	}
 	a, err := f.smi.ask(ctx, "topo", "-m")
 	if err != nil || a.code != 0 {

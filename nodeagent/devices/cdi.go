@@ -1,14 +1,18 @@
 package devices
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/escher-sched/escher/types"
 )
 
 // allOfClass is the name by which tools that make specifications describe all devices
@@ -74,23 +78,67 @@ func (f *Finder) described() []described {
 	return all
 }
 
-// ofClass returns the devices of a class, each once: by several names, by that of its
-// which lasts.
-func ofClass(specs []described, class string) []described {
-	var out []described
+// ofClass returns the devices of a class, each once: those that bring the same files are
+// one of several names.
+func ofClass(specs []described, class string, known []types.Device) []described {
+	var of []described
 	for _, d := range specs {
-		if d.class != class {
-			continue
+		if d.class == class {
+			of = append(of, d)
 		}
-		i := slices.IndexFunc(out, func(o described) bool { return len(d.nodes) > 0 && slices.Equal(o.nodes, d.nodes) })
+	}
+	return once(of, known, (*described).thing)
+}
+
+// once leaves out all but one name of each thing: it keeps that by which it is known, as
+// somebody may hold it by that, else the one that lasts. What thing says "" of is no other's.
+func once(specs []described, known []types.Device, thing func(*described) string) []described {
+	better := func(a, b *described) bool {
+		knownA, knownB := deviceOf(known, a.id()) != nil, deviceOf(known, b.id()) != nil
+		if knownA != knownB {
+			return knownA
+		}
+		return isUUID(a.name) && !isUUID(b.name)
+	}
+	var out []described
+	at := make(map[string]int)
+	for i := range specs {
+		d := &specs[i]
+		is := thing(d)
+		was, seen := at[is]
 		switch {
-		case i < 0:
-			out = append(out, d)
-		case isUUID(d.name) && !isUUID(out[i].name):
-			out[i] = d
+		case is == "" || !seen:
+			at[is] = len(out)
+			out = append(out, *d)
+		case better(d, &out[was]):
+			out[was] = *d
 		}
 	}
 	return out
+}
+
+// thing tells what a description is of from what others are of, by its device files;
+// empty if it brings none. Beside the file of a card those of one description may be more
+// than those of another.
+func (d *described) thing() string {
+	if isSlice(d) {
+		return strings.Join(d.caps(), " ")
+	}
+	if minor := minorOf(d); minor >= 0 {
+		return "/dev/nvidia" + strconv.Itoa(minor)
+	}
+	return cmp.Or(renderOf(d), strings.Join(d.nodes, " "))
+}
+
+// caps are the files that let a process use a slice.
+func (d *described) caps() []string {
+	var caps []string
+	for _, path := range d.nodes {
+		if strings.HasPrefix(path, "/dev/nvidia-caps/") {
+			caps = append(caps, path)
+		}
+	}
+	return caps
 }
 
 // isUUID reports whether a name of a device is one that it keeps when others come and

@@ -3,7 +3,6 @@ package devices
 import (
 	"cmp"
 	"context"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,9 +51,6 @@ func (c Config) withDefaults() Config {
 		c.CDIDirs = cdi.DefaultSpecDirs
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	if c.NvidiaSMI == "" {
-		c.NvidiaSMI, _ = exec.LookPath("nvidia-smi") // Empty: it is not installed.
-	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
@@ -109,6 +105,8 @@ type found struct {
 	// partial tells that its driver does not answer: what it is like, and whether it is
 	// healthy, is what was known before.
 	partial bool
+	// unlinked tells that its links were not read: they are those that were known.
+	unlinked bool
 }
 
 // Find returns the devices as they are now, sorted by resource, place and name. known are
@@ -121,16 +119,40 @@ func (f *Finder) Find(ctx context.Context, known []types.Device) []types.Device 
 	specs := f.described()
 	var all []found
 	if !f.cfg.NoGPUs {
-		all = append(all, f.findNvidia(ctx, specs)...)
-		all = append(all, f.findAMD(specs)...)
+		all = append(all, f.findNvidia(ctx, specs, known)...)
+		all = append(all, f.findAMD(specs, known)...)
 	}
 	for _, n := range f.cfg.Named {
-		all = append(all, n.find(specs)...)
+		all = append(all, n.find(specs, known)...)
 	}
+	f.place(all, specs)
 	f.missing(all, specs)
 	now := f.cfg.Now()
 	return merge(known, all, now, !f.silent.IsZero() && now.Sub(f.silent) < patience)
 }
+
+// place says where the cards are that were named, so that one is not taken for two.
+func (f *Finder) place(all []found, specs []described) {
+	var proc []procGPU
+	if len(f.cfg.Named) > 0 {
+		proc = f.procGPUs()
+	}
+	for i := range all {
+		at := slices.IndexFunc(specs, func(d described) bool { return d.id() == all[i].ID })
+		if at < 0 || all[i].Bus != "" || isSlice(&specs[at]) {
+			continue
+		}
+		minor := minorOf(&specs[at])
+		if p := slices.IndexFunc(proc, func(p procGPU) bool { return minor >= 0 && p.minor == minor }); p >= 0 {
+			all[i].Bus, all[i].NUMA = proc[p].bus, proc[p].numa
+		} else if dir := f.renderDir(&specs[at]); dir != "" {
+			all[i].Bus, all[i].NUMA = busOfDir(dir), f.numaOf(dir)
+		}
+	}
+}
+
+// noFile begins the reason of a device of which a file is not there.
+const noFile = "its device file "
 
 // missing marks devices whose files are not there: to inject them would fail.
 func (f *Finder) missing(all []found, specs []described) {
@@ -144,7 +166,7 @@ func (f *Finder) missing(all []found, specs []described) {
 		}
 		for _, file := range specs[at].files {
 			if !exists(f.cfg.path(file)) {
-				all[i].Unhealthy = "its device file " + file + " is not there: see whether its driver is loaded, and make its CDI specification anew"
+				all[i].Unhealthy = noFile + file + " is not there: see whether its driver is loaded, and make its CDI specification anew"
 				break
 			}
 		}

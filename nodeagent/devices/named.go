@@ -43,6 +43,9 @@ func ParseNamed(text string) (Named, error) {
 	case !types.IsPhysical(string(n.Resource)) || n.Resource.IsPlacement():
 		return Named{}, types.Errorf(types.Invalid, "device: %q: %q is not physical: give ,as=gpu or a name with a domain such as acme.com/fpga", text, n.Resource)
 	}
+	if flag, ok := n.Resource.Permit(); ok {
+		return Named{}, types.Errorf(types.Invalid, "device: %q: %s is what %s permits, no device: give ,as=gpu or a name with a domain of yours such as acme.com/fpga", text, n.Resource, flag)
+	}
 	one := types.Requests{{Name: string(n.Resource), Amount: wholeDevice}}
 	return n, one.Validate("device " + device)
 }
@@ -53,8 +56,11 @@ func isFixedPort(id types.ResourceID) bool {
 }
 
 // find returns those that there are.
-func (n *Named) find(specs []described) []found {
+func (n *Named) find(specs []described, known []types.Device) []found {
 	var all []found
+	if n.Name == anyName {
+		specs = ofClass(specs, n.Class, known)
+	}
 	for _, d := range specs {
 		if d.class != n.Class || n.Name != anyName && d.name != n.Name {
 			continue

@@ -23,11 +23,13 @@ const silentReason = "nvidia-smi does not answer: its driver hangs, or is being 
 type nvidia struct {
 	specs []described
 	proc  []procGPU
+	// known are the devices that were found before.
+	known []types.Device
 	// smi is what nvidia-smi says, nil if it says nothing.
 	smi *smiLog
 	// slices are the MIG slices that it lists.
 	slices []slice
-	// links are those of each GPU by its UUID.
+	// links are those of each GPU by its UUID; of one that is not in it they were not read.
 	links map[string][]string
 	// trouble is why smi says nothing, where it says that; silent tells that it does not
 	// answer, and absent that there is none to ask.
@@ -39,13 +41,14 @@ type nvidia struct {
 }
 
 // findNvidia finds NVIDIA's GPUs and slices of them.
-func (f *Finder) findNvidia(ctx context.Context, specs []described) []found {
-	n := nvidia{specs: ofClass(specs, nvidiaGPU), proc: f.procGPUs()}
+func (f *Finder) findNvidia(ctx context.Context, specs []described, known []types.Device) []found {
+	n := nvidia{specs: ofClass(specs, nvidiaGPU, known), proc: f.procGPUs(), known: known}
 	if len(n.specs) == 0 && len(n.proc) == 0 {
 		f.silent = n.since(f)
 		return nil // Nobody is asked on a machine that has none.
 	}
 	f.askSMI(ctx, &n)
+	n.nameOnce()
 	n.xids = f.xids()
 	f.silent = n.since(f)
 	all := n.devices()
@@ -92,6 +95,34 @@ func (n *nvidia) gpus() []gpu {
 	return all
 }
 
+// nameOnce leaves out all but one name of each GPU and slice, however they are described:
+// the driver tells what is one.
+func (n *nvidia) nameOnce() {
+	gpus := n.gpus()
+	n.specs = once(n.specs, n.known, func(d *described) string {
+		g := gpuOf(gpus, d)
+		s := n.sliceOf(d, g)
+		switch {
+		case s != nil:
+			return s.uuid
+		case g != nil && !isSlice(d):
+			return g.bus
+		}
+		return d.thing()
+	})
+}
+
+// idOf returns the name of a GPU that nothing describes: that by which it is known.
+func (n *nvidia) idOf(g *gpu) string {
+	for i := range n.known {
+		k := &n.known[i]
+		if g.bus != "" && k.Bus == g.bus && k.Parent == "" && k.Unhealthy != Moved && strings.HasPrefix(k.ID, nvidiaGPU+"=") {
+			return k.ID
+		}
+	}
+	return nvidiaGPU + "=" + g.uuid
+}
+
 // devices returns the GPUs, and slices of those that are divided. Pure.
 func (n *nvidia) devices() []found {
 	gpus := n.gpus()
@@ -117,7 +148,7 @@ func (n *nvidia) devices() []found {
 	for i := range gpus {
 		g := &gpus[i]
 		if g.uuid != "" && !described[g.uuid] && !n.divided(nil, g) {
-			one := n.gpu(nvidiaGPU+"="+g.uuid, g)
+			one := n.gpu(n.idOf(g), g)
 			one.Unhealthy, one.partial = noSpec, false
 			all = append(all, one)
 		}
@@ -171,9 +202,7 @@ func minorOf(d *described) int {
 // isSlice reports whether a description is of a slice: it brings files that let a process
 // use one.
 func isSlice(d *described) bool {
-	return strings.HasPrefix(d.name, "MIG-") || slices.ContainsFunc(d.nodes, func(path string) bool {
-		return strings.HasPrefix(path, "/dev/nvidia-caps/")
-	})
+	return strings.HasPrefix(d.name, "MIG-") || len(d.caps()) > 0
 }
 
 // sliceOf returns the slice that a description of g is of, nil if it is of none that is
@@ -210,7 +239,9 @@ func (n *nvidia) divided(d *described, g *gpu) bool {
 func (n *nvidia) gpu(id string, g *gpu) found {
 	out := found{Device: types.Device{ID: id, Resource: types.GPU, NUMA: unknownNUMA}}
 	if g != nil {
-		out.Model, out.Bus, out.NUMA, out.Links = g.model, g.bus, g.numa, n.links[g.uuid]
+		out.Model, out.Bus, out.NUMA = g.model, g.bus, g.numa
+		links, read := n.links[g.uuid]
+		out.Links, out.unlinked = links, !read
 		if g.smi != nil {
 			out.MemoryBytes = max(0, bytesOf(g.smi.Memory.Total))
 		}
@@ -222,7 +253,7 @@ func (n *nvidia) gpu(id string, g *gpu) found {
 // slice describes a slice.
 func (n *nvidia) slice(id string, s *slice, g *gpu) found {
 	out := n.gpu(id, g)
-	out.Resource, out.Parent, out.Links, out.MemoryBytes = s.resource(), s.parent, nil, 0
+	out.Resource, out.Parent, out.Links, out.MemoryBytes, out.unlinked = s.resource(), s.parent, nil, 0, false
 	if out.Model != "" {
 		out.Model += " MIG " + s.profile
 	}
@@ -270,7 +301,7 @@ func (n *nvidia) judge(g *gpu) (unhealthy string, partial bool) {
 	case n.silent:
 		return silentReason, true
 	case n.absent:
-		return "", false
+		return "", true
 	case g == nil || g.smi == nil:
 		return "lost: nvidia-smi does not list it", true
 	}

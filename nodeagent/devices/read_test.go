@@ -95,7 +95,7 @@ func TestNamed(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "card0", "fpga=card0", "acme.com/fpga", "acme.com/fpga=", "acme.com/fpga=a b", "acme.com/fpga=x,as=cpu", "acme.com/fpga=x,as=port", "acme.com/fpga=x,as=port/80",
-		"acme.com/fpga=x,as=team", "acme.com/fpga=x,as=node/n1", "acme.com/fpga=x,as=", "acme/fpga=x",
+		"acme.com/fpga=x,as=team", "acme.com/fpga=x,as=node/n1", "acme.com/fpga=x,as=", "acme/fpga=x", "acme.com/fpga=x,as=escher.io/privileged", "acme.com/fpga=x,as=escher.io/cap-NET_ADMIN", "escher.io/privileged=x",
 	} {
 		if got, err := ParseNamed(text); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "device") {
 			t.Errorf("%q: %+v, %v", text, got, err)

@@ -59,7 +59,7 @@ func TestSimulatedAreDescribed(t *testing.T) {
 		t.Fatalf("%d are described, want 16: %v", len(specs), f.told)
 	}
 	for _, d := range s.Devices("node-2") {
-		if n := (&Named{Class: simulatedKind, Name: strings.TrimPrefix(d.ID, simulatedKind+"="), Resource: types.GPU}).find(specs); len(n) != 1 || n[0].Unhealthy != "" {
+		if n := (&Named{Class: simulatedKind, Name: strings.TrimPrefix(d.ID, simulatedKind+"="), Resource: types.GPU}).find(specs, nil); len(n) != 1 || n[0].Unhealthy != "" {
 			t.Errorf("%s: %+v", d.ID, n)
 		}
 	}

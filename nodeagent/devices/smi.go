@@ -2,6 +2,7 @@ package devices
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os/exec"
@@ -24,6 +25,7 @@ const (
 
 // smi runs nvidia-smi, one at a time.
 type smi struct {
+	// path is the program, empty for the one in PATH, which may come and go.
 	path    string
 	timeout time.Duration
 	now     func() time.Time
@@ -76,9 +78,13 @@ func (s *smi) run(ctx context.Context, args ...string) (answer, error) {
 			return answer{}, types.Errorf(types.Unavailable, "nvidia-smi does not answer: one that was killed hangs in the driver still")
 		}
 	}
+	path, err := exec.LookPath(cmp.Or(s.path, "nvidia-smi"))
+	if err != nil {
+		return answer{}, types.Errorf(types.Unavailable, "run nvidia-smi: %w: memory, links and health of the GPUs are not known", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	cmd := exec.Command(s.path, args...)
+	cmd := exec.Command(path, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
 	cmd.WaitDelay = afterKill

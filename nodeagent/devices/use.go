@@ -3,7 +3,9 @@ package devices
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,10 +53,13 @@ func (f *Finder) Use(ctx context.Context) ([]Use, error) {
 	for _, c := range cards {
 		all = append(all, f.useOf(&c))
 	}
-	if len(ids) == 0 || f.cfg.NvidiaSMI == "" {
+	if len(ids) == 0 {
 		return all, nil
 	}
 	a, err := f.smi.query(ctx)
+	if errors.Is(err, exec.ErrNotFound) {
+		return all, nil
+	}
 	if err != nil {
 		return all, err
 	}

@@ -41,7 +41,7 @@ func checkRunc(f Facts) []Finding {
 		d.warn(fmt.Sprintf("the version of %s cannot be read", c.Runc), c.Runc+" --version")
 	case major < 1:
 		d.problem(fmt.Sprintf("version %s is older than 1.0", c.RuncVersion), "install runc 1.1 or later")
-	case f.Cgroups.Mode == "v2" && major == 1 && minor < 1:
+	case f.Cgroups.Unified && major == 1 && minor < 1:
 		d.warn(fmt.Sprintf("version %s knows little of control groups v2", c.RuncVersion), "install runc 1.1 or later")
 	}
 	return d.done("version " + c.RuncVersion)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func checkKernel(f Facts) []Finding {
 		d.warn(fmt.Sprintf("its version, %q, cannot be read", f.Release), "uname -r")
 	case older(4, 15):
 		d.problem(fmt.Sprintf("Linux %s is older than 4.15, the first that containers can be limited with as they have to be", f.Release), "install a newer kernel")
-	case f.Cgroups.Mode == "v2" && older(5, 2):
+	case f.Cgroups.Unified && older(5, 2):
 		d.problem(fmt.Sprintf("Linux %s with control groups v2 is older than 5.2, the first that can freeze them", f.Release), "install a newer kernel, or boot with systemd.unified_cgroup_hierarchy=0")
 	case older(5, 10):
 		d.warn(fmt.Sprintf("Linux %s gets no fixes any more", f.Release), "install a newer kernel")
@@ -48,36 +49,41 @@ func checkKernel(f Facts) []Finding {
 	return d.done("Linux " + f.Release)
 }
 
+// checkCgroups finds what keeps an agent from starting, and what containers take besides.
 func checkCgroups(f Facts) []Finding {
-	d := of("cgroups")
-	c := f.Cgroups
-	if c.Mode == "none" {
-		d.problem("no control groups are mounted, so that no container can be limited or even started", "mount them as systemd or cgroupfs-mount do, or run the agent outside of this container")
+	d, c := of("cgroups"), f.Cgroups
+	driver, err := c.Choose(f.Plan.CgroupDriver)
+	if err != nil {
+		d.problem(remedied(fmt.Errorf("cgroup-driver: %w", err)))
+	}
+	if err := c.Check(); err != nil {
+		d.problem(remedied(err))
 		return d.all
 	}
-	needed := []string{"cpu", "memory", "pids"}
-	if c.Mode != "v2" {
-		needed = append(needed, "devices", "freezer")
-	}
-	for _, name := range needed {
-		if slices.Contains(c.Controllers, name) {
-			continue
+	for _, name := range []string{"devices", "freezer"} {
+		if !c.Unified && !slices.Contains(c.Controllers, name) {
+			d.problem(fmt.Sprintf("the controller %s of v1 is not mounted, and containers take it", name), fmt.Sprintf("mount -t cgroup -o %s cgroup %s", name, filepath.Join(c.Root, name)))
 		}
-		remedy := "mount it: mount -t cgroup -o " + name + " cgroup /sys/fs/cgroup/" + name
-		switch {
-		case name == "memory":
-			remedy = "boot with cgroup_enable=memory"
-		case c.Mode == "v2":
-			remedy = "delegate it: echo +" + name + " > " + cgroupRoot + "/cgroup.subtree_control"
-		}
-		d.problem(fmt.Sprintf("the controller %s cannot be used, and limits of tasks rest on it", name), remedy)
 	}
-	return d.done(c.Mode + ": " + strings.Join(c.Controllers, " "))
+	version := "v1"
+	if c.Unified {
+		version = "v2"
+	}
+	return d.done(fmt.Sprintf("%s, driver %s: %s", version, driver, strings.Join(c.Controllers, " ")))
+}
+
+// remedied splits an error into what is wrong, and what to do about it, which it ends with.
+func remedied(err error) (message, remedy string) {
+	text := err.Error()
+	if i := strings.LastIndex(text, ": "); i >= 0 {
+		return text[:i], text[i+2:]
+	}
+	return text, "see docs/operations.md"
 }
 
 func checkSwap(f Facts) []Finding {
 	d := of("swap")
-	if f.Swap && !f.Cgroups.SwapLimit {
+	if f.Swap && !f.Cgroups.Swap {
 		d.warn("memory is swapped, and swap is not accounted: a task at its memory limit slows the disk down for all instead of ending", "swapoff -a, or boot with swapaccount=1")
 	}
 	if !f.Swap {

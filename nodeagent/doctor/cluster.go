@@ -10,9 +10,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// gatherCluster connects to each endpoint, and reads what matters of the cluster through
-// whichever answers.
+// gatherCluster is lookAtCluster, within a time: its files may be on a disk that hangs.
 func gatherCluster(ctx context.Context, plan Plan, src Source) (*Etcd, *Cluster) {
+	type answer struct {
+		etcd    *Etcd
+		cluster *Cluster
+	}
+	a, ok := within(ctx, 4*probeWait, func(ctx context.Context) answer {
+		e, c := lookAtCluster(ctx, plan, src)
+		return answer{e, c}
+	})
+	if !ok {
+		return &Etcd{Error: errHangs.Error()}, nil
+	}
+	return a.etcd, a.cluster
+}
+
+// lookAtCluster connects to each endpoint, and reads what matters of the cluster through
+// whichever answers.
+func lookAtCluster(ctx context.Context, plan Plan, src Source) (*Etcd, *Cluster) {
 	at := src.Etcd
 	if len(at.Endpoints) == 0 {
 		return nil, nil

@@ -15,11 +15,8 @@ import (
 	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
 )
 
-// staticInit is where the Debian package tini has its program.
-const staticInit = "/usr/bin/tini-static"
-
 // gatherContainerd looks for a daemon that serves, and for what it takes to run one.
-func gatherContainerd(ctx context.Context, plan Plan) Containerd {
+func gatherContainerd(ctx context.Context, h host, plan Plan) Containerd {
 	c := Containerd{Binary: find("containerd"), Shim: find("containerd-shim-runc-v2"), Runc: find("runc")}
 	if plan.Containerd != "" {
 		version, err := daemon.Version(ctx, plan.Containerd)
@@ -39,10 +36,18 @@ func gatherContainerd(ctx context.Context, plan Plan) Containerd {
 			c.RuncError = err.Error()
 		}
 	}
-	if _, err := os.Stat(staticInit); err == nil {
-		c.Init = staticInit
-	}
+	c.Init = findInit(h)
 	return c
+}
+
+// findInit returns the path of the init that containers are given, empty if there is none.
+func findInit(h host) string {
+	for _, path := range containerd.DefaultInits() {
+		if h.has(path) {
+			return path
+		}
+	}
+	return ""
 }
 
 // find returns the path of a program, empty if it is not installed. What only root is
@@ -107,6 +112,19 @@ func containerdRoot(config string) string {
 	return cmp.Or(root, "/var/lib/containerd")
 }
 
+// gatherState looks whether an agent and a watchdog run in a state directory. A disk that
+// hangs is a fact of the directory.
+func gatherState(ctx context.Context, wait time.Duration, h host, stateDir string) (Agent, Watchdog) {
+	type state struct {
+		agent    Agent
+		watchdog Watchdog
+	}
+	s, _ := within(ctx, wait, func(context.Context) state {
+		return state{gatherAgent(h, stateDir), gatherWatchdog(h, stateDir)}
+	})
+	return s.agent, s.watchdog
+}
+
 // gatherAgent looks whether an agent runs in a state directory: whether its lock is held,
 // which is not tried, as that would keep one away that starts now.
 func gatherAgent(h host, stateDir string) Agent {
@@ -139,19 +157,20 @@ func gatherWatchdog(h host, stateDir string) Watchdog {
 // gatherSpaces lists the containers of Escher in the daemon that serves, or in the one
 // that an agent of this state directory left running.
 func gatherSpaces(ctx context.Context, plan Plan, c Containerd) []Space {
-	address := plan.Containerd
-	if c.Serving == "" {
-		address = filepath.Join(plan.StateDir, "containerd", "containerd.sock")
-		if daemon.Serving(ctx, address) != nil {
+	found, _ := within(ctx, 2*probeWait, func(ctx context.Context) []containerd.Space {
+		address := plan.Containerd
+		if c.Serving == "" {
+			address = filepath.Join(plan.StateDir, "containerd", "containerd.sock")
+			if daemon.Serving(ctx, address) != nil {
+				return nil
+			}
+		}
+		found, err := containerd.Spaces(ctx, address)
+		if err != nil {
 			return nil
 		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeWait)
-	defer cancel()
-	found, err := containerd.Spaces(ctx, address)
-	if err != nil {
-		return nil
-	}
+		return found
+	})
 	var all []Space
 	for _, s := range found {
 		space := Space{Name: s.Name}

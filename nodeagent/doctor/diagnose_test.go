@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 )
 
 // healthy are facts of a machine on which all is well, with all that can be looked at.
@@ -22,13 +23,13 @@ func healthy() Facts {
 			Listen: ":7421", Address: "10.0.0.5:7421", TLSCert: "c", TLSKey: "k", Ports: nodeagent.PortRange{First: 20000, Last: 20999}, Version: "v2",
 		},
 		Release: "6.1.0-18-amd64",
-		Cgroups: Cgroups{Mode: "v2", Controllers: []string{"cpuset", "cpu", "io", "memory", "pids"}, SwapLimit: true},
+		Cgroups: cgroup.Facts{Root: "/sys/fs/cgroup", Unified: true, Controllers: []string{"cpuset", "cpu", "io", "memory", "pids"}, Swap: true},
 		Swap:    true, Seccomp: []string{"kill_process", "errno", "allow"},
 		Clock:  Clock{Known: true, Synchronised: true, MaxError: time.Millisecond},
 		BootID: "b", BootClock: true,
 		Limits:     Limits{OpenFiles: 1 << 20, AllFiles: 1 << 20, Watchers: 1024, Watches: 1 << 20, PIDs: 1 << 22},
 		KillMode:   "process",
-		Containerd: Containerd{Serving: "1.6.20~ds1", Binary: "/usr/bin/containerd", Version: "1.6.20", Shim: "/usr/bin/shim", Runc: "/usr/sbin/runc", RuncVersion: "1.1.5+ds1", Init: staticInit},
+		Containerd: Containerd{Serving: "1.6.20~ds1", Binary: "/usr/bin/containerd", Version: "1.6.20", Shim: "/usr/bin/shim", Runc: "/usr/sbin/runc", RuncVersion: "1.1.5+ds1", Init: "/usr/bin/tini-static"},
 		StateDir:   Dir{Path: "/var/lib/escher", At: "/var/lib/escher", Mode: 0o700, Type: "ext4", Free: 100 << 30, Size: 200 << 30, Inodes: 100, FreeInodes: 50, Fsync: time.Millisecond},
 		Images:     &Dir{Path: "/var/lib/containerd", At: "/var/lib/containerd", Type: "xfs", Free: 100 << 30, Size: 200 << 30},
 		Agent:      Agent{Running: true, PID: "7", Lease: 5},
@@ -80,15 +81,21 @@ func machineBreaks() []breaks {
 		{"user", func(f *Facts) { f.EUID = 1000 }, "user", Problem, "user 1000", "sudo"},
 		{"old kernel", func(f *Facts) { f.Release = "3.10.0-1160.el7" }, "kernel", Problem, "older than 4.15", "newer"},
 		{"old kernel with v2", func(f *Facts) { f.Release = "5.1.3" }, "kernel", Problem, "v2", "unified_cgroup_hierarchy=0"},
-		{"kernel without fixes", func(f *Facts) { f.Release = "5.4.0-1"; f.Cgroups.Mode = "v1" }, "kernel", Warning, "no fixes", ""},
+		{"kernel without fixes", func(f *Facts) {
+			f.Release = "5.4.0-1"
+			f.Cgroups.Unified = false
+			f.Cgroups.Controllers = append(f.Cgroups.Controllers, "devices", "freezer")
+		}, "kernel", Warning, "no fixes", ""},
 		{"unreadable kernel", func(f *Facts) { f.Release = "mine" }, "kernel", Warning, `"mine"`, "uname"},
-		{"no cgroups", func(f *Facts) { f.Cgroups = Cgroups{Mode: "none"} }, "cgroups", Problem, "no control groups", "mount"},
+		{"no cgroups", func(f *Facts) { f.Cgroups = cgroup.Facts{Root: "/sys/fs/cgroup"} }, "cgroups", Problem, "no control groups", "mount"},
 		{"memory disabled", func(f *Facts) { f.Cgroups.Controllers = []string{"cpu", "pids"} }, "cgroups", Problem, "memory", "cgroup_enable=memory"},
-		{"pids not delegated", func(f *Facts) { f.Cgroups.Controllers = []string{"cpu", "memory"} }, "cgroups", Problem, "pids", "subtree_control"},
+		{"pids not delegated", func(f *Facts) { f.Cgroups.Controllers = []string{"cpu", "memory"} }, "cgroups", Problem, "pids", "Delegate=yes"},
+		{"cgroups not handed down", func(f *Facts) { f.Cgroups.Closed = []string{"memory"} }, "cgroups", Problem, "cannot be while processes are in that group", "+memory"},
+		{"no systemd for its cgroups", func(f *Facts) { f.Plan.CgroupDriver = cgroup.Systemd }, "cgroups", Problem, "cgroup-driver: use the cgroup driver systemd", "cgroupfs"},
 		{"v1 without devices", func(f *Facts) {
-			f.Cgroups = Cgroups{Mode: "hybrid", Controllers: []string{"cpu", "memory", "pids", "freezer"}, SwapLimit: true}
+			f.Cgroups = cgroup.Facts{Root: "/sys/fs/cgroup", Controllers: []string{"cpu", "memory", "pids", "freezer"}, Swap: true}
 		}, "cgroups", Problem, "devices", "mount -t cgroup -o devices"},
-		{"swap", func(f *Facts) { f.Cgroups.SwapLimit = false }, "swap", Warning, "not accounted", "swapaccount=1"},
+		{"swap", func(f *Facts) { f.Cgroups.Swap = false }, "swap", Warning, "not accounted", "swapaccount=1"},
 		{"seccomp", func(f *Facts) { f.Seccomp = nil }, "seccomp", Problem, "no filters", "CONFIG_SECCOMP_FILTER"},
 		{"clock", func(f *Facts) { f.Clock.Synchronised = false }, "clock", Warning, "nothing keeps", "set-ntp"},
 		{"clock far off", func(f *Facts) { f.Clock.MaxError = 2 * time.Second }, "clock", Warning, "wrong by 2s", ""},
@@ -186,7 +193,7 @@ func clusterBreaks() []breaks {
 		{"full database", func(f *Facts) { f.Cluster.InUse = 80 }, "etcd database", Warning, "70 %", "--quota-backend-bytes"},
 		{"database refuses", func(f *Facts) { f.Cluster.Alarm = true }, "etcd database", Problem, "refuses", "defrag"},
 		{"no server", func(f *Facts) { f.Cluster.Servers = nil }, "servers", Problem, "no server is alive", "escher server"},
-		{"new cluster", func(f *Facts) { f.Cluster.ID = "" }, "servers", Problem, "no server has run", "escher server"},
+		{"new cluster", func(f *Facts) { f.Cluster.ID, f.Cluster.Servers = "", nil }, "servers", Problem, "no server has run", "escher server"},
 		{"name taken", func(f *Facts) { f.Cluster.Lease = 6 }, "node", Problem, "another agent", "--node"},
 		{"agent of another cluster", func(f *Facts) { f.Cluster.Lease = 0 }, "node", Warning, "not alive in this cluster", "--node"},
 		{"agent of an older version", func(f *Facts) { f.Cluster.Version = "v1" }, "versions", Warning, "of version v1", "systemctl restart"},
@@ -228,5 +235,14 @@ func TestLess(t *testing.T) {
 		if x.Status != OK {
 			t.Errorf("%+v", x)
 		}
+	}
+}
+
+// TestDev: escher dev gives its cluster no id, and its server is alive all the same.
+func TestDev(t *testing.T) {
+	f := healthy()
+	f.Cluster.ID, f.Cluster.Servers = "", map[string]string{"dev": "v2"}
+	if found := checkServers(f); len(found) != 1 || found[0].Status != OK || found[0].Message != "dev" {
+		t.Errorf("%+v", found)
 	}
 }

@@ -140,6 +140,19 @@ func overlay(dir string) error {
 	return unix.FsconfigCreate(fd)
 }
 
+// gatherLogs sums up the logs of tasks; of a disk that hangs, none.
+func gatherLogs(ctx context.Context, dir string) (sum int64, cut bool) {
+	type size struct {
+		sum int64
+		cut bool
+	}
+	s, ok := within(ctx, probeWait, func(context.Context) size {
+		sum, cut := sizeOf(dir)
+		return size{sum, cut}
+	})
+	return s.sum, s.cut || !ok
+}
+
 // How many files, and how long, sizeOf looks at.
 const (
 	sizeMost = 200_000

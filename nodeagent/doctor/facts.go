@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 )
 
 // Facts are what Gather saw of a machine, and of its cluster where one is named.
@@ -17,7 +18,7 @@ type Facts struct {
 	EUID int
 	// Release is the kernel's, such as 6.1.0-18-amd64.
 	Release string
-	Cgroups Cgroups
+	Cgroups cgroup.Facts
 	// Swap tells that memory is swapped to a disk.
 	Swap bool
 	// Seccomp are the actions that filters of system calls may take; none: the kernel
@@ -69,18 +70,11 @@ type Plan struct {
 	// TLSCert and TLSKey are the files of the API's certificate, if it has one.
 	TLSCert, TLSKey string
 	Ports           nodeagent.PortRange
+	// CgroupDriver is who is to make the cgroups of containers; empty is what suits the
+	// machine.
+	CgroupDriver cgroup.Driver
 	// Version is that of this program.
 	Version string
-}
-
-// Cgroups are the control groups of a machine.
-type Cgroups struct {
-	// Mode is v1, v2, hybrid (v1 with an empty v2 beside it) or none.
-	Mode string
-	// Controllers are those that can be used.
-	Controllers []string
-	// SwapLimit tells that swap is accounted, and can be limited.
-	SwapLimit bool
 }
 
 // Clock is the wall clock of a machine.
@@ -263,7 +257,7 @@ type Certificate struct {
 
 // Cluster is what is in etcd.
 type Cluster struct {
-	// ID is empty before the first server.
+	// ID is empty before the first server, and with escher dev.
 	ID string
 	// Ops is how many operations a transaction may have.
 	Ops int

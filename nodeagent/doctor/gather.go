@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 )
 
 // Source is what facts are gathered from.
@@ -45,9 +46,10 @@ func Gather(ctx context.Context, plan Plan, src Source) Facts {
 	f.machine(h)
 	var all sync.WaitGroup
 	for _, look := range []func(){
-		func() { f.Containerd = gatherContainerd(ctx, plan) },
+		func() { f.Containerd = gatherContainerd(ctx, h, plan) },
 		func() { f.StateDir = gatherDir(ctx, h, plan.StateDir, true) },
-		func() { f.LogBytes, f.LogsCut = sizeOf(filepath.Join(plan.StateDir, "logs")) },
+		func() { f.LogBytes, f.LogsCut = gatherLogs(ctx, filepath.Join(plan.StateDir, "logs")) },
+		func() { f.Agent, f.Watchdog = gatherState(ctx, probeWait, h, plan.StateDir) },
 		func() { f.GPU = gatherGPU(ctx, h, src) },
 		func() { f.Etcd, f.Cluster = gatherCluster(ctx, plan, src) },
 	} {
@@ -58,7 +60,6 @@ func Gather(ctx context.Context, plan Plan, src Source) Facts {
 		images := gatherDir(ctx, h, f.Containerd.Root, false)
 		f.Images = &images
 	}
-	f.Agent, f.Watchdog = gatherAgent(h, plan.StateDir), gatherWatchdog(h, plan.StateDir)
 	f.Spaces = gatherSpaces(ctx, plan, f.Containerd)
 	f.Network = gatherNetwork(ctx, h, plan, f.Agent, src.Etcd.Endpoints)
 	return f
@@ -67,7 +68,7 @@ func Gather(ctx context.Context, plan Plan, src Source) Facts {
 // machine looks at the kernel, and what it is set to.
 func (f *Facts) machine(h host) {
 	f.Release = h.text("/proc/sys/kernel/osrelease")
-	f.Cgroups = gatherCgroups(h)
+	f.Cgroups = gatherCgroups(h, cgroup.DefaultRoot, cgroup.DefaultRun)
 	f.Swap = len(h.lines("/proc/swaps")) > 1
 	f.Seccomp = strings.Fields(h.text("/proc/sys/kernel/seccomp/actions_avail"))
 	f.BootID = h.text("/proc/sys/kernel/random/boot_id")

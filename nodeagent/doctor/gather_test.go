@@ -3,10 +3,11 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,31 +31,81 @@ func files(texts map[string]string) host {
 	return host{m}
 }
 
-// TestCgroups tells the ways in which machines mount control groups.
+// TestCgroups finds what keeps an agent from starting, as the agent does.
 func TestCgroups(t *testing.T) {
+	v2 := map[string]string{"cgroup.controllers": "cpu memory pids\n", "cgroup.subtree_control": "\n", "cgroup.procs": "1\n", "system.slice/memory.swap.max": "max\n"}
+	nested, mute := maps.Clone(v2), maps.Clone(v2)
+	nested["cgroup.type"] = "domain\n"
+	delete(mute, "system.slice/memory.swap.max")
 	for name, c := range map[string]struct {
 		files map[string]string
-		want  Cgroups
+		swap  bool
+		says  string // empty is nothing
 	}{
-		"none": {map[string]string{"proc/self/mounts": "proc /proc proc rw 0 0\n"}, Cgroups{Mode: "none"}},
-		"v2": {map[string]string{
-			"proc/self/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n", "sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory pids\n",
-			"sys/fs/cgroup/system.slice/memory.swap.max": "max\n",
-		}, Cgroups{"v2", []string{"cpuset", "cpu", "io", "memory", "pids"}, true}},
-		"v2 without swap": {map[string]string{
-			"proc/self/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
-		}, Cgroups{"v2", []string{"cpu", "memory"}, false}},
+		"none":                   {map[string]string{"x": ""}, false, "no control groups"},
+		"v2":                     {v2, true, ""},
+		"v2 without swap":        {mute, false, ""},
+		"v2, processes below it": {nested, true, "cannot be while processes are in that group"},
 		"v1": {map[string]string{
-			"proc/self/mounts": "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\ncgroup /sys/fs/cgroup/systemd cgroup rw,xattr,name=systemd 0 0\n",
-			"sys/fs/cgroup/memory/memory.memsw.limit_in_bytes": "9\n",
-		}, Cgroups{"v1", []string{"cpu", "cpuacct", "memory"}, true}},
-		"hybrid": {map[string]string{
-			"proc/self/mounts": "cgroup /sys/fs/cgroup/pids cgroup rw,pids 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n",
-		}, Cgroups{"hybrid", []string{"pids"}, false}},
+			"cpu,cpuacct/cgroup.procs": "", "memory/cgroup.procs": "", "pids/cgroup.procs": "", "devices/cgroup.procs": "", "freezer/cgroup.procs": "",
+			"memory/memory.memsw.limit_in_bytes": "9\n",
+		}, true, ""},
 	} {
-		if got := gatherCgroups(files(c.files)); fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		root := t.TempDir()
+		for path, text := range c.files {
+			path = filepath.Join(root, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
+		got := gatherCgroups(host{os.DirFS("/")}, root, filepath.Join(root, "run"))
+		found := checkCgroups(Facts{Cgroups: got})
+		if got.Swap != c.swap || len(found) != 1 || (c.says == "") != (found[0].Status == OK) || !strings.Contains(found[0].Message, c.says) {
+			t.Errorf("%s: %+v, %+v", name, got, found)
+		}
+	}
+}
+
+// TestInit finds each init that containers are given.
+func TestInit(t *testing.T) {
+	if got := findInit(files(nil)); got != "" {
+		t.Errorf("found %q", got)
+	}
+	for _, path := range []string{"/usr/bin/tini-static", "/usr/bin/docker-init", "/usr/libexec/podman/catatonit"} {
+		if got := findInit(files(map[string]string{path[1:]: ""})); got != path {
+			t.Errorf("found %q, want %s", got, path)
+		}
+	}
+}
+
+// TestStateThatHangs: what is read of the state directory does not answer.
+func TestStateThatHangs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, watchdog.SessionFile)
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // whoever still reads is let go
+		if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
+			f.Close()
+		}
+	})
+	looked := make(chan Agent)
+	go func() {
+		a, _ := gatherState(t.Context(), time.Millisecond, host{os.DirFS("/")}, dir)
+		looked <- a
+	}()
+	select {
+	case a := <-looked:
+		if a.Running || a.Lease != 0 {
+			t.Errorf("%+v", a)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it never returns")
 	}
 }
 
@@ -207,7 +259,7 @@ func TestGather(t *testing.T) {
 		Usage: func(context.Context, *etcdstore.Store) (int64, int64, bool, error) { return 1, 2, false, nil },
 	}
 	f := Gather(t.Context(), plan, src)
-	if f.Release == "" || f.Cgroups.Mode == "" || f.BootID == "" || !f.BootClock || f.Limits.PIDs == 0 || f.StateDir.Size == 0 || f.Network.Hostname == "" {
+	if f.Release == "" || len(f.Cgroups.Controllers) == 0 || f.BootID == "" || !f.BootClock || f.Limits.PIDs == 0 || f.StateDir.Size == 0 || f.Network.Hostname == "" {
 		t.Errorf("%+v", f)
 	}
 	if f.Etcd == nil || f.Etcd.Endpoints[0].Error != "" || f.Etcd.Endpoints[1].Error == "" {

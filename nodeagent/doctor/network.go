@@ -49,7 +49,7 @@ func gatherNetwork(ctx context.Context, h host, plan Plan, agent Agent, endpoint
 	}
 	if plan.TLSCert != "" {
 		host, _, _ := net.SplitHostPort(plan.Address)
-		c, err := ownCertificate(plan.TLSCert, plan.TLSKey, host)
+		c, err := readCertificate(ctx, plan.TLSCert, plan.TLSKey, host)
 		if n.API = c; err != nil {
 			n.CertificateError = err.Error()
 		}

@@ -39,6 +39,22 @@ func ownCertificate(cert, key, host string) (*Certificate, error) {
 	return c, nil
 }
 
+// readCertificate is ownCertificate of files that may be on a disk that hangs: errHangs.
+func readCertificate(ctx context.Context, cert, key, host string) (*Certificate, error) {
+	type answer struct {
+		c   *Certificate
+		err error
+	}
+	a, ok := within(ctx, probeWait, func(context.Context) answer {
+		c, err := ownCertificate(cert, key, host)
+		return answer{c, err}
+	})
+	if !ok {
+		return nil, errHangs
+	}
+	return a.c, a.err
+}
+
 // endpoint connects to one address of etcd.
 func endpoint(ctx context.Context, address string, at etcdstore.Address) Endpoint {
 	e := Endpoint{Address: address}

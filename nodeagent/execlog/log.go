@@ -30,7 +30,9 @@ const (
 	patience = 5 * time.Second
 	// retryEvery is the wait between two tries to note an end.
 	retryEvery = 100 * time.Millisecond
-	fileMode   = 0o600
+	// closeWait is how long the last records are waited for.
+	closeWait = 2 * time.Second
+	fileMode  = 0o600
 )
 
 // Config says where the log is, and what time it is.
@@ -51,12 +53,11 @@ type Log struct {
 	path string
 
 	mu sync.Mutex
-	// next are the records that wait, nil if there are none; writing tells that
-	// somebody writes those before.
+	// next are the records that wait, nil if there are none; idle is closed when those
+	// before are written, nil if they are.
 	next    *batch
-	writing bool
+	idle    chan struct{}
 	running execution.Running
-	idle    *sync.Cond
 
 	// What follows is the writer's alone.
 	file *os.File
@@ -84,27 +85,54 @@ func Open(cfg Config) (*Log, error) {
 		cfg.MaxBytes = DefaultMaxBytes
 	}
 	l := &Log{cfg: cfg, path: filepath.Join(cfg.Dir, execution.Name), running: make(execution.Running)}
-	l.idle = sync.NewCond(&l.mu)
 	if _, err := execution.ReadFile(l.path, l.running.Note); err != nil && !types.Is(err, types.NotFound) {
 		return nil, types.Errorf(types.Precondition, "open log of executions: %w", err)
-	}
-	for key, r := range l.running {
-		if r.BootID != cfg.BootID {
-			delete(l.running, key) // Nothing of an earlier boot runs.
-		}
 	}
 	if err := l.open(); err != nil {
 		return nil, types.Errorf(types.Precondition, "open log of executions: %w", err)
 	}
+	if err := l.endEarlier(); err != nil {
+		return nil, types.Errorf(types.Precondition, "note in the log of executions what ended with the machine: %w", errors.Join(err, l.file.Close()))
+	}
 	return l, nil
 }
 
-// Close closes the file once what was noted is written.
+// endEarlier notes that nothing of an earlier boot runs: for the audit, which cannot tell
+// otherwise from a node that runs nothing ever again.
+func (l *Log) endEarlier() error {
+	b := &batch{}
+	for _, r := range l.running {
+		if r.BootID != l.cfg.BootID {
+			r.Event, r.Reason = execution.End, "the machine was started again"
+			r.Stamp(time.Now(), l.cfg.BootClock(), l.cfg.BootID)
+			b.lines = execution.AppendLine(b.lines, &r)
+			b.records = append(b.records, r)
+		}
+	}
+	if len(b.records) == 0 {
+		return nil
+	}
+	if err := l.commit(b, 0); err != nil {
+		return err
+	}
+	l.noted(b.records)
+	return nil
+}
+
+// Close closes the file once what was noted is written. Unavailable: that takes too long,
+// as the disk hangs; what was noted last may be lost.
 func (l *Log) Close() error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.writing {
-		l.idle.Wait()
+	idle := l.idle
+	l.mu.Unlock()
+	if idle != nil {
+		timer := time.NewTimer(closeWait)
+		defer timer.Stop()
+		select {
+		case <-idle:
+		case <-timer.C:
+			return types.Errorf(types.Unavailable, "close log of executions: it is still being written after %s", closeWait)
+		}
 	}
 	return l.file.Close()
 }
@@ -166,8 +194,8 @@ func (l *Log) note(ctx context.Context, r execution.Record) error {
 	b.lines = execution.AppendLine(b.lines, &r)
 	b.records = append(b.records, r)
 	b.start = b.start || r.Event == execution.Start
-	if !l.writing {
-		l.writing = true
+	if l.idle == nil {
+		l.idle = make(chan struct{})
 		go l.write()
 	}
 	l.mu.Unlock()
@@ -186,8 +214,8 @@ func (l *Log) write() {
 		b := l.next
 		l.next = nil
 		if b == nil {
-			l.writing = false
-			l.idle.Broadcast()
+			close(l.idle)
+			l.idle = nil
 			l.mu.Unlock()
 			return
 		}

@@ -38,7 +38,7 @@ func read(t *testing.T, dir string) (events []string, bad int) {
 	t.Helper()
 	bad, err := execution.ReadFile(filepath.Join(dir, execution.Name), func(r execution.Record) {
 		events = append(events, string(r.Event)+" "+r.Container)
-		if r.At == 0 || r.Boot != time.Hour || r.BootID != "boot" {
+		if r.At == 0 || r.Boot != time.Hour || r.BootID != "boot" && r.Reason != "the machine was started again" {
 			t.Errorf("noted without the time: %+v", r)
 		}
 	})
@@ -108,8 +108,14 @@ func TestWhatRunsIsRemembered(t *testing.T) {
 	if left := open(t, cfg).Running(); len(left) != 0 {
 		t.Errorf("%v run, since before the machine was started", left)
 	}
-	if events, _ := read(t, cfg.Dir); len(events) != 5 {
-		t.Errorf("%q: an end without a start is noted", events)
+	if events, _ := read(t, cfg.Dir); len(events) != 6 || events[5] != "end c-0" {
+		t.Errorf("%q: of what ran, and only of that, an end is to be noted with the new boot", events)
+	}
+	if left := open(t, cfg).Running(); len(left) != 0 {
+		t.Errorf("%v run", left)
+	}
+	if events, _ := read(t, cfg.Dir); len(events) != 6 {
+		t.Errorf("%q: noted twice", events)
 	}
 }
 

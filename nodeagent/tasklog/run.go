@@ -53,23 +53,30 @@ func run(arg string, stdout, stderr io.Reader, ready io.WriteCloser) error {
 	if err != nil {
 		return err
 	}
-	w := newWriter(conf)
-	defer w.close()
-	w.write(nil) // So that there is a log from the start, if an empty one.
-	if conf.Again {
-		w.write([]byte(againNote))
-	}
+	return copyTo(newWriter(conf), stdout, stderr, ready)
+}
+
+// copyTo writes both streams until they end. It waits for a disk that hangs for some time,
+// at the start and at the end.
+func copyTo(w *writer, stdout, stderr io.Reader, ready io.WriteCloser) error {
 	for _, r := range []io.Reader{stdout, stderr} {
 		holdLock(r)
 	}
+	q := newQueue(w)
+	defer q.end()
+	first := "" // So that there is a log from the start, if an empty one.
+	if w.conf.Again {
+		first = againNote
+	}
+	q.begin(first)
 	// One byte, then the end: newer shims want the byte, older ones the end.
-	_, err = ready.Write([]byte{0})
+	_, err := ready.Write([]byte{0})
 	if err = errors.Join(err, ready.Close()); err != nil {
-		return types.Errorf(types.Internal, "tell the shim that the logger of %s is ready: %w", conf.Path, err)
+		return types.Errorf(types.Internal, "tell the shim that the logger of %s is ready: %w", w.conf.Path, err)
 	}
 	var both sync.WaitGroup
 	for _, r := range []io.Reader{stdout, stderr} {
-		both.Go(func() { drain(w, r) })
+		both.Go(func() { drain(q, r) })
 	}
 	both.Wait()
 	return nil
@@ -83,14 +90,13 @@ func holdLock(r io.Reader) {
 	}
 }
 
-// drain copies r to w until r ends. What cannot be written is dropped: a
-// container must never wait for its log.
-func drain(w *writer, r io.Reader) {
+// drain copies r to q until r ends.
+func drain(q *queue, r io.Reader) {
 	chunk := make([]byte, chunkBytes)
 	for {
 		n, err := r.Read(chunk)
 		if n > 0 {
-			w.write(chunk[:n])
+			q.put(chunk[:n])
 		}
 		if err != nil {
 			return

@@ -92,7 +92,7 @@ func (f fullDisk) Write(p []byte) (int, error) {
 	return f.file.Write(p)
 }
 
-func TestDrainsWhenTheDiskIsFull(t *testing.T) {
+func TestSaysWhatAFullDiskCost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	full := true
 	w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes})
@@ -100,9 +100,9 @@ func TestDrainsWhenTheDiskIsFull(t *testing.T) {
 		f, n, err := openAppend(path)
 		return fullDisk{f, &full}, n, err
 	}
-	drain(w, strings.NewReader("lost"))
+	w.write([]byte("lost"))
 	full = false
-	drain(w, strings.NewReader("kept\n"))
+	w.write([]byte("kept\n"))
 	w.close()
 	want := "\nescher: 4 bytes of output lost: no space left on device\nkept\n"
 	if got := logged(t, path); got != want {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -34,12 +33,12 @@ type file interface {
 }
 
 // writer appends to a file that it puts aside when it is full. It never fails:
-// what cannot be written is counted, and the count is written once that works.
+// what cannot be written is counted, and the count is written once that works. It is for
+// one goroutine.
 type writer struct {
 	conf Config
 	open func(path string) (file, int64, error)
 
-	mu   sync.Mutex
 	file file  // nil when it could not be opened
 	size int64 // of file
 	lost int64 // bytes dropped since the last success
@@ -83,8 +82,6 @@ func makeDirs(path string, most int) {
 
 // write appends p, or counts it as lost.
 func (w *writer) write(p []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	n, err := w.append(p)
 	if err != nil {
 		w.lost += int64(len(p) - n)
@@ -93,6 +90,14 @@ func (w *writer) write(p []byte) {
 		if path, ok := errors.AsType[*fs.PathError](err); ok {
 			w.why = path.Err
 		}
+	}
+}
+
+// drop counts n bytes as lost that are not to be written.
+func (w *writer) drop(n int64, why error) {
+	if n > 0 {
+		w.lost += n
+		w.why = why
 	}
 }
 

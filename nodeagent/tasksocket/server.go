@@ -3,12 +3,14 @@ package tasksocket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -46,20 +48,40 @@ func Listen(cfg Config) (*Server, error) {
 		return nil, types.Errorf(types.Unavailable, "make task socket: %w", err)
 	}
 	path := filepath.Join(cfg.Dir, Name)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.RemoveAll(path); err != nil {
 		return nil, types.Errorf(types.Unavailable, "make task socket: %w", err)
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, types.Errorf(types.Unavailable, "make task socket: %w", err)
 	}
-	if err := errors.Join(os.Chmod(cfg.Dir, 0o755), os.Chmod(path, 0o666)); err != nil {
+	if err := errors.Join(os.Chmod(cfg.Dir, 0o755), openToAll(path)); err != nil {
 		l.Close()
 		return nil, types.Errorf(types.Unavailable, "make task socket: %w", err)
 	}
 	s := &Server{cfg: cfg, listener: l, watches: make(chan struct{}, maxWatches)}
 	s.http = &http.Server{Handler: limited(s.routes()), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
 	return s, nil
+}
+
+// openToAll lets every user connect to the socket at path, and changes nothing but a
+// socket: who may write to its directory, such as a task that an older agent started,
+// may have put a link in its place that leads to a file of the machine.
+func openToAll(path string) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return fmt.Errorf("%s is not the socket that was made there: something else took its place", path)
+	}
+	// A descriptor of O_PATH takes no fchmod; its name in /proc is the file itself.
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o666)
 }
 
 // Run serves until ctx is done; then it ends what is being served, and removes the

@@ -363,28 +363,44 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestListenAgain is an agent that was killed, and finds its socket's file.
+// TestListenAgain is an agent that was killed, and finds in its socket's place what a
+// task may have put there while it could still write there.
 func TestListenAgain(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, tasksocket.Name), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	c, err := controlplane.New(memstore.New(), "d")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: c})
-	if err != nil {
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(filepath.Join(dir, tasksocket.Name))
-	if err != nil || info.Mode().Perm() != 0o666 {
-		t.Error(info.Mode(), err)
+	for name, put := range map[string]func(path string) error{
+		"file":      func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"link":      func(path string) error { return os.Symlink(outside, path) },
+		"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, tasksocket.Name)
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+			s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o666 {
+				t.Error(info, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := s.Run(ctx); err != context.Canceled {
+				t.Error(err)
+			}
+		})
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Run(ctx); err != context.Canceled {
-		t.Error(err)
+	if info, err := os.Stat(outside); err != nil || info.Mode() != 0o600 {
+		t.Error("what a link led to was changed:", info, err)
 	}
 }
 

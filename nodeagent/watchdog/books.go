@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"log"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +18,7 @@ type books struct {
 	entries chan entry
 	done    chan struct{}
 	bootID  string
-	log     *log.Logger
+	log     *says
 	// closed is the deadline of each node after which what did not run was noted.
 	closed map[*guard]time.Duration
 }
@@ -29,11 +28,13 @@ type entry struct {
 	g      *guard
 	killAt time.Duration
 	killed []string
-	at     time.Time
-	boot   time.Duration
+	// ran are those of them of which a process was let run.
+	ran  []string
+	at   time.Time
+	boot time.Duration
 }
 
-func newBooks(bootID string, log *log.Logger) *books {
+func newBooks(bootID string, log *says) *books {
 	const waiting = 64
 	b := &books{entries: make(chan entry, waiting), done: make(chan struct{}), bootID: bootID, log: log, closed: make(map[*guard]time.Duration)}
 	go func() {
@@ -56,12 +57,8 @@ func (b *books) enter(p entry) {
 
 // close returns when everything is noted, or when that takes too long.
 func (b *books) close() {
-	const patience = 5 * time.Second
 	close(b.entries)
-	select {
-	case <-b.done:
-	case <-time.After(patience):
-	}
+	waitFor(b.done)
 }
 
 // write notes what was killed, and, once a deadline, that nothing else runs that was
@@ -94,7 +91,7 @@ func (b *books) write(p entry) {
 		r.Reason = "the session of the node was not certain to last"
 		switch {
 		case slices.Contains(p.killed, r.Container):
-			r.Event, r.Ran = execution.Kill, true
+			r.Event, r.Ran = execution.Kill, slices.Contains(p.ran, r.Container)
 		case b.closed[p.g] == p.killAt || slices.Contains(kept, r.Container) || p.g.runs(r.Container):
 			continue
 		default:

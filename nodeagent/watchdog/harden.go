@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -18,7 +17,7 @@ import (
 // harden makes this process small, and the last to suffer when the machine has no memory
 // or no disk: what it uses stays in memory, and the kernel kills others first. What of it
 // is not permitted is said.
-func harden(ctx context.Context, guards []*guard, logger *log.Logger) {
+func harden(ctx context.Context, guards []*guard, logger *says) {
 	debug.FreeOSMemory()
 	shed()
 	// What is not used, such as most of this program, need not be there.

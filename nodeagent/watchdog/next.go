@@ -11,9 +11,12 @@ const (
 	// lateStarts is how long after the deadline a start may come to its end that an
 	// agent asked for which is not there any more.
 	lateStarts = time.Minute
-	// farOff is when it looks at the latest whether there is another deadline.
-	farOff = 10 * time.Second
 )
+
+// SeenWithin is when it looks at the latest whether there is another deadline. It is less
+// than the shortest session lasts: the first deadline, or one of an agent that was started
+// again with a shorter time to live, comes unasked and may be sooner than the last.
+const SeenWithin = 2 * time.Second
 
 // sight is what a watchdog sees of a node.
 type sight struct {
@@ -53,7 +56,7 @@ func next(s sight) deed {
 	case !s.agent:
 		return deed{until: s.soonest(lookEvery)}
 	}
-	return deed{until: s.soonest(farOff)}
+	return deed{until: s.soonest(SeenWithin)}
 }
 
 // soonest is when to look again, in some time or at the deadline.

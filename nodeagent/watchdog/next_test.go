@@ -1,7 +1,10 @@
 package watchdog
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -12,8 +15,8 @@ func TestNext(t *testing.T) {
 		s    sight
 		want deed
 	}{
-		{"nobody has set a deadline", sight{now: 5, agent: true}, deed{until: 5 + farOff}},
-		{"far from it", sight{now: 50 * time.Second, agent: true, set: true}, deed{until: 50*time.Second + farOff}},
+		{"nobody has set a deadline", sight{now: 5, agent: true}, deed{until: 5 + SeenWithin}},
+		{"far from it", sight{now: 50 * time.Second, agent: true, set: true}, deed{until: 50*time.Second + SeenWithin}},
 		{"near it", sight{now: 99 * time.Second, agent: true, set: true}, deed{until: killAt}},
 		{"a suspended machine wakes", sight{now: killAt + time.Hour, agent: true, set: true}, deed{kill: true, until: killAt + time.Hour + lookEvery}},
 		{"just before", sight{now: killAt - 1, agent: true, set: true}, deed{until: killAt}},
@@ -52,7 +55,7 @@ func TestPage(t *testing.T) {
 		t.Error("a deadline that nobody has set")
 	}
 	for _, at := range []time.Duration{time.Second, time.Hour} {
-		if err := p.Set(at, "12345678-1234-1234-1234-123456789abc"); err != nil {
+		if err := p.Set(t.Context(), at, "12345678-1234-1234-1234-123456789abc"); err != nil {
 			t.Fatal(err)
 		}
 		if got, boot, ok := decodePage(mem); got != at || boot != "12345678-1234-1234-1234-123456789abc" || !ok {
@@ -75,4 +78,27 @@ func TestPage(t *testing.T) {
 	if _, _, ok := decodePage(mem); ok {
 		t.Error("half written, it is read")
 	}
+}
+
+// TestPageOnADiskThatHangs: nobody waits for it longer than he wants to.
+func TestPageOnADiskThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := OpenPage(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = p.Close() }()
+		hangs := make(chan struct{})
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := p.wait(ctx, func() error { <-hangs; return nil }); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v, want a time-out", err)
+			}
+			cancel()
+		}
+		close(hangs)
+		if err := p.Check(t.Context()); err != nil {
+			t.Errorf("it hangs no more: %v", err)
+		}
+	})
 }

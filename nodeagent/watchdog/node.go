@@ -3,10 +3,11 @@ package watchdog
 import (
 	"context"
 	"encoding/json"
-	"log"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,8 @@ const (
 const (
 	killAtOnce   = 16
 	killPatience = time.Second
+	// waitingName is how the name of a process begins that runc has not let run yet.
+	waitingName = "runc:["
 )
 
 // guard looks after one node.
@@ -39,7 +42,7 @@ type guard struct {
 	clock  clock
 	bootID string
 	page   []byte
-	log    *log.Logger
+	log    *says
 	books  *books
 
 	keep    cached[[]string]
@@ -80,6 +83,7 @@ func (g *guard) look(a *agent) sight {
 	}
 	s := sight{now: g.clock.now(), killAt: g.killAt, set: g.set}
 	s.agent, s.orderly = a.there()
+	g.kept() // ahead of the deadline, when the disk may hang
 	if !s.agent || s.set && s.now >= s.killAt {
 		if s.runs = len(g.running()) > 0; s.runs {
 			g.ranAt = s.now
@@ -89,10 +93,28 @@ func (g *guard) look(a *agent) sight {
 	return s
 }
 
+// kept returns the containers that may outlive the session.
+func (g *guard) kept() []string {
+	return g.keep.get(filepath.Join(g.StateDir, SessionFile), readKept)
+}
+
+// wasLet reports whether a process of a container was let run: one that the runtime has made and
+// not let go waits under a name of runc's.
+func (g *guard) wasLet(id string) bool {
+	pids, err := cgroup.Procs(g.Root, g.Cgroups.Path(id))
+	if err != nil {
+		return true // as far as is known
+	}
+	return slices.ContainsFunc(pids, func(pid int) bool {
+		name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+		return err == nil && !strings.HasPrefix(string(name), waitingName)
+	})
+}
+
 // running returns the containers with processes that must not outlive the session. What
 // cannot be found out is said, and looked at again.
 func (g *guard) running() []string {
-	kept := g.keep.get(filepath.Join(g.StateDir, SessionFile), readKept)
+	kept := g.kept()
 	var ids []string
 	for _, id := range g.candidates() {
 		if slices.Contains(kept, id) {
@@ -131,13 +153,14 @@ func (g *guard) candidates() []string {
 // kill kills what runs, and then has it noted: a disk that hangs keeps nothing alive.
 func (g *guard) kill(ctx context.Context) {
 	ids := g.running()
-	killed := make([]bool, len(ids))
+	killed, let := make([]bool, len(ids)), make([]bool, len(ids))
 	var all errgroup.Group
 	all.SetLimit(killAtOnce)
 	for i, id := range ids {
 		all.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, killPatience)
 			defer cancel()
+			let[i] = g.wasLet(id)
 			err := cgroup.Kill(ctx, g.Root, g.Cgroups.Path(id))
 			if killed[i] = err == nil; err != nil {
 				g.log.Print(err)
@@ -150,30 +173,15 @@ func (g *guard) kill(ctx context.Context) {
 	for i, id := range ids {
 		if killed[i] {
 			p.killed = append(p.killed, id)
+			if let[i] {
+				p.ran = append(p.ran, id)
+			}
 		}
 	}
 	if len(p.killed) > 0 {
 		g.log.Printf("killed %q of node %s: the session of the node is not certain to last any longer", p.killed, g.Name)
 	}
 	g.books.enter(p)
-}
-
-// cached is what was read of a file, as long as it does not change, or cannot be read.
-type cached[T any] struct {
-	at    time.Time
-	size  int64
-	value T
-}
-
-func (c *cached[T]) get(path string, read func(path string) (T, error)) T {
-	info, err := os.Stat(path)
-	if err != nil || info.ModTime().Equal(c.at) && info.Size() == c.size {
-		return c.value
-	}
-	if value, err := read(path); err == nil {
-		c.at, c.size, c.value = info.ModTime(), info.Size(), value
-	}
-	return c.value
 }
 
 func readKept(path string) ([]string, error) {

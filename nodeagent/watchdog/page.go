@@ -7,6 +7,7 @@ package watchdog
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -34,8 +35,12 @@ const (
 
 // Page is where an agent notes until when what runs on its node may run. It is one page
 // of a file that is there already and never grows: to write it takes no room on a disk
-// that is full.
-type Page struct{ file *os.File }
+// that is full. It is safe for concurrent use.
+type Page struct {
+	file *os.File
+	// busy has something in it while the disk is waited for.
+	busy chan struct{}
+}
 
 // OpenPage opens the page of a state directory, and makes it if there is none.
 // Precondition: that is not possible.
@@ -44,7 +49,7 @@ func OpenPage(dir string) (*Page, error) {
 	if err != nil {
 		return nil, types.Errorf(types.Precondition, "open the deadline of the session: %w", err)
 	}
-	p := &Page{file}
+	p := &Page{file, make(chan struct{}, 1)}
 	info, err := file.Stat()
 	if err == nil && info.Size() < pageSize {
 		// Zeros that are written, and not a hole: the room is taken now.
@@ -56,10 +61,52 @@ func OpenPage(dir string) (*Page, error) {
 	return p, nil
 }
 
-// Set notes when what runs is to be killed, on the boot clock of a boot.
-func (p *Page) Set(killAt time.Duration, bootID string) error {
-	_, err := p.file.WriteAt(encodePage(killAt, bootID), 0)
-	return err
+// Set notes when what runs is to be killed, on the boot clock of a boot. Unavailable: it
+// is not noted, or was not before ctx was done; then it may be later.
+func (p *Page) Set(ctx context.Context, killAt time.Duration, bootID string) error {
+	return p.wait(ctx, func() error {
+		_, err := p.file.WriteAt(encodePage(killAt, bootID), 0)
+		return err
+	})
+}
+
+// Check tells whether a deadline could be noted: it notes the present one again.
+// Unavailable: it cannot, or not before ctx was done.
+func (p *Page) Check(ctx context.Context) error {
+	return p.wait(ctx, func() error {
+		b := make([]byte, recordSize)
+		if _, err := p.file.ReadAt(b, 0); err != nil {
+			return err
+		}
+		_, err := p.file.WriteAt(b, 0)
+		return err
+	})
+}
+
+// wait has something done, after what was begun before, and waits for it until ctx is
+// done: a disk that hangs lets nobody go.
+func (p *Page) wait(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	var err error
+	select {
+	case p.busy <- struct{}{}:
+		go func() {
+			err := do()
+			<-p.busy
+			done <- err
+		}()
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return types.Errorf(types.Unavailable, "note the deadline of the session in %s: %w", p.file.Name(), err)
+	}
+	return nil
 }
 
 // Close closes the file; what is noted stays.

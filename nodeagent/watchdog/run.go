@@ -43,7 +43,8 @@ func Run(ctx context.Context, arg string, from io.Reader, out io.Writer) error {
 	defer stop()
 	// Whoever reads what it says may end before it does.
 	signal.Ignore(unix.SIGPIPE, unix.SIGHUP, unix.SIGINT)
-	logger := log.New(os.Stderr, "", log.LstdFlags|log.LUTC|log.Lmicroseconds)
+	logger := newSays(log.New(os.Stderr, "", log.LstdFlags|log.LUTC|log.Lmicroseconds))
+	defer logger.close()
 	agent := newAgent(from)
 	group, inner := errgroup.WithContext(ctx)
 	books := newBooks(bootID(), logger)
@@ -54,6 +55,7 @@ func Run(ctx context.Context, arg string, from io.Reader, out io.Writer) error {
 			return err
 		}
 	}
+	harden(ctx, guards, logger)
 	for _, g := range guards {
 		group.Go(func() error { return g.run(inner, agent) })
 	}
@@ -62,7 +64,6 @@ func Run(ctx context.Context, arg string, from io.Reader, out io.Writer) error {
 		return errors.Join(err, endOf(group, stop))
 	}
 	defer lock.Close()
-	harden(ctx, guards, logger)
 	fmt.Fprintln(out, sayReady)
 	ended := make(chan error, 1)
 	go func() { ended <- group.Wait() }()
@@ -83,7 +84,7 @@ func Run(ctx context.Context, arg string, from io.Reader, out io.Writer) error {
 }
 
 // newGuard prepares to look after a node.
-func newGuard(n Node, b *books, logger *log.Logger) (*guard, error) {
+func newGuard(n Node, b *books, logger *says) (*guard, error) {
 	p, err := OpenPage(n.StateDir)
 	if err != nil {
 		return nil, err

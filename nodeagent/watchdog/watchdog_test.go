@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -39,6 +40,8 @@ type bench struct {
 	t    *testing.T
 	node Node
 	page *Page
+	// program runs in containers; empty is sleep.
+	program string
 	// of are the processes by container.
 	of map[string]*exec.Cmd
 }
@@ -90,7 +93,7 @@ func (b *bench) runs(id string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	cmd := exec.Command("sleep", "1h")
+	cmd := exec.Command(cmp.Or(b.program, "sleep"), "1h")
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -115,7 +118,7 @@ func (b *bench) now() time.Duration { return new(alarm).now() }
 // set notes a deadline that is some time away.
 func (b *bench) set(in time.Duration) {
 	b.t.Helper()
-	if err := b.page.Set(b.now()+in, bootID()); err != nil {
+	if err := b.page.Set(b.t.Context(), b.now()+in, bootID()); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -216,6 +219,39 @@ func TestKillsByTheDeadline(t *testing.T) {
 			}
 			b.stop(ended)
 		})
+	}
+}
+
+// TestLateFromItsStart: the deadline is past when it comes to be. What runc had not let run
+// yet is not said to have run.
+func TestLateFromItsStart(t *testing.T) {
+	b := newBench(t)
+	b.node.Shared = true
+	b.set(-time.Second)
+	b.runs("ran")
+	b.program = filepath.Join(t.TempDir(), "runc:[2:INIT]")
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.program, text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.runs("waits")
+	_, ended := b.watch()
+	b.await("both are killed", func() bool { return b.noted("ran") == "kill" && b.noted("waits") == "kill" })
+	b.stop(ended)
+	_, err = execution.ReadFile(filepath.Join(b.node.StateDir, execution.Name), func(r execution.Record) {
+		if r.Event == execution.Kill && r.Ran != (r.Container == "ran") {
+			t.Errorf("%+v", r)
+		}
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

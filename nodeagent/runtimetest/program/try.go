@@ -49,6 +49,12 @@ func attempt(verb, arg string) error {
 	case "write":
 		fd, err := unix.Open(arg, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
 		return closed(fd, err)
+	case "chmod":
+		return unix.Chmod(arg, 0o666)
+	case "rename":
+		return unix.Rename(arg, arg+".old")
+	case "remove":
+		return unix.Unlink(arg)
 	case "signal": // whether it is there, and would let itself be signalled
 		pid, err := strconv.Atoi(arg)
 		if err != nil {

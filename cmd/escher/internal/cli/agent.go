@@ -78,7 +78,7 @@ func newAgent(f *Factory) *cobra.Command {
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, allowMountHelp)
 	flags.permit.add(set)
 	flags.gpus.add(set)
-	set.StringVar((*string)(&flags.cfg.CgroupDriver), "cgroup-driver", "", "who makes the cgroups of tasks: cgroupfs or systemd; default: systemd where it rules cgroup v2, else cgroupfs")
+	set.StringVar((*string)(&flags.cfg.CgroupDriver), "cgroup-driver", "", cgroupDriverHelp)
 	set.StringVar(&flags.ports, "ports", defaultPorts, "ports to give to tasks that ask for some, FIRST-LAST, or none")
 	set.DurationVar(&flags.cfg.Agent.TTL, "ttl", nodeagent.DefaultTTL, "how long the node may be cut off until what runs there is run elsewhere")
 	flags.logs.add(set)
@@ -86,8 +86,9 @@ func newAgent(f *Factory) *cobra.Command {
 }
 
 const (
-	containerdHelp = "socket of the containerd to use, or \"private\"; default: that of the machine if there is one"
-	allowMountHelp = "path of this machine that tasks may mount, with all below it; PATH:ro for reading alone; repeat for several"
+	containerdHelp   = "socket of the containerd to use, or \"private\"; default: that of the machine if there is one"
+	cgroupDriverHelp = "who makes the cgroups of tasks: cgroupfs or systemd; default: systemd where it rules cgroup v2, else cgroupfs"
+	allowMountHelp   = "path of this machine that tasks may mount, with all below it; PATH:ro for reading alone; repeat for several"
 )
 
 // config makes the configuration.

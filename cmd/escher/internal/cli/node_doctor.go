@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/nodeagent/cgroup"
 	"github.com/escher-sched/escher/nodeagent/doctor"
 	"github.com/escher-sched/escher/types"
 )
@@ -30,6 +31,7 @@ type doctorFlags struct {
 	node, containerd, stateDir string
 	listen, advertise          string
 	cert, key, ports           string
+	driver                     cgroup.Driver
 	cdiDirs                    []string
 	smi                        string
 }
@@ -62,6 +64,7 @@ func newNodeDoctor(f *Factory) *cobra.Command {
 	set.StringVar(&flags.advertise, "advertise", "", "host:port by which others reach the API; default: the address from which this machine reaches etcd")
 	set.StringVar(&flags.cert, "tls-cert", "", "file of the API's certificate")
 	set.StringVar(&flags.key, "tls-key", "", "file of its key")
+	set.StringVar((*string)(&flags.driver), "cgroup-driver", "", cgroupDriverHelp)
 	set.StringVar(&flags.ports, "ports", defaultPorts, "ports to give to tasks that ask for some, FIRST-LAST, or none")
 	set.StringArrayVar(&flags.cdiDirs, "cdi-dir", nil, "directory of CDI specifications; repeat for several; default: /etc/cdi and /var/run/cdi")
 	set.StringVar(&flags.smi, "nvidia-smi", "", "path of nvidia-smi; default: the one in PATH")
@@ -78,6 +81,9 @@ func (d *doctorFlags) plan(endpoints []string) (doctor.Plan, error) {
 	if err != nil {
 		return doctor.Plan{}, err
 	}
+	if _, err := (cgroup.Facts{Systemd: true}).Choose(d.driver); err != nil { // what the machine has is a finding
+		return doctor.Plan{}, types.Errorf(types.Invalid, "cgroup-driver: %w", err)
+	}
 	_, port, err := net.SplitHostPort(d.listen)
 	if err != nil {
 		return doctor.Plan{}, types.Errorf(types.Invalid, "listen: %q is not host:port: write it like :7421", d.listen)
@@ -87,7 +93,7 @@ func (d *doctorFlags) plan(endpoints []string) (doctor.Plan, error) {
 		Node: d.node, NodeGiven: d.node != "", StateDir: dir, SocketDir: server.SocketDir(dir),
 		Containerd: address, Named: address != "" && address == d.containerd,
 		Listen: d.listen, Address: first(d.advertise, net.JoinHostPort(parts.HostTowards(endpoints), port)),
-		TLSCert: d.cert, TLSKey: d.key, Ports: ports, Version: Version(),
+		TLSCert: d.cert, TLSKey: d.key, Ports: ports, CgroupDriver: d.driver, Version: Version(),
 	}
 	if !p.NodeGiven {
 		p.Node, _ = os.Hostname() // a name that is no good is a finding

@@ -23,7 +23,8 @@ also when this command has ended, until escher node uncordon.
 
 At most 32 tasks leave a node at a time. What can run nowhere else waits until the
 node takes tasks again, and is listed. Reservations keep what they were granted there.
-A node that is drained already is drained as is said last.`
+A node that is drained already is drained as is said last, but what was told to end is
+given no more time, and what was stopped stays stopped.`
 
 // drainFlags say how nodes are drained.
 type drainFlags struct {

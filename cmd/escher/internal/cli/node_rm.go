@@ -10,12 +10,13 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
 )
 
 const nodeRmHelp = `Forgets nodes that are gone for good. It is refused while the agent of a node is alive,
 while tasks are bound there, which wait for their next attempt once the node is lost, and while
 reservations hold a part of it. What applications made there stays, and counts again if a
-node of that name comes.
+node of that name comes. NODE is the whole name, not how it begins.
 
 Tasks with --on-disconnect keep stay bound to a node that is lost, as they may run on there.
 --dead is your word that they do not: that the machine is off, or wiped, and never comes back
@@ -33,11 +34,14 @@ func newNodeRm(f *Factory) *cobra.Command {
 		Args:  atLeastOne("NODE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if cmd.Flags().Changed("reason") && !dead {
+				return types.Errorf(types.Invalid, "reason: %q is of --dead alone, as nothing is left of a node that is forgotten: leave it out, or add --dead", reason)
+			}
 			client, err := f.Client(ctx)
 			if err != nil {
 				return err
 			}
-			names, err := (&nodeChoice{}).names(ctx, client, args)
+			names, err := wholeNames(ctx, client, args)
 			if err != nil {
 				return err
 			}
@@ -58,6 +62,18 @@ func newNodeRm(f *Factory) *cobra.Command {
 	cmd.Flags().BoolVar(&dead, "dead", false, "the machines are off or wiped, and nothing runs there: give up what is kept there")
 	cmd.Flags().StringVar(&reason, "reason", "declared dead", "with --dead: why, in words, for who looks at the node meanwhile")
 	return cmd
+}
+
+// wholeNames returns the nodes of exactly these names, each once. The beginning of a name
+// will not do: of a node that is gone already, it may be that of another one.
+func wholeNames(ctx context.Context, client *controlplane.Client, args []string) ([]string, error) {
+	names := slices.Compact(slices.Sorted(slices.Values(args)))
+	for _, name := range names {
+		if err := client.FindKind(ctx, controlplane.Nodes, name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
 }
 
 // giveUp declares a node dead, and returns when nothing is bound there any more.

@@ -1,0 +1,132 @@
+package tasklog
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowDisk is a file that waits before it writes.
+type slowDisk struct {
+	file
+	wait func()
+}
+
+func (f slowDisk) Write(p []byte) (int, error) {
+	f.wait()
+	return f.file.Write(p)
+}
+
+// onDisk returns a writer to such a file.
+func onDisk(path string, wait func()) *writer {
+	w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes})
+	w.open = func(path string) (file, int64, error) {
+		f, n, err := openAppend(path)
+		return slowDisk{f, wait}, n, err
+	}
+	return w
+}
+
+// lines returns n bytes.
+func lines(n int) string { return strings.Repeat("a line of sixteen\n"[2:], n/16) }
+
+// TestHungDiskHoldsUpNobody: output is read on when the disk hangs, for good or until it
+// answers again. The log says then what it cost.
+func TestHungDiskHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "log")
+		var hung sync.WaitGroup
+		hung.Add(1)
+		q := newQueue(onDisk(path, hung.Wait))
+		from := time.Now()
+		q.begin("")
+		const all = 3 * queueBytes
+		drain(q, strings.NewReader(lines(all/2)))
+		drain(q, strings.NewReader(lines(all/2)))
+		if took := time.Since(from); took > 2*stallWait {
+			t.Errorf("the task had to wait %v", took)
+		}
+		from = time.Now()
+		q.end()
+		if took := time.Since(from); took != endWait {
+			t.Errorf("waited %v for a disk that hangs, want %v", took, endWait)
+		}
+		hung.Done()
+		<-q.done
+		note := fmt.Sprintf("\nescher: %d bytes of output lost: %v\n", all-queueBytes, errStalled)
+		if got := logged(t, path); got != lines(queueBytes)+note {
+			t.Errorf("log has %d bytes and ends in %q, want %d and %q", len(got), got[max(0, len(got)-100):], queueBytes+len(note), note)
+		}
+	})
+}
+
+// TestDiskAnswersAgain: what comes after a disk hung is in the log again, after what was lost.
+func TestDiskAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "log")
+		var hung sync.WaitGroup
+		hung.Add(1)
+		q := newQueue(onDisk(path, hung.Wait))
+		drain(q, strings.NewReader(lines(queueBytes)+"lost"))
+		hung.Done()
+		synctest.Wait()
+		drain(q, strings.NewReader("kept\n"))
+		q.end()
+		want := lines(queueBytes) + fmt.Sprintf("\nescher: 4 bytes of output lost: %v\nkept\n", errStalled)
+		if got := logged(t, path); got != want {
+			t.Errorf("log has %d bytes and ends in %q", len(got), got[max(0, len(got)-100):])
+		}
+	})
+}
+
+// TestSlowDiskLosesNothing: as long as the disk does something, output waits for it, also
+// at the end.
+func TestSlowDiskLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "log")
+		var ready pipeEnd
+		w := onDisk(path, func() { time.Sleep(stallWait - time.Millisecond) })
+		text := lines(3 * queueBytes)
+		if err := copyTo(w, strings.NewReader(text), strings.NewReader(""), &ready); err != nil {
+			t.Fatal(err)
+		}
+		if got := logged(t, path); got != text {
+			t.Errorf("log has %d bytes of %d, and ends in %q", len(got), len(text), got[max(0, len(got)-100):])
+		}
+	})
+}
+
+// TestStartsOnAHungDisk: a container starts whose log cannot even be opened.
+func TestStartsOnAHungDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "log")
+		var hung sync.WaitGroup
+		hung.Add(1)
+		w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes, Again: true})
+		w.open = func(path string) (file, int64, error) {
+			hung.Wait()
+			return openAppend(path)
+		}
+		var ready pipeEnd
+		var copied sync.WaitGroup
+		copied.Go(func() {
+			if err := copyTo(w, strings.NewReader("out\n"), strings.NewReader(""), &ready); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(2 * stallWait)
+		synctest.Wait()
+		if !ready.closed {
+			t.Error("the shim waits for the logger")
+		}
+		hung.Done()
+		copied.Wait()
+		if got := logged(t, path); got != againNote+"out\n" {
+			t.Errorf("log is %q", got)
+		}
+	})
+}

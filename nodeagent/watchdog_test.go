@@ -1,0 +1,16 @@
+package nodeagent
+
+import (
+	"testing"
+
+	"github.com/escher-sched/escher/nodeagent/watchdog"
+)
+
+// TestShortestSessionIsWatched: the watchdog sees a deadline before it has come, and with time
+// to act, however short the session is.
+func TestShortestSessionIsWatched(t *testing.T) {
+	shortest := lifetime{ttl: MinTTL}
+	if at := shortest.warn(); watchdog.SeenWithin >= shortest.watched() || at <= 0 {
+		t.Errorf("a session of %s is over at %s, and its deadline is seen after %s", MinTTL, shortest.watched(), watchdog.SeenWithin)
+	}
+}

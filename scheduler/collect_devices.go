@@ -1,0 +1,143 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// What is held of devices does not say for which bundle: bundles come to a node one
+// after another, as others lose theirs, and devices change. So which of the bundles have
+// what they want is found out anew at every look, from nothing but the devices.
+
+// collectDevices takes what is free and wanted of the devices of a node, and reports
+// whether all of x is held then. What is held stays if no bundle has less so than if all
+// was chosen anew; else it is, and what nobody wants any more is given back.
+func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantNode, x wish) bool {
+	n := c.view.Nodes[at.Node]
+	if c.locked(n) {
+		c.accum.skipped = true
+		return false
+	}
+	held := types.Holding{Resource: x.ID, Amount: heldOf(at.Holds, x.ID), Devices: devicesIn(at.Holds, x.ID)}
+	parts := x.parts()
+	d.undo(n, []types.Holding{held})
+	free, _ := d.free(n, x.ID)
+	slots := d.slots(n, x.ID, nil)
+	anew := divide(slots, free, parts)
+	if as := divide(onlyOf(slots, held.Devices), free, parts); as.sum() == held.Amount && slices.Equal(as.amounts, anew.amounts) {
+		d.take(n, []types.Holding{held})
+		return as.sum() == x.sum()
+	}
+	now := types.Holding{Resource: x.ID, Amount: anew.sum(), Devices: anew.devices}
+	d.take(n, []types.Holding{now})
+	d.gave = d.gave || held.Amount > now.Amount || len(without(held.Devices, now.Devices)) > 0
+	d.keep(n, nil)
+	d.compareNode(n)
+	for _, k := range d.reliedOn(r.ID.Namespace, n, parts) {
+		d.Change.IfUnchanged(k.key, k.mod)
+	}
+	at.Holds = slices.DeleteFunc(slices.Clone(at.Holds), func(h types.Holding) bool { return h.Resource == x.ID })
+	if now.Amount > 0 {
+		at.Holds = addHolding(at.Holds, now)
+	}
+	return now.Amount == x.sum()
+}
+
+// relyOnDevices makes the draft depend on the devices of the nodes of a grant, which has
+// become whole, being what they were when they were divided, where not any will do.
+func (c *Core) relyOnDevices(d *Draft, r *cluster.Reservation, g *types.Grant) {
+	for _, at := range g.Nodes {
+		if slices.ContainsFunc(wantedOn(c.view, r, g, at.Node), wish.chooses) {
+			d.Change.IfUnchanged(controlplane.DevicesKey(at.Node), c.view.Nodes[at.Node].Devices.Mod)
+		}
+	}
+}
+
+// parts returns in which pieces what is made of devices is collected: by bundle, for a part of a device is of one. Those that are not any devices come first, each
+// by itself; then whole devices, as they become free; then the parts, each at once.
+func (w wish) parts() []cluster.Need {
+	wholes := types.Quantity(0)
+	var chosen, parts []cluster.Need
+	for _, y := range w.Needs {
+		switch {
+		case y.Devices != nil:
+			chosen = append(chosen, y)
+		case y.Amount%whole == 0:
+			wholes = wholes.Add(y.Amount)
+		default:
+			parts = append(parts, y)
+		}
+	}
+	slices.SortStableFunc(chosen, func(a, b cluster.Need) int { return byChoice(a.Devices, b.Devices) })
+	if wholes > 0 {
+		chosen = append(chosen, cluster.Need{ID: w.ID, Amount: wholes})
+	}
+	return append(chosen, parts...)
+}
+
+func devicesIn(holds []types.Holding, rid types.ResourceID) []types.DeviceShare {
+	var out []types.DeviceShare
+	for _, h := range holds {
+		if h.Resource == rid {
+			out = append(out, h.Devices...)
+		}
+	}
+	return out
+}
+
+// onlyOf returns slots as if there were nothing but some shares of them.
+func onlyOf(slots []slot, shares []types.DeviceShare) []slot {
+	out := slices.Clone(slots)
+	for i := range out {
+		s := &out[i]
+		s.capacity, s.used = min(share(shares, s.id), s.room()), 0
+	}
+	return out
+}
+
+// division is what the parts of a wish have of some devices.
+type division struct {
+	amounts []types.Quantity
+	devices []types.DeviceShare
+}
+
+func (v division) sum() types.Quantity {
+	var sum types.Quantity
+	for _, x := range v.amounts {
+		sum = sum.Add(x)
+	}
+	return sum
+}
+
+// divide gives the parts of a wish, one after another, as much as there is of slots, of
+// which so much is free in all.
+func divide(slots []slot, free types.Quantity, parts []cluster.Need) division {
+	slots = slices.Clone(slots)
+	all := &types.Allocated{}
+	v := division{amounts: make([]types.Quantity, len(parts))}
+	for i, x := range parts {
+		step := whole
+		if topologyOf(x) != types.AnyTopology || x.Amount%whole != 0 {
+			step = x.Amount
+		}
+		wanted := slices.Clone(slots)
+		restrict(wanted, x.Devices)
+		amount := max(0, min(x.Amount, free))
+		var picked []types.DeviceShare
+		for amount -= amount % step; amount > 0 && picked == nil; amount -= step {
+			if picked = pick(wanted, amount, topologyOf(x)); picked != nil {
+				v.amounts[i] = amount
+			}
+		}
+		free -= v.amounts[i]
+		for j := range slots {
+			slots[j].used += share(picked, slots[j].id)
+		}
+		all.Take(types.Holding{Amount: v.amounts[i], Devices: picked})
+	}
+	v.devices = all.DevicesOf("")
+	return v
+}

@@ -1,0 +1,147 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// collects are the devices that the reservation holds on a node.
+func (b *bench) collects(node string) string {
+	var out []string
+	for _, d := range devicesIn(b.grant().On(node), types.GPU) {
+		out = append(out, d.ID)
+	}
+	return strings.Join(out, " ")
+}
+
+// TestCollectedDevicesAreDividedAnew: what is collected stays good for the bundles that
+// are there, whatever becomes of them and of the devices. As long as a task has the cpu
+// nothing is granted; the audit looks at what is.
+func TestCollectedDevicesAreDividedAnew(t *testing.T) {
+	h100 := types.DeviceRequest{Models: []string{"H100"}}
+	pair := types.DeviceRequest{Topology: types.LinkedDevices}
+	tests := map[string]struct {
+		n1, n2        string
+		bundles       []types.Bundle
+		before, after string // on n1
+		happens       func(*bench)
+	}{
+		"another bundle comes that wants certain ones": {
+			"A100 A100 H100", "H100", []types.Bundle{bundle(1000, h100), bundleOf(q{"gpu": 1000, "node/n1": 1})},
+			"g0", "g2 g0", func(b *bench) { b.del(controlplane.AliveKey("n2")) },
+		},
+		"another bundle comes that wants a pair": {
+			"A100/x A100/x A100", "A100/y A100/y", []types.Bundle{bundle(2000, pair), bundleOf(q{"gpu": 1000, "node/n1": 1})},
+			"g2", "g0 g1 g2", func(b *bench) { b.del(controlplane.AliveKey("n2")) },
+		},
+		"another bundle comes that wants a part": {
+			"A100 A100", "A100", []types.Bundle{bundleOf(q{"gpu": 500}), bundleOf(q{"gpu": 1000, "node/n1": 1})},
+			"g0", "g0 g1", func(b *bench) { b.del(controlplane.AliveKey("n2")) },
+		},
+		"one turns out to be of another model": {
+			"H100 A100", "", []types.Bundle{bundle(1000, h100)},
+			"g0", "g1", func(b *bench) { b.gpusOn("n1", "A100", "H100") },
+		},
+		"one fails": {
+			"A100 A100", "", []types.Bundle{bundleOf(q{"gpu": 1000})},
+			"g0", "g1", func(b *bench) { b.gpusOn("n1", "A100!", "A100") },
+		},
+		"another one of a pair fails": {
+			"A100/x A100/x A100/y A100/y", "", []types.Bundle{bundle(2000, pair)},
+			"g0 g1", "g2 g3", func(b *bench) { b.gpusOn("n1", "A100/x", "A100/x!", "A100/y", "A100/y") },
+		},
+		"more is free of what it has": {
+			"H100! H100", "", []types.Bundle{bundle(1000, h100)},
+			"g1", "g1", func(b *bench) { b.gpusOn("n1", "H100", "H100") },
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newAging(t)
+			b.gpusOn("n1", strings.Fields(tt.n1)...)
+			b.task("hog1", q{"cpu": 1000, "node/n1": 1})
+			if tt.n2 != "" {
+				b.gpusOn("n2", strings.Fields(tt.n2)...)
+				b.task("hog2", q{"cpu": 950, "node/n2": 1}) // nearer to what is wanted
+			}
+			b.settle()
+			for i := range tt.bundles {
+				tt.bundles[i].Requests = tt.bundles[i].Requests.Plus(types.NewRequests(q{"cpu": 100}))
+			}
+			b.reserve(tt.bundles...)
+			if got := b.collects("n1"); got != tt.before {
+				t.Fatalf("it has collected %q, want %q", got, tt.before)
+			}
+			tt.happens(b)
+			b.settle()
+			b.later(searchEvery)
+			if got, g := b.collects("n1"), b.grant(); g.Phase != types.Accumulating || got != tt.after {
+				t.Errorf("it is %s, and has collected %q, want %q", g.Phase, got, tt.after)
+			}
+			b.exited("hog1")
+			b.settle()
+			b.later(searchEvery)
+			if g := b.grant(); g.Phase != types.Granted {
+				t.Errorf("it is %s with %q", g.Phase, b.collects("n1"))
+			}
+			b.check()
+		})
+	}
+}
+
+// TestDividedDevicesAreAsTheyAreWanted: of any devices, wishes are given no more than
+// they want, and than is free of each and of all; parts of a device, and what is to lie
+// together, all or nothing.
+func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var slots []slot
+		for i := range rapid.IntRange(0, 8).Draw(t, "devices") {
+			d := gpu(i, rapid.SampledFrom([]string{"H100/x", "H100/y", "A100/x", "A100/y", "A100"}).Draw(t, "device"))
+			slots = append(slots, slot{id: d.ID, capacity: whole, used: rapid.SampledFrom([]types.Quantity{0, 0, 0, 300, whole}).Draw(t, "used"), device: &d})
+		}
+		w := wish{ID: types.GPU}
+		for range rapid.IntRange(1, 4).Draw(t, "bundles") {
+			x := cluster.Need{ID: types.GPU, Amount: rapid.SampledFrom([]types.Quantity{300, 500, 1000, 2000}).Draw(t, "amount")}
+			switch rapid.IntRange(0, 3).Draw(t, "wants") {
+			case 0:
+				x.Devices = &types.DeviceRequest{Models: []string{"H100"}}
+			case 1:
+				x.Devices = &types.DeviceRequest{Topology: types.LinkedDevices}
+			}
+			w.Needs = append(w.Needs, x)
+		}
+		parts := w.parts()
+		free := types.Quantity(rapid.IntRange(0, 8000).Draw(t, "free"))
+		v := divide(slots, free, parts)
+		if v.sum() > free {
+			t.Fatalf("%d of %d", v.sum(), free)
+		}
+		var sum types.Quantity
+		for _, d := range v.devices {
+			sum += d.Share
+		}
+		for i := range slots {
+			if s := share(v.devices, slots[i].id); s > slots[i].room() {
+				t.Fatalf("%d of %+v", s, slots[i])
+			}
+		}
+		if sum != v.sum() {
+			t.Fatalf("%v are %d", v.devices, v.sum())
+		}
+		for i, x := range parts {
+			if v.amounts[i] > x.Amount || v.amounts[i] != x.Amount && (x.Amount%whole != 0 || topologyOf(x) != "") && v.amounts[i] != 0 {
+				t.Fatalf("%d of %+v", v.amounts[i], x)
+			}
+		}
+		if again := divide(slots, free, parts); fmt.Sprint(again) != fmt.Sprint(v) {
+			t.Fatalf("%v, then %v", v, again)
+		}
+	})
+}
