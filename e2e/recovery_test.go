@@ -283,16 +283,18 @@ func (r *recovery) judge() {
 func (r *recovery) wrong(x task, noted string) string {
 	began, ended := strings.Count(noted, "began"), strings.Count(noted, "ended")
 	lost := strings.Contains(x.Reason, "not known how")
+	// Starts that ended with containerd, of which nobody can tell how far they came.
+	cut := strings.Count(r.about(x.ID), "while it was being started")
 	code := codeOf(x.ID)
 	switch {
 	case x.Attempt != 1:
 		return "it was run again as another attempt"
 	case strings.Contains(noted, "twice"):
 		return "two of its processes ran at once"
-	case lost && !r.shot[x.ID]:
+	case lost && !r.shot[x.ID] && cut == 0:
 		return "its end is said to be unknown, and its shim was not killed"
 	case r.lasting[x.ID]:
-		if began != 1 || !lost && (x.Phase != "cancelled" || x.ExitCode != 143 || !strings.Contains(noted, "stopped")) {
+		if began > 1 || began == 0 && cut == 0 || !lost && (x.Phase != "cancelled" || x.ExitCode != 143 || !strings.Contains(noted, "stopped")) {
 			return "it was to run until it was stopped"
 		}
 		return ""
@@ -303,7 +305,7 @@ func (r *recovery) wrong(x task, noted string) string {
 	if r.restarted[x.ID] && code != 0 {
 		most = 4
 	}
-	if began > most || !r.shot[x.ID] && (began != most || ended != most) {
+	if began > most || !r.shot[x.ID] && (began < most-cut || ended != began) {
 		return fmt.Sprintf("it was to run %d times", most)
 	}
 	return ""

@@ -30,6 +30,7 @@ func crashTests() map[string]func(*bench) {
 		"ShimAndRecordLost":      testShimAndRecordLost,
 		"DirectoriesLeft":        testDirectoriesLeft,
 		"StartAfterCrash":        testStartAfterCrash,
+		"StartCutShort":          testStartCutShort,
 		"RemoveOfCreated":        testRemoveOfCreated,
 		"StartOfForgotten":       testForgotten,
 		"EndForgotten":           testEndForgotten,
@@ -256,6 +257,35 @@ func testStartAfterCrash(b *bench) {
 		if got := b.read(c.LogPath); name != "task created" && !strings.HasPrefix(name, "no container") && got != "" {
 			b.Errorf("%s: it wrote nothing, and its log is %q", name, got)
 		}
+	}
+}
+
+// testStartCutShort wakes what waits to be started, and is gone when it answers, as runc is
+// when containerd is killed: what ends for that is not the program.
+func testStartCutShort(b *bench) {
+	c, raw, ctx := b.container("block"), b.raw(), b.Context()
+	b.recordOnly(c, raw)
+	made, err := raw.LoadContainer(ctx, c.ID)
+	b.must(err)
+	task, err := made.NewTask(ctx, cio.NullIO)
+	b.must(err)
+	_, err = raw.ContainerService().Update(ctx, containers.Container{
+		ID: c.ID, Labels: map[string]string{"escher/started": time.Now().Format(time.RFC3339Nano)},
+	}, "labels.escher/started")
+	b.must(err)
+	pid := int(task.Pid())
+	b.must(syscall.Kill(pid, syscall.SIGSTOP))
+	fifo, err := syscall.Open(filepath.Join("/run/containerd/runc", b.host.Namespace, c.ID, "exec.fifo"), syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
+	b.must(err)
+	b.must(syscall.Close(fifo))
+	b.must(syscall.Kill(pid, syscall.SIGCONT))
+	for range 2 {
+		if exit := b.wait(c.ID); exit.Code != 137 || !strings.HasPrefix(exit.Reason, "not known how it ended") {
+			b.Errorf("exit %+v, want it not to be known", exit)
+		}
+	}
+	if seen := runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Observed, error) { return b.find(ctx, c.ID) }); seen.Exit == nil || seen.Exit.Code != 137 {
+		b.Errorf("listed as %+v, want its end not to be known", seen)
 	}
 }
 

@@ -2,6 +2,8 @@ package containerd
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"time"
 
 	cgroup1 "github.com/containerd/cgroups/v3/cgroup1/stats"
@@ -19,13 +21,36 @@ const (
 	metricsV2 = "io.containerd.cgroups.v2.Metrics"
 )
 
+const (
+	// initFailed is the code of runc's own process in a container when it cannot go on to
+	// run the program.
+	initFailed = 1
+	// startFIFO is what that process waits at to be started, in runc's directory of the
+	// container; who starts it removes it then.
+	startFIFO = "exec.fifo"
+)
+
 // exit describes a process that has ended and is not removed.
 func (r *Runtime) exit(ctx context.Context, id string, status uint32, at time.Time) nodeagent.Exit {
+	if status == initFailed && r.startCutShort(id) {
+		return nodeagent.Exit{
+			Code: lostCode, At: at,
+			Reason: "not known how it ended: containerd was killed while it was being started",
+		}
+	}
 	e := nodeagent.Exit{Code: int(status), At: at}
 	if e.Code != 0 {
 		e.OOMKilled = r.oomKills(ctx, id) > 0
 	}
 	return e
+}
+
+// startCutShort reports whether nobody saw the start of a process to its end. containerd's
+// end takes runc's start with it; when that had woken the process already, the process
+// fails, as a rule before it became the program, but nobody can tell.
+func (r *Runtime) startCutShort(id string) bool {
+	_, err := os.Lstat(filepath.Join(runcRoot, r.conf.Namespace, id, startFIFO))
+	return err == nil
 }
 
 // oomKills returns how many processes of the container the kernel killed for
