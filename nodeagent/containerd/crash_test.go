@@ -274,11 +274,19 @@ func testStartCutShort(b *bench) {
 	}, "labels.escher/started")
 	b.must(err)
 	pid := int(task.Pid())
-	b.must(syscall.Kill(pid, syscall.SIGSTOP))
-	fifo, err := syscall.Open(filepath.Join("/run/containerd/runc", b.host.Namespace, c.ID, "exec.fifo"), syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
-	b.must(err)
-	b.must(syscall.Close(fifo))
-	b.must(syscall.Kill(pid, syscall.SIGCONT))
+	fifo := filepath.Join("/run/containerd/runc", b.host.Namespace, c.ID, "exec.fifo")
+	// It may not wait there yet: then nobody notices.
+	runtimetest.Await(b.T, func(ctx context.Context) (struct{}, error) {
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // It may just have ended.
+		fd, err := syscall.Open(fifo, syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
+		b.must(err)
+		b.must(syscall.Close(fd))
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+		if status, err := task.Status(ctx); err != nil || status.Status != client.Stopped {
+			return struct{}{}, types.Errorf(types.Unavailable, "it is %s, %w", status.Status, err)
+		}
+		return struct{}{}, nil
+	})
 	for range 2 {
 		if exit := b.wait(c.ID); exit.Code != 137 || !strings.HasPrefix(exit.Reason, "not known how it ended") {
 			b.Errorf("exit %+v, want it not to be known", exit)
