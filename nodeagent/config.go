@@ -5,16 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/tasksocket"
+	"github.com/escher-sched/escher/nodeagent/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -119,13 +117,13 @@ func (c Config) withDefaults() Config {
 		c.Logger = zap.NewNop()
 	}
 	if c.BootClock == nil {
-		c.BootClock = bootTime
+		c.BootClock = watchdog.BootTime
 	}
 	if c.Dial == nil {
 		c.Dial = new(net.Dialer).DialContext
 	}
 	if c.BootID == "" {
-		c.BootID = bootID()
+		c.BootID = watchdog.BootID()
 	}
 	return c
 }
@@ -177,24 +175,4 @@ func (c Config) validateDirs() error {
 		errs = append(errs, fmt.Errorf("socket dir: %q is too long for sockets below it: give one that is %d bytes shorter", c.SocketDir, n-maxSocketPath))
 	}
 	return errors.Join(errs...)
-}
-
-// bootTime reads CLOCK_BOOTTIME, which goes on while the machine is suspended.
-func bootTime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		// It exists since Linux 2.6.39; without it no deadline can be kept.
-		panic(fmt.Sprintf("read the boot clock: %v", err))
-	}
-	return time.Duration(ts.Nano())
-}
-
-// bootID returns the kernel's id of this boot; where it has none, times of a
-// former process are not believed.
-func bootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(id))
 }

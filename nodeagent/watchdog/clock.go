@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -50,13 +51,7 @@ func (a *alarm) listen() {
 	}
 }
 
-func (a *alarm) now() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic(err) // It exists since Linux 2.6.39.
-	}
-	return time.Duration(ts.Nano())
-}
+func (a *alarm) now() time.Duration { return BootTime() }
 
 func (a *alarm) sleep(ctx context.Context, until time.Duration, wake <-chan struct{}) error {
 	// 0 would stop the timer.
@@ -73,8 +68,19 @@ func (a *alarm) sleep(ctx context.Context, until time.Duration, wake <-chan stru
 	return nil
 }
 
-// bootID returns the kernel's id of this boot, empty where it has none.
-func bootID() string {
+// BootTime reads CLOCK_BOOTTIME, which goes on while the machine is suspended.
+func BootTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		// It exists since Linux 2.6.39; without it no deadline can be kept.
+		panic(fmt.Sprintf("read the boot clock: %v", err))
+	}
+	return time.Duration(ts.Nano())
+}
+
+// BootID returns the kernel's id of this boot, empty where it has none: then times of a
+// former process are not believed.
+func BootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

@@ -47,7 +47,7 @@ func Run(ctx context.Context, arg string, from io.Reader, out io.Writer) error {
 	defer logger.close()
 	agent := newAgent(from)
 	group, inner := errgroup.WithContext(ctx)
-	books := newBooks(bootID(), logger)
+	books := newBooks(BootID(), logger)
 	defer books.close()
 	guards := make([]*guard, len(cfg.Nodes))
 	for i, n := range cfg.Nodes {

@@ -107,7 +107,7 @@ func (b *bench) runs(id string) {
 func (b *bench) started(id string) {
 	b.t.Helper()
 	r := execution.Record{Event: execution.Start, Container: id, Node: "n1", Namespace: "d", Task: id, Attempt: 1}
-	r.Stamp(time.Now(), b.now(), bootID())
+	r.Stamp(time.Now(), b.now(), BootID())
 	if err := execlog.Append(b.node.StateDir, r); err != nil {
 		b.t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (b *bench) now() time.Duration { return new(alarm).now() }
 // set notes a deadline that is some time away.
 func (b *bench) set(in time.Duration) {
 	b.t.Helper()
-	if err := b.page.Set(b.t.Context(), b.now()+in, bootID()); err != nil {
+	if err := b.page.Set(b.t.Context(), b.now()+in, BootID()); err != nil {
 		b.t.Fatal(err)
 	}
 }
