@@ -20,8 +20,9 @@ type Change struct {
 	txn Txn
 	// compared says where the compare of a key is that was added last.
 	compared map[string]int
-	// written are the keys of its first operations, as many as were asked about.
-	written map[string]struct{}
+	// written are the keys of its first operations, as many as were asked about, and
+	// whether they are put.
+	written map[string]bool
 	// buf has room for the values of further operations; largest is how long those were
 	// that it had no room for.
 	buf     []byte
@@ -144,16 +145,22 @@ func (c *Change) write(op Op) {
 	c.bytes += len(op.Key) + len(op.Value) + entryBytes
 }
 
-// writes reports whether the change writes a key.
+// writes reports whether the change writes a key, puts whether it puts it.
 func (c *Change) writes(key string) bool {
+	_, writes := c.keys()[key]
+	return writes
+}
+
+func (c *Change) puts(key string) bool { return c.keys()[key] }
+
+func (c *Change) keys() map[string]bool {
 	if c.written == nil {
-		c.written = make(map[string]struct{})
+		c.written = make(map[string]bool)
 	}
 	for _, op := range c.txn.Ops[len(c.written):] {
-		c.written[op.Key] = struct{}{}
+		c.written[op.Key] = !op.Delete
 	}
-	_, ok := c.written[key]
-	return ok
+	return c.written
 }
 
 // Txn returns the transaction; the change must not be added to afterwards.

@@ -115,11 +115,11 @@ func drawn(ctx context.Context, s Store, reads ReadSet, edits []edit) (*Change, 
 func fits(change *Change, limits Limits) error {
 	compares, ops := change.Size()
 	if n := max(compares, ops); n > limits.Ops {
-		return types.Errorf(types.Invalid, "the transaction has %d compares and %d operations, and the store takes %d at once: "+
+		return errorTooLarge("the transaction has %d compares and %d operations, and the store takes %d at once: "+
 			"make it smaller, or run etcd with a larger --max-txn-ops", compares, ops, limits.Ops)
 	}
 	if n := change.bytes; n > limits.Bytes {
-		return types.Errorf(types.Invalid, "the transaction has %d bytes, and the store takes %d at once: make it smaller, "+
+		return errorTooLarge("the transaction has %d bytes, and the store takes %d at once: make it smaller, "+
 			"or run etcd with a larger --max-request-bytes", n, limits.Bytes)
 	}
 	return nil

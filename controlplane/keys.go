@@ -43,6 +43,9 @@ const (
 	// Reservations: /escher/reservations/<ns>/<id> → types.Reservation.
 	// Applications of ns.
 	Reservations Kind = "reservations"
+	// Policies: /escher/policies/<ns>/<id> → types.Policies, by the id of the job
+	// that they are about. Applications of ns.
+	Policies Kind = "policies"
 	// Grants: /escher/grants/<ns>/<id> → types.Grant. Scheduler.
 	Grants Kind = "grants"
 	// Allocated: /escher/allocated/<node> and, of a cluster-wide resource,
@@ -149,6 +152,9 @@ func JobKey(ns, id string) string { return join(Jobs, ns, id) }
 // ReservationKey is the key of a reservation.
 func ReservationKey(ns, id string) string { return join(Reservations, ns, id) }
 
+// PoliciesKey is the key of the policies of a job, or of some that jobs share.
+func PoliciesKey(ns, id string) string { return join(Policies, ns, id) }
+
 // GrantKey is the key of a reservation as granted.
 func GrantKey(ns, id string) string { return join(Grants, ns, id) }
 
@@ -230,7 +236,7 @@ func (k Key) fill(seg [4]string, n int) (Key, bool) {
 	case Schedulers, Leaders, System:
 		k.ID = seg[0]
 		return k, n == 1
-	case Sessions, Specs, Tasks, Jobs, Reservations, Grants, Statuses:
+	case Sessions, Specs, Tasks, Jobs, Reservations, Policies, Grants, Statuses:
 		k.Namespace, k.ID = seg[0], seg[1]
 		return k, n == 2
 	case Resources:

@@ -35,6 +35,7 @@ func built(node, ns, id, name string, attempt int) map[string]controlplane.Key {
 		controlplane.TaskKey(ns, id):                          {Kind: controlplane.Tasks, Namespace: ns, ID: id},
 		controlplane.JobKey(ns, id):                           {Kind: controlplane.Jobs, Namespace: ns, ID: id},
 		controlplane.ReservationKey(ns, id):                   {Kind: controlplane.Reservations, Namespace: ns, ID: id},
+		controlplane.PoliciesKey(ns, id):                      {Kind: controlplane.Policies, Namespace: ns, ID: id},
 		controlplane.GrantKey(ns, id):                         {Kind: controlplane.Grants, Namespace: ns, ID: id},
 		controlplane.AllocatedKey(node):                       {Kind: controlplane.Allocated, Node: node},
 		controlplane.PoolKey(ns, name):                        {Kind: controlplane.Allocated, Namespace: ns, Name: name, Where: "*"},
@@ -111,8 +112,8 @@ func TestAccessTableHasEveryKindOnce(t *testing.T) {
 			t.Errorf("%s is there %d times", k.Kind, seen[k.Kind])
 		}
 	}
-	if len(seen) != 20 {
-		t.Errorf("there are %d kinds, and 20 in the table of the design", len(seen))
+	if len(seen) != 21 {
+		t.Errorf("there are %d kinds, and 21 in the table of the design", len(seen))
 	}
 }
 

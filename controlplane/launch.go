@@ -18,6 +18,9 @@ type Job struct {
 	// that revision that has its id from that name: Conflict. So two that look for
 	// a name at once, find nothing, and launch it, do so once.
 	NoneSince int64
+	// Wish is a digest of what was wished for, if policies have changed the tasks since:
+	// see Wish.
+	Wish string
 }
 
 // Launched tells what Launch did.
@@ -49,8 +52,8 @@ func (c *Client) Launch(ctx context.Context, tasks ...Submission) (Launched, err
 
 // LaunchJob submits tasks as a job: see Launch. Schedulers see all of them at once,
 // however many there are. A call that failed half-way may be made again with the
-// same ids, and goes on from there; if it did not name the job, what it had written is
-// deleted.
+// same ids, and goes on from there; if it did not name the job, or a task, what it had
+// written is deleted.
 func (c *Client) LaunchJob(ctx context.Context, job Job, tasks ...Submission) (Launched, error) {
 	return c.launch(ctx, &job, tasks)
 }
@@ -95,13 +98,15 @@ type launch struct {
 
 	// alone is the condition of Job.NoneSince, nil for none.
 	alone *first
-	// resumable tells that the caller named the job, and may go on with it.
+	// resumable tells that the caller named the job and its tasks, and may go on with them.
 	resumable bool
 	// first is the revision at which the first part was written, 0 before that.
 	first int64
 	// inParts lets it take several transactions: tasks[start:end] are drawn up.
 	inParts    bool
 	start, end int
+	// withoutJob leaves the key of the job, which makes the tasks visible, for later.
+	withoutJob bool
 	// admission is the ModRevision of the key of which the parts after the first take
 	// no notice, as it came later and is only about how many tasks wait.
 	admission int64
@@ -128,6 +133,8 @@ func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 	}
 	for i := range made {
 		made[i].task.Job = e.jobID
+		// With ids that were made here nobody goes on.
+		e.resumable = e.resumable && tasks[i].ID != ""
 	}
 	return e, nil
 }
@@ -153,7 +160,7 @@ func (e *launch) setJob(job Job, stamp int64) error {
 	case job.NoneSince != 0:
 		e.alone = &first{Jobs, e.c.ns, job.Name, job.NoneSince}
 	}
-	e.job = &types.Job{Name: job.Name, Tasks: len(e.tasks), Submitted: stamp}
+	e.job = &types.Job{Name: job.Name, Tasks: len(e.tasks), Submitted: stamp, Wish: job.Wish}
 	return invalid(errs)
 }
 
@@ -204,7 +211,7 @@ func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
 			return err
 		}
 	}
-	if e.job != nil {
+	if e.job != nil && !e.withoutJob {
 		change.Put(JobKey(e.c.ns, e.jobID), e.job)
 	}
 	return nil

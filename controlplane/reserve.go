@@ -44,6 +44,9 @@ func (c *Client) newReserve(id string, r types.Reservation) (*reserve, error) {
 	if r.Session != "" {
 		errs = append(errs, types.ValidateName("session", r.Session))
 	}
+	if r.Job != "" {
+		errs = append(errs, types.ValidateName("job", r.Job))
+	}
 	if err := invalid(errs); err != nil {
 		return nil, types.Errorf(types.Invalid, "reserve %q: %w", id, err)
 	}
@@ -59,6 +62,11 @@ func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
 	change.IfUnchanged(AdmissionKey(), 0)
 	if e.r.Session != "" {
 		if err := e.c.ifThere(ctx, s, change, SessionKey(e.ns, e.r.Session), false, "session", e.r.Session, "session"); err != nil {
+			return err
+		}
+	}
+	if e.r.Job != "" {
+		if err := e.c.ifThere(ctx, s, change, JobKey(e.ns, e.r.Job), false, "job", e.r.Job, "job"); err != nil {
 			return err
 		}
 	}

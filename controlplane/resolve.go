@@ -21,7 +21,7 @@ func (c *Client) Resolve(ctx context.Context, prefix string) (string, error) {
 	return c.ResolveKind(ctx, Tasks, prefix)
 }
 
-// ResolveKind is like Resolve of a task, job, reservation or node.
+// ResolveKind is like Resolve of a task, job, reservation, node or policies.
 func (c *Client) ResolveKind(ctx context.Context, kind Kind, prefix string) (string, error) {
 	what := c.named(kind)
 	if prefix == "" || len(prefix) > types.MaxName || strings.ContainsAny(prefix, "/ \t\n") {
@@ -96,6 +96,8 @@ func (c *Client) named(kind Kind) named {
 		n.kind, n.list = "job", "escher jobs"
 	case Reservations:
 		n.kind, n.list = "reservation", "escher reservations"
+	case Policies:
+		n.kind, n.list = "policy", "escher policies ls"
 	default:
 		n.kind, n.list = "task", "escher ps -a"
 	}

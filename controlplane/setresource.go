@@ -14,7 +14,8 @@ type SetOptions struct {
 	// it, 0 removes the resource.
 	Declare bool
 	// Lifetime is what the resource ends with, besides being removed; Owner is
-	// the id of that task, session or reservation, which must exist.
+	// the id of that task, session, reservation or job, which must exist, or come to be in
+	// the same transaction, before.
 	Lifetime types.Lifetime
 	Owner    string
 	// Future allows labels that no node has yet.
@@ -93,12 +94,12 @@ func (c *Client) newSet(name string, capacity types.Quantity, where Where, opts 
 	switch opts.Lifetime {
 	case types.Forever:
 		if opts.Owner != "" {
-			errs = append(errs, types.Errorf(types.Invalid, "owner: %q is given without a lifetime: say whether it is a task, session or reservation", opts.Owner))
+			errs = append(errs, types.Errorf(types.Invalid, "owner: %q is given without a lifetime: say whether it is a task, session, reservation or job", opts.Owner))
 		}
-	case types.OfTask, types.OfSession, types.OfReservation:
+	case types.OfTask, types.OfSession, types.OfReservation, types.OfJob:
 		errs = append(errs, types.ValidateName("owner", opts.Owner))
 	default:
-		errs = append(errs, types.Errorf(types.Invalid, "lifetime: %q is unknown: use task, session or reservation, or leave it out", opts.Lifetime))
+		errs = append(errs, types.Errorf(types.Invalid, "lifetime: %q is unknown: use task, session, reservation or job, or leave it out", opts.Lifetime))
 	}
 	if err := invalid(errs); err != nil {
 		return nil, types.Errorf(types.Invalid, "set resource %q: %w", name, err)
@@ -162,13 +163,24 @@ func (e *set) ownerKey() string {
 		return SessionKey(e.c.ns, e.opts.Owner)
 	case types.OfReservation:
 		return ReservationKey(e.c.ns, e.opts.Owner)
+	case types.OfJob:
+		return JobKey(e.c.ns, e.opts.Owner)
 	}
 	return ""
 }
 
 // ifThere makes the change depend on a key that must be there, and read unless it may
-// be remembered.
+// be remembered, or the change itself puts or deletes it.
 func (c *Client) ifThere(ctx context.Context, s Store, change *Change, key string, remember bool, field, id, kind string) error {
+	missing := func() error {
+		return types.Errorf(types.Precondition, "%s: there is no %s %q: create it first, or correct the id", field, kind, id)
+	}
+	switch {
+	case change.puts(key):
+		return nil
+	case change.writes(key):
+		return missing()
+	}
 	kv, ok := c.known.get(key)
 	if !ok || !remember {
 		var err error
@@ -176,7 +188,7 @@ func (c *Client) ifThere(ctx context.Context, s Store, change *Change, key strin
 			return err
 		}
 		if kv.ModRevision == 0 {
-			return types.Errorf(types.Precondition, "%s: there is no %s %q: create it first, or correct the id", field, kind, id)
+			return missing()
 		}
 		c.known.set(KV{Key: key, CreateRevision: kv.CreateRevision})
 	}

@@ -15,12 +15,16 @@ type Transaction struct {
 	reads ReadSet
 	edits []edit
 	errs  []error
+	// inParts lets the tasks of its jobs be written ahead.
+	inParts bool
 }
 
 // Committed tells what a Transaction did.
 type Committed struct {
 	// Revision is that of all its changes.
 	Revision int64
+	// Parts is how many transactions it took: see Transaction.InParts.
+	Parts int
 }
 
 // Begin returns a transaction on the condition that what was read is unchanged.
@@ -115,7 +119,10 @@ func (t *Transaction) Commit(ctx context.Context) (Committed, error) {
 		return Committed{}, err
 	}
 	revision, err := perform(ctx, t.c.store, t.reads, t.edits...)
-	return Committed{Revision: revision}, err
+	if t.inParts && isTooLarge(err) {
+		return t.commitInParts(ctx, err)
+	}
+	return Committed{Revision: revision, Parts: 1}, err
 }
 
 // Preview is what a Transaction would do now.

@@ -38,6 +38,7 @@ func AccessTable() []Access {
 		{Tasks, by(Application, Server), by(Application, Server)},
 		{Jobs, by(Application), by(Application, Server)},
 		{Reservations, by(Application), by(Application, Server)},
+		{Policies, by(Application), by(Application, Server)},
 		{Grants, by(Scheduler), by(Scheduler)},
 		{Allocated, by(Scheduler), by(Scheduler, Administrator)},
 		{Bindings, by(Scheduler), by(Scheduler)},

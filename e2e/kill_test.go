@@ -16,6 +16,7 @@ const moments = 20
 // on the same data: it adopts what runs, reports what has ended meanwhile, and runs
 // nothing twice. Every container says in its log that it began and ended.
 func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
 	c := started(t, "--nodes", "3")
@@ -96,6 +97,7 @@ func (c *cluster) ranOnce(x task, stopped bool) {
 
 // TestKept leaves tasks running when it is stopped, and finds them again.
 func TestKept(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	c := started(t)
 	id := c.must("run", "-d", image, "--", "/bin/program", "work", "1h")
 	c.must("wait", id, "--until", "running")

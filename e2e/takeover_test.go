@@ -217,6 +217,7 @@ func TestDrainOutlivesItsServer(t *testing.T) {
 // TestDeadNode has a machine die with a task on it that is kept: it stays bound, and the
 // node cannot be removed, until somebody gives his word that it is dead.
 func TestDeadNode(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	f := newFleet(t, "s1")
 	crash := f.agent("n1", 5*time.Second, simruntime.Behaviour{Forever: true})
 	f.launch(1, types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100}), OnDisconnect: types.Keep})

@@ -96,6 +96,15 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 	if !d.roomToBind(n, keys, needs) {
 		return false
 	}
+	holds := d.hold(n, needs)
+	d.take(n, holds)
+	d.attach(t, n, alternative, keys, holds, now)
+	return true
+}
+
+// attach adds one attempt of t on n, for which there is room, and of which holds are taken
+// there already, to the draft.
+func (d *Draft) attach(t *cluster.Task, n *cluster.Node, alternative int, keys []relied, holds []types.Holding, now time.Time) {
 	if len(keys) > manyKeys {
 		d.Change.Grow(2 + nodeCompares + len(keys))
 	}
@@ -104,8 +113,6 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 	for _, r := range keys {
 		d.Change.IfUnchanged(r.key, r.mod)
 	}
-	holds := d.hold(n, needs)
-	d.take(n, holds)
 	d.keep(n, holds)
 	attempt := 1
 	if t.Status.V != nil {
@@ -118,7 +125,7 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 		Deadline: task.Deadline, Image: image,
 	}, 0)
 	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &types.Status{
-		Phase: types.Bound, Node: n.Name, Attempt: attempt, Bound: now.UnixNano(), Image: image,
+		Phase: types.Bound, Node: n.Name, Attempt: attempt, Bound: now.UnixNano(), Image: image, Failures: failuresOf(t.Status.V),
 	}, t.Status.Mod)
 	for _, p := range task.Provides {
 		if p.When == types.WhenBound {
@@ -129,5 +136,4 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 	d.claim(t)
 	d.items++
 	d.Binds = append(d.Binds, Bind{Task: t.ID, Node: n.Name, Attempt: attempt, Alternative: alternative})
-	return true
 }

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"time"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -72,8 +74,8 @@ func (x claimant) lock() any {
 }
 
 // newGrant is the grant that it begins with.
-func (x claimant) newGrant() *types.Grant {
-	g := &types.Grant{Phase: types.Accumulating, Bundles: make([]string, len(x.Info.V.Bundles))}
+func (x claimant) newGrant(now time.Time) *types.Grant {
+	g := &types.Grant{Phase: types.Accumulating, Bundles: make([]string, len(x.Info.V.Bundles)), Since: now.UnixNano()}
 	if x.task != nil {
 		g.Task = x.Info.Create
 	} else {
@@ -98,7 +100,7 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	g := x.Grant.V
 	begins := g == nil
 	if begins {
-		g = x.newGrant()
+		g = x.newGrant(c.now)
 	}
 	e, needs := c.queue.entry(x.key()), Vectors(c.view, x.task)[0]
 	if e == nil || c.inFlightOf(g) || !d.roomToClaim(g, needs) {

@@ -55,6 +55,8 @@ type Config struct {
 	// AccumulateAfter is how long a reservation that may accumulate waits
 	// before it does.
 	AccumulateAfter time.Duration
+	// Units, unless nil, are somebody's own: tasks that are decided on as a whole.
+	Units Units
 	// Metrics, unless nil, count what Run does.
 	Metrics *Metrics
 	// Beat, unless nil, is called by Run whenever its loop runs, every 10 s at

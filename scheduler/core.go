@@ -71,9 +71,12 @@ type Core struct {
 	// after one was too large.
 	batch   int
 	retries map[entryKey]int32
-	shared  shared
-	text    []byte // of a shape, to be used again
-	touched []controlplane.Key
+	// postponed wait until they may be bound again, awaited says when that is.
+	postponed postponed
+	awaited   map[cluster.ID]int64
+	shared    shared
+	text      []byte // of a shape, to be used again
+	touched   []controlplane.Key
 	// unread is what could not be read, until somebody asks; stuck are the bindings
 	// that cannot be released because it is not known what is in use.
 	unread []error
@@ -124,6 +127,7 @@ func New(cfg Config) *Core {
 		drawing:  make(map[*cluster.Pool][]*Draft),
 		depth:    depth{most: deepest},
 		retries:  make(map[entryKey]int32),
+		awaited:  make(map[cluster.ID]int64),
 		loss:     losses{tokens: cfg.LossRate},
 	}
 	c.lookAt(cluster.New())
@@ -138,7 +142,7 @@ func (c *Core) lookAt(v *cluster.View) { c.view, c.blank, c.folds = v, &Draft{vi
 func (c *Core) View() *cluster.View { return c.view }
 
 // Waiting returns how many tasks and reservations wait to be placed.
-func (c *Core) Waiting() int { return c.queue.len() }
+func (c *Core) Waiting() int { return c.queue.len() + len(c.awaited) }
 
 // InFlight returns how many transactions are not answered yet.
 func (c *Core) InFlight() int { return len(c.inFlight) }
@@ -197,6 +201,7 @@ func (c *Core) nextOne(now time.Time) *Draft {
 		return d
 	}
 	c.queue.expire(now)
+	c.resume()
 	c.failOverdue()
 	c.retryLost()
 	if c.InFlight() >= c.cfg.InFlight || c.gathers() {
@@ -257,8 +262,9 @@ func (c *Core) fill(d *Draft) {
 // Wake returns when Next may have something to do though nothing changed; zero if
 // never.
 func (c *Core) Wake() time.Time {
-	next := earlier(c.queue.expire(c.now), c.loss.wake())
+	next := earlier(c.queue.expire(c.now), c.lossWake())
 	next = earlier(next, c.queue.deadline())
+	next = earlier(next, c.resumes())
 	if c.InFlight() < c.cfg.InFlight && !c.gathers() {
 		next = earlier(next, c.accum.wake)
 	}

@@ -48,6 +48,8 @@ type Draft struct {
 	// last is the node that the last task placed was bound to; nil if none says.
 	last  *cluster.Node
 	items int
+	// bundles are how many it grants: it may bind as many tasks more, which draw on them.
+	bundles int
 	// ahead is about how many bytes the allocations take that are written last.
 	ahead  int
 	closed bool
@@ -390,9 +392,14 @@ func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
 	if p.extra == nil {
 		p.extra = make(map[types.ResourceID]types.Quantity)
 	}
-	p.extra[rid] = p.extra[rid].Add(q)
-	d.offered[rid] = append(d.offered[rid], n)
-	d.fresh = append(d.fresh, rid)
+	had, known := p.extra[rid]
+	p.extra[rid] = had.Add(q)
+	if !known {
+		d.offered[rid] = append(d.offered[rid], n)
+	}
+	if last := len(d.fresh) - 1; last < 0 || d.fresh[last] != rid {
+		d.fresh = append(d.fresh, rid)
+	}
 }
 
 // seal writes what the draft left allocated. Nothing may be added after it.

@@ -99,7 +99,9 @@ func (e *explainer) granted(r *cluster.Reservation, x *Explanation) {
 	x.Holders = e.drawn(r)
 	x.Summary = fmt.Sprintf("It is granted, on %s: %s.", listed(at), plural(len(x.Holders), "1 task draws on it", fmt.Sprintf("%d tasks draw on it", len(x.Holders))))
 	x.Suggestion = "To give it up: escher unreserve " + r.ID.ID
-	if len(dead) > 0 {
+	if from := leaving(e.v, r); len(from) > 0 {
+		x.Notes = append(x.Notes, e.moves(r, from))
+	} else if len(dead) > 0 {
 		x.Notes = append(x.Notes, fmt.Sprintf("Of its nodes, %s %s not alive: what it holds there is kept for it.", listed(dead), is(len(dead))))
 	}
 }

@@ -37,6 +37,8 @@ func (e *explainer) task(id cluster.ID) (Explanation, error) {
 		x.Suggestion = noScheduler
 	case e.v.UnreadNamespace(id.Namespace):
 		x.unreadNamespace()
+	case t.Status.V != nil && t.Status.V.Retry > e.now.UnixNano():
+		e.retries(t, &x)
 	default:
 		e.waiting(t, &x)
 	}
@@ -88,11 +90,28 @@ func ended(t *cluster.Task) (summary, suggestion string) {
 	return summary, "Its output: escher logs " + t.ID.ID
 }
 
+// restarted says how often a task was run again: in this attempt, and in others.
 func restarted(s *cluster.StatusValue) string {
-	if s.Restarts == 0 {
-		return ""
+	text := ""
+	if s.Restarts > 0 {
+		text = ", after " + count(s.Restarts, "restart")
 	}
-	return ", after " + count(s.Restarts, "restart")
+	switch {
+	case s.Phase == types.Failed && s.Failures > 1:
+		text += fmt.Sprintf(", the last of %d attempts that failed", s.Failures)
+	case s.Phase == types.Succeeded && s.Failures > 0:
+		text += ", after " + count(s.Failures, "attempt") + " that failed"
+	}
+	return text
+}
+
+// retries says of a task whose last attempt failed when the next one may begin.
+func (e *explainer) retries(t *cluster.Task, x *Explanation) {
+	s := t.Status.V
+	wait := inWords(time.Unix(0, s.Retry).Sub(e.now))
+	x.Summary = sentence(fmt.Sprintf("It failed %s, and waits %s before its next attempt", at(s), wait), s.Reason)
+	x.Notes = append(x.Notes, fmt.Sprintf("Of its %d retries this is number %d.", t.Info.V.Retries, s.Failures))
+	x.Suggestion = "The output of what failed: escher logs " + t.ID.ID
 }
 
 // held says how far a task is that has a node.
@@ -233,6 +252,7 @@ func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 		e.named(named, best, x)
 	}
 	e.notes(t, x)
+	e.moving(t, x)
 	switch {
 	case r != nil && !best.placeable():
 		e.collects(r, t, x)

@@ -23,7 +23,7 @@ func (c *Core) restQueued(t *cluster.Task, k entryKey) {
 // restWaiting keeps less of a shape that waits, if it has one task: of many, the first
 // one is looked at each time that they are tried.
 func (c *Core) restWaiting(s *shape) {
-	if !c.keepsLittle() || len(s.entries) > 1 || s.head().bundles {
+	if !c.keepsLittle() || len(s.entries) > 1 || s.head().bundles || s.unit {
 		return
 	}
 	if t := c.view.Task(s.head().id); t != nil {

@@ -17,9 +17,12 @@ type spot struct {
 	holds []types.Holding
 }
 
-// placeBundles grants a reservation if all its bundles fit: all of it in this
-// draft, or nothing.
+// placeBundles grants a reservation if all its bundles fit, or moves those of one that is
+// granted: all of it in this draft, or nothing.
 func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
+	if r.Grant.V != nil {
+		return c.placeMove(d, r)
+	}
 	if !d.empty() && !d.roomForGang(len(r.Info.V.Bundles)) {
 		return full, nil
 	}
@@ -166,14 +169,17 @@ func allIDs(spots []spot) []types.ResourceID {
 // grant writes the grant of a reservation whose bundles are all placed; false when
 // there is no room, also for so many compares and operations more.
 func (d *Draft) grant(r *cluster.Reservation, spots []spot, more int) bool {
-	var keys []relied
+	return d.grantAs(r, grantOf(r, spots), spots, more)
+}
+
+// grantAs is grant, of a grant that holds more than is placed now.
+func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []spot, more int) bool {
+	keys := d.reliedOnBy(r.ID.Namespace, spots)
+	nodes := make(map[*cluster.Node]struct{}, len(spots))
 	for _, x := range spots {
-		keys = append(keys, d.reliedOn(r.ID.Namespace, x.node, x.needs)...)
+		nodes[x.node] = struct{}{}
 	}
-	slices.SortFunc(keys, func(a, b relied) int { return strings.Compare(a.key, b.key) })
-	keys = slices.Compact(keys)
-	g := grantOf(r, spots)
-	if !d.room(2+nodeCompares*len(g.Nodes)+len(keys)+more, 2+2*len(g.Nodes)+more) {
+	if !d.room(2+nodeCompares*len(nodes)+len(keys)+more, 2+2*len(nodes)+more) {
 		return false
 	}
 	for _, x := range spots {
@@ -195,13 +201,29 @@ func (d *Draft) grant(r *cluster.Reservation, spots []spot, more int) bool {
 	}
 	d.claim(r)
 	d.items++
+	d.bundles += len(spots) + 1
 	d.Grants = append(d.Grants, r.ID)
 	return true
 }
 
-// grantOf is the grant of spots that are all placed.
+// reliedOnBy returns the keys that spots depend on, each once.
+func (d *Draft) reliedOnBy(ns string, spots []spot) []relied {
+	var keys []relied
+	for i, x := range spots {
+		same := func(y spot) bool {
+			return y.node == x.node && len(x.needs) > 0 && len(y.needs) > 0 && &y.needs[0] == &x.needs[0]
+		}
+		if !slices.ContainsFunc(spots[max(0, i-1):i], same) {
+			keys = append(keys, d.reliedOn(ns, x.node, x.needs)...)
+		}
+	}
+	slices.SortFunc(keys, func(a, b relied) int { return strings.Compare(a.key, b.key) })
+	return slices.Compact(keys)
+}
+
+// grantOf is the grant of spots that are placed; bundles that are not among them have no node.
 func grantOf(r *cluster.Reservation, spots []spot) *types.Grant {
-	g := &types.Grant{Phase: types.Granted, Reservation: r.Info.Create, Bundles: make([]string, len(spots))}
+	g := &types.Grant{Phase: types.Granted, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
 	sums := make(map[string]*types.Allocated)
 	pools := make(map[string]*types.Allocated)
 	for _, x := range spots {
@@ -274,7 +296,7 @@ func (d *Draft) release(r *cluster.Reservation) bool {
 	key := controlplane.GrantKey(r.ID.Namespace, r.ID.ID)
 	drawn := false
 	for _, at := range g.Nodes {
-		drawn = drawn || d.drawnOn(r, at)
+		drawn = drawn || drawnOn(r, d.view.Nodes[at.Node], at)
 	}
 	if g.Phase == types.Releasing && drawn {
 		return true
@@ -302,9 +324,8 @@ func (d *Draft) release(r *cluster.Reservation) bool {
 	return true
 }
 
-// drawnOn reports whether any task draws on what a grant holds on a node.
-func (d *Draft) drawnOn(r *cluster.Reservation, at types.GrantNode) bool {
-	n := d.view.Nodes[at.Node]
+// drawnOn reports whether any task draws on what a grant holds on node n.
+func drawnOn(r *cluster.Reservation, n *cluster.Node, at types.GrantNode) bool {
 	for _, h := range at.Holds {
 		if n.Used(h.Resource.Scope(r.ID.Namespace, r.ID.ID)) > 0 {
 			return true

@@ -9,9 +9,11 @@ import (
 // losses bounds the rate at which attempts on lost nodes are given up. They wait
 // while so many nodes are gone at once that it must be the network.
 type losses struct {
-	tokens   float64
-	filled   time.Time
-	parked   fifo[*cluster.Binding]
+	tokens float64
+	filled time.Time
+	parked fifo[*cluster.Binding]
+	// grants are those of which bundles wait for the end of a storm.
+	grants   fifo[*cluster.Reservation]
 	gone     map[*cluster.Node]time.Time // not alive, since when
 	nextTry  int64
 	lastGone time.Time
@@ -35,12 +37,17 @@ func (l *losses) seen(n *cluster.Node, now time.Time) {
 	l.lastGone = now
 }
 
-// wake is when parked attempts are to be looked at again; 0 if there are none.
-func (l *losses) wake() int64 {
-	if len(l.parked.list) == 0 {
-		return 0
+// lossWake is when parked attempts and grants are to be looked at again; 0 if there are
+// none.
+func (c *Core) lossWake() int64 {
+	next := int64(0)
+	if len(c.loss.parked.list) > 0 {
+		next = c.loss.nextTry
 	}
-	return l.nextTry
+	if len(c.loss.grants.list) > 0 {
+		next = earlier(next, c.loss.lastGone.Add(c.cfg.StormHold).UnixNano())
+	}
+	return next
 }
 
 // mayLose reports whether an attempt may be given up now; if not it is parked.
@@ -52,8 +59,8 @@ func (c *Core) mayLose(b *cluster.Binding) bool {
 	}
 	// Of a machine that is known to be dead nothing is waited for, but the others still
 	// must not drown.
-	if held := l.lastGone.Add(c.cfg.StormHold); c.inStorm() && c.now.Before(held) && !b.Node.Dead() {
-		l.park(b, held)
+	if c.holdsLosses() && !b.Node.Dead() {
+		l.park(b, l.lastGone.Add(c.cfg.StormHold))
 		l.stormy = true
 		return false
 	}
@@ -77,10 +84,19 @@ func (c *Core) inStorm() bool {
 	return len(c.loss.gone) >= storm && 2*len(c.loss.gone) > len(c.nodes)
 }
 
+// holdsLosses reports whether nothing is given up at present, because it must be the
+// network that is gone.
+func (c *Core) holdsLosses() bool {
+	return c.inStorm() && c.now.Before(c.loss.lastGone.Add(c.cfg.StormHold))
+}
+
 // retryLost looks at parked attempts again when it is time, or when enough nodes
 // came back.
 func (c *Core) retryLost() {
 	l := &c.loss
+	if len(l.grants.list) > 0 && !c.holdsLosses() {
+		l.grants.drain(func(r *cluster.Reservation) bool { c.again(r); return true })
+	}
 	ended := l.stormy && !c.inStorm()
 	if len(l.parked.list) == 0 || c.now.UnixNano() < l.nextTry && !ended {
 		return

@@ -15,6 +15,7 @@ type Metrics struct {
 	decide, commit, waited prometheus.Histogram
 	waiting, inFlight      prometheus.Gauge
 	shapes                 *prometheus.GaugeVec
+	idle                   idleHeld
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -51,6 +52,7 @@ func NewMetrics() *Metrics {
 		shapes: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("shapes",
 			"Sets of what waits for the same, by state: ready to be tried, lacking a resource, or stalled for what is in flight.")), []string{"state"}),
 	}
+	m.idle = newIdleHeld(opts)
 	for _, outcome := range []string{"committed", "refused", "overtook", "impossible"} {
 		m.transactions.WithLabelValues(outcome) // 0 is shown, too
 	}
@@ -63,7 +65,7 @@ func NewMetrics() *Metrics {
 // all returns all of them.
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.binds, m.grants, m.wakeups, m.transactions, m.batch, m.decide, m.commit, m.waited, m.waiting, m.inFlight, m.shapes,
+		m.binds, m.grants, m.wakeups, m.transactions, m.batch, m.decide, m.commit, m.waited, m.waiting, m.inFlight, m.shapes, m.idle.seconds,
 	}
 }
 
@@ -84,6 +86,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 // looked counts a look of a core that took so long and found n transactions.
 func (m *Metrics) looked(c *Core, n int, took time.Duration) {
 	m.wakeups.Inc()
+	m.idle.looked(c)
 	if n > 0 {
 		m.decide.Observe(took.Seconds())
 	}

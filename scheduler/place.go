@@ -24,7 +24,7 @@ const (
 // placeWaiting fills the draft with what waits: in order, but for a few that go beside
 // what was placed.
 func (c *Core) placeWaiting(d *Draft) {
-	for !d.closed && len(d.entries) < c.batch && len(c.queue.ready) > 0 {
+	for !d.closed && len(d.entries)-d.bundles < c.batch && len(c.queue.ready) > 0 {
 		s := c.queue.ready[0].shape
 		e := s.head()
 		alone := e.conflicts >= solo
@@ -50,8 +50,10 @@ func (c *Core) try(d *Draft, s *shape) outcome {
 	result, lacks := c.placeHead(d, s, e)
 	switch result {
 	case placed:
-		c.queue.take(e)
-		d.entries = append(d.entries, e)
+		if !s.unit {
+			c.queue.take(e)
+			d.entries = append(d.entries, e)
+		}
 		c.wakeOffered(d)
 	case noFit:
 		c.queue.rest(s)
@@ -77,6 +79,9 @@ func (c *Core) wakeOffered(d *Draft) {
 func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.ResourceID) {
 	if c.view.UnreadNamespace(e.id.Namespace) {
 		return noFit, nil // until that changes, which makes all of the namespace ready
+	}
+	if s.unit {
+		return c.placeUnit(d, s)
 	}
 	if e.bundles {
 		return c.placeBundles(d, s, c.view.Reservations[e.id])
@@ -336,7 +341,11 @@ func (c *Core) candidates(d *Draft, s *shape, needs []cluster.Need) (nodes []*cl
 // may.
 func (c *Core) holders(d *Draft, rid types.ResourceID) (nodes []*cluster.Node, limited bool) {
 	nodes, limited = c.limited(rid)
-	if more := d.offered[rid]; len(more) > 0 && limited {
+	switch more := d.offered[rid]; {
+	case len(more) == 0 || !limited:
+	case len(nodes) == 0:
+		nodes = more
+	default:
 		nodes = append(append([]*cluster.Node(nil), nodes...), more...)
 	}
 	return nodes, limited

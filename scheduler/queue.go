@@ -77,6 +77,8 @@ type shape struct {
 	onlyEntry  [1]*entry
 	onlyLack   [1]missing
 	firstTaken bool
+	// unit tells that all of it are of one unit, whatever each asks for: see Units.
+	unit bool
 }
 
 // shapeKey is the same for all that ask for the same: the beginning of a cryptographic

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -102,7 +103,9 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 		}
 		d.end(t, b, lost(t, b))
 	case release:
-		d.end(t, b, ending(b.Info.V, b.Report.V))
+		s := ending(b.Info.V, b.Report.V)
+		d.core.retry(t, s)
+		d.end(t, b, s)
 		d.leaveBehind(t, b)
 	}
 	d.claim(t)
@@ -162,7 +165,7 @@ func ending(b *cluster.BindingValue, r *cluster.ReportValue) *types.Status {
 	case r.ExitCode == 0 && r.Reason == "":
 		s.Phase = types.Succeeded
 	default:
-		s.Phase = types.Failed
+		s.Phase, s.Failures = types.Failed, 1
 	}
 	return s
 }
@@ -179,6 +182,7 @@ func (d *Draft) end(t *cluster.Task, b *cluster.Binding, s *types.Status) {
 	}
 	s.Node, s.Attempt, s.Bound = b.Node.Name, b.Number, b.Info.V.Bound
 	s.Image = pinned(t.Status.V, b.Report.V)
+	s.Failures += failuresOf(t.Status.V)
 	d.put(controlplane.StatusKey(ns, id), s, t.Status.Mod)
 	d.giveBack(b.Node, b.Info.V.Holds)
 	d.keep(b.Node, b.Info.V.Holds)
@@ -237,6 +241,9 @@ func (d *Draft) leaveBehind(t *cluster.Task, b *cluster.Binding) {
 		}
 		left := d.leftAt(t.ID.Namespace, p.Name, b)
 		left.Amount, left.Task = left.Amount.Add(p.Amount), t.ID.ID
+		if v := t.Info.V; v != nil && v.Job != "" && strings.HasPrefix(p.Name, v.Job+".") {
+			left.Job = v.Job
+		}
 	}
 }
 
@@ -258,7 +265,7 @@ func (d *Draft) leftAt(ns, name string, b *cluster.Binding) *leftover {
 	if c := b.Node.Left[types.Resolve(ns, name)]; c != nil {
 		left.mod = c.Mod
 		if c.V.NodeSession == left.NodeSession {
-			left.Amount = c.V.Amount
+			left.Amount, left.Job = c.V.Amount, c.V.Job
 		}
 	}
 	d.Change.IfUnchanged(key, left.mod)
@@ -287,7 +294,7 @@ func (d *Draft) cancel(t *cluster.Task) bool {
 		s.Phase, s.Reason = types.Cancelled, stop.Reason
 	}
 	if was := t.Status.V; was != nil {
-		s.Attempt, s.Node, s.Bound, s.Image = was.Attempt, was.Node, was.Bound, was.Image
+		s.Attempt, s.Node, s.Bound, s.Image, s.Failures = was.Attempt, was.Node, was.Bound, was.Image, was.Failures
 	}
 	d.compareTask(t)
 	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &s, t.Status.Mod)

@@ -28,7 +28,7 @@ func (c *Core) untargeted(g *types.Grant) bool {
 // back, and the rest stays. nil: nothing can be done at present.
 func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 	r := x.Reservation
-	g := x.newGrant()
+	g := x.newGrant(c.now)
 	if r.Grant.V != nil {
 		if g = cloneGrant(r.Grant.V); !c.untargeted(g) {
 			return g

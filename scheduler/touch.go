@@ -28,6 +28,7 @@ func (c *Core) touch(k controlplane.Key) {
 		} else {
 			c.queue.remove(entryKey{id: id})
 			delete(c.retries, entryKey{id: id})
+			delete(c.awaited, id)
 			c.touchClaim(id)
 		}
 	case controlplane.Jobs:
@@ -159,27 +160,37 @@ func (c *Core) touchTask(t *cluster.Task) {
 	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.mayCancel(t) {
 		c.queue.remove(k)
 		delete(c.retries, k)
+		delete(c.awaited, t.ID)
 		c.fold(t)
 		return
 	}
 	if t.Info.V.Stop != nil || isOverdue(t.Info.V, c.now) {
 		c.queue.remove(k)
+		delete(c.awaited, t.ID)
 		c.tasks.push(c.view.Task(t.ID))
 		return
 	}
 	if !c.ownsTask(t) {
 		c.queue.remove(k)
+		delete(c.awaited, t.ID)
 		c.fold(t)
+		return
+	}
+	if c.postpone(t) {
+		c.queue.remove(k)
 		return
 	}
 	if c.locked(t) || len(t.Bindings) > 0 {
 		return
 	}
-	c.text = appendTaskShape(c.text[:0], t.ID.Namespace, t.Info.V)
+	unit := c.shapeOf(t)
 	fresh := c.queue.add(entry{
 		id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted, deadline: t.Info.V.Deadline, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
-	if fresh != nil {
+	switch {
+	case unit:
+		c.joinUnit(k)
+	case fresh != nil:
 		c.steer(fresh, t)
 	}
 	if t.Info.V.Accumulate {
@@ -236,7 +247,7 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 func (c *Core) touchReservation(r *cluster.Reservation) {
 	k := entryKey{r.ID, true}
 	if r.Grant.V != nil {
-		c.queue.remove(k)
+		c.queueMove(r)
 		c.reservations.push(r)
 		return
 	}

@@ -44,6 +44,9 @@ func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	case controlplane.Cordons:
 		c.countCordon(n, s)
 	}
+	if changed || kind == controlplane.Cordons {
+		c.touchMoves(n)
+	}
 	c.note(nil, n)
 	was := s.eligible
 	s.eligible = n.Eligible()
@@ -218,10 +221,13 @@ func (c *Core) wakePorts(rid types.ResourceID, given []types.DeviceShare) {
 	}
 }
 
-// touchReleasing looks at a grant that may have nothing left drawn on it.
+// touchReleasing looks at a grant that may have nothing left drawn on it, on a node.
 func (c *Core) touchReleasing(rid types.ResourceID) {
 	if r := c.grantBehind(rid); r != nil {
 		c.reservations.push(r)
+		if r.Grant.V != nil {
+			c.queueMove(r)
+		}
 	}
 }
 

@@ -154,6 +154,11 @@ type Status struct {
 	Image string
 	// Restarts is how often the process of this attempt was run again.
 	Restarts int
+	// Failures counts the attempts that failed, this one included.
+	Failures int
+	// Retry is, of a task that waits because its last attempt failed, when the next one
+	// may be bound, in Unix nanoseconds, by the clock of the scheduler.
+	Retry int64
 	// Health is the one that was reported of it while it runs; empty if it has no
 	// checks.
 	Health Health
@@ -170,6 +175,8 @@ func (s *Status) fields(w *wire) {
 	text(w, 9, &s.Reason)
 	text(w, 10, &s.Image)
 	integer(w, 11, &s.Restarts)
+	integer(w, 12, &s.Failures)
+	integer(w, 13, &s.Retry)
 	text(w, 20, &s.Health)
 }
 

@@ -1,5 +1,7 @@
 package types
 
+import "cmp"
+
 // Reservation asks for bundles to be locked for the tasks that name it: all of
 // them or none.
 type Reservation struct {
@@ -14,6 +16,11 @@ type Reservation struct {
 	// free, one reservation at a time in the cluster: so that the large do not
 	// starve.
 	Accumulate bool
+	// Job owns it: it is deleted when all tasks of the job have ended, or the job is
+	// gone.
+	Job string
+	// Lost says what becomes of its bundles on a node that is lost, or drained.
+	Lost LostBundles
 }
 
 func (r *Reservation) fields(w *wire) {
@@ -22,7 +29,42 @@ func (r *Reservation) fields(w *wire) {
 	integer(w, 4, &r.Submitted)
 	text(w, 5, &r.Session)
 	w.boolean(6, &r.Accumulate)
+	text(w, 7, &r.Job)
+	text(w, 8, &r.Lost)
 }
+
+// LostBundles is what becomes of the bundles of a granted reservation on a node that is
+// lost, or drained, when no task draws on them there any more.
+type LostBundles string
+
+// WaitForNode keeps them there until the node is back. MoveBundles gives them other nodes,
+// all that are on such nodes at once, when there is room.
+const (
+	WaitForNode LostBundles = "" // in text: wait
+	MoveBundles LostBundles = "move"
+)
+
+// waitText is what people write for WaitForNode.
+const waitText = "wait"
+
+// ParseLostBundles reads what people write: wait, which is what holds if they write
+// nothing, or move. Invalid: the error names what is possible.
+func ParseLostBundles(s string) (LostBundles, error) {
+	switch l := LostBundles(s); l {
+	case WaitForNode, MoveBundles:
+		return l, nil
+	case waitText:
+		return WaitForNode, nil
+	}
+	return WaitForNode, errLostBundles(s)
+}
+
+func errLostBundles(s string) error {
+	return Errorf(Invalid, "lost: %q is unknown: use wait or move", s)
+}
+
+// String returns what ParseLostBundles reads.
+func (l LostBundles) String() string { return cmp.Or(string(l), waitText) }
 
 // Bundle is a request vector to be locked on one node.
 type Bundle struct {
@@ -69,6 +111,8 @@ type Grant struct {
 	// task, and there is no reservation: nobody draws on it, and it goes when the task
 	// is bound, or ends. The one bundle is what the task asks for.
 	Task int64
+	// Since is when it began to collect, in Unix nanoseconds; 0 if it was granted at once.
+	Since int64
 }
 
 func (g *Grant) fields(w *wire) {
@@ -77,6 +121,7 @@ func (g *Grant) fields(w *wire) {
 	list(w, 4, &g.Nodes, (*GrantNode).fields)
 	texts(w, 5, &g.Bundles)
 	integer(w, 6, &g.Task)
+	integer(w, 7, &g.Since)
 }
 
 // GrantNode is what a grant holds on one node.

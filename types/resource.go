@@ -149,7 +149,7 @@ type Resource struct {
 	Capacity Quantity
 	// Lifetime is what ends it.
 	Lifetime Lifetime
-	// Owner is the task, session or reservation of that lifetime, by id.
+	// Owner is the task, session, reservation or job of that lifetime, by id.
 	Owner string
 	// Selector says on which nodes it is, for a resource of many nodes.
 	Selector *Selector
@@ -175,6 +175,8 @@ const (
 	OfTask        Lifetime = "task"
 	OfSession     Lifetime = "session"
 	OfReservation Lifetime = "reservation"
+	// OfJob is until all tasks of the job have ended.
+	OfJob Lifetime = "job"
 )
 
 // Where a resource is, in its key, when it is not on one node.

@@ -39,13 +39,17 @@ func (p Phase) Held() bool { return p == Bound || p == Running }
 // MayFollow reports whether the status of a task may go from one to the other;
 // nil is the absence of a status. The attempt rises by one with each binding, and
 // never otherwise. While it lasts, what its start suffers from and how often its
-// process was run again may change in the same phase.
+// process was run again may change in the same phase. That it failed is counted when it
+// ends.
 func MayFollow(from, to *Status) bool {
 	if from == nil {
 		from = &Status{Phase: Pending}
 	}
 	if to == nil {
 		return from.Phase.Ended()
+	}
+	if !mayCount(from, to) {
+		return false
 	}
 	if to.Phase.Held() && to.Phase == from.Phase {
 		return to.Attempt == from.Attempt && to.Node == from.Node && to.Bound == from.Bound && to.Restarts >= from.Restarts
@@ -61,6 +65,18 @@ func MayFollow(from, to *Status) bool {
 		if p == to.Phase {
 			return true
 		}
+	}
+	return false
+}
+
+// mayCount reports whether the attempts that failed are counted as they are: one more when
+// an attempt ends by which the task has failed, or after which it waits for the next one.
+func mayCount(from, to *Status) bool {
+	switch to.Failures {
+	case from.Failures:
+		return true
+	case from.Failures + 1:
+		return from.Phase.Held() && (to.Phase == Failed || to.Phase == Pending)
 	}
 	return false
 }

@@ -52,6 +52,10 @@ type Task struct {
 	// Devices say which devices the requests are to be made up of, whichever
 	// alternative is taken.
 	Devices []DeviceRequest
+	// Retries is how many more attempts it is given after attempts that failed, each
+	// on any node, and after a wait: see RetryDelay. Attempts that were evicted, or lost
+	// with their node, do not count.
+	Retries int
 }
 
 func (t *Task) fields(w *wire) {
@@ -73,6 +77,7 @@ func (t *Task) fields(w *wire) {
 	w.boolean(17, &t.Accumulate)
 	list(w, 18, &t.Devices, (*DeviceRequest).fields)
 	integer(w, 20, &t.EvictGrace)
+	integer(w, 21, &t.Retries)
 }
 
 // Stop asks for the end of a task.
@@ -144,7 +149,8 @@ type When string
 
 // The moments. What is provided when bound or running ends with the binding; what is
 // provided when healthy, as long as it runs and no check speaks against it; what is
-// provided on success stays until the application removes it.
+// provided on success stays until the application removes it or, under a name that begins
+// with the id of the task's job and a dot, until all tasks of the job have ended.
 const (
 	WhenBound     When = "bound"
 	WhenRunning   When = "running"
@@ -160,12 +166,16 @@ type Provided struct {
 	Task string
 	// NodeSession is the session of the node it is on: void in any other.
 	NodeSession int64
+	// Job owns it, if its name begins with the id of the task's job and a dot: it is
+	// deleted when all tasks of the job have ended, or the job is gone.
+	Job string
 }
 
 func (p *Provided) fields(w *wire) {
 	integer(w, 2, &p.Amount)
 	text(w, 3, &p.Task)
 	integer(w, 4, &p.NodeSession)
+	text(w, 5, &p.Job)
 }
 
 // Spec is what to run: immutable, shared by the tasks of a job, named by the
@@ -310,12 +320,15 @@ type Job struct {
 	Tasks int
 	// Submitted is when it was submitted, in Unix nanoseconds.
 	Submitted int64
+	// Wish is a digest of what was wished for, if policies have changed its tasks since.
+	Wish string
 }
 
 func (j *Job) fields(w *wire) {
 	text(w, 2, &j.Name)
 	integer(w, 3, &j.Tasks)
 	integer(w, 4, &j.Submitted)
+	text(w, 5, &j.Wish)
 }
 
 // Namespace is what an administrator sets for all tasks of a namespace.

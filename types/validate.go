@@ -174,7 +174,7 @@ func (t *Task) Validate() error {
 			errs = append(errs, Errorf(Invalid, "%s: asks, with requests, for %d resources: at most %d fit a transaction, ask for fewer", index("alternatives", i), len(sum), MaxRequests))
 		}
 	}
-	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun), t.validateAccumulate(), t.validateDevices())
+	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun), t.validateAccumulate(), t.validateDevices(), t.validateRetries())
 	if t.Deadline < 0 {
 		errs = append(errs, Errorf(Invalid, "deadline: %d is negative: give the time in Unix nanoseconds, or 0 for none", t.Deadline))
 	}
@@ -243,6 +243,9 @@ func (r *Reservation) Validate() error {
 	}
 	if n := len(r.Bundles); n > MaxBundles {
 		errs = append(errs, Errorf(Invalid, "bundles: has %d: at most %d are allowed, split the reservation", n, MaxBundles))
+	}
+	if r.Lost != WaitForNode && r.Lost != MoveBundles {
+		errs = append(errs, errLostBundles(string(r.Lost)))
 	}
 	for i, b := range r.Bundles {
 		at := index("bundles", i)

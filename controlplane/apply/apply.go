@@ -30,6 +30,8 @@ const (
 	Set Action = "set"
 	// Reserve: the reservation is to be made.
 	Reserve Action = "reserve"
+	// Declare: the shared policy is to be declared, or changed.
+	Declare Action = "declare"
 )
 
 // Options says what may be done.
@@ -59,10 +61,21 @@ type Change struct {
 	// Blocked says why it is not done; empty if it is.
 	Blocked string `json:"blocked,omitempty"`
 
-	// Submissions are the tasks to be launched.
+	// Adds says what policies add: requests of tasks, resources, reservations.
+	Adds []string `json:"adds,omitempty"`
+
+	// Submissions are the tasks to be launched, once Expand was called with all that
+	// policies add to them.
 	Submissions []controlplane.Submission `json:"-"`
 
 	doc *manifest.Document
+	// policies are those of a job, or the one that is declared, as they are stored;
+	// expanded is the job with what they add, sets what a declared one has from the
+	// first moment on, and was the revision of what it replaces.
+	policies []types.Policy
+	expanded *Expanded
+	sets     []Setting
+	was      int64
 	// stop are the tasks that are to be stopped.
 	stop []stopped
 	// launched is set once it is in a transaction.
@@ -114,12 +127,13 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 			tx.Stop(s.id, s.options())
 		}
 		switch x.Action {
-		case Set:
-			s, _ := x.doc.Resource.Setting() // which was checked when it was parsed
-			tx.SetResource(x.Name, s.Capacity, s.Where, s.Options)
-		case Reserve:
-			tx.Reserve(x.Name, x.doc.Reservation.Reservation())
+		case Set, Reserve, Declare:
+			x.make(tx)
 		case Launch, Replace:
+			if x.expanded != nil {
+				x.Done(x.expanded.Add(tx))
+				continue
+			}
 			if x.Kind == manifest.KindTask {
 				tx.IfNoTaskSince(x.Name, d.Revision)
 				x.Done(controlplane.Launched{Tasks: tx.Launch(x.Submissions...)})
@@ -134,6 +148,22 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 // job is the job of a change, on the condition that no other one of its name has come.
 func (d *Decision) job(x *Change) controlplane.Job {
 	return controlplane.Job{Name: x.Name, NoneSince: d.Revision}
+}
+
+// make adds a resource, reservation or shared policy to a transaction.
+func (c *Change) make(tx *controlplane.Transaction) {
+	switch c.Action {
+	case Set:
+		s, _ := c.doc.Resource.Setting() // which was checked when it was parsed
+		tx.SetResource(c.Name, s.Capacity, s.Where, s.Options)
+	case Reserve:
+		tx.Reserve(c.Name, c.doc.Reservation.Reservation())
+	case Declare:
+		tx.SetPolicies(c.Name, types.Policies{Session: c.doc.Policy.Session, Policies: c.policies}, c.was)
+		for _, s := range c.sets {
+			tx.SetResource(s.Name, s.Capacity, s.Where, s.Options)
+		}
+	}
 }
 
 func first(ids []string) string {
@@ -195,7 +225,7 @@ func (d *Decision) todo() bool {
 func (d *Decision) large(limits controlplane.Limits) bool {
 	n := 0
 	for i := range d.Changes {
-		n += len(d.Changes[i].Submissions) + len(d.Changes[i].stop)
+		n += len(d.Changes[i].Submissions) + len(d.Changes[i].stop) + len(d.Changes[i].sets)
 	}
 	return n > limits.Ops
 }
@@ -206,7 +236,7 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 	var at, large []int
 	for i, x := range d.Changes {
 		switch {
-		case x.Action == Set || x.Action == Reserve || x.Kind == manifest.KindTask && x.Action == Launch:
+		case x.Action == Set || x.Action == Reserve || x.Action == Declare || x.Kind == manifest.KindTask && x.Action == Launch:
 			small.Changes, at = append(small.Changes, x), append(at, i)
 		case x.Action != Unchanged:
 			large = append(large, i)
@@ -239,6 +269,12 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 
 // launch launches what is launched by itself.
 func (d *Decision) launch(ctx context.Context, c *controlplane.Client, x *Change) error {
+	if x.expanded != nil {
+		tx := c.Begin()
+		x.Done(x.expanded.Add(tx))
+		_, err := tx.InParts().Commit(ctx)
+		return err
+	}
 	if x.Kind == manifest.KindTask {
 		tx := c.Begin().IfNoTaskSince(x.Name, d.Revision)
 		x.Done(controlplane.Launched{Tasks: tx.Launch(x.Submissions...)})
@@ -277,20 +313,19 @@ func (d *Decision) CheckSettings(ctx context.Context, c *controlplane.Client) er
 	return nil
 }
 
-// Preview shows in a view what the change of resources and reservations will be, so
-// that tasks can be placed on it. What is to be stopped still holds its room there.
+// Preview shows in a view what the change of resources and reservations will be, those
+// of policies included, so that tasks can be placed on it. What is to be stopped still holds its room there.
 func (d *Decision) Preview(ctx context.Context, c *controlplane.Client, v *cluster.View) error {
 	tx := c.Begin()
 	n := 0
 	for i := range d.Changes {
 		x := &d.Changes[i]
-		switch x.Action {
-		case Set:
-			s, _ := x.doc.Resource.Setting() // which was checked when it was parsed
-			tx.SetResource(x.Name, s.Capacity, s.Where, s.Options)
+		switch {
+		case x.Action == Set || x.Action == Reserve || x.Action == Declare:
+			x.make(tx)
 			n++
-		case Reserve:
-			tx.Reserve(x.Name, x.doc.Reservation.Reservation())
+		case x.expanded != nil:
+			x.expanded.Add(tx)
 			n++
 		}
 	}
@@ -303,6 +338,9 @@ func (d *Decision) Preview(ctx context.Context, c *controlplane.Client, v *clust
 	}
 	at := v.Revision + 1
 	for _, op := range p.Writes {
+		if k, _ := controlplane.Parse(op.Key); k.Kind != controlplane.Resources && k.Kind != controlplane.Reservations {
+			continue // the tasks are placed by who asks
+		}
 		e := controlplane.Event{Delete: op.Delete, KV: controlplane.KV{Key: op.Key, Value: op.Value, ModRevision: at}}
 		if _, _, err := v.Apply(e); err != nil {
 			return fmt.Errorf("preview %s: %w", op.Key, err)

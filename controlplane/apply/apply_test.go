@@ -77,7 +77,7 @@ func (w *world) phase(id string, p types.Phase) {
 
 func (w *world) parse(text string) []manifest.Document {
 	w.t.Helper()
-	docs, err := manifest.Parse("f", []byte(text))
+	docs, err := manifest.Parse("f", []byte(text), fakes())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -89,6 +89,9 @@ func (w *world) decide(text string, opts apply.Options) (*apply.Decision, error)
 	specs := func(digest string) (*types.Spec, error) { return w.Spec(context.Background(), digest) }
 	d, err := apply.Decide(w.view(), "team", specs, w.parse(text), time.Now(), opts)
 	if err != nil {
+		return nil, err
+	}
+	if err := d.Expand(w.t.Context(), fake{}); err != nil {
 		return nil, err
 	}
 	return d, d.CheckSettings(w.t.Context(), w.Client)

@@ -73,7 +73,7 @@ func (d *decider) index() {
 }
 
 func (d *decider) change(doc *manifest.Document) (Change, error) {
-	c := Change{Kind: doc.Kind, Name: doc.Name(), doc: doc}
+	c := newChange(doc)
 	switch doc.Kind {
 	case manifest.KindTask:
 		return c, d.task(&c)
@@ -81,8 +81,23 @@ func (d *decider) change(doc *manifest.Document) (Change, error) {
 		return c, d.job(&c)
 	case manifest.KindReservation:
 		return c, d.reservation(&c)
+	case manifest.KindPolicy:
+		return c, d.policy(&c)
 	}
 	return c, d.resource(&c)
+}
+
+func newChange(doc *manifest.Document) Change {
+	c := Change{Kind: doc.Kind, Name: doc.Name(), doc: doc}
+	if doc.Job != nil {
+		for _, p := range doc.Job.Policies {
+			c.policies = append(c.policies, p.Stored())
+		}
+	}
+	if doc.Policy != nil {
+		c.policies = []types.Policy{doc.Policy.Policy.Stored()}
+	}
+	return c
 }
 
 // there is a task or job that is there under the name.
@@ -157,7 +172,7 @@ func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]cont
 		if err != nil {
 			return err
 		}
-		if kept < 0 && (t.live || i == 0) && d.equal(t, subs) {
+		if kept < 0 && (t.live || i == 0) && d.equal(t, subs, c.policies) {
 			kept = i
 		}
 	}
@@ -180,7 +195,7 @@ func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]cont
 	}
 	if kept < 0 && len(all) > 0 && all[0].live {
 		c.Action = Replace
-		if c.Differences, err = d.differences(all[0], subs); err != nil {
+		if c.Differences, err = d.differences(all[0], subs, c.policies); err != nil {
 			return err
 		}
 	}
@@ -249,12 +264,6 @@ func (d *decider) stop(c *Change, t there) error {
 	return nil
 }
 
-// content is what tells a task from another one, but for its deadline.
-func content(t types.Task, digest string) string {
-	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, 0, digest
-	return string(types.Encode(0, &t))
-}
-
 // sameDeadline reports whether two deadlines are meant to be the same: one that counts
 // from the submission is computed a little before that.
 func sameDeadline(a, b int64) bool {
@@ -262,10 +271,38 @@ func sameDeadline(a, b int64) bool {
 	return a == b || a != 0 && b != 0 && max(a-b, b-a) < little
 }
 
+// sameDeadlines reports whether the deadlines of tasks are those that are wanted.
+func sameDeadlines(tasks []*cluster.Task, wanted []controlplane.Submission) bool {
+	var is, want []int64
+	for _, t := range tasks {
+		is = append(is, t.Info.V.Deadline)
+	}
+	for i := range wanted {
+		want = append(want, wanted[i].Task.Deadline)
+	}
+	slices.Sort(is)
+	slices.Sort(want)
+	// Of ended tasks some may be forgotten: those that are left have to be among them.
+	for _, deadline := range is {
+		at := slices.IndexFunc(want, func(w int64) bool { return sameDeadline(w, deadline) })
+		if at < 0 {
+			return false
+		}
+		want = want[at+1:]
+	}
+	return true
+}
+
 // equal reports whether what is there is what is wanted, as far as it is remembered.
-func (d *decider) equal(t there, wanted []controlplane.Submission) bool {
-	if j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]; t.tasks[0].Info.V.Job != "" && (j == nil || j.V.Tasks != len(wanted)) {
-		return false
+func (d *decider) equal(t there, wanted []controlplane.Submission, policies []types.Policy) bool {
+	if t.tasks[0].Info.V.Job != "" {
+		j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]
+		if j == nil || j.V.Tasks != len(wanted) || j.V.Wish != controlplane.Wish(wanted, policies) {
+			return false
+		}
+		if j.V.Wish != "" {
+			return sameDeadlines(t.tasks, wanted) // the rest is in the wish
+		}
 	}
 	left := make(map[string]int)
 	deadlines := make(map[string]int64)
@@ -275,12 +312,12 @@ func (d *decider) equal(t there, wanted []controlplane.Submission) bool {
 		if digests[w.Spec] == "" {
 			digests[w.Spec] = controlplane.SpecDigest(w.Spec)
 		}
-		key := content(w.Task, digests[w.Spec])
+		key := controlplane.Content(w.Task, digests[w.Spec])
 		left[key]++
 		deadlines[key] = w.Task.Deadline
 	}
 	for _, m := range t.tasks {
-		key := content(*m.Info.V.Full(), m.Info.V.Spec)
+		key := controlplane.Content(*m.Info.V.Full(), m.Info.V.Spec)
 		if left[key]--; left[key] < 0 || !sameDeadline(deadlines[key], m.Info.V.Deadline) {
 			return false
 		}

@@ -15,12 +15,15 @@ import (
 
 // differences says in which fields what is there differs from what is wanted. Of a
 // job the first tasks are compared.
-func (d *decider) differences(t there, wanted []controlplane.Submission) ([]string, error) {
-	var out []string
+func (d *decider) differences(t there, wanted []controlplane.Submission, policies []types.Policy) ([]string, error) {
+	out := d.otherPolicies(t, policies)
 	if j := len(t.tasks); t.tasks[0].Info.V.Job != "" && j != len(wanted) {
 		out = append(out, fmt.Sprintf("tasks: %d → %d", j, len(wanted)))
 	}
 	is := *t.tasks[0].Info.V.Full()
+	if d.wish(t.id) != "" {
+		is = wished(is, d.makers(t.id))
+	}
 	spec, err := d.specs(is.Spec)
 	if err != nil {
 		return nil, err
@@ -37,19 +40,24 @@ func (d *decider) differences(t there, wanted []controlplane.Submission) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	keys := maps.Clone(before)
-	maps.Copy(keys, after)
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		was, is := before[key], after[key]
-		if was == is {
-			continue
-		}
-		out = append(out, fmt.Sprintf("%s: %s → %s", key, orNone(was), orNone(is)))
-	}
+	out = append(out, different(before, after)...)
 	if len(out) == 0 {
 		out = append(out, "its tasks")
 	}
 	return out, nil
+}
+
+// different says which fields differ.
+func different(before, after map[string]string) []string {
+	var out []string
+	keys := maps.Clone(before)
+	maps.Copy(keys, after)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if was, is := before[key], after[key]; was != is {
+			out = append(out, fmt.Sprintf("%s: %s → %s", key, orNone(was), orNone(is)))
+		}
+	}
+	return out
 }
 
 // closest returns the wanted task of the same name, or the first one.
@@ -109,7 +117,8 @@ func Submit(docs []manifest.Document, now time.Time) (*Decision, error) {
 	out := &Decision{reads: make(controlplane.ReadSet)}
 	for i := range docs {
 		doc := &docs[i]
-		c := Change{Kind: doc.Kind, Name: doc.Name(), Action: Launch, doc: doc}
+		c := newChange(doc)
+		c.Action = Launch
 		var err error
 		switch doc.Kind {
 		case manifest.KindTask:

@@ -65,6 +65,10 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 			s.touched.jobs = append(s.touched.jobs, id{k.Namespace, k.ID})
 		}
 		return updateIn(s.jobs, id{k.Namespace, k.ID}, e)
+	case controlplane.Sessions:
+		return updateIn(s.sessions, id{k.Namespace, k.ID}, e)
+	case controlplane.Policies:
+		return updateIn(s.policies, id{k.Namespace, k.ID}, e)
 	case controlplane.Tasks, controlplane.Statuses:
 		return s.updateTask(k, e)
 	case controlplane.Bindings:

@@ -30,6 +30,7 @@ func (c *Checker) checkChanges() {
 		s.taskFixed(t, c.change(Immutable))
 		s.stopStays(t, c.change(StoppedStaysStopped))
 		s.notDropped(t, c.change(NothingLost))
+		s.retriesKept(t, c.change(RetriesKept))
 	}
 	for _, r := range s.touched.reservations {
 		s.reservationFixed(r, c.change(Immutable))

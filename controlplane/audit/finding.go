@@ -48,6 +48,9 @@ const (
 	// DeadlineKept (5): nothing is bound after its deadline, and what is bound
 	// knows it.
 	DeadlineKept Guarantee = "DeadlineKept"
+	// RetriesKept (5): what failed is given the retries that its task has, and each not
+	// before its time.
+	RetriesKept Guarantee = "RetriesKept"
 	// Immutable (5): but for being stopped, what was submitted or bound stays as
 	// it was.
 	Immutable Guarantee = "Immutable"
@@ -57,6 +60,9 @@ const (
 	NoOrphanReport Guarantee = "NoOrphanReport"
 	// KeyWrites: the life of a task takes a bounded number of writes.
 	KeyWrites Guarantee = "KeyWrites"
+	// NothingLeft: nothing outlives for long what it ends with, be it a task, job, session,
+	// reservation or the session of a node: see Checker.Left.
+	NothingLeft Guarantee = "NothingLeft"
 	// Schema: every key is of a known form, and its value can be read.
 	Schema Guarantee = "Schema"
 )
@@ -65,7 +71,7 @@ const (
 func Guarantees() []Guarantee {
 	return []Guarantee{
 		AllocatedIsSum, NoOversubscription, NameIsOneKind, NoDoubleBind, NeverTwice, BoundImpliesEligible, DeviceExclusive, DevicesAsRequested, GangAtomic,
-		NothingLost, StatusMonotonic, StoppedStaysStopped, ImagePinned, DeadlineKept, Immutable, OneWriter, NoOrphanReport, KeyWrites, Schema,
+		NothingLost, StatusMonotonic, StoppedStaysStopped, ImagePinned, DeadlineKept, RetriesKept, Immutable, OneWriter, NoOrphanReport, KeyWrites, NothingLeft, Schema,
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *state) gangAtomic(r *reservation, found finder) {
 			found(r.object(), "is granted, and bundle %d is not placed", i)
 		}
 		if r.current() {
-			s.bundlesHeld(r, moment{}, found)
+			s.bundlesHeld(r, moment{}, nil, found)
 		}
 	case types.Accumulating:
 		if g.Task == 0 && r.current() && !r.info.V.Accumulate {
@@ -42,8 +42,9 @@ func (s *state) gangAtomic(r *reservation, found finder) {
 }
 
 // bundlesHeld finds what the bundles of a reservation ask for and its grant does
-// not have: with what the namespace adds, as far as the moment m knows it.
-func (s *state) bundlesHeld(r *reservation, m moment, found finder) {
+// not have: with what the namespace adds, as far as the moment m knows it. What was
+// granted before, of was, is not looked at.
+func (s *state) bundlesHeld(r *reservation, m moment, was *types.Grant, found finder) {
 	g, bundles := r.grant.V, r.info.V.Bundles
 	if len(g.Bundles) != len(bundles) {
 		found(r.object(), "has places for %d of %d bundles", len(g.Bundles), len(bundles))
@@ -52,7 +53,7 @@ func (s *state) bundlesHeld(r *reservation, m moment, found finder) {
 	asked := make(map[string]map[types.ResourceID]types.Quantity)
 	for i, b := range bundles {
 		name := g.Bundles[i]
-		if name == "" {
+		if name == "" || isAt(was, name) {
 			continue
 		}
 		if b.Node != "" && b.Node != name {
@@ -72,6 +73,47 @@ func (s *state) bundlesHeld(r *reservation, m moment, found finder) {
 			}
 		}
 	}
+}
+
+// moved validates GangAtomic of a grant that has changed: bundles whose node is gone, or
+// drained, have another one, if their reservation says so and nobody draws on them there.
+// All else is as it was.
+func (s *state) moved(r *reservation, was *types.Grant, found finder) {
+	is := r.grant.V
+	if r.info.V.Lost != types.MoveBundles || len(is.Bundles) != len(was.Bundles) {
+		found(r.object(), "changed after it was granted")
+		return
+	}
+	for i, from := range was.Bundles {
+		if from != is.Bundles[i] && isAt(is, from) {
+			found(r.object(), "bundle %d moved from node %s, where others stay", i, from)
+		}
+	}
+	for _, at := range was.Nodes {
+		if isAt(is, at.Node) {
+			for _, h := range at.Holds {
+				if heldOf(is.On(at.Node), h) < h.Amount {
+					found(r.object(), "has less %s on node %s than before", h.Resource, at.Node)
+				}
+			}
+			continue
+		}
+		n := s.node(at.Node)
+		if n.alive.V != nil && (n.cordon.V == nil || n.cordon.V.Drain != types.DrainMove && n.cordon.V.Drain != types.DrainFinish) {
+			found(r.object(), "left node %s, which is neither gone nor drained", at.Node)
+		}
+		for _, h := range at.Holds {
+			if q := n.drawn(r, h).Amount; q != 0 {
+				found(r.object(), "left node %s, where %s %s is drawn from it", at.Node, amount(q, h.Resource), h.Resource)
+			}
+		}
+	}
+	s.bundlesHeld(r, moment{at: s.revision, now: true}, was, found)
+}
+
+// isAt reports whether a grant, if there is one, is on a node.
+func isAt(g *types.Grant, node string) bool {
+	return g != nil && slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return at.Node == node })
 }
 
 // oneAccumulates validates GangAtomic: one reservation at a time holds a part, so
@@ -113,9 +155,9 @@ func (s *state) grantSteps(r *reservation, found finder) {
 	case was != nil && was.Phase == types.Releasing, was != nil && was.Phase == types.Granted && is.Phase != types.Granted:
 		found(r.object(), "went from %s to %s", was.Phase, is.Phase)
 	case was != nil && was.Phase == types.Granted && !sameGrant(was, is):
-		found(r.object(), "changed after it was granted")
+		s.moved(r, was, found)
 	case is.Phase == types.Granted:
-		s.bundlesHeld(r, moment{at: s.revision, now: true}, found)
+		s.bundlesHeld(r, moment{at: s.revision, now: true}, nil, found)
 	}
 }
 

@@ -31,6 +31,8 @@ func NewMessage(k controlplane.Key) types.Message {
 		return new(types.Job)
 	case controlplane.Reservations:
 		return new(types.Reservation)
+	case controlplane.Policies:
+		return new(types.Policies)
 	case controlplane.Grants:
 		return new(types.Grant)
 	case controlplane.Allocated:

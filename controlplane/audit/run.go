@@ -3,6 +3,8 @@ package audit
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -24,7 +26,49 @@ type Report struct {
 
 // Run checks a cluster as it is at one revision. It tries until the store can be
 // read or ctx is done.
+//
+// What has outlived what it ends with the collector may be about to delete: then it looks
+// again, some seconds later, and reports what is still there as NothingLeft.
 func Run(ctx context.Context, store controlplane.Store) (Report, error) {
+	report, left, err := look(ctx, store)
+	for _, wait := range looksAgain() {
+		if err != nil || len(left) == 0 {
+			break
+		}
+		if err = sleep(ctx, wait); err == nil {
+			left, err = stillLeft(ctx, store, left)
+		}
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	report.Findings = append(report.Findings, left...)
+	return report, nil
+}
+
+// looksAgain is how long it waits for the collector: it looks about once a second, and one
+// that takes over from another that died does so within the time that a leader has.
+func looksAgain() []time.Duration { return []time.Duration{1500 * time.Millisecond, 28500 * time.Millisecond} }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// stillLeft returns what was left before, and is now.
+func stillLeft(ctx context.Context, store controlplane.Store, before []Finding) ([]Finding, error) {
+	_, now, err := look(ctx, store)
+	return slices.DeleteFunc(before, func(f Finding) bool { return same(now, f) == nil }), err
+}
+
+// look reads the cluster once, and returns also what has outlived what it ends with.
+func look(ctx context.Context, store controlplane.Store) (Report, []Finding, error) {
 	errRead := errors.New("read")
 	c, report := NewChecker(), Report{}
 	err := controlplane.ListWatch(ctx, store, controlplane.ListWatchOptions{Prefix: controlplane.Root}, func(u controlplane.Update) error {
@@ -33,7 +77,7 @@ func Run(ctx context.Context, store controlplane.Store) (Report, error) {
 		return errRead
 	})
 	if !errors.Is(err, errRead) {
-		return Report{}, err
+		return Report{}, nil, err
 	}
 	for _, n := range c.s.nodes {
 		if n.info.V != nil {
@@ -42,7 +86,7 @@ func Run(ctx context.Context, store controlplane.Store) (Report, error) {
 		report.Bindings += len(n.bindings)
 	}
 	report.Tasks = len(c.s.tasks)
-	return report, nil
+	return report, c.Left(), nil
 }
 
 // Follow checks a cluster as it is, and then at every revision, until ctx is done or

@@ -20,6 +20,8 @@ type state struct {
 	onNodes      map[types.ResourceID]int
 	namespaces   cells[string, types.Namespace]
 	jobs         cells[id, types.Job]
+	sessions     cells[id, types.Session]
+	policies     cells[id, types.Policies]
 	reservations map[id]*reservation
 	tasks        map[id]*task
 	// accumulating are the reservations whose grants are.
@@ -110,6 +112,8 @@ func newState() *state {
 		onNodes:      make(map[types.ResourceID]int),
 		namespaces:   make(cells[string, types.Namespace]),
 		jobs:         make(cells[id, types.Job]),
+		sessions:     make(cells[id, types.Session]),
+		policies:     make(cells[id, types.Policies]),
 		reservations: make(map[id]*reservation),
 		tasks:        make(map[id]*task),
 		accumulating: make(map[*reservation]struct{}),

@@ -60,6 +60,9 @@ func (v *View) others(f func(key string)) {
 	for id := range v.Jobs {
 		f(controlplane.JobKey(id.Namespace, id.ID))
 	}
+	for id := range v.Policies {
+		f(controlplane.PoliciesKey(id.Namespace, id.ID))
+	}
 	for id := range v.Sessions {
 		f(controlplane.SessionKey(id.Namespace, id.ID))
 	}

@@ -46,6 +46,8 @@ type View struct {
 	Sessions     map[ID]*Cell[types.Session]
 	Namespaces   map[string]*Cell[types.Namespace]
 	Reservations map[ID]*Reservation
+	// Policies are what libraries keep to, by the job or by an id of their own.
+	Policies map[ID]*Cell[types.Policies]
 	Pools        map[types.ResourceID]*Pool
 	// Everywhere are the resources of all nodes that a selector matches.
 	Everywhere map[types.ResourceID]*Cell[types.Resource]
@@ -158,6 +160,7 @@ func New() *View {
 		Sessions:     make(map[ID]*Cell[types.Session]),
 		Namespaces:   make(map[string]*Cell[types.Namespace]),
 		Reservations: make(map[ID]*Reservation),
+		Policies:     make(map[ID]*Cell[types.Policies]),
 		Pools:        make(map[types.ResourceID]*Pool),
 		Everywhere:   make(map[types.ResourceID]*Cell[types.Resource]),
 		Schedulers:   make(map[string]*Cell[types.Leader]),

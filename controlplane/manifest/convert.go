@@ -20,7 +20,7 @@ func (t *Task) Submission(submitted time.Time) (controlplane.Submission, error) 
 	onDisconnect, errDisconnect := types.ParseOnDisconnect(string(t.OnDisconnect))
 	task := types.Task{
 		Name: t.Name, Requests: spec.WithImplied(t.Requests), Priority: t.Priority, Scheduler: t.Scheduler,
-		OnDisconnect: onDisconnect, MaxRun: time.Duration(t.MaxRun), Session: t.Session, Accumulate: t.Accumulate,
+		OnDisconnect: onDisconnect, MaxRun: time.Duration(t.MaxRun), Session: t.Session, Accumulate: t.Accumulate, Retries: t.Retries,
 		Devices: deviceRequests(t.Devices),
 	}
 	for _, a := range t.Alternatives {
@@ -65,7 +65,7 @@ func (s *Spec) spec() *types.Spec {
 func FromSubmission(s controlplane.Submission) Task {
 	t := Task{
 		ID: s.ID, Name: s.Task.Name, Requests: s.Task.Requests, Priority: s.Task.Priority,
-		Scheduler: s.Task.Scheduler, OnDisconnect: s.Task.OnDisconnect, MaxRun: Duration(s.Task.MaxRun), Session: s.Task.Session, Accumulate: s.Task.Accumulate,
+		Scheduler: s.Task.Scheduler, OnDisconnect: s.Task.OnDisconnect, MaxRun: Duration(s.Task.MaxRun), Session: s.Task.Session, Accumulate: s.Task.Accumulate, Retries: s.Task.Retries,
 		Devices: fromDeviceRequests(s.Task.Devices),
 	}
 	if s.Task.Deadline != 0 {
@@ -189,7 +189,10 @@ func (r *Resource) Setting() (Setting, error) {
 
 // Reservation returns the reservation as the client of the control plane has it.
 func (r *Reservation) Reservation() types.Reservation {
-	out := types.Reservation{Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate}
+	out := types.Reservation{Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate, Lost: r.Lost}
+	if lost, err := types.ParseLostBundles(string(r.Lost)); err == nil {
+		out.Lost = lost // else Validate says so
+	}
 	for _, b := range r.Bundles {
 		out.Bundles = append(out.Bundles, types.Bundle{Requests: b.Requests, Node: b.Node, Devices: deviceRequests(b.Devices)})
 	}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -24,6 +25,9 @@ type decoder struct {
 	problems []problem
 	// nodes is how many values were looked at, depth how many those are in.
 	nodes, depth int
+	// known are the policies that are; shared tells that one is declared that jobs share.
+	known  Policies
+	shared bool
 }
 
 // maxDepth bounds how deep values are in one another: an alias may stand in what it
@@ -99,6 +103,10 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		d.wrong(n, path, "is empty: give a value, or leave it out")
 		return
 	}
+	if p, ok := v.Addr().Interface().(*Policy); ok {
+		d.policy(n, p, path)
+		return
+	}
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
 		if err := unmarshal(n, u); err != nil {
 			d.wrong(n, path, "%s", err)
@@ -119,8 +127,18 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		d.text(n, v, path)
 	case reflect.Bool:
 		d.scalar(n, v, path, "!!bool", "true or false")
+	case reflect.Float64:
+		d.number(n, v, path)
 	default:
 		d.scalar(n, v, path, "!!int", "a whole number")
+	}
+}
+
+// number reads a number, with a fraction or without.
+func (d *decoder) number(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || n.Decode(v.Addr().Interface()) != nil ||
+		math.IsInf(v.Float(), 0) || math.IsNaN(v.Float()) {
+		d.wrong(n, path, "%s is given: write a number", shown(n))
 	}
 }
 
@@ -137,6 +155,9 @@ func fields(t reflect.Type) []field {
 	out := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if !t.Field(i).IsExported() || name == "-" {
+			continue // nothing that is written
+		}
 		out = append(out, field{name, i, opts != "omitempty", t.Field(i).Tag.Get("desc")})
 	}
 	return out
@@ -144,7 +165,7 @@ func fields(t reflect.Type) []field {
 
 func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.wrong(n, path, "%s is given: write fields, such as %s", shown(n), fields(v.Type())[0].name+": …")
+		d.wrong(n, path, "%s is given: write fields%s", shown(n), suchAs(fields(v.Type())))
 		return
 	}
 	known := fields(v.Type())
@@ -166,15 +187,37 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
+// suchAs names a field, if there is one.
+func suchAs(known []field) string {
+	if len(known) == 0 {
+		return ""
+	}
+	return ", such as " + known[0].name + ": …"
+}
+
 // instead says what a name that is unknown may be meant to be.
 func instead(name string, known []field) string {
-	if now := renamed(name); now != "" && slices.ContainsFunc(known, func(f field) bool { return f.name == now }) {
+	if len(known) == 0 {
+		return "there are none: leave it out"
+	}
+	has := func(other string) bool {
+		return slices.ContainsFunc(known, func(f field) bool { return f.name == other })
+	}
+	if name == "policies" && has("spec") {
+		return "it is of a job: write kind: Job, with the task as its template"
+	}
+	if now := renamed(name); has(now) {
 		return "it is called " + now + " now"
 	}
 	names := make([]string, len(known))
 	for i, f := range known {
 		names[i] = f.name
 	}
+	return oneOf(name, names)
+}
+
+// oneOf says which of the names is meant, or all of them.
+func oneOf(name string, names []string) string {
 	near := slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
 	if distance(name, near) <= 2 {
 		return "did you mean " + near + "?"
@@ -256,11 +299,16 @@ func shown(n *yaml.Node) string {
 
 // choices lists the texts that a type allows; none: any.
 func choices(t reflect.Type) []string {
+	if few, ok := reflect.Zero(t).Interface().(Chooses); ok && t.Kind() == reflect.String {
+		return few.Choices()
+	}
 	switch t {
 	case reflect.TypeFor[types.When]():
 		return []string{string(types.WhenBound), string(types.WhenRunning), string(types.WhenHealthy), string(types.WhenSucceeded)}
 	case reflect.TypeFor[types.OnDisconnect]():
 		return []string{types.Fence.String(), types.StopLost.String(), types.Keep.String()}
+	case reflect.TypeFor[types.LostBundles]():
+		return []string{types.WaitForNode.String(), types.MoveBundles.String()}
 	case reflect.TypeFor[types.Then]():
 		return []string{string(types.ThenReport), string(types.ThenRestart)}
 	case reflect.TypeFor[types.CPULimit]():
@@ -270,7 +318,7 @@ func choices(t reflect.Type) []string {
 	case reflect.TypeFor[types.Topology]():
 		return []string{string(types.LinkedDevices), string(types.OneNUMA)}
 	case reflect.TypeFor[types.Lifetime]():
-		return []string{string(types.OfTask), string(types.OfSession), string(types.OfReservation)}
+		return []string{string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob)}
 	}
 	return nil
 }

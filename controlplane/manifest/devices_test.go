@@ -14,7 +14,7 @@ func TestWhichDevices(t *testing.T) {
 	const devices = "devices:\n- {resource: gpu, model: [H100, A100], minMemory: 40Gi, topology: nvlink}\n- {resource: gpu@train, minMemory: 1024B}\n"
 	task := head(manifest.KindTask) + "name: a\nrequests: {gpu: 4, gpu@train: 1}\n" + devices + "spec: {image: img}\n"
 	reservation := head(manifest.KindReservation) + "name: r\nbundles:\n- requests: {gpu: 4}\n  node: n1\n  devices: [{resource: gpu, topology: numa}]\n- requests: {cpu: 1}\n"
-	docs, err := manifest.Parse("f", []byte(task+"---\n"+reservation))
+	docs, err := manifest.Parse("f", []byte(task+"---\n"+reservation), nil)
 	if err != nil || !admits(t, compiled(t), task+"\n---\n"+reservation) {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestWrongDevices(t *testing.T) {
 		"{resource: gpu, model: [a]}, {resource: gpu, model: [b]}": {`devices[1].resource: "gpu" is there twice`, false},
 	} {
 		task := head(manifest.KindTask) + "name: a\nrequests: {gpu: 4}\nspec: {image: img}\ndevices: [" + text + "]\n"
-		_, err := manifest.Parse("f", []byte(task))
+		_, err := manifest.Parse("f", []byte(task), nil)
 		refused(t, err, task, "f:6: "+tt.says)
 		if tt.both && admits(t, s, task) {
 			t.Errorf("the schema admits\n%s", task)

@@ -1,4 +1,4 @@
-// Package manifest is how tasks, jobs, resources and reservations are written down:
+// Package manifest is how tasks, jobs, resources, reservations and policies are written down:
 // as YAML documents with apiVersion and kind, read strictly, and as the JSON of the
 // task API, which has the same fields. Schema is the JSON Schema of the documents,
 // made of the same types that they are read into.
@@ -16,10 +16,11 @@ const (
 	KindJob         Kind = "Job"
 	KindResource    Kind = "Resource"
 	KindReservation Kind = "Reservation"
+	KindPolicy      Kind = "Policy"
 )
 
 // Kinds lists the kinds.
-func Kinds() []Kind { return []Kind{KindTask, KindJob, KindResource, KindReservation} }
+func Kinds() []Kind { return []Kind{KindTask, KindJob, KindResource, KindReservation, KindPolicy} }
 
 // MaxTasks bounds the tasks of one job: to submit them takes seconds, and can be
 // waited for.

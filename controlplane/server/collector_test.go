@@ -145,6 +145,29 @@ func TestCollectorFollows(t *testing.T) {
 	}
 }
 
+// TestCollectorEndsJobs: what ends with a job does so with its last task, not when these
+// are deleted; and what came later goes as well.
+func TestCollectorEndsJobs(t *testing.T) {
+	state := []put{
+		aTask("a", types.Task{Job: "j"}), aTask("b", types.Task{Job: "j"}), jobOf(2, "j"),
+		ofJob(), reservation("r", types.Reservation{Job: "j"}), policies("j", types.Policies{Job: "j"}),
+	}
+	err := collect(t, nil, state, func(m *memMaintenance) {
+		write(t, m.Store, status("a", types.Status{Phase: types.Succeeded, Ended: time.Now().UnixNano()}))
+		time.Sleep(time.Minute)
+		wantKeys(t, m, "jobs/ns/j", "policies/ns/j", "reservations/ns/r", "resources/ns/r/*", "status/ns/a", "tasks/ns/a", "tasks/ns/b")
+		write(t, m.Store, status("b", types.Status{Phase: types.Failed, Ended: time.Now().UnixNano()}))
+		time.Sleep(1100 * time.Millisecond)
+		wantKeys(t, m, "jobs/ns/j", "status/ns/a", "status/ns/b", "tasks/ns/a", "tasks/ns/b")
+		write(t, m.Store, ofJob())
+		time.Sleep(1100 * time.Millisecond)
+		wantKeys(t, m, "jobs/ns/j", "status/ns/a", "status/ns/b", "tasks/ns/a", "tasks/ns/b")
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
 func TestCollectorRetains(t *testing.T) {
 	err := collect(t, nil, nil, func(m *memMaintenance) {
 		write(t, m.Store,

@@ -35,6 +35,7 @@ const (
 	jobDone      why = "its tasks are gone"
 	neverJoined  why = "its job never came"
 	sessionEnded why = "its session ended"
+	jobEnded     why = "its job has ended"
 	ownerGone    why = "its owner is gone"
 	nodeSession  why = "the session of its node is over"
 	unused       why = "no task refers to it"
@@ -51,6 +52,8 @@ type look struct {
 	// revision is the one up to which the index lacks nothing; of some kinds of keys
 	// it may know more.
 	revision int64
+	// tasks is the one up to which it lacks no task.
+	tasks int64
 	// usage is that of the database; zero while it is not known.
 	usage Usage
 	// repeat has it said again, with the figures of now, that the database is nearly
@@ -127,16 +130,27 @@ func (l *look) admitted() (*types.Admission, why) {
 }
 
 // outlivedThings collects what has outlived what it ends with. The compare of that is
-// for what is newer than what is known here.
+// for what is newer than what is known here. What is of a job of which a task may be
+// unknown is looked at again.
 func (l *look) outlivedThings() {
+	var later []*thing
+	defer func() {
+		for _, th := range later {
+			l.touch(th)
+		}
+	}()
 	for len(l.touched) > 0 && !l.enough() {
 		th := l.touched[0]
 		l.touched = rest(l.touched)
 		if th.queued = false; th.mod == 0 {
 			continue
 		}
-		if cond, why, ok := l.outlived(th); ok {
+		cond, why, ok := l.outlived(th)
+		switch {
+		case ok:
 			l.remove(why, th.key, th.mod, th, cond)
+		case l.early(th):
+			later = append(later, th)
 		}
 	}
 }

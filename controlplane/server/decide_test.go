@@ -35,7 +35,14 @@ func ended(id string, age int64) put {
 }
 func aSession(id string) put { return put{controlplane.SessionKey("ns", id), &types.Session{}} }
 func aJob(id string) put     { return put{controlplane.JobKey("ns", id), &types.Job{}} }
-func alive(node string) put  { return put{controlplane.AliveKey(node), &types.Alive{}} }
+
+// jobOf is a job that was launched with so many tasks.
+func jobOf(tasks int, id string) put {
+	return put{controlplane.JobKey("ns", id), &types.Job{Tasks: tasks}}
+}
+
+func policies(id string, p types.Policies) put { return put{controlplane.PoliciesKey("ns", id), &p} }
+func alive(node string) put                    { return put{controlplane.AliveKey(node), &types.Alive{}} }
 func reservation(id string, r types.Reservation) put {
 	return put{controlplane.ReservationKey("ns", id), &r}
 }
@@ -66,7 +73,7 @@ func (x *index) learn(rev int64, p put) {
 
 // at is a look at an index of which all is known, at a time.
 func (x *index) at(now time.Time, p Policy) *look {
-	return &look{index: x, policy: p, now: now, revision: 1000, limit: maxSteps}
+	return &look{index: x, policy: p, now: now, revision: 1000, tasks: 1000, limit: maxSteps}
 }
 
 // told returns what steps do, a line each: the reason, the key put with its text
@@ -273,7 +280,7 @@ func admissionTests() []decideTest {
 func TestDecide(t *testing.T) {
 	p := DefaultPolicy()
 	p.KeepNumber, p.MaxPending = 2, 4
-	for _, test := range slices.Concat(retentionTests(), ownerTests(), admissionTests()) {
+	for _, test := range slices.Concat(retentionTests(), ownerTests(), jobTests(), admissionTests()) {
 		t.Run(test.name, func(t *testing.T) {
 			l := indexOf(test.state).at(now(), p)
 			l.usage, l.repeat = test.usage, test.repeat

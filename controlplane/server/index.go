@@ -17,7 +17,7 @@ import (
 type index struct {
 	spaces map[string]*space
 	nodes  map[string]*node
-	// things are resources, what ended tasks left behind, and reservations, by key.
+	// things are resources, what ended tasks left behind, reservations and policies, by key.
 	things map[string]*thing
 	// owned are the things that end with something else.
 	owned map[owner]map[*thing]struct{}
@@ -61,7 +61,7 @@ type node struct {
 	things  map[*thing]struct{}
 }
 
-// owner is what something ends with: a task, session or reservation.
+// owner is what something ends with: a task, job, session or reservation.
 type owner struct {
 	kind   controlplane.Kind
 	ns, id string
@@ -107,7 +107,7 @@ func (x *index) apply(e controlplane.Event, now time.Time) {
 		x.applySession(x.space(k.Namespace), k.ID, e)
 	case controlplane.Alive:
 		x.applyAlive(k.Node, e)
-	case controlplane.Resources, controlplane.Provided, controlplane.Reservations:
+	case controlplane.Resources, controlplane.Provided, controlplane.Reservations, controlplane.Policies:
 		x.applyThing(k, e)
 	case controlplane.System:
 		if e.Key == controlplane.AdmissionKey() {
@@ -143,7 +143,7 @@ func (x *index) keys(kind controlplane.Kind) iter.Seq[string] {
 			if x.admissionMod != 0 {
 				yield(controlplane.AdmissionKey())
 			}
-		case controlplane.Resources, controlplane.Provided, controlplane.Reservations:
+		case controlplane.Resources, controlplane.Provided, controlplane.Reservations, controlplane.Policies:
 			for key := range x.things {
 				if strings.HasPrefix(key, controlplane.Prefix(kind)) && !yield(key) {
 					return

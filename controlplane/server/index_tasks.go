@@ -56,8 +56,11 @@ type job struct {
 	space *space
 	id    string
 	mod   int64
-	// tasks is how many name it.
-	tasks int
+	// created is the revision at which it came.
+	created int64
+	// size is how many tasks it was launched with, tasks how many name it, and open how
+	// many of these have not ended.
+	size, tasks, open int
 	// since is when the last of these came, while the job is not there.
 	since time.Time
 	asked bool
@@ -77,6 +80,17 @@ type spec struct {
 	digest string
 	tasks  int
 }
+
+// ended reports whether all tasks of a job that is there have ended: an ended task stays
+// so, and none joins a job that is there. The tasks are known up to a revision: those that
+// are not among those known are gone, or came with the job, and later.
+func (j *job) ended(known int64) bool { return j.open == 0 && !j.early(known) }
+
+// early reports whether some of its tasks may have come that are not known yet.
+func (j *job) early(known int64) bool { return j.tasks < j.size && known < j.mod }
+
+// open reports whether a task is there, and has not ended.
+func (t *task) open() bool { return t.mod != 0 && t.stage != ends }
 
 // visible reports whether a task has no job, or that is complete.
 func (t *task) visible() bool { return t.job == nil || t.job.mod != 0 }
@@ -112,6 +126,9 @@ func (x *index) applyTask(s *space, id string, e controlplane.Event, now time.Ti
 	}
 	x.leave(t, job, session, spec)
 	x.settle(t)
+	if job != nil && job != t.job {
+		x.touchJob(job)
+	}
 }
 
 // intend notes what a task names.
@@ -212,6 +229,9 @@ func (x *index) uncount(t *task) {
 	if t.mod != 0 && t.stage == waits {
 		x.waiting--
 	}
+	if t.job != nil && t.open() {
+		t.job.open--
+	}
 	if t.at >= 0 {
 		x.ended.remove(t)
 	}
@@ -228,11 +248,24 @@ func (x *index) settle(t *task) {
 	if len(x.owned) > 0 && (t.mod == 0 || t.stage == ends) {
 		x.touchOwned(owner{controlplane.Tasks, t.space.name, t.id})
 	}
+	if t.job != nil {
+		if t.open() {
+			t.job.open++
+		}
+		x.touchJob(t.job)
+	}
 	if t.orphan() && t.job.asked && !t.asked {
 		x.orphans = append(x.orphans, t)
 	}
 	if t.mod == 0 && t.statusMod == 0 {
 		delete(t.space.tasks, t.id)
+	}
+}
+
+// touchJob has what ends with a job looked at, if that may have ended.
+func (x *index) touchJob(j *job) {
+	if j.open == 0 && len(x.owned) > 0 {
+		x.touchOwned(owner{controlplane.Jobs, j.space.name, j.id})
 	}
 }
 
@@ -267,10 +300,16 @@ func (x *index) applyJob(s *space, id string, e controlplane.Event, now time.Tim
 	j := s.job(id)
 	came := j.mod == 0 && !e.Delete
 	j.asked, j.since = false, now
-	if j.mod = 0; !e.Delete {
-		j.mod = e.ModRevision
+	j.mod, j.created, j.size = 0, 0, 0
+	if !e.Delete {
+		j.mod, j.created = e.ModRevision, e.CreateRevision
+		var stored types.Job
+		if types.Decode(e.Value, &stored) == nil {
+			j.size = stored.Tasks
+		}
 	}
 	x.reckonJob(j)
+	x.touchOwned(owner{controlplane.Jobs, s.name, id})
 	if came && j.tasks > 0 {
 		// It makes its tasks visible, those of sessions that have ended too.
 		for session := range x.over {

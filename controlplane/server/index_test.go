@@ -17,7 +17,7 @@ import (
 func drawKey(r *rapid.T) (key string, m types.Message) {
 	of := func(what string, choices ...string) string { return rapid.SampledFrom(choices).Draw(r, what) }
 	id := of("id", "a", "b", "c")
-	kind := of("kind", "task", "task", "status", "job", "session", "admission", "resource", "resource", "provided", "reservation", "alive")
+	kind := of("kind", "task", "task", "status", "job", "session", "admission", "resource", "resource", "provided", "reservation", "policies", "alive")
 	switch kind {
 	case "task":
 		t := &types.Task{Job: of("job", "", "j", "k"), Session: of("session", "", "s", "t"), Spec: of("spec", "x", "y")}
@@ -29,17 +29,19 @@ func drawKey(r *rapid.T) (key string, m types.Message) {
 		phase := rapid.SampledFrom(types.Phases()).Draw(r, "phase")
 		return controlplane.StatusKey("ns", id), &types.Status{Phase: phase, Ended: ago(int64(rapid.IntRange(1, 5).Draw(r, "age")) * hour)}
 	case "job":
-		return controlplane.JobKey("ns", of("job", "j", "k")), &types.Job{}
+		return controlplane.JobKey("ns", of("job", "j", "k")), &types.Job{Tasks: rapid.IntRange(0, 3).Draw(r, "tasks")}
 	case "session":
 		return controlplane.SessionKey("ns", of("session", "s", "t")), &types.Session{}
 	case "resource":
-		lifetime := rapid.SampledFrom([]types.Lifetime{types.Forever, types.OfTask, types.OfSession, types.OfReservation}).Draw(r, "lifetime")
-		res := &types.Resource{Lifetime: lifetime, Owner: of("owner", "a", "b", "s"), NodeSession: int64(rapid.IntRange(0, 2).Draw(r, "node session"))}
+		lifetime := rapid.SampledFrom([]types.Lifetime{types.Forever, types.OfTask, types.OfSession, types.OfReservation, types.OfJob}).Draw(r, "lifetime")
+		res := &types.Resource{Lifetime: lifetime, Owner: of("owner", "a", "b", "s", "j"), NodeSession: int64(rapid.IntRange(0, 2).Draw(r, "node session"))}
 		return controlplane.ResourceKey("ns", of("name", "p", "q"), of("where", "+", "*", "n1", "n2")), res
 	case "provided":
-		return controlplane.ProvidedKey("ns", "p", of("node", "n1", "n2")), &types.Provided{NodeSession: int64(rapid.IntRange(0, 2).Draw(r, "node session"))}
+		return controlplane.ProvidedKey("ns", "p", of("node", "n1", "n2")), &types.Provided{NodeSession: int64(rapid.IntRange(0, 2).Draw(r, "node session")), Job: of("job", "", "j", "k")}
 	case "reservation":
-		return controlplane.ReservationKey("ns", of("reservation", "a", "s")), &types.Reservation{Session: of("session", "", "s", "t")}
+		return controlplane.ReservationKey("ns", of("reservation", "a", "s")), &types.Reservation{Session: of("session", "", "s", "t"), Job: of("job", "", "j", "k")}
+	case "policies":
+		return controlplane.PoliciesKey("ns", of("id", "j", "q")), &types.Policies{Session: of("session", "", "s", "t"), Job: of("job", "", "j", "k")}
 	}
 	if kind == "admission" {
 		return controlplane.AdmissionKey(), &types.Admission{Busy: true}
@@ -140,12 +142,15 @@ func (x *index) outline() string {
 	for _, p := range s.specs {
 		specs += p.tasks
 	}
-	members := 0
+	members, open := 0, 0
+	for _, j := range s.jobs {
+		open += j.open
+	}
 	for _, p := range s.sessions {
 		members += len(p.tasks)
 	}
-	return fmt.Sprintf("%d tasks, %d wait, %d ended, %d jobs, %d empty, %d incomplete, %d sessions of %d, %d over, %d specs of %d, %d nodes, %d things, %d owners",
-		len(s.tasks), x.waiting, len(x.ended), len(s.jobs), len(x.empty), len(x.incomplete), len(s.sessions), members, len(x.over),
+	return fmt.Sprintf("%d tasks, %d wait, %d ended, %d jobs, %d of their tasks are open, %d empty, %d incomplete, %d sessions of %d, %d over, %d specs of %d, %d nodes, %d things, %d owners",
+		len(s.tasks), x.waiting, len(x.ended), len(s.jobs), open, len(x.empty), len(x.incomplete), len(s.sessions), members, len(x.over),
 		len(s.specs), specs, len(x.nodes), len(x.things), len(x.owned))
 }
 

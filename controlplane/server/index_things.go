@@ -1,25 +1,38 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
-// thing is what ends with something else: a resource, what an ended task left behind,
-// or a reservation.
+// thing is what ends with something else: a resource, what an ended task left behind, a
+// reservation, or policies.
 type thing struct {
 	key string
 	mod int64
 	// node is the one it is on, in a session of which it is alone; empty for none.
 	node        string
 	nodeSession int64
-	// owner is what it ends with, for that reason; its kind is empty for nothing.
-	owner owner
-	why   why
+	// ties are what it ends with, whichever of them ends first.
+	ties []tie
 	// queued tells that it is among those touched.
 	queued bool
+}
+
+// tie is what a thing ends with, and the reason for which it is collected then.
+type tie struct {
+	owner owner
+	why   why
+}
+
+// tie has a thing end with what has an id, if it has one.
+func (th *thing) tie(kind controlplane.Kind, ns, id string, why why) {
+	if kind != "" && id != "" {
+		th.ties = append(th.ties, tie{owner{kind, strings.Clone(ns), id}, why})
+	}
 }
 
 func (x *index) applyThing(k controlplane.Key, e controlplane.Event) {
@@ -56,16 +69,28 @@ func (th *thing) read(k controlplane.Key, value []byte) {
 		if k.Where != types.EveryNode && k.Where != types.ClusterWide {
 			th.node, th.nodeSession = strings.Clone(k.Where), r.NodeSession
 		}
-		th.owner, th.why = owner{ownerKind(r.Lifetime), strings.Clone(k.Namespace), r.Owner}, ownerGone
+		why := ownerGone
+		if r.Lifetime == types.OfJob {
+			why = jobEnded
+		}
+		th.tie(ownerKind(r.Lifetime), k.Namespace, r.Owner, why)
 	case controlplane.Provided:
 		var p types.Provided
 		if types.Decode(value, &p) == nil {
 			th.node, th.nodeSession = strings.Clone(k.Node), p.NodeSession
+			th.tie(controlplane.Jobs, k.Namespace, p.Job, jobEnded)
 		}
 	case controlplane.Reservations:
 		var r types.Reservation
-		if types.Decode(value, &r) == nil && r.Session != "" {
-			th.owner, th.why = owner{controlplane.Sessions, strings.Clone(k.Namespace), r.Session}, sessionEnded
+		if types.Decode(value, &r) == nil {
+			th.tie(controlplane.Sessions, k.Namespace, r.Session, sessionEnded)
+			th.tie(controlplane.Jobs, k.Namespace, r.Job, jobEnded)
+		}
+	case controlplane.Policies:
+		var p types.Policies
+		if types.Decode(value, &p) == nil {
+			th.tie(controlplane.Sessions, k.Namespace, p.Session, sessionEnded)
+			th.tie(controlplane.Jobs, k.Namespace, p.Job, jobEnded)
 		}
 	}
 }
@@ -79,6 +104,8 @@ func ownerKind(l types.Lifetime) controlplane.Kind {
 		return controlplane.Sessions
 	case types.OfReservation:
 		return controlplane.Reservations
+	case types.OfJob:
+		return controlplane.Jobs
 	}
 	return ""
 }
@@ -88,15 +115,14 @@ func (x *index) own(th *thing) {
 	if th.node != "" {
 		x.node(th.node).things[th] = struct{}{}
 	}
-	if th.owner.kind == "" {
-		return
+	for _, t := range th.ties {
+		of := x.owned[t.owner]
+		if of == nil {
+			of = make(map[*thing]struct{})
+			x.owned[t.owner] = of
+		}
+		of[th] = struct{}{}
 	}
-	of := x.owned[th.owner]
-	if of == nil {
-		of = make(map[*thing]struct{})
-		x.owned[th.owner] = of
-	}
-	of[th] = struct{}{}
 }
 
 // disown undoes own, and forgets what a thing ends with.
@@ -105,12 +131,13 @@ func (x *index) disown(th *thing) {
 		delete(x.node(th.node).things, th)
 		x.tidyNode(th.node)
 	}
-	if of := x.owned[th.owner]; of != nil {
+	for _, t := range th.ties {
+		of := x.owned[t.owner]
 		if delete(of, th); len(of) == 0 {
-			delete(x.owned, th.owner)
+			delete(x.owned, t.owner)
 		}
 	}
-	th.node, th.nodeSession, th.owner = "", 0, owner{}
+	th.node, th.nodeSession, th.ties = "", 0, nil
 }
 
 // touch has a thing looked at again.
@@ -129,33 +156,69 @@ func (x *index) touchOwned(o owner) {
 
 // outlived returns the condition under which a thing has outlived what it ends with;
 // ok is false if, as far as is known, it has not.
-func (x *index) outlived(th *thing) (cond controlplane.Compare, why why, ok bool) {
+func (l *look) outlived(th *thing) (cond controlplane.Compare, why why, ok bool) {
 	if th.node != "" {
 		session := int64(0)
-		if n := x.nodes[th.node]; n != nil {
+		if n := l.nodes[th.node]; n != nil {
 			session = n.session
 		}
 		if session != th.nodeSession {
 			return created(controlplane.AliveKey(th.node), session), nodeSession, true
 		}
 	}
-	switch o := th.owner; o.kind {
-	case controlplane.Tasks:
-		t := x.find(o.ns, o.id)
-		switch {
-		case t == nil || t.mod == 0:
-			return unchanged(controlplane.TaskKey(o.ns, o.id), 0), th.why, true
-		case t.stage == ends:
-			return unchanged(t.statusKey(), t.statusMod), th.why, true
-		}
-	case controlplane.Sessions:
-		if s := x.spaces[o.ns]; s == nil || s.sessions[o.id] == nil || s.sessions[o.id].mod == 0 {
-			return unchanged(controlplane.SessionKey(o.ns, o.id), 0), th.why, true
-		}
-	case controlplane.Reservations:
-		if key := controlplane.ReservationKey(o.ns, o.id); x.things[key] == nil {
-			return unchanged(key, 0), th.why, true
+	for _, t := range th.ties {
+		if cond, ok := l.gone(t.owner); ok {
+			return cond, t.why, true
 		}
 	}
 	return controlplane.Compare{}, "", false
+}
+
+// gone returns the condition under which nothing ends with an owner any more: it is not
+// there, or has ended, which is for good.
+func (l *look) gone(o owner) (cond controlplane.Compare, ok bool) {
+	switch o.kind {
+	case controlplane.Tasks:
+		switch t := l.find(o.ns, o.id); {
+		case t == nil || t.mod == 0:
+			return unchanged(controlplane.TaskKey(o.ns, o.id), 0), true
+		case t.stage == ends:
+			return unchanged(t.statusKey(), t.statusMod), true
+		}
+	case controlplane.Jobs:
+		switch j := l.findJob(o); {
+		case j == nil || j.mod == 0:
+			return unchanged(controlplane.JobKey(o.ns, o.id), 0), true
+		case j.ended(l.tasks):
+			return created(controlplane.JobKey(o.ns, o.id), j.created), true
+		}
+	case controlplane.Sessions:
+		if s := l.spaces[o.ns]; s == nil || s.sessions[o.id] == nil || s.sessions[o.id].mod == 0 {
+			return unchanged(controlplane.SessionKey(o.ns, o.id), 0), true
+		}
+	case controlplane.Reservations:
+		if key := controlplane.ReservationKey(o.ns, o.id); l.things[key] == nil {
+			return unchanged(key, 0), true
+		}
+	}
+	return controlplane.Compare{}, false
+}
+
+// findJob returns the job that is an owner, nil if nothing of it is there.
+func (x *index) findJob(o owner) *job {
+	if s := x.spaces[o.ns]; s != nil {
+		return s.jobs[o.id]
+	}
+	return nil
+}
+
+// early reports whether a thing is of a job of which a task may not be known yet.
+func (l *look) early(th *thing) bool {
+	return slices.ContainsFunc(th.ties, func(t tie) bool {
+		if t.owner.kind != controlplane.Jobs {
+			return false
+		}
+		j := l.findJob(t.owner)
+		return j != nil && j.mod != 0 && j.early(l.tasks)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -17,8 +18,11 @@ type applications struct {
 	w     *world
 	tasks []ref
 	// jobs are those whose key is still to be written.
-	jobs   []ref
-	nextID int
+	jobs []ref
+	// owned are jobs that have resources, reservations and policies of their own, sessions
+	// those that were opened.
+	owned, sessions []ref
+	nextID          int
 	// submitted is how many tasks there were in all.
 	submitted int
 }
@@ -61,6 +65,9 @@ func (p *applications) submit(rng *rand.Rand) {
 		}
 		if rng.IntN(12) == 0 {
 			t.Deadline = t.Submitted + int64(time.Duration(1+rng.IntN(30))*time.Second)
+		}
+		if rng.IntN(3) == 0 {
+			t.Retries = 1 + rng.IntN(4)
 		}
 		p.add(c, ns, t)
 	}
@@ -256,6 +263,9 @@ func (p *applications) reserve(rng *rand.Rand) {
 		}
 		r.Bundles = append(r.Bundles, b)
 	}
+	if rng.IntN(2) == 0 {
+		r.Lost = types.MoveBundles
+	}
 	c := p.w.newChange()
 	key := controlplane.ReservationKey(ns, id)
 	c.IfUnchanged(key, 0)
@@ -442,27 +452,6 @@ func (p *applications) changeNamespace(rng *rand.Rand) {
 	p.w.say("namespace b has %+v", *space)
 }
 
-// collect deletes what is finished, as the collector does.
-func (p *applications) collect() {
-	rest := p.tasks[:0]
-	for _, id := range p.tasks {
-		status, task := controlplane.StatusKey(id.ns, id.id), controlplane.TaskKey(id.ns, id.id)
-		var s types.Status
-		mod := p.w.read(status, &s)
-		if mod == 0 || !s.Phase.Ended() {
-			rest = append(rest, id)
-			continue
-		}
-		c := p.w.newChange()
-		c.IfUnchanged(status, mod)
-		c.Delete(status)
-		c.Delete(task)
-		p.w.try(c)
-	}
-	p.w.say("%d of %d tasks are left", len(rest), len(p.tasks))
-	p.tasks = rest
-}
-
 // found makes some resources, so that not everything waits for them.
 func (p *applications) found() {
 	for _, ns := range namespaces() {
@@ -481,7 +470,9 @@ func (p *applications) generous() {
 	}
 	for _, kv := range slices.Concat(p.w.list(controlplane.Prefix(controlplane.Resources)).KVs,
 		p.w.list(controlplane.Prefix(controlplane.Cordons)).KVs, p.w.list(controlplane.Prefix(controlplane.Namespaces)).KVs) {
-		p.remove(kv.Key)
+		if k, _ := controlplane.Parse(kv.Key); !strings.Contains(k.Name, ".") {
+			p.remove(kv.Key)
+		}
 	}
 	for _, ns := range namespaces() {
 		for _, name := range []string{"x0", "x1", "x2", "x3", "p0", "p1", "p2"} {

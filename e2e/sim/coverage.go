@@ -20,8 +20,15 @@ func (w *world) count(b controlplane.Batch) {
 				w.countBind(decode[types.Binding](w, e))
 			}
 		case controlplane.Grants:
-			what := "grants " + string(decode[types.Grant](w, e).Phase)
-			if e.CreateRevision != e.ModRevision {
+			g := decode[types.Grant](w, e)
+			was := w.grants[e.Key]
+			w.grants[e.Key] = g.Phase
+			what := "grants " + string(g.Phase)
+			switch {
+			case e.CreateRevision == e.ModRevision:
+			case was == types.Granted && g.Phase == was:
+				what = "grants moved"
+			default:
 				what += " later"
 			}
 			w.seen[what]++

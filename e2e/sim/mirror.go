@@ -54,6 +54,12 @@ func known(v *cluster.View) map[string]version {
 	for id, c := range v.Jobs {
 		add(all, controlplane.JobKey(id.Namespace, id.ID), *c)
 	}
+	for id, c := range v.Sessions {
+		add(all, controlplane.SessionKey(id.Namespace, id.ID), *c)
+	}
+	for id, c := range v.Policies {
+		add(all, controlplane.PoliciesKey(id.Namespace, id.ID), *c)
+	}
 	for ns, c := range v.Namespaces {
 		add(all, controlplane.NamespaceKey(ns), *c)
 	}

@@ -38,6 +38,7 @@ func (w *world) rest() {
 	w.settle()
 	w.checkPlaced()
 	w.endAll()
+	w.collectAll()
 	if len(w.findings) > 0 {
 		return
 	}
@@ -48,7 +49,10 @@ func (w *world) rest() {
 	w.checkPlaced()
 	w.endAll()
 	w.dissolve()
+	w.apps.endSessions()
+	w.collectAll()
 	w.endAll()
+	w.collectAll()
 	if len(w.findings) == 0 {
 		w.checkEmpty()
 	}
@@ -135,8 +139,8 @@ func (w *world) endAll() {
 	w.checkPlaced()
 }
 
-// dissolve deletes all reservations, and stops the tasks that only one of them could
-// help.
+// dissolve deletes all reservations, and stops the tasks that only one of them, or
+// something of their job, could help.
 func (w *world) dissolve() {
 	for _, kv := range w.list(controlplane.Prefix(controlplane.Reservations)).KVs {
 		w.apps.remove(kv.Key)
@@ -144,7 +148,7 @@ func (w *world) dissolve() {
 	for _, id := range w.apps.tasks {
 		t := new(types.Task)
 		w.read(controlplane.TaskKey(id.ns, id.id), t)
-		if s := w.status(id); !s.Phase.Ended() && slices.ContainsFunc(t.Requests, func(r types.Request) bool { return strings.Contains(r.Name, "@") }) {
+		if s := w.status(id); !s.Phase.Ended() && slices.ContainsFunc(t.Requests, func(r types.Request) bool { return strings.ContainsAny(r.Name, "@.") }) {
 			w.apps.halt(id)
 		}
 	}
@@ -206,6 +210,15 @@ func (w *world) checkEmpty() {
 		var alloc types.Allocated
 		if w.read(kv.Key, &alloc); len(alloc.Holds) > 0 {
 			w.fail("%s is left with %v", kv.Key, alloc.Holds)
+		}
+	}
+	for _, id := range w.apps.owned {
+		for _, kind := range []controlplane.Kind{controlplane.Resources, controlplane.Reservations, controlplane.Policies, controlplane.Provided} {
+			for _, kv := range w.list(controlplane.Prefix(kind, id.ns) + id.id).KVs {
+				if k, _ := controlplane.Parse(kv.Key); strings.HasPrefix(k.ID+k.Name, id.id+".") || k.ID == id.id {
+					w.fail("%s is left", kv.Key)
+				}
+			}
 		}
 	}
 	for _, m := range w.members {

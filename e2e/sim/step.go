@@ -45,6 +45,11 @@ const (
 	Drain
 	DrainLook
 	DeclareDead
+	SubmitOwned
+	EndSession
+	CollectorList
+	CollectorLook
+	CollectorCrash
 	kinds // how many there are
 )
 
@@ -83,6 +88,11 @@ func table() [kinds]struct {
 		Drain:           {"drain", 3},
 		DrainLook:       {"drain-look", 20},
 		DeclareDead:     {"declare-dead", 6},
+		SubmitOwned:     {"submit-owned", 5},
+		EndSession:      {"end-session", 2},
+		CollectorList:   {"collector-list", 60},
+		CollectorLook:   {"collector-look", 20},
+		CollectorCrash:  {"collector-crash", 1},
 	}
 }
 

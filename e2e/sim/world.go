@@ -59,6 +59,8 @@ type world struct {
 	apps    *applications
 	// drainer is that of the server that leads.
 	drainer *server.Drainer
+	// collectors are two at a time, as when one takes over from another.
+	collectors []*server.Collector
 	// late are copies of transactions that were not answered, and are not
 	// committed yet.
 	late []controlplane.Txn
@@ -69,6 +71,8 @@ type world struct {
 
 	// seen counts what happened, to see that a run is about something.
 	seen map[string]int
+	// grants are the phases of those that there were last, by their keys.
+	grants map[string]types.GrantPhase
 
 	// trace is told what happens; nil is nobody.
 	trace func(format string, args ...any)
@@ -109,11 +113,16 @@ func newWorld(cfg Config, trace func(string, ...any)) *world {
 		audit:   audit.NewChecker(),
 		running: make(map[string]string),
 		seen:    make(map[string]int),
+		grants:  make(map[string]types.GrantPhase),
 		trace:   trace,
 	}
 	w.apps = &applications{w: w}
 	for i := range cfg.Nodes {
 		w.agents = append(w.agents, newAgent(w, i))
+	}
+	for i := range 2 {
+		w.collectors = append(w.collectors, nil)
+		w.startCollector(i)
 	}
 	for i := range cfg.Schedulers {
 		w.members = append(w.members, newMember(w, fmt.Sprintf("s%d", i)))
@@ -177,6 +186,16 @@ func (w *world) do(s Step) {
 		w.drainLook(s.B%4 == 0)
 	case DeclareDead:
 		pick(w.agents, s.A).declareDead()
+	case SubmitOwned:
+		w.apps.submitOwned(rng)
+	case EndSession:
+		w.apps.endSession(rng)
+	case CollectorList:
+		w.refresh(w.collector(s.A), pick(server.Followed(), s.B))
+	case CollectorLook:
+		w.collectorLook(w.collector(s.A))
+	case CollectorCrash:
+		w.startCollector(w.collector(s.A))
 	}
 	w.check()
 }

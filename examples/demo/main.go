@@ -46,7 +46,7 @@ func examples() []example {
 		{name: "colocation", shows: "a task beside another that creates the resource it waits for"},
 		{name: "loadbalance", shows: "six tasks, two on each node"},
 		{name: "composition", shows: "pairs together, and spread"},
-		{name: "gang", shows: "three at once, or none"},
+		{name: "gang", shows: "four at once, or none"},
 	}
 }
 

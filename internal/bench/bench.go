@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,8 @@ type Config struct {
 	// Profile is a directory for CPU profiles of what is measured, one a process;
 	// empty: none.
 	Profile string
+	// Plot is a file for a picture, of a scenario that draws one; empty: none.
+	Plot string
 	// Progress is told in words what goes on; Width is that of the terminal it is, 0
 	// if it is none.
 	Progress io.Writer
@@ -107,7 +110,7 @@ func scenarios() []scenario {
 			full: size{1, 1, 15}, quick: size{1, 1, 5}, run: runIdle},
 		{name: "idle-agent", about: "memory and processor time of an agent with a node of its own: alone, and with sleeping containers", containers: true,
 			full: size{1, 50, 5}, quick: size{1, 10, 1}, run: runIdleAgent},
-	}, liveScenarios()...)
+	}, slices.Concat(liveScenarios(), policyScenarios(), shareScenarios())...)
 }
 
 // Scenarios returns the names of what can be measured, with what each is about.

@@ -247,22 +247,11 @@ func (c *cluster) profile(ctx context.Context) (ended func() error, err error) {
 	if c.cfg.Profile == "" {
 		return func() error { return nil }, nil
 	}
-	path := func(name string) (string, error) {
-		return filepath.Abs(filepath.Join(c.cfg.Profile, fmt.Sprintf("%s.%s.%s.prof", c.cfg.Scenario, c.cfg.label, name)))
+	parts, err := c.profileParts(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err := os.MkdirAll(c.cfg.Profile, 0o755); err != nil {
-		return nil, types.Errorf(types.Precondition, "profile: %w", err)
-	}
-	for _, p := range c.processes {
-		at, err := path(p.name)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := p.ask(ctx, order{Do: doProfile, Path: at}); err != nil {
-			return nil, err
-		}
-	}
-	at, err := path(load)
+	at, err := c.profilePath(load)
 	if err != nil {
 		return nil, err
 	}
@@ -272,13 +261,37 @@ func (c *cluster) profile(ctx context.Context) (ended func() error, err error) {
 	}
 	return func() error {
 		pprof.StopCPUProfile()
-		errs := []error{own.Close()}
+		return errors.Join(own.Close(), parts())
+	}, nil
+}
+
+// profileParts begins profiles of all processes but this one.
+func (c *cluster) profileParts(ctx context.Context) (ended func() error, err error) {
+	if err := os.MkdirAll(c.cfg.Profile, 0o755); err != nil {
+		return nil, types.Errorf(types.Precondition, "profile: %w", err)
+	}
+	for _, p := range c.processes {
+		at, err := c.profilePath(p.name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := p.ask(ctx, order{Do: doProfile, Path: at}); err != nil {
+			return nil, err
+		}
+	}
+	return func() error {
+		var errs []error
 		for _, p := range c.processes {
 			_, err := p.ask(ctx, order{Do: doEnd})
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
 	}, nil
+}
+
+// profilePath is where the profile of a process goes.
+func (c *cluster) profilePath(name string) (string, error) {
+	return filepath.Abs(filepath.Join(c.cfg.Profile, fmt.Sprintf("%s.%s.%s.prof", c.cfg.Scenario, c.cfg.label, name)))
 }
 
 // put commits one key.

@@ -15,6 +15,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/examples/framespace/gangs"
 	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
@@ -29,6 +31,10 @@ const (
 	roleEtcd      = "etcd"
 	roleScheduler = "scheduler"
 	roleCollector = "collector"
+	// roleFramespace is a scheduler with gangs built in.
+	roleFramespace = "framespace"
+	// roleKeeper keeps policies, as a server does.
+	roleKeeper = "keeper"
 )
 
 // roleConfig is the first line that a part reads from its input.
@@ -130,20 +136,35 @@ func newPart(role string, cfg roleConfig) (part, error) {
 			return etcd.Run(ctx)
 		}}, nil
 	case roleScheduler:
-		return schedulerPart(cfg), nil
+		return schedulerPart(cfg, nil), nil
+	case roleFramespace:
+		return schedulerPart(cfg, gangs.Gangs{}), nil
+	case roleKeeper:
+		return keeperPart(cfg), nil
 	case roleCollector:
 		return collectorPart(cfg), nil
 	}
 	return part{}, types.Errorf(types.Invalid, "%s: %q is unknown: this command is for escher bench to call", RoleCommand, role)
 }
 
-// schedulerPart is a scheduler; it is ready when it has listed everything.
-func schedulerPart(cfg roleConfig) part {
+// schedulerPart is a scheduler, of somebody's own if it has units; it is ready when it has
+// listed everything.
+func schedulerPart(cfg roleConfig, units scheduler.Units) part {
 	counted := newCounted()
 	return part{stats: counted.stats, run: func(ctx context.Context, ready func(string)) error {
 		return withStore(ctx, cfg.Endpoint, cfg.Ops, func(store *etcdstore.Store) error {
 			noted := &notedStore{Store: store, counted: counted, synced: func() { ready("") }}
-			return scheduler.Run(ctx, noted, scheduler.Config{Name: cfg.Name, Shared: cfg.Shared, Metrics: counted.metrics}, zap.NewNop())
+			return scheduler.Run(ctx, noted, scheduler.Config{Name: cfg.Name, Shared: cfg.Shared, Units: units, Metrics: counted.metrics}, zap.NewNop())
+		})
+	}}
+}
+
+// keeperPart keeps the policies of the library.
+func keeperPart(cfg roleConfig) part {
+	return part{run: func(ctx context.Context, ready func(string)) error {
+		return withStore(ctx, cfg.Endpoint, cfg.Ops, func(store *etcdstore.Store) error {
+			ready("")
+			return esl.Keep(ctx, store, esl.KeepOptions{Kinds: esl.Builtin()})
 		})
 	}}
 }

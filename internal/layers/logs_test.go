@@ -12,7 +12,7 @@ import (
 // logFields are the names that fields of log entries may have: few, so that the logs
 // of all components can be searched alike. The name of the logger is component.
 var logFields = [...]string{
-	"component", "node", "namespace", "task", "attempt", "job", "reservation", "resource", "image", "scheduler",
+	"component", "node", "namespace", "task", "attempt", "job", "policy", "reservation", "resource", "image", "scheduler",
 	"revision", "duration", "error", "address", "path", "reason", "code", "count",
 }
 

@@ -34,8 +34,8 @@ type Set struct {
 	Where *Where `json:"where,omitempty"`
 	// Declare keeps a resource of capacity 0.
 	Declare bool `json:"declare,omitempty"`
-	// Lifetime is empty, "task", "session" or "reservation"; Owner is whose, and
-	// for "task" this task if it is empty.
+	// Lifetime is empty, "task", "job", "session" or "reservation"; Owner is whose: if it
+	// is empty, this task for "task", and its job for "job".
 	Lifetime types.Lifetime `json:"lifetime,omitempty"`
 	Owner    string         `json:"owner,omitempty"`
 	// Future allows labels that no node has yet.
@@ -68,6 +68,11 @@ type Reserve struct {
 	Priority   int            `json:"priority,omitempty"`
 	Session    string         `json:"session,omitempty"`
 	Accumulate bool           `json:"accumulate,omitempty"`
+	// Lost says what becomes of what is on a node that is lost, or drained: wait, which
+	// holds if it is left out, or move.
+	Lost types.LostBundles `json:"lost,omitempty"`
+	// Job is the id of the job that it ends with.
+	Job string `json:"job,omitempty"`
 }
 
 // Stop asks for the end of a task.
@@ -121,6 +126,10 @@ type Status struct {
 	// was run again.
 	Image    string `json:"image,omitempty"`
 	Restarts int    `json:"restarts,omitempty"`
+	// Failures is how many attempts failed; Retry, of a task that waits because one did,
+	// when it may be bound again.
+	Failures int        `json:"failures,omitempty"`
+	Retry    *time.Time `json:"retry,omitempty"`
 	// Health is what the checks of what runs say: starting, healthy or unhealthy; nothing
 	// if it has none.
 	Health types.Health `json:"health,omitempty"`

@@ -60,7 +60,11 @@ func (l *Launch) Submissions() ([]controlplane.Submission, error) {
 }
 
 func (r *Reserve) reservation() types.Reservation {
-	return types.Reservation{Bundles: r.Bundles, Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate}
+	out := types.Reservation{Bundles: r.Bundles, Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate, Job: r.Job, Lost: r.Lost}
+	if lost, err := types.ParseLostBundles(string(r.Lost)); err == nil {
+		out.Lost = lost // else Reserve says so
+	}
+	return out
 }
 
 // statusOf is a task's status as JSON has it.
@@ -71,6 +75,7 @@ func statusOf(id, name string, s *types.Status) Status {
 	return Status{
 		ID: id, Name: name, Phase: s.Phase, Node: s.Node, Attempt: s.Attempt,
 		Bound: timeOf(s.Bound), Started: timeOf(s.Started), Ended: timeOf(s.Ended),
+		Failures: s.Failures, Retry: timeOf(s.Retry),
 		ExitCode: s.ExitCode, Reason: s.Reason, Image: s.Image, Restarts: s.Restarts, Health: s.Health,
 	}
 }

@@ -32,12 +32,26 @@ func (s *Server) state(r *http.Request) (any, error) {
 }
 
 func (s *Server) set(r *http.Request, body *Set) (any, error) {
-	x, err := body.set(s.cfg.Self)
+	x, err := s.setOf(r.Context(), body)
 	if err != nil {
 		return nil, err
 	}
 	res, err := s.cfg.Client.SetResource(r.Context(), x.name, x.capacity, x.where, x.opts)
 	return Committed{Revision: res.Revision}, err
+}
+
+// setOf fills in what a task leaves out: its own node, and itself or its job.
+func (s *Server) setOf(ctx context.Context, body *Set) (set, error) {
+	x, err := body.set(s.cfg.Self)
+	if err != nil || x.opts.Lifetime != types.OfJob || x.opts.Owner != "" {
+		return x, err
+	}
+	self, err := s.cfg.Client.Status(ctx, s.cfg.Self.Task)
+	if err == nil && self.Task.Job == "" {
+		err = types.Errorf(types.Invalid, "owner: this task is of no job: name one, or use lifetime task")
+	}
+	x.opts.Owner = self.Task.Job
+	return x, err
 }
 
 func (s *Server) launch(r *http.Request, body *Launch) (any, error) {
@@ -141,7 +155,7 @@ func untils() map[string]controlplane.Until {
 func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
 	t := s.cfg.Client.Begin(body.If)
 	for i := range body.Set {
-		x, err := body.Set[i].set(s.cfg.Self)
+		x, err := s.setOf(r.Context(), &body.Set[i])
 		if err != nil {
 			return nil, types.Errorf(types.Invalid, "set[%d]: %w", i, err)
 		}

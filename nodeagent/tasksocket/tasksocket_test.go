@@ -36,7 +36,8 @@ func newBench(t *testing.T) *bench {
 		b.put(controlplane.NodeKey(node), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 2000})})
 		b.put(controlplane.AliveKey(node), &types.Alive{})
 	}
-	b.put(controlplane.TaskKey("d", "me"), &types.Task{Name: "me"})
+	b.put(controlplane.TaskKey("d", "me"), &types.Task{Name: "me", Job: "mine"})
+	b.put(controlplane.JobKey("d", "mine"), &types.Job{Tasks: 1})
 	c, err := controlplane.New(b.store, "d")
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +101,7 @@ func TestSet(t *testing.T) {
 	}{
 		{"here", tasksocket.Set{Capacity: "2"}, "n1", types.Resource{Capacity: 2000, NodeSession: 3}},
 		{"with the task", tasksocket.Set{Capacity: "0.5", Lifetime: types.OfTask}, "n1", types.Resource{Capacity: 500, NodeSession: 3, Lifetime: types.OfTask, Owner: "me"}},
+		{"with its job", tasksocket.Set{Capacity: "1", Lifetime: types.OfJob}, "n1", types.Resource{Capacity: 1000, NodeSession: 3, Lifetime: types.OfJob, Owner: "mine"}},
 		{"elsewhere", tasksocket.Set{Capacity: "inf", Where: &tasksocket.Where{Nodes: []string{"n2"}}}, "n2", types.Resource{Capacity: types.Inf, NodeSession: 5}},
 		{"everywhere", tasksocket.Set{Capacity: "1", Where: &tasksocket.Where{}}, types.EveryNode, types.Resource{Capacity: 1000}},
 		{"in the cluster", tasksocket.Set{Capacity: "1", Where: &tasksocket.Where{Cluster: true}}, types.ClusterWide, types.Resource{Capacity: 1000}},
@@ -116,6 +118,14 @@ func TestSet(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
+	}
+	_, err := b.client.Commit(t.Context(), tasksocket.Transaction{Set: []tasksocket.Set{{Name: "too", Capacity: "1", Lifetime: types.OfJob, Where: &tasksocket.Where{Cluster: true}}}})
+	if r, _ := b.resource("too", types.ClusterWide); err != nil || r.Owner != "mine" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	b.put(controlplane.TaskKey("d", "me"), &types.Task{Name: "me"})
+	if _, err := b.client.Set(t.Context(), tasksocket.Set{Name: "x", Capacity: "1", Lifetime: types.OfJob}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "owner: this task is of no job") {
+		t.Errorf("with no job: %v", err)
 	}
 	if _, err := b.client.Set(t.Context(), tasksocket.Set{Name: "r0", Capacity: "0"}); err != nil {
 		t.Fatal(err)

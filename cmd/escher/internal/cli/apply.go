@@ -17,7 +17,7 @@ import (
 )
 
 const applyHelp = `Makes the cluster what a file describes, and changes nothing that is so already.
-Resources are set, reservations made. A task or job is known by its name: it is left
+Resources are set, reservations made, shared policies declared. A task or job is known by its name: it is left
 alone if it is there as described, waiting, running or ended by itself; launched if it
 is not there, or was stopped; and replaced, with --replace, if it differs.
 
@@ -95,6 +95,9 @@ func decide(ctx context.Context, client *controlplane.Client, docs []manifest.Do
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := d.Expand(ctx, newLibrary(client)); err != nil {
+		return nil, nil, err
+	}
 	return d, view, d.CheckSettings(ctx, client)
 }
 
@@ -136,6 +139,8 @@ func (c changeRow) action() string {
 		return "replaced"
 	case apply.Reserve:
 		return "reserved"
+	case apply.Declare:
+		return "declared"
 	}
 	return string(c.Action)
 }

@@ -30,7 +30,9 @@ func newAudit(f *Factory) *cobra.Command {
 		Short: "Check the invariants of the cluster; fails if one does not hold",
 		Long: `Checks that nothing is held twice or beyond what there is, that no task is lost or
 bound twice, that gangs are whole, and that every value can be read: once, or with -f
-at every revision until it is interrupted.
+at every revision until it is interrupted. Once, it also checks that nothing was left
+behind by what it ends with; if there is something, that takes half a minute, as the
+server may be about to delete it.
 
 With --exec-log it checks, instead, that two attempts of a task never ran at the same
 time and none ran twice: by the logs that nodes keep of what they run,

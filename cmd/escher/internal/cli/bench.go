@@ -74,6 +74,7 @@ func newBench(f *Factory) *cobra.Command {
 	set.IntVar(&cfg.Ops, "ops", 0, "operations that etcd allows in a transaction; 0 is what it allows untold, 128")
 	set.BoolVar(&cfg.Quick, "quick", false, "small sizes: under a minute a scenario")
 	set.StringVar(&cfg.Profile, "profile", "", "directory for CPU profiles of what is measured, one a process")
+	set.StringVar(&cfg.Plot, "plot", "", "file for a picture (SVG), of a scenario that draws one")
 	set.Float64Var(&cfg.Must, "must", 0, "the figure to be called ok; 0 is what the scenario says")
 	set.BoolVar(&lines, "json", false, "print JSON lines")
 	_ = cmd.RegisterFlagCompletionFunc("scenario", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

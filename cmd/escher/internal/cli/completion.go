@@ -168,6 +168,10 @@ func (f *Factory) completerOf(kind string) (c completer, files bool) {
 		return f.ids(controlplane.Reservations), false
 	case "NODE":
 		return f.ids(controlplane.Nodes), false
+	case "POLICY":
+		return f.ids(controlplane.Policies), false
+	case "KIND":
+		return words(sortedKeys(knownPolicies())...), false
 	case "CONTEXT":
 		return f.contextNames, false
 	case "RESOURCE":
@@ -206,7 +210,7 @@ func (f *Factory) flagCompleters() map[string]completer {
 		"gpu-topology": words(string(types.LinkedDevices), string(types.OneNUMA)),
 		"until":        words("ended", "running", "bound"),
 		"sort":         words(topSorts()...),
-		"lifetime":     words(string(types.OfTask), string(types.OfSession), string(types.OfReservation)),
+		"lifetime":     words(string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob)),
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 const describeHelp = `Tells everything about a task, job, reservation or node: what it is, how far it is,
-what it holds, and of a task that waits also why, of one that was bound what happened
+what it holds, which policies it has, and of a task that waits also why, of one that was bound what happened
 to it last. -o yaml has all of it, in fields.`
 
 // describable are the kinds that describe knows.
@@ -40,8 +40,11 @@ func newDescribe(f *Factory) *cobra.Command {
 				return err
 			}
 			d := describing{f: f, client: client, now: time.Now()}
-			d.why, d.view, err = scheduler.Why(ctx, client.Store(), it.subject(client.Namespace()), d.now)
-			if err != nil {
+			var e scheduler.Explanation
+			if e, d.view, err = scheduler.Why(ctx, client.Store(), it.subject(client.Namespace()), d.now); err != nil {
+				return err
+			}
+			if d.why, err = explain(ctx, client, e, d.view, d.now); err != nil {
 				return err
 			}
 			v, err := d.describe(ctx, it)
@@ -61,7 +64,7 @@ type describing struct {
 	f      *Factory
 	client *controlplane.Client
 	// why is what is described, explained, and view what was read for that.
-	why  scheduler.Explanation
+	why  explained
 	view *cluster.View
 	now  time.Time
 }
@@ -72,7 +75,7 @@ func (d *describing) describe(ctx context.Context, it named) (description, error
 	case controlplane.Tasks:
 		return d.task(ctx, id)
 	case controlplane.Jobs:
-		return d.job(id)
+		return d.job(ctx, id)
 	case controlplane.Reservations:
 		return d.reservation(id)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -17,6 +17,8 @@ type jobDescription struct {
 	jobRow
 	Namespace string    `json:"namespace"`
 	List      []taskRow `json:"list"`
+	// Policies are what its tasks keep to, nil if nothing.
+	Policies *policiesDescription `json:"policies,omitempty"`
 
 	now time.Time
 }
@@ -25,15 +27,16 @@ type jobDescription struct {
 const mostListed = 20
 
 // job describes a job.
-func (d *describing) job(id cluster.ID) (description, error) {
+func (d *describing) job(ctx context.Context, id cluster.ID) (description, error) {
 	if d.view.Jobs[id] == nil {
 		return nil, gone(named{controlplane.Jobs, id.ID})
 	}
 	ofJob := func(t taskRow) bool { return t.Job == id.ID }
+	policies, err := d.policiesOf(ctx, id.ID)
 	return &jobDescription{
 		jobRow: newJobRow(d.view, id, d.now), Namespace: id.Namespace,
-		List: taskRows(d.view, id.Namespace, d.now, ofJob), now: d.now,
-	}, nil
+		List: taskRows(d.view, id.Namespace, d.now, ofJob), Policies: policies, now: d.now,
+	}, err
 }
 
 // write writes it as text.
@@ -45,6 +48,9 @@ func (j *jobDescription) write(w io.Writer) error {
 	s.line("Phase", string(j.Phase))
 	s.line("Tasks", fmt.Sprintf("%d: %s", j.Tasks, first(phasesText(j.Phases), "none is remembered")))
 	s.line("Submitted", when(j.Submitted.UnixNano(), j.now))
+	if j.Policies != nil {
+		j.Policies.writePolicies(s)
+	}
 	s.text("Tasks", tasksText(j.List, "escher ps -a --job "+j.ID))
 	return s.end()
 }
@@ -76,12 +82,13 @@ func tasksText(tasks []taskRow, more string) []string {
 // reservationDescription is everything about a reservation.
 type reservationDescription struct {
 	reservationRow
-	Namespace  string                 `json:"namespace"`
-	Priority   int                    `json:"priority,omitempty"`
-	Accumulate bool                   `json:"accumulate,omitempty"`
-	Session    string                 `json:"session,omitempty"`
-	Submitted  *time.Time             `json:"submitted,omitempty"`
-	Why        *scheduler.Explanation `json:"why,omitempty"`
+	Namespace  string            `json:"namespace"`
+	Priority   int               `json:"priority,omitempty"`
+	Accumulate bool              `json:"accumulate,omitempty"`
+	Lost       types.LostBundles `json:"lost,omitempty"`
+	Session    string            `json:"session,omitempty"`
+	Submitted  *time.Time        `json:"submitted,omitempty"`
+	Why        *explained        `json:"why,omitempty"`
 	// Drawing are the tasks that hold something of it.
 	Drawing []taskRow `json:"drawing,omitempty"`
 
@@ -97,6 +104,7 @@ func (d *describing) reservation(id cluster.ID) (description, error) {
 	out := &reservationDescription{reservationRow: newReservationRow(id, r, d.now), Namespace: id.Namespace, now: d.now}
 	if v := r.Info.V; v != nil {
 		out.Priority, out.Accumulate, out.Session, out.Submitted = v.Priority, v.Accumulate, v.Session, moment(v.Submitted)
+		out.Lost = v.Lost
 	}
 	if out.Phase != string(types.Granted) {
 		out.Why = &d.why
@@ -133,6 +141,9 @@ func (r *reservationDescription) write(w io.Writer) error {
 	if r.Accumulate {
 		s.line("Accumulates", "what becomes free, once it has waited")
 	}
+	if r.Lost == types.MoveBundles {
+		s.line("Moves", "what is on a node that is lost, or drained")
+	}
 	s.line("Session", r.Session)
 	s.group("Bundles")
 	for i, b := range r.Bundles {
@@ -146,7 +157,7 @@ func (r *reservationDescription) write(w io.Writer) error {
 		s.line("  "+strconv.Itoa(i+1), text)
 	}
 	if r.Why != nil {
-		s.text("Why it waits", r.Why.Lines(false))
+		s.text("Why it waits", r.Why.lines(false))
 	}
 	s.text("Drawn on by", tasksText(r.Drawing, "escher ps -o wide"))
 	return s.end()

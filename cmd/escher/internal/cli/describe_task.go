@@ -12,7 +12,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/nodeapi"
 	sampled "github.com/escher-sched/escher/nodeagent/usage"
-	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -28,8 +27,10 @@ type taskDescription struct {
 	Ports map[string]int `json:"ports,omitempty"`
 	// Holds are what it holds on its node.
 	Holds []string `json:"holds,omitempty"`
+	// Policies are what the tasks of its job keep to, with their parameters.
+	Policies []manifest.Policy `json:"policies,omitempty"`
 	// Why says where it is, above all why it waits.
-	Why *scheduler.Explanation `json:"why,omitempty"`
+	Why *explained `json:"why,omitempty"`
 	// Usage is what it uses, nil if it does not run, or its node does not tell.
 	Usage *sampled.Task `json:"usage,omitempty"`
 	// Events are what happened to the present attempt last, as its node tells.
@@ -65,6 +66,9 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 	}
 	if out.Phase == types.Pending {
 		out.Why = &d.why
+	}
+	if out.Policies, err = d.policiesKept(ctx, out.Job); err != nil {
+		return nil, err
 	}
 	if out.Node != "" {
 		out.Events = d.events(ctx, id, out.Node, out.Attempt)
@@ -115,13 +119,16 @@ func (t *taskDescription) write(w io.Writer) error {
 	s.line("Task", t.ID)
 	s.line("Name", t.Name)
 	s.line("Job", t.Job)
+	for _, p := range t.Policies {
+		s.line("Policy", policyWords(p))
+	}
 	s.line("Namespace", t.Namespace)
 	t.writeStatus(s)
 	t.writeNeeds(s)
 	t.writeSpec(s)
 	t.writeUsage(s)
 	if t.Why != nil {
-		s.text("Why it waits", t.Why.Lines(false))
+		s.text("Why it waits", t.Why.lines(false))
 	}
 	var events []string
 	for _, e := range t.Events {
@@ -149,11 +156,17 @@ func (t *taskDescription) writeStatus(s *sheet) {
 	if t.Restarts > 0 {
 		s.line("Restarts", strconv.Itoa(t.Restarts))
 	}
+	if t.Failures > 0 && t.task.Retries > 0 {
+		s.line("Failed attempts", fmt.Sprintf("%d of %d", t.Failures, 1+t.task.Retries))
+	}
 	s.line("Submitted", when(t.task.Submitted, t.now))
 	if t.status != nil {
 		s.line("Bound", when(t.status.Bound, t.now))
 		s.line("Started", when(t.status.Started, t.now))
 		s.line("Ended", when(t.status.Ended, t.now))
+		if t.status.Retry > t.now.UnixNano() {
+			s.line("Next attempt", when(t.status.Retry, t.now))
+		}
 	}
 	s.line("Deadline", when(t.task.Deadline, t.now))
 	s.lines("Holds", t.Holds)
@@ -190,6 +203,9 @@ func (t *taskDescription) writeNeeds(s *sheet) {
 	s.line("  scheduler", t.task.Scheduler)
 	s.line("  on disconnect", string(t.task.OnDisconnect))
 	s.line("  may run", duration(t.task.MaxRun))
+	if t.task.Retries > 0 {
+		s.line("  retries", strconv.Itoa(t.task.Retries))
+	}
 	s.line("  session", t.task.Session)
 }
 

@@ -17,7 +17,7 @@ type eventRow struct {
 	Time  time.Time `json:"time"`
 	About bool      `json:"about,omitempty"`
 	// Kind and ID are what it happened to: a task, job, node, resource, reservation,
-	// session or the cluster.
+	// policies, session or the cluster.
 	Kind string `json:"kind"`
 	ID   string `json:"id,omitempty"`
 	// Node is where, if that matters.
@@ -112,6 +112,8 @@ func (r *eventReader) row(k controlplane.Key, e controlplane.Event) (*eventRow, 
 		if created {
 			return &eventRow{Kind: "reservation", ID: k.ID, Event: "asked for"}, nil
 		}
+	case controlplane.Policies:
+		return policies(k, e, created)
 	case controlplane.Grants:
 		return r.grant(k, e)
 	case controlplane.Sessions:
@@ -315,6 +317,26 @@ func (r *eventReader) grant(k controlplane.Key, e controlplane.Event) (*eventRow
 	row.Event = string(g.Phase)
 	if len(g.Nodes) > 0 {
 		row.Event += fmt.Sprintf(", with %d nodes", len(g.Nodes))
+	}
+	return row, nil
+}
+
+func policies(k controlplane.Key, e controlplane.Event, created bool) (*eventRow, error) {
+	row := &eventRow{Kind: "policies", ID: k.ID, Event: "no longer kept"}
+	if e.Delete {
+		return row, nil
+	}
+	var p types.Policies
+	if err := types.Decode(e.Value, &p); err != nil {
+		return nil, err
+	}
+	kinds := make([]string, len(p.Policies))
+	for i, one := range p.Policies {
+		kinds[i] = one.Kind
+	}
+	row.Event = "changed: " + strings.Join(kinds, ", ")
+	if created {
+		row.Event = strings.Join(kinds, ", ") + " to be kept"
 	}
 	return row, nil
 }

@@ -60,6 +60,7 @@ func (i inside) Wait(ctx context.Context, until controlplane.Until, ids ...strin
 	for _, s := range waited.Tasks {
 		statuses[s.ID] = types.Status{
 			Phase: s.Phase, Node: s.Node, Attempt: s.Attempt, ExitCode: s.ExitCode, Reason: s.Reason, Image: s.Image, Restarts: s.Restarts, Health: s.Health,
+			Failures: s.Failures, Retry: nanos(s.Retry),
 			Bound: nanos(s.Bound), Started: nanos(s.Started), Ended: nanos(s.Ended),
 		}
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 const planHelp = `Says what escher apply would do with a file: what would change, where each new task
-would be placed as the cluster is now, and what those that would wait lack. It changes
-nothing. What would be stopped still holds its room in it.
+would be placed as the cluster is now, and what those that would wait lack; of a job with
+policies, what these add to it. It changes nothing. What would be stopped still holds its room in it.
 
 It ends with exit code 0 if all of it can be done, be it that something waits at
 first; 6 if a task can never run on the nodes that there are, or if something is in the
@@ -151,6 +151,12 @@ func (p *planned) print(f *Factory, again string) error {
 	if err := print(f, changeRows(p.Decision, false)); err != nil {
 		return err
 	}
+	if added := p.added(); len(added) > 0 && f.format != table.Name {
+		fmt.Fprintln(f.Out)
+		if err := print(f, added); err != nil {
+			return err
+		}
+	}
 	if len(p.Placements) > 0 && f.format != table.Name {
 		fmt.Fprintln(f.Out)
 		if err := print(f, p.Placements); err != nil {
@@ -162,6 +168,27 @@ func (p *planned) print(f *Factory, again string) error {
 		fmt.Fprintf(f.Out, "\nDo it with: %s\n", again)
 	}
 	return err
+}
+
+// addedRow is one thing that policies add to a job.
+type addedRow struct{ job, adds string }
+
+// Header returns the columns.
+func (addedRow) Header() []table.Column { return table.Columns("name", "its policies add") }
+
+// Row returns what stands in them.
+func (a addedRow) Row() []string { return []string{a.job, a.adds} }
+
+// added lists what policies add.
+func (p *planned) added() []addedRow {
+	var rows []addedRow
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		for _, adds := range c.Adds {
+			rows = append(rows, addedRow{slashed(c.Kind, c.Name), adds})
+		}
+	}
+	return rows
 }
 
 // problem says why the plan cannot be carried out, nil if it can.

@@ -30,6 +30,7 @@ func newReserve(f *Factory) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	var r types.Reservation
+	var lost string
 	cmd := &cobra.Command{
 		Use:   "reserve RESERVATION --bundle name=amount,…[@node]",
 		Short: "Lock bundles of resources, all or none",
@@ -57,6 +58,10 @@ func newReserve(f *Factory) *cobra.Command {
 			if err := gpus.choose(r.Bundles); err != nil {
 				return err
 			}
+			var err error
+			if r.Lost, err = types.ParseLostBundles(lost); err != nil {
+				return err
+			}
 			client, err := f.Client(cmd.Context())
 			if err != nil {
 				return err
@@ -79,6 +84,7 @@ func newReserve(f *Factory) *cobra.Command {
 	flags.BoolVar(&wait, "wait", false, "return when all is locked")
 	flags.DurationVar(&timeout, "timeout", 0, "wait this long at most; 0 is for ever")
 	flags.BoolVar(&r.Accumulate, "accumulate", false, "when it has waited long, collect piecemeal what becomes free")
+	flags.StringVar(&lost, "lost", types.WaitForNode.String(), "what is on a node that is lost, or drained: wait keeps it there, move has it elsewhere when there is room for all of it")
 	return cmd
 }
 

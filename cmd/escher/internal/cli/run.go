@@ -19,6 +19,8 @@ code; a first Ctrl-C stops the task. With -d it prints the id and returns.
   escher run -d --provide co_location=1@running --binary ./task1
   escher run -p http -v /srv/www:/www:ro --restart always:5 --workdir /www IMAGE
   escher run -- hostname                  (in a task: its own image)
+  escher run --gang 4 --spread rack IMAGE              four tasks, all at once or none
+  escher run --policy 'spread={over: rack}' IMAGE      any policy: escher policies kinds
 
 What a file describes is for escher submit.`
 
@@ -45,6 +47,8 @@ func newRun(f *Factory) *cobra.Command {
 // launching is what is to be launched.
 type launching struct {
 	subs []controlplane.Submission
+	// policies are what the tasks keep to, as one job.
+	policies []types.Policy
 	// image is to be made first, unless it has no name.
 	image image.Spec
 }
@@ -73,8 +77,31 @@ func (r *runFlags) launch(f *Factory, args []string, dash int) (launching, error
 			command = append([]string{inImage(r.binary)}, command...)
 		}
 	}
+	if l.policies, err = r.policies.policies(); err != nil {
+		return l, err
+	}
+	if f.inTask() && len(l.policies) > 0 {
+		return l, errPoliciesInside()
+	}
 	l.subs, err = r.submissions(f, command)
 	return l, err
+}
+
+// errPoliciesInside says that the socket of a task knows no policies.
+func errPoliciesInside() error {
+	return types.Errorf(types.Precondition, "policies: a task cannot submit what has some: submit it outside, or leave them out")
+}
+
+// submit submits the tasks: one by itself, several, or what has policies, as a job.
+func (l launching) submit(ctx context.Context, tasks Tasks) (controlplane.Launched, error) {
+	job := controlplane.Job{Name: l.subs[0].Task.Name}
+	if direct, ok := tasks.(outside); ok && len(l.policies) > 0 {
+		return newLibrary(direct.Client).submit(ctx, job, l.subs, l.policies)
+	}
+	if len(l.subs) == 1 {
+		return tasks.Launch(ctx, nil, l.subs...)
+	}
+	return tasks.Launch(ctx, &job, l.subs...)
 }
 
 func runAll(ctx context.Context, f *Factory, l launching, detach bool) error {
@@ -87,11 +114,7 @@ func runAll(ctx context.Context, f *Factory, l launching, detach bool) error {
 			return err
 		}
 	}
-	var job *controlplane.Job
-	if len(l.subs) > 1 {
-		job = &controlplane.Job{Name: l.subs[0].Task.Name}
-	}
-	res, err := tasks.Launch(ctx, job, l.subs...)
+	res, err := l.submit(ctx, tasks)
 	if err != nil {
 		return err
 	}

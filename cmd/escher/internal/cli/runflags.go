@@ -25,10 +25,12 @@ type runFlags struct {
 	maxRun                  time.Duration
 	deadline                string
 	accumulate              bool
+	retries                 int
 	image, binary           string
 	detach                  bool
 	gpus                    gpuChoice
 	spec                    specFlags
+	policies                policyFlags
 }
 
 func (r *runFlags) add(cmd *cobra.Command) {
@@ -48,10 +50,12 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&r.onDisconnect, "on-disconnect", types.Fence.String(), "when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on")
 	flags.StringVar(&r.scheduler, "scheduler", "", "the scheduler to leave it to")
 	flags.DurationVar(&r.maxRun, "max-run", 0, "how long it may run; 0 is for ever")
+	flags.IntVar(&r.retries, "retries", 0, "how many more attempts follow those that fail, on any node, after a wait of 1s that doubles up to 5m")
 	flags.StringVar(&r.deadline, "deadline", "", "when it fails if it has not ended, waiting or running: 2h from now, or 2026-01-02T15:04:05Z")
 	flags.BoolVar(&r.accumulate, "accumulate", false, "when it has waited long, collect piecemeal on one node what becomes free")
 	flags.BoolVarP(&r.detach, "detach", "d", false, "print the ids, and leave the tasks running")
 	r.spec.add(cmd)
+	r.policies.add(flags)
 }
 
 // split tells image and command apart. dash is how many arguments stand before --,
@@ -74,6 +78,12 @@ func (r *runFlags) split(f *Factory, args []string, dash int) (command []string,
 
 // submissions makes the tasks.
 func (r *runFlags) submissions(f *Factory, command []string) ([]controlplane.Submission, error) {
+	if gang := r.policies.gang; gang > 0 {
+		if r.count != 1 && r.count != gang {
+			return nil, types.Errorf(types.Invalid, "count: %d tasks, and a gang of %d: give one of them", r.count, gang)
+		}
+		r.count = gang
+	}
 	if r.count < 1 || r.count > manifest.MaxTasks {
 		return nil, types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", r.count, manifest.MaxTasks)
 	}
@@ -95,7 +105,7 @@ func (r *runFlags) task() (types.Task, error) {
 		return types.Task{}, err
 	}
 	task := types.Task{
-		Name: r.name, Priority: r.priority, OnDisconnect: onDisconnect, Scheduler: r.scheduler, MaxRun: r.maxRun, Accumulate: r.accumulate,
+		Name: r.name, Priority: r.priority, OnDisconnect: onDisconnect, Scheduler: r.scheduler, MaxRun: r.maxRun, Accumulate: r.accumulate, Retries: r.retries,
 	}
 	physical, err := r.physical()
 	if err != nil {

@@ -13,7 +13,7 @@ func newSchema(f *Factory) *cobra.Command {
 		Short: "Print the JSON Schema of the files for submit, apply and plan",
 		Args:  exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			text, err := manifest.Schema()
+			text, err := manifest.Schema(knownPolicies())
 			if err == nil {
 				_, err = f.Out.Write(text)
 			}

@@ -86,7 +86,7 @@ func readManifest(f *Factory, path string) ([]manifest.Document, error) {
 	if len(text) > maxManifest {
 		return nil, types.Errorf(types.Invalid, "file: %s has more than %d MiB: split it", name, maxManifest>>20)
 	}
-	return manifest.Parse(name, text)
+	return manifest.Parse(name, text, knownPolicies())
 }
 
 // multiply makes one document so many tasks.
@@ -128,7 +128,10 @@ func (s *submitFlags) submit(ctx context.Context, f *Factory, docs []manifest.Do
 		return err
 	}
 	done := f.progress("submitting")
-	err = launchAll(ctx, tasks, d)
+	err = expand(ctx, tasks, d)
+	if err == nil {
+		err = launchAll(ctx, tasks, d)
+	}
 	done()
 	if err != nil {
 		return err
@@ -138,6 +141,17 @@ func (s *submitFlags) submit(ctx context.Context, f *Factory, docs []manifest.Do
 	}
 	for i := range d.Changes {
 		fmt.Fprintln(f.Out, d.Changes[i].ID)
+	}
+	return nil
+}
+
+// expand has the policies of jobs add what they ask for.
+func expand(ctx context.Context, tasks Tasks, d *apply.Decision) error {
+	if direct, ok := tasks.(outside); ok {
+		return d.Expand(ctx, newLibrary(direct.Client))
+	}
+	if d.HasPolicies() {
+		return errPoliciesInside()
 	}
 	return nil
 }

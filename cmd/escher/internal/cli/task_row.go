@@ -21,6 +21,7 @@ type taskRow struct {
 	ExitCode  int                   `json:"exitCode"`
 	Reason    string                `json:"reason,omitempty"`
 	Restarts  int                   `json:"restarts,omitempty"`
+	Failures  int                   `json:"failures,omitempty"`
 	Image     string                `json:"image,omitempty"`
 	Requests  types.Requests        `json:"requests"`
 	Devices   []types.DeviceRequest `json:"devices,omitempty"`
@@ -29,6 +30,7 @@ type taskRow struct {
 	Bound     *time.Time            `json:"bound,omitempty"`
 	Started   *time.Time            `json:"started,omitempty"`
 	Ended     *time.Time            `json:"ended,omitempty"`
+	Retry     *time.Time            `json:"retry,omitempty"`
 	Deadline  *time.Time            `json:"deadline,omitempty"`
 
 	age time.Duration
@@ -65,6 +67,7 @@ func newTaskRow(t controlplane.TaskState, now time.Time) taskRow {
 	if s := t.Status; s != nil {
 		row.Node, row.Attempt, row.ExitCode, row.Reason = s.Node, s.Attempt, s.ExitCode, s.Reason
 		row.Restarts, row.Image, row.Health = s.Restarts, s.Image, s.Health
+		row.Failures, row.Retry = s.Failures, moment(s.Retry)
 		row.Bound, row.Started, row.Ended = moment(s.Bound), moment(s.Started), moment(s.Ended)
 	}
 	return row

@@ -14,7 +14,8 @@ import (
 
 const whyHelp = `Says in one sentence where something is, above all why it waits, and what to do about
 it; then which nodes reject it for what, which come nearest and what they lack, who holds
-that or is to provide it, and its place in the queue. Of a node, it says why nothing, or
+that or is to provide it, and its place in the queue. What the policies of its job say of
+it comes first. Of a node, it says why nothing, or
 what, is placed there.
 
 -o wide shows all of it, -o json and yaml have it in fields.`
@@ -39,13 +40,18 @@ func newWhy(f *Factory) *cobra.Command {
 				return err
 			}
 			done := f.progress("reading the cluster")
-			e, _, err := scheduler.Why(ctx, client.Store(), it.subject(client.Namespace()), time.Now())
+			now := time.Now()
+			e, view, err := scheduler.Why(ctx, client.Store(), it.subject(client.Namespace()), now)
+			var all explained
+			if err == nil {
+				all, err = explain(ctx, client, e, view, now)
+			}
 			done()
 			if err != nil {
 				return err
 			}
-			return f.show(e, it.id, func(w io.Writer) error {
-				for _, line := range e.Lines(f.format == table.Wide) {
+			return f.show(all, it.id, func(w io.Writer) error {
+				for _, line := range all.lines(f.format == table.Wide) {
 					fmt.Fprintln(w, line)
 				}
 				return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
@@ -68,7 +69,27 @@ func (s Server) Start(stack *Stack) error {
 		}
 		return server.Lead(ctx, s.Store, collectorRole, s.Name, collect)
 	})
+	s.keep(stack)
 	return nil
+}
+
+// keep starts what keeps the policies of jobs that nobody is attached to.
+func (s Server) keep(stack *Stack) {
+	beat := s.Health.Standby("policies")
+	keep := func(ctx context.Context, guard []controlplane.Compare) error {
+		defer beat.Stop()
+		held := make(controlplane.ReadSet)
+		for _, x := range guard { // a leader's key is put once
+			held[x.Key] = x.Revision
+		}
+		return esl.Keep(ctx, s.Store, esl.KeepOptions{Kinds: esl.Builtin(), Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
+	}
+	stack.Start("policies", func(ctx context.Context) error {
+		if s.Name == "" {
+			return keep(ctx, nil)
+		}
+		return server.Lead(ctx, s.Store, policiesRole, s.Name, keep)
+	})
 }
 
 // policy is what its collector goes by.
@@ -80,5 +101,9 @@ func (s Server) policy() server.Policy {
 	return p
 }
 
-// collectorRole is what one collector at a time has, and drainer.
-const collectorRole = "collector"
+// collectorRole is what one collector at a time has, and drainer; policiesRole what one
+// keeper of policies has.
+const (
+	collectorRole = "collector"
+	policiesRole  = "policies"
+)

@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	schemaPath   = "../../../../docs/escher.schema.json"
+	examplesPath = "../../../../examples/jobs"
+)
+
+// TestSchema compares docs/escher.schema.json with what the types say.
+func TestSchema(t *testing.T) {
+	want, err := manifest.Schema(knownPolicies())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(schemaPath, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(schemaPath)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the types say (%v): go test ./cmd/escher/internal/cli -run TestSchema -update writes it", schemaPath, err)
+	}
+}
+
+// published returns the schema as it is published.
+func published(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := os.ReadFile(schemaPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(manifest.SchemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(manifest.SchemaID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// admits returns an error if the schema refuses a document of a file.
+func admits(t *testing.T, s *jsonschema.Schema, text string) error {
+	t.Helper()
+	for doc := range strings.SplitSeq(text, "\n---\n") {
+		asJSON, err := yaml.YAMLToJSON([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestEveryExampleIsAdmitted(t *testing.T) {
+	files, err := filepath.Glob(examplesPath + "/*.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("there are %d examples, %v", len(files), err)
+	}
+	s := published(t)
+	used := make(map[manifest.Kind]bool)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs, err := manifest.Parse(filepath.Base(file), text, knownPolicies())
+		if err != nil {
+			t.Error(err)
+		}
+		if err := admits(t, s, string(text)); err != nil {
+			t.Errorf("%s is refused by the schema: %v", file, err)
+		}
+		for _, d := range docs {
+			used[d.Kind] = true
+		}
+	}
+	for _, k := range manifest.Kinds() {
+		if !used[k] {
+			t.Errorf("no example is a %s", k)
+		}
+	}
+}
+
+// What the documentation shows is right.
+func TestDocumentedExamplesAreAdmitted(t *testing.T) {
+	s := published(t)
+	for _, path := range []string{"../../../../docs/jobs.md"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, after := range strings.Split(string(text), "```yaml\n")[1:] {
+			example, _, _ := strings.Cut(after, "```")
+			if !strings.HasPrefix(example, "apiVersion:") && !strings.Contains(example, "\napiVersion:") {
+				continue // a part of one
+			}
+			n++
+			if _, err := manifest.Parse(path, []byte(example), knownPolicies()); err != nil {
+				t.Error(err)
+			}
+			if err := admits(t, s, example); err != nil {
+				t.Errorf("%s: %v\n%s", path, err, example)
+			}
+		}
+		if n < 2 {
+			t.Errorf("%s has %d examples", path, n)
+		}
+	}
+}
+
+// Every policy is told about, and its parameters are.
+func TestEveryPolicyIsDescribed(t *testing.T) {
+	texts := policyTexts()
+	for name, kind := range knownPolicies() {
+		if texts[name].does == "" {
+			t.Errorf("policyTexts says nothing of %s", name)
+		}
+		for _, p := range manifest.Parameters(kind) {
+			if p.Name == "" || p.Desc == "" {
+				t.Errorf("%s: parameter %q is not described: %q", name, p.Name, p.Desc)
+			}
+		}
+		if texts[name].declared && !kind.Shared {
+			t.Errorf("%s can only be declared, and is not shared", name)
+		}
+	}
+}
+
+// What can only be declared refuses to be named by a job, and what refuses is known to.
+func TestDeclaredPoliciesRefuseJobs(t *testing.T) {
+	for name, empty := range esl.Builtin() {
+		_, shared := empty().(esl.Shared)
+		declared := policyTexts()[name].declared
+		if shared && declared != refuses(empty()) {
+			t.Errorf("%s: it refuses jobs: %v, and policyTexts says %v", name, !declared, declared)
+		}
+	}
+}
+
+// refuses reports whether a policy refuses every job, whatever its parameters.
+func refuses(p esl.Policy) bool {
+	err := p.Apply(&esl.Group{ID: "j"})
+	return err != nil && strings.Contains(err.Error(), "shared: declare it under")
+}
+
+// What is stored of a policy by files is what its library stores.
+func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
+	known := knownPolicies()
+	for text, want := range map[string]esl.Policy{
+		"gang":                            esl.Gang{},
+		"gang={onLoss: restart}":          esl.Gang{Loss: esl.Restart},
+		"spread={maxSkew: 2, over: rack}": esl.Spread{Over: esl.Rack, MaxSkew: 2},
+		"share={as: a/alice, in: teams}":  esl.Share{In: "teams", As: "a/alice"},
+		"near={to: corpus, wait: 90s}":    esl.Near{To: "corpus", Wait: manifest.Duration(90e9)},
+		"fair-share={anyone: 1, of: {a: {of: {b: {weight: 2}}}}}": nil,
+	} {
+		if want == nil {
+			want = esl.FairShare{Anyone: 1, Of: map[string]esl.Team{"a": {Of: map[string]esl.Team{"b": {Weight: 2}}}}}
+			known["fair-share"] = manifest.PolicyKind{New: known["fair-share"].New, Job: true}
+		}
+		p, err := manifest.ReadPolicy(text, known)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		made, err := esl.Builtin().Read(p.Stored())
+		if err != nil || !reflect.DeepEqual(made, want) {
+			t.Errorf("%s: %+v, %v", text, made, err)
+		}
+		if stored, err := json.Marshal(want); err != nil || p.With != "" && string(stored) != string(p.With) {
+			t.Errorf("%s: stored as %s, by the library as %s", text, p.With, stored)
+		}
+	}
+}
+
+// flagsOf parses the flags of run.
+func flagsOf(t *testing.T, args ...string) policyFlags {
+	t.Helper()
+	var p policyFlags
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	p.add(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestFlagsMakePolicies(t *testing.T) {
+	for args, want := range map[string]string{
+		"--gang 4": "gang",
+		"--gang 4 --on-loss restart --per-node 2":                  `gang {"perNode":2,"onLoss":"restart"}`,
+		"--gang 4 --together rack":                                 `gang {"in":"rack"}`,
+		"--gang 4 --apart":                                         "gang, apart",
+		"--together zone":                                          `colocate {"in":"zone"}`,
+		"--colocate-with web":                                      `colocate {"with":"web"}`,
+		"--apart --per-node 3":                                     `apart {"perNode":3}`,
+		"--spread rack --max-skew 2":                               `spread {"over":"rack","maxSkew":2}`,
+		"--balance --pack":                                         "balance, pack",
+		"--queue batch":                                            `queued {"in":"batch"}`,
+		"--queue lanes/fast":                                       `flow {"in":"lanes","as":"fast"}`,
+		"--share teams/a/alice":                                    `share {"in":"teams","as":"a/alice"}`,
+		"--semaphore licence":                                      `holds {"semaphore":"licence"}`,
+		"--semaphore licence=2":                                    `holds {"semaphore":"licence","amount":2}`,
+		"--near corpus --near-wait 3s":                             `near {"to":"corpus","wait":"3s"}`,
+		"--after load-1 --after load-2":                            `after {"jobs":["load-1","load-2"]}`,
+		"--prefer rack/r1 --prefer zone/z,after=3s":                `prefer {"of":[{"rack":"r1"},{"zone":"z","after":"3s"}]}`,
+		"--prefer label/disk=ssd,gpu=1 --prefer anywhere,after=1m": `prefer {"of":[{"labels":{"disk":"ssd"},"requests":{"gpu":"1"}}],"anywhere":"1m0s"}`,
+		"--policy spread={over:rack} --policy acme.com/even":       "",
+	} {
+		words := strings.Fields(args)
+		if want == "" {
+			words = []string{"--policy", "spread={over: rack}", "--policy", "acme.com/even={n: 1}"}
+			want = `spread {"over":"rack"}, acme.com/even {"n":1}`
+		}
+		p := flagsOf(t, words...)
+		got, err := p.policies()
+		var texts []string
+		for _, one := range written(got) {
+			texts = append(texts, policyWords(one))
+		}
+		if err != nil || strings.Join(texts, ", ") != want {
+			t.Errorf("%s: %s, %v, want %s", args, strings.Join(texts, ", "), err, want)
+		}
+	}
+}
+
+func TestFlagsThatAreRefused(t *testing.T) {
+	for args, says := range map[string]string{
+		"--gang -1":                         "gang: -1 is negative",
+		"--max-skew 1":                      "max-skew: is given, and nothing is spread",
+		"--per-node 2":                      "per-node: is given without --gang or --apart",
+		"--on-loss fail":                    "on-loss: is given without --gang or --together",
+		"--near-wait 1s":                    "near-wait: is given without --near",
+		"--gang 2 --on-loss up":             `policy gang: with.onLoss: "up" is unknown`,
+		"--spread floor":                    `policy spread: with.over: "floor" is unknown`,
+		"--policy sprad":                    `policy sprad: name: "sprad" is unknown: did you mean spread?`,
+		"--semaphore a=x":                   `semaphore: "x" is no amount`,
+		"--prefer up":                       `prefer: "up" is no place`,
+		"--prefer anywhere --prefer rack/a": "prefer: anywhere is any place",
+		"--queue batch --policy queue={}":   "policy queue: name: queue is shared by jobs: declare it",
+		"--share teams":                     `share: "teams" names nobody: write teams/alice`,
+	} {
+		p := flagsOf(t, strings.Fields(args)...)
+		_, err := p.policies()
+		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s\ngot  %v\nwant %s", args, err, says)
+		}
+	}
+}

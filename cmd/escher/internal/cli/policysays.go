@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+// saidAtMost bounds the keys of one kind that are read for what policies say.
+const saidAtMost = 100_000
+
+// policySaying is what the policies of one job say, and what is to be known of them.
+type policySaying struct {
+	id    cluster.ID
+	kept  *types.Policies
+	kinds esl.Kinds
+	// view has what the policies go by, nil if that is too much.
+	view *cluster.View
+	now  time.Time
+}
+
+// policiesOf reads the policies that are kept under an id, and what they go by, as it
+// was at a revision; nil if there are none.
+func policiesOf(ctx context.Context, client *controlplane.Client, id string, revision int64, now time.Time) (*policySaying, error) {
+	s := &policySaying{id: cluster.ID{Namespace: client.Namespace(), ID: id}, kinds: esl.Builtin(), now: now}
+	var err error
+	if s.kept, revision, err = keptAt(ctx, client, id, revision); s.kept == nil || err != nil {
+		return nil, err
+	}
+	all := s.kept.Policies
+	for _, shared := range refersTo(s.kinds, s.kept) {
+		kept, _, err := keptAt(ctx, client, shared, revision)
+		if err != nil {
+			return nil, err
+		}
+		if kept != nil {
+			all = append(all[:len(all):len(all)], kept.Policies...)
+		}
+	}
+	s.view, err = readSome(ctx, client.Store(), revision, prefixesFor(client.Namespace(), s.wide(all)))
+	return s, err
+}
+
+// keptAt reads the policies that were kept under an id at a revision, 0 is the newest;
+// nil if there were none.
+func keptAt(ctx context.Context, client *controlplane.Client, id string, revision int64) (*types.Policies, int64, error) {
+	page, err := client.Store().List(ctx, controlplane.ListOptions{Key: controlplane.PoliciesKey(client.Namespace(), id), Revision: revision})
+	if err != nil || len(page.KVs) == 0 {
+		return nil, 0, err
+	}
+	kept := new(types.Policies)
+	return kept, page.Revision, types.Decode(page.KVs[0].Value, kept)
+}
+
+// prefixesFor are the ranges that policies go by: of the nodes, and of their namespace;
+// everything if one of them looks that far.
+func prefixesFor(ns string, wide bool) []string {
+	narrow := map[controlplane.Kind]bool{
+		controlplane.Tasks: true, controlplane.Statuses: true, controlplane.Jobs: true, controlplane.Reservations: true,
+		controlplane.Grants: true, controlplane.Resources: true, controlplane.Provided: true, controlplane.Policies: true,
+	}
+	near := map[controlplane.Kind]bool{
+		controlplane.Nodes: true, controlplane.Alive: true, controlplane.Cordons: true, controlplane.Devices: true,
+		controlplane.Namespaces: true, controlplane.Allocated: true,
+	}
+	var out []string
+	for _, a := range controlplane.AccessTable() {
+		switch {
+		case a.Kind == controlplane.Specs:
+		case wide || near[a.Kind]:
+			out = append(out, controlplane.Prefix(a.Kind))
+		case narrow[a.Kind]:
+			out = append(out, controlplane.Prefix(a.Kind, ns))
+		}
+	}
+	return out
+}
+
+// wide reports whether a policy goes by what is bound, by whomever.
+func (s *policySaying) wide(policies []types.Policy) bool {
+	return slices.ContainsFunc(policies, func(p types.Policy) bool {
+		made, err := s.kinds.Read(p)
+		_, wide := made.(esl.Wide)
+		return err == nil && wide
+	})
+}
+
+// readSome reads ranges of keys at a revision, nil if one of them is too large.
+func readSome(ctx context.Context, store controlplane.Store, revision int64, prefixes []string) (*cluster.View, error) {
+	view := cluster.New()
+	for _, prefix := range prefixes {
+		page, err := store.List(ctx, controlplane.ListOptions{Prefix: prefix, Revision: revision, Limit: saidAtMost})
+		if err != nil || page.More {
+			return nil, err
+		}
+		for _, kv := range page.KVs {
+			// What cannot be read counts as absent.
+			_, _, _ = view.Apply(controlplane.Event{KV: kv})
+		}
+	}
+	view.Reached(revision)
+	return view, nil
+}
+
+// tooMuch is said instead of what policies say.
+func tooMuch() []string {
+	return []string{fmt.Sprintf("What its policies say is left out: they go by more than %d tasks or the like.", saidAtMost)}
+}
+
+// says returns what the policies say of a task.
+func (s *policySaying) says(task cluster.ID) []string {
+	if s.view == nil {
+		return tooMuch()
+	}
+	return esl.Why(s.view, s.kinds, task, s.now)
+}
+
+// saysOfAll returns what the policies say of the tasks that wait, the most frequent
+// first.
+func (s *policySaying) saysOfAll() []string {
+	if s.view == nil {
+		return tooMuch()
+	}
+	count := make(map[string]int)
+	var texts []string
+	for _, t := range s.view.Members(s.id) {
+		if t.Phase() != types.Pending {
+			continue
+		}
+		for _, text := range s.says(t.ID) {
+			if count[text]++; count[text] == 1 {
+				texts = append(texts, text)
+			}
+		}
+	}
+	slices.SortStableFunc(texts, func(a, b string) int { return count[b] - count[a] })
+	for i, text := range texts {
+		if count[text] > 1 {
+			texts[i] = fmt.Sprintf("%d × %s", count[text], text)
+		}
+	}
+	return texts
+}
+
+// owners are what the names begin with of what the policies make, and the shared ones
+// that they refer to, with the policy of each.
+func (s *policySaying) owners() map[string]string {
+	out := make(map[string]string)
+	for i, name := range esl.Labels(s.kept.Policies) {
+		out[s.id.ID+"."+name] = s.kept.Policies[i].Kind
+	}
+	for _, shared := range refersTo(s.kinds, s.kept) {
+		out[shared] = shared
+		if s.view == nil {
+			continue
+		}
+		if c := s.view.Policies[cluster.ID{Namespace: s.id.Namespace, ID: shared}]; c != nil && c.V != nil {
+			out[shared+"."+c.V.Policies[0].Kind] = c.V.Policies[0].Kind + " " + shared
+		}
+	}
+	return out
+}
+
+// explain has an explanation name the policies rather than only what they have made,
+// and suggest nothing that is theirs to do.
+func (s *policySaying) explain(e *scheduler.Explanation) {
+	for _, prefix := range sortedKeys(s.owners()) {
+		policy := s.owners()[prefix]
+		if strings.Contains(e.Suggestion, "set-resource "+prefix) || strings.Contains(e.Suggestion, "escher reserve "+prefix) {
+			e.Suggestion = fmt.Sprintf("Policy %s sees to that. See how far it is: escher policies describe %s", policy, s.id.ID)
+		}
+		name := regexp.MustCompile(regexp.QuoteMeta(prefix) + `\b[\w.-]*\w`)
+		if strings.Contains(prefix, ".") {
+			name = regexp.MustCompile(regexp.QuoteMeta(prefix) + `(\.[\w.-]*\w)?`)
+		}
+		if at := name.FindStringIndex(e.Summary); at != nil && !strings.Contains(e.Summary[at[1]:], "(policy ") {
+			e.Summary = e.Summary[:at[1]] + " (policy " + policy + ")" + e.Summary[at[1]:]
+		}
+	}
+}
+
+// explained is an explanation with what policies say.
+type explained struct {
+	scheduler.Explanation
+	// Policies are what the policies of the job say, a sentence each.
+	Policies []string `json:"policies,omitempty"`
+}
+
+// lines are what is shown: what policies say comes first, as the rest follows from it.
+func (e explained) lines(wide bool) []string {
+	return append(slices.Clone(e.Policies), e.Lines(wide)...)
+}
+
+// explain adds to an explanation what the policies of its job say.
+func explain(ctx context.Context, client *controlplane.Client, e scheduler.Explanation, view *cluster.View, now time.Time) (explained, error) {
+	out := explained{Explanation: e}
+	job := jobOf(view, e)
+	if job == "" {
+		return out, nil
+	}
+	s, err := policiesOf(ctx, client, job, view.Revision, now)
+	if s == nil || err != nil {
+		return out, err
+	}
+	s.explain(&out.Explanation)
+	switch {
+	case e.Kind != scheduler.KindTask:
+		out.Policies = s.saysOfAll()
+	case e.Phase == string(types.Pending):
+		out.Policies = s.says(cluster.ID{Namespace: e.Namespace, ID: e.ID})
+	}
+	return out, nil
+}
+
+// jobOf returns the job that an explanation is about, or is of; empty for none.
+func jobOf(view *cluster.View, e scheduler.Explanation) string {
+	id := cluster.ID{Namespace: e.Namespace, ID: e.ID}
+	switch e.Kind {
+	case scheduler.KindJob:
+		return e.ID
+	case scheduler.KindTask:
+		if t := view.Task(id); t != nil && t.Info.V != nil {
+			return t.Info.V.Job
+		}
+	case scheduler.KindReservation:
+		if r := view.Reservations[id]; r != nil && r.Info.V != nil {
+			return r.Info.V.Job
+		}
+	}
+	return ""
+}

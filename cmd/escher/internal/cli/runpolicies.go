@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+// policyFlags say what the tasks keep to together.
+type policyFlags struct {
+	gang, perNode, maxSkew         int
+	apart, balance, pack           bool
+	onLoss, together, with, spread string
+	share, queue, semaphore, near  string
+	nearWait                       time.Duration
+	after, prefer, others          []string
+}
+
+func (p *policyFlags) add(flags *pflag.FlagSet) {
+	flags.IntVar(&p.gang, "gang", 0, "so many tasks, all placed at once or none")
+	flags.StringVar(&p.onLoss, "on-loss", "", "when one of a gang, or of tasks that are together, is lost: fail, restart or alone")
+	flags.IntVar(&p.perNode, "per-node", 0, "how many of a gang are together on each node; of --apart, how many may be")
+	flags.BoolVar(&p.apart, "apart", false, "no two of the tasks on one node")
+	flags.StringVar(&p.together, "together", "", "all tasks in one node, rack or zone")
+	flags.StringVar(&p.with, "colocate-with", "", "on the node of this task or job, by its id or name")
+	flags.StringVar(&p.spread, "spread", "", "spread the tasks over node, rack or zone")
+	flags.IntVar(&p.maxSkew, "max-skew", 0, "of --spread, how many more tasks one may have than another; 0 is 1")
+	flags.BoolVar(&p.balance, "balance", false, "as many of the tasks on each node")
+	flags.BoolVar(&p.pack, "pack", false, "on as few nodes as will do")
+	flags.StringVar(&p.share, "share", "", "SHARES/USER, with teams SHARES/TEAM/USER: of a fair share that is declared, whose part it is")
+	flags.StringVar(&p.queue, "queue", "", "NAME[/FLOW]: the queue, or fair queue, that is declared, to wait in")
+	flags.StringVar(&p.semaphore, "semaphore", "", "NAME[=AMOUNT]: the semaphore that is declared, and how much of it each task holds")
+	flags.StringArrayVar(&p.after, "after", nil, "begin when all tasks of this job, by its id, have succeeded; repeat for several")
+	flags.StringVar(&p.near, "near", "", "where this data is: it is a resource of the nodes that have it")
+	flags.DurationVar(&p.nearWait, "near-wait", 0, "of --near, after how long anywhere; 0 is never")
+	flags.StringArrayVar(&p.prefer, "prefer", nil, "node/N, rack/R, zone/Z, label/NAME=VALUE or RESOURCE=AMOUNT[,…][,after=3s]: a place, the best first; anywhere[,after=3s] comes last; repeat for several")
+	flags.StringArrayVar(&p.others, "policy", nil, "NAME or NAME={JSON}: any policy with its parameters; repeat for several")
+}
+
+// parameters are those of a policy by the names of their fields.
+type parameters map[string]any
+
+// set sets a field unless it is left out.
+func (p parameters) set(name string, value any) parameters {
+	switch v := value.(type) {
+	case string:
+		if v == "" {
+			return p
+		}
+	case int:
+		if v == 0 {
+			return p
+		}
+	}
+	p[name] = value
+	return p
+}
+
+// policies makes what the flags say, in the order of the flags.
+func (p *policyFlags) policies() ([]types.Policy, error) {
+	m := policyMaker{known: knownPolicies()}
+	m.fail(p.loose())
+	switch {
+	case p.gang != 0:
+		m.add("gang", parameters{}.set("perNode", p.perNode).set("in", p.together).set("onLoss", p.onLoss))
+	case p.together != "":
+		m.add("colocate", parameters{}.set("in", p.together).set("onLoss", p.onLoss))
+	}
+	if p.with != "" {
+		m.add("colocate", parameters{"with": p.with})
+	}
+	if p.apart {
+		apart := parameters{}
+		if p.gang == 0 {
+			apart.set("perNode", p.perNode)
+		}
+		m.add("apart", apart)
+	}
+	if p.spread != "" {
+		m.add("spread", parameters{"over": p.spread}.set("maxSkew", p.maxSkew))
+	}
+	if p.balance {
+		m.add("balance", nil)
+	}
+	if p.pack {
+		m.add("pack", nil)
+	}
+	if p.near != "" {
+		near := parameters{"to": p.near}
+		if p.nearWait != 0 {
+			near["wait"] = p.nearWait.String()
+		}
+		m.add("near", near)
+	}
+	if len(p.prefer) > 0 {
+		with, err := preferred(p.prefer)
+		m.fail(err)
+		m.add("prefer", with)
+	}
+	if p.queue != "" {
+		if in, as, flow := strings.Cut(p.queue, "/"); flow {
+			m.add("flow", parameters{"in": in, "as": as})
+		} else {
+			m.add("queued", parameters{"in": in})
+		}
+	}
+	if p.semaphore != "" {
+		with, err := held(p.semaphore)
+		m.fail(err)
+		m.add("holds", with)
+	}
+	if p.share != "" {
+		in, as, _ := strings.Cut(p.share, "/")
+		if as == "" {
+			m.fail(types.Errorf(types.Invalid, "share: %q names nobody: write %s/alice, or %s/TEAM/alice", p.share, in, in))
+		}
+		m.add("share", parameters{"in": in, "as": as})
+	}
+	if len(p.after) > 0 {
+		m.add("after", parameters{"jobs": p.after})
+	}
+	for _, text := range p.others {
+		m.read(text)
+	}
+	return m.made, errors.Join(m.errs...)
+}
+
+// loose finds flags that are about others that are not given.
+func (p *policyFlags) loose() error {
+	switch {
+	case p.gang < 0:
+		return types.Errorf(types.Invalid, "gang: %d is negative: give how many tasks are placed at once", p.gang)
+	case p.maxSkew != 0 && p.spread == "":
+		return types.Errorf(types.Invalid, "max-skew: is given, and nothing is spread: give --spread node, --spread rack or --spread zone too")
+	case p.perNode != 0 && p.gang == 0 && !p.apart:
+		return types.Errorf(types.Invalid, "per-node: is given without --gang or --apart: say which it is of")
+	case p.nearWait != 0 && p.near == "":
+		return types.Errorf(types.Invalid, "near-wait: is given without --near: name the data")
+	case p.onLoss != "" && p.gang == 0 && p.together == "":
+		return types.Errorf(types.Invalid, "on-loss: is given without --gang or --together: say which it is of; --restart is about one task")
+	}
+	return nil
+}
+
+// held reads NAME[=AMOUNT].
+func held(text string) (parameters, error) {
+	name, amount, given := strings.Cut(text, "=")
+	with := parameters{"semaphore": name}
+	if !given {
+		return with, nil
+	}
+	n, err := strconv.Atoi(amount)
+	if err != nil || n < 1 {
+		return with, types.Errorf(types.Invalid, "semaphore: %q is no amount: write NAME, or NAME=2", amount)
+	}
+	return with.set("amount", n), nil
+}
+
+// preferred reads places, the best first.
+func preferred(texts []string) (parameters, error) {
+	with := parameters{}
+	var of []parameters
+	for i, text := range texts {
+		choice, anywhere := parameters{}, false
+		for part := range strings.SplitSeq(text, ",") {
+			kind, name, _ := strings.Cut(part, "/")
+			key, value, assigned := strings.Cut(part, "=")
+			switch {
+			case part == "anywhere":
+				anywhere = true
+			case key == "after" && assigned:
+				choice["after"] = value
+			case kind == "node" || kind == "rack" || kind == "zone":
+				choice[kind] = name
+			case kind == "label" && assigned:
+				into(choice, "labels")[strings.TrimPrefix(key, "label/")] = value
+			case assigned && key != "":
+				into(choice, "requests")[key] = value
+			default:
+				return with, types.Errorf(types.Invalid, "prefer: %q is no place: write node/N, rack/R, zone/Z, label/NAME=VALUE, RESOURCE=AMOUNT or anywhere, and ,after=3s", part)
+			}
+		}
+		switch {
+		case !anywhere:
+			of = append(of, choice)
+		case i < len(texts)-1:
+			return with, types.Errorf(types.Invalid, "prefer: anywhere is any place, and %q follows: give it last", texts[i+1])
+		case choice["after"] == nil:
+			with["anywhere"] = "-1ns" // at once
+		default:
+			with["anywhere"] = choice["after"]
+		}
+	}
+	return with.set("of", of), nil
+}
+
+// into returns the map of a field.
+func into(p parameters, field string) map[string]string {
+	if p[field] == nil {
+		p[field] = make(map[string]string)
+	}
+	return p[field].(map[string]string)
+}
+
+// policyMaker makes policies, and goes on after an error.
+type policyMaker struct {
+	known manifest.Policies
+	made  []types.Policy
+	errs  []error
+}
+
+func (m *policyMaker) fail(err error) {
+	if err != nil {
+		m.errs = append(m.errs, err)
+	}
+}
+
+func (m *policyMaker) add(name string, with parameters) {
+	text, err := json.Marshal(with)
+	if len(with) == 0 || err != nil {
+		m.fail(err)
+		m.read(name)
+		return
+	}
+	m.read(name + "=" + string(text))
+}
+
+func (m *policyMaker) read(text string) {
+	p, err := manifest.ReadPolicy(text, m.known)
+	if err != nil {
+		m.errs = append(m.errs, types.Errorf(types.Invalid, "policy %w", err))
+		return
+	}
+	m.made = append(m.made, p.Stored())
+}

@@ -1,0 +1,288 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+// Library is what policies are: of what they do, nothing is known here.
+type Library interface {
+	// Expand returns a job with all that its policies add to it, and writes nothing.
+	// Invalid: they cannot be met, alone or together.
+	Expand(ctx context.Context, job Wished) (Expanded, error)
+	// Declare returns the resources that a shared policy has from the first moment on.
+	Declare(id string, p types.Policy) ([]Setting, error)
+}
+
+// Wished is a job as it is described.
+type Wished struct {
+	controlplane.Job
+
+	Tasks    []controlplane.Submission
+	Policies []types.Policy
+	// Declared are the shared policies that are declared together with it, by id.
+	Declared map[string]types.Policy
+}
+
+// Expanded is a job with all that its policies add to it.
+type Expanded struct {
+	ID           string
+	Tasks        []controlplane.Submission
+	Resources    []Setting
+	Reservations []Reservation
+	// Add adds all of it to a transaction.
+	Add func(tx *controlplane.Transaction) controlplane.Launched
+}
+
+// Setting is an ephemeral resource as it is to be.
+type Setting struct {
+	Name string
+	manifest.Setting
+}
+
+// Reservation is bundles to be locked, under an id.
+type Reservation struct {
+	ID string
+	types.Reservation
+}
+
+// Expand finds out what policies add to what is decided, and writes nothing. Invalid:
+// the error names all policies that cannot be met, alone or together.
+func (d *Decision) Expand(ctx context.Context, library Library) error {
+	declared := make(map[string]types.Policy)
+	for i := range d.Changes {
+		if x := &d.Changes[i]; x.Action == Declare {
+			declared[x.Name] = x.policies[0]
+		}
+	}
+	var errs []error
+	for i := range d.Changes {
+		x := &d.Changes[i]
+		if len(x.policies) == 0 {
+			continue
+		}
+		var err error
+		switch x.Action {
+		case Declare:
+			x.sets, err = library.Declare(x.Name, x.policies[0])
+		case Launch, Replace:
+			err = x.expand(ctx, library, d.job(x), declared)
+		}
+		if err != nil {
+			errs = append(errs, types.Errorf(types.ClassOf(err), "%s: %w", x, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return types.Errorf(types.ClassOf(errs[0]), "%w", err)
+	}
+	return nil
+}
+
+// HasPolicies reports whether a job has policies: it must be expanded.
+func (d *Decision) HasPolicies() bool {
+	for i := range d.Changes {
+		if len(d.Changes[i].policies) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Change) expand(ctx context.Context, library Library, job controlplane.Job, declared map[string]types.Policy) error {
+	wished := c.Submissions
+	e, err := library.Expand(ctx, Wished{Job: job, Tasks: wished, Policies: c.policies, Declared: declared})
+	if err != nil {
+		return err
+	}
+	c.expanded, c.Submissions = &e, e.Tasks
+	c.Adds, err = e.adds(wished)
+	return err
+}
+
+// adds says what policies add to tasks. The id of the job, which is another one each
+// time, is written <job>.
+func (e *Expanded) adds(wished []controlplane.Submission) ([]string, error) {
+	var out []string
+	named := func(text string) string { return strings.ReplaceAll(text, e.ID+".", "<job>.") }
+	for _, s := range e.Resources {
+		out = append(out, named(fmt.Sprintf("resource %s: %s %s", s.Name, s.Capacity.Format(types.ResourceID(s.Name)), placeText(s.Where))))
+	}
+	for _, r := range e.Reservations {
+		out = append(out, named(fmt.Sprintf("reservation %s: %d bundles", r.ID, len(r.Bundles))))
+	}
+	var texts []string
+	tasks := make(map[string]int)
+	for i := range wished {
+		before, err := flat(manifest.FromSubmission(controlplane.Submission{Task: wished[i].Task}))
+		if err != nil {
+			return nil, err
+		}
+		after, err := flat(manifest.FromSubmission(controlplane.Submission{Task: e.Tasks[i].Task}))
+		if err != nil {
+			return nil, err
+		}
+		text := named(strings.Join(different(before, after), "; "))
+		if tasks[text]++; tasks[text] == 1 && text != "" {
+			texts = append(texts, text)
+		}
+	}
+	const most = 5
+	for i, text := range texts {
+		if i == most {
+			out = append(out, fmt.Sprintf("… and %d more sorts of tasks", len(texts)-most))
+			break
+		}
+		out = append(out, fmt.Sprintf("of %d tasks, %s", tasks[text], text))
+	}
+	return out, nil
+}
+
+// placeText says where a resource is.
+func placeText(w controlplane.Where) string {
+	var parts []string
+	if len(w.Nodes) > 0 {
+		parts = append(parts, "on "+strings.Join(w.Nodes, ", "))
+	}
+	for _, l := range w.Labels {
+		parts = append(parts, "where "+l.Name+" is "+l.Value)
+	}
+	switch {
+	case w.Cluster:
+		return "in the cluster"
+	case len(parts) == 0:
+		return "on every node"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// policy decides about a shared policy.
+func (d *decider) policy(c *Change) error {
+	key := controlplane.PoliciesKey(d.ns, c.Name)
+	d.reads[key] = 0
+	is := d.view.Policies[cluster.ID{Namespace: d.ns, ID: c.Name}]
+	if is == nil || is.V == nil {
+		c.Action = Declare
+		return nil
+	}
+	d.reads[key], c.was = is.Mod, is.Mod
+	want := c.policies[0]
+	switch {
+	case is.V.Job != "":
+		c.Action, c.Blocked = Replace, fmt.Sprintf("job %s has policies of that id: give it another name", is.V.Job)
+	case len(is.V.Policies) != 1 || is.V.Policies[0].Kind != want.Kind:
+		c.Action = Replace
+		c.Blocked = fmt.Sprintf("it is %s, and becomes no %s in place: escher policies rm %s, then apply again", textOf(is.V.Policies), want.Kind, c.Name)
+	case controlplane.Wish(nil, is.V.Policies) == controlplane.Wish(nil, c.policies) && is.V.Session == c.doc.Policy.Session:
+		c.Action, c.ID = Unchanged, c.Name
+	default:
+		c.Action, c.ID = Declare, c.Name
+		c.Differences = different(parameters(is.V.Policies[0], is.V.Session), parameters(want, c.doc.Policy.Session))
+	}
+	return d.fresh(c.Name, is.Mod)
+}
+
+// parameters returns the parameters of a shared policy by path.
+func parameters(p types.Policy, session string) map[string]string {
+	out := make(map[string]string)
+	var v any
+	if json.Unmarshal([]byte(p.With), &v) == nil {
+		flatten(out, "with", v)
+	}
+	if session != "" {
+		out["session"] = session
+	}
+	return out
+}
+
+// wish returns what is known of the wish of a job.
+func (d *decider) wish(id string) string {
+	if j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: id}]; j != nil && j.V != nil {
+		return j.V.Wish
+	}
+	return ""
+}
+
+// otherPolicies says how the policies of what is there differ from those wanted.
+func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
+	var is []types.Policy
+	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]; c != nil && c.V != nil {
+		is = c.V.Policies
+	}
+	if controlplane.Wish(nil, is) == controlplane.Wish(nil, wanted) {
+		return nil
+	}
+	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(is)), orNone(textOf(wanted)))}
+}
+
+// textOf lists policies.
+func textOf(policies []types.Policy) string {
+	texts := make([]string, len(policies))
+	for i, p := range policies {
+		texts[i] = strings.TrimSpace(p.Kind + " " + p.With)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// makers are the ids that names begin with of what the policies of a job make: its own,
+// and those of what jobs share.
+func (d *decider) makers(job string) []string {
+	out := []string{job}
+	for id, c := range d.view.Policies {
+		if id.Namespace == d.ns && c.V != nil && c.V.Job == "" {
+			out = append(out, id.ID)
+		}
+	}
+	return out
+}
+
+// wished returns a task without what policies have added to it, as far as that can be
+// told by the names of what they make.
+func wished(t types.Task, makers []string) types.Task {
+	made := func(name string) bool {
+		return slices.ContainsFunc(makers, func(id string) bool { return strings.HasPrefix(name, id+".") })
+	}
+	t.Requests = wishedRequests(t.Requests, made)
+	var alternatives []types.Alternative
+	for _, a := range t.Alternatives {
+		a.Requests = wishedRequests(a.Requests, made)
+		same := func(b types.Alternative) bool { return slices.Equal(a.Requests, b.Requests) }
+		if len(a.Requests) > 0 && !slices.ContainsFunc(alternatives, same) {
+			alternatives = append(alternatives, a)
+		}
+	}
+	t.Alternatives = alternatives
+	t.Provides = slices.DeleteFunc(slices.Clone(t.Provides), func(p types.Provide) bool { return made(p.Name) })
+	t.Devices = slices.Clone(t.Devices)
+	for i := range t.Devices {
+		t.Devices[i].Resource = unscoped(t.Devices[i].Resource, made)
+	}
+	return t
+}
+
+// unscoped returns the name of a resource without the reservation that it is of, if
+// policies have made that.
+func unscoped(name string, made func(string) bool) string {
+	if base, reservation, ok := strings.Cut(name, "@"); ok && made(reservation) {
+		return base
+	}
+	return name
+}
+
+func wishedRequests(r types.Requests, made func(string) bool) types.Requests {
+	amounts := make(map[string]types.Quantity, len(r))
+	for _, one := range r {
+		if name := unscoped(one.Name, made); !made(name) {
+			amounts[name] = one.Amount
+		}
+	}
+	return types.NewRequests(amounts)
+}

@@ -1,0 +1,223 @@
+package apply_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/apply"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+// slots is a policy that makes a resource, of which each task asks for one.
+type slots struct {
+	Most int    `json:"most,omitempty" desc:"how many there are"`
+	In   string `json:"in,omitempty" desc:"what they are of"`
+}
+
+// fakes are the policies of these tests.
+func fakes() manifest.Policies {
+	return manifest.Policies{
+		"slots": {New: func() any { return &slots{} }, Job: true},
+		"lane":  {New: func() any { return &slots{} }, Shared: true},
+		"house": {New: func() any { return &slots{} }, Shared: true},
+	}
+}
+
+// fake is a library of them.
+type fake struct{}
+
+func (fake) Expand(_ context.Context, w apply.Wished) (apply.Expanded, error) {
+	id := w.ID
+	if id == "" {
+		id = controlplane.NewID(w.Name)
+	}
+	e := apply.Expanded{ID: id, Tasks: slices.Clone(w.Tasks)}
+	for _, p := range w.Policies {
+		var s slots
+		if p.With != "" {
+			if err := json.Unmarshal([]byte(p.With), &s); err != nil {
+				return e, err
+			}
+		}
+		if s.Most < 0 {
+			return e, types.Errorf(types.Invalid, "policies[0] (slots): most: %d is negative", s.Most)
+		}
+		if _, ok := w.Declared[s.In]; s.In != "" && !ok {
+			return e, types.Errorf(types.Precondition, "there is no %q", s.In)
+		}
+		name := id + ".slots"
+		if s.In != "" {
+			for i := range e.Tasks {
+				t := &e.Tasks[i].Task
+				t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{s.In + ".lane": 1000}))
+			}
+		}
+		e.Resources = append(e.Resources, apply.Setting{Name: name, Setting: manifest.Setting{
+			Capacity: types.Quantity(1000 * max(1, s.Most)), Where: controlplane.InCluster(),
+			Options: controlplane.SetOptions{Lifetime: types.OfJob, Owner: id},
+		}})
+		for i := range e.Tasks {
+			t := &e.Tasks[i].Task
+			t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{name: 1000}))
+		}
+	}
+	wish := controlplane.Wish(w.Tasks, w.Policies)
+	e.Add = func(tx *controlplane.Transaction) controlplane.Launched {
+		job := w.Job
+		job.ID, job.Wish = id, wish
+		l := tx.LaunchJob(job, e.Tasks...)
+		for _, r := range e.Resources {
+			tx.SetResource(r.Name, r.Capacity, r.Where, r.Options)
+		}
+		tx.SetPolicies(id, types.Policies{Job: id, Policies: w.Policies}, 0)
+		return l
+	}
+	return e, nil
+}
+
+func (fake) Declare(id string, _ types.Policy) ([]apply.Setting, error) {
+	return []apply.Setting{{Name: id + ".lane", Setting: manifest.Setting{Capacity: 0, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}}, nil
+}
+
+const (
+	gang  = train + "policies: [{name: slots, with: {most: 2}}]\n"
+	lane  = header + "kind: Policy\nname: fast\npolicy: {name: lane, with: {most: 4}}\n"
+	lane5 = header + "kind: Policy\nname: fast\npolicy: {name: lane, with: {most: 5}}\n"
+)
+
+// tasks returns the ids of the tasks of a job.
+func (w *world) tasks(job string) []string {
+	var ids []string
+	for _, t := range w.view().Members(cluster.ID{Namespace: "team", ID: job}) {
+		ids = append(ids, t.ID.ID)
+	}
+	return ids
+}
+
+func TestJobWithPoliciesIsAppliedOnce(t *testing.T) {
+	w := newWorld(t)
+	d := w.apply(gang, apply.Options{})
+	want(t, d, apply.Launch)
+	id := d.Changes[0].ID
+	if p, _, err := w.Policies(t.Context(), id); err != nil || p.Policies[0].With != `{"most":2}` || len(w.tasks(id)) != 3 {
+		t.Fatalf("%+v, %v, %v", p, w.tasks(id), err)
+	}
+	if got := strings.Join(d.Changes[0].Adds, "; "); got != "resource <job>.slots: 2 in the cluster; of 3 tasks, requests.<job>.slots: none → 1" {
+		t.Errorf("it adds %s", got)
+	}
+	before := w.revision()
+	want(t, w.apply(gang, apply.Options{}), apply.Unchanged)
+	if w.revision() != before {
+		t.Error("something was written")
+	}
+	// When it has ended, and nothing is left of its policies, it is known still.
+	for _, task := range w.tasks(id) {
+		w.phase(task, types.Succeeded)
+	}
+	_, revision, err := w.Policies(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Begin().RemovePolicies(id, revision).Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, w.apply(gang, apply.Options{}), apply.Unchanged)
+}
+
+func TestChangedPoliciesAreDifferences(t *testing.T) {
+	w := newWorld(t)
+	id := w.apply(gang, apply.Options{}).Changes[0].ID
+	other := strings.Replace(gang, "most: 2", "most: 3", 1)
+	w.blocked(other, apply.Options{}, types.Precondition, id+" differs", `(policies: slots {"most":2} → slots {"most":3})`)
+	w.blocked(train, apply.Options{}, types.Precondition, `policies: slots {"most":2} → none`)
+	// What the policies have added is no difference.
+	w.blocked(strings.Replace(gang, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "(spec.image: a → b)")
+	w.blocked(strings.Replace(gang, "spec:", "deadline: 1h, spec:", 1), apply.Options{}, types.Precondition, "(deadline: none → ")
+	d := w.apply(other, apply.Options{Replace: true})
+	want(t, d, apply.Replace)
+	want(t, w.apply(other, apply.Options{}), apply.Unchanged)
+}
+
+// A job without policies is not taken for one with.
+func TestPoliciesAreAddedToAJob(t *testing.T) {
+	w := newWorld(t)
+	id := w.apply(train, apply.Options{}).Changes[0].ID
+	w.blocked(gang, apply.Options{}, types.Precondition, id+" differs", `(policies: none → slots {"most":2})`)
+}
+
+func TestPoliciesThatCannotBeMetAreToldAtOnce(t *testing.T) {
+	w := newWorld(t)
+	bad := strings.Replace(gang, "most: 2", "most: -2", 1)
+	w.blocked(bad+"---\n"+strings.Replace(bad, "name: train", "name: other", 1), apply.Options{}, types.Invalid,
+		"job train: policies[0] (slots): most: -2 is negative", "job other: policies[0]")
+}
+
+func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {
+	w := newWorld(t)
+	of := train + "policies: [{name: slots, with: {in: fast}}]\n"
+	w.blocked(of, apply.Options{}, types.Precondition, `job train: there is no "fast"`)
+	both := of + "---\n" + lane
+	want(t, w.apply(both, apply.Options{}), apply.Launch, apply.Declare)
+	if p := w.view().Pool("team:fast.lane"); p == nil || p.Info.V == nil {
+		t.Error("its resource is not declared")
+	}
+	before := w.revision()
+	want(t, w.apply(lane, apply.Options{}), apply.Unchanged)
+	if w.revision() != before {
+		t.Error("something was written")
+	}
+	d, err := w.decide(lane5, apply.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, d, apply.Declare)
+	if got := strings.Join(d.Changes[0].Differences, "; "); got != "with.most: 4 → 5" {
+		t.Errorf("it differs by %s", got)
+	}
+	w.blocked(lane5, apply.Options{IfRevision: 1}, types.Conflict, "fast has changed at revision")
+	// Two who change it at once: one is told.
+	want(t, w.apply(lane5, apply.Options{}), apply.Declare)
+	if err := d.Perform(t.Context(), w.Client); !types.Is(err, types.Conflict) {
+		t.Errorf("the second one got %v", err)
+	}
+	want(t, w.apply(lane5, apply.Options{}), apply.Unchanged)
+	w.blocked(strings.Replace(both, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "(spec.image: a → b)")
+	w.blocked(strings.Replace(lane5, "name: lane", "name: house", 1), apply.Options{}, types.Precondition,
+		`it is lane {"most":5}, and becomes no house in place: escher policies rm fast`)
+}
+
+func TestSharedPolicyTakesNoIDOfAJob(t *testing.T) {
+	w := newWorld(t)
+	id := w.apply(gang, apply.Options{}).Changes[0].ID
+	w.blocked(strings.Replace(lane, "name: fast", "name: "+id, 1), apply.Options{}, types.Precondition, "job "+id+" has policies of that id: give it another name")
+}
+
+// What policies make is there before the tasks are placed in a preview.
+func TestPreviewHasWhatPoliciesMake(t *testing.T) {
+	w := newWorld(t)
+	before := w.revision()
+	d, err := w.decide(gang, apply.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := w.view()
+	if err := d.Preview(t.Context(), w.Client, v); err != nil {
+		t.Fatal(err)
+	}
+	name := d.Changes[0].Submissions[0].Task.Requests[0].Name
+	if p := v.Pool(types.Resolve("team", name)); p == nil || p.Info.V == nil || p.Info.V.Capacity != 2000 {
+		t.Errorf("%s is not there", name)
+	}
+	for range v.Tasks() {
+		t.Error("there is a task")
+	}
+	if w.revision() != before {
+		t.Error("something was written")
+	}
+}

@@ -1,0 +1,225 @@
+package manifest
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Policies are the policies that are known, by name. Those of somebody else have a
+// domain in their name, acme.com/even, and need not be.
+type Policies map[string]PolicyKind
+
+// PolicyKind is what is known of a policy.
+type PolicyKind struct {
+	// New returns a pointer to its parameters, all left out. Their fields are written
+	// as those of Task are.
+	New func() any
+	// Job tells that jobs may name it, Shared that it may be declared by itself, for
+	// jobs to share.
+	Job, Shared bool
+	// Desc says in a few words what it does.
+	Desc string
+}
+
+// Chooses is a text of which there are few.
+type Chooses interface{ Choices() []string }
+
+// fits reports whether it may stand where it does.
+func (k PolicyKind) fits(shared bool) bool { return shared && k.Shared || !shared && k.Job }
+
+// names returns the names of the policies that jobs may share, or may name, sorted.
+func (p Policies) names(shared bool) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p)), func(name string) bool { return !p[name].fits(shared) })
+}
+
+// Policy is a policy with its parameters.
+type Policy struct {
+	Name string `json:"name" desc:"the policy, such as gang; that of somebody else with a domain, acme.com/even"`
+	With With   `json:"with,omitempty" desc:"its parameters"`
+}
+
+// With are the parameters of a policy: a JSON object, empty for none.
+type With string
+
+// UnmarshalJSON takes what is there.
+func (w *With) UnmarshalJSON(text []byte) error {
+	*w = With(text)
+	return nil
+}
+
+// MarshalJSON writes it as it is.
+func (w With) MarshalJSON() ([]byte, error) {
+	if w == "" {
+		return []byte("{}"), nil
+	}
+	return []byte(w), nil
+}
+
+// stored returns it as it is stored.
+func (w With) stored() With {
+	if w == "{}" {
+		return ""
+	}
+	return w
+}
+
+// SharedPolicy is a policy that jobs share, and name by their own policies.
+type SharedPolicy struct {
+	Name    string `json:"name" desc:"its id: what policies of jobs call it"`
+	Policy  Policy `json:"policy" desc:"what it is"`
+	Session string `json:"session,omitempty" desc:"the session it ends with; it stays until it is removed if it is left out"`
+}
+
+// Stored returns the policy as it is stored.
+func (p Policy) Stored() types.Policy { return types.Policy{Kind: p.Name, With: string(p.With)} }
+
+// ReadPolicy reads a policy that is written as NAME or NAME={JSON}, and checks its
+// parameters. Invalid: the error names all that is wrong.
+func ReadPolicy(text string, known Policies) (Policy, error) {
+	name, with, given := strings.Cut(text, "=")
+	n := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+		{Kind: yaml.ScalarNode, Tag: "!!str", Value: "name"}, {Kind: yaml.ScalarNode, Tag: "!!str", Value: name},
+	}}
+	if given {
+		var parsed yaml.Node
+		if err := yaml.Unmarshal([]byte(with), &parsed); err != nil || len(parsed.Content) == 0 {
+			return Policy{}, types.Errorf(types.Invalid, "%s: %q is no object: write it such as %s='{\"field\": 1}'", name, with, name)
+		}
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "with"}, parsed.Content[0])
+	}
+	d := &decoder{known: known}
+	var out Policy
+	if d.plain(n, "") {
+		d.policy(n, &out, "")
+	}
+	var all []string
+	for _, p := range d.problems {
+		all = append(all, name+": "+p.at())
+	}
+	if len(all) > 0 {
+		return out, types.Errorf(types.Invalid, "%s", strings.Join(all, "\n"))
+	}
+	return out, nil
+}
+
+// policy reads a policy, its parameters as its kind has them.
+func (d *decoder) policy(n *yaml.Node, p *Policy, path string) {
+	if n.Kind == yaml.ScalarNode {
+		d.wrong(n, path, "%s is given: write {name: %s}", shown(n), n.Value)
+		return
+	}
+	before := len(d.problems)
+	d.object(n, reflect.ValueOf(p).Elem(), path)
+	if len(d.problems) > before {
+		return
+	}
+	at := valueOf(n, "name")
+	kind, known := d.known[p.Name]
+	switch {
+	case !known && strings.Contains(p.Name, "/"):
+		if err := types.ValidatePolicyKind(below(path, "name"), p.Name); err != nil {
+			_, text, _ := strings.Cut(err.Error(), ": ")
+			d.wrong(at, below(path, "name"), "%s", text)
+		}
+		if with := valueOf(n, "with"); with.Kind != yaml.MappingNode {
+			d.wrong(with, below(path, "with"), "%s is given: write fields", shown(with))
+		}
+		p.With = p.With.stored()
+	case !known:
+		d.wrong(at, below(path, "name"), "%q is unknown: %s, or that of somebody else, with a domain, such as acme.com/even", p.Name, d.meant(p.Name))
+	case !kind.fits(d.shared):
+		d.wrong(at, below(path, "name"), "%s", misplaced(p.Name, kind.Shared))
+	default:
+		d.parameters(valueOf(n, "with"), kind, p, below(path, "with"))
+	}
+}
+
+// meant says which policy may be meant by a name.
+func (d *decoder) meant(name string) string {
+	names := d.known.names(d.shared)
+	if len(names) == 0 {
+		return "none is known here"
+	}
+	return oneOf(name, names)
+}
+
+func misplaced(name string, shared bool) string {
+	if shared {
+		return name + " is shared by jobs: declare it in a document of its own, with kind: Policy, and refer to that"
+	}
+	return name + " is of one job: write it to the policies of that"
+}
+
+// valueOf returns the value of a field, an empty object if it is not there.
+func valueOf(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
+}
+
+// parameters reads the parameters of a policy, and writes them as their kind does.
+func (d *decoder) parameters(n *yaml.Node, kind PolicyKind, p *Policy, path string) {
+	before := len(d.problems)
+	into := kind.New()
+	d.object(n, reflect.ValueOf(into).Elem(), path)
+	if len(d.problems) > before {
+		return
+	}
+	if v, ok := into.(interface{ Validate() error }); ok {
+		d.told(n, v.Validate(), path)
+	}
+	text, err := json.Marshal(into)
+	if err != nil {
+		d.wrong(n, path, "%s", err)
+		return
+	}
+	p.With = With(text).stored()
+}
+
+// told takes in what is wrong with the fields of n, a line each that begins with the
+// path of its field.
+func (d *decoder) told(n *yaml.Node, err error, path string) {
+	if err == nil {
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		field, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		at, field := locate(n, field)
+		d.wrong(at, below(path, field), "%s", text)
+	}
+}
+
+// Parameter is a field of the parameters of a policy.
+type Parameter struct {
+	Name     string `json:"name"`
+	Desc     string `json:"desc"`
+	Required bool   `json:"required,omitempty"`
+}
+
+// Parameters lists the parameters of a policy, those first that must be given.
+func Parameters(kind PolicyKind) []Parameter {
+	var out []Parameter
+	t := reflect.TypeOf(kind.New()).Elem()
+	for _, required := range []bool{true, false} {
+		for _, f := range fields(t) {
+			if f.required == required {
+				desc := f.desc
+				if few := choices(t.Field(f.index).Type); len(few) > 0 {
+					desc += " (" + strings.Join(few, ", ") + ")"
+				}
+				out = append(out, Parameter{f.name, desc, required})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,176 @@
+package manifest_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+// side is a text of which there are few.
+type side string
+
+// Choices are the few.
+func (side) Choices() []string { return []string{"left", "right"} }
+
+// team has teams.
+type team struct {
+	Weight float64         `json:"weight,omitempty" desc:"how much of it"`
+	Teams  map[string]team `json:"teams,omitempty" desc:"what it is made of"`
+}
+
+// packed has parameters of every type.
+type packed struct {
+	Over  side              `json:"over" desc:"which side"`
+	Most  int               `json:"most,omitempty" desc:"how many at most"`
+	Wait  manifest.Duration `json:"wait,omitempty" desc:"how long"`
+	Names []string          `json:"names,omitempty" desc:"which ones"`
+
+	cached int
+}
+
+// Validate checks the values.
+func (p *packed) Validate() error {
+	var errs []error
+	if p.cached = p.Most; p.Most < 0 {
+		errs = append(errs, types.Errorf(types.Invalid, "most: %d is negative: give at least 1", p.Most))
+	}
+	for i, name := range p.Names {
+		if name == "" {
+			errs = append(errs, types.Errorf(types.Invalid, "names[%d]: is empty: give a name", i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// known are some policies.
+func known() manifest.Policies {
+	return manifest.Policies{
+		"pack":   {New: func() any { return &packed{} }, Job: true, Desc: "packs them"},
+		"plain":  {New: func() any { return &struct{}{} }, Job: true},
+		"both":   {New: func() any { return &struct{}{} }, Job: true, Shared: true},
+		"shares": {New: func() any { return &team{} }, Shared: true},
+	}
+}
+
+// policies begins a job with policies.
+func policies(text string) string {
+	return head(manifest.KindJob) + "template:\n  spec: {image: a}\npolicies:\n" + text
+}
+
+func TestPoliciesAreReadAsTheirLibraryHasThem(t *testing.T) {
+	text := policies("- name: pack\n  with: {wait: 90s, over: left, names: [a, b]}\n- {name: plain}\n- {name: both, with: {}}\n"+
+		"- name: acme.com/even\n  with: {b: [1, {c: 0.10}], a: x}\n") + "---\n" +
+		head(manifest.KindPolicy) + "name: all\npolicy: {name: both}\n---\n" +
+		head(manifest.KindPolicy) + "name: teams\npolicy:\n  name: shares\n  with: {teams: {a: {weight: 2, teams: {b: {weight: 0.5}}}}}\n"
+	docs, err := manifest.Parse("f", []byte(text), known())
+	if err != nil || !admits(t, compiled(t), text) {
+		t.Fatal(err)
+	}
+	got := make([]types.Policy, len(docs[0].Job.Policies))
+	for i, p := range docs[0].Job.Policies {
+		got[i] = p.Stored()
+	}
+	for i, want := range []types.Policy{
+		{Kind: "pack", With: `{"over":"left","wait":"1m30s","names":["a","b"]}`},
+		{Kind: "plain"},
+		{Kind: "both"},
+		{Kind: "acme.com/even", With: `{"a":"x","b":[1,{"c":0.10}]}`},
+	} {
+		if got[i] != want {
+			t.Errorf("%+v, want %+v", got[i], want)
+		}
+	}
+	shared := docs[2].Policy
+	if want := `{"teams":{"a":{"weight":2,"teams":{"b":{"weight":0.5}}}}}`; docs[2].String() != "policy teams" || string(shared.Policy.With) != want {
+		t.Errorf("%s: %+v, want %s", &docs[2], shared, want)
+	}
+}
+
+// What is wrong with policies both see, Parse and the schema.
+func TestBothRefusePolicies(t *testing.T) {
+	s := compiled(t)
+	for text, says := range map[string]string{
+		"- {name: pak}\n":                             `f:6: policies[0].name: "pak" is unknown: did you mean pack?`,
+		"- {name: everything}\n":                      `f:6: policies[0].name: "everything" is unknown: use both, pack, plain, or that of somebody else`,
+		"- {name: shares}\n":                          "f:6: policies[0].name: shares is shared by jobs: declare it in a document of its own, with kind: Policy",
+		"- pack\n":                                    `f:6: policies[0]: "pack" is given: write {name: pack}`,
+		"- {with: {}}\n":                              "f:6: policies[0].name: is missing",
+		"- {name: pack, wiht: {over: left}}\n":        "f:6: policies[0].wiht: is unknown: did you mean with?",
+		"- {name: pack}\n":                            "f:6: policies[0].with.over: is missing: give which side",
+		"- {name: pack, with: left}\n":                `f:6: policies[0].with: "left" is given: write fields, such as over`,
+		"- name: pack\n  with: {over: up}\n":          `f:7: policies[0].with.over: "up" is unknown: use left or right`,
+		"- name: pack\n  with: {over: left, mst: 1}":  "f:7: policies[0].with.mst: is unknown: did you mean most?",
+		"- {name: pack, with: {over: left, wait: 3}}": "f:6: policies[0].with.wait: 3 is no duration",
+		"- {name: plain, with: {a: 1}}":               "f:6: policies[0].with.a: is unknown: there are none: leave it out",
+		"- {name: acme.com/even, with: 3}":            `f:6: policies[0].with: "3" is given: write fields`,
+		"- {name: plain}\n---\n" + head(manifest.KindPolicy) + "name: p\npolicy: {name: pack, with: {over: left}}\n":      "f:11: policy.name: pack is of one job: write it to the policies of that",
+		"- {name: plain}\n---\n" + head(manifest.KindPolicy) + "name: p\npolicy: {name: shares, with: {weight: heavy}}\n": `f:11: policy.with.weight: "heavy" is given: write a number`,
+	} {
+		text = policies(text)
+		_, err := manifest.Parse("f", []byte(text), known())
+		refused(t, err, text, says)
+		if admits(t, s, text) {
+			t.Errorf("the schema admits\n%s", text)
+		}
+	}
+}
+
+// What only Parse sees of policies: the line of each field is told, all of them at once.
+func TestValuesOfPoliciesAreChecked(t *testing.T) {
+	text := policies("- name: pack\n  with:\n    over: left\n    most: -1\n    names: [a, \"\"]\n- name: acme/even\n")
+	_, err := manifest.Parse("f", []byte(text), known())
+	if err == nil {
+		t.Fatal("it is accepted")
+	}
+	want := []string{
+		"f:9: policies[0].with.most: -1 is negative: give at least 1",
+		"f:10: policies[0].with.names[1]: is empty: give a name",
+		`f:11: policies[1].name: "acme/even" is of no domain: write it like acme.com/even`,
+	}
+	got := strings.Split(err.Error(), "\n")
+	if len(got) != len(want) {
+		t.Fatalf("got\n%s", err)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("got  %s\nwant %s", got[i], want[i])
+		}
+	}
+}
+
+func TestTasksHaveNoPolicies(t *testing.T) {
+	text := head(manifest.KindTask) + taskText + "policies: [{name: plain}]\n"
+	_, err := manifest.Parse("f", []byte(text), known())
+	refused(t, err, text, "f:7: policies: is unknown: it is of a job: write kind: Job, with the task as its template")
+}
+
+func TestPolicyOnALine(t *testing.T) {
+	for text, want := range map[string]types.Policy{
+		`pack={"over": "left"}`:      {Kind: "pack", With: `{"over":"left"}`},
+		`pack={over: left, most: 2}`: {Kind: "pack", With: `{"over":"left","most":2}`},
+		"plain":                      {Kind: "plain"},
+		"a.b/c={x: 1}":               {Kind: "a.b/c", With: `{"x":1}`},
+	} {
+		p, err := manifest.ReadPolicy(text, known())
+		if err != nil || p.Stored() != want {
+			t.Errorf("%s: %+v, %v", text, p.Stored(), err)
+		}
+	}
+	for text, says := range map[string]string{
+		"pak":                     `pak: name: "pak" is unknown: did you mean pack?`,
+		"pack":                    "pack: with.over: is missing",
+		"pack=":                   `pack: "" is no object: write it such as pack=`,
+		"pack={":                  `pack: "{" is no object`,
+		"pack={over: up, mst: 1}": `pack: with.over: "up" is unknown: use left or right`,
+		"shares":                  "shares: name: shares is shared by jobs",
+		"":                        `: name: "" is unknown`,
+	} {
+		_, err := manifest.ReadPolicy(text, known())
+		if !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%s\ngot  %v\nwant %s", text, err, says)
+		}
+	}
+}

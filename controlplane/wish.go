@@ -1,0 +1,69 @@
+package controlplane
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Wish returns a digest of tasks with policies as they are wished for: whatever the
+// order of the tasks, and of the fields of policies, and the deadlines, which count from
+// the submission. By it a job is known again whose tasks policies have changed since;
+// "" is one without policies, whose tasks are as they were wished for.
+func Wish(tasks []Submission, policies []types.Policy) string {
+	if len(policies) == 0 {
+		return ""
+	}
+	all := make([]string, len(tasks))
+	digests := make(map[*types.Spec]string)
+	for i := range tasks {
+		t := &tasks[i]
+		spec := t.Task.Spec
+		if t.Spec != nil {
+			if digests[t.Spec] == "" {
+				digests[t.Spec] = SpecDigest(t.Spec)
+			}
+			spec = digests[t.Spec]
+		}
+		all[i] = Content(t.Task, spec)
+	}
+	slices.Sort(all)
+	for _, p := range policies {
+		all = append(all, p.Kind, sortedFields(p.With))
+	}
+	sum := sha256.New()
+	for i, one := range all {
+		if i > 0 && one == all[i-1] {
+			one = "" // as the one before, of which there may be thousands
+		}
+		sum.Write([]byte{byte(len(one) >> 16), byte(len(one) >> 8), byte(len(one))})
+		sum.Write([]byte(one))
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// sortedFields returns JSON with its fields in order, or as it is if it is none.
+func sortedFields(text string) string {
+	var v any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber() // all digits
+	if d.Decode(&v) != nil {
+		return text
+	}
+	sorted, err := json.Marshal(v)
+	if err != nil {
+		return text
+	}
+	return string(sorted)
+}
+
+// Content is what tells a task from another one, as text, but for its deadline: spec is
+// the digest of what it runs.
+func Content(t types.Task, spec string) string {
+	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, 0, spec
+	return string(types.Encode(0, &t))
+}

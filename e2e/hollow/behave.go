@@ -1,0 +1,57 @@
+package hollow
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/types"
+)
+
+// Behave decides what the process of a task does.
+type Behave func(nodeagent.Container) (simruntime.Behaviour, error)
+
+// ByCommand reads the command of a task as pairs of words, in any order:
+//
+//	run 5s      it runs for 5 s; without it, and without exit, until it is stopped
+//	exit 3      it ends with code 3
+//	stop 2s     it takes 2 s to end when it is told to
+//
+// Whatever else a command says runs until it is stopped.
+func ByCommand(c nodeagent.Container) (simruntime.Behaviour, error) {
+	forever := simruntime.Behaviour{Forever: true, StopCode: 143}
+	b := forever
+	for words := c.Command; len(words) > 0; words = words[2:] {
+		if len(words) == 1 {
+			return forever, nil
+		}
+		var err error
+		switch words[0] {
+		case "run":
+			b.Forever = false
+			b.Run, err = time.ParseDuration(words[1])
+		case "exit":
+			b.Forever = false
+			b.Code, err = strconv.Atoi(words[1])
+		case "stop":
+			b.StopAfter, err = time.ParseDuration(words[1])
+		default:
+			return forever, nil
+		}
+		if err != nil {
+			return b, types.Errorf(types.Invalid, "command %q: %w", c.Command, err)
+		}
+	}
+	return b, nil
+}
+
+// Task is a submission of so many thousandths of a core, with a command as ByCommand
+// reads it.
+func Task(milliCPU int, command ...string) controlplane.Submission {
+	return controlplane.Submission{
+		Task: types.Task{Requests: types.NewRequests(map[string]types.Quantity{string(types.CPU): types.Quantity(milliCPU)})},
+		Spec: &types.Spec{Image: "escher.local/hollow", Command: command},
+	}
+}

@@ -1,0 +1,212 @@
+package hollow
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+// Cluster runs until it is closed. Its methods may be called concurrently.
+type Cluster struct {
+	// Store is what all of it is kept in.
+	Store controlplane.Store
+
+	cfg   Config
+	id    string
+	begin time.Time
+	ctx   context.Context
+	stop  context.CancelFunc
+	group *errgroup.Group
+	audit *auditing
+
+	mu      sync.Mutex
+	nodes   map[string]*machine
+	keeping *keeper
+}
+
+// Start starts a cluster, and returns when all nodes are alive. It ends with ctx, or
+// when it is closed.
+func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	cfg = cfg.withDefaults()
+	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine)}
+	ctx, c.stop = context.WithCancel(ctx)
+	c.group, c.ctx = errgroup.WithContext(ctx)
+	err := c.start()
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start() (err error) {
+	if c.id, err = controlplane.MakeClusterID(c.ctx, c.Store); err != nil {
+		return err
+	}
+	if !c.cfg.NoAudit {
+		c.audit = newAuditing()
+		c.run(func(ctx context.Context) error { return c.audit.follow(ctx, c.Store) })
+	}
+	c.run(func(ctx context.Context) error {
+		return scheduler.Run(ctx, c.Store, c.cfg.Scheduler, c.cfg.Log.Named("scheduler"))
+	})
+	collector, err := server.NewCollector(c.Store, maintenance{c.Store}, c.cfg.Collector, nil, server.Options{Logger: c.cfg.Log.Named("collector")})
+	if err != nil {
+		return err
+	}
+	c.run(collector.Run)
+	c.run(server.NewDrainer(c.Store, nil, server.Options{Logger: c.cfg.Log.Named("drainer")}).Run)
+	if !c.cfg.NoKeep {
+		c.Keep()
+	}
+	for _, n := range c.cfg.Nodes {
+		c.start1(n)
+	}
+	_, err = c.Await(c.ctx, func(v *cluster.View) bool {
+		for _, n := range c.cfg.Nodes {
+			if there := v.Nodes[n.Name]; there == nil || there.Alive.V == nil {
+				return false
+			}
+		}
+		return true
+	})
+	return err
+}
+
+// run runs a part until the cluster is closed.
+func (c *Cluster) run(f func(ctx context.Context) error) {
+	c.group.Go(func() error { return f(c.ctx) })
+}
+
+// Close ends the cluster, and returns what a part of it failed with, if one did.
+func (c *Cluster) Close() error {
+	c.StopKeeping()
+	c.mu.Lock()
+	all := c.nodes
+	c.nodes = make(map[string]*machine)
+	c.mu.Unlock()
+	for _, m := range all {
+		m.end()
+	}
+	c.stop()
+	err := c.group.Wait()
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// Client returns a client of a namespace that submits jobs with policies.
+func (c *Cluster) Client(ns string) (*esl.Client, error) {
+	client, err := controlplane.New(c.Store, ns)
+	if err != nil {
+		return nil, err
+	}
+	jobs := esl.New(client)
+	jobs.Kinds = c.cfg.Kinds
+	return jobs, nil
+}
+
+// Await follows the cluster until something holds, and returns it as it was then. The
+// view is the caller's.
+func (c *Cluster) Await(ctx context.Context, holds func(*cluster.View) bool) (*cluster.View, error) {
+	errHolds := errors.New("it holds")
+	v := cluster.New()
+	err := controlplane.ListWatch(ctx, c.Store, controlplane.ListWatchOptions{Prefix: controlplane.Root}, func(u controlplane.Update) error {
+		for _, e := range u.Events {
+			if _, _, err := v.Apply(e); err != nil {
+				return err
+			}
+		}
+		v.Reached(u.Revision)
+		if holds(v) {
+			return errHolds
+		}
+		return nil
+	})
+	if errors.Is(err, errHolds) {
+		return v, nil
+	}
+	return v, err
+}
+
+// View returns the cluster as it is.
+func (c *Cluster) View(ctx context.Context) (*cluster.View, error) {
+	return c.Await(ctx, func(*cluster.View) bool { return true })
+}
+
+// Running returns the nodes of the tasks of a namespace that run, by id.
+func Running(v *cluster.View, ns string) map[string]string {
+	out := make(map[string]string)
+	for t := range v.Tasks() {
+		if t.ID.Namespace == ns && t.Status.V != nil && t.Phase() == types.Running {
+			out[t.ID.ID] = t.Status.V.Full().Node
+		}
+	}
+	return out
+}
+
+// keeper is an esl.Keep that runs.
+type keeper struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// Keep keeps policies until the cluster is closed, or StopKeeping: for who had it
+// started without, or stopped that.
+func (c *Cluster) Keep() {
+	c.StopKeeping()
+	ctx, cancel := context.WithCancel(c.ctx)
+	k := &keeper{stop: cancel, done: make(chan struct{})}
+	c.mu.Lock()
+	c.keeping = k
+	c.mu.Unlock()
+	c.group.Go(func() error {
+		defer close(k.done)
+		err := esl.Keep(ctx, c.Store, esl.KeepOptions{Kinds: c.cfg.Kinds, Log: c.cfg.Log.Named("policies")})
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})
+}
+
+// StopKeeping ends what keeps policies, at whatever it is: as if its process were killed.
+func (c *Cluster) StopKeeping() {
+	c.mu.Lock()
+	k := c.keeping
+	c.keeping = nil
+	c.mu.Unlock()
+	if k != nil {
+		k.stop()
+		<-k.done
+	}
+}
+
+// maintenance is of a store that never fills, and forgets nothing.
+type maintenance struct{ store controlplane.Store }
+
+func (m maintenance) Usage(ctx context.Context) (server.Usage, error) {
+	u := server.Usage{Quota: 8 << 30}
+	if s, ok := m.store.(*memstore.Store); ok {
+		u.Revision = s.Revision()
+		return u, nil
+	}
+	page, err := m.store.List(ctx, controlplane.ListOptions{Key: controlplane.ClusterKey(), KeysOnly: true})
+	u.Revision = page.Revision
+	return u, err
+}
+
+func (maintenance) Compact(context.Context, int64) error { return nil }
+
+func (maintenance) Defragment(context.Context) error { return nil }

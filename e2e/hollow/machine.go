@@ -1,0 +1,122 @@
+package hollow
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/types"
+)
+
+// machine is a node with its agent, and what runs there.
+type machine struct {
+	runtime *simruntime.Runtime
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+// end ends the agent, and leaves its session.
+func (m *machine) end() {
+	m.stop()
+	<-m.done
+}
+
+// start1 starts the machine of a node, with nothing that runs on it.
+func (c *Cluster) start1(n Node) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	m := &machine{runtime: simruntime.New(simruntime.Config{Script: simruntime.Script(c.cfg.Behave)}), stop: cancel, done: make(chan struct{})}
+	c.mu.Lock()
+	c.nodes[n.Name] = m
+	c.mu.Unlock()
+	c.group.Go(func() error {
+		defer close(m.done)
+		agent, err := nodeagent.New(nodeagent.Config{
+			Store: c.Store, Runtime: m.runtime, Cluster: c.id, Node: n.Name, TTL: c.cfg.TTL,
+			Capacity: types.NewRequests(n.Capacity), Labels: labels(n.Labels), Logger: c.cfg.Log.Named("agent." + n.Name),
+			BootClock: func() time.Duration { return time.Since(c.begin) + time.Hour }, BootID: "boot-" + n.Name,
+		})
+		if err != nil {
+			return err
+		}
+		if err := agent.Run(ctx); ctx.Err() == nil {
+			return err
+		}
+		return nil
+	})
+}
+
+func labels(m map[string]string) []types.Label {
+	var out []types.Label
+	for name, value := range m {
+		out = append(out, types.Label{Name: name, Value: value})
+	}
+	return out
+}
+
+// Add starts a node that was not there.
+func (c *Cluster) Add(n Node) {
+	c.cfg.Nodes = append(c.cfg.Nodes, n)
+	c.start1(n)
+}
+
+// Kill ends a machine with all that runs on it, and its session at once. NotFound: it is
+// not there, or does not run.
+func (c *Cluster) Kill(ctx context.Context, node string) error {
+	if err := c.Cut(node); err != nil {
+		return err
+	}
+	page, err := c.Store.List(ctx, controlplane.ListOptions{Key: controlplane.AliveKey(node)})
+	if err != nil || len(page.KVs) == 0 {
+		return err
+	}
+	return c.Store.RevokeLease(ctx, page.KVs[0].Lease)
+}
+
+// Cut is Kill, but for the session, which runs out.
+func (c *Cluster) Cut(node string) error {
+	c.mu.Lock()
+	m := c.nodes[node]
+	delete(c.nodes, node)
+	c.mu.Unlock()
+	if m == nil {
+		return types.Errorf(types.NotFound, "kill node %s: it does not run", node)
+	}
+	m.end()
+	return nil
+}
+
+// Return starts the machine of a node again that was killed. NotFound: there is none of
+// that name.
+func (c *Cluster) Return(node string) error {
+	for _, n := range c.cfg.Nodes {
+		if n.Name == node {
+			c.start1(n)
+			return nil
+		}
+	}
+	return types.Errorf(types.NotFound, "return node %s: there is none", node)
+}
+
+// Finish ends the process of a task now, with a code, as by itself. NotFound: it has none
+// that runs.
+func (c *Cluster) Finish(ctx context.Context, ns, task string, code int) error {
+	c.mu.Lock()
+	machines := slices.Collect(maps.Values(c.nodes))
+	c.mu.Unlock()
+	for _, m := range machines {
+		there, err := m.runtime.List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, o := range there {
+			if o.Attempt.Namespace == ns && o.Attempt.Task == task && o.Running {
+				return m.runtime.Finish(o.ID, code)
+			}
+		}
+	}
+	return types.Errorf(types.NotFound, "finish task %s: it does not run", task)
+}

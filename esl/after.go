@@ -1,0 +1,262 @@
+package esl
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// After has tasks begin only when others have succeeded: the tasks of a job are a directed
+// acyclic graph, or come after other jobs. What comes after the same waits before one
+// gate, which opens when all of that has succeeded.
+type After struct {
+	// Tasks are, for the tasks of a name, the names of those that come before them.
+	Tasks map[string][]string `json:"tasks,omitempty" desc:"for the tasks of a name, the names of those of the job that come before them"`
+	// Jobs are ids of jobs that come before all tasks.
+	Jobs []string `json:"jobs,omitempty" desc:"ids of jobs that come before all tasks"`
+	// OnFailure says what becomes of what comes after a task that does not succeed.
+	OnFailure OnFailure `json:"onFailure,omitempty" desc:"when one that comes before does not succeed: fail ends what comes after it, run lets it begin; fail if it is left out"`
+}
+
+// OnFailure is what becomes of tasks when one that comes before them does not succeed.
+type OnFailure string
+
+// What may become of them.
+const (
+	// FailToo ends them, with the reason.
+	FailToo OnFailure = "fail"
+	// RunAnyway lets them begin when all that comes before them has ended.
+	RunAnyway OnFailure = "run"
+)
+
+// Choices are what it may be in a spec.
+func (OnFailure) Choices() []string { return []string{string(FailToo), string(RunAnyway)} }
+
+// Kind is after.
+func (After) Kind() string { return "after" }
+
+// Validate checks what can be checked without the tasks.
+func (p After) Validate() error {
+	var errs []error
+	if len(p.Tasks) == 0 && len(p.Jobs) == 0 {
+		errs = append(errs, invalid("tasks: nothing comes after anything: give {later: [earlier]}, or jobs"))
+	}
+	if p.OnFailure != "" && !slices.Contains(p.OnFailure.Choices(), string(p.OnFailure)) {
+		errs = append(errs, invalid("onFailure: %q is unknown: use fail or run", string(p.OnFailure)))
+	}
+	for i, id := range p.Jobs {
+		errs = append(errs, types.ValidateName("jobs["+strconv.Itoa(i)+"]", id))
+	}
+	if round := p.cycle(); len(round) > 0 {
+		errs = append(errs, invalid("tasks: %s come after one another in a circle: drop one of them", strings.Join(round, ", ")))
+	}
+	return joined(errs)
+}
+
+// Apply has every task ask for what opens the gates before it.
+func (p After) Apply(g *Group) error {
+	known := taskNames(g)
+	errs := []error{p.Validate()}
+	for _, later := range slices.Sorted(maps.Keys(p.Tasks)) {
+		if known[later] == nil {
+			errs = append(errs, unknownTask("tasks", later, known))
+		}
+		for _, earlier := range p.Tasks[later] {
+			if known[earlier] == nil {
+				errs = append(errs, unknownTask("tasks."+later, earlier, known))
+			}
+		}
+	}
+	if err := joined(errs); err != nil {
+		return err
+	}
+	for k, gate := range p.gates() {
+		for _, later := range gate.later {
+			for _, i := range known[later] {
+				g.Ask(i, g.Own(strconv.Itoa(k)), One)
+			}
+		}
+	}
+	if len(p.Jobs) > 0 {
+		g.AskAll(g.Own("jobs"), One)
+	}
+	return nil
+}
+
+// afterGate is what the tasks of some names wait before, as they come after the same.
+type afterGate struct{ earlier, later []string }
+
+// gates returns the gates, always in the same order.
+func (p After) gates() []afterGate {
+	found := make(map[string]*afterGate)
+	for _, later := range slices.Sorted(maps.Keys(p.Tasks)) {
+		earlier := slices.Compact(slices.Sorted(slices.Values(p.Tasks[later])))
+		if len(earlier) == 0 {
+			continue
+		}
+		key := strings.Join(earlier, ",")
+		if found[key] == nil {
+			found[key] = &afterGate{earlier: earlier}
+		}
+		found[key].later = append(found[key].later, later)
+	}
+	out := make([]afterGate, 0, len(found))
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, *found[key])
+	}
+	return out
+}
+
+// cycle returns names that come after one another in a circle, nil if none do. Names
+// after which everything comes are taken away until none are left (Kahn); what remains
+// then is on a circle, or comes after one: going back from any of it ends on the circle.
+func (p After) cycle() []string {
+	left, behind := make(map[string]int), make(map[string][]string)
+	for later, all := range p.Tasks {
+		for _, earlier := range all {
+			left[later]++
+			behind[earlier] = append(behind[earlier], later)
+		}
+	}
+	var free []string
+	for earlier := range behind {
+		if left[earlier] == 0 {
+			free = append(free, earlier)
+		}
+	}
+	for len(free) > 0 {
+		one := free[len(free)-1]
+		free = free[:len(free)-1]
+		for _, later := range behind[one] {
+			if left[later]--; left[later] == 0 {
+				delete(left, later)
+				free = append(free, later)
+			}
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	at := slices.Min(slices.Collect(maps.Keys(left)))
+	var way []string
+	for !slices.Contains(way, at) {
+		way = append(way, at)
+		at = p.Tasks[at][slices.IndexFunc(p.Tasks[at], func(n string) bool { return left[n] > 0 })]
+	}
+	way = way[slices.Index(way, at):]
+	slices.Reverse(way)
+	return way
+}
+
+// standing is how far what comes before a gate is.
+type standing struct {
+	// waiting says what is not done yet, failed what did not succeed; empty is nothing.
+	waiting, failed string
+}
+
+// open reports whether a gate with that before it is to be opened.
+func (p After) open(st standing) bool {
+	return st.waiting == "" && (st.failed == "" || p.OnFailure == RunAnyway)
+}
+
+// ends reports whether what is behind a gate with that before it is to end.
+func (p After) ends(st standing) bool { return st.failed != "" && p.OnFailure != RunAnyway }
+
+// Next opens the gates before which all have succeeded, and ends what comes after those
+// that did not.
+func (p After) Next(s *State) Plan {
+	var plan Plan
+	members := s.Members()
+	named := byName(members)
+	for k, gate := range p.gates() {
+		if name := s.Own(strconv.Itoa(k)); !isOpen(s, name) {
+			var later []*cluster.Task
+			for _, n := range gate.later {
+				later = append(later, named[n]...)
+			}
+			p.decide(s, &plan, name, p.standingOf(named, gate.earlier), later)
+		}
+	}
+	if name := s.Own("jobs"); len(p.Jobs) > 0 && !isOpen(s, name) {
+		p.decide(s, &plan, name, p.standingOfJobs(s), members)
+	}
+	return plan
+}
+
+// decide adds to a plan what is to become of a gate that is closed, and of what waits
+// before it, while any does.
+func (p After) decide(s *State, plan *Plan, gate string, st standing, later []*cluster.Task) {
+	switch {
+	case !slices.ContainsFunc(later, isWaiting):
+	case p.ends(st):
+		endWaiting(plan, later, "it comes after "+st.failed)
+	case p.open(st) && len(plan.Set)+len(plan.Stop) < maxChanges:
+		plan.Set = append(plan.Set, opened(s, gate))
+		plan.Reason = "what comes before has ended"
+	}
+}
+
+// standingOf returns how far the tasks of some names are.
+func (p After) standingOf(named map[string][]*cluster.Task, names []string) standing {
+	var st standing
+	for _, name := range names {
+		for _, t := range named[name] {
+			p.count(&st, "task "+t.ID.ID, t.Phase())
+		}
+	}
+	return st
+}
+
+// standingOfJobs returns how far the jobs are that come before this one. One that is not
+// there any more counts as one that did not succeed: nobody can say.
+func (p After) standingOfJobs(s *State) standing {
+	var st standing
+	for _, id := range p.Jobs {
+		if s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: id}] == nil {
+			st.failed = fmt.Sprintf("job %s, which is not there", id)
+			continue
+		}
+		for _, t := range s.JobTasks(id) {
+			p.count(&st, fmt.Sprintf("task %s of job %s", t.ID.ID, id), t.Phase())
+		}
+	}
+	return st
+}
+
+func (p After) count(st *standing, what string, phase types.Phase) {
+	text := fmt.Sprintf("%s, which is %s", what, phase)
+	switch {
+	case !phase.Ended() && st.waiting == "":
+		st.waiting = text
+	case phase.Ended() && phase != types.Succeeded && st.failed == "":
+		st.failed = text
+	}
+}
+
+// Why says what a task comes after that is not done.
+func (p After) Why(s *State, task string) string {
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
+	if t == nil || !isWaiting(t) {
+		return ""
+	}
+	named := byName(s.Members())
+	for k, gate := range p.gates() {
+		if !slices.Contains(gate.later, t.Info.V.Name) || isOpen(s, s.Own(strconv.Itoa(k))) {
+			continue
+		}
+		if st := p.standingOf(named, gate.earlier); st.waiting != "" {
+			return "It comes after " + st.waiting + "."
+		}
+	}
+	if len(p.Jobs) > 0 && !isOpen(s, s.Own("jobs")) {
+		if st := p.standingOfJobs(s); st.waiting != "" {
+			return "It comes after " + st.waiting + "."
+		}
+	}
+	return ""
+}

@@ -1,0 +1,198 @@
+package esl
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Colocate has the tasks of a job run on one node, or in one rack or zone: where the most
+// of them have room, chosen when the first of them waits, and anew while none of them is
+// on a node. With With they go where a task, or the tasks of a job, are, which know
+// nothing of it; and where that moves, the next ones go.
+type Colocate struct {
+	// In is node, rack or zone; empty is node.
+	In Domain `json:"in,omitempty" desc:"what the tasks share: node, rack or zone; node if it is left out"`
+	// With is the id, or the name, of another task or job.
+	With string `json:"with,omitempty" desc:"the id or name of a task or job to be with; the tasks are with one another if it is left out"`
+	// OnLoss says what becomes of the others when one of the tasks is lost or evicted:
+	// alone, which is what happens if it is left out, leaves them; restart has all of them
+	// begin anew, together; fail stops them.
+	OnLoss Loss `json:"onLoss,omitempty" desc:"when a task is lost: alone leaves the others, restart has all begin anew, fail stops them; alone if it is left out"`
+}
+
+// Kind is colocate.
+func (Colocate) Kind() string { return "colocate" }
+
+// Validate checks the parameters.
+func (p Colocate) Validate() error {
+	errs := []error{p.In.or(Node).Validate("in")}
+	if p.With != "" {
+		errs = append(errs, types.ValidateName("with", p.With))
+	}
+	if p.OnLoss != "" && !slices.Contains(p.OnLoss.Choices(), string(p.OnLoss)) {
+		errs = append(errs, invalid("onLoss: %q is unknown: use %s", string(p.OnLoss), strings.Join(p.OnLoss.Choices(), ", ")))
+	}
+	return joined(errs)
+}
+
+// Apply has each task ask for one of a resource that Next makes where they are to be.
+func (p Colocate) Apply(g *Group) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if p.With == "" {
+		g.Together(p.In.or(Node))
+	}
+	g.Make(g.Own(""), 0, controlplane.OnEvery())
+	g.AskAll(g.Own(""), One)
+	return nil
+}
+
+// Next opens the place where the tasks are to be, and closes it when it is another one.
+func (p Colocate) Next(s *State) Plan {
+	c := s.crowd(s.Own(""))
+	if len(c.waiting)+len(c.held) == 0 && !c.gang {
+		return Plan{}
+	}
+	if plan := p.lost(s); !plan.Nothing() {
+		return plan
+	}
+	var plan Plan
+	switch {
+	case p.With != "":
+		plan = p.follow(s)
+	default:
+		plan = p.choose(s, c)
+	}
+	s.turn(&plan)
+	return plan
+}
+
+// lost ends what is not to go on when one of the tasks was lost. Attempts are counted: who
+// is at an earlier one than that which follows a loss began before it.
+func (p Colocate) lost(s *State) Plan {
+	if p.OnLoss != Restart && p.OnLoss != Fail {
+		return Plan{}
+	}
+	plan := Plan{}
+	next, lost := 0, ""
+	for _, t := range s.Members() {
+		st := t.Status.V
+		switch {
+		case st == nil || t.Phase().Ended():
+		case st.Phase == types.Pending && st.Attempt >= next:
+			next, lost = st.Attempt+1, t.ID.ID
+		case st.Attempt > next:
+			next, lost = st.Attempt, t.ID.ID
+		}
+	}
+	if next < 2 {
+		return plan
+	}
+	plan.Reason = "attempt of " + lost + " was lost"
+	for _, t := range s.Members() {
+		switch {
+		case t.Info.V == nil || t.Phase().Ended() || t.Info.V.Stop != nil:
+		case p.OnLoss == Fail:
+			plan.Stop = append(plan.Stop, Stop{Task: t.ID.ID, StopOptions: controlplane.StopOptions{Reason: "colocate: " + lost + " was lost"}})
+		case t.Phase().Held() && t.Status.V.Attempt < next && t.Info.V.Evict != t.Status.V.Attempt:
+			plan.Evict = append(plan.Evict, Evict{Task: t.ID.ID, Attempt: t.Status.V.Attempt})
+		}
+	}
+	return plan
+}
+
+// follow has the resource where the others are.
+func (p Colocate) follow(s *State) Plan {
+	name, in := s.Own(""), p.In.or(Node)
+	id := types.Resolve(s.Namespace, name)
+	want := make(map[string]bool)
+	for _, t := range s.partners(p.With) {
+		if n := s.View.Nodes[nodeOf(t)]; n != nil {
+			want[in.of(n)] = true
+		}
+	}
+	delete(want, "")
+	plan := Plan{Reason: p.With + " is elsewhere"}
+	var on, off []string
+	for _, n := range s.View.Nodes {
+		switch here := want[in.of(n)]; {
+		case n.Alive.V == nil:
+		case here && s.capacity(n, id) == 0:
+			on = append(on, n.Name)
+		case !here && s.capacity(n, id) > 0:
+			off = append(off, n.Name)
+		}
+	}
+	s.place(&plan, name, types.Inf, on, off)
+	return plan
+}
+
+// nodeOf returns the node that a task is on, "" if it is on none.
+func nodeOf(t *cluster.Task) string {
+	if !t.Phase().Held() {
+		return ""
+	}
+	return t.Status.V.Node
+}
+
+// partners returns the tasks that a name is of: the task, or those of the job, of that
+// id; else those of the jobs of that name; else the tasks of that name.
+func (s *State) partners(name string) []*cluster.Task {
+	if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: name}); t != nil && t.Info.V != nil {
+		return []*cluster.Task{t}
+	}
+	if members := s.JobTasks(name); len(members) > 0 {
+		return members
+	}
+	var out []*cluster.Task
+	for id, c := range s.View.Jobs {
+		if id.Namespace == s.Namespace && c.V != nil && c.V.Name == name {
+			out = append(out, s.JobTasks(id.ID)...)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, n := range s.View.Nodes {
+		for _, b := range n.Bindings {
+			if t := b.Task; t.ID.Namespace == s.Namespace && t.Info.V != nil && t.Info.V.Name == name {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// Wide: others move, and what is free changes with what they do.
+func (Colocate) Wide() {}
+
+// Why says where the task is to go, or what it is to be with.
+func (p Colocate) Why(s *State, task string) string {
+	if _, ok := s.waits(task); !ok {
+		return ""
+	}
+	in := p.In.or(Node)
+	if p.With != "" {
+		places := make(map[string]bool)
+		for _, t := range s.partners(p.With) {
+			if n := s.View.Nodes[nodeOf(t)]; n != nil {
+				places[in.of(n)] = true
+			}
+		}
+		if len(places) == 0 {
+			return fmt.Sprintf("colocate: it is to be on the %s of %s, which is on none: it waits until that has a node", in, p.With)
+		}
+		return fmt.Sprintf("colocate: it is to be on the %s of %s: %s", in, p.With, strings.Join(slices.Sorted(maps.Keys(places)), ", "))
+	}
+	if at := p.opened(s, s.Own("")); at != "" {
+		return fmt.Sprintf("colocate: the tasks of its job share a %s: %s", in, at)
+	}
+	return fmt.Sprintf("colocate: no %s that takes tasks is large enough for any of the tasks, which are to share one", in)
+}

@@ -1,0 +1,292 @@
+package esl
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// FairQueue lets in so many tasks at once, of several flows by turns: while all of them
+// have tasks that wait, as many of each as its weight says (start-time fair queuing: by
+// the virtual time at which a task would begin). Who comes late begins at the present;
+// who had nothing to do has saved nothing. It is shared: jobs name it by Flow.
+type FairQueue struct {
+	// Limit is how many are let in and have not ended.
+	Limit int `json:"limit" desc:"how many tasks are let in at once"`
+	// Flows are the weights of flows by name.
+	Flows map[string]float64 `json:"flows,omitempty" desc:"weights of flows, by name"`
+	// Anyone is the weight of each flow that is not named; 0: there are no others.
+	Anyone float64 `json:"anyone,omitempty" desc:"weight of each flow that is not named; no other may take part if it is left out"`
+}
+
+// Kind is fair-queue.
+func (FairQueue) Kind() string { return "fair-queue" }
+
+// Apply refuses: it is for jobs to name it.
+func (FairQueue) Apply(*Group) error {
+	return invalid("fair-queue is shared: declare it under an id, and have jobs name it by the policy flow")
+}
+
+// Weights of flows: what is let in of a flow of the largest is still told apart.
+const (
+	minFlow = 1e-3
+	maxFlow = 1e3
+)
+
+// Validate checks the parameters.
+func (p FairQueue) Validate() error {
+	var errs []error
+	if p.Limit < 1 || p.Limit > maxLimit {
+		errs = append(errs, invalid("limit: %d is out of range: give from 1 to %d", p.Limit, maxLimit))
+	}
+	if len(p.Flows) == 0 && p.Anyone == 0 {
+		errs = append(errs, invalid("flows: there are none: give weights of flows by name, or that of anyone"))
+	}
+	weight := func(field string, w float64) {
+		if w < minFlow || w > maxFlow {
+			errs = append(errs, invalid("%s: %g is out of range: give a weight from %g to %g", field, w, minFlow, maxFlow))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Flows)) {
+		errs = append(errs, types.ValidateName("flows", name))
+		weight("flows."+name, p.Flows[name])
+	}
+	if p.Anyone != 0 {
+		weight("anyone", p.Anyone)
+	}
+	return joined(errs)
+}
+
+// Declare has no resources: each task has a gate of its own, each flow a note while it
+// has tasks.
+func (p FairQueue) Declare(id string) ([]Set, error) {
+	errs := []error{p.Validate()}
+	for _, name := range slices.Sorted(maps.Keys(p.Flows)) {
+		errs = append(errs, p.named(id, name))
+	}
+	return nil, joined(errs)
+}
+
+// named checks that the note of a flow has a name.
+func (p FairQueue) named(id, flow string) error {
+	if name := own(id, p.Kind(), flow); len(name) > types.MaxName {
+		return invalid("flows: the note of %q would be called %s, which has %d bytes: at most %d are allowed, shorten the names", flow, name, len(name), types.MaxName)
+	}
+	return nil
+}
+
+// weight is that of a flow. One that was named, and is no more, has 1 until its jobs have
+// ended.
+func (p FairQueue) weight(flow string) float64 { return cmp.Or(p.Flows[flow], p.Anyone, 1) }
+
+// Next lets in whose turn it is, and notes of each flow how far it is.
+func (p FairQueue) Next(s *State) Plan {
+	q := p.queue(s)
+	var plan Plan
+	moved := make(map[*flow]bool)
+	for range min(p.Limit-q.inside, perPlan/2) {
+		f := q.first()
+		if f == nil {
+			break
+		}
+		q.now = f.start(q.now)
+		f.last, f.none = q.now, false
+		plan.Set = append(plan.Set, f.waiting[0].open())
+		f.waiting, moved[f] = f.waiting[1:], true
+	}
+	plan.Reason = fmt.Sprintf("%d tasks are let in", len(plan.Set))
+	for _, name := range sortedKeys(q.byName) {
+		f := q.byName[name]
+		switch {
+		case moved[f]:
+			plan.Set = append(plan.Set, f.note(1+types.Quantity(math.Round(f.last*tagUnit))))
+		case !f.none && q.over(f):
+			plan.Set = append(plan.Set, f.note(0))
+		}
+	}
+	plan.Set = withEnded(plan.Set, q.ended)
+	return plan
+}
+
+// tagUnit is what a virtual time of 1 is in the note of a flow: an ephemeral resource of
+// that capacity, which nobody asks for.
+const tagUnit = 1e6
+
+// flows are a fair queue as it is.
+type flows struct {
+	byName map[string]*flow
+	// inside is how many are let in and have not ended.
+	inside int
+	// now is the virtual time: when the last was let in.
+	now   float64
+	ended []gate
+}
+
+// flow is one of them.
+type flow struct {
+	weight float64
+	name   string
+	// at is the name of its note; there, when the last of it was let in, in virtual time.
+	// none: nothing is noted.
+	at      string
+	last    float64
+	none    bool
+	inside  int
+	waiting []gate
+}
+
+// queue finds out how far everybody is.
+func (p FairQueue) queue(s *State) *flows {
+	q := &flows{byName: make(map[string]*flow)}
+	prefix := own(s.ID, p.Kind(), "") + "."
+	for rid, pool := range s.View.Pools {
+		ns, name, _ := rid.Split()
+		if as, ok := strings.CutPrefix(name, prefix); ok && ns == s.Namespace && pool.Info.V != nil {
+			f := q.flow(p, s.ID, as)
+			f.last, f.none = float64(pool.Capacity()-1)/tagUnit, false
+			q.now = max(q.now, f.last)
+		}
+	}
+	referring := s.Referring()
+	for _, job := range sortedKeys(referring) {
+		made, ok := referring[job].(Flow)
+		if !ok {
+			continue
+		}
+		f := q.flow(p, s.ID, made.As)
+		for _, g := range s.gates(job, made.Kind()) {
+			switch {
+			case g.waits(s):
+				f.waiting = append(f.waiting, g)
+			case g.pool == nil:
+			case g.task.Phase().Ended():
+				q.ended = append(q.ended, g)
+			default:
+				f.inside++
+				q.inside++
+			}
+		}
+	}
+	for _, f := range q.byName {
+		slices.SortFunc(f.waiting, inTurn)
+	}
+	return q
+}
+
+// flow returns that of a name.
+func (q *flows) flow(p FairQueue, id, as string) *flow {
+	f := q.byName[as]
+	if f == nil {
+		f = &flow{name: as, weight: p.weight(as), at: own(id, p.Kind(), as), none: true}
+		q.byName[as] = f
+	}
+	return f
+}
+
+// over reports whether it makes no difference any more how far a flow was.
+func (q *flows) over(f *flow) bool {
+	if len(f.waiting)+f.inside > 0 {
+		return false
+	}
+	idle := q.inside == 0
+	for _, other := range q.byName {
+		idle = idle && len(other.waiting) == 0
+	}
+	return idle || f.last+1/f.weight <= q.now && f.last < q.now
+}
+
+// note is that of a flow, made, changed, or removed with 0.
+func (f *flow) note(capacity types.Quantity) Set {
+	return Set{Name: f.at, Capacity: capacity, Where: controlplane.InCluster()}
+}
+
+// start is when the next task of a flow begins, in virtual time: when the one before it
+// would have ended if it took 1 divided by the weight; now, if that is over.
+func (f *flow) start(now float64) float64 {
+	if f.none {
+		return now
+	}
+	return max(now, f.last+1/f.weight)
+}
+
+// first returns the flow whose turn it is: the earliest to begin, then the earliest to
+// end; nil if nothing waits.
+func (q *flows) first() *flow {
+	var best *flow
+	for _, f := range q.byName {
+		if len(f.waiting) > 0 && (best == nil || q.before(f, best)) {
+			best = f
+		}
+	}
+	return best
+}
+
+func (q *flows) before(a, b *flow) bool {
+	return cmp.Or(
+		cmp.Compare(a.start(q.now), b.start(q.now)),
+		cmp.Compare(a.start(q.now)+1/a.weight, b.start(q.now)+1/b.weight),
+		strings.Compare(a.name, b.name),
+	) < 0
+}
+
+// Flow has the tasks of a job wait in a FairQueue, in a flow.
+type Flow struct {
+	// In is the id of the FairQueue.
+	In string `json:"in" desc:"the fair-queue that the tasks wait in, by its name"`
+	// As is the flow.
+	As string `json:"as" desc:"the flow that they are of"`
+}
+
+// Kind is flow.
+func (Flow) Kind() string { return "flow" }
+
+// Shared is the FairQueue.
+func (p Flow) Shared() string { return p.In }
+
+// Apply has every task wait to be let in.
+func (p Flow) Apply(g *Group) error {
+	q, ok := g.Shared[p.In].(FairQueue)
+	if !ok {
+		return invalid("in: %q is no fair-queue: name one that is declared", p.In)
+	}
+	if err := types.ValidateName("as", p.As); err != nil {
+		return err
+	}
+	if _, ok := q.Flows[p.As]; !ok && q.Anyone == 0 {
+		return invalid("as: there is no flow %q: use %s", p.As, strings.Join(slices.Sorted(maps.Keys(q.Flows)), ", "))
+	}
+	if err := q.named(p.In, p.As); err != nil {
+		return err
+	}
+	return g.asksGates()
+}
+
+// Why says how far the flow is.
+func (p Flow) Why(s *State, task string) string {
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
+	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
+		return ""
+	}
+	made, shared := s.named(p.In)
+	fair, ok := made.(FairQueue)
+	if !ok {
+		return fmt.Sprintf("there is no fair-queue %s any more: declare it again, or submit the job without", p.In)
+	}
+	q := fair.queue(shared)
+	f := q.byName[p.As]
+	if f == nil {
+		return ""
+	}
+	i := slices.IndexFunc(f.waiting, func(g gate) bool { return g.task.ID == t.ID })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("fair-queue %s has let in %d of %d; %d of %s are before it", p.In, q.inside, fair.Limit, i, p.As)
+}

@@ -1,0 +1,162 @@
+package esl
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// space says how much there is of a resource for what is on a node, and where that is
+// counted: there, or, as "", in the cluster.
+type space func(node string, id types.ResourceID) (at string, amount types.Quantity)
+
+// spaceOf is the space of a view: what is free, or, as if nothing else were there, all.
+func spaceOf(v *cluster.View, empty bool) space {
+	return func(node string, id types.ResourceID) (string, types.Quantity) {
+		n, pool := v.Nodes[node], v.Pool(id)
+		switch {
+		case pool != nil && empty:
+			return "", pool.Capacity()
+		case pool != nil:
+			return "", pool.Free()
+		}
+		q, _ := v.Capacity(n, id)
+		if !empty {
+			q = q.Minus(n.Used(id))
+		}
+		return node, q
+	}
+}
+
+// spaceOfNodes is the space of nodes that nothing is on, as far as they are registered:
+// of other resources there may be as much as is asked for.
+func spaceOfNodes(nodes map[string]*types.Node) space {
+	return func(node string, id types.ResourceID) (string, types.Quantity) {
+		n := nodes[node]
+		switch id {
+		case types.CPU, types.Memory, types.Disk, types.GPU:
+			if n != nil {
+				return node, n.Capacity.Get(string(id))
+			}
+		}
+		return node, types.Inf
+	}
+}
+
+// fitting returns how many of the needs, of a bundle each, have room, in their order, each
+// on the first node that has. Of needs that are alike there is no room for more.
+func fitting(nodes []string, needs [][]cluster.Need, room space) int {
+	type account struct {
+		at string
+		id types.ResourceID
+	}
+	used := make(map[account]types.Quantity)
+	fits := func(node string, wanted []cluster.Need, take bool) bool {
+		for _, x := range wanted {
+			at, amount := room(node, x.ID)
+			if used[account{at, x.ID}].Add(x.Amount) > amount {
+				return false
+			}
+			if take {
+				used[account{at, x.ID}] += x.Amount
+			}
+		}
+		return true
+	}
+	n, from := 0, 0
+	for i, wanted := range needs {
+		if i > 0 && !slices.Equal(wanted, needs[i-1]) {
+			from = 0 // else no node before has room
+		}
+		for ; from < len(nodes); from++ {
+			if fits(nodes[from], wanted, false) {
+				fits(nodes[from], wanted, true)
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// mostFitting returns at most how many of the needs have room: so many exactly if all are
+// alike. Of those that differ each kind is looked at as if it were alone.
+func mostFitting(nodes []string, needs [][]cluster.Need, room space) int {
+	n := 0
+	for len(needs) > 0 {
+		alike := 1
+		for alike < len(needs) && slices.Equal(needs[alike], needs[0]) {
+			alike++
+		}
+		n += fitting(nodes, needs[:alike], room)
+		needs = needs[alike:]
+	}
+	return n
+}
+
+// mostInNodes returns how many of the needs at most would have room were nothing else on
+// the registered nodes, in the domain where it is for most; known is false if it is not
+// known what they have, or there are none yet.
+func mostInNodes(all map[string]*types.Node, over Domain, needs [][]cluster.Need) (most int, known bool) {
+	nodes := make(map[string][]string)
+	for name, n := range all {
+		in := ""
+		if n == nil {
+			return 0, false
+		}
+		if over != "" {
+			if in = n.Label(string(over)); in == "" {
+				continue
+			}
+		}
+		nodes[in] = append(nodes[in], name)
+	}
+	for _, names := range nodes {
+		most = max(most, mostFitting(names, needs, spaceOfNodes(all)))
+	}
+	return most, len(all) > 0
+}
+
+// needsOf returns what each bundle of a reservation needs; of a view, or nil, with what is
+// set for the namespace there.
+func needsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need {
+	if v == nil {
+		v = cluster.New()
+	}
+	needs := make([][]cluster.Need, len(r.Bundles))
+	for i, b := range r.Bundles {
+		needs[i] = v.Needs(ns, b.Requests)
+	}
+	return needs
+}
+
+// roomIn returns in which domain, of all or "" of the cluster, all needs have room, one in
+// particular if that does, and how many have where most do; "" and less if nowhere all do.
+// Of one resource, by which the choice is told, there is as much as is asked for.
+func (s *State) roomIn(over Domain, needs [][]cluster.Need, told, rather string, empty bool) (in string, most int) {
+	nodes := make(map[string][]string)
+	for _, n := range s.Nodes() {
+		d := ""
+		if over != "" {
+			d = over.of(n)
+		}
+		if over == "" || d != "" {
+			nodes[d] = append(nodes[d], n.Name)
+		}
+	}
+	free, but := spaceOf(s.View, empty), types.Resolve(s.Namespace, told)
+	for _, d := range slices.Insert(slices.Sorted(maps.Keys(nodes)), 0, rather) {
+		n := fitting(nodes[d], needs, func(node string, id types.ResourceID) (string, types.Quantity) {
+			if id == but {
+				return node, types.Inf
+			}
+			return free(node, id)
+		})
+		if most = max(most, n); n == len(needs) {
+			return d, n
+		}
+	}
+	return "", most
+}

@@ -1,0 +1,87 @@
+package esl_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/server/etcdtest"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// large is a gang of more members than a stock etcd takes in one transaction, granted as a
+// whole all the same: its tasks are written ahead, and are seen with it.
+func large(t *testing.T, g gangs, parts func(n int) bool) {
+	t.Helper()
+	job := g.submit(520, hollow.Task(1000), esl.Gang{})
+	if !parts(job.Parts) {
+		t.Errorf("it took %d parts", job.Parts)
+	}
+	if nodes := count(g.running(job)); len(nodes) != 20 {
+		t.Errorf("it is on %d nodes", len(nodes))
+	}
+	v := g.view()
+	if r := v.Reservations[cluster.ID{Namespace: "d", ID: job.Job + ".gang"}]; r.Info.Create != v.Jobs[cluster.ID{Namespace: "d", ID: job.Job}].Create {
+		t.Error("the job and what is locked for it are of different revisions")
+	}
+	// It ends as one, in more transactions than one.
+	if err := g.Stop(t.Context(), job.Tasks[7], controlplane.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for id, s := range g.ended(job) {
+		if s.Phase != types.Cancelled && s.Phase != types.Failed {
+			t.Fatalf("%s %s", id, s.Phase)
+		}
+	}
+}
+
+func TestGangOf520(t *testing.T) {
+	for name, limits := range map[string]controlplane.Limits{
+		"as served": {Ops: 4096, Bytes: 1536 << 10}, "stock": {Ops: 128, Bytes: 1536 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(20, 26), Store: memstore.New(memstore.WithLimits(limits)), NoAudit: true})
+				large(t, g, func(n int) bool { return n == 1 == (limits.Ops == 4096) })
+			})
+		})
+	}
+}
+
+// A real etcd with the limits that Escher gives it takes one transaction.
+func TestGangOf520OnEtcd(t *testing.T) {
+	store := etcdstore.New(etcdtest.Start(t).Client, etcdstore.ServerLimits())
+	g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(20, 26), Store: store, NoAudit: true})
+	large(t, g, func(n int) bool { return n == 1 })
+}
+
+// What cannot be granted in one transaction is refused, and it is said how many fit, and
+// what would help; nothing is written.
+func TestGangIsTooLargeForATransaction(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
+		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(40, 30), Store: memstore.New(memstore.WithLimits(limits)), NoAudit: true})
+		_, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(600, hollow.Task(1000))}, esl.Gang{})
+		for _, says := range []string{"at most 25 such bundles fit", "--max-txn-ops"} {
+			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%v, want %q", err, says)
+			}
+		}
+		if v := g.view(); len(v.Jobs) != 0 || len(v.Reservations) != 0 {
+			t.Error("something was written")
+		}
+		for range g.view().Tasks() {
+			t.Fatal("a task was written")
+		}
+		// With more of them together it fits.
+		job := g.submit(600, hollow.Task(1000), esl.Gang{PerNode: 30})
+		g.running(job)
+		time.Sleep(time.Second)
+	})
+}

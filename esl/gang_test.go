@@ -1,0 +1,553 @@
+package esl_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// gangs is a cluster for tests of gangs.
+type gangs struct {
+	*hollow.Cluster
+	*esl.Client
+	t *testing.T
+}
+
+func startGangs(t *testing.T, cfg hollow.Config) gangs {
+	t.Helper()
+	c, err := hollow.Start(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	jobs, err := c.Client("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gangs{c, jobs, t}
+}
+
+func (g gangs) submit(n int, task controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
+	g.t.Helper()
+	job, err := g.Submit(g.t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(n, task)}, policies...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return job
+}
+
+func (g gangs) await(holds func(*cluster.View) bool) *cluster.View {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), 10*time.Minute)
+	defer cancel()
+	v, err := g.Await(ctx, holds)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return v
+}
+
+// running waits until all tasks of a job run, and returns where.
+func (g gangs) running(job controlplane.Launched) []string {
+	g.t.Helper()
+	var nodes []string
+	g.await(func(v *cluster.View) bool {
+		on := hollow.Running(v, "d")
+		nodes = nil
+		for _, id := range job.Tasks {
+			if on[id] != "" {
+				nodes = append(nodes, on[id])
+			}
+		}
+		return len(nodes) == len(job.Tasks)
+	})
+	return nodes
+}
+
+func (g gangs) view() *cluster.View {
+	g.t.Helper()
+	v, err := g.View(g.t.Context())
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return v
+}
+
+// ended waits until all tasks of a job have ended, and returns their phases.
+func (g gangs) ended(job controlplane.Launched) map[string]types.Status {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), time.Hour)
+	defer cancel()
+	done, err := g.Wait(ctx, controlplane.UntilEnded, job.Tasks...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return done
+}
+
+// clean checks that every invariant held, and that nothing is left.
+func (g gangs) clean() {
+	g.t.Helper()
+	time.Sleep(5 * time.Second)
+	if err := g.Audit(g.t.Context()); err != nil {
+		g.t.Error(err)
+	}
+	if left, err := g.Left(g.t.Context(), "d"); err != nil || len(left) > 0 {
+		g.t.Errorf("left: %q, %v", left, err)
+	}
+}
+
+func (g gangs) why(id string) string {
+	return strings.Join(esl.Why(g.view(), esl.Builtin(), cluster.ID{Namespace: "d", ID: id}, time.Now()), "\n")
+}
+
+func count(names []string) map[string]int {
+	n := make(map[string]int)
+	for _, name := range names {
+		n[name]++
+	}
+	return n
+}
+
+// bubble runs a test in a bubble of time.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// All members are bound at one revision or none is, and until then nothing is held.
+func TestGangIsAllOrNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(4, 4)})
+		holder := g.submit(1, hollow.Task(3000, "run", "20s"), esl.Apart{})
+		g.running(holder)
+		job := g.submit(4, hollow.Task(3000, "run", "10s"), esl.Gang{})
+		time.Sleep(10 * time.Second)
+		v := g.view()
+		for name, n := range v.Nodes {
+			for _, h := range holdings(n) {
+				if h.Resource == types.CPU && h.Amount != 3000 || len(n.Bindings) != 1 {
+					t.Errorf("%s holds %v", name, h)
+				}
+			}
+		}
+		if got := g.why(job.Tasks[0]); got != "gang train: 3 of 4 members would fit; it waits until all do" {
+			t.Errorf("why: %q", got)
+		}
+		g.running(job)
+		v = g.view()
+		bound := make(map[int64]bool)
+		for _, id := range job.Tasks {
+			bound[v.Task(cluster.ID{Namespace: "d", ID: id}).Bindings[0].Info.Create] = true
+		}
+		if r := v.Reservations[cluster.ID{Namespace: "d", ID: job.Job + ".gang"}]; len(bound) != 1 || !bound[r.Grant.Create] {
+			t.Errorf("members were bound at %v, and granted at %d", bound, r.Grant.Create)
+		}
+		for id, s := range g.ended(job) {
+			if s.Phase != types.Succeeded {
+				t.Errorf("%s %s: %s", id, s.Phase, s.Reason)
+			}
+		}
+		g.clean()
+	})
+}
+
+func holdings(n *cluster.Node) []types.Holding {
+	if n.Allocated.V == nil {
+		return nil
+	}
+	return n.Allocated.V.Holds
+}
+
+// It is one transaction, and what is too large for the cluster is said at once, by the
+// nodes that there are.
+func TestGangTooLarge(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := startGangs(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
+		refused := func(n int, says string, policies ...esl.Policy) {
+			t.Helper()
+			_, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(n, hollow.Task(3000))}, policies...)
+			if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%v, want %q", err, says)
+			}
+		}
+		refused(5, "4 of its 5 members would fit: ask for less", esl.Gang{})
+		refused(4, "2 of its 4 members would fit on one rack", esl.Gang{In: esl.Rack})
+		refused(2, "0 of its 2 members would fit on one node", esl.Gang{In: esl.Node})
+		if len(g.view().Jobs) != 0 {
+			t.Error("something was written")
+		}
+		// A node that comes is seen when it matters.
+		g.Add(hollow.Node{Name: "late", Capacity: map[string]types.Quantity{"cpu": 4000}})
+		g.await(func(v *cluster.View) bool { return v.Nodes["late"] != nil && v.Nodes["late"].Alive.V != nil })
+		g.running(g.submit(5, hollow.Task(3000), esl.Gang{}))
+	})
+}
+
+// Places are composed with others' wishes.
+func TestGangPlaces(t *testing.T) {
+	two := func(cpu int, provides ...types.Provide) controlplane.Submission {
+		s := hollow.Task(cpu)
+		s.Task.Provides = provides
+		return s
+	}
+	partner := two(1000)
+	partner.Task.Requests = partner.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"with": esl.One}))
+	for name, c := range map[string]struct {
+		tasks    []controlplane.Submission
+		policies []esl.Policy
+		right    func(nodes map[string]int, racks map[string]int) bool
+	}{
+		"wherever":   {esl.Copies(8, hollow.Task(2000)), []esl.Policy{esl.Gang{}}, func(n, _ map[string]int) bool { return len(n) >= 4 }},
+		"one node":   {esl.Copies(4, hollow.Task(1000)), []esl.Policy{esl.Gang{In: esl.Node}}, func(n, _ map[string]int) bool { return len(n) == 1 }},
+		"two a node": {esl.Copies(6, hollow.Task(1000)), []esl.Policy{esl.Gang{PerNode: 2}, esl.Apart{PerNode: 2}}, func(n, _ map[string]int) bool { return len(n) == 3 }},
+		"one rack":   {esl.Copies(4, hollow.Task(2000)), []esl.Policy{esl.Gang{In: esl.Rack}}, func(_, r map[string]int) bool { return len(r) == 1 }},
+		"apart":      {esl.Copies(4, hollow.Task(1000)), []esl.Policy{esl.Gang{}, esl.Apart{}}, func(n, _ map[string]int) bool { return len(n) == 4 }},
+		"apart, in one rack": {esl.Copies(2, hollow.Task(1000)), []esl.Policy{esl.Apart{}, esl.Gang{In: esl.Rack}}, func(n, r map[string]int) bool {
+			return len(n) == 2 && len(r) == 1
+		}},
+		"unequal": {[]controlplane.Submission{hollow.Task(1000), hollow.Task(4000), hollow.Task(2000), hollow.Task(3000), hollow.Task(4000)}, []esl.Policy{esl.Gang{}}, func(n, _ map[string]int) bool {
+			return len(n) == 4 || len(n) == 5
+		}},
+		"with what a member provides": {[]controlplane.Submission{two(1000, types.Provide{Name: "with", Amount: esl.One, When: types.WhenBound}), partner},
+			[]esl.Policy{esl.Gang{In: esl.Node}}, func(n, _ map[string]int) bool { return len(n) == 1 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				cfg := hollow.Config{Nodes: hollow.Racks(hollow.Nodes(6, 4), 2)}
+				g := startGangs(t, cfg)
+				job, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: c.tasks}, c.policies...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				nodes := g.running(job)
+				racks := make(map[string]int)
+				for _, n := range cfg.Nodes {
+					if count(nodes)[n.Name] > 0 {
+						racks[n.Labels["rack"]]++
+					}
+				}
+				if !c.right(count(nodes), racks) {
+					t.Errorf("they are on %v, in racks %v", nodes, racks)
+				}
+				for _, id := range job.Tasks {
+					if err := g.Stop(t.Context(), id, controlplane.StopOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				g.ended(job)
+				g.clean()
+			})
+		})
+	}
+}
+
+// One rack is chosen where there is room, and another when that has room first.
+func TestGangMovesToAnotherRackWhileItWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := startGangs(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
+		fill := func(node, run string) controlplane.Launched {
+			s := hollow.Task(3000, "run", run)
+			s.Task.Requests = s.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"node/" + node: 1}))
+			return g.submit(1, s)
+		}
+		long, short := fill("n00", "2h"), fill("n03", "5s")
+		g.running(long)
+		g.running(short)
+		job := g.submit(2, hollow.Task(3000), esl.Gang{In: esl.Rack})
+		time.Sleep(2 * time.Second)
+		if got := g.why(job.Tasks[0]); got != "gang train: 1 of 2 members would fit on one rack; it waits until all do" {
+			t.Errorf("why: %q", got)
+		}
+		began := time.Now()
+		if nodes := count(g.running(job)); nodes["n02"] != 1 || nodes["n03"] != 1 || time.Since(began) > 6*time.Second {
+			t.Errorf("%v after %s", nodes, time.Since(began))
+		}
+	})
+}
+
+// What a fixed number of kills leaves is a whole gang.
+func TestGangLoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		gang esl.Gang
+		harm func(g gangs, job controlplane.Launched, nodes []string)
+		// attempts are those of the members that run in the end; nil: all have ended.
+		attempts []int
+		says     string
+	}{
+		"fail: a member fails": {esl.Gang{}, func(g gangs, job controlplane.Launched, _ []string) { g.kill(job.Tasks[1]) }, nil, "member"},
+		"fail: a node is lost": {esl.Gang{}, func(g gangs, _ controlplane.Launched, nodes []string) { g.lose(nodes[1]) }, nil, "member"},
+		"fail: one is stopped": {esl.Gang{}, func(g gangs, job controlplane.Launched, _ []string) {
+			_ = g.Stop(g.t.Context(), job.Tasks[1], controlplane.StopOptions{})
+		}, nil, "was stopped"},
+		"restart: a member fails": {esl.Gang{Loss: esl.Restart}, func(g gangs, job controlplane.Launched, _ []string) { g.kill(job.Tasks[1]) }, []int{2, 2, 2}, ""},
+		"restart: a node is lost": {esl.Gang{Loss: esl.Restart}, func(g gangs, _ controlplane.Launched, nodes []string) { g.lose(nodes[1]) }, []int{2, 2, 2}, ""},
+		"fail: one is evicted": {esl.Gang{}, func(g gangs, job controlplane.Launched, _ []string) {
+			_ = g.Evict(g.t.Context(), job.Tasks[0], 1)
+		}, []int{2, 2, 2}, ""},
+		"alone: a node is lost":   {esl.Gang{Loss: esl.Alone}, func(g gangs, _ controlplane.Launched, nodes []string) { g.lose(nodes[1]) }, []int{1, 2, 1}, ""},
+		"alone: a member fails":   {esl.Gang{Loss: esl.Alone}, func(g gangs, job controlplane.Launched, _ []string) { g.kill(job.Tasks[1]) }, []int{1, 2, 1}, ""},
+		"its place is taken away": {esl.Gang{}, func(g gangs, job controlplane.Launched, _ []string) { g.preempt(job) }, []int{2, 2, 2}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(5, 1)})
+				job := g.submit(3, hollow.Task(1000), c.gang, esl.Apart{})
+				c.harm(g, job, g.running(job))
+				if c.attempts == nil {
+					for id, s := range g.ended(job) {
+						if s.Phase == types.Succeeded {
+							t.Errorf("%s has succeeded", id)
+						}
+					}
+					v := g.view()
+					stop := v.Task(cluster.ID{Namespace: "d", ID: job.Tasks[0]}).Info.V.Stop
+					if stop == nil || !strings.Contains(stop.Reason, c.says) {
+						t.Errorf("the first was told %+v", stop)
+					}
+					g.clean()
+					return
+				}
+				g.await(func(v *cluster.View) bool {
+					for i, id := range job.Tasks {
+						s := v.Task(cluster.ID{Namespace: "d", ID: id}).Status.V
+						if s == nil || s.Phase != types.Running || s.Attempt != c.attempts[i] {
+							return false
+						}
+					}
+					return true
+				})
+				time.Sleep(time.Minute)
+				if n := len(g.running(job)); n != 3 {
+					t.Errorf("%d run", n)
+				}
+				for i, id := range job.Tasks {
+					if a := g.view().Task(cluster.ID{Namespace: "d", ID: id}).Status.V.Attempt; a != c.attempts[i] {
+						t.Errorf("%s is at attempt %d", id, a)
+					}
+				}
+				if err := g.Audit(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// kill has the process of a member end with a failure, if it runs.
+func (g gangs) kill(id string) {
+	g.t.Helper()
+	if err := g.Finish(g.t.Context(), "d", id, 1); err != nil && !types.Is(err, types.NotFound) {
+		g.t.Fatal(err)
+	}
+}
+
+// lose cuts a node off for good.
+func (g gangs) lose(node string) {
+	g.t.Helper()
+	if err := g.Kill(g.t.Context(), node); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// preempt does what makes room for another: the place is taken away, and all leave.
+func (g gangs) preempt(job controlplane.Launched) {
+	g.t.Helper()
+	tx := g.Begin().Unreserve(job.Job + ".gang")
+	for _, id := range job.Tasks {
+		tx.Evict(id, 1)
+	}
+	if _, err := tx.Commit(g.t.Context()); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// Whatever happens to members, and whenever what keeps them is killed, those that run are
+// soon at the same attempt, and all finish.
+func TestGangIsNeverPartialForLong(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T) { randomHarm(t, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func randomHarm(t *testing.T, rnd *rand.Rand) {
+	g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(6, 2)})
+	job := g.submit(5, hollow.Task(1000, "stop", "2s"), esl.Gang{Loss: esl.Restart, Restarts: 1000})
+	var watched longest
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = g.Await(ctx, func(v *cluster.View) bool { watched.look(v, job); return false })
+	}()
+	nodes := g.running(job)
+	for range 12 {
+		id := job.Tasks[rnd.IntN(len(job.Tasks))]
+		switch rnd.IntN(5) {
+		case 0:
+			g.kill(id)
+		case 1:
+			_ = g.Evict(t.Context(), id, 0)
+		case 2:
+			node := nodes[rnd.IntN(len(nodes))]
+			_ = g.Kill(t.Context(), node)
+			_ = g.Return(node)
+		case 3:
+			g.StopKeeping()
+			time.Sleep(time.Duration(rnd.IntN(1000)) * time.Millisecond)
+			g.Keep()
+		}
+		time.Sleep(time.Duration(rnd.IntN(20000)) * time.Millisecond)
+	}
+	time.Sleep(10 * time.Minute)
+	nodes = g.running(job)
+	cancel()
+	<-done
+	t.Logf("members of different attempts ran for %s", watched.most)
+	if watched.most > 5*time.Second {
+		t.Errorf("members of different attempts ran for %s", watched.most)
+	}
+	v := g.view()
+	for _, id := range job.Tasks {
+		if a, b := v.Task(cluster.ID{Namespace: "d", ID: id}).Status.V.Attempt, v.Task(cluster.ID{Namespace: "d", ID: job.Tasks[0]}).Status.V.Attempt; a != b {
+			t.Errorf("%s is at attempt %d, the first at %d", id, a, b)
+		}
+	}
+	if err := g.Audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// longest is for how long members of different attempts have run at a time.
+type longest struct {
+	since time.Time
+	most  time.Duration
+}
+
+func (l *longest) look(v *cluster.View, job controlplane.Launched) {
+	attempts := make(map[int]bool)
+	for _, id := range job.Tasks {
+		if t := v.Task(cluster.ID{Namespace: "d", ID: id}); t != nil && t.Phase() == types.Running {
+			attempts[t.Status.V.Attempt] = true
+		}
+	}
+	switch {
+	case len(attempts) < 2:
+		l.since = time.Time{}
+	case l.since.IsZero():
+		l.since = time.Now()
+	default:
+		l.most = max(l.most, time.Since(l.since))
+	}
+}
+
+// A gang of an application that is killed leaves nothing: it ends with its session.
+func TestGangEndsWithItsApplication(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := startGangs(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
+		for _, n := range []int{2, 8} { // one that runs, and one that waits
+			session, err := g.OpenSession(t.Context(), "app", controlplane.MinTTL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			job, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(n, hollow.Task(2000)), Session: session.ID}, esl.Gang{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 2 {
+				g.running(job)
+			}
+			g.ended(job) // nobody renews the session
+		}
+		g.clean()
+	})
+}
+
+// With another policy that has all of them on one node, a gang gets its place again, too.
+func TestGangColocatedWaitsAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 4)})
+		job := g.submit(3, hollow.Task(1000), esl.Gang{}, esl.Colocate{})
+		g.running(job)
+		g.preempt(job)
+		g.await(func(v *cluster.View) bool {
+			for _, id := range job.Tasks {
+				if s := v.Task(cluster.ID{Namespace: "d", ID: id}).Status.V; s.Attempt != 2 || s.Phase != types.Running {
+					return false
+				}
+			}
+			return true
+		})
+		if nodes := count(g.running(job)); len(nodes) != 1 {
+			t.Errorf("they are on %v", nodes)
+		}
+	})
+}
+
+// A gang of four, of which there is room for three at first.
+func ExampleGang() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := hollow.Start(ctx, hollow.Config{Nodes: hollow.Nodes(4, 4)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	jobs, err := c.Client("d")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	holder, err := jobs.Submit(ctx, esl.Job{Name: "holder", Tasks: esl.Copies(1, hollow.Task(4000))})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := jobs.Wait(ctx, controlplane.UntilRunning, holder.Tasks...); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	gang, err := jobs.Submit(ctx, esl.Job{Name: "train", Tasks: esl.Copies(4, hollow.Task(4000))}, esl.Gang{Loss: esl.Restart})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	v, err := c.View(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, line := range esl.Why(v, jobs.Kinds, cluster.ID{Namespace: "d", ID: gang.Tasks[0]}, time.Now()) {
+		fmt.Println(line)
+	}
+	if err := jobs.Stop(ctx, holder.Tasks[0], controlplane.StopOptions{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := jobs.Wait(ctx, controlplane.UntilRunning, gang.Tasks...); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("all of it runs")
+	// Output:
+	// gang train: 3 of 4 members would fit; it waits until all do
+	// all of it runs
+}

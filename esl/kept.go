@@ -1,0 +1,79 @@
+package esl
+
+import (
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+)
+
+// kept are the policies of one key.
+type kept struct {
+	id       cluster.ID
+	job      string
+	mod      int64
+	policies []*keptPolicy
+}
+
+// keptPolicy is one of them.
+type keptPolicy struct {
+	of     *kept
+	policy Keeper
+	label  string
+
+	// gone tells that its key has changed, or is gone: it is not asked any more.
+	gone bool
+	// queued tells that it is among those whose turn it is; busy that a plan of it is
+	// being done.
+	queued, busy bool
+	// moved tells that something has changed since its last plan was made that it may
+	// care for.
+	moved bool
+	// last is the plan that was done last.
+	last Plan
+	// after is the revision of what was done last: the view must have it before it
+	// decides again.
+	after int64
+	// asked is when it was asked last, retry when it is asked at the earliest after a
+	// failure. wake is when it is asked even if nothing changes, and place where turns
+	// has that.
+	asked, retry, wake time.Time
+	place              int
+	failures           int
+	// said is the last error that was logged.
+	said string
+}
+
+// earliest is when it may be asked.
+func (p *keptPolicy) earliest() time.Time {
+	at := p.retry
+	if paced, ok := p.policy.(Paced); ok && !p.asked.IsZero() {
+		if next := p.asked.Add(paced.Pace()); next.After(at) {
+			at = next
+		}
+	}
+	return at
+}
+
+// Wide is a Keeper that decides by what is anywhere in the cluster, by whomever: it is
+// asked whenever anything changes. Others are asked when something changes of their
+// job or, if they are shared, of the jobs that refer to them: tasks, statuses, and
+// whatever is named after it; and when nodes come, go, or are cordoned.
+type Wide interface {
+	Keeper
+	Wide()
+}
+
+// Watcher is a Keeper that goes by tasks, jobs or resources of its namespace that are not
+// of its own job: it is asked when they change, too.
+type Watcher interface {
+	Keeper
+	// Watches returns their ids or names.
+	Watches() []string
+}
+
+// Paced is a Keeper that is asked at most so often: for who looks at very much.
+type Paced interface {
+	Keeper
+	// Pace is the least time between two looks.
+	Pace() time.Duration
+}

@@ -1,0 +1,147 @@
+package esl
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Lock has all that the tasks ask for locked under an id, or nothing of it, and has them
+// draw on that: a bundle of each task, or one of so many that are together on a node, each
+// with something besides. It is for when every policy has said what it asks for: see
+// Lastly. Invalid: something cannot be locked.
+//
+// The reservation collects what becomes free when it has waited long, and its bundles move
+// when a node is lost.
+func (g *Group) Lock(id string, each int, besides types.Requests) (types.Reservation, error) {
+	members := make([]*types.Task, len(g.Tasks))
+	for i := range g.Tasks {
+		members[i] = &g.Tasks[i].Task
+		if len(members[i].Alternatives) > 0 {
+			return types.Reservation{}, invalid("tasks[%d].alternatives: what is locked has none: drop them, or the policy", i)
+		}
+	}
+	g.distinguish()
+	provided := provides(members)
+	var before types.Requests
+	for i, t := range members {
+		asked := t.Requests
+		if i > 0 && len(t.Devices) == 0 && slices.Equal(asked, before) {
+			t.Requests = members[i-1].Requests // as in most groups
+		} else {
+			draw(t, id, provided)
+		}
+		before = asked
+	}
+	r, err := relock(members, id, each, besides)
+	if err == nil {
+		g.Reserve(id, r)
+	}
+	return r, err
+}
+
+// distinguish has tasks that ask for different things ask for a mark of their kind as
+// well, so that none draws on what was locked for another.
+func (g *Group) distinguish() {
+	if !slices.ContainsFunc(g.Tasks, func(s controlplane.Submission) bool { return !alike(&s.Task, &g.Tasks[0].Task) }) {
+		return
+	}
+	marks := make(map[string]string)
+	kind := func(i int) string { return fmt.Sprint(g.Tasks[i].Task.Requests, g.Tasks[i].Task.Devices) }
+	for i := range g.Tasks {
+		if marks[kind(i)] == "" {
+			marks[kind(i)] = g.Own(fmt.Sprint("kind", len(marks)))
+		}
+	}
+	if len(marks) == 1 {
+		return
+	}
+	for i := range g.Tasks {
+		g.Ask(i, marks[kind(i)], One)
+	}
+	for _, mark := range slices.Sorted(maps.Values(marks)) {
+		g.Make(mark, types.Inf, controlplane.OnEvery())
+	}
+}
+
+// alike reports whether two tasks ask for the same amounts, and neither for certain
+// devices, nor provides anything.
+func alike(a, b *types.Task) bool {
+	return slices.Equal(a.Requests, b.Requests) && len(a.Devices)+len(b.Devices)+len(a.Provides)+len(b.Provides) == 0
+}
+
+// provides are the names of what tasks provide, which nobody can lock before.
+func provides(members []*types.Task) map[string]bool {
+	names := make(map[string]bool)
+	for _, t := range members {
+		for _, x := range t.Provides {
+			names[x.Name] = true
+		}
+	}
+	return names
+}
+
+// draw has a task draw on a reservation.
+func draw(t *types.Task, id string, provided map[string]bool) {
+	amounts := make(map[string]types.Quantity, len(t.Requests))
+	for _, x := range t.Requests {
+		if !types.ResourceID(x.Name).IsPlacement() && !provided[x.Name] {
+			x.Name += "@" + id
+		}
+		amounts[x.Name] = x.Amount
+	}
+	t.Requests, t.Devices = types.NewRequests(amounts), slices.Clone(t.Devices)
+	for i := range t.Devices {
+		t.Devices[i].Resource += "@" + id
+	}
+}
+
+// relock returns the reservation that tasks draw on as id: as Lock made it, of those that
+// are given.
+func relock(tasks []*types.Task, id string, each int, besides types.Requests) (types.Reservation, error) {
+	r := types.Reservation{Accumulate: true, Lost: types.MoveBundles, Session: tasks[0].Session}
+	var before *types.Task
+	for unit := range slices.Chunk(tasks, each) {
+		if t := unit[0]; each == 1 && before != nil && alike(t, before) {
+			r.Priority = max(r.Priority, t.Priority)
+			r.Bundles = append(r.Bundles, r.Bundles[len(r.Bundles)-1])
+			continue
+		}
+		before = unit[0]
+		b := types.Bundle{Requests: besides}
+		var devices []types.DeviceRequest
+		provided := provides(unit)
+		for _, t := range unit {
+			r.Priority = max(r.Priority, t.Priority)
+			if len(devices) > 0 && len(t.Devices) > 0 && !reflect.DeepEqual(devices, t.Devices) {
+				return r, invalid("devices: those together on a node ask for different ones: have them ask for the same")
+			}
+			if len(t.Devices) > 0 {
+				devices = t.Devices
+			}
+			for _, x := range t.Requests {
+				name, scoped := strings.CutSuffix(x.Name, "@"+id)
+				switch {
+				case scoped || types.ResourceID(name).IsPlacement():
+					b.Requests = b.Requests.Plus(types.Requests{{Name: name, Amount: x.Amount}})
+				case !provided[name]:
+					return r, invalid("%s: some ask for it, and it comes with others that have their place: have all on one node, or drop it", name)
+				}
+			}
+		}
+		if gpu := b.Requests.Get("gpu"); len(unit) > 1 && gpu > One && gpu%One != 0 {
+			return r, invalid("gpu: those together on a node ask for %s, and each part is of one device: have it be whole ones", gpu.Format("gpu"))
+		}
+		for _, d := range devices {
+			d.Resource = strings.TrimSuffix(d.Resource, "@"+id)
+			b.Devices = append(b.Devices, d)
+		}
+		r.Bundles = append(r.Bundles, b)
+	}
+	return r, nil
+}

@@ -1,0 +1,59 @@
+package esl
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Looks is a Policy that goes by which nodes are registered: Group.Nodes. What it refuses
+// because of them it refuses as Precondition.
+type Looks interface {
+	Policy
+	// Looks reports whether it does.
+	Looks() bool
+}
+
+// nodesFor is how long a client goes by the nodes that it has read: what is refused
+// because of them is refused after another look alone.
+const nodesFor = time.Minute
+
+// registered are the nodes as they were read last.
+type registered struct {
+	mu    sync.Mutex
+	read  time.Time
+	nodes map[string]*types.Node
+}
+
+// look returns the registered nodes by name, nil if none of the policies goes by them, and
+// whether they were read just now. A node of which it is not known what it has is nil.
+func (c *Client) look(ctx context.Context, policies []Policy, again bool) (nodes map[string]*types.Node, fresh bool, err error) {
+	if !slices.ContainsFunc(policies, func(p Policy) bool { l, ok := p.(Looks); return ok && l.Looks() }) {
+		return nil, true, nil
+	}
+	r := &c.registered
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.nodes != nil && !again && time.Since(r.read) < nodesFor {
+		return r.nodes, false, nil
+	}
+	kvs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Nodes)})
+	if err != nil {
+		return nil, false, err
+	}
+	nodes = make(map[string]*types.Node, len(kvs))
+	for _, kv := range kvs {
+		n := &types.Node{}
+		if err := types.Decode(kv.Value, n); err != nil {
+			n = nil // of a later version
+		}
+		nodes[strings.TrimPrefix(kv.Key, controlplane.Prefix(controlplane.Nodes))] = n
+	}
+	r.read, r.nodes = time.Now(), nodes
+	return nodes, true, nil
+}

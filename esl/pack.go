@@ -1,0 +1,192 @@
+package esl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Pack puts tasks on as few nodes as it can: bin packing. Nodes are opened one after the
+// other, a further one only when what waits fits on none that has tasks already; and a
+// node that is not needed for what waits takes nothing new, so that it becomes empty.
+//
+// It may be of one job, or shared: jobs then name it by Packed, and their tasks are
+// packed together.
+type Pack struct{}
+
+// Kind is pack.
+func (Pack) Kind() string { return "pack" }
+
+// Apply has each task ask for one of a resource that Next makes on the nodes that are open.
+func (p Pack) Apply(g *Group) error {
+	if err := g.excludes("spread", "balance", ElasticBalance{}.Kind()); err != nil {
+		return err
+	}
+	g.Make(g.Own(""), 0, controlplane.OnEvery())
+	g.AskAll(g.Own(""), One)
+	return nil
+}
+
+// Declare makes the resource that tasks of all jobs ask for.
+func (p Pack) Declare(id string) ([]Set, error) {
+	return []Set{{Name: own(id, p.Kind(), ""), Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
+}
+
+// Next opens the nodes that what waits is to go to, and closes the others. If nothing
+// waits, the fullest that has room for another task stays open.
+func (p Pack) Next(s *State) Plan {
+	name := s.Own("")
+	c := s.crowd(name)
+	id := types.Resolve(s.Namespace, name)
+	plan := Plan{Reason: "nodes to be filled"}
+	want := p.targets(s, id, c)
+	var on, off []string
+	for _, n := range s.open(id) {
+		if !want[n.Name] {
+			off = append(off, n.Name)
+		}
+		delete(want, n.Name)
+	}
+	for n := range want {
+		on = append(on, n)
+	}
+	slices.Sort(on)
+	s.place(&plan, name, types.Inf, on, off)
+	return plan
+}
+
+// targets returns the nodes that are to be open.
+func (p Pack) targets(s *State, id types.ResourceID, c crowd) map[string]bool {
+	want := make(map[string]bool)
+	if len(c.waiting)+len(c.held) == 0 {
+		return want
+	}
+	rooms := s.Rooms()
+	if len(c.waiting) == 0 {
+		rooms = slices.DeleteFunc(rooms, func(r *Room) bool { return r.Node.Used(id) == 0 })
+	}
+	p.order(s, id, c, rooms)
+	if len(c.waiting) == 0 {
+		for _, r := range rooms {
+			if slices.ContainsFunc(c.shapes, func(x *shape) bool { return r.Fits(x.needs) }) {
+				want[r.Node.Name] = true
+				break
+			}
+		}
+		return want
+	}
+	// The large first: the small fit into what these leave.
+	shapes := slices.Clone(c.shapes)
+	slices.SortStableFunc(shapes, func(a, b *shape) int { return compareSize(b.needs, a.needs) })
+	for _, x := range shapes {
+		left := x.waiting
+		for _, r := range rooms {
+			if left == 0 {
+				break
+			}
+			if n := r.Put(x.needs, left); n > 0 {
+				want[r.Node.Name] = true
+				left -= n
+			}
+		}
+	}
+	return want
+}
+
+// order orders nodes by which is filled first: where most of the tasks are; then those
+// that are open; then where the least is free of what they ask for.
+func (p Pack) order(s *State, id types.ResourceID, c crowd, rooms []*Room) {
+	free := make(map[*Room]types.Quantity, len(rooms)) // for how many it would be enough
+	for _, r := range rooms {
+		for _, x := range c.shapes {
+			for _, need := range x.needs {
+				if q, ok := r.Free(need.ID); ok && q != types.Inf {
+					free[r] += q / max(need.Amount, 1)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(rooms, func(a, b *Room) int {
+		return cmp.Or(
+			cmp.Compare(b.Node.Used(id), a.Node.Used(id)),
+			cmp.Compare(s.capacity(b.Node, id), s.capacity(a.Node, id)),
+			cmp.Compare(free[a], free[b]),
+		)
+	})
+}
+
+// compareSize orders by how much is asked for, resource by resource: devices before cpu
+// before memory.
+func compareSize(a, b []cluster.Need) int {
+	for _, id := range []types.ResourceID{types.GPU, types.CPU, types.Memory, types.Disk} {
+		if c := cmp.Compare(amountOf(a, id), amountOf(b, id)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+func amountOf(needs []cluster.Need, id types.ResourceID) types.Quantity {
+	for _, x := range needs {
+		if x.ID == id {
+			return x.Amount
+		}
+	}
+	return 0
+}
+
+// Wide: what is free changes with what others do.
+func (Pack) Wide() {}
+
+// Why says which nodes are open.
+func (p Pack) Why(s *State, task string) string {
+	t, ok := s.waits(task)
+	if !ok {
+		return ""
+	}
+	name := s.Own("")
+	needs := s.needs(t, name)
+	for _, r := range s.Rooms() {
+		if r.Fits(needs) {
+			return "pack: a node with room for it is about to be opened"
+		}
+	}
+	return fmt.Sprintf("pack: %d nodes have tasks of it, and neither these nor any other has room for this one", len(s.packed(name)))
+}
+
+// packed returns the nodes that have some of a resource in use.
+func (s *State) packed(name string) []*cluster.Node {
+	id := types.Resolve(s.Namespace, name)
+	return slices.DeleteFunc(s.Nodes(), func(n *cluster.Node) bool { return n.Used(id) == 0 })
+}
+
+// Packed has the tasks of a job packed together with those of others that name the same
+// Pack.
+type Packed struct {
+	// In is the id that it was declared under.
+	In string `json:"in" desc:"the name of the pack"`
+}
+
+// Kind is packed.
+func (Packed) Kind() string { return "packed" }
+
+// Shared is the id of the Pack.
+func (p Packed) Shared() string { return p.In }
+
+// Apply has each task ask for one of the resource of all.
+func (p Packed) Apply(g *Group) error {
+	if err := shares[Pack](g, p.In); err != nil {
+		return err
+	}
+	g.AskAll(own(p.In, Pack{}.Kind(), ""), One)
+	return nil
+}
+
+// Why says what the shared policy does.
+func (p Packed) Why(s *State, task string) string {
+	return Pack{}.Why(s.shared(p.In, Pack{}.Kind()), task)
+}

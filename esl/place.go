@@ -1,0 +1,239 @@
+package esl
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// What the policies of placement have in common: whose tasks they are about, what these
+// need, and where there is some of a resource of theirs.
+
+// concerned returns the tasks that a policy is about: those of its job, or of all jobs
+// that refer to it; also those that have ended.
+func (s *State) concerned() []*cluster.Task {
+	if s.Job != "" {
+		return s.Members()
+	}
+	var all []*cluster.Task
+	for job := range s.Referring() {
+		all = append(all, s.JobTasks(job)...)
+	}
+	return all
+}
+
+// lifetime is how long what the policy makes lasts: as long as its job, or, if it is
+// shared, until it is withdrawn.
+func (s *State) lifetime() controlplane.SetOptions {
+	if s.Job != "" {
+		return OfJob(s.Job)
+	}
+	return controlplane.SetOptions{Declare: true}
+}
+
+// crowd is the tasks of a policy that have not ended, as one decides where they go.
+type crowd struct {
+	// waiting are in the order in which they come first.
+	waiting []*cluster.Task
+	// held are on a node.
+	held []*cluster.Task
+	// shapes are what they ask for, each once.
+	shapes []*shape
+	// gang tells that what waits is locked as a whole.
+	gang bool
+}
+
+// shape is what some tasks ask for alike.
+type shape struct {
+	needs   []cluster.Need
+	waiting int
+}
+
+// crowd returns the tasks that a policy is about. What they ask for is without what the
+// policy itself makes, and without what is not there yet.
+func (s *State) crowd(own string) crowd { return s.crowdOf(s.concerned(), own) }
+
+func (s *State) crowdOf(tasks []*cluster.Task, own string) crowd {
+	var c crowd
+	known := make(map[*types.Request]*shape)
+	for _, t := range tasks {
+		if t.Info.V == nil || t.Phase().Ended() {
+			continue
+		}
+		held := t.Phase().Held()
+		switch {
+		case held:
+			c.held = append(c.held, t)
+		case t.Info.V.Stop != nil, s.granted(t):
+			continue
+		default:
+			c.waiting = append(c.waiting, t)
+			c.gang = c.gang || slices.ContainsFunc(t.Info.V.Requests, func(r types.Request) bool { return strings.HasPrefix(r.Name, own+"@") })
+		}
+		// What is alike is in memory once: package cluster.
+		var at *types.Request
+		if len(t.Info.V.Requests) > 0 {
+			at = &t.Info.V.Requests[0]
+		}
+		like := known[at]
+		if like == nil {
+			like = &shape{needs: s.needs(t, own)}
+			known[at] = like
+			c.shapes = append(c.shapes, like)
+		}
+		if !held {
+			like.waiting++
+		}
+	}
+	slices.SortStableFunc(c.waiting, func(a, b *cluster.Task) int {
+		x, y := a.Info.V, b.Info.V
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Submitted, y.Submitted), cmp.Compare(a.ID.ID, b.ID.ID))
+	})
+	return c
+}
+
+// granted reports whether a task draws on what is locked for it already: its nodes are
+// chosen.
+func (s *State) granted(t *cluster.Task) bool {
+	for _, r := range t.Info.V.Requests {
+		_, id, scoped := strings.Cut(r.Name, "@")
+		if !scoped {
+			continue
+		}
+		if held := s.Reservation(id); held != nil && held.Current() && held.Grant.V.Phase == types.Granted {
+			return true
+		}
+	}
+	return false
+}
+
+// needs returns what a task asks for on its node, without what a policy makes itself,
+// and what is on no node yet: others may be waiting to see where this one goes.
+func (s *State) needs(t *cluster.Task, own string) []cluster.Need {
+	prefix := types.Resolve(s.Namespace, own)
+	var out []cluster.Need
+	for _, x := range s.View.Needs(s.Namespace, t.Info.V.Requests, t.Info.V.Devices...) {
+		x.ID = x.ID.Unscoped()
+		mine := x.ID == prefix || strings.HasPrefix(string(x.ID), string(prefix)+".")
+		if !mine && (x.ID.Physical() || s.somewhere(x.ID)) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// somewhere reports whether a node has some of an ephemeral resource.
+func (s *State) somewhere(id types.ResourceID) bool {
+	if c := s.View.Everywhere[id]; c != nil && c.V.Capacity > 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.View.At(id), func(n *cluster.Node) bool { return s.capacity(n, id) > 0 })
+}
+
+// capacity returns how much of an ephemeral resource a node has.
+func (s *State) capacity(n *cluster.Node, id types.ResourceID) types.Quantity {
+	q, _ := s.View.Capacity(n, id)
+	return q
+}
+
+// open returns the nodes that have some of a resource by a key of their own, by name.
+func (s *State) open(id types.ResourceID) []*cluster.Node {
+	var out []*cluster.Node
+	for _, n := range s.View.At(id) {
+		if n.Alive.V != nil && s.capacity(n, id) > 0 {
+			out = append(out, n)
+		}
+	}
+	sortNodes(out)
+	return out
+}
+
+// place adds that a resource is on these nodes, and no longer on those. Where it was, it
+// is as it is on every node.
+func (s *State) place(plan *Plan, name string, capacity types.Quantity, on, off []string) {
+	if len(on) > 0 {
+		plan.Set = append(plan.Set, Set{Name: name, Capacity: capacity, Where: controlplane.OnNode(on...), Options: s.lifetime()})
+	}
+	if len(off) > 0 {
+		plan.Set = append(plan.Set, Set{Name: name, Where: controlplane.OnNode(off...)})
+	}
+}
+
+// turn makes a plan the next one of its policy: it is refused if another one came after
+// what it was decided on. The resource counts them.
+func (s *State) turn(plan *Plan) {
+	if plan.Nothing() {
+		return
+	}
+	name := s.Own("turn")
+	key := controlplane.ResourceKey(s.Namespace, name, types.ClusterWide)
+	count, mod := One, s.View.UnreadMod(key)
+	if p := s.Pool(name); p != nil {
+		count, mod = p.Capacity()+One, p.Info.Mod
+	}
+	plan.Set = append(plan.Set, Set{Name: name, Capacity: count, Where: controlplane.InCluster(), Options: s.lifetime()})
+	plan.If = s.unchanged(plan.If, key, mod)
+}
+
+func (s *State) unchanged(reads controlplane.ReadSet, key string, mod int64) controlplane.ReadSet {
+	if reads == nil {
+		reads = make(controlplane.ReadSet)
+	}
+	reads[key] = mod
+	return reads
+}
+
+// excludes refuses a policy that wants the opposite of one that the job has.
+func (g *Group) excludes(kinds ...string) error {
+	for _, kind := range kinds {
+		name := own(g.ID, kind, "")
+		for i := range g.Tasks {
+			if g.Tasks[i].Task.Requests.Get(name) > 0 {
+				return invalid("%s and %s exclude each other: the one wants the tasks on few nodes, the other on many: drop one of them", g.kind, kind)
+			}
+		}
+	}
+	return nil
+}
+
+// names returns the names of nodes.
+func names(nodes []*cluster.Node) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.Name
+	}
+	return out
+}
+
+// waits reports whether a task waits for a node.
+func (s *State) waits(id string) (*cluster.Task, bool) {
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: id})
+	return t, t != nil && t.Info.V != nil && t.Phase() == types.Pending && t.Info.V.Stop == nil
+}
+
+// shares checks that a policy that a job refers to is of a kind.
+func shares[P Policy](g *Group, id string) error {
+	var want P
+	if _, ok := g.Shared[id].(P); !ok {
+		kind := "none"
+		if p := g.Shared[id]; p != nil {
+			kind = p.Kind()
+		}
+		return invalid("in: %q is %s, not %s: name one that was declared", id, kind, want.Kind())
+	}
+	return nil
+}
+
+// shared returns the state of a shared policy.
+func (s *State) shared(id, kind string) *State {
+	of := *s
+	of.ID, of.Job, of.label = id, "", kind
+	return &of
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

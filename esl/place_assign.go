@@ -1,0 +1,241 @@
+package esl
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Assign has the node of each task chosen by a function: for policies that say where each
+// task goes, rather than what it needs there. Each task asks for one of a resource of its
+// own (AssignEach), and Next makes that on the node that is chosen, for the first of the
+// tasks that wait: so many are sent ahead of being bound.
+//
+// What is assigned counts as taken in what follows. A task is assigned anew when its node
+// is lost, takes no more tasks, or has no room for it any more, and when it was not bound
+// in time: what the function goes by may be less than what the scheduler does.
+type Assign struct {
+	// Score says how bad a node is for what is asked for: the least is taken, of equal
+	// ones the first by name. It is called with rooms in which it fits, and must not
+	// change them.
+	Score func(needs []cluster.Need, r *Room) float64
+	// Ahead is how many tasks may have a node and not be bound yet; 0 is 24.
+	Ahead int
+	// Patience is when a task that was not bound is assigned to another node; 0 is 10 s.
+	Patience time.Duration
+}
+
+const (
+	defaultAhead    = 24
+	defaultPatience = 10 * time.Second
+)
+
+// AssignEach has each task of a group ask for one of a resource of its own, that exists
+// nowhere before Assign.Next makes it.
+func AssignEach(g *Group) {
+	for i := range g.Tasks {
+		g.Ask(i, g.Own(strconv.Itoa(i)), One)
+	}
+}
+
+// assignment is a task that waits, on its way to a node.
+type assignment struct {
+	task   *cluster.Task
+	own    string // what the names of all resources of its job begin with
+	name   string // of its resource
+	number int
+	needs  []cluster.Need
+	on     []*cluster.Node // where there is some of it
+	since  time.Time
+	// past tells that it was assigned so before its last attempt, and may be anew.
+	past bool
+	// tried is the node that it was not bound to in time.
+	tried string
+}
+
+// Next assigns tasks that wait to nodes, in their order: by priority, age and number.
+func (a Assign) Next(s *State) Plan { return a.next(s, s.label) }
+
+// next is Next, of a policy by which jobs ask for what they are assigned by.
+func (a Assign) next(s *State, label string) Plan {
+	plan := Plan{Reason: "nodes are chosen"}
+	waiting := s.assignments(label)
+	rooms := s.Rooms()
+	ahead := a.settle(s, &plan, waiting, rooms)
+	full := make(map[string]bool) // what fits nowhere
+	for _, x := range waiting {
+		if ahead >= cmp.Or(a.Ahead, defaultAhead) {
+			break
+		}
+		if len(x.on) == 1 && !x.past && x.tried == "" {
+			continue
+		}
+		x.needs = s.needs(x.task, x.own)
+		like := signature(x.needs)
+		if full[like] {
+			continue
+		}
+		best := a.best(x, rooms)
+		if best == nil {
+			full[like] = x.tried == ""
+			continue
+		}
+		best.Take(x.needs)
+		ahead++
+		a.move(s, &plan, x, best.Node.Name)
+	}
+	return plan
+}
+
+// settle takes in what is assigned already, and returns how many that are. What cannot
+// stay is to be assigned anew.
+func (a Assign) settle(s *State, plan *Plan, waiting []*assignment, rooms []*Room) int {
+	ahead := 0
+	for _, x := range waiting {
+		if len(x.on) != 1 || x.past {
+			continue
+		}
+		at := slices.IndexFunc(rooms, func(r *Room) bool { return r.Node == x.on[0] })
+		x.needs = s.needs(x.task, x.own)
+		due := x.since.Add(cmp.Or(a.Patience, defaultPatience))
+		switch {
+		case at < 0 || !rooms[at].Fits(x.needs):
+			x.tried = x.on[0].Name // it fits elsewhere, or waits as it is
+		case !s.Now.Before(due):
+			x.tried = x.on[0].Name
+			plan.Again = earliest(plan.Again, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
+		default:
+			rooms[at].Take(x.needs)
+			ahead++
+			plan.Again = earliest(plan.Again, due)
+		}
+	}
+	return ahead
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// signature is the same for needs that are alike.
+func signature(needs []cluster.Need) string {
+	var b strings.Builder
+	for _, x := range needs {
+		b.WriteString(string(x.ID))
+		b.WriteByte('=')
+		b.WriteString(strconv.FormatInt(int64(x.Amount), 10))
+		if x.Devices != nil {
+			b.WriteString(x.Devices.String())
+		}
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// best returns the best room for a task, nil if it fits nowhere but where it was tried.
+func (a Assign) best(x *assignment, rooms []*Room) *Room {
+	var best *Room
+	least := math.Inf(1)
+	for _, r := range rooms {
+		if r.Node.Name == x.tried || !r.Fits(x.needs) {
+			continue
+		}
+		if score := a.Score(x.needs, r); best == nil || score < least {
+			best, least = r, score
+		}
+	}
+	return best
+}
+
+// move makes the resource of a task on a node, and nowhere else. Nobody else asks for it,
+// so how much of it there is may say when that was.
+func (a Assign) move(s *State, plan *Plan, x *assignment, node string) {
+	var off []string
+	for _, n := range x.on {
+		if n.Name != node {
+			off = append(off, n.Name)
+		}
+	}
+	if len(off) > 0 {
+		plan.Set = append(plan.Set, Set{Name: x.name, Where: controlplane.OnNode(off...)})
+	}
+	at := types.Quantity(max(s.Now.Unix(), 1)) * One
+	plan.Set = append(plan.Set, Set{Name: x.name, Capacity: at, Where: controlplane.OnNode(node), Options: OfJob(x.task.Info.V.Job)})
+	plan.Again = earliest(plan.Again, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
+}
+
+// assignments returns the tasks that wait, in their order.
+func (s *State) assignments(label string) []*assignment {
+	var out []*assignment
+	for _, t := range s.concerned() {
+		if t.Info.V == nil || t.Phase() != types.Pending || t.Info.V.Stop != nil || s.granted(t) {
+			continue
+		}
+		own := own(t.Info.V.Job, label, "")
+		name, number, ok := numbered(t, own+".")
+		if !ok {
+			continue
+		}
+		x := &assignment{task: t, own: own, name: name, number: number}
+		id := types.Resolve(s.Namespace, name)
+		for _, n := range s.open(id) {
+			// What it was assigned to before an attempt that is over is of the past.
+			x.on = append(x.on, n)
+			if c := n.Own[id]; c != nil && c.Mod > t.Status.Mod {
+				x.since = time.Unix(int64(c.V.Capacity/One), 0)
+			} else {
+				x.past = true
+			}
+		}
+		out = append(out, x)
+	}
+	slices.SortStableFunc(out, func(a, b *assignment) int {
+		x, y := a.task.Info.V, b.task.Info.V
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Submitted, y.Submitted), strings.Compare(x.Job, y.Job), cmp.Compare(a.number, b.number))
+	})
+	return out
+}
+
+// numbered returns the resource that a task asks for whose name is a prefix and a number.
+func numbered(t *cluster.Task, prefix string) (name string, number int, ok bool) {
+	for _, r := range t.Info.V.Requests {
+		base, _, _ := strings.Cut(r.Name, "@")
+		rest, found := strings.CutPrefix(base, prefix)
+		if n, err := strconv.Atoi(rest); found && err == nil {
+			return base, n, true
+		}
+	}
+	return "", 0, false
+}
+
+// Why says on which node a task of the policy is to be.
+func (a Assign) Why(s *State, task string) string { return a.why(s, s.label, task) }
+
+func (a Assign) why(s *State, label, task string) string {
+	if _, ok := s.waits(task); !ok {
+		return ""
+	}
+	kind := s.label
+	for i, x := range s.assignments(label) {
+		switch {
+		case x.task.ID.ID != task:
+		case len(x.on) > 0:
+			return kind + ": " + x.on[0].Name + " was chosen for it"
+		case !slices.ContainsFunc(s.Rooms(), func(r *Room) bool { return r.Fits(s.needs(x.task, x.own)) }):
+			return kind + ": no node has room for it at present; one is chosen when one has"
+		default:
+			return kind + ": its node is chosen when its turn comes: " + strconv.Itoa(i) + " are before it"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,189 @@
+package esl
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Client submits jobs with policies, in the namespace of the client below it.
+type Client struct {
+	*controlplane.Client
+	// Kinds are what shared policies may be.
+	Kinds Kinds
+
+	registered registered
+}
+
+// New returns a Client that knows the policies of this package.
+func New(c *controlplane.Client) *Client { return &Client{Client: c, Kinds: Builtin()} }
+
+// MaxJob is how long the id of a job with policies may be, in bytes: names of what the
+// policies make begin with it.
+const MaxJob = 40
+
+// Submit submits a job with policies, all of it in one transaction: tasks, what the
+// policies make for them, and the policies themselves, which are then kept by a server,
+// or by whoever has the session of the job. What is too large for one is as visible as if
+// it were: see controlplane.Transaction.InParts.
+//
+// Invalid: a policy, or two together, can never be met, or is misspelt; the error names
+// all that is wrong. Others as of controlplane.Client.Launch.
+func (c *Client) Submit(ctx context.Context, job Job, policies ...Policy) (controlplane.Launched, error) {
+	t, launched, err := c.Prepare(ctx, job, policies...)
+	if err != nil {
+		return controlplane.Launched{}, err
+	}
+	done, err := t.InParts().Commit(ctx)
+	if err != nil {
+		return controlplane.Launched{}, types.Errorf(types.ClassOf(err), "submit job %s: %w", launched.Job, err)
+	}
+	launched.Revision, launched.Parts = done.Revision, done.Parts
+	return launched, nil
+}
+
+// Prepare is Submit up to the commit: for who adds to the transaction, or previews it.
+func (c *Client) Prepare(ctx context.Context, job Job, policies ...Policy) (*controlplane.Transaction, controlplane.Launched, error) {
+	e, err := c.Expand(ctx, job, policies...)
+	if err != nil {
+		return nil, controlplane.Launched{}, err
+	}
+	t := c.Begin(job.If)
+	return t, e.Add(t), nil
+}
+
+// Expanded is a job with all that its policies add to it, before anything is written.
+type Expanded struct {
+	*Group
+
+	noneSince int64
+	wish      string
+	kept      types.Policies
+	// reads are the shared policies that were decided on.
+	reads controlplane.ReadSet
+}
+
+// Expand applies policies to a job, and writes nothing. Errors as of Submit.
+func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expanded, error) {
+	g, err := c.group(ctx, job, policies)
+	if err != nil {
+		return nil, types.Errorf(types.ClassOf(err), "submit job %s: %w", nameOf(job), err)
+	}
+	e := &Expanded{Group: g, noneSince: job.NoneSince, kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
+	for _, p := range policies {
+		one, err := stored(p)
+		if err != nil {
+			return nil, err
+		}
+		e.kept.Policies = append(e.kept.Policies, one)
+	}
+	e.wish = controlplane.Wish(job.Tasks, e.kept.Policies)
+	return e, nil
+}
+
+// Add adds all of it to a transaction.
+func (e *Expanded) Add(t *controlplane.Transaction) controlplane.Launched {
+	t.If(e.reads)
+	launched := t.LaunchJob(controlplane.Job{ID: e.ID, Name: e.Name, NoneSince: e.noneSince, Wish: e.wish}, e.Tasks...)
+	for _, r := range e.Reservations {
+		t.Reserve(r.ID, r.Reservation)
+	}
+	for _, s := range e.Resources {
+		t.SetResource(s.Name, s.Capacity, s.Where, s.Options)
+	}
+	if len(e.kept.Policies) > 0 {
+		t.SetPolicies(e.ID, e.kept, 0)
+	}
+	return launched
+}
+
+func nameOf(job Job) string {
+	if job.ID != "" {
+		return job.ID
+	}
+	return job.Name
+}
+
+// group makes a group of a job, and applies policies to it. What they refuse because of
+// nodes as they were is decided once more, on those that there are.
+func (c *Client) group(ctx context.Context, job Job, policies []Policy) (*Group, error) {
+	if len(job.Tasks) == 0 {
+		return nil, invalid("tasks: there are none: give at least one")
+	}
+	if len(job.ID) > MaxJob {
+		return nil, invalid("job.id: %q has %d bytes, and names of what its policies make begin with it: at most %d are allowed, shorten it", job.ID, len(job.ID), MaxJob)
+	}
+	shared, reads, err := c.shared(ctx, job.Shared, policies)
+	if err != nil {
+		return nil, err
+	}
+	nodes, fresh, err := c.look(ctx, policies, false)
+	if err != nil {
+		return nil, err
+	}
+	g, err := c.applied(job, policies, shared, nodes)
+	if !fresh && types.Is(err, types.Precondition) {
+		if nodes, _, err = c.look(ctx, policies, true); err != nil {
+			return nil, err
+		}
+		g, err = c.applied(job, policies, shared, nodes)
+	}
+	g.reads = reads
+	return g, err
+}
+
+// applied returns the group of a job to which policies have been applied.
+func (c *Client) applied(job Job, policies []Policy, shared map[string]Policy, nodes map[string]*types.Node) (*Group, error) {
+	g := &Group{
+		Namespace: c.Namespace(), ID: job.ID, Name: job.Name, Session: job.Session, Tasks: slices.Clone(job.Tasks), Shared: shared, Nodes: nodes,
+	}
+	if g.ID == "" {
+		g.ID = newJob(job.Name)
+	}
+	for i := range g.Tasks {
+		if g.Session != "" {
+			g.Tasks[i].Task.Session = g.Session
+		}
+	}
+	return g, g.apply(policies)
+}
+
+// newJob makes an id for a job with policies.
+func newJob(name string) string {
+	if name == "" {
+		name = "job"
+	}
+	if most := MaxJob - 12; len(name) > most {
+		name = strings.TrimRight(name[:most], "-_.")
+	}
+	return controlplane.NewID(name)
+}
+
+// Declare makes a shared policy, or changes the one of that id. It lasts until it is
+// withdrawn, or session ends if one is given.
+func (c *Client) Declare(ctx context.Context, id string, p Shared, session string) error {
+	fail := func(err error) error { return types.Errorf(types.ClassOf(err), "declare %s %s: %w", p.Kind(), id, err) }
+	one, err := stored(p)
+	if err != nil {
+		return fail(err)
+	}
+	sets, err := p.Declare(id)
+	if err != nil {
+		return fail(err)
+	}
+	_, revision, err := c.Policies(ctx, id)
+	if err != nil && !types.Is(err, types.NotFound) {
+		return fail(err)
+	}
+	t := c.Begin().SetPolicies(id, types.Policies{Session: session, Policies: []types.Policy{one}}, revision)
+	for _, s := range sets {
+		t.SetResource(s.Name, s.Capacity, s.Where, s.Options)
+	}
+	if _, err := t.Commit(ctx); err != nil {
+		return fail(err)
+	}
+	return nil
+}

@@ -1,0 +1,329 @@
+package esl_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// maker makes, reserves and asks for something, and can be wrong.
+type maker struct {
+	Wrong  string `json:"wrong,omitempty"`
+	Suffix string `json:"suffix,omitempty"`
+}
+
+func (maker) Kind() string { return "maker" }
+
+func (p maker) Apply(g *esl.Group) error {
+	if p.Wrong != "" {
+		return types.Errorf(types.Invalid, "wrong: %q is wrong: leave it out", p.Wrong)
+	}
+	name := g.Own(p.Suffix)
+	g.Make(name, 2*esl.One, controlplane.InCluster())
+	g.AskAll(name, esl.One)
+	g.Reserve(name, types.Reservation{Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1})}}})
+	return nil
+}
+
+func job(id string, n int) esl.Job {
+	task := controlplane.Submission{Task: types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}, Spec: &types.Spec{Image: "x"}}
+	return esl.Job{ID: id, Tasks: esl.Copies(n, task)}
+}
+
+// TestSubmitIsOneTransaction: all that belongs to a job has one revision.
+func TestSubmitIsOneTransaction(t *testing.T) {
+	w := newWorld(t, newRecord(nil))
+	done, err := w.jobs.Submit(t.Context(), job("a", 3), maker{}, &counter{Name: "c"}, maker{Suffix: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kvs, _, err := controlplane.ListAll(t.Context(), w.store, controlplane.ListOptions{Prefix: controlplane.Root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := make(map[controlplane.Kind][]string)
+	for _, kv := range kvs {
+		k, _ := controlplane.Parse(kv.Key)
+		if k.Kind == controlplane.Specs {
+			continue
+		}
+		if kv.ModRevision != done.Revision {
+			t.Errorf("%s is of revision %d: the job is of %d", kv.Key, kv.ModRevision, done.Revision)
+		}
+		there[k.Kind] = append(there[k.Kind], k.ID+k.Name)
+	}
+	for kind, want := range map[controlplane.Kind]string{
+		controlplane.Jobs: "a", controlplane.Policies: "a", controlplane.Resources: "a.maker-2.x a.maker", controlplane.Reservations: "a.maker a.maker-2.x",
+	} {
+		if got := strings.Join(there[kind], " "); got != want {
+			t.Errorf("%s are %q: want %q", kind, got, want)
+		}
+	}
+	if len(there[controlplane.Tasks]) != 3 || done.Parts != 1 {
+		t.Errorf("there are %d tasks, in %d parts", len(there[controlplane.Tasks]), done.Parts)
+	}
+	kept, _, err := w.jobs.Policies(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []types.Policy{{Kind: "maker"}, {Kind: "counter", With: `{"name":"c"}`}, {Kind: "maker", With: `{"suffix":"x"}`}}
+	for i := range want {
+		if kept.Policies[i] != want[i] {
+			t.Errorf("stored is %+v: want %+v", kept.Policies[i], want[i])
+		}
+	}
+}
+
+// TestRefused: what is wrong is said, all of it, and nothing is written.
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		job      esl.Job
+		policies []esl.Policy
+		class    types.Class
+		want     []string
+	}{
+		"no tasks": {job("a", 0), nil, types.Invalid, []string{"tasks: there are none"}},
+		"two wrong": {job("a", 1), []esl.Policy{maker{Wrong: "x"}, maker{}, maker{Wrong: "y"}}, types.Invalid,
+			[]string{`policies[0] (maker): wrong: "x"`, `policies[2] (maker): wrong: "y"`}},
+		"a long id":   {job(strings.Repeat("a", 41), 1), nil, types.Invalid, []string{"job.id", "41 bytes", "shorten it"}},
+		"a long name": {job(strings.Repeat("a", 40), 1), []esl.Policy{maker{Suffix: strings.Repeat("s", 20)}}, types.Invalid, []string{"policies[0] (maker)", "4 bytes more", "shorten it"}},
+		"no shared":   {job("a", 1), []esl.Policy{&member{Of: "none"}}, types.Precondition, []string{`policies[0] (member)`, `"none"`, "declare it first"}},
+		"a bad name":  {job("a", 1), []esl.Policy{&member{Of: "no/ne"}}, types.Invalid, []string{`policies[0] (member)`, `"no/ne"`}},
+		"a job":       {job("a", 1), []esl.Policy{&member{Of: "job"}}, types.Precondition, []string{`"job" is a job`}},
+		"a used id":   {job("job", 1), []esl.Policy{maker{}}, types.AlreadyExists, []string{"job"}},
+		"parameters":  {job("a", 1), []esl.Policy{esl.Foreign{Name: "acme.com/even", With: "[1]"}}, types.Invalid, []string{"acme.com/even", "no JSON object"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newRecord(nil))
+			w.submit("job", 1, &counter{Name: "c"})
+			before := w.store.Revision()
+			_, err := w.jobs.Submit(t.Context(), c.job, c.policies...)
+			if !types.Is(err, c.class) {
+				t.Errorf("the error is %v: want %s", err, c.class)
+			}
+			for _, text := range c.want {
+				if err != nil && !strings.Contains(err.Error(), text) {
+					t.Errorf("the error is %v: it does not say %q", err, text)
+				}
+			}
+			if after := w.store.Revision(); after != before {
+				t.Errorf("something was written: %v", w.store.Events(before+1))
+			}
+		})
+	}
+}
+
+// TestConflicts: together on a node and apart on it exclude each other, in either order.
+func TestConflicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		together, apart claims
+		tasks           int
+		conflict        bool
+	}{
+		"node, apart on it":       {claims{In: "node"}, claims{In: "node", Most: 1}, 2, true},
+		"node, apart in the rack": {claims{In: "node"}, claims{In: "rack", Most: 1}, 2, true},
+		"rack, apart on nodes":    {claims{In: "rack"}, claims{In: "node", Most: 1}, 2, false},
+		"few enough":              {claims{In: "node"}, claims{In: "node", Most: 2}, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, policies := range [][]esl.Policy{{c.together, c.apart}, {c.apart, c.together}} {
+				_, err := newWorld(t, newRecord(nil)).jobs.Submit(t.Context(), job("a", c.tasks), policies...)
+				if c.conflict != types.Is(err, types.Invalid) || c.conflict && !strings.Contains(err.Error(), "exclude each other") {
+					t.Errorf("the error is %v", err)
+				}
+			}
+		})
+	}
+}
+
+// claims wants all together, or so many at most.
+type claims struct {
+	In   esl.Domain `json:"in"`
+	Most int        `json:"most"`
+}
+
+func (claims) Kind() string { return "claims" }
+
+func (p claims) Apply(g *esl.Group) error {
+	if p.Most == 0 {
+		g.Together(p.In)
+		return nil
+	}
+	g.AtMost(p.Most, p.In)
+	return nil
+}
+
+// TestRead is strict.
+func TestRead(t *testing.T) {
+	kinds := esl.Kinds{}.With(func() esl.Policy { return maker{} })
+	for with, want := range map[string]string{
+		`{"suffix":"x"}`:   "",
+		``:                 "",
+		`{"sufix":"x"}`:    "sufix",
+		`{"suffix":1}`:     "suffix",
+		`{"suffix":"x"} 2`: "more",
+		`null`:             "no object",
+		`7`:                "policy maker",
+	} {
+		p, err := kinds.Read(types.Policy{Kind: "maker", With: with})
+		switch {
+		case want == "" && (err != nil || p.Kind() != "maker"):
+			t.Errorf("%s is %v, %v", with, p, err)
+		case want != "" && (!types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want)):
+			t.Errorf("of %s the error is %v: it does not say %q", with, err, want)
+		}
+	}
+	if _, err := kinds.Read(types.Policy{Kind: "makr"}); !types.Is(err, types.NotFound) || !strings.Contains(err.Error(), "use maker") {
+		t.Errorf("of an unknown one the error is %v", err)
+	}
+	if p, err := kinds.Read(types.Policy{Kind: "acme.com/even", With: `{"a":1}`}); err != nil || p.Kind() != "acme.com/even" {
+		t.Errorf("one with a domain is %v, %v", p, err)
+	}
+}
+
+// TestSharedChanged: a job is not submitted under a shared policy that was changed, or
+// withdrawn, since it was looked at.
+func TestSharedChanged(t *testing.T) {
+	for name, change := range map[string]func(w *world) error{
+		"changed": func(w *world) error {
+			return w.jobs.Declare(t.Context(), "s", &shared{counter{Name: "two"}}, "")
+		},
+		"withdrawn": func(w *world) error { return w.jobs.Withdraw(t.Context(), "s", false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newRecord(nil))
+			if err := w.jobs.Declare(t.Context(), "s", &shared{counter{Name: "one"}}, ""); err != nil {
+				t.Fatal(err)
+			}
+			tx, _, err := w.jobs.Prepare(t.Context(), job("a", 1), &member{Of: "s"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := change(w); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Commit(t.Context()); !types.Is(err, types.Conflict) {
+				t.Errorf("it was submitted: %v", err)
+			}
+		})
+	}
+}
+
+// TestWithdraw removes what was made, unless jobs refer to it.
+func TestWithdraw(t *testing.T) {
+	w := newWorld(t, newRecord(nil))
+	ctx := t.Context()
+	declare := func() {
+		t.Helper()
+		if err := w.jobs.Declare(ctx, "s", &shared{counter{Name: "one"}}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() (keys []string) {
+		t.Helper()
+		for _, kind := range []controlplane.Kind{controlplane.Resources, controlplane.Policies} {
+			kvs, _, err := controlplane.ListAll(ctx, w.store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, kv := range kvs {
+				keys = append(keys, strings.TrimPrefix(kv.Key, controlplane.Root))
+			}
+		}
+		return keys
+	}
+	if err := w.jobs.Withdraw(ctx, "s", false); !types.Is(err, types.NotFound) {
+		t.Errorf("of none the error is %v", err)
+	}
+	declare()
+	for _, where := range []controlplane.Where{controlplane.OnEvery(), controlplane.OnNode("n1")} {
+		w.put(controlplane.NodeKey("n1"), &types.Node{})
+		w.put(controlplane.AliveKey("n1"), &types.Alive{})
+		if _, err := w.jobs.SetResource(ctx, "s.more", 1000, where, controlplane.SetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.pool("salt", 1000)
+	if err := w.jobs.Withdraw(ctx, "s", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(); len(got) != 1 || got[0] != "resources/d/salt/*" {
+		t.Errorf("left are %q", got)
+	}
+	declare()
+	w.submit("a", 1, &member{Of: "s"})
+	if err := w.jobs.Withdraw(ctx, "a", true); !types.Is(err, types.Precondition) {
+		t.Errorf("a job was withdrawn: %v", err)
+	}
+	if err := w.jobs.Withdraw(ctx, "s", false); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "such as a") {
+		t.Errorf("it was withdrawn: %v", err)
+	}
+	if err := w.jobs.Withdraw(ctx, "s", true); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(); len(got) != 2 || got[1] != "policies/d/a" {
+		t.Errorf("left are %q", got)
+	}
+}
+
+// TestWhyOfForeign says that nobody has made what the tasks wait for, until somebody does.
+func TestWhyOfForeign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, newRecord(nil))
+		done := w.submit("a", 1, esl.Foreign{Name: "acme.com/even", With: `{"by":2}`})
+		kept, _, err := w.jobs.Policies(t.Context(), "a")
+		if err != nil || kept.Policies[0].With != `{"by":2}` {
+			t.Errorf("stored is %+v, %v", kept, err)
+		}
+		if why := w.why(done.Tasks[0]); len(why) != 1 || !strings.Contains(why[0], "a.even") || !strings.Contains(why[0], "acme.com/even") {
+			t.Errorf("it says %q", why)
+		}
+		w.pool("a.even", 1000)
+		if why := w.why(done.Tasks[0]); len(why) != 0 {
+			t.Errorf("it says %q", why)
+		}
+	})
+}
+
+// TestAttachedKeeps: what an application submits ends with it, and is kept by it alone.
+func TestAttachedKeeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, newRecord(func(_ string, s *esl.State) esl.Plan { return setOwn(s, 1000) }))
+		app, err := esl.Attach(t.Context(), w.jobs, "app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.keep(w.store)
+		done, err := app.Submit(t.Context(), job("a", 1), &counter{Name: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if got := w.capacity("a.counter"); got != -1 {
+			t.Errorf("a server keeps what is the application's: %d", got)
+		}
+		stop := runs(t, app.Run)
+		pass(time.Second)
+		if got := w.capacity("a.counter"); got != 1000 {
+			t.Errorf("it is %d", got)
+		}
+		v := w.view()
+		if task := v.Task(idOf(done.Tasks[0])); task.Info.V.Full().Session != app.Session() {
+			t.Error("the task is not of the session")
+		}
+		pass(time.Minute)
+		if len(w.view().Sessions) != 1 {
+			t.Error("the session was lost while it ran")
+		}
+		stop()
+		pass(time.Minute)
+		if len(w.view().Sessions) != 0 {
+			t.Error("the session lasts though nobody renews it")
+		}
+	})
+}

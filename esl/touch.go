@@ -1,0 +1,219 @@
+package esl
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// apply takes in what changed.
+func (k *keeping) apply(u controlplane.Update) {
+	k.synced = k.synced && !u.Synced
+	events := u.Events
+	if u.Has != nil {
+		events = append(events[:len(events):len(events)], k.view.Gone(u.Revision, u.Has)...)
+	}
+	for _, e := range events {
+		k.change(e)
+	}
+	if u.More {
+		return
+	}
+	k.view.Reached(u.Revision)
+	k.turns.further(u.Revision)
+	if u.Synced {
+		k.touchAll()
+	}
+	k.synced = true
+}
+
+// change takes in the change of a key.
+func (k *keeping) change(e controlplane.Event) {
+	if e.Delete { // what it was of is not known afterwards
+		if at, ok := controlplane.Parse(e.Key); ok {
+			k.touch(at)
+		}
+	}
+	at, changed, err := k.view.Apply(e)
+	if err != nil {
+		k.opts.Log.Warn("a value cannot be read: it counts as absent", zap.String("path", e.Key), zap.Error(err))
+	}
+	if !changed {
+		return
+	}
+	if at.Kind == controlplane.Policies {
+		k.read(cluster.ID{Namespace: at.Namespace, ID: at.ID})
+	}
+	k.touch(at)
+}
+
+// read reads the policies of a key anew.
+func (k *keeping) read(id cluster.ID) {
+	k.touchShared(id)
+	k.drop(id)
+	c := k.view.Policies[id]
+	page := k.book.set(id, c)
+	if page == nil || !k.opts.mine(id.Namespace, c.V) {
+		return
+	}
+	item := &kept{id: id, job: c.V.Job, mod: c.Mod}
+	for i, policy := range page.policies {
+		if page.wrong[i] != nil && !types.Is(page.wrong[i], types.NotFound) {
+			k.opts.Log.Warn("a policy cannot be read: it is not kept",
+				zap.String("namespace", id.Namespace), zap.String("policy", id.ID+"."+page.labels[i]), zap.Error(page.wrong[i]))
+		}
+		if keeper, ok := policy.(Keeper); ok {
+			p := &keptPolicy{of: item, policy: keeper, label: page.labels[i]}
+			item.policies = append(item.policies, p)
+			k.listen(p)
+		}
+	}
+	if len(item.policies) > 0 {
+		k.items[id] = item
+	}
+}
+
+// listen has a policy asked for what it cares for besides its own.
+func (k *keeping) listen(p *keptPolicy) {
+	if _, ok := p.policy.(Wide); ok {
+		k.wide[p] = struct{}{}
+	}
+	for _, on := range k.watches(p) {
+		if k.watching[on] == nil {
+			k.watching[on] = make(map[*keptPolicy]struct{})
+		}
+		k.watching[on][p] = struct{}{}
+	}
+}
+
+func (k *keeping) watches(p *keptPolicy) []cluster.ID {
+	w, ok := p.policy.(Watcher)
+	if !ok {
+		return nil
+	}
+	var ids []cluster.ID
+	for _, name := range w.Watches() {
+		ids = append(ids, cluster.ID{Namespace: p.of.id.Namespace, ID: name})
+	}
+	return ids
+}
+
+// drop forgets what was kept under a key.
+func (k *keeping) drop(id cluster.ID) {
+	item := k.items[id]
+	if item == nil {
+		return
+	}
+	delete(k.items, id)
+	for _, p := range item.policies {
+		p.gone = true
+		delete(k.wide, p)
+		for _, on := range k.watches(p) {
+			if delete(k.watching[on], p); len(k.watching[on]) == 0 {
+				delete(k.watching, on)
+			}
+		}
+		k.turns.never(p)
+	}
+}
+
+// touch has those policies asked that may care for a change of a key.
+func (k *keeping) touch(at controlplane.Key) {
+	id := cluster.ID{Namespace: at.Namespace, ID: at.ID}
+	switch at.Kind {
+	case controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Devices, controlplane.Namespaces:
+		k.touchAll()
+		return
+	case controlplane.Tasks, controlplane.Statuses:
+		k.touchTask(id)
+	case controlplane.Jobs, controlplane.Policies:
+		k.touchJob(id)
+	case controlplane.Reservations, controlplane.Grants:
+		k.touchNamed(id)
+	case controlplane.Resources, controlplane.Provided:
+		k.touchNamed(cluster.ID{Namespace: at.Namespace, ID: at.Name})
+	case controlplane.Allocated:
+		if at.Name != "" {
+			k.touchNamed(cluster.ID{Namespace: at.Namespace, ID: at.Name})
+		}
+	}
+	for p := range k.wide {
+		k.mark(p)
+	}
+}
+
+// touchTask is for a change of a task, or of its status.
+func (k *keeping) touchTask(id cluster.ID) {
+	k.touchWatching(id)
+	t := k.view.Task(id)
+	if t == nil || t.Info.V == nil {
+		return
+	}
+	if len(k.watching) > 0 && t.Info.V.Name != "" {
+		k.touchWatching(cluster.ID{Namespace: id.Namespace, ID: t.Info.V.Name})
+	}
+	if t.Info.V.Job != "" {
+		k.touchJob(cluster.ID{Namespace: id.Namespace, ID: t.Info.V.Job})
+	}
+}
+
+// touchJob is for a change of a job, or of the policies of an id.
+func (k *keeping) touchJob(id cluster.ID) {
+	k.touchItem(id)
+	k.touchShared(id)
+	k.touchWatching(id)
+	if job := k.view.Jobs[id]; len(k.watching) > 0 && job != nil && job.V != nil && job.V.Name != "" {
+		k.touchWatching(cluster.ID{Namespace: id.Namespace, ID: job.V.Name})
+	}
+}
+
+// touchNamed is for a change of a resource, or reservation: names of what a policy makes
+// begin with the id that it is kept under.
+func (k *keeping) touchNamed(name cluster.ID) {
+	k.touchWatching(name)
+	for i := range len(name.ID) {
+		if name.ID[i] == '.' {
+			id := cluster.ID{Namespace: name.Namespace, ID: name.ID[:i]}
+			k.touchItem(id)
+			k.touchShared(id)
+		}
+	}
+}
+
+// touchItem has all policies of a key asked.
+func (k *keeping) touchItem(id cluster.ID) {
+	if item := k.items[id]; item != nil {
+		for _, p := range item.policies {
+			k.mark(p)
+		}
+	}
+}
+
+// touchShared has the shared policies asked that those of a job refer to.
+func (k *keeping) touchShared(id cluster.ID) {
+	for _, shared := range k.book.refersTo(id) {
+		k.touchItem(shared)
+	}
+}
+
+func (k *keeping) touchWatching(on cluster.ID) {
+	for p := range k.watching[on] {
+		k.mark(p)
+	}
+}
+
+func (k *keeping) touchAll() {
+	for id := range k.items {
+		k.touchItem(id)
+	}
+}
+
+// mark has a policy asked as soon as it may be.
+func (k *keeping) mark(p *keptPolicy) {
+	p.moved = true
+	if !p.gone && !p.busy {
+		k.turns.put(p)
+	}
+}

@@ -1,0 +1,37 @@
+// Command framespace is a scheduler of somebody's own: that of Escher, with gangs built
+// in. It takes the place of `escher scheduler`; what a job is called says whether it is a
+// gang.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/examples/framespace/gangs"
+	"github.com/escher-sched/escher/scheduler"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "framespace:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }() // nothing is to be done about it
+	return scheduler.Run(ctx, store, scheduler.Config{Name: "framespace", Units: gangs.Gangs{}}, zap.NewNop())
+}

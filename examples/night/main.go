@@ -1,0 +1,59 @@
+// Command night keeps a policy of its own: tasks of jobs with acme.com/night begin at
+// night alone. See docs/writing-a-policy.md.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// Night lets tasks begin between two hours of the day, in UTC. Those that run go on.
+type Night struct {
+	From  int `json:"from"`
+	Until int `json:"until"`
+}
+
+// Kind is what jobs name it by.
+func (Night) Kind() string { return "acme.com/night" }
+
+// Apply has every task ask for one of <job>.night.
+func (n Night) Apply(g *esl.Group) error {
+	if min(n.From, n.Until) < 0 || max(n.From, n.Until) > 24 {
+		return types.Errorf(types.Invalid, "from, until: %d to %d are no hours: give 0 to 24", n.From, n.Until)
+	}
+	g.AskAll(g.Own(""), esl.One)
+	return nil
+}
+
+// Next makes <job>.night without bound at night, and closed by day.
+func (n Night) Next(s *esl.State) esl.Plan {
+	hour, night := s.Now.UTC().Hour(), types.Quantity(0)
+	if n.From <= hour && hour < n.Until || n.From > n.Until && (n.From <= hour || hour < n.Until) {
+		night = types.Inf
+	}
+	plan := esl.Plan{Again: s.Now.Truncate(time.Hour).Add(time.Hour), Reason: "another hour has begun"}
+	if pool := s.Pool(s.Own("")); !s.Ended() && (pool == nil || pool.Info.V == nil || pool.Capacity() != night) {
+		plan.Set = []esl.Set{{Name: s.Own(""), Capacity: night, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job)}}
+	}
+	return plan
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: etcdstore.SplitEndpoints(os.Getenv(etcdstore.EnvEndpoints))})
+	if err == nil {
+		err = esl.Keep(ctx, store, esl.KeepOptions{Kinds: esl.Kinds{}.With(func() esl.Policy { return Night{} })})
+	}
+	if ctx.Err() == nil {
+		log.Fatal(err)
+	}
+}

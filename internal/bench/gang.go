@@ -1,0 +1,253 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// A gang, submitted in three ways: by the bare client (AppSpace), by the library
+// (LibSpace), and as a job to a scheduler that has gangs built in (FrameSpace).
+
+// policyScenarios are about policies as libraries, beside what is built in.
+func policyScenarios() []scenario {
+	return []scenario{
+		{name: "gang", about: "from submitting a gang on 32 nodes to seeing all of it bound: bare client, library, and built into the scheduler; beside one put",
+			full: size{32, 120, 5}, quick: size{32, 20, 3}, run: runGang},
+		{name: "gangs", about: "gangs of 2 to 64 that contend for 32 nodes: how much of the processors is in use, by library and built into the scheduler",
+			full: size{32, 100, 5}, quick: size{32, 30, 1}, run: runGangsContending},
+	}
+}
+
+// cpusOnNode is how many processors each node has.
+const cpusOnNode = 8
+
+// gangWarm is how many gangs come before those that count.
+const gangWarm = 5
+
+// runGang measures gangs of a member for each node, which takes all of it, and gangs of a
+// member for each processor. Its tasks are how many gangs there are of each kind in a
+// round; between two of a kind come those of the others, in an order that takes turns.
+func runGang(ctx context.Context, cfg Config) ([]Row, error) {
+	cfg.Ops = max(cfg.Ops, ownOps)
+	small, large := cfg.Nodes, cfg.Nodes*cpusOnNode
+	s, err := interleave(ctx, cfg, gangArm("gang", small), gangArm("gang-cpus", large))
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for i, name := range []string{"gang", "gang-cpus"} {
+		one := cfg
+		one.Tasks = []int{small, large}[i]
+		for _, sp := range spaces() {
+			rows = append(rows, *sp.row(one, s, name))
+		}
+	}
+	return rows, nil
+}
+
+// row is what was measured of one way to submit a gang.
+func (sp space) row(cfg Config, s samples, arm string) *Row {
+	of := func(name, figure string) []float64 { return s.of(arm, name+figure) }
+	p50, p99 := of(sp.name, "_p50_ms"), of(sp.name, "_p99_ms")
+	r := newRow(cfg, arm+"-"+sp.name, "ms", p50)
+	r.P50, r.P99 = median(p50), median(p99)
+	r.detail("lines", []float64{float64(sp.lines)}).detail("commit_p50_ms", of(sp.name, "_commit_p50_ms")).found(s.violations(arm))
+	most := target{atMost: true, must: 20, unit: " ms"}
+	if sp.name == frameSpace {
+		r.over("put", p50, s.of(arm, "put_p50_ms"))
+		if arm == "gang" {
+			return r.require(cfg.Must, target{figure: ratio, atMost: true, must: 5}, most)
+		}
+		return r.require(cfg.Must, most)
+	}
+	r.over(frameSpace, p50, of(frameSpace, "_p50_ms")).detail("p99_ratio", ratios(p99, of(frameSpace, "_p99_ms")))
+	if sp.name == libSpace {
+		return r.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.1}, target{figure: "p99_ratio", atMost: true, must: 1.3, unit: "x at p99"}, most)
+	}
+	return r.require(cfg.Must, most)
+}
+
+// gangArm measures gangs of so many members.
+func gangArm(name string, members int) arm {
+	return arm{name, func(ctx context.Context, cfg Config) (figures, error) {
+		found := make(figures)
+		err := withSpaces(ctx, cfg, nil, func(ctx context.Context, all []*spaceCluster) error {
+			g := ganging{cfg: cfg, members: members, took: make(map[string]samplesOf)}
+			if err := g.run(ctx, all); err != nil {
+				return err
+			}
+			for what, t := range g.took {
+				found[what+"_p50_ms"], found[what+"_p99_ms"] = t.quantile(0.5), t.quantile(0.99)
+			}
+			for _, sc := range all {
+				more := make(figures)
+				if err := sc.audit(ctx, more); err != nil {
+					return err
+				}
+				found[violations] += more[violations]
+			}
+			return nil
+		})
+		return found, err
+	}}
+}
+
+// spaceCluster is a cluster for one way to submit gangs.
+type spaceCluster struct {
+	*cluster
+	space
+	client *esl.Client
+	bounds *bounds
+}
+
+// withSpaces runs f with a cluster for each way to submit gangs.
+func withSpaces(ctx context.Context, cfg Config, made []*spaceCluster, f func(context.Context, []*spaceCluster) error) error {
+	if len(made) == len(spaces()) {
+		return f(ctx, made)
+	}
+	one := cfg
+	sp := spaces()[len(made)]
+	one.label += "-" + sp.name
+	return withCluster(ctx, one, func(ctx context.Context, c *cluster) error {
+		sc := &spaceCluster{cluster: c, space: sp}
+		if err := sc.begin(ctx); err != nil {
+			return err
+		}
+		watching, stop := context.WithCancel(ctx)
+		g, watching := errgroup.WithContext(watching)
+		g.Go(func() error { return sc.bounds.watch(watching, sc.client.Client) })
+		g.Go(func() error {
+			defer stop()
+			return withSpaces(watching, cfg, append(made, sc), f)
+		})
+		if err := g.Wait(); !errors.Is(err, context.Canceled) || ctx.Err() != nil {
+			return err
+		}
+		return nil
+	})
+}
+
+// begin makes the nodes, and starts the scheduler.
+func (sc *spaceCluster) begin(ctx context.Context) (err error) {
+	h := &hollow{}
+	for range sc.cfg.Nodes {
+		h.nodes, h.devices = append(h.nodes, smallNode()), append(h.devices, nil)
+	}
+	if err := sc.loadNodes(ctx, h); err != nil {
+		return err
+	}
+	client, err := controlplane.New(sc.store, ns)
+	if err != nil {
+		return err
+	}
+	sc.client = esl.New(client)
+	sc.bounds = newBounds()
+	p, err := sc.start(sc.role, sc.role, roleConfig{Endpoint: sc.endpoint, Ops: sc.cfg.Ops, Name: sc.role})
+	if err != nil {
+		return err
+	}
+	_, err = p.ready(ctx)
+	return err
+}
+
+// smallNode is one of eight processors.
+func smallNode() *types.Node {
+	return &types.Node{
+		Capacity: types.NewRequests(map[string]types.Quantity{string(types.CPU): cpusOnNode * 1000, string(types.Memory): 64 << 30}),
+		Address:  "http://10.0.0.1:7070", Version: "bench",
+	}
+}
+
+// ganging is gangs being submitted, one after the other.
+type ganging struct {
+	cfg     Config
+	members int
+	// took are how long it took, by what.
+	took map[string]samplesOf
+}
+
+// run submits a gang on each cluster, and puts a key, over and over.
+func (g *ganging) run(ctx context.Context, all []*spaceCluster) error {
+	for _, sc := range all {
+		if err := sc.bounds.ready(ctx); err != nil {
+			return err
+		}
+	}
+	ended, err := profileAll(ctx, all)
+	if err != nil {
+		return err
+	}
+	for i := range gangWarm + g.cfg.Tasks {
+		if i == gangWarm {
+			clear(g.took)
+		}
+		for n := range all {
+			at := (n + i) % len(all) // each comes behind each other one
+			if i%2 == 1 {
+				at = len(all) - 1 - at
+			}
+			if err := g.one(ctx, all[at], i); err != nil {
+				return errors.Join(err, ended())
+			}
+		}
+	}
+	return ended()
+}
+
+// profileAll begins profiles of the clusters, if they are wanted: of this process beside
+// the first of them.
+func profileAll(ctx context.Context, all []*spaceCluster) (ended func() error, err error) {
+	ended, err = all[0].profile(ctx)
+	for _, sc := range all[1:] {
+		if err != nil || sc.cfg.Profile == "" {
+			return ended, err
+		}
+		before := ended
+		var parts func() error
+		if parts, err = sc.profileParts(ctx); err != nil {
+			return nil, errors.Join(err, before())
+		}
+		ended = func() error { return errors.Join(before(), parts()) }
+	}
+	return ended, err
+}
+
+// one submits a gang, waits until it is seen to be bound, and ends it.
+func (g *ganging) one(ctx context.Context, sc *spaceCluster, i int) error {
+	puts := g.took["put"]
+	if err := puts.time(func() error { return sc.putFloor(ctx, i) }); err != nil {
+		return err
+	}
+	g.took["put"] = puts
+	tasks := make([]controlplane.Submission, g.members)
+	for m := range tasks {
+		tasks[m] = controlplane.Submission{
+			Task: types.Task{Name: "member", Requests: types.NewRequests(map[string]types.Quantity{
+				string(types.CPU): cpusOnNode * 1000 * types.Quantity(g.cfg.Nodes) / types.Quantity(g.members),
+			})},
+			Spec: &types.Spec{Image: "escher.local/bench:latest"},
+		}
+	}
+	done := sc.bounds.expect(g.members)
+	began := time.Now()
+	if err := sc.submit(ctx, sc.client, tasks); err != nil {
+		return err
+	}
+	g.took[sc.name+"_commit"] = append(g.took[sc.name+"_commit"], time.Since(began))
+	select {
+	case at := <-done:
+		g.took[sc.name] = append(g.took[sc.name], at.Sub(began))
+	case <-time.After(stall):
+		return types.Errorf(types.Internal, "gang: %s: not all of it is bound after %s", sc.name, stall)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return sc.clear(ctx)
+}

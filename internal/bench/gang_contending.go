@@ -1,0 +1,246 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// Gangs that contend: all are submitted at once, far more than there is room for, and run
+// on hollow agents.
+
+// The least and the most members of a gang, and how long it runs.
+const (
+	leastMembers, mostMembers = 2, 64
+	leastRun, mostRun         = time.Second, 3 * time.Second
+)
+
+// contending is one gang.
+type contending struct {
+	first, members int
+	runs           time.Duration
+	left           int
+}
+
+// drawContending draws gangs: the same every time.
+func drawContending(n int) []contending {
+	rng := rand.New(rand.NewPCG(seed, seed))
+	all, first := make([]contending, n), 0
+	for i := range all {
+		members := leastMembers + rng.IntN(mostMembers-leastMembers+1)
+		all[i] = contending{first: first, members: members, left: members, runs: leastRun + time.Duration(rng.Int64N(int64(mostRun-leastRun)))}
+		first += members
+	}
+	return all
+}
+
+// runGangsContending measures how much of the processors runs members from the first
+// submission to the last end, by the library and built into the scheduler.
+func runGangsContending(ctx context.Context, cfg Config) ([]Row, error) {
+	cfg.Ops = max(cfg.Ops, ownOps)
+	var arms []arm
+	for _, sp := range spaces()[1:] {
+		arms = append(arms, arm{sp.name, func(ctx context.Context, cfg Config) (figures, error) { return measureContending(ctx, cfg, sp) }})
+	}
+	s, err := interleave(ctx, cfg, arms...)
+	if err != nil {
+		return nil, err
+	}
+	lib, frame := s.of(libSpace, usedPercent), s.of(frameSpace, usedPercent)
+	r := newRow(cfg, "gangs", "% of cpu", lib).over(frameSpace, lib, frame).details(s, libSpace, usedPercent).
+		found(s.violations(libSpace, frameSpace))
+	return []Row{*r.require(cfg.Must, target{figure: ratio, must: 0.95})}, nil
+}
+
+// usedPercent is how much of the processors was in use.
+const usedPercent = "used_percent"
+
+func measureContending(ctx context.Context, cfg Config, sp space) (figures, error) {
+	return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {
+		h, names := &hollow{absent: true}, make([]string, cfg.Nodes)
+		for i := range cfg.Nodes {
+			h.nodes, h.devices, names[i] = append(h.nodes, smallNode()), append(h.devices, nil), nodeName(i)
+		}
+		if err := c.loadNodes(ctx, h); err != nil {
+			return err
+		}
+		for _, role := range []string{sp.role, roleKeeper} {
+			p, err := c.start(role, role, roleConfig{Endpoint: c.endpoint, Ops: cfg.Ops, Name: role})
+			if err == nil {
+				_, err = p.ready(ctx)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := c.startCollector(ctx); err != nil {
+			return err
+		}
+		client, err := controlplane.New(c.store, ns)
+		if err != nil {
+			return err
+		}
+		x := &contention{gangs: drawContending(cfg.Tasks), space: sp, client: esl.New(client), over: make(chan struct{})}
+		return c.withAgents(ctx, names, x.runFor, func(ctx context.Context) error {
+			u, err := c.window(ctx, x.run)
+			if err != nil {
+				return err
+			}
+			x.tell(cfg, found)
+			if err := c.gone(ctx, controlplane.Policies); err != nil {
+				return err
+			}
+			return c.add(found, u, x.tasks())
+		})
+	})
+}
+
+// contention is gangs on their way.
+type contention struct {
+	gangs  []contending
+	space  space
+	client *esl.Client
+
+	mu sync.Mutex
+	// bound is the moment at which each task was bound, by what the scheduler says; of
+	// each gang the first and the last count.
+	bound map[string]int64
+	ended int
+	began time.Time
+	took  time.Duration
+	over  chan struct{}
+}
+
+func (x *contention) tasks() int {
+	last := x.gangs[len(x.gangs)-1]
+	return last.first + last.members
+}
+
+// gangOf is the gang of a task, by its id.
+func (x *contention) gangOf(id string) *contending {
+	i, err := strconv.Atoi(id[len("task-"):])
+	if err != nil {
+		return nil
+	}
+	at, found := slices.BinarySearchFunc(x.gangs, i, func(g contending, i int) int { return g.first - i })
+	if !found {
+		at--
+	}
+	return &x.gangs[at]
+}
+
+// runFor is how long a member runs.
+func (x *contention) runFor(k controlplane.Key, _ *types.Binding) time.Duration {
+	return x.gangOf(k.ID).runs
+}
+
+// run submits all gangs, and waits until all have ended.
+func (x *contention) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	x.bound = make(map[string]int64)
+	var synced sync.Once
+	listed, done := make(chan struct{}), false
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return x.client.Watch(ctx, controlplane.WatchTasks{}, func(u controlplane.StatusUpdate) error {
+			x.note(u)
+			if u.Synced {
+				synced.Do(func() { close(listed) })
+			}
+			return nil
+		})
+	})
+	g.Go(func() error {
+		defer stop()
+		select {
+		case <-listed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := x.submit(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-x.over:
+			done = true
+			return nil
+		case <-time.After(2 * stall):
+			return types.Errorf(types.Internal, "gangs: %d of %d tasks have ended after %s", x.ended, x.tasks(), 2*stall)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err := g.Wait(); !done {
+		return err
+	}
+	return nil
+}
+
+// submit submits all gangs, one after the other.
+func (x *contention) submit(ctx context.Context) error {
+	x.began = time.Now()
+	for _, g := range x.gangs {
+		tasks := make([]controlplane.Submission, g.members)
+		for m := range tasks {
+			tasks[m] = controlplane.Submission{
+				ID:   taskName(g.first + m),
+				Task: types.Task{Name: "member", Requests: types.NewRequests(map[string]types.Quantity{string(types.CPU): 1000})},
+				Spec: &types.Spec{Image: "escher.local/bench:latest"},
+			}
+		}
+		if err := x.space.submit(ctx, x.client, tasks); err != nil {
+			return fmt.Errorf("submit a gang of %d: %w", g.members, err)
+		}
+	}
+	return nil
+}
+
+// note notes what became of tasks.
+func (x *contention) note(u controlplane.StatusUpdate) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range u.Changes {
+		if c.Status == nil {
+			continue
+		}
+		x.bound[c.ID] = c.Status.Bound
+		if !c.Status.Phase.Ended() {
+			continue
+		}
+		if x.ended++; x.ended == x.tasks() {
+			x.took = time.Since(x.began)
+			close(x.over)
+		}
+	}
+}
+
+// tell adds what was found.
+func (x *contention) tell(cfg Config, found figures) {
+	var used time.Duration
+	var apart float64
+	for _, g := range x.gangs {
+		used += g.runs * time.Duration(g.members)
+		first, last := int64(0), int64(0)
+		for m := range g.members {
+			at := x.bound[taskName(g.first+m)]
+			if first == 0 || at < first {
+				first = at
+			}
+			last = max(last, at)
+		}
+		apart = max(apart, float64(last-first)/1e6)
+	}
+	found[usedPercent] = 100 * used.Seconds() / (x.took.Seconds() * float64(cfg.Nodes*cpusOnNode))
+	found["bound_apart_ms"], found["makespan_s"] = apart, x.took.Seconds()
+}

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// The ways to submit a gang, by the names that the paper gave them.
+const (
+	appSpace   = "app"
+	libSpace   = "lib"
+	frameSpace = "frame"
+)
+
+// space is a way to submit a gang.
+type space struct {
+	name string
+	// role is the scheduler that it takes.
+	role string
+	// lines are how many that are not blank it takes: of the program examples/gang, of
+	// the library esl/gang.go, and of what is built in, examples/framespace/gangs.
+	lines  int
+	submit func(context.Context, *esl.Client, []controlplane.Submission) error
+}
+
+// spaces are all there are.
+func spaces() []space {
+	return []space{
+		{name: appSpace, role: roleScheduler, lines: appLines, submit: submitBare},
+		{name: libSpace, role: roleScheduler, lines: libLines, submit: submitByLibrary},
+		{name: frameSpace, role: roleFramespace, lines: frameLines, submit: submitBuiltIn},
+	}
+}
+
+// What the three are in lines; a test counts them.
+const (
+	appLines   = 69
+	libLines   = 235
+	frameLines = 35
+)
+
+// submitBare reserves what the members ask for, and has them draw on that.
+func submitBare(ctx context.Context, c *esl.Client, tasks []controlplane.Submission) error {
+	id := controlplane.NewID("gang")
+	var r types.Reservation
+	for i := range tasks {
+		asked := tasks[i].Task.Requests
+		r.Bundles = append(r.Bundles, types.Bundle{Requests: asked})
+		tasks[i].Task.Requests = drawn(asked, id)
+	}
+	t := c.Begin().Reserve(id, r)
+	t.Launch(tasks...)
+	_, err := t.Commit(ctx)
+	return err
+}
+
+// submitByLibrary submits a job with the policy.
+func submitByLibrary(ctx context.Context, c *esl.Client, tasks []controlplane.Submission) error {
+	_, err := c.Submit(ctx, esl.Job{Name: "gang", Tasks: tasks}, esl.Gang{})
+	return err
+}
+
+// submitBuiltIn submits a job that the scheduler knows by its name.
+func submitBuiltIn(ctx context.Context, c *esl.Client, tasks []controlplane.Submission) error {
+	_, err := c.LaunchJob(ctx, controlplane.Job{Name: "gang"}, tasks...)
+	return err
+}

@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestGang measures few gangs on few nodes, from beginning to end: each way to submit
+// them binds all of it.
+func TestGang(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Scenario, cfg.Nodes, cfg.Tasks = "gang", 4, 3
+	rows, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"gang-app", "gang-lib", "gang-frame", "gang-cpus-app", "gang-cpus-lib", "gang-cpus-frame"}
+	if len(rows) != len(want) {
+		t.Fatalf("got %+v", rows)
+	}
+	for i, r := range rows {
+		if r.Scenario != want[i] || r.Value <= 0 || r.P99 < r.P50 || r.Ratio <= 0 || r.Violations != 0 || r.Details["lines"] <= 0 {
+			t.Errorf("got %+v", r)
+		}
+	}
+}
+
+// TestGangsContending has a few gangs contend for nodes of which the largest takes nearly
+// all.
+func TestGangsContending(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Scenario, cfg.Nodes, cfg.Tasks = "gangs", 9, 4
+	rows, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := rows[0]; r.Value <= 0 || r.Value > 100 || r.Ratio <= 0 || r.Violations != 0 || r.Details["bound_apart_ms"] > 1000 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestGangLines counts what the rows say.
+func TestGangLines(t *testing.T) {
+	for _, c := range []struct {
+		of    string
+		want  int
+		most  int
+		files []string
+	}{
+		{"appLines", appLines, 78, []string{"examples/gang/main.go"}},
+		{"libLines", libLines, 261, []string{"esl/gang.go", "esl/gang_next.go"}},
+		{"frameLines", frameLines, 1624, []string{"examples/framespace/gangs/gangs.go"}},
+	} {
+		got := 0
+		for _, name := range c.files {
+			text, err := os.ReadFile(filepath.Join("../..", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(text)) {
+				if strings.TrimSpace(line) != "" {
+					got++
+				}
+			}
+		}
+		if got != c.want || got > c.most {
+			t.Errorf("%s is %d, and %v have %d lines that are not blank, of which at most %d are allowed: set it, or shorten them", c.of, c.want, c.files, got, c.most)
+		}
+	}
+}
+
+// TestContendingIsDrawn: gangs follow one another, and tasks are found in them.
+func TestContendingIsDrawn(t *testing.T) {
+	x := &contention{gangs: drawContending(100)}
+	next := 0
+	for i := range x.gangs {
+		g := &x.gangs[i]
+		if g.first != next || g.members < leastMembers || g.members > mostMembers || g.runs < leastRun || g.runs >= mostRun {
+			t.Fatalf("gang %d is %+v, and the one before ends at %d", i, *g, next)
+		}
+		for _, m := range []int{0, g.members - 1} {
+			if got := x.gangOf(taskName(g.first + m)); got != g {
+				t.Errorf("task %d is of %+v, want %+v", g.first+m, *got, *g)
+			}
+		}
+		next += g.members
+	}
+	if x.tasks() != next {
+		t.Errorf("%d tasks, want %d", x.tasks(), next)
+	}
+}

@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestHFS runs the experiment on a small cluster, twelve times as fast as it is: the
+// shares follow, the cluster is full, and there is a picture. How near they are says
+// little at that speed, on a machine that does other things besides.
+func TestHFS(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Scenario, cfg.Nodes, cfg.Speed, cfg.Plot = "hfs", 4, 12, filepath.Join(t.TempDir(), "hfs.svg")
+	rows, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rows[0]
+	if r.Scenario != "hfs" || r.Violations != 0 || r.Value <= 0 || r.Value > 60 || r.Details["utilisation"] < 0.6 || r.Details["utilisation"] > 1 {
+		t.Errorf("got %+v", r)
+	}
+	picture, err := os.ReadFile(cfg.Plot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, picture)
+}
+
+func wellFormed(t *testing.T, text []byte) {
+	t.Helper()
+	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("the picture: %v", err)
+		}
+	}
+}
+
+// TestHFSWorst finds who is off his share, and only when it counts.
+func TestHFSWorst(t *testing.T) {
+	s := &hfsSeries{users: hfsUsers(), cores: 100}
+	for at := time.Duration(0); at < 3*hfsPhase; at += hfsEvery {
+		p := hfsPoint{at: at, held: make([]float64, 3), used: 99}
+		phase := int(at / hfsPhase)
+		for i, u := range s.users {
+			p.held[i] = u.parts[phase] * 100
+		}
+		if at%hfsPhase < hfsSettle {
+			p.held[0] = 1 // not settled yet
+		}
+		if at >= 150*time.Second && at < 151*time.Second {
+			p.held[2] = 24
+		}
+		s.points.add(p)
+	}
+	if got := s.worst(); got < 3.99 || got > 4.01 {
+		t.Errorf("%g %% off, want 4: 24 of 25", got)
+	}
+	if got := s.used(); got != 0.99 {
+		t.Errorf("%g used", got)
+	}
+}

@@ -1,0 +1,80 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// moves says of a granted reservation which of its nodes it is to leave, and what the
+// bundles there wait for.
+func (e *explainer) moves(r *cluster.Reservation, from []types.GrantNode) string {
+	spots := spotsOn(e.v, r, &types.Grant{Nodes: from})
+	text := fmt.Sprintf("What it has on %s, %s, moves", listed(nodeNames(from)), e.whyLeft(from))
+	for i, s := range spots {
+		if n := e.firstFit(s.needs); n != nil {
+			holds := e.d.hold(n, s.needs)
+			e.d.take(n, holds)
+			defer e.d.undo(n, holds)
+			continue
+		}
+		clause, _ := e.clause(e.find(r.ID.Namespace, s.needs))
+		if len(spots) > 1 {
+			text += fmt.Sprintf(" when all %d bundles have room: %d %s, and the next one", len(spots), i, plural(i, "has", "have"))
+		} else {
+			text += " when it has room, and"
+		}
+		return sentence(text+" "+clause, "")
+	}
+	return sentence(text+" now: there is room elsewhere", "")
+}
+
+// whyLeft says why nodes are left.
+func (e *explainer) whyLeft(from []types.GrantNode) string {
+	drained := slices.ContainsFunc(from, func(at types.GrantNode) bool { return e.v.Nodes[at.Node].Alive.V != nil })
+	lost := slices.ContainsFunc(from, func(at types.GrantNode) bool { return e.v.Nodes[at.Node].Alive.V == nil })
+	what := "lost"
+	switch {
+	case drained && lost:
+		what = "lost or drained"
+	case drained:
+		what = "drained"
+	}
+	return "which " + is(len(from)) + " " + what
+}
+
+func nodeNames(of []types.GrantNode) []string {
+	var names []string
+	for _, at := range of {
+		names = append(names, at.Node)
+	}
+	return names
+}
+
+// moving says what a task waits for that draws on a reservation of which something moves.
+func (e *explainer) moving(t *cluster.Task, x *Explanation) {
+	seen := make(map[string]bool)
+	for _, q := range t.Info.V.Requests {
+		r := reservationOf(e.v, t.ID.Namespace, q.Name)
+		if r == nil || seen[r.ID.ID] {
+			continue
+		}
+		seen[r.ID.ID] = true
+		if from := leaving(e.v, r); len(from) > 0 {
+			x.Notes = append(x.Notes, fmt.Sprintf("Reservation %s: %s", r.ID.ID, e.moves(r, from)))
+		}
+	}
+}
+
+// reservationOf returns the reservation on which a request draws, nil if it draws on none
+// that is there.
+func reservationOf(v *cluster.View, ns, name string) *cluster.Reservation {
+	rid := types.Resolve(ns, name)
+	if !rid.Scoped() {
+		return nil
+	}
+	ns, _, id := rid.Split()
+	return v.Reservations[cluster.ID{Namespace: ns, ID: id}]
+}

@@ -1,0 +1,53 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// idleHeld counts what is held and idle because something collects it: nobody else has it,
+// and what collects does not run yet. What backfill uses meanwhile is not in it.
+type idleHeld struct {
+	seconds *prometheus.CounterVec
+	// since is when it was looked at last, and held what was held then.
+	since time.Time
+	held  map[types.ResourceID]float64
+}
+
+// otherResource stands for those of applications, of which there may be any number.
+const otherResource = "other"
+
+func newIdleHeld(opts func(name, help string) prometheus.Opts) idleHeld {
+	h := idleHeld{seconds: prometheus.NewCounterVec(prometheus.CounterOpts(opts("idle_held_seconds_total",
+		"How much is held by what collects and has not all yet, times for how long: by resource, in cores, devices or bytes times seconds.")), []string{"resource"})}
+	h.seconds.WithLabelValues(string(types.CPU)) // 0 is shown, too
+	return h
+}
+
+// looked counts what was held since the last look.
+func (h *idleHeld) looked(c *Core) {
+	for id, amount := range h.held {
+		h.seconds.WithLabelValues(string(id)).Add(amount * c.now.Sub(h.since).Seconds())
+	}
+	h.since, h.held = c.now, nil
+	x, ok := c.accumulating()
+	if !ok || !c.takesCareOf(x) {
+		return // another scheduler counts it
+	}
+	h.held = make(map[types.ResourceID]float64)
+	for _, at := range x.Grant.V.Nodes {
+		for _, held := range at.Holds {
+			id, amount := held.Resource, float64(held.Amount)
+			if types.UnitOf(id) == types.Milli {
+				amount /= float64(whole)
+			}
+			if !id.Physical() {
+				id = otherResource
+			}
+			h.held[id] += amount
+		}
+	}
+}

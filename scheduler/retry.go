@@ -1,0 +1,94 @@
+package scheduler
+
+import (
+	"container/heap"
+	"fmt"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// retry has a task wait for another attempt that has failed by status s, if it is to have
+// one and there is time for it before its deadline.
+func (c *Core) retry(t *cluster.Task, s *types.Status) {
+	task, failures := t.Info.V, failuresOf(t.Status.V)+1
+	if s.Phase != types.Failed || task == nil || task.Stop != nil || failures > task.Retries {
+		return
+	}
+	at := c.now.Add(types.RetryDelay(failures, time.Duration(s.Ended-s.Started))).UnixNano()
+	if task.Deadline != 0 && task.Deadline <= at {
+		return
+	}
+	if s.Reason == "" {
+		s.Reason = fmt.Sprintf("exit code %d", s.ExitCode)
+	}
+	s.Reason = fmt.Sprintf("failure %d: %s", failures, s.Reason)
+	s.Phase, s.Retry = types.Pending, at
+}
+
+// failuresOf returns how many attempts of a task failed, as its status says.
+func failuresOf(s *cluster.StatusValue) int {
+	if s == nil {
+		return 0
+	}
+	return s.Failures
+}
+
+// postponed are the tasks that wait until they may be bound again, the first first. A task
+// may be in it that does not wait any more.
+type postponed []postponement
+
+type postponement struct {
+	at int64 // in Unix nanoseconds
+	id cluster.ID
+}
+
+func (h postponed) Len() int { return len(h) }
+func (h postponed) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && compareID(h[i].id, h[j].id) < 0
+}
+func (h postponed) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *postponed) Push(x any)   { *h = append(*h, x.(postponement)) }
+func (h *postponed) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// postpone reports whether a task may not be bound yet, because its last attempt failed
+// and others are not to have to bear it. It is looked at again when it may.
+func (c *Core) postpone(t *cluster.Task) bool {
+	if t.Status.V == nil || t.Status.V.Retry <= c.now.UnixNano() {
+		return false
+	}
+	if x := (postponement{t.Status.V.Retry, t.ID}); c.awaited[x.id] != x.at {
+		c.awaited[x.id] = x.at
+		heap.Push(&c.postponed, x)
+	}
+	return true
+}
+
+// resume queues the tasks that may be bound again by now.
+func (c *Core) resume() {
+	for len(c.postponed) > 0 && c.postponed[0].at <= c.now.UnixNano() {
+		x := heap.Pop(&c.postponed).(postponement)
+		if c.awaited[x.id] != x.at {
+			continue // it was postponed anew
+		}
+		delete(c.awaited, x.id)
+		if t := c.view.Task(x.id); t != nil {
+			c.touchTask(t)
+		}
+	}
+}
+
+// resumes is when the next task may be bound again, in Unix nanoseconds; 0 if none waits
+// for that.
+func (c *Core) resumes() int64 {
+	if len(c.postponed) == 0 {
+		return 0
+	}
+	return c.postponed[0].at
+}

@@ -1,0 +1,74 @@
+package types
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Policies are what keeps to the wishes of a job, or of all who name them, while these
+// last: scheduling policies of libraries, of which the scheduler knows nothing. Whoever
+// keeps them reads here what was wished.
+type Policies struct {
+	Extra
+	// Job is the id of the job whose tasks they are about: they end with it. Empty for
+	// policies that jobs share, by the id of these.
+	Job string
+	// Session owns them: they end with it. Whoever has it keeps them; empty: a server.
+	Session string
+	// Policies are in the order in which they were given.
+	Policies []Policy
+}
+
+func (p *Policies) fields(w *wire) {
+	text(w, 2, &p.Job)
+	text(w, 3, &p.Session)
+	list(w, 4, &p.Policies, (*Policy).fields)
+}
+
+// Policy is one policy with its parameters.
+type Policy struct {
+	// Kind is its name, such as gang; one of somebody else's has a domain,
+	// acme.com/even.
+	Kind string
+	// With are its parameters: a JSON object, as its library has them.
+	With string
+}
+
+func (p *Policy) fields(w *wire) {
+	text(w, 2, &p.Kind)
+	text(w, 3, &p.With)
+}
+
+// Validate checks what can be checked without the library of each.
+func (p *Policies) Validate() error {
+	var errs []error
+	if len(p.Policies) == 0 {
+		errs = append(errs, Errorf(Invalid, "policies: there are none: name one, or remove the key"))
+	}
+	if p.Job != "" {
+		errs = append(errs, ValidateName("job", p.Job))
+	}
+	if p.Session != "" {
+		errs = append(errs, ValidateName("session", p.Session))
+	}
+	for i, one := range p.Policies {
+		errs = append(errs, ValidatePolicyKind("policies["+strconv.Itoa(i)+"].name", one.Kind))
+	}
+	return joinInvalid(errs)
+}
+
+// ValidatePolicyKind checks the name of a policy: a name, or a domain and one,
+// acme.com/even.
+func ValidatePolicyKind(field, kind string) error {
+	domain, name, ok := strings.Cut(kind, "/")
+	if !ok {
+		return ValidateName(field, kind)
+	}
+	if !strings.Contains(domain, ".") {
+		return Errorf(Invalid, "%s: %q is of no domain: write it like acme.com/%s, or leave what is before the / out", field, shorten(kind), shorten(name))
+	}
+	if err := ValidateName(field, domain); err != nil {
+		return err
+	}
+	return ValidateName(field, name)
+}

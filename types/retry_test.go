@@ -1,0 +1,55 @@
+package types
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRetryDelay(t *testing.T) {
+	for _, test := range []struct {
+		failures int
+		ran      time.Duration
+		want     time.Duration
+	}{
+		{0, 0, time.Second}, {1, 0, time.Second}, {2, time.Minute, 2 * time.Second}, {3, 0, 4 * time.Second},
+		{9, 0, 256 * time.Second}, {10, 0, 5 * time.Minute}, {1 << 40, 0, 5 * time.Minute},
+		{9, 10 * time.Minute, time.Second}, {9, -time.Hour, 256 * time.Second},
+	} {
+		if got := RetryDelay(test.failures, test.ran); got != test.want {
+			t.Errorf("after %d failures, of which the last ran %s: %s, want %s", test.failures, test.ran, got, test.want)
+		}
+	}
+}
+
+func TestRetriesAreNotNegative(t *testing.T) {
+	good, bad := Task{Retries: 3}, Task{Retries: -1}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := bad.Validate(); !Is(err, Invalid) || !strings.Contains(err.Error(), "retries: -1") {
+		t.Error(err)
+	}
+}
+
+// TestMayCount: failures are counted one by one, where an attempt ends by one.
+func TestMayCount(t *testing.T) {
+	for _, test := range []struct {
+		from, to Phase
+		counted  int
+		want     bool
+	}{
+		{Running, Pending, 0, true}, {Running, Pending, 1, true}, {Running, Pending, 2, false}, {Running, Pending, -1, false},
+		{Bound, Failed, 1, true}, {Running, Failed, 0, true}, // given up with its node
+		{Running, Running, 1, false}, {Running, Succeeded, 1, false}, {Running, Cancelled, 1, false},
+		{Pending, Bound, 1, false}, {Pending, Bound, -1, false}, {Pending, Failed, 1, false}, {Pending, Failed, 0, true},
+	} {
+		from, to := Status{Phase: test.from, Attempt: 3, Failures: 2}, Status{Phase: test.to, Attempt: 3, Failures: 2 + test.counted}
+		if test.to == Bound {
+			to.Attempt++
+		}
+		if got := MayFollow(&from, &to); got != test.want {
+			t.Errorf("%s to %s with %d failures more: %v", test.from, test.to, test.counted, got)
+		}
+	}
+}
