@@ -65,7 +65,7 @@ func (p Apart) Next(s *State) Plan {
 	return plan
 }
 
-// Wide: what is free changes with what others do.
+// Wide tells that what is free changes with what others do.
 func (Apart) Wide() {}
 
 // Why says where there is none left.

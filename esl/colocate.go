@@ -170,7 +170,7 @@ func (s *State) partners(name string) []*cluster.Task {
 	return out
 }
 
-// Wide: others move, and what is free changes with what they do.
+// Wide tells that others move, and what is free changes with what they do.
 func (Colocate) Wide() {}
 
 // Why says where the task is to go, or what it is to be with.

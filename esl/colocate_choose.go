@@ -101,12 +101,12 @@ func (p Colocate) best(s *State, parts []*part, c crowd) string {
 
 // fit returns how many of what waits have room in a domain now, and on how many nodes the
 // first would have if nothing else were there.
-func (d *part) fit(c crowd) (now, ever int) {
+func (p *part) fit(c crowd) (now, ever int) {
 	left := make([]int, len(c.shapes))
 	for i, x := range c.shapes {
 		left[i] = x.waiting
 	}
-	for _, r := range d.rooms {
+	for _, r := range p.rooms {
 		r = r.Clone()
 		for i, x := range c.shapes {
 			n := r.Put(x.needs, left[i])

@@ -99,9 +99,8 @@ func TestColocateWith(t *testing.T) {
 func TestColocateWithJob(t *testing.T) {
 	onSite(t, hollow.Racks(hollow.Nodes(4, 4), 2), func(s *site) {
 		ps := s.run("ps", esl.Copies(1, hollow.Task(3000)), esl.Apart{})
-		rack := "rack"
 		v := s.view()
-		rack = v.Nodes[hollow.Running(v, "d")[ps.Tasks[0]]].Info.V.Label("rack")
+		rack := v.Nodes[hollow.Running(v, "d")[ps.Tasks[0]]].Info.V.Label("rack")
 		job := s.run("workers", esl.Copies(4, hollow.Task(1000)), esl.Colocate{With: "ps", In: esl.Rack})
 		s.await(esl.Rack, rack+" 4", job)
 		s.nothingLeft(job, ps)
@@ -123,7 +122,7 @@ func TestColocateLoss(t *testing.T) {
 			at := s.node(job.Tasks[0])
 			s.await(esl.Node, at+" 3", job)
 			s.must(s.jobs.Evict(s.Context(), job.Tasks[0], 1))
-			time.Sleep(20 * time.Second)
+			s.pass(20 * time.Second)
 			v := s.view()
 			var attempts []string
 			for _, id := range job.Tasks {

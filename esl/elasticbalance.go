@@ -66,7 +66,7 @@ func (p ElasticBalance) parts(s *State, name string, c crowd) []*part {
 	return roomy
 }
 
-// Wide: what is free changes with what others do.
+// Wide tells that what is free changes with what others do.
 func (ElasticBalance) Wide() {}
 
 // Why says what each node may have.

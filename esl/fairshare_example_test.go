@@ -2,7 +2,9 @@ package esl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -13,69 +15,61 @@ import (
 // Two users of a cluster of four cores: the one who has paid for more of it gets three of
 // them, as long as the other one has work too.
 func ExampleFairShare() {
-	running, err := together(4, esl.FairShare{Of: map[string]esl.Team{"alice": {Weight: 3}, "bob": {}}, Over: []string{"cpu"}},
+	users := map[string]esl.Team{"alice": {Weight: 3}, "bob": {}}
+	err := until([]int{3, 1}, esl.FairShare{Of: users, Over: []string{"cpu"}},
 		esl.Share{In: "all", As: "alice"}, esl.Share{In: "all", As: "bob"})
-	fmt.Println(running, err)
-	// Output: [3 1] <nil>
+	fmt.Println("alice runs 3 tasks, bob 1:", err)
+	// Output: alice runs 3 tasks, bob 1: <nil>
 }
 
 // Two jobs in a queue that lets two tasks run at once: those of the first come first.
 func ExampleQueue() {
-	running, err := together(2, esl.Queue{Limit: 2}, esl.Queued{In: "all"}, esl.Queued{In: "all"})
-	fmt.Println(running, err)
-	// Output: [2 0] <nil>
+	err := until([]int{2, 0}, esl.Queue{Limit: 2}, esl.Queued{In: "all"}, esl.Queued{In: "all"})
+	fmt.Println("the first job runs 2 tasks:", err)
+	// Output: the first job runs 2 tasks: <nil>
 }
 
 // Two flows that take turns at what a queue lets in.
 func ExampleFairQueue() {
-	running, err := together(2, esl.FairQueue{Limit: 2, Anyone: 1}, esl.Flow{In: "all", As: "alice"}, esl.Flow{In: "all", As: "bob"})
-	fmt.Println(running, err)
-	// Output: [1 1] <nil>
+	err := until([]int{1, 1}, esl.FairQueue{Limit: 2, Anyone: 1}, esl.Flow{In: "all", As: "alice"}, esl.Flow{In: "all", As: "bob"})
+	fmt.Println("alice runs 1 task, bob 1:", err)
+	// Output: alice runs 1 task, bob 1: <nil>
 }
 
-// together declares a shared policy, submits a job of many short tasks for each of the
-// policies, and returns how many of each run together, most in all.
-func together(most int, shared esl.Shared, policies ...esl.Policy) ([]int, error) {
+// until declares a shared policy, submits a job of many short tasks for each of the
+// policies, and waits until so many of each run.
+func until(want []int, shared esl.Shared, policies ...esl.Policy) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := hollow.Start(ctx, hollow.Config{Nodes: hollow.Nodes(1, 4)})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer c.Close()
+	defer func() { err = errors.Join(err, c.Close()) }()
 	jobs, err := c.Client("d")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := jobs.Declare(ctx, "all", shared, ""); err != nil {
-		return nil, err
+		return err
 	}
-	of := make(map[string]int)
+	job := make(map[string]int)
 	for i, p := range policies {
-		job, err := jobs.Submit(ctx, esl.Job{Name: "job", Tasks: esl.Copies(40, hollow.Task(1000, "run", "200ms"))}, p)
+		launched, err := jobs.Submit(ctx, esl.Job{Name: "job", Tasks: esl.Copies(40, hollow.Task(1000, "run", "200ms"))}, p)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, id := range job.Tasks {
-			of[id] = i
+		for _, id := range launched.Tasks {
+			job[id] = i
 		}
 	}
-	// When those have ended that began before everybody was there.
 	running := make([]int, len(policies))
-	last := time.Now().Add(time.Second)
 	_, err = c.Await(ctx, func(v *cluster.View) bool {
 		clear(running)
 		for id := range hollow.Running(v, "d") {
-			running[of[id]]++
+			running[job[id]]++
 		}
-		return time.Now().After(last) && sum(running) == most
+		return slices.Equal(running, want)
 	})
-	return running, err
-}
-
-func sum(counts []int) (n int) {
-	for _, c := range counts {
-		n += c
-	}
-	return n
+	return err
 }

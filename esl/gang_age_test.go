@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
-	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -25,10 +23,9 @@ func on(node string, s controlplane.Submission) controlplane.Submission {
 // A gang holds nothing for as long as is stated; then it collects what becomes free, one
 // gang at a time, and small tasks do not starve it. What it holds idle is counted.
 func TestGangCollectsWhenAged(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		metrics := scheduler.NewMetrics()
+	synctest.Test(t, func(t *testing.T) {
 		const after = 30 * time.Second // as is stated in docs/policies.md
-		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4), Scheduler: scheduler.Config{Metrics: metrics}})
+		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
 		// Small tasks for ever, more than there is room for.
 		tasks := make([]controlplane.Submission, 400)
 		for i := range tasks {
@@ -64,10 +61,9 @@ func TestGangCollectsWhenAged(t *testing.T) {
 			most = max(most, collecting(v))
 			return len(hollow.Running(v, "d")) == 2 && hollow.Running(v, "d")[first.Tasks[0]] != ""
 		})
-		idle, whole := idleHeld(t, metrics), 8*time.Since(held).Seconds()
-		t.Logf("held idle: %.1f core-seconds, of %.1f", idle, whole)
-		if idle <= 0 || idle > whole {
-			t.Errorf("%.1f core-seconds were held idle, of %.1f", idle, whole)
+		idle, err := g.Metric("escher_scheduler_idle_held_seconds_total", "cpu")
+		if whole := 8 * time.Since(held).Seconds(); err != nil || idle <= 0 || idle > whole {
+			t.Errorf("%.1f core-seconds were held idle, of %.1f; %v", idle, whole, err)
 		}
 		if waited := time.Since(began); waited > after+20*time.Second {
 			t.Errorf("the first gang waited for %s", waited)
@@ -119,8 +115,8 @@ func TestGangIsNotDelayedByBackfill(t *testing.T) {
 		return time.Since(began).Round(100 * time.Millisecond)
 	}
 	var without, with time.Duration
-	bubble(t, func(t *testing.T) { without = start(t, false) })
-	bubble(t, func(t *testing.T) { with = start(t, true) })
+	synctest.Test(t, func(t *testing.T) { without = start(t, false) })
+	synctest.Test(t, func(t *testing.T) { with = start(t, true) })
 	if with > without {
 		t.Errorf("it started after %s, and after %s without backfill", with, without)
 	}
@@ -128,7 +124,7 @@ func TestGangIsNotDelayedByBackfill(t *testing.T) {
 
 // What other policies draw on, a pool, is drawn on once, as a whole, and given back.
 func TestGangDrawsOnPoolsOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(4, 4)})
 		if _, err := g.SetResource(t.Context(), "slots", 4*esl.One, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
 			t.Fatal(err)
@@ -168,7 +164,7 @@ func TestGangDrawsOnPoolsOnce(t *testing.T) {
 // What an administrator counts of the namespace, a gang draws on once. What is asked for
 // besides by every task and every bundle, both ask for.
 func TestGangDrawsOnQuotasOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(4, 4)})
 		admin, err := controlplane.New(g.Client.Store(), "admin")
 		if err != nil {
@@ -195,24 +191,4 @@ func TestGangDrawsOnQuotasOnce(t *testing.T) {
 			}
 		}
 	})
-}
-
-// idleHeld returns how many core-seconds were held idle.
-func idleHeld(t *testing.T, m *scheduler.Metrics) float64 {
-	t.Helper()
-	r := prometheus.NewRegistry()
-	r.MustRegister(m)
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, one := range f.GetMetric() {
-			if f.GetName() == "escher_scheduler_idle_held_seconds_total" && one.GetLabel()[0].GetValue() == string(types.CPU) {
-				return one.GetCounter().GetValue()
-			}
-		}
-	}
-	t.Fatal("it is not counted")
-	return 0
 }

@@ -3,7 +3,7 @@ package esl_test
 import (
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -46,7 +46,7 @@ func TestGangOf520(t *testing.T) {
 		"as served": {Ops: 4096, Bytes: 1536 << 10}, "stock": {Ops: 128, Bytes: 1536 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(20, 26), Store: memstore.New(memstore.WithLimits(limits)), NoAudit: true})
 				large(t, g, func(n int) bool { return n == 1 == (limits.Ops == 4096) })
 			})
@@ -64,7 +64,7 @@ func TestGangOf520OnEtcd(t *testing.T) {
 // What cannot be granted in one transaction is refused, and it is said how many fit, and
 // what would help; nothing is written.
 func TestGangIsTooLargeForATransaction(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
 		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(40, 30), Store: memstore.New(memstore.WithLimits(limits)), NoAudit: true})
 		_, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(600, hollow.Task(1000))}, esl.Gang{})
@@ -82,6 +82,5 @@ func TestGangIsTooLargeForATransaction(t *testing.T) {
 		// With more of them together it fits.
 		job := g.submit(600, hollow.Task(1000), esl.Gang{PerNode: 30})
 		g.running(job)
-		time.Sleep(time.Second)
 	})
 }

@@ -2,6 +2,7 @@ package esl_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -24,7 +25,7 @@ func TestGangInSharesAndQueues(t *testing.T) {
 	} {
 		for _, order := range []string{"gang first", "gang last"} {
 			t.Run(name+", "+order, func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(4, 2)})
 					if err := c.declare(g); err != nil {
 						t.Fatal(err)
@@ -34,6 +35,7 @@ func TestGangInSharesAndQueues(t *testing.T) {
 						policies[0], policies[1] = policies[1], policies[0]
 					}
 					first := g.submit(3, hollow.Task(2000, "run", "30s"), policies...)
+					time.Sleep(time.Second)
 					second := g.submit(3, hollow.Task(2000, "run", "30s"), policies...)
 					g.running(first)
 					time.Sleep(5 * time.Second)

@@ -228,7 +228,7 @@ func (s *State) mod(n *cluster.Node, name string) int64 {
 // Watches is the data.
 func (p Near) Watches() []string { return []string{p.To} }
 
-// Wide: data of each task has a name of its own.
+// Wide tells that data of each task has a name of its own.
 func (Near) Wide() {}
 
 // Why says where the data is, and how long the task waits for room there.

@@ -50,7 +50,7 @@ func TestNearWaits(t *testing.T) {
 		if got := s.why(s.waiting(job)[0]); !strings.Contains(got, "words, which is on n01: it goes anywhere in 3s") {
 			t.Errorf("it waits: %q", got)
 		}
-		time.Sleep(4 * time.Second)
+		s.pass(4 * time.Second)
 		if got := len(s.running(job)); got != 4 {
 			t.Fatalf("%d run, want 4", got)
 		}
@@ -64,7 +64,7 @@ func TestNearWaits(t *testing.T) {
 		}
 		s.stop(job.Tasks...)
 		after := s.run("after", esl.Copies(1, hollow.Task(1000)), p)
-		time.Sleep(6 * time.Second)
+		s.pass(6 * time.Second)
 		if n := s.openNodes("d:words"); n != 1 || s.node(after.Tasks[0]) == "" {
 			t.Errorf("there are %d copies, want 1: %s", n, s.why(after.Tasks[0]))
 		}
@@ -98,7 +98,7 @@ func TestNearProduced(t *testing.T) {
 			_, err := s.jobs.Launch(s.Context(), x)
 			s.must(err)
 		}
-		time.Sleep(5 * time.Second)
+		s.pass(5 * time.Second)
 		if a, b := s.node(readers.Tasks[0]), s.node(readers.Tasks[1]); a != "n03" || b != "n00" {
 			t.Errorf("they run on %q and %q, want n03 and n00", a, b)
 		}

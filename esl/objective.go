@@ -92,7 +92,7 @@ func (p Objective) label(s *State) string {
 	return s.label
 }
 
-// Wide: what is free changes with what others do.
+// Wide tells that what is free changes with what others do.
 func (Objective) Wide() {}
 
 // Why says which node was chosen.

@@ -33,7 +33,7 @@ func TestObjectiveBestFit(t *testing.T) {
 	onSite(t, nodes, func(s *site) {
 		tasks := []controlplane.Submission{hollow.Task(9000), hollow.Task(1500), hollow.Task(3000), hollow.Task(1000)}
 		job := s.run("fit", tasks, esl.Objective{By: esl.Leftover})
-		time.Sleep(2 * time.Second)
+		s.pass(2 * time.Second)
 		if a, b, c := s.node(job.Tasks[1]), s.node(job.Tasks[2]), s.node(job.Tasks[3]); a != "n01" || b == "" || b != c {
 			t.Errorf("they run on %q, %q and %q, want n01, and one for both", a, b, c)
 		}
@@ -108,7 +108,7 @@ func TestObjectiveFragments(t *testing.T) {
 	}
 	onSite(t, nodes, func(s *site) {
 		job := s.run("mixed", []controlplane.Submission{gpus(1000), gpus(2000)}, esl.Objective{By: esl.Fragments})
-		time.Sleep(2 * time.Second)
+		s.pass(2 * time.Second)
 		if a, b := s.node(job.Tasks[0]), s.node(job.Tasks[1]); a != "z-broken" || b != "a-full" {
 			t.Errorf("they run on %q and %q, want z-broken and a-full: %s", a, b, s.why(job.Tasks[1]))
 		}

@@ -139,7 +139,7 @@ func amountOf(needs []cluster.Need, id types.ResourceID) types.Quantity {
 	return 0
 }
 
-// Wide: what is free changes with what others do.
+// Wide tells that what is free changes with what others do.
 func (Pack) Wide() {}
 
 // Why says which nodes are open.

@@ -2,6 +2,7 @@ package esl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,6 +63,9 @@ func (s *site) run(name string, tasks []controlplane.Submission, policies ...esl
 	return job
 }
 
+// pass lets time pass.
+func (s *site) pass(d time.Duration) { time.Sleep(d) }
+
 func (s *site) must(err error) {
 	s.Helper()
 	if err != nil {
@@ -89,9 +93,9 @@ func (s *site) await(in esl.Domain, want string, jobs ...controlplane.Launched) 
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
 	defer cancel()
-	if v, err := s.c.Await(ctx, func(v *cluster.View) bool { return slices.Contains(strings.Split(want, " | "), spots(v, in, jobs...)) }); err != nil {
+	if _, err := s.c.Await(ctx, func(v *cluster.View) bool { return slices.Contains(strings.Split(want, " | "), spots(v, in, jobs...)) }); err != nil {
 		is := ""
-		if v, err = s.c.View(s.Context()); err == nil {
+		if v, err := s.c.View(s.Context()); err == nil {
 			is = spots(v, in, jobs...)
 			for _, id := range jobs[0].Tasks {
 				s.Log(id, s.why(id))
@@ -193,12 +197,11 @@ func exampleSite(nodes []hollow.Node, example func(ctx context.Context, c *hollo
 		fmt.Println(err)
 		return
 	}
-	defer c.Close()
 	jobs, err := c.Client("d")
 	if err == nil {
 		err = example(ctx, c, jobs)
 	}
-	if err != nil {
+	if err := errors.Join(err, c.Close()); err != nil {
 		fmt.Println(err)
 	}
 }

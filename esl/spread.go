@@ -110,7 +110,7 @@ func (s *State) level(plan *Plan, name string, most int, c crowd) {
 	}
 }
 
-// Wide: what is free in a rack changes with what others do.
+// Wide tells that what is free in a rack changes with what others do.
 func (Spread) Wide() {}
 
 // Why says where the task may go, and why nowhere else.

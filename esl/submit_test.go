@@ -327,3 +327,26 @@ func TestAttachedKeeps(t *testing.T) {
 		}
 	})
 }
+
+// TestWithdrawMeetsJob: a job comes between the look and the withdrawal.
+func TestWithdrawMeetsJob(t *testing.T) {
+	w := newWorld(t, newRecord(nil))
+	if err := w.jobs.Declare(t.Context(), "s", &shared{counter{Name: "one"}}, ""); err != nil {
+		t.Fatal(err)
+	}
+	store := newTrouble(w.store)
+	store.set(func(controlplane.Txn) (bool, bool) {
+		store.commit = func(controlplane.Txn) (bool, bool) { return true, false }
+		w.submit("a", 1, &member{Of: "s"})
+		return true, false
+	})
+	c, err := controlplane.New(store, "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := esl.New(c)
+	jobs.Kinds = w.jobs.Kinds
+	if err := jobs.Withdraw(t.Context(), "s", false); !types.Is(err, types.Precondition) {
+		t.Errorf("it was withdrawn though a job refers to it: %v", err)
+	}
+}

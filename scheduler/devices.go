@@ -65,8 +65,12 @@ func (d *Draft) allSlots(n *cluster.Node, rid types.ResourceID, out []slot) []sl
 
 // scopedSlots is allSlots of the devices that the grant behind rid holds.
 func (d *Draft) scopedSlots(n *cluster.Node, rid types.ResourceID, out []slot) []slot {
+	held := d.grantHolds(n, rid)
+	if !slices.ContainsFunc(held, func(h types.Holding) bool { return len(h.Devices) > 0 }) {
+		return out // as of most grants
+	}
 	used := d.used(n, rid)
-	for _, h := range d.grantHolds(n, rid) {
+	for _, h := range held {
 		if h.Resource != rid.Unscoped() {
 			continue
 		}

@@ -288,3 +288,15 @@ func TestMoveIsExplained(t *testing.T) {
 		t.Errorf("%q, %v", y.Notes, err)
 	}
 }
+
+// TestDoesNotMoveWhatIsBound: a bundle that names its node waits for it, and holds up no
+// other one.
+func TestDoesNotMoveWhatIsBound(t *testing.T) {
+	b := moving(t, 5, 2, func(r *types.Reservation) { r.Bundles[0].Node = "n1" })
+	g := b.core.view.Reservations[clusterID("d", "train")].Grant.V
+	free := g.Bundles[1]
+	b.lose("n1", free)
+	if at := b.core.view.Reservations[clusterID("d", "train")].Grant.V.Bundles; at[0] != "n1" || at[1] == free {
+		t.Errorf("granted on %s, and %s was lost", at, free)
+	}
+}

@@ -21,8 +21,9 @@ func (d *decider) differences(t there, wanted []controlplane.Submission, policie
 		out = append(out, fmt.Sprintf("tasks: %d → %d", j, len(wanted)))
 	}
 	is := *t.tasks[0].Info.V.Full()
+	want := closest(is, wanted)
 	if d.wish(t.id) != "" {
-		is = wished(is, d.makers(t.id))
+		is = wished(is, want.Task, d.makers(t.id))
 	}
 	spec, err := d.specs(is.Spec)
 	if err != nil {
@@ -32,7 +33,6 @@ func (d *decider) differences(t there, wanted []controlplane.Submission, policie
 	if err != nil {
 		return nil, err
 	}
-	want := closest(is, wanted)
 	if sameDeadline(want.Task.Deadline-d.now.UnixNano(), is.Deadline-is.Submitted) {
 		want.Task.Deadline = is.Deadline // as long after the submission
 	}

@@ -97,6 +97,15 @@ func (d *Decision) HasPolicies() bool {
 	return false
 }
 
+// Planned returns the policies of a job that is to be launched, and the id that it is
+// planned under: another one than it will have. Nil: there are none.
+func (c *Change) Planned() (id string, policies []types.Policy) {
+	if c.expanded == nil {
+		return "", nil
+	}
+	return c.expanded.ID, c.policies
+}
+
 func (c *Change) expand(ctx context.Context, library Library, job controlplane.Job, declared map[string]types.Policy) error {
 	wished := c.Submissions
 	e, err := library.Expand(ctx, Wished{Job: job, Tasks: wished, Policies: c.policies, Declared: declared})
@@ -245,8 +254,15 @@ func (d *decider) makers(job string) []string {
 }
 
 // wished returns a task without what policies have added to it, as far as that can be
-// told by the names of what they make.
-func wished(t types.Task, makers []string) types.Task {
+// told: by the names of what they make; and what becomes of it after a loss or failure,
+// if nothing is wanted of that, has been said by them.
+func wished(t, want types.Task, makers []string) types.Task {
+	if want.OnDisconnect == types.Fence {
+		t.OnDisconnect = types.Fence
+	}
+	if want.Retries == 0 {
+		t.Retries = 0
+	}
 	made := func(name string) bool {
 		return slices.ContainsFunc(makers, func(id string) bool { return strings.HasPrefix(name, id+".") })
 	}

@@ -48,7 +48,9 @@ func Run(ctx context.Context, store controlplane.Store) (Report, error) {
 
 // looksAgain is how long it waits for the collector: it looks about once a second, and one
 // that takes over from another that died does so within the time that a leader has.
-func looksAgain() []time.Duration { return []time.Duration{1500 * time.Millisecond, 28500 * time.Millisecond} }
+func looksAgain() []time.Duration {
+	return []time.Duration{1500 * time.Millisecond, 28500 * time.Millisecond}
+}
 
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -48,7 +48,7 @@ type View struct {
 	Reservations map[ID]*Reservation
 	// Policies are what libraries keep to, by the job or by an id of their own.
 	Policies map[ID]*Cell[types.Policies]
-	Pools        map[types.ResourceID]*Pool
+	Pools    map[types.ResourceID]*Pool
 	// Everywhere are the resources of all nodes that a selector matches.
 	Everywhere map[types.ResourceID]*Cell[types.Resource]
 	Schedulers map[string]*Cell[types.Leader]

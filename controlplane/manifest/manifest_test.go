@@ -184,7 +184,7 @@ func fullTask() manifest.Task {
 		Alternatives: []manifest.Alternative{{Requests: types.NewRequests(map[string]types.Quantity{"x": 1000}), After: manifest.Duration(time.Second)}},
 		Devices:      []manifest.Devices{{Resource: "gpu", Model: []string{"m"}, MinMemory: 1, Topology: types.OneNUMA}},
 		Provides:     []manifest.Provide{{Name: "y", Amount: "0.5", When: types.WhenBound}},
-		Scheduler:    "s", OnDisconnect: types.Keep, MaxRun: manifest.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t", Accumulate: true,
+		Scheduler:    "s", OnDisconnect: types.Keep, MaxRun: manifest.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t", Accumulate: true, Retries: 2,
 		Spec: manifest.Spec{
 			Image: "img", Command: []string{"a"}, Env: []string{"B=c"}, Dir: "/d", User: "1", Grace: manifest.Duration(time.Second), StopSignal: "SIGINT",
 			Restart: &manifest.Restart{When: types.RestartAlways, Limit: 1, Delay: manifest.Duration(1), MaxDelay: manifest.Duration(2)},
@@ -305,5 +305,20 @@ func TestChecks(t *testing.T) {
 	text, err := json.Marshal(manifest.FromSubmission(s).Spec.Checks)
 	if want := `[{"name":"a","tcp":{"port":8080}},{"name":"b","http":{"port":8080}},{"name":"c","tcp":{"port":"web"}}]`; err != nil || string(text) != want {
 		t.Errorf("%s, %v, want %s", text, err, want)
+	}
+}
+
+// TestLostBundles: what is lost waits unless it is to move, whichever way that is written.
+func TestLostBundles(t *testing.T) {
+	for text, want := range map[string]types.LostBundles{"": types.WaitForNode, "wait": types.WaitForNode, "move": types.MoveBundles} {
+		r := manifest.Reservation{Lost: types.LostBundles(text)}
+		if got := r.Reservation().Lost; got != want {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+	bad := manifest.Reservation{Lost: "flee", Bundles: []manifest.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1})}}}
+	made := bad.Reservation()
+	if err := made.Validate(); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), `lost: "flee"`) {
+		t.Error(err)
 	}
 }

@@ -77,6 +77,9 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Scheduler.Seed == 0 {
 		cfg.Scheduler.Seed = controlplane.NewBatch()
 	}
+	if cfg.Scheduler.Metrics == nil {
+		cfg.Scheduler.Metrics = scheduler.NewMetrics()
+	}
 	if cfg.Collector == (server.Policy{}) {
 		cfg.Collector = server.DefaultPolicy()
 	}

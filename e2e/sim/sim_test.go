@@ -138,7 +138,7 @@ func checkCoverage(t *testing.T, seen map[string]int) {
 		"binds", "binds amid faults", "binds to pools", "binds to reservations", "binds to devices", "binds by later alternatives",
 		"binds to ports", "binds to a pinned image", "tasks in trouble", "tasks run again", "tasks overdue", "told to leave", "machines declared dead",
 		"binds to resources x", "binds to resources p", "binds to resources s",
-		"grants accumulating", "grants accumulating later", "grants granted", "grants granted later", "grants releasing later", "grants moved",
+		"grants accumulating", "grants accumulating later", "grants granted", "grants granted later", "grants releasing later",
 		"tasks running", "tasks succeeded", "tasks failed", "tasks cancelled",
 		"tasks pending again: failure", "tasks pending again: evicted", "tasks pending again: node", "tasks pending again: the",
 		"behind another: committed=true", "behind another: committed=false", "behind another: before its answer",

@@ -21,7 +21,8 @@ type space struct {
 	// role is the scheduler that it takes.
 	role string
 	// lines are how many that are not blank it takes: of the program examples/gang, of
-	// the library esl/gang.go, and of what is built in, examples/framespace/gangs.
+	// the policy esl/gang*.go (how tasks are locked, esl/lock.go, is not counted), and of
+	// what is built in, examples/framespace/gangs.
 	lines  int
 	submit func(context.Context, *esl.Client, []controlplane.Submission) error
 }

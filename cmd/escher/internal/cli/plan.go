@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/apply"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -128,6 +129,9 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 	}
 	at := make(map[group]int)
 	for i, p := range placed {
+		if p.Why != nil {
+			p.Why = plannedWhy(of[i], p.Why)
+		}
 		g := group{change: of[i], node: p.Node}
 		if p.Why != nil {
 			g.why = p.Why.Summary
@@ -139,6 +143,24 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 		rows[at[g]].Tasks++
 	}
 	return rows, nil
+}
+
+// plannedWhy is why a task of a change would wait, with the policies named that see to
+// it: what they do is not done before it is submitted.
+func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanation {
+	id, policies := c.Planned()
+	if id == "" {
+		return why
+	}
+	e := *why
+	for i, name := range esl.Labels(policies) {
+		prefix := id + "." + name
+		if strings.Contains(e.Suggestion, prefix) {
+			e.Suggestion = "Policy " + policies[i].Kind + " sees to that once it is submitted."
+		}
+	}
+	e.Summary = strings.ReplaceAll(e.Summary, id+".", "<job>.")
+	return &e
 }
 
 func (p *planned) print(f *Factory, again string) error {
