@@ -76,6 +76,8 @@ func (e *setPolicies) refused(_ context.Context, _ Store, keys []KV) error {
 	for _, kv := range keys {
 		switch {
 		case kv.Key != PoliciesKey(e.c.ns, e.id):
+		case e.revision == 0 && e.p != nil && e.p.Job != "":
+			return types.Errorf(types.AlreadyExists, "there are policies of the id %q already, which jobs share, or of another job: choose another job id", e.id)
 		case e.revision == 0:
 			return types.Errorf(types.AlreadyExists, "there are policies of that id: read them, and set them anew")
 		default:

@@ -17,8 +17,9 @@ import (
 type After struct {
 	// Tasks are, for the tasks of a name, the names of those that come before them.
 	Tasks map[string][]string `json:"tasks,omitempty" desc:"for the tasks of a name, the names of those of the job that come before them"`
-	// Jobs are ids of jobs that come before all tasks.
-	Jobs []string `json:"jobs,omitempty" desc:"ids of jobs that come before all tasks"`
+	// Jobs are ids, or names, of jobs that come before all tasks: of several of a name
+	// the newest that is there at submission.
+	Jobs []string `json:"jobs,omitempty" desc:"ids or names of jobs that come before all tasks"`
 	// OnFailure says what becomes of what comes after a task that does not succeed.
 	OnFailure OnFailure `json:"onFailure,omitempty" desc:"when one that comes before does not succeed: fail ends what comes after it, run lets it begin; fail if it is left out"`
 }
@@ -74,6 +75,9 @@ func (p After) Apply(g *Group) error {
 	}
 	if err := joined(errs); err != nil {
 		return err
+	}
+	if len(p.gates()) > 0 {
+		g.InTurn()
 	}
 	for k, gate := range p.gates() {
 		for _, later := range gate.later {
@@ -150,7 +154,8 @@ func (p After) cycle() []string {
 	}
 	way = way[slices.Index(way, at):]
 	slices.Reverse(way)
-	return way
+	first := slices.Index(way, slices.Min(way))
+	return slices.Concat(way[first:], way[:first])
 }
 
 // standing is how far what comes before a gate is.
@@ -212,21 +217,27 @@ func (p After) standingOf(named map[string][]*cluster.Task, names []string) stan
 	return st
 }
 
-// standingOfJobs returns how far the jobs are that come before this one. One that is not
-// there any more counts as one that did not succeed: nobody can say.
+// standingOfJobs returns how far the jobs are that come before this one. One of which no
+// task is known any more counts as one that did not succeed: nobody can say.
 func (p After) standingOfJobs(s *State) standing {
 	var st standing
 	for _, id := range p.Jobs {
-		if s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: id}] == nil {
+		tasks := s.called(id)
+		if len(tasks) == 0 {
 			st.failed = fmt.Sprintf("job %s, which is not there", id)
-			continue
 		}
-		for _, t := range s.JobTasks(id) {
+		for _, t := range tasks {
 			p.count(&st, fmt.Sprintf("task %s of job %s", t.ID.ID, id), t.Phase())
 		}
 	}
 	return st
 }
+
+// Watches are the jobs that come before.
+func (p After) Watches() []string { return p.Jobs }
+
+// Follows are the jobs that come before.
+func (p After) Follows() []string { return p.Jobs }
 
 func (p After) count(st *standing, what string, phase types.Phase) {
 	text := fmt.Sprintf("%s, which is %s", what, phase)

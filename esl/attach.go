@@ -45,6 +45,18 @@ func (a *Attached) Submit(ctx context.Context, job Job, policies ...Policy) (con
 	return a.Client.Submit(ctx, job, policies...)
 }
 
+// Prepare is Client.Prepare of a job that ends with the application.
+func (a *Attached) Prepare(ctx context.Context, job Job, policies ...Policy) (*controlplane.Transaction, controlplane.Launched, error) {
+	job.Session = a.session.ID
+	return a.Client.Prepare(ctx, job, policies...)
+}
+
+// Expand is Client.Expand of a job that ends with the application.
+func (a *Attached) Expand(ctx context.Context, job Job, policies ...Policy) (*Expanded, error) {
+	job.Session = a.session.ID
+	return a.Client.Expand(ctx, job, policies...)
+}
+
 // Declare is Client.Declare of a shared policy that ends with the application.
 func (a *Attached) Declare(ctx context.Context, id string, p Shared) error {
 	return a.Client.Declare(ctx, id, p, a.session.ID)

@@ -37,6 +37,12 @@ func (p Balance) Apply(g *Group) error {
 	if err := g.excludes("pack"); err != nil {
 		return err
 	}
+	if p.Nodes > 0 {
+		g.Finally(func() error { return g.excludes("spread") })
+	}
+	if p.Nodes > 1 {
+		g.AtMost(int(p.share(len(g.Tasks), p.Nodes)/One), Node)
+	}
 	g.Make(g.Own(""), 0, controlplane.OnEvery())
 	g.AskAll(g.Own(""), One)
 	return nil

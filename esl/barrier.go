@@ -63,6 +63,7 @@ func (p Barrier) Apply(g *Group) error {
 	if err := joined(errs); err != nil {
 		return err
 	}
+	g.InTurn()
 	for i := range g.Tasks {
 		if !first[i] {
 			g.Ask(i, g.Own(""), One)

@@ -21,7 +21,8 @@ type page struct {
 	// policies are nil where the kind is not known, or wrong says what is wrong.
 	policies []Policy
 	wrong    []error
-	// refers are the shared ones that they refer to.
+	// shared is which shared one each refers to, "" for none; refers are all of these.
+	shared []string
 	refers []cluster.ID
 }
 
@@ -68,16 +69,29 @@ func (b *book) set(id cluster.ID, c *cluster.Cell[types.Policies]) *page {
 
 func readPage(id cluster.ID, c *cluster.Cell[types.Policies], kinds Kinds) *page {
 	n := len(c.V.Policies)
-	p := &page{mod: c.Mod, labels: Labels(c.V.Policies), policies: make([]Policy, n), wrong: make([]error, n)}
+	p := &page{mod: c.Mod, labels: Labels(c.V.Policies), policies: make([]Policy, n), wrong: make([]error, n), shared: make([]string, n)}
 	for i, stored := range c.V.Policies {
-		if p.policies[i], p.wrong[i] = kinds.Read(stored); p.wrong[i] != nil {
-			continue
-		}
-		if r, ok := p.policies[i].(Refers); ok {
-			p.refers = append(p.refers, cluster.ID{Namespace: id.Namespace, ID: r.Shared()})
+		if p.policies[i], p.shared[i], p.wrong[i] = readOne(stored, kinds); p.shared[i] != "" {
+			p.refers = append(p.refers, cluster.ID{Namespace: id.Namespace, ID: p.shared[i]})
 		}
 	}
 	return p
+}
+
+// readOne reads a policy, and which shared one it refers to.
+func readOne(stored types.Policy, kinds Kinds) (policy Policy, shared string, err error) {
+	panicked := contained(func() {
+		if policy, err = kinds.Read(stored); err != nil {
+			return
+		}
+		if r, ok := policy.(Refers); ok {
+			shared = r.Shared()
+		}
+	})
+	if panicked != nil {
+		return nil, "", panicked
+	}
+	return policy, shared, err
 }
 
 // refersTo returns the shared policies that those of a job refer to.
@@ -92,9 +106,10 @@ func (b *book) refersTo(job cluster.ID) []cluster.ID {
 func (b *book) from(shared cluster.ID) map[string]Policy {
 	out := make(map[string]Policy, len(b.referring[shared]))
 	for job := range b.referring[shared] {
-		for _, policy := range b.pages[job].policies {
-			if r, ok := policy.(Refers); ok && r.Shared() == shared.ID {
-				out[job.ID] = policy
+		page := b.pages[job]
+		for i, name := range page.shared {
+			if name == shared.ID {
+				out[job.ID] = page.policies[i]
 			}
 		}
 	}

@@ -8,6 +8,8 @@ func Builtin() Kinds {
 		func() Policy { return Balanced{} },
 		func() Policy { return Colocate{} },
 		func() Policy { return ElasticBalance{} },
+		func() Policy { return Elastic{} },
+		func() Policy { return Migrate{} },
 		func() Policy { return Near{} },
 		func() Policy { return Objective{} },
 		func() Policy { return Pack{} },

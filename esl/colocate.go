@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -67,7 +68,7 @@ func (p Colocate) Next(s *State) Plan {
 	switch {
 	case p.With != "":
 		plan = p.follow(s)
-	default:
+	case len(c.waiting) > 0:
 		plan = p.choose(s, c)
 	}
 	s.turn(&plan)
@@ -143,21 +144,20 @@ func nodeOf(t *cluster.Task) string {
 }
 
 // partners returns the tasks that a name is of: the task, or those of the job, of that
-// id; else those of the jobs of that name; else the tasks of that name.
+// id, and those of the jobs of that name; if none of these is on a node, the tasks of that
+// name that are.
 func (s *State) partners(name string) []*cluster.Task {
-	if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: name}); t != nil && t.Info.V != nil {
-		return []*cluster.Task{t}
-	}
-	if members := s.JobTasks(name); len(members) > 0 {
-		return members
-	}
 	var out []*cluster.Task
+	if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: name}); t != nil && t.Info.V != nil {
+		out = append(out, t)
+	}
+	out = append(out, s.JobTasks(name)...)
 	for id, c := range s.View.Jobs {
 		if id.Namespace == s.Namespace && c.V != nil && c.V.Name == name {
 			out = append(out, s.JobTasks(id.ID)...)
 		}
 	}
-	if len(out) > 0 {
+	if slices.ContainsFunc(out, func(t *cluster.Task) bool { return t.Phase().Held() }) {
 		return out
 	}
 	for _, n := range s.View.Nodes {
@@ -172,6 +172,9 @@ func (s *State) partners(name string) []*cluster.Task {
 
 // Wide tells that others move, and what is free changes with what they do.
 func (Colocate) Wide() {}
+
+// Pace is how often it looks at most: what waits is seen to as a whole.
+func (Colocate) Pace() time.Duration { return widePace }
 
 // Why says where the task is to go, or what it is to be with.
 func (p Colocate) Why(s *State, task string) string {

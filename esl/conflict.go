@@ -39,6 +39,9 @@ type claim struct {
 	// together: all are in one. atMost, unless 0: so many in one at most.
 	together bool
 	atMost   int
+	// atOnce: all begin together, or none. inTurn: some begin when others have begun, or
+	// ended. chooses: the node of each task is chosen.
+	atOnce, inTurn, chooses bool
 }
 
 // Together notes that all tasks are to be in one domain.
@@ -51,11 +54,27 @@ func (g *Group) AtMost(n int, in Domain) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, atMost: n})
 }
 
+// AtOnce notes that all tasks begin together, or none.
+func (g *Group) AtOnce() { g.claims = append(g.claims, claim{kind: g.kind, atOnce: true}) }
+
+// InTurn notes that some tasks begin only when others have begun, or ended.
+func (g *Group) InTurn() { g.claims = append(g.claims, claim{kind: g.kind, inTurn: true}) }
+
+// chooses notes that the node of each task is chosen.
+func (g *Group) chooses() { g.claims = append(g.claims, claim{kind: g.kind, chooses: true}) }
+
 // conflicts returns what cannot be met together.
 func (g *Group) conflicts() []error {
 	var errs []error
-	for _, a := range g.claims {
-		for _, b := range g.claims {
+	for i, a := range g.claims {
+		for j, b := range g.claims {
+			if a.atOnce && b.inTurn && len(g.Tasks) > 1 {
+				errs = append(errs, invalid("policies: %s and %s exclude each other: the one has all %d tasks begin at once, the other some after others: drop one of them",
+					a.kind, b.kind, len(g.Tasks)))
+			}
+			if a.chooses && b.chooses && i < j {
+				errs = append(errs, invalid("policies: %s and %s exclude each other: each chooses a node for every task: drop one of them", a.kind, b.kind))
+			}
 			// Who is together in a small domain is so in every larger one.
 			if a.together && b.atMost > 0 && a.in.rank() <= b.in.rank() && len(g.Tasks) > b.atMost {
 				errs = append(errs, invalid("policies: %s and %s exclude each other: all %d tasks on one %s, and at most %s: drop one of them, or have fewer tasks",
@@ -64,6 +83,32 @@ func (g *Group) conflicts() []error {
 		}
 	}
 	return errs
+}
+
+// tooFew refuses tasks that are all to be there at once, and of which so many may be in one
+// domain at most that they go into no more than are registered. Precondition.
+func (g *Group) tooFew() error {
+	var errs []error
+	for _, c := range g.claims {
+		if c.atMost == 0 || g.Nodes == nil {
+			continue
+		}
+		domains := make(map[string]bool)
+		for name, n := range g.Nodes {
+			switch {
+			case n == nil:
+				return nil // nobody knows
+			case c.in != Node:
+				name = n.Label(string(c.in))
+			}
+			domains[name] = true
+		}
+		if delete(domains, ""); len(domains)*c.atMost < len(g.Tasks) {
+			errs = append(errs, types.Errorf(types.Precondition, "all %d tasks are to begin at once, and %s has at most %d on one %s, of which there are %d: have fewer tasks, or add nodes first",
+				len(g.Tasks), c.kind, c.atMost, c.in, len(domains)))
+		}
+	}
+	return joined(errs)
 }
 
 // joined makes one Invalid error of many, nil of none.

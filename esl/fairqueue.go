@@ -91,27 +91,49 @@ func (p FairQueue) Next(s *State) Plan {
 	q := p.queue(s)
 	var plan Plan
 	moved := make(map[*flow]bool)
-	for range min(p.Limit-q.inside, perPlan/2) {
-		f := q.first()
-		if f == nil {
+	most := s.changes()
+	room, half := p.Limit-q.taken(), max(1, most/2) // as a flow's note goes with each
+	for f := q.first(); f != nil; f = q.first() {
+		var in unit
+		if in, f.waiting = take(f.waiting, room, half-len(plan.Set)); len(in) == 0 {
 			break
 		}
-		q.now = f.start(q.now)
-		f.last, f.none = q.now, false
-		plan.Set = append(plan.Set, f.waiting[0].open())
-		f.waiting, moved[f] = f.waiting[1:], true
+		for _, g := range in {
+			q.now = f.start(q.now)
+			f.last, f.none = q.now, false
+			plan.Set = append(plan.Set, g.open(s.Now))
+		}
+		moved[f] = true
+		f.inside += len(in)
+		q.inside += len(in)
+		room -= len(in)
 	}
 	plan.Reason = fmt.Sprintf("%d tasks are let in", len(plan.Set))
 	for _, name := range sortedKeys(q.byName) {
-		f := q.byName[name]
-		switch {
-		case moved[f]:
+		if f := q.byName[name]; moved[f] {
 			plan.Set = append(plan.Set, f.note(1+types.Quantity(math.Round(f.last*tagUnit))))
-		case !f.none && q.over(f):
-			plan.Set = append(plan.Set, f.note(0))
 		}
 	}
-	plan.Set = withEnded(plan.Set, q.ended)
+	plan.Whole = true // what is let in is noted
+	return q.tidied(s, plan, most)
+}
+
+// tidied is a plan with what closes the gates of those who were let in in vain, and removes
+// what makes no difference any more, up to so many changes.
+func (q *flows) tidied(s *State, plan Plan, most int) Plan {
+	l := gates{entering: q.entering}
+	for _, f := range q.byName {
+		l.waiting = append(l.waiting, f.waiting...)
+	}
+	closed, again := s.inVain(l)
+	for _, name := range sortedKeys(q.byName) {
+		if f := q.byName[name]; !f.none && q.over(f) {
+			closed = append(closed, f.note(0))
+		}
+	}
+	plan.Set = append(plan.Set, closed[:min(len(closed), max(0, most-len(plan.Set)))]...)
+	plan.Set = withEnded(plan.Set, q.ended, most)
+	plan.Again = again
 	return plan
 }
 
@@ -122,12 +144,16 @@ const tagUnit = 1e6
 // flows are a fair queue as it is.
 type flows struct {
 	byName map[string]*flow
-	// inside is how many are let in and have not ended.
-	inside int
+	// inside is how many run, entering are let in and have not begun.
+	inside   int
+	entering []gate
 	// now is the virtual time: when the last was let in.
 	now   float64
 	ended []gate
 }
+
+// taken is how many are let in and have not ended.
+func (q *flows) taken() int { return q.inside + len(q.entering) }
 
 // flow is one of them.
 type flow struct {
@@ -135,11 +161,13 @@ type flow struct {
 	name   string
 	// at is the name of its note; there, when the last of it was let in, in virtual time.
 	// none: nothing is noted.
-	at      string
-	last    float64
-	none    bool
+	at   string
+	last float64
+	none bool
+	// inside is how many of it are let in, all are all of its gates.
 	inside  int
-	waiting []gate
+	all     []gate
+	waiting []unit
 }
 
 // queue finds out how far everybody is.
@@ -161,21 +189,14 @@ func (p FairQueue) queue(s *State) *flows {
 			continue
 		}
 		f := q.flow(p, s.ID, made.As)
-		for _, g := range s.gates(job, made.Kind()) {
-			switch {
-			case g.waits(s):
-				f.waiting = append(f.waiting, g)
-			case g.pool == nil:
-			case g.task.Phase().Ended():
-				q.ended = append(q.ended, g)
-			default:
-				f.inside++
-				q.inside++
-			}
-		}
+		f.all = append(f.all, s.gates(job, made.Kind())...)
 	}
-	for _, f := range q.byName {
-		slices.SortFunc(f.waiting, inTurn)
+	for _, name := range sortedKeys(q.byName) {
+		f := q.byName[name]
+		l := s.sorted(f.all, p.Limit)
+		f.waiting, f.inside = l.waiting, l.inside+len(l.entering)
+		q.inside += l.inside
+		q.entering, q.ended = append(q.entering, l.entering...), append(q.ended, l.ended...)
 	}
 	return q
 }
@@ -195,7 +216,7 @@ func (q *flows) over(f *flow) bool {
 	if len(f.waiting)+f.inside > 0 {
 		return false
 	}
-	idle := q.inside == 0
+	idle := q.taken() == 0
 	for _, other := range q.byName {
 		idle = idle && len(other.waiting) == 0
 	}
@@ -284,9 +305,11 @@ func (p Flow) Why(s *State, task string) string {
 	if f == nil {
 		return ""
 	}
-	i := slices.IndexFunc(f.waiting, func(g gate) bool { return g.task.ID == t.ID })
-	if i < 0 {
-		return ""
+	if n, ok := ahead(f.waiting, t); ok {
+		return fmt.Sprintf("fair-queue %s has let in %d of %d; %d of %s are before it", p.In, q.taken(), fair.Limit, n, p.As)
 	}
-	return fmt.Sprintf("fair-queue %s has let in %d of %d; %d of %s are before it", p.In, q.inside, fair.Limit, i, p.As)
+	if why := shared.outside(f.all, t, fair.Limit); why != "" {
+		return fmt.Sprintf("fair-queue %s %s", p.In, why)
+	}
+	return ""
 }

@@ -171,8 +171,13 @@ func smaller(a, b []float64) bool {
 // asks returns what a task draws on the pools of a user; nil if it draws on what a
 // reservation holds, or does not wait for these alone. Nothing is kept free for it then.
 func (c *census) asks(u *user, t *cluster.TaskValue) []float64 {
+	for _, a := range t.Alternatives {
+		if out := c.resolve(u, t.Requests.Plus(a.Requests)); out != nil {
+			return out
+		}
+	}
 	if len(t.Alternatives) > 0 {
-		return c.resolve(u, t.Requests.Plus(t.Alternatives[0].Requests))
+		return nil
 	}
 	if len(t.Requests) == 0 {
 		return nil
@@ -191,12 +196,12 @@ func (c *census) resolve(u *user, requests types.Requests) []float64 {
 	for _, x := range requests {
 		if r := slices.Index(u.pools, x.Name); r >= 0 {
 			out[r] = float64(x.Amount)
-		} else if rid := types.Resolve(c.s.Namespace, x.Name); !rid.Physical() && !c.there(rid, x.Amount) {
-			return nil
+		} else if rid := types.Resolve(c.s.Namespace, x.Name); !rid.Physical() && !isSharePool(x.Name) && !c.there(rid, x.Amount) {
+			return nil // but for the share of another tree, which goes by this one as well
 		}
 	}
 	for _, n := range c.s.View.Nodes {
-		if n.Eligible() && c.large(n, requests) {
+		if n.Eligible() && isLarge(c.s.View, n, requests) {
 			return out
 		}
 	}
@@ -211,20 +216,6 @@ func (c *census) there(rid types.ResourceID, amount types.Quantity) bool {
 		return pool.Free() >= amount
 	}
 	return v.Everywhere[rid] != nil || len(v.At(rid)) > 0
-}
-
-// large reports whether a node is large enough for a task, if nothing else were there.
-func (c *census) large(n *cluster.Node, requests types.Requests) bool {
-	for _, x := range requests {
-		rid := types.ResourceID(x.Name)
-		if !types.IsPhysical(x.Name) {
-			continue
-		}
-		if capacity, ok := c.s.View.Capacity(n, rid); !ok || capacity < x.Amount {
-			return false
-		}
-	}
-	return true
 }
 
 // total returns what there is to be shared: what the nodes have that tasks may be bound

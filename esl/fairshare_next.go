@@ -13,10 +13,6 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// perPlan is how many changes a plan has at most: as many as fit a transaction of any
-// store. The rest is in the next one.
-const perPlan = 100
-
 // Next makes the pools of users what they are entitled to now, removes those of users
 // without jobs, and evicts what is over a share for too long.
 func (p FairShare) Next(s *State) Plan {
@@ -24,10 +20,10 @@ func (p FairShare) Next(s *State) Plan {
 	c.tree.shareOut(c.capacity)
 	targets := c.targets()
 	plan := Plan{Set: c.sets(targets)}
-	if len(plan.Set) < perPlan {
+	if len(plan.Set) < s.changes() {
 		plan.Set = append(plan.Set, p.unused(c)...)
 	}
-	plan.Set = plan.Set[:min(len(plan.Set), perPlan)]
+	plan.Set = plan.Set[:min(len(plan.Set), s.changes())]
 	if len(plan.Set) > 0 {
 		plan.Reason = fmt.Sprintf("shares of %d users changed", len(c.users))
 		return plan
@@ -235,7 +231,7 @@ func (p FairShare) reclaim(c *census, targets map[*user][]float64) ([]Evict, str
 		before := len(out)
 		for _, t := range u.bound {
 			takes := c.asksHeld(u, t.Info.V)
-			if len(out) == perPlan || takes == nil || t.Info.V.Evict >= t.Status.V.Attempt || !keepsShare(u, takes, targets[u]) || !helpsAny(takes, lack) {
+			if len(out) == c.s.changes() || takes == nil || t.Info.V.Evict >= t.Status.V.Attempt || !keepsShare(u, takes, targets[u]) || !helpsAny(takes, lack) {
 				continue
 			}
 			for r := range takes {

@@ -120,8 +120,7 @@ func (s *sharing) nothingLeft(but ...string) {
 		s.t.Fatal(err)
 	}
 	for _, key := range left {
-		// The accounts of a pool outlive it.
-		known := strings.Contains(key, "policies/d/") || strings.HasPrefix(key, "allocated/*/")
+		known := strings.Contains(key, "policies/d/")
 		for _, b := range but {
 			known = known || strings.Contains(key, b)
 		}

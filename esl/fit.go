@@ -1,6 +1,7 @@
 package esl
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -119,6 +120,35 @@ func mostInNodes(all map[string]*types.Node, over Domain, needs [][]cluster.Need
 	return most, len(all) > 0
 }
 
+// labelled reports whether any of the nodes has a label of a name, or may have.
+func labelled(nodes map[string]*types.Node, name string) bool {
+	for _, n := range nodes {
+		if n == nil || n.Label(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// overPool says of which pool all needs together ask for more than it will ever have; "" if
+// of none.
+func overPool(v *cluster.View, needs [][]cluster.Need) string {
+	sums := make(map[types.ResourceID]types.Quantity)
+	for _, bundle := range needs {
+		for _, x := range bundle {
+			if v.Pool(x.ID) != nil {
+				sums[x.ID] = sums[x.ID].Add(x.Amount)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(sums)) {
+		if has := v.Pool(id).Capacity(); sums[id] > has {
+			return fmt.Sprintf("it asks for %s of %s, which has %s", sums[id].Format(id), id, has.Format(id))
+		}
+	}
+	return ""
+}
+
 // needsOf returns what each bundle of a reservation needs; of a view, or nil, with what is
 // set for the namespace there.
 func needsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need {
@@ -127,6 +157,10 @@ func needsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need 
 	}
 	needs := make([][]cluster.Need, len(r.Bundles))
 	for i, b := range r.Bundles {
+		if i > 0 && slices.Equal(b.Requests, r.Bundles[i-1].Requests) {
+			needs[i] = needs[i-1] // as in most gangs
+			continue
+		}
 		needs[i] = v.Needs(ns, b.Requests)
 	}
 	return needs

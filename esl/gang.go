@@ -63,6 +63,7 @@ func (p Gang) Validate() error {
 
 // Apply has what all members ask for locked, when every policy has said what that is.
 func (p Gang) Apply(g *Group) error {
+	g.AtOnce()
 	if p.In != "" {
 		g.Together(p.In)
 	}
@@ -73,8 +74,10 @@ func (p Gang) Apply(g *Group) error {
 // lock makes the reservation, and has the members draw on it.
 func (p Gang) lock(g *Group) error {
 	for _, c := range g.claims {
-		if c.together && c.in == Node {
-			p.In = Node // by another policy, too
+		if c.together && c.in == Node && p.In != Node {
+			p.In = Node // by another policy: a mark says so later
+			g.Make(g.Own("node"), types.Inf, controlplane.OnEvery())
+			g.AskAll(g.Own("node"), One)
 		} else if c.atMost > 0 && c.atMost < min(p.PerNode, len(g.Tasks)) {
 			return invalid("perNode: %d are to be together on a node, and %s has at most %d on one %s: change one of them", p.PerNode, c.kind, c.atMost, c.in)
 		}
@@ -82,6 +85,8 @@ func (p Gang) lock(g *Group) error {
 	for i := range g.Tasks {
 		if t := &g.Tasks[i].Task; p.Loss == Restart || p.Loss == Alone {
 			t.Retries = max(t.Retries, cmp.Or(p.Restarts, 3))
+		} else if t.Retries > 0 {
+			return invalid("tasks[%d].retries: %d, and with onLoss: fail all end when one fails: leave retries out, or give onLoss: restart, or alone", i, t.Retries)
 		} else if t.OnDisconnect == types.Fence {
 			t.OnDisconnect = types.StopLost
 		}
@@ -91,6 +96,10 @@ func (p Gang) lock(g *Group) error {
 	}
 	r, err := g.Lock(g.Own(""), p.unit(len(g.Tasks)), p.besides(g.Own("place")))
 	if err != nil {
+		return err
+	}
+	g.Reservations[len(g.Reservations)-1].Lost = p.Loss.ofPlace()
+	if err := g.tooFew(); err != nil {
 		return err
 	}
 	return p.fits(g, r)
@@ -117,6 +126,9 @@ func (p Gang) chooses() bool { return p.In == Rack || p.In == Zone }
 
 // fits refuses what would never have its place, as far as the nodes are registered.
 func (p Gang) fits(g *Group, r types.Reservation) error {
+	if p.chooses() && len(g.Nodes) > 0 && !labelled(g.Nodes, string(p.In)) {
+		return types.Errorf(types.Precondition, "in: no node has a label %s: give nodes one, or leave in out", p.In)
+	}
 	most, known := mostInNodes(g.Nodes, p.over(), needsOf(nil, g.Namespace, &r))
 	if !known || most == len(r.Bundles) {
 		return nil

@@ -84,6 +84,74 @@ func TestGangLoss(t *testing.T) {
 	}
 }
 
+// What a member had is for others as soon as it has succeeded: none would start there again.
+// Of those that are alone the place is kept.
+func TestGangEndsByParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		gang esl.Gang
+		ends time.Duration
+	}{
+		"fail": {esl.Gang{}, 5 * time.Second}, "restart": {esl.Gang{Loss: esl.Restart}, 5 * time.Second}, "alone": {esl.Gang{Loss: esl.Alone}, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})
+				began := time.Now()
+				tasks := []controlplane.Submission{hollow.Task(1000, "run", "5s"), hollow.Task(1000, "run", "60s"), hollow.Task(1000, "run", "60s")}
+				job, err := g.Client.Submit(t.Context(), esl.Job{Name: "train", Tasks: tasks}, c.gang)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.running(job)
+				g.running(g.submit(1, hollow.Task(1000, "run", "1s")))
+				if after := time.Since(began); after < c.ends || after > c.ends+2*time.Second {
+					t.Errorf("another task has the place after %s, want %s", after, c.ends)
+				}
+				time.Sleep(20 * time.Second)
+				before := g.view().Revision
+				time.Sleep(10 * time.Second)
+				if now := g.view().Revision; now != before {
+					t.Errorf("while nothing happens there were %d changes", now-before)
+				}
+				for id, s := range g.ended(job) {
+					if s.Phase != types.Succeeded {
+						t.Errorf("%s: %s", id, s.Phase)
+					}
+				}
+				g.clean()
+			})
+		})
+	}
+}
+
+// A member that is lost after another one has succeeded ends all, though their place was
+// given back.
+func TestGangIsLostAfterOneSucceeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})
+		tasks := []controlplane.Submission{hollow.Task(1000, "run", "5s"), hollow.Task(1000, "run", "5m"), hollow.Task(1000, "run", "5m")}
+		job, err := g.Client.Submit(t.Context(), esl.Job{Name: "train", Tasks: tasks}, esl.Gang{Loss: esl.Restart})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.running(job)
+		time.Sleep(20 * time.Second)
+		if err := g.Evict(t.Context(), job.Tasks[1], 1); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for id, s := range g.ended(job) {
+			if (s.Phase == types.Succeeded) != (id == job.Tasks[0]) {
+				t.Errorf("%s: %s", id, s.Phase)
+			}
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it ended after %s", took)
+		}
+		g.clean()
+	})
+}
+
 // kill has the process of a member end with a failure, if it runs.
 func (g gangs) kill(id string) {
 	g.t.Helper()

@@ -9,27 +9,39 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Next keeps the gang whole, has its place chosen, and gives that back in the end.
+// Next keeps the gang whole, has its place chosen, and gives that back as soon as none will
+// start there again: each that ends leaves its part to others then.
 func (p Gang) Next(s *State) Plan {
-	id, members, r := s.Own(""), s.Members(), s.Reservation(s.Own(""))
-	locked := r != nil && r.Info.V != nil
-	switch {
-	case len(members) == 0 || s.Ended() && !locked:
-		return Plan{}
-	case s.Ended():
-		return Plan{Unreserve: []string{id}, Reason: "all members have ended"}
-	}
-	if plan := keepWhole(members, p.Loss == Alone); !plan.Nothing() {
+	id, members, alone := s.Own(""), s.Members(), p.Loss == Alone
+	p, r := p.of(s, members), s.Reservation(id)
+	plan := keepWhole(s, members, alone, id)
+	if !plan.Nothing() {
 		return plan
 	}
-	if !locked {
-		return p.again(s, members)
+	switch none := noneStarts(members, alone); {
+	case locked(r) && none:
+		return Plan{Unreserve: []string{id}, Reason: "no member will start again"}
+	case locked(r):
+		return p.choose(s, r, plan.Again)
+	case none:
+		return Plan{}
 	}
-	return p.choose(s, r)
+	if all, until := gathered(members, s.Now); !all && !alone {
+		return Plan{Again: until}
+	}
+	return p.again(s, members)
 }
 
-// again has locked anew what somebody, such as a gang of higher priority, has taken away:
-// the gang waits for its place as at first.
+// of is the policy as it was applied: another one may have all members on one node.
+func (p Gang) of(s *State, members []*cluster.Task) Gang {
+	if len(members) > 0 && asksFor(members[0].Info.V.Requests, s.Own("node")) {
+		p.In = Node
+	}
+	return p
+}
+
+// again has locked anew what was given back, or somebody has taken away, such as a gang of
+// higher priority: the gang waits for its place as at first.
 func (p Gang) again(s *State, members []*cluster.Task) Plan {
 	var live []*types.Task
 	for _, t := range members {
@@ -38,27 +50,29 @@ func (p Gang) again(s *State, members []*cluster.Task) Plan {
 		}
 	}
 	r, err := relock(live, s.Own(""), p.unit(len(live)), p.besides(s.Own("place")))
-	if err != nil { // another policy has them on one node
-		r, _ = relock(live, s.Own(""), len(live), p.besides(s.Own("place")))
+	if err != nil {
+		return Plan{} // it was locked so at submission
 	}
-	r.Job = s.Job
-	return Plan{Reserve: []Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "its place was taken away"}
+	r.Job, r.Lost = s.Job, p.Loss.ofPlace()
+	return Plan{Reserve: []Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "all members wait for their place again"}
 }
 
 // choose has a rack or zone for the gang chosen, where there is room for all of it, or
-// would be were nothing else there; and another one when there is room, while it waits.
-func (p Gang) choose(s *State, r *cluster.Reservation) Plan {
+// would be were nothing else there; and another one when there is room, while it waits: less
+// often the longer it does. A gang that has its place is looked at again at due.
+func (p Gang) choose(s *State, r *cluster.Reservation, due time.Time) Plan {
 	if !p.chooses() {
-		return Plan{}
+		return Plan{Again: due}
 	}
 	now, want := "", ""
 	place := types.Resolve(s.Namespace, s.Own("place"))
 	if c := s.View.Everywhere[place]; c != nil && c.V.Selector != nil && len(c.V.Selector.Labels) == 1 {
 		now = c.V.Selector.Labels[0].Value
 	}
-	again := s.Now.Add(time.Second)
+	waited := s.Now.Sub(time.Unix(0, r.Info.V.Submitted))
+	again := s.Now.Add(min(max(waited/8, time.Second), 15*time.Second))
 	if granted(r) {
-		again, want = time.Time{}, p.In.of(s.View.Nodes[r.Grant.V.Nodes[0].Node])
+		again, want = due, p.In.of(s.View.Nodes[r.Grant.V.Nodes[0].Node])
 	} else if want, _, _ = p.room(s, r, now, false); want == "" {
 		want, _, _ = p.room(s, r, now, true)
 	}
@@ -72,10 +86,6 @@ func (p Gang) choose(s *State, r *cluster.Reservation) Plan {
 		}},
 		Again: again, Reason: fmt.Sprintf("there is room in %s %s", p.In, want),
 	}
-}
-
-func granted(r *cluster.Reservation) bool {
-	return r.Current() && r.Grant.V.Phase == types.Granted
 }
 
 // room returns where all members that have not ended have room, one place in particular if
@@ -93,6 +103,7 @@ func (p Gang) room(s *State, r *cluster.Reservation, rather string, empty bool) 
 // Why says for how many members there is room.
 func (p Gang) Why(s *State, task string) string {
 	t, r := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task}), s.Reservation(s.Own(""))
+	p = p.of(s, s.Members())
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
 		return ""
 	}
@@ -101,10 +112,13 @@ func (p Gang) Why(s *State, task string) string {
 		name = "gang " + j.V.Name
 	}
 	switch {
-	case r == nil || r.Info.V == nil:
-		return name + ": its place was taken away, and it is about to wait for another"
+	case !locked(r):
+		return name + ": " + anew(s.Members(), s.Now)
 	case granted(r):
 		return fmt.Sprintf("%s: it has its place, where attempt %d of this member is to start", name, attemptOf(t))
+	}
+	if over := overPool(s.View, needsOf(s.View, s.Namespace, r.Info.V)); over != "" {
+		return fmt.Sprintf("%s: %s: it waits until that has as much", name, over)
 	}
 	_, fit, all := p.room(s, r, "", false)
 	if _, most, _ := p.room(s, r, "", true); most < all {

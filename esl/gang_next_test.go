@@ -1,13 +1,25 @@
 package esl
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
+
+// lockedBefore, lockedAfter and notLocked are when something was locked for members.
+const (
+	lockedBefore = 1
+	lockedAfter  = 1000
+	notLocked    = -1
+)
+
+// startOf is when the members were bound.
+func startOf() time.Time { return time.Unix(1e9, 0) }
 
 // member is a task of a job as a view has it: its phase, which attempt it is at, and
 // whether it leaves.
@@ -17,8 +29,8 @@ type member struct {
 	leaves  string // evict, stop
 }
 
-// membersOf makes a view of members, called 0 and on.
-func membersOf(t *testing.T, members []member) []*cluster.Task {
+// stateOf makes a state of members, called 0 and on, a second after they were bound.
+func stateOf(t *testing.T, members []member, lockedAt int64) *State {
 	t.Helper()
 	v := cluster.New()
 	put := func(key string, m types.Message, rev int64) {
@@ -35,12 +47,15 @@ func membersOf(t *testing.T, members []member) []*cluster.Task {
 			task.Stop = &types.Stop{Reason: "enough"}
 		}
 		id := fmt.Sprintf("%04d", i)
-		put(controlplane.TaskKey("d", id), task, int64(2*i+1))
+		put(controlplane.TaskKey("d", id), task, int64(2*i+10))
 		if m.attempt > 0 {
-			put(controlplane.StatusKey("d", id), &types.Status{Phase: m.phase, Attempt: m.attempt, Reason: "exit code 1"}, int64(2*i+2))
+			put(controlplane.StatusKey("d", id), &types.Status{Phase: m.phase, Attempt: m.attempt, ExitCode: 1, Bound: startOf().UnixNano()}, int64(2*i+11))
 		}
 	}
-	return v.Members(cluster.ID{Namespace: "d", ID: "j"})
+	if lockedAt > 0 {
+		put(controlplane.ReservationKey("d", "j.gang"), &types.Reservation{Job: "j"}, lockedAt)
+	}
+	return &State{View: v, Now: startOf().Add(time.Second), Namespace: "d", ID: "j", Job: "j", label: "gang"}
 }
 
 func TestKeepWhole(t *testing.T) {
@@ -53,19 +68,31 @@ func TestKeepWhole(t *testing.T) {
 		alone   bool
 		evicted string
 		stopped string
+		// locked is when, before if it is left out; given: it is given back.
+		locked int64
+		given  bool
+		// late is how much later it is looked.
+		late time.Duration
 	}{
 		"none is bound":                      {members: []member{waits, waits}},
 		"all run":                            {members: []member{runs(1), runs(1)}},
 		"all run again":                      {members: []member{runs(3), runs(3)}},
 		"some are bound yet":                 {members: []member{runs(1), waits}},
-		"one is to run again":                {members: []member{again(2), runs(1), runs(1)}, evicted: "12"},
-		"one was evicted":                    {members: []member{leaves(1), runs(1), runs(1)}, evicted: "12"},
-		"the others leave already":           {members: []member{again(2), leaves(1), leaves(1)}},
-		"one leaves, one is to":              {members: []member{again(2), leaves(1), runs(1)}, evicted: "2"},
-		"all were evicted":                   {members: []member{leaves(1), again(2), leaves(1)}},
+		"one is to run again":                {members: []member{again(2), runs(1), runs(1)}, evicted: "12", given: true},
+		"one was evicted":                    {members: []member{leaves(1), runs(1), runs(1)}, evicted: "12", given: true},
+		"the others leave already":           {members: []member{again(2), leaves(1), leaves(1)}, given: true},
+		"one leaves, one is to":              {members: []member{again(2), leaves(1), runs(1)}, evicted: "2", given: true},
+		"all were evicted":                   {members: []member{leaves(1), again(2), leaves(1)}, given: true},
 		"one runs again":                     {members: []member{runs(2), again(2), again(2)}},
 		"one is behind":                      {members: []member{runs(3), runs(2), again(3)}, evicted: "1"},
 		"one waits that will be behind":      {members: []member{runs(3), again(2), runs(3)}},
+		"one waits for long":                 {members: []member{runs(2), again(2), runs(2)}, late: within, evicted: "02", given: true},
+		"one was never bound for long":       {members: []member{runs(1), waits}, late: within, evicted: "0", given: true},
+		"one is to have no place":            {members: []member{runs(2), again(2)}, locked: notLocked, evicted: "0"},
+		"all run, and nothing is locked":     {members: []member{runs(2), runs(2)}, locked: notLocked},
+		"all wait, of what was before":       {members: []member{again(2), again(2)}, given: true},
+		"all wait, and it is locked anew":    {members: []member{again(2), again(2)}, locked: lockedAfter},
+		"all wait, and nothing is locked":    {members: []member{again(2), again(2)}, locked: notLocked},
 		"one has failed":                     {members: []member{{types.Failed, 1, ""}, runs(1), waits}, stopped: "12"},
 		"one was cancelled":                  {members: []member{runs(1), {types.Cancelled, 1, ""}}, stopped: "0"},
 		"one is being stopped":               {members: []member{runs(1), {types.Running, 1, "stop"}}, stopped: "0"},
@@ -79,7 +106,9 @@ func TestKeepWhole(t *testing.T) {
 		"alone: one has succeeded before it": {members: []member{{types.Succeeded, 1, ""}, again(2)}, alone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan := keepWhole(membersOf(t, c.members), c.alone)
+			s := stateOf(t, c.members, cmp.Or(c.locked, lockedBefore))
+			s.Now = s.Now.Add(c.late)
+			plan := keepWhole(s, s.Members(), c.alone, s.Own(""))
 			evicted, stopped := "", ""
 			for _, e := range plan.Evict {
 				evicted += e.Task[3:]
@@ -96,6 +125,35 @@ func TestKeepWhole(t *testing.T) {
 			if evicted != c.evicted || stopped != c.stopped {
 				t.Errorf("evicted %q, want %q; stopped %q, want %q", evicted, c.evicted, stopped, c.stopped)
 			}
+			if given := len(plan.Unreserve) == 1; given != c.given {
+				t.Errorf("it is given back: %t, want %t", given, c.given)
+			}
+		})
+	}
+}
+
+func TestNoneStarts(t *testing.T) {
+	runs, waits := member{types.Running, 1, ""}, member{types.Pending, 0, ""}
+	done, failed := member{types.Succeeded, 1, ""}, member{types.Failed, 1, ""}
+	stops, stopped := member{types.Running, 1, "stop"}, member{types.Pending, 1, "stop"}
+	for name, c := range map[string]struct {
+		members     []member
+		none, alone bool
+	}{
+		"none has ended":                    {[]member{runs, runs}, false, false},
+		"one is not bound yet":              {[]member{runs, waits}, false, false},
+		"one has succeeded":                 {[]member{done, runs}, true, false},
+		"one has, and one is not bound yet": {[]member{done, runs, waits}, false, false},
+		"one has failed, the others leave":  {[]member{failed, stops, stopped}, true, true},
+		"all leave":                         {[]member{stops, stopped}, true, true},
+		"all have ended":                    {[]member{done, failed}, true, true},
+		"all are forgotten":                 {nil, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			members := stateOf(t, c.members, lockedBefore).Members()
+			if none, alone := noneStarts(members, false), noneStarts(members, true); none != c.none || alone != c.alone {
+				t.Errorf("%t, and alone %t; want %t and %t", none, alone, c.none, c.alone)
+			}
 		})
 	}
 }
@@ -108,7 +166,8 @@ func TestKeepWholeInParts(t *testing.T) {
 	}
 	members[99].phase = types.Failed
 	for _, want := range []int{40, 40, 19, 0} {
-		plan := keepWhole(membersOf(t, members), false)
+		s := stateOf(t, members, lockedBefore)
+		plan := keepWhole(s, s.Members(), false, s.Own(""))
 		if len(plan.Stop) != want {
 			t.Fatalf("%d are stopped, want %d", len(plan.Stop), want)
 		}
@@ -119,6 +178,42 @@ func TestKeepWholeInParts(t *testing.T) {
 			}
 			members[i].leaves = "stop"
 		}
+	}
+}
+
+// It is locked again when no member has a node any more, and all may be bound; at once if
+// each is alone.
+func TestGangIsLockedAgain(t *testing.T) {
+	again := member{types.Pending, 1, ""}
+	for name, c := range map[string]struct {
+		loss    Loss
+		members []member
+		retry   time.Duration
+		again   bool
+	}{
+		"all wait":               {Restart, []member{again, again}, 0, true},
+		"one has to wait longer": {Restart, []member{again, again}, time.Minute, false},
+		"one leaves":             {Restart, []member{again, {types.Running, 1, "evict"}}, 0, false},
+		"alone: one waits":       {Alone, []member{again, {types.Running, 1, ""}}, time.Minute, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stateOf(t, c.members, notLocked)
+			if c.retry > 0 {
+				st := &types.Status{Phase: types.Pending, Attempt: 1, Retry: s.Now.Add(c.retry).UnixNano()}
+				if _, _, err := s.View.Apply(controlplane.Event{KV: controlplane.KV{
+					Key: controlplane.StatusKey("d", "0000"), Value: types.Encode(1, st), ModRevision: 500, CreateRevision: 11,
+				}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			plan := Gang{Loss: c.loss}.Next(s)
+			if got := len(plan.Reserve) == 1; got != c.again {
+				t.Errorf("locked again: %t, want %t", got, c.again)
+			}
+			if c.retry > 0 && c.loss == Restart && !plan.Again.Equal(s.Now.Add(c.retry)) {
+				t.Errorf("it is looked again at %s", plan.Again)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package esl_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,4 +54,51 @@ func TestGangInSharesAndQueues(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A gang that could never begin, as a shared policy never lets so many be, is refused at
+// submission; and one for which that was changed later keeps nobody else from anything.
+func TestGangBeyondAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
+		declare := func(id string, p esl.Shared) {
+			t.Helper()
+			if err := g.Declare(t.Context(), id, p, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		declare("q", esl.Queue{Limit: 2})
+		declare("s", esl.Semaphore{Limit: 4})
+		declare("f", esl.FairQueue{Limit: 2, Anyone: 1})
+		for says, p := range map[string]esl.Policy{
+			"3 of q.queue, of which there is 2":     esl.Queued{In: "q"},
+			"6 of s.semaphore, of which there is 4": esl.Holds{Semaphore: "s", Amount: 2},
+			"all 3 tasks begin at once, and f lets": esl.Flow{In: "f", As: "me"},
+		} {
+			_, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(3, hollow.Task(1000))}, esl.Gang{}, p)
+			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%v, want %q", err, says)
+			}
+		}
+		declare("q", esl.Queue{Limit: 3})
+		holder := g.submit(1, hollow.Task(4000, "run", "2m"))
+		g.running(holder)
+		job := g.submit(3, hollow.Task(2000), esl.Gang{}, esl.Queued{In: "q"})
+		declare("q", esl.Queue{Limit: 1})
+		time.Sleep(time.Minute)
+		if want := "gang train: it asks for 3 of d:q.queue, which has 1: it waits until that has as much"; !strings.Contains(g.why(job.Tasks[0]), want) {
+			t.Errorf("why: %q, want %q", g.why(job.Tasks[0]), want)
+		}
+		for id, r := range g.view().Reservations {
+			if r.Grant.V != nil {
+				t.Errorf("%s holds %v", id, r.Grant.V.Nodes)
+			}
+		}
+		g.running(g.submit(4, hollow.Task(1000, "run", "5s"), esl.Apart{PerNode: 4}))
+		declare("q", esl.Queue{Limit: 3})
+		g.running(job)
+		if err := g.Audit(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

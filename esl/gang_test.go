@@ -299,7 +299,16 @@ func TestGangEndsWithItsApplication(t *testing.T) {
 func TestGangColocatedWaitsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 4)})
+		holder := g.submit(3, hollow.Task(2000), esl.Apart{})
+		g.running(holder)
 		job := g.submit(3, hollow.Task(1000), esl.Gang{}, esl.Colocate{})
+		time.Sleep(time.Second)
+		if got := g.why(job.Tasks[0]); !strings.HasPrefix(got, "gang train: 0 of 3 members would fit on one node; it waits until all do") {
+			t.Errorf("why: %q", got)
+		}
+		if err := g.Stop(t.Context(), holder.Tasks[0], controlplane.StopOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		g.running(job)
 		g.preempt(job)
 		g.await(func(v *cluster.View) bool {
@@ -312,6 +321,20 @@ func TestGangColocatedWaitsAgain(t *testing.T) {
 		})
 		if nodes := count(g.running(job)); len(nodes) != 1 {
 			t.Errorf("they are on %v", nodes)
+		}
+		if r := g.view().Reservations[cluster.ID{Namespace: "d", ID: job.Job + ".gang"}]; len(r.Info.V.Bundles) != 1 {
+			t.Errorf("they are locked as %d bundles", len(r.Info.V.Bundles))
+		}
+	})
+}
+
+// Without nodes that have a label nothing can be in one rack.
+func TestGangWithoutRacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 4)})
+		_, err := g.Submit(t.Context(), esl.Job{Tasks: esl.Copies(2, hollow.Task(1000))}, esl.Gang{In: esl.Rack})
+		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "no node has a label rack") {
+			t.Errorf("%v", err)
 		}
 	})
 }

@@ -2,9 +2,11 @@ package esl
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -69,15 +71,37 @@ func gateOf(requests types.Requests, prefix string) (name string, index int, ok 
 	return "", 0, false
 }
 
+// closed reports whether a gate is not there, or was closed again.
+func (g *gate) closed() bool { return g.pool == nil || g.pool.Capacity() == 0 }
+
 // waits reports whether a gate is closed whose task waits for it, and for nothing else
-// that is not there: what waits for another task must not keep that one out.
+// that is not there: what waits for another task must not keep that one out. What no node
+// is large enough for waits for that.
 func (g *gate) waits(s *State) bool {
 	t := g.task.Info.V
-	return g.pool == nil && g.task.Phase() == types.Pending && t.Stop == nil && s.ready(t.Requests, func(name string) bool {
-		base, _, _ := strings.Cut(name, "@")
-		return base == g.name
-	})
+	if !g.closed() || g.task.Phase() != types.Pending || t.Stop != nil {
+		return false
+	}
+	return s.ready(t.Requests, g.after) && s.largeFor(t)
 }
+
+// after reports whether a resource is not to be there before the gate is opened: the gate
+// itself, and what others hold its task back by that go by whether it is open. These are
+// in one order, so that none waits for the other: queues, fair queues, shares.
+func (g *gate) after(name string) bool {
+	name, _, _ = strings.Cut(name, "@")
+	if name == g.name || isSharePool(name) {
+		return true
+	}
+	flow := Flow{}.Kind()
+	return !isGateOf(g.name, g.job, flow) && isGateOf(name, g.job, flow)
+}
+
+// isGateOf reports whether a resource is a gate of a job, of policies of a kind.
+func isGateOf(name, job, kind string) bool { return strings.HasPrefix(name, job+"."+kind) }
+
+// isSharePool reports whether a resource is the pool of a user of a fair-share.
+func isSharePool(name string) bool { return strings.Contains(name, "."+FairShare{}.Kind()+".") }
 
 // ready reports whether all ephemeral resources but some are there that requests name.
 // Those of reservations count as there.
@@ -98,9 +122,61 @@ func (s *State) ready(requests types.Requests, but func(name string) bool) bool 
 	return true
 }
 
-// open makes the gate, which ends with its job.
-func (g *gate) open() Set {
-	return Set{Name: g.name, Capacity: 1, Where: controlplane.InCluster(), Options: OfJob(g.job)}
+// largeFor reports whether a node that takes tasks would be large enough for a task if
+// nothing else were there.
+func (s *State) largeFor(t *cluster.TaskValue) bool {
+	if len(t.Alternatives) == 0 {
+		return s.large(t.Requests)
+	}
+	return slices.ContainsFunc(t.Alternatives, func(a types.Alternative) bool { return s.large(t.Requests.Plus(a.Requests)) })
+}
+
+// large reports whether a node is large enough for requests. Tasks that ask for the same
+// of nodes, and for gates of their own, are looked at once.
+func (s *State) large(requests types.Requests) bool {
+	var of types.Requests
+	for _, x := range requests {
+		x.Name, _, _ = strings.Cut(x.Name, "@")
+		if types.IsPhysical(x.Name) {
+			of = append(of, x)
+		}
+	}
+	key := fmt.Sprint(of)
+	if known, ok := s.largest[key]; ok {
+		return known
+	}
+	if s.largest == nil {
+		s.largest = make(map[string]bool)
+	}
+	for _, n := range s.View.Nodes {
+		if n.Eligible() && isLarge(s.View, n, of) {
+			s.largest[key] = true
+			return true
+		}
+	}
+	s.largest[key] = false
+	return false
+}
+
+// isLarge reports whether a node has what requests ask for of nodes, if nothing else were
+// there.
+func isLarge(v *cluster.View, n *cluster.Node, requests types.Requests) bool {
+	for _, x := range requests {
+		if !types.IsPhysical(x.Name) {
+			continue
+		}
+		if capacity, ok := v.Capacity(n, types.ResourceID(x.Name)); !ok || capacity < x.Amount {
+			return false
+		}
+	}
+	return true
+}
+
+// open makes the gate, which ends with its job. Nobody else asks for it, so how much of it
+// there is may say since when.
+func (g *gate) open(now time.Time) Set {
+	at := types.Quantity(max(now.Unix(), 1)) * One
+	return Set{Name: g.name, Capacity: at, Where: controlplane.InCluster(), Options: OfJob(g.job)}
 }
 
 // close removes it.
@@ -116,13 +192,13 @@ func inTurn(a, b gate) int {
 // takes no transaction of its own.
 const fewLeft = 32
 
-// withEnded adds to what is opened what is closed, if that is worth it.
-func withEnded(opened []Set, ended []gate) []Set {
+// withEnded adds to what is opened what is closed, if that is worth it, up to so many.
+func withEnded(opened []Set, ended []gate, most int) []Set {
 	if len(opened) == 0 && len(ended) < fewLeft {
 		return nil
 	}
 	for _, g := range ended {
-		if len(opened) >= perPlan {
+		if len(opened) >= most {
 			break
 		}
 		opened = append(opened, g.close())

@@ -25,11 +25,16 @@ type Job struct {
 	Session string
 	// NoneSince is as of controlplane.Job.
 	NoneSince int64
+	// Wished has apply know it again by what was wished for, though policies change the
+	// tasks: see controlplane.Wish.
+	Wished bool
 	// If is what the submission is conditional on.
 	If controlplane.ReadSet
 	// Shared are shared policies that are declared in the same transaction, by id: those
 	// that are not among them are read.
 	Shared map[string]Policy
+	// Beside are the names of jobs that are submitted in the same transaction.
+	Beside []string
 }
 
 // Copies returns n submissions of the same.
@@ -79,6 +84,8 @@ type Group struct {
 	finally []func() error
 	last    []func() error
 	claims  []claim
+	// either is the last policy that added alternatives.
+	either string
 	// reads are the shared policies, as they were read.
 	reads controlplane.ReadSet
 	// tooLong is about the first name that is, of the policy that is being applied.
@@ -119,6 +126,7 @@ func (g *Group) AskAll(name string, amount types.Quantity) {
 // Either adds alternatives to the i-th task: with those that it has, every combination
 // is one, in the order of preference of those that were there first.
 func (g *Group) Either(i int, alternatives ...types.Alternative) {
+	g.either = g.kind
 	t := &g.Tasks[i].Task
 	if len(t.Alternatives) == 0 {
 		t.Alternatives = slices.Clone(alternatives)

@@ -2,8 +2,6 @@ package esl
 
 import (
 	"context"
-	"reflect"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -147,10 +145,14 @@ func (k *keeping) next() (at time.Time, ok bool) {
 	if !k.synced || k.busy >= keepAtOnce {
 		return at, false
 	}
+	soonest := k.looked.Add(keepGap)
 	if k.turns.ready() {
-		return k.looked.Add(keepGap), true
+		return soonest, true
 	}
-	return k.turns.wake()
+	if at, ok = k.turns.wake(); at.Before(soonest) {
+		at = soonest // what asks to be asked at once, each time, is not asked all the time
+	}
+	return at, ok
 }
 
 // look asks every policy whose turn it is.
@@ -188,7 +190,7 @@ func (k *keeping) turn(ctx context.Context, p *keptPolicy, now time.Time) {
 		p.last = Plan{}
 		return
 	}
-	if !p.moved && reflect.DeepEqual(plan, p.last) {
+	if !p.moved && plan.does(&p.last) {
 		return // it was done, and nothing has come of it
 	}
 	k.do(ctx, p, plan)
@@ -196,14 +198,15 @@ func (k *keeping) turn(ctx context.Context, p *keptPolicy, now time.Time) {
 
 // ask returns what a policy wants done. That it panics is its error, and nobody else's.
 func (k *keeping) ask(p *keptPolicy, now time.Time) (plan Plan, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = types.Errorf(types.Internal, "it panicked: %v\n%s", r, debug.Stack())
-		}
-	}()
-	return p.policy.Next(&State{
+	s := &State{
 		View: k.view, Now: now, Namespace: p.of.id.Namespace, ID: p.of.id.ID, Job: p.of.job, label: p.label, kinds: k.opts.Kinds, book: k.book,
-	}), nil
+		ops: k.store.Limits().Ops,
+	}
+	err = contained(func() { plan = p.policy.Next(s) })
+	if p.of.job == "" && p.of.session != "" {
+		plan.within(s.Own(""), p.of.session)
+	}
+	return plan, err
 }
 
 // do has a plan done beside the loop.
@@ -214,7 +217,8 @@ func (k *keeping) do(ctx context.Context, p *keptPolicy, plan Plan) {
 		return
 	}
 	here := controlplane.ReadSet{controlplane.PoliciesKey(p.of.id.Namespace, p.of.id.ID): p.of.mod}
-	t := plan.transaction(c, k.opts.Guard, here, plan.reads(k.view, p.of.id.Namespace))
+	part := plan.part(k.view, p.of.id.Namespace, k.store.Limits().Ops-planBase-len(k.opts.Guard))
+	t := part.transaction(c, k.opts.Guard, here, part.reads(k.view, p.of.id.Namespace))
 	p.busy, p.moved, p.last = true, false, plan
 	k.busy++
 	go func() {

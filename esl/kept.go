@@ -10,6 +10,7 @@ import (
 type kept struct {
 	id       cluster.ID
 	job      string
+	session  string
 	mod      int64
 	policies []*keptPolicy
 }
@@ -19,6 +20,10 @@ type keptPolicy struct {
 	of     *kept
 	policy Keeper
 	label  string
+	// watches is what it cares for besides its own, pace the least time between two
+	// looks: what it said when it was read.
+	watches []cluster.ID
+	pace    time.Duration
 
 	// gone tells that its key has changed, or is gone: it is not asked any more.
 	gone bool
@@ -46,12 +51,26 @@ type keptPolicy struct {
 // earliest is when it may be asked.
 func (p *keptPolicy) earliest() time.Time {
 	at := p.retry
-	if paced, ok := p.policy.(Paced); ok && !p.asked.IsZero() {
-		if next := p.asked.Add(paced.Pace()); next.After(at) {
-			at = next
-		}
+	if next := p.asked.Add(p.pace); p.pace > 0 && !p.asked.IsZero() && next.After(at) {
+		at = next
 	}
 	return at
+}
+
+// newKept returns a policy that is to be kept. Internal: a method of it panics.
+func newKept(of *kept, policy Keeper, label string) (*keptPolicy, error) {
+	p := &keptPolicy{of: of, policy: policy, label: label}
+	err := contained(func() {
+		if w, ok := policy.(Watcher); ok {
+			for _, name := range w.Watches() {
+				p.watches = append(p.watches, cluster.ID{Namespace: of.id.Namespace, ID: name})
+			}
+		}
+		if paced, ok := policy.(Paced); ok {
+			p.pace = paced.Pace()
+		}
+	})
+	return p, err
 }
 
 // Wide is a Keeper that decides by what is anywhere in the cluster, by whomever: it is
@@ -67,13 +86,14 @@ type Wide interface {
 // of its own job: it is asked when they change, too.
 type Watcher interface {
 	Keeper
-	// Watches returns their ids or names.
+	// Watches returns their ids or names. It is called once, when the policy is read.
 	Watches() []string
 }
 
 // Paced is a Keeper that is asked at most so often: for who looks at very much.
 type Paced interface {
 	Keeper
-	// Pace is the least time between two looks.
+	// Pace is the least time between two looks. It is called once, when the policy is
+	// read.
 	Pace() time.Duration
 }

@@ -19,12 +19,12 @@ import (
 // The reservation collects what becomes free when it has waited long, and its bundles move
 // when a node is lost.
 func (g *Group) Lock(id string, each int, besides types.Requests) (types.Reservation, error) {
+	if err := g.lockable(); err != nil {
+		return types.Reservation{}, err
+	}
 	members := make([]*types.Task, len(g.Tasks))
 	for i := range g.Tasks {
 		members[i] = &g.Tasks[i].Task
-		if len(members[i].Alternatives) > 0 {
-			return types.Reservation{}, invalid("tasks[%d].alternatives: what is locked has none: drop them, or the policy", i)
-		}
 	}
 	g.distinguish()
 	provided := provides(members)

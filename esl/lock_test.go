@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -50,6 +51,12 @@ func TestGangRefuses(t *testing.T) {
 		"x: some ask for it":                     {[]controlplane.Submission{taskOf(cpu(1), gives), taskOf(map[string]types.Quantity{"x": One})}, []Policy{Gang{}}},
 		"gpu: those together on a node ask":      {Copies(3, gpus(500)), []Policy{Gang{PerNode: 3}}},
 		"devices: those together on a node":      {[]controlplane.Submission{gpus(1000, "A100"), gpus(1000, "H100")}, []Policy{Gang{In: Node}}},
+		"tasks[0].retries: 2, and with onLoss":   {Copies(2, taskOf(cpu(1), func(t *types.Task) { t.Retries = 2 })), []Policy{Gang{}}},
+		"accumulate: what is locked collects":    {Copies(2, taskOf(cpu(1), func(t *types.Task) { t.Accumulate = true })), []Policy{Gang{}}},
+		"nothing to be locked: give cpu":         {Copies(2, taskOf(nil)), []Policy{Gang{}}},
+		`"cpu@foo" is of another reservation`:    {Copies(2, taskOf(map[string]types.Quantity{"cpu@foo": 1})), []Policy{Gang{}}},
+		"locked already by gang: drop one":       {Copies(2, taskOf(cpu(1))), []Policy{Gang{}, Gang{}}},
+		"prefer gives tasks[0] alternatives":     {Copies(2, taskOf(cpu(1))), []Policy{Gang{}, Prefer{Of: []Choice{{Rack: "a"}}, Anywhere: manifest.Duration(1e9)}}},
 		"policies[1] (gang): tasks[0].alternati": {Copies(1, taskOf(cpu(1), either)), []Policy{Apart{}, Gang{}}},
 	} {
 		t.Run(says, func(t *testing.T) {
@@ -74,7 +81,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := g.Reservations[0]
-	if len(g.Reservations) != 1 || r.ID != "j.gang" || r.Job != "j" || r.Session != "s" || r.Priority != 3 || !r.Accumulate || r.Lost != types.MoveBundles {
+	if len(g.Reservations) != 1 || r.ID != "j.gang" || r.Job != "j" || r.Session != "s" || r.Priority != 3 || !r.Accumulate || r.Lost != types.WaitForNode {
 		t.Errorf("%+v", g.Reservations)
 	}
 	text := func(r types.Requests) (out string) {

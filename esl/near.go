@@ -201,6 +201,13 @@ func (p Near) cache(s *State, plan *Plan) {
 		plan.Set = append(plan.Set, Set{Name: data, Capacity: types.Inf, Where: controlplane.OnNode(n.Name)})
 		key := controlplane.ResourceKey(s.Namespace, data, n.Name)
 		plan.If = s.unchanged(plan.If, key, s.mod(n, data))
+		// By this, too, it may have been invalidated.
+		every := controlplane.ResourceKey(s.Namespace, data, types.EveryNode)
+		since := s.View.UnreadMod(every)
+		if c := s.View.Everywhere[types.Resolve(s.Namespace, data)]; c != nil {
+			since = c.Mod
+		}
+		plan.If = s.unchanged(plan.If, every, since)
 	}
 }
 
@@ -263,13 +270,23 @@ func Replicate(ctx context.Context, c *controlplane.Client, data string, nodes .
 	return err
 }
 
-// Invalidate says that no copy of data is what it was: tasks wait for new ones. A task
-// that was bound before that makes none. With nodes, it is about theirs alone.
+// Invalidate says that no copy of data is what it was, whoever made it: tasks wait for new
+// ones. A task that was bound before that makes none. With nodes, which must be alive, it
+// is about theirs alone.
 func Invalidate(ctx context.Context, c *controlplane.Client, data string, nodes ...string) error {
 	where := controlplane.OnEvery()
 	if len(nodes) > 0 {
 		where = controlplane.OnNode(nodes...)
 	}
-	_, err := c.SetResource(ctx, data, 0, where, controlplane.SetOptions{Declare: true})
-	return err
+	if err := c.RemoveProvided(ctx, data, nodes...); err != nil {
+		return err
+	}
+	// It is closed last, and anew each time: who was bound before that has read what was
+	// there, and makes no copy of it.
+	for _, how := range []controlplane.SetOptions{{}, {Declare: true}} {
+		if _, err := c.SetResource(ctx, data, 0, where, how); err != nil {
+			return err
+		}
+	}
+	return nil
 }

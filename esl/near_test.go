@@ -114,6 +114,62 @@ func TestNearProduced(t *testing.T) {
 	})
 }
 
+// TestInvalidateProvided: what tasks left behind is closed as what was put there, and is
+// there again when another task has written it.
+func TestInvalidateProvided(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		onSite(t, hollow.Nodes(3, 4), func(s *site) {
+			write := func(node string) {
+				s.Helper()
+				x := taskOn(node, 1000, "run", "1s")
+				x.Task.Provides = []types.Provide{{Name: "words", Amount: types.Inf, When: types.WhenSucceeded}}
+				_, err := s.jobs.Launch(s.Context(), x)
+				s.must(err)
+				s.pass(3 * time.Second)
+			}
+			write("n01")
+			write("n02")
+			want, nodes := 0, []string(nil)
+			if named {
+				want, nodes = 1, []string{"n01"}
+			}
+			s.must(esl.Invalidate(s.Context(), s.jobs.Client, "words", nodes...))
+			s.view()
+			if n := s.openNodes("d:words"); n != want {
+				t.Errorf("invalidated on %v: there are %d copies, want %d", nodes, n, want)
+			}
+			s.must(esl.Invalidate(s.Context(), s.jobs.Client, "words"))
+			job := s.run("read", esl.Copies(1, hollow.Task(1000)), esl.Near{To: "words"})
+			s.says(job.Tasks[0], "which is nowhere yet")
+			write("n02")
+			s.await(esl.Node, "n02 1", job)
+			s.stop(job.Tasks...)
+		})
+	}
+}
+
+// TestInvalidateAgain: a reader of what was put there between two times makes no copy
+// after the second one.
+func TestInvalidateAgain(t *testing.T) {
+	onSite(t, hollow.Nodes(2, 2), func(s *site) {
+		s.must(esl.Invalidate(s.Context(), s.jobs.Client, "words"))
+		s.must(esl.Replicate(s.Context(), s.jobs.Client, "words", "n00"))
+		s.view()
+		job := s.run("read", esl.Copies(2, hollow.Task(1000)), esl.Near{To: "words"})
+		s.await(esl.Node, "n00 2", job)
+		far := s.run("far", esl.Copies(1, hollow.Task(1000)), esl.Near{To: "words", Wait: manifest.Duration(5 * time.Second), Cache: true, Copies: 1})
+		s.pass(8 * time.Second)
+		if s.node(far.Tasks[0]) != "n01" {
+			t.Fatalf("it does not run on n01: %s", s.why(far.Tasks[0]))
+		}
+		s.must(esl.Invalidate(s.Context(), s.jobs.Client, "words"))
+		s.pass(2 * time.Second)
+		if n := s.openNodes("d:words"); n != 0 {
+			t.Errorf("there are %d copies of what was invalidated", n)
+		}
+	})
+}
+
 func ExampleNear() {
 	exampleSite(hollow.Nodes(3, 8), func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error {
 		if err := esl.Replicate(ctx, jobs.Client, "words", "n01"); err != nil {

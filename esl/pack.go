@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -141,6 +142,9 @@ func amountOf(needs []cluster.Need, id types.ResourceID) types.Quantity {
 
 // Wide tells that what is free changes with what others do.
 func (Pack) Wide() {}
+
+// Pace is how often it looks at most: what waits is seen to as a whole.
+func (Pack) Pace() time.Duration { return widePace }
 
 // Why says which nodes are open.
 func (p Pack) Why(s *State, task string) string {

@@ -3,8 +3,11 @@ package esl
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -13,6 +16,10 @@ import (
 
 // What the policies of placement have in common: whose tasks they are about, what these
 // need, and where there is some of a resource of theirs.
+
+// widePace is how often a policy looks at most that looks at whatever changes, and sees to
+// all that waits at once.
+const widePace = 100 * time.Millisecond
 
 // concerned returns the tasks that a policy is about: those of its job, or of all jobs
 // that refer to it; also those that have ended.
@@ -113,18 +120,51 @@ func (s *State) granted(t *cluster.Task) bool {
 }
 
 // needs returns what a task asks for on its node, without what a policy makes itself,
-// and what is on no node yet: others may be waiting to see where this one goes.
+// what those make that settle after it, and what is on no node yet: others may be waiting
+// to see where this one goes.
 func (s *State) needs(t *cluster.Task, own string) []cluster.Need {
 	prefix := types.Resolve(s.Namespace, own)
+	job := types.Resolve(s.Namespace, t.Info.V.Job)
+	turn := s.steering(job, prefix)
+	if turn < 0 {
+		turn = math.MaxInt // of no policy that others know
+	}
 	var out []cluster.Need
 	for _, x := range s.View.Needs(s.Namespace, t.Info.V.Requests, t.Info.V.Devices...) {
 		x.ID = x.ID.Unscoped()
 		mine := x.ID == prefix || strings.HasPrefix(string(x.ID), string(prefix)+".")
-		if !mine && (x.ID.Physical() || s.somewhere(x.ID)) {
+		if !mine && (x.ID.Physical() || s.steering(job, x.ID) <= turn && s.somewhere(x.ID)) {
 			out = append(out, x)
 		}
 	}
 	return out
+}
+
+// steering says when the policy of the job settles that makes a resource where it wants
+// the tasks at the moment, by turns, the first at 0; -1 is what says for good where they
+// may be. Who settles later goes by what is before him, and never the other way, or each
+// would wait for the other to open the nodes that it has chosen. The last choose the most
+// freely: a function does so for each task.
+func (s *State) steering(job, id types.ResourceID) int {
+	_, name, _ := strings.Cut(string(id), string(job)+".")
+	label, _, _ := strings.Cut(name, ".")
+	for i := range 10 {
+		label = strings.TrimSuffix(label, "-"+strconv.Itoa(i)) // the second of a kind
+	}
+	switch {
+	case strings.HasSuffix(string(id), "."+ElasticBalance{}.Kind()):
+		label = ElasticBalance{}.Kind() // shared
+	case strings.HasSuffix(string(id), "."+Pack{}.Kind()):
+		label = Pack{}.Kind()
+	case label == (Placed{}).Kind():
+		label = Objective{}.Kind()
+	}
+	if c := s.View.Everywhere[id]; label == (Apart{}).Kind() && c != nil && c.V.Capacity > 0 {
+		return -1 // so many on each node
+	}
+	return slices.Index([]string{
+		Colocate{}.Kind(), Balance{}.Kind(), Spread{}.Kind(), Apart{}.Kind(), ElasticBalance{}.Kind(), Pack{}.Kind(), Objective{}.Kind(),
+	}, label)
 }
 
 // somewhere reports whether a node has some of an ephemeral resource.

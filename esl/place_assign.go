@@ -40,6 +40,7 @@ const (
 // AssignEach has each task of a group ask for one of a resource of its own, that exists
 // nowhere before Assign.Next makes it.
 func AssignEach(g *Group) {
+	g.chooses()
 	for i := range g.Tasks {
 		g.Ask(i, g.Own(strconv.Itoa(i)), One)
 	}
@@ -58,6 +59,10 @@ type assignment struct {
 	past bool
 	// tried is the node that it was not bound to in time.
 	tried string
+	// held tells that it waits for something else that is not there. It has a node, too,
+	// as who makes that may wait for it, and keeps out nobody: it comes after all others,
+	// and is not one of those that are ahead.
+	held bool
 }
 
 // Next assigns tasks that wait to nodes, in their order: by priority, age and number.
@@ -67,12 +72,22 @@ func (a Assign) Next(s *State) Plan { return a.next(s, s.label) }
 func (a Assign) next(s *State, label string) Plan {
 	plan := Plan{Reason: "nodes are chosen"}
 	waiting := s.assignments(label)
+	if len(waiting) == 0 {
+		return plan
+	}
 	rooms := s.Rooms()
 	ahead := a.settle(s, &plan, waiting, rooms)
 	full := make(map[string]bool) // what fits nowhere
+	early := 0
+	slices.SortStableFunc(waiting, func(a, b *assignment) int { return cmp.Compare(boolInt(a.held), boolInt(b.held)) })
 	for _, x := range waiting {
-		if ahead >= cmp.Or(a.Ahead, defaultAhead) {
-			break
+		count := &ahead
+		if x.held {
+			count = &early
+			a.keep(s, x, rooms)
+		}
+		if *count >= cmp.Or(a.Ahead, defaultAhead) {
+			continue
 		}
 		if len(x.on) == 1 && !x.past && x.tried == "" {
 			continue
@@ -88,7 +103,7 @@ func (a Assign) next(s *State, label string) Plan {
 			continue
 		}
 		best.Take(x.needs)
-		ahead++
+		*count++
 		a.move(s, &plan, x, best.Node.Name)
 	}
 	return plan
@@ -106,6 +121,7 @@ func (a Assign) settle(s *State, plan *Plan, waiting []*assignment, rooms []*Roo
 		x.needs = s.needs(x.task, x.own)
 		due := x.since.Add(cmp.Or(a.Patience, defaultPatience))
 		switch {
+		case at >= 0 && x.held: // as it is, until it can begin
 		case at < 0 || !rooms[at].Fits(x.needs):
 			x.tried = x.on[0].Name // it fits elsewhere, or waits as it is
 		case !s.Now.Before(due):
@@ -118,6 +134,16 @@ func (a Assign) settle(s *State, plan *Plan, waiting []*assignment, rooms []*Roo
 		}
 	}
 	return ahead
+}
+
+// keep takes in what is assigned of who cannot begin, when all others have been seen to.
+func (a Assign) keep(s *State, x *assignment, rooms []*Room) {
+	if len(x.on) != 1 || x.past || x.tried != "" {
+		return
+	}
+	if at := slices.IndexFunc(rooms, func(r *Room) bool { return r.Node == x.on[0] }); at >= 0 {
+		rooms[at].Take(s.needs(x.task, x.own))
+	}
 }
 
 func earliest(a, b time.Time) time.Time {
@@ -197,6 +223,7 @@ func (s *State) assignments(label string) []*assignment {
 				x.past = true
 			}
 		}
+		x.held = s.held(t, own)
 		out = append(out, x)
 	}
 	slices.SortStableFunc(out, func(a, b *assignment) int {
@@ -204,6 +231,26 @@ func (s *State) assignments(label string) []*assignment {
 		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Submitted, y.Submitted), strings.Compare(x.Job, y.Job), cmp.Compare(a.number, b.number))
 	})
 	return out
+}
+
+// held reports whether a task waits for something that is not there, or is all in use,
+// besides what it is assigned by.
+func (s *State) held(t *cluster.Task, own string) bool {
+	prefix := string(types.Resolve(s.Namespace, own)) + "."
+	for _, x := range s.View.Needs(s.Namespace, t.Info.V.Requests, t.Info.V.Devices...) {
+		id := x.ID.Unscoped()
+		if id.Physical() || strings.HasPrefix(string(id), prefix) {
+			continue
+		}
+		if p := s.View.Pool(id); p != nil {
+			if p.Free() < x.Amount {
+				return true
+			}
+		} else if !s.somewhere(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // numbered returns the resource that a task asks for whose name is a prefix and a number.

@@ -1,6 +1,7 @@
 package esl
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -12,13 +13,17 @@ import (
 
 // Plan is what a policy wants done now, all of it or nothing, in one transaction. It is
 // done on the condition that the policy is there as it was; Evict and Stop are of
-// attempts and tasks that have not ended by then.
+// attempts and tasks that have not ended by then. Of one that has nothing but changes of
+// resources, or evictions, or stops, and is larger than the store takes at once, a part is
+// done, and the policy decides anew.
 type Plan struct {
 	Set       []Set
 	Reserve   []Reservation
 	Unreserve []string
 	Stop      []Stop
 	Evict     []Evict
+	// Whole tells that the plan is never to be done in parts.
+	Whole bool
 	// If is what must not have changed besides.
 	If controlplane.ReadSet
 	// Again is when to look again even if nothing changes; zero: never.
@@ -42,6 +47,15 @@ type Evict struct {
 // Nothing reports whether there is nothing to be done.
 func (p *Plan) Nothing() bool {
 	return len(p.Set)+len(p.Reserve)+len(p.Unreserve)+len(p.Stop)+len(p.Evict) == 0
+}
+
+// does reports whether the plan does what another one does, whenever it is looked again,
+// and whatever is said of it.
+func (p *Plan) does(other *Plan) bool {
+	a, b := *p, *other
+	a.Again, b.Again = time.Time{}, time.Time{}
+	a.Reason, b.Reason = "", ""
+	return reflect.DeepEqual(a, b)
 }
 
 // transaction makes a transaction of a plan.

@@ -3,6 +3,7 @@ package esl
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -102,7 +103,7 @@ func (k Kinds) Read(p types.Policy) (Policy, error) {
 	d := json.NewDecoder(strings.NewReader(p.With))
 	d.DisallowUnknownFields()
 	err := d.Decode(into.Interface())
-	if err == nil && d.More() {
+	if _, end := d.Token(); err == nil && !errors.Is(end, io.EOF) {
 		err = errors.New("there is more behind the parameters")
 	}
 	if !strings.HasPrefix(p.With, "{") {

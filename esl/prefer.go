@@ -54,6 +54,8 @@ func (p Prefer) Validate() error {
 			errs = append(errs, invalid("%s.%w", at, err))
 		}
 		switch {
+		case c.String() == anyPlace:
+			errs = append(errs, invalid("%s: says no place: give a node, rack, zone, labels or requests; for any place set anywhere", at))
 		case c.After < 0:
 			errs = append(errs, invalid("%s.after: %s is negative: use 0 or more", at, time.Duration(c.After)))
 		case c.After < last:
@@ -158,6 +160,9 @@ func either(places []string) string {
 	return strings.Join(places, ", or ")
 }
 
+// anyPlace is a choice of which nothing is said.
+const anyPlace = "any place"
+
 // String says in words where it is.
 func (c Choice) String() string {
 	var parts []string
@@ -173,7 +178,7 @@ func (c Choice) String() string {
 		parts = append(parts, string(c.Requests[name])+" "+name)
 	}
 	if len(parts) == 0 {
-		return "any place"
+		return anyPlace
 	}
 	return strings.Join(parts, " with ")
 }

@@ -87,24 +87,33 @@ func (p Queue) Next(s *State) Plan {
 	if p.Closed {
 		return Plan{}
 	}
-	line := p.line(s)
+	l := p.line(s)
 	var opened []Set
-	for _, g := range line.waiting[:min(len(line.waiting), line.room(p), perPlan)] {
-		opened = append(opened, g.open())
+	for room := l.room(p); ; {
+		var in unit
+		if in, l.waiting = take(l.waiting, room, s.changes()-len(opened)); len(in) == 0 {
+			break
+		}
+		for _, g := range in {
+			opened = append(opened, g.open(s.Now))
+		}
+		room -= len(in)
 	}
-	plan := Plan{Set: withEnded(opened, line.ended), Reason: fmt.Sprintf("%d tasks are let in", len(opened))}
-	if len(line.waiting) > 0 && len(line.begun) > 0 {
-		plan.Again = time.Unix(0, slices.Min(line.begun)).Add(p.per())
+	reason := fmt.Sprintf("%d tasks are let in", len(opened))
+	closed, again := s.inVain(l.gates)
+	opened = append(opened, closed[:min(len(closed), max(0, s.changes()-len(opened)))]...)
+	plan := Plan{Set: withEnded(opened, l.ended, s.changes()), Reason: reason, Again: again}
+	if len(l.waiting) > 0 && len(l.begun) > 0 {
+		plan.Again = earliest(plan.Again, time.Unix(0, slices.Min(l.begun)).Add(p.per()))
 	}
 	return plan
 }
 
 // A line is who waits at a queue with a rate.
 type line struct {
-	// waiting are in turn, entering are let in and have not begun, ended have an open gate.
-	waiting  []gate
-	entering int
-	ended    []gate
+	gates
+	// all are the gates of all.
+	all []gate
 	// begun is when those of the last while began, in Unix nanoseconds.
 	begun []int64
 }
@@ -126,19 +135,9 @@ func (p Queue) line(s *State) line {
 		if v := t.Status.V; v != nil && v.Bound > since {
 			l.begun = append(l.begun, v.Bound)
 		}
-		g := gate{task: t, job: t.Info.V.Job, index: index, name: gateName, pool: s.Pool(gateName)}
-		switch {
-		case g.waits(s):
-			l.waiting = append(l.waiting, g)
-		case g.pool == nil:
-		case t.Phase() == types.Pending:
-			l.entering++
-		case t.Phase().Ended():
-			l.ended = append(l.ended, g)
-		}
+		l.all = append(l.all, gate{task: t, job: t.Info.V.Job, index: index, name: gateName, pool: s.Pool(gateName)})
 	}
-	slices.SortFunc(l.waiting, inTurn)
-	slices.SortFunc(l.ended, inTurn)
+	l.gates = s.sorted(l.all, p.Rate)
 	return l
 }
 
@@ -157,9 +156,9 @@ func (Queue) Pace() time.Duration { return 50 * time.Millisecond }
 // room is how many more may be let in.
 func (l *line) room(p Queue) int {
 	if p.Rate == 0 {
-		return len(l.waiting)
+		return maxLimit
 	}
-	return max(0, p.Rate-len(l.begun)-l.entering)
+	return max(0, p.Rate-len(l.begun)-len(l.entering))
 }
 
 // Queued has the tasks of a job wait in a Queue.
@@ -206,9 +205,13 @@ func (p Queued) Why(s *State, task string) string {
 		return fmt.Sprintf("queue %s is closed", p.In)
 	}
 	l := q.line(shared)
-	i := slices.IndexFunc(l.waiting, func(g gate) bool { return g.task.ID == t.ID })
-	if i >= 0 {
-		return fmt.Sprintf("queue %s lets %d begin in %s; %d are before it", p.In, q.Rate, q.per(), i)
+	if n, ok := ahead(l.waiting, t); ok && q.Rate == 0 {
+		return fmt.Sprintf("queue %s is about to let it in; %d are before it", p.In, n)
+	} else if ok {
+		return fmt.Sprintf("queue %s lets %d begin in %s; %d are before it", p.In, q.Rate, q.per(), n)
+	}
+	if why := shared.outside(l.all, t, q.Rate); why != "" {
+		return fmt.Sprintf("queue %s %s", p.In, why)
 	}
 	if pool := s.Pool(own(p.In, q.Kind(), "")); pool != nil && pool.Free() < One {
 		return fmt.Sprintf("queue %s has all of its %d in use", p.In, q.Limit)

@@ -66,7 +66,7 @@ func TestQueueLimit(t *testing.T) {
 			}
 		}
 		s.stop(a, b)
-		s.nothingLeft("resources/d/q.queue")
+		s.nothingLeft("d/q.queue")
 	})
 }
 
@@ -99,7 +99,7 @@ func TestQueueRate(t *testing.T) {
 				t.Errorf("%d have begun within 10 s", n)
 			}
 		}
-		s.nothingLeft("resources/d/q.queue")
+		s.nothingLeft("d/q.queue")
 	})
 }
 
@@ -122,7 +122,7 @@ func TestQueueOfWhatWaits(t *testing.T) {
 			t.Errorf("why: %q", why)
 		}
 		s.stop(first, second)
-		s.nothingLeft("resources/d/q.queue")
+		s.nothingLeft("d/q.queue")
 	})
 }
 

@@ -23,6 +23,10 @@ type State struct {
 	kinds Kinds
 	// book has the policies of the view; it is made of kinds when there is none.
 	book *book
+	// ops is how many operations the store takes at once; 0: any number.
+	ops int
+	// largest remembers what a node is large enough for.
+	largest map[string]bool
 }
 
 // Own returns what Group.Own returned.

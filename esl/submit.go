@@ -1,6 +1,7 @@
 package esl
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ type Expanded struct {
 func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expanded, error) {
 	g, err := c.group(ctx, job, policies)
 	if err != nil {
-		return nil, types.Errorf(types.ClassOf(err), "submit job %s: %w", nameOf(job), err)
+		return nil, types.Errorf(types.ClassOf(err), "submit %s: %w", nameOf(job), err)
 	}
 	e := &Expanded{Group: g, noneSince: job.NoneSince, kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
 	for _, p := range policies {
@@ -80,7 +81,9 @@ func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expa
 		}
 		e.kept.Policies = append(e.kept.Policies, one)
 	}
-	e.wish = controlplane.Wish(job.Tasks, e.kept.Policies)
+	if job.Wished {
+		e.wish = controlplane.Wish(job.Tasks, e.kept.Policies)
+	}
 	return e, nil
 }
 
@@ -100,11 +103,12 @@ func (e *Expanded) Add(t *controlplane.Transaction) controlplane.Launched {
 	return launched
 }
 
+// nameOf returns what a job is called in errors.
 func nameOf(job Job) string {
-	if job.ID != "" {
-		return job.ID
+	if name := cmp.Or(job.ID, job.Name); name != "" {
+		return "job " + name
 	}
-	return job.Name
+	return "job without a name"
 }
 
 // group makes a group of a job, and applies policies to it. What they refuse because of
@@ -118,6 +122,9 @@ func (c *Client) group(ctx context.Context, job Job, policies []Policy) (*Group,
 	}
 	shared, reads, err := c.shared(ctx, job.Shared, policies)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.follows(ctx, job.Beside, policies); err != nil {
 		return nil, err
 	}
 	nodes, fresh, err := c.look(ctx, policies, false)
@@ -160,30 +167,4 @@ func newJob(name string) string {
 		name = strings.TrimRight(name[:most], "-_.")
 	}
 	return controlplane.NewID(name)
-}
-
-// Declare makes a shared policy, or changes the one of that id. It lasts until it is
-// withdrawn, or session ends if one is given.
-func (c *Client) Declare(ctx context.Context, id string, p Shared, session string) error {
-	fail := func(err error) error { return types.Errorf(types.ClassOf(err), "declare %s %s: %w", p.Kind(), id, err) }
-	one, err := stored(p)
-	if err != nil {
-		return fail(err)
-	}
-	sets, err := p.Declare(id)
-	if err != nil {
-		return fail(err)
-	}
-	_, revision, err := c.Policies(ctx, id)
-	if err != nil && !types.Is(err, types.NotFound) {
-		return fail(err)
-	}
-	t := c.Begin().SetPolicies(id, types.Policies{Session: session, Policies: []types.Policy{one}}, revision)
-	for _, s := range sets {
-		t.SetResource(s.Name, s.Capacity, s.Where, s.Options)
-	}
-	if _, err := t.Commit(ctx); err != nil {
-		return fail(err)
-	}
-	return nil
 }

@@ -162,13 +162,16 @@ func (p claims) Apply(g *esl.Group) error {
 func TestRead(t *testing.T) {
 	kinds := esl.Kinds{}.With(func() esl.Policy { return maker{} })
 	for with, want := range map[string]string{
-		`{"suffix":"x"}`:   "",
-		``:                 "",
-		`{"sufix":"x"}`:    "sufix",
-		`{"suffix":1}`:     "suffix",
-		`{"suffix":"x"} 2`: "more",
-		`null`:             "no object",
-		`7`:                "policy maker",
+		`{"suffix":"x"}`:    "",
+		``:                  "",
+		`{"sufix":"x"}`:     "sufix",
+		`{"suffix":1}`:      "suffix",
+		`{"suffix":"x"} 2`:  "more",
+		`{"suffix":"x"}} x`: "more",
+		`{"suffix":"x"}]`:   "more",
+		`{"suffix":"x"} `:   "",
+		`null`:              "no object",
+		`7`:                 "policy maker",
 	} {
 		p, err := kinds.Read(types.Policy{Kind: "maker", With: with})
 		switch {
@@ -180,6 +183,11 @@ func TestRead(t *testing.T) {
 	}
 	if _, err := kinds.Read(types.Policy{Kind: "makr"}); !types.Is(err, types.NotFound) || !strings.Contains(err.Error(), "use maker") {
 		t.Errorf("of an unknown one the error is %v", err)
+	}
+	for _, with := range []string{"null", `{"a":1}} x`, "7"} {
+		if _, err := kinds.Read(types.Policy{Kind: "acme.com/even", With: with}); !types.Is(err, types.Invalid) {
+			t.Errorf("of one with a domain, and %s, the error is %v", with, err)
+		}
 	}
 	if p, err := kinds.Read(types.Policy{Kind: "acme.com/even", With: `{"a":1}`}); err != nil || p.Kind() != "acme.com/even" {
 		t.Errorf("one with a domain is %v, %v", p, err)
@@ -244,7 +252,7 @@ func TestWithdraw(t *testing.T) {
 	for _, where := range []controlplane.Where{controlplane.OnEvery(), controlplane.OnNode("n1")} {
 		w.put(controlplane.NodeKey("n1"), &types.Node{})
 		w.put(controlplane.AliveKey("n1"), &types.Alive{})
-		if _, err := w.jobs.SetResource(ctx, "s.more", 1000, where, controlplane.SetOptions{}); err != nil {
+		if _, err := w.jobs.SetResource(ctx, "s.shared.more", 1000, where, controlplane.SetOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -348,5 +356,32 @@ func TestWithdrawMeetsJob(t *testing.T) {
 	jobs.Kinds = w.jobs.Kinds
 	if err := jobs.Withdraw(t.Context(), "s", false); !types.Is(err, types.Precondition) {
 		t.Errorf("it was withdrawn though a job refers to it: %v", err)
+	}
+}
+
+// TestWishedIsKnownAgain: what was wished for is written with the job if that is asked for.
+func TestWishedIsKnownAgain(t *testing.T) {
+	for _, wished := range []bool{false, true} {
+		w := newWorld(t, newRecord(nil))
+		j := job("a", 2)
+		j.Wished = wished
+		if _, err := w.jobs.Submit(t.Context(), j, maker{}); err != nil {
+			t.Fatal(err)
+		}
+		kvs, _, err := controlplane.ListAll(t.Context(), w.store, controlplane.ListOptions{Prefix: controlplane.JobKey(w.jobs.Namespace(), "a")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var is types.Job
+		if err := types.Decode(kvs[0].Value, &is); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if wished {
+			want = controlplane.Wish(job("a", 2).Tasks, []types.Policy{{Kind: "maker"}})
+		}
+		if is.Wish != want {
+			t.Errorf("wished %t: %q, want %q", wished, is.Wish, want)
+		}
 	}
 }

@@ -58,14 +58,17 @@ func (k *keeping) read(id cluster.ID) {
 	if page == nil || !k.opts.mine(id.Namespace, c.V) {
 		return
 	}
-	item := &kept{id: id, job: c.V.Job, mod: c.Mod}
+	item := &kept{id: id, job: c.V.Job, session: c.V.Session, mod: c.Mod}
 	for i, policy := range page.policies {
-		if page.wrong[i] != nil && !types.Is(page.wrong[i], types.NotFound) {
-			k.opts.Log.Warn("a policy cannot be read: it is not kept",
-				zap.String("namespace", id.Namespace), zap.String("policy", id.ID+"."+page.labels[i]), zap.Error(page.wrong[i]))
-		}
+		p, err := (*keptPolicy)(nil), page.wrong[i]
 		if keeper, ok := policy.(Keeper); ok {
-			p := &keptPolicy{of: item, policy: keeper, label: page.labels[i]}
+			p, err = newKept(item, keeper, page.labels[i])
+		}
+		switch {
+		case err != nil && !types.Is(err, types.NotFound):
+			k.opts.Log.Warn("a policy cannot be read: it is not kept",
+				zap.String("namespace", id.Namespace), zap.String("policy", id.ID+"."+page.labels[i]), zap.Error(err))
+		case p != nil:
 			item.policies = append(item.policies, p)
 			k.listen(p)
 		}
@@ -80,24 +83,12 @@ func (k *keeping) listen(p *keptPolicy) {
 	if _, ok := p.policy.(Wide); ok {
 		k.wide[p] = struct{}{}
 	}
-	for _, on := range k.watches(p) {
+	for _, on := range p.watches {
 		if k.watching[on] == nil {
 			k.watching[on] = make(map[*keptPolicy]struct{})
 		}
 		k.watching[on][p] = struct{}{}
 	}
-}
-
-func (k *keeping) watches(p *keptPolicy) []cluster.ID {
-	w, ok := p.policy.(Watcher)
-	if !ok {
-		return nil
-	}
-	var ids []cluster.ID
-	for _, name := range w.Watches() {
-		ids = append(ids, cluster.ID{Namespace: p.of.id.Namespace, ID: name})
-	}
-	return ids
 }
 
 // drop forgets what was kept under a key.
@@ -110,7 +101,7 @@ func (k *keeping) drop(id cluster.ID) {
 	for _, p := range item.policies {
 		p.gone = true
 		delete(k.wide, p)
-		for _, on := range k.watches(p) {
+		for _, on := range p.watches {
 			if delete(k.watching[on], p); len(k.watching[on]) == 0 {
 				delete(k.watching, on)
 			}

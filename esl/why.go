@@ -1,6 +1,8 @@
 package esl
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -14,7 +16,7 @@ func Why(v *cluster.View, kinds Kinds, task cluster.ID, now time.Time) []string 
 		return nil
 	}
 	c := v.Policies[cluster.ID{Namespace: task.Namespace, ID: t.Info.V.Job}]
-	if c == nil || c.V == nil {
+	if c == nil || c.V == nil || c.V.Job == "" {
 		return nil
 	}
 	page := readPage(cluster.ID{Namespace: task.Namespace, ID: t.Info.V.Job}, c, kinds)
@@ -22,7 +24,12 @@ func Why(v *cluster.View, kinds Kinds, task cluster.ID, now time.Time) []string 
 	for i, p := range page.policies {
 		if teller, ok := p.(Teller); ok {
 			s := &State{View: v, Now: now, Namespace: task.Namespace, ID: t.Info.V.Job, Job: t.Info.V.Job, label: page.labels[i], kinds: kinds}
-			if text := teller.Why(s, task.ID); text != "" {
+			var text string
+			if err := contained(func() { text = teller.Why(s, task.ID) }); err != nil {
+				says, _, _ := strings.Cut(err.Error(), "\n")
+				text = fmt.Sprintf("policy %s cannot say what the task waits for: %s", page.labels[i], says)
+			}
+			if text != "" {
 				out = append(out, text)
 			}
 		}

@@ -142,6 +142,13 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 	if c.locked(x.lock()) || d.has(x.lock()) || !c.takesCareOf(x) {
 		return true
 	}
+	if c.overPools(x) {
+		if x.Grant.V == nil {
+			return false
+		}
+		c.dissolve(d, x)
+		return true
+	}
 	if c.complete(d, x) {
 		return true
 	}
@@ -177,6 +184,35 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 		}
 	}
 	return true
+}
+
+// overPools reports whether x asks for more of a pool than that has in all, were nothing
+// drawn on it: it would collect for ever, and keep all others from it.
+func (c *Core) overPools(x claimant) bool {
+	sums := make(map[*cluster.Pool]types.Quantity)
+	for _, b := range bundleOrder(c.view, x.Reservation) {
+		for _, need := range b.needs {
+			if p := c.view.Pool(need.ID); p != nil {
+				if sums[p] = sums[p].Add(need.Amount); sums[p] > p.Capacity() {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// dissolve gives back what x has collected, in a draft of its own.
+func (c *Core) dissolve(d *Draft, x claimant) {
+	r := c.view.Reservations[x.ID]
+	switch {
+	case r == nil || c.waitForGrant(d, r):
+	case !d.empty():
+		c.first, d.closed = true, true
+		c.accumulateAgain()
+	default:
+		d.closed = d.release(r)
+	}
 }
 
 // complete grants or binds what has collected, where there is room for all of it now

@@ -16,8 +16,12 @@ type relied struct {
 
 // reliedOn returns the keys that needs, placed on n, depend on besides the node's.
 func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []relied {
-	keys := make([]relied, 1, 1+2*len(needs))
-	keys[0] = d.namespace(ns)
+	return d.alsoReliedOn(make([]relied, 0, 1+2*len(needs)), ns, n, needs)
+}
+
+// alsoReliedOn is reliedOn, behind those in keys.
+func (d *Draft) alsoReliedOn(keys []relied, ns string, n *cluster.Node, needs []cluster.Need) []relied {
+	keys = append(keys, d.namespace(ns))
 	add := func(key string, mod int64) { keys = append(keys, relied{key, mod}) }
 	for _, x := range needs {
 		if p := d.view.Pool(x.ID); p != nil {
@@ -25,7 +29,14 @@ func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []rel
 			add(controlplane.ResourceKey(ns, name, types.ClusterWide), p.Info.Mod)
 			continue
 		}
-		d.view.Relied(n, x.ID, add)
+		if d.reliedOnLast.id != x.ID {
+			d.view.Relied(n, x.ID, add)
+			if x.ID.Scoped() { // by its grant alone, wherever it is
+				d.reliedOnLast.id, d.reliedOnLast.grant = x.ID, keys[len(keys)-1]
+			}
+		} else {
+			keys = append(keys, d.reliedOnLast.grant)
+		}
 		if x.Devices != nil || x.ID.Unscoped() != types.Port && d.madeOfDevices(n, x.ID) {
 			add(controlplane.DevicesKey(n.Name), n.Devices.Mod)
 		}
@@ -35,11 +46,14 @@ func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []rel
 
 // namespace is the key of what a namespace adds to every vector.
 func (d *Draft) namespace(ns string) relied {
-	if c := d.view.Namespaces[ns]; c != nil {
-		return relied{controlplane.NamespaceKey(ns), c.Mod}
+	if last := &d.reliedOnLast; last.space.key == "" || last.ns != ns {
+		key := controlplane.NamespaceKey(ns)
+		last.ns, last.space = ns, relied{key, d.view.UnreadMod(key)}
+		if c := d.view.Namespaces[ns]; c != nil {
+			last.space.mod = c.Mod
+		}
 	}
-	key := controlplane.NamespaceKey(ns)
-	return relied{key, d.view.UnreadMod(key)}
+	return d.reliedOnLast.space
 }
 
 // compareNode makes the draft depend on the node being what it was decided on:
@@ -92,7 +106,8 @@ const manyKeys = 16
 
 // bind adds one attempt of t on n to the draft; false when there is no room.
 func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []cluster.Need, now time.Time) bool {
-	keys := d.reliedOn(t.ID.Namespace, n, needs)
+	d.keys = d.alsoReliedOn(d.keys[:0], t.ID.Namespace, n, needs)
+	keys := d.keys
 	if !d.roomToBind(n, keys, needs) {
 		return false
 	}

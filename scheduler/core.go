@@ -81,6 +81,8 @@ type Core struct {
 	// that cannot be released because it is not known what is in use.
 	unread []error
 	stuck  fifo[*cluster.Binding]
+	// accounts are those of pools that may be of no use any more.
+	accounts fifo[types.ResourceID]
 }
 
 // nodeState is what the core remembers of a node besides the view.
@@ -253,6 +255,7 @@ func (c *Core) fill(d *Draft) {
 	// 2. What ended, was lost, is to be stopped, or has started.
 	c.settleBindings(d)
 	c.cancelTasks(d)
+	c.closeAccounts(d)
 	// 3. What an aged reservation collects, before anybody else has it.
 	c.accumulate(d)
 	// 4. What waits, by priority and age.
@@ -401,6 +404,8 @@ func (c *Core) again(x any) {
 		if r := c.view.Reservations[x.ID]; r != nil {
 			c.touchReservation(r)
 		}
+	case types.ResourceID:
+		c.touchPool(x)
 	}
 }
 

@@ -65,6 +65,9 @@ func (d *Draft) allSlots(n *cluster.Node, rid types.ResourceID, out []slot) []sl
 
 // scopedSlots is allSlots of the devices that the grant behind rid holds.
 func (d *Draft) scopedSlots(n *cluster.Node, rid types.ResourceID, out []slot) []slot {
+	if _, name, _ := rid.Split(); name == string(types.CPU) || name == string(types.Memory) {
+		return out // nowhere made of devices
+	}
 	held := d.grantHolds(n, rid)
 	if !slices.ContainsFunc(held, func(h types.Holding) bool { return len(h.Devices) > 0 }) {
 		return out // as of most grants

@@ -36,6 +36,15 @@ type Draft struct {
 	fresh []types.ResourceID
 	// gave tells that something is given back.
 	gave bool
+	// reliedOnLast are keys relied on as they were found last: those of most tasks.
+	reliedOnLast struct {
+		ns    string
+		space relied
+		id    types.ResourceID
+		grant relied
+	}
+	// keys are those that the last task bound relies on.
+	keys []relied
 	// cordons tells that it is compared that there is no new one.
 	cordons bool
 	// collecting is the accumulating grant, if the draft changes it.

@@ -194,9 +194,13 @@ func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []spot, mo
 	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
 	d.put(controlplane.GrantKey(ns, id), g, r.Grant.Mod)
 	d.granted[r.ID] = g
+	var resource, scoped types.ResourceID
 	for _, x := range spots {
 		for _, h := range x.holds {
-			d.offer(x.node, h.Resource.Scope(ns, id), h.Amount)
+			if h.Resource != resource { // else as before it, as of most gangs
+				resource, scoped = h.Resource, h.Resource.Scope(ns, id)
+			}
+			d.offer(x.node, scoped, h.Amount)
 		}
 	}
 	d.claim(r)
@@ -214,7 +218,7 @@ func (d *Draft) reliedOnBy(ns string, spots []spot) []relied {
 			return y.node == x.node && len(x.needs) > 0 && len(y.needs) > 0 && &y.needs[0] == &x.needs[0]
 		}
 		if !slices.ContainsFunc(spots[max(0, i-1):i], same) {
-			keys = append(keys, d.reliedOn(ns, x.node, x.needs)...)
+			keys = d.alsoReliedOn(keys, ns, x.node, x.needs)
 		}
 	}
 	slices.SortFunc(keys, func(a, b relied) int { return strings.Compare(a.key, b.key) })

@@ -67,6 +67,7 @@ func (c *Core) load() {
 	for _, id := range slices.SortedFunc(maps.Keys(c.view.Reservations), compareID) {
 		c.touchReservation(c.view.Reservations[id])
 	}
+	c.touchPools()
 }
 
 // all returns what is queued, in order.

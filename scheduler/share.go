@@ -113,6 +113,7 @@ func (c *Core) touchScheduler(name string) {
 			c.touchReservation(c.view.Reservations[id])
 		}
 	}
+	c.touchPools()
 }
 
 // part returns which of the nodes this scheduler tries first, lest two choose the same at

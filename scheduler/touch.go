@@ -108,6 +108,7 @@ func (c *Core) touchResource(k controlplane.Key) {
 		c.forgetLog()
 		c.queue.wake(rid)
 		c.accumulateAgain()
+		c.touchPool(rid)
 	default:
 		c.more(c.view.Nodes[k.Where], rid)
 	}

@@ -141,8 +141,10 @@ func (c *Core) took(n *cluster.Node) {
 func (c *Core) touchAllocated(k controlplane.Key) {
 	c.stuck.drain(func(b *cluster.Binding) bool { c.bindings.push(b); return true })
 	if k.Where != "" {
-		c.queue.wake(types.Resolve(k.Namespace, k.Name))
+		rid := types.Resolve(k.Namespace, k.Name)
+		c.queue.wake(rid)
 		c.accumulateAgain()
+		c.touchPool(rid)
 		return
 	}
 	n := c.view.Nodes[k.Node]

@@ -2,6 +2,7 @@ package types
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -247,8 +248,12 @@ func (r *Reservation) Validate() error {
 	if r.Lost != WaitForNode && r.Lost != MoveBundles {
 		errs = append(errs, errLostBundles(string(r.Lost)))
 	}
+	before, fine := Bundle{}, false
 	for i, b := range r.Bundles {
-		at := index("bundles", i)
+		if fine && b.Node == before.Node && len(b.Devices)+len(before.Devices) == 0 && slices.Equal(b.Requests, before.Requests) {
+			continue // as in most gangs
+		}
+		at, found := index("bundles", i), len(errs)
 		errs = append(errs, b.Requests.Validate(at+".requests"))
 		if b.Node != "" {
 			errs = append(errs, ValidateName(at+".node", b.Node))
@@ -262,6 +267,8 @@ func (r *Reservation) Validate() error {
 				errs = append(errs, Errorf(Invalid, "%s.requests: %q is held by a reservation already: request %q", at, x.Name, strings.Split(x.Name, "@")[0]))
 			}
 		}
+		errs = errs[:found+len(nonNil(errs[found:]))]
+		before, fine = b, len(errs) == found
 	}
 	return joinInvalid(nonNil(errs))
 }

@@ -181,6 +181,9 @@ func TestValidateReservation(t *testing.T) {
 	refusal(t, (&Reservation{Bundles: make([]Bundle, MaxBundles+1)}).Validate(), "bundles: has 4097", "split")
 	refusal(t, (&Reservation{Bundles: []Bundle{{}}}).Validate(), "bundles[0].requests: is empty", "something to lock")
 	refusal(t, (&Reservation{Bundles: []Bundle{{Requests: gpu, Node: "a/b"}}}).Validate(), "bundles[0].node: ")
+	wrong := Bundle{Requests: Requests{{"gpu", -1}}}
+	refusal(t, (&Reservation{Bundles: []Bundle{{Requests: gpu}, {Requests: gpu}, wrong, wrong, {Requests: gpu}, {Requests: gpu, Node: "a/b"}}}).Validate(),
+		"bundles[2].requests.gpu: ", "bundles[3].requests.gpu: ", "bundles[5].node: ")
 	refusal(t, (&Reservation{Bundles: []Bundle{{Requests: Requests{{"gpu@x", 1}}}}}).Validate(), "bundles[0].requests: ", `request "gpu"`)
 	refusal(t, (&Reservation{Bundles: []Bundle{{Requests: Requests{{"gpu", -1}}}}}).Validate(), "bundles[0].requests.gpu: ")
 }

@@ -19,8 +19,9 @@ type Library interface {
 	// Expand returns a job with all that its policies add to it, and writes nothing.
 	// Invalid: they cannot be met, alone or together.
 	Expand(ctx context.Context, job Wished) (Expanded, error)
-	// Declare returns the resources that a shared policy has from the first moment on.
-	Declare(id string, p types.Policy) ([]Setting, error)
+	// Declare returns the resources that a shared policy has from the first moment on;
+	// they end with a session if one is given.
+	Declare(id string, p types.Policy, session string) ([]Setting, error)
 }
 
 // Wished is a job as it is described.
@@ -29,8 +30,10 @@ type Wished struct {
 
 	Tasks    []controlplane.Submission
 	Policies []types.Policy
-	// Declared are the shared policies that are declared together with it, by id.
+	// Declared are the shared policies that are declared together with it, by id, and
+	// Beside the names of the jobs that are launched together with it.
 	Declared map[string]types.Policy
+	Beside   []string
 }
 
 // Expanded is a job with all that its policies add to it.
@@ -59,23 +62,27 @@ type Reservation struct {
 // the error names all policies that cannot be met, alone or together.
 func (d *Decision) Expand(ctx context.Context, library Library) error {
 	declared := make(map[string]types.Policy)
+	var beside []string
 	for i := range d.Changes {
-		if x := &d.Changes[i]; x.Action == Declare {
+		switch x := &d.Changes[i]; {
+		case x.Action == Declare:
 			declared[x.Name] = x.policies[0]
+		case x.Kind == manifest.KindJob && x.Blocked == "":
+			beside = append(beside, x.Name)
 		}
 	}
 	var errs []error
 	for i := range d.Changes {
 		x := &d.Changes[i]
-		if len(x.policies) == 0 {
+		if len(x.policies) == 0 || x.Kind == manifest.KindPolicy && x.Blocked != "" {
 			continue
 		}
 		var err error
 		switch x.Action {
 		case Declare:
-			x.sets, err = library.Declare(x.Name, x.policies[0])
+			x.sets, err = library.Declare(x.Name, x.policies[0], x.doc.Policy.Session)
 		case Launch, Replace:
-			err = x.expand(ctx, library, d.job(x), declared)
+			err = x.expand(ctx, library, Wished{Job: d.job(x), Declared: declared, Beside: beside})
 		}
 		if err != nil {
 			errs = append(errs, types.Errorf(types.ClassOf(err), "%s: %w", x, err))
@@ -106,14 +113,14 @@ func (c *Change) Planned() (id string, policies []types.Policy) {
 	return c.expanded.ID, c.policies
 }
 
-func (c *Change) expand(ctx context.Context, library Library, job controlplane.Job, declared map[string]types.Policy) error {
-	wished := c.Submissions
-	e, err := library.Expand(ctx, Wished{Job: job, Tasks: wished, Policies: c.policies, Declared: declared})
+func (c *Change) expand(ctx context.Context, library Library, job Wished) error {
+	job.Tasks, job.Policies = c.Submissions, c.policies
+	e, err := library.Expand(ctx, job)
 	if err != nil {
 		return err
 	}
 	c.expanded, c.Submissions = &e, e.Tasks
-	c.Adds, err = e.adds(wished)
+	c.Adds, err = e.adds(job.Tasks)
 	return err
 }
 
@@ -190,6 +197,9 @@ func (d *decider) policy(c *Change) error {
 	case len(is.V.Policies) != 1 || is.V.Policies[0].Kind != want.Kind:
 		c.Action = Replace
 		c.Blocked = fmt.Sprintf("it is %s, and becomes no %s in place: escher policies rm %s, then apply again", textOf(is.V.Policies), want.Kind, c.Name)
+	case is.V.Session == "" && c.doc.Policy.Session != "":
+		c.Action = Replace
+		c.Blocked = fmt.Sprintf("it lasts until it is removed, and ends with no session: escher policies rm %s, then apply again", c.Name)
 	case controlplane.Wish(nil, is.V.Policies) == controlplane.Wish(nil, c.policies) && is.V.Session == c.doc.Policy.Session:
 		c.Action, c.ID = Unchanged, c.Name
 	default:

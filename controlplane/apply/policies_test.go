@@ -81,7 +81,7 @@ func (fake) Expand(_ context.Context, w apply.Wished) (apply.Expanded, error) {
 	return e, nil
 }
 
-func (fake) Declare(id string, _ types.Policy) ([]apply.Setting, error) {
+func (fake) Declare(id string, _ types.Policy, _ string) ([]apply.Setting, error) {
 	return []apply.Setting{{Name: id + ".lane", Setting: manifest.Setting{Capacity: 0, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}}, nil
 }
 

@@ -199,7 +199,8 @@ func heldOf(holds []types.Holding, h types.Holding) types.Quantity {
 }
 
 func (s *state) grantGoes(r *reservation, was *types.Grant, found finder) {
-	if r.info.V != nil && r.info.Create == was.Reservation {
+	// Nobody draws on what collects yet, so that it may be given up.
+	if r.info.V != nil && r.info.Create == was.Reservation && was.Phase != types.Accumulating {
 		found(r.object(), "is gone, and its reservation is there")
 	}
 	for _, at := range was.Nodes {

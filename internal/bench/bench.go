@@ -110,7 +110,7 @@ func scenarios() []scenario {
 			full: size{1, 1, 15}, quick: size{1, 1, 5}, run: runIdle},
 		{name: "idle-agent", about: "memory and processor time of an agent with a node of its own: alone, and with sleeping containers", containers: true,
 			full: size{1, 50, 5}, quick: size{1, 10, 1}, run: runIdleAgent},
-	}, slices.Concat(liveScenarios(), policyScenarios(), shareScenarios())...)
+	}, slices.Concat(liveScenarios(), policyScenarios(), shareScenarios(), moveScenarios())...)
 }
 
 // Scenarios returns the names of what can be measured, with what each is about.

@@ -58,7 +58,7 @@ func (sp space) row(cfg Config, s samples, arm string) *Row {
 	p50, p99 := of(sp.name, "_p50_ms"), of(sp.name, "_p99_ms")
 	r := newRow(cfg, arm+"-"+sp.name, "ms", p50)
 	r.P50, r.P99 = median(p50), median(p99)
-	r.detail("lines", []float64{float64(sp.lines)}).detail("commit_p50_ms", of(sp.name, "_commit_p50_ms")).found(s.violations(arm))
+	r.detail("lines", []float64{float64(sp.lines)}).detail("lines_below", []float64{float64(sp.below)}).detail("commit_p50_ms", of(sp.name, "_commit_p50_ms")).found(s.violations(arm))
 	most := target{atMost: true, must: 20, unit: " ms"}
 	if sp.name == frameSpace {
 		r.over("put", p50, s.of(arm, "put_p50_ms"))

@@ -42,7 +42,7 @@ func newLibrary(client *controlplane.Client) library { return library{esl.New(cl
 
 // Expand returns a job with what its policies add.
 func (l library) Expand(ctx context.Context, w apply.Wished) (apply.Expanded, error) {
-	job := esl.Job{ID: w.ID, Name: w.Name, NoneSince: w.NoneSince, Tasks: w.Tasks, Shared: make(map[string]esl.Policy)}
+	job := esl.Job{ID: w.ID, Name: w.Name, NoneSince: w.NoneSince, Wished: true, Tasks: w.Tasks, Shared: make(map[string]esl.Policy), Beside: w.Beside}
 	for id, stored := range w.Declared {
 		p, err := l.Kinds.Read(stored)
 		if err != nil {
@@ -71,7 +71,7 @@ func (l library) submit(ctx context.Context, job controlplane.Job, tasks []contr
 	if err != nil {
 		return controlplane.Launched{}, err
 	}
-	return l.Submit(ctx, esl.Job{ID: job.ID, Name: job.Name, Tasks: tasks}, policies...)
+	return l.Submit(ctx, esl.Job{ID: job.ID, Name: job.Name, Wished: true, Tasks: tasks}, policies...)
 }
 
 func (l library) read(stored []types.Policy) ([]esl.Policy, error) {
@@ -86,8 +86,9 @@ func (l library) read(stored []types.Policy) ([]esl.Policy, error) {
 	return policies, nil
 }
 
-// Declare returns the resources that a shared policy has from the first moment on.
-func (l library) Declare(id string, stored types.Policy) ([]apply.Setting, error) {
+// Declare returns the resources that a shared policy has from the first moment on; they
+// end with a session if one is given.
+func (l library) Declare(id string, stored types.Policy, session string) ([]apply.Setting, error) {
 	p, err := l.Kinds.Read(stored)
 	if err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func (l library) Declare(id string, stored types.Policy) ([]apply.Setting, error
 	if !ok {
 		return nil, types.Errorf(types.Invalid, "%s is of one job: write it to the policies of that", stored.Kind)
 	}
-	sets, err := shared.Declare(id)
+	sets, err := esl.Declared(id, shared, session)
 	return settings(sets), err
 }
 

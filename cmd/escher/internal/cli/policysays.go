@@ -156,7 +156,13 @@ func (s *policySaying) saysOfAll() []string {
 func (s *policySaying) owners() map[string]string {
 	out := make(map[string]string)
 	for i, name := range esl.Labels(s.kept.Policies) {
-		out[s.id.ID+"."+name] = s.kept.Policies[i].Kind
+		policy := s.kept.Policies[i].Kind
+		if made, err := s.kinds.Read(s.kept.Policies[i]); err == nil {
+			if r, ok := made.(esl.Refers); ok {
+				policy += " of " + r.Shared()
+			}
+		}
+		out[s.id.ID+"."+name] = policy
 	}
 	for _, shared := range refersTo(s.kinds, s.kept) {
 		out[shared] = shared
@@ -175,17 +181,20 @@ func (s *policySaying) owners() map[string]string {
 func (s *policySaying) explain(e *scheduler.Explanation) {
 	for _, prefix := range sortedKeys(s.owners()) {
 		policy := s.owners()[prefix]
-		if strings.Contains(e.Suggestion, "set-resource "+prefix) || strings.Contains(e.Suggestion, "escher reserve "+prefix) {
+		name := pattern(prefix)
+		if regexp.MustCompile(`escher (?:set-resource|reserve) ` + name).MatchString(e.Suggestion) {
 			e.Suggestion = fmt.Sprintf("Policy %s sees to that. See how far it is: escher policies describe %s", policy, s.id.ID)
 		}
-		name := regexp.MustCompile(regexp.QuoteMeta(prefix) + `\b[\w.-]*\w`)
-		if strings.Contains(prefix, ".") {
-			name = regexp.MustCompile(regexp.QuoteMeta(prefix) + `(\.[\w.-]*\w)?`)
-		}
-		if at := name.FindStringIndex(e.Summary); at != nil && !strings.Contains(e.Summary[at[1]:], "(policy ") {
-			e.Summary = e.Summary[:at[1]] + " (policy " + policy + ")" + e.Summary[at[1]:]
+		if at := regexp.MustCompile(`(?:^|[^\w.-])` + name).FindStringSubmatchIndex(e.Summary); at != nil && !strings.Contains(e.Summary[at[3]:], "(policy ") {
+			e.Summary = e.Summary[:at[3]] + " (policy " + policy + ")" + e.Summary[at[3]:]
 		}
 	}
+}
+
+// pattern matches what a policy makes under a name: that itself, and what is named after it;
+// not other names that begin alike.
+func pattern(prefix string) string {
+	return `(` + regexp.QuoteMeta(prefix) + `(?:\.[\w.-]*\w)?)(?:[^\w-]|$)`
 }
 
 // explained is an explanation with what policies say.

@@ -16,15 +16,21 @@ import (
 // policyFlags say what the tasks keep to together.
 type policyFlags struct {
 	gang, perNode, maxSkew         int
-	apart, balance, pack           bool
+	elastic                        int
+	apart, balance, pack, migrate  bool
 	onLoss, together, with, spread string
 	share, queue, semaphore, near  string
 	nearWait                       time.Duration
 	after, prefer, others          []string
+
+	// given are the flags, to know which were.
+	given *pflag.FlagSet
 }
 
 func (p *policyFlags) add(flags *pflag.FlagSet) {
+	p.given = flags
 	flags.IntVar(&p.gang, "gang", 0, "so many tasks, all placed at once or none")
+	flags.IntVar(&p.elastic, "elastic", 0, "of the --count tasks, at least so many, at once or none; the others while nobody else waits for the room")
 	flags.StringVar(&p.onLoss, "on-loss", "", "when one of a gang, or of tasks that are together, is lost: fail, restart or alone")
 	flags.IntVar(&p.perNode, "per-node", 0, "how many of a gang are together on each node; of --apart, how many may be")
 	flags.BoolVar(&p.apart, "apart", false, "no two of the tasks on one node")
@@ -34,10 +40,11 @@ func (p *policyFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&p.maxSkew, "max-skew", 0, "of --spread, how many more tasks one may have than another; 0 is 1")
 	flags.BoolVar(&p.balance, "balance", false, "as many of the tasks on each node")
 	flags.BoolVar(&p.pack, "pack", false, "on as few nodes as will do")
+	flags.BoolVar(&p.migrate, "migrate", false, "move them onto fewer nodes when there is room; they save what they need when told to end")
 	flags.StringVar(&p.share, "share", "", "SHARES/USER, with teams SHARES/TEAM/USER: of a fair share that is declared, whose part it is")
 	flags.StringVar(&p.queue, "queue", "", "NAME[/FLOW]: the queue, or fair queue, that is declared, to wait in")
 	flags.StringVar(&p.semaphore, "semaphore", "", "NAME[=AMOUNT]: the semaphore that is declared, and how much of it each task holds")
-	flags.StringArrayVar(&p.after, "after", nil, "begin when all tasks of this job, by its id, have succeeded; repeat for several")
+	flags.StringArrayVar(&p.after, "after", nil, "begin when all tasks of this job, by its id, how that begins, or its name, have succeeded; repeat for several")
 	flags.StringVar(&p.near, "near", "", "where this data is: it is a resource of the nodes that have it")
 	flags.DurationVar(&p.nearWait, "near-wait", 0, "of --near, after how long anywhere; 0 is never")
 	flags.StringArrayVar(&p.prefer, "prefer", nil, "node/N, rack/R, zone/Z, label/NAME=VALUE or RESOURCE=AMOUNT[,…][,after=3s]: a place, the best first; anywhere[,after=3s] comes last; repeat for several")
@@ -73,6 +80,9 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	case p.together != "":
 		m.add("colocate", parameters{}.set("in", p.together).set("onLoss", p.onLoss))
 	}
+	if p.elastic > 0 {
+		m.add("elastic", parameters{"min": p.elastic})
+	}
 	if p.with != "" {
 		m.add("colocate", parameters{"with": p.with})
 	}
@@ -91,6 +101,9 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	}
 	if p.pack {
 		m.add("pack", nil)
+	}
+	if p.migrate {
+		m.add("migrate", nil)
 	}
 	if p.near != "" {
 		near := parameters{"to": p.near}
@@ -137,6 +150,10 @@ func (p *policyFlags) loose() error {
 	switch {
 	case p.gang < 0:
 		return types.Errorf(types.Invalid, "gang: %d is negative: give how many tasks are placed at once", p.gang)
+	case p.gang == 0 && p.given != nil && p.given.Changed("gang"):
+		return types.Errorf(types.Invalid, "gang: 0 tasks are none: give how many are placed at once, or leave --gang out")
+	case p.elastic < 0:
+		return types.Errorf(types.Invalid, "elastic: %d is negative: give how many of the tasks run at least", p.elastic)
 	case p.maxSkew != 0 && p.spread == "":
 		return types.Errorf(types.Invalid, "max-skew: is given, and nothing is spread: give --spread node, --spread rack or --spread zone too")
 	case p.perNode != 0 && p.gang == 0 && !p.apart:
@@ -177,7 +194,7 @@ func preferred(texts []string) (parameters, error) {
 				anywhere = true
 			case key == "after" && assigned:
 				choice["after"] = value
-			case kind == "node" || kind == "rack" || kind == "zone":
+			case (kind == "node" || kind == "rack" || kind == "zone") && name != "":
 				choice[kind] = name
 			case kind == "label" && assigned:
 				into(choice, "labels")[strings.TrimPrefix(key, "label/")] = value

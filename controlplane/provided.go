@@ -1,0 +1,59 @@
+package controlplane
+
+import (
+	"context"
+	"slices"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// RemoveProvided removes what tasks that have succeeded left behind of a resource: on the
+// nodes that are named, or on every node. What a task leaves behind later is there again.
+// What is too much for one transaction takes several; nothing to remove is success.
+func (c *Client) RemoveProvided(ctx context.Context, name string, nodes ...string) error {
+	if err := types.ValidateEphemeral("name", name); err != nil {
+		return types.Errorf(types.Invalid, "remove what was provided: %w", err)
+	}
+	e := &unprovide{ns: c.ns, name: name, nodes: nodes}
+	for e.more = true; e.more; {
+		if _, err := perform(ctx, c.store, nil, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unprovide is what was left behind being removed, as much of it as fits.
+type unprovide struct {
+	ns, name string
+	nodes    []string
+	// more tells that there is more than was drawn up last.
+	more bool
+}
+
+func (e *unprovide) verb() string { return "remove what was provided of " + e.name }
+
+func (e *unprovide) draw(ctx context.Context, s Store, change *Change) error {
+	e.more = false
+	left, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Provided, e.ns, e.name), KeysOnly: true})
+	if err != nil {
+		return err
+	}
+	for _, kv := range left {
+		k, ok := Parse(kv.Key)
+		if !ok || len(e.nodes) > 0 && !slices.Contains(e.nodes, k.Node) {
+			continue
+		}
+		if compares, ops := change.Size(); max(compares, ops)+1 > s.Limits().Ops {
+			e.more = true
+			break
+		}
+		change.IfUnchanged(kv.Key, kv.ModRevision)
+		change.Delete(kv.Key)
+	}
+	return nil
+}
+
+func (e *unprovide) refused(context.Context, Store, []KV) error { return nil }
+func (e *unprovide) once() bool                                 { return false }
+func (e *unprovide) done(int64)                                 {}

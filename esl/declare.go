@@ -1,0 +1,86 @@
+package esl
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Declare makes a shared policy, or changes the one of that id. It lasts until it is
+// withdrawn, or session ends if one is given; and so does what it makes.
+//
+// Precondition: the id is that of a job with policies, or of a policy that lasts until it
+// is withdrawn, and is to end with a session.
+func (c *Client) Declare(ctx context.Context, id string, p Shared, session string) error {
+	fail := func(err error) error { return types.Errorf(types.ClassOf(err), "declare %s %s: %w", p.Kind(), id, err) }
+	one, err := stored(p)
+	if err != nil {
+		return fail(err)
+	}
+	sets, err := Declared(id, p, session)
+	if err != nil {
+		return fail(err)
+	}
+	is, revision, err := c.Policies(ctx, id)
+	switch {
+	case err != nil && !types.Is(err, types.NotFound):
+		return fail(err)
+	case is.Job != "":
+		return fail(types.Errorf(types.Precondition, "there is a job of that id, and it has policies: choose another id"))
+	case err == nil && is.Session == "" && session != "":
+		return fail(types.Errorf(types.Precondition, "it lasts until it is withdrawn, with what it has made: withdraw it before it is declared to end with a session"))
+	}
+	t := c.Begin().SetPolicies(id, types.Policies{Session: session, Policies: []types.Policy{one}}, revision)
+	for _, s := range sets {
+		t.SetResource(s.Name, s.Capacity, s.Where, s.Options)
+	}
+	if _, err := t.Commit(ctx); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// Declared returns the resources that a shared policy has from the first moment on, which
+// end with a session if one is given. Errors as of its Declare.
+func Declared(id string, p Shared, session string) ([]Set, error) {
+	sets, err := p.Declare(id)
+	if err != nil || session == "" {
+		return sets, err
+	}
+	label := Labels([]types.Policy{{Kind: p.Kind()}})[0]
+	return ofSession(sets, own(id, label, ""), session), nil
+}
+
+// ofSession returns resources with those that are named after a policy, and have no
+// lifetime of their own, as they end with a session.
+func ofSession(sets []Set, prefix, session string) []Set {
+	out := slices.Clone(sets)
+	for i := range out {
+		s := &out[i]
+		removed := s.Capacity == 0 && !s.Options.Declare
+		if !removed && s.Options.Lifetime == types.Forever && ofName(s.Name, prefix) {
+			s.Options.Lifetime, s.Options.Owner = types.OfSession, session
+		}
+	}
+	return out
+}
+
+// ofName reports whether a name is that of a policy, or of something that it makes.
+func ofName(name, prefix string) bool {
+	rest, ok := strings.CutPrefix(name, prefix)
+	return ok && (rest == "" || rest[0] == '.')
+}
+
+// within has a plan of a shared policy make what ends with the session that the policy
+// ends with.
+func (p *Plan) within(prefix, session string) {
+	p.Set = ofSession(p.Set, prefix, session)
+	p.Reserve = slices.Clone(p.Reserve)
+	for i := range p.Reserve {
+		if r := &p.Reserve[i]; r.Session == "" && r.Job == "" && ofName(r.ID, prefix) {
+			r.Session = session
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package esl_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestSharedEndsWithApplication: what shared policies of an application have made ends
+// with it when it dies: from the first moment on, and by their plans.
+func TestSharedEndsWithApplication(t *testing.T) {
+	for name, c := range map[string]struct {
+		shared esl.Shared
+		refers esl.Policy
+	}{
+		"queue":           {esl.Queue{Limit: 1}, esl.Queued{In: "s"}},
+		"semaphore":       {esl.Semaphore{Limit: 1}, esl.Holds{Semaphore: "s"}},
+		"fair-queue":      {esl.FairQueue{Limit: 1, Anyone: 1}, esl.Flow{In: "s", As: "a"}},
+		"fair-share":      {esl.FairShare{Anyone: 1}, esl.Share{In: "s", As: "a"}},
+		"pack":            {esl.Pack{}, esl.Packed{In: "s"}},
+		"elastic-balance": {esl.ElasticBalance{}, esl.Balanced{In: "s"}},
+		"objective":       {esl.Objective{By: esl.Leftover}, esl.Placed{By: "s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
+				app, err := esl.Attach(t.Context(), g.Client, "app")
+				if err != nil {
+					t.Fatal(err)
+				}
+				stop := runs(t, app.Run)
+				if err := app.Declare(t.Context(), "s", c.shared); err != nil {
+					t.Fatal(err)
+				}
+				job, err := app.Submit(t.Context(), esl.Job{Name: "j", Tasks: esl.Copies(3, hollow.Task(1000, "run", "5s"))}, c.refers)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.ended(job)
+				stop() // as if it were killed
+				time.Sleep(5 * time.Minute)
+				kvs, _, err := controlplane.ListAll(t.Context(), g.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Resources)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, kv := range kvs {
+					if strings.Contains(kv.Key, "/s.") {
+						t.Errorf("left is %s", kv.Key)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestSharedPlanEndsWithSession: a plan of a shared policy may also make what is not its
+// own, or has a lifetime: that stays as it says.
+func TestSharedPlanEndsWithSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.asked = newRecord(func(_ string, s *esl.State) esl.Plan {
+			if s.Pool("s.shared.made") != nil {
+				return esl.Plan{}
+			}
+			set := func(name string) esl.Set {
+				return esl.Set{Name: name, Capacity: esl.One, Where: controlplane.InCluster()}
+			}
+			bundle := types.Bundle{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}
+			return esl.Plan{
+				Set:     []esl.Set{set("s.shared.made"), set("s.sharedalike"), set("data")},
+				Reserve: []esl.Reservation{{ID: "s.shared.room", Reservation: types.Reservation{Bundles: []types.Bundle{bundle}}}},
+			}
+		})
+		w.jobs = w.client("d")
+		app, err := esl.Attach(t.Context(), w.jobs, "app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := app.Declare(t.Context(), "s", &shared{counter{Name: "s"}}); err != nil {
+			t.Fatal(err)
+		}
+		runs(t, app.Run)
+		pass(time.Second)
+		v := w.view()
+		for name, want := range map[string]string{"s.shared": app.Session(), "s.shared.made": app.Session(), "s.sharedalike": "", "data": ""} {
+			p := v.Pool(types.Resolve("d", name))
+			if p == nil {
+				t.Fatalf("there is no %s", name)
+			}
+			if got := p.Info.V.Owner; got != want {
+				t.Errorf("%s is of %q: want %q", name, got, want)
+			}
+		}
+		if r := v.Reservations[idOf("s.shared.room")]; r == nil || r.Info.V.Session != app.Session() {
+			t.Errorf("the reservation is %+v", r)
+		}
+	})
+}
+
+// TestDeclareRefused: not in place of the policies of a job, and what is there until it is
+// withdrawn does not begin to end with a session. The other way round it may.
+func TestDeclareRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, newRecord(nil))
+		ctx := t.Context()
+		w.submit("train", 1, &counter{Name: "a"})
+		err := w.jobs.Declare(ctx, "train", esl.Queue{Limit: 1}, "")
+		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "choose another id") {
+			t.Errorf("under the id of a job the error is %v", err)
+		}
+		if kept, _, err := w.jobs.Policies(ctx, "train"); err != nil || kept.Job != "train" || kept.Policies[0].Kind != "counter" {
+			t.Errorf("the job has %+v, %v", kept, err)
+		}
+		app, err := esl.Attach(ctx, w.jobs, "app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.jobs.Declare(ctx, "prod", esl.Queue{Limit: 1}, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := app.Declare(ctx, "prod", esl.Queue{Limit: 2}); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "withdraw it") {
+			t.Errorf("the error is %v", err)
+		}
+		if err := app.Declare(ctx, "mine", esl.Queue{Limit: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.jobs.Declare(ctx, "mine", esl.Queue{Limit: 1}, ""); err != nil {
+			t.Fatal(err)
+		}
+		if p := w.view().Pool(types.Resolve("d", "mine.queue")); p == nil || p.Info.V.Owner != "" {
+			t.Errorf("the queue that lasts has %+v", p)
+		}
+	})
+}
+
+// TestIDTaken: a job does not get the id of a shared policy, and errors name it.
+func TestIDTaken(t *testing.T) {
+	w := newWorld(t, newRecord(nil))
+	if err := w.jobs.Declare(t.Context(), "prod", esl.Queue{Limit: 1}, ""); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.jobs.Submit(t.Context(), job("prod", 1), &counter{Name: "a"})
+	if !types.Is(err, types.AlreadyExists) || !strings.Contains(err.Error(), `"prod"`) || !strings.Contains(err.Error(), "choose another job id") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := w.jobs.Submit(t.Context(), esl.Job{}, esl.Gang{}); err == nil || strings.Contains(err.Error(), "job :") {
+		t.Errorf("of a job without a name the error is %v", err)
+	}
+}
+
+// TestAttachedPrepares: what is prepared or expanded by an application is its own, too.
+func TestAttachedPrepares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, newRecord(nil))
+		app, err := esl.Attach(t.Context(), w.jobs, "app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		prepared, _, err := app.Prepare(t.Context(), job("a", 1), &counter{Name: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := app.Expand(t.Context(), job("b", 1), &counter{Name: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Add(prepared)
+		if _, err := prepared.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		v := w.view()
+		for _, id := range []string{"a", "b"} {
+			if kept, _, err := w.jobs.Policies(t.Context(), id); err != nil || kept.Session != app.Session() {
+				t.Errorf("the policies of %s are %+v, %v", id, kept, err)
+			}
+			for _, task := range v.Members(idOf(id)) {
+				if task.Info.V.Full().Session != app.Session() {
+					t.Errorf("task %s is not of the session", task.ID.ID)
+				}
+			}
+		}
+	})
+}

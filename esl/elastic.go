@@ -1,0 +1,239 @@
+package esl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+// Elastic lets a job be of any size within bounds. The first Min of its tasks, its core,
+// are placed at one revision or not at all, and stay. The others run while nobody else
+// waits for what they take; when somebody does, the youngest of them are evicted, no more
+// than it takes, and wait until there is room again.
+type Elastic struct {
+	// Min is how many tasks are the core; 0 is none.
+	Min int `json:"min" desc:"how many of the tasks are placed at once or none, and are not evicted for others"`
+	// Max is how many run at most; 0 is all.
+	Max int `json:"max,omitempty" desc:"how many of the tasks run at most; all if it is left out"`
+	// GiveWay is how long somebody waits before tasks are evicted for it; 0 is 1 s.
+	GiveWay manifest.Duration `json:"giveWay,omitempty" desc:"how long others wait before tasks are evicted for them; 1s if it is left out"`
+}
+
+// elasticMore is the pool that what is not core asks for one of.
+const elasticMore = "more"
+
+// Kind is elastic.
+func (Elastic) Kind() string { return "elastic" }
+
+// Validate checks what can be checked without the tasks.
+func (p Elastic) Validate() error {
+	var errs []error
+	if p.Min < 0 || p.Max < 0 {
+		errs = append(errs, invalid("min, max: %d and %d: one is negative: give how many tasks run at least, and at most", p.Min, p.Max))
+	}
+	if p.Max > 0 && p.Max < p.Min {
+		errs = append(errs, invalid("max: %d is less than min, %d: raise it, or leave it out for all tasks", p.Max, p.Min))
+	}
+	if p.GiveWay < 0 {
+		errs = append(errs, invalid("giveWay: %s is negative: give a time, or leave it out for 1s", time.Duration(p.GiveWay)))
+	}
+	return joined(errs)
+}
+
+// Apply has what is not core ask for one of a pool, and what the core asks for locked when
+// every policy has said what that is.
+func (p Elastic) Apply(g *Group) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if n := len(g.Tasks); p.Min > n || p.Max > n {
+		return invalid("min, max: at least %d and at most %d tasks are to run, and the job has %d: give no more than that", p.Min, p.Max, n)
+	}
+	g.Make(g.Own(elasticMore), 0, controlplane.InCluster())
+	for i := p.Min; i < len(g.Tasks); i++ {
+		g.Ask(i, g.Own(elasticMore), One)
+	}
+	if p.Min > 0 {
+		g.Lastly(func() error { return p.lock(g) })
+	}
+	return nil
+}
+
+// lock makes the reservation of the core, which draws on it.
+func (p Elastic) lock(g *Group) error {
+	core := *g
+	core.Tasks = g.Tasks[:p.Min]
+	_, err := core.Lock(g.Own(""), 1, nil)
+	g.Resources, g.Reservations = core.Resources, core.Reservations
+	return err
+}
+
+// parts returns the core, and the others.
+func (p Elastic) parts(s *State) (core, more []*cluster.Task) {
+	for _, t := range s.Members() {
+		switch {
+		case t.Info.V == nil:
+		case t.Info.V.Requests.Get(s.Own(elasticMore)) > 0:
+			more = append(more, t)
+		default:
+			core = append(core, t)
+		}
+	}
+	return core, more
+}
+
+// Next keeps the core, and lets as many others run as there is room for.
+func (p Elastic) Next(s *State) Plan {
+	core, more := p.parts(s)
+	if len(core)+len(more) == 0 || s.Ended() {
+		return Plan{}
+	}
+	r := s.Reservation(s.Own(""))
+	locked := r != nil && r.Info.V != nil
+	over := ended(core)
+	switch lost := broken(core); {
+	case lost != "":
+		return stopAll(slices.Concat(core, more), lost)
+	case over && locked:
+		return Plan{Unreserve: []string{s.Own("")}, Reason: "its core has ended"}
+	case !over && !locked:
+		return p.again(s, core)
+	case !over && !granted(r):
+		return p.sized(s, Plan{Reason: "its core waits"}, 0)
+	}
+	return p.size(s, more)
+}
+
+// ended reports whether all of some tasks have.
+func ended(tasks []*cluster.Task) bool {
+	return !slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.Phase().Ended() })
+}
+
+// broken says why what is left of tasks that need one another is to end; "" if it is not.
+func broken(tasks []*cluster.Task) string {
+	for _, t := range tasks {
+		switch ph := t.Phase(); {
+		case ph == types.Failed:
+			return fmt.Sprintf("member %s failed: %s", t.ID.ID, t.Status.V.Reason)
+		case ph == types.Cancelled || !ph.Ended() && t.Info.V.Stop != nil:
+			return fmt.Sprintf("member %s was stopped", t.ID.ID)
+		}
+	}
+	return ""
+}
+
+// stopAll ends those of some tasks that have not ended.
+func stopAll(tasks []*cluster.Task, reason string) Plan {
+	plan := Plan{Reason: reason}
+	for _, t := range tasks {
+		if len(plan.Stop) < atOnce && !t.Phase().Ended() && t.Info.V.Stop == nil {
+			plan.Stop = append(plan.Stop, Stop{Task: t.ID.ID, StopOptions: controlplane.StopOptions{Reason: reason}})
+		}
+	}
+	return plan
+}
+
+// again has what the core asks for locked anew, when somebody has taken it away.
+func (p Elastic) again(s *State, core []*cluster.Task) Plan {
+	var live []*types.Task
+	for _, t := range core {
+		if !t.Phase().Ended() {
+			live = append(live, t.Info.V.Full())
+		}
+	}
+	r, err := relock(live, s.Own(""), 1, nil)
+	if err != nil {
+		return Plan{} // it was locked so at submission
+	}
+	r.Job = s.Job
+	return Plan{Reserve: []Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "the place of its core was taken away"}
+}
+
+// size decides how many run that are not core: all, or when others wait those that run,
+// without those that are evicted for them.
+func (p Elastic) size(s *State, more []*cluster.Task) Plan {
+	limit := len(more)
+	if p.Max > 0 {
+		limit = p.Max - p.Min
+	}
+	var stay []*cluster.Task
+	for _, t := range more {
+		if t.Phase().Held() && !leaves(t) {
+			stay = append(stay, t)
+		}
+	}
+	plan := Plan{Reason: "there may be room"}
+	if len(more) == 0 || ended(more) {
+		return plan
+	}
+	g := p.giveWay(s, stay, more[0].Info.V.Priority)
+	plan.Again = g.again
+	for _, t := range g.evicted {
+		plan.Evict = append(plan.Evict, Evict{Task: t.ID.ID, Attempt: t.Status.V.Attempt})
+	}
+	if g.waited {
+		plan.Reason = "others wait for what it takes"
+		limit = min(limit, len(stay)-len(g.evicted))
+	}
+	return p.sized(s, plan, limit)
+}
+
+// sized adds to a plan how many run that are not core.
+func (p Elastic) sized(s *State, plan Plan, limit int) Plan {
+	name, capacity := s.Own(elasticMore), types.Quantity(limit)*One
+	if pool := s.Pool(name); pool == nil || pool.Info.V == nil || pool.Info.V.Capacity != capacity {
+		plan.Set = append(plan.Set, Set{Name: name, Capacity: capacity, Where: controlplane.InCluster(), Options: OfJob(s.Job)})
+	}
+	return plan
+}
+
+// leaves reports whether a task that is on a node was told to leave it.
+func leaves(t *cluster.Task) bool {
+	return t.Info.V.Stop != nil || t.Info.V.Evict == t.Status.V.Attempt
+}
+
+// Wide tells that it gives way to others.
+func (Elastic) Wide() {}
+
+// Pace is how often it looks at most, as it looks at all that waits.
+func (Elastic) Pace() time.Duration { return 100 * time.Millisecond }
+
+func (p Elastic) patience() time.Duration { return cmp.Or(time.Duration(p.GiveWay), time.Second) }
+
+// Why says what the core, or one of the others, waits for.
+func (p Elastic) Why(s *State, task string) string {
+	t, ok := s.waits(task)
+	if !ok {
+		return ""
+	}
+	core, more := p.parts(s)
+	r := s.Reservation(s.Own(""))
+	has := p.Min == 0 || ended(core) || r != nil && granted(r)
+	switch pool := s.Pool(s.Own(elasticMore)); {
+	case slices.Contains(core, t) && has:
+		return ""
+	case slices.Contains(core, t):
+		return fmt.Sprintf("elastic: it is one of the first %d tasks, which wait until there is room for all of them", len(core))
+	case !has:
+		return fmt.Sprintf("elastic: it begins after the first %d tasks have their place", len(core))
+	case pool != nil && pool.Free() < One:
+		return fmt.Sprintf("elastic: %d of %d run besides the first %d; others wait for what it needs, or no more may run",
+			int(pool.Capacity()/One), len(more), len(core))
+	}
+	return ""
+}
+
+// isMore reports whether a task is one that another job may do without.
+func isMore(t *cluster.Task) bool {
+	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool {
+		rest, ok := strings.CutPrefix(x.Name, t.Info.V.Job+"."+Elastic{}.Kind())
+		return ok && strings.HasSuffix(rest, "."+elasticMore)
+	})
+}

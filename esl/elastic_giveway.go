@@ -1,0 +1,253 @@
+package esl
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// giving is what a job of any size does for others who wait.
+type giving struct {
+	// waited tells that somebody waits for room that the job has, or would take.
+	waited bool
+	// evicted are those that make room.
+	evicted []*cluster.Task
+	// again is when somebody will have waited long enough.
+	again time.Time
+}
+
+// waiter is a task, or a reservation, that waits for room: for all of the needs.
+type waiter struct {
+	name     string
+	priority int
+	since    int64
+	needs    [][]cluster.Need
+}
+
+// mostWaiters is how many are looked at: for the others there is a next time.
+const mostWaiters = 256
+
+// giveWay decides who is evicted for others of at least a priority, the youngest of a
+// node first, where the fewest have to be.
+func (p Elastic) giveWay(s *State, stay []*cluster.Task, priority int) giving {
+	var g giving
+	waiting := s.othersWaiting(priority)
+	if len(waiting) == 0 {
+		return g
+	}
+	e := newEvicting(s, stay)
+	hopeless := make(map[string]bool)
+	for _, w := range waiting[:min(len(waiting), mostWaiters)] {
+		like := ""
+		for _, needs := range w.needs {
+			like += signature(needs) + ";"
+		}
+		if hopeless[like] {
+			continue
+		}
+		before := e.copy()
+		if !e.place(w.needs) {
+			hopeless[like], e = true, before
+			continue
+		}
+		g.waited = true
+		if due := time.Unix(0, w.since).Add(p.patience()); s.Now.Before(due) && len(e.evicted) > len(before.evicted) {
+			g.again, e = earliest(g.again, due), before
+		}
+	}
+	g.evicted = e.evicted[:min(len(e.evicted), atOnce)]
+	return g
+}
+
+// othersWaiting returns who waits for room that is not of the job, and is not what another
+// job may do without, the first first.
+func (s *State) othersWaiting(priority int) []waiter {
+	var out []waiter
+	for t := range s.View.Tasks() {
+		if t.Info.V == nil || t.Phase() != types.Pending || t.Info.V.Stop != nil || t.Info.V.Priority < priority || !s.View.Visible(t) ||
+			t.ID.Namespace == s.Namespace && t.Info.V.Job == s.Job || isMore(t) {
+			continue
+		}
+		w := waiter{name: t.ID.ID, priority: t.Info.V.Priority, since: t.Info.V.Submitted}
+		if t.Status.V != nil {
+			w.since = max(w.since, t.Status.V.Ended, t.Status.V.Retry)
+		}
+		if needs, ok := s.roomFor(t); ok {
+			w.needs = [][]cluster.Need{needs}
+			out = append(out, w)
+		}
+	}
+	for id, r := range s.View.Reservations {
+		if r.Info.V == nil || granted(r) || r.Info.V.Priority < priority || id.Namespace == s.Namespace && r.Info.V.Job == s.Job {
+			continue
+		}
+		w := waiter{name: id.ID, priority: r.Info.V.Priority, since: r.Info.V.Submitted}
+		for _, b := range r.Info.V.Bundles {
+			w.needs = append(w.needs, s.View.Needs(id.Namespace, b.Requests, b.Devices...))
+		}
+		if s.there(slices.Concat(w.needs...)) {
+			out = append(out, w)
+		}
+	}
+	slices.SortFunc(out, func(a, b waiter) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.since, b.since), strings.Compare(a.name, b.name))
+	})
+	return out
+}
+
+// roomFor returns what a task needs on a node, in the first way that it may be had in; ok
+// is false if it waits for something else in every one.
+func (s *State) roomFor(t *cluster.Task) (needs []cluster.Need, ok bool) {
+	ways := t.Info.V.Alternatives
+	if len(ways) == 0 {
+		ways = []types.Alternative{{}}
+	}
+	for _, way := range ways {
+		needs = s.View.Needs(t.ID.Namespace, t.Info.V.Requests.Plus(way.Requests), t.Info.V.Devices...)
+		if s.there(needs) {
+			return needs, true
+		}
+	}
+	return nil, false
+}
+
+// there reports whether all is there, and free as far as it is the cluster's, that is
+// asked for besides what nodes have of themselves: who waits for something else, or draws
+// on what is locked, does not wait for room.
+func (s *State) there(needs []cluster.Need) bool {
+	asked := make(map[types.ResourceID]types.Quantity)
+	for _, x := range needs {
+		switch pool := s.View.Pool(x.ID); {
+		case x.ID.Scoped():
+			return false
+		case pool != nil:
+			if asked[x.ID] += x.Amount; pool.Free() < asked[x.ID] {
+				return false
+			}
+		case !x.ID.Physical() && !s.somewhere(x.ID):
+			return false
+		}
+	}
+	return true
+}
+
+// evicting is rooms as they would be without some tasks.
+type evicting struct {
+	rooms []*Room
+	// on are those that may be evicted, by node, the youngest last.
+	on      map[string][]*cluster.Task
+	evicted []*cluster.Task
+}
+
+// newEvicting begins with what leaves anyway gone.
+func newEvicting(s *State, stay []*cluster.Task) *evicting {
+	e := &evicting{rooms: s.Rooms(), on: make(map[string][]*cluster.Task)}
+	for _, r := range e.rooms {
+		for _, b := range r.Node.Bindings {
+			if b.Task.Info.V != nil && b.Task.Status.V != nil && leaves(b.Task) {
+				r.give(b)
+			}
+		}
+	}
+	for _, t := range stay {
+		e.on[t.Status.V.Node] = append(e.on[t.Status.V.Node], t)
+	}
+	for _, tasks := range e.on {
+		slices.SortFunc(tasks, func(a, b *cluster.Task) int {
+			return cmp.Or(cmp.Compare(a.Status.V.Bound, b.Status.V.Bound), strings.Compare(a.ID.ID, b.ID.ID))
+		})
+	}
+	return e
+}
+
+// copy returns one that can be gone back to: rooms are replaced, never changed.
+func (e *evicting) copy() *evicting {
+	c := &evicting{rooms: slices.Clone(e.rooms), on: make(map[string][]*cluster.Task, len(e.on)), evicted: slices.Clone(e.evicted)}
+	for node, tasks := range e.on {
+		c.on[node] = tasks
+	}
+	return c
+}
+
+// place gives room to all needs, and reports whether there is.
+func (e *evicting) place(all [][]cluster.Need) bool {
+	return !slices.ContainsFunc(all, func(needs []cluster.Need) bool { return !e.place1(needs) })
+}
+
+func (e *evicting) place1(needs []cluster.Need) bool {
+	best, fewest := -1, 0
+	var room *Room
+	for i, r := range e.rooms {
+		without, n := e.without(r, needs)
+		if without != nil && (best < 0 || n < fewest) {
+			best, fewest, room = i, n, without
+		}
+		if best >= 0 && fewest == 0 {
+			break
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	if fewest == 0 {
+		room = room.Clone()
+	}
+	room.Take(needs)
+	e.rooms[best] = room
+	tasks := e.on[room.Node.Name]
+	left := len(tasks) - fewest
+	e.on[room.Node.Name], e.evicted = tasks[:left], append(e.evicted, tasks[left:]...)
+	return true
+}
+
+// without returns a room in which needs fit when its n youngest are evicted; nil if they
+// do not fit then either.
+func (e *evicting) without(r *Room, needs []cluster.Need) (room *Room, n int) {
+	if r.Fits(needs) {
+		return r, 0
+	}
+	tasks := e.on[r.Node.Name]
+	if len(tasks) == 0 || !r.Large(needs) {
+		return nil, 0
+	}
+	c := r.Clone()
+	for n = 1; n <= len(tasks); n++ {
+		for _, b := range tasks[len(tasks)-n].Bindings {
+			if b.Node == r.Node {
+				c.give(b)
+			}
+		}
+		if c.Fits(needs) {
+			return c, n
+		}
+	}
+	return nil, 0
+}
+
+// give counts what an attempt holds as free.
+func (r *Room) give(b *cluster.Binding) {
+	if b.Info.V == nil {
+		return
+	}
+	if r.taken == nil {
+		r.taken = make(map[types.ResourceID]types.Quantity)
+	}
+	for _, h := range b.Info.V.Holds {
+		if h.Cluster || h.Resource.Scoped() {
+			continue
+		}
+		list := r.devicesOf(h.Resource)
+		r.taken[h.Resource] -= h.Amount
+		for _, share := range h.Devices {
+			for i := range list {
+				if list[i].device.ID == share.ID {
+					list[i].free += share.Share
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package esl
+
+import (
+	"context"
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Follows is a Policy of tasks that come after other jobs, which must be there when they
+// are submitted, or be submitted with them.
+type Follows interface {
+	Policy
+	// Follows returns the ids, or names, of these jobs.
+	Follows() []string
+}
+
+// follows refuses what comes after a job that is not there: it would end at once.
+// Precondition.
+func (c *Client) follows(ctx context.Context, beside []string, policies []Policy) error {
+	for i, p := range policies {
+		f, ok := p.(Follows)
+		if !ok {
+			continue
+		}
+		for at, name := range f.Follows() {
+			if err := c.jobThere(ctx, beside, name); err != nil {
+				return types.Errorf(types.ClassOf(err), "policies[%d] (%s): jobs[%d]: %w", i, p.Kind(), at, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Client) jobThere(ctx context.Context, beside []string, name string) error {
+	if err := types.ValidateName("job", name); err != nil {
+		return err
+	}
+	if slices.Contains(beside, name) {
+		return nil
+	}
+	missing := c.FindKind(ctx, controlplane.Jobs, name)
+	if !types.Is(missing, types.NotFound) {
+		return missing
+	}
+	jobs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Jobs, c.Namespace())})
+	if err != nil {
+		return err
+	}
+	for _, kv := range jobs {
+		var j types.Job
+		if types.Decode(kv.Value, &j) == nil && j.Name == name {
+			return nil
+		}
+	}
+	return types.Errorf(types.Precondition, "%w", missing)
+}
+
+// called returns the tasks of the job of an id, or else of the newest job of that name that
+// was submitted before this one, or with it.
+func (s *State) called(name string) []*cluster.Task {
+	if tasks := s.JobTasks(name); len(tasks) > 0 {
+		return tasks
+	}
+	now := int64(0)
+	if own := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; own != nil {
+		now = own.Create
+	}
+	newest, since := "", int64(0)
+	for id, c := range s.View.Jobs {
+		if id.Namespace != s.Namespace || id.ID == s.Job || c.V == nil || c.V.Name != name || c.Create > now {
+			continue
+		}
+		if c.Create > since || c.Create == since && id.ID > newest {
+			newest, since = id.ID, c.Create
+		}
+	}
+	if newest == "" {
+		return nil
+	}
+	return s.JobTasks(newest)
+}

@@ -1,0 +1,42 @@
+package esl_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestFollowsByName: a job is known by its id or its name, of which the newest counts that
+// was there before; one that is not there is refused, and what is near is named.
+func TestFollowsByName(t *testing.T) {
+	onSite(t, hollow.Nodes(2, 8), func(s *site) {
+		s.run("etl", esl.Copies(1, hollow.Task(100, "run", "1s", "exit", "1")))
+		s.pass(3 * time.Second)
+		etl := s.run("etl", esl.Copies(2, hollow.Task(100, "run", "30s")))
+		next := s.run("etl", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.After{Jobs: []string{"etl"}})
+		s.run("etl", esl.Copies(1, hollow.Task(100, "run", "1s", "exit", "1")))
+		s.says(next.Tasks[0], "It comes after task "+etl.Tasks[0])
+		s.pass(32 * time.Second)
+		if s.node(next.Tasks[0]) == "" {
+			t.Errorf("it has not begun after the job of that name: %s", s.why(next.Tasks[0]))
+		}
+		_, err := s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, esl.After{Jobs: []string{etl.Job, etl.Job[:len(etl.Job)-3]}})
+		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "policies[0] (after): jobs[1]: there is no job") || !strings.Contains(err.Error(), etl.Job) {
+			t.Errorf("of a job that is not there: %v", err)
+		}
+		// What is submitted with it is there by then.
+		e, err := s.jobs.Expand(s.Context(), esl.Job{Name: "b", Tasks: esl.Copies(1, hollow.Task(100)), Beside: []string{"a"}}, esl.After{Jobs: []string{"a"}})
+		s.must(err)
+		tx := s.jobs.Begin()
+		b := e.Add(tx)
+		a := tx.LaunchJob(controlplane.Job{Name: "a"}, hollow.Task(100, "run", "5s"))
+		_, err = tx.Commit(s.Context())
+		s.must(err)
+		s.says(b.Tasks[0], "It comes after task "+a.Tasks[0])
+	})
+}

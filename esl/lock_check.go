@@ -1,0 +1,67 @@
+package esl
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// lockable refuses what cannot be locked, and says what to do about it.
+func (g *Group) lockable() error {
+	for i := range g.Tasks {
+		t := &g.Tasks[i].Task
+		switch {
+		case len(t.Alternatives) > 0 && g.either != "":
+			return invalid("policies: %s gives tasks[%d] alternatives, and what is locked has none: drop one of the policies", g.either, i)
+		case len(t.Alternatives) > 0:
+			return invalid("tasks[%d].alternatives: what is locked has none: drop them, or the policy", i)
+		case t.Accumulate:
+			return invalid("tasks[%d].accumulate: what is locked collects what becomes free anyway: drop accumulate", i)
+		}
+		locks := len(t.Devices) > 0
+		for _, x := range t.Requests {
+			locks = locks || !types.ResourceID(x.Name).IsPlacement()
+			_, of, scoped := strings.Cut(x.Name, "@")
+			if by, own := strings.CutPrefix(of, g.ID+"."); scoped && own {
+				return invalid("policies: what tasks[%d] asks for is locked already by %s: drop one of them", i, by)
+			} else if scoped {
+				return invalid("tasks[%d].requests: %q is of another reservation, and cannot be locked once more: drop @%s, or the policy", i, x.Name, of)
+			}
+		}
+		if !locks {
+			return invalid("tasks[%d].requests: there is nothing to be locked: give cpu or memory", i)
+		}
+	}
+	return g.withinShared()
+}
+
+// withinShared refuses what asks for more at once than a shared policy ever lets have.
+func (g *Group) withinShared() error {
+	for _, id := range slices.Sorted(maps.Keys(g.Shared)) {
+		if q, ok := g.Shared[id].(FairQueue); ok && q.Limit < len(g.Tasks) {
+			return invalid("policies: all %d tasks begin at once, and %s lets in %d: have fewer tasks, or raise its limit", len(g.Tasks), id, q.Limit)
+		}
+		p, ok := g.Shared[id].(Shared)
+		if !ok {
+			continue
+		}
+		sets, err := p.Declare(id)
+		if err != nil {
+			return err
+		}
+		for _, s := range sets {
+			sum := types.Quantity(0)
+			for i := range g.Tasks {
+				sum = sum.Add(g.Tasks[i].Task.Requests.Get(s.Name))
+			}
+			if s.Where.Cluster && s.Capacity > 0 && sum > s.Capacity { // of 0 it is closed, for now
+				name := types.ResourceID(s.Name)
+				return invalid("policies: what is locked is had at once, and it would be %s of %s, of which there is %s: have fewer tasks, or raise the limit of %s",
+					sum.Format(name), s.Name, s.Capacity.Format(name), id)
+			}
+		}
+	}
+	return nil
+}

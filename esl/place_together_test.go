@@ -1,0 +1,112 @@
+package esl_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestPlacedByTwo has policies that say where the tasks are to be go together: all tasks
+// run, and then nothing is written any more.
+func TestPlacedByTwo(t *testing.T) {
+	for i, policies := range [][]esl.Policy{
+		{esl.Spread{Over: esl.Rack}, esl.Objective{By: esl.Load}},
+		{esl.Objective{By: esl.Load}, esl.Spread{Over: esl.Rack}},
+		{esl.Spread{Over: esl.Rack}, esl.Apart{In: esl.Rack, PerNode: 3}},
+		{esl.Apart{In: esl.Rack, PerNode: 3}, esl.Objective{By: esl.Leftover}},
+		{esl.Spread{Over: esl.Rack}, esl.Balance{}},
+		{esl.Spread{Over: esl.Rack}, esl.ElasticBalance{}},
+		{esl.Spread{Over: esl.Rack}, esl.Spread{}},
+		{esl.Pack{}, esl.Objective{By: esl.Load}},
+	} {
+		onSite(t, hollow.Racks(hollow.Nodes(4, 4), 2), func(s *site) {
+			job := s.run("j", esl.Copies(6, hollow.Task(100, "run", "1h")), policies...)
+			s.pass(20 * time.Second)
+			if n := len(s.running(job)); n != 6 {
+				t.Errorf("%d: %T and %T: %d of 6 run", i, policies[0], policies[1], n)
+				for _, id := range s.waiting(job) {
+					t.Log(s.why(id))
+				}
+			}
+			before := s.view().Revision
+			s.pass(time.Minute)
+			if after := s.view().Revision; after > before+10 {
+				t.Errorf("%d: %T and %T: %d writes in a minute in which nothing happens", i, policies[0], policies[1], after-before)
+			}
+		})
+	}
+}
+
+// TestTogetherIsRefused names policies that can never be met together.
+func TestTogetherIsRefused(t *testing.T) {
+	onSite(t, hollow.Nodes(4, 16), func(s *site) {
+		tasks := make([]controlplane.Submission, 8)
+		for i := range tasks {
+			tasks[i] = hollow.Task(100)
+			tasks[i].Task.Name = fmt.Sprintf("t%d", i)
+		}
+		for want, policies := range map[string][]esl.Policy{
+			"gang and after exclude each other":               {esl.Gang{}, esl.After{Tasks: map[string][]string{"t1": {"t0"}}}},
+			"gang and barrier exclude each other":             {esl.Barrier{Tasks: []string{"t0"}}, esl.Gang{}},
+			"gang and elastic-balance exclude each other":     {esl.Gang{}, esl.ElasticBalance{}},
+			"colocate and balance exclude each other":         {esl.Colocate{}, esl.Balance{Nodes: 2}},
+			"balance and spread exclude each other":           {esl.Balance{Nodes: 2}, esl.Spread{Over: esl.Rack}},
+			"objective and objective exclude each other":      {esl.Objective{By: esl.Load}, esl.Objective{By: esl.Leftover}},
+			"apart has at most 1 on one node, of which there": {esl.Gang{}, esl.Apart{}},
+		} {
+			_, err := s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: tasks}, policies...)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		s.run("ok", tasks, esl.Colocate{In: esl.Rack}, esl.Balance{Nodes: 2})
+		s.run("ok", tasks[:4], esl.Gang{}, esl.Apart{})
+	})
+}
+
+// TestAheadOfWhoCannotBegin has tasks that wait for something else keep nobody out of a
+// shared objective.
+func TestAheadOfWhoCannotBegin(t *testing.T) {
+	onSite(t, hollow.Nodes(2, 8), func(s *site) {
+		s.must(s.jobs.Declare(s.Context(), "best", esl.Objective{By: esl.Load}, ""))
+		_, err := s.jobs.SetResource(s.Context(), "licence", 0, controlplane.InCluster(), controlplane.SetOptions{Declare: true})
+		s.must(err)
+		held := hollow.Task(100, "run", "1h")
+		held.Task.Requests = held.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"licence": 1000}))
+		before := s.run("held", esl.Copies(30, held), esl.Placed{By: "best"})
+		s.pass(5 * time.Second)
+		job := s.run("free", esl.Copies(4, hollow.Task(100, "run", "1h")), esl.Placed{By: "best"})
+		s.await(esl.Node, "n00 2, n01 2", job)
+		_, err = s.jobs.SetResource(s.Context(), "licence", types.Inf, controlplane.InCluster(), controlplane.SetOptions{})
+		s.must(err)
+		s.await(esl.Node, "n00 15, n01 15", before)
+	})
+}
+
+// TestColocateWithNamesake goes by what is on a node, of several of a name.
+func TestColocateWithNamesake(t *testing.T) {
+	onSite(t, hollow.Nodes(3, 8), func(s *site) {
+		s.run("web", esl.Copies(1, hollow.Task(100, "run", "1s")))
+		s.pass(3 * time.Second)
+		live := taskOn("n02", 100, "run", "1h")
+		live.Task.Name = "web"
+		_, err := s.jobs.Launch(s.Context(), live)
+		s.must(err)
+		job := s.run("near", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.Colocate{With: "web"})
+		s.await(esl.Node, "n02 1", job)
+	})
+}
+
+// TestPreferNothing: a choice of which nothing is said is refused.
+func TestPreferNothing(t *testing.T) {
+	err := esl.Prefer{Of: []esl.Choice{{Rack: "r0"}, {}}}.Validate()
+	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "of[1]: says no place") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,56 @@
+package bench
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMigration runs the experiment forty times as fast as it is: the long job moves, and
+// makes more steps for it. How many more says little at that speed.
+func TestMigration(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Scenario, cfg.Nodes, cfg.Tasks, cfg.Speed = "migration", 3, 4, 40
+	rows, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rows[0]
+	if r.Scenario != "migration" || r.Violations != 0 || r.Ratio < 1.05 || r.Ratio > migrationRate(1)/migrationRate(2) || r.Details["moving_s"] < migrationSave.Seconds() {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestMigrationWork counts steps: of two times on two nodes and on one, with a move
+// between them that takes a while, and what is loaded after it.
+func TestMigrationWork(t *testing.T) {
+	var w migrationWork
+	for _, x := range []struct {
+		at    time.Duration
+		nodes int
+	}{{time.Second, 0}, {2 * time.Second, 3}, {4 * time.Second, 3}, {12 * time.Second, 0}, {20 * time.Second, 1}, {21 * time.Second, 1}, {33 * time.Second, 1}} {
+		w.change(x.at, x.nodes)
+	}
+	if want := 10*migrationRate(3) + 10*migrationRate(1); math.Abs(w.steps-want) > 1e-9 || w.away != 8*time.Second {
+		t.Errorf("%v steps, not %v, and %s away", w.steps, want, w.away)
+	}
+}
+
+// TestMigrationLines counts what the application is in lines.
+func TestMigrationLines(t *testing.T) {
+	text, err := os.ReadFile("migration_app.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.TrimSpace(line) != "" {
+			n++
+		}
+	}
+	if n != migrationLines || n > 50 {
+		t.Errorf("migrationLines is %d, and there are %d, of which at most 50 are allowed: set it, or shorten them", migrationLines, n)
+	}
+}
