@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // nextVersion is what the other binary of an upgrade calls itself.
@@ -77,6 +78,25 @@ func startToken(t *testing.T, pid int) string {
 	return fields[19]
 }
 
+// startTokens returns the start tokens of the processes of these commands, one of each.
+// What runs is not the program yet for a moment.
+func (m *machines) startTokens(node string, commands ...string) map[int]string {
+	m.t.Helper()
+	was := make(map[int]string)
+	for try := 0; try < 100 && len(was) < len(commands); try++ {
+		after(50 * time.Millisecond)
+		for _, c := range commands {
+			for _, pid := range m.processes(node, c) {
+				was[pid] = startToken(m.t, pid)
+			}
+		}
+	}
+	if len(was) != len(commands) {
+		m.t.Fatalf("%d processes run, want %d", len(was), len(commands))
+	}
+	return was
+}
+
 // TestUpgrade replaces the program of an agent under running tasks, with another version
 // and back: in order, and with the agent killed. The processes run on, what they write is
 // there, and how they end is reported.
@@ -95,13 +115,7 @@ func TestUpgrade(t *testing.T) {
 	id := m.must("run", "-d", "--name", "ticks", image, "--", "program", "tick", "/done", "7")
 	work := m.must("run", "-d", "--name", "work", image, "--", "program", "work", "1h")
 	m.must("wait", "--until", "running", id, work)
-	was := make(map[int]string)
-	for _, pid := range append(m.processes("a", "program tick"), m.processes("a", "program work")...) {
-		was[pid] = startToken(t, pid)
-	}
-	if len(was) != 2 {
-		t.Fatalf("%d processes run, want 2", len(was))
-	}
+	was := m.startTokens("a", "program tick", "program work")
 	version := strings.Fields(m.must("version"))[1]
 	if version == nextVersion {
 		t.Fatalf("both are of version %s", version)

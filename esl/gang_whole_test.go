@@ -43,9 +43,9 @@ func (g gangs) partial(job controlplane.Launched, do func()) time.Duration {
 		_, _ = g.Await(ctx, func(v *cluster.View) bool { p.look(v, job); return false })
 	}()
 	do()
-	p.look(g.view(), job)
 	cancel()
 	<-done
+	p.look(g.view(), job)
 	return p.most
 }
 

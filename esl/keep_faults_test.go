@@ -244,8 +244,8 @@ func TestOwnChangeFirst(t *testing.T) {
 		}))
 		w.keep(&late{w.store})
 		w.submit("a", 1, &counter{Name: "a"})
-		for range 10 {
-			w.pool("a.counter.x", types.Quantity(rand.IntN(1e6)))
+		for i := range 10 {
+			w.pool("a.counter.x", types.Quantity(1000*(i+1)))
 			pass(100 * time.Millisecond)
 		}
 		pass(time.Minute)

@@ -144,7 +144,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	jobs, err := c.Client("d")
 	if err != nil {
 		fmt.Println(err)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -146,7 +147,9 @@ func (c *cluster) hfsRun(ctx context.Context, h *sim.Cluster) (*hfsSeries, error
 		c.cfg.progress.say("after %ds: %s", (i+1)*60, series.last())
 	}
 	cancel()
-	<-watching
+	if err := <-watching; err != nil && !errors.Is(err, context.Canceled) {
+		return nil, err
+	}
 	return series, nil
 }
 
