@@ -20,7 +20,7 @@ func TestFollowsByName(t *testing.T) {
 		etl := s.run("etl", esl.Copies(2, hollow.Task(100, "run", "30s")))
 		next := s.run("etl", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.After{Jobs: []string{"etl"}})
 		s.run("etl", esl.Copies(1, hollow.Task(100, "run", "1s", "exit", "1")))
-		s.says(next.Tasks[0], "It comes after task "+etl.Tasks[0])
+		s.says(next.Tasks[0], "of job etl, which is running")
 		s.pass(32 * time.Second)
 		if s.node(next.Tasks[0]) == "" {
 			t.Errorf("it has not begun after the job of that name: %s", s.why(next.Tasks[0]))
