@@ -44,7 +44,7 @@ func (p *policyFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&p.share, "share", "", "SHARES/USER, with teams SHARES/TEAM/USER: of a fair share that is declared, whose part it is")
 	flags.StringVar(&p.queue, "queue", "", "NAME[/FLOW]: the queue, or fair queue, that is declared, to wait in")
 	flags.StringVar(&p.semaphore, "semaphore", "", "NAME[=AMOUNT]: the semaphore that is declared, and how much of it each task holds")
-	flags.StringArrayVar(&p.after, "after", nil, "begin when all tasks of this job, by its id, how that begins, or its name, have succeeded; repeat for several")
+	flags.StringArrayVar(&p.after, "after", nil, "begin when all tasks of this job, by its id or its name, have succeeded; repeat for several")
 	flags.StringVar(&p.near, "near", "", "where this data is: it is a resource of the nodes that have it")
 	flags.DurationVar(&p.nearWait, "near-wait", 0, "of --near, after how long anywhere; 0 is never")
 	flags.StringArrayVar(&p.prefer, "prefer", nil, "node/N, rack/R, zone/Z, label/NAME=VALUE or RESOURCE=AMOUNT[,…][,after=3s]: a place, the best first; anywhere[,after=3s] comes last; repeat for several")
