@@ -18,7 +18,6 @@ import (
 // runs there is dead by the deadline, before another attempt starts, whoever ends it; the
 // logs of what ran prove it.
 func TestFence(t *testing.T) {
-	t.Parallel() // It waits, mostly.
 	m := newMachines(t)
 	m.begin(m.net.add(), "server", "--name", "server-1")
 	for _, node := range []string{"a", "b", "c"} {
