@@ -72,7 +72,7 @@ func (t *sharer) begin(capacity []float64) {
 			t.dominant = max(t.dominant, t.demand[r]/c)
 		}
 	}
-	t.active = t.dominant > 0
+	t.active = t.dominant > tiny // less cannot be divided by
 }
 
 // wake notes which teams have somebody who still grows, and reports whether t does.

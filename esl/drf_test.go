@@ -175,3 +175,13 @@ func BenchmarkShareOut(b *testing.B) {
 		root.shareOut([]float64{6400, 6400, 64})
 	}
 }
+
+// TestShareOutOfNothing: who wants next to nothing, too little to be divided by, holds up
+// nobody.
+func TestShareOutOfNothing(t *testing.T) {
+	users := group(1, one(1, 5e-324), one(1, 50), one(1, 1e-300))
+	users.shareOut([]float64{60})
+	if got := users.of[1].given[0]; got != 50 {
+		t.Errorf("%g, want 50", got)
+	}
+}
