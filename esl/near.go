@@ -281,9 +281,9 @@ func Invalidate(ctx context.Context, c *controlplane.Client, data string, nodes 
 	if err := c.RemoveProvided(ctx, data, nodes...); err != nil {
 		return err
 	}
-	// It is closed last, and anew each time: who was bound before that has read what was
-	// there, and makes no copy of it.
-	for _, how := range []controlplane.SetOptions{{}, {Declare: true}} {
+	// It is closed anew each time: who was bound before that has read what was there, and
+	// makes no copy of it from then on. What was noted while it was being closed goes last.
+	for _, how := range []controlplane.SetOptions{{}, {Declare: true}, {Declare: true}} {
 		if _, err := c.SetResource(ctx, data, 0, where, how); err != nil {
 			return err
 		}

@@ -85,7 +85,6 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 
 // looked counts a look of a core that took so long and found n transactions.
 func (m *Metrics) looked(c *Core, n int, took time.Duration) {
-	m.wakeups.Inc()
 	m.idle.looked(c)
 	if n > 0 {
 		m.decide.Observe(took.Seconds())
@@ -96,6 +95,7 @@ func (m *Metrics) looked(c *Core, n int, took time.Duration) {
 	m.shapes.WithLabelValues("ready").Set(float64(ready))
 	m.shapes.WithLabelValues("stalled").Set(float64(stalled))
 	m.shapes.WithLabelValues("lacking").Set(float64(len(c.queue.shapes) + c.queue.asleep.len() - ready - stalled))
+	m.wakeups.Inc() // last: who sees it sees the others as of this look
 }
 
 // answered counts an answer.

@@ -22,7 +22,7 @@ func TestHFS(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := rows[0]
-	if r.Scenario != "hfs" || r.Violations != 0 || r.Value <= 0 || r.Value > 60 || r.Details["utilisation"] < 0.6 || r.Details["utilisation"] > 1 {
+	if r.Scenario != "hfs" || r.Violations != 0 || r.Value <= 0 || r.Value > 100 || r.Details["utilisation"] <= 0 || r.Details["utilisation"] > 1 {
 		t.Errorf("got %+v", r)
 	}
 	picture, err := os.ReadFile(cfg.Plot)
