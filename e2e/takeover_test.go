@@ -104,19 +104,27 @@ func (f *fleet) count(kind controlplane.Kind, segments ...string) int {
 	return len(kvs)
 }
 
-// runningOn returns how many tasks run on a node, as their statuses say.
-func (f *fleet) runningOn(node string) int {
+// statuses are those of all tasks.
+func (f *fleet) statuses() []types.Status {
 	f.t.Helper()
 	kvs, _, err := controlplane.ListAll(f.t.Context(), f.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Statuses, "default")})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	n := 0
-	for _, kv := range kvs {
-		var s types.Status
-		if err := types.Decode(kv.Value, &s); err != nil {
+	out := make([]types.Status, len(kvs))
+	for i, kv := range kvs {
+		if err := types.Decode(kv.Value, &out[i]); err != nil {
 			f.t.Fatal(err)
 		}
+	}
+	return out
+}
+
+// runningOn returns how many tasks run on a node, as their statuses say.
+func (f *fleet) runningOn(node string) int {
+	f.t.Helper()
+	n := 0
+	for _, s := range f.statuses() {
 		if s.Phase == types.Running && s.Node == node {
 			n++
 		}
@@ -136,10 +144,10 @@ func (f *fleet) launch(n int, task types.Task) {
 	}
 }
 
-// leader returns who drains.
-func (f *fleet) leader() string {
+// leader returns the server that has a role, "" if none has.
+func (f *fleet) leader(role string) string {
 	f.t.Helper()
-	page, err := f.store.List(f.t.Context(), controlplane.ListOptions{Key: controlplane.LeaderKey("collector")})
+	page, err := f.store.List(f.t.Context(), controlplane.ListOptions{Key: controlplane.LeaderKey(role)})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -194,7 +202,7 @@ func TestDrainOutlivesItsServer(t *testing.T) {
 		return n
 	}
 	f.await("some are told to leave", func() bool { return told() > 0 })
-	first := f.leader()
+	first := f.leader("collector")
 	if f.servers[first] == nil {
 		t.Fatalf("%q drains", first)
 	}
@@ -205,7 +213,7 @@ func TestDrainOutlivesItsServer(t *testing.T) {
 		t.Errorf("%d were told to leave at once", n)
 	}
 	f.await("all run on n2", func() bool { return f.runningOn("n2") == n })
-	if second := f.leader(); second == first || second == "" {
+	if second := f.leader("collector"); second == first || second == "" {
 		t.Errorf("%q drains, after %q was killed", second, first)
 	}
 	if left := f.count(controlplane.Bindings, "n1"); left != 0 {
