@@ -130,20 +130,23 @@ func labelled(nodes map[string]*types.Node, name string) bool {
 	return false
 }
 
-// overPool says of which pool all needs together ask for more than it will ever have; "" if
-// of none.
-func overPool(v *cluster.View, needs [][]cluster.Need) string {
-	sums := make(map[types.ResourceID]types.Quantity)
+// lacking says of what there is less than all needs together ask for, were nothing else
+// there: of which pool, or of what no node has any, but the one that tells the place; "" if
+// of nothing.
+func (s *State) lacking(needs [][]cluster.Need, place string) string {
+	v, sums := s.View, make(map[types.ResourceID]types.Quantity)
 	for _, bundle := range needs {
 		for _, x := range bundle {
-			if v.Pool(x.ID) != nil {
-				sums[x.ID] = sums[x.ID].Add(x.Amount)
-			}
+			sums[x.ID] = sums[x.ID].Add(x.Amount)
 		}
 	}
+	delete(sums, types.Resolve(s.Namespace, place))
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
-		if has := v.Pool(id).Capacity(); sums[id] > has {
-			return fmt.Sprintf("it asks for %s of %s, which has %s", sums[id].Format(id), id, has.Format(id))
+		switch pool := v.Pool(id); {
+		case pool != nil && sums[id] > pool.Capacity():
+			return fmt.Sprintf("it asks for %s of %s, which has %s: it waits until that has as much", sums[id].Format(id), id, pool.Capacity().Format(id))
+		case pool == nil && sums[id] > 0 && !slices.ContainsFunc(s.Nodes(), func(n *cluster.Node) bool { return s.capacity(n, id) > 0 }):
+			return fmt.Sprintf("it asks for %s, of which no node has any: it waits until one has", id)
 		}
 	}
 	return ""

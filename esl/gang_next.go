@@ -117,8 +117,8 @@ func (p Gang) Why(s *State, task string) string {
 	case granted(r):
 		return fmt.Sprintf("%s: it has its place, where attempt %d of this member is to start", name, attemptOf(t))
 	}
-	if over := overPool(s.View, needsOf(s.View, s.Namespace, r.Info.V)); over != "" {
-		return fmt.Sprintf("%s: %s: it waits until that has as much", name, over)
+	if text := s.lacking(needsOf(s.View, s.Namespace, r.Info.V), s.Own("place")); text != "" {
+		return name + ": " + text
 	}
 	_, fit, all := p.room(s, r, "", false)
 	if _, most, _ := p.room(s, r, "", true); most < all {

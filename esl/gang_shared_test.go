@@ -70,10 +70,12 @@ func TestGangBeyondAShare(t *testing.T) {
 		declare("q", esl.Queue{Limit: 2})
 		declare("s", esl.Semaphore{Limit: 4})
 		declare("f", esl.FairQueue{Limit: 2, Anyone: 1})
+		declare("r", esl.Queue{Rate: 2})
 		for says, p := range map[string]esl.Policy{
 			"3 of q.queue, of which there is 2":     esl.Queued{In: "q"},
 			"6 of s.semaphore, of which there is 4": esl.Holds{Semaphore: "s", Amount: 2},
 			"all 3 tasks begin at once, and f lets": esl.Flow{In: "f", As: "me"},
+			"at once, and r lets 2 begin within 1s": esl.Queued{In: "r"},
 		} {
 			_, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(3, hollow.Task(1000))}, esl.Gang{}, p)
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
@@ -88,6 +90,13 @@ func TestGangBeyondAShare(t *testing.T) {
 		time.Sleep(time.Minute)
 		if want := "gang train: it asks for 3 of d:q.queue, which has 1: it waits until that has as much"; !strings.Contains(g.why(job.Tasks[0]), want) {
 			t.Errorf("why: %q, want %q", g.why(job.Tasks[0]), want)
+		}
+		slot := hollow.Task(1000)
+		slot.Task.Requests = types.NewRequests(map[string]types.Quantity{"cpu": 1000, "slot": 1000})
+		asks := g.submit(2, slot, esl.Gang{})
+		time.Sleep(time.Second)
+		if want := "gang train: it asks for d:slot, of which no node has any: it waits until one has"; !strings.Contains(g.why(asks.Tasks[0]), want) {
+			t.Errorf("why: %q, want %q", g.why(asks.Tasks[0]), want)
 		}
 		for id, r := range g.view().Reservations {
 			if r.Grant.V != nil {

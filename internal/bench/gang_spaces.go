@@ -42,7 +42,7 @@ const (
 	appLines   = 69
 	libLines   = 261
 	frameLines = 35
-	libBelow   = 431
+	libBelow   = 497
 	frameBelow = 146
 )
 

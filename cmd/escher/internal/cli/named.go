@@ -59,14 +59,22 @@ func find(ctx context.Context, client *controlplane.Client, name string, kinds .
 }
 
 // wholeJob returns the only job of what was found, if all tasks whose ids begin with
-// name are of it: as a rule they are called alike.
+// name are of it: as a rule they are called alike. What its policies have made is its own.
 func wholeJob(ctx context.Context, client *controlplane.Client, name string, found []named) (named, bool, error) {
-	jobs := slices.DeleteFunc(slices.Clone(found), func(n named) bool { return n.kind == controlplane.Tasks })
+	jobs := slices.DeleteFunc(slices.Clone(found), func(n named) bool { return n.kind == controlplane.Tasks || ofAJob(n, found) })
 	if len(jobs) != 1 || jobs[0].kind != controlplane.Jobs {
 		return named{}, false, nil
 	}
 	all, err := allOfJob(ctx, client, name, jobs[0].id)
 	return jobs[0], all, err
+}
+
+// ofAJob reports whether it is a reservation that a policy of one of the jobs made: its
+// name begins with that of the job.
+func ofAJob(n named, found []named) bool {
+	return n.kind == controlplane.Reservations && slices.ContainsFunc(found, func(j named) bool {
+		return j.kind == controlplane.Jobs && strings.HasPrefix(n.id, j.id+".")
+	})
 }
 
 // allOfJob reports whether the tasks whose ids begin with name are all of a job. It reads
