@@ -26,7 +26,7 @@ deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 # cores busy alone.
 test: ## every test with the race detector, on real etcd and containerd; needs root
 	@GOAL=$@ deploy/deps.sh root run test
-	CGO_ENABLED=1 go test -race -p 2 -timeout 20m $(ARGS) $(PKG)
+	CGO_ENABLED=1 go test -race -p 3 -timeout 20m $(ARGS) $(PKG)
 
 demo: ## the demo on real containers; needs root
 	@GOAL=$@ deploy/deps.sh root run

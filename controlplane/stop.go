@@ -121,6 +121,7 @@ type evict struct {
 	c       *Client
 	id      string
 	attempt int
+	reason  string
 }
 
 func (e *evict) verb() string { return "evict task " + e.id }
@@ -143,6 +144,7 @@ func (e *evict) draw(ctx context.Context, s Store, change *Change) error {
 		return nil
 	}
 	t.Task.Evict, t.Task.EvictGrace = e.attempt, 0
+	types.Tell(t.Task, func(l *types.Later) { l.EvictReason = e.reason })
 	change.Put(TaskKey(e.c.ns, e.id), t.Task)
 	return nil
 }

@@ -99,7 +99,7 @@ func (s *Submission) prepare(all *specs, limits Limits, stamp int64) (submission
 	if task.Deadline != 0 && task.Deadline <= stamp {
 		errs = append(errs, types.Errorf(types.Invalid, "deadline: %s has passed: give a later time", time.Unix(0, task.Deadline).UTC().Format(time.RFC3339)))
 	}
-	if task.Stop != nil || task.Evict != 0 || task.EvictGrace != 0 {
+	if task.Stop != nil || task.Evict != 0 || task.EvictGrace != 0 || task.Later != nil {
 		errs = append(errs, types.Errorf(types.Invalid, "stop: is set: launch the task first"))
 	}
 	id := s.ID

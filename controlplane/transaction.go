@@ -111,6 +111,11 @@ func (t *Transaction) Evict(id string, attempt int) *Transaction {
 	return t.add(&evict{c: t.c, id: id, attempt: attempt}, validAttempt(attempt))
 }
 
+// EvictFor is Evict for a reason in words, which the status of the task shows then.
+func (t *Transaction) EvictFor(id string, attempt int, reason string) *Transaction {
+	return t.add(&evict{c: t.c, id: id, attempt: attempt, reason: reason}, validAttempt(attempt))
+}
+
 // Commit makes the changes, in one transaction. Invalid: one of them is wrong, or
 // all of them are too large for one. Conflict: something read has changed, which
 // the error names; nothing was done.

@@ -64,6 +64,6 @@ func sortedFields(text string) string {
 // Content is what tells a task from another one, as text, but for its deadline: spec is
 // the digest of what it runs.
 func Content(t types.Task, spec string) string {
-	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, 0, spec
+	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Later, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, nil, 0, spec
 	return string(types.Encode(0, &t))
 }

@@ -13,13 +13,14 @@ import (
 
 // After has tasks begin only when others have succeeded: the tasks of a job are a directed
 // acyclic graph, or come after other jobs. What comes after the same waits before one
-// gate, which opens when all of that has succeeded.
+// gate, which opens when all of that has succeeded; and before one for each of the jobs, so
+// that one that has is remembered when nothing is left of it.
 type After struct {
 	// Tasks are, for the tasks of a name, the names of those that come before them.
 	Tasks map[string][]string `json:"tasks,omitempty" desc:"for the tasks of a name, the names of those of the job that come before them"`
-	// Jobs are ids, or names, of jobs that come before all tasks: of several of a name
-	// the newest that is there at submission.
-	Jobs []string `json:"jobs,omitempty" desc:"ids or names of jobs that come before all tasks"`
+	// Jobs are ids, or names, of jobs that come before all tasks, of several of a name
+	// the newest that is there at submission; and ids of tasks.
+	Jobs []string `json:"jobs,omitempty" desc:"ids or names of jobs, or ids of tasks, that come before all tasks"`
 	// OnFailure says what becomes of what comes after a task that does not succeed.
 	OnFailure OnFailure `json:"onFailure,omitempty" desc:"when one that comes before does not succeed: fail ends what comes after it, run lets it begin; fail if it is left out"`
 }
@@ -86,14 +87,32 @@ func (p After) Apply(g *Group) error {
 			}
 		}
 	}
-	if len(p.Jobs) > 0 {
-		g.AskAll(g.Own("jobs"), One)
+	for i := range p.Jobs {
+		g.AskAll(g.Own(jobGate(i)), One)
 	}
 	return nil
 }
 
+// jobGate is the suffix of the gate of one of the jobs.
+func jobGate(i int) string { return "job" + strconv.Itoa(i) }
+
 // afterGate is what the tasks of some names wait before, as they come after the same.
-type afterGate struct{ earlier, later []string }
+type afterGate struct {
+	earlier, later []string
+	// name is that of the gate, for who looks.
+	name string
+}
+
+// gatesOf returns the gates with their names, as they were worked out once.
+func (p After) gatesOf(s *State) []afterGate {
+	return remembered(s, func() []afterGate {
+		gates := p.gates()
+		for k := range gates {
+			gates[k].name = s.Own(strconv.Itoa(k))
+		}
+		return gates
+	})
+}
 
 // gates returns the gates, always in the same order.
 func (p After) gates() []afterGate {
@@ -178,57 +197,63 @@ func (p After) Next(s *State) Plan {
 	var plan Plan
 	members := s.Members()
 	named := byName(members)
-	for k, gate := range p.gates() {
-		if name := s.Own(strconv.Itoa(k)); !isOpen(s, name) {
-			var later []*cluster.Task
-			for _, n := range gate.later {
-				later = append(later, named[n]...)
-			}
-			p.decide(s, &plan, name, p.standingOf(named, gate.earlier), later)
+	for _, gate := range p.gatesOf(s) {
+		var later []*cluster.Task
+		for _, n := range gate.later {
+			later = append(later, named[n]...)
 		}
+		p.decide(s, &plan, gate.name, later, func() standing { return p.standingOf(named, gate.earlier) })
 	}
-	if name := s.Own("jobs"); len(p.Jobs) > 0 && !isOpen(s, name) {
-		p.decide(s, &plan, name, p.standingOfJobs(s), members)
+	for i, job := range p.Jobs {
+		p.decide(s, &plan, s.Own(jobGate(i)), members, func() standing { return p.standingOfJob(s, job) })
 	}
 	return plan
 }
 
-// decide adds to a plan what is to become of a gate that is closed, and of what waits
-// before it, while any does.
-func (p After) decide(s *State, plan *Plan, gate string, st standing, later []*cluster.Task) {
-	switch {
-	case !slices.ContainsFunc(later, isWaiting):
+// decide adds to a plan what is to become of a gate while it is closed, and of what waits
+// before it, as far as there is room in the plan.
+func (p After) decide(s *State, plan *Plan, gate string, later []*cluster.Task, standing func() standing) {
+	if len(plan.Set)+len(plan.Stop) >= maxChanges || !slices.ContainsFunc(later, isWaiting) || isOpen(s, gate) {
+		return
+	}
+	switch st := standing(); {
 	case p.ends(st):
 		endWaiting(plan, later, "it comes after "+st.failed)
-	case p.open(st) && len(plan.Set)+len(plan.Stop) < maxChanges:
+	case p.open(st):
 		plan.Set = append(plan.Set, opened(s, gate))
 		plan.Reason = "what comes before has ended"
 	}
 }
 
-// standingOf returns how far the tasks of some names are.
+// standingOf returns how far the tasks of some names are. If none of a name is known any
+// more, they count as having failed: nobody can say.
 func (p After) standingOf(named map[string][]*cluster.Task, names []string) standing {
 	var st standing
 	for _, name := range names {
+		if len(named[name]) == 0 {
+			st.failed = fmt.Sprintf("the tasks called %s, which are not there", name)
+		}
 		for _, t := range named[name] {
-			p.count(&st, "task "+t.ID.ID, t.Phase())
+			st.count(t, "")
 		}
 	}
 	return st
 }
 
-// standingOfJobs returns how far the jobs are that come before this one. One of which no
-// task is known any more counts as one that did not succeed: nobody can say.
-func (p After) standingOfJobs(s *State) standing {
+// standingOfJob returns how far a job is that comes before this one. If none of its tasks is
+// known any more, it counts as one that failed.
+func (p After) standingOfJob(s *State, job string) standing {
 	var st standing
-	for _, id := range p.Jobs {
-		tasks := s.called(id)
-		if len(tasks) == 0 {
-			st.failed = fmt.Sprintf("job %s, which is not there", id)
-		}
-		for _, t := range tasks {
-			p.count(&st, fmt.Sprintf("task %s of job %s", t.ID.ID, id), t.Phase())
-		}
+	tasks := s.called(job)
+	if len(tasks) == 0 {
+		st.failed = fmt.Sprintf("job %s, which is not there", job)
+	}
+	of := " of job " + job
+	if len(tasks) > 0 && tasks[0].ID.ID == job {
+		of = "" // it is a task
+	}
+	for _, t := range tasks {
+		st.count(t, of)
 	}
 	return st
 }
@@ -239,13 +264,17 @@ func (p After) Watches() []string { return p.Jobs }
 // Follows are the jobs that come before.
 func (p After) Follows() []string { return p.Jobs }
 
-func (p After) count(st *standing, what string, phase types.Phase) {
-	text := fmt.Sprintf("%s, which is %s", what, phase)
+// count adds a task, of this job or another.
+func (st *standing) count(t *cluster.Task, of string) {
+	phase, text := t.Phase(), &st.waiting
 	switch {
-	case !phase.Ended() && st.waiting == "":
-		st.waiting = text
-	case phase.Ended() && phase != types.Succeeded && st.failed == "":
-		st.failed = text
+	case phase == types.Succeeded:
+		return
+	case phase.Ended():
+		text = &st.failed
+	}
+	if *text == "" {
+		*text = fmt.Sprintf("task %s%s, which is %s", t.ID.ID, of, phase)
 	}
 }
 
@@ -256,16 +285,19 @@ func (p After) Why(s *State, task string) string {
 		return ""
 	}
 	named := byName(s.Members())
-	for k, gate := range p.gates() {
-		if !slices.Contains(gate.later, t.Info.V.Name) || isOpen(s, s.Own(strconv.Itoa(k))) {
+	for _, gate := range p.gatesOf(s) {
+		if !slices.Contains(gate.later, t.Info.V.Name) || isOpen(s, gate.name) {
 			continue
 		}
 		if st := p.standingOf(named, gate.earlier); st.waiting != "" {
 			return "It comes after " + st.waiting + "."
 		}
 	}
-	if len(p.Jobs) > 0 && !isOpen(s, s.Own("jobs")) {
-		if st := p.standingOfJobs(s); st.waiting != "" {
+	for i, job := range p.Jobs {
+		if isOpen(s, s.Own(jobGate(i))) {
+			continue
+		}
+		if st := p.standingOfJob(s, job); st.waiting != "" {
 			return "It comes after " + st.waiting + "."
 		}
 	}

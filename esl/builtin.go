@@ -3,6 +3,7 @@ package esl
 // Builtin returns the policies of this package.
 func Builtin() Kinds {
 	return Kinds{}.With(
+		func() Policy { return Ageing{} },
 		func() Policy { return Apart{} },
 		func() Policy { return Balance{} },
 		func() Policy { return Balanced{} },
@@ -15,7 +16,9 @@ func Builtin() Kinds {
 		func() Policy { return Pack{} },
 		func() Policy { return Packed{} },
 		func() Policy { return Placed{} },
+		func() Policy { return Preempt{} },
 		func() Policy { return Prefer{} },
+		func() Policy { return Stay{} },
 		func() Policy { return Spread{} },
 		func() Policy { return Gang{} },
 		func() Policy { return After{} },

@@ -5,14 +5,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
 // Declare makes a shared policy, or changes the one of that id. It lasts until it is
 // withdrawn, or session ends if one is given; and so does what it makes.
 //
-// Precondition: the id is that of a job with policies, or of a policy that lasts until it
-// is withdrawn, and is to end with a session.
+// Precondition: the id is that of a job, as names of what policies of either make begin with
+// it, or of a policy that lasts until it is withdrawn, and is to end with a session.
 func (c *Client) Declare(ctx context.Context, id string, p Shared, session string) error {
 	fail := func(err error) error { return types.Errorf(types.ClassOf(err), "declare %s %s: %w", p.Kind(), id, err) }
 	one, err := stored(p)
@@ -23,16 +24,21 @@ func (c *Client) Declare(ctx context.Context, id string, p Shared, session strin
 	if err != nil {
 		return fail(err)
 	}
+	jobs, err := c.IDs(ctx, controlplane.Jobs, id, 1)
+	if err != nil {
+		return fail(err)
+	}
 	is, revision, err := c.Policies(ctx, id)
 	switch {
 	case err != nil && !types.Is(err, types.NotFound):
 		return fail(err)
-	case is.Job != "":
-		return fail(types.Errorf(types.Precondition, "there is a job of that id, and it has policies: choose another id"))
+	case is.Job != "" || slices.Contains(jobs, id):
+		return fail(types.Errorf(types.Precondition, "there is a job of that id: choose another id"))
 	case err == nil && is.Session == "" && session != "":
 		return fail(types.Errorf(types.Precondition, "it lasts until it is withdrawn, with what it has made: withdraw it before it is declared to end with a session"))
 	}
-	t := c.Begin().SetPolicies(id, types.Policies{Session: session, Policies: []types.Policy{one}}, revision)
+	noJob := controlplane.ReadSet{controlplane.JobKey(c.Namespace(), id): 0}
+	t := c.Begin(noJob).SetPolicies(id, types.Policies{Session: session, Policies: []types.Policy{one}}, revision)
 	for _, s := range sets {
 		t.SetResource(s.Name, s.Capacity, s.Where, s.Options)
 	}

@@ -117,6 +117,10 @@ func TestDeclareRefused(t *testing.T) {
 		if kept, _, err := w.jobs.Policies(ctx, "train"); err != nil || kept.Job != "train" || kept.Policies[0].Kind != "counter" {
 			t.Errorf("the job has %+v, %v", kept, err)
 		}
+		w.submit("plain", 1)
+		if err := w.jobs.Declare(ctx, "plain", esl.Queue{Limit: 1}, ""); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "there is a job of that id: choose another id") {
+			t.Errorf("under the id of a job without policies the error is %v", err)
+		}
 		app, err := esl.Attach(ctx, w.jobs, "app")
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,8 @@ import (
 // Elastic lets a job be of any size within bounds. The first Min of its tasks, its core,
 // are placed at one revision or not at all, and stay. The others run while nobody else
 // waits for what they take; when somebody does, the youngest of them are evicted, no more
-// than it takes, and wait until there is room again.
+// than it takes, and wait until there is room again. Jobs of this kind, of one priority,
+// have as many of the others running: one that wants more, and has fewer, is waited for.
 type Elastic struct {
 	// Min is how many tasks are the core; 0 is none.
 	Min int `json:"min" desc:"how many of the tasks are placed at once or none, and are not evicted for others"`
@@ -77,10 +78,11 @@ func (p Elastic) lock(g *Group) error {
 
 // parts returns the core, and the others.
 func (p Elastic) parts(s *State) (core, more []*cluster.Task) {
+	pool := s.Own(elasticMore)
 	for _, t := range s.Members() {
 		switch {
 		case t.Info.V == nil:
-		case t.Info.V.Requests.Get(s.Own(elasticMore)) > 0:
+		case t.Info.V.Requests.Get(pool) > 0:
 			more = append(more, t)
 		default:
 			core = append(core, t)
@@ -233,7 +235,7 @@ func (p Elastic) Why(s *State, task string) string {
 // isMore reports whether a task is one that another job may do without.
 func isMore(t *cluster.Task) bool {
 	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool {
-		rest, ok := strings.CutPrefix(x.Name, t.Info.V.Job+"."+Elastic{}.Kind())
-		return ok && strings.HasSuffix(rest, "."+elasticMore)
+		rest, ok := strings.CutPrefix(x.Name, t.Info.V.Job)
+		return ok && strings.HasPrefix(rest, ".elastic") && strings.HasSuffix(rest, "."+elasticMore)
 	})
 }

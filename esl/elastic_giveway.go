@@ -2,6 +2,7 @@ package esl
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,13 +27,46 @@ type waiter struct {
 	priority int
 	since    int64
 	needs    [][]cluster.Need
+	// of is the job of any size, of the same priority, that may do without it; nobody else
+	// has one.
+	of cluster.ID
 }
 
 // mostWaiters is how many are looked at: for the others there is a next time.
 const mostWaiters = 256
 
+// waiters are who waits, or those of them who come first, and some more.
+type waiters struct {
+	all []waiter
+	// full tells that the first mostWaiters are sorted, so that who comes after them need
+	// not be noted.
+	full bool
+}
+
+func (w *waiters) add(one waiter) {
+	if w.full && inOrder(w.all[mostWaiters-1], one) < 0 {
+		return
+	}
+	if w.all = append(w.all, one); len(w.all) == 2*mostWaiters {
+		w.all, w.full = w.first(), true
+	}
+}
+
+// first returns those who come first, in order.
+func (w *waiters) first() []waiter {
+	slices.SortFunc(w.all, inOrder)
+	return w.all[:min(len(w.all), mostWaiters)]
+}
+
+// inOrder orders waiters: by priority, by age.
+func inOrder(a, b waiter) int {
+	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.since, b.since), strings.Compare(a.name, b.name))
+}
+
 // giveWay decides who is evicted for others of at least a priority, the youngest of a
-// node first, where the fewest have to be.
+// node first, where the fewest have to be. What another job of this kind may do without
+// waits as long as that has less of it than this one, and has nobody evicted for whom it
+// would then have more.
 func (p Elastic) giveWay(s *State, stay []*cluster.Task, priority int) giving {
 	var g giving
 	waiting := s.othersWaiting(priority)
@@ -41,7 +75,11 @@ func (p Elastic) giveWay(s *State, stay []*cluster.Task, priority int) giving {
 	}
 	e := newEvicting(s, stay)
 	hopeless := make(map[string]bool)
-	for _, w := range waiting[:min(len(waiting), mostWaiters)] {
+	for _, w := range waiting {
+		equal := w.of != cluster.ID{}
+		if equal && e.has(s, w.of) >= len(stay)-len(e.evicted) {
+			continue
+		}
 		like := ""
 		for _, needs := range w.needs {
 			like += signature(needs) + ";"
@@ -55,6 +93,13 @@ func (p Elastic) giveWay(s *State, stay []*cluster.Task, priority int) giving {
 			continue
 		}
 		g.waited = true
+		if equal {
+			e.more[w.of]++
+			if len(e.evicted) > len(before.evicted) && e.more[w.of] > len(stay)-len(e.evicted) {
+				e = before
+				continue
+			}
+		}
 		if due := time.Unix(0, w.since).Add(p.patience()); s.Now.Before(due) && len(e.evicted) > len(before.evicted) {
 			g.again, e = earliest(g.again, due), before
 		}
@@ -63,26 +108,29 @@ func (p Elastic) giveWay(s *State, stay []*cluster.Task, priority int) giving {
 	return g
 }
 
-// othersWaiting returns who waits for room that is not of the job, and is not what another
-// job may do without, the first first.
+// othersWaiting returns who waits for room that is not of the job, the first of them.
 func (s *State) othersWaiting(priority int) []waiter {
-	var out []waiter
+	var out waiters
+	known := make(map[alikeIn][][]cluster.Need) // nil of what does not wait for room
 	for t := range s.View.Tasks() {
-		if t.Info.V == nil || t.Phase() != types.Pending || t.Info.V.Stop != nil || t.Info.V.Priority < priority || !s.View.Visible(t) ||
-			t.ID.Namespace == s.Namespace && t.Info.V.Job == s.Job || isMore(t) {
+		if t.Phase() != types.Pending || !isWaiting(t) || t.Info.V.Priority < priority || t.Info.V.Job == s.Job && t.ID.Namespace == s.Namespace || !s.View.Visible(t) {
 			continue
 		}
-		w := waiter{name: t.ID.ID, priority: t.Info.V.Priority, since: t.Info.V.Submitted}
+		needs := s.roomForAlike(t, known)
+		if needs == nil {
+			continue
+		}
+		w := waiter{name: t.ID.ID, priority: t.Info.V.Priority, since: t.Info.V.Submitted, needs: needs}
 		if t.Status.V != nil {
 			w.since = max(w.since, t.Status.V.Ended, t.Status.V.Retry)
 		}
-		if needs, ok := s.roomFor(t); ok {
-			w.needs = [][]cluster.Need{needs}
-			out = append(out, w)
+		if w.priority == priority && isMore(t) {
+			w.of = cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}
 		}
+		out.add(w)
 	}
 	for id, r := range s.View.Reservations {
-		if r.Info.V == nil || granted(r) || r.Info.V.Priority < priority || id.Namespace == s.Namespace && r.Info.V.Job == s.Job {
+		if r.Info.V == nil || r.Info.V.AtOnce || granted(r) || r.Info.V.Priority < priority || id.Namespace == s.Namespace && r.Info.V.Job == s.Job {
 			continue
 		}
 		w := waiter{name: id.ID, priority: r.Info.V.Priority, since: r.Info.V.Submitted}
@@ -90,13 +138,37 @@ func (s *State) othersWaiting(priority int) []waiter {
 			w.needs = append(w.needs, s.View.Needs(id.Namespace, b.Requests, b.Devices...))
 		}
 		if s.there(slices.Concat(w.needs...)) {
-			out = append(out, w)
+			out.add(w)
 		}
 	}
-	slices.SortFunc(out, func(a, b waiter) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.since, b.since), strings.Compare(a.name, b.name))
-	})
-	return out
+	return out.first()
+}
+
+// alikeIn are the tasks of a namespace that ask for the same: what is alike is in memory once
+// (package cluster).
+type alikeIn struct {
+	ns    string
+	first *types.Request
+}
+
+// roomForAlike is roomFor, nil if the task waits for something else, with what is known of
+// those that ask for the same.
+func (s *State) roomForAlike(t *cluster.Task, known map[alikeIn][][]cluster.Need) (needs [][]cluster.Need) {
+	var like alikeIn
+	alike := len(t.Info.V.Requests) > 0 && len(t.Info.V.Alternatives)+len(t.Info.V.Devices) == 0
+	if alike {
+		like = alikeIn{t.ID.Namespace, &t.Info.V.Requests[0]}
+		if needs, ok := known[like]; ok {
+			return needs
+		}
+	}
+	if room, ok := s.roomFor(t); ok {
+		needs = [][]cluster.Need{room}
+	}
+	if alike {
+		known[like] = needs
+	}
+	return needs
 }
 
 // roomFor returns what a task needs on a node, in the first way that it may be had in; ok
@@ -141,11 +213,25 @@ type evicting struct {
 	// on are those that may be evicted, by node, the youngest last.
 	on      map[string][]*cluster.Task
 	evicted []*cluster.Task
+	// more is how much others have that they may do without, as far as it was asked.
+	more map[cluster.ID]int
+}
+
+// has returns how much a job has that it may do without.
+func (e *evicting) has(s *State, job cluster.ID) int {
+	n, ok := e.more[job]
+	if !ok {
+		s.View.EachMember(job, func(t *cluster.Task) {
+			n += boolInt(t.Info.V != nil && t.Phase().Held() && !leaves(t) && isMore(t))
+		})
+		e.more[job] = n
+	}
+	return n
 }
 
 // newEvicting begins with what leaves anyway gone.
 func newEvicting(s *State, stay []*cluster.Task) *evicting {
-	e := &evicting{rooms: s.Rooms(), on: make(map[string][]*cluster.Task)}
+	e := &evicting{rooms: s.Rooms(), on: make(map[string][]*cluster.Task), more: make(map[cluster.ID]int)}
 	for _, r := range e.rooms {
 		for _, b := range r.Node.Bindings {
 			if b.Task.Info.V != nil && b.Task.Status.V != nil && leaves(b.Task) {
@@ -166,7 +252,7 @@ func newEvicting(s *State, stay []*cluster.Task) *evicting {
 
 // copy returns one that can be gone back to: rooms are replaced, never changed.
 func (e *evicting) copy() *evicting {
-	c := &evicting{rooms: slices.Clone(e.rooms), on: make(map[string][]*cluster.Task, len(e.on)), evicted: slices.Clone(e.evicted)}
+	c := &evicting{rooms: slices.Clone(e.rooms), on: make(map[string][]*cluster.Task, len(e.on)), evicted: slices.Clone(e.evicted), more: maps.Clone(e.more)}
 	for node, tasks := range e.on {
 		c.on[node] = tasks
 	}

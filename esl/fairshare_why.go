@@ -90,8 +90,8 @@ func (p Share) before(shared *State, t *cluster.Task) string {
 // then by id.
 func earlier(a, b *cluster.Task) bool {
 	switch x, y := a.Info.V, b.Info.V; {
-	case x.Priority != y.Priority:
-		return x.Priority > y.Priority
+	case x.Order() != y.Order():
+		return x.Order() > y.Order()
 	case x.Submitted != y.Submitted:
 		return x.Submitted < y.Submitted
 	}

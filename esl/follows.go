@@ -13,7 +13,7 @@ import (
 // are submitted, or be submitted with them.
 type Follows interface {
 	Policy
-	// Follows returns the ids, or names, of these jobs.
+	// Follows returns the ids, or names, of these jobs, and ids of tasks.
 	Follows() []string
 }
 
@@ -55,14 +55,23 @@ func (c *Client) jobThere(ctx context.Context, beside []string, name string) err
 			return nil
 		}
 	}
+	switch id, err := c.ResolveKind(ctx, controlplane.Tasks, name); {
+	case err == nil && id == name:
+		return nil
+	case err == nil:
+		return types.Errorf(types.Precondition, "there is no job %q in namespace %s: if you mean task %s, give its id", name, c.Namespace(), id)
+	}
 	return types.Errorf(types.Precondition, "%w", missing)
 }
 
-// called returns the tasks of the job of an id, or else of the newest job of that name that
-// was submitted before this one, or with it.
+// called returns the tasks of the job of an id, or the task of it, or else those of the
+// newest job of that name that was submitted before this one, or with it.
 func (s *State) called(name string) []*cluster.Task {
 	if tasks := s.JobTasks(name); len(tasks) > 0 {
 		return tasks
+	}
+	if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: name}); t != nil && t.Info.V != nil {
+		return []*cluster.Task{t}
 	}
 	now := int64(0)
 	if own := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; own != nil {

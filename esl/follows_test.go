@@ -40,3 +40,25 @@ func TestFollowsByName(t *testing.T) {
 		s.says(b.Tasks[0], "It comes after task "+a.Tasks[0])
 	})
 }
+
+// TestFollowsATask: it may be a task without a job, by its id; the name alone is refused,
+// and the id is said.
+func TestFollowsATask(t *testing.T) {
+	onSite(t, hollow.Nodes(2, 8), func(s *site) {
+		alone := hollow.Task(100, "run", "30s")
+		alone.Task.Name = "fetch"
+		launched, err := s.jobs.Launch(s.Context(), alone)
+		s.must(err)
+		ids := launched.Tasks
+		_, err = s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, esl.After{Jobs: []string{"fetch"}})
+		if want := `jobs[0]: there is no job "fetch" in namespace d: if you mean task ` + ids[0] + ", give its id"; !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), want) {
+			t.Errorf("by its name: %v, want %q", err, want)
+		}
+		next := s.run("next", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.After{Jobs: ids})
+		s.says(next.Tasks[0], "It comes after task "+ids[0]+", which is running.")
+		s.pass(32 * time.Second)
+		if s.node(next.Tasks[0]) == "" {
+			t.Errorf("it has not begun after the task: %s", s.why(next.Tasks[0]))
+		}
+	})
+}

@@ -185,7 +185,7 @@ func (g *gate) close() Set { return Set{Name: g.name, Where: controlplane.InClus
 // inTurn orders gates: by priority, by age, by job, by index.
 func inTurn(a, b gate) int {
 	x, y := a.task.Info.V, b.task.Info.V
-	return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Submitted, y.Submitted), strings.Compare(a.job, b.job), cmp.Compare(a.index, b.index))
+	return cmp.Or(cmp.Compare(y.Order(), x.Order()), cmp.Compare(x.Submitted, y.Submitted), strings.Compare(a.job, b.job), cmp.Compare(a.index, b.index))
 }
 
 // fewLeft is how many gates of ended tasks are left for a while, so that removing them

@@ -96,7 +96,7 @@ func merged(fresh, again []unit) []unit {
 	return append(append(out, fresh...), again...)
 }
 
-func (u unit) priority() int { return int(u[0].task.Info.V.Priority) }
+func (u unit) priority() int { return int(u[0].task.Info.V.Order()) }
 
 // since is the revision from which on it waits.
 func (u unit) since() int64 {

@@ -6,10 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
 )
 
 // declare declares further shared policies.
@@ -74,6 +76,11 @@ func TestGatesOfGangs(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				if a, b, c := len(s.begun(first)), len(s.begun(gang)), len(s.begun(last)); a != 2 || b != 0 || c != 0 {
 					t.Errorf("%d, %d of the gang and %d have begun, want 2, 0 and 0", a, b, c)
+				}
+				for rid := range s.view().Pools {
+					if strings.HasPrefix(string(rid), "d:"+gang.Job+".") {
+						t.Errorf("of the gang %s is open, and not all can be", rid)
+					}
 				}
 				time.Sleep(40 * time.Second)
 				if a, b, c := len(s.begun(first)), len(s.begun(gang)), len(s.begun(last)); a != 2 || b != 3 || c != 4 {
@@ -169,5 +176,32 @@ func TestFairShareOfAlternatives(t *testing.T) {
 		if n := len(s.begun(job)); n != 2 {
 			t.Errorf("%d have begun, want 2", n)
 		}
+	})
+}
+
+// TestGatesOfAGangTooLarge lets none of a gang in of which one is too large for the nodes that
+// take tasks, until one takes tasks that is large enough.
+func TestGatesOfAGangTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := append(hollow.Nodes(1, 4), hollow.Node{Name: "large", Capacity: map[string]types.Quantity{"cpu": 8000}})
+		s := newSharing(t, hollow.Config{Nodes: nodes}, "q", esl.Queue{Rate: 4, Per: manifest.Duration(10 * time.Second)})
+		if _, err := s.jobs.Cordon(t.Context(), "large", types.Cordon{Reason: "later"}); err != nil {
+			t.Fatal(err)
+		}
+		gang := s.submit([]controlplane.Submission{hollow.Task(1000, "run", "5s"), hollow.Task(1000, "run", "5s"), hollow.Task(6000, "run", "5s")}, esl.Gang{}, esl.Queued{In: "q"})
+		time.Sleep(10 * time.Second)
+		for rid := range s.view().Pools {
+			if strings.HasPrefix(string(rid), "d:"+gang.Job+".queued") {
+				t.Errorf("%s is open", rid)
+			}
+		}
+		if _, err := s.jobs.Uncordon(t.Context(), "large"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if n := len(s.begun(gang)); n != 3 {
+			t.Errorf("%d of the gang have begun, want 3", n)
+		}
+		s.nothingLeft("d/q.queue")
 	})
 }

@@ -102,6 +102,42 @@ func TestCoalesced(t *testing.T) {
 	})
 }
 
+// TestSlowLooks: who looks for long is asked more rarely, however much changes, and goes by
+// what there is in the end; others are asked as ever.
+func TestSlowLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, newRecord(func(name string, s *esl.State) esl.Plan {
+			if name == "slow" {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if p := s.Pool("level"); p != nil {
+				return setOwn(s, p.Capacity())
+			}
+			return esl.Plan{}
+		}))
+		w.keep(w.store)
+		for _, name := range []string{"slow", "quick"} {
+			w.submit(name, 1, &watcher{counter: counter{Name: name}, On: []string{"level"}})
+		}
+		pass(time.Minute)
+		w.asked.count("slow")
+		w.asked.count("quick")
+		for i := range 100 {
+			w.pool("level", types.Quantity(1000*(i+1)))
+			pass(100 * time.Millisecond)
+		}
+		if slow, quick := w.asked.count("slow"), w.asked.count("quick"); slow < 15 || slow > 25 || quick < 100 {
+			t.Errorf("in 10 s the slow one was asked %d times, the other one %d", slow, quick)
+		}
+		pass(time.Second)
+		for _, name := range []string{"slow.watcher", "quick.watcher"} {
+			if got := w.capacity(name); got != 100_000 {
+				t.Errorf("%s is %d", name, got)
+			}
+		}
+	})
+}
+
 // TestAgain: a policy is asked at the time that it said, and not at one that it said
 // before.
 func TestAgain(t *testing.T) {

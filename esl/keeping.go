@@ -180,14 +180,16 @@ func (k *keeping) turn(ctx context.Context, p *keptPolicy, now time.Time) {
 		return
 	}
 	p.asked = now
+	began := time.Now()
 	plan, err := k.ask(p, now)
+	p.rest = 0
 	if err != nil {
 		k.fail(p, err)
 		return
 	}
 	k.turns.at(p, plan.Again)
 	if plan.Nothing() {
-		p.last = Plan{}
+		p.rest, p.last = restAfter(time.Since(began)), Plan{}
 		return
 	}
 	if !p.moved && plan.does(&p.last) {
@@ -200,7 +202,7 @@ func (k *keeping) turn(ctx context.Context, p *keptPolicy, now time.Time) {
 func (k *keeping) ask(p *keptPolicy, now time.Time) (plan Plan, err error) {
 	s := &State{
 		View: k.view, Now: now, Namespace: p.of.id.Namespace, ID: p.of.id.ID, Job: p.of.job, label: p.label, kinds: k.opts.Kinds, book: k.book,
-		ops: k.store.Limits().Ops,
+		ops: k.store.Limits().Ops, memo: &p.memo,
 	}
 	err = contained(func() { plan = p.policy.Next(s) })
 	if p.of.job == "" && p.of.session != "" {

@@ -27,6 +27,8 @@ type keptPolicy struct {
 
 	// gone tells that its key has changed, or is gone: it is not asked any more.
 	gone bool
+	// memo is what the policy remembers: see remembered.
+	memo any
 	// queued tells that it is among those whose turn it is; busy that a plan of it is
 	// being done.
 	queued, busy bool
@@ -38,6 +40,9 @@ type keptPolicy struct {
 	// after is the revision of what was done last: the view must have it before it
 	// decides again.
 	after int64
+	// rest is the least time to the next look on account of how long the last one, which
+	// found nothing to do, took.
+	rest time.Duration
 	// asked is when it was asked last, retry when it is asked at the earliest after a
 	// failure. wake is when it is asked even if nothing changes, and place where turns
 	// has that.
@@ -50,11 +55,27 @@ type keptPolicy struct {
 
 // earliest is when it may be asked.
 func (p *keptPolicy) earliest() time.Time {
-	at := p.retry
-	if next := p.asked.Add(p.pace); p.pace > 0 && !p.asked.IsZero() && next.After(at) {
+	at, pace := p.retry, max(p.pace, p.rest)
+	if next := p.asked.Add(pace); pace > 0 && !p.asked.IsZero() && next.After(at) {
 		at = next
 	}
 	return at
+}
+
+// A look that takes longer than keepSlow and finds nothing to do is followed by the next one
+// after keepShare times as long, so that one policy leaves time for the others, however much
+// it looks at.
+const (
+	keepSlow  = 5 * time.Millisecond
+	keepShare = 10
+)
+
+// restAfter is the least time from the beginning of a look that took so long to the next.
+func restAfter(took time.Duration) time.Duration {
+	if took < keepSlow {
+		return 0
+	}
+	return keepShare * took
 }
 
 // newKept returns a policy that is to be kept. Internal: a method of it panics.

@@ -43,6 +43,9 @@ func (g *Group) withinShared() error {
 		if q, ok := g.Shared[id].(FairQueue); ok && q.Limit < len(g.Tasks) {
 			return invalid("policies: all %d tasks begin at once, and %s lets in %d: have fewer tasks, or raise its limit", len(g.Tasks), id, q.Limit)
 		}
+		if q, ok := g.Shared[id].(Queue); ok && q.Rate > 0 && q.Rate < len(g.Tasks) {
+			return invalid("policies: all %d tasks begin at once, and %s lets %d begin within %s: have fewer tasks, or raise its rate", len(g.Tasks), id, q.Rate, q.per())
+		}
 		p, ok := g.Shared[id].(Shared)
 		if !ok {
 			continue

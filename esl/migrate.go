@@ -212,8 +212,13 @@ func (p Migrate) better(s *State, live []*cluster.Task) (bundles []types.Bundle,
 
 // asked returns what a task asks for, and what of that is on a node.
 func (p Migrate) asked(s *State, t *cluster.Task) (asked types.Requests, needs []cluster.Need) {
-	anywhere := s.Own(migrateAnywhere)
-	for _, way := range t.Info.V.Alternatives {
+	asked = askedAnywhere(t.Info.V.Alternatives, s.Own(migrateAnywhere))
+	return asked, s.View.Needs(s.Namespace, asked)
+}
+
+// askedAnywhere returns what is asked for in the way that may be had anywhere.
+func askedAnywhere(ways []types.Alternative, anywhere string) (asked types.Requests) {
+	for _, way := range ways {
 		if way.Requests.Get(anywhere) == 0 {
 			continue
 		}
@@ -223,7 +228,7 @@ func (p Migrate) asked(s *State, t *cluster.Task) (asked types.Requests, needs [
 			}
 		}
 	}
-	return asked, s.View.Needs(s.Namespace, asked)
+	return asked
 }
 
 func (p Migrate) due(m move) time.Time {

@@ -35,7 +35,8 @@ const (
 	// summed up over the resources.
 	DotProduct Aim = "dot-product"
 	// Fragments is by how much more GPU there is then that the tasks, as they have
-	// been, cannot use: fragmentation gradient descent (Weng et al., ATC 2023).
+	// been, cannot use: fragmentation gradient descent (Weng et al., ATC 2023), see Mix.
+	// What is nearly the same goes where the least is left.
 	Fragments Aim = "fragments"
 )
 
@@ -81,7 +82,7 @@ func (p Objective) Declare(string) ([]Set, error) { return nil, p.Validate() }
 
 // Next assigns tasks that wait to nodes.
 func (p Objective) Next(s *State) Plan {
-	return Assign{Score: p.score(s), Ahead: p.Ahead}.next(s, p.label(s))
+	return Assign{Score: p.Score(s), Ahead: p.Ahead}.next(s, p.label(s))
 }
 
 // label is by which name tasks are assigned: a shared one has them by Placed.
@@ -98,15 +99,15 @@ func (Objective) Wide() {}
 // Why says which node was chosen.
 func (p Objective) Why(s *State, task string) string { return Assign{}.why(s, p.label(s), task) }
 
-// score returns the function, for one decision.
-func (p Objective) score(s *State) func([]cluster.Need, *Room) float64 {
+// Score returns the function, for one decision.
+func (p Objective) Score(s *State) func([]cluster.Need, *Room) float64 {
 	switch p.By {
 	case Leftover:
 		return p.leftover(largest(s))
 	case DotProduct:
 		return p.dotProduct(largest(s))
 	case Fragments:
-		return newFragments(s).score
+		return p.descent(s)
 	}
 	return p.load
 }

@@ -1,149 +1,197 @@
 package esl
 
 import (
-	"cmp"
+	"math"
 	"slices"
-	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
-// fragments is how much GPU of a node the tasks cannot use: for each kind of task, by how
-// frequent it is, what is free of the devices that it could not be given. A task without
-// GPU uses none of it, and one that the node has no room for, none there.
-// (Q. Weng et al., "Beware of Fragmentation", ATC 2023.)
-type fragments struct {
-	kinds []fragmentKind
-	// before is what rooms have of it as they are.
-	before map[*Room]fragmentsAt
+// Mix is what tasks ask for, and how many ask for the same: by it one reckons how much GPU
+// is in fragments. Of a node, and one kind of task, a fragment is
+//
+//   - all GPU that is free, if such a task has no room there, or asks for no GPU;
+//   - else what is free of the devices of which it could not be given any.
+//
+// The fragments of a node are the mean of that over the tasks (Q. Weng et al., "Beware of
+// Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
+// USENIX ATC 2023, section 3). Besides processors, which it goes by there, memory is
+// looked at.
+//
+// The zero value is a mix without tasks, of which nothing is a fragment. It may not be used
+// concurrently.
+type Mix struct {
+	tasks int64
+	asked []*mixed
+	// is and then are those of one look: there are very many.
+	is, then gpuSpace
 }
 
-// fragmentKind is tasks that ask for the same, and what part of all they are.
-type fragmentKind struct {
-	cpu, memory, gpu types.Quantity
-	models           string
-	part             float64
-	devices          *types.DeviceRequest
+// mixed is tasks of a mix that ask for the same of GPU.
+type mixed struct {
+	gpu     types.Quantity
+	devices *types.DeviceRequest
+	wanted  string // devices, in words
+	besides []mixedBesides
 }
 
-// fragmentsAt is what a room has of fragments, and of what it was computed.
-type fragmentsAt struct {
-	space  fragmentSpace
-	amount float64
+// mixedBesides is what some of them ask for besides.
+type mixedBesides struct {
+	cpu, memory types.Quantity
+	tasks       int64
 }
 
-// fragmentSpace is what is free in a room, of what counts.
-type fragmentSpace struct {
+// gpuSpace is what is free in a room, of what counts.
+type gpuSpace struct {
 	cpu, memory types.Quantity
 	devices     []deviceRoom
 }
 
-// newFragments goes by what all tasks that the policy is about have asked for, those that
-// have ended too.
-func newFragments(s *State) *fragments {
-	counted := make(map[fragmentKind]int)
-	devices := make(map[string]*types.DeviceRequest)
-	all := 0
+// Add adds a task that asks for this, and for devices of this kind.
+func (m *Mix) Add(requests types.Requests, devices ...types.DeviceRequest) {
+	m.tasks++
+	x := m.like(requests.Get(string(types.GPU)), devices)
+	b := mixedBesides{cpu: requests.Get(string(types.CPU)), memory: requests.Get(string(types.Memory)), tasks: 1}
+	at := slices.IndexFunc(x.besides, func(y mixedBesides) bool { return y.cpu == b.cpu && y.memory == b.memory })
+	if at < 0 {
+		x.besides = append(x.besides, b)
+		return
+	}
+	x.besides[at].tasks++
+}
+
+// like returns those that ask for so much GPU, of such devices.
+func (m *Mix) like(gpu types.Quantity, devices []types.DeviceRequest) *mixed {
+	of, wanted := (*types.DeviceRequest)(nil), ""
+	for i := range devices {
+		if types.ResourceID(devices[i].Resource) == types.GPU {
+			of, wanted = &devices[i], devices[i].String()
+		}
+	}
+	at := slices.IndexFunc(m.asked, func(x *mixed) bool { return x.gpu == gpu && x.wanted == wanted })
+	if at < 0 {
+		at = len(m.asked)
+		m.asked = append(m.asked, &mixed{gpu: gpu, devices: of, wanted: wanted})
+	}
+	return m.asked[at]
+}
+
+// mixOf returns what all tasks that a policy is about have asked for, those that have ended
+// too.
+func mixOf(s *State) *Mix {
+	m := new(Mix)
 	for _, t := range s.concerned() {
-		if t.Info.V == nil {
+		if t.Info.V != nil {
+			m.Add(t.Info.V.Requests, t.Info.V.Devices...)
+		}
+	}
+	return m
+}
+
+// Fragments returns how much GPU of a room is in fragments, in thousandths of a device.
+func (m *Mix) Fragments(r *Room) float64 {
+	m.is.read(r)
+	return m.amount(&m.is)
+}
+
+// descent is fragmentation gradient descent: where fragments grow least, of nodes where they
+// grow by the same number of steps, where the least is left (best fit). In steps, as an
+// exact minimum spreads tasks over nodes that are next to equal. What is left counts less
+// than one.
+func (p Objective) descent(s *State) func([]cluster.Need, *Room) float64 {
+	mix, most, all := mixOf(s), largest(s), 1.0
+	for _, id := range counted() {
+		if most[id] > 0 {
+			all += p.weight(id)
+		}
+	}
+	left := p.leftover(most)
+	return func(needs []cluster.Need, r *Room) float64 {
+		return steps(mix.growth(needs, r)) + left(needs, r)/all
+	}
+}
+
+// steps is a growth of fragments, in thousandths of a device, in steps that are finest about
+// 0: hundredths of the sigmoid of devices, as the simulator of the authors has it
+// (hkust-adsl/kubernetes-scheduler-simulator, pkg/simulator/plugin/fgd_score.go).
+func steps(growth float64) float64 {
+	return -math.Floor(100 / (1 + math.Exp(growth/float64(One))))
+}
+
+// growth is by how much the fragments of a room grow when that which is asked for is taken
+// of it, which it has room for.
+func (m *Mix) growth(needs []cluster.Need, r *Room) float64 {
+	m.is.read(r)
+	m.then.cpu = m.is.cpu - amountOf(needs, types.CPU)
+	m.then.memory = m.is.memory - amountOf(needs, types.Memory)
+	m.then.devices = append(m.then.devices[:0], m.is.devices...)
+	for _, x := range needs {
+		if x.ID != types.GPU {
 			continue
 		}
-		k := fragmentKind{cpu: t.Info.V.Requests.Get(string(types.CPU)), memory: t.Info.V.Requests.Get(string(types.Memory)), gpu: t.Info.V.Requests.Get(string(types.GPU))}
-		for i, d := range t.Info.V.Devices {
-			if types.ResourceID(d.Resource) == types.GPU {
-				k.models = strings.Join(d.Models, "|")
-				devices[k.models] = &t.Info.V.Devices[i]
-			}
+		if len(r.devicesOf(types.GPU)) == 0 {
+			x.Devices = nil // it is not made of devices
 		}
-		counted[k]++
-		all++
+		r.pick(m.is.devices, &x, func(at int) { m.then.devices[at].free -= min(x.Amount, One) })
 	}
-	f := &fragments{before: make(map[*Room]fragmentsAt)}
-	for k, n := range counted {
-		k.part, k.devices = float64(n)/float64(all), devices[k.models]
-		f.kinds = append(f.kinds, k)
-	}
-	// The order of a sum counts for its last digits.
-	slices.SortFunc(f.kinds, func(a, b fragmentKind) int {
-		return cmp.Or(cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.memory, b.memory), cmp.Compare(a.models, b.models))
-	})
-	return f
+	return m.amount(&m.then) - m.amount(&m.is)
 }
 
-// score is by how much fragments become more when a task is there.
-func (f *fragments) score(needs []cluster.Need, r *Room) float64 {
-	is := fragmentSpaceOf(r)
-	was, ok := f.before[r]
-	if !ok || !was.space.equal(is) {
-		was = fragmentsAt{space: is, amount: f.amount(is)}
-		f.before[r] = was
-	}
-	then := is
-	then.devices = slices.Clone(is.devices)
-	then.cpu -= amountOf(needs, types.CPU)
-	then.memory -= amountOf(needs, types.Memory)
-	for i := range needs {
-		if needs[i].ID == types.GPU {
-			r.pick(is.devices, &needs[i], func(at int) { then.devices[at].free -= min(needs[i].Amount, One) })
-		}
-	}
-	return f.amount(then) - was.amount
-}
-
-func (s fragmentSpace) equal(t fragmentSpace) bool {
-	return s.cpu == t.cpu && s.memory == t.memory && slices.Equal(s.devices, t.devices)
-}
-
-// fragmentSpaceOf returns what is free in a room. Where GPU is not made of devices, it counts as
-// whole ones and a rest.
-func fragmentSpaceOf(r *Room) fragmentSpace {
-	var s fragmentSpace
+// read takes what is free in a room. Where GPU is not made of devices, it counts as whole
+// ones and a rest.
+func (s *gpuSpace) read(r *Room) {
 	s.cpu, _ = r.Free(types.CPU)
 	s.memory, _ = r.Free(types.Memory)
-	if s.devices = slices.Clone(r.devicesOf(types.GPU)); len(s.devices) == 0 {
-		for free, _ := r.Free(types.GPU); free > 0; free -= One {
-			s.devices = append(s.devices, deviceRoom{free: min(free, One)})
-		}
+	list := r.devicesOf(types.GPU)
+	s.devices = append(s.devices[:0], list...)
+	if len(list) > 0 {
+		return
 	}
-	return s
+	for free, _ := r.Free(types.GPU); free > 0; free -= One {
+		s.devices = append(s.devices, deviceRoom{free: min(free, One)})
+	}
 }
 
-// amount is how much of a space no task, in the mean, can use.
-func (f *fragments) amount(s fragmentSpace) float64 {
+// amount is how much of a space is in fragments.
+func (m *Mix) amount(s *gpuSpace) float64 {
 	var free types.Quantity
 	for _, d := range s.devices {
 		free += max(d.free, 0)
 	}
-	if free == 0 {
+	if free == 0 || m.tasks == 0 {
 		return 0
 	}
-	sum := 0.0
-	for i := range f.kinds {
-		k := &f.kinds[i]
-		lost := free
-		if k.gpu > 0 && k.cpu <= s.cpu && k.memory <= s.memory {
-			lost = k.lost(s.devices, free)
+	var sum int64 // whole numbers, so that their order does not matter
+	for _, x := range m.asked {
+		lost := x.lost(s.devices, free)
+		for _, b := range x.besides {
+			if b.cpu <= s.cpu && b.memory <= s.memory {
+				sum += b.tasks * int64(lost)
+			} else {
+				sum += b.tasks * int64(free)
+			}
 		}
-		sum += k.part * float64(lost)
 	}
-	return sum
+	return float64(sum) / float64(m.tasks)
 }
 
-// lost is how much of devices tasks of the kind cannot use: all if they do not fit.
-func (k *fragmentKind) lost(devices []deviceRoom, free types.Quantity) types.Quantity {
-	each := min(k.gpu, One)
-	var lost types.Quantity
-	enough := types.Quantity(0)
+// lost is how much of devices such tasks cannot use: all if they do not fit.
+func (x *mixed) lost(devices []deviceRoom, free types.Quantity) types.Quantity {
+	if x.gpu == 0 {
+		return free
+	}
+	each := min(x.gpu, One)
+	var lost, enough types.Quantity
 	for _, d := range devices {
 		switch {
-		case d.free < each, k.devices != nil && d.device != nil && !k.devices.Takes(d.device):
+		case d.free < each, x.devices != nil && d.device != nil && !x.devices.Takes(d.device):
 			lost += max(d.free, 0)
 		default:
 			enough += each
 		}
 	}
-	if enough < k.gpu {
+	if enough < x.gpu {
 		return free
 	}
 	return lost

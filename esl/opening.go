@@ -68,7 +68,7 @@ func byName(tasks []*cluster.Task) map[string][]*cluster.Task {
 
 // isWaiting reports whether a task has no node, and was not told to end.
 func isWaiting(t *cluster.Task) bool {
-	return t.Phase() == types.Pending && t.Info.V != nil && t.Info.V.Full().Stop == nil
+	return t.Phase() == types.Pending && t.Info.V != nil && t.Info.V.Stop == nil
 }
 
 // endWaiting adds to a plan that tasks which wait end, for a reason, as far as there is

@@ -67,7 +67,7 @@ func (s *State) crowd(own string) crowd { return s.crowdOf(s.concerned(), own) }
 
 func (s *State) crowdOf(tasks []*cluster.Task, own string) crowd {
 	var c crowd
-	known := make(map[*types.Request]*shape)
+	known, scoped := make(map[*types.Request]*shape), own+"@"
 	for _, t := range tasks {
 		if t.Info.V == nil || t.Phase().Ended() {
 			continue
@@ -80,7 +80,7 @@ func (s *State) crowdOf(tasks []*cluster.Task, own string) crowd {
 			continue
 		default:
 			c.waiting = append(c.waiting, t)
-			c.gang = c.gang || slices.ContainsFunc(t.Info.V.Requests, func(r types.Request) bool { return strings.HasPrefix(r.Name, own+"@") })
+			c.gang = c.gang || slices.ContainsFunc(t.Info.V.Requests, func(r types.Request) bool { return strings.HasPrefix(r.Name, scoped) })
 		}
 		// What is alike is in memory once: package cluster.
 		var at *types.Request
@@ -99,7 +99,7 @@ func (s *State) crowdOf(tasks []*cluster.Task, own string) crowd {
 	}
 	slices.SortStableFunc(c.waiting, func(a, b *cluster.Task) int {
 		x, y := a.Info.V, b.Info.V
-		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Submitted, y.Submitted), cmp.Compare(a.ID.ID, b.ID.ID))
+		return cmp.Or(cmp.Compare(y.Order(), x.Order()), cmp.Compare(x.Submitted, y.Submitted), cmp.Compare(a.ID.ID, b.ID.ID))
 	})
 	return c
 }

@@ -2,7 +2,6 @@ package esl
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ import (
 type Assign struct {
 	// Score says how bad a node is for what is asked for: the least is taken, of equal
 	// ones the first by name. It is called with rooms in which it fits, and must not
-	// change them.
+	// change them; of the same room as it was it is not asked again for the same.
 	Score func(needs []cluster.Need, r *Room) float64
 	// Ahead is how many tasks may have a node and not be bound yet; 0 is 24.
 	Ahead int
@@ -77,14 +76,14 @@ func (a Assign) next(s *State, label string) Plan {
 	}
 	rooms := s.Rooms()
 	ahead := a.settle(s, &plan, waiting, rooms)
-	full := make(map[string]bool) // what fits nowhere
+	placing := a.Among(rooms)
 	early := 0
 	slices.SortStableFunc(waiting, func(a, b *assignment) int { return cmp.Compare(boolInt(a.held), boolInt(b.held)) })
 	for _, x := range waiting {
 		count := &ahead
 		if x.held {
 			count = &early
-			a.keep(s, x, rooms)
+			a.keep(s, x, placing)
 		}
 		if *count >= cmp.Or(a.Ahead, defaultAhead) {
 			continue
@@ -93,18 +92,13 @@ func (a Assign) next(s *State, label string) Plan {
 			continue
 		}
 		x.needs = s.needs(x.task, x.own)
-		like := signature(x.needs)
-		if full[like] {
+		best := placing.best(x.needs, x.tried)
+		if best < 0 {
 			continue
 		}
-		best := a.best(x, rooms)
-		if best == nil {
-			full[like] = x.tried == ""
-			continue
-		}
-		best.Take(x.needs)
+		placing.take(best, x.needs)
 		*count++
-		a.move(s, &plan, x, best.Node.Name)
+		a.move(s, &plan, x, rooms[best].Node.Name)
 	}
 	return plan
 }
@@ -137,12 +131,12 @@ func (a Assign) settle(s *State, plan *Plan, waiting []*assignment, rooms []*Roo
 }
 
 // keep takes in what is assigned of who cannot begin, when all others have been seen to.
-func (a Assign) keep(s *State, x *assignment, rooms []*Room) {
+func (a Assign) keep(s *State, x *assignment, placing *Placing) {
 	if len(x.on) != 1 || x.past || x.tried != "" {
 		return
 	}
-	if at := slices.IndexFunc(rooms, func(r *Room) bool { return r.Node == x.on[0] }); at >= 0 {
-		rooms[at].Take(s.needs(x.task, x.own))
+	if at := slices.IndexFunc(placing.rooms, func(r *Room) bool { return r.Node == x.on[0] }); at >= 0 {
+		placing.take(at, s.needs(x.task, x.own))
 	}
 }
 
@@ -166,21 +160,6 @@ func signature(needs []cluster.Need) string {
 		b.WriteByte(' ')
 	}
 	return b.String()
-}
-
-// best returns the best room for a task, nil if it fits nowhere but where it was tried.
-func (a Assign) best(x *assignment, rooms []*Room) *Room {
-	var best *Room
-	least := math.Inf(1)
-	for _, r := range rooms {
-		if r.Node.Name == x.tried || !r.Fits(x.needs) {
-			continue
-		}
-		if score := a.Score(x.needs, r); best == nil || score < least {
-			best, least = r, score
-		}
-	}
-	return best
 }
 
 // move makes the resource of a task on a node, and nowhere else. Nobody else asks for it,
@@ -228,7 +207,7 @@ func (s *State) assignments(label string) []*assignment {
 	}
 	slices.SortStableFunc(out, func(a, b *assignment) int {
 		x, y := a.task.Info.V, b.task.Info.V
-		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Submitted, y.Submitted), strings.Compare(x.Job, y.Job), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(y.Order(), x.Order()), cmp.Compare(x.Submitted, y.Submitted), strings.Compare(x.Job, y.Job), cmp.Compare(a.number, b.number))
 	})
 	return out
 }

@@ -39,6 +39,9 @@ type part struct {
 
 // parts returns the domains that count for a crowd, by name.
 func (s *State) parts(in Domain, id types.ResourceID, c crowd) []*part {
+	if in == Node {
+		return s.eachNode(id, c)
+	}
 	byName := make(map[string]*part)
 	large := make(map[string]bool)
 	for _, n := range s.View.Nodes {
@@ -66,6 +69,22 @@ func (s *State) parts(in Domain, id types.ResourceID, c crowd) []*part {
 			sortNodes(p.nodes)
 			slices.SortFunc(p.rooms, func(a, b *Room) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
 			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// eachNode returns the nodes that count for a crowd as domains, by name.
+func (s *State) eachNode(id types.ResourceID, c crowd) []*part {
+	nodes := s.Nodes()
+	parts, rooms, roomsOf := make([]part, len(nodes)), make([]Room, len(nodes)), make([]*Room, len(nodes))
+	out := make([]*part, 0, len(nodes))
+	for i, n := range nodes {
+		rooms[i] = Room{Node: n, view: s.View}
+		roomsOf[i] = &rooms[i]
+		if slices.ContainsFunc(c.shapes, func(x *shape) bool { return rooms[i].Large(x.needs) }) {
+			parts[i] = part{name: n.Name, nodes: nodes[i : i+1 : i+1], rooms: roomsOf[i : i+1 : i+1], used: int(n.Used(id) / One)}
+			out = append(out, &parts[i])
 		}
 	}
 	return out

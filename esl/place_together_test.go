@@ -70,6 +70,33 @@ func TestTogetherIsRefused(t *testing.T) {
 	})
 }
 
+// TestGangOfNineIsRefused: a gang and a policy that divides its tasks among nodes are refused
+// when that has fewer on one node than the gang has together, or in all.
+func TestGangOfNineIsRefused(t *testing.T) {
+	onSite(t, hollow.Nodes(4, 16), func(s *site) {
+		nine := esl.Copies(9, hollow.Task(100))
+		for want, policies := range map[string][]esl.Policy{
+			"gang and balance exclude each other: all 9 tasks on one node, and at most 5": {esl.Gang{In: esl.Node}, esl.Balance{Nodes: 2}},
+			"perNode: 6 are to be together on a node, and balance has at most 5 on one":   {esl.Balance{Nodes: 2}, esl.Gang{PerNode: 6}},
+			"perNode: 12 are to be together on a node, and apart has at most 8 on one":    {esl.Gang{PerNode: 12}, esl.Apart{PerNode: 8}},
+			"all 9 tasks are to begin at once, and apart has at most 2 on one node, of":   {esl.Gang{}, esl.Apart{PerNode: 2}},
+		} {
+			_, err := s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: nine}, policies...)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		for _, policies := range [][]esl.Policy{{esl.Gang{PerNode: 5}, esl.Balance{Nodes: 2}}, {esl.Gang{PerNode: 3}, esl.Apart{PerNode: 3}}} {
+			s.pass(20 * time.Second)
+			if job := s.run("ok", nine, policies...); len(job.Tasks) != 9 {
+				t.Errorf("%d tasks", len(job.Tasks))
+			} else if s.pass(20 * time.Second); len(s.running(job)) != 9 {
+				t.Errorf("%v: %d of 9 run: %s", policies, len(s.running(job)), s.why(job.Tasks[0]))
+			}
+		}
+	})
+}
+
 // TestAheadOfWhoCannotBegin has tasks that wait for something else keep nobody out of a
 // shared objective.
 func TestAheadOfWhoCannotBegin(t *testing.T) {

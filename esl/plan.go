@@ -22,6 +22,7 @@ type Plan struct {
 	Unreserve []string
 	Stop      []Stop
 	Evict     []Evict
+	Raise     []Raise
 	// Whole tells that the plan is never to be done in parts.
 	Whole bool
 	// If is what must not have changed besides.
@@ -42,11 +43,21 @@ type Stop struct {
 type Evict struct {
 	Task    string
 	Attempt int
+	// Reason is in words, for the status of the task; empty: that it is evicted.
+	Reason string
+}
+
+// Raise has a task, or with Reservation a reservation, come earlier while it waits, as if
+// its priority were higher by so much: see controlplane.Transaction.Raise.
+type Raise struct {
+	ID          string
+	Reservation bool
+	By          int
 }
 
 // Nothing reports whether there is nothing to be done.
 func (p *Plan) Nothing() bool {
-	return len(p.Set)+len(p.Reserve)+len(p.Unreserve)+len(p.Stop)+len(p.Evict) == 0
+	return len(p.Set)+len(p.Reserve)+len(p.Unreserve)+len(p.Stop)+len(p.Evict)+len(p.Raise) == 0
 }
 
 // does reports whether the plan does what another one does, whenever it is looked again,
@@ -74,7 +85,14 @@ func (p *Plan) transaction(c *controlplane.Client, reads ...controlplane.ReadSet
 		t.Stop(s.Task, s.StopOptions)
 	}
 	for _, e := range p.Evict {
-		t.Evict(e.Task, e.Attempt)
+		t.EvictFor(e.Task, e.Attempt, e.Reason)
+	}
+	for _, r := range p.Raise {
+		if r.Reservation {
+			t.RaiseReservation(r.ID, r.By)
+		} else {
+			t.Raise(r.ID, r.By)
+		}
 	}
 	return t
 }

@@ -48,7 +48,7 @@ func (x *Set) cost() int {
 // sorts, or Whole, belongs together, and is not divided.
 func (p Plan) part(v *cluster.View, ns string, most int) Plan {
 	most -= len(p.If)
-	others := len(p.Reserve) + len(p.Unreserve)
+	others := len(p.Reserve) + len(p.Unreserve) + len(p.Raise)
 	switch {
 	case p.Whole || others > 0:
 	case len(p.Set) == 0 && len(p.Evict) == 0:

@@ -231,3 +231,49 @@ func TestQueuesRefuse(t *testing.T) {
 		}
 	})
 }
+
+// TestQueueOrder lets in by priority, then by age, whoever waited before.
+func TestQueueOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 64)}, "q", esl.Queue{Rate: 1, Per: manifest.Duration(10 * time.Second)})
+		of := func(priority, n int) controlplane.Launched {
+			task := hollow.Task(100, "run", "1s")
+			task.Task.Priority = priority
+			time.Sleep(100 * time.Millisecond)
+			return s.submit(esl.Copies(n, task), esl.Queued{In: "q"})
+		}
+		low, high, older, later := of(0, 3), of(5, 2), of(2, 1), of(2, 1)
+		time.Sleep(80 * time.Second)
+		order := s.begun(low, high, older, later)
+		if len(order) != 7 {
+			t.Fatalf("%d have begun, want 7", len(order))
+		}
+		// The first of the low was alone when it came.
+		for i, pair := range [][2]int{{0, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 1}, {1, 2}} {
+			if !order[pair[0]].Before(order[pair[1]]) {
+				t.Errorf("%d: task %d began at %s, and task %d at %s", i, pair[0], order[pair[0]].Format("05.0"), pair[1], order[pair[1]].Format("05.0"))
+			}
+		}
+		s.nothingLeft("d/q.queue")
+	})
+}
+
+// TestQueueRateOfWhoIsLetIn: who is let in and has no node yet counts, so that no more than
+// the rate begin when there is room.
+func TestQueueRateOfWhoIsLetIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 8)}, "q", esl.Queue{Rate: 2, Per: manifest.Duration(10 * time.Second)})
+		full, err := s.jobs.Submit(t.Context(), esl.Job{Name: "full", Tasks: esl.Copies(1, hollow.Task(8000, "run", "30s"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		job := s.submit(esl.Copies(6, hollow.Task(100, "run", "1s")), esl.Queued{In: "q"})
+		time.Sleep(32 * time.Second)
+		if n, m := len(s.begun(full)), len(s.begun(job)); n != 1 || m != 2 {
+			t.Errorf("%d of 6 have begun, want 2", m)
+		}
+		s.stop(job)
+		s.nothingLeft("d/q.queue")
+	})
+}

@@ -79,9 +79,9 @@ func (p Spread) Next(s *State) Plan {
 // most returns how many each domain may have. A gang is placed at once, so that what it
 // comes to in the end is given at once.
 func (p Spread) most(parts []*part, c crowd) []int {
-	out := make([]int, len(parts))
+	out, most := make([]int, len(parts)), least(parts)+max(p.MaxSkew, 1)
 	for i := range out {
-		out[i] = least(parts) + max(p.MaxSkew, 1)
+		out[i] = most
 	}
 	if !c.gang {
 		return out

@@ -287,3 +287,14 @@ func ExampleElasticBalance() {
 	// n00 1, n01 1
 	// n00 1, n01 1
 }
+
+// TestNodesTooSmallDoNotCount: a node that is too small for any of the tasks holds up nobody.
+func TestNodesTooSmallDoNotCount(t *testing.T) {
+	nodes := append(hollow.Nodes(2, 8), hollow.Node{Name: "small", Capacity: map[string]types.Quantity{"cpu": 500}})
+	for _, p := range []esl.Policy{esl.Spread{}, esl.Balance{}, esl.ElasticBalance{}} {
+		onSite(t, nodes, func(s *site) {
+			job := s.run("j", esl.Copies(6, hollow.Task(1000, "run", "1h")), p)
+			s.await(esl.Node, "n00 3, n01 3", job)
+		})
+	}
+}

@@ -25,8 +25,24 @@ type State struct {
 	book *book
 	// ops is how many operations the store takes at once; 0: any number.
 	ops int
+	// memo is what remembered keeps; nil for nowhere.
+	memo *any
 	// largest remembers what a node is large enough for.
 	largest map[string]bool
+}
+
+// remembered returns what f makes, once for a policy that is kept: for what is made of its
+// parameters and names alone.
+func remembered[T any](s *State, f func() T) T {
+	if s.memo == nil {
+		return f()
+	}
+	if known, ok := (*s.memo).(T); ok {
+		return known
+	}
+	made := f()
+	*s.memo = made
+	return made
 }
 
 // Own returns what Group.Own returned.

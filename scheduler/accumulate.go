@@ -47,9 +47,11 @@ type accumulator struct {
 	// skipped tells that something was left out because it was in flight.
 	skipped bool
 	busy    entryKey // as of the last look
-	// kept are the nodes of a collection that is in flight: until it is answered it
+	// kept counts, by node, the collections that are in flight: until they are answered it
 	// is not known what else becomes free there, and nobody else is to have it.
-	kept map[*cluster.Node]struct{}
+	kept map[*cluster.Node]int
+	// atOnce are those that collect at once, and others that did.
+	atOnce map[cluster.ID]struct{}
 }
 
 // searchEvery is how often at most all nodes are searched for places of what
@@ -273,18 +275,33 @@ func (c *Core) inFlightOf(g *types.Grant) bool {
 }
 
 // keep keeps what becomes free on the nodes of a collection that is in flight.
-func (a *accumulator) keep(v *cluster.View, g *types.Grant) {
-	a.kept = make(map[*cluster.Node]struct{}, len(g.Nodes))
-	for _, at := range g.Nodes {
-		a.kept[v.Nodes[at.Node]] = struct{}{}
+func (a *accumulator) keep(d *Draft) {
+	if d.collecting != nil {
+		for _, at := range d.collecting.g.Nodes {
+			d.kept = append(d.kept, d.view.Nodes[at.Node])
+		}
+	}
+	if a.kept == nil {
+		a.kept = make(map[*cluster.Node]int)
+	}
+	for _, n := range d.kept {
+		a.kept[n]++
+	}
+}
+
+// unkeep keeps it no longer: the collection is answered.
+func (a *accumulator) unkeep(d *Draft) {
+	for _, n := range d.kept {
+		if a.kept[n]--; a.kept[n] == 0 {
+			delete(a.kept, n)
+		}
 	}
 }
 
 // closed reports whether nothing is to be placed on n until something in flight is
 // answered.
 func (c *Core) closed(n *cluster.Node) bool {
-	_, kept := c.accum.kept[n]
-	return kept || c.locked(n)
+	return len(c.accum.kept) > 0 && c.accum.kept[n] > 0 || c.locked(n)
 }
 
 // roomFor reports whether the draft has room for whatever accumulating r takes.

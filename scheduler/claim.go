@@ -27,7 +27,7 @@ type claimant struct {
 func claimOf(v *cluster.View, t *cluster.Task) claimant {
 	r := &cluster.Reservation{ID: t.ID, Info: cluster.Cell[types.Reservation]{Mod: t.Info.Mod, Create: t.Info.Create, V: &types.Reservation{
 		Bundles:    []types.Bundle{{Requests: t.Info.V.Requests, Devices: t.Info.V.Devices}},
-		Priority:   t.Info.V.Priority,
+		Priority:   t.Info.V.Order(),
 		Submitted:  t.Info.V.Submitted,
 		Accumulate: true,
 	}}}

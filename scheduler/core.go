@@ -244,6 +244,7 @@ func (c *Core) fill(d *Draft) {
 	//    end all the time, every draft is.
 	if c.first {
 		c.first = false
+		c.collectAtOnce(d)
 		c.accumulate(d)
 		if c.placeWaiting(d); !d.empty() {
 			return
@@ -256,7 +257,8 @@ func (c *Core) fill(d *Draft) {
 	c.settleBindings(d)
 	c.cancelTasks(d)
 	c.closeAccounts(d)
-	// 3. What an aged reservation collects, before anybody else has it.
+	// 3. What is collected at once, or by an aged reservation, before anybody else has it.
+	c.collectAtOnce(d)
 	c.accumulate(d)
 	// 4. What waits, by priority and age.
 	c.placeWaiting(d)

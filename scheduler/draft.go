@@ -49,9 +49,11 @@ type Draft struct {
 	cordons bool
 	// collecting is the accumulating grant, if the draft changes it.
 	collecting *collecting
-	held       []any // what is locked: see Core.locks
-	mine       map[any]struct{}
-	entries    []*entry
+	// kept are the nodes of a collection: see accumulator.
+	kept    []*cluster.Node
+	held    []any // what is locked: see Core.locks
+	mine    map[any]struct{}
+	entries []*entry
 	// expected is about how many tasks will be in it.
 	expected int
 	// last is the node that the last task placed was bound to; nil if none says.

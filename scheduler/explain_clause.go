@@ -201,7 +201,7 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) (cl
 			fmt.Sprintf("Reserve it: escher reserve %s --bundle %s=%s", id.ID, base, x.Amount.Format(x.ID))
 	case r.Grant.V == nil:
 		return fmt.Sprintf("waits for %s: reservation %s is not granted yet", name, ref(f.ns, id)), why
-	case r.Grant.V.Phase == types.Accumulating:
+	case r.Grant.V.Phase == types.Accumulating, r.Grant.V.Phase == types.Collecting:
 		return fmt.Sprintf("waits for %s: reservation %s is not granted yet, and collects what becomes free", name, ref(f.ns, id)), why
 	case r.Grant.V.Phase == types.Releasing:
 		return fmt.Sprintf("waits for %s: reservation %s was given up, and what is drawn on it is being released", name, ref(f.ns, id)), why

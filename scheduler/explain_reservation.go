@@ -27,6 +27,8 @@ func (e *explainer) reservation(id cluster.ID) (Explanation, error) {
 		e.releasing(r, &x)
 	case g != nil && g.Phase == types.Granted:
 		e.granted(r, &x)
+	case isAtOnce(r), g != nil && g.Phase == types.HandedOver:
+		e.collectsAtOnce(r, &x)
 	case g != nil:
 		e.accumulates(r, &x)
 	case e.v.UnreadNamespace(id.Namespace):
@@ -115,6 +117,27 @@ func (e *explainer) accumulates(r *cluster.Reservation, x *Explanation) {
 		x.Summary = "It has collected all that it asks for, and is about to be granted."
 	}
 	x.Notes = append(x.Notes, "Nobody draws on it before it is complete; only tasks that end in time, --max-run, may use what it has collected.")
+}
+
+// collectsAtOnce says what a reservation has that collects at once, and who has the rest.
+func (e *explainer) collectsAtOnce(r *cluster.Reservation, x *Explanation) {
+	g := r.Grant.V
+	if g == nil {
+		x.Summary = "It is about to collect what becomes free on the nodes that it names."
+		x.Suggestion = noScheduler
+		return
+	}
+	x.Phase = string(g.Phase)
+	if g.Phase == types.HandedOver {
+		x.Summary = "It had all that it asks for, and what waited of job " + r.Info.V.Job + " has got that: it is to be given up."
+		x.Suggestion = "To give it up: escher unreserve " + r.ID.ID
+		return
+	}
+	parts := e.collected(r, x)
+	x.Summary = fmt.Sprintf("It collects what becomes free on the nodes that it names, for what waits of job %s: so far %s.", r.Info.V.Job, listed(parts))
+	if len(parts) == 0 {
+		x.Summary = fmt.Sprintf("It has collected all that it asks for, for what waits of job %s.", r.Info.V.Job)
+	}
 }
 
 // collected returns how much is there of what r collects and has not all of, and adds who
@@ -213,7 +236,7 @@ func (e *explainer) inAll(f *finding, x *Explanation) {
 // turn adds the place in the queue, and when it begins to collect.
 func (e *explainer) turn(r *cluster.Reservation, x *Explanation) {
 	x.Queue = e.queue(e.owner(r.ID.Namespace, ""),
-		entry{id: r.ID, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted}, bundleShape(r.ID.Namespace, r.Info.V))
+		entry{id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted}, bundleShape(r.ID.Namespace, r.Info.V))
 	if r.Info.V.Accumulate {
 		e.collectsLater(r.Info.V.Submitted, x)
 	}

@@ -137,7 +137,7 @@ func (e *explainer) held(t *cluster.Task, x *Explanation) {
 		x.Summary = sentence("It is being stopped "+at(s), t.Info.V.Stop.Reason)
 		x.Suggestion = events
 	case t.Info.V.Evict == s.Attempt:
-		x.Summary = "It is being evicted " + at(s) + ", and will wait for its next attempt."
+		x.Summary = sentence("It is being evicted "+at(s)+", and will wait for its next attempt", t.Info.V.EvictReason())
 		x.Suggestion = events
 	case s.Phase == types.Bound && reason != "":
 		x.Summary = sentence("It is bound "+at(s)+", and does not start", reason)
@@ -266,7 +266,7 @@ func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 		e.who(best, x)
 	}
 	if !x.Infeasible && !e.leaderless(t.Info.V.Scheduler) {
-		x.Queue = e.queue(e.owner(t.ID.Namespace, t.Info.V.Scheduler), entry{id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted}, taskShape(t.ID.Namespace, t.Info.V))
+		x.Queue = e.queue(e.owner(t.ID.Namespace, t.Info.V.Scheduler), entry{id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted}, taskShape(t.ID.Namespace, t.Info.V))
 	}
 }
 
@@ -400,14 +400,14 @@ func (e *explainer) queue(owner string, mine entry, shape string) *Queue {
 	for t := range e.v.Tasks() {
 		e.looks++
 		if t.Phase() == types.Pending && e.v.Visible(t) && t.Info.V.Stop == nil {
-			x := &entry{id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted}
+			x := &entry{id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted}
 			ahead(t.ID.Namespace, t.Info.V.Scheduler, x, func() string { return taskShape(t.ID.Namespace, t.Info.V) })
 		}
 	}
 	for id, r := range e.v.Reservations {
 		e.looks++
 		if r.Info.V != nil && r.Grant.V == nil {
-			x := &entry{id: id, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted}
+			x := &entry{id: id, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted}
 			ahead(id.Namespace, "", x, func() string { return bundleShape(id.Namespace, r.Info.V) })
 		}
 	}

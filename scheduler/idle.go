@@ -33,12 +33,22 @@ func (h *idleHeld) looked(c *Core) {
 		h.seconds.WithLabelValues(string(id)).Add(amount * c.now.Sub(h.since).Seconds())
 	}
 	h.since, h.held = c.now, nil
-	x, ok := c.accumulating()
-	if !ok || !c.takesCareOf(x) {
-		return // another scheduler counts it
+	if x, ok := c.accumulating(); ok && c.takesCareOf(x) { // else another scheduler counts it
+		h.add(x.Grant.V)
 	}
-	h.held = make(map[types.ResourceID]float64)
-	for _, at := range x.Grant.V.Nodes {
+	for _, r := range c.atOnce() {
+		if r.Current() && c.owns(r.ID.Namespace, "") {
+			h.add(r.Grant.V)
+		}
+	}
+}
+
+// add counts what a grant holds.
+func (h *idleHeld) add(g *types.Grant) {
+	if h.held == nil {
+		h.held = make(map[types.ResourceID]float64)
+	}
+	for _, at := range g.Nodes {
 		for _, held := range at.Holds {
 			id, amount := held.Resource, float64(held.Amount)
 			if types.UnitOf(id) == types.Milli {

@@ -16,9 +16,7 @@ func (c *Core) lock(d *Draft) {
 		}
 	}
 	c.queueUp(d)
-	if d.collecting != nil {
-		c.accum.keep(c.view, d.collecting.g)
-	}
+	c.accum.keep(d)
 }
 
 // unlock releases what the draft locked and looks at what waited for that.
@@ -45,9 +43,7 @@ func (c *Core) unlock(d *Draft) {
 		delete(c.locks, x)
 		c.lookAgain(waiters)
 	}
-	if d.collecting != nil {
-		c.accum.kept = nil
-	}
+	c.accum.unkeep(d)
 	c.queue.unstall()
 	if c.accum.skipped {
 		c.accumulateAgain()

@@ -77,7 +77,7 @@ func (c *Core) queueMove(r *cluster.Reservation) {
 		c.text = append(append(c.text, '-'), at.Node...)
 	}
 	c.queue.add(entry{
-		id: r.ID, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted, conflicts: c.retries[k],
+		id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
 }
 

@@ -25,7 +25,7 @@ func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
 		b = appendRequests(b, a.Requests)
 	}
 	if len(t.Alternatives) > 0 {
-		b = strconv.AppendInt(append(b, '^'), int64(t.Priority), 10)
+		b = strconv.AppendInt(append(b, '^'), int64(t.Order()), 10)
 	}
 	return b
 }

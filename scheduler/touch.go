@@ -186,7 +186,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 	}
 	unit := c.shapeOf(t)
 	fresh := c.queue.add(entry{
-		id: t.ID, priority: t.Info.V.Priority, submitted: t.Info.V.Submitted, deadline: t.Info.V.Deadline, conflicts: c.retries[k],
+		id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted, deadline: t.Info.V.Deadline, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
 	switch {
 	case unit:
@@ -247,12 +247,15 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 // grant of one that does not.
 func (c *Core) touchReservation(r *cluster.Reservation) {
 	k := entryKey{r.ID, true}
+	if isAtOnce(r) {
+		c.mayCollectAtOnce(r.ID)
+	}
 	if r.Grant.V != nil {
 		c.queueMove(r)
 		c.reservations.push(r)
 		return
 	}
-	if r.Info.V == nil || r.Grant.Unread() || !c.owns(r.ID.Namespace, "") {
+	if r.Info.V == nil || r.Grant.Unread() || !c.owns(r.ID.Namespace, "") || r.Info.V.AtOnce {
 		c.queue.remove(k)
 		delete(c.retries, k)
 		return
@@ -262,7 +265,7 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 	}
 	c.text = appendBundleShape(c.text[:0], r.ID.Namespace, r.Info.V)
 	c.queue.add(entry{
-		id: r.ID, bundles: true, priority: r.Info.V.Priority, submitted: r.Info.V.Submitted, conflicts: c.retries[k],
+		id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
 	if r.Info.V.Accumulate {
 		c.mayAccumulate(k, r.Info.V.Submitted)

@@ -21,7 +21,16 @@ type Reservation struct {
 	Job string
 	// Lost says what becomes of its bundles on a node that is lost, or drained.
 	Lost LostBundles
+	// AtOnce has it collect from the first moment on, beside others, on the nodes that all
+	// of its bundles name. When all of it is there, what waits of its job is placed with
+	// that: see HandedOver.
+	AtOnce bool
+	// Raised is by how much it comes earlier while it waits: see Order.
+	Raised int
 }
+
+// Order is what orders it among what waits, the highest first: see Task.Order.
+func (r *Reservation) Order() int { return r.Priority + r.Raised }
 
 func (r *Reservation) fields(w *wire) {
 	list(w, 2, &r.Bundles, (*Bundle).fields)
@@ -31,6 +40,8 @@ func (r *Reservation) fields(w *wire) {
 	w.boolean(6, &r.Accumulate)
 	text(w, 7, &r.Job)
 	text(w, 8, &r.Lost)
+	w.boolean(9, &r.AtOnce)
+	integer(w, 10, &r.Raised)
 }
 
 // LostBundles is what becomes of the bundles of a granted reservation on a node that is
@@ -93,6 +104,11 @@ const (
 	// Releasing: the reservation is gone. The grant holds what tasks still
 	// draw on it, that is what is allocated of its scoped resources.
 	Releasing GrantPhase = "releasing"
+	// Collecting: part of the bundles is held, by a reservation that collects at once.
+	Collecting GrantPhase = "collecting"
+	// HandedOver: all that was collected at once has gone to what waited of the job, in one
+	// transaction. The grant holds nothing any more.
+	HandedOver GrantPhase = "handed-over"
 )
 
 // Grant is a reservation as the scheduler granted it.

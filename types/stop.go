@@ -1,5 +1,7 @@
 package types
 
+import "cmp"
+
 // Sooner reports whether s ends a task sooner than a stop that was asked for before: by a
 // shorter grace that was given, where that of the task counts as longer than any.
 func (s *Stop) Sooner(than *Stop) bool {
@@ -13,7 +15,7 @@ func (t *Task) Leaving(attempt int) *Stop {
 	if attempt == 0 || t.Evict != attempt {
 		return t.Stop
 	}
-	evict := &Stop{Reason: "evicted", Grace: t.EvictGrace, Evicted: true}
+	evict := &Stop{Reason: cmp.Or(t.EvictReason(), "evicted"), Grace: t.EvictGrace, Evicted: true}
 	if t.Stop == nil {
 		return evict
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // Task is the intent of an application: what is to run once, and what it needs.
-// It is small and, but for Stop and Evict, immutable.
+// It is small and, but for Stop, Evict and Later, immutable.
 type Task struct {
 	Extra
 	// Name is a label; the id is in the key and never used again.
@@ -45,6 +45,8 @@ type Task struct {
 	// EvictGrace is how long that attempt has between its stop signal and the kill; 0 is
 	// the grace of its spec.
 	EvictGrace time.Duration
+	// Later is what else was said of it since it was submitted; nil is nothing.
+	Later *Later
 	// Accumulate lets it, when it has waited, hold piecemeal on one node what becomes
 	// free there, one task or reservation at a time in the cluster: so that the
 	// large do not starve.
@@ -78,6 +80,51 @@ func (t *Task) fields(w *wire) {
 	list(w, 18, &t.Devices, (*DeviceRequest).fields)
 	integer(w, 20, &t.EvictGrace)
 	integer(w, 21, &t.Retries)
+	optional(w, 22, &t.Later, (*Later).fields)
+}
+
+// Later is what is said of a task after it was submitted, beside that it is to end. It is
+// said of few, and there are very many tasks.
+type Later struct {
+	// EvictReason is who or what ends the attempt that is evicted, in words.
+	EvictReason string
+	// Raised is by how much it comes earlier while it waits: see Order.
+	Raised int
+}
+
+func (l *Later) fields(w *wire) {
+	text(w, 2, &l.EvictReason)
+	integer(w, 3, &l.Raised)
+}
+
+// Order is what orders it among what waits, the highest first: its priority, and what it
+// was raised by. Of what has its place, and for all else, the priority alone counts.
+func (t *Task) Order() int {
+	if t.Later == nil {
+		return t.Priority
+	}
+	return t.Priority + t.Later.Raised
+}
+
+// EvictReason is who or what ends the attempt that is evicted; empty if nobody says.
+func (t *Task) EvictReason() string {
+	if t.Later == nil {
+		return ""
+	}
+	return t.Later.EvictReason
+}
+
+// Tell changes what is said of a task, without changing what others share with it.
+func Tell(t *Task, change func(*Later)) {
+	var l Later
+	if t.Later != nil {
+		l = *t.Later
+	}
+	if change(&l); l == (Later{}) {
+		t.Later = nil
+		return
+	}
+	t.Later = &l
 }
 
 // Stop asks for the end of a task.

@@ -248,6 +248,7 @@ func (r *Reservation) Validate() error {
 	if r.Lost != WaitForNode && r.Lost != MoveBundles {
 		errs = append(errs, errLostBundles(string(r.Lost)))
 	}
+	errs = append(errs, r.validateAtOnce())
 	before, fine := Bundle{}, false
 	for i, b := range r.Bundles {
 		if fine && b.Node == before.Node && len(b.Devices)+len(before.Devices) == 0 && slices.Equal(b.Requests, before.Requests) {
@@ -271,6 +272,20 @@ func (r *Reservation) Validate() error {
 		before, fine = b, len(errs) == found
 	}
 	return joinInvalid(nonNil(errs))
+}
+
+// validateAtOnce checks what collects at once: it may accumulate, and names its nodes.
+func (r *Reservation) validateAtOnce() error {
+	if !r.AtOnce {
+		return nil
+	}
+	if !r.Accumulate {
+		return Errorf(Invalid, "accumulate: is false, and it is to collect at once: set it, or leave that out")
+	}
+	if i := slices.IndexFunc(r.Bundles, func(b Bundle) bool { return b.Node == "" }); i >= 0 {
+		return Errorf(Invalid, "%s.node: is empty, and what collects at once says where: name a node", index("bundles", i))
+	}
+	return nil
 }
 
 func index(field string, i int) string {

@@ -183,8 +183,12 @@ func placeText(w controlplane.Where) string {
 // policy decides about a shared policy.
 func (d *decider) policy(c *Change) error {
 	key := controlplane.PoliciesKey(d.ns, c.Name)
-	d.reads[key] = 0
+	d.reads[key], d.reads[controlplane.JobKey(d.ns, c.Name)] = 0, 0
 	is := d.view.Policies[cluster.ID{Namespace: d.ns, ID: c.Name}]
+	if job := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: c.Name}]; job != nil {
+		c.Action, c.Blocked = Replace, "there is a job of that id: give it another name"
+		return d.fresh(c.Name, job.Mod)
+	}
 	if is == nil || is.V == nil {
 		c.Action = Declare
 		return nil
@@ -193,7 +197,7 @@ func (d *decider) policy(c *Change) error {
 	want := c.policies[0]
 	switch {
 	case is.V.Job != "":
-		c.Action, c.Blocked = Replace, fmt.Sprintf("job %s has policies of that id: give it another name", is.V.Job)
+		c.Action, c.Blocked = Replace, fmt.Sprintf("policies of job %s are of that id: give it another name", is.V.Job)
 	case len(is.V.Policies) != 1 || is.V.Policies[0].Kind != want.Kind:
 		c.Action = Replace
 		c.Blocked = fmt.Sprintf("it is %s, and becomes no %s in place: escher policies rm %s, then apply again", textOf(is.V.Policies), want.Kind, c.Name)

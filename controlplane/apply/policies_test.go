@@ -195,7 +195,9 @@ func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {
 func TestSharedPolicyTakesNoIDOfAJob(t *testing.T) {
 	w := newWorld(t)
 	id := w.apply(gang, apply.Options{}).Changes[0].ID
-	w.blocked(strings.Replace(lane, "name: fast", "name: "+id, 1), apply.Options{}, types.Precondition, "job "+id+" has policies of that id: give it another name")
+	w.blocked(strings.Replace(lane, "name: fast", "name: "+id, 1), apply.Options{}, types.Precondition, "there is a job of that id: give it another name")
+	plain := w.apply(strings.Replace(train, "name: train", "name: plain", 1), apply.Options{}).Changes[0].ID
+	w.blocked(strings.Replace(lane, "name: fast", "name: "+plain, 1), apply.Options{}, types.Precondition, "there is a job of that id: give it another name")
 }
 
 // What policies make is there before the tasks are placed in a preview.

@@ -9,8 +9,8 @@ import (
 
 // gangAtomic validates GangAtomic: what is granted has a place for every bundle of
 // its reservation, where the bundle asks for it, and holds there all that the
-// bundles ask for. Only a reservation that may accumulate holds a part, and only
-// one that is gone is releasing.
+// bundles ask for. Only a reservation that may accumulate, or collects at once, holds a
+// part, and only one that is gone is releasing.
 func (s *state) gangAtomic(r *reservation, found finder) {
 	g := r.grant.V
 	if g == nil {
@@ -31,6 +31,13 @@ func (s *state) gangAtomic(r *reservation, found finder) {
 	case types.Accumulating:
 		if g.Task == 0 && r.current() && !r.info.V.Accumulate {
 			found(r.object(), "holds a part, and its reservation may not accumulate")
+		}
+	case types.Collecting, types.HandedOver:
+		if r.current() && !r.info.V.AtOnce {
+			found(r.object(), "is %s, and its reservation does not collect at once", g.Phase)
+		}
+		if g.Phase == types.HandedOver && len(g.Nodes) > 0 {
+			found(r.object(), "is handed over, and holds something on %d nodes", len(g.Nodes))
 		}
 	case types.Releasing:
 		if r.current() {
@@ -152,7 +159,7 @@ func (s *state) grantSteps(r *reservation, found finder) {
 		found(r.object(), "is of a reservation that is gone")
 	case was != nil && was.Reservation != is.Reservation:
 		found(r.object(), "replaces the grant of an earlier reservation")
-	case was != nil && was.Phase == types.Releasing, was != nil && was.Phase == types.Granted && is.Phase != types.Granted:
+	case was != nil && (was.Phase == types.Releasing || was.Phase == types.HandedOver), was != nil && was.Phase == types.Granted && is.Phase != types.Granted:
 		found(r.object(), "went from %s to %s", was.Phase, is.Phase)
 	case was != nil && was.Phase == types.Granted && !sameGrant(was, is):
 		s.moved(r, was, found)

@@ -14,7 +14,7 @@ func (s *state) taskFixed(t *task, found finder) {
 		return
 	}
 	same := *was
-	same.Stop, same.Evict, same.EvictGrace = is.Stop, is.Evict, is.EvictGrace
+	same.Stop, same.Evict, same.EvictGrace, same.Later = is.Stop, is.Evict, is.EvictGrace, is.Later
 	if !equal(&same, is) {
 		found(t.object(), "was changed after it was submitted")
 	}
@@ -37,7 +37,12 @@ func (s *state) bindingFixed(b *binding, found finder) {
 // reservationFixed validates Immutable of a reservation.
 func (s *state) reservationFixed(r *reservation, found finder) {
 	was, is := r.info.before(s.revision), r.info.V
-	if r.info.Mod == s.revision && was != nil && is != nil && !equal(was, is) {
+	if r.info.Mod != s.revision || was == nil || is == nil {
+		return
+	}
+	same := *was
+	same.Raised = is.Raised
+	if !equal(&same, is) {
 		found("reservation "+r.id.String(), "was changed after it was made")
 	}
 }

@@ -40,7 +40,7 @@ func (c *Checker) checkLives() {
 	}
 	found := c.change(KeyWrites)
 	for _, t := range s.touched.tasks {
-		if t.info.V != nil && (t.info.V.Stop != nil || t.info.V.Evict != 0) {
+		if t.info.V != nil && (t.info.V.Stop != nil || t.info.V.Evict != 0 || t.info.V.Later != nil) {
 			t.life.eventful = true
 		}
 		if t.status.V != nil && t.status.V.Phase == types.Pending {

@@ -11,11 +11,13 @@ func (v *View) joinJob(t *Task) {
 		return
 	}
 	job := ID{t.ID.Namespace, t.Info.V.Job}
-	if v.members[job] == nil {
-		v.members[job] = make(map[*Task]struct{})
+	m := v.members[job]
+	if m == nil {
+		m = &members{all: make(map[*Task]struct{})}
+		v.members[job] = m
 		v.jobs[job.ID] = job.ID
 	}
-	v.members[job][t] = struct{}{}
+	m.all[t], m.sorted = struct{}{}, nil
 	v.countImage(t, 1)
 }
 
@@ -25,18 +27,37 @@ func (v *View) leaveJob(t *Task) {
 	}
 	v.countImage(t, -1)
 	job := ID{t.ID.Namespace, t.Info.V.Job}
-	if delete(v.members[job], t); len(v.members[job]) == 0 {
+	m := v.members[job]
+	if m == nil {
+		return
+	}
+	m.sorted = nil
+	if delete(m.all, t); len(m.all) == 0 {
 		delete(v.members, job)
 		delete(v.jobs, job.ID)
 	}
 }
 
+// members are the tasks of a job that are not folded.
+type members struct {
+	all map[*Task]struct{}
+	// sorted are the same by id, nil until somebody asks while none is folded.
+	sorted []*Task
+}
+
 // Members returns the tasks of a job, sorted by id; folded ones as Tasks has them.
 func (v *View) Members(job ID) []*Task {
-	members := make([]*Task, 0, len(v.members[job]))
-	v.EachMember(job, func(t *Task) { members = append(members, t) })
-	slices.SortFunc(members, func(a, b *Task) int { return strings.Compare(a.ID.ID, b.ID.ID) })
-	return members
+	m := v.members[job]
+	if m != nil && m.sorted != nil {
+		return slices.Clone(m.sorted)
+	}
+	var out []*Task
+	v.EachMember(job, func(t *Task) { out = append(out, t) })
+	slices.SortFunc(out, func(a, b *Task) int { return strings.Compare(a.ID.ID, b.ID.ID) })
+	if m != nil && v.folded.jobs[job] == 0 {
+		m.sorted = slices.Clone(out)
+	}
+	return out
 }
 
 // EachMember calls f for every task of a job, in no order; folded ones as Tasks has them.
@@ -47,7 +68,11 @@ func (v *View) EachMember(job ID, f func(*Task)) {
 		p = v.folded.at(p).get(foldNext)
 		f(t)
 	}
-	for t := range v.members[job] {
+	m := v.members[job]
+	if m == nil {
+		return
+	}
+	for t := range m.all {
 		f(t)
 	}
 }

@@ -61,7 +61,7 @@ type View struct {
 	// serials is how many nodes there have been.
 	serials int
 	// members are the tasks of each job, present or not, that are not folded.
-	members map[ID]map[*Task]struct{}
+	members map[ID]*members
 	// images counts, for the tasks of a job that run the same, the images by digest
 	// that their statuses name.
 	images map[kin]map[string]int
@@ -165,7 +165,7 @@ func New() *View {
 		Everywhere:   make(map[types.ResourceID]*Cell[types.Resource]),
 		Schedulers:   make(map[string]*Cell[types.Leader]),
 		Leaders:      make(map[string]*Cell[types.Leader]),
-		members:      make(map[ID]map[*Task]struct{}),
+		members:      make(map[ID]*members),
 		images:       make(map[kin]map[string]int),
 		at:           make(map[types.ResourceID]*nodeSet),
 		gone:         make(map[string]int64),

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -162,6 +163,41 @@ func TestCollectorEndsJobs(t *testing.T) {
 		write(t, m.Store, ofJob())
 		time.Sleep(1100 * time.Millisecond)
 		wantKeys(t, m, "jobs/ns/j", "status/ns/a", "status/ns/b", "tasks/ns/a", "tasks/ns/b")
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// TestCollectorKeepsWhatJobsHold: collectors come and go while a job goes on for hours, of
+// which a task ended at the beginning.
+func TestCollectorKeepsWhatJobsHold(t *testing.T) {
+	state := []put{
+		aTask("a", types.Task{Job: "j"}), aTask("b", types.Task{Job: "j"}), jobOf(2, "j"), policies("j", types.Policies{Job: "j"}),
+	}
+	all := []string{"jobs/ns/j", "policies/ns/j", "status/ns/a", "tasks/ns/a", "tasks/ns/b"}
+	err := collect(t, nil, state, func(m *memMaintenance) {
+		write(t, m.Store, status("a", types.Status{Phase: types.Succeeded, Ended: time.Now().UnixNano()}))
+		for range 5 {
+			c, err := NewCollector(m.Store, m, DefaultPolicy(), nil, Options{Logger: zap.NewNop()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			ended := make(chan error, 1)
+			go func() { ended <- c.Run(ctx) }()
+			time.Sleep(time.Hour)
+			wantKeys(t, m, all...)
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("Run = %v", err)
+			}
+		}
+		write(t, m.Store, status("b", types.Status{Phase: types.Succeeded, Ended: time.Now().UnixNano()}))
+		time.Sleep(59 * time.Minute)
+		wantKeys(t, m, "jobs/ns/j", "status/ns/a", "status/ns/b", "tasks/ns/a", "tasks/ns/b")
+		time.Sleep(2 * time.Minute)
+		wantKeys(t, m)
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v", err)

@@ -60,10 +60,15 @@ func (l *look) leftTasks() {
 }
 
 // endedTasks collects tasks that have ended: what is too old, and the oldest of what
-// is too many, but nothing that somebody may not have had the time to see. When the
-// database is all but full, everything.
+// is too many, but nothing that somebody may not have had the time to see, nor what a job
+// holds. When the database is all but full, everything.
 func (l *look) endedTasks() {
 	urgent := l.urgent()
+	if urgent {
+		for j := range l.holding {
+			l.release(j, 0)
+		}
+	}
 	for t := l.ended.first(); t != nil && !l.enough(); t = l.ended.first() {
 		age := l.now.Sub(time.Unix(0, t.end))
 		tooMany := len(l.ended) > l.policy.KeepNumber
@@ -71,6 +76,10 @@ func (l *look) endedTasks() {
 			return
 		}
 		l.ended.remove(t)
+		if !urgent && t.job.goesOn() {
+			l.addEnded(t) // which was known before its policies were
+			continue
+		}
 		t.asked = true
 		l.removeTask(t)
 	}
@@ -99,7 +108,7 @@ func (t *task) again(x *index) {
 	case t.mod == 0 && t.statusMod == 0:
 	case t.statusMod != 0 && t.stage == ends:
 		if t.at < 0 {
-			x.ended.add(t)
+			x.addEnded(t)
 		}
 	case t.orphan():
 		x.orphans = append(x.orphans, t)

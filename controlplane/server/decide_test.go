@@ -280,7 +280,7 @@ func admissionTests() []decideTest {
 func TestDecide(t *testing.T) {
 	p := DefaultPolicy()
 	p.KeepNumber, p.MaxPending = 2, 4
-	for _, test := range slices.Concat(retentionTests(), ownerTests(), jobTests(), admissionTests()) {
+	for _, test := range slices.Concat(retentionTests(), heldTests(), ownerTests(), jobTests(), admissionTests()) {
 		t.Run(test.name, func(t *testing.T) {
 			l := indexOf(test.state).at(now(), p)
 			l.usage, l.repeat = test.usage, test.repeat

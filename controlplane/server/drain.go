@@ -284,6 +284,9 @@ func leave(t *types.Task, number int, n *draining, sooner bool) bool {
 		t.Stop = &next
 		return true
 	}
+	if t.Evict != number {
+		types.Tell(t, func(l *types.Later) { l.EvictReason = "" })
+	}
 	t.Evict, t.EvictGrace = number, next.Grace
 	return was == nil || sooner
 }

@@ -29,8 +29,10 @@ type index struct {
 
 	// What follows lists what there may be to do.
 
-	// ended are the tasks that have ended, but for those that are being collected.
-	ended endings
+	// ended are the tasks that have ended, but for those that are being collected, and
+	// those that jobs hold; holding are these jobs.
+	ended   endings
+	holding map[*job]struct{}
 	// touched are things that changed, or whose owner did.
 	touched []*thing
 	// empty are jobs without tasks, incomplete those whose tasks came and they did not.
@@ -51,6 +53,8 @@ type space struct {
 	tasks    map[string]*task
 	jobs     map[string]*job
 	sessions map[string]*session
+	// policies are the ids that have some.
+	policies map[string]struct{}
 	// specs are those that tasks refer to, with how many do.
 	specs map[string]*spec
 }
@@ -72,7 +76,8 @@ func newIndex() *index {
 		spaces: make(map[string]*space), nodes: make(map[string]*node),
 		things: make(map[string]*thing), owned: make(map[owner]map[*thing]struct{}),
 		empty: make(map[*job]struct{}), incomplete: make(map[*job]struct{}), over: make(map[*session]struct{}),
-		unused: unusedSpecs{known: make(map[specName]*unusedSpec)},
+		holding: make(map[*job]struct{}),
+		unused:  unusedSpecs{known: make(map[specName]*unusedSpec)},
 	}
 }
 
@@ -83,7 +88,7 @@ func (x *index) space(name string) *space {
 	if s == nil {
 		s = &space{
 			name: strings.Clone(name), tasks: make(map[string]*task), jobs: make(map[string]*job),
-			sessions: make(map[string]*session), specs: make(map[string]*spec),
+			sessions: make(map[string]*session), specs: make(map[string]*spec), policies: make(map[string]struct{}),
 		}
 		x.spaces[s.name] = s
 	}

@@ -20,8 +20,9 @@ type task struct {
 	job     *job
 	spec    *spec
 	session *session
-	// at is its place among the endings; -1 for none.
+	// at is its place among the endings, its job's if that holds it; -1 for none.
 	at    int32
+	held  bool
 	stage stage
 	// asked tells that what is to be done about it has been asked for, and it has
 	// not changed since.
@@ -64,6 +65,8 @@ type job struct {
 	// since is when the last of these came, while the job is not there.
 	since time.Time
 	asked bool
+	// held are those of its tasks that have ended, and are kept while others have not.
+	held endings
 }
 
 // session is a session, or only tasks that name it.
@@ -233,7 +236,7 @@ func (x *index) uncount(t *task) {
 		t.job.open--
 	}
 	if t.at >= 0 {
-		x.ended.remove(t)
+		x.removeEnded(t)
 	}
 }
 
@@ -243,7 +246,7 @@ func (x *index) settle(t *task) {
 		x.waiting++
 	}
 	if t.statusMod != 0 && t.stage == ends && !t.asked {
-		x.ended.add(t)
+		x.addEnded(t)
 	}
 	if len(x.owned) > 0 && (t.mod == 0 || t.stage == ends) {
 		x.touchOwned(owner{controlplane.Tasks, t.space.name, t.id})
@@ -251,6 +254,9 @@ func (x *index) settle(t *task) {
 	if t.job != nil {
 		if t.open() {
 			t.job.open++
+		}
+		if t.job.open == 0 {
+			x.release(t.job, t.end)
 		}
 		x.touchJob(t.job)
 	}
@@ -307,6 +313,8 @@ func (x *index) applyJob(s *space, id string, e controlplane.Event, now time.Tim
 		if types.Decode(e.Value, &stored) == nil {
 			j.size = stored.Tasks
 		}
+	} else {
+		x.release(j, 0)
 	}
 	x.reckonJob(j)
 	x.touchOwned(owner{controlplane.Jobs, s.name, id})

@@ -53,7 +53,10 @@ func (x *index) applyThing(k controlplane.Key, e controlplane.Event) {
 		x.own(th)
 		x.touch(th)
 	}
-	if k.Kind == controlplane.Reservations {
+	switch k.Kind {
+	case controlplane.Policies:
+		x.applyPolicies(x.space(k.Namespace), k.ID, !e.Delete)
+	case controlplane.Reservations:
 		x.touchOwned(owner{k.Kind, k.Namespace, k.ID})
 	}
 }

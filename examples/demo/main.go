@@ -40,13 +40,15 @@ type example struct {
 	args        []string
 }
 
-// examples are all that run without further ado.
-func examples() []example {
+// examples are all that run without further ado; work is a directory that nodes allow to be
+// mounted.
+func examples(work string) []example {
 	return []example{
 		{name: "colocation", shows: "a task beside another that creates the resource it waits for"},
 		{name: "loadbalance", shows: "six tasks, two on each node"},
 		{name: "composition", shows: "pairs together, and spread"},
 		{name: "gang", shows: "four at once, or none"},
+		{name: "alphazero", shows: "predictors spread, generators beside theirs: by shared memory, and by TCP", args: []string{"-work", work}},
 	}
 }
 
@@ -60,7 +62,11 @@ func run(ctx context.Context, escher, text string) (err error) {
 	if err != nil {
 		return err
 	}
-	d := &demo{escher: escher, bin: filepath.Dir(escher), dir: dir, examples: examples(), list: "ps"}
+	work := filepath.Join(dir, "alphazero")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		return err
+	}
+	d := &demo{escher: escher, bin: filepath.Dir(escher), dir: dir, examples: examples(work), list: "ps", mounts: []string{work}}
 	if text != "" {
 		if err := d.wordcount(text); err != nil {
 			return err
@@ -111,7 +117,7 @@ func (d *demo) wordcount(text string) error {
 func (d *demo) up(ctx context.Context) error {
 	title("three nodes on this machine")
 	// It gets its signal from down: a Ctrl-C here must not reach it twice.
-	args := []string{"dev", "--dir", d.dir, "--nodes", "3", "--containerd", "private"}
+	args := []string{"dev", "--dir", d.dir, "--nodes", "3", "--gpus", "1", "--containerd", "private"}
 	for _, m := range d.mounts {
 		args = append(args, "--allow-mount", m)
 	}

@@ -26,11 +26,13 @@ type counter struct {
 	places
 	client *controlplane.Client
 	nodes  []string
+	// size is how large the text is, in bytes.
+	size int64
 }
 
-// compare counts the text twice, with mappers where the data is and with mappers placed
-// at random, and checks both against an independent count.
-func compare(ctx context.Context, at places) error {
+// withCounter runs f when the chunks are stored and served, with the counts that there
+// should be, of an independent count.
+func withCounter(ctx context.Context, at places, f func(c *counter, want map[string]int) error) error {
 	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
 	if err != nil {
 		return err
@@ -49,28 +51,47 @@ func compare(ctx context.Context, at places) error {
 	if err != nil {
 		return err
 	}
+	return f(c, want)
+}
 
-	near := func(chunk int) types.Requests {
-		// Policy, the second line: whoever needs the data runs where it is.
-		return one("data-" + strconv.Itoa(chunk))
-	}
-	dice := rand.New(rand.NewPCG(1, 2))
-	anywhere := func(int) types.Requests { return one("node/" + c.nodes[dice.IntN(len(c.nodes))]) }
+// compare counts the text twice, with mappers where the data is and with mappers placed
+// at random, and checks both against an independent count.
+func compare(ctx context.Context, at places) error {
+	return withCounter(ctx, at, func(c *counter, want map[string]int) error {
+		fmt.Printf("%.1f MB of text, in %d chunks in the directories of %d nodes\n", float64(c.size)/1e6, c.chunks, len(c.nodes))
+		dice := rand.New(rand.NewPCG(1, 2))
+		anywhere := func(int) types.Requests { return one("node/" + c.nodes[dice.IntN(len(c.nodes))]) }
 
-	fmt.Printf("%-20s %-22s %s\n", "mappers are placed", "chunks read locally", "map and reduce")
-	local, err := c.mapReduce(ctx, "by-data", near, want)
-	if err != nil {
-		return err
+		fmt.Printf("%-20s %-22s %s\n", "mappers are placed", "chunks read locally", "map and reduce")
+		local, err := c.shown(ctx, "by-data", near, want)
+		if err != nil {
+			return err
+		}
+		if _, err := c.shown(ctx, "at-random", anywhere, want); err != nil {
+			return err
+		}
+		fmt.Println("(one machine: remote chunks come over its loopback, and most of the time goes into starting 30 containers; the share tells)")
+		if local != c.chunks {
+			return fmt.Errorf("%d of %d chunks were read locally by mappers that requested them", local, c.chunks)
+		}
+		fmt.Printf("both counts equal that of coreutils: %d different words, %q most often\n", len(want), most(want))
+		return nil
+	})
+}
+
+// near is where a chunk is.
+func near(chunk int) types.Requests {
+	// Policy, the second line: whoever needs the data runs where it is.
+	return one("data-" + strconv.Itoa(chunk))
+}
+
+// shown counts once and prints how it went.
+func (c *counter) shown(ctx context.Context, run string, placed func(chunk int) types.Requests, want map[string]int) (local int, err error) {
+	local, took, err := c.mapReduce(ctx, run, placed, want)
+	if err == nil {
+		fmt.Printf("%-20s %-22s %.1f s\n", run, fmt.Sprintf("%2d of %d, %3d %%", local, c.chunks, 100*local/c.chunks), took.Seconds())
 	}
-	if _, err := c.mapReduce(ctx, "at-random", anywhere, want); err != nil {
-		return err
-	}
-	fmt.Println("(one machine: remote chunks come over its loopback, and most of the time goes into starting 30 containers; the share tells)")
-	if local != chunks {
-		return fmt.Errorf("%d of %d chunks were read locally by mappers that requested them", local, chunks)
-	}
-	fmt.Printf("both counts equal that of coreutils: %d different words, %q most often\n", len(want), most(want))
-	return nil
+	return local, err
 }
 
 // one is a request for one of a resource.
@@ -97,7 +118,7 @@ func (c *counter) prepare(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	loaders := make([]controlplane.Submission, chunks)
+	loaders := make([]controlplane.Submission, c.chunks)
 	for i := range loaders {
 		on := one("node/" + c.nodes[i%len(c.nodes)])
 		loaders[i] = c.task(on, "load", strconv.Itoa(i), filepath.Base(c.text), strconv.FormatInt(cuts[i], 10), strconv.FormatInt(cuts[i+1], 10))
@@ -105,7 +126,7 @@ func (c *counter) prepare(ctx context.Context) (stop func(), err error) {
 	if err := c.run(ctx, "load", loaders); err != nil {
 		return nil, err
 	}
-	fmt.Printf("%.1f MB of text, in %d chunks in the directories of %d nodes\n", float64(cuts[chunks])/1e6, chunks, len(c.nodes))
+	c.size = cuts[c.chunks]
 	return c.servers(ctx)
 }
 
@@ -120,16 +141,16 @@ func (c *counter) cuts() ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	cuts := make([]int64, chunks+1)
-	for i := 1; i < chunks; i++ {
-		at := info.Size() * int64(i) / chunks
+	cuts := make([]int64, c.chunks+1)
+	for i := 1; i < c.chunks; i++ {
+		at := info.Size() * int64(i) / int64(c.chunks)
 		rest, err := bufio.NewReader(io.NewSectionReader(text, at, info.Size()-at)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
 		cuts[i] = at + int64(len(rest))
 	}
-	cuts[chunks] = info.Size()
+	cuts[c.chunks] = info.Size()
 	return cuts, nil
 }
 
@@ -191,44 +212,42 @@ func (c *counter) run(ctx context.Context, name string, tasks []controlplane.Sub
 	return nil
 }
 
-// mapReduce counts once, prints how it went, checks the counts, and returns how many
-// chunks were read locally.
-func (c *counter) mapReduce(ctx context.Context, run string, placed func(chunk int) types.Requests, want map[string]int) (local int, err error) {
+// mapReduce counts once, checks the counts, and returns how many chunks were read locally,
+// and how long it took.
+func (c *counter) mapReduce(ctx context.Context, run string, placed func(chunk int) types.Requests, want map[string]int) (local int, took time.Duration, err error) {
 	begin := time.Now()
-	mappers := make([]controlplane.Submission, chunks)
+	mappers := make([]controlplane.Submission, c.chunks)
 	for i := range mappers {
-		mappers[i] = c.task(placed(i), "map", run, strconv.Itoa(i))
+		mappers[i] = c.task(placed(i), "map", run, strconv.Itoa(i), strconv.Itoa(c.reducers))
 	}
 	if err := c.run(ctx, run+"-map", mappers); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	parts := make([]controlplane.Submission, reducers)
+	parts := make([]controlplane.Submission, c.reducers)
 	for i := range parts {
-		parts[i] = c.task(nil, "reduce", run, strconv.Itoa(i))
+		parts[i] = c.task(nil, "reduce", run, strconv.Itoa(i), strconv.Itoa(c.chunks))
 	}
 	if err := c.run(ctx, run+"-reduce", parts); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	took := time.Since(begin)
+	took = time.Since(begin)
 	if local, err = c.local(run); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	share := fmt.Sprintf("%2d of %d, %3d %%", local, chunks, 100*local/chunks)
-	fmt.Printf("%-20s %-22s %.1f s\n", run, share, took.Seconds())
 	got, err := c.counted(run)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if !maps.Equal(got, want) {
-		return 0, fmt.Errorf("the %s run counted %d different words, coreutils %d: %s", run, len(got), len(want), difference(got, want))
+		return 0, 0, fmt.Errorf("the %s run counted %d different words, coreutils %d: %s", run, len(got), len(want), difference(got, want))
 	}
-	return local, nil
+	return local, took, nil
 }
 
 // local returns how many mappers of a run read from their own node.
 func (c *counter) local(run string) (int, error) {
 	n := 0
-	for i := range chunks {
+	for i := range c.chunks {
 		text, err := os.ReadFile(filepath.Join(c.work, "out", fmt.Sprintf("%s-mapped-%d", run, i)))
 		if err != nil {
 			return 0, err
@@ -243,7 +262,7 @@ func (c *counter) local(run string) (int, error) {
 // counted reads what the reducers of a run have left.
 func (c *counter) counted(run string) (map[string]int, error) {
 	sum := make(map[string]int)
-	for i := range reducers {
+	for i := range c.reducers {
 		part, err := os.Open(filepath.Join(c.work, "out", fmt.Sprintf("%s-part-%d", run, i)))
 		if err != nil {
 			return nil, err

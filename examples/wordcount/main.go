@@ -21,8 +21,6 @@ const (
 	// textDir, dataDir and outDir are where a task sees the text, the directory of its
 	// node, and what all of them share: results and addresses.
 	textDir, dataDir, outDir = "/text", "/data", "/out"
-	// chunks and reducers are into how many parts text and words are split.
-	chunks, reducers = 24, 6
 )
 
 func main() {
@@ -31,9 +29,16 @@ func main() {
 	var at places
 	flag.StringVar(&at.text, "text", "", "the text to count")
 	flag.StringVar(&at.work, "work", "", "an empty directory that the nodes allow to be mounted")
+	flag.IntVar(&at.chunks, "chunks", 24, "into how many parts the text is split")
+	flag.IntVar(&at.reducers, "reducers", 6, "into how many parts the words are split")
+	pairs := flag.Int("pairs", 0, "count so often by turns beside a node that is named, and print times as JSON lines")
 	flag.Parse()
 	err := as(ctx, flag.Args())
-	if flag.NArg() == 0 {
+	switch {
+	case flag.NArg() > 0:
+	case *pairs > 0:
+		err = comparePairs(ctx, at, *pairs)
+	default:
 		err = compare(ctx, at)
 	}
 	if err != nil {
@@ -42,8 +47,11 @@ func main() {
 	}
 }
 
-// places are directories of the machine.
-type places struct{ text, work string }
+// places are directories of the machine, and into how many parts all is split.
+type places struct {
+	text, work       string
+	chunks, reducers int
+}
 
 // as does the part of one task.
 func as(ctx context.Context, args []string) error {
@@ -56,9 +64,9 @@ func as(ctx context.Context, args []string) error {
 	case "serve":
 		return serve(ctx)
 	case "map":
-		return mapChunk(ctx, args[0], args[1])
+		return mapChunk(ctx, args[0], args[1], args[2])
 	case "reduce":
-		return reduce(ctx, args[0], args[1])
+		return reduce(ctx, args[0], args[1], args[2])
 	default:
 		return fmt.Errorf("part %q is unknown: use load, serve, map or reduce", part)
 	}

@@ -65,7 +65,11 @@ func serve(ctx context.Context) error {
 
 // mapChunk counts the words of a chunk: its own node's, or fetched from the node that
 // has it. The counts stay on this node, a file for each reducer.
-func mapChunk(ctx context.Context, run, chunk string) error {
+func mapChunk(ctx context.Context, run, chunk, reducers string) error {
+	split, err := strconv.Atoi(reducers)
+	if err != nil {
+		return err
+	}
 	text, where, err := openChunk(ctx, chunk)
 	if err != nil {
 		return err
@@ -74,14 +78,14 @@ func mapChunk(ctx context.Context, run, chunk string) error {
 	if err := errors.Join(err, text.Close()); err != nil {
 		return err
 	}
-	parts := make([]map[string]int, reducers)
+	parts := make([]map[string]int, split)
 	for i := range parts {
 		parts[i] = make(map[string]int)
 	}
 	for word, n := range counts {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(word)) // a hash takes everything
-		parts[h.Sum32()%reducers][word] = n
+		parts[h.Sum32()%uint32(split)][word] = n
 	}
 	for i, part := range parts {
 		if err := write(filepath.Join(dataDir, fmt.Sprintf("%s-%s-%d", run, chunk, i)), lines(part)); err != nil {
@@ -176,9 +180,13 @@ func countWords(r io.Reader) (map[string]int, error) {
 }
 
 // reduce merges what all mappers of a run have left for one reducer.
-func reduce(ctx context.Context, run, part string) error {
+func reduce(ctx context.Context, run, part, chunks string) error {
+	mappers, err := strconv.Atoi(chunks)
+	if err != nil {
+		return err
+	}
 	sum := make(map[string]int)
-	for chunk := range chunks {
+	for chunk := range mappers {
 		mapped, err := os.ReadFile(filepath.Join(outDir, fmt.Sprintf("%s-mapped-%d", run, chunk)))
 		if err != nil {
 			return err

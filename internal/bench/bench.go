@@ -59,6 +59,8 @@ type Config struct {
 	Log      *zap.Logger
 
 	progress *progress
+	// mounts are what tasks of a cluster on containers may mount.
+	mounts []string
 	// label names the arm that is measured.
 	label string
 }
@@ -110,7 +112,7 @@ func scenarios() []scenario {
 			full: size{1, 1, 15}, quick: size{1, 1, 5}, run: runIdle},
 		{name: "idle-agent", about: "memory and processor time of an agent with a node of its own: alone, and with sleeping containers", containers: true,
 			full: size{1, 50, 5}, quick: size{1, 10, 1}, run: runIdleAgent},
-	}, slices.Concat(liveScenarios(), policyScenarios(), shareScenarios(), moveScenarios())...)
+	}, slices.Concat(liveScenarios(), policyScenarios(), shareScenarios(), moveScenarios(), packScenarios(), localityScenarios(), alphaScenarios())...)
 }
 
 // Scenarios returns the names of what can be measured, with what each is about.

@@ -27,12 +27,14 @@ const tinyImage = "escher.local/bench:latest"
 
 // live is a cluster of the real program on real containers, and its containerd.
 type live struct {
-	dir    string
-	cmd    *exec.Cmd
-	ended  chan error
-	store  *etcdstore.Store
-	client *controlplane.Client
-	raw    *containerd.Client
+	dir string
+	// endpoint is where its etcd is reached.
+	endpoint string
+	cmd      *exec.Cmd
+	ended    chan error
+	store    *etcdstore.Store
+	client   *controlplane.Client
+	raw      *containerd.Client
 }
 
 // withLive runs f with a cluster of its own.
@@ -54,6 +56,9 @@ func withLive(ctx context.Context, cfg Config, f func(context.Context, *live) er
 func (l *live) up(ctx context.Context, cfg Config) error {
 	// On its own, so that an interrupt reaches it from down alone.
 	cmd := exec.Command(cfg.Escher, "dev", "--dir", l.dir, "--nodes", strconv.Itoa(cfg.Nodes), "--containerd", "private")
+	for _, m := range cfg.mounts {
+		cmd.Args = append(cmd.Args, "--allow-mount", m)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -95,6 +100,7 @@ func (l *live) connect(ctx context.Context) error {
 	if err := json.Unmarshal(text, &info); err != nil {
 		return err
 	}
+	l.endpoint = info.Endpoint
 	if l.store, err = etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{info.Endpoint}}); err != nil {
 		return err
 	}
@@ -105,14 +111,19 @@ func (l *live) connect(ctx context.Context) error {
 	return err
 }
 
-// load imports the image.
+// load makes the image of the tiny programs.
 func (l *live) load(ctx context.Context) error {
 	files, err := tinyFiles(l.dir)
 	if err != nil {
 		return err
 	}
+	return l.makeImage(ctx, tinyImage, files)
+}
+
+// makeImage makes an image of files, given by their paths in it.
+func (l *live) makeImage(ctx context.Context, name string, files map[string]string) error {
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(image.Write(w, image.Spec{Name: tinyImage, Files: files})) }()
+	go func() { w.CloseWithError(image.Write(w, image.Spec{Name: name, Files: files})) }()
 	imported, err := l.raw.Import(ctx, r)
 	if err := errors.Join(err, r.Close()); err != nil {
 		return err

@@ -143,6 +143,10 @@ func newPart(role string, cfg roleConfig) (part, error) {
 		return keeperPart(cfg), nil
 	case roleCollector:
 		return collectorPart(cfg), nil
+	case rolePredictor:
+		return predictorPart(cfg), nil
+	case roleGenerator:
+		return generatorPart(cfg), nil
 	}
 	return part{}, types.Errorf(types.Invalid, "%s: %q is unknown: this command is for escher bench to call", RoleCommand, role)
 }

@@ -227,6 +227,9 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--apart --per-node 3":                                     `apart {"perNode":3}`,
 		"--spread rack --max-skew 2":                               `spread {"over":"rack","maxSkew":2}`,
 		"--balance --pack":                                         "balance, pack",
+		"--elastic 2":                                              `elastic {"min":2}`,
+		"--elastic 0 --migrate":                                    `elastic {"min":0}, migrate`,
+		"--preempt --ageing 1m --stay":                             `preempt, stay, ageing {"every":"1m0s"}`,
 		"--queue batch":                                            `queued {"in":"batch"}`,
 		"--queue lanes/fast":                                       `flow {"in":"lanes","as":"fast"}`,
 		"--share teams/a/alice":                                    `share {"in":"teams","as":"a/alice"}`,
@@ -258,6 +261,7 @@ func TestFlagsMakePolicies(t *testing.T) {
 func TestFlagsThatAreRefused(t *testing.T) {
 	for args, says := range map[string]string{
 		"--gang -1":                         "gang: -1 is negative",
+		"--elastic -1":                      "elastic: -1 is negative",
 		"--max-skew 1":                      "max-skew: is given, and nothing is spread",
 		"--per-node 2":                      "per-node: is given without --gang or --apart",
 		"--on-loss fail":                    "on-loss: is given without --gang or --together",

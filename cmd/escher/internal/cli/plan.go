@@ -158,6 +158,9 @@ func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanat
 		if strings.Contains(e.Suggestion, prefix) {
 			e.Suggestion = "Policy " + policies[i].Kind + " sees to that once it is submitted."
 		}
+		if (policies[i].Kind == esl.Preempt{}.Kind()) && !e.Infeasible {
+			e.Suggestion = "Policy preempt evicts tasks of lower priority for it once it is submitted, if it fits then."
+		}
 	}
 	e.Summary = strings.ReplaceAll(e.Summary, id+".", "<job>.")
 	return &e

@@ -11,6 +11,7 @@ type policyText struct {
 // policyTexts are about the policies of the library, by name.
 func policyTexts() map[string]policyText {
 	return map[string]policyText{
+		"ageing":          {does: "the longer a task waits the earlier it comes; nobody is evicted for that"},
 		"after":           {does: "tasks begin when others, of the job or of other jobs, have succeeded"},
 		"apart":           {does: "at most so many tasks of the job on a node"},
 		"balance":         {does: "as many tasks of the job on each node"},
@@ -31,11 +32,12 @@ func policyTexts() map[string]policyText {
 		"packed":          {does: "the tasks take part in a pack that is declared"},
 		"placed":          {does: "the tasks go where an objective that is declared says"},
 		"prefer":          {does: "places in order of preference, each after a while"},
-		"priority":        {does: "the longer a task waits the higher it is; what is lower makes room"},
+		"preempt":         {does: "what is of lower priority makes room for it, if it fits then"},
 		"queue":           {does: "so many tasks run at once, or begin within a time", declared: true},
 		"queued":          {does: "the tasks wait in a queue that is declared"},
 		"semaphore":       {does: "so much of a name that tasks hold at once", declared: true},
 		"share":           {does: "the tasks are of a user of a fair-share that is declared"},
+		"stay":            {does: "the tasks are not evicted for others of higher priority"},
 		"spread":          {does: "over nodes, racks or zones, in none many more than in another"},
 	}
 }

@@ -18,6 +18,8 @@ type policyFlags struct {
 	gang, perNode, maxSkew         int
 	elastic                        int
 	apart, balance, pack, migrate  bool
+	preempt, stay                  bool
+	ageing                         time.Duration
 	onLoss, together, with, spread string
 	share, queue, semaphore, near  string
 	nearWait                       time.Duration
@@ -41,10 +43,13 @@ func (p *policyFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.balance, "balance", false, "as many of the tasks on each node")
 	flags.BoolVar(&p.pack, "pack", false, "on as few nodes as will do")
 	flags.BoolVar(&p.migrate, "migrate", false, "move them onto fewer nodes when there is room; they save what they need when told to end")
+	flags.BoolVar(&p.preempt, "preempt", false, "evict tasks of lower --priority of the namespace if it would fit then; they run again later")
+	flags.BoolVar(&p.stay, "stay", false, "not to be evicted for others of higher priority")
+	flags.DurationVar(&p.ageing, "ageing", 0, "while it waits, count its priority one higher for each so long, up to 10 higher")
 	flags.StringVar(&p.share, "share", "", "SHARES/USER, with teams SHARES/TEAM/USER: of a fair share that is declared, whose part it is")
 	flags.StringVar(&p.queue, "queue", "", "NAME[/FLOW]: the queue, or fair queue, that is declared, to wait in")
 	flags.StringVar(&p.semaphore, "semaphore", "", "NAME[=AMOUNT]: the semaphore that is declared, and how much of it each task holds")
-	flags.StringArrayVar(&p.after, "after", nil, "begin when all tasks of this job, by its id or its name, have succeeded; repeat for several")
+	flags.StringArrayVar(&p.after, "after", nil, "begin when all tasks of this job, by its id or its name, or the task of this id, have succeeded; repeat for several")
 	flags.StringVar(&p.near, "near", "", "where this data is: it is a resource of the nodes that have it")
 	flags.DurationVar(&p.nearWait, "near-wait", 0, "of --near, after how long anywhere; 0 is never")
 	flags.StringArrayVar(&p.prefer, "prefer", nil, "node/N, rack/R, zone/Z, label/NAME=VALUE or RESOURCE=AMOUNT[,…][,after=3s]: a place, the best first; anywhere[,after=3s] comes last; repeat for several")
@@ -80,7 +85,7 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	case p.together != "":
 		m.add("colocate", parameters{}.set("in", p.together).set("onLoss", p.onLoss))
 	}
-	if p.elastic > 0 {
+	if p.elastic > 0 || p.given != nil && p.given.Changed("elastic") {
 		m.add("elastic", parameters{"min": p.elastic})
 	}
 	if p.with != "" {
@@ -105,6 +110,7 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	if p.migrate {
 		m.add("migrate", nil)
 	}
+	p.ranked(&m)
 	if p.near != "" {
 		near := parameters{"to": p.near}
 		if p.nearWait != 0 {
@@ -143,6 +149,19 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 		m.read(text)
 	}
 	return m.made, errors.Join(m.errs...)
+}
+
+// ranked makes what the flags say of who comes before whom.
+func (p *policyFlags) ranked(m *policyMaker) {
+	if p.preempt {
+		m.add("preempt", nil)
+	}
+	if p.stay {
+		m.add("stay", nil)
+	}
+	if p.ageing != 0 {
+		m.add("ageing", parameters{"every": p.ageing.String()})
+	}
 }
 
 // loose finds flags that are about others that are not given.

@@ -43,7 +43,7 @@ func TestPoliciesOutliveTheirKeeper(t *testing.T) {
 	servers := make(map[string]*Stack)
 	serve := func(name string) {
 		servers[name] = NewStack(ctx, zap.NewNop())
-		Server{Store: store, Name: name, Log: zap.NewNop(), Health: &health}.keep(servers[name])
+		Server{Name: name, Log: zap.NewNop(), Health: &health}.keep(servers[name], store)
 	}
 	serve("a")
 	serve("b")

@@ -69,12 +69,12 @@ func (s Server) Start(stack *Stack) error {
 		}
 		return server.Lead(ctx, s.Store, collectorRole, s.Name, collect)
 	})
-	s.keep(stack)
+	s.keep(stack, s.Store)
 	return nil
 }
 
 // keep starts what keeps the policies of jobs that nobody is attached to.
-func (s Server) keep(stack *Stack) {
+func (s Server) keep(stack *Stack, store controlplane.Store) {
 	beat := s.Health.Standby("policies")
 	keep := func(ctx context.Context, guard []controlplane.Compare) error {
 		defer beat.Stop()
@@ -82,13 +82,13 @@ func (s Server) keep(stack *Stack) {
 		for _, x := range guard { // a leader's key is put once
 			held[x.Key] = x.Revision
 		}
-		return esl.Keep(ctx, s.Store, esl.KeepOptions{Kinds: esl.Builtin(), Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
+		return esl.Keep(ctx, store, esl.KeepOptions{Kinds: esl.Builtin(), Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
 	}
 	stack.Start("policies", func(ctx context.Context) error {
 		if s.Name == "" {
 			return keep(ctx, nil)
 		}
-		return server.Lead(ctx, s.Store, policiesRole, s.Name, keep)
+		return server.Lead(ctx, store, policiesRole, s.Name, keep)
 	})
 }
 

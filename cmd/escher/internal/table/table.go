@@ -173,7 +173,7 @@ func paint(column, cell string) string {
 	switch cell {
 	case "running", "alive", "granted", "ready":
 		color = green
-	case "pending", "bound", "accumulating", "releasing", "cordoned", "starting":
+	case "pending", "bound", "accumulating", "collecting", "handed-over", "releasing", "cordoned", "starting":
 		color = yellow
 	case "failed", "lost":
 		color = red

@@ -1,0 +1,89 @@
+package controlplane
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// maxRaise bounds by how much something is raised: orders are never near the end of int.
+const maxRaise = 1 << 20
+
+// Raise has a task come earlier, or with less than 0 later, while it waits: as if it were of
+// a priority higher by so much, and for nothing but that. 0 takes it back. A task that does
+// not wait is left as it is; id is the task's in full. Invalid: that is too much.
+func (t *Transaction) Raise(id string, by int) *Transaction {
+	return t.add(&raise{c: t.c, id: id, by: by}, validRaise(by))
+}
+
+// RaiseReservation is Raise of a reservation.
+func (t *Transaction) RaiseReservation(id string, by int) *Transaction {
+	return t.add(&raiseReservation{ns: t.c.ns, id: id, by: by}, validRaise(by))
+}
+
+func validRaise(by int) error {
+	if by > maxRaise || by < -maxRaise {
+		return types.Errorf(types.Invalid, "raise: by %d is too much: use at most %d", by, maxRaise)
+	}
+	return nil
+}
+
+// raise is a task being raised.
+type raise struct {
+	c  *Client
+	id string
+	by int
+}
+
+func (e *raise) verb() string { return "raise task " + e.id }
+
+func (e *raise) draw(ctx context.Context, _ Store, change *Change) error {
+	t, err := e.c.read(ctx, e.id)
+	if err != nil {
+		return err
+	}
+	change.IfUnchanged(TaskKey(e.c.ns, e.id), t.mod)
+	if t.Phase() != types.Pending || t.Task.Order() == t.Task.Priority+e.by {
+		return nil
+	}
+	types.Tell(t.Task, func(l *types.Later) { l.Raised = e.by })
+	change.Put(TaskKey(e.c.ns, e.id), t.Task)
+	return nil
+}
+
+func (e *raise) refused(context.Context, Store, []KV) error { return nil }
+func (e *raise) once() bool                                 { return false }
+func (e *raise) done(int64)                                 {}
+
+// raiseReservation is a reservation being raised.
+type raiseReservation struct {
+	ns, id string
+	by     int
+}
+
+func (e *raiseReservation) verb() string { return "raise reservation " + e.id }
+
+func (e *raiseReservation) draw(ctx context.Context, s Store, change *Change) error {
+	key := ReservationKey(e.ns, e.id)
+	kv, err := get(ctx, s, key)
+	if err != nil {
+		return err
+	}
+	if kv.ModRevision == 0 {
+		return types.Errorf(types.NotFound, "there is no reservation %s in namespace %s", e.id, e.ns)
+	}
+	var r types.Reservation
+	if err := types.Decode(kv.Value, &r); err != nil {
+		return err
+	}
+	change.IfUnchanged(key, kv.ModRevision)
+	if r.Raised != e.by {
+		r.Raised = e.by
+		change.Put(key, &r)
+	}
+	return nil
+}
+
+func (e *raiseReservation) refused(context.Context, Store, []KV) error { return nil }
+func (e *raiseReservation) once() bool                                 { return false }
+func (e *raiseReservation) done(int64)                                 {}

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// heldTests are about what has ended of a job that goes on.
+func heldTests() []decideTest {
+	begun := []put{member("a"), member("b"), jobOf(2, "j")}
+	kept := policies("j", types.Policies{Job: "j"})
+	return []decideTest{
+		{
+			name:  "what has ended of a job without policies goes when it is old",
+			state: append(begun[:3:3], ended("a", 2*hour)),
+			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=4",
+		},
+		{
+			name:  "with policies it stays while the job goes on",
+			state: append(begun[:3:3], kept, ended("a", 2*hour)),
+		},
+		{
+			name:  "whatever is known first",
+			state: append(begun[:3:3], ended("a", 2*hour), kept),
+		},
+		{
+			name:  "as if it ended with the last of the job",
+			state: append(begun[:3:3], kept, ended("a", 2*hour), ended("b", minute)),
+			want:  "its job has ended: -policies/ns/j if jobs/ns/j@3 policies/ns/j=4",
+		},
+		{
+			name:  "and no longer",
+			state: append(begun[:3:3], kept, ended("a", 4*hour), ended("b", 2*hour)),
+			want: "finished: -tasks/ns/a -status/ns/a if status/ns/a=5\n" +
+				"finished: -tasks/ns/b -status/ns/b if status/ns/b=6\n" +
+				"its job has ended: -policies/ns/j if jobs/ns/j@3 policies/ns/j=4",
+		},
+		{
+			name: "it does not count among those that are too many",
+			state: append(begun[:3:3], kept, ended("a", 2*hour),
+				aTask("x", types.Task{}), ended("x", 10*minute), aTask("y", types.Task{}), ended("y", 10*minute)),
+		},
+		{
+			name: "of a database that is all but full it goes", usage: Usage{InUse: 850, Quota: 1000},
+			state: append(begun[:3:3], kept, closed(), ended("a", 0)),
+			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=6",
+		},
+	}
+}
+
+// TestHeldIsLetGo: when a job has no policies any more, what it holds is kept no longer
+// than other tasks; and what could not be collected is held again.
+func TestHeldIsLetGo(t *testing.T) {
+	x := indexOf([]put{member("a"), member("b"), jobOf(2, "j"), policies("j", types.Policies{Job: "j"}), ended("a", 2*hour)})
+	at := func(usage Usage) string {
+		l := x.at(now(), DefaultPolicy())
+		l.usage = usage
+		steps, _ := l.decide()
+		return told(steps)
+	}
+	x.learn(6, closed())
+	const gone = "finished: -tasks/ns/a -status/ns/a if status/ns/a=5"
+	if got := at(Usage{InUse: 90, Quota: 100}); got != gone {
+		t.Fatalf("decided\n%s", got)
+	}
+	x.find("ns", "a").again(x)
+	if got := at(Usage{InUse: 75, Quota: 100}); got != "" || len(x.holding) != 1 {
+		t.Errorf("decided\n%s", got)
+	}
+	x.apply(controlplane.Event{KV: controlplane.KV{Key: controlplane.PoliciesKey("ns", "j"), ModRevision: 7}, Delete: true}, now())
+	if got := at(Usage{InUse: 75, Quota: 100}); got != gone || len(x.holding) != 0 {
+		t.Errorf("decided\n%s", got)
+	}
+}
+
+// TestHeldIsForgotten: an application deletes tasks that have ended of a job that goes on.
+func TestHeldIsForgotten(t *testing.T) {
+	x := indexOf([]put{policies("j", types.Policies{Job: "j"}), member("a"), member("b"), member("c"), jobOf(3, "j"), ended("a", hour), ended("b", hour)})
+	for _, key := range []string{controlplane.TaskKey("ns", "a"), controlplane.StatusKey("ns", "a")} {
+		x.apply(controlplane.Event{KV: controlplane.KV{Key: key, ModRevision: 8}, Delete: true}, now())
+	}
+	if j := x.spaces["ns"].jobs["j"]; len(j.held) != 1 || j.held[0].id != "b" || len(x.ended) != 0 {
+		t.Errorf("it holds %d, and %d are listed", len(j.held), len(x.ended))
+	}
+}

@@ -1,0 +1,358 @@
+package esl
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Who is evicted for whom. The choice is pure: where a bundle goes is where those that have
+// to go are of the lowest priority, then fewest, then those with the least work to lose;
+// and of those on a node whoever need not go stays, the dearest first (as kube-scheduler
+// reprieves victims).
+
+// clearing is the cluster as it would be without some units, and with what is to come.
+type clearing struct {
+	s     *State
+	rooms []*Room
+	// as tells each state of each room, so that what was found of it is known again.
+	as    []int
+	clock int
+	found map[lookedFor]option
+	at    map[string]int // the room of each node
+	below int
+	spare time.Duration
+	// on are who may be evicted that holds something of each node; of the whole cluster
+	// under "".
+	on      map[string][]*victim
+	sorted  map[string]bool
+	pools   map[types.ResourceID]types.Quantity // what is free, as far as it was asked
+	gone    map[*victim]bool
+	evicted []*victim
+}
+
+// newClearing begins with what leaves anyway gone; of lower priority than below may be
+// evicted, but for who was evicted and runs since for less than spare.
+func newClearing(s *State, below int, spare time.Duration) *clearing {
+	c := &clearing{
+		s: s, rooms: s.Rooms(), found: make(map[lookedFor]option), at: make(map[string]int), below: below, spare: spare,
+		on: make(map[string][]*victim), sorted: make(map[string]bool), pools: make(map[types.ResourceID]types.Quantity), gone: make(map[*victim]bool),
+	}
+	for _, r := range s.View.Reservations {
+		if r.Info.V != nil && r.Info.V.AtOnce {
+			c.below = max(c.below, r.Info.V.Priority) // others make room, too
+		}
+	}
+	c.as = make([]int, len(c.rooms))
+	for i, r := range c.rooms {
+		c.at[r.Node.Name] = i
+	}
+	together := make(map[*cluster.Reservation]*victim)
+	for _, n := range s.View.Nodes {
+		for _, b := range n.Bindings {
+			c.look(b, together)
+		}
+	}
+	for _, u := range together {
+		if u != nil && len(u.tasks) > 0 {
+			slices.SortFunc(u.tasks, func(a, b *cluster.Task) int { return strings.Compare(a.ID.String(), b.ID.String()) })
+			c.add(u)
+		}
+	}
+	return c
+}
+
+// candidates returns who may be evicted of those that hold something of a node, or of the
+// whole cluster, those first that are to go first.
+func (c *clearing) candidates(node string) []*victim {
+	if !c.sorted[node] {
+		slices.SortFunc(c.on[node], (*victim).less)
+		c.sorted[node] = true
+	}
+	return c.on[node]
+}
+
+// copy returns what can be gone back to: rooms are replaced, never changed.
+func (c *clearing) copy() *clearing {
+	return &clearing{rooms: slices.Clone(c.rooms), as: slices.Clone(c.as), pools: maps.Clone(c.pools), gone: maps.Clone(c.gone), evicted: slices.Clone(c.evicted)}
+}
+
+// back goes back to what copy returned.
+func (c *clearing) back(was *clearing) {
+	c.rooms, c.as, c.pools, c.gone, c.evicted = was.rooms, was.as, was.pools, was.gone, was.evicted
+}
+
+// change replaces a room by one that is changed.
+func (c *clearing) change(i int, f func(r *Room)) {
+	c.rooms[i] = c.rooms[i].Clone()
+	f(c.rooms[i])
+	c.clock++
+	c.as[i] = c.clock
+}
+
+// free counts what is held as free, or with -1 as held again.
+func (c *clearing) free(frees []freed, sign types.Quantity) {
+	for _, f := range frees {
+		if i, ok := c.at[f.node]; ok {
+			c.change(i, func(r *Room) { r.free(f.holds, sign) })
+		}
+		for _, h := range f.holds {
+			if h.Cluster {
+				c.pools[h.Resource] = c.pool(h.Resource) + sign*h.Amount
+			}
+		}
+	}
+}
+
+// pool returns what is free of a resource of the whole cluster.
+func (c *clearing) pool(id types.ResourceID) types.Quantity {
+	if q, ok := c.pools[id]; ok {
+		return q
+	}
+	if p := c.s.View.Pool(id); p != nil {
+		return p.Free()
+	}
+	return 0
+}
+
+// others takes in what collects at once already, the oldest first, up to that of an id of
+// the policy's namespace, and returns who is evicted for this, and whether it fits then.
+func (c *clearing) others(id string) (evicted []*victim, ok bool) {
+	var all []*cluster.Reservation
+	for _, r := range c.s.View.Reservations {
+		if r.Info.V != nil && r.Info.V.AtOnce && (r.Grant.V == nil || r.Current() && r.Grant.V.Phase == types.Collecting) {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *cluster.Reservation) int {
+		return cmp.Or(cmp.Compare(a.Info.V.Submitted, b.Info.V.Submitted), strings.Compare(a.ID.String(), b.ID.String()))
+	})
+	for _, r := range all {
+		before := c.copy()
+		if r.Grant.V != nil {
+			for _, at := range r.Grant.V.Nodes {
+				var u victim
+				for _, h := range at.Holds {
+					u.hold(at.Node, h)
+				}
+				c.free(u.frees, 1)
+			}
+		}
+		_, ok := c.clear(r.Info.V.Bundles, r.Info.V.Priority, r.ID.Namespace)
+		if r.ID == (cluster.ID{Namespace: c.s.Namespace, ID: id}) {
+			return c.evicted[min(len(before.evicted), len(c.evicted)):], ok
+		}
+		if !ok {
+			c.back(before)
+		}
+	}
+	return nil, false
+}
+
+// clear places bundles of a namespace and priority, each where the least is lost by it, and
+// returns them with their nodes; ok is false if not all of them fit.
+func (c *clearing) clear(bundles []types.Bundle, priority int, ns string) (placed []types.Bundle, ok bool) {
+	before := len(c.evicted)
+	for _, b := range bundles {
+		needs := c.s.View.Needs(ns, b.Requests, b.Devices...)
+		node := c.place(needs, b.Node, priority, ns)
+		if node == "" {
+			return nil, false
+		}
+		b.Node = node
+		placed = append(placed, b)
+	}
+	if !c.cover(priority, ns) {
+		return nil, false
+	}
+	c.reprieve(before)
+	return placed, true
+}
+
+// lookedFor is a room, as it was, and what was looked for in it.
+type lookedFor struct {
+	room, as, priority int
+	ns, needs          string
+}
+
+// option is what it takes to make room.
+type option struct {
+	fits    bool
+	victims []*victim
+}
+
+// place makes room for needs, on one node in particular if it is named, and returns where;
+// "" if that cannot be.
+func (c *clearing) place(needs []cluster.Need, only string, priority int, ns string) string {
+	best, by := -1, option{}
+	like := signature(needs)
+	for i, r := range c.rooms {
+		if only != "" && r.Node.Name != only {
+			continue
+		}
+		key := lookedFor{i, c.as[i], priority, ns, like}
+		o, known := c.found[key]
+		if !known {
+			o = c.option(r, needs, priority, ns)
+			c.found[key] = o
+		}
+		if o.fits && (best < 0 || cheaper(o.victims, by.victims)) {
+			best, by = i, o
+		}
+	}
+	if best < 0 {
+		return ""
+	}
+	for _, u := range by.victims {
+		c.evict(u)
+	}
+	c.change(best, func(r *Room) { r.Take(needs) })
+	for _, x := range needs {
+		if c.s.View.Pool(x.ID) != nil {
+			c.pools[x.ID] = c.pool(x.ID) - x.Amount
+		}
+	}
+	return c.rooms[best].Node.Name
+}
+
+func (c *clearing) evict(u *victim) {
+	c.gone[u] = true
+	c.evicted = append(c.evicted, u)
+	c.free(u.frees, 1)
+}
+
+// option returns who has to go for needs to fit in a room: of those that come first as many
+// as it takes, less those that need not go after all.
+func (c *clearing) option(r *Room, needs []cluster.Need, priority int, ns string) option {
+	if r.Fits(needs) {
+		return option{fits: true}
+	}
+	if !r.Large(needs) {
+		return option{}
+	}
+	trial := r.Clone()
+	var victims []*victim
+	for _, u := range c.candidates(r.Node.Name) {
+		if c.gone[u] || u.priority >= priority || u.ns != ns {
+			continue
+		}
+		trial.free(u.on(r.Node.Name), 1)
+		if victims = append(victims, u); !trial.Fits(needs) {
+			continue
+		}
+		for i := len(victims) - 1; i >= 0; i-- {
+			trial.free(victims[i].on(r.Node.Name), -1)
+			if trial.Fits(needs) {
+				victims = slices.Delete(victims, i, i+1)
+				continue
+			}
+			trial.free(victims[i].on(r.Node.Name), 1)
+		}
+		return option{fits: true, victims: victims}
+	}
+	return option{}
+}
+
+// cheaper reports whether to evict some units is better than to evict others.
+func cheaper(a, b []*victim) bool {
+	worst := func(units []*victim) (priority int, lost time.Duration) {
+		for i, u := range units {
+			if lost += u.lost; i == 0 || u.priority > priority {
+				priority = u.priority
+			}
+		}
+		return priority, lost
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) < len(b)
+	}
+	p, lostA := worst(a)
+	q, lostB := worst(b)
+	return cmp.Or(cmp.Compare(p, q), cmp.Compare(tasksOf(a), tasksOf(b)), cmp.Compare(lostA, lostB)) < 0
+}
+
+// cover evicts who holds what is lacking of the whole cluster, such as a quota, and reports
+// whether there is enough then.
+func (c *clearing) cover(priority int, ns string) bool {
+	for _, id := range slices.Sorted(maps.Keys(c.pools)) {
+		for _, u := range c.candidates("") {
+			if c.pools[id] >= 0 {
+				break
+			}
+			if !c.gone[u] && u.priority < priority && u.ns == ns && slices.ContainsFunc(u.on(""), func(h types.Holding) bool { return h.Resource == id }) {
+				c.evict(u)
+			}
+		}
+		if c.pools[id] < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// reprieve lets those stay, of the evicted from the first on, without whom all that is to
+// come fits too: the dearest first.
+func (c *clearing) reprieve(first int) {
+	units := slices.Clone(c.evicted[first:])
+	slices.SortFunc(units, func(a, b *victim) int { return b.less(a) })
+	for _, u := range units {
+		c.free(u.frees, -1)
+		if !c.sound(u) {
+			c.free(u.frees, 1)
+			continue
+		}
+		delete(c.gone, u)
+		c.evicted = slices.DeleteFunc(c.evicted, func(x *victim) bool { return x == u })
+	}
+}
+
+// sound reports whether nothing of what a unit holds is given away twice.
+func (c *clearing) sound(u *victim) bool {
+	for _, f := range u.frees {
+		for _, h := range f.holds {
+			if i, ok := c.at[f.node]; ok && c.rooms[i].overdrawn(h) || h.Cluster && c.pools[h.Resource] < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// free counts what is held as free, or with -1 as held again.
+func (r *Room) free(holds []types.Holding, sign types.Quantity) {
+	if r.taken == nil {
+		r.taken = make(map[types.ResourceID]types.Quantity)
+	}
+	for _, h := range holds {
+		if h.Cluster || h.Resource.Scoped() {
+			continue
+		}
+		list := r.devicesOf(h.Resource)
+		r.taken[h.Resource] -= sign * h.Amount
+		for _, share := range h.Devices {
+			for i := range list {
+				if list[i].device.ID == share.ID {
+					list[i].free += sign * share.Share
+				}
+			}
+		}
+	}
+}
+
+// overdrawn reports whether more than there is was given away of what is held.
+func (r *Room) overdrawn(h types.Holding) bool {
+	if free, ok := r.Free(h.Resource); ok && free < 0 {
+		return true
+	}
+	for _, d := range r.devicesOf(h.Resource) {
+		if d.free < 0 && slices.ContainsFunc(h.Devices, func(s types.DeviceShare) bool { return s.ID == d.device.ID }) {
+			return true
+		}
+	}
+	return false
+}

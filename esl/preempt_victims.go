@@ -1,0 +1,171 @@
+package esl
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Who may be evicted: a task by itself; tasks that draw on one reservation, such as a gang,
+// together with it, as it is theirs as a whole.
+
+// victim is what is evicted together or not at all.
+type victim struct {
+	ns       string
+	priority int // the highest of its tasks
+	tasks    []*cluster.Task
+	// lost is how long its tasks have run, together.
+	lost time.Duration
+	// reservation is what is given up with it; empty for a task by itself.
+	reservation string
+	// frees is what is free then.
+	frees []freed
+
+	// Most are one task on one node.
+	task [1]*cluster.Task
+	own  [1]freed
+}
+
+// freed is what is free on a node; on "", of the whole cluster.
+type freed struct {
+	node  string
+	holds []types.Holding
+}
+
+// less orders victims, those first that are to go first.
+func (u *victim) less(v *victim) int {
+	if c := cmp.Or(cmp.Compare(u.priority, v.priority), cmp.Compare(len(u.tasks), len(v.tasks)), cmp.Compare(u.lost, v.lost)); c != 0 {
+		return c
+	}
+	return strings.Compare(u.tasks[0].ID.String(), v.tasks[0].ID.String())
+}
+
+// on returns what is free then on a node.
+func (u *victim) on(node string) []types.Holding {
+	for i := range u.frees {
+		if u.frees[i].node == node {
+			return u.frees[i].holds
+		}
+	}
+	return nil
+}
+
+// hold counts what would be free.
+func (u *victim) hold(node string, h types.Holding) {
+	if h.Cluster {
+		node = ""
+	}
+	for i := range u.frees {
+		if u.frees[i].node == node {
+			u.frees[i].holds = append(slices.Clip(u.frees[i].holds), h)
+			return
+		}
+	}
+	u.frees = append(u.frees, freed{node, []types.Holding{h}})
+}
+
+func tasksOf(units []*victim) (n int) {
+	for _, u := range units {
+		n += len(u.tasks)
+	}
+	return n
+}
+
+// look takes an attempt into account: as one that leaves, or that may be evicted.
+func (c *clearing) look(b *cluster.Binding, together map[*cluster.Reservation]*victim) {
+	t := b.Task
+	if b.Info.V == nil || t.Info.V == nil || t.Status.V == nil || !t.Phase().Held() {
+		return
+	}
+	u := &victim{ns: t.ID.Namespace, priority: t.Info.V.Priority}
+	drawn := c.hold(u, b)
+	switch {
+	case leaves(t):
+		c.free(u.frees, 1)
+	case drawn == nil:
+		if u.priority < c.below && !c.stays(t) {
+			u.task[0], u.lost = t, c.ran(t)
+			u.tasks = u.task[:]
+			c.add(u)
+		}
+	default:
+		c.join(u, t, drawn, together)
+	}
+}
+
+// join adds a task to those that draw on a reservation, and go together: none of them does
+// if one of them stays, or nobody would lock it again.
+func (c *clearing) join(own *victim, t *cluster.Task, r *cluster.Reservation, together map[*cluster.Reservation]*victim) {
+	u, known := together[r]
+	if !known {
+		u = &victim{ns: r.ID.Namespace, priority: r.Info.V.Priority, reservation: r.ID.ID}
+		for _, at := range r.Grant.V.Nodes {
+			for _, h := range at.Holds {
+				u.hold(at.Node, h)
+			}
+		}
+		together[r] = u
+	}
+	if u == nil || c.stays(t) || t.Info.V.Job == "" || r.Info.V.Job != t.Info.V.Job {
+		together[r] = nil
+		return
+	}
+	u.priority, u.lost, u.tasks = max(u.priority, t.Info.V.Priority), u.lost+c.ran(t), append(u.tasks, t)
+	for _, f := range own.frees {
+		for _, h := range f.holds {
+			u.hold(f.node, h)
+		}
+	}
+}
+
+// hold counts what is free when an attempt ends, and returns the reservation that it draws
+// on and that keeps the rest.
+func (c *clearing) hold(u *victim, b *cluster.Binding) (drawn *cluster.Reservation) {
+	if !slices.ContainsFunc(b.Info.V.Holds, func(h types.Holding) bool { return h.Cluster || h.Resource.Scoped() }) {
+		u.own[0] = freed{b.Node.Name, b.Info.V.Holds}
+		u.frees = u.own[:]
+		return nil
+	}
+	for _, h := range b.Info.V.Holds {
+		if h.Resource.Scoped() {
+			ns, _, id := h.Resource.Split()
+			if r := c.s.View.Reservations[cluster.ID{Namespace: ns, ID: id}]; r != nil && r.Current() {
+				drawn = r
+				continue
+			}
+			h.Resource = h.Resource.Unscoped() // of one that was given up: it goes with the task
+			h.Cluster = c.s.View.Pool(h.Resource) != nil
+		}
+		u.hold(b.Node.Name, h)
+	}
+	return drawn
+}
+
+// stays reports whether a task is not to be evicted: it is of the same job, it was not long
+// ago, or its job says so.
+func (c *clearing) stays(t *cluster.Task) bool {
+	if t.Info.V.Job != "" && t.Info.V.Job == c.s.Job && t.ID.Namespace == c.s.Namespace {
+		return true
+	}
+	if ev := t.Info.V.Evict; ev > 0 && ev < t.Status.V.Attempt && c.ran(t) < c.spare {
+		return true
+	}
+	p := c.s.View.Policies[cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}]
+	return t.Info.V.Job != "" && p != nil && p.V != nil && slices.ContainsFunc(p.V.Policies, func(x types.Policy) bool { return x.Kind == (Stay{}).Kind() })
+}
+
+// ran is how long a task has been on its node.
+func (c *clearing) ran(t *cluster.Task) time.Duration {
+	return c.s.Now.Sub(time.Unix(0, cmp.Or(t.Status.V.Started, t.Status.V.Bound)))
+}
+
+// add makes a victim one that may be evicted.
+func (c *clearing) add(u *victim) {
+	for i := range u.frees {
+		c.on[u.frees[i].node] = append(c.on[u.frees[i].node], u)
+	}
+}

@@ -1,0 +1,78 @@
+// Package selfplay is what AlphaZero does most of the time, without its network:
+// generators play games, and for each position ask a predictor, which has a GPU, how good
+// the moves are. Who is on the predictor's node asks by shared memory, others by TCP.
+package selfplay
+
+import (
+	"math"
+	"math/rand/v2"
+	"unsafe"
+)
+
+// The input of AlphaZero for Go: planes of 19 by 19 points, of the stones of both players
+// at the last eight moves, and of whose turn it is.
+const (
+	Points = 19 * 19
+	Planes = 17
+	// Moves are the points, and to pass.
+	Moves = Points + 1
+)
+
+// Board is a position, 24,548 bytes.
+type Board [Planes * Points]float32
+
+// Answer is what a predictor says of a position: how likely each move is to be the best,
+// and last the value of the position, from -1 to 1.
+type Answer [Moves + 1]float32
+
+// Deal makes a position of stones drawn at random, in place of the search that finds one.
+func (b *Board) Deal(random *rand.Rand) {
+	bits := uint64(0)
+	for i := range b {
+		if i%64 == 0 {
+			bits = random.Uint64()
+		}
+		b[i] = float32(bits & 1)
+		bits >>= 1
+	}
+}
+
+// Predict says what is to be said of a position, in place of the network on a GPU: it
+// reads all of it, and takes some microseconds.
+func Predict(b *Board, a *Answer) {
+	clear(a[:])
+	sum := float32(0)
+	for p := range Planes {
+		weight := 1 / float32(p+1)
+		if p%2 == 1 {
+			weight = -weight
+		}
+		for i, x := range b[p*Points : (p+1)*Points] {
+			a[i] += weight * x
+		}
+	}
+	for _, x := range a[:Points] {
+		sum += x
+	}
+	a[Moves] = float32(math.Tanh(float64(sum / Points)))
+}
+
+// Best is the move that is the likeliest to be the best.
+func (a *Answer) Best() int {
+	best := 0
+	for i, x := range a[:Moves] {
+		if x > a[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// bytes are those of a position, as they are in memory: both sides are alike.
+func (b *Board) bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(b)), unsafe.Sizeof(*b))
+}
+
+func (a *Answer) bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}

@@ -1,0 +1,116 @@
+package selfplay
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// Game is predictors, and generators for each of them.
+type Game struct {
+	Predictors, Each int
+	// Predictor makes the task of the i-th predictor, Generator that of its j-th generator.
+	Predictor func(i int) controlplane.Submission
+	Generator func(i, j int) controlplane.Submission
+}
+
+// Placed are the ids of the tasks of a game that was submitted: the j-th generator of the
+// i-th predictor is the one at i*Each+j.
+type Placed struct{ Predictors, Generators []string }
+
+// Lines is how many lines the policy takes: those marked below. A test counts them.
+const Lines = 4
+
+// Submit submits a game with as many predictors on each node as on the others, and each
+// generator beside its predictor.
+func (g Game) Submit(ctx context.Context, jobs *esl.Client) (Placed, error) {
+	game := controlplane.NewID("game")
+	var predictors, generators []controlplane.Submission
+	for i := range g.Predictors {
+		p, beside := g.Predictor(i), fmt.Sprintf("%s.%d", game, i)                                  // Policy
+		p.Task.Provides = []types.Provide{{Name: beside, Amount: types.Inf, When: types.WhenBound}} // Policy
+		predictors = append(predictors, p)
+		for j := range g.Each {
+			x := g.Generator(i, j)
+			x.Task.Requests = x.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{beside: 1})) // Policy
+			generators = append(generators, x)
+		}
+	}
+	return submit(ctx, jobs, predictors, generators, esl.Balance{}) // Policy
+}
+
+// SubmitTo submits a game whose i-th predictor and its generators go to a node that is
+// named: a hard-coded placement. No name: anywhere.
+func (g Game) SubmitTo(ctx context.Context, jobs *esl.Client, node func(i int) string) (Placed, error) {
+	var predictors, generators []controlplane.Submission
+	for i := range g.Predictors {
+		predictors = append(predictors, to(node(i), g.Predictor(i)))
+		for j := range g.Each {
+			generators = append(generators, to(node(i), g.Generator(i, j)))
+		}
+	}
+	return submit(ctx, jobs, predictors, generators)
+}
+
+// to has a task go to a node, if one is named.
+func to(node string, s controlplane.Submission) controlplane.Submission {
+	if node != "" {
+		s.Task.Requests = s.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"node/" + node: esl.One}))
+	}
+	return s
+}
+
+// submit submits both, and policies for the predictors.
+func submit(ctx context.Context, jobs *esl.Client, predictors, generators []controlplane.Submission, policies ...esl.Policy) (Placed, error) {
+	first, err := jobs.Submit(ctx, esl.Job{Name: "predict", Tasks: predictors}, policies...)
+	if err != nil {
+		return Placed{}, err
+	}
+	second, err := jobs.Submit(ctx, esl.Job{Name: "generate", Tasks: generators})
+	return Placed{Predictors: first.Tasks, Generators: second.Tasks}, err
+}
+
+// Layout is a placement up to the names of nodes and tasks: what is on each node.
+type Layout map[Node]int
+
+// Node is what is on one: predictors, how many generators are there whose predictor is,
+// and how many whose predictor is elsewhere.
+type Node struct{ Predictors, Together, Apart int }
+
+// LayoutOf is that of a game of which the nodes are known, by the ids of tasks.
+func (p Placed) LayoutOf(nodes map[string]string) Layout {
+	each := len(p.Generators) / max(1, len(p.Predictors))
+	on := make(map[string]Node)
+	for _, id := range p.Predictors {
+		n := on[nodes[id]]
+		n.Predictors++
+		on[nodes[id]] = n
+	}
+	for k, id := range p.Generators {
+		n := on[nodes[id]]
+		if nodes[id] == nodes[p.Predictors[k/each]] {
+			n.Together++
+		} else {
+			n.Apart++
+		}
+		on[nodes[id]] = n
+	}
+	layout := make(Layout)
+	for _, n := range on {
+		layout[n]++
+	}
+	return layout
+}
+
+// Together is which part of the generators is beside its predictor.
+func (l Layout) Together() float64 {
+	together, all := 0, 0
+	for n, count := range l {
+		together += n.Together * count
+		all += (n.Together + n.Apart) * count
+	}
+	return float64(together) / float64(max(1, all))
+}

@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	sim "github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/examples/alphazero/selfplay"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// alphaGPUs and alphaCores are what a node has, alphaEach how many generators a
+	// predictor has. Every other node has alphaBusy of its cores taken by something else,
+	// so that to be even takes more than to go where there is most room.
+	alphaGPUs, alphaCores, alphaEach, alphaBusy = 4, 16, 3, 6
+	// alphaGames is how often a game is placed in each way in a round, alphaGamesQuick if
+	// it is to be quick.
+	alphaGames, alphaGamesQuick = 7, 1
+)
+
+// alphaGame is the tasks of a game, which run until they are stopped.
+func alphaGame(predictors int) selfplay.Game {
+	return selfplay.Game{
+		Predictors: predictors, Each: alphaEach,
+		Predictor: func(int) controlplane.Submission { return onGPUs(1, "") },
+		Generator: func(int, int) controlplane.Submission { return sim.Task(1000) },
+	}
+}
+
+// measureAlphaPlacement places games in three ways, in turns: by the policy, on nodes that
+// are named, and with no regard to what belongs together.
+func measureAlphaPlacement(ctx context.Context, cfg Config) (figures, error) {
+	return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {
+		nodes := sim.Nodes(cfg.Nodes, alphaCores)
+		for i := range nodes {
+			nodes[i].Capacity[string(types.GPU)] = alphaGPUs * esl.One
+		}
+		h, err := sim.Start(ctx, sim.Config{Nodes: nodes, Store: c.store, NoAudit: true})
+		if err != nil {
+			return err
+		}
+		jobs, err := h.Client(ns)
+		if err == nil {
+			err = takeCores(ctx, jobs, nodes)
+		}
+		if err == nil {
+			err = placeGames(ctx, jobs, cfg, found)
+		}
+		if err == nil {
+			err = c.gone(ctx, controlplane.Policies)
+		}
+		if closed := h.Close(); err == nil {
+			err = closed
+		}
+		return err
+	})
+}
+
+// takeCores has every other node do something else besides.
+func takeCores(ctx context.Context, jobs *esl.Client, nodes []sim.Node) error {
+	job := esl.Job{Name: "other"}
+	for i := 0; i < len(nodes); i += 2 {
+		s := sim.Task(1000 * alphaBusy)
+		s.Task.Requests = s.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"node/" + nodes[i].Name: esl.One}))
+		job.Tasks = append(job.Tasks, s)
+	}
+	done, err := jobs.Submit(ctx, job)
+	if err == nil {
+		_, err = jobs.Wait(ctx, controlplane.UntilBound, done.Tasks...)
+	}
+	return err
+}
+
+// placeGames adds to the figures how long games take until they are bound, whether those
+// of the policy are where the hard-coded ones are, and how those lie that nobody placed.
+func placeGames(ctx context.Context, jobs *esl.Client, cfg Config, found figures) error {
+	game := alphaGame(cfg.Tasks)
+	named := func(i int) string { return sim.Nodes(1+i%cfg.Nodes, 1)[i%cfg.Nodes].Name }
+	ways := []func() (selfplay.Placed, error){
+		func() (selfplay.Placed, error) { return game.Submit(ctx, jobs) },
+		func() (selfplay.Placed, error) { return game.SubmitTo(ctx, jobs, named) },
+		func() (selfplay.Placed, error) {
+			return game.SubmitTo(ctx, jobs, func(int) string { return "" })
+		},
+	}
+	took := make([][]float64, len(ways))
+	layouts := make([]selfplay.Layout, len(ways))
+	found[alphaSame] = 1
+	var together []float64
+	games := alphaGames
+	if cfg.Quick {
+		games = alphaGamesQuick
+	}
+	for n := range games + 1 {
+		for turn := range ways {
+			way := (n + turn) % len(ways)
+			ms, layout, err := placeGame(ctx, jobs, ways[way])
+			if err != nil {
+				return err
+			}
+			layouts[way] = layout
+			if n > 0 { // the first one of each warms up
+				took[way] = append(took[way], ms)
+			}
+		}
+		if !maps.Equal(layouts[0], layouts[1]) {
+			found[alphaSame] = 0
+			cfg.progress.say("the policy's placement is %v, the hard-coded one %v", layouts[0], layouts[1])
+		}
+		together = append(together, layouts[2].Together())
+	}
+	found["esl_ms"], found["named_ms"], found["unaware_ms"] = median(took[0]), median(took[1]), median(took[2])
+	found[alphaTogether] = median(together)
+	return nil
+}
+
+// placeGame submits a game, and ends it when all of it is bound: after how many
+// milliseconds that was, and where.
+func placeGame(ctx context.Context, jobs *esl.Client, submit func() (selfplay.Placed, error)) (float64, selfplay.Layout, error) {
+	begin := time.Now()
+	placed, err := submit()
+	if err != nil {
+		return 0, nil, err
+	}
+	all := append(placed.Predictors[:len(placed.Predictors):len(placed.Predictors)], placed.Generators...)
+	statuses, err := jobs.Wait(ctx, controlplane.UntilBound, all...)
+	took := milliseconds(time.Since(begin))
+	if err != nil {
+		return 0, nil, err
+	}
+	nodes := make(map[string]string)
+	for id, s := range statuses {
+		if nodes[id] = s.Node; s.Node == "" {
+			return 0, nil, types.Errorf(types.Internal, "alphazero: task %s is %s: %s", id, s.Phase, s.Reason)
+		}
+	}
+	g, ending := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for _, id := range all {
+		g.Go(func() error { return jobs.Stop(ending, id, controlplane.StopOptions{Reason: "all are bound"}) })
+	}
+	if err := g.Wait(); err != nil {
+		return 0, nil, err
+	}
+	_, err = jobs.Wait(ctx, controlplane.UntilEnded, all...)
+	return took, placed.LayoutOf(nodes), err
+}

@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/escher-sched/escher/examples/alphazero/selfplay"
+	"github.com/escher-sched/escher/types"
+)
+
+// A predictor and a generator are processes of their own, a core each. Pairs play one
+// after the other, as on a cluster each would have its own cores. The machine has no
+// second one: who is apart asks over the loopback, where there is no wire.
+
+const (
+	// alphaPairs is how many pairs play, alphaPairsQuick if it is to be quick.
+	alphaPairs, alphaPairsQuick = 12, 2
+	// alphaRealNodes is of how many nodes those are drawn that are placed at random: of
+	// more, one of a few pairs would hardly ever be together.
+	alphaRealNodes = 4
+	// playName is the name of the predictor of a pair.
+	playName = "predictor"
+)
+
+// playFor is how long a pair plays.
+func playFor(cfg Config) time.Duration {
+	if cfg.Quick {
+		return 100 * time.Millisecond
+	}
+	return 500 * time.Millisecond
+}
+
+// playArm has pairs play: of each it is drawn whether its generator is on the node of its
+// predictor.
+func playArm(name string, together func(*rand.Rand) bool) arm {
+	return arm{name, func(ctx context.Context, cfg Config) (figures, error) {
+		random := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano())))
+		pairs := make([]bool, alphaPairs)
+		if cfg.Quick {
+			pairs = pairs[:alphaPairsQuick]
+		}
+		for i := range pairs {
+			pairs[i] = together(random)
+		}
+		return playPairs(ctx, cfg, pairs)
+	}}
+}
+
+func always(*rand.Rand) bool { return true }
+
+func never(*rand.Rand) bool { return false }
+
+func onSomeNode(random *rand.Rand) bool { return random.IntN(alphaRealNodes) == 0 }
+
+// playPairs has pairs play, one after the other: how many positions a second, and which
+// part of them is together.
+func playPairs(ctx context.Context, cfg Config, pairs []bool) (figures, error) {
+	played, took, near := 0.0, 0.0, 0
+	for _, together := range pairs {
+		n, t, err := playPair(ctx, cfg, together)
+		if err != nil {
+			return nil, err
+		}
+		played, took, near = played+n, took+t.Seconds(), near+boolInt(together)
+	}
+	return figures{rate: played / took, alphaRandom: float64(near) / float64(len(pairs))}, nil
+}
+
+// playPair has a pair of processes play, and returns how many positions were judged in
+// what time.
+func playPair(ctx context.Context, cfg Config, together bool) (played float64, took time.Duration, err error) {
+	dir, err := os.MkdirTemp(sharedMemory(), "escher-bench-")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	predictor, err := launch(cfg, rolePredictor, rolePredictor, roleConfig{Dir: dir, Name: playName})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer predictor.kill() // there is nothing to put in order
+	address, err := predictor.ready(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	node := dir
+	if !together {
+		node = filepath.Join(dir, "elsewhere")
+	}
+	generator, err := launch(cfg, roleGenerator, roleGenerator, roleConfig{Dir: node, Name: playName, Endpoint: address})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer generator.kill()
+	if _, err := generator.ready(ctx); err != nil {
+		return 0, 0, err
+	}
+	if err := sleep(ctx, playFor(cfg)/4); err != nil { // to warm up
+		return 0, 0, err
+	}
+	return playWindow(ctx, generator, together, playFor(cfg))
+}
+
+// playWindow counts what a generator plays in a while.
+func playWindow(ctx context.Context, generator *process, together bool, d time.Duration) (float64, time.Duration, error) {
+	before, err := generator.stats(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if before["together"] != float64(boolInt(together)) {
+		return 0, 0, types.Errorf(types.Internal, "alphazero: the generator says that together is %g, want %d", before["together"], boolInt(together))
+	}
+	began := time.Now()
+	if err := sleep(ctx, d); err != nil {
+		return 0, 0, err
+	}
+	after, err := generator.stats(ctx)
+	return after["played"] - before["played"], time.Since(began), err
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// sharedMemory is a directory of memory; "" is the usual one for what is temporary, if
+// there is none.
+func sharedMemory() string {
+	const dir = "/dev/shm"
+	if _, err := os.Stat(dir); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// The parts of a game, as processes.
+const (
+	rolePredictor = "predictor"
+	roleGenerator = "generator"
+)
+
+// predictorPart is a predictor with one seat; its table is in its directory, by its name.
+func predictorPart(cfg roleConfig) part {
+	return part{run: func(ctx context.Context, ready func(string)) error {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		predictor, err := selfplay.NewServer(filepath.Join(cfg.Dir, cfg.Name), 1, listener)
+		if err != nil {
+			return err
+		}
+		ready(listener.Addr().String())
+		return predictor.Run(ctx)
+	}}
+}
+
+// generatorPart is a generator, which looks for that table in its own directory; it counts
+// what it plays.
+func generatorPart(cfg roleConfig) part {
+	var played, together atomic.Int64
+	return part{
+		stats: func() map[string]float64 {
+			return map[string]float64{"played": float64(played.Load()), "together": float64(together.Load())}
+		},
+		run: func(ctx context.Context, ready func(string)) error {
+			p, near, err := selfplay.Find(ctx, filepath.Join(cfg.Dir, cfg.Name), 0, cfg.Endpoint)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = p.Close() }() // all is played
+			together.Store(int64(boolInt(near)))
+			ready("")
+			return selfplay.Play(ctx, p, rand.New(rand.NewPCG(seed, 0)), &played)
+		},
+	}
+}

@@ -1,0 +1,33 @@
+package bench
+
+import (
+	"testing"
+)
+
+// TestAlphaZero places games on a few nodes, and has pairs of processes play: placements
+// are alike, and pairs are where they are to be. How fast they are says little here.
+func TestAlphaZero(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Scenario, cfg.Nodes, cfg.Tasks, cfg.Quick = "alphazero", 4, 8, true
+	rows, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 2 {
+		t.Fatalf("got %+v", rows)
+	}
+	placed, played := rows[0], rows[1]
+	if placed.Scenario != "alphazero" || placed.Violations != 0 || placed.Value <= 0 || placed.Ratio <= 0 || placed.Details[alphaSame] != 1 || placed.Details[alphaTogether] > 0.9 {
+		t.Errorf("got %+v", placed)
+	}
+	if played.Scenario != "alphazero-play" || played.Value <= 0 || played.Floor <= 0 || played.Details["tcp_us"] <= 0 {
+		t.Errorf("got %+v", played)
+	}
+}
+
+// TestExpectedRates: a quarter of the pairs is together.
+func TestExpectedRates(t *testing.T) {
+	if got := expectedRates([]float64{0.25, 1}, []float64{100, 7}, []float64{20, 5}); len(got) != 2 || got[0] != 40 || got[1] != 7 {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+
+	view "github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// What FGD is compared with, each as its authors' simulator defines it
+// (hkust-adsl/kubernetes-scheduler-simulator, pkg/simulator/plugin): a score from 0 to 100
+// of which the largest is taken, and of equal ones the first node by name. Here the
+// least is taken, so all are negated.
+
+// fgdPolicy is a way to choose nodes.
+type fgdPolicy struct {
+	name string
+	// published is how much of all GPU its simulator has allocated when as much was asked
+	// for as there is, and how much is in fragments then: in percent, the mean of ten seeds.
+	published, fragments float64
+	// must is how much it has to allocate here, if that is asked.
+	must float64
+	// score makes the function; nil: any node that has room.
+	score func(*fgdPlacing) func([]view.Need, *esl.Room) float64
+}
+
+// fgdPolicies are all of them, FGD first.
+func fgdPolicies() []fgdPolicy {
+	return []fgdPolicy{
+		{"fgd", 95.23, 4.73, fgdMust, func(p *fgdPlacing) func([]view.Need, *esl.Room) float64 {
+			return esl.Objective{By: esl.Fragments}.Score(p.state)
+		}},
+		{"fgd-best-fit", 92.86, 7.05, 0, bestFit},
+		{"fgd-gpu-packing", 91.78, 8.13, 0, func(*fgdPlacing) func([]view.Need, *esl.Room) float64 { return gpuPacking }},
+		{"fgd-gpu-clustering", 91.65, 8.21, 0, func(p *fgdPlacing) func([]view.Need, *esl.Room) float64 { return p.gpuClustering }},
+		{"fgd-dot-product", 90.62, 9.30, 0, dotProduct},
+		{"fgd-random", 86.30, 13.49, 0, nil},
+	}
+}
+
+// fgdWeights are of what they go by: of processors and GPU, and of nothing else.
+func fgdWeights() map[string]float64 {
+	return map[string]float64{string(types.CPU): 0.5, string(types.GPU): 0.5, string(types.Memory): 0, string(types.Disk): 0}
+}
+
+// bestFit is where the least is left, in parts of the largest node.
+func bestFit(p *fgdPlacing) func([]view.Need, *esl.Room) float64 {
+	return coarse(esl.Objective{By: esl.Leftover, Weights: fgdWeights()}.Score(p.state))
+}
+
+// dotProduct is where what is free times what is asked for is least.
+func dotProduct(p *fgdPlacing) func([]view.Need, *esl.Room) float64 {
+	return coarse(esl.Objective{By: esl.DotProduct, Weights: fgdWeights()}.Score(p.state))
+}
+
+// coarse makes a score from 0 to 1, the least of which is best, one of whole percents, as in
+// the simulator: what is nearly equal goes to the first node.
+func coarse(score func([]view.Need, *esl.Room) float64) func([]view.Need, *esl.Room) float64 {
+	return func(needs []view.Need, r *esl.Room) float64 { return -math.Floor(100 * (1 - score(needs, r))) }
+}
+
+// wholeGPU is all of one, in thousandths.
+const wholeGPU = 1000
+
+// gpuPacking prefers devices of which something is in use, the fullest, then whole ones of
+// a node in use, the fewest, then those of other nodes, the smallest.
+func gpuPacking(needs []view.Need, r *esl.Room) float64 {
+	asked, free := fgdGPU(needs), freeDevices(r)
+	if asked == 0 {
+		return 0
+	}
+	whole, each, wanted := 0, min(asked, wholeGPU), int(max(1, asked/wholeGPU))
+	for _, x := range free {
+		if x == wholeGPU {
+			whole++
+		}
+	}
+	if whole == len(free) {
+		return -float64(max(33-whole, whole))
+	}
+	broken, left := 0, 0
+	for _, x := range free { // the least that is enough comes first
+		if wanted > 0 && x >= each {
+			wanted--
+			left += int(x) * 100 / wholeGPU
+			if x == wholeGPU {
+				broken++
+			}
+		}
+	}
+	if broken > 0 {
+		return -float64(max(50-broken, 33))
+	}
+	return -float64(max(100-left/10, 50))
+}
+
+// gpuClustering prefers nodes whose tasks have as many devices as this one, then those
+// where some have, then empty ones, then others; of each those that have the least GPU left.
+func (p *fgdPlacing) gpuClustering(needs []view.Need, r *esl.Room) float64 {
+	kind, there := gpuKind(fgdGPU(needs)), p.kinds[r.Node.Name]
+	if kind == "" {
+		return 0
+	}
+	base := 0
+	switch {
+	case there[kind] && len(there) == 1:
+		base = 75
+	case there[kind]:
+		base = 50
+	case len(there) == 0:
+		base = 25
+	}
+	left := 0
+	for _, x := range freeDevices(r) {
+		left += int(x)
+	}
+	return -float64(25*(fgdLargest-left)/fgdLargest + base)
+}
+
+// fgdLargest is the GPU of the largest node, in thousandths.
+const fgdLargest = 8 * wholeGPU
+
+// gpuKind is how many devices are asked for, "" if none.
+func gpuKind(asked types.Quantity) string {
+	switch {
+	case asked == 0:
+		return ""
+	case asked < wholeGPU:
+		return "share"
+	}
+	return fmt.Sprint(asked / wholeGPU)
+}
+
+// fgdGPU is how much GPU is asked for, in thousandths of a device.
+func fgdGPU(needs []view.Need) types.Quantity {
+	for i := range needs {
+		if needs[i].ID == types.GPU {
+			return needs[i].Amount
+		}
+	}
+	return 0
+}

@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// wordText is how large the text is that containers count, in bytes.
+	wordText = 12 << 20
+	// wordReducers is how many reducers there are.
+	wordReducers = 3
+	// wordImage is what examples are run of.
+	wordImage = "escher.local/examples:latest"
+)
+
+// runWordcountContainers has the example count a text in containers, by turns with mappers
+// that ask for their data and with mappers whose node is named: the same nodes.
+func runWordcountContainers(ctx context.Context, cfg Config) ([]Row, error) {
+	program := filepath.Join(filepath.Dir(cfg.Escher), "wordcount")
+	if _, err := os.Stat(program); err != nil {
+		return nil, types.Errorf(types.Precondition, "wordcount-containers: %w: it is built by CGO_ENABLED=0 go build -o %s ./examples/wordcount", err, filepath.Dir(cfg.Escher))
+	}
+	var near, named []float64
+	err := withDirectory(cfg, func(dir string) error {
+		text, work := filepath.Join(dir, "text", "text.txt"), filepath.Join(dir, "work")
+		if err := errors.Join(os.MkdirAll(work, 0o755), os.MkdirAll(filepath.Dir(text), 0o755)); err != nil {
+			return err
+		}
+		if err := os.WriteFile(text, drawText(wordText), 0o644); err != nil {
+			return err
+		}
+		cfg.mounts = []string{filepath.Dir(text) + ":ro", work}
+		return withLive(ctx, cfg, func(ctx context.Context, l *live) (err error) {
+			if err := l.makeImage(ctx, wordImage, map[string]string{"/bin/wordcount": program}); err != nil {
+				return err
+			}
+			near, named, err = l.countPairs(ctx, cfg, program, text, work)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	row := newRow(cfg, cfg.Scenario, "s", near).over(wordNative, near, named).detail("lines", []float64{wordLines})
+	return []Row{*row.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.05})}, nil
+}
+
+// countPairs runs the example, and returns how many seconds it took each time.
+func (l *live) countPairs(ctx context.Context, cfg Config, program, text, work string) (near, named []float64, err error) {
+	cmd := exec.CommandContext(ctx, program, "-text", text, "-work", work,
+		"-chunks", strconv.Itoa(cfg.Tasks), "-reducers", strconv.Itoa(wordReducers), "-pairs", strconv.Itoa(cfg.Rounds))
+	cmd.Env = append(os.Environ(), "ESCHER_ENDPOINTS="+l.endpoint)
+	var said tail
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, types.Errorf(types.Precondition, "run %s: %w", program, err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		n, m, err := readPair(lines.Bytes())
+		if err != nil {
+			return nil, nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+		}
+		near, named = append(near, n), append(named, m)
+		cfg.progress.say("pair %d of %d: near its data %.2f s, on nodes that are named %.2f s (%.2f)", len(near), cfg.Rounds, n, m, n/m)
+	}
+	if err := cmd.Wait(); err != nil {
+		return nil, nil, types.Errorf(types.Internal, "%s: %w: %s", program, err, &said)
+	}
+	if len(near) != cfg.Rounds {
+		return nil, nil, types.Errorf(types.Internal, "%s: told %d pairs, want %d", program, len(near), cfg.Rounds)
+	}
+	return near, named, nil
+}
+
+// readPair reads what the example says of a pair.
+func readPair(line []byte) (near, named float64, err error) {
+	var pair struct {
+		Near  float64 `json:"near_s"`
+		Named float64 `json:"named_s"`
+	}
+	if err := json.Unmarshal(line, &pair); err != nil || pair.Near <= 0 || pair.Named <= 0 {
+		return 0, 0, types.Errorf(types.Internal, "wordcount: %q is no pair of times: %w", line, cmpErr(err, fmt.Errorf("both must be above 0")))
+	}
+	return pair.Near, pair.Named, nil
+}
+
+// drawText makes a text of about so many bytes, of words that are as frequent as words
+// are: the i-th word comes up as 1/i. The same every time.
+func drawText(size int) []byte {
+	words := rand.NewZipf(rand.New(rand.NewPCG(seed, seed)), 1.1, 1, 50_000)
+	var out bytes.Buffer
+	for n := 0; out.Len() < size; n++ {
+		for left := words.Uint64() + 1; left > 0; left /= 26 {
+			out.WriteByte('a' + byte(left%26))
+		}
+		if n%12 == 11 {
+			out.WriteByte('\n')
+			continue
+		}
+		out.WriteByte(' ')
+	}
+	out.WriteByte('\n')
+	return out.Bytes()
+}

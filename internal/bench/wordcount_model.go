@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// The model of WordCount: how long mappers take that read their chunk from the disk of
+// their own node, or over the network from another one. Times are of the experiment, in
+// seconds.
+const (
+	// wordSlots is how many tasks a node runs at once, one a core.
+	wordSlots = 4
+	// wordCopies is on how many nodes a chunk is, or on all if these are fewer.
+	wordCopies = 3
+	// wordChunk is how large a chunk is, in MB.
+	wordChunk = 512.0
+	// wordDisk is how many MB/s each mapper reads of its own node.
+	wordDisk = 200.0
+	// wordLink is the link of a node to the others, 1 Gbit/s each way, in MB/s. What comes
+	// in shares it equally, and so does what goes out: a read is as fast as the lesser of
+	// its two parts. The network between the links is never full.
+	wordLink = 125.0
+	// wordMap is how many MB/s a mapper counts of what it has read.
+	wordMap = 64.0
+	// wordReduce is how long each reducer takes: of a chunk there are few different words,
+	// so that what it fetches is little, wherever it is.
+	wordReduce = 4 * time.Second
+)
+
+// placeChunks says on which of the nodes each of n chunks is: the same every time.
+func placeChunks(n int, nodes []string) [][]string {
+	random := rand.New(rand.NewPCG(seed, seed))
+	all := make([][]string, n)
+	for i := range all {
+		for _, at := range random.Perm(len(nodes))[:min(wordCopies, len(nodes))] {
+			all[i] = append(all[i], nodes[at])
+		}
+	}
+	return all
+}
+
+// nameNodes chooses a node for each chunk as a program does that knows where they are:
+// of those that have a copy, the one that was chosen the least often.
+func nameNodes(chunks [][]string) []string {
+	chosen, all := make(map[string]int), make([]string, len(chunks))
+	for i, nodes := range chunks {
+		all[i] = slices.MinFunc(nodes, func(a, b string) int { return chosen[a] - chosen[b] })
+		chosen[all[i]]++
+	}
+	return all
+}
+
+// remoteRead is a chunk on its way from one node to another.
+type remoteRead struct {
+	chunk    int
+	from, to string
+	left     float64 // MB
+}
+
+// wordModel knows when mappers end that began. It has no clock: it is told the time.
+type wordModel struct {
+	chunks [][]string
+	at     float64
+	reads  []*remoteRead
+	// ends is when those end that have what they need, by chunk.
+	ends map[int]float64
+	// in and out are how many reads a node takes part in.
+	in, out map[string]int
+	// local is how many mappers have read of their own node.
+	local int
+	ended []int
+}
+
+func newWordModel(chunks [][]string) *wordModel {
+	return &wordModel{chunks: chunks, ends: make(map[int]float64), in: make(map[string]int), out: make(map[string]int)}
+}
+
+// begin notes that the mapper of a chunk begins on a node. A read from elsewhere is of the
+// copy whose node serves the fewest others.
+func (m *wordModel) begin(at float64, chunk int, node string) {
+	m.advance(at)
+	if slices.Contains(m.chunks[chunk], node) {
+		m.local++
+		m.ends[chunk] = at + wordChunk/wordDisk + wordChunk/wordMap
+		return
+	}
+	from := slices.MinFunc(m.chunks[chunk], func(a, b string) int { return m.out[a] - m.out[b] })
+	m.in[node]++
+	m.out[from]++
+	m.reads = append(m.reads, &remoteRead{chunk: chunk, from: from, to: node, left: wordChunk})
+}
+
+// rate is how many MB/s a read makes now.
+func (m *wordModel) rate(r *remoteRead) float64 {
+	return wordLink / float64(max(m.in[r.to], m.out[r.from]))
+}
+
+// next is when something happens next; +Inf is never.
+func (m *wordModel) next() float64 {
+	next := math.Inf(1)
+	for _, end := range m.ends {
+		next = min(next, end)
+	}
+	for _, r := range m.reads {
+		next = min(next, m.at+r.left/m.rate(r))
+	}
+	return next
+}
+
+// almostNothing is how much of a chunk is no more than what adding up has left of it.
+const almostNothing = 1e-6
+
+// advance goes on to a time, event by event, as each changes how fast the others are.
+func (m *wordModel) advance(to float64) {
+	for m.at < to {
+		at := min(to, m.next())
+		for _, r := range m.reads {
+			r.left -= m.rate(r) * (at - m.at)
+		}
+		m.at = at
+		m.reads = slices.DeleteFunc(m.reads, func(r *remoteRead) bool {
+			if r.left > almostNothing {
+				return false
+			}
+			m.in[r.to]--
+			m.out[r.from]--
+			m.ends[r.chunk] = at + wordChunk/wordMap
+			return true
+		})
+		for chunk, end := range m.ends {
+			if end <= at {
+				m.ended = append(m.ended, chunk)
+				delete(m.ends, chunk)
+			}
+		}
+	}
+}
+
+// take returns the chunks whose mappers have ended since it was asked last, in order.
+func (m *wordModel) take() []int {
+	ended := slices.Sorted(slices.Values(m.ended))
+	m.ended = nil
+	return ended
+}

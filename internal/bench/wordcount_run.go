@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	sim "github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// wordRun is WordCount once. Its tasks are real but for their processes: it sees mappers
+// begin, and ends them when the model says that they end.
+type wordRun struct {
+	cfg      Config
+	cluster  *sim.Cluster
+	reducers int
+	chunks   [][]string
+	// number is which chunk a mapper reads, by its id.
+	number map[string]int
+	// began are mappers that run, as they are seen to.
+	began chan beganMapper
+
+	model *wordModel
+	clock time.Time
+}
+
+type beganMapper struct {
+	chunk int
+	node  string
+}
+
+func newWordRun(cfg Config, h *sim.Cluster, chunks [][]string, reducers int) *wordRun {
+	w := &wordRun{cfg: cfg, cluster: h, reducers: reducers, chunks: chunks, number: make(map[string]int), began: make(chan beganMapper, len(chunks)), model: newWordModel(chunks)}
+	for i := range chunks {
+		w.number[mapperID(i)] = i
+	}
+	return w
+}
+
+// run stores the chunks, and counts them.
+func (w *wordRun) run(ctx context.Context, placed string, found figures) error {
+	jobs, err := w.cluster.Client(ns)
+	if err != nil {
+		return err
+	}
+	if placed == wordESL {
+		if err := storeChunks(ctx, jobs, w.chunks); err != nil {
+			return err
+		}
+	}
+	done := errors.New("all is counted")
+	g, ctx := errgroup.WithContext(ctx)
+	listed := make(chan struct{})
+	g.Go(func() error { return w.watch(ctx, jobs, listed) })
+	g.Go(func() error {
+		select {
+		case <-listed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		w.clock = time.Now()
+		g.Go(func() error { return w.follow(ctx) })
+		if err := w.count(ctx, jobs, placed); err != nil {
+			return err
+		}
+		found[wordTook] = w.now()
+		return done
+	})
+	if err := g.Wait(); !errors.Is(err, done) {
+		return err
+	}
+	found[wordLocal] = 100 * float64(w.model.local) / float64(len(w.chunks))
+	return nil
+}
+
+// count maps, and then reduces.
+func (w *wordRun) count(ctx context.Context, jobs *esl.Client, placed string) error {
+	mapped, err := submitMappers(ctx, jobs, placed, w.chunks)
+	if err != nil {
+		return err
+	}
+	if _, err := jobs.Wait(ctx, controlplane.UntilEnded, mapped.Tasks...); err != nil {
+		return err
+	}
+	reducer := sim.Task(1000, "run", w.cfg.scaled(wordReduce).String())
+	reduced, err := jobs.Submit(ctx, esl.Job{Name: "reduce", Tasks: esl.Copies(w.reducers, reducer)})
+	if err != nil {
+		return err
+	}
+	_, err = jobs.Wait(ctx, controlplane.UntilEnded, reduced.Tasks...)
+	return err
+}
+
+// now is the time of the experiment, in seconds.
+func (w *wordRun) now() float64 { return time.Since(w.clock).Seconds() * w.cfg.Speed }
+
+// watch tells which mappers run.
+func (w *wordRun) watch(ctx context.Context, jobs *esl.Client, listed chan struct{}) error {
+	seen := make(map[int]bool)
+	return jobs.Watch(ctx, controlplane.WatchTasks{}, func(u controlplane.StatusUpdate) error {
+		for _, c := range u.Changes {
+			chunk, ok := w.number[c.ID]
+			if ok && c.Status != nil && c.Status.Phase == types.Running && !seen[chunk] {
+				seen[chunk] = true
+				w.began <- beganMapper{chunk, c.Status.Node}
+			}
+		}
+		if u.Synced && listed != nil {
+			close(listed)
+			listed = nil
+		}
+		return nil
+	})
+}
+
+// follow ends mappers when their time has come.
+func (w *wordRun) follow(ctx context.Context) error {
+	event := time.NewTimer(time.Hour)
+	defer event.Stop()
+	for {
+		select {
+		case m := <-w.began:
+			w.model.begin(w.now(), m.chunk, m.node)
+		case <-event.C:
+			w.model.advance(w.now())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		for _, chunk := range w.model.take() {
+			if err := w.cluster.Finish(ctx, ns, mapperID(chunk), 0); err != nil {
+				return err
+			}
+		}
+		if next := w.model.next(); !math.IsInf(next, 1) {
+			event.Reset(w.cfg.scaled(time.Duration((next - w.now()) * float64(time.Second))))
+		}
+	}
+}
