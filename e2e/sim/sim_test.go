@@ -24,7 +24,7 @@ type settings struct {
 }
 
 // seeds is how many are run by default.
-const seeds = 200
+const seeds = 120
 
 func TestMain(m *testing.M) {
 	flag.Uint64("sim.seed", 0, "the first seed to run; alone, the only one")

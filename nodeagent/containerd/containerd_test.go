@@ -54,7 +54,7 @@ func newBench(t *testing.T, h *containerdtest.Host) *bench {
 // container returns one that runs a verb of the test program, with a log,
 // removed at the end.
 func (b *bench) container(verb ...string) nodeagent.Container {
-	id := uuid.NewString()
+	id, dir := uuid.NewString(), b.TempDir() // which goes after the container that logs there
 	b.Cleanup(func() {
 		if err := b.Remove(context.Background(), id); err != nil {
 			b.Error(err)
@@ -65,7 +65,7 @@ func (b *bench) container(verb ...string) nodeagent.Container {
 		Attempt: nodeagent.Attempt{Cluster: b.cluster, Node: "n1", Namespace: "default", Task: "t", Number: 1, Revision: 9},
 		Image:   runtimetest.Image,
 		Command: append([]string{runtimetest.Program}, verb...),
-		LogPath: filepath.Join(b.TempDir(), "logs", id),
+		LogPath: filepath.Join(dir, "logs", id),
 	}
 }
 
