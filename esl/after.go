@@ -241,12 +241,15 @@ func (p After) standingOf(named map[string][]*cluster.Task, names []string) stan
 }
 
 // standingOfJob returns how far a job is that comes before this one. If none of its tasks is
-// known any more, it counts as one that failed.
+// known any more, or some were not when this one came, it counts as one that failed.
 func (p After) standingOfJob(s *State, job string) standing {
 	var st standing
-	tasks := s.called(job)
-	if len(tasks) == 0 {
+	tasks, forgotten := s.called(job)
+	switch {
+	case len(tasks) == 0:
 		st.failed = fmt.Sprintf("job %s, which is not there", job)
+	case forgotten > 0:
+		st.failed = fmt.Sprintf("job %s, of which %d of %d tasks had ended, and were not kept, before this was submitted: nobody knows how they ended", job, forgotten, forgotten+len(tasks))
 	}
 	of := " of job " + job
 	if len(tasks) > 0 && tasks[0].ID.ID == job {

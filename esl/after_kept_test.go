@@ -116,3 +116,25 @@ func TestAfterOfWhatIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestAfterAJobInPart: of a job without policies that goes on, what has ended is forgotten
+// while it does. Who comes after that cannot know how it ended; who was there before does.
+func TestAfterAJobInPart(t *testing.T) {
+	for name, x := range map[string]struct {
+		wait time.Duration
+		want types.Phase
+	}{"before": {0, types.Succeeded}, "later": {90 * time.Minute, types.Cancelled}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, jobs := ordered(t, 1)
+				first := submitted(t, jobs, []controlplane.Submission{called("x", "run", "1s"), called("y", "run", "2h")})
+				pass(x.wait)
+				next := submitted(t, jobs, []controlplane.Submission{called("z", "run", "1s")}, esl.After{Jobs: []string{first.Job}})
+				s := statuses(t, jobs, controlplane.UntilEnded, next.Tasks...)[0]
+				if s.Phase != x.want || x.want == types.Cancelled && !strings.Contains(s.Reason, "of which 1 of 2 tasks had ended") {
+					t.Errorf("%s: %s", s.Phase, s.Reason)
+				}
+			})
+		})
+	}
+}

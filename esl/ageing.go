@@ -3,6 +3,7 @@ package esl
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -12,7 +13,8 @@ import (
 
 // Ageing lets what waits long come before what is of a higher priority and came later: while
 // a task, or a reservation such as a gang's, waits, it comes as if its priority were one
-// higher for each Every that it has waited, up to Limit. That is the order in which room is
+// higher for each Every that it has waited, up to Limit. What comes after others, or stands
+// before a barrier, waits in this sense when nothing of that is before it any more. That is the order in which room is
 // given out and nothing else: nobody is evicted for it, and as soon as it has its place
 // its priority is its own.
 type Ageing struct {
@@ -56,13 +58,24 @@ func (p Ageing) Next(s *State) Plan {
 		}
 	}
 	for _, r := range s.reservationsWaiting() {
-		look(r.id, true, r.since.UnixNano(), s.Reservation(r.id).Info.V.Raised)
+		if closed, since := s.behindAny(r.ways); !closed {
+			look(r.id, true, max(since, r.since.UnixNano()), s.Reservation(r.id).Info.V.Raised)
+		}
 	}
 	for _, t := range s.tasksWaiting() {
 		task := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: t.id}).Info.V
 		look(t.id, false, t.since.UnixNano(), task.Order()-task.Priority)
 	}
 	return plan
+}
+
+// behindAny is behind, of all bundles of a reservation.
+func (s *State) behindAny(ways [][]types.Bundle) (closed bool, since int64) {
+	for _, b := range slices.Concat(ways...) {
+		shut, at := s.behind(b.Requests)
+		closed, since = closed || shut, max(since, at)
+	}
+	return closed, since
 }
 
 // by is what is added after so long, and when it will be more: 0 never.

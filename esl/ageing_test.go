@@ -44,6 +44,62 @@ func TestAgeing(t *testing.T) {
 	}
 }
 
+// raised returns by how much a task, or the gang of a job, counts higher.
+func raised(t *testing.T, c *hollow.Cluster, task, gang string) int {
+	t.Helper()
+	v, err := c.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := v.Reservations[idOf(gang)]; r != nil && r.Info.V != nil {
+		return r.Info.V.Raised
+	}
+	of := v.Task(idOf(task)).Info.V
+	return of.Order() - of.Priority
+}
+
+// TestAgeingAfterALoss has one that has run for long, and whose node is lost, wait anew.
+func TestAgeingAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, jobs := ordered(t, 1)
+		job := submitted(t, jobs, esl.Copies(1, hollow.Task(4000)), esl.Ageing{Every: manifest.Duration(time.Minute)})
+		node := statuses(t, jobs, controlplane.UntilRunning, job.Tasks...)[0].Node
+		pass(30 * time.Minute)
+		if err := c.Kill(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		pass(150 * time.Second) // of which some until the node counts as lost
+		if got := raised(t, c, job.Tasks[0], ""); got < 1 || got > 2 {
+			t.Errorf("raised by %d two and a half minutes after it began to wait", got)
+		}
+	})
+}
+
+// TestAgeingBehindAGate has what comes after others wait from when nothing is before it.
+func TestAgeingBehindAGate(t *testing.T) {
+	for name, more := range map[string][]esl.Policy{"task": nil, "gang": {esl.Gang{}}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, jobs := ordered(t, 1)
+				before := submitted(t, jobs, esl.Copies(1, hollow.Task(500, "run", "30m")))
+				full := submitted(t, jobs, esl.Copies(1, hollow.Task(3500)))
+				statuses(t, jobs, controlplane.UntilRunning, full.Tasks...)
+				aged := append(more, esl.After{Jobs: []string{before.Job}}, esl.Ageing{Every: manifest.Duration(time.Minute), Limit: 20})
+				job := submitted(t, jobs, esl.Copies(1, hollow.Task(4000)), aged...)
+				pass(29 * time.Minute)
+				if got := raised(t, c, job.Tasks[0], job.Job+".gang"); got != 0 {
+					t.Errorf("raised by %d while it comes after what runs", got)
+				}
+				statuses(t, jobs, controlplane.UntilEnded, before.Tasks...)
+				pass(150 * time.Second)
+				if got := raised(t, c, job.Tasks[0], job.Job+".gang"); got != 2 && name != "gang" { // which collects by then
+					t.Errorf("raised by %d two and a half minutes after nothing is before it", got)
+				}
+			})
+		})
+	}
+}
+
 // TestAgeingIsValid names what is wrong.
 func TestAgeingIsValid(t *testing.T) {
 	for want, p := range map[string]esl.Ageing{"every: 1ms": {Every: manifest.Duration(time.Millisecond)}, "limit: -1": {Limit: -1}, "limit: 2000": {Limit: 2000}} {

@@ -38,6 +38,7 @@ func (p Apart) Apply(g *Group) error {
 	g.AtMost(most, in)
 	each := types.Quantity(most) * One
 	if in != Node {
+		g.steers()
 		each = 0 // until it is known which nodes there are
 	}
 	g.Make(g.Own(""), each, controlplane.OnEvery())

@@ -43,6 +43,7 @@ func (p Balance) Apply(g *Group) error {
 	if p.Nodes > 1 {
 		g.AtMost(int(p.share(len(g.Tasks), p.Nodes)/One), Node)
 	}
+	g.steers()
 	g.Make(g.Own(""), 0, controlplane.OnEvery())
 	g.AskAll(g.Own(""), One)
 	return nil

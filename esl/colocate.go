@@ -50,6 +50,7 @@ func (p Colocate) Apply(g *Group) error {
 	if p.With == "" {
 		g.Together(p.In.or(Node))
 	}
+	g.steers()
 	g.Make(g.Own(""), 0, controlplane.OnEvery())
 	g.AskAll(g.Own(""), One)
 	return nil

@@ -40,8 +40,10 @@ type claim struct {
 	together bool
 	atMost   int
 	// atOnce: all begin together, or none. inTurn: some begin when others have begun, or
-	// ended. chooses: the node of each task is chosen.
-	atOnce, inTurn, chooses bool
+	// ended. chooses: the node of each task is chosen. steers: they may be where there is room
+	// for what they ask for. fills: that is on nodes with room alone. moves: they are moved.
+	// evicts: others make room for them.
+	atOnce, inTurn, chooses, steers, fills, moves, evicts bool
 }
 
 // Together notes that all tasks are to be in one domain.
@@ -63,6 +65,18 @@ func (g *Group) InTurn() { g.claims = append(g.claims, claim{kind: g.kind, inTur
 // chooses notes that the node of each task is chosen.
 func (g *Group) chooses() { g.claims = append(g.claims, claim{kind: g.kind, chooses: true}) }
 
+// steers notes that where the tasks may be goes by where there is room for what they ask for.
+func (g *Group) steers() { g.claims = append(g.claims, claim{kind: g.kind, steers: true}) }
+
+// fills is steers, and notes that nowhere else they are waited for.
+func (g *Group) fills() { g.claims = append(g.claims, claim{kind: g.kind, steers: true, fills: true}) }
+
+// moves notes that tasks are moved onto nodes that are chosen for that.
+func (g *Group) moves() { g.claims = append(g.claims, claim{kind: g.kind, moves: true}) }
+
+// evicts notes that others make room for tasks.
+func (g *Group) evicts() { g.claims = append(g.claims, claim{kind: g.kind, evicts: true}) }
+
 // conflicts returns what cannot be met together.
 func (g *Group) conflicts() []error {
 	var errs []error
@@ -74,6 +88,12 @@ func (g *Group) conflicts() []error {
 			}
 			if a.chooses && b.chooses && i < j {
 				errs = append(errs, invalid("policies: %s and %s exclude each other: each chooses a node for every task: drop one of them", a.kind, b.kind))
+			}
+			if (a.steers || a.chooses) && b.moves {
+				errs = append(errs, invalid("policies: %s and %s exclude each other: the one says where tasks may be, the other moves them onto nodes that it chooses: drop one of them", a.kind, b.kind))
+			}
+			if (a.fills || a.chooses) && b.evicts {
+				errs = append(errs, invalid("policies: %s and %s exclude each other: the one has tasks begin on nodes with room alone, the other makes room where there is none: drop one of them", a.kind, b.kind))
 			}
 			// Who is together in a small domain is so in every larger one.
 			if a.together && b.atMost > 0 && a.in.rank() <= b.in.rank() && len(g.Tasks) > b.atMost {

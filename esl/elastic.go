@@ -55,7 +55,7 @@ func (p Elastic) Apply(g *Group) error {
 		return err
 	}
 	if n := len(g.Tasks); p.Min > n || p.Max > n {
-		return invalid("min, max: at least %d and at most %d tasks are to run, and the job has %d: give no more than that", p.Min, p.Max, n)
+		return invalid("min, max: at least %d and at most %d tasks are to run, and the job has %d: give no more than that, or submit more of them (--count of escher run)", p.Min, p.Max, n)
 	}
 	g.Make(g.Own(elasticMore), 0, controlplane.InCluster())
 	for i := p.Min; i < len(g.Tasks); i++ {

@@ -25,6 +25,7 @@ func (p ElasticBalance) Apply(g *Group) error {
 	if err := g.excludes("pack"); err != nil {
 		return err
 	}
+	g.steers()
 	g.InTurn() // a node has one more when all have as many
 	g.Make(g.Own(""), One, controlplane.OnEvery())
 	g.AskAll(g.Own(""), One)
@@ -97,6 +98,7 @@ func (p Balanced) Apply(g *Group) error {
 	if err := shares[ElasticBalance](g, p.In); err != nil {
 		return err
 	}
+	g.steers()
 	g.InTurn()
 	g.AskAll(own(p.In, ElasticBalance{}.Kind(), ""), One)
 	return nil

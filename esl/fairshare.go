@@ -31,7 +31,7 @@ type FairShare struct {
 // Team is a user, or a team of users and teams.
 type Team struct {
 	// Weight is how much it gets beside the others of its team; 0 is 1.
-	Weight float64 `json:"weight,omitempty" desc:"how much it gets beside the others of its team; 1 if it is left out"`
+	Weight float64 `json:"weight,omitempty" desc:"how much it gets beside the others of its team; 1 if it is left out" zero:"is no part: leave out who is to have none, or leave weight out for 1"`
 	// Of and Anyone are as of FairShare; neither: it is a user.
 	Of     map[string]Team `json:"of,omitempty" desc:"its teams and users, by name"`
 	Anyone float64         `json:"anyone,omitempty" desc:"weight of each of its users who is not named"`

@@ -3,6 +3,7 @@ package esl
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -65,13 +66,14 @@ func (c *Client) jobThere(ctx context.Context, beside []string, name string) err
 }
 
 // called returns the tasks of the job of an id, or the task of it, or else those of the
-// newest job of that name that was submitted before this one, or with it.
-func (s *State) called(name string) []*cluster.Task {
+// newest job of that name that was submitted before this one, or with it; and how many of
+// that job had ended, and were forgotten, before this one was submitted.
+func (s *State) called(name string) (tasks []*cluster.Task, forgotten int) {
 	if tasks := s.JobTasks(name); len(tasks) > 0 {
-		return tasks
+		return tasks, s.forgotten(name, len(tasks))
 	}
 	if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: name}); t != nil && t.Info.V != nil {
-		return []*cluster.Task{t}
+		return []*cluster.Task{t}, 0
 	}
 	now := int64(0)
 	if own := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; own != nil {
@@ -87,7 +89,24 @@ func (s *State) called(name string) []*cluster.Task {
 		}
 	}
 	if newest == "" {
-		return nil
+		return nil, 0
 	}
-	return s.JobTasks(newest)
+	tasks = s.JobTasks(newest)
+	return tasks, s.forgotten(newest, len(tasks))
+}
+
+// remembers is how long what has ended is there in any case, with something to spare: see
+// server.Policy.KeepMin.
+const remembers = 4 * time.Minute
+
+// forgotten returns how many tasks of another job nobody has seen the end of on account of
+// this one, of so many that are known. What ends after this one was submitted is seen before
+// it is forgotten; so what is not there soon after that had ended before.
+func (s *State) forgotten(job string, known int) int {
+	of := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: job}]
+	own := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]
+	if of == nil || of.V == nil || own == nil || own.V == nil || s.Now.Sub(time.Unix(0, own.V.Submitted)) > remembers {
+		return 0
+	}
+	return max(0, of.V.Tasks-known)
 }

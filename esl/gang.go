@@ -2,8 +2,6 @@ package esl
 
 import (
 	"cmp"
-	"slices"
-	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -52,9 +50,7 @@ func (p Gang) Validate() error {
 	if p.In != "" {
 		errs = append(errs, p.In.Validate("in"))
 	}
-	if p.Loss != "" && !slices.Contains(p.Loss.Choices(), string(p.Loss)) {
-		errs = append(errs, invalid("onLoss: %q is unknown: use %s", string(p.Loss), strings.Join(p.Loss.Choices(), ", ")))
-	}
+	errs = append(errs, p.Loss.check(p.Restarts)...)
 	if p.PerNode > 0 && p.In == Node {
 		errs = append(errs, invalid("perNode: %d are to be together on a node, and all are by in: node: drop one of them", p.PerNode))
 	}

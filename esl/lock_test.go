@@ -42,6 +42,7 @@ func TestGangRefuses(t *testing.T) {
 	}{
 		"":                                       {Copies(2, taskOf(cpu(1))), []Policy{Gang{PerNode: 2, In: Zone, Loss: Alone, Restarts: 7}}},
 		"perNode, restarts: -1 and 0":            {Copies(2, taskOf(cpu(1))), []Policy{Gang{PerNode: -1}}},
+		"restarts: 2 are allowed, and onLoss":    {Copies(2, taskOf(cpu(1))), []Policy{Gang{Restarts: 2}}},
 		`onLoss: "retry" is unknown`:             {Copies(2, taskOf(cpu(1))), []Policy{Gang{Loss: "retry"}}},
 		`in: "row" is unknown`:                   {Copies(2, taskOf(cpu(1))), []Policy{Gang{In: "row"}}},
 		"perNode: 2 are to be together":          {Copies(2, taskOf(cpu(1))), []Policy{Gang{PerNode: 2, In: Node}}},

@@ -49,6 +49,7 @@ func (p Migrate) Validate() error {
 // Apply has each task take what it asks for in one of three ways: of either place that is
 // reserved, or anywhere.
 func (p Migrate) Apply(g *Group) error {
+	g.moves()
 	g.Make(g.Own(migrateAnywhere), types.Inf, controlplane.OnEvery())
 	g.Lastly(func() error { return p.homes(g) })
 	return p.Validate()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -11,8 +12,8 @@ import (
 )
 
 // An opening is an ephemeral resource that is nowhere until it is opened; then every node,
-// also those that come later, has it without bound. Who asks for one of it waits until
-// then. Nothing of it is lost with a node.
+// also those that come later, has more of it than there can be tasks. Who asks for one of it
+// waits until then. Nothing of it is lost with a node.
 
 // maxChanges bounds what one plan changes: a stock etcd takes 128 operations at once, and
 // what is left is done at the next look.
@@ -23,9 +24,28 @@ func isOpen(s *State, name string) bool {
 	return s.View.Everywhere[types.Resolve(s.Namespace, name)] != nil
 }
 
-// opened is what opens an opening, until the job ends.
+// opened is what opens an opening, until the job ends. Nobody else asks for it, so how much
+// of it there is says since when, in Unix seconds.
 func opened(s *State, name string) Set {
-	return Set{Name: name, Capacity: types.Inf, Where: controlplane.OnEvery(), Options: OfJob(s.Job)}
+	return Set{Name: name, Capacity: types.Quantity(max(s.Now.Unix(), 1)) * One, Where: controlplane.OnEvery(), Options: OfJob(s.Job)}
+}
+
+// behind reports whether one of the openings of the job that are asked for is closed, or
+// else when the last of them was opened, in Unix nanoseconds; 0 if there is none.
+func (s *State) behind(requests types.Requests) (closed bool, since int64) {
+	for _, x := range requests {
+		if !isGateOf(x.Name, s.Job, After{}.Kind()) && !isGateOf(x.Name, s.Job, Barrier{}.Kind()) {
+			continue
+		}
+		at := s.View.Everywhere[types.Resolve(s.Namespace, x.Name)]
+		if at == nil || at.V == nil {
+			return true, 0
+		}
+		if at.V.Capacity != types.Inf { // nobody knows of what was opened without bound
+			since = max(since, int64(at.V.Capacity/One)*int64(time.Second))
+		}
+	}
+	return false, since
 }
 
 // taskNames returns the names of the tasks of a group, with their indices.

@@ -27,6 +27,7 @@ func (p Pack) Apply(g *Group) error {
 	if err := g.excludes("spread", "balance", ElasticBalance{}.Kind()); err != nil {
 		return err
 	}
+	g.fills()
 	g.Make(g.Own(""), 0, controlplane.OnEvery())
 	g.AskAll(g.Own(""), One)
 	return nil
@@ -186,6 +187,7 @@ func (p Packed) Apply(g *Group) error {
 	if err := shares[Pack](g, p.In); err != nil {
 		return err
 	}
+	g.fills()
 	g.AskAll(own(p.In, Pack{}.Kind(), ""), One)
 	return nil
 }

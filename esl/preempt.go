@@ -41,9 +41,16 @@ func (p Preempt) Validate() error {
 	return nil
 }
 
-// Apply changes nothing of the tasks: what they ask for is what room is made for.
+// Apply changes nothing of the tasks: what they ask for is what room is made for. It refuses
+// those with a scheduler of their own, as nobody hands the room over to them.
 func (p Preempt) Apply(g *Group) error {
 	_ = g.Own("") // which says if it is too long
+	g.evicts()
+	for i := range g.Tasks {
+		if by := g.Tasks[i].Task.Scheduler; by != "" {
+			return invalid("tasks[%d].scheduler: is %q, and room is made for what the scheduler of Escher places: leave it out, or drop the policy preempt", i, by)
+		}
+	}
 	return p.Validate()
 }
 
@@ -70,135 +77,94 @@ func (Stay) Apply(*Group) error { return nil }
 func (p Preempt) Next(s *State) Plan {
 	r := s.Reservation(s.Own(""))
 	all, again := p.wanting(s)
+	tries := remembered(s, func() *triedInVain { return new(triedInVain) })
 	switch {
 	case locked(r):
-		return p.goOn(s, r, len(all) > 0 || !again.IsZero())
+		tries.note(s, r)
+		return p.goOn(s, r, all, !again.IsZero())
 	case r != nil && r.Grant.V != nil: // the one before is being given back
 		return Plan{Again: s.Now.Add(time.Second)}
 	case len(all) == 0:
 		return Plan{Again: again}
+	case s.Now.Before(tries.until):
+		return Plan{Again: tries.until}
 	}
-	plan := p.begin(s, all)
+	plan, _ := p.begin(s, all)
 	plan.Again = s.Now.Add(min(max(s.Now.Sub(all[0].since)/8, time.Second), 15*time.Second))
 	return plan
 }
 
-// wish is what waits for room as a whole: a reservation of the job, or a task that draws on
-// none.
-type wish struct {
-	id       string
-	priority int
-	since    time.Time
-	session  string
-	// ways are the bundles that it may be had as, the preferred ones first.
-	ways [][]types.Bundle
-}
-
-// wanting returns what has waited long enough, the first first; again is when something
-// else will have.
-func (p Preempt) wanting(s *State) (long []wish, again time.Time) {
-	for _, w := range slices.Concat(s.reservationsWaiting(), s.tasksWaiting()) {
-		if due := w.since.Add(p.after()); s.Now.Before(due) {
-			again = earliest(again, due)
-		} else {
-			long = append(long, w)
-		}
-	}
-	slices.SortStableFunc(long, func(a, b wish) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), a.since.Compare(b.since), strings.Compare(a.id, b.id))
-	})
-	return long, again
-}
-
-// reservationsWaiting returns those of the job that wait for their place, and do not hold
-// a part of it.
-func (s *State) reservationsWaiting() []wish {
-	var out []wish
-	for id, r := range s.View.Reservations {
-		if id.Namespace != s.Namespace || r.Info.V == nil || r.Info.V.Job != s.Job || r.Info.V.AtOnce || r.Grant.V != nil {
-			continue
-		}
-		out = append(out, wish{
-			id: id.ID, priority: r.Info.V.Priority, since: time.Unix(0, r.Info.V.Submitted), session: r.Info.V.Session,
-			ways: [][]types.Bundle{r.Info.V.Bundles},
-		})
-	}
-	return out
-}
-
-// tasksWaiting returns the tasks of the job that wait, and draw on no reservation.
-func (s *State) tasksWaiting() []wish {
-	var out []wish
-	for _, t := range s.Members() {
-		if t.Info.V == nil || t.Phase() != types.Pending || t.Info.V.Stop != nil || !s.View.Visible(t) {
-			continue
-		}
-		since := t.Info.V.Submitted
-		if t.Status.V != nil {
-			since = max(since, t.Status.V.Ended, t.Status.V.Retry)
-		}
-		if ways := s.waysOf(t); len(ways) > 0 {
-			out = append(out, wish{id: t.ID.ID, priority: t.Info.V.Priority, since: time.Unix(0, since), session: t.Info.V.Session, ways: ways})
-		}
-	}
-	return out
-}
-
-// waysOf returns how a task may be had by now, but for what is drawn from reservations.
-func (s *State) waysOf(t *cluster.Task) (ways [][]types.Bundle) {
-	all := t.Info.V.Alternatives
-	if len(all) == 0 {
-		all = []types.Alternative{{}}
-	}
-	for _, way := range all {
-		asked := t.Info.V.Requests.Plus(way.Requests)
-		drawn := slices.ContainsFunc(asked, func(x types.Request) bool { return strings.Contains(x.Name, "@") })
-		if !drawn && len(asked) > 0 && !s.Now.Before(time.Unix(0, t.Info.V.Submitted).Add(way.After)) {
-			ways = append(ways, []types.Bundle{{Requests: asked, Devices: t.Info.V.Devices}})
-		}
-	}
-	return ways
-}
-
-// atATime is for how many tasks room is made at a time.
+// atATime is for how many tasks room is made at a time: they get it together.
 const atATime = 16
 
-// begin reserves the room that is to be made for the first of those that wait, if some has
-// to be made for them and can be.
-func (p Preempt) begin(s *State, all []wish) Plan {
-	c := newClearing(s, all[0].priority, p.spare())
+// begin reserves the room that is to be made for the first of those that wait for which it
+// can be, of one priority, if some has to be made; fits tells that somebody fits already, or
+// when those have ended that leave anyway.
+func (p Preempt) begin(s *State, all []wish) (plan Plan, fits bool) {
+	c := newClearing(s, all[0].priority, p.spare(), p.patient(all, s.Now))
 	c.others(s.Own(""))
-	made := types.Reservation{Accumulate: true, AtOnce: true, Job: s.Job, Session: all[0].session, Priority: all[0].priority}
+	made := types.Reservation{Accumulate: true, AtOnce: true, Job: s.Job}
 	hopeless := make(map[string]bool)
 	for _, w := range all {
-		if w.priority != made.Priority || len(made.Bundles) >= atATime {
+		if begun := len(made.Bundles); begun > 0 && w.priority != made.Priority || begun >= atATime {
 			break
 		}
-		for _, way := range w.ways {
-			like := s.like(way)
-			if hopeless[like] {
-				continue
-			}
-			before := c.copy()
-			bundles, ok := c.clear(way, w.priority, s.Namespace)
-			if !ok {
-				c.back(before)
-				hopeless[like] = true
-				continue
-			}
-			if len(c.evicted) > len(before.evicted) {
-				made.Bundles = append(made.Bundles, s.onNodes(bundles)...)
-			}
-			break
+		before := c.copy()
+		bundles, ok := c.anyWay(w, hopeless)
+		switch {
+		case !ok:
+			continue
+		case len(c.evicted) <= len(before.evicted):
+			fits = true
+			continue
+		case !s.handsOver(append(slices.Clip(made.Bundles), bundles...)):
+			c.back(before)
+			continue
 		}
+		made.Bundles, made.Priority, made.Session = append(made.Bundles, bundles...), w.priority, w.session
 	}
 	if len(made.Bundles) == 0 {
-		return Plan{}
+		return Plan{}, fits
 	}
 	return Plan{
 		Reserve: []Reservation{{ID: s.Own(""), Reservation: made}},
 		Reason:  fmt.Sprintf("%d tasks of lower priority are to make room", tasksOf(c.evicted)),
+	}, fits
+}
+
+// anyWay makes room for a wish in the first of its ways that it can be made for, and returns
+// the bundles with their nodes. Those that it cannot be made for are noted as hopeless.
+func (c *clearing) anyWay(w wish, hopeless map[string]bool) (bundles []types.Bundle, ok bool) {
+	for _, way := range w.ways {
+		like := c.s.like(way)
+		if hopeless[like] {
+			continue
+		}
+		before := c.copy()
+		if bundles, ok = c.clear(way, w.priority, c.s.Namespace); ok {
+			return bundles, true
+		}
+		c.back(before)
+		hopeless[like] = true
 	}
+	return nil, false
+}
+
+// handOverCost is how many compares a node takes in the transaction that hands room over,
+// and handOverBase how many there are besides: the scheduler collects nothing that it could
+// not hand over.
+const (
+	handOverCost = 4
+	handOverBase = 16
+)
+
+// handsOver reports whether the store takes the transaction that hands over bundles.
+func (s *State) handsOver(bundles []types.Bundle) bool {
+	nodes := make(map[string]bool, len(bundles))
+	for _, b := range bundles {
+		nodes[b.Node] = true
+	}
+	return s.ops == 0 || handOverBase+handOverCost*len(nodes) <= s.ops
 }
 
 // like is the same for bundles that ask for the same.
@@ -210,22 +176,9 @@ func (s *State) like(bundles []types.Bundle) string {
 	return b.String()
 }
 
-// onNodes leaves out of bundles what is of the whole cluster: that is not what a node is
-// made room on for.
-func (s *State) onNodes(bundles []types.Bundle) []types.Bundle {
-	out := make([]types.Bundle, 0, len(bundles))
-	for _, b := range bundles {
-		b.Requests = slices.DeleteFunc(slices.Clone(b.Requests), func(x types.Request) bool {
-			return s.View.Pool(types.Resolve(s.Namespace, x.Name)) != nil
-		})
-		out = append(out, b)
-	}
-	return out
-}
-
 // goOn evicts who still has to make room, and gives the room up when it is not needed, or
 // not to be had, any more.
-func (p Preempt) goOn(s *State, r *cluster.Reservation, wanted bool) Plan {
+func (p Preempt) goOn(s *State, r *cluster.Reservation, all []wish, others bool) Plan {
 	due := time.Unix(0, r.Info.V.Submitted).Add(p.within())
 	over := func(reason string) Plan { return Plan{Unreserve: []string{s.Own("")}, Reason: reason} }
 	switch {
@@ -233,22 +186,24 @@ func (p Preempt) goOn(s *State, r *cluster.Reservation, wanted bool) Plan {
 		return Plan{Again: s.Now.Add(time.Second)} // the one before is being given back
 	case r.Grant.V != nil && r.Grant.V.Phase == types.HandedOver:
 		return over("what waited has got it")
-	case !wanted:
+	case len(all) == 0 && !others:
 		return over("nobody waits for it any more")
 	case granted(r):
 		return over("all of it is there, and is for who comes first")
 	case !s.Now.Before(due):
 		return over("it took too long")
 	}
-	c := newClearing(s, r.Info.V.Priority, p.spare())
+	c := newClearing(s, r.Info.V.Priority, p.spare(), p.patient(all, time.Unix(0, r.Info.V.Submitted)))
 	evicted, ok := c.others(s.Own(""))
+	reason := fmt.Sprintf("%s%s, of priority %d", evictedFor, s.jobName(), r.Info.V.Priority)
+	evicted = slices.Concat(c.left[reason], evicted)
 	switch {
 	case !ok:
 		return over("the room is not to be had any more")
 	case len(evicted) == 0, r.Grant.V == nil: // nothing is collected yet
 		return Plan{Again: due}
 	}
-	plan := evictAll(evicted, fmt.Sprintf("evicted for %s, of priority %d", s.jobName(), r.Info.V.Priority))
+	plan := evictAll(evicted, reason)
 	plan.Again = due
 	return plan
 }
@@ -293,8 +248,12 @@ func (p Preempt) Why(s *State, task string) string {
 		return ""
 	case len(all) == 0:
 		return fmt.Sprintf("preempt: in %s tasks of lower priority are evicted for it, if it fits then", again.Sub(s.Now).Round(time.Second))
-	case len(p.begin(s, all).Reserve) > 0:
+	}
+	switch plan, fits := p.begin(s, all); {
+	case len(plan.Reserve) > 0:
 		return "preempt: tasks of lower priority are about to be evicted for it"
+	case fits:
+		return "preempt: nobody is evicted for it, as it fits when those have ended that leave anyway"
 	}
 	return "preempt: it would not fit even if all tasks of lower priority were gone that may be evicted for it"
 }

@@ -27,6 +27,11 @@ type clearing struct {
 	at    map[string]int // the room of each node
 	below int
 	spare time.Duration
+	// patient tells that who leaves anyway is waited for, however long that takes.
+	patient bool
+	// left are those that draw on what was given up when others of their job were evicted,
+	// and have not been told yet to leave, by the reason of that.
+	left map[string][]*victim
 	// on are who may be evicted that holds something of each node; of the whole cluster
 	// under "".
 	on      map[string][]*victim
@@ -36,21 +41,26 @@ type clearing struct {
 	evicted []*victim
 }
 
-// newClearing begins with what leaves anyway gone; of lower priority than below may be
-// evicted, but for who was evicted and runs since for less than spare.
-func newClearing(s *State, below int, spare time.Duration) *clearing {
+// newClearing begins with what leaves anyway gone, if that is waited for, and with what the
+// job has accumulated given back; of lower priority than below may be evicted, but for who
+// was evicted and runs since for less than spare.
+func newClearing(s *State, below int, spare time.Duration, patient bool) *clearing {
 	c := &clearing{
 		s: s, rooms: s.Rooms(), found: make(map[lookedFor]option), at: make(map[string]int), below: below, spare: spare,
+		patient: patient, left: make(map[string][]*victim),
 		on: make(map[string][]*victim), sorted: make(map[string]bool), pools: make(map[types.ResourceID]types.Quantity), gone: make(map[*victim]bool),
+	}
+	c.as = make([]int, len(c.rooms))
+	for i, r := range c.rooms {
+		c.at[r.Node.Name] = i
 	}
 	for _, r := range s.View.Reservations {
 		if r.Info.V != nil && r.Info.V.AtOnce {
 			c.below = max(c.below, r.Info.V.Priority) // others make room, too
 		}
-	}
-	c.as = make([]int, len(c.rooms))
-	for i, r := range c.rooms {
-		c.at[r.Node.Name] = i
+		if c.accumulatedBy(r) {
+			c.freeGrant(r.Grant.V)
+		}
 	}
 	together := make(map[*cluster.Reservation]*victim)
 	for _, n := range s.View.Nodes {
@@ -109,6 +119,30 @@ func (c *clearing) free(frees []freed, sign types.Quantity) {
 	}
 }
 
+// freeGrant counts what a grant holds as free.
+func (c *clearing) freeGrant(g *types.Grant) {
+	var u victim
+	for _, at := range g.Nodes {
+		for _, h := range at.Holds {
+			u.hold(at.Node, h)
+		}
+	}
+	c.free(u.frees, 1)
+}
+
+// accumulatedBy reports whether a grant is what a reservation or task of the job has
+// accumulated: it gives that back when room is made for the job.
+func (c *clearing) accumulatedBy(r *cluster.Reservation) bool {
+	switch {
+	case r.ID.Namespace != c.s.Namespace || c.s.Job == "" || r.Grant.V == nil || r.Grant.V.Phase != types.Accumulating:
+		return false
+	case r.Info.V != nil:
+		return r.Current() && r.Info.V.Job == c.s.Job
+	}
+	t := c.s.View.Task(r.ID)
+	return t != nil && t.Info.V != nil && t.Info.Create == r.Grant.V.Task && t.Info.V.Job == c.s.Job
+}
+
 // pool returns what is free of a resource of the whole cluster.
 func (c *clearing) pool(id types.ResourceID) types.Quantity {
 	if q, ok := c.pools[id]; ok {
@@ -135,13 +169,7 @@ func (c *clearing) others(id string) (evicted []*victim, ok bool) {
 	for _, r := range all {
 		before := c.copy()
 		if r.Grant.V != nil {
-			for _, at := range r.Grant.V.Nodes {
-				var u victim
-				for _, h := range at.Holds {
-					u.hold(at.Node, h)
-				}
-				c.free(u.frees, 1)
-			}
+			c.freeGrant(r.Grant.V)
 		}
 		_, ok := c.clear(r.Info.V.Bundles, r.Info.V.Priority, r.ID.Namespace)
 		if r.ID == (cluster.ID{Namespace: c.s.Namespace, ID: id}) {

@@ -101,7 +101,7 @@ func TestChoice(t *testing.T) {
 			for _, n := range c.asks {
 				bundles = append(bundles, types.Bundle{Requests: types.NewRequests(map[string]types.Quantity{"cpu": types.Quantity(n) * 1000})})
 			}
-			all := newClearing(s, 9, time.Minute) // as for somebody else, too
+			all := newClearing(s, 9, time.Minute, true) // as for somebody else, too
 			placed, ok := all.clear(bundles, 5, "d")
 			var evicted, on []string
 			for _, u := range all.evicted {

@@ -82,9 +82,20 @@ func (c *clearing) look(b *cluster.Binding, together map[*cluster.Reservation]*v
 		return
 	}
 	u := &victim{ns: t.ID.Namespace, priority: t.Info.V.Priority}
-	drawn := c.hold(u, b)
+	drawn, givenUp := c.hold(u, b)
+	also := ""
+	if givenUp && !leaves(t) {
+		also = c.alsoFor(t)
+	}
 	switch {
 	case leaves(t):
+		if c.patient || strings.HasPrefix(t.Info.V.EvictReason(), evictedFor) {
+			c.free(u.frees, 1)
+		}
+	case also != "":
+		u.task[0] = t
+		u.tasks = u.task[:]
+		c.left[also] = append(c.left[also], u)
 		c.free(u.frees, 1)
 	case drawn == nil:
 		if u.priority < c.below && !c.stays(t) {
@@ -122,27 +133,62 @@ func (c *clearing) join(own *victim, t *cluster.Task, r *cluster.Reservation, to
 	}
 }
 
-// hold counts what is free when an attempt ends, and returns the reservation that it draws
-// on and that keeps the rest.
-func (c *clearing) hold(u *victim, b *cluster.Binding) (drawn *cluster.Reservation) {
+// evictedFor is how the reason of what is evicted begins.
+const evictedFor = "evicted for "
+
+// alsoFor returns for what a task is to be evicted that draws on what was given up, "" if
+// for nothing: for what another one of its job was. Those do not have their place again
+// before all have ended that had it.
+func (c *clearing) alsoFor(t *cluster.Task) (reason string) {
+	if t.Info.V.Job == "" {
+		return ""
+	}
+	for _, x := range c.s.View.Members(cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}) {
+		if x.Info.V == nil || x.Status.V == nil || x.Phase().Ended() || x.Info.V.Evict != x.Status.V.Attempt {
+			continue
+		}
+		if why := x.Info.V.EvictReason(); strings.HasPrefix(why, evictedFor) {
+			return why
+		}
+	}
+	return ""
+}
+
+// hold counts what is free when an attempt ends, less what it provides, and returns the
+// reservation that it draws on and that keeps the rest; and whether it draws on one that was
+// given up.
+func (c *clearing) hold(u *victim, b *cluster.Binding) (drawn *cluster.Reservation, givenUp bool) {
 	if !slices.ContainsFunc(b.Info.V.Holds, func(h types.Holding) bool { return h.Cluster || h.Resource.Scoped() }) {
 		u.own[0] = freed{b.Node.Name, b.Info.V.Holds}
 		u.frees = u.own[:]
-		return nil
+	} else {
+		drawn, givenUp = c.holdEach(u, b)
 	}
+	for _, p := range b.Info.V.Provides {
+		if b.Providing(p) {
+			u.hold(b.Node.Name, types.Holding{Resource: types.Resolve(b.Task.ID.Namespace, p.Name), Amount: -p.Amount})
+		}
+	}
+	return drawn, givenUp
+}
+
+// holdEach is hold, of what is not just of the node.
+func (c *clearing) holdEach(u *victim, b *cluster.Binding) (drawn *cluster.Reservation, givenUp bool) {
 	for _, h := range b.Info.V.Holds {
 		if h.Resource.Scoped() {
 			ns, _, id := h.Resource.Split()
-			if r := c.s.View.Reservations[cluster.ID{Namespace: ns, ID: id}]; r != nil && r.Current() {
+			r := c.s.View.Reservations[cluster.ID{Namespace: ns, ID: id}]
+			if r != nil && r.Current() {
 				drawn = r
 				continue
 			}
-			h.Resource = h.Resource.Unscoped() // of one that was given up: it goes with the task
+			givenUp = true
+			h.Resource = h.Resource.Unscoped() // it goes with the task
 			h.Cluster = c.s.View.Pool(h.Resource) != nil
 		}
 		u.hold(b.Node.Name, h)
 	}
-	return drawn
+	return drawn, givenUp
 }
 
 // stays reports whether a task is not to be evicted: it is of the same job, it was not long

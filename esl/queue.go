@@ -17,10 +17,10 @@ import (
 // name it by Queued. Those who wait come by priority, then by age.
 type Queue struct {
 	// Limit is how many run at once; 0: any number.
-	Limit int `json:"limit,omitempty" desc:"how many tasks run at once; any number if it is left out"`
+	Limit int `json:"limit,omitempty" desc:"how many tasks run at once; any number if it is left out" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
 	// Rate is how many begin within Per; 0: any number. It is about tasks that were
 	// submitted while there was a rate.
-	Rate int `json:"rate,omitempty" desc:"how many tasks begin within per; any number if it is left out"`
+	Rate int `json:"rate,omitempty" desc:"how many tasks begin within per; any number if it is left out" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
 	// Per is the time that Rate is about; 0 is a second.
 	Per manifest.Duration `json:"per,omitempty" desc:"the time within which rate tasks begin; 1s if it is left out"`
 	// Closed lets none begin. Those that run go on.

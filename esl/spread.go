@@ -42,6 +42,7 @@ func (p Spread) Apply(g *Group) error {
 	if err := g.excludes("pack"); err != nil {
 		return err
 	}
+	g.steers()
 	g.Make(g.Own(""), 0, controlplane.OnEvery())
 	g.AskAll(g.Own(""), One)
 	return nil

@@ -336,6 +336,24 @@ func TestAttachedKeeps(t *testing.T) {
 	})
 }
 
+// TestDetached: what an application closes is gone at once, without waiting for its session
+// to run out.
+func TestDetached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, newRecord(nil))
+		app, err := esl.Attach(t.Context(), w.jobs, "app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := app.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := len(w.view().Sessions); n != 0 {
+			t.Errorf("%d sessions last", n)
+		}
+	})
+}
+
 // TestWithdrawMeetsJob: a job comes between the look and the withdrawal.
 func TestWithdrawMeetsJob(t *testing.T) {
 	w := newWorld(t, newRecord(nil))

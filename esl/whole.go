@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -117,6 +118,17 @@ func gathered(members []*cluster.Task, now time.Time) (all bool, until time.Time
 // granted reports whether what a reservation asks for is there.
 func granted(r *cluster.Reservation) bool {
 	return r.Current() && r.Grant.V.Phase == types.Granted
+}
+
+// check returns what is wrong with it, and with how many restarts it allows.
+func (l Loss) check(restarts int) (errs []error) {
+	if l != "" && !slices.Contains(l.Choices(), string(l)) {
+		errs = append(errs, invalid("onLoss: %q is unknown: use %s", string(l), strings.Join(l.Choices(), ", ")))
+	}
+	if restarts > 0 && l != Restart && l != Alone {
+		errs = append(errs, invalid("restarts: %d are allowed, and onLoss has all of them fail with the first: add onLoss: restart, or alone, or leave it out", restarts))
+	}
+	return errs
 }
 
 // ofPlace is what becomes of a place when its node is lost: only members that are alone go on

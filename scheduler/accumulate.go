@@ -52,6 +52,9 @@ type accumulator struct {
 	kept map[*cluster.Node]int
 	// atOnce are those that collect at once, and others that did.
 	atOnce map[cluster.ID]struct{}
+	// refused are those of them of which a draft was too large for the store, with the
+	// revision of their last change then.
+	refused map[cluster.ID]int64
 }
 
 // searchEvery is how often at most all nodes are searched for places of what
@@ -144,7 +147,7 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 	if c.locked(x.lock()) || d.has(x.lock()) || !c.takesCareOf(x) {
 		return true
 	}
-	if c.overPools(x) {
+	if c.overPools(x) || c.roomIsMade(x) {
 		if x.Grant.V == nil {
 			return false
 		}
@@ -213,7 +216,7 @@ func (c *Core) dissolve(d *Draft, x claimant) {
 		c.first, d.closed = true, true
 		c.accumulateAgain()
 	default:
-		d.closed = d.release(r)
+		d.closed = d.release(r) && !d.empty()
 	}
 }
 
@@ -355,7 +358,7 @@ func (c *Core) aged() []claimant {
 			c.accum.nextAge = earlier(c.accum.nextAge, at)
 			continue
 		}
-		if x.Grant.Absent() { // else a former one of that name is not over
+		if x.Grant.Absent() && !c.roomIsMade(x) { // else a former one of that name is not over
 			aged = append(aged, x)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 
 // What collects at once: a reservation that says so is never waited for, and several of
 // them collect at a time, each on the nodes that it names. It is for who knows what is
-// about to become free there, and for whom. What becomes free there goes to it before
+// about to become free there, and for whom: what else of its job would accumulate does not
+// meanwhile, and gives back what it has. What becomes free there goes to it before
 // anybody else; when the rest is there too, what waits of its job is placed with all of
 // it in one transaction, in which the grant is handed over: it holds nothing from then on.
 // It is not known here why that should be so, nor how long it may take: who made the
@@ -41,6 +42,8 @@ func (c *Core) atOnce() []*cluster.Reservation {
 			out = append(out, r)
 		} else {
 			delete(c.accum.atOnce, id)
+			delete(c.accum.refused, id)
+			c.accumulateAgain() // others of its job may
 		}
 	}
 	slices.SortFunc(out, func(a, b *cluster.Reservation) int {
@@ -61,6 +64,9 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 	if c.locked(r) || !c.owns(ns, "") || c.view.UnreadNamespace(ns) || r.Grant.Unread() || r.Grant.V != nil && !r.Current() {
 		return
 	}
+	if c.accum.refused[r.ID] == lastChange(r) {
+		return
+	}
 	g := c.directed(r)
 	if g == nil || r.Grant.V != nil && !c.findsMore(d, r, g) {
 		return
@@ -68,6 +74,9 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 	if !d.empty() {
 		c.first, d.closed = true, true
 		return
+	}
+	if !d.roomToHandOver(r) {
+		return // it would be collected in vain
 	}
 	c.collect(d, r, g)
 	if g.Phase == types.Granted {
@@ -86,6 +95,61 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 	for _, at := range g.Nodes {
 		d.kept = append(d.kept, c.view.Nodes[at.Node])
 	}
+}
+
+// roomToHandOver reports whether the draft has room for one grant of all that r collects, and
+// for handing it over. With that it has room for any part of it to be collected.
+func (d *Draft) roomToHandOver(r *cluster.Reservation) bool {
+	spots := bundleOrder(d.view, r)
+	nodes, pools := make(map[string]struct{}), make(map[types.ResourceID]struct{})
+	for i := range spots {
+		spots[i].node = d.view.Nodes[r.Info.V.Bundles[spots[i].index].Node]
+		nodes[spots[i].node.Name] = struct{}{}
+		for _, x := range spots[i].needs {
+			if d.view.Pool(x.ID) != nil {
+				pools[x.ID] = struct{}{}
+			}
+		}
+	}
+	keys := len(d.reliedOnBy(r.ID.Namespace, spots)) + len(pools)
+	return d.room(handOverCompares+nodeCompares*len(nodes)+keys, handOverCompares+2*len(nodes)+len(pools))
+}
+
+// handOverCompares is how many compares a hand-over has besides those of its nodes: of
+// both reservations and their grants, and of the namespace.
+const handOverCompares = 5
+
+// lastChange is the revision of the last change of a reservation, or of its grant.
+func lastChange(r *cluster.Reservation) int64 { return max(r.Info.Mod, r.Grant.Mod) }
+
+// refuseAtOnce notes that the store takes no draft about what collects at once: it is left
+// alone until it changes.
+func (c *Core) refuseAtOnce(d *Draft) {
+	if d.atOnce == nil {
+		return
+	}
+	if c.accum.refused == nil {
+		c.accum.refused = make(map[cluster.ID]int64)
+	}
+	c.accum.refused[d.atOnce.ID] = lastChange(d.atOnce)
+}
+
+// roomIsMade reports whether a reservation of the job of x collects at once: x waits for
+// that then, and collects nothing by itself.
+func (c *Core) roomIsMade(x claimant) bool {
+	job := x.Info.V.Job
+	if x.task != nil {
+		job = x.task.Info.V.Job
+	}
+	if job == "" {
+		return false
+	}
+	for id := range c.accum.atOnce {
+		if r := c.view.Reservations[id]; id.Namespace == x.ID.Namespace && isAtOnce(r) && r.Info.V.Job == job {
+			return true
+		}
+	}
+	return false
 }
 
 // directed is the grant of r to be added to, on the nodes that its bundles name; nil if
@@ -145,6 +209,7 @@ func (d *Draft) dependOn(r *cluster.Reservation) {
 	space := d.namespace(ns)
 	d.Change.IfUnchanged(space.key, space.mod)
 	d.claim(r)
+	d.atOnce = r
 	d.items++
 }
 
@@ -159,6 +224,9 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 	c.layDown(d, g)
 	result := noFit
 	for _, k := range heirs {
+		if result == placed && !d.room(2*nodeCompares+len(g.Nodes)+handOverCompares, nodeCompares+len(g.Nodes)) {
+			break // what is handed over is to be in it, too
+		}
 		e := c.queue.entry(k)
 		anew := &shape{seen: -1, pos: -1, node: nowhere, at: -1}
 		switch one, _ := c.placeHead(d, anew, e); {

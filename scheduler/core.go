@@ -381,6 +381,7 @@ func (c *Core) giveUp(d *Draft) {
 // large: the next ones are made smaller, and larger again as they are taken. What is alone in it stays out of the queue
 // until it, or what it asks for, changes.
 func (c *Core) setAside(d *Draft) {
+	c.refuseAtOnce(d)
 	if d.items > 1 {
 		c.batch = max(1, c.batch/2)
 		for _, e := range d.entries {

@@ -195,6 +195,8 @@ type explainer struct {
 	inner bool
 	// self is the task that is explained, if it is one.
 	self string
+	// kin is the job of what is explained, if it has one.
+	kin string
 	// given remembers what providers returned.
 	given map[types.ResourceID][]Provider
 	// looks counts the nodes, tasks, bindings and grants that were looked at.

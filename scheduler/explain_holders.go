@@ -216,6 +216,7 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 		who[i] = enough[i].who(ns)
 	}
 	first := enough[0]
+	end := e.ending(ns, first)
 	id := cluster.ID{Namespace: first.Namespace, ID: first.ID}
 	have := amountOf(ns, first.Resource, first.amount)
 	if first.Node != "" {
@@ -223,22 +224,43 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 	}
 	switch {
 	case len(enough) > 1:
-		return fmt.Sprintf("It goes on when %s end, which hold what it waits for. To end the first now: %s", listed(who), first.ender(ns))
+		return fmt.Sprintf("It goes on when %s end, which hold what it waits for.%s", listed(who), said(" To end the first now: ", end))
 	case first.Kind == KindTask:
-		return fmt.Sprintf("It goes on when %s ends, which holds %s. To end it now: %s", who[0], have, first.ender(ns))
+		return fmt.Sprintf("It goes on when %s ends, which holds %s.%s", who[0], have, said(" To end it now: ", end))
 	case first.Phase != string(types.Granted):
 		return fmt.Sprintf("It goes on when %s lets go of %s. See what that waits for: %s", who[0], have, command(ns, "why", id))
 	}
-	return fmt.Sprintf("It goes on when %s is given up, which holds %s. To do so now: %s", who[0], have, first.ender(ns))
+	return fmt.Sprintf("It goes on when %s is given up, which holds %s.%s", who[0], have, said(" To do so now: ", end))
 }
 
-// ender is the command that ends a holder.
-func (h *Holder) ender(ns string) string {
+// ending is the command that ends a holder; empty if that is not to be advised: what is of
+// the same job is there for what waits, or has its place by the same policy; and what a
+// policy reserved it reserves again, or what draws on it is lost.
+func (e *explainer) ending(ns string, h Holder) string {
 	id := cluster.ID{Namespace: h.Namespace, ID: h.ID}
-	if h.Kind == KindReservation {
+	job := ""
+	if r := e.v.Reservations[id]; h.Kind == KindReservation && r != nil && r.Info.V != nil {
+		job = r.Info.V.Job
+	} else if t := e.v.Task(id); h.Kind == KindTask && t != nil && t.Info.V != nil {
+		job = t.Info.V.Job
+	}
+	switch {
+	case job != "" && job == e.kin && h.Namespace == ns:
+		return ""
+	case h.Kind == KindReservation && job != "":
+		return command(ns, "stop", cluster.ID{Namespace: h.Namespace, ID: job})
+	case h.Kind == KindReservation:
 		return command(ns, "unreserve", id)
 	}
 	return command(ns, "stop", id)
+}
+
+// said is a text with what it says before it; empty if that is empty.
+func said(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
 }
 
 // providers returns the tasks that give rid to a node, or are to; if there is none,

@@ -21,6 +21,9 @@ func (e *explainer) reservation(id cluster.ID) (Explanation, error) {
 	if r == nil {
 		return Explanation{}, types.Errorf(types.NotFound, "explain reservation %s: there is none in namespace %s: escher reservations lists all", id.ID, id.Namespace)
 	}
+	if r.Info.V != nil {
+		e.kin = r.Info.V.Job
+	}
 	x := Explanation{Kind: KindReservation, ID: id.ID, Namespace: id.Namespace, Phase: waiting}
 	switch g := r.Grant.V; {
 	case g != nil && !r.Current():

@@ -21,6 +21,7 @@ func (e *explainer) task(id cluster.ID) (Explanation, error) {
 	if t == nil || t.Info.V == nil {
 		return Explanation{}, types.Errorf(types.NotFound, "explain task %s: there is none in namespace %s: escher ps -a lists all", id.ID, id.Namespace)
 	}
+	e.kin = t.Info.V.Job
 	x := Explanation{Kind: KindTask, ID: id.ID, Namespace: id.Namespace, Phase: string(t.Phase())}
 	switch {
 	case t.Phase().Ended():

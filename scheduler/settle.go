@@ -101,7 +101,7 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 		if b.Info.V.OnDisconnect == types.Keep {
 			d.Change.IfUnchanged(controlplane.CordonKey(b.Node.Name), b.Node.Cordon.Mod)
 		}
-		d.end(t, b, lost(t, b))
+		d.end(t, b, lost(t, b, d.core.now))
 	case release:
 		s := ending(b.Info.V, b.Report.V)
 		d.core.retry(t, s)
@@ -113,9 +113,10 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	return true
 }
 
-// lost is the status that the loss of its node makes.
-func lost(t *cluster.Task, b *cluster.Binding) *types.Status {
-	s := &types.Status{Phase: types.Pending, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
+// lost is the status that the loss of its node makes: its attempt counts as having ended
+// when that is decided, as nobody knows when it did.
+func lost(t *cluster.Task, b *cluster.Binding, now time.Time) *types.Status {
+	s := &types.Status{Phase: types.Pending, Ended: now.UnixNano(), Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
 	switch {
 	case t.Info.V == nil:
 		s.Phase = types.Cancelled // there is nothing to make another attempt of

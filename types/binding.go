@@ -142,7 +142,8 @@ type Status struct {
 	Node string
 	// Attempt counts its bindings, from 1.
 	Attempt int
-	// Bound, Started and Ended are of this attempt, in Unix nanoseconds.
+	// Bound, Started and Ended are of this attempt, in Unix nanoseconds. Of one that was
+	// lost with its node Ended is when it was given up, by the clock of the scheduler.
 	Bound, Started, Ended int64
 	ExitCode              int
 	// Reason says in words why it is in this phase, where that is not plain: of a

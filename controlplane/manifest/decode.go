@@ -148,6 +148,8 @@ type field struct {
 	index    int
 	required bool
 	desc     string
+	// zero says why 0 is refused where it is written; empty: it is not.
+	zero string
 }
 
 // fields lists what a struct is written as.
@@ -158,7 +160,7 @@ func fields(t reflect.Type) []field {
 		if !t.Field(i).IsExported() || name == "-" {
 			continue // nothing that is written
 		}
-		out = append(out, field{name, i, opts != "omitempty", t.Field(i).Tag.Get("desc")})
+		out = append(out, field{name, i, opts != "omitempty", t.Field(i).Tag.Get("desc"), t.Field(i).Tag.Get("zero")})
 	}
 	return out
 }
@@ -178,7 +180,11 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 			continue
 		}
 		given[key.Value] = true
-		d.decode(n.Content[i+1], v.Field(known[at].index), below(path, key.Value))
+		into, before := v.Field(known[at].index), len(d.problems)
+		d.decode(n.Content[i+1], into, below(path, key.Value))
+		if zero := known[at].zero; zero != "" && into.IsZero() && len(d.problems) == before {
+			d.wrong(n.Content[i+1], below(path, key.Value), "0 %s", zero)
+		}
 	}
 	for _, f := range known {
 		if f.required && !given[f.name] {

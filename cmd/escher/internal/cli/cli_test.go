@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "lines": lines},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "lines": lines, "until": until},
 		Setup: func(env *testscript.Env) error {
 			dir, err := os.MkdirTemp("/tmp", "esc-") // paths of sockets are short
 			if err != nil {
@@ -52,6 +53,26 @@ func escher(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	if neg == (code == 0) {
 		ts.Fatalf("exit code %d", code)
+	}
+}
+
+// until PATTERN ARGS… runs escher with these arguments until it prints what matches.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	wanted, err := regexp.Compile(args[0])
+	ts.Check(err)
+	again, patience := time.NewTicker(50*time.Millisecond), time.After(20*time.Second)
+	defer again.Stop()
+	for {
+		var out strings.Builder
+		code := cli.Main(args[1:], cli.Outside{In: strings.NewReader(""), Out: &out, Err: &out, Getenv: ts.Getenv, Executable: os.Executable})
+		if code == 0 && wanted.MatchString(out.String()) {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-patience:
+			ts.Fatalf("exit code %d, and it still prints\n%s", code, &out)
+		}
 	}
 }
 

@@ -277,7 +277,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 	} {
 		p := flagsOf(t, strings.Fields(args)...)
 		_, err := p.policies()
-		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
+		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s\ngot  %v\nwant %s", args, err, says)
 		}
 	}

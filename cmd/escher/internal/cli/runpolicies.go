@@ -78,6 +78,7 @@ func (p parameters) set(name string, value any) parameters {
 // policies makes what the flags say, in the order of the flags.
 func (p *policyFlags) policies() ([]types.Policy, error) {
 	m := policyMaker{known: knownPolicies()}
+	m.fail(p.empty())
 	m.fail(p.loose())
 	switch {
 	case p.gang != 0:
@@ -85,7 +86,7 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	case p.together != "":
 		m.add("colocate", parameters{}.set("in", p.together).set("onLoss", p.onLoss))
 	}
-	if p.elastic > 0 || p.given != nil && p.given.Changed("elastic") {
+	if p.elastic > 0 || p.elastic == 0 && p.given != nil && p.given.Changed("elastic") {
 		m.add("elastic", parameters{"min": p.elastic})
 	}
 	if p.with != "" {
@@ -118,11 +119,7 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 		}
 		m.add("near", near)
 	}
-	if len(p.prefer) > 0 {
-		with, err := preferred(p.prefer)
-		m.fail(err)
-		m.add("prefer", with)
-	}
+	p.preferring(&m)
 	if p.queue != "" {
 		if in, as, flow := strings.Cut(p.queue, "/"); flow {
 			m.add("flow", parameters{"in": in, "as": as})
@@ -151,6 +148,17 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	return m.made, errors.Join(m.errs...)
 }
 
+// preferring makes what the flags say of the places that are preferred.
+func (p *policyFlags) preferring(m *policyMaker) {
+	with, err := preferred(p.prefer)
+	switch {
+	case err != nil:
+		m.fail(err)
+	case len(p.prefer) > 0:
+		m.add("prefer", with)
+	}
+}
+
 // ranked makes what the flags say of who comes before whom.
 func (p *policyFlags) ranked(m *policyMaker) {
 	if p.preempt {
@@ -162,6 +170,24 @@ func (p *policyFlags) ranked(m *policyMaker) {
 	if p.ageing != 0 {
 		m.add("ageing", parameters{"every": p.ageing.String()})
 	}
+}
+
+// empty finds flags that are given without saying anything, as of a variable that is not set:
+// tasks must not begin without what was to hold for them.
+func (p *policyFlags) empty() error {
+	if p.given == nil {
+		return nil
+	}
+	var errs []error
+	for _, name := range []string{"on-loss", "together", "colocate-with", "spread", "share", "queue", "semaphore", "near"} {
+		if f := p.given.Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			errs = append(errs, types.Errorf(types.Invalid, "%s: %q says nothing: give --%s a value, or leave it out", name, "", name))
+		}
+	}
+	if p.ageing == 0 && p.given.Changed("ageing") {
+		errs = append(errs, types.Errorf(types.Invalid, "ageing: 0s is no time: give how long a task waits for its priority to count one higher, or leave --ageing out"))
+	}
+	return errors.Join(errs...)
 }
 
 // loose finds flags that are about others that are not given.

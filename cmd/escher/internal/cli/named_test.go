@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestFindByItsName: an exact name goes before names that begin with it, and what lives
+// before what has ended.
+func TestFindByItsName(t *testing.T) {
+	store := memstore.New(memstore.WithoutExpiry())
+	put := func(key string, m types.Message) {
+		t.Helper()
+		if _, err := store.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: key, Value: types.Encode(1, m)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := func(id, name string, phase types.Phase) {
+		put(controlplane.JobKey("d", id), &types.Job{Name: name, Tasks: 2})
+		for _, task := range []string{id + "-0", id + "-1"} {
+			put(controlplane.TaskKey("d", task), &types.Task{Job: id, Name: name})
+			put(controlplane.StatusKey("d", task), &types.Status{Phase: phase})
+		}
+	}
+	job("hi-a", "hi", types.Running)
+	job("hi2-a", "hi2", types.Running)
+	job("train-a", "train", types.Failed)
+	job("train-b", "train", types.Running)
+	job("old-a", "old", types.Failed)
+	job("old-b", "old", types.Failed)
+	job("web-a", "web", types.Running)
+	job("web-b", "web", types.Running)
+	job("web2-a", "web2", types.Running)
+	client, err := controlplane.New(store, "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"hi": "job hi-a", "train": "job train-b", "hi2": "job hi2-a", "hi-a-1": "task hi-a-1"} {
+		got, err := find(t.Context(), client, name, describable()...)
+		if err != nil || got.String() != want {
+			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"web", "old"} {
+		_, err := find(t.Context(), client, name, describable()...)
+		if want := "job " + name + "-a, job " + name + "-b"; !types.Is(err, types.Invalid) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}

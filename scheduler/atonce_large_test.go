@@ -1,0 +1,78 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// collectsOn makes a reservation of job j that collects half of each of n nodes at once, in
+// a cluster of which a stock store keeps the state.
+func collectsOn(t *testing.T, n int) *bench {
+	t.Helper()
+	b := newLimitedBench(t, controlplane.Limits{Ops: 128, Bytes: 1 << 20}, Config{})
+	r := &types.Reservation{Accumulate: true, AtOnce: true, Job: "j", Submitted: b.now.UnixNano()}
+	for i := range n {
+		name := fmt.Sprintf("n%02d", i)
+		b.node(name, 1000)
+		x := bundleOf(map[string]types.Quantity{"cpu": 500})
+		x.Node = name
+		r.Bundles = append(r.Bundles, x)
+	}
+	b.settle()
+	b.put(controlplane.ReservationKey("d", "r"), r)
+	return b
+}
+
+// TestAtOnceTooLarge: what collects at once on more nodes than can be handed over in one
+// transaction collects nothing, and keeps nothing from others.
+func TestAtOnceTooLarge(t *testing.T) {
+	b := collectsOn(t, 60)
+	for i := range 50 {
+		b.task(fmt.Sprintf("small%d", i), map[string]types.Quantity{"cpu": 10})
+	}
+	b.settle()
+	for i := range 50 {
+		if s := b.core.view.Task(clusterID("d", fmt.Sprintf("small%d", i))).Status.V; s == nil || s.Phase != types.Bound {
+			t.Fatalf("small%d is %+v", i, s)
+		}
+	}
+	if g := b.grantAt("r"); g.Phase != "" {
+		t.Errorf("its grant is %+v", g)
+	}
+}
+
+// TestAtOnceLarge: on as many nodes as a transaction takes it collects, and hands over to
+// reservation and members.
+func TestAtOnceLarge(t *testing.T) {
+	b := collectsOn(t, 24)
+	b.settle()
+	if g := b.grantAt("r"); g.Phase != types.Collecting {
+		t.Fatalf("its grant is %+v", g)
+	}
+	gang := &types.Reservation{Job: "j", Submitted: b.now.UnixNano()}
+	for i := range 24 {
+		gang.Bundles = append(gang.Bundles, bundleOf(map[string]types.Quantity{"cpu": 1000}))
+		b.task(fmt.Sprintf("m%d", i), map[string]types.Quantity{"cpu@gang": 1000}, ofJob("j"))
+	}
+	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 24})
+	b.put(controlplane.ReservationKey("d", "gang"), gang)
+	b.settle()
+	if r, g := b.grantAt("r"), b.grantAt("gang"); r.Phase != types.HandedOver || g.Phase != types.Granted {
+		t.Errorf("the grants are %+v and %+v", r, g)
+	}
+}
+
+// TestAtOnceRefused: what the store refuses, as it takes less than it says, is left alone
+// until it changes, and nobody else is kept from anything.
+func TestAtOnceRefused(t *testing.T) {
+	b := collectsOn(t, 60)
+	b.core.cfg.Limits.Ops = 1000
+	b.task("small", map[string]types.Quantity{"cpu": 10})
+	b.settle()
+	if s := b.core.view.Task(clusterID("d", "small")).Status.V; s == nil || s.Phase != types.Bound {
+		t.Fatalf("small is %+v", s)
+	}
+}
