@@ -130,7 +130,7 @@ func (x *index) applyTask(s *space, id string, e controlplane.Event, now time.Ti
 	x.leave(t, job, session, spec)
 	x.settle(t)
 	if job != nil && job != t.job {
-		x.touchJob(job)
+		x.mayHaveEnded(job, 0)
 	}
 }
 
@@ -255,10 +255,7 @@ func (x *index) settle(t *task) {
 		if t.open() {
 			t.job.open++
 		}
-		if t.job.open == 0 {
-			x.release(t.job, t.end)
-		}
-		x.touchJob(t.job)
+		x.mayHaveEnded(t.job, t.end)
 	}
 	if t.orphan() && t.job.asked && !t.asked {
 		x.orphans = append(x.orphans, t)
@@ -268,9 +265,14 @@ func (x *index) settle(t *task) {
 	}
 }
 
-// touchJob has what ends with a job looked at, if that may have ended.
-func (x *index) touchJob(j *job) {
-	if j.open == 0 && len(x.owned) > 0 {
+// mayHaveEnded lists what a job held, as having ended at a time at the earliest, and has
+// what ends with the job looked at, if none of its tasks that are known goes on.
+func (x *index) mayHaveEnded(j *job, end int64) {
+	if j.open > 0 {
+		return
+	}
+	x.release(j, end)
+	if len(x.owned) > 0 {
 		x.touchOwned(owner{controlplane.Jobs, j.space.name, j.id})
 	}
 }

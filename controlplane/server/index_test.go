@@ -142,15 +142,17 @@ func (x *index) outline() string {
 	for _, p := range s.specs {
 		specs += p.tasks
 	}
-	members, open := 0, 0
+	// Which of what has ended a job holds is found out when it would be collected.
+	members, open, ended := 0, 0, len(x.ended)
 	for _, j := range s.jobs {
 		open += j.open
+		ended += len(j.held)
 	}
 	for _, p := range s.sessions {
 		members += len(p.tasks)
 	}
 	return fmt.Sprintf("%d tasks, %d wait, %d ended, %d jobs, %d of their tasks are open, %d empty, %d incomplete, %d sessions of %d, %d over, %d specs of %d, %d nodes, %d things, %d owners",
-		len(s.tasks), x.waiting, len(x.ended), len(s.jobs), open, len(x.empty), len(x.incomplete), len(s.sessions), members, len(x.over),
+		len(s.tasks), x.waiting, ended, len(s.jobs), open, len(x.empty), len(x.incomplete), len(s.sessions), members, len(x.over),
 		len(s.specs), specs, len(x.nodes), len(x.things), len(x.owned))
 }
 
