@@ -21,8 +21,9 @@ func (t named) String() string {
 	}[t.kind] + " " + t.id
 }
 
-// find returns the only thing of these kinds whose id is name or begins with it; of several
-// the one whose name it is exactly. NotFound: there is none; Invalid: there are several, or name is no id.
+// find returns the only thing of these kinds whose id is name or begins with it; of several the
+// one whose name it is exactly. NotFound: there is none; Invalid: there are several, or name is
+// no id.
 func find(ctx context.Context, client *controlplane.Client, name string, kinds ...controlplane.Kind) (named, error) {
 	const most = 10
 	var found []named
