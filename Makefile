@@ -22,7 +22,7 @@ build: ## bin/escher, static
 deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 	@deploy/deps.sh run test
 
-# Packages are tested two at a time: most wait for a disk or a clock, some keep two
+# Packages are tested three at a time: most wait for a disk or a clock, some keep two
 # cores busy alone.
 test: ## every test with the race detector, on real etcd and containerd; needs root
 	@GOAL=$@ deploy/deps.sh root run test

@@ -38,7 +38,7 @@ func (f *first) refused(ctx context.Context, s Store, found []KV) error {
 		return err
 	}
 	for _, kv := range there {
-		if f.newer(kv) && !f.longer(kv.Key) {
+		if f.newer(kv) && madeOf(strings.TrimPrefix(kv.Key, f.prefix())) {
 			return types.Errorf(types.Conflict, "%s came, or was changed, at revision %d, after %d: read again, decide again", kv.Key, kv.ModRevision, f.since)
 		}
 	}
@@ -49,14 +49,6 @@ func (f *first) refused(ctx context.Context, s Store, found []KV) error {
 // newer reports whether a key begins so, and came or was changed since.
 func (f *first) newer(kv KV) bool {
 	return strings.HasPrefix(kv.Key, f.prefix()) && kv.ModRevision > f.since
-}
-
-// longer reports whether the id of a key that begins so was made of a longer name:
-// what NewID adds to a name has no hyphen in it.
-func (f *first) longer(key string) bool {
-	rest := strings.TrimPrefix(key, f.prefix())
-	i := strings.LastIndexByte(rest, '-')
-	return i > 0 && len(rest)-i-1 == idSuffix
 }
 
 // once is true: it writes nothing.

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -12,6 +13,9 @@ import (
 type Job struct {
 	// ID is unique in its namespace, for ever; empty: made from Name.
 	ID string
+	// Drawn tells that ID was made by NewID for this launch: as when it is made here, the
+	// ids of tasks share its letters.
+	Drawn bool
 	// Name is a label.
 	Name string
 	// NoneSince, unless 0, makes the launch depend on no job having come after
@@ -115,6 +119,8 @@ type launch struct {
 	guesses bool
 	// scratch has room for the encoding of a task.
 	scratch []byte
+	// singly has it compared of each id that it is free, and not of all kin at once.
+	singly bool
 	// taken are the tasks that an earlier call of the same job wrote.
 	taken map[string]int64
 }
@@ -122,7 +128,8 @@ type launch struct {
 // newLaunch checks everything that can be checked without the cluster.
 func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 	stamp := time.Now().UnixNano()
-	made, specs, err := prepare(tasks, c.store.Limits(), stamp)
+	job, tag := withID(job)
+	made, specs, err := prepare(tasks, tag, c.store.Limits(), stamp)
 	errs := []error{err}
 	e := &launch{c: c, tasks: made, specs: specs, taken: make(map[string]int64)}
 	if job != nil {
@@ -139,21 +146,32 @@ func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 	return e, nil
 }
 
+// withID gives a job an id if it has none, and returns the letters that the ids of the
+// tasks are made of: those of its own, if nobody chose it.
+func withID(job *Job) (*Job, string) {
+	switch {
+	case job == nil:
+		return nil, idTag()
+	case job.ID != "" && !(job.Drawn && isTag(job.ID[max(0, len(job.ID)-idSuffix):])):
+		return job, idTag()
+	}
+	own := *job
+	if own.ID == "" {
+		own.ID, own.Drawn = NewID(cmp.Or(own.Name, "job")), true
+	}
+	return &own, own.ID[len(own.ID)-idSuffix:]
+}
+
 func (e *launch) setJob(job Job, stamp int64) error {
 	e.jobID = job.ID
 	var errs []error
+	if !job.Drawn {
+		errs = append(errs, types.ValidateName("job.id", job.ID))
+	}
 	if job.Name != "" {
 		errs = append(errs, types.ValidateName("job.name", job.Name))
 	}
-	if e.resumable = job.ID != ""; !e.resumable {
-		name := job.Name
-		if name == "" {
-			name = "job"
-		}
-		e.jobID = NewID(name)
-	} else {
-		errs = append(errs, types.ValidateName("job.id", job.ID))
-	}
+	e.resumable = !job.Drawn
 	switch {
 	case job.NoneSince != 0 && job.Name == "":
 		errs = append(errs, types.Errorf(types.Invalid, "job.name: is missing, and there is to be no other job of that name: give one"))
@@ -246,9 +264,16 @@ func (e *launch) add(ctx context.Context, s Store, change *Change, t submission,
 		}
 	}
 	key := TaskKey(e.c.ns, t.id)
-	// Ids are unique: nobody else compares these.
-	change.If(Compare{Key: key, Revision: e.taken[key]})
-	change.If(Compare{Key: StatusKey(e.c.ns, t.id)})
+	switch {
+	case t.kin == "" || e.singly || e.start > 0:
+		// Ids are unique: nobody else compares these.
+		change.If(Compare{Key: key, Revision: e.taken[key]})
+		change.If(Compare{Key: StatusKey(e.c.ns, t.id)})
+	case !drawn[t.kin]:
+		drawn[t.kin] = true
+		change.IfNoneSince(TaskKey(e.c.ns, t.kin), 0)
+		change.IfNoneSince(StatusKey(e.c.ns, t.kin), 0)
+	}
 	if e.taken[key] == 0 {
 		change.Put(key, t.task)
 	}
@@ -294,6 +319,7 @@ func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
 			return err
 		}
 	}
+	e.singly = true // if one of its kin was there, it is asked which
 	for _, kv := range keys {
 		k, _ := Parse(kv.Key)
 		switch {

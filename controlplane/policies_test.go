@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -119,5 +120,35 @@ func TestSetPoliciesRefuses(t *testing.T) {
 				t.Error("something was written")
 			}
 		})
+	}
+}
+
+// TestNoResource: the condition that there is no resource of a name says whose the one is
+// that there is, also if that came when the transaction was on its way.
+func TestNoResource(t *testing.T) {
+	w := newWorld(t)
+	set := func() error {
+		_, err := w.Begin().IfNoResource("q.queue", "q").SetResource("q.queue", 1000, controlplane.InCluster(), controlplane.SetOptions{}).Commit(t.Context())
+		return err
+	}
+	w.put(controlplane.ResourceKey("team", "q.queue", "n1"), &types.Resource{Capacity: 2000, Lifetime: types.OfSession, Owner: "s"})
+	w.refused(types.AlreadyExists, set, "q.queue already (2 on node n1), of session s, which would be taken over", "escher set-resource q.queue 0 --node n1")
+	w.delete(controlplane.ResourceKey("team", "q.queue", "n1"))
+	if err := set(); err != nil {
+		t.Error(err)
+	}
+	w.refused(types.AlreadyExists, set, "q.queue already (1 in the cluster), which would", "--cluster")
+	w.put(controlplane.ResourceKey("team", "q.queue", "*"), &types.Resource{Capacity: 2000, Lifetime: types.OfPolicy, Owner: "other"})
+	w.refused(types.AlreadyExists, set, "q.queue already (2 in the cluster), of policy other, which would", "--cluster")
+	w.put(controlplane.ResourceKey("team", "q.queue", "*"), &types.Resource{Capacity: 2000, Lifetime: types.OfPolicy, Owner: "q"})
+	if err := set(); err != nil {
+		t.Errorf("of one that was left by the same policy the error is %v", err)
+	}
+	w.delete(controlplane.ResourceKey("team", "q.queue", "*"))
+	w.lossy.before = func(int) {
+		w.put(controlplane.ResourceKey("team", "q.queue", "*"), &types.Resource{Capacity: 3000})
+	}
+	if err := set(); !types.Is(err, types.AlreadyExists) || !strings.Contains(err.Error(), "q.queue already (3 in the cluster)") {
+		t.Errorf("of one that came in between the error is %v", err)
 	}
 }

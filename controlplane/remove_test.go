@@ -119,10 +119,10 @@ func TestLaunchBrokenOffAfterItsEnd(t *testing.T) {
 			cancel()
 		}
 	}
-	if _, err := w.Launch(ctx, unnamed(100)...); err == nil {
+	if _, err := w.Launch(ctx, unnamed(150)...); err == nil {
 		t.Fatal("it was not broken off")
 	}
-	w.wantKeys(controlplane.Tasks, 100)
+	w.wantKeys(controlplane.Tasks, 150)
 	w.wantKeys(controlplane.Jobs, 1)
 }
 
@@ -139,7 +139,7 @@ func TestLaunchBrokenOffBeforeItsEndArrives(t *testing.T) {
 			cancel()
 		}
 	}
-	if _, err := w.Launch(ctx, unnamed(100)...); !types.Is(err, types.Unknown) {
+	if _, err := w.Launch(ctx, unnamed(150)...); !types.Is(err, types.Unknown) {
 		t.Fatalf("got %v", err)
 	}
 	w.wantKeys(controlplane.Tasks, 0)

@@ -47,6 +47,9 @@ func (c *Client) newReserve(id string, r types.Reservation) (*reserve, error) {
 	if r.Job != "" {
 		errs = append(errs, types.ValidateName("job", r.Job))
 	}
+	if r.Policy != "" {
+		errs = append(errs, types.ValidateName("policy", r.Policy))
+	}
 	if err := invalid(errs); err != nil {
 		return nil, types.Errorf(types.Invalid, "reserve %q: %w", id, err)
 	}
@@ -67,6 +70,11 @@ func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
 	}
 	if e.r.Job != "" {
 		if err := e.c.ifThere(ctx, s, change, JobKey(e.ns, e.r.Job), false, "job", e.r.Job, "job"); err != nil {
+			return err
+		}
+	}
+	if e.r.Policy != "" {
+		if err := e.c.ifThere(ctx, s, change, PoliciesKey(e.ns, e.r.Policy), false, "policy", e.r.Policy, "policy"); err != nil {
 			return err
 		}
 	}
@@ -112,30 +120,51 @@ func (e *reserve) nodesKnown(nodes []KV) error {
 }
 
 // grantFits refuses a reservation whose grant could take more than one transaction
-// when each bundle is on a node of its own, as far as there are nodes.
+// when each bundle that names no node is on one of its own, as far as there are nodes.
 func grantFits(r *types.Reservation, nodes int, limits Limits) error {
-	spread := min(len(r.Bundles), max(nodes, 1))
-	compares, ops := grantSize(r, spread)
-	if max(compares, ops) <= limits.Ops {
-		return nil
+	bundles := apart(r.Bundles)
+	spread := min(len(bundles), max(nodes, 1))
+	size := func(on int) int {
+		if r.AtOnce {
+			return HandOverCompares(on, 1) // of what else it relies on who asks for it has seen to
+		}
+		compares, ops := grantSize(bundles, on)
+		return max(compares, ops)
 	}
 	most := spread
-	for c, o := grantSize(r, most); most > 0 && max(c, o) > limits.Ops; c, o = grantSize(r, most) {
+	for most > 0 && size(most) > limits.Ops {
 		most--
 	}
+	if most == spread {
+		return nil
+	}
 	return types.Errorf(types.Invalid, "bundles: granting them on %d nodes takes a transaction of %d, and the store takes %d at once: "+
-		"at most %d such bundles fit, ask for fewer, or run etcd with a larger --max-txn-ops", spread, max(compares, ops), limits.Ops, most)
+		"at most %d such bundles fit: ask for fewer, as with more tasks of a gang on each node (perNode), or run etcd with a larger --max-txn-ops", spread, size(spread), limits.Ops, most)
+}
+
+// apart returns the bundles that could each be on a node of its own: of those that name the
+// same node the first.
+func apart(bundles []types.Bundle) []types.Bundle {
+	var out []types.Bundle
+	named := make(map[string]bool)
+	for _, b := range bundles {
+		if b.Node == "" || !named[b.Node] {
+			out = append(out, b)
+		}
+		named[b.Node] = true
+	}
+	return out
 }
 
 // grantSize returns how many compares and operations it may take to grant the
 // bundles, so many on as many nodes, each of the others with another.
-func grantSize(r *types.Reservation, nodes int) (compares, ops int) {
+func grantSize(bundles []types.Bundle, nodes int) (compares, ops int) {
 	const (
 		fixed       = 3 // reservation, grant, namespace
 		nodeNumbers = 5 // allocated, node, cordon, session, devices
 	)
 	compares, ops = fixed+nodeNumbers*nodes, 2+2*nodes
-	for _, b := range r.Bundles[:min(nodes, len(r.Bundles))] {
+	for _, b := range bundles[:min(nodes, len(bundles))] {
 		compares += requestCompares(b.Requests)
 	}
 	return compares, ops

@@ -45,7 +45,8 @@ func TestReserveAndUnreserve(t *testing.T) {
 func TestReserveRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
-	unknown, session, both := bundles(2), bundles(1), bundles(1)
+	unknown, session, both, policy, itself := bundles(2), bundles(1), bundles(1), bundles(1), bundles(1)
+	policy.Policy, itself.ForItself = "q", true
 	unknown.Bundles[1].Node = "n9"
 	session.Session = "s-1"
 	both.Bundles[0].Requests[0].Amount = 0
@@ -57,6 +58,8 @@ func TestReserveRefuses(t *testing.T) {
 	}{
 		"id":      {"a b", both, types.Invalid, []string{"id: ", "bundles[0].requests.cpu: 0"}},
 		"empty":   {"train", types.Reservation{}, types.Invalid, []string{"bundles: is empty"}},
+		"policy":  {"train", policy, types.Precondition, []string{`policy: there is no policy "q"`}},
+		"itself":  {"train", itself, types.Invalid, []string{"atOnce: is false, and it is to collect for itself"}},
 		"node":    {"train", unknown, types.Invalid, []string{`bundles[1].node: "n9" is unknown`, "such as n1"}},
 		"session": {"train", session, types.Precondition, []string{`no session "s-1"`}},
 	} {
@@ -78,6 +81,24 @@ func TestReserveLargerThanATransaction(t *testing.T) {
 	}
 	w.refused(types.Invalid, func() error { return w.Reserve(t.Context(), "large", bundles(26)) },
 		"on 26 nodes", "takes 128 at once", "at most 25", "--max-txn-ops")
+	// Bundles that name the same node cost what that costs, and at once what handing over costs.
+	on := func(nodes int) types.Reservation {
+		r := bundles(nodes + 30)
+		for i := range r.Bundles {
+			r.Bundles[i].Node = "n" + strings.Repeat("i", max(1, i-29))
+		}
+		return r
+	}
+	if err := w.Reserve(t.Context(), "named", on(25)); err != nil {
+		t.Error(err)
+	}
+	w.refused(types.Invalid, func() error { return w.Reserve(t.Context(), "spread", on(26)) }, "on 26 nodes", "at most 25")
+	some, many := on(28), on(29)
+	some.Accumulate, some.AtOnce, many.Accumulate, many.AtOnce = true, true, true, true
+	if err := w.Reserve(t.Context(), "some", some); err != nil {
+		t.Error(err)
+	}
+	w.refused(types.Invalid, func() error { return w.Reserve(t.Context(), "many", many) }, "on 29 nodes", "at most 28")
 	// Many bundles on few nodes cost what the nodes cost.
 	few := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1536 << 10}))
 	few.node("n1")

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
-
 	"github.com/escher-sched/escher/types"
 )
 
@@ -124,26 +122,38 @@ func listing(ids []string) string {
 func nearest(ids []string, typed string) []string {
 	const most = 3
 	type near struct {
-		id   string
-		away int
+		id string
+		// away is how far the most alike of its parts is, whole the id itself.
+		away, whole int
 	}
 	var all []near
 	for _, id := range ids {
-		// Ids of tasks end in letters that nobody types.
-		begin := id[:min(len(id), len(typed))]
-		name := id
-		if i := strings.LastIndexByte(id, '-'); i > 0 {
-			name = id[:i]
+		// Ids of tasks end in letters that nobody types, those of nodes in numbers.
+		whole, isNear := Away(typed, id)
+		least := whole
+		for _, part := range []string{id[:min(len(id), len(typed))], stem(id)} {
+			away, near := Away(typed, part)
+			least, isNear = min(least, away), isNear || near
 		}
-		away := min(levenshtein.ComputeDistance(typed, begin), levenshtein.ComputeDistance(typed, id), levenshtein.ComputeDistance(typed, name))
-		if away <= (len(typed)+2)/3 {
-			all = append(all, near{id, away})
+		if _, near := Away(stem(typed), stem(id)); near {
+			isNear = true
+		}
+		if isNear {
+			all = append(all, near{id, least, whole})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(a.away, b.away) })
+	slices.SortStableFunc(all, func(a, b near) int { return cmp.Or(cmp.Compare(a.away, b.away), cmp.Compare(a.whole, b.whole)) })
 	var out []string
 	for _, n := range all[:min(len(all), most)] {
 		out = append(out, n.id)
 	}
 	return out
+}
+
+// stem is a name without what follows its last hyphen.
+func stem(id string) string {
+	if i := strings.LastIndexByte(id, '-'); i > 0 {
+		return id[:i]
+	}
+	return id
 }

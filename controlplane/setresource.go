@@ -94,12 +94,12 @@ func (c *Client) newSet(name string, capacity types.Quantity, where Where, opts 
 	switch opts.Lifetime {
 	case types.Forever:
 		if opts.Owner != "" {
-			errs = append(errs, types.Errorf(types.Invalid, "owner: %q is given without a lifetime: say whether it is a task, session, reservation or job", opts.Owner))
+			errs = append(errs, types.Errorf(types.Invalid, "owner: %q is given without a lifetime: say whether it is a task, session, reservation, job or policy", opts.Owner))
 		}
-	case types.OfTask, types.OfSession, types.OfReservation, types.OfJob:
+	case types.OfTask, types.OfSession, types.OfReservation, types.OfJob, types.OfPolicy:
 		errs = append(errs, types.ValidateName("owner", opts.Owner))
 	default:
-		errs = append(errs, types.Errorf(types.Invalid, "lifetime: %q is unknown: use task, session, reservation or job, or leave it out", opts.Lifetime))
+		errs = append(errs, types.Errorf(types.Invalid, "lifetime: %q is unknown: use task, session, reservation, job or policy, or leave it out", opts.Lifetime))
 	}
 	if err := invalid(errs); err != nil {
 		return nil, types.Errorf(types.Invalid, "set resource %q: %w", name, err)
@@ -165,6 +165,8 @@ func (e *set) ownerKey() string {
 		return ReservationKey(e.c.ns, e.opts.Owner)
 	case types.OfJob:
 		return JobKey(e.c.ns, e.opts.Owner)
+	case types.OfPolicy:
+		return PoliciesKey(e.c.ns, e.opts.Owner)
 	}
 	return ""
 }

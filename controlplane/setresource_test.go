@@ -98,6 +98,7 @@ func TestSetResourceOfALifetime(t *testing.T) {
 		types.OfTask:        controlplane.TaskKey("team", "o-1"),
 		types.OfSession:     controlplane.SessionKey("team", "o-1"),
 		types.OfReservation: controlplane.ReservationKey("team", "o-1"),
+		types.OfPolicy:      controlplane.PoliciesKey("team", "o-1"),
 		types.OfJob:         controlplane.JobKey("team", "o-1"),
 	} {
 		opts := controlplane.SetOptions{Lifetime: lifetime, Owner: "o-1"}

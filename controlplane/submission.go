@@ -12,7 +12,8 @@ import (
 
 // Submission is a task to be launched.
 type Submission struct {
-	// ID is unique in its namespace, for ever; empty: made from Task.Name.
+	// ID is unique in its namespace, for ever; empty: made from Task.Name, and numbered
+	// among those of that name which are launched with it.
 	ID string
 	// Task is what it needs. Job and Submitted are set by Launch, and Spec too
 	// if that below is given.
@@ -31,7 +32,10 @@ func SpecDigest(s *types.Spec) string {
 
 // submission is a task checked and ready to be written.
 type submission struct {
-	id   string
+	id string
+	// kin is what its id and those of others of this launch begin with, and nobody
+	// else's; empty if it has an id by itself.
+	kin  string
 	task *types.Task
 }
 
@@ -58,18 +62,19 @@ func (s *specs) add(spec *types.Spec) (string, error) {
 	return digest, nil
 }
 
-// prepare checks submissions and gives ids to those that have none: all problems
-// at once.
-func prepare(tasks []Submission, limits Limits, stamp int64) ([]submission, *specs, error) {
+// prepare checks submissions and gives ids to those that have none, made of a tag where
+// there are several of a name: all problems at once.
+func prepare(tasks []Submission, tag string, limits Limits, stamp int64) ([]submission, *specs, error) {
 	if len(tasks) == 0 {
 		return nil, nil, types.Errorf(types.Invalid, "tasks: there is none: give at least one")
 	}
 	all := &specs{byDigest: make(map[string]*types.Spec), digests: make(map[*types.Spec]string), bytes: make(map[string]int)}
 	out := make([]submission, 0, len(tasks))
 	ids := make(map[string]bool, len(tasks))
+	kin := newKinIDs(tasks, tag)
 	var errs []error
 	for i := range tasks {
-		s, err := tasks[i].prepare(all, limits, stamp)
+		s, err := tasks[i].prepare(all, kin, limits, stamp)
 		if ids[s.id] {
 			err = types.Errorf(types.Invalid, "id: %q is given twice: ids are unique", s.id)
 		}
@@ -84,7 +89,7 @@ func prepare(tasks []Submission, limits Limits, stamp int64) ([]submission, *spe
 }
 
 // prepare checks one submission.
-func (s *Submission) prepare(all *specs, limits Limits, stamp int64) (submission, error) {
+func (s *Submission) prepare(all *specs, ids *kinIDs, limits Limits, stamp int64) (submission, error) {
 	task := s.Task
 	task.Submitted = stamp
 	errs := []error{task.Validate()}
@@ -102,9 +107,9 @@ func (s *Submission) prepare(all *specs, limits Limits, stamp int64) (submission
 	if task.Stop != nil || task.Evict != 0 || task.EvictGrace != 0 || task.Later != nil {
 		errs = append(errs, types.Errorf(types.Invalid, "stop: is set: launch the task first"))
 	}
-	id := s.ID
+	id, kin := s.ID, ""
 	if id == "" {
-		id = NewID(task.Name)
+		id, kin = ids.id(task.Name)
 	} else {
 		errs = append(errs, types.ValidateName("id", id))
 	}
@@ -112,7 +117,7 @@ func (s *Submission) prepare(all *specs, limits Limits, stamp int64) (submission
 		errs = append(errs, types.Errorf(types.Invalid, "requests: binding it may take %d compares, and the store takes %d at once: "+
 			"request fewer ephemeral resources, or run etcd with a larger --max-txn-ops", n, limits.Ops))
 	}
-	return submission{id: id, task: &task}, invalid(errs)
+	return submission{id, kin, &task}, invalid(errs)
 }
 
 // What binding a task may have to compare.

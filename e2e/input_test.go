@@ -96,7 +96,7 @@ func badResources(long string) []bad {
 		{[]string{"set-resource", "x", "1", "--node", "none"}, 3, []string{"none", "node-1"}},
 		{[]string{"set-resource", "x", "1", "--all", "--cluster"}, 2, []string{"--all", "--cluster"}},
 		{[]string{"set-resource", "x", "1", "--selector", "zone"}, 2, []string{"selector", "zone", "name=value"}},
-		{[]string{"set-resource", "x", "1", "--all", "--lifetime", "fortnight"}, 2, []string{"lifetime", "fortnight", "task, session, reservation or job"}},
+		{[]string{"set-resource", "x", "1", "--all", "--lifetime", "fortnight"}, 2, []string{"lifetime", "fortnight", "task, session, reservation, job or policy"}},
 		{[]string{"set-resource", "x", "1", "--all", "--lifetime", "task", "--owner", "nobody"}, 6, []string{"owner", "nobody"}},
 	}
 }

@@ -17,10 +17,11 @@ import (
 // that one that has is remembered when nothing is left of it.
 type After struct {
 	// Tasks are, for the tasks of a name, the names of those that come before them.
-	Tasks map[string][]string `json:"tasks,omitempty" desc:"for the tasks of a name, the names of those of the job that come before them"`
+	Tasks map[string][]string `json:"tasks,omitempty" desc:"for the tasks of a name, the names of those of the job that come before them" or:"jobs"`
 	// Jobs are ids, or names, of jobs that come before all tasks, of several of a name
-	// the newest that is there at submission; and ids of tasks.
-	Jobs []string `json:"jobs,omitempty" desc:"ids or names of jobs, or ids of tasks, that come before all tasks"`
+	// the newest that is there at submission; and ids of tasks, or names of tasks without a
+	// job, of which there must be one.
+	Jobs []string `json:"jobs,omitempty" desc:"ids or names of jobs, or of tasks without a job, that come before all tasks" is:"name"`
 	// OnFailure says what becomes of what comes after a task that does not succeed.
 	OnFailure OnFailure `json:"onFailure,omitempty" desc:"when one that comes before does not succeed: fail ends what comes after it, run lets it begin; fail if it is left out"`
 }
@@ -252,7 +253,7 @@ func (p After) standingOfJob(s *State, job string) standing {
 		st.failed = fmt.Sprintf("job %s, of which %d of %d tasks had ended, and were not kept, before this was submitted: nobody knows how they ended", job, forgotten, forgotten+len(tasks))
 	}
 	of := " of job " + job
-	if len(tasks) > 0 && tasks[0].ID.ID == job {
+	if len(tasks) > 0 && (tasks[0].ID.ID == job || tasks[0].Info.V.Job == "") {
 		of = "" // it is a task
 	}
 	for _, t := range tasks {

@@ -19,7 +19,13 @@ import (
 // ordered starts a cluster of nodes of four cores that ends with the test, with a client.
 func ordered(t *testing.T, nodes int) (*hollow.Cluster, *esl.Client) {
 	t.Helper()
-	c, err := hollow.Start(context.Background(), hollow.Config{Nodes: hollow.Nodes(nodes, 4)})
+	return orderedOn(t, hollow.Nodes(nodes, 4))
+}
+
+// orderedOn is ordered, on nodes of one's own.
+func orderedOn(t *testing.T, nodes []hollow.Node) (*hollow.Cluster, *esl.Client) {
+	t.Helper()
+	c, err := hollow.Start(context.Background(), hollow.Config{Nodes: nodes})
 	if err != nil {
 		t.Fatal(err)
 	}

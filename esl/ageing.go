@@ -19,9 +19,9 @@ import (
 // its priority is its own.
 type Ageing struct {
 	// Every is how long it takes for one; 0 is five minutes.
-	Every manifest.Duration `json:"every,omitempty" desc:"how long a task waits for its priority to count one higher; 5m if it is left out"`
+	Every manifest.Duration `json:"every,omitempty" desc:"how long a task waits for its priority to count one higher; 5m if it is left out" zero:"is no time: give at least 1s, or leave it out for 5m"`
 	// Limit is the most that is added; 0 is 10.
-	Limit int `json:"limit,omitempty" desc:"how much higher it counts at most; 10 if it is left out"`
+	Limit int `json:"limit,omitempty" desc:"how much higher it counts at most; 10 if it is left out" zero:"would never count it higher: leave the policy out, or leave limit out for 10" max:"1000"`
 }
 
 // Kind is age.

@@ -2,6 +2,7 @@ package esl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -12,7 +13,7 @@ import (
 // each task asks for one. Of racks and zones the nodes have so many together.
 type Apart struct {
 	// PerNode is how many tasks may share a node, or what In says; 0 is 1.
-	PerNode int `json:"perNode,omitempty" desc:"how many of the tasks may share a node, rack or zone; 1 if it is left out"`
+	PerNode int `json:"perNode,omitempty" desc:"how many of the tasks may share a node, rack or zone; 1 if it is left out" zero:"would let none begin: give how many may share it, or leave it out for 1"`
 	// In is what they share: node, rack or zone; empty is node. Nodes without the label
 	// get none.
 	In Domain `json:"in,omitempty" desc:"what they are kept apart by: node, rack or zone; node if it is left out"`
@@ -51,10 +52,10 @@ func (p Apart) Next(s *State) Plan {
 	if p.In.or(Node) == Node {
 		return Plan{}
 	}
-	plan := Plan{Reason: "tasks are kept apart"}
 	name := s.Own("")
 	id := types.Resolve(s.Namespace, name)
 	c := s.crowd(name)
+	plan := Plan{Reason: "tasks are kept apart", Again: c.next}
 	if len(c.waiting) == 0 {
 		s.shut(&plan, name)
 		return plan
@@ -64,6 +65,15 @@ func (p Apart) Next(s *State) Plan {
 	}
 	s.turn(&plan)
 	return plan
+}
+
+// opens says how many more may be in each rack or zone. Nodes have as many in any case.
+func (p Apart) opens(s *State) law {
+	if p.In.or(Node) == Node {
+		return law{}
+	}
+	parts := s.parts(p.In, types.Resolve(s.Namespace, s.Own("")), s.crowd(s.Own("")))
+	return lawOf(s.Own(""), p.In, parts, slices.Repeat([]int{max(p.PerNode, 1)}, len(parts)))
 }
 
 // Wide tells that what is free changes with what others do.

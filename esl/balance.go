@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -15,7 +16,7 @@ import (
 type Balance struct {
 	// Nodes is on how many nodes; 0: on all that take tasks and are large enough,
 	// however many these are by then.
-	Nodes int `json:"nodes,omitempty" desc:"on how many nodes; on all that take tasks if it is left out"`
+	Nodes int `json:"nodes,omitempty" desc:"on how many nodes; on all that take tasks if it is left out" zero:"would let none begin: give on how many, or leave it out for all that take tasks"`
 }
 
 // Kind is balance.
@@ -41,7 +42,10 @@ func (p Balance) Apply(g *Group) error {
 		g.Finally(func() error { return g.excludes("spread") })
 	}
 	if p.Nodes > 1 {
-		g.AtMost(int(p.share(len(g.Tasks), p.Nodes)/One), Node)
+		g.AtMost(int(p.share(len(g.Tasks), p.Nodes, 1)/One), Node)
+	}
+	if p.Nodes == 0 {
+		g.evenly(Node, 0)
 	}
 	g.steers()
 	g.Make(g.Own(""), 0, controlplane.OnEvery())
@@ -49,12 +53,13 @@ func (p Balance) Apply(g *Group) error {
 	return nil
 }
 
-// share is how many tasks each of m nodes has at most.
-func (p Balance) share(tasks, m int) types.Quantity {
+// share is how many tasks each of m nodes has at most, of which so many are together.
+func (p Balance) share(tasks, m, unit int) types.Quantity {
 	if m == 0 {
 		return 0
 	}
-	return types.Quantity((tasks+m-1)/m) * One
+	units := (tasks + unit - 1) / unit
+	return types.Quantity((units+m-1)/m*unit) * One
 }
 
 // Next sets the share of each node. A node that is lost, or drained, makes the share of
@@ -67,25 +72,34 @@ func (p Balance) Next(s *State) Plan {
 	}
 	id, all := types.Resolve(s.Namespace, name), len(s.concerned())
 	parts := s.parts(Node, id, c)
-	plan := Plan{Reason: "the share of each node"}
+	plan := Plan{Reason: "the share of each node", Again: c.next}
 	if p.Nodes == 0 {
-		if want := p.share(all, len(parts)); want != s.everyNode(name) && len(parts) > 0 {
+		if want := p.share(all, len(parts), c.unit); want != s.everyNode(name) && len(parts) > 0 {
 			s.onEvery(&plan, name, want)
 		}
 		return plan
 	}
-	p.choose(s, &plan, name, parts, p.share(all, min(p.Nodes, len(parts))))
+	p.choose(s, &plan, name, parts, c, p.share(all, min(p.Nodes, len(parts)), c.unit))
 	s.turn(&plan)
 	return plan
 }
 
-// choose gives the share to so many nodes: those that have it stay, and others are taken
-// by how few tasks of others they have.
-func (p Balance) choose(s *State, plan *Plan, name string, parts []*part, share types.Quantity) {
+// choose gives the share to so many nodes: those that have tasks stay, then those are taken
+// that have room for a share, of these those that have it, and those with the fewest tasks of
+// others. To have it on another one takes two plans: after the first nobody can begin on the
+// one before.
+func (p Balance) choose(s *State, plan *Plan, name string, parts []*part, c crowd, share types.Quantity) {
 	id := types.Resolve(s.Namespace, name)
+	lacks := make(map[*part]int, len(parts))
+	for _, d := range parts {
+		if d.used == 0 {
+			lacks[d] = max(0, min(int(share/One), len(c.waiting))-d.fit(c).now)
+		}
+	}
 	slices.SortStableFunc(parts, func(a, b *part) int {
 		x, y := a.nodes[0], b.nodes[0]
-		return cmp.Or(cmp.Compare(s.capacity(y, id), s.capacity(x, id)), cmp.Compare(b.used, a.used), cmp.Compare(len(x.Bindings), len(y.Bindings)))
+		return cmp.Or(cmp.Compare(b.used, a.used), cmp.Compare(min(lacks[a], 1), min(lacks[b], 1)), cmp.Compare(s.capacity(y, id), s.capacity(x, id)),
+			cmp.Compare(lacks[a], lacks[b]), cmp.Compare(len(x.Bindings), len(y.Bindings)))
 	})
 	chosen := make(map[string]bool)
 	var on, off []string
@@ -101,8 +115,17 @@ func (p Balance) choose(s *State, plan *Plan, name string, parts []*part, share 
 			off = append(off, n.Name)
 		}
 	}
+	if len(off) > 0 {
+		on = nil
+	}
 	s.place(plan, name, share, on, off)
 }
+
+// Wide tells that what is free changes with what others do.
+func (Balance) Wide() {}
+
+// Pace is how often it looks at most: what waits is seen to as a whole.
+func (Balance) Pace() time.Duration { return widePace }
 
 // Why says what the share is.
 func (p Balance) Why(s *State, task string) string {
@@ -110,14 +133,15 @@ func (p Balance) Why(s *State, task string) string {
 		return ""
 	}
 	name := s.Own("")
-	parts := s.parts(Node, types.Resolve(s.Namespace, name), s.crowd(name))
+	c := s.crowd(name)
+	parts := s.parts(Node, types.Resolve(s.Namespace, name), c)
 	if len(parts) == 0 {
-		return "balance: no node takes tasks and is large enough for it"
+		return "balance: no node takes tasks, is large enough for it, and has what else it asks for"
 	}
 	m := len(parts)
 	if p.Nodes > 0 {
 		m = min(m, p.Nodes)
 	}
 	return fmt.Sprintf("balance: each of %d nodes may have %s of the job's tasks at once; it waits until one of them has fewer, and room",
-		m, p.share(len(s.concerned()), m).Format("tasks"))
+		m, p.share(len(s.concerned()), m, c.unit).Format("tasks"))
 }

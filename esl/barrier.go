@@ -13,9 +13,9 @@ import (
 // far: workers until their servers run. Once open it stays open.
 type Barrier struct {
 	// Tasks are the names of those that must be there first; all others wait.
-	Tasks []string `json:"tasks" desc:"names of the tasks that must be there first; all others wait for them"`
+	Tasks []string `json:"tasks" desc:"names of the tasks that must be there first; all others wait for them" some:""`
 	// Count is how many of them; 0 is all.
-	Count int `json:"count,omitempty" desc:"how many of them; all if it is left out"`
+	Count int `json:"count,omitempty" desc:"how many of them; all if it is left out" zero:"would wait for nobody: give how many must be there, or leave it out for all"`
 	// When is how far they must be: bound, running, which it is if it is left out,
 	// healthy or succeeded. What has succeeded is as far as can be.
 	When types.When `json:"when,omitempty" desc:"how far they must be; running if it is left out"`

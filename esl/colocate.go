@@ -20,7 +20,7 @@ type Colocate struct {
 	// In is node, rack or zone; empty is node.
 	In Domain `json:"in,omitempty" desc:"what the tasks share: node, rack or zone; node if it is left out"`
 	// With is the id, or the name, of another task or job.
-	With string `json:"with,omitempty" desc:"the id or name of a task or job to be with; the tasks are with one another if it is left out"`
+	With string `json:"with,omitempty" desc:"the id or name of a task or job to be with; the tasks are with one another if it is left out" is:"name"`
 	// OnLoss says what becomes of the others when one of the tasks is lost or evicted:
 	// alone, which is what happens if it is left out, leaves them; restart has all of them
 	// begin anew, together; fail stops them.
@@ -51,14 +51,26 @@ func (p Colocate) Apply(g *Group) error {
 		g.Together(p.In.or(Node))
 	}
 	g.steers()
-	g.Make(g.Own(""), 0, controlplane.OnEvery())
-	g.AskAll(g.Own(""), One)
+	name := g.Own(p.suffix())
+	g.Make(name, 0, controlplane.OnEvery())
+	g.AskAll(name, One)
 	return nil
+}
+
+// colocateWith is by what those ask that follow others, wherever these are.
+const colocateWith = "with"
+
+// suffix is that of the resource.
+func (p Colocate) suffix() string {
+	if p.With != "" {
+		return colocateWith
+	}
+	return ""
 }
 
 // Next opens the place where the tasks are to be, and closes it when it is another one.
 func (p Colocate) Next(s *State) Plan {
-	c := s.crowd(s.Own(""))
+	c := s.crowd(s.Own(p.suffix()))
 	if len(c.waiting)+len(c.held) == 0 && !c.gang {
 		return Plan{}
 	}
@@ -71,6 +83,7 @@ func (p Colocate) Next(s *State) Plan {
 		plan = p.follow(s)
 	case len(c.waiting) > 0:
 		plan = p.choose(s, c)
+		plan.Again = c.next
 	}
 	s.turn(&plan)
 	return plan
@@ -112,7 +125,7 @@ func (p Colocate) lost(s *State) Plan {
 
 // follow has the resource where the others are.
 func (p Colocate) follow(s *State) Plan {
-	name, in := s.Own(""), p.In.or(Node)
+	name, in := s.Own(colocateWith), p.In.or(Node)
 	id := types.Resolve(s.Namespace, name)
 	want := make(map[string]bool)
 	for _, t := range s.partners(p.With) {

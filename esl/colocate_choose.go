@@ -1,7 +1,9 @@
 package esl
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -86,36 +88,38 @@ func (p Colocate) inUse(s *State, name string) string {
 // is better; where none has any, the one that is large enough for the most.
 func (p Colocate) best(s *State, parts []*part, c crowd) string {
 	is, best := p.opened(s, s.Own("")), ""
-	bestNow, bestEver := -1, -1
+	most := fit{now: -1}
 	for _, d := range parts {
-		now, ever := d.fit(c)
-		if now < bestNow || now == bestNow && ever < bestEver {
-			continue
-		}
-		if now > bestNow || ever > bestEver && now == 0 || d.name == is {
-			best, bestNow, bestEver = d.name, now, ever
+		f := d.fit(c)
+		if better := f.compare(most); better > 0 || better == 0 && d.name == is {
+			best, most = d.name, f
 		}
 	}
 	return best
 }
 
-// fit returns how many of what waits have room in a domain now, and on how many nodes the
-// first would have if nothing else were there.
-func (p *part) fit(c crowd) (now, ever int) {
-	left := make([]int, len(c.shapes))
-	for i, x := range c.shapes {
-		left[i] = x.waiting
-	}
+// fit is how many of what waits have room in a domain now, how far these are from what they
+// would like best, all together, and how many would have room on its nodes if nothing else
+// were there, on each by itself.
+type fit struct{ now, far, ever int }
+
+// compare orders domains by where more have room, then by what these like better.
+func (f fit) compare(than fit) int {
+	return cmp.Or(cmp.Compare(f.now, than.now), cmp.Compare(than.far, f.far), boolInt(f.now == 0)*cmp.Compare(f.ever, than.ever))
+}
+
+// fit returns how well a domain does for what waits.
+func (p *part) fit(c crowd) (f fit) {
+	c.put(p.clones(), math.MaxInt, func(_ *Room, n, way int) {
+		f.now += n
+		f.far += n * way
+	})
 	for _, r := range p.rooms {
-		r = r.Clone()
-		for i, x := range c.shapes {
-			n := r.Put(x.needs, left[i])
-			left[i] -= n
-			now += n
-			if r.Large(x.needs) {
-				ever += x.waiting
+		for _, x := range c.shapes {
+			if x.large(r) {
+				f.ever += x.waiting * x.unit
 			}
 		}
 	}
-	return now, ever
+	return f
 }

@@ -36,14 +36,16 @@ func (d Domain) rank() int { return strings.Index("node rack zone", string(d)) }
 type claim struct {
 	kind string
 	in   Domain
-	// together: all are in one. atMost, unless 0: so many in one at most.
-	together bool
-	atMost   int
+	// together: all are in one. atMost, unless 0: so many in one at most. evenly: at most
+	// skew more in one than in another, or as even as can be. unit, unless 0: so many each are
+	// together on a node.
+	together, evenly   bool
+	atMost, skew, unit int
 	// atOnce: all begin together, or none. inTurn: some begin when others have begun, or
-	// ended. chooses: the node of each task is chosen. steers: they may be where there is room
-	// for what they ask for. fills: that is on nodes with room alone. moves: they are moved.
+	// ended. chooses: the node of each task is chosen; opens: also where room is made for it.
+	// steers: they may be where there is room for what they ask for. moves: they are moved.
 	// evicts: others make room for them.
-	atOnce, inTurn, chooses, steers, fills, moves, evicts bool
+	atOnce, inTurn, chooses, opens, steers, moves, evicts bool
 }
 
 // Together notes that all tasks are to be in one domain.
@@ -56,6 +58,17 @@ func (g *Group) AtMost(n int, in Domain) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, atMost: n})
 }
 
+// evenly notes that at most so many more tasks are to be in one domain than in another; 0: as
+// even as can be.
+func (g *Group) evenly(in Domain, skew int) {
+	g.claims = append(g.claims, claim{kind: g.kind, in: in, evenly: true, skew: skew})
+}
+
+// inUnits notes that so many tasks are to be together on a node each, in all in what is given.
+func (g *Group) inUnits(of int, in Domain) {
+	g.claims = append(g.claims, claim{kind: g.kind, in: in, unit: of})
+}
+
 // AtOnce notes that all tasks begin together, or none.
 func (g *Group) AtOnce() { g.claims = append(g.claims, claim{kind: g.kind, atOnce: true}) }
 
@@ -63,13 +76,12 @@ func (g *Group) AtOnce() { g.claims = append(g.claims, claim{kind: g.kind, atOnc
 func (g *Group) InTurn() { g.claims = append(g.claims, claim{kind: g.kind, inTurn: true}) }
 
 // chooses notes that the node of each task is chosen.
-func (g *Group) chooses() { g.claims = append(g.claims, claim{kind: g.kind, chooses: true}) }
+func (g *Group) chooses() {
+	g.claims = append(g.claims, claim{kind: g.kind, chooses: true, opens: g.opens})
+}
 
 // steers notes that where the tasks may be goes by where there is room for what they ask for.
 func (g *Group) steers() { g.claims = append(g.claims, claim{kind: g.kind, steers: true}) }
-
-// fills is steers, and notes that nowhere else they are waited for.
-func (g *Group) fills() { g.claims = append(g.claims, claim{kind: g.kind, steers: true, fills: true}) }
 
 // moves notes that tasks are moved onto nodes that are chosen for that.
 func (g *Group) moves() { g.claims = append(g.claims, claim{kind: g.kind, moves: true}) }
@@ -92,43 +104,116 @@ func (g *Group) conflicts() []error {
 			if (a.steers || a.chooses) && b.moves {
 				errs = append(errs, invalid("policies: %s and %s exclude each other: the one says where tasks may be, the other moves them onto nodes that it chooses: drop one of them", a.kind, b.kind))
 			}
-			if (a.fills || a.chooses) && b.evicts {
-				errs = append(errs, invalid("policies: %s and %s exclude each other: the one has tasks begin on nodes with room alone, the other makes room where there is none: drop one of them", a.kind, b.kind))
+			if a.chooses && !a.opens && b.evicts {
+				errs = append(errs, invalid("policies: %s and %s exclude each other: the one chooses nodes with room alone, the other makes room where there is none: drop one of them", a.kind, b.kind))
 			}
 			// Who is together in a small domain is so in every larger one.
 			if a.together && b.atMost > 0 && a.in.rank() <= b.in.rank() && len(g.Tasks) > b.atMost {
 				errs = append(errs, invalid("policies: %s and %s exclude each other: all %d tasks on one %s, and at most %s: drop one of them, or have fewer tasks",
 					a.kind, b.kind, len(g.Tasks), a.in, fmt.Sprintf("%d on one %s", b.atMost, b.in)))
 			}
+			if a.together && b.evenly && a.in.rank() <= b.in.rank() && len(g.Tasks) > max(b.skew, 1) {
+				errs = append(errs, invalid("policies: %s and %s exclude each other: the one has all %d tasks on one %s, the other %s: drop one of them",
+					a.kind, b.kind, len(g.Tasks), a.in, b.evenness()))
+			}
+			if a.together && b.together && i < j && a.kind == b.kind {
+				errs = append(errs, invalid("policies: %s is there twice, and each time chooses where all tasks are: drop the one with %s", a.kind, larger(a.in, b.in)))
+			}
+			errs = append(errs, g.apartFrom(a, b)...)
 		}
 	}
 	return errs
 }
 
+// apartFrom returns how a claim by which tasks are together on a node is excluded by another.
+func (g *Group) apartFrom(a, b claim) (errs []error) {
+	unit := min(a.unit, len(g.Tasks))
+	switch {
+	case unit < 2:
+	case b.chooses:
+		errs = append(errs, invalid("policies: %s and %s exclude each other: the one has %d tasks together on a node, the other chooses a node for each: drop one of them", a.kind, b.kind, unit))
+	case a.in == Node: // as of together
+	case b.atMost > 0 && b.in == Node && b.atMost < unit:
+		errs = append(errs, invalid("policies: perNode: %d are to be together on a node, and %s has at most %d on one %s: change one of them", a.unit, b.kind, b.atMost, b.in))
+	case b.evenly && b.skew > 0 && b.skew < unit:
+		errs = append(errs, invalid("policies: perNode: %d are to be together on a node, and %s %s: have that be %d, or drop one of them", a.unit, b.kind, b.evenness(), unit))
+	}
+	return errs
+}
+
+// evenness says how evenly tasks are to be.
+func (c claim) evenness() string {
+	if c.skew == 0 {
+		return "has as many on each " + string(c.in)
+	}
+	return fmt.Sprintf("has at most %d more on one %s than on another", c.skew, c.in)
+}
+
+// larger returns the larger of two domains.
+func larger(a, b Domain) Domain {
+	if a.rank() > b.rank() {
+		return a
+	}
+	return b
+}
+
 // tooFew refuses tasks that are all to be there at once, and of which so many may be in one
-// domain at most that they go into no more than are registered. Precondition.
+// domain at most that they go into no more than are registered, or than one of those has that
+// all are to be in. Precondition.
 func (g *Group) tooFew() error {
+	within := Domain("")
+	for _, c := range g.claims {
+		if c.together && (within == "" || c.in.rank() < within.rank()) {
+			within = c.in
+		}
+	}
 	var errs []error
 	for _, c := range g.claims {
 		if c.atMost == 0 || g.Nodes == nil {
 			continue
 		}
-		domains := make(map[string]bool)
-		for name, n := range g.Nodes {
-			switch {
-			case n == nil:
-				return nil // nobody knows
-			case c.in != Node:
-				name = n.Label(string(c.in))
-			}
-			domains[name] = true
-		}
-		if delete(domains, ""); len(domains)*c.atMost < len(g.Tasks) {
+		most, known := mostDomains(g.Nodes, c.in, within)
+		switch {
+		case !known || most*c.atMost >= len(g.Tasks):
+		case within == "":
 			errs = append(errs, types.Errorf(types.Precondition, "all %d tasks are to begin at once, and %s has at most %d on one %s, of which there are %d: have fewer tasks, or add nodes first",
-				len(g.Tasks), c.kind, c.atMost, c.in, len(domains)))
+				len(g.Tasks), c.kind, c.atMost, c.in, most))
+		default:
+			errs = append(errs, types.Errorf(types.Precondition, "all %d tasks are to begin at once, on one %s, and %s has at most %d on one %s, of which no %s has more than %d: have fewer tasks, or drop one of the two",
+				len(g.Tasks), within, c.kind, c.atMost, c.in, within, most))
 		}
 	}
 	return joined(errs)
+}
+
+// mostDomains returns how many domains of a kind the nodes are in, or, if within is given, how
+// many those of one domain of that kind are in at most; known is false if it is not known.
+func mostDomains(nodes map[string]*types.Node, in, within Domain) (most int, known bool) {
+	domains := make(map[string]map[string]bool)
+	for name, n := range nodes {
+		if n == nil {
+			return 0, false
+		}
+		at := func(d Domain) string {
+			if d == Node {
+				return name
+			}
+			return n.Label(string(d))
+		}
+		of, one := "", at(in)
+		if within != "" {
+			of = at(within)
+		}
+		if one == "" || within != "" && of == "" {
+			continue
+		}
+		if domains[of] == nil {
+			domains[of] = make(map[string]bool)
+		}
+		domains[of][one] = true
+		most = max(most, len(domains[of]))
+	}
+	return most, true
 }
 
 // joined makes one Invalid error of many, nil of none.

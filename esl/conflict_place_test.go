@@ -11,9 +11,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPlacementExcludes: what goes by where there is room goes neither with what moves tasks
-// nor, if it has them wait for nodes with room, with what makes room: they would wait for
-// ever. What is the same on every node goes with both.
+// TestPlacementExcludes: what goes by where there is room does not go with what moves tasks,
+// nor does somebody else's that chooses nodes with room alone with what makes room: they would
+// wait for ever. What is the same on every node goes with both.
 func TestPlacementExcludes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := ordered(t, 2)
@@ -22,8 +22,7 @@ func TestPlacementExcludes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		fills := []esl.Policy{esl.Pack{}, esl.Packed{In: "p"}, esl.Objective{By: esl.Load}, esl.Placed{By: "o"}}
-		steers := append(fills, esl.Colocate{}, esl.Balance{}, esl.Spread{Over: "node"}, esl.Apart{In: "rack"}, esl.ElasticBalance{}, esl.Balanced{In: "b"})
+		steers := []esl.Policy{esl.Pack{}, esl.Packed{In: "p"}, esl.Objective{By: esl.Load}, esl.Placed{By: "o"}, esl.Colocate{}, esl.Balance{}, esl.Spread{Over: "node"}, esl.Apart{In: "rack"}, esl.ElasticBalance{}, esl.Balanced{In: "b"}}
 		refused := func(a, b esl.Policy) {
 			t.Helper()
 			want := "policies: " + a.Kind() + " and " + b.Kind() + " exclude each other"
@@ -34,9 +33,7 @@ func TestPlacementExcludes(t *testing.T) {
 		for _, p := range steers {
 			refused(p, esl.Migrate{})
 		}
-		for _, p := range fills {
-			refused(p, esl.Preempt{})
-		}
+		refused(coldest{}, esl.Preempt{})
 		both := submitted(t, jobs, esl.Copies(2, hollow.Task(100, "run", "1s")), esl.Apart{}, esl.Migrate{}, esl.Preempt{})
 		statuses(t, jobs, controlplane.UntilEnded, both.Tasks...)
 	})

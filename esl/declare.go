@@ -14,13 +14,14 @@ import (
 //
 // Precondition: the id is that of a job, as names of what policies of either make begin with
 // it, or of a policy that lasts until it is withdrawn, and is to end with a session.
+// AlreadyExists: there is a resource of a name that a new one makes, which is somebody's.
 func (c *Client) Declare(ctx context.Context, id string, p Shared, session string) error {
 	fail := func(err error) error { return types.Errorf(types.ClassOf(err), "declare %s %s: %w", p.Kind(), id, err) }
 	one, err := stored(p)
 	if err != nil {
 		return fail(err)
 	}
-	sets, err := Declared(id, p, session)
+	sets, err := Declared(id, p)
 	if err != nil {
 		return fail(err)
 	}
@@ -37,9 +38,14 @@ func (c *Client) Declare(ctx context.Context, id string, p Shared, session strin
 	case err == nil && is.Session == "" && session != "":
 		return fail(types.Errorf(types.Precondition, "it lasts until it is withdrawn, with what it has made: withdraw it before it is declared to end with a session"))
 	}
+	// What another kind has made is nothing of this one.
+	fresh := err != nil || is.Policies[0].Kind != p.Kind()
 	noJob := controlplane.ReadSet{controlplane.JobKey(c.Namespace(), id): 0}
 	t := c.Begin(noJob).SetPolicies(id, types.Policies{Session: session, Policies: []types.Policy{one}}, revision)
 	for _, s := range sets {
+		if fresh {
+			t.IfNoResource(s.Name, id)
+		}
 		t.SetResource(s.Name, s.Capacity, s.Where, s.Options)
 	}
 	if _, err := t.Commit(ctx); err != nil {
@@ -48,26 +54,27 @@ func (c *Client) Declare(ctx context.Context, id string, p Shared, session strin
 	return nil
 }
 
-// Declared returns the resources that a shared policy has from the first moment on, which
-// end with a session if one is given. Errors as of its Declare.
-func Declared(id string, p Shared, session string) ([]Set, error) {
+// Declared returns the resources that a shared policy has from the first moment on, and
+// that end with it. Errors as of its Declare.
+func Declared(id string, p Shared) ([]Set, error) {
 	sets, err := p.Declare(id)
-	if err != nil || session == "" {
-		return sets, err
+	if err != nil {
+		return nil, err
 	}
 	label := Labels([]types.Policy{{Kind: p.Kind()}})[0]
-	return ofSession(sets, own(id, label, ""), session), nil
+	return ofPolicy(sets, own(id, label, ""), id), nil
 }
 
-// ofSession returns resources with those that are named after a policy, and have no
-// lifetime of their own, as they end with a session.
-func ofSession(sets []Set, prefix, session string) []Set {
+// ofPolicy returns resources with those that are named after a shared policy, and have no
+// lifetime of their own, as they end with it: so it is one transaction that ends all of
+// them, however many they are.
+func ofPolicy(sets []Set, prefix, id string) []Set {
 	out := slices.Clone(sets)
 	for i := range out {
 		s := &out[i]
 		removed := s.Capacity == 0 && !s.Options.Declare
 		if !removed && s.Options.Lifetime == types.Forever && ofName(s.Name, prefix) {
-			s.Options.Lifetime, s.Options.Owner = types.OfSession, session
+			s.Options.Lifetime, s.Options.Owner = types.OfPolicy, id
 		}
 	}
 	return out
@@ -79,14 +86,13 @@ func ofName(name, prefix string) bool {
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// within has a plan of a shared policy make what ends with the session that the policy
-// ends with.
-func (p *Plan) within(prefix, session string) {
-	p.Set = ofSession(p.Set, prefix, session)
+// within has a plan of a shared policy make what ends with that.
+func (p *Plan) within(prefix, id string) {
+	p.Set = ofPolicy(p.Set, prefix, id)
 	p.Reserve = slices.Clone(p.Reserve)
 	for i := range p.Reserve {
-		if r := &p.Reserve[i]; r.Session == "" && r.Job == "" && ofName(r.ID, prefix) {
-			r.Session = session
+		if r := &p.Reserve[i]; r.Session == "" && r.Job == "" && r.Policy == "" && ofName(r.ID, prefix) {
+			r.Policy = id
 		}
 	}
 }

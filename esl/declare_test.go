@@ -59,9 +59,9 @@ func TestSharedEndsWithApplication(t *testing.T) {
 	}
 }
 
-// TestSharedPlanEndsWithSession: a plan of a shared policy may also make what is not its
+// TestSharedPlanEndsWithPolicy: a plan of a shared policy may also make what is not its
 // own, or has a lifetime: that stays as it says.
-func TestSharedPlanEndsWithSession(t *testing.T) {
+func TestSharedPlanEndsWithPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.asked = newRecord(func(_ string, s *esl.State) esl.Plan {
@@ -88,7 +88,7 @@ func TestSharedPlanEndsWithSession(t *testing.T) {
 		runs(t, app.Run)
 		pass(time.Second)
 		v := w.view()
-		for name, want := range map[string]string{"s.shared": app.Session(), "s.shared.made": app.Session(), "s.sharedalike": "", "data": ""} {
+		for name, want := range map[string]string{"s.shared": "s", "s.shared.made": "s", "s.sharedalike": "", "data": ""} {
 			p := v.Pool(types.Resolve("d", name))
 			if p == nil {
 				t.Fatalf("there is no %s", name)
@@ -97,7 +97,7 @@ func TestSharedPlanEndsWithSession(t *testing.T) {
 				t.Errorf("%s is of %q: want %q", name, got, want)
 			}
 		}
-		if r := v.Reservations[idOf("s.shared.room")]; r == nil || r.Info.V.Session != app.Session() {
+		if r := v.Reservations[idOf("s.shared.room")]; r == nil || r.Info.V.Policy != "s" {
 			t.Errorf("the reservation is %+v", r)
 		}
 	})
@@ -137,9 +137,42 @@ func TestDeclareRefused(t *testing.T) {
 		if err := w.jobs.Declare(ctx, "mine", esl.Queue{Limit: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
-		if p := w.view().Pool(types.Resolve("d", "mine.queue")); p == nil || p.Info.V.Owner != "" {
+		if p := w.view().Pool(types.Resolve("d", "mine.queue")); p == nil || p.Info.V.Owner != "mine" {
 			t.Errorf("the queue that lasts has %+v", p)
 		}
+	})
+}
+
+// TestDeclareTakesNothingOver: a new shared policy, or one that becomes of another kind,
+// leaves a resource of its name alone, which somebody else has made.
+func TestDeclareTakesNothingOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, ctx := newWorld(t, newRecord(nil)), t.Context()
+		for _, name := range []string{"q.queue", "q.semaphore"} {
+			if _, err := w.jobs.SetResource(ctx, name, 5*esl.One, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := func(p esl.Shared, says string) {
+			t.Helper()
+			err := w.jobs.Declare(ctx, "q", p, "")
+			if !types.Is(err, types.AlreadyExists) || !strings.Contains(err.Error(), says) {
+				t.Errorf("the error is %v", err)
+			}
+		}
+		refused(esl.Queue{Limit: 1}, "there is a resource q.queue already (5 in the cluster), which would be taken over: remove it by escher set-resource q.queue 0 --cluster, or choose another id")
+		if p := w.view().Pool(types.Resolve("d", "q.queue")); p == nil || p.Capacity() != 5*esl.One || len(w.view().Policies) != 0 {
+			t.Errorf("the resource is %+v, policies %v", p, w.view().Policies)
+		}
+		if _, err := w.jobs.SetResource(ctx, "q.queue", 0, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, limit := range []int{1, 2} { // the second changes it
+			if err := w.jobs.Declare(ctx, "q", esl.Queue{Limit: limit}, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused(esl.Semaphore{Limit: 1}, "there is a resource q.semaphore already")
 	})
 }
 

@@ -1,7 +1,6 @@
 package esl
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,11 +19,11 @@ import (
 // have as many of the others running: one that wants more, and has fewer, is waited for.
 type Elastic struct {
 	// Min is how many tasks are the core; 0 is none.
-	Min int `json:"min" desc:"how many of the tasks are placed at once or none, and are not evicted for others"`
+	Min int `json:"min" desc:"how many of the tasks are placed at once or none, and are not evicted for others" min:"0"`
 	// Max is how many run at most; 0 is all.
-	Max int `json:"max,omitempty" desc:"how many of the tasks run at most; all if it is left out"`
+	Max int `json:"max,omitempty" desc:"how many of the tasks run at most; all if it is left out" zero:"is no task: give how many run at most, or leave it out for all"`
 	// GiveWay is how long somebody waits before tasks are evicted for it; 0 is 1 s.
-	GiveWay manifest.Duration `json:"giveWay,omitempty" desc:"how long others wait before tasks are evicted for them; 1s if it is left out"`
+	GiveWay manifest.Wait `json:"giveWay,omitempty" desc:"how long others wait before tasks are evicted for them; 1s if it is left out, at once if it is 0s"`
 }
 
 // elasticMore is the pool that what is not core asks for one of.
@@ -36,14 +35,14 @@ func (Elastic) Kind() string { return "elastic" }
 // Validate checks what can be checked without the tasks.
 func (p Elastic) Validate() error {
 	var errs []error
-	if p.Min < 0 || p.Max < 0 {
-		errs = append(errs, invalid("min, max: %d and %d: one is negative: give how many tasks run at least, and at most", p.Min, p.Max))
+	if p.Min < 0 {
+		errs = append(errs, invalid("min: %d is negative: give how many tasks run at least", p.Min))
+	}
+	if p.Max < 0 {
+		errs = append(errs, invalid("max: %d is negative: give how many tasks run at most, or leave it out for all", p.Max))
 	}
 	if p.Max > 0 && p.Max < p.Min {
 		errs = append(errs, invalid("max: %d is less than min, %d: raise it, or leave it out for all tasks", p.Max, p.Min))
-	}
-	if p.GiveWay < 0 {
-		errs = append(errs, invalid("giveWay: %s is negative: give a time, or leave it out for 1s", time.Duration(p.GiveWay)))
 	}
 	return joined(errs)
 }
@@ -54,8 +53,12 @@ func (p Elastic) Apply(g *Group) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	if n := len(g.Tasks); p.Min > n || p.Max > n {
-		return invalid("min, max: at least %d and at most %d tasks are to run, and the job has %d: give no more than that, or submit more of them (--count of escher run)", p.Min, p.Max, n)
+	const tooMany = "%s: %d is more than the tasks of the job, which are %d: give that at most, or submit more tasks (count; escher run --count)"
+	switch n := len(g.Tasks); {
+	case p.Min > n:
+		return invalid(tooMany, "min", p.Min, n)
+	case p.Max > n:
+		return invalid(tooMany, "max", p.Max, n)
 	}
 	g.Make(g.Own(elasticMore), 0, controlplane.InCluster())
 	for i := p.Min; i < len(g.Tasks); i++ {
@@ -71,10 +74,22 @@ func (p Elastic) Apply(g *Group) error {
 func (p Elastic) lock(g *Group) error {
 	core := *g
 	core.Tasks = g.Tasks[:p.Min]
-	_, err := core.Lock(g.Own(""), 1, nil)
+	r, err := core.Lock(g.Own(""), 1)
+	if err != nil {
+		return err
+	}
 	g.Resources, g.Reservations = core.Resources, core.Reservations
-	return err
+	if err := core.tooFew(); err != nil {
+		return err
+	}
+	if most, known := mostInNodes(g.Nodes, "", needsOf(nil, g.Namespace, &r)); known && most < p.Min {
+		return types.Errorf(types.Precondition, "min: the cluster is too small: were nothing else there, %d of the first %d tasks would fit: lower it, ask for less, or add nodes first", most, p.Min)
+	}
+	return nil
 }
+
+// Looks tells that the first tasks are refused if no node has room for them.
+func (p Elastic) Looks() bool { return p.Min > 0 }
 
 // parts returns the core, and the others.
 func (p Elastic) parts(s *State) (core, more []*cluster.Task) {
@@ -150,7 +165,7 @@ func (p Elastic) again(s *State, core []*cluster.Task) Plan {
 			live = append(live, t.Info.V.Full())
 		}
 	}
-	r, err := relock(live, s.Own(""), 1, nil)
+	r, err := relock(live, s.Own(""), 1)
 	if err != nil {
 		return Plan{} // it was locked so at submission
 	}
@@ -207,7 +222,7 @@ func (Elastic) Wide() {}
 // Pace is how often it looks at most, as it looks at all that waits.
 func (Elastic) Pace() time.Duration { return 100 * time.Millisecond }
 
-func (p Elastic) patience() time.Duration { return cmp.Or(time.Duration(p.GiveWay), time.Second) }
+func (p Elastic) patience() time.Duration { return p.GiveWay.Or(time.Second) }
 
 // Why says what the core, or one of the others, waits for.
 func (p Elastic) Why(s *State, task string) string {

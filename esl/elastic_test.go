@@ -180,13 +180,13 @@ func TestElasticIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := ordered(t, 1)
 		for want, p := range map[string][]esl.Policy{
-			"one is negative":           {esl.Elastic{Min: -1}},
-			"max: 1 is less than min":   {esl.Elastic{Min: 2, Max: 1}},
-			"the job has 3":             {esl.Elastic{Min: 4}},
-			"giveWay: -1ns is negative": {esl.Elastic{GiveWay: -1}},
-			"locked already":            {esl.Elastic{Min: 1}, esl.Gang{}},
-			"is locked already by":      {esl.Gang{}, esl.Elastic{Min: 1}},
-			"does not move":             {esl.Gang{}, esl.Migrate{}},
+			"min: -1 is negative":     {esl.Elastic{Min: -1}},
+			"max: 1 is less than min": {esl.Elastic{Min: 2, Max: 1}},
+			"min: 4 is more than the tasks of the job, which are 3: give that at most, or submit more": {esl.Elastic{Min: 4}},
+			"max: 5 is more than the tasks of the job, which are 3: give that at most, or submit more": {esl.Elastic{Min: 1, Max: 5}},
+			"locked already":       {esl.Elastic{Min: 1}, esl.Gang{}},
+			"is locked already by": {esl.Gang{}, esl.Elastic{Min: 1}},
+			"does not move":        {esl.Gang{}, esl.Migrate{}},
 		} {
 			_, err := jobs.Submit(t.Context(), esl.Job{Tasks: esl.Copies(3, hollow.Task(100))}, p...)
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {

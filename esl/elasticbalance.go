@@ -45,7 +45,7 @@ func (p ElasticBalance) Next(s *State) Plan {
 	if len(c.waiting)+len(c.held) == 0 {
 		return Plan{}
 	}
-	plan := Plan{Reason: "what each node may have"}
+	plan := Plan{Reason: "what each node may have", Again: c.next}
 	if parts := p.parts(s, name, c); len(parts) > 0 {
 		s.level(&plan, name, least(parts)+1, c)
 	}
@@ -60,7 +60,7 @@ func (p ElasticBalance) parts(s *State, name string, c crowd) []*part {
 		return parts
 	}
 	roomy := slices.DeleteFunc(slices.Clone(parts), func(d *part) bool {
-		return !slices.ContainsFunc(c.shapes, func(x *shape) bool { return x.waiting > 0 && d.rooms[0].Fits(x.needs) })
+		return !slices.ContainsFunc(c.shapes, func(x *shape) bool { return x.waiting > 0 && x.fits(d.rooms[0]) })
 	})
 	if len(roomy) == 0 {
 		return parts
@@ -84,7 +84,7 @@ func (p ElasticBalance) Why(s *State, task string) string {
 // same ElasticBalance.
 type Balanced struct {
 	// In is the id that it was declared under.
-	In string `json:"in" desc:"the name of the elastic-balance"`
+	In string `json:"in" desc:"the name of the elastic-balance" is:"name"`
 }
 
 // Kind is balanced.

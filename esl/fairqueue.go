@@ -19,11 +19,11 @@ import (
 // who had nothing to do has saved nothing. It is shared: jobs name it by Flow.
 type FairQueue struct {
 	// Limit is how many are let in and have not ended.
-	Limit int `json:"limit" desc:"how many tasks are let in at once"`
+	Limit int `json:"limit" desc:"how many tasks are let in at once" min:"1" max:"1073741824"`
 	// Flows are the weights of flows by name.
-	Flows map[string]float64 `json:"flows,omitempty" desc:"weights of flows, by name"`
+	Flows map[string]float64 `json:"flows,omitempty" desc:"weights of flows, by name" keys:"name" min:"0.001" max:"1000" or:"anyone"`
 	// Anyone is the weight of each flow that is not named; 0: there are no others.
-	Anyone float64 `json:"anyone,omitempty" desc:"weight of each flow that is not named; no other may take part if it is left out"`
+	Anyone float64 `json:"anyone,omitempty" desc:"weight of each flow that is not named; no other may take part if it is left out" min:"0" max:"1000"`
 }
 
 // Kind is fair-queue.
@@ -260,9 +260,9 @@ func (q *flows) before(a, b *flow) bool {
 // Flow has the tasks of a job wait in a FairQueue, in a flow.
 type Flow struct {
 	// In is the id of the FairQueue.
-	In string `json:"in" desc:"the fair-queue that the tasks wait in, by its name"`
+	In string `json:"in" desc:"the fair-queue that the tasks wait in, by its name" is:"name"`
 	// As is the flow.
-	As string `json:"as" desc:"the flow that they are of"`
+	As string `json:"as" desc:"the flow that they are of" is:"name"`
 }
 
 // Kind is flow.

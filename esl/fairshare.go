@@ -18,23 +18,23 @@ import (
 // runs too long is evicted if Reclaim says so.
 type FairShare struct {
 	// Of are the teams and users by name.
-	Of map[string]Team `json:"of,omitempty" desc:"teams and users, by name"`
+	Of map[string]Team `json:"of,omitempty" desc:"teams and users, by name" keys:"word" or:"anyone"`
 	// Anyone is the weight of each who is not named; 0: there are no others.
-	Anyone float64 `json:"anyone,omitempty" desc:"weight of each user who is not named; nobody else may take part if it is left out"`
+	Anyone float64 `json:"anyone,omitempty" desc:"weight of each user who is not named; nobody else may take part if it is left out" min:"0" max:"1000000"`
 	// Over are the resources that are shared; none: cpu, memory and gpu.
-	Over []string `json:"over,omitempty" desc:"resources that are shared: cpu, memory and gpu if it is left out"`
+	Over []string `json:"over,omitempty" desc:"resources that are shared: cpu, memory and gpu if it is left out" is:"shared"`
 	// Reclaim is how long somebody waits for his share before what others have over
 	// theirs is evicted; 0: until it ends.
-	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long somebody waits for his share before tasks of those who are over theirs are evicted, the youngest first; never if it is left out"`
+	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long somebody waits for his share before tasks of those who are over theirs are evicted, the youngest first; never if it is left out" zero:"is not never: give a longer time, or leave it out to have nobody evicted"`
 }
 
 // Team is a user, or a team of users and teams.
 type Team struct {
 	// Weight is how much it gets beside the others of its team; 0 is 1.
-	Weight float64 `json:"weight,omitempty" desc:"how much it gets beside the others of its team; 1 if it is left out" zero:"is no part: leave out who is to have none, or leave weight out for 1"`
+	Weight float64 `json:"weight,omitempty" desc:"how much it gets beside the others of its team; 1 if it is left out" zero:"is no part: leave out who is to have none, or leave weight out for 1" max:"1000000"`
 	// Of and Anyone are as of FairShare; neither: it is a user.
-	Of     map[string]Team `json:"of,omitempty" desc:"its teams and users, by name"`
-	Anyone float64         `json:"anyone,omitempty" desc:"weight of each of its users who is not named"`
+	Of     map[string]Team `json:"of,omitempty" desc:"its teams and users, by name" keys:"word"`
+	Anyone float64         `json:"anyone,omitempty" desc:"weight of each of its users who is not named" min:"0" max:"1000000"`
 }
 
 // Kind is fair-share.
@@ -202,9 +202,9 @@ func drawn(resource string, q types.Quantity) types.Quantity {
 // Share has the tasks of a job take part in a FairShare as a user.
 type Share struct {
 	// In is the id of the FairShare.
-	In string `json:"in" desc:"the fair-share that the tasks take part in, by its name"`
+	In string `json:"in" desc:"the fair-share that the tasks take part in, by its name" is:"name"`
 	// As is the user, with the teams that he is in before him: a/alice.
-	As string `json:"as" desc:"the user whose share it is, with his teams before him: a/alice"`
+	As string `json:"as" desc:"the user whose share it is, with his teams before him: a/alice" is:"path"`
 }
 
 // Kind is share.

@@ -62,3 +62,34 @@ func TestFairShareInTransactions(t *testing.T) {
 		t.Errorf("%d changes, want %d", len(plan.Set), perPlan)
 	}
 }
+
+// BenchmarkGatesNext is one look at 100,000 tasks that wait at a queue with a rate, for what
+// is not there: with what is lacking noted, and without.
+func BenchmarkGatesNext(b *testing.B) {
+	q := Queue{Rate: 10}
+	for _, noted := range []bool{false, true} {
+		b.Run(fmt.Sprintf("noted=%t", noted), func(b *testing.B) {
+			w := newBench(b, 100)
+			pool := q.pool("q")
+			w.put(controlplane.ResourceKey("d", pool.Name, types.ClusterWide), &types.Resource{Capacity: pool.Capacity})
+			for i := range 100_000 {
+				job := fmt.Sprintf("job-%d", i%100)
+				asks := types.NewRequests(map[string]types.Quantity{"cpu": 1000, "foo": 1, pool.Name: One, fmt.Sprintf("%s.queued.%d", job, i/100): 1})
+				w.put(controlplane.TaskKey("d", fmt.Sprintf("t-%d", i)), &types.Task{Job: job, Requests: asks, Submitted: int64(i)})
+			}
+			w.view.Reached(w.revision)
+			s := &State{View: w.view, Now: time.Unix(100, 0), Namespace: "d", ID: "q", label: q.Kind(), kinds: Builtin()}
+			for b.Loop() {
+				if noted {
+					s.lacks = make(lacks)
+				}
+				if plan := q.Next(s); !plan.Nothing() {
+					b.Fatal("somebody is let in")
+				}
+			}
+			if noted && len(s.lacks) != 1 {
+				b.Fatalf("%v are lacking, want foo alone", s.lacks)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -20,6 +21,14 @@ type census struct {
 	// asked remembers what vectors ask for: most tasks ask for the same as others.
 	asked map[*types.Request][]float64
 	tree  *sharer
+	// nodes are the rooms of those that take tasks, taken where something is collected.
+	nodes []*Room
+	taken map[string]bool
+	// rooms are what is collected, ids those under which more may be.
+	rooms []*cluster.Reservation
+	ids   []string
+	// seeking are those that no node has room for, though their share is there.
+	seeking []seeker
 }
 
 // A user has tasks that have not ended. Amounts are by resource.
@@ -37,8 +46,14 @@ type user struct {
 	// unit is the smallest of what waits as a whole, a task or a gang; nil if nothing does.
 	unit []float64
 	// oldest is when what has waited longest was submitted, served when one of his was
-	// bound last, in Unix nanoseconds; 0: none.
-	oldest, served int64
+	// bound last, joined when the first of his tasks was submitted that have not ended, in
+	// Unix nanoseconds; 0: none.
+	oldest, served, joined int64
+	// jobs are those of which some has not ended; ran is how many of their tasks have begun,
+	// and took how long they took together, until now.
+	jobs []string
+	ran  int
+	took time.Duration
 	// bound are his tasks that run by themselves, in no order.
 	bound []*cluster.Task
 }
@@ -46,6 +61,7 @@ type user struct {
 // census counts.
 func (p FairShare) census(s *State) *census {
 	c := &census{s: s, over: p.over(), byPath: make(map[string]*user), asked: make(map[*types.Request][]float64)}
+	c.rooms, c.ids = s.rooms()
 	gangs := c.gangs()
 	referring := s.Referring()
 	for _, job := range slices.Sorted(maps.Keys(referring)) {
@@ -65,7 +81,7 @@ func (p FairShare) census(s *State) *census {
 func (c *census) gangs() map[string][]*cluster.Reservation {
 	out := make(map[string][]*cluster.Reservation)
 	for id, r := range c.s.View.Reservations {
-		if id.Namespace == c.s.Namespace && r.Info.V != nil && r.Info.V.Job != "" && r.Grant.V == nil {
+		if id.Namespace == c.s.Namespace && r.Info.V != nil && r.Info.V.Job != "" && !r.Info.V.AtOnce && r.Grant.V == nil {
 			out[r.Info.V.Job] = append(out[r.Info.V.Job], r)
 		}
 	}
@@ -103,15 +119,23 @@ func (c *census) user(path string) *user {
 func (c *census) count(p FairShare, path, job string, gangs []*cluster.Reservation) {
 	var u *user
 	var served int64
+	var took time.Duration
+	ran := 0
 	c.s.View.EachMember(cluster.ID{Namespace: c.s.Namespace, ID: job}, func(t *cluster.Task) {
 		if t.Status.V != nil {
 			served = max(served, t.Status.V.Bound)
+			if began, ended := c.ran(t); began > 0 {
+				took, ran = took+time.Duration(ended-began), ran+1
+			}
 		}
 		if t.Info.V == nil || t.Phase().Ended() {
 			return
 		}
 		if u == nil {
 			u = c.user(path)
+		}
+		if u.joined == 0 || t.Info.V.Submitted < u.joined {
+			u.joined = t.Info.V.Submitted
 		}
 		switch {
 		case t.Phase() != types.Pending:
@@ -125,7 +149,7 @@ func (c *census) count(p FairShare, path, job string, gangs []*cluster.Reservati
 	if u == nil {
 		return
 	}
-	u.served = max(u.served, served)
+	u.served, u.took, u.ran, u.jobs = max(u.served, served), u.took+took, u.ran+ran, append(u.jobs, job)
 	for _, g := range gangs {
 		all := make([]float64, len(c.over))
 		for _, b := range g.Info.V.Bundles {
@@ -172,7 +196,7 @@ func smaller(a, b []float64) bool {
 // reservation holds, or does not wait for these alone. Nothing is kept free for it then.
 func (c *census) asks(u *user, t *cluster.TaskValue) []float64 {
 	for _, a := range t.Alternatives {
-		if out := c.resolve(u, t.Requests.Plus(a.Requests)); out != nil {
+		if out := c.resolve(u, t.Job, t.Requests.Plus(a.Requests)); out != nil {
 			return out
 		}
 	}
@@ -185,18 +209,19 @@ func (c *census) asks(u *user, t *cluster.TaskValue) []float64 {
 	key := &t.Requests[0]
 	out, ok := c.asked[key]
 	if !ok {
-		out = c.resolve(u, t.Requests)
+		out = c.resolve(u, t.Job, t.Requests)
 		c.asked[key] = out
 	}
 	return out
 }
 
-func (c *census) resolve(u *user, requests types.Requests) []float64 {
+func (c *census) resolve(u *user, job string, requests types.Requests) []float64 {
 	out := make([]float64, len(c.over))
 	for _, x := range requests {
 		if r := slices.Index(u.pools, x.Name); r >= 0 {
 			out[r] = float64(x.Amount)
 		} else if rid := types.Resolve(c.s.Namespace, x.Name); !rid.Physical() && !isSharePool(x.Name) && !c.there(rid, x.Amount) {
+			c.s.lack(job, rid)
 			return nil // but for the share of another tree, which goes by this one as well
 		}
 	}
@@ -225,6 +250,9 @@ func (c *census) total() []float64 {
 	for r, resource := range c.over {
 		rid := types.ResourceID(resource)
 		used := 0.0
+		for _, room := range c.rooms {
+			used -= c.collected(room, resource) // it is for who takes part
+		}
 		for _, n := range c.s.View.Nodes {
 			held := float64(drawn(resource, n.Used(rid)))
 			used += held

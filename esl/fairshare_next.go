@@ -14,11 +14,15 @@ import (
 )
 
 // Next makes the pools of users what they are entitled to now, removes those of users
-// without jobs, and evicts what is over a share for too long.
+// without jobs, makes room for who has a share that is free in pieces alone, and evicts what
+// is over a share for too long.
 func (p FairShare) Next(s *State) Plan {
 	c := p.census(s)
 	c.tree.shareOut(c.capacity)
 	targets := c.targets()
+	if plan := p.makeRoom(c); len(plan.Reserve)+len(plan.Unreserve) > 0 {
+		return plan
+	}
 	plan := Plan{Set: c.sets(targets)}
 	if len(plan.Set) < s.changes() {
 		plan.Set = append(plan.Set, p.unused(c)...)
@@ -62,45 +66,6 @@ func (c *census) targets() map[*user][]float64 {
 	return out
 }
 
-// whole rounds up the shares of some, so that what is too little for a task of each of
-// several is enough for one of them: for those who have it so already, then for those
-// who have waited longest, by what they lack.
-func (c *census) whole(targets map[*user][]float64, spare []float64) {
-	left := make([]float64, len(c.over))
-	copy(left, spare)
-	var who []*user
-	for _, u := range c.users {
-		if u.unit == nil {
-			continue
-		}
-		n := units(targets[u], u.unit)
-		if math.IsInf(n, 1) {
-			continue
-		}
-		for r := range left {
-			left[r] += u.given[r] - min(u.given[r], n*u.unit[r])
-		}
-		who = append(who, u)
-	}
-	slices.SortFunc(who, func(a, b *user) int {
-		return cmp.Or(cmp.Compare(c.claim(b, targets[b]), c.claim(a, targets[a])), strings.Compare(a.path, b.path))
-	})
-	for _, u := range who {
-		n := units(targets[u], u.unit) + 1
-		fits := true
-		for r := range left {
-			fits = fits && (u.unit[r] == 0 || c.capacity[r] == 0 || left[r] >= u.unit[r]*(1-tiny))
-		}
-		if !fits {
-			continue
-		}
-		for r := range left {
-			left[r] -= u.unit[r]
-			targets[u][r] = max(targets[u][r], n*u.unit[r])
-		}
-	}
-}
-
 // units returns how many of a unit an amount is enough for.
 func units(amount, unit []float64) float64 {
 	n := math.Inf(1)
@@ -110,22 +75,6 @@ func units(amount, unit []float64) float64 {
 		}
 	}
 	return n
-}
-
-// claim is how much a user's share is to be rounded up: a larger one comes first. Who has
-// less than a task takes turns with others.
-func (c *census) claim(u *user, target []float64) float64 {
-	n := units(target, u.unit)
-	lack := 0.0
-	for r := range u.unit {
-		if u.unit[r] > 0 {
-			lack = max(lack, target[r]/u.unit[r]-n)
-		}
-	}
-	if n > 0 && u.has(n+1) {
-		return math.Inf(1)
-	}
-	return lack * max(0, c.since(max(u.served, u.oldest)).Seconds())
 }
 
 // has reports whether the pools of a user are enough for n units.
@@ -217,6 +166,9 @@ func (p FairShare) unused(c *census) []Set {
 func (p FairShare) reclaim(c *census, targets map[*user][]float64) ([]Evict, string) {
 	if p.Reclaim <= 0 {
 		return nil, ""
+	}
+	if evict := c.clearRooms(time.Duration(p.Reclaim)); len(evict) > 0 {
+		return evict, "a share is free in pieces for longer than " + time.Duration(p.Reclaim).String()
 	}
 	lack := c.lack(targets, time.Duration(p.Reclaim))
 	var out []Evict

@@ -44,6 +44,9 @@ func (p Share) Why(s *State, task string) string {
 	}
 	after := ""
 	if len(short) == 0 {
+		if room := c.room(u, t); room != "" {
+			return fmt.Sprintf("%s has its share, and no node has room for it: %s", p.As, room)
+		}
 		if !c.anyOver() {
 			return ""
 		}
@@ -107,4 +110,26 @@ func unitText(resource string) string {
 		return "MiB of " + resource
 	}
 	return resource
+}
+
+// room says what becomes free for a task that no node has room for, though its user has the
+// share; "" if nothing is collected for its like.
+func (c *census) room(u *user, t *cluster.Task) string {
+	for _, r := range c.rooms {
+		if r.Info.V.Job != t.Info.V.Job {
+			continue
+		}
+		x, ok := c.seeks(u, t)
+		if !ok || c.s.text(r.Info.V.Bundles) != c.s.text([]types.Bundle{x.way}) {
+			continue
+		}
+		var has []string
+		for i, resource := range c.over {
+			if x.asks[i] > 0 {
+				has = append(has, fmt.Sprintf("%s of %s %s", amountText(c.collected(r, resource)), amountText(x.asks[i]), unitText(resource)))
+			}
+		}
+		return fmt.Sprintf("what becomes free on %s is kept for it, %s by now", r.Info.V.Bundles[0].Node, strings.Join(has, ", and "))
+	}
+	return ""
 }

@@ -171,8 +171,8 @@ func needsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need 
 
 // roomIn returns in which domain, of all or "" of the cluster, all needs have room, one in
 // particular if that does, and how many have where most do; "" and less if nowhere all do.
-// Of one resource, by which the choice is told, there is as much as is asked for.
-func (s *State) roomIn(over Domain, needs [][]cluster.Need, told, rather string, empty bool) (in string, most int) {
+// Of what is left out there is as much as is asked for.
+func (s *State) roomIn(over Domain, needs [][]cluster.Need, out map[types.ResourceID]bool, rather string, empty bool) (in string, most int) {
 	nodes := make(map[string][]string)
 	for _, n := range s.Nodes() {
 		d := ""
@@ -183,10 +183,10 @@ func (s *State) roomIn(over Domain, needs [][]cluster.Need, told, rather string,
 			nodes[d] = append(nodes[d], n.Name)
 		}
 	}
-	free, but := spaceOf(s.View, empty), types.Resolve(s.Namespace, told)
+	free := spaceOf(s.View, empty)
 	for _, d := range slices.Insert(slices.Sorted(maps.Keys(nodes)), 0, rather) {
 		n := fitting(nodes[d], needs, func(node string, id types.ResourceID) (string, types.Quantity) {
-			if id == but {
+			if out[id] {
 				return node, types.Inf
 			}
 			return free(node, id)
@@ -196,4 +196,23 @@ func (s *State) roomIn(over Domain, needs [][]cluster.Need, told, rather string,
 		}
 	}
 	return "", most
+}
+
+// goesBy returns what of the needs is told by the choice of a place: the resource that tells it,
+// and those of policies of the job that choose among the nodes of it. One that keeps tasks apart
+// has its resource wherever there is room.
+func (s *State) goesBy(place string, needs [][]cluster.Need) map[types.ResourceID]bool {
+	out := map[types.ResourceID]bool{types.Resolve(s.Namespace, place): true}
+	job := types.Resolve(s.Namespace, s.Job)
+	for i, bundle := range needs {
+		if i > 0 && slices.Equal(bundle, needs[i-1]) {
+			continue
+		}
+		for _, x := range bundle {
+			if turn := s.steering(job, x.ID); turn >= 0 && steerers()[turn] != (Apart{}).Kind() {
+				out[x.ID] = true
+			}
+		}
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package esl
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -14,7 +15,7 @@ import (
 // are submitted, or be submitted with them.
 type Follows interface {
 	Policy
-	// Follows returns the ids, or names, of these jobs, and ids of tasks.
+	// Follows returns the ids, or names, of these jobs, and of tasks without a job.
 	Follows() []string
 }
 
@@ -56,18 +57,40 @@ func (c *Client) jobThere(ctx context.Context, beside []string, name string) err
 			return nil
 		}
 	}
-	switch id, err := c.ResolveKind(ctx, controlplane.Tasks, name); {
-	case err == nil && id == name:
+	lone, err := c.lone(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case len(lone) > 1:
+		return types.Errorf(types.Precondition, "%q is the name of several tasks: give the id of one of %s", name, strings.Join(lone, ", "))
+	case len(lone) == 1:
 		return nil
-	case err == nil:
-		return types.Errorf(types.Precondition, "there is no job %q in namespace %s: if you mean task %s, give its id", name, c.Namespace(), id)
 	}
 	return types.Errorf(types.Precondition, "%w", missing)
 }
 
+// lone returns the id of the task of an id, or else those of the tasks without a job of a
+// name, of which ids begin with it.
+func (c *Client) lone(ctx context.Context, name string) ([]string, error) {
+	prefix := controlplane.Prefix(controlplane.Tasks, c.Namespace())
+	kvs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: prefix + name})
+	var ids []string
+	for _, kv := range kvs {
+		var t types.Task
+		switch id := strings.TrimPrefix(kv.Key, prefix); {
+		case id == name:
+			return []string{id}, err
+		case types.Decode(kv.Value, &t) == nil && t.Job == "" && t.Name == name:
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
 // called returns the tasks of the job of an id, or the task of it, or else those of the
-// newest job of that name that was submitted before this one, or with it; and how many of
-// that job had ended, and were forgotten, before this one was submitted.
+// newest job of that name that was submitted before this one, or with it, or the newest such
+// task without a job; and how many of that job had ended, and were forgotten, before this one
+// was submitted.
 func (s *State) called(name string) (tasks []*cluster.Task, forgotten int) {
 	if tasks := s.JobTasks(name); len(tasks) > 0 {
 		return tasks, s.forgotten(name, len(tasks))
@@ -89,10 +112,28 @@ func (s *State) called(name string) (tasks []*cluster.Task, forgotten int) {
 		}
 	}
 	if newest == "" {
-		return nil, 0
+		return s.lone(name, now), 0
 	}
 	tasks = s.JobTasks(newest)
 	return tasks, s.forgotten(newest, len(tasks))
+}
+
+// lone returns the newest task without a job of a name that was there at a revision.
+func (s *State) lone(name string, now int64) []*cluster.Task {
+	var newest cluster.ID
+	since := int64(0)
+	for t := range s.View.Tasks() {
+		if t.Info.V == nil || t.ID.Namespace != s.Namespace || t.Info.V.Name != name || t.Info.V.Job != "" || !strings.HasPrefix(t.ID.ID, name) {
+			continue
+		}
+		if at := t.Info.Create; at <= now && at > since {
+			newest, since = t.ID, at
+		}
+	}
+	if since == 0 {
+		return nil
+	}
+	return []*cluster.Task{s.View.Task(newest)}
 }
 
 // remembers is how long what has ended is there in any case, with something to spare: see

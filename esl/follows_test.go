@@ -1,6 +1,7 @@
 package esl_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,24 +42,36 @@ func TestFollowsByName(t *testing.T) {
 	})
 }
 
-// TestFollowsATask: it may be a task without a job, by its id; the name alone is refused,
-// and the id is said.
+// TestFollowsATask: it may be a task without a job, by its id or its name; of several of a
+// name the ids are said.
 func TestFollowsATask(t *testing.T) {
 	onSite(t, hollow.Nodes(2, 8), func(s *site) {
 		alone := hollow.Task(100, "run", "30s")
 		alone.Task.Name = "fetch"
-		launched, err := s.jobs.Launch(s.Context(), alone)
-		s.must(err)
-		ids := launched.Tasks
-		_, err = s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, esl.After{Jobs: []string{"fetch"}})
-		if want := `jobs[0]: there is no job "fetch" in namespace d: if you mean task ` + ids[0] + ", give its id"; !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), want) {
-			t.Errorf("by its name: %v, want %q", err, want)
+		launch := func() string {
+			launched, err := s.jobs.Launch(s.Context(), alone)
+			s.must(err)
+			return launched.Tasks[0]
 		}
-		next := s.run("next", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.After{Jobs: ids})
-		s.says(next.Tasks[0], "It comes after task "+ids[0]+", which is running.")
+		id := launch()
+		next := s.run("next", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.After{Jobs: []string{id}})
+		named := s.run("named", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.After{Jobs: []string{"fetch"}})
+		another := launch() // it came later
+		for _, job := range []string{next.Tasks[0], named.Tasks[0]} {
+			s.says(job, "It comes after task "+id+", which is running.")
+		}
+		_, err := s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, esl.After{Jobs: []string{"fetch"}})
+		both := []string{id, another}
+		slices.Sort(both)
+		if want := `jobs[0]: "fetch" is the name of several tasks: give the id of one of ` + strings.Join(both, ", "); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), want) {
+			t.Errorf("by the name of two: %v, want %q", err, want)
+		}
+		s.must(s.jobs.Stop(s.Context(), another, controlplane.StopOptions{}))
 		s.pass(32 * time.Second)
-		if s.node(next.Tasks[0]) == "" {
-			t.Errorf("it has not begun after the task: %s", s.why(next.Tasks[0]))
+		for _, job := range []string{next.Tasks[0], named.Tasks[0]} {
+			if s.node(job) == "" {
+				t.Errorf("it has not begun after the task: %s", s.why(job))
+			}
 		}
 	})
 }

@@ -12,13 +12,13 @@ import (
 // waited long collects what becomes free, one gang of the cluster at a time.
 type Gang struct {
 	// PerNode is how many members are together on a node, locked as one; 0: as they come.
-	PerNode int `json:"perNode,omitempty" desc:"how many of the tasks are together on a node; as they come if it is left out"`
+	PerNode int `json:"perNode,omitempty" desc:"how many of the tasks are together on a node; as they come if it is left out" zero:"is no task: give how many are together, or leave it out" without:"in=node"`
 	// In is what all of them are in: one node, one rack or one zone.
 	In Domain `json:"in,omitempty" desc:"what all of the tasks are in one of; wherever if it is left out"`
 	// Loss says what becomes of the gang when a member fails, or is lost with its node.
 	Loss Loss `json:"onLoss,omitempty" desc:"when a task fails, or its node is lost; fail if it is left out"`
 	// Restarts is how often a member may fail before the gang does; 0 is 3.
-	Restarts int `json:"restarts,omitempty" desc:"how often a task may fail before all of them do, unless onLoss is fail; 3 if it is left out"`
+	Restarts int `json:"restarts,omitempty" desc:"how often a task may fail before all of them do, unless onLoss is fail; 3 if it is left out" zero:"is not one: write onLoss: fail to have all stop with the first that fails, or leave it out for 3" needs:"onLoss=restart|alone"`
 }
 
 // Loss is what becomes of the tasks of a job when one of them fails, or is lost.
@@ -44,8 +44,8 @@ func (Gang) Looks() bool { return true }
 // Validate checks the parameters.
 func (p Gang) Validate() error {
 	var errs []error
-	if p.PerNode < 0 || p.Restarts < 0 {
-		errs = append(errs, invalid("perNode, restarts: %d and %d: one is negative: leave it out", p.PerNode, p.Restarts))
+	if p.PerNode < 0 {
+		errs = append(errs, invalid("perNode: %d is negative: give how many are together on a node, or leave it out", p.PerNode))
 	}
 	if p.In != "" {
 		errs = append(errs, p.In.Validate("in"))
@@ -63,6 +63,7 @@ func (p Gang) Apply(g *Group) error {
 	if p.In != "" {
 		g.Together(p.In)
 	}
+	g.inUnits(p.unit(len(g.Tasks)), p.In)
 	g.Lastly(func() error { return p.lock(g) })
 	return p.Validate()
 }
@@ -74,8 +75,6 @@ func (p Gang) lock(g *Group) error {
 			p.In = Node // by another policy: a mark says so later
 			g.Make(g.Own("node"), types.Inf, controlplane.OnEvery())
 			g.AskAll(g.Own("node"), One)
-		} else if c.atMost > 0 && c.atMost < min(p.PerNode, len(g.Tasks)) {
-			return invalid("perNode: %d are to be together on a node, and %s has at most %d on one %s: change one of them", p.PerNode, c.kind, c.atMost, c.in)
 		}
 	}
 	for i := range g.Tasks {
@@ -89,8 +88,9 @@ func (p Gang) lock(g *Group) error {
 	}
 	if p.chooses() {
 		g.Make(g.Own("place"), 0, controlplane.OnEvery()) // until Next has chosen
+		g.AskAll(g.Own("place"), One)
 	}
-	r, err := g.Lock(g.Own(""), p.unit(len(g.Tasks)), p.besides(g.Own("place")))
+	r, err := g.Lock(g.Own(""), p.unit(len(g.Tasks)))
 	if err != nil {
 		return err
 	}
@@ -99,14 +99,6 @@ func (p Gang) lock(g *Group) error {
 		return err
 	}
 	return p.fits(g, r)
-}
-
-// besides is what each bundle asks for besides: a place, if that is chosen.
-func (p Gang) besides(place string) types.Requests {
-	if !p.chooses() {
-		return nil
-	}
-	return types.Requests{{Name: place, Amount: One}}
 }
 
 // unit is how many of n members are together on a node.

@@ -68,7 +68,7 @@ func TestGangIsTooLargeForATransaction(t *testing.T) {
 		limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
 		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(40, 30), Store: memstore.New(memstore.WithLimits(limits)), NoAudit: true})
 		_, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(600, hollow.Task(1000))}, esl.Gang{})
-		for _, says := range []string{"at most 25 such bundles fit", "--max-txn-ops"} {
+		for _, says := range []string{"at most 25 such bundles fit", "perNode", "--max-txn-ops"} {
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%v, want %q", err, says)
 			}
@@ -78,6 +78,18 @@ func TestGangIsTooLargeForATransaction(t *testing.T) {
 		}
 		for range g.view().Tasks() {
 			t.Fatal("a task was written")
+		}
+		differing := make([]controlplane.Submission, 70)
+		for i := range differing {
+			differing[i] = hollow.Task(100 + i)
+		}
+		for says, tasks := range map[string][]controlplane.Submission{
+			"tasks: 5000 are 5000 bundles to be locked at once, with 1 on a node together, and 4096 is the most: have fewer tasks, or of a gang more on each node (perNode; escher run --per-node)":                                          esl.Copies(5000, hollow.Task(10)),
+			"tasks: 70 of them ask for 70 different things by requests and devices, each of which is a resource of its own, and of these the store takes 60 at once: have tasks ask for the same, or start etcd with a larger --max-txn-ops": differing,
+		} {
+			if _, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: tasks}, esl.Gang{}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%v, want %q", err, says)
+			}
 		}
 		// With more of them together it fits.
 		job := g.submit(600, hollow.Task(1000), esl.Gang{PerNode: 30})

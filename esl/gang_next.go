@@ -49,7 +49,7 @@ func (p Gang) again(s *State, members []*cluster.Task) Plan {
 			live = append(live, t.Info.V.Full())
 		}
 	}
-	r, err := relock(live, s.Own(""), p.unit(len(live)), p.besides(s.Own("place")))
+	r, err := relock(live, s.Own(""), p.unit(len(live)))
 	if err != nil {
 		return Plan{} // it was locked so at submission
 	}
@@ -96,7 +96,11 @@ func (p Gang) room(s *State, r *cluster.Reservation, rather string, empty bool) 
 			all++
 		}
 	}
-	in, most = s.roomIn(p.over(), needsOf(s.View, s.Namespace, r.Info.V), s.Own("place"), rather, empty)
+	needs, out := needsOf(s.View, s.Namespace, r.Info.V), map[types.ResourceID]bool(nil)
+	if p.chooses() {
+		out = s.goesBy(s.Own("place"), needs)
+	}
+	in, most = s.roomIn(p.over(), needs, out, rather, empty)
 	return in, min(most*p.unit(all), all), all
 }
 

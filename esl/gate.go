@@ -82,7 +82,7 @@ func (g *gate) waits(s *State) bool {
 	if !g.closed() || g.task.Phase() != types.Pending || t.Stop != nil {
 		return false
 	}
-	return s.ready(t.Requests, g.after) && s.largeFor(t)
+	return s.ready(t, g.after) && s.largeFor(t)
 }
 
 // after reports whether a resource is not to be there before the gate is opened: the gate
@@ -97,27 +97,44 @@ func (g *gate) after(name string) bool {
 	return !isGateOf(g.name, g.job, flow) && isGateOf(name, g.job, flow)
 }
 
+// gatesAmong divides what a task of a job asks for into the gates that are its own, and the
+// rest.
+func gatesAmong(requests types.Requests, job string) (gates, rest types.Requests) {
+	for _, x := range requests {
+		one := types.Requests{x}
+		_, _, queued := gateOf(one, job+"."+Queued{}.Kind())
+		if _, _, flow := gateOf(one, job+"."+Flow{}.Kind()); queued || flow {
+			gates = append(gates, x)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	return gates, rest
+}
+
 // isGateOf reports whether a resource is a gate of a job, of policies of a kind.
 func isGateOf(name, job, kind string) bool { return strings.HasPrefix(name, job+"."+kind) }
 
 // isSharePool reports whether a resource is the pool of a user of a fair-share.
 func isSharePool(name string) bool { return strings.Contains(name, "."+FairShare{}.Kind()+".") }
 
-// ready reports whether all ephemeral resources but some are there that requests name.
-// Those of reservations count as there.
-func (s *State) ready(requests types.Requests, but func(name string) bool) bool {
-	for _, x := range requests {
+// ready reports whether all ephemeral resources but some are there that a task asks for.
+// Those of reservations count as there. What is not there is noted: see lack.
+func (s *State) ready(t *cluster.TaskValue, but func(name string) bool) bool {
+	for _, x := range t.Requests {
 		rid := types.Resolve(s.Namespace, x.Name)
 		if rid.Physical() || rid.Scoped() || but(x.Name) {
 			continue
 		}
 		if pool := s.View.Pool(rid); pool != nil {
-			if pool.Capacity() < x.Amount {
-				return false
+			if pool.Capacity() >= x.Amount {
+				continue
 			}
-		} else if s.View.Everywhere[rid] == nil && len(s.View.At(rid)) == 0 {
-			return false
+		} else if s.View.Everywhere[rid] != nil || len(s.View.At(rid)) > 0 {
+			continue
 		}
+		s.lack(t.Job, rid)
+		return false
 	}
 	return true
 }

@@ -176,7 +176,7 @@ func take(line []unit, room, most int) (gates unit, left []unit) {
 // alone; "" if it waits for something else.
 func (s *State) outside(all []gate, t *cluster.Task, most int) string {
 	i := slices.IndexFunc(all, func(g gate) bool { return g.task.ID == t.ID })
-	if i < 0 || !all[i].closed() || t.Info.V.Stop != nil || !s.ready(t.Info.V.Requests, all[i].after) {
+	if i < 0 || !all[i].closed() || t.Info.V.Stop != nil || !s.ready(t.Info.V, all[i].after) {
 		return ""
 	}
 	if !s.largeFor(t.Info.V) {

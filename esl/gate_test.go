@@ -171,7 +171,7 @@ func TestGatesOfWhatDoesNotBegin(t *testing.T) {
 func TestFairShareOfAlternatives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 4)}, "teams", esl.FairShare{Anyone: 1, Over: []string{"cpu"}})
-		job := s.submit(esl.Copies(2, hollow.Task(1000, "run", "1s")), esl.Near{To: "nodata", Wait: manifest.Duration(time.Second)}, as("a"))
+		job := s.submit(esl.Copies(2, hollow.Task(1000, "run", "1s")), esl.Near{To: "nodata", Wait: manifest.Wait(time.Second)}, as("a"))
 		time.Sleep(20 * time.Second)
 		if n := len(s.begun(job)); n != 2 {
 			t.Errorf("%d have begun, want 2", n)

@@ -33,7 +33,7 @@ type Job struct {
 	// Shared are shared policies that are declared in the same transaction, by id: those
 	// that are not among them are read.
 	Shared map[string]Policy
-	// Beside are the names of jobs that are submitted in the same transaction.
+	// Beside are the names of jobs, and tasks, that are submitted in the same transaction.
 	Beside []string
 }
 
@@ -81,11 +81,14 @@ type Group struct {
 
 	label   string
 	kind    string
+	opens   bool // it is an opener
 	finally []func() error
 	last    []func() error
 	claims  []claim
 	// either is the last policy that added alternatives.
 	either string
+	// ops is how many operations the store takes at once; 0: any number.
+	ops int
 	// reads are the shared policies, as they were read.
 	reads controlplane.ReadSet
 	// tooLong is about the first name that is, of the policy that is being applied.
@@ -181,6 +184,7 @@ func (g *Group) apply(policies []Policy) error {
 	var errs []error
 	for i, p := range policies {
 		g.kind, g.label = kinds[i].Kind, names[i]
+		_, g.opens = p.(opener)
 		finally, last := len(g.finally), len(g.last)
 		if err := g.checked(p.Apply(g)); err != nil {
 			errs = append(errs, g.named(i, g.kind, err))

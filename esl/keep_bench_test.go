@@ -30,7 +30,7 @@ func BenchmarkKeep(b *testing.B) {
 				revision++
 				batch++
 				e := controlplane.Event{KV: controlplane.KV{Key: key, Value: types.Encode(batch, m), CreateRevision: revision, ModRevision: revision}}
-				k.apply(controlplane.Update{Revision: revision, Events: []controlplane.Event{e}})
+				k.apply(b.Context(), controlplane.Update{Revision: revision, Events: []controlplane.Event{e}})
 			}
 			for i := range jobs {
 				id := fmt.Sprintf("job-%d", i)

@@ -3,6 +3,7 @@ package esl
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,7 +28,13 @@ type keeping struct {
 	// wide are those that care for everything, watching those that care for a task, job
 	// or resource that is not their own, by its id or name.
 	wide     map[*keptPolicy]struct{}
-	watching map[cluster.ID]map[*keptPolicy]struct{}
+	watching listeners
+	// lacked are those that found something lacking when they were asked last.
+	lacked listeners
+
+	// told is what was stored last of what is wrong with policies, telling who does so.
+	told    map[cluster.ID]string
+	telling sync.WaitGroup
 
 	turns   turns
 	updates chan update
@@ -42,7 +49,7 @@ func newKeeping(store controlplane.Store, opts KeepOptions) *keeping {
 	return &keeping{
 		store: store, opts: opts, clients: make(map[string]*controlplane.Client),
 		view: cluster.New(), book: newBook(opts.Kinds), items: make(map[cluster.ID]*kept),
-		wide: make(map[*keptPolicy]struct{}), watching: make(map[cluster.ID]map[*keptPolicy]struct{}),
+		told: make(map[cluster.ID]string), wide: make(map[*keptPolicy]struct{}), watching: make(listeners), lacked: make(listeners),
 		updates: make(chan update), results: make(chan result), kept: time.Now(),
 	}
 }
@@ -112,7 +119,7 @@ func (k *keeping) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case u := <-k.updates:
-			k.apply(u.Update)
+			k.apply(ctx, u.Update)
 			close(u.taken)
 		case r := <-k.results:
 			k.settle(r)
@@ -138,6 +145,7 @@ func (k *keeping) drain() {
 	for ; k.busy > 0; k.busy-- {
 		<-k.results
 	}
+	k.telling.Wait()
 }
 
 // next returns when to look next; ok is false for when something changes.
@@ -202,11 +210,12 @@ func (k *keeping) turn(ctx context.Context, p *keptPolicy, now time.Time) {
 func (k *keeping) ask(p *keptPolicy, now time.Time) (plan Plan, err error) {
 	s := &State{
 		View: k.view, Now: now, Namespace: p.of.id.Namespace, ID: p.of.id.ID, Job: p.of.job, label: p.label, kinds: k.opts.Kinds, book: k.book,
-		ops: k.store.Limits().Ops, memo: &p.memo,
+		ops: k.store.Limits().Ops, memo: &p.memo, lacks: make(lacks),
 	}
 	err = contained(func() { plan = p.policy.Next(s) })
-	if p.of.job == "" && p.of.session != "" {
-		plan.within(s.Own(""), p.of.session)
+	k.lacks(p, s.lacks)
+	if p.of.job == "" {
+		plan.within(s.Own(""), p.of.id.ID)
 	}
 	return plan, err
 }

@@ -29,6 +29,8 @@ type keptPolicy struct {
 	gone bool
 	// memo is what the policy remembers: see remembered.
 	memo any
+	// lacks is what it found lacking when it was asked last.
+	lacks lacks
 	// queued tells that it is among those whose turn it is; busy that a plan of it is
 	// being done.
 	queued, busy bool

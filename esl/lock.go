@@ -12,13 +12,13 @@ import (
 )
 
 // Lock has all that the tasks ask for locked under an id, or nothing of it, and has them
-// draw on that: a bundle of each task, or one of so many that are together on a node, each
-// with something besides. It is for when every policy has said what it asks for: see
-// Lastly. Invalid: something cannot be locked.
+// draw on that: a bundle of each task, or one of so many that are together on a node. It is
+// for when every policy has said what it asks for: see Lastly. Invalid: something cannot be
+// locked.
 //
 // The reservation collects what becomes free when it has waited long, and its bundles move
 // when a node is lost.
-func (g *Group) Lock(id string, each int, besides types.Requests) (types.Reservation, error) {
+func (g *Group) Lock(id string, each int) (types.Reservation, error) {
 	if err := g.lockable(); err != nil {
 		return types.Reservation{}, err
 	}
@@ -26,7 +26,9 @@ func (g *Group) Lock(id string, each int, besides types.Requests) (types.Reserva
 	for i := range g.Tasks {
 		members[i] = &g.Tasks[i].Task
 	}
-	g.distinguish()
+	if err := g.fewEnough(each, g.distinguish()); err != nil {
+		return types.Reservation{}, err
+	}
 	provided := provides(members)
 	var before types.Requests
 	for i, t := range members {
@@ -38,7 +40,7 @@ func (g *Group) Lock(id string, each int, besides types.Requests) (types.Reserva
 		}
 		before = asked
 	}
-	r, err := relock(members, id, each, besides)
+	r, err := relock(members, id, each)
 	if err == nil {
 		g.Reserve(id, r)
 	}
@@ -46,10 +48,11 @@ func (g *Group) Lock(id string, each int, besides types.Requests) (types.Reserva
 }
 
 // distinguish has tasks that ask for different things ask for a mark of their kind as
-// well, so that none draws on what was locked for another.
-func (g *Group) distinguish() {
+// well, so that none draws on what was locked for another, and returns how many marks there
+// are.
+func (g *Group) distinguish() int {
 	if !slices.ContainsFunc(g.Tasks, func(s controlplane.Submission) bool { return !alike(&s.Task, &g.Tasks[0].Task) }) {
-		return
+		return 0
 	}
 	marks := make(map[string]string)
 	kind := func(i int) string { return fmt.Sprint(g.Tasks[i].Task.Requests, g.Tasks[i].Task.Devices) }
@@ -59,7 +62,7 @@ func (g *Group) distinguish() {
 		}
 	}
 	if len(marks) == 1 {
-		return
+		return 0
 	}
 	for i := range g.Tasks {
 		g.Ask(i, marks[kind(i)], One)
@@ -67,6 +70,7 @@ func (g *Group) distinguish() {
 	for _, mark := range slices.Sorted(maps.Values(marks)) {
 		g.Make(mark, types.Inf, controlplane.OnEvery())
 	}
+	return len(marks)
 }
 
 // alike reports whether two tasks ask for the same amounts, and neither for certain
@@ -103,7 +107,7 @@ func draw(t *types.Task, id string, provided map[string]bool) {
 
 // relock returns the reservation that tasks draw on as id: as Lock made it, of those that
 // are given.
-func relock(tasks []*types.Task, id string, each int, besides types.Requests) (types.Reservation, error) {
+func relock(tasks []*types.Task, id string, each int) (types.Reservation, error) {
 	r := types.Reservation{Accumulate: true, Lost: types.MoveBundles, Session: tasks[0].Session}
 	var before *types.Task
 	for unit := range slices.Chunk(tasks, each) {
@@ -113,7 +117,7 @@ func relock(tasks []*types.Task, id string, each int, besides types.Requests) (t
 			continue
 		}
 		before = unit[0]
-		b := types.Bundle{Requests: besides}
+		b := types.Bundle{}
 		var devices []types.DeviceRequest
 		provided := provides(unit)
 		for _, t := range unit {

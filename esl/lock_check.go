@@ -37,6 +37,22 @@ func (g *Group) lockable() error {
 	return g.withinShared()
 }
 
+// fewEnough refuses what is more than can be locked at once: bundles of so many tasks each,
+// and marks for what differs among these, each of which is a resource of the submission.
+func (g *Group) fewEnough(each, marks int) error {
+	n := len(g.Tasks)
+	if bundles := (n + each - 1) / each; bundles > types.MaxBundles {
+		return invalid("tasks: %d are %d bundles to be locked at once, with %d on a node together, and %d is the most: have fewer tasks, or of a gang more on each node (perNode; escher run --per-node)",
+			n, bundles, each, types.MaxBundles)
+	}
+	const markCost = 2 // that it is nowhere, neither on nodes nor in the cluster
+	if most := (g.ops - planBase) / markCost; g.ops > 0 && marks > most {
+		return invalid("tasks: %d of them ask for %d different things by requests and devices, each of which is a resource of its own, and of these the store takes %d at once: "+
+			"have tasks ask for the same, or start etcd with a larger --max-txn-ops", n, marks, most)
+	}
+	return nil
+}
+
 // withinShared refuses what asks for more at once than a shared policy ever lets have.
 func (g *Group) withinShared() error {
 	for _, id := range slices.Sorted(maps.Keys(g.Shared)) {

@@ -41,7 +41,7 @@ func TestGangRefuses(t *testing.T) {
 		policies []Policy
 	}{
 		"":                                       {Copies(2, taskOf(cpu(1))), []Policy{Gang{PerNode: 2, In: Zone, Loss: Alone, Restarts: 7}}},
-		"perNode, restarts: -1 and 0":            {Copies(2, taskOf(cpu(1))), []Policy{Gang{PerNode: -1}}},
+		"perNode: -1 is negative":                {Copies(2, taskOf(cpu(1))), []Policy{Gang{PerNode: -1}}},
 		"restarts: 2 are allowed, and onLoss":    {Copies(2, taskOf(cpu(1))), []Policy{Gang{Restarts: 2}}},
 		`onLoss: "retry" is unknown`:             {Copies(2, taskOf(cpu(1))), []Policy{Gang{Loss: "retry"}}},
 		`in: "row" is unknown`:                   {Copies(2, taskOf(cpu(1))), []Policy{Gang{In: "row"}}},
@@ -57,7 +57,7 @@ func TestGangRefuses(t *testing.T) {
 		"nothing to be locked: give cpu":         {Copies(2, taskOf(nil)), []Policy{Gang{}}},
 		`"cpu@foo" is of another reservation`:    {Copies(2, taskOf(map[string]types.Quantity{"cpu@foo": 1})), []Policy{Gang{}}},
 		"locked already by gang: drop one":       {Copies(2, taskOf(cpu(1))), []Policy{Gang{}, Gang{}}},
-		"prefer gives tasks[0] alternatives":     {Copies(2, taskOf(cpu(1))), []Policy{Gang{}, Prefer{Of: []Choice{{Rack: "a"}}, Anywhere: manifest.Duration(1e9)}}},
+		"prefer gives tasks[0] alternatives":     {Copies(2, taskOf(cpu(1))), []Policy{Gang{}, Prefer{Of: []Choice{{Rack: "a"}}, Anywhere: manifest.Wait(1e9)}}},
 		"policies[1] (gang): tasks[0].alternati": {Copies(1, taskOf(cpu(1), either)), []Policy{Apart{}, Gang{}}},
 	} {
 		t.Run(says, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestRelock(t *testing.T) {
 	for i := range g.Tasks[1:] {
 		left = append(left, &g.Tasks[i+1].Task)
 	}
-	r, err := relock(left, "j.gang", 1, nil)
+	r, err := relock(left, "j.gang", 1)
 	if err != nil || len(r.Bundles) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}

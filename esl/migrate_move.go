@@ -21,9 +21,10 @@ func (c *Client) Move(ctx context.Context, job, node string) error {
 		return fail(err)
 	}
 	prefix := own(job, Migrate{}.Kind(), "") + "."
+	const places = 4
 	var taken []string
 	for _, kind := range []controlplane.Kind{controlplane.Reservations, controlplane.Grants} {
-		ids, err := c.IDs(ctx, kind, prefix, 2)
+		ids, err := c.IDs(ctx, kind, prefix, places)
 		if err != nil {
 			return fail(err)
 		}
@@ -32,7 +33,7 @@ func (c *Client) Move(ctx context.Context, job, node string) error {
 		}
 		taken = append(taken, ids...)
 	}
-	for _, slot := range migrateSlots() {
+	for _, slot := range migrateTo() {
 		if id := prefix + slot; !slices.Contains(taken, id) {
 			return c.Reserve(ctx, id, r)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
@@ -174,18 +175,62 @@ func TestMigrateTakesTooLong(t *testing.T) {
 	})
 }
 
+// TestMigrateThroughGates moves tasks that are let in one by one: each goes through its gate
+// once, and no more than may be are let in at once.
+func TestMigrateThroughGates(t *testing.T) {
+	for name, c := range map[string]struct {
+		shared esl.Shared
+		by     esl.Policy
+	}{
+		"queue":      {esl.Queue{Rate: 2, Per: manifest.Duration(10 * time.Second)}, esl.Queued{In: "s"}},
+		"fair queue": {esl.FairQueue{Limit: 4, Anyone: 1}, esl.Flow{In: "s", As: "x"}},
+		"share":      {esl.FairShare{Anyone: 1}, esl.Share{In: "s", As: "x"}},
+	} {
+		for i, policies := range [][]esl.Policy{{esl.Migrate{}, c.by}, {c.by, esl.Migrate{}}} {
+			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cluster, jobs := ordered(t, 2)
+					if err := jobs.Declare(t.Context(), "s", c.shared, ""); err != nil {
+						t.Fatal(err)
+					}
+					one := submitted(t, jobs, esl.Copies(1, hollow.Task(100, "run", "1s")), policies...)
+					soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					if _, err := jobs.Wait(soon, controlplane.UntilEnded, one.Tasks...); err != nil {
+						t.Fatal(err)
+					}
+					others := []string{fillNode(t, jobs, "n00", 3), fillNode(t, jobs, "n01", 3)}
+					two := submitted(t, jobs, esl.Copies(2, hollow.Task(1000)), policies...)
+					pass(20 * time.Second)
+					if on := where(t, cluster, two.Tasks); on != "n00 n01" {
+						t.Errorf("it begins on %s", on)
+					}
+					stopped(t, jobs, others[1])
+					pass(2 * time.Minute)
+					if on, a := where(t, cluster, two.Tasks), attempts(t, cluster, two.Tasks); on != "n01 n01" || sum(a) != 3 {
+						t.Errorf("it is on %s, attempts %v", on, a)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestMigrateIsRefused gives what cannot be moved.
 func TestMigrateIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := ordered(t, 1)
 		either := hollow.Task(100)
 		either.Task.Alternatives = []types.Alternative{{After: time.Second}, {}}
+		long, given := called(strings.Repeat("n", 38), "run"), hollow.Task(100)
+		given.ID = strings.Repeat("i", 56)
 		for want, tasks := range map[string][]controlplane.Submission{
+			"tasks[0].name: \"nnn": {long}, "with the id \"iii": {given},
 			"tasks[1].requests: those that move": {hollow.Task(100), hollow.Task(200)},
 			"tasks[0]: it has alternatives":      {either},
 			"tasks[0].requests: it asks for":     {{Spec: hollow.Task(1).Spec}},
 		} {
-			if _, err := jobs.Submit(t.Context(), esl.Job{Tasks: tasks}, esl.Migrate{}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
+			if _, err := jobs.Submit(t.Context(), esl.Job{Tasks: tasks}, esl.Migrate{Ask: true}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, not %q", err, want)
 			}
 		}

@@ -22,17 +22,17 @@ import (
 // A task that has waited for Wait goes anywhere; with Cache, it has a copy then.
 type Near struct {
 	// To is the name of the data. With Each, the i-th task is near To.i, from 0.
-	To   string `json:"to" desc:"the name of the data"`
+	To   string `json:"to" desc:"the name of the data" is:"resource"`
 	Each bool   `json:"each,omitempty" desc:"each task has data of its own: the name, a dot, and its number from 0"`
 	// In is how near: on a node that has it, or in a rack or zone of one; empty is node.
 	In Domain `json:"in,omitempty" desc:"how near: node, or in the rack or zone of one; node if it is left out"`
-	// Wait is after how long a task goes anywhere; 0 is never, negative at once.
-	Wait manifest.Duration `json:"wait,omitempty" desc:"after how long a task goes anywhere; never if it is left out, at once if it is negative"`
+	// Wait is after how long a task goes anywhere; 0 is never.
+	Wait manifest.Wait `json:"wait,omitempty" desc:"after how long a task goes anywhere; never if it is left out, at once if it is 0s"`
 	// Cache makes the node of a task that runs elsewhere one that has a copy.
-	Cache bool `json:"cache,omitempty" desc:"a task that runs elsewhere leaves a copy on its node"`
+	Cache bool `json:"cache,omitempty" desc:"a task that runs elsewhere leaves a copy on its node" needs:"wait"`
 	// Copies is how many copies Cache makes it at most, those included that were there;
 	// 0 is without bound.
-	Copies int `json:"copies,omitempty" desc:"how many copies cache makes it at most; without bound if it is left out"`
+	Copies int `json:"copies,omitempty" desc:"how many copies cache makes it at most; without bound if it is left out" zero:"are none: leave cache out, or leave copies out for no bound" needs:"cache"`
 }
 
 // Kind is near.

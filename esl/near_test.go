@@ -44,7 +44,7 @@ func TestNear(t *testing.T) {
 func TestNearWaits(t *testing.T) {
 	onSite(t, hollow.Nodes(4, 2), func(s *site) {
 		s.must(esl.Replicate(s.Context(), s.jobs.Client, "words", "n01"))
-		p := esl.Near{To: "words", Wait: manifest.Duration(5 * time.Second), Cache: true, Copies: 2}
+		p := esl.Near{To: "words", Wait: manifest.Wait(5 * time.Second), Cache: true, Copies: 2}
 		job := s.run("read", esl.Copies(4, hollow.Task(1000)), p)
 		s.await(esl.Node, "n01 2", job)
 		if got := s.why(s.waiting(job)[0]); !strings.Contains(got, "words, which is on n01: it goes anywhere in 3s") {
@@ -89,7 +89,7 @@ func (s *site) running(job controlplane.Launched) map[string]string {
 // TestNearProduced: a task that succeeds leaves the data; each reader has its own.
 func TestNearProduced(t *testing.T) {
 	onSite(t, hollow.Racks(hollow.Nodes(4, 4), 2), func(s *site) {
-		far := esl.Near{To: "part", Each: true, In: esl.Rack, Wait: manifest.Duration(time.Hour)}
+		far := esl.Near{To: "part", Each: true, In: esl.Rack, Wait: manifest.Wait(time.Hour)}
 		readers := s.run("read", esl.Copies(2, hollow.Task(1000)), esl.Near{To: "part", Each: true})
 		racks := s.run("rack", esl.Copies(2, hollow.Task(1000)), far)
 		for i, node := range []string{"n03", "n00"} {
@@ -157,7 +157,7 @@ func TestInvalidateAgain(t *testing.T) {
 		s.view()
 		job := s.run("read", esl.Copies(2, hollow.Task(1000)), esl.Near{To: "words"})
 		s.await(esl.Node, "n00 2", job)
-		far := s.run("far", esl.Copies(1, hollow.Task(1000)), esl.Near{To: "words", Wait: manifest.Duration(5 * time.Second), Cache: true, Copies: 1})
+		far := s.run("far", esl.Copies(1, hollow.Task(1000)), esl.Near{To: "words", Wait: manifest.Wait(5 * time.Second), Cache: true, Copies: 1})
 		s.pass(8 * time.Second)
 		if s.node(far.Tasks[0]) != "n01" {
 			t.Fatalf("it does not run on n01: %s", s.why(far.Tasks[0]))
@@ -176,7 +176,7 @@ func ExampleNear() {
 			return err
 		}
 		where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "count", Tasks: esl.Copies(2, hollow.Task(500))},
-			esl.Near{To: "words", Wait: manifest.Duration(3 * time.Second)})
+			esl.Near{To: "words", Wait: manifest.Wait(3 * time.Second)})
 		fmt.Println(where)
 		return err
 	})

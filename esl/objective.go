@@ -15,9 +15,9 @@ type Objective struct {
 	// By is the function: see Aim.
 	By Aim `json:"by" desc:"what is to be least: load, leftover, dot-product or fragments"`
 	// Weights say how much resources count, by name; 1 if they are left out.
-	Weights map[string]float64 `json:"weights,omitempty" desc:"how much each resource counts, by name; 1 if it is left out"`
+	Weights map[string]float64 `json:"weights,omitempty" desc:"how much each resource counts, by name; 1 if it is left out" keys:"physical" min:"0"`
 	// Ahead is how many tasks may have a node and not be bound yet; 0 is 24.
-	Ahead int `json:"ahead,omitempty" desc:"how many tasks may have a node and not be bound yet; 24 if it is left out"`
+	Ahead int `json:"ahead,omitempty" desc:"how many tasks may have a node and not be bound yet; 24 if it is left out" zero:"would let none begin: give how many, or leave it out for 24"`
 }
 
 // Aim is an objective function.
@@ -92,6 +92,9 @@ func (p Objective) label(s *State) string {
 	}
 	return s.label
 }
+
+// opens says that room may be made on any node.
+func (Objective) opens(s *State) law { return law{name: s.Own(""), each: true} }
 
 // Wide tells that what is free changes with what others do.
 func (Objective) Wide() {}
@@ -176,7 +179,7 @@ func (p Objective) dotProduct(most map[types.ResourceID]float64) func([]cluster.
 // Placed has the tasks of a job placed by a shared Objective.
 type Placed struct {
 	// By is the id that it was declared under.
-	By string `json:"by" desc:"the name of the objective"`
+	By string `json:"by" desc:"the name of the objective" is:"name"`
 }
 
 // Kind is placed.
@@ -193,6 +196,9 @@ func (p Placed) Apply(g *Group) error {
 	AssignEach(g)
 	return nil
 }
+
+// opens says that room may be made on any node.
+func (Placed) opens(s *State) law { return law{name: s.Own(""), each: true} }
 
 // Why says which node was chosen.
 func (p Placed) Why(s *State, task string) string {

@@ -3,6 +3,7 @@ package esl
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -27,7 +28,7 @@ func (p Pack) Apply(g *Group) error {
 	if err := g.excludes("spread", "balance", ElasticBalance{}.Kind()); err != nil {
 		return err
 	}
-	g.fills()
+	g.steers()
 	g.Make(g.Own(""), 0, controlplane.OnEvery())
 	g.AskAll(g.Own(""), One)
 	return nil
@@ -44,7 +45,7 @@ func (p Pack) Next(s *State) Plan {
 	name := s.Own("")
 	c := s.crowd(name)
 	id := types.Resolve(s.Namespace, name)
-	plan := Plan{Reason: "nodes to be filled"}
+	plan := Plan{Reason: "nodes to be filled", Again: c.next}
 	want := p.targets(s, id, c)
 	var on, off []string
 	for _, n := range s.open(id) {
@@ -61,11 +62,17 @@ func (p Pack) Next(s *State) Plan {
 	return plan
 }
 
+// opens says that room may be made on any node.
+func (Pack) opens(s *State) law { return law{name: s.Own("")} }
+
 // targets returns the nodes that are to be open.
 func (p Pack) targets(s *State, id types.ResourceID, c crowd) map[string]bool {
 	want := make(map[string]bool)
 	if len(c.waiting)+len(c.held) == 0 {
 		return want
+	}
+	for node := range s.madeRoom(s.Own("")) {
+		want[node] = true
 	}
 	rooms := s.Rooms()
 	if len(c.waiting) == 0 {
@@ -74,7 +81,7 @@ func (p Pack) targets(s *State, id types.ResourceID, c crowd) map[string]bool {
 	p.order(s, id, c, rooms)
 	if len(c.waiting) == 0 {
 		for _, r := range rooms {
-			if slices.ContainsFunc(c.shapes, func(x *shape) bool { return r.Fits(x.needs) }) {
+			if slices.ContainsFunc(c.shapes, func(x *shape) bool { return x.fits(r) }) {
 				want[r.Node.Name] = true
 				break
 			}
@@ -82,20 +89,9 @@ func (p Pack) targets(s *State, id types.ResourceID, c crowd) map[string]bool {
 		return want
 	}
 	// The large first: the small fit into what these leave.
-	shapes := slices.Clone(c.shapes)
-	slices.SortStableFunc(shapes, func(a, b *shape) int { return compareSize(b.needs, a.needs) })
-	for _, x := range shapes {
-		left := x.waiting
-		for _, r := range rooms {
-			if left == 0 {
-				break
-			}
-			if n := r.Put(x.needs, left); n > 0 {
-				want[r.Node.Name] = true
-				left -= n
-			}
-		}
-	}
+	c.shapes = slices.Clone(c.shapes)
+	slices.SortStableFunc(c.shapes, func(a, b *shape) int { return compareSize(b.all[0], a.all[0]) })
+	c.put(rooms, math.MaxInt, func(r *Room, _, _ int) { want[r.Node.Name] = true })
 	return want
 }
 
@@ -105,7 +101,7 @@ func (p Pack) order(s *State, id types.ResourceID, c crowd, rooms []*Room) {
 	free := make(map[*Room]types.Quantity, len(rooms)) // for how many it would be enough
 	for _, r := range rooms {
 		for _, x := range c.shapes {
-			for _, need := range x.needs {
+			for _, need := range x.all[0] {
 				if q, ok := r.Free(need.ID); ok && q != types.Inf {
 					free[r] += q / max(need.Amount, 1)
 				}
@@ -154,9 +150,9 @@ func (p Pack) Why(s *State, task string) string {
 		return ""
 	}
 	name := s.Own("")
-	needs := s.needs(t, name)
+	ways := s.ways(t, name)
 	for _, r := range s.Rooms() {
-		if r.Fits(needs) {
+		if ways.fits(r) {
 			return "pack: a node with room for it is about to be opened"
 		}
 	}
@@ -173,7 +169,7 @@ func (s *State) packed(name string) []*cluster.Node {
 // Pack.
 type Packed struct {
 	// In is the id that it was declared under.
-	In string `json:"in" desc:"the name of the pack"`
+	In string `json:"in" desc:"the name of the pack" is:"name"`
 }
 
 // Kind is packed.
@@ -187,10 +183,13 @@ func (p Packed) Apply(g *Group) error {
 	if err := shares[Pack](g, p.In); err != nil {
 		return err
 	}
-	g.fills()
+	g.steers()
 	g.AskAll(own(p.In, Pack{}.Kind(), ""), One)
 	return nil
 }
+
+// opens says that room may be made on any node.
+func (p Packed) opens(*State) law { return law{name: own(p.In, Pack{}.Kind(), "")} }
 
 // Why says what the shared policy does.
 func (p Packed) Why(s *State, task string) string {

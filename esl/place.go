@@ -51,14 +51,19 @@ type crowd struct {
 	held []*cluster.Task
 	// shapes are what they ask for, each once.
 	shapes []*shape
-	// gang tells that what waits is locked as a whole.
+	// gang tells that what waits is locked as a whole, unit how many of what the policy
+	// makes are locked together on a node, at least 1.
 	gang bool
+	unit int
+	// next is when tasks may go where they may not go yet; zero: never.
+	next time.Time
 }
 
-// shape is what some tasks ask for alike.
+// shape is what some tasks ask for alike, or so many of them that are locked together on a
+// node: unit.
 type shape struct {
-	needs   []cluster.Need
-	waiting int
+	ways
+	waiting, unit int
 }
 
 // crowd returns the tasks that a policy is about. What they ask for is without what the
@@ -66,8 +71,14 @@ type shape struct {
 func (s *State) crowd(own string) crowd { return s.crowdOf(s.concerned(), own) }
 
 func (s *State) crowdOf(tasks []*cluster.Task, own string) crowd {
-	var c crowd
-	known, scoped := make(map[*types.Request]*shape), own+"@"
+	type vectors struct {
+		requests     *types.Request
+		alternatives *types.Alternative
+		open         int
+	}
+	c := crowd{unit: 1}
+	known, scoped := make(map[vectors]*shape), own+"@"
+	var locks []string
 	for _, t := range tasks {
 		if t.Info.V == nil || t.Phase().Ended() {
 			continue
@@ -80,18 +91,33 @@ func (s *State) crowdOf(tasks []*cluster.Task, own string) crowd {
 			continue
 		default:
 			c.waiting = append(c.waiting, t)
-			c.gang = c.gang || slices.ContainsFunc(t.Info.V.Requests, func(r types.Request) bool { return strings.HasPrefix(r.Name, scoped) })
+			if id := drawnFrom(t, scoped); id != "" {
+				c.gang = true
+				if r := s.Reservation(id); locked(r) {
+					if !slices.Contains(locks, id) {
+						locks = append(locks, id)
+						c.lock(s, t.Info.V.Job, r, own)
+					}
+					continue
+				}
+			}
 		}
 		// What is alike is in memory once: package cluster.
-		var at *types.Request
+		var at vectors
 		if len(t.Info.V.Requests) > 0 {
-			at = &t.Info.V.Requests[0]
+			at.requests = &t.Info.V.Requests[0]
+		}
+		if len(t.Info.V.Alternatives) > 0 {
+			at.alternatives, at.open = &t.Info.V.Alternatives[0], s.openWays(t)
 		}
 		like := known[at]
 		if like == nil {
-			like = &shape{needs: s.needs(t, own)}
+			like = &shape{ways: s.ways(t, own), unit: 1}
 			known[at] = like
 			c.shapes = append(c.shapes, like)
+		}
+		if at := s.nextWay(t); !held && !at.IsZero() {
+			c.next = earliest(c.next, at)
 		}
 		if !held {
 			like.waiting++
@@ -119,18 +145,43 @@ func (s *State) granted(t *cluster.Task) bool {
 	return false
 }
 
-// needs returns what a task asks for on its node, without what a policy makes itself,
-// what those make that settle after it, and what is on no node yet: others may be waiting
-// to see where this one goes.
-func (s *State) needs(t *cluster.Task, own string) []cluster.Need {
+// drawnFrom returns the reservation of which a task draws what a policy makes, "" if none.
+func drawnFrom(t *cluster.Task, scoped string) string {
+	for _, x := range t.Info.V.Requests {
+		if id, ok := strings.CutPrefix(x.Name, scoped); ok {
+			return id
+		}
+	}
+	return ""
+}
+
+// lock adds to a crowd what is to be locked for tasks of a job, instead of each of these.
+func (c *crowd) lock(s *State, job string, r *cluster.Reservation, own string) {
+	var like *shape
+	var before types.Bundle
+	for _, b := range r.Info.V.Bundles {
+		if like == nil || len(b.Devices)+len(before.Devices) > 0 || !slices.Equal(b.Requests, before.Requests) {
+			one := [][]cluster.Need{s.needs(job, b.Requests, b.Devices, own)}
+			like = &shape{ways: ways{open: one, all: one}, unit: max(1, int(b.Requests.Get(own)/One))}
+			c.shapes, c.unit = append(c.shapes, like), max(c.unit, like.unit)
+		}
+		like.waiting++
+		before = b
+	}
+}
+
+// needs returns what is asked for on a node by a task of a job, without what a policy makes
+// itself, what those make that settle after it, and what is on no node yet: others may be
+// waiting to see where this one goes.
+func (s *State) needs(jobID string, requests types.Requests, devices []types.DeviceRequest, own string) []cluster.Need {
 	prefix := types.Resolve(s.Namespace, own)
-	job := types.Resolve(s.Namespace, t.Info.V.Job)
+	job := types.Resolve(s.Namespace, jobID)
 	turn := s.steering(job, prefix)
 	if turn < 0 {
 		turn = math.MaxInt // of no policy that others know
 	}
 	var out []cluster.Need
-	for _, x := range s.View.Needs(s.Namespace, t.Info.V.Requests, t.Info.V.Devices...) {
+	for _, x := range s.View.Needs(s.Namespace, requests, devices...) {
 		x.ID = x.ID.Unscoped()
 		mine := x.ID == prefix || strings.HasPrefix(string(x.ID), string(prefix)+".")
 		if !mine && (x.ID.Physical() || s.steering(job, x.ID) <= turn && s.somewhere(x.ID)) {
@@ -147,7 +198,7 @@ func (s *State) needs(t *cluster.Task, own string) []cluster.Need {
 // freely: a function does so for each task.
 func (s *State) steering(job, id types.ResourceID) int {
 	_, name, _ := strings.Cut(string(id), string(job)+".")
-	label, _, _ := strings.Cut(name, ".")
+	label, rest, _ := strings.Cut(name, ".")
 	for i := range 10 {
 		label = strings.TrimSuffix(label, "-"+strconv.Itoa(i)) // the second of a kind
 	}
@@ -158,13 +209,19 @@ func (s *State) steering(job, id types.ResourceID) int {
 		label = Pack{}.Kind()
 	case label == (Placed{}).Kind():
 		label = Objective{}.Kind()
+	case label == (Colocate{}).Kind() && rest == colocateWith:
+		return -1 // others are there, whatever this one wants
 	}
 	if c := s.View.Everywhere[id]; label == (Apart{}).Kind() && c != nil && c.V.Capacity > 0 {
 		return -1 // so many on each node
 	}
-	return slices.Index([]string{
-		Colocate{}.Kind(), Balance{}.Kind(), Spread{}.Kind(), Apart{}.Kind(), ElasticBalance{}.Kind(), Pack{}.Kind(), Objective{}.Kind(),
-	}, label)
+	return slices.Index(steerers(), label)
+}
+
+// steerers are the kinds of policies that make a resource where they want the tasks at the
+// moment, by who settles first.
+func steerers() []string {
+	return []string{Colocate{}.Kind(), Balance{}.Kind(), Spread{}.Kind(), Apart{}.Kind(), ElasticBalance{}.Kind(), Pack{}.Kind(), Objective{}.Kind()}
 }
 
 // somewhere reports whether a node has some of an ephemeral resource.

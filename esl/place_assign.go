@@ -51,7 +51,7 @@ type assignment struct {
 	own    string // what the names of all resources of its job begin with
 	name   string // of its resource
 	number int
-	needs  []cluster.Need
+	ways   ways
 	on     []*cluster.Node // where there is some of it
 	since  time.Time
 	// past tells that it was assigned so before its last attempt, and may be anew.
@@ -62,6 +62,8 @@ type assignment struct {
 	// as who makes that may wait for it, and keeps out nobody: it comes after all others,
 	// and is not one of those that are ahead.
 	held bool
+	// whole tells that it is locked with others, which all need a node before any begins.
+	whole bool
 }
 
 // Next assigns tasks that wait to nodes, in their order: by priority, age and number.
@@ -79,29 +81,62 @@ func (a Assign) next(s *State, label string) Plan {
 	placing := a.Among(rooms)
 	early := 0
 	slices.SortStableFunc(waiting, func(a, b *assignment) int { return cmp.Compare(boolInt(a.held), boolInt(b.held)) })
+	made := s.madeForEach(waiting)
 	for _, x := range waiting {
 		count := &ahead
 		if x.held {
 			count = &early
 			a.keep(s, x, placing)
 		}
-		if *count >= cmp.Or(a.Ahead, defaultAhead) {
+		node := made[x.name] // none of that is to be seen as free
+		if x.settled() && (node == "" || !x.held) {
 			continue
 		}
-		if len(x.on) == 1 && !x.past && x.tried == "" {
-			continue
+		if (node == "" || !x.held) && (x.whole || *count < cmp.Or(a.Ahead, defaultAhead)) {
+			if best := a.choose(s, x, placing); best != "" {
+				node = best
+				*count += boolInt(!x.whole)
+			}
 		}
-		x.needs = s.needs(x.task, x.own)
-		best := placing.best(x.needs, x.tried)
-		if best < 0 {
-			continue
+		if at := s.nextWay(x.task); !at.IsZero() {
+			plan.Again = earliest(plan.Again, at)
 		}
-		placing.take(best, x.needs)
-		*count++
-		a.move(s, &plan, x, rooms[best].Node.Name)
+		if node != "" && (len(x.on) != 1 || x.past || x.on[0].Name != node) {
+			a.move(s, &plan, x, node)
+		}
 	}
 	return plan
 }
+
+// choose takes room for a task where that is best, and returns on which node; "" if none has
+// room.
+func (a Assign) choose(s *State, x *assignment, placing *Placing) string {
+	x.ways = s.ways(x.task, x.own)
+	for _, needs := range x.ways.open {
+		if best := placing.best(needs, x.tried); best >= 0 {
+			placing.take(best, needs)
+			return placing.rooms[best].Node.Name
+		}
+	}
+	return ""
+}
+
+// madeForEach returns where room is being made for each of those that wait, by the name of
+// its resource.
+func (s *State) madeForEach(waiting []*assignment) map[string]string {
+	names := make(map[string]bool, len(waiting))
+	for _, x := range waiting {
+		names[x.name] = true
+	}
+	out := make(map[string]string)
+	for name, nodes := range s.allMadeRoom(func(name string) bool { return names[name] }) {
+		out[name] = slices.Min(sortedKeys(nodes))
+	}
+	return out
+}
+
+// settled reports whether a task is to stay assigned as it is.
+func (x *assignment) settled() bool { return len(x.on) == 1 && !x.past && x.tried == "" }
 
 // settle takes in what is assigned already, and returns how many that are. What cannot
 // stay is to be assigned anew.
@@ -112,18 +147,19 @@ func (a Assign) settle(s *State, plan *Plan, waiting []*assignment, rooms []*Roo
 			continue
 		}
 		at := slices.IndexFunc(rooms, func(r *Room) bool { return r.Node == x.on[0] })
-		x.needs = s.needs(x.task, x.own)
+		x.ways = s.ways(x.task, x.own)
 		due := x.since.Add(cmp.Or(a.Patience, defaultPatience))
 		switch {
 		case at >= 0 && x.held: // as it is, until it can begin
-		case at < 0 || !rooms[at].Fits(x.needs):
+		case at < 0 || !x.ways.fits(rooms[at]):
 			x.tried = x.on[0].Name // it fits elsewhere, or waits as it is
 		case !s.Now.Before(due):
 			x.tried = x.on[0].Name
 			plan.Again = earliest(plan.Again, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
 		default:
-			rooms[at].Take(x.needs)
-			ahead++
+			needs, _ := x.ways.fit(rooms[at])
+			rooms[at].Take(needs)
+			ahead += boolInt(!x.whole)
 			plan.Again = earliest(plan.Again, due)
 		}
 	}
@@ -136,7 +172,7 @@ func (a Assign) keep(s *State, x *assignment, placing *Placing) {
 		return
 	}
 	if at := slices.IndexFunc(placing.rooms, func(r *Room) bool { return r.Node == x.on[0] }); at >= 0 {
-		placing.take(at, s.needs(x.task, x.own))
+		placing.take(at, s.ways(x.task, x.own).all[0])
 	}
 }
 
@@ -187,11 +223,11 @@ func (s *State) assignments(label string) []*assignment {
 			continue
 		}
 		own := own(t.Info.V.Job, label, "")
-		name, number, ok := numbered(t, own+".")
+		name, number, whole, ok := numbered(t, own+".")
 		if !ok {
 			continue
 		}
-		x := &assignment{task: t, own: own, name: name, number: number}
+		x := &assignment{task: t, own: own, name: name, number: number, whole: whole}
 		id := types.Resolve(s.Namespace, name)
 		for _, n := range s.open(id) {
 			// What it was assigned to before an attempt that is over is of the past.
@@ -232,16 +268,17 @@ func (s *State) held(t *cluster.Task, own string) bool {
 	return false
 }
 
-// numbered returns the resource that a task asks for whose name is a prefix and a number.
-func numbered(t *cluster.Task, prefix string) (name string, number int, ok bool) {
+// numbered returns the resource that a task asks for whose name is a prefix and a number,
+// and whether it is to be locked with others.
+func numbered(t *cluster.Task, prefix string) (name string, number int, whole, ok bool) {
 	for _, r := range t.Info.V.Requests {
-		base, _, _ := strings.Cut(r.Name, "@")
+		base, _, scoped := strings.Cut(r.Name, "@")
 		rest, found := strings.CutPrefix(base, prefix)
 		if n, err := strconv.Atoi(rest); found && err == nil {
-			return base, n, true
+			return base, n, scoped, true
 		}
 	}
-	return "", 0, false
+	return "", 0, false, false
 }
 
 // Why says on which node a task of the policy is to be.
@@ -257,7 +294,7 @@ func (a Assign) why(s *State, label, task string) string {
 		case x.task.ID.ID != task:
 		case len(x.on) > 0:
 			return kind + ": " + x.on[0].Name + " was chosen for it"
-		case !slices.ContainsFunc(s.Rooms(), func(r *Room) bool { return r.Fits(s.needs(x.task, x.own)) }):
+		case !slices.ContainsFunc(s.Rooms(), func(r *Room) bool { return s.ways(x.task, x.own).fits(r) }):
 			return kind + ": no node has room for it at present; one is chosen when one has"
 		default:
 			return kind + ": its node is chosen when its turn comes: " + strconv.Itoa(i) + " are before it"

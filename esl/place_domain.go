@@ -27,14 +27,18 @@ func (d Domain) of(n *cluster.Node) string {
 func (d Domain) or(other Domain) Domain { return cmp.Or(d, other) }
 
 // part is a node, rack or zone with what counts there. It counts if one of its nodes takes
-// tasks, and would be large enough for some if nothing else were there.
+// tasks, and would do for some of them if nothing else were there: is large enough, and has
+// what else they ask for.
 type part struct {
 	name string
 	// nodes are all of them, rooms what is free on those that take tasks.
 	nodes []*cluster.Node
 	rooms []*Room
-	// used is how much of a resource is in use there, in whole ones.
+	// used is how much of a resource is in use there, in whole ones, but for what was
+	// collected of it for those who wait.
 	used int
+	// made is the room that is being made there, by node.
+	made map[string]made
 }
 
 // parts returns the domains that count for a crowd, by name.
@@ -44,6 +48,7 @@ func (s *State) parts(in Domain, id types.ResourceID, c crowd) []*part {
 	}
 	byName := make(map[string]*part)
 	large := make(map[string]bool)
+	made := s.madeRoom(id.In(s.Namespace))
 	for _, n := range s.View.Nodes {
 		name := in.of(n)
 		if name == "" {
@@ -51,17 +56,17 @@ func (s *State) parts(in Domain, id types.ResourceID, c crowd) []*part {
 		}
 		p := byName[name]
 		if p == nil {
-			p = &part{name: name}
+			p = &part{name: name, made: made}
 			byName[name] = p
 		}
 		p.nodes = append(p.nodes, n)
-		p.used += int(n.Used(id) / One)
+		p.used += int((n.Used(id) - made[n.Name].held) / One)
 		if !n.Eligible() {
 			continue
 		}
 		r := newRoom(s.View, n)
 		p.rooms = append(p.rooms, r)
-		large[name] = large[name] || slices.ContainsFunc(c.shapes, func(x *shape) bool { return r.Large(x.needs) })
+		large[name] = large[name] || slices.ContainsFunc(c.shapes, func(x *shape) bool { return x.large(r) })
 	}
 	var out []*part
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -79,11 +84,12 @@ func (s *State) eachNode(id types.ResourceID, c crowd) []*part {
 	nodes := s.Nodes()
 	parts, rooms, roomsOf := make([]part, len(nodes)), make([]Room, len(nodes)), make([]*Room, len(nodes))
 	out := make([]*part, 0, len(nodes))
+	made := s.madeRoom(id.In(s.Namespace))
 	for i, n := range nodes {
 		rooms[i] = Room{Node: n, view: s.View}
 		roomsOf[i] = &rooms[i]
-		if slices.ContainsFunc(c.shapes, func(x *shape) bool { return rooms[i].Large(x.needs) }) {
-			parts[i] = part{name: n.Name, nodes: nodes[i : i+1 : i+1], rooms: roomsOf[i : i+1 : i+1], used: int(n.Used(id) / One)}
+		if slices.ContainsFunc(c.shapes, func(x *shape) bool { return x.large(&rooms[i]) }) {
+			parts[i] = part{name: n.Name, nodes: nodes[i : i+1 : i+1], rooms: roomsOf[i : i+1 : i+1], used: int((n.Used(id) - made[n.Name].held) / One)}
 			out = append(out, &parts[i])
 		}
 	}
@@ -101,7 +107,7 @@ func least(parts []*part) int {
 // limit returns what the nodes of a part are to have of a resource, so that no more than
 // most of it can ever be in use there: by capacity, the nodes that change.
 //
-// What may still come is where what waits has room. To move it from one node to another
+// What may still come is where what waits has room, or room is being made for it. To move it from one node to another
 // takes two plans: after the first nobody can take it any more, and the second knows who
 // has before that.
 func (s *State) limit(p *part, id types.ResourceID, most int, c crowd) map[types.Quantity][]string {
@@ -109,7 +115,7 @@ func (s *State) limit(p *part, id types.ResourceID, most int, c crowd) map[types
 	slots := p.slots(s, id, most-p.used, c)
 	could := 0 // how many could be in use while the plan is done, and after it
 	for _, n := range p.nodes {
-		used, has := n.Used(id), s.capacity(n, id)
+		used, has := n.Used(id)-p.made[n.Name].held, s.capacity(n, id)
 		want := has
 		switch free := types.Quantity(slots[n.Name]) * One; {
 		case free > 0:
@@ -148,30 +154,29 @@ func (s *State) shut(plan *Plan, name string) {
 	s.turn(plan)
 }
 
-// slots says on which nodes of a part so many of what waits have room: first where there
-// are slots already.
+// slots says on which nodes of a part so many of what waits have room: first where it is
+// being made, then where there are slots already.
 func (p *part) slots(s *State, id types.ResourceID, free int, c crowd) map[string]int {
 	out := make(map[string]int)
-	left := make([]int, len(c.shapes))
-	for i, x := range c.shapes {
-		left[i] = x.waiting
+	for _, r := range p.rooms {
+		n := min(free, int(p.made[r.Node.Name].asked/One))
+		out[r.Node.Name] += n
+		free -= n
 	}
 	has := func(r *Room) int { return boolInt(s.capacity(r.Node, id) > r.Node.Used(id)) }
-	rooms := slices.Clone(p.rooms)
+	rooms := p.clones()
 	slices.SortStableFunc(rooms, func(a, b *Room) int {
 		return cmp.Or(cmp.Compare(has(b), has(a)), cmp.Compare(a.Node.Used(id), b.Node.Used(id)))
 	})
-	for _, r := range rooms {
-		r = r.Clone()
-		for i, x := range c.shapes {
-			n := r.Put(x.needs, min(left[i], free))
-			left[i] -= n
-			free -= n
-			out[r.Node.Name] += n
-		}
-		if free <= 0 {
-			break
-		}
+	c.put(rooms, free, func(r *Room, n, _ int) { out[r.Node.Name] += n })
+	return out
+}
+
+// clones returns copies of the rooms, to try something on.
+func (p *part) clones() []*Room {
+	out := make([]*Room, len(p.rooms))
+	for i, r := range p.rooms {
+		out[i] = r.Clone()
 	}
 	return out
 }

@@ -169,17 +169,18 @@ func TestSpreadExact(t *testing.T) {
 	}
 }
 
-// TestColocateExact is the same of co-location: no task is ever bound anywhere but where
-// the others are.
-func TestColocateExact(t *testing.T) {
-	for seed := range uint64(200) {
+// TestOneNodeExact is the same of co-location, and of balance on one node: no task is ever
+// bound anywhere but where the others are.
+func TestOneNodeExact(t *testing.T) {
+	for seed := range uint64(400) {
+		policy := []Keeper{Colocate{}, Balance{Nodes: 1}}[seed%2]
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		f := newField(t)
 		const nodes = 4
 		for i := range nodes {
 			f.node(fmt.Sprintf("n%d", i), "r", 4000)
 		}
-		own := "j.colocate"
+		own := "j." + policy.Kind()
 		f.put(controlplane.ResourceKey("d", own, types.EveryNode), &types.Resource{})
 		for i := range 3 {
 			f.task(fmt.Sprintf("t%d", i), map[string]types.Quantity{"cpu": 1000, own: One})
@@ -189,7 +190,7 @@ func TestColocateExact(t *testing.T) {
 		for range 200 {
 			switch rnd.IntN(5) {
 			case 0:
-				if plan := (Colocate{}).Next(f.state("colocate")); len(late) < 2 && !plan.Nothing() {
+				if plan := policy.Next(f.state(policy.Kind())); len(late) < 2 && !plan.Nothing() {
 					late = append(late, plan)
 				}
 			case 1:
@@ -206,13 +207,13 @@ func TestColocateExact(t *testing.T) {
 					continue
 				}
 				if bound++; at != "" && at != node {
-					t.Fatalf("seed %d: on %s, and on %s", seed, at, node)
+					t.Fatalf("%s, seed %d: on %s, and on %s", policy.Kind(), seed, at, node)
 				}
 				at = node
 			}
 		}
 		if bound == 0 {
-			t.Errorf("seed %d: none is bound", seed)
+			t.Errorf("%s, seed %d: none is bound", policy.Kind(), seed)
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 // Room is what is free on a node, less what a decision has given away of it already: for
 // policies that choose nodes. It goes by the same numbers as the scheduler, devices
-// included, but for how these lie to one another, and ports by number.
+// and ports included, but for how devices lie to one another, and ports of a range that was
+// changed while they were in use.
 type Room struct {
 	// Node is the node.
 	Node *cluster.Node
@@ -151,11 +152,15 @@ func (r *Room) pick(list []deviceRoom, x *cluster.Need, take func(i int)) bool {
 	return least >= 0
 }
 
-// Large reports whether the node would do if nothing else were there.
+// Large reports whether the node would do if nothing else were there. What is of the whole
+// cluster is not looked at.
 func (r *Room) Large(needs []cluster.Need) bool {
 	for i := range needs {
 		x := &needs[i]
-		if x.ID.Physical() && r.Capacity(x.ID) < x.Amount {
+		if r.view.Pool(x.ID) != nil {
+			continue
+		}
+		if q, ok := r.view.Capacity(r.Node, x.ID); !ok || q < x.Amount {
 			return false
 		}
 	}

@@ -59,6 +59,14 @@ func TestTogetherIsRefused(t *testing.T) {
 			"balance and spread exclude each other":           {esl.Balance{Nodes: 2}, esl.Spread{Over: esl.Rack}},
 			"objective and objective exclude each other":      {esl.Objective{By: esl.Load}, esl.Objective{By: esl.Leftover}},
 			"apart has at most 1 on one node, of which there": {esl.Gang{}, esl.Apart{}},
+			"gang and spread exclude each other: the one has all 8 tasks on one rack, the other has at most 1 more on one rack than on another":     {esl.Spread{Over: esl.Rack}, esl.Gang{In: esl.Rack}},
+			"gang and spread exclude each other: the one has all 8 tasks on one node, the other has at most 3 more on one zone than on another":     {esl.Gang{In: esl.Node}, esl.Spread{Over: esl.Zone, MaxSkew: 3}},
+			"colocate and spread exclude each other: the one has all 8 tasks on one node, the other has at most 1 more on one rack than on another": {esl.Elastic{Min: 2}, esl.Colocate{}, esl.Spread{Over: esl.Rack}},
+			"gang and balance exclude each other: the one has all 8 tasks on one node, the other has as many on each node":                          {esl.Gang{In: esl.Node}, esl.Balance{}},
+			"perNode: 2 are to be together on a node, and spread has at most 1 more on one node than on another: have that be 2":                    {esl.Gang{PerNode: 2}, esl.Spread{}},
+			"gang and objective exclude each other: the one has 2 tasks together on a node, the other chooses a node for each":                      {esl.Objective{By: esl.Load}, esl.Gang{PerNode: 2}},
+			"gang and objective exclude each other: the one has 8 tasks together on a node, the other chooses a node for each":                      {esl.Objective{By: esl.Load}, esl.Gang{In: esl.Node}},
+			"colocate is there twice, and each time chooses where all tasks are: drop the one with rack":                                            {esl.Colocate{}, esl.Colocate{In: esl.Rack}},
 		} {
 			_, err := s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: tasks}, policies...)
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -67,6 +75,30 @@ func TestTogetherIsRefused(t *testing.T) {
 		}
 		s.run("ok", tasks, esl.Colocate{In: esl.Rack}, esl.Balance{Nodes: 2})
 		s.run("ok", tasks[:4], esl.Gang{}, esl.Apart{})
+		s.run("ok", tasks[:2], esl.Gang{PerNode: 2}, esl.Spread{MaxSkew: 2})
+	})
+}
+
+// TestTooFewInOne: a gang that is in one rack, or zone, is refused when none of these has as
+// many of what its tasks are kept apart by.
+func TestTooFewInOne(t *testing.T) {
+	nodes := hollow.Racks(hollow.Nodes(6, 8), 2)
+	for i := range nodes {
+		nodes[i].Labels["zone"] = fmt.Sprint("z", (i+2)/4) // z0 has one rack
+	}
+	onSite(t, nodes, func(s *site) {
+		for want, policies := range map[string][]esl.Policy{
+			"on one rack, and apart has at most 1 on one node, of which no rack has more than 2":   {esl.Gang{In: esl.Rack}, esl.Apart{}},
+			"on one rack, and balance has at most 1 on one node, of which no rack has more than 2": {esl.Colocate{In: esl.Rack}, esl.Gang{}, esl.Balance{Nodes: 3}},
+			"on one zone, and apart has at most 1 on one rack, of which no zone has more than 2":   {esl.Apart{In: esl.Rack}, esl.Gang{In: esl.Zone}},
+		} {
+			_, err := s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(3, hollow.Task(100))}, policies...)
+			if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		two := s.run("ok", esl.Copies(2, hollow.Task(100)), esl.Apart{In: esl.Rack}, esl.Gang{In: esl.Zone})
+		s.await("zone", "z1 2", two)
 	})
 }
 

@@ -103,6 +103,9 @@ func (k Kinds) Read(p types.Policy) (Policy, error) {
 	d := json.NewDecoder(strings.NewReader(p.With))
 	d.DisallowUnknownFields()
 	err := d.Decode(into.Interface())
+	if err != nil {
+		err = misread(err, reflect.TypeOf(made))
+	}
 	if _, end := d.Token(); err == nil && !errors.Is(end, io.EOF) {
 		err = errors.New("there is more behind the parameters")
 	}

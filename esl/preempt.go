@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
@@ -22,12 +24,12 @@ import (
 // takes over goes on, and nobody more is evicted once there is room.
 type Preempt struct {
 	// After is how long a task, or gang, waits before others are evicted for it; 0 is 1 s.
-	After manifest.Duration `json:"after,omitempty" desc:"how long a task, or gang, waits before others are evicted for it; 1s if it is left out"`
+	After manifest.Wait `json:"after,omitempty" desc:"how long a task, or gang, waits before others are evicted for it; 1s if it is left out, at once if it is 0s"`
 	// Spare is how long who was evicted runs again before it may be evicted once more; 0 is
 	// a minute.
-	Spare manifest.Duration `json:"spare,omitempty" desc:"how long a task that was evicted runs before it is evicted for this job once more; 1m if it is left out"`
+	Spare manifest.Wait `json:"spare,omitempty" desc:"how long a task that was evicted runs before it is evicted for this job once more; 1m if it is left out, no time if it is 0s"`
 	// Within is how long those that were evicted may take to end; 0 is ten minutes.
-	Within manifest.Duration `json:"within,omitempty" desc:"how long is waited for those that are evicted to end, before what has become free is given up; 10m if it is left out"`
+	Within manifest.Duration `json:"within,omitempty" desc:"how long is waited for those that are evicted to end, before what has become free is given up; 10m if it is left out" zero:"leaves no time to end: give a longer time, or leave it out for 10m"`
 }
 
 // Kind is preempt.
@@ -35,8 +37,8 @@ func (Preempt) Kind() string { return "preempt" }
 
 // Validate checks the times.
 func (p Preempt) Validate() error {
-	if p.After < 0 || p.Spare < 0 || p.Within < 0 {
-		return invalid("after, spare, within: %s, %s and %s: one is negative: leave it out", time.Duration(p.After), time.Duration(p.Spare), time.Duration(p.Within))
+	if p.Within < 0 {
+		return invalid("within: %s is negative: give a time, or leave it out for 10m", time.Duration(p.Within))
 	}
 	return nil
 }
@@ -44,7 +46,7 @@ func (p Preempt) Validate() error {
 // Apply changes nothing of the tasks: what they ask for is what room is made for. It refuses
 // those with a scheduler of their own, as nobody hands the room over to them.
 func (p Preempt) Apply(g *Group) error {
-	_ = g.Own("") // which says if it is too long
+	_ = g.Own(strconv.Itoa(atATime - 1)) // which says if it is too long
 	g.evicts()
 	for i := range g.Tasks {
 		if by := g.Tasks[i].Task.Scheduler; by != "" {
@@ -54,8 +56,8 @@ func (p Preempt) Apply(g *Group) error {
 	return p.Validate()
 }
 
-func (p Preempt) after() time.Duration  { return cmp.Or(time.Duration(p.After), time.Second) }
-func (p Preempt) spare() time.Duration  { return cmp.Or(time.Duration(p.Spare), time.Minute) }
+func (p Preempt) after() time.Duration  { return p.After.Or(time.Second) }
+func (p Preempt) spare() time.Duration  { return p.Spare.Or(time.Minute) }
 func (p Preempt) within() time.Duration { return cmp.Or(time.Duration(p.Within), 10*time.Minute) }
 
 // Wide tells that it goes by what is on the nodes.
@@ -75,38 +77,58 @@ func (Stay) Apply(*Group) error { return nil }
 
 // Next begins to make room, goes on with that, and gives up what is not needed any more.
 func (p Preempt) Next(s *State) Plan {
-	r := s.Reservation(s.Own(""))
-	all, again := p.wanting(s)
+	rooms, free := p.rooms(s)
+	waiting, long, again := p.wanting(s)
 	tries := remembered(s, func() *triedInVain { return new(triedInVain) })
-	switch {
-	case locked(r):
+	for _, r := range rooms {
 		tries.note(s, r)
-		return p.goOn(s, r, all, !again.IsZero())
-	case r != nil && r.Grant.V != nil: // the one before is being given back
+	}
+	switch {
+	case len(rooms) > 0:
+		return p.goOn(s, rooms, waiting, tries)
+	case len(free) == 0: // those before are being given back
 		return Plan{Again: s.Now.Add(time.Second)}
-	case len(all) == 0:
+	case len(long) == 0:
 		return Plan{Again: again}
 	case s.Now.Before(tries.until):
 		return Plan{Again: tries.until}
 	}
-	plan, _ := p.begin(s, all)
-	plan.Again = s.Now.Add(min(max(s.Now.Sub(all[0].since)/8, time.Second), 15*time.Second))
+	plan, _ := p.begin(s, long, free)
+	plan.Again = s.Now.Add(min(max(s.Now.Sub(long[0].since)/8, time.Second), 15*time.Second))
 	return plan
 }
 
-// atATime is for how many tasks room is made at a time: they get it together.
+// atATime is for how many tasks, or gangs, room is made at a time.
 const atATime = 16
+
+// rooms returns the room that is made for the job, and under which ids more may be made. The
+// id without a number was the only one once.
+func (p Preempt) rooms(s *State) (rooms []*cluster.Reservation, free []string) {
+	if r := s.Reservation(s.Own("")); locked(r) {
+		rooms = append(rooms, r)
+	}
+	for i := range atATime {
+		id := s.Own(strconv.Itoa(i))
+		switch r := s.Reservation(id); {
+		case locked(r):
+			rooms = append(rooms, r)
+		case r == nil || r.Grant.V == nil:
+			free = append(free, id)
+		}
+	}
+	return rooms, free
+}
 
 // begin reserves the room that is to be made for the first of those that wait for which it
 // can be, of one priority, if some has to be made; fits tells that somebody fits already, or
-// when those have ended that leave anyway.
-func (p Preempt) begin(s *State, all []wish) (plan Plan, fits bool) {
+// when those have ended that leave anyway. Each has room of his own, as of his own victims.
+func (p Preempt) begin(s *State, all []wish, free []string) (plan Plan, fits bool) {
 	c := newClearing(s, all[0].priority, p.spare(), p.patient(all, s.Now))
-	c.others(s.Own(""))
-	made := types.Reservation{Accumulate: true, AtOnce: true, Job: s.Job}
+	c.begun()
 	hopeless := make(map[string]bool)
 	for _, w := range all {
-		if begun := len(made.Bundles); begun > 0 && w.priority != made.Priority || begun >= atATime {
+		n := len(plan.Reserve)
+		if n == len(free) || n > 0 && w.priority != plan.Reserve[0].Priority {
 			break
 		}
 		before := c.copy()
@@ -117,31 +139,31 @@ func (p Preempt) begin(s *State, all []wish) (plan Plan, fits bool) {
 		case len(c.evicted) <= len(before.evicted):
 			fits = true
 			continue
-		case !s.handsOver(append(slices.Clip(made.Bundles), bundles...)):
+		case !s.handsOver(bundles):
 			c.back(before)
 			continue
 		}
-		made.Bundles, made.Priority, made.Session = append(made.Bundles, bundles...), w.priority, w.session
+		plan.Reserve = append(plan.Reserve, Reservation{ID: free[n], Reservation: types.Reservation{
+			Accumulate: true, AtOnce: true, Job: s.Job, Bundles: bundles, Priority: w.priority, Session: w.session,
+		}})
 	}
-	if len(made.Bundles) == 0 {
-		return Plan{}, fits
+	if len(plan.Reserve) > 0 {
+		plan.Reason = fmt.Sprintf("%d tasks of lower priority are to make room", tasksOf(c.evicted))
 	}
-	return Plan{
-		Reserve: []Reservation{{ID: s.Own(""), Reservation: made}},
-		Reason:  fmt.Sprintf("%d tasks of lower priority are to make room", tasksOf(c.evicted)),
-	}, fits
+	return plan, fits
 }
 
 // anyWay makes room for a wish in the first of its ways that it can be made for, and returns
 // the bundles with their nodes. Those that it cannot be made for are noted as hopeless.
 func (c *clearing) anyWay(w wish, hopeless map[string]bool) (bundles []types.Bundle, ok bool) {
+	who := asker{c.s.Namespace, c.s.Job, w.priority}
 	for _, way := range w.ways {
-		like := c.s.like(way)
+		like := c.like(who, way)
 		if hopeless[like] {
 			continue
 		}
 		before := c.copy()
-		if bundles, ok = c.clear(way, w.priority, c.s.Namespace); ok {
+		if bundles, ok = c.clear(who, way); ok {
 			return bundles, true
 		}
 		c.back(before)
@@ -150,62 +172,108 @@ func (c *clearing) anyWay(w wish, hopeless map[string]bool) (bundles []types.Bun
 	return nil, false
 }
 
-// handOverCost is how many compares a node takes in the transaction that hands room over,
-// and handOverBase how many there are besides: the scheduler collects nothing that it could
-// not hand over.
-const (
-	handOverCost = 4
-	handOverBase = 16
-)
-
-// handsOver reports whether the store takes the transaction that hands over bundles.
+// handsOver reports whether the store takes the transaction that hands over bundles: the
+// scheduler collects nothing that it could not hand over.
 func (s *State) handsOver(bundles []types.Bundle) bool {
-	nodes := make(map[string]bool, len(bundles))
+	nodes, keys := make(map[string]bool, len(bundles)), map[string]bool{controlplane.NamespaceKey(s.Namespace): true}
 	for _, b := range bundles {
 		nodes[b.Node] = true
+		n := s.View.Nodes[b.Node]
+		for _, x := range s.View.Needs(s.Namespace, b.Requests) {
+			if s.View.Pool(x.ID) != nil {
+				keys[string(x.ID)] = true
+				continue
+			}
+			s.View.Relied(n, x.ID, func(key string, _ int64) { keys[key] = true })
+			if len(newRoom(s.View, n).devicesOf(x.ID)) > 0 {
+				keys[controlplane.DevicesKey(b.Node)] = true
+			}
+		}
 	}
-	return s.ops == 0 || handOverBase+handOverCost*len(nodes) <= s.ops
+	return s.ops == 0 || controlplane.HandOverCompares(len(nodes), len(keys)) <= s.ops
 }
 
-// like is the same for bundles that ask for the same.
-func (s *State) like(bundles []types.Bundle) string {
+// goOn evicts who still has to make room, and gives up what is not needed, or not to be had,
+// any more.
+func (p Preempt) goOn(s *State, rooms []*cluster.Reservation, waiting []wish, tries *triedInVain) Plan {
+	since := time.Unix(0, rooms[0].Info.V.Submitted)
+	plan := Plan{Again: since.Add(p.within())}
+	over := func(r *cluster.Reservation, reason string) {
+		plan.Unreserve, plan.Reason = append(plan.Unreserve, r.ID.ID), reason
+	}
+	wanted := s.wanted(waiting)
+	var rest []*cluster.Reservation
+	for _, r := range rooms {
+		switch {
+		case r.Grant.V != nil && !r.Current(): // the one before is being given back
+			plan.Again = s.Now.Add(time.Second)
+		case r.Grant.V != nil && r.Grant.V.Phase == types.HandedOver:
+			over(r, "what waited has got it")
+		case !wanted(r):
+			over(r, "nobody waits for it any more")
+		case granted(r):
+			over(r, "all of it is there, and is for who comes first")
+		case !s.Now.Before(time.Unix(0, r.Info.V.Submitted).Add(p.within())):
+			over(r, "it took too long")
+			tries.failed(s, r)
+		default:
+			rest = append(rest, r)
+		}
+	}
+	if len(plan.Unreserve) > 0 || len(rest) == 0 {
+		return plan // what remains is decided on without these
+	}
+	c := newClearing(s, rest[0].Info.V.Priority, p.spare(), p.patient(waiting, since))
+	reason := fmt.Sprintf("%s%s, of priority %d", evictedFor, s.jobName(), rest[0].Info.V.Priority)
+	begun, evicted := c.begun(), c.left[reason]
+	for _, r := range rest {
+		switch is := begun[r]; {
+		case !is.fits:
+			over(r, "the room is not to be had any more")
+		case r.Grant.V == nil: // nothing is collected yet
+		case len(is.victims) > 0 || s.awaits(r):
+			evicted = append(slices.Clip(evicted), is.victims...)
+		case tries.idle(s, r):
+			over(r, "all have ended, and it does not do")
+			tries.failed(s, r)
+		default:
+			plan.Again = earliest(plan.Again, s.Now.Add(vainIdle))
+		}
+	}
+	if len(plan.Unreserve) > 0 || len(evicted) == 0 {
+		return plan
+	}
+	again := plan.Again
+	plan = evictAll(evicted, reason)
+	plan.Again = again
+	return plan
+}
+
+// wanted returns what reports, once for each, whether somebody waits for room.
+func (s *State) wanted(waiting []wish) func(r *cluster.Reservation) bool {
+	wants := make([][]string, len(waiting))
+	for i, w := range waiting {
+		for _, way := range w.ways {
+			wants[i] = append(wants[i], s.text(way))
+		}
+	}
+	return func(r *cluster.Reservation) bool {
+		asks := s.text(r.Info.V.Bundles)
+		at := slices.IndexFunc(wants, func(ways []string) bool { return slices.Contains(ways, asks) })
+		if at >= 0 {
+			wants = slices.Delete(wants, at, at+1)
+		}
+		return at >= 0
+	}
+}
+
+// text is the same for bundles that ask for the same, wherever.
+func (s *State) text(bundles []types.Bundle) string {
 	var b strings.Builder
 	for _, x := range bundles {
-		b.WriteString(x.Node + ":" + signature(s.View.Needs(s.Namespace, x.Requests, x.Devices...)) + ";")
+		b.WriteString(signature(s.View.Needs(s.Namespace, x.Requests, x.Devices...)) + ";")
 	}
 	return b.String()
-}
-
-// goOn evicts who still has to make room, and gives the room up when it is not needed, or
-// not to be had, any more.
-func (p Preempt) goOn(s *State, r *cluster.Reservation, all []wish, others bool) Plan {
-	due := time.Unix(0, r.Info.V.Submitted).Add(p.within())
-	over := func(reason string) Plan { return Plan{Unreserve: []string{s.Own("")}, Reason: reason} }
-	switch {
-	case r.Grant.V != nil && !r.Current():
-		return Plan{Again: s.Now.Add(time.Second)} // the one before is being given back
-	case r.Grant.V != nil && r.Grant.V.Phase == types.HandedOver:
-		return over("what waited has got it")
-	case len(all) == 0 && !others:
-		return over("nobody waits for it any more")
-	case granted(r):
-		return over("all of it is there, and is for who comes first")
-	case !s.Now.Before(due):
-		return over("it took too long")
-	}
-	c := newClearing(s, r.Info.V.Priority, p.spare(), p.patient(all, time.Unix(0, r.Info.V.Submitted)))
-	evicted, ok := c.others(s.Own(""))
-	reason := fmt.Sprintf("%s%s, of priority %d", evictedFor, s.jobName(), r.Info.V.Priority)
-	evicted = slices.Concat(c.left[reason], evicted)
-	switch {
-	case !ok:
-		return over("the room is not to be had any more")
-	case len(evicted) == 0, r.Grant.V == nil: // nothing is collected yet
-		return Plan{Again: due}
-	}
-	plan := evictAll(evicted, reason)
-	plan.Again = due
-	return plan
 }
 
 // evictAll evicts units, as many as go into one transaction, and gives up what was locked
@@ -239,17 +307,18 @@ func (p Preempt) Why(s *State, task string) string {
 	if _, ok := s.waits(task); !ok {
 		return ""
 	}
-	if r := s.Reservation(s.Own("")); locked(r) {
-		return p.making(s, r)
+	rooms, free := p.rooms(s)
+	if len(rooms) > 0 {
+		return p.ending(s, rooms)
 	}
-	all, again := p.wanting(s)
+	_, long, again := p.wanting(s)
 	switch {
-	case len(all) == 0 && again.IsZero():
+	case len(long) == 0 && again.IsZero():
 		return ""
-	case len(all) == 0:
+	case len(long) == 0:
 		return fmt.Sprintf("preempt: in %s tasks of lower priority are evicted for it, if it fits then", again.Sub(s.Now).Round(time.Second))
 	}
-	switch plan, fits := p.begin(s, all); {
+	switch plan, fits := p.begin(s, long, free); {
 	case len(plan.Reserve) > 0:
 		return "preempt: tasks of lower priority are about to be evicted for it"
 	case fits:
@@ -258,19 +327,22 @@ func (p Preempt) Why(s *State, task string) string {
 	return "preempt: it would not fit even if all tasks of lower priority were gone that may be evicted for it"
 }
 
-// making says who leaves the nodes that room is made on, and since when.
-func (p Preempt) making(s *State, r *cluster.Reservation) string {
-	on := make(map[string]bool)
-	for _, b := range r.Info.V.Bundles {
-		on[b.Node] = true
-	}
-	var who []string
-	for t := range s.View.Tasks() {
-		if t.ID.Namespace == s.Namespace && t.Info.V != nil && t.Phase().Held() && leaves(t) && on[t.Status.V.Node] {
-			who = append(who, t.ID.ID)
+// ending says who leaves the nodes that room is made on, and since when.
+func (p Preempt) ending(s *State, rooms []*cluster.Reservation) string {
+	on, ends := make(map[string]bool), make(map[string]bool)
+	for _, r := range rooms {
+		for _, b := range r.Info.V.Bundles {
+			on[b.Node] = true
 		}
 	}
-	slices.Sort(who)
+	for name := range on {
+		for _, t := range leaving(s.View.Nodes[name]) {
+			if t.ID.Namespace == s.Namespace {
+				ends[t.ID.ID] = true
+			}
+		}
+	}
+	who := sortedKeys(ends)
 	made := strings.Join(sortedKeys(on), ", ")
 	if len(who) == 0 {
 		return fmt.Sprintf("preempt: room is made for it on %s", made)
@@ -280,5 +352,5 @@ func (p Preempt) making(s *State, r *cluster.Reservation) string {
 		who, more = who[:5], fmt.Sprintf(" and %d others", n)
 	}
 	return fmt.Sprintf("preempt: room is made for it on %s: %s%s are to end there, for %s so far",
-		made, strings.Join(who, ", "), more, s.Now.Sub(time.Unix(0, r.Info.V.Submitted)).Round(time.Second))
+		made, strings.Join(who, ", "), more, s.Now.Sub(time.Unix(0, rooms[0].Info.V.Submitted)).Round(time.Second))
 }

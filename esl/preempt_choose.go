@@ -3,6 +3,7 @@ package esl
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,11 @@ type clearing struct {
 	pools   map[types.ResourceID]types.Quantity // what is free, as far as it was asked
 	gone    map[*victim]bool
 	evicted []*victim
+	// laws are those of jobs, under is how many have a place under them, and wanted are the
+	// resources that anybody has a place with.
+	laws   map[cluster.ID][]law
+	under  map[lawful]int
+	wanted map[types.ResourceID]bool
 }
 
 // newClearing begins with what leaves anyway gone, if that is waited for, and with what the
@@ -49,17 +55,22 @@ func newClearing(s *State, below int, spare time.Duration, patient bool) *cleari
 		s: s, rooms: s.Rooms(), found: make(map[lookedFor]option), at: make(map[string]int), below: below, spare: spare,
 		patient: patient, left: make(map[string][]*victim),
 		on: make(map[string][]*victim), sorted: make(map[string]bool), pools: make(map[types.ResourceID]types.Quantity), gone: make(map[*victim]bool),
+		laws: make(map[cluster.ID][]law), under: make(map[lawful]int), wanted: make(map[types.ResourceID]bool),
 	}
 	c.as = make([]int, len(c.rooms))
 	for i, r := range c.rooms {
 		c.at[r.Node.Name] = i
 	}
 	for _, r := range s.View.Reservations {
-		if r.Info.V != nil && r.Info.V.AtOnce {
+		if r.Info.V != nil && r.Info.V.AtOnce && !r.Info.V.ForItself {
 			c.below = max(c.below, r.Info.V.Priority) // others make room, too
 		}
+	}
+	for _, r := range s.View.Reservations {
 		if c.accumulatedBy(r) {
 			c.freeGrant(r.Grant.V)
+		} else if u := c.accumulated(r); u != nil {
+			c.add(u)
 		}
 	}
 	together := make(map[*cluster.Reservation]*victim)
@@ -89,12 +100,15 @@ func (c *clearing) candidates(node string) []*victim {
 
 // copy returns what can be gone back to: rooms are replaced, never changed.
 func (c *clearing) copy() *clearing {
-	return &clearing{rooms: slices.Clone(c.rooms), as: slices.Clone(c.as), pools: maps.Clone(c.pools), gone: maps.Clone(c.gone), evicted: slices.Clone(c.evicted)}
+	return &clearing{
+		rooms: slices.Clone(c.rooms), as: slices.Clone(c.as), pools: maps.Clone(c.pools), under: maps.Clone(c.under),
+		gone: maps.Clone(c.gone), evicted: slices.Clone(c.evicted),
+	}
 }
 
 // back goes back to what copy returned.
 func (c *clearing) back(was *clearing) {
-	c.rooms, c.as, c.pools, c.gone, c.evicted = was.rooms, was.as, was.pools, was.gone, was.evicted
+	c.rooms, c.as, c.pools, c.under, c.gone, c.evicted = was.rooms, was.as, was.pools, was.under, was.gone, was.evicted
 }
 
 // change replaces a room by one that is changed.
@@ -154,48 +168,50 @@ func (c *clearing) pool(id types.ResourceID) types.Quantity {
 	return 0
 }
 
-// others takes in what collects at once already, the oldest first, up to that of an id of
-// the policy's namespace, and returns who is evicted for this, and whether it fits then.
-func (c *clearing) others(id string) (evicted []*victim, ok bool) {
+// option is what it takes to make room.
+type option struct {
+	fits    bool
+	victims []*victim
+}
+
+// begun takes in the room that is being made already, the oldest first, and returns who is
+// evicted for each, and whether it fits then.
+func (c *clearing) begun() map[*cluster.Reservation]option {
 	var all []*cluster.Reservation
 	for _, r := range c.s.View.Reservations {
-		if r.Info.V != nil && r.Info.V.AtOnce && (r.Grant.V == nil || r.Current() && r.Grant.V.Phase == types.Collecting) {
+		if making(r) {
 			all = append(all, r)
 		}
 	}
 	slices.SortFunc(all, func(a, b *cluster.Reservation) int {
 		return cmp.Or(cmp.Compare(a.Info.V.Submitted, b.Info.V.Submitted), strings.Compare(a.ID.String(), b.ID.String()))
 	})
+	out := make(map[*cluster.Reservation]option, len(all))
 	for _, r := range all {
 		before := c.copy()
 		if r.Grant.V != nil {
 			c.freeGrant(r.Grant.V)
 		}
-		_, ok := c.clear(r.Info.V.Bundles, r.Info.V.Priority, r.ID.Namespace)
-		if r.ID == (cluster.ID{Namespace: c.s.Namespace, ID: id}) {
-			return c.evicted[min(len(before.evicted), len(c.evicted)):], ok
-		}
+		_, ok := c.clear(asker{r.ID.Namespace, r.Info.V.Job, r.Info.V.Priority}, r.Info.V.Bundles)
 		if !ok {
 			c.back(before)
 		}
+		out[r] = option{ok, c.evicted[len(before.evicted):]}
 	}
-	return nil, false
+	return out
 }
 
-// clear places bundles of a namespace and priority, each where the least is lost by it, and
-// returns them with their nodes; ok is false if not all of them fit.
-func (c *clearing) clear(bundles []types.Bundle, priority int, ns string) (placed []types.Bundle, ok bool) {
+// clear places bundles, each where the least is lost by it, and returns them with their
+// nodes; ok is false if not all of them fit.
+func (c *clearing) clear(who asker, bundles []types.Bundle) (placed []types.Bundle, ok bool) {
 	before := len(c.evicted)
 	for _, b := range bundles {
-		needs := c.s.View.Needs(ns, b.Requests, b.Devices...)
-		node := c.place(needs, b.Node, priority, ns)
-		if node == "" {
+		if b.Node = c.place(who, c.asked(who, b), b.Node); b.Node == "" {
 			return nil, false
 		}
-		b.Node = node
 		placed = append(placed, b)
 	}
-	if !c.cover(priority, ns) {
+	if !c.cover(who) {
 		return nil, false
 	}
 	c.reprieve(before)
@@ -208,25 +224,19 @@ type lookedFor struct {
 	ns, needs          string
 }
 
-// option is what it takes to make room.
-type option struct {
-	fits    bool
-	victims []*victim
-}
-
-// place makes room for needs, on one node in particular if it is named, and returns where;
-// "" if that cannot be.
-func (c *clearing) place(needs []cluster.Need, only string, priority int, ns string) string {
+// place makes room for what is asked for, on one node in particular if it is named, and
+// returns where; "" if that cannot be.
+func (c *clearing) place(who asker, asks asked, only string) string {
 	best, by := -1, option{}
-	like := signature(needs)
+	like := signature(asks.needs)
 	for i, r := range c.rooms {
-		if only != "" && r.Node.Name != only {
+		if only != "" && r.Node.Name != only || !c.allowed(who.ns, asks.under, r.Node) {
 			continue
 		}
-		key := lookedFor{i, c.as[i], priority, ns, like}
+		key := lookedFor{i, c.as[i], who.priority, who.ns, like}
 		o, known := c.found[key]
 		if !known {
-			o = c.option(r, needs, priority, ns)
+			o = c.option(r, asks.needs, who)
 			c.found[key] = o
 		}
 		if o.fits && (best < 0 || cheaper(o.victims, by.victims)) {
@@ -239,8 +249,10 @@ func (c *clearing) place(needs []cluster.Need, only string, priority int, ns str
 	for _, u := range by.victims {
 		c.evict(u)
 	}
-	c.change(best, func(r *Room) { r.Take(needs) })
-	for _, x := range needs {
+	c.change(best, func(r *Room) { r.Take(asks.needs) })
+	c.put(who.ns, asks.under, c.rooms[best].Node)
+	for _, x := range asks.needs {
+		c.wanted[x.ID] = true
 		if c.s.View.Pool(x.ID) != nil {
 			c.pools[x.ID] = c.pool(x.ID) - x.Amount
 		}
@@ -256,7 +268,7 @@ func (c *clearing) evict(u *victim) {
 
 // option returns who has to go for needs to fit in a room: of those that come first as many
 // as it takes, less those that need not go after all.
-func (c *clearing) option(r *Room, needs []cluster.Need, priority int, ns string) option {
+func (c *clearing) option(r *Room, needs []cluster.Need, who asker) option {
 	if r.Fits(needs) {
 		return option{fits: true}
 	}
@@ -266,7 +278,7 @@ func (c *clearing) option(r *Room, needs []cluster.Need, priority int, ns string
 	trial := r.Clone()
 	var victims []*victim
 	for _, u := range c.candidates(r.Node.Name) {
-		if c.gone[u] || u.priority >= priority || u.ns != ns {
+		if c.gone[u] || u.priority >= who.priority || u.ns != who.ns {
 			continue
 		}
 		trial.free(u.on(r.Node.Name), 1)
@@ -289,9 +301,10 @@ func (c *clearing) option(r *Room, needs []cluster.Need, priority int, ns string
 // cheaper reports whether to evict some units is better than to evict others.
 func cheaper(a, b []*victim) bool {
 	worst := func(units []*victim) (priority int, lost time.Duration) {
-		for i, u := range units {
-			if lost += u.lost; i == 0 || u.priority > priority {
-				priority = u.priority
+		priority = math.MinInt // of who loses nothing
+		for _, u := range units {
+			if lost += u.lost; len(u.tasks) > 0 {
+				priority = max(priority, u.priority)
 			}
 		}
 		return priority, lost
@@ -306,13 +319,16 @@ func cheaper(a, b []*victim) bool {
 
 // cover evicts who holds what is lacking of the whole cluster, such as a quota, and reports
 // whether there is enough then.
-func (c *clearing) cover(priority int, ns string) bool {
+func (c *clearing) cover(who asker) bool {
 	for _, id := range slices.Sorted(maps.Keys(c.pools)) {
+		if !c.wanted[id] {
+			continue
+		}
 		for _, u := range c.candidates("") {
 			if c.pools[id] >= 0 {
 				break
 			}
-			if !c.gone[u] && u.priority < priority && u.ns == ns && slices.ContainsFunc(u.on(""), func(h types.Holding) bool { return h.Resource == id }) {
+			if !c.gone[u] && u.priority < who.priority && u.ns == who.ns && slices.ContainsFunc(u.on(""), func(h types.Holding) bool { return h.Resource == id }) {
 				c.evict(u)
 			}
 		}
@@ -339,10 +355,14 @@ func (c *clearing) reprieve(first int) {
 	}
 }
 
-// sound reports whether nothing of what a unit holds is given away twice.
+// sound reports whether nothing of what a unit holds is given away twice, as far as anybody
+// asks for it: of anything else there may be less than is in use.
 func (c *clearing) sound(u *victim) bool {
 	for _, f := range u.frees {
 		for _, h := range f.holds {
+			if !c.wanted[h.Resource] {
+				continue
+			}
 			if i, ok := c.at[f.node]; ok && c.rooms[i].overdrawn(h) || h.Cluster && c.pools[h.Resource] < 0 {
 				return false
 			}

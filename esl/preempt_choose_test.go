@@ -102,7 +102,7 @@ func TestChoice(t *testing.T) {
 				bundles = append(bundles, types.Bundle{Requests: types.NewRequests(map[string]types.Quantity{"cpu": types.Quantity(n) * 1000})})
 			}
 			all := newClearing(s, 9, time.Minute, true) // as for somebody else, too
-			placed, ok := all.clear(bundles, 5, "d")
+			placed, ok := all.clear(asker{"d", "high", 5}, bundles)
 			var evicted, on []string
 			for _, u := range all.evicted {
 				for _, task := range u.tasks {

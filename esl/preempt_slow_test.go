@@ -59,6 +59,40 @@ func TestPreemptForGangThatWaitedLong(t *testing.T) {
 	}
 }
 
+// TestPreemptAccumulates has a gang of lower priority give back what it has collected for as
+// long as it has waited, as a whole; nobody is evicted for that, and the gang waits on.
+func TestPreemptAccumulates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, jobs := ordered(t, 2)
+		above := submitted(t, jobs, ofPriority(9, 1, hollow.Task(3000, "run", "3m")))
+		low := submitted(t, jobs, ofPriority(1, 1, hollow.Task(1000)))
+		statuses(t, jobs, controlplane.UntilRunning, slices.Concat(above.Tasks, low.Tasks)...)
+		gang := submitted(t, jobs, ofPriority(3, 2, hollow.Task(3000)), esl.Gang{})
+		pass(40 * time.Second)
+		if text := why(t, cluster, gang.Tasks[0]); !strings.Contains(text, "and has collected what becomes free for") {
+			t.Fatalf("why: %q", text)
+		}
+		equal := submitted(t, jobs, ofPriority(3, 1, hollow.Task(4000)), esl.Preempt{})
+		pass(10 * time.Second)
+		if n := howMany(t, cluster, equal.Tasks); n != 0 {
+			t.Errorf("%d of the same priority run", n)
+		}
+		stopped(t, jobs, equal.Tasks...)
+		high := submitted(t, jobs, ofPriority(5, 1, hollow.Task(3000, "run", "20s")), esl.Preempt{})
+		pass(5 * time.Second)
+		if n, a := howMany(t, cluster, high.Tasks), attempts(t, cluster, low.Tasks); n != 1 || a[0] != 1 {
+			t.Errorf("%d of 1 runs, and who need not go is at attempt %d: %q", n, a[0], why(t, cluster, high.Tasks[0]))
+		}
+		pass(25 * time.Second)
+		if text := why(t, cluster, gang.Tasks[0]); !strings.Contains(text, "and has collected what becomes free for") {
+			t.Errorf("why: %q", text)
+		}
+		statuses(t, jobs, controlplane.UntilRunning, gang.Tasks...)
+		stopped(t, jobs, slices.Concat(gang.Tasks, low.Tasks)...)
+		nothingLeft(t, cluster)
+	})
+}
+
 // TestPreemptLargeGang evicts a gang larger than what is evicted in one transaction as a
 // whole, also one of which each goes on alone: it runs again whole.
 func TestPreemptLargeGang(t *testing.T) {

@@ -185,7 +185,7 @@ func TestPreemptSpares(t *testing.T) {
 		}
 		statuses(t, jobs, controlplane.UntilEnded, slices.Concat(high.Tasks, higher.Tasks)...)
 		statuses(t, jobs, controlplane.UntilRunning, low.Tasks...)
-		again := submitted(t, jobs, ofPriority(5, 1, hollow.Task(1000)), esl.Preempt{Spare: manifest.Duration(30 * time.Second)})
+		again := submitted(t, jobs, ofPriority(5, 1, hollow.Task(1000)), esl.Preempt{Spare: manifest.Wait(30 * time.Second)})
 		pass(20 * time.Second)
 		if n := evictions(t, c, low.Tasks); n != 4 {
 			t.Errorf("%d more of low priority were evicted, 20 s after they had been", n-4)

@@ -11,13 +11,15 @@ import (
 )
 
 // Who may be evicted: a task by itself; tasks that draw on one reservation, such as a gang,
-// together with it, as it is theirs as a whole.
+// together with it, as it is theirs as a whole. What a reservation, or task, has accumulated is
+// given back, and nobody is evicted for that: the scheduler has that done to what collects at
+// once and lacks it.
 
 // victim is what is evicted together or not at all.
 type victim struct {
 	ns       string
-	priority int // the highest of its tasks
-	tasks    []*cluster.Task
+	priority int             // the highest of its tasks
+	tasks    []*cluster.Task // none of what has accumulated
 	// lost is how long its tasks have run, together.
 	lost time.Duration
 	// reservation is what is given up with it; empty for a task by itself.
@@ -38,6 +40,9 @@ type freed struct {
 
 // less orders victims, those first that are to go first.
 func (u *victim) less(v *victim) int {
+	if len(u.tasks) == 0 || len(v.tasks) == 0 {
+		return cmp.Compare(len(u.tasks), len(v.tasks)) // one accumulates at a time
+	}
 	if c := cmp.Or(cmp.Compare(u.priority, v.priority), cmp.Compare(len(u.tasks), len(v.tasks)), cmp.Compare(u.lost, v.lost)); c != 0 {
 		return c
 	}
@@ -108,6 +113,29 @@ func (c *clearing) look(b *cluster.Binding, together map[*cluster.Reservation]*v
 	}
 }
 
+// accumulated returns what a grant has accumulated as what may be given back; nil if it does
+// not accumulate.
+func (c *clearing) accumulated(r *cluster.Reservation) *victim {
+	if r.Grant.V == nil || r.Grant.V.Phase != types.Accumulating {
+		return nil
+	}
+	u := &victim{ns: r.ID.Namespace}
+	switch t := c.s.View.Task(r.ID); {
+	case r.Info.V != nil && r.Current():
+		u.priority = r.Info.V.Priority
+	case r.Info.V == nil && t != nil && t.Info.V != nil && t.Info.Create == r.Grant.V.Task:
+		u.priority = t.Info.V.Priority
+	default:
+		return nil // it is being given back
+	}
+	for _, at := range r.Grant.V.Nodes {
+		for _, h := range at.Holds {
+			u.hold(at.Node, h)
+		}
+	}
+	return u
+}
+
 // join adds a task to those that draw on a reservation, and go together: none of them does
 // if one of them stays, or nobody would lock it again.
 func (c *clearing) join(own *victim, t *cluster.Task, r *cluster.Reservation, together map[*cluster.Reservation]*victim) {
@@ -136,8 +164,8 @@ func (c *clearing) join(own *victim, t *cluster.Task, r *cluster.Reservation, to
 // evictedFor is how the reason of what is evicted begins.
 const evictedFor = "evicted for "
 
-// alsoFor returns for what a task is to be evicted that draws on what was given up, "" if
-// for nothing: for what another one of its job was. Those do not have their place again
+// alsoFor returns for what a task is to be evicted that draws on what was given up, and has no
+// place without, "" if for nothing: for what another one of its job was. Those do not have their place again
 // before all have ended that had it.
 func (c *clearing) alsoFor(t *cluster.Task) (reason string) {
 	if t.Info.V.Job == "" {
@@ -156,7 +184,7 @@ func (c *clearing) alsoFor(t *cluster.Task) (reason string) {
 
 // hold counts what is free when an attempt ends, less what it provides, and returns the
 // reservation that it draws on and that keeps the rest; and whether it draws on one that was
-// given up.
+// given up, and has no place without.
 func (c *clearing) hold(u *victim, b *cluster.Binding) (drawn *cluster.Reservation, givenUp bool) {
 	if !slices.ContainsFunc(b.Info.V.Holds, func(h types.Holding) bool { return h.Cluster || h.Resource.Scoped() }) {
 		u.own[0] = freed{b.Node.Name, b.Info.V.Holds}
@@ -182,13 +210,24 @@ func (c *clearing) holdEach(u *victim, b *cluster.Binding) (drawn *cluster.Reser
 				drawn = r
 				continue
 			}
-			givenUp = true
+			givenUp = givenUp || drawsAlways(b.Task, h.Resource)
 			h.Resource = h.Resource.Unscoped() // it goes with the task
 			h.Cluster = c.s.View.Pool(h.Resource) != nil
 		}
 		u.hold(b.Node.Name, h)
 	}
 	return drawn, givenUp
+}
+
+// drawsAlways reports whether each way of a task draws on a resource of a reservation, such as
+// those of a gang. Others have a place without it, too, when it is given up, such as those that
+// have moved.
+func drawsAlways(t *cluster.Task, id types.ResourceID) bool {
+	name, ways := id.In(t.ID.Namespace), t.Info.V.Alternatives
+	if len(ways) == 0 || t.Info.V.Requests.Get(name) > 0 {
+		return true
+	}
+	return !slices.ContainsFunc(ways, func(way types.Alternative) bool { return way.Requests.Get(name) == 0 })
 }
 
 // stays reports whether a task is not to be evicted: it is of the same job, it was not long

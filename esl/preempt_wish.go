@@ -23,20 +23,21 @@ type wish struct {
 	ways [][]types.Bundle
 }
 
-// wanting returns what has waited long enough, the first first; again is when something
-// else will have.
-func (p Preempt) wanting(s *State) (long []wish, again time.Time) {
-	for _, w := range slices.Concat(s.reservationsWaiting(), s.tasksWaiting()) {
+// wanting returns what waits, and what of it has waited long enough, the first first; again
+// is when something else will have.
+func (p Preempt) wanting(s *State) (all, long []wish, again time.Time) {
+	all = slices.Concat(s.reservationsWaiting(), s.tasksWaiting())
+	slices.SortStableFunc(all, func(a, b wish) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), a.since.Compare(b.since), strings.Compare(a.id, b.id))
+	})
+	for _, w := range all {
 		if due := w.since.Add(p.after()); s.Now.Before(due) {
 			again = earliest(again, due)
 		} else {
 			long = append(long, w)
 		}
 	}
-	slices.SortStableFunc(long, func(a, b wish) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), a.since.Compare(b.since), strings.Compare(a.id, b.id))
-	})
-	return long, again
+	return all, long, again
 }
 
 // reservationsWaiting returns those of the job that wait for their place. One that has
@@ -106,18 +107,23 @@ func (p Preempt) patient(all []wish, at time.Time) bool {
 	return !slices.ContainsFunc(all, func(w wish) bool { return !at.Before(w.since.Add(p.within())) })
 }
 
-// triedInVain is what a policy remembers of room that was made whole, and into which nobody
-// of the job fitted: it reckons by less than the scheduler, such as ports by number.
+// triedInVain is what a policy remembers of room that was made, and that was not whole then, or
+// into which nobody of the job fitted: it reckons by less than the scheduler, such as how
+// devices lie to one another.
 type triedInVain struct {
 	last  int64         // the CreateRevision of the reservation that was the last such room
 	wait  time.Duration // how long is waited then
 	until time.Time
+	// since is when all had ended for some room first, by the CreateRevision.
+	since map[int64]time.Time
 }
 
-// The wait after room that was made in vain, which is doubled each time.
+// The wait after room that was made in vain, which is doubled each time; and how long after all
+// have ended it is known to be in vain.
 const (
 	vainFirst = time.Second
 	vainMost  = 5 * time.Minute
+	vainIdle  = 10 * time.Second
 )
 
 // note takes into account what becomes of a room.
@@ -125,8 +131,54 @@ func (x *triedInVain) note(s *State, r *cluster.Reservation) {
 	switch {
 	case r.Current() && r.Grant.V.Phase == types.HandedOver:
 		*x = triedInVain{}
-	case granted(r) && r.Info.Create != x.last:
-		x.last, x.wait = r.Info.Create, min(max(2*x.wait, vainFirst), vainMost)
-		x.until = s.Now.Add(x.wait)
+	case granted(r):
+		x.failed(s, r)
 	}
+}
+
+// failed takes into account that a room is given up that was made in vain.
+func (x *triedInVain) failed(s *State, r *cluster.Reservation) {
+	if r.Info.Create != x.last {
+		x.last, x.wait = r.Info.Create, min(max(2*x.wait, vainFirst), vainMost)
+		x.until, x.since = s.Now.Add(x.wait), nil
+	}
+}
+
+// awaits reports whether somebody is about to end by whom there is more room: on the nodes that
+// it is made on, or, where it takes something of the whole cluster, anywhere.
+func (s *State) awaits(r *cluster.Reservation) bool {
+	for _, b := range r.Info.V.Bundles {
+		pools := slices.ContainsFunc(s.View.Needs(r.ID.Namespace, b.Requests), func(x cluster.Need) bool { return s.View.Pool(x.ID) != nil })
+		for name, n := range s.View.Nodes {
+			if (pools || name == b.Node) && len(leaving(n)) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leaving returns who is about to leave a node; nil is none.
+func leaving(n *cluster.Node) (who []*cluster.Task) {
+	if n == nil {
+		return nil
+	}
+	for _, b := range n.Bindings {
+		if b.Task.Info.V != nil && b.Task.Phase().Held() && leaves(b.Task) {
+			who = append(who, b.Task)
+		}
+	}
+	return who
+}
+
+// idle reports whether all that room is made by have ended for so long that the scheduler would
+// have handed it over, if it did.
+func (x *triedInVain) idle(s *State, r *cluster.Reservation) bool {
+	if x.since == nil {
+		x.since = make(map[int64]time.Time)
+	}
+	if x.since[r.Info.Create].IsZero() {
+		x.since[r.Info.Create] = s.Now
+	}
+	return !s.Now.Before(x.since[r.Info.Create].Add(vainIdle))
 }

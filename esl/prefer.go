@@ -15,20 +15,19 @@ import (
 // waited for a time. The last one may ask for nothing: anywhere.
 type Prefer struct {
 	// Of are the places, the best first.
-	Of []Choice `json:"of" desc:"the places, the best first"`
-	// Anywhere, if it is not 0, is after how long it takes any other one, too; negative
-	// is at once.
-	Anywhere manifest.Duration `json:"anywhere,omitempty" desc:"after how long a task takes any place; never if it is left out, at once if it is negative"`
+	Of []Choice `json:"of" desc:"the places, the best first" some:""`
+	// Anywhere, if it is not 0, is after how long it takes any other one, too.
+	Anywhere manifest.Wait `json:"anywhere,omitempty" desc:"after how long a task takes any place; never if it is left out, at once if it is 0s"`
 }
 
 // Choice is a place that is as good as another one: all of what is given must hold.
 type Choice struct {
 	// Nodes, Rack and Zone say where.
-	Node string `json:"node,omitempty" desc:"on this node"`
-	Rack string `json:"rack,omitempty" desc:"in this rack"`
-	Zone string `json:"zone,omitempty" desc:"in this zone"`
+	Node string `json:"node,omitempty" desc:"on this node" is:"name" or:"rack zone labels requests"`
+	Rack string `json:"rack,omitempty" desc:"in this rack" is:"name"`
+	Zone string `json:"zone,omitempty" desc:"in this zone" is:"name"`
 	// Labels are those of the node.
-	Labels map[string]string `json:"labels,omitempty" desc:"on nodes with these labels"`
+	Labels map[string]string `json:"labels,omitempty" desc:"on nodes with these labels" is:"text" keys:"name"`
 	// Requests are asked for besides, such as gpu, or something of the job's own making.
 	Requests map[string]manifest.Amount `json:"requests,omitempty" desc:"what is requested besides"`
 	// After is when the place is open to a task, from its submission.
@@ -53,6 +52,11 @@ func (p Prefer) Validate() error {
 		if _, err := c.requests(""); err != nil {
 			errs = append(errs, invalid("%s.%w", at, err))
 		}
+		for _, l := range c.labels() {
+			if errs = append(errs, types.ValidateName(at+".labels", l.Name)); l.Value == "" {
+				errs = append(errs, invalid("%s.labels.%s: is empty: give the value that it must have", at, l.Name))
+			}
+		}
 		switch {
 		case c.String() == anyPlace:
 			errs = append(errs, invalid("%s: says no place: give a node, rack, zone, labels or requests; for any place set anywhere", at))
@@ -63,7 +67,7 @@ func (p Prefer) Validate() error {
 		}
 		last = max(last, c.After)
 	}
-	if p.Anywhere > 0 && p.Anywhere < last {
+	if p.Anywhere > 0 && time.Duration(p.Anywhere) < time.Duration(last) {
 		errs = append(errs, invalid("anywhere: %s is less than after of the last place, %s: give it no less", time.Duration(p.Anywhere), time.Duration(last)))
 	}
 	return joined(errs)
@@ -117,7 +121,7 @@ func (c Choice) requests(label string) (types.Requests, error) {
 	}
 	r, err := types.MakeRequests(texts)
 	if err != nil {
-		return nil, err
+		return nil, invalid("requests.%w", err)
 	}
 	return r, r.Validate("requests")
 }

@@ -20,7 +20,7 @@ func TestPrefer(t *testing.T) {
 		p := esl.Prefer{Of: []esl.Choice{
 			{Labels: map[string]string{"disk": "ssd"}},
 			{Rack: "r2", After: manifest.Duration(5 * time.Second)},
-		}, Anywhere: manifest.Duration(10 * time.Second)}
+		}, Anywhere: manifest.Wait(10 * time.Second)}
 		job := s.run("soft", esl.Copies(4, hollow.Task(1000)), p)
 		s.await(esl.Node, "n00 1", job)
 		if got, want := s.why(s.waiting(job)[0]), "prefer: it takes disk=ssd; place 2 of 2 in 3s"; got != want {

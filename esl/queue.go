@@ -17,12 +17,12 @@ import (
 // name it by Queued. Those who wait come by priority, then by age.
 type Queue struct {
 	// Limit is how many run at once; 0: any number.
-	Limit int `json:"limit,omitempty" desc:"how many tasks run at once; any number if it is left out" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
+	Limit int `json:"limit,omitempty" desc:"how many tasks run at once; any number if it is left out" max:"1073741824" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
 	// Rate is how many begin within Per; 0: any number. It is about tasks that were
 	// submitted while there was a rate.
-	Rate int `json:"rate,omitempty" desc:"how many tasks begin within per; any number if it is left out" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
+	Rate int `json:"rate,omitempty" desc:"how many tasks begin within per; any number if it is left out" max:"1073741824" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
 	// Per is the time that Rate is about; 0 is a second.
-	Per manifest.Duration `json:"per,omitempty" desc:"the time within which rate tasks begin; 1s if it is left out"`
+	Per manifest.Duration `json:"per,omitempty" desc:"the time within which rate tasks begin; 1s if it is left out" zero:"is no time: give one, or leave it out for 1s" needs:"rate"`
 	// Closed lets none begin. Those that run go on.
 	Closed bool `json:"closed,omitempty" desc:"lets no task begin; those that run go on"`
 }
@@ -125,7 +125,7 @@ func (p Queue) line(s *State) line {
 	since := s.Now.Add(-p.per()).UnixNano()
 	name := own(s.ID, p.Kind(), "")
 	for t := range s.View.Tasks() {
-		if t.ID.Namespace != s.Namespace || t.Info.V == nil || !asksFor(t.Info.V.Requests, name) {
+		if t.ID.Namespace != s.Namespace || t.Info.V == nil || !mayAskFor(t.Info.V, name) {
 			continue
 		}
 		gateName, index, ok := gateOf(t.Info.V.Requests, t.Info.V.Job+"."+Queued{}.Kind())
@@ -139,6 +139,12 @@ func (p Queue) line(s *State) line {
 	}
 	l.gates = s.sorted(l.all, p.Rate)
 	return l
+}
+
+// mayAskFor reports whether a task asks for some of a resource, in any case or in one of the
+// ways that it may go.
+func mayAskFor(t *cluster.TaskValue, name string) bool {
+	return asksFor(t.Requests, name) || slices.ContainsFunc(t.Alternatives, func(a types.Alternative) bool { return asksFor(a.Requests, name) })
 }
 
 // asksFor reports whether some of a resource is asked for, by the task itself or as part
@@ -164,7 +170,7 @@ func (l *line) room(p Queue) int {
 // Queued has the tasks of a job wait in a Queue.
 type Queued struct {
 	// In is the id of the Queue.
-	In string `json:"in" desc:"the queue that the tasks wait in, by its name"`
+	In string `json:"in" desc:"the queue that the tasks wait in, by its name" is:"name"`
 }
 
 // Kind is queued.
@@ -180,9 +186,6 @@ func (p Queued) Apply(g *Group) error {
 		return invalid("in: %q is no queue: name one that is declared", p.In)
 	}
 	name := own(p.In, q.Kind(), "")
-	if g.Tasks[0].Task.Requests.Get(name) > 0 {
-		return invalid("in: %s is named twice: name it once", p.In)
-	}
 	g.AskAll(name, One)
 	if q.Rate == 0 {
 		return nil

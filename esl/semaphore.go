@@ -13,7 +13,7 @@ import (
 // name it by Holds.
 type Semaphore struct {
 	// Limit is how much of it there is; with 0 nobody begins.
-	Limit int `json:"limit" desc:"how much there is of it; 0 is closed"`
+	Limit int `json:"limit" desc:"how much there is of it; 0 is closed" min:"0"`
 }
 
 // Kind is semaphore.
@@ -53,9 +53,9 @@ func (p Semaphore) Next(s *State) Plan {
 // Holds has each task of a job hold some of a semaphore while it has a node.
 type Holds struct {
 	// Semaphore is its name.
-	Semaphore string `json:"semaphore" desc:"the name of the semaphore"`
+	Semaphore string `json:"semaphore" desc:"the name of the semaphore" is:"name"`
 	// Amount is how much each task holds; 0 is 1.
-	Amount int `json:"amount,omitempty" desc:"how much of it each task holds; 1 if it is left out"`
+	Amount int `json:"amount,omitempty" desc:"how much of it each task holds; 1 if it is left out" zero:"is nothing: leave the policy out, or leave amount out for 1"`
 }
 
 // Kind is holds.
@@ -64,14 +64,23 @@ func (Holds) Kind() string { return "holds" }
 // Shared is the name of the semaphore.
 func (p Holds) Shared() string { return p.Semaphore }
 
+// Validate checks what can be checked without the semaphore.
+func (p Holds) Validate() error {
+	if p.Amount < 0 {
+		return invalid("amount: %d is negative: give how much each task holds, or leave it out for 1", p.Amount)
+	}
+	return nil
+}
+
 // Apply has each task ask for its part.
 func (p Holds) Apply(g *Group) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
 	of, ok := g.Shared[p.Semaphore].(Semaphore)
 	switch amount := max(p.Amount, 1); {
 	case !ok:
 		return invalid("semaphore: %q is none: declare a semaphore of that name, or correct it", p.Semaphore)
-	case p.Amount < 0:
-		return invalid("amount: %d is negative: give how much each task holds, or leave it out for 1", p.Amount)
 	case of.Limit > 0 && amount > of.Limit:
 		return invalid("amount: each task would hold %d, and there are %d of %s: ask for less", amount, of.Limit, p.Semaphore)
 	default:

@@ -20,7 +20,7 @@ type Spread struct {
 	// Over is node, rack or zone; empty is node.
 	Over Domain `json:"over,omitempty" desc:"what the tasks are spread over: node, rack or zone; node if it is left out"`
 	// MaxSkew is how many more may be in one domain than in another; 0 is 1.
-	MaxSkew int `json:"maxSkew,omitempty" desc:"how many more tasks one may have than another; 1 if it is left out"`
+	MaxSkew int `json:"maxSkew,omitempty" desc:"how many more tasks one may have than another; 1 if it is left out" zero:"would let none begin: give how many more one may have, or leave it out for 1"`
 }
 
 // Kind is spread.
@@ -43,6 +43,7 @@ func (p Spread) Apply(g *Group) error {
 		return err
 	}
 	g.steers()
+	g.evenly(p.Over.or(Node), max(p.MaxSkew, 1))
 	g.Make(g.Own(""), 0, controlplane.OnEvery())
 	g.AskAll(g.Own(""), One)
 	return nil
@@ -55,7 +56,7 @@ func (p Spread) Next(s *State) Plan {
 	if len(c.waiting)+len(c.held) == 0 {
 		return Plan{}
 	}
-	plan := Plan{Reason: "tasks are spread"}
+	plan := Plan{Reason: "tasks are spread", Again: c.next}
 	if len(c.waiting) == 0 && p.Over.or(Node) != Node {
 		s.shut(&plan, name)
 		return plan
@@ -63,7 +64,7 @@ func (p Spread) Next(s *State) Plan {
 	id := types.Resolve(s.Namespace, name)
 	parts := s.parts(p.Over.or(Node), id, c)
 	if len(parts) == 0 {
-		return Plan{}
+		return plan
 	}
 	most := p.most(parts, c)
 	if p.Over.or(Node) == Node && !c.gang {
@@ -87,17 +88,17 @@ func (p Spread) most(parts []*part, c crowd) []int {
 	if !c.gang {
 		return out
 	}
-	sum := len(c.waiting)
+	units := (len(c.waiting) + c.unit - 1) / c.unit
 	order := make([]int, len(parts))
 	for i, d := range parts {
 		order[i] = i
-		sum += d.used
+		units += d.used / c.unit
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(parts[b].used, parts[a].used) })
 	for i, at := range order {
-		out[at] = sum / len(parts)
-		if i < sum%len(parts) {
-			out[at]++
+		out[at] = units / len(parts) * c.unit
+		if i < units%len(parts) {
+			out[at] += c.unit
 		}
 	}
 	return out
@@ -109,6 +110,16 @@ func (s *State) level(plan *Plan, name string, most int, c crowd) {
 	if want < is || want > is && len(c.waiting) > 0 {
 		s.onEvery(plan, name, want)
 	}
+}
+
+// opens says how many more may be in each rack or zone. Nodes have as many in any case.
+func (p Spread) opens(s *State) law {
+	if p.Over.or(Node) == Node {
+		return law{}
+	}
+	c := s.crowd(s.Own(""))
+	parts := s.parts(p.Over, types.Resolve(s.Namespace, s.Own("")), c)
+	return lawOf(s.Own(""), p.Over, parts, p.most(parts, c))
 }
 
 // Wide tells that what is free in a rack changes with what others do.

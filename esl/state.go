@@ -29,6 +29,8 @@ type State struct {
 	memo *any
 	// largest remembers what a node is large enough for.
 	largest map[string]bool
+	// lacks is what lack notes; nil for nowhere.
+	lacks lacks
 }
 
 // remembered returns what f makes, once for a policy that is kept: for what is made of its

@@ -40,7 +40,7 @@ func (c *Client) Submit(ctx context.Context, job Job, policies ...Policy) (contr
 	}
 	done, err := t.InParts().Commit(ctx)
 	if err != nil {
-		return controlplane.Launched{}, types.Errorf(types.ClassOf(err), "submit job %s: %w", launched.Job, err)
+		return controlplane.Launched{}, types.Errorf(types.ClassOf(err), "submit %s: %w", nameOf(Job{ID: cmp.Or(launched.Job, job.ID), Name: job.Name}), err)
 	}
 	launched.Revision, launched.Parts = done.Revision, done.Parts
 	return launched, nil
@@ -61,8 +61,10 @@ type Expanded struct {
 	*Group
 
 	noneSince int64
-	wish      string
-	kept      types.Policies
+	// drawn tells that nobody chose the id.
+	drawn bool
+	wish  string
+	kept  types.Policies
 	// reads are the shared policies that were decided on.
 	reads controlplane.ReadSet
 }
@@ -73,7 +75,7 @@ func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expa
 	if err != nil {
 		return nil, types.Errorf(types.ClassOf(err), "submit %s: %w", nameOf(job), err)
 	}
-	e := &Expanded{Group: g, noneSince: job.NoneSince, kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
+	e := &Expanded{Group: g, noneSince: job.NoneSince, drawn: job.ID == "", kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
 	for _, p := range policies {
 		one, err := stored(p)
 		if err != nil {
@@ -90,7 +92,7 @@ func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expa
 // Add adds all of it to a transaction.
 func (e *Expanded) Add(t *controlplane.Transaction) controlplane.Launched {
 	t.If(e.reads)
-	launched := t.LaunchJob(controlplane.Job{ID: e.ID, Name: e.Name, NoneSince: e.noneSince, Wish: e.wish}, e.Tasks...)
+	launched := t.LaunchJob(controlplane.Job{ID: e.ID, Drawn: e.drawn, Name: e.Name, NoneSince: e.noneSince, Wish: e.wish}, e.Tasks...)
 	for _, r := range e.Reservations {
 		t.Reserve(r.ID, r.Reservation)
 	}
@@ -146,6 +148,7 @@ func (c *Client) group(ctx context.Context, job Job, policies []Policy) (*Group,
 func (c *Client) applied(job Job, policies []Policy, shared map[string]Policy, nodes map[string]*types.Node) (*Group, error) {
 	g := &Group{
 		Namespace: c.Namespace(), ID: job.ID, Name: job.Name, Session: job.Session, Tasks: slices.Clone(job.Tasks), Shared: shared, Nodes: nodes,
+		ops: c.Store().Limits().Ops,
 	}
 	if g.ID == "" {
 		g.ID = newJob(job.Name)

@@ -1,6 +1,8 @@
 package esl
 
 import (
+	"context"
+
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -9,14 +11,14 @@ import (
 )
 
 // apply takes in what changed.
-func (k *keeping) apply(u controlplane.Update) {
+func (k *keeping) apply(ctx context.Context, u controlplane.Update) {
 	k.synced = k.synced && !u.Synced
 	events := u.Events
 	if u.Has != nil {
 		events = append(events[:len(events):len(events)], k.view.Gone(u.Revision, u.Has)...)
 	}
 	for _, e := range events {
-		k.change(e)
+		k.change(ctx, e)
 	}
 	if u.More {
 		return
@@ -30,7 +32,7 @@ func (k *keeping) apply(u controlplane.Update) {
 }
 
 // change takes in the change of a key.
-func (k *keeping) change(e controlplane.Event) {
+func (k *keeping) change(ctx context.Context, e controlplane.Event) {
 	if e.Delete { // what it was of is not known afterwards
 		if at, ok := controlplane.Parse(e.Key); ok {
 			k.touch(at)
@@ -44,20 +46,22 @@ func (k *keeping) change(e controlplane.Event) {
 		return
 	}
 	if at.Kind == controlplane.Policies {
-		k.read(cluster.ID{Namespace: at.Namespace, ID: at.ID})
+		k.read(ctx, cluster.ID{Namespace: at.Namespace, ID: at.ID})
 	}
 	k.touch(at)
 }
 
 // read reads the policies of a key anew.
-func (k *keeping) read(id cluster.ID) {
+func (k *keeping) read(ctx context.Context, id cluster.ID) {
 	k.touchShared(id)
 	k.drop(id)
 	c := k.view.Policies[id]
 	page := k.book.set(id, c)
 	if page == nil || !k.opts.mine(id.Namespace, c.V) {
+		delete(k.told, id)
 		return
 	}
+	k.tell(ctx, id, c, page)
 	item := &kept{id: id, job: c.V.Job, session: c.V.Session, mod: c.Mod}
 	for i, policy := range page.policies {
 		p, err := (*keptPolicy)(nil), page.wrong[i]
@@ -84,10 +88,7 @@ func (k *keeping) listen(p *keptPolicy) {
 		k.wide[p] = struct{}{}
 	}
 	for _, on := range p.watches {
-		if k.watching[on] == nil {
-			k.watching[on] = make(map[*keptPolicy]struct{})
-		}
-		k.watching[on][p] = struct{}{}
+		k.watching.add(on, p)
 	}
 }
 
@@ -102,10 +103,9 @@ func (k *keeping) drop(id cluster.ID) {
 		p.gone = true
 		delete(k.wide, p)
 		for _, on := range p.watches {
-			if delete(k.watching[on], p); len(k.watching[on]) == 0 {
-				delete(k.watching, on)
-			}
+			k.watching.drop(on, p)
 		}
+		k.lacks(p, nil)
 		k.turns.never(p)
 	}
 }
@@ -129,6 +129,8 @@ func (k *keeping) touch(at controlplane.Key) {
 		if at.Name != "" {
 			k.touchNamed(cluster.ID{Namespace: at.Namespace, ID: at.Name})
 		}
+	case controlplane.Bindings, controlplane.Reports:
+		k.touchProvided(at)
 	}
 	for p := range k.wide {
 		k.mark(p)
@@ -189,8 +191,22 @@ func (k *keeping) touchShared(id cluster.ID) {
 	}
 }
 
+// touchProvided is for a change of an attempt: of what it provides there is another amount.
+func (k *keeping) touchProvided(at controlplane.Key) {
+	b := k.view.Binding(at)
+	if b == nil || b.Info.V == nil {
+		return
+	}
+	for _, p := range b.Info.V.Provides {
+		k.touchNamed(cluster.ID{Namespace: at.Namespace, ID: p.Name})
+	}
+}
+
 func (k *keeping) touchWatching(on cluster.ID) {
 	for p := range k.watching[on] {
+		k.mark(p)
+	}
+	for p := range k.lacked[on] {
 		k.mark(p)
 	}
 }

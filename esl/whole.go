@@ -125,6 +125,9 @@ func (l Loss) check(restarts int) (errs []error) {
 	if l != "" && !slices.Contains(l.Choices(), string(l)) {
 		errs = append(errs, invalid("onLoss: %q is unknown: use %s", string(l), strings.Join(l.Choices(), ", ")))
 	}
+	if restarts < 0 {
+		errs = append(errs, invalid("restarts: %d is negative: give how often a task may fail, or leave it out for 3", restarts))
+	}
 	if restarts > 0 && l != Restart && l != Alone {
 		errs = append(errs, invalid("restarts: %d are allowed, and onLoss has all of them fail with the first: add onLoss: restart, or alone, or leave it out", restarts))
 	}

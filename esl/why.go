@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
 )
 
 // Why returns what a task waits for on account of the policies of its job, a sentence
@@ -19,9 +20,13 @@ func Why(v *cluster.View, kinds Kinds, task cluster.ID, now time.Time) []string 
 	if c == nil || c.V == nil || c.V.Job == "" {
 		return nil
 	}
-	page := readPage(cluster.ID{Namespace: task.Namespace, ID: t.Info.V.Job}, c, kinds)
 	var out []string
+	page := readPage(cluster.ID{Namespace: task.Namespace, ID: t.Info.V.Job}, c, kinds)
 	for i, p := range page.policies {
+		if wrong := c.V.Policies[i].Wrong; wrong != "" && t.Phase() == types.Pending {
+			out = append(out, fmt.Sprintf("the program that keeps it finds this wrong with policy %s: %s: correct it, and submit the job again", c.V.Policies[i].Kind, wrong))
+			continue
+		}
 		if teller, ok := p.(Teller); ok {
 			s := &State{View: v, Now: now, Namespace: task.Namespace, ID: t.Info.V.Job, Job: t.Info.V.Job, label: page.labels[i], kinds: kinds}
 			var text string

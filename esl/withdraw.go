@@ -14,12 +14,18 @@ import (
 // submits nothing under a policy that has been changed, or withdrawn, since.
 func (c *Client) shared(ctx context.Context, declared map[string]Policy, policies []Policy) (map[string]Policy, controlplane.ReadSet, error) {
 	out, reads := make(map[string]Policy), make(controlplane.ReadSet)
+	type reference struct{ kind, id string }
+	named := make(map[reference]bool)
 	for i, p := range policies {
 		r, ok := p.(Refers)
 		if !ok {
 			continue
 		}
 		id := r.Shared()
+		if named[reference{p.Kind(), id}] {
+			return nil, nil, invalid("policies[%d] (%s): %s is named twice: name it once", i, p.Kind(), id)
+		}
+		named[reference{p.Kind(), id}] = true
 		if out[id] = declared[id]; out[id] != nil {
 			continue
 		}
@@ -55,10 +61,13 @@ func (c *Client) readShared(ctx context.Context, id string) (Policy, int64, erro
 const withdrawTries = 10
 
 // Withdraw ends the shared policy of an id, and removes the resources that it has made:
-// those that are named after it, and are of no job. Who holds of them goes on. More of them
-// than go into one transaction are removed after it. NotFound: there is none. Precondition:
-// policies of jobs refer to it, which the error names, and it is not forced; their tasks
-// that wait would do so for ever.
+// those that are named after it, and are of no job. Who holds of them goes on. It is one
+// transaction; what has no room in that ends with the policy, and is removed by the
+// collector a moment later, whatever becomes of the caller. What a version has made that
+// gave it no lifetime is removed before, in parts: the policy makes it anew if the caller
+// dies between these. NotFound: there is none.
+// Precondition: policies of jobs refer to it, which the error names, and it is not forced;
+// their tasks that wait would do so for ever.
 func (c *Client) Withdraw(ctx context.Context, id string, force bool) error {
 	for try := 1; ; try++ {
 		err := c.withdraw(ctx, id, force)
@@ -89,24 +98,25 @@ func (c *Client) withdraw(ctx context.Context, id string, force bool) error {
 	case !force:
 		t.IfNoPoliciesSince(at)
 	}
-	made, err := c.madeBy(ctx, id, kept)
+	made, lasting, err := c.madeBy(ctx, id, kept)
 	if err != nil {
 		return err
 	}
-	if made.count() <= perPlan {
-		made.remove(t)
-		_, err = t.Commit(ctx)
-		return err
+	if made.keys() > perPlan && lasting.keys() > 0 {
+		t := c.Begin().If(controlplane.ReadSet{controlplane.PoliciesKey(c.Namespace(), id): revision})
+		lasting.first(perPlan).remove(t)
+		if _, err := t.Commit(ctx); err != nil {
+			return err
+		}
+		return c.withdraw(ctx, id, force)
 	}
-	// First the policy, or it would make again what is removed.
-	if _, err := t.Commit(ctx); err != nil {
-		return err
-	}
-	return c.removeInParts(ctx, id, made)
+	made.first(perPlan).remove(t)
+	_, err = t.Commit(ctx)
+	return err
 }
 
-// made are resources, by name, where they are: each once.
-type made struct {
+// created are resources, by name, where they are: each once.
+type created struct {
 	pools []string
 	// every are on every node, and what nodes have of these goes with them; own are on
 	// nodes alone.
@@ -114,17 +124,8 @@ type made struct {
 	own   map[string][]string
 }
 
-// count is how many keys are written, at least.
-func (m *made) count() int {
-	n := len(m.pools) + len(m.every)
-	for _, nodes := range m.own {
-		n += len(nodes)
-	}
-	return n
-}
-
 // remove adds that all of them go.
-func (m *made) remove(t *controlplane.Transaction) {
+func (m *created) remove(t *controlplane.Transaction) {
 	gone := func(name string, where controlplane.Where) { t.SetResource(name, 0, where, controlplane.SetOptions{}) }
 	for _, name := range m.pools {
 		gone(name, controlplane.InCluster())
@@ -133,72 +134,47 @@ func (m *made) remove(t *controlplane.Transaction) {
 		gone(name, controlplane.OnEvery())
 	}
 	for _, name := range sortedKeys(m.own) {
-		if !slices.Contains(m.every, name) {
-			gone(name, controlplane.OnNode(m.own[name]...))
-		}
+		gone(name, controlplane.OnNode(m.own[name]...))
 	}
 }
 
-// parts returns them as so many at once that each part fits any store: what is on nodes
-// before what is on every node.
-func (m *made) parts() []made {
-	var parts []made
-	for names := range slices.Chunk(m.pools, perPlan) {
-		parts = append(parts, made{pools: names})
+// keys returns how many there are in the store.
+func (m *created) keys() int {
+	n := len(m.pools) + len(m.every)
+	for _, on := range m.own {
+		n += len(on)
+	}
+	return n
+}
+
+// first returns as many of them as take so many keys: what is on nodes alone last.
+func (m *created) first(most int) *created {
+	out := created{own: make(map[string][]string)}
+	n := min(most, len(m.pools))
+	out.pools, most = m.pools[:n], most-n
+	for _, name := range m.every {
+		if n := 1 + len(m.own[name]); n <= most {
+			out.every, most = append(out.every, name), most-n
+		}
 	}
 	for _, name := range sortedKeys(m.own) {
-		for nodes := range slices.Chunk(m.own[name], perPlan) {
-			parts = append(parts, made{own: map[string][]string{name: nodes}})
+		if n := min(most, len(m.own[name])); n > 0 && !slices.Contains(m.every, name) {
+			out.own[name], most = m.own[name][:n], most-n
 		}
 	}
-	for names := range slices.Chunk(m.every, perPlan) {
-		parts = append(parts, made{every: names})
-	}
-	return parts
+	return &out
 }
 
-// removeInParts removes what a policy has made that is withdrawn, unless it is declared
-// again meanwhile: then it is that one's.
-func (c *Client) removeInParts(ctx context.Context, id string, m made) error {
-	none := controlplane.ReadSet{controlplane.PoliciesKey(c.Namespace(), id): 0}
-	for _, part := range m.parts() {
-		for try := 1; ; try++ {
-			t := c.Begin(none)
-			part.remove(t)
-			_, err := t.Commit(ctx)
-			if err == nil {
-				break
-			}
-			if types.Is(err, types.Conflict) {
-				if _, _, is := c.Policies(ctx, id); is == nil {
-					return nil
-				}
-			}
-			if !types.Is(err, types.Conflict) || try == withdrawTries {
-				return types.Errorf(types.Internal, "it is withdrawn, but resources that it has made are left, such as %s: declare it again, and withdraw it: %w", part.any(), err)
-			}
-		}
-	}
-	return nil
-}
-
-// any returns the name of one of them.
-func (m *made) any() string {
-	for _, name := range slices.Concat(m.pools, m.every, sortedKeys(m.own)) {
-		return name
-	}
-	return ""
-}
-
-// madeBy returns the resources that are named after shared policies, and are of no job.
-func (c *Client) madeBy(ctx context.Context, id string, kept types.Policies) (made, error) {
-	m := made{own: make(map[string][]string)}
+// madeBy returns the resources that are named after shared policies, and are of no job; and
+// those of them, but for what every node has, that do not end with the policy.
+func (c *Client) madeBy(ctx context.Context, id string, kept types.Policies) (m, lasting created, err error) {
+	m.own, lasting.own = make(map[string][]string), make(map[string][]string)
 	prefix := controlplane.Prefix(controlplane.Resources, c.Namespace())
 	for _, label := range Labels(kept.Policies) {
 		name := own(id, label, "")
 		kvs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: prefix + name})
 		if err != nil {
-			return made{}, err
+			return m, lasting, err
 		}
 		for _, kv := range kvs {
 			var r types.Resource
@@ -206,17 +182,27 @@ func (c *Client) madeBy(ctx context.Context, id string, kept types.Policies) (ma
 			if !ok || !ofName(at.Name, name) || types.Decode(kv.Value, &r) == nil && r.Lifetime == types.OfJob {
 				continue
 			}
-			switch at.Where {
-			case types.ClusterWide:
-				m.pools = append(m.pools, at.Name)
-			case types.EveryNode:
-				m.every = append(m.every, at.Name)
-			default:
-				m.own[at.Name] = append(m.own[at.Name], at.Where)
+			m.add(at)
+			if r.Lifetime != types.OfPolicy && at.Where != types.EveryNode {
+				lasting.add(at)
 			}
 		}
 	}
-	return m, nil
+	slices.Sort(m.pools) // what it has from the first moment on comes first
+	slices.Sort(m.every)
+	return m, lasting, nil
+}
+
+// add adds a resource where it is.
+func (m *created) add(at controlplane.Key) {
+	switch at.Where {
+	case types.ClusterWide:
+		m.pools = append(m.pools, at.Name)
+	case types.EveryNode:
+		m.every = append(m.every, at.Name)
+	default:
+		m.own[at.Name] = append(m.own[at.Name], at.Where)
+	}
 }
 
 // referring returns the jobs that refer to a shared policy, sorted, and the revision at

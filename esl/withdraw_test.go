@@ -1,13 +1,13 @@
 package esl_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
@@ -50,59 +50,49 @@ func TestWithdrawLeavesOthers(t *testing.T) {
 	}
 }
 
-// TestWithdrawLarge: more than goes into one transaction of a stock etcd, and one that is
-// declared again meanwhile keeps what it has.
-func TestWithdrawLarge(t *testing.T) {
-	for name, again := range map[string]bool{"alone": false, "declared again meanwhile": true} {
+// TestWithdrawFormer: what a version has made that gave it no lifetime goes, too, be it more than
+// goes into one transaction, and whether the policy is kept meanwhile or not.
+func TestWithdrawFormer(t *testing.T) {
+	for name, kept := range map[string]bool{"kept": true, "not kept": false} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, newRecord(nil))
-			w.store = memstore.New(memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1536 << 10}))
-			w.jobs = w.client("d")
-			ctx := t.Context()
-			declare := func() {
-				t.Helper()
-				if err := w.jobs.Declare(ctx, "teams", &shared{counter{Name: "one"}}, ""); err != nil {
+			synctest.Test(t, func(t *testing.T) {
+				l := startLeft(t)
+				ctx := t.Context()
+				if err := l.Declare(ctx, "teams", &shared{counter{Name: "one"}}, ""); err != nil {
 					t.Fatal(err)
 				}
-			}
-			declare()
-			for i := range 140 {
-				w.pool(fmt.Sprintf("teams.shared.u%d", i), 1000)
-			}
-			for i := range 150 {
-				node := fmt.Sprintf("n%03d", i)
-				w.put(controlplane.NodeKey(node), &types.Node{})
-				w.put(controlplane.AliveKey(node), &types.Alive{})
-				for _, name := range []string{"teams.shared.at", "teams.shared.all"} {
-					if _, err := w.jobs.SetResource(ctx, name, 1000, controlplane.OnNode(node), controlplane.SetOptions{}); err != nil {
+				pass(20 * time.Second)
+				l.StopKeeping()
+				kvs, _, err := controlplane.ListAll(ctx, l.Cluster.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Resources, "d")})
+				if err != nil || len(kvs) < 140 {
+					t.Fatalf("it has made %d, %v", len(kvs), err)
+				}
+				for _, kv := range kvs {
+					var r types.Resource
+					if err := types.Decode(kv.Value, &r); err != nil {
+						t.Fatal(err)
+					}
+					r.Lifetime, r.Owner = types.Forever, ""
+					if err := put(l.Cluster.Store, kv.Key, &r); err != nil {
 						t.Fatal(err)
 					}
 				}
-			}
-			w.put(controlplane.ResourceKey("d", "teams.shared.all", types.EveryNode), &types.Resource{Capacity: 1000})
-			store := newTrouble(w.store)
-			c, err := controlplane.New(store, "d")
-			if err != nil {
-				t.Fatal(err)
-			}
-			jobs := esl.New(c)
-			jobs.Kinds = w.jobs.Kinds
-			store.set(func(controlplane.Txn) (bool, bool) {
-				if store.commits == 2 && again {
-					declare()
+				if kept {
+					l.Keep()
+					pass(20 * time.Second)
 				}
-				return true, false
+				if err := l.Withdraw(ctx, "teams", false); err != nil {
+					t.Fatal(err)
+				}
+				if !kept {
+					l.Keep()
+				}
+				pass(20 * time.Second)
+				nothingLeft(t, l.Cluster)
+				if err := l.Declare(ctx, "teams", &shared{counter{Name: "one"}}, ""); err != nil {
+					t.Errorf("declared again: %v", err)
+				}
 			})
-			if err := jobs.Withdraw(ctx, "teams", false); err != nil {
-				t.Fatal(err)
-			}
-			left := w.resources()
-			if _, _, err := w.jobs.Policies(ctx, "teams"); again == types.Is(err, types.NotFound) {
-				t.Errorf("the policy: %v", err)
-			}
-			if again != (len(left) == 140+2*150+2) || !again && len(left) > 0 {
-				t.Errorf("left are %d: %q", len(left), left)
-			}
 		})
 	}
 }

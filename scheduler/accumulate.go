@@ -99,12 +99,16 @@ const triesPerSearch = 16
 func (c *Core) begin(d *Draft, aged []claimant) {
 	start := c.accum.next
 	c.accum.next = 0
-	tried := make(map[*shape]bool)
+	type alike struct {
+		shape    *shape
+		priority int
+	}
+	tried := make(map[alike]bool)
 	for i := range aged {
 		x := aged[(start+i)%len(aged)]
-		s := c.queue.entry(x.key()).shape
+		s := alike{c.queue.entry(x.key()).shape, x.priority()}
 		if tried[s] {
-			continue // where one does not begin, none does that asks for the same
+			continue // where one does not begin, none does that asks for the same, of its priority
 		}
 		if len(tried) == triesPerSearch {
 			c.accum.next, c.accum.searchedAt = (start+i)%len(aged), -1
@@ -147,7 +151,7 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 	if c.locked(x.lock()) || d.has(x.lock()) || !c.takesCareOf(x) {
 		return true
 	}
-	if c.overPools(x) || c.roomIsMade(x) {
+	if c.overPools(x) || c.roomIsMade(x) || c.givesWay(x) {
 		if x.Grant.V == nil {
 			return false
 		}

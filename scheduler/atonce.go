@@ -17,7 +17,8 @@ import (
 // anybody else; when the rest is there too, what waits of its job is placed with all of
 // it in one transaction, in which the grant is handed over: it holds nothing from then on.
 // It is not known here why that should be so, nor how long it may take: who made the
-// reservation gives it up.
+// reservation gives it up. One that is for itself is granted when all is there, whoever
+// waits of its job.
 
 // collectAtOnce adds to the draft what the reservations that do so can collect, in the
 // order in which they were made.
@@ -79,7 +80,7 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 		return // it would be collected in vain
 	}
 	c.collect(d, r, g)
-	if g.Phase == types.Granted {
+	if g.Phase == types.Granted && !r.Info.V.ForItself {
 		switch c.handOver(d, r, g) {
 		case placed:
 			return
@@ -112,7 +113,7 @@ func (d *Draft) roomToHandOver(r *cluster.Reservation) bool {
 		}
 	}
 	keys := len(d.reliedOnBy(r.ID.Namespace, spots)) + len(pools)
-	return d.room(handOverCompares+nodeCompares*len(nodes)+keys, handOverCompares+2*len(nodes)+len(pools))
+	return d.room(controlplane.HandOverCompares(len(nodes), keys)-spare, handOverCompares+2*len(nodes)+len(pools))
 }
 
 // handOverCompares is how many compares a hand-over has besides those of its nodes: of

@@ -47,6 +47,91 @@ func TestAtOnceInsteadOfAccumulating(t *testing.T) {
 	}
 }
 
+// TestAccumulatedGivesWay: what has accumulated is given back to what collects at once there,
+// lacks it, and is of higher priority; and collected anew when that is over.
+func TestAccumulatedGivesWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		priority int
+		on       string
+		pool     bool
+		itself   bool
+		gives    bool
+	}{
+		"higher":       {1, "n1", false, false, true},
+		"equal":        {0, "n1", false, false, false},
+		"elsewhere":    {1, "n2", false, false, false},
+		"of a pool":    {1, "n2", true, false, true},
+		"equal's pool": {0, "n2", true, false, false},
+		"for itself":   {1, "n1", false, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := filled(t)
+			b.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: 1000})
+			b.put(controlplane.JobKey("d", "k"), &types.Job{Tasks: 1})
+			b.put(controlplane.ReservationKey("d", "gang"), &types.Reservation{
+				Job: "j", Accumulate: true, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"cpu": 1000, "lic": 1000})},
+			})
+			b.settle()
+			b.laterEnded("a1")
+			if g := b.grantAt("gang"); g.Phase != types.Accumulating || heldOf(g.On("n1"), "cpu") != 500 {
+				t.Fatalf("it has %+v", g)
+			}
+			asks := map[string]types.Quantity{"cpu": 1000}
+			if c.pool {
+				asks["lic"] = 1000
+			}
+			bundle := bundleOf(asks)
+			bundle.Node = c.on
+			b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{
+				Accumulate: true, AtOnce: true, ForItself: c.itself, Job: "k", Submitted: b.now.UnixNano(), Priority: c.priority, Bundles: []types.Bundle{bundle},
+			})
+			b.settle()
+			b.now = b.now.Add(2 * time.Second)
+			b.settle()
+			gang, r, on := b.grantAt("gang"), b.grantAt("r"), "n1"
+			if c.gives && !c.pool {
+				on = "n2" // it has begun there instead
+			}
+			if gave := heldOf(gang.On("n1"), "cpu") == 0 || c.pool && heldOf(gang.On("n1"), "d:lic") == 0; gave != c.gives {
+				t.Errorf("it has %+v, and what collects at once %+v", gang, r)
+			}
+			if got := heldOf(r.On(c.on), "cpu") > 0 || heldOf(r.On(c.on), "d:lic") > 0; got != c.gives {
+				t.Errorf("what collects at once has %+v", r)
+			}
+			b.del(controlplane.ReservationKey("d", "r"))
+			b.settle()
+			b.laterEnded("b1")
+			if g := b.grantAt("gang"); g.Phase != types.Accumulating || heldOf(g.On(on), "cpu") != 500 || heldOf(g.On(on), "d:lic") != 1000 {
+				t.Errorf("after that it has %+v", g)
+			}
+		})
+	}
+}
+
+// TestAccumulatedGivesWayHere: what a task has accumulated gives way by the priority that it was
+// given, whatever it is raised to; and nothing gives way to another namespace.
+func TestAccumulatedGivesWayHere(t *testing.T) {
+	for ns, want := range map[string]types.Quantity{"d": 0, "e": 500} {
+		b := filled(t)
+		b.put(controlplane.JobKey(ns, "k"), &types.Job{Tasks: 1})
+		b.task("large", map[string]types.Quantity{"cpu": 1000}, func(t *types.Task) { t.Accumulate, t.Later = true, &types.Later{Raised: 5} })
+		b.settle()
+		b.laterEnded("a1")
+		if g := b.grantAt("large"); g.Phase != types.Accumulating || heldOf(g.On("n1"), "cpu") != 500 {
+			t.Fatalf("it has %+v", g)
+		}
+		bundle := bundleOf(map[string]types.Quantity{"cpu": 1000})
+		bundle.Node = "n1"
+		b.put(controlplane.ReservationKey(ns, "r"), &types.Reservation{
+			Accumulate: true, AtOnce: true, Job: "k", Submitted: b.now.UnixNano(), Priority: 1, Bundles: []types.Bundle{bundle},
+		})
+		b.settle()
+		if got := heldOf(b.grantAt("large").On("n1"), "cpu"); got != want {
+			t.Errorf("beside that of namespace %s it has %d, not %d", ns, got, want)
+		}
+	}
+}
+
 // TestAtOnceBeforeAccumulating: a reservation does not begin to accumulate while one of its
 // job collects at once, and does when that is over.
 func TestAtOnceBeforeAccumulating(t *testing.T) {

@@ -29,7 +29,7 @@ func collectsOn(t *testing.T, n int) *bench {
 // TestAtOnceTooLarge: what collects at once on more nodes than can be handed over in one
 // transaction collects nothing, and keeps nothing from others.
 func TestAtOnceTooLarge(t *testing.T) {
-	b := collectsOn(t, 60)
+	b := collectsOn(t, 29)
 	for i := range 50 {
 		b.task(fmt.Sprintf("small%d", i), map[string]types.Quantity{"cpu": 10})
 	}
@@ -47,21 +47,44 @@ func TestAtOnceTooLarge(t *testing.T) {
 // TestAtOnceLarge: on as many nodes as a transaction takes it collects, and hands over to
 // reservation and members.
 func TestAtOnceLarge(t *testing.T) {
-	b := collectsOn(t, 24)
+	b := collectsOn(t, 28)
 	b.settle()
 	if g := b.grantAt("r"); g.Phase != types.Collecting {
 		t.Fatalf("its grant is %+v", g)
 	}
 	gang := &types.Reservation{Job: "j", Submitted: b.now.UnixNano()}
-	for i := range 24 {
+	for i := range 28 {
 		gang.Bundles = append(gang.Bundles, bundleOf(map[string]types.Quantity{"cpu": 1000}))
 		b.task(fmt.Sprintf("m%d", i), map[string]types.Quantity{"cpu@gang": 1000}, ofJob("j"))
 	}
-	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 24})
+	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 28})
 	b.put(controlplane.ReservationKey("d", "gang"), gang)
 	b.settle()
 	if r, g := b.grantAt("r"), b.grantAt("gang"); r.Phase != types.HandedOver || g.Phase != types.Granted {
 		t.Errorf("the grants are %+v and %+v", r, g)
+	}
+}
+
+// TestAtOnceManyHeirs: of more tasks than go into one transaction as many get what was collected
+// as it has room for beside the end of the collection, on all of its nodes; the others find
+// what is left.
+func TestAtOnceManyHeirs(t *testing.T) {
+	for n := 1; n <= 100; n += 3 {
+		b := collectsOn(t, 20)
+		b.settle() // it has all before anybody waits
+		b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: n})
+		for i := range n {
+			b.task(fmt.Sprintf("t%02d", i), map[string]types.Quantity{"cpu": 5, "node/n00": 1}, ofJob("j"))
+		}
+		b.settle()
+		if g := b.grantAt("r"); g.Phase != types.HandedOver {
+			t.Errorf("with %d tasks the grant is %+v", n, g)
+		}
+		for i := range n {
+			if s := b.core.view.Task(clusterID("d", fmt.Sprintf("t%02d", i))).Status.V; s == nil || s.Phase != types.Bound {
+				t.Errorf("of %d tasks t%02d is %+v", n, i, s)
+			}
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ func (c *Core) yield(d *Draft, x claimant, g *types.Grant, i int, t *cluster.Tas
 	}
 	after := cloneGrant(g)
 	after.Nodes[i].Holds = rest
-	c.collectOn(d, x.Reservation, after, i)
+	c.collectOn(d, x.Reservation, &after.Nodes[i], wantedOn(c.view, x.Reservation, after, after.Nodes[i].Node))
 	if d.collecting == nil {
 		d.accumulate(c.view, x, after)
 	}

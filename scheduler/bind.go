@@ -99,7 +99,7 @@ func (d *Draft) compareCordons() {
 
 // nodeCompares is how many compares a node that is bound to costs: allocated,
 // node, cordon and session.
-const nodeCompares = 4
+const nodeCompares = controlplane.NodeCompares
 
 // manyKeys is from how many keys relied on room is made for their compares at once.
 const manyKeys = 16

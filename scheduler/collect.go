@@ -7,12 +7,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// collect takes what is free and wanted. The grant is granted once nothing is
-// missing.
+// collect takes what is free and wanted, as much as goes into the draft: what does not is
+// for the next one, and nobody else's meanwhile. The grant is granted once nothing is missing.
 func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	missing := slices.Contains(g.Bundles, "")
+	devices := devicesRelied(c.view, r, g)
 	for i := range g.Nodes {
-		if !c.collectOn(d, r, g, i) {
+		wanted := wantedOn(c.view, r, g, g.Nodes[i].Node)
+		if !d.roomToCollect(wanted, devices) {
+			missing = true
+			if len(d.order) == 0 {
+				continue // there will never be
+			}
+			c.first, d.closed = true, true
+			c.accumulateAgain()
+			break
+		}
+		if !c.collectOn(d, r, &g.Nodes[i], wanted) {
 			missing = true
 		}
 	}
@@ -22,12 +33,18 @@ func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	}
 }
 
-// collectOn takes what is free and wanted on the i-th node of a grant, and reports
-// whether all of it is held then.
-func (c *Core) collectOn(d *Draft, r *cluster.Reservation, g *types.Grant, i int) bool {
-	at := &g.Nodes[i]
+// roomToCollect reports whether the draft has room for what is wanted on one more node, and
+// for so many compares of devices that the grant takes in the end.
+func (d *Draft) roomToCollect(wanted []wish, devices int) bool {
+	n := len(wanted)
+	return d.room(nodeCompares+2*n+devices, 1+n)
+}
+
+// collectOn takes what is free and wanted on a node of a grant, and reports whether all of
+// it is held then.
+func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []wish) bool {
 	n, all := c.view.Nodes[at.Node], true
-	for _, x := range wantedOn(c.view, r, g, at.Node) {
+	for _, x := range wanted {
 		if d.madeOfDevices(n, x.ID) || x.chooses() {
 			all = c.collectDevices(d, r, at, x) && all
 			continue

@@ -50,10 +50,29 @@ func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantN
 // become whole, being what they were when they were divided, where not any will do.
 func (c *Core) relyOnDevices(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	for _, at := range g.Nodes {
-		if slices.ContainsFunc(wantedOn(c.view, r, g, at.Node), wish.chooses) {
+		if choosesOn(c.view, r, g, at.Node) {
 			d.Change.IfUnchanged(controlplane.DevicesKey(at.Node), c.view.Nodes[at.Node].Devices.Mod)
 		}
 	}
+}
+
+// devicesRelied is how many compares relyOnDevices makes.
+func devicesRelied(v *cluster.View, r *cluster.Reservation, g *types.Grant) int {
+	n := 0
+	if !slices.ContainsFunc(r.Info.V.Bundles, func(b types.Bundle) bool { return len(b.Devices) > 0 }) {
+		return n
+	}
+	for _, at := range g.Nodes {
+		if choosesOn(v, r, g, at.Node) {
+			n++
+		}
+	}
+	return n
+}
+
+// choosesOn reports whether not any devices of a node will do.
+func choosesOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) bool {
+	return slices.ContainsFunc(wantedOn(v, r, g, node), wish.chooses)
 }
 
 // parts returns in which pieces what is made of devices is collected: by bundle, for a part of a device is of one. Those that are not any devices come first, each

@@ -137,9 +137,13 @@ func (e *explainer) collectsAtOnce(r *cluster.Reservation, x *Explanation) {
 		return
 	}
 	parts := e.collected(r, x)
-	x.Summary = fmt.Sprintf("It collects what becomes free on the nodes that it names, for what waits of job %s: so far %s.", r.Info.V.Job, listed(parts))
+	whom := "for what waits of job " + r.Info.V.Job
+	if r.Info.V.ForItself {
+		whom = "to keep it"
+	}
+	x.Summary = fmt.Sprintf("It collects what becomes free on the nodes that it names, %s: so far %s.", whom, listed(parts))
 	if len(parts) == 0 {
-		x.Summary = fmt.Sprintf("It has collected all that it asks for, for what waits of job %s.", r.Info.V.Job)
+		x.Summary = fmt.Sprintf("It has collected all that it asks for, %s.", whom)
 	}
 }
 

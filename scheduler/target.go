@@ -38,9 +38,9 @@ func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 		}
 		c.giveUpLost(d, r, g)
 	}
-	if !c.assign(d, r, g) && len(c.accum.left) > 0 {
+	if !c.assign(d, x, g) && len(c.accum.left) > 0 {
 		clear(c.accum.left)
-		c.assign(d, r, g)
+		c.assign(d, x, g)
 	}
 	if r.Grant.V == nil && slices.Contains(g.Bundles, "") {
 		return nil
@@ -48,11 +48,11 @@ func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 	return g
 }
 
-// assign gives nodes to those bundles of r that have none in g, its grant to be, and
+// assign gives nodes to those bundles of x that have none in g, its grant to be, and
 // reports whether all have one then.
-func (c *Core) assign(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
+func (c *Core) assign(d *Draft, x claimant, g *types.Grant) bool {
 	wanted, all := make(map[string]*wants), true
-	order := bundleOrder(c.view, r)
+	order, lacked := bundleOrder(c.view, x.Reservation), c.lackedAbove(x)
 	for _, b := range order {
 		if name := g.Bundles[b.index]; name != "" {
 			want(wanted, name, b.needs)
@@ -62,7 +62,7 @@ func (c *Core) assign(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
 		if g.Bundles[b.index] != "" {
 			continue
 		}
-		n := c.target(d, g, b.needs, wanted)
+		n := c.target(d, g, b.needs, wanted, lacked)
 		if n == nil {
 			all = false
 			continue
@@ -145,7 +145,7 @@ func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
 		}
 	}
 	c.accum.left[from.Node] = struct{}{}
-	if !c.assign(d, x.Reservation, moved) {
+	if !c.assign(d, x, moved) {
 		clear(c.accum.left)
 		c.accum.resting, c.accum.round = c.accum.round == c.accum.ended, c.accum.ended
 		return
@@ -192,11 +192,11 @@ func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
 
 // target returns the node with the most free that is large enough for needs beside
 // what is wanted there already. What g has there counts as free.
-func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map[string]*wants) *cluster.Node {
+func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map[string]*wants, lacked map[shortage]bool) *cluster.Node {
 	var best *cluster.Node
 	var most float64
 	for _, n := range c.nodes {
-		if _, left := c.accum.left[n.Name]; left || !n.Eligible() || !c.largeEnough(d, n, needs, wanted[n.Name]) {
+		if _, left := c.accum.left[n.Name]; left || !n.Eligible() || anyLacked(lacked, n.Name, needs) || !c.largeEnough(d, n, needs, wanted[n.Name]) {
 			continue
 		}
 		if share := c.freeShare(d, n, needs, wanted[n.Name], g.On(n.Name)); best == nil || share > most {

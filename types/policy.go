@@ -32,11 +32,15 @@ type Policy struct {
 	Kind string
 	// With are its parameters: a JSON object, as its library has them.
 	With string
+	// Wrong is what the program that keeps it finds wrong with its parameters, such as
+	// one that it does not know; empty: nothing, or it has not looked.
+	Wrong string
 }
 
 func (p *Policy) fields(w *wire) {
 	text(w, 2, &p.Kind)
 	text(w, 3, &p.With)
+	text(w, 4, &p.Wrong)
 }
 
 // Validate checks what can be checked without the library of each.

@@ -27,6 +27,12 @@ type Reservation struct {
 	AtOnce bool
 	// Raised is by how much it comes earlier while it waits: see Order.
 	Raised int
+	// Policy owns it, by its id: it is deleted when that policy, which jobs share, is
+	// withdrawn.
+	Policy string
+	// ForItself has what collects at once, when all of it is there, be granted like any
+	// other: so a place is kept that tasks of its job are about to leave.
+	ForItself bool
 }
 
 // Order is what orders it among what waits, the highest first: see Task.Order.
@@ -42,6 +48,8 @@ func (r *Reservation) fields(w *wire) {
 	text(w, 8, &r.Lost)
 	w.boolean(9, &r.AtOnce)
 	integer(w, 10, &r.Raised)
+	text(w, 11, &r.Policy)
+	w.boolean(12, &r.ForItself)
 }
 
 // LostBundles is what becomes of the bundles of a granted reservation on a node that is

@@ -149,7 +149,7 @@ type Resource struct {
 	Capacity Quantity
 	// Lifetime is what ends it.
 	Lifetime Lifetime
-	// Owner is the task, session, reservation or job of that lifetime, by id.
+	// Owner is the task, session, reservation, job or shared policy of that lifetime, by id.
 	Owner string
 	// Selector says on which nodes it is, for a resource of many nodes.
 	Selector *Selector
@@ -177,6 +177,8 @@ const (
 	OfReservation Lifetime = "reservation"
 	// OfJob is until all tasks of the job have ended.
 	OfJob Lifetime = "job"
+	// OfPolicy is until the policy that jobs share, by its id, is withdrawn.
+	OfPolicy Lifetime = "policy"
 )
 
 // Where a resource is, in its key, when it is not on one node.

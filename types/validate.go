@@ -276,10 +276,12 @@ func (r *Reservation) Validate() error {
 
 // validateAtOnce checks what collects at once: it may accumulate, and names its nodes.
 func (r *Reservation) validateAtOnce() error {
-	if !r.AtOnce {
+	switch {
+	case !r.AtOnce && r.ForItself:
+		return Errorf(Invalid, "atOnce: is false, and it is to collect for itself: set it, or leave that out")
+	case !r.AtOnce:
 		return nil
-	}
-	if !r.Accumulate {
+	case !r.Accumulate:
 		return Errorf(Invalid, "accumulate: is false, and it is to collect at once: set it, or leave that out")
 	}
 	if i := slices.IndexFunc(r.Bundles, func(b Bundle) bool { return b.Node == "" }); i >= 0 {

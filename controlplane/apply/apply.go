@@ -161,6 +161,9 @@ func (c *Change) make(tx *controlplane.Transaction) {
 	case Declare:
 		tx.SetPolicies(c.Name, types.Policies{Session: c.doc.Policy.Session, Policies: c.policies}, c.was)
 		for _, s := range c.sets {
+			if c.was == 0 {
+				tx.IfNoResource(s.Name, c.Name)
+			}
 			tx.SetResource(s.Name, s.Capacity, s.Where, s.Options)
 		}
 	}

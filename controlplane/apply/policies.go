@@ -19,9 +19,9 @@ type Library interface {
 	// Expand returns a job with all that its policies add to it, and writes nothing.
 	// Invalid: they cannot be met, alone or together.
 	Expand(ctx context.Context, job Wished) (Expanded, error)
-	// Declare returns the resources that a shared policy has from the first moment on;
-	// they end with a session if one is given.
-	Declare(id string, p types.Policy, session string) ([]Setting, error)
+	// Declare returns the resources that a shared policy has from the first moment on,
+	// and that end with it.
+	Declare(id string, p types.Policy) ([]Setting, error)
 }
 
 // Wished is a job as it is described.
@@ -31,7 +31,7 @@ type Wished struct {
 	Tasks    []controlplane.Submission
 	Policies []types.Policy
 	// Declared are the shared policies that are declared together with it, by id, and
-	// Beside the names of the jobs that are launched together with it.
+	// Beside the names of the jobs, and tasks, that are launched together with it.
 	Declared map[string]types.Policy
 	Beside   []string
 }
@@ -67,7 +67,7 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 		switch x := &d.Changes[i]; {
 		case x.Action == Declare:
 			declared[x.Name] = x.policies[0]
-		case x.Kind == manifest.KindJob && x.Blocked == "":
+		case (x.Kind == manifest.KindJob || x.Kind == manifest.KindTask) && x.Blocked == "":
 			beside = append(beside, x.Name)
 		}
 	}
@@ -80,7 +80,9 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 		var err error
 		switch x.Action {
 		case Declare:
-			x.sets, err = library.Declare(x.Name, x.policies[0], x.doc.Policy.Session)
+			if x.sets, err = library.Declare(x.Name, x.policies[0]); err == nil {
+				err = d.setBeside(x)
+			}
 		case Launch, Replace:
 			err = x.expand(ctx, library, Wished{Job: d.job(x), Declared: declared, Beside: beside})
 		}
@@ -90,6 +92,17 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return types.Errorf(types.ClassOf(errs[0]), "%w", err)
+	}
+	return nil
+}
+
+// setBeside refuses a shared policy that makes a resource which another document sets.
+func (d *Decision) setBeside(x *Change) error {
+	for i := range d.Changes {
+		other := &d.Changes[i]
+		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s Setting) bool { return s.Name == other.Name }) {
+			return types.Errorf(types.Invalid, "it makes a resource %s, which the document in line %d sets: drop that, or give either another name", other.Name, other.doc.Line)
+		}
 	}
 	return nil
 }

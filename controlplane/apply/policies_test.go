@@ -81,7 +81,7 @@ func (fake) Expand(_ context.Context, w apply.Wished) (apply.Expanded, error) {
 	return e, nil
 }
 
-func (fake) Declare(id string, _ types.Policy, _ string) ([]apply.Setting, error) {
+func (fake) Declare(id string, _ types.Policy) ([]apply.Setting, error) {
 	return []apply.Setting{{Name: id + ".lane", Setting: manifest.Setting{Capacity: 0, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}}, nil
 }
 
@@ -198,6 +198,32 @@ func TestSharedPolicyTakesNoIDOfAJob(t *testing.T) {
 	w.blocked(strings.Replace(lane, "name: fast", "name: "+id, 1), apply.Options{}, types.Precondition, "there is a job of that id: give it another name")
 	plain := w.apply(strings.Replace(train, "name: train", "name: plain", 1), apply.Options{}).Changes[0].ID
 	w.blocked(strings.Replace(lane, "name: fast", "name: "+plain, 1), apply.Options{}, types.Precondition, "there is a job of that id: give it another name")
+}
+
+// TestSharedPolicyTakesNothingOver: a resource of the name that it would make is left alone,
+// also one that comes in between.
+func TestSharedPolicyTakesNothingOver(t *testing.T) {
+	w := newWorld(t)
+	set := func(capacity types.Quantity, where controlplane.Where) {
+		t.Helper()
+		if _, err := w.SetResource(t.Context(), "fast.lane", capacity, where, controlplane.SetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(5000, controlplane.OnEvery())
+	w.blocked(lane, apply.Options{}, types.AlreadyExists, "there is a resource fast.lane already (5 on every node), which would be taken over: remove it by escher set-resource fast.lane 0 --all, or choose another id")
+	d, err := w.decide(lane, apply.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Preview(t.Context(), w.Client, w.view()); !types.Is(err, types.AlreadyExists) {
+		t.Errorf("plan says %v", err)
+	}
+	set(0, controlplane.OnEvery())
+	resource := header + "kind: Resource\nname: fast.lane\ncapacity: 3\nwhere: {cluster: true}\n---\n"
+	w.blocked(resource+lane, apply.Options{}, types.Invalid, "policy fast: it makes a resource fast.lane, which the document in line 1 sets: drop that")
+	want(t, w.apply(lane, apply.Options{}), apply.Declare)
+	want(t, w.apply(lane5, apply.Options{}), apply.Declare) // it is its own now
 }
 
 // What policies make is there before the tasks are placed in a preview.

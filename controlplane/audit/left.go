@@ -74,6 +74,8 @@ func (l *leftovers) resource(rid types.ResourceID, where string, r *types.Resour
 		l.ends(object, controlplane.Sessions, owner)
 	case types.OfReservation:
 		l.ends(object, controlplane.Reservations, owner)
+	case types.OfPolicy:
+		l.ends(object, controlplane.Policies, owner)
 	}
 }
 
@@ -105,6 +107,7 @@ func (l *leftovers) reservation(r *reservation) {
 	object := "reservation " + r.id.String()
 	l.ends(object, controlplane.Sessions, id{r.id.ns, r.info.V.Session})
 	l.ends(object, controlplane.Jobs, id{r.id.ns, r.info.V.Job})
+	l.ends(object, controlplane.Policies, id{r.id.ns, r.info.V.Policy})
 }
 
 // task looks at a task that is to be stopped with its session. One whose job has not come
@@ -135,6 +138,8 @@ func (l *leftovers) ends(object string, kind controlplane.Kind, with id) {
 	case controlplane.Reservations:
 		r := l.s.reservations[with]
 		what, there = "reservation", r != nil && r.info.V != nil
+	case controlplane.Policies:
+		what, there = "policy", l.s.policies[with] != nil
 	}
 	switch {
 	case !there:

@@ -39,6 +39,9 @@ put resources/d/x/* {"Lifetime": "job", "Owner": "j"}
 put resources/d/y/* {"Lifetime": "task", "Owner": "a"}
 put resources/d/z/+ {"Lifetime": "session", "Owner": "s"}
 put resources/d/w/* {"Lifetime": "reservation", "Owner": "r"}
+put policies/d/q {"Policies": [{"Kind": "queue"}]}
+put resources/d/q.queue/* {"Lifetime": "policy", "Owner": "q"}
+put reservations/d/q.queue {"Policy": "q"}
 `},
 		"with what has ended": {script: `
 put tasks/d/a {"Job": "j"}
@@ -63,7 +66,9 @@ put resources/d/x/+ {"Lifetime": "job", "Owner": "j"}
 put resources/d/y/* {"Lifetime": "task", "Owner": "b"}
 put resources/d/z/* {"Lifetime": "session", "Owner": "s"}
 put resources/d/w/* {"Lifetime": "reservation", "Owner": "p"}
-`, want: []string{"policies d/j", "policies d/q", "reservation d/q", "reservation d/r", "resource d/w/*", "resource d/x/+", "resource d/y/*", "resource d/z/*", "task d/a"}},
+put resources/d/v/* {"Lifetime": "policy", "Owner": "p"}
+put reservations/d/s {"Policy": "p"}
+`, want: []string{"policies d/j", "policies d/q", "reservation d/q", "reservation d/r", "reservation d/s", "resource d/v/*", "resource d/w/*", "resource d/x/+", "resource d/y/*", "resource d/z/*", "task d/a"}},
 		"of another session of its node": {script: `
 put nodes/n1 {}
 put alive/n1 {}
@@ -109,11 +114,11 @@ func TestLeft(t *testing.T) {
 }
 
 // TestRunWaitsForTheCollector: what is deleted some seconds later, or has come meanwhile, is
-// no finding; what stays is.
+// no finding; what stays is. It waits no longer than it must, and says for what.
 func TestRunWaitsForTheCollector(t *testing.T) {
 	of := func(job string) *types.Resource { return &types.Resource{Lifetime: types.OfJob, Owner: job} }
 	key := func(name string) string { return controlplane.ResourceKey("d", name, types.ClusterWide) }
-	for _, deleted := range []time.Duration{time.Second, 20 * time.Second} {
+	for deleted, takes := range map[time.Duration]time.Duration{time.Second: 30 * time.Second, 4 * time.Second: 5 * time.Second, 20 * time.Second: 24 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memstore.New()
 			change := func(f func(*controlplane.Change)) {
@@ -124,7 +129,7 @@ func TestRunWaitsForTheCollector(t *testing.T) {
 				}
 			}
 			change(func(c *controlplane.Change) { c.Put(key("x"), of("j")) })
-			if deleted < 10*time.Second {
+			if deleted == time.Second {
 				// Something that stays.
 				change(func(c *controlplane.Change) { c.Put(key("y"), of("k")) })
 			}
@@ -133,19 +138,20 @@ func TestRunWaitsForTheCollector(t *testing.T) {
 				change(func(c *controlplane.Change) { c.Delete(key("x")); c.Put(key("z"), of("j")) })
 			}()
 			began := time.Now()
-			report, err := audit.Run(t.Context(), store)
+			var waits []string
+			report, err := audit.Run(t.Context(), store, func(left []audit.Finding) { waits = append(waits, left[0].Object) })
 			if err != nil {
 				t.Fatal(err)
 			}
 			var want []string
-			if deleted < 10*time.Second {
+			if deleted == time.Second {
 				want = []string{"NothingLeft resource d/y/*"}
 			}
 			if got := names(report.Findings); !slices.Equal(got, want) {
 				t.Errorf("deleted after %s: found %q, want %q", deleted, got, want)
 			}
-			if took := time.Since(began); took != 30*time.Second {
-				t.Errorf("deleted after %s: it took %s", deleted, took)
+			if took := time.Since(began); took != takes || waits[0] != "resource d/x/*" {
+				t.Errorf("deleted after %s: it took %s, want %s, waiting for %q", deleted, took, takes, waits)
 			}
 		})
 	}

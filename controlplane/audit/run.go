@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -28,16 +29,22 @@ type Report struct {
 // read or ctx is done.
 //
 // What has outlived what it ends with the collector may be about to delete: then it looks
-// again, some seconds later, and reports what is still there as NothingLeft.
-func Run(ctx context.Context, store controlplane.Store) (Report, error) {
+// again until that is gone, for half a minute at most, and reports what is still there as
+// NothingLeft. Who waits is told for what, each time.
+func Run(ctx context.Context, store controlplane.Store, waits ...func(left []Finding)) (Report, error) {
 	report, left, err := look(ctx, store)
 	for _, wait := range looksAgain() {
 		if err != nil || len(left) == 0 {
 			break
 		}
-		if err = sleep(ctx, wait); err == nil {
-			left, err = stillLeft(ctx, store, left)
+		for _, told := range waits {
+			told(left)
 		}
+		if err = sleep(ctx, wait); err != nil {
+			err = fmt.Errorf("audit: waiting whether the collector deletes what is left: %s: %w", left[0], err)
+			break
+		}
+		left, err = stillLeft(ctx, store, left)
 	}
 	if err != nil {
 		return Report{}, err
@@ -49,7 +56,8 @@ func Run(ctx context.Context, store controlplane.Store) (Report, error) {
 // looksAgain is how long it waits for the collector: it looks about once a second, and one
 // that takes over from another that died does so within the time that a leader has.
 func looksAgain() []time.Duration {
-	return []time.Duration{1500 * time.Millisecond, 28500 * time.Millisecond}
+	const ms = time.Millisecond
+	return []time.Duration{500 * ms, 1000 * ms, 1500 * ms, 2000 * ms, 3000 * ms, 4000 * ms, 6000 * ms, 6000 * ms, 6000 * ms}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

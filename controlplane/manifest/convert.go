@@ -141,8 +141,10 @@ func (j *Job) validate() error {
 		return types.Errorf(types.Invalid, "template: give either a template and a count, or a list of tasks")
 	case j.Template == nil && j.Count != 0:
 		return types.Errorf(types.Invalid, "count: is of the template, and tasks are listed: leave it out")
-	case j.Count < 0 || max(j.Count, len(j.Tasks)) > MaxTasks:
-		return types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", max(j.Count, len(j.Tasks)), MaxTasks)
+	case j.Count < 0 || j.Count > MaxTasks:
+		return types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", j.Count, MaxTasks)
+	case len(j.Tasks) > MaxTasks:
+		return types.Errorf(types.Invalid, "tasks: %d are too many: give at most %d, and submit more in several jobs", len(j.Tasks), MaxTasks)
 	case j.Template != nil && j.Count > 1 && j.Template.ID != "":
 		return types.Errorf(types.Invalid, "template.id: %d tasks cannot have one id: leave it out", j.Count)
 	}
@@ -156,6 +158,9 @@ func (w *Where) Place() (controlplane.Where, error) {
 			return controlplane.Where{}, types.Errorf(types.Invalid, "where.cluster: is set together with nodes, labels or available: give one of them")
 		}
 		return controlplane.InCluster(), nil
+	}
+	if err := w.Available.Validate("where.available"); err != nil {
+		return controlplane.Where{}, err
 	}
 	sel := types.Selector{Nodes: w.Nodes, Available: w.Available}
 	for _, name := range slices.Sorted(maps.Keys(w.Labels)) {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -108,8 +108,11 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
-		if err := unmarshal(n, u); err != nil {
+		switch err := unmarshal(n, u); {
+		case err != nil:
 			d.wrong(n, path, "%s", err)
+		case isTime(v.Type()) && strings.HasPrefix(n.Value, "-"):
+			d.wrong(n, path, "%s is negative: give a time", n.Value)
 		}
 		return
 	}
@@ -142,29 +145,6 @@ func (d *decoder) number(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// field is a field of a struct as it is written.
-type field struct {
-	name     string
-	index    int
-	required bool
-	desc     string
-	// zero says why 0 is refused where it is written; empty: it is not.
-	zero string
-}
-
-// fields lists what a struct is written as.
-func fields(t reflect.Type) []field {
-	out := make([]field, 0, t.NumField())
-	for i := range t.NumField() {
-		name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if !t.Field(i).IsExported() || name == "-" {
-			continue // nothing that is written
-		}
-		out = append(out, field{name, i, opts != "omitempty", t.Field(i).Tag.Get("desc"), t.Field(i).Tag.Get("zero")})
-	}
-	return out
-}
-
 func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
 		d.wrong(n, path, "%s is given: write fields%s", shown(n), suchAs(fields(v.Type())))
@@ -182,8 +162,8 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 		given[key.Value] = true
 		into, before := v.Field(known[at].index), len(d.problems)
 		d.decode(n.Content[i+1], into, below(path, key.Value))
-		if zero := known[at].zero; zero != "" && into.IsZero() && len(d.problems) == before {
-			d.wrong(n.Content[i+1], below(path, key.Value), "0 %s", zero)
+		if len(d.problems) == before {
+			d.keeps(known[at], n.Content[i+1], into, below(path, key.Value))
 		}
 	}
 	for _, f := range known {
@@ -224,11 +204,21 @@ func instead(name string, known []field) string {
 
 // oneOf says which of the names is meant, or all of them.
 func oneOf(name string, names []string) string {
-	near := slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
-	if distance(name, near) <= 2 {
-		return "did you mean " + near + "?"
+	if like := near(name, names); like != "" {
+		return "did you mean " + like + "?"
 	}
 	return "use " + strings.Join(names, ", ")
+}
+
+// near returns the name that is nearest to one, empty if none is near.
+func near(name string, names []string) string {
+	meant, least := "", 0
+	for _, n := range names {
+		if away, near := controlplane.Away(name, n); near && (meant == "" || away < least) {
+			meant, least = n, away
+		}
+	}
+	return meant
 }
 
 // renamed returns what a field of former versions is called, empty if it is none.
@@ -237,10 +227,6 @@ func renamed(name string) string {
 		return "onDisconnect"
 	}
 	return ""
-}
-
-func distance(a, b string) int {
-	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
 }
 
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
@@ -324,7 +310,7 @@ func choices(t reflect.Type) []string {
 	case reflect.TypeFor[types.Topology]():
 		return []string{string(types.LinkedDevices), string(types.OneNUMA)}
 	case reflect.TypeFor[types.Lifetime]():
-		return []string{string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob)}
+		return []string{string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob), string(types.OfPolicy)}
 	}
 	return nil
 }
@@ -375,6 +361,9 @@ func jsonOf(n *yaml.Node) (any, error) {
 	var v any
 	if err := n.Decode(&v); err != nil {
 		return nil, types.Errorf(types.Invalid, "%w: correct it", err)
+	}
+	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
+		return nil, types.Errorf(types.Invalid, "%s is given: write a number that is finite", n.Value)
 	}
 	return v, nil
 }

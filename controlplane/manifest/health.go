@@ -10,15 +10,15 @@ import (
 
 // Check is how it is found out whether a task does its work.
 type Check struct {
-	Name        string     `json:"name" desc:"tells it from the other checks of the task"`
+	Name        string     `json:"name" desc:"tells it from the other checks of the task" is:"name"`
 	Exec        *ExecCheck `json:"exec,omitempty" desc:"a command in the container that exits with 0"`
 	HTTP        *HTTPCheck `json:"http,omitempty" desc:"a GET request to 127.0.0.1 that is answered well"`
 	TCP         *TCPCheck  `json:"tcp,omitempty" desc:"a port on 127.0.0.1 that takes a connection"`
-	Every       Duration   `json:"every,omitempty" desc:"time from probe to probe; 10s if it is left out"`
-	Timeout     Duration   `json:"timeout,omitempty" desc:"how long a probe may take; 2s if it is left out"`
+	Every       Duration   `json:"every,omitempty" desc:"time from probe to probe; 10s if it is left out" zero:"is no time: give a longer one, or leave it out for 10s"`
+	Timeout     Duration   `json:"timeout,omitempty" desc:"how long a probe may take; 2s if it is left out" zero:"is no time: give a longer one, or leave it out for 2s"`
 	StartPeriod Duration   `json:"startPeriod,omitempty" desc:"how long after the start failures do not count, before the first success"`
-	Failures    int        `json:"failures,omitempty" desc:"how many in a row make the task unhealthy; 3 if it is left out"`
-	Successes   int        `json:"successes,omitempty" desc:"how many in a row make it healthy; 1 if it is left out"`
+	Failures    int        `json:"failures,omitempty" desc:"how many in a row make the task unhealthy; 3 if it is left out" zero:"is none: give how many, or leave it out for 3"`
+	Successes   int        `json:"successes,omitempty" desc:"how many in a row make it healthy; 1 if it is left out" zero:"is none: give how many, or leave it out for 1"`
 	Then        types.Then `json:"then,omitempty" desc:"what becomes of it when it is unhealthy: report, if it is left out, says so; restart ends the process too, and runs it again as restart says"`
 }
 
@@ -30,8 +30,8 @@ type ExecCheck struct {
 // HTTPCheck is a request.
 type HTTPCheck struct {
 	Port   PortRef `json:"port" desc:"the name of a port of the task, or a number"`
-	Path   string  `json:"path,omitempty" desc:"what is asked for; / if it is left out"`
-	Status int     `json:"status,omitempty" desc:"the status that is good; each from 200 to 399 if it is left out"`
+	Path   string  `json:"path,omitempty" desc:"what is asked for; / if it is left out" is:"absolute"`
+	Status int     `json:"status,omitempty" desc:"the status that is good; each from 200 to 399 if it is left out" zero:"is none: give one, or leave it out for each from 200 to 399"`
 }
 
 // TCPCheck is a connection.
@@ -42,7 +42,7 @@ type TCPCheck struct {
 // Warn is a signal ahead of the end.
 type Warn struct {
 	Signal string   `json:"signal" desc:"the signal, such as USR1"`
-	Before Duration `json:"before" desc:"how long before the end, or the stop signal"`
+	Before Duration `json:"before" desc:"how long before the end, or the stop signal" zero:"is no time: give how long before"`
 }
 
 // PortRef is the name of a port of the task, or the number of any.

@@ -72,9 +72,9 @@ func (w With) stored() With {
 
 // SharedPolicy is a policy that jobs share, and name by their own policies.
 type SharedPolicy struct {
-	Name    string `json:"name" desc:"its id: what policies of jobs call it"`
+	Name    string `json:"name" desc:"its id: what policies of jobs call it" is:"name"`
 	Policy  Policy `json:"policy" desc:"what it is"`
-	Session string `json:"session,omitempty" desc:"the session it ends with; it stays until it is removed if it is left out"`
+	Session string `json:"session,omitempty" desc:"the session it ends with; it stays until it is removed if it is left out" is:"name"`
 }
 
 // Stored returns the policy as it is stored.
@@ -147,7 +147,16 @@ func (d *decoder) meant(name string) string {
 	if len(names) == 0 {
 		return "none is known here"
 	}
-	return oneOf(name, names)
+	return d.known.Meant(name, names)
+}
+
+// Meant says which policy may be meant by a name, wherever that one may stand, or else which
+// of some there are to be used.
+func (p Policies) Meant(name string, use []string) string {
+	if like := near(name, slices.Sorted(maps.Keys(p))); like != "" {
+		return "did you mean " + like + "?"
+	}
+	return "use " + strings.Join(use, ", ")
 }
 
 func misplaced(name string, shared bool) string {

@@ -96,6 +96,7 @@ func TestBothRefusePolicies(t *testing.T) {
 		"- {name: pak}\n":                             `f:6: policies[0].name: "pak" is unknown: did you mean pack?`,
 		"- {name: everything}\n":                      `f:6: policies[0].name: "everything" is unknown: use both, pack, plain, or that of somebody else`,
 		"- {name: shares}\n":                          "f:6: policies[0].name: shares is shared by jobs: declare it in a document of its own, with kind: Policy",
+		"- {name: sharse}\n":                          `f:6: policies[0].name: "sharse" is unknown: did you mean shares?`,
 		"- pack\n":                                    `f:6: policies[0]: "pack" is given: write {name: pack}`,
 		"- {with: {}}\n":                              "f:6: policies[0].name: is missing",
 		"- {name: pack, wiht: {over: left}}\n":        "f:6: policies[0].wiht: is unknown: did you mean with?",
@@ -139,6 +140,13 @@ func TestValuesOfPoliciesAreChecked(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got[i], want[i])
 		}
 	}
+}
+
+// What JSON cannot have is told by its value.
+func TestNumbersAreFinite(t *testing.T) {
+	text := policies("- {name: acme.com/even, with: {a: .inf}}\n")
+	_, err := manifest.Parse("f", []byte(text), known())
+	refused(t, err, text, "f:6: policies[0].with: .inf is given: write a number that is finite")
 }
 
 func TestTasksHaveNoPolicies(t *testing.T) {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"strings"
 
@@ -72,9 +73,13 @@ func (g *generator) object(t reflect.Type) schema {
 		if f.desc != "" {
 			value["description"] = f.desc
 		}
+		f.bound(value, t.Field(f.index).Type)
 		properties[f.name] = value
 	}
 	s := schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if all := together(t); len(all) > 0 {
+		s["allOf"] = all
+	}
 	if len(required) > 0 {
 		s["required"] = required
 	}
@@ -84,16 +89,18 @@ func (g *generator) object(t reflect.Type) schema {
 // value is the schema of what the decoder reads into a type.
 func (g *generator) value(t reflect.Type) schema {
 	switch t {
-	case reflect.TypeFor[Duration]():
-		return schema{"type": "string", "pattern": `^-?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$|^0$`, "examples": []string{"30s", "1h30m"}}
+	case reflect.TypeFor[Duration](), reflect.TypeFor[Wait]():
+		return schema{"type": "string", "pattern": patternOfTime, "examples": []string{"30s", "1h30m"}}
 	case reflect.TypeFor[DeviceMemory]():
-		return schema{"type": "string", "examples": []string{"40Gi"}}
+		return schema{"type": "string", "pattern": patternOfBytes, "not": schema{"pattern": patternOfNone}, "examples": []string{"40Gi"}}
+	case reflect.TypeFor[Deadline]():
+		return schema{"type": "string", "pattern": patternOfTime + `|^[0-9]{4}-[0-9]{2}-[0-9]{2}T|^$`, "not": schema{"pattern": patternOfZero}}
 	case reflect.TypeFor[Amount]():
 		return amount()
 	case reflect.TypeFor[PortRef]():
 		return schema{"type": []string{"string", "integer"}, "examples": []any{"http", 8080}}
-	case reflect.TypeFor[types.Requests]():
-		return schema{"type": "object", "additionalProperties": amount()}
+	case reflect.TypeFor[types.Requests](), reflect.TypeFor[map[string]Amount]():
+		return requests()
 	case reflect.TypeFor[Policy]():
 		return g.policy()
 	}
@@ -116,7 +123,7 @@ func (g *generator) value(t reflect.Type) schema {
 	case reflect.Float64:
 		return schema{"type": "number"}
 	}
-	return schema{"type": "integer"}
+	return schema{"type": "integer", "minimum": math.MinInt, "maximum": math.MaxInt}
 }
 
 // def makes the definition of a struct, once, and returns its name: that of the type,
@@ -158,15 +165,11 @@ func (g *generator) policy() schema {
 	others := schema{
 		"type": "object", "additionalProperties": false, "required": []string{"name"},
 		"properties": schema{
-			"name": schema{"type": "string", "pattern": "/", "description": "a policy of somebody else, with a domain: acme.com/even"},
+			"name": schema{"type": "string", "pattern": textOf("foreign").pattern, "description": "a policy of somebody else, with a domain: acme.com/even"},
 			"with": schema{"type": "object", "description": "its parameters"},
 		},
 	}
 	return schema{"oneOf": append(all, others)}
-}
-
-func amount() schema {
-	return schema{"type": []string{"string", "number"}, "examples": []string{"1", "500m", "4Gi", "inf"}}
 }
 
 // ParameterSchema returns the JSON Schema of the parameters of a policy.

@@ -5,20 +5,20 @@ import "github.com/escher-sched/escher/types"
 // Task is a task to be launched. Fields without omitempty must be given, here and
 // in all types below.
 type Task struct {
-	ID           string             `json:"id,omitempty" desc:"unique for ever; made from the name if it is left out"`
-	Name         string             `json:"name,omitempty" desc:"a label; the id begins with it"`
+	ID           string             `json:"id,omitempty" desc:"unique for ever; made from the name if it is left out" is:"name"`
+	Name         string             `json:"name,omitempty" desc:"a label; the id begins with it" is:"name"`
 	Requests     types.Requests     `json:"requests,omitempty" desc:"amounts of resources, all of it on one node"`
 	Alternatives []Alternative      `json:"alternatives,omitempty" desc:"of these one is requested too, the first that fits"`
 	Devices      []Devices          `json:"devices,omitempty" desc:"which devices the requests are to be made up of, whichever alternative is taken"`
 	Provides     []Provide          `json:"provides,omitempty" desc:"resources that the task gives to its node"`
 	Spec         Spec               `json:"spec" desc:"what to run"`
 	Priority     int                `json:"priority,omitempty" desc:"the higher comes first"`
-	Scheduler    string             `json:"scheduler,omitempty" desc:"the scheduler to leave it to"`
+	Scheduler    string             `json:"scheduler,omitempty" desc:"the scheduler to leave it to" is:"name"`
 	OnDisconnect types.OnDisconnect `json:"onDisconnect,omitempty" desc:"when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on"`
-	MaxRun       Duration           `json:"maxRun,omitempty" desc:"how long an attempt may run"`
-	Retries      int                `json:"retries,omitempty" desc:"how many more attempts follow those that fail, on any node, after a wait of 1s that doubles up to 5m"`
+	MaxRun       Duration           `json:"maxRun,omitempty" desc:"how long an attempt may run; without limit if it is left out" zero:"is no time: give a longer one, or leave it out for no limit"`
+	Retries      int                `json:"retries,omitempty" desc:"how many more attempts follow those that fail, on any node, after a wait of 1s that doubles up to 5m" min:"0"`
 	Deadline     Deadline           `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
-	Session      string             `json:"session,omitempty" desc:"the session it is stopped with"`
+	Session      string             `json:"session,omitempty" desc:"the session it is stopped with" is:"name"`
 	Accumulate   bool               `json:"accumulate,omitempty" desc:"holds piecemeal on one node what becomes free, once it has waited"`
 }
 
@@ -30,7 +30,7 @@ type Alternative struct {
 
 // Devices says which devices one request is to be made up of.
 type Devices struct {
-	Resource  string         `json:"resource" desc:"the request that it is about, such as gpu or gpu@train"`
+	Resource  string         `json:"resource" desc:"the request that it is about, such as gpu or gpu@train" is:"request"`
 	Model     []string       `json:"model,omitempty" desc:"words of its model, such as H100; of several any will do"`
 	MinMemory DeviceMemory   `json:"minMemory,omitempty" desc:"how much memory each has at least, such as 40Gi"`
 	Topology  types.Topology `json:"topology,omitempty" desc:"nvlink: each is linked to each; numa: all are on one NUMA node"`
@@ -38,25 +38,25 @@ type Devices struct {
 
 // Provide is a resource that a task gives to its node.
 type Provide struct {
-	Name   string     `json:"name" desc:"the resource"`
+	Name   string     `json:"name" desc:"the resource" is:"resource"`
 	Amount Amount     `json:"amount" desc:"how much of it"`
 	When   types.When `json:"when" desc:"from when on"`
 }
 
 // Spec is what to run.
 type Spec struct {
-	Image      string   `json:"image" desc:"the image, such as docker.io/library/busybox:1.36"`
+	Image      string   `json:"image" desc:"the image, such as docker.io/library/busybox:1.36" is:"image"`
 	Command    []string `json:"command,omitempty" desc:"replaces the image's entry point and arguments"`
-	Env        []string `json:"env,omitempty" desc:"NAME=value, added to the image's environment"`
-	Dir        string   `json:"dir,omitempty" desc:"working directory"`
+	Env        []string `json:"env,omitempty" desc:"NAME=value, added to the image's environment" is:"setting"`
+	Dir        string   `json:"dir,omitempty" desc:"working directory" is:"absolute"`
 	User       string   `json:"user,omitempty" desc:"uid[:gid], or a name of the image"`
-	Grace      Duration `json:"grace,omitempty" desc:"time between the stop signal and the kill; 10s if it is left out"`
+	Grace      Duration `json:"grace,omitempty" desc:"time between the stop signal and the kill; 10s if it is left out" zero:"is not the least: give 1ms to have it killed at once, or leave it out for 10s"`
 	Restart    *Restart `json:"restart,omitempty" desc:"when a process that ended by itself is run again, on the same node; never if it is left out"`
 	StopSignal string   `json:"stopSignal,omitempty" desc:"asks the process to end; the image's or SIGTERM if it is left out"`
 	Mounts     []Mount  `json:"mounts,omitempty" desc:"directories and files made visible in the container"`
 	Ports      []Port   `json:"ports,omitempty" desc:"ports of the node that it listens at; they are requested too"`
 
-	Pids         int            `json:"pids,omitempty" desc:"how many processes and threads it may have; what its node gives if it is left out"`
+	Pids         int            `json:"pids,omitempty" desc:"how many processes and threads it may have; what its node gives if it is left out" zero:"is no process: give how many, or leave it out for what its node gives"`
 	CPULimit     types.CPULimit `json:"cpuLimit,omitempty" desc:"none lets it use what others leave of cpu; no more than it requests if it is left out"`
 	CapAdd       []string       `json:"capAdd,omitempty" desc:"capabilities to add, such as NET_ADMIN; most only on nodes that allow it"`
 	CapDrop      []string       `json:"capDrop,omitempty" desc:"capabilities to drop, or ALL"`
@@ -70,29 +70,29 @@ type Spec struct {
 // Restart is when a process is run again.
 type Restart struct {
 	When     types.RestartWhen `json:"when" desc:"after which ends"`
-	Limit    int               `json:"limit,omitempty" desc:"how often at most; without limit if it is left out"`
-	Delay    Duration          `json:"delay,omitempty" desc:"the wait before the first restart, doubled for each that follows; 1s if it is left out"`
-	MaxDelay Duration          `json:"maxDelay,omitempty" desc:"the longest wait; 5m if it is left out"`
+	Limit    int               `json:"limit,omitempty" desc:"how often at most; without limit if it is left out" zero:"is not never: leave restart out for that, or limit for no limit"`
+	Delay    Duration          `json:"delay,omitempty" desc:"the wait before the first restart, doubled for each that follows; 1s if it is left out" zero:"is no wait: give a longer time, or leave it out for 1s"`
+	MaxDelay Duration          `json:"maxDelay,omitempty" desc:"the longest wait; 5m if it is left out" zero:"is no wait: give a longer time, or leave it out for 5m"`
 }
 
 // Mount makes a directory or file visible.
 type Mount struct {
-	Source   string `json:"source,omitempty" desc:"a path of the node, which must allow it; an empty directory of the task's own if it is left out"`
-	Target   string `json:"target" desc:"the path in the container"`
+	Source   string `json:"source,omitempty" desc:"a path of the node, which must allow it; an empty directory of the task's own if it is left out" is:"absolute"`
+	Target   string `json:"target" desc:"the path in the container" is:"absolute" some:""`
 	ReadOnly bool   `json:"readOnly,omitempty" desc:"keeps the task from writing there"`
 }
 
 // Port is a port of the node.
 type Port struct {
-	Name   string `json:"name" desc:"a name; http is found in ESCHER_PORT_HTTP"`
+	Name   string `json:"name" desc:"a name; http is found in ESCHER_PORT_HTTP" is:"name"`
 	Number int    `json:"number,omitempty" desc:"this port and no other; one that the node chooses if it is left out"`
 }
 
 // Job is tasks that belong together: so many of a template, or each as it is listed.
 type Job struct {
-	Name     string `json:"name,omitempty" desc:"a label; the id begins with it"`
-	Count    int    `json:"count,omitempty" desc:"how many tasks like the template; 1 if it is left out"`
-	Template *Task  `json:"template,omitempty" desc:"what each task is"`
+	Name     string `json:"name,omitempty" desc:"a label; the id begins with it" is:"name"`
+	Count    int    `json:"count,omitempty" desc:"how many tasks like the template; 1 if it is left out" zero:"is no task: give 1 to 100000, or leave it out for 1" max:"100000" needs:"template"`
+	Template *Task  `json:"template,omitempty" desc:"what each task is" or:"tasks" without:"tasks"`
 	Tasks    []Task `json:"tasks,omitempty" desc:"the tasks, instead of count and template"`
 
 	Policies []Policy `json:"policies,omitempty" desc:"what its tasks keep to together, such as gang; all of them at once"`
@@ -100,12 +100,12 @@ type Job struct {
 
 // Resource is an ephemeral resource as it is to be.
 type Resource struct {
-	Name     string         `json:"name" desc:"the resource"`
+	Name     string         `json:"name" desc:"the resource" is:"resource"`
 	Capacity Amount         `json:"capacity" desc:"how much there is, at each place; inf is no bound, 0 removes it"`
 	Where    *Where         `json:"where" desc:"where it is; {} is every node, present and future"`
 	Declare  bool           `json:"declare,omitempty" desc:"keeps it when its capacity is 0: it exists, and is closed"`
 	Lifetime types.Lifetime `json:"lifetime,omitempty" desc:"what it ends with; nothing if it is left out"`
-	Owner    string         `json:"owner,omitempty" desc:"the id of the task, session, reservation or job of that lifetime"`
+	Owner    string         `json:"owner,omitempty" desc:"the id of the task, session, reservation, job or policy of that lifetime"`
 	Future   bool           `json:"future,omitempty" desc:"allows labels that no node has yet"`
 }
 
@@ -119,10 +119,10 @@ type Where struct {
 
 // Reservation is bundles of resources to be locked.
 type Reservation struct {
-	Name       string   `json:"name" desc:"its id: a task draws on it by requests such as gpu@<name>"`
-	Bundles    []Bundle `json:"bundles" desc:"what is locked, all or none"`
+	Name       string   `json:"name" desc:"its id: a task draws on it by requests such as gpu@<name>" is:"name"`
+	Bundles    []Bundle `json:"bundles" desc:"what is locked, all or none" some:""`
 	Priority   int      `json:"priority,omitempty" desc:"the higher comes first"`
-	Session    string   `json:"session,omitempty" desc:"the session it ends with"`
+	Session    string   `json:"session,omitempty" desc:"the session it ends with" is:"name"`
 	Accumulate bool     `json:"accumulate,omitempty" desc:"holds piecemeal what becomes free, once it has waited"`
 
 	Lost types.LostBundles `json:"lost,omitempty" desc:"what is on a node that is lost, or drained: wait keeps it there, move has it elsewhere when there is room for all of it"`
@@ -130,7 +130,7 @@ type Reservation struct {
 
 // Bundle is what is locked on one node.
 type Bundle struct {
-	Requests types.Requests `json:"requests" desc:"amounts of resources"`
-	Node     string         `json:"node,omitempty" desc:"where it must be; anywhere if it is left out"`
+	Requests types.Requests `json:"requests" desc:"amounts of resources" some:""`
+	Node     string         `json:"node,omitempty" desc:"where it must be; anywhere if it is left out" is:"name"`
 	Devices  []Devices      `json:"devices,omitempty" desc:"which devices the requests are to be made up of"`
 }

@@ -27,6 +27,36 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// Wait is a Duration of which 0s, where it is written, is no wait at all, and not the same as
+// one that is left out. In Go that is AtOnce, as 0 is one that is left out.
+type Wait time.Duration
+
+// AtOnce is a Wait of 0s. Each that is negative is.
+const AtOnce Wait = -1
+
+// Or returns how long it is, or what is given if it is left out.
+func (w Wait) Or(otherwise time.Duration) time.Duration {
+	if w == 0 {
+		return otherwise
+	}
+	return max(0, time.Duration(w))
+}
+
+// MarshalJSON writes it as text.
+func (w Wait) MarshalJSON() ([]byte, error) { return Duration(w.Or(0)).MarshalJSON() }
+
+// UnmarshalJSON reads it as time.ParseDuration does.
+func (w *Wait) UnmarshalJSON(text []byte) error {
+	var d Duration
+	if err := d.UnmarshalJSON(text); err != nil {
+		return err
+	}
+	if *w = Wait(d); d <= 0 {
+		*w = AtOnce
+	}
+	return nil
+}
+
 // Amount is an amount of a resource as text: "1", "500m", "4Gi", "inf". A number is
 // read too.
 type Amount string

@@ -37,6 +37,7 @@ const (
 	sessionEnded why = "its session ended"
 	jobEnded     why = "its job has ended"
 	ownerGone    why = "its owner is gone"
+	withdrawn    why = "its policy was withdrawn"
 	nodeSession  why = "the session of its node is over"
 	unused       why = "no task refers to it"
 	full         why = "the database is nearly full"

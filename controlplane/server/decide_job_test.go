@@ -69,6 +69,15 @@ func jobTests() []decideTest {
 			want:  "its session ended: -policies/ns/q if policies/ns/q=1 sessions/ns/s=0",
 		},
 		{
+			name: "what is of a policy that jobs share stays while that is there",
+			state: []put{
+				policies("q", types.Policies{}), resource("*", types.Resource{Lifetime: types.OfPolicy, Owner: "q"}), reservation("r", types.Reservation{Policy: "q"}),
+				resource("+", types.Resource{Lifetime: types.OfPolicy, Owner: "p"}), reservation("s", types.Reservation{Policy: "p"}),
+			},
+			want: "its policy was withdrawn: -reservations/ns/s if policies/ns/p=0 reservations/ns/s=5\n" +
+				"its policy was withdrawn: -resources/ns/r/+ if policies/ns/p=0 resources/ns/r/+=4",
+		},
+		{
 			name:  "what an ended task left under no name of its job stays",
 			state: []put{alive("n1"), provided("n1", types.Provided{NodeSession: 1, Task: "a"})},
 		},

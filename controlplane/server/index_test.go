@@ -33,13 +33,13 @@ func drawKey(r *rapid.T) (key string, m types.Message) {
 	case "session":
 		return controlplane.SessionKey("ns", of("session", "s", "t")), &types.Session{}
 	case "resource":
-		lifetime := rapid.SampledFrom([]types.Lifetime{types.Forever, types.OfTask, types.OfSession, types.OfReservation, types.OfJob}).Draw(r, "lifetime")
-		res := &types.Resource{Lifetime: lifetime, Owner: of("owner", "a", "b", "s", "j"), NodeSession: int64(rapid.IntRange(0, 2).Draw(r, "node session"))}
+		lifetime := rapid.SampledFrom([]types.Lifetime{types.Forever, types.OfTask, types.OfSession, types.OfReservation, types.OfJob, types.OfPolicy}).Draw(r, "lifetime")
+		res := &types.Resource{Lifetime: lifetime, Owner: of("owner", "a", "b", "s", "j", "q"), NodeSession: int64(rapid.IntRange(0, 2).Draw(r, "node session"))}
 		return controlplane.ResourceKey("ns", of("name", "p", "q"), of("where", "+", "*", "n1", "n2")), res
 	case "provided":
 		return controlplane.ProvidedKey("ns", "p", of("node", "n1", "n2")), &types.Provided{NodeSession: int64(rapid.IntRange(0, 2).Draw(r, "node session")), Job: of("job", "", "j", "k")}
 	case "reservation":
-		return controlplane.ReservationKey("ns", of("reservation", "a", "s")), &types.Reservation{Session: of("session", "", "s", "t"), Job: of("job", "", "j", "k")}
+		return controlplane.ReservationKey("ns", of("reservation", "a", "s")), &types.Reservation{Session: of("session", "", "s", "t"), Job: of("job", "", "j", "k"), Policy: of("policy", "", "q")}
 	case "policies":
 		return controlplane.PoliciesKey("ns", of("id", "j", "q")), &types.Policies{Session: of("session", "", "s", "t"), Job: of("job", "", "j", "k")}
 	}
@@ -208,5 +208,25 @@ func TestUnreadableValuesAreThere(t *testing.T) {
 	steps, _ = x.at(now(), DefaultPolicy()).decide()
 	if len(steps) > 0 {
 		t.Errorf("decided\n%s", told(steps))
+	}
+}
+
+// TestWithdrawnIsLookedAt: what ends with a policy is collected when that goes, though nothing
+// else has changed.
+func TestWithdrawnIsLookedAt(t *testing.T) {
+	x := newIndex()
+	policy := controlplane.PoliciesKey("ns", "q")
+	x.learn(1, put{policy, &types.Policies{}})
+	x.learn(2, resource("+", types.Resource{Lifetime: types.OfPolicy, Owner: "q"}))
+	x.learn(3, put{controlplane.ReservationKey("ns", "a"), &types.Reservation{Policy: "q"}})
+	if steps, _ := x.at(now(), DefaultPolicy()).decide(); len(steps) > 0 {
+		t.Errorf("while the policy is there:\n%s", told(steps))
+	}
+	x.apply(controlplane.Event{KV: controlplane.KV{Key: policy, ModRevision: 4}, Delete: true}, now())
+	steps, _ := x.at(now(), DefaultPolicy()).decide()
+	for _, key := range []string{controlplane.ResourceKey("ns", "r", "+"), controlplane.ReservationKey("ns", "a")} {
+		if !slices.ContainsFunc(steps, func(s step) bool { return slices.Contains(s.deletes, key) }) {
+			t.Errorf("%s stays: decided\n%s", key, told(steps))
+		}
 	}
 }

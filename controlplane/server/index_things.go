@@ -56,6 +56,7 @@ func (x *index) applyThing(k controlplane.Key, e controlplane.Event) {
 	switch k.Kind {
 	case controlplane.Policies:
 		x.applyPolicies(x.space(k.Namespace), k.ID, !e.Delete)
+		x.touchOwned(owner{k.Kind, k.Namespace, k.ID})
 	case controlplane.Reservations:
 		x.touchOwned(owner{k.Kind, k.Namespace, k.ID})
 	}
@@ -73,8 +74,11 @@ func (th *thing) read(k controlplane.Key, value []byte) {
 			th.node, th.nodeSession = strings.Clone(k.Where), r.NodeSession
 		}
 		why := ownerGone
-		if r.Lifetime == types.OfJob {
+		switch r.Lifetime {
+		case types.OfJob:
 			why = jobEnded
+		case types.OfPolicy:
+			why = withdrawn
 		}
 		th.tie(ownerKind(r.Lifetime), k.Namespace, r.Owner, why)
 	case controlplane.Provided:
@@ -88,6 +92,7 @@ func (th *thing) read(k controlplane.Key, value []byte) {
 		if types.Decode(value, &r) == nil {
 			th.tie(controlplane.Sessions, k.Namespace, r.Session, sessionEnded)
 			th.tie(controlplane.Jobs, k.Namespace, r.Job, jobEnded)
+			th.tie(controlplane.Policies, k.Namespace, r.Policy, withdrawn)
 		}
 	case controlplane.Policies:
 		var p types.Policies
@@ -109,6 +114,8 @@ func ownerKind(l types.Lifetime) controlplane.Kind {
 		return controlplane.Reservations
 	case types.OfJob:
 		return controlplane.Jobs
+	case types.OfPolicy:
+		return controlplane.Policies
 	}
 	return ""
 }
@@ -201,6 +208,10 @@ func (l *look) gone(o owner) (cond controlplane.Compare, ok bool) {
 		}
 	case controlplane.Reservations:
 		if key := controlplane.ReservationKey(o.ns, o.id); l.things[key] == nil {
+			return unchanged(key, 0), true
+		}
+	case controlplane.Policies:
+		if key := controlplane.PoliciesKey(o.ns, o.id); l.things[key] == nil {
 			return unchanged(key, 0), true
 		}
 	}

@@ -1,6 +1,7 @@
 package hollow
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,6 +46,17 @@ func ByCommand(c nodeagent.Container) (simruntime.Behaviour, error) {
 		}
 	}
 	return b, nil
+}
+
+// BrokenOn is ByCommand, but for attempts after the first of a task, which do not start on a
+// node: its image is not to be had there.
+func BrokenOn(node string) Behave {
+	return func(c nodeagent.Container) (simruntime.Behaviour, error) {
+		if c.Attempt.Number > 1 && slices.Contains(c.Env, "ESCHER_NODE="+node) {
+			return simruntime.Behaviour{}, types.Errorf(types.Unavailable, "the image is not to be had on %s", node)
+		}
+		return ByCommand(c)
+	}
 }
 
 // Task is a submission of so many thousandths of a core, with a command as ByCommand

@@ -87,8 +87,14 @@ func (p *applications) add(c *controlplane.Change, ns string, t *types.Task) {
 func (p *applications) finishJob() {
 	job := p.jobs[0]
 	p.jobs = p.jobs[1:]
-	c := p.w.newChange()
-	c.Put(controlplane.JobKey(job.ns, job.id), &types.Job{})
+	c, n := p.w.newChange(), 0
+	for _, id := range p.tasks {
+		var t types.Task
+		if id.ns == job.ns && p.w.read(controlplane.TaskKey(id.ns, id.id), &t) != 0 && t.Job == job.id {
+			n++
+		}
+	}
+	c.Put(controlplane.JobKey(job.ns, job.id), &types.Job{Tasks: n})
 	p.w.try(c)
 	p.w.say("job %s is there", job)
 }
@@ -238,6 +244,9 @@ func (p *applications) reservation(rng *rand.Rand, ns string) string {
 // reserve asks for a reservation under one of a few names, with its members.
 func (p *applications) reserve(rng *rand.Rand) {
 	ns, id := pick(namespaces(), rng.Uint32()), fmt.Sprintf("r%d", rng.IntN(4))
+	if rng.IntN(3) > 0 && p.collectAtOnce(rng, ns, id) {
+		return
+	}
 	r := &types.Reservation{Accumulate: rng.IntN(2) == 0, Submitted: p.w.now.UnixNano(), Priority: rng.IntN(3)}
 	for range 1 + rng.IntN(3) {
 		amounts := map[string]types.Quantity{"cpu": types.Quantity(1000 + 500*rng.IntN(5))}

@@ -87,6 +87,7 @@ func (p *applications) endSessions() {
 
 // collect deletes what is finished, as the collector does.
 func (p *applications) collect() {
+	p.giveUpRoom()
 	rest := p.tasks[:0]
 	for _, id := range p.tasks {
 		status, task := controlplane.StatusKey(id.ns, id.id), controlplane.TaskKey(id.ns, id.id)

@@ -24,7 +24,7 @@ type settings struct {
 }
 
 // seeds is how many are run by default.
-const seeds = 120
+const seeds = 80
 
 func TestMain(m *testing.M) {
 	flag.Uint64("sim.seed", 0, "the first seed to run; alone, the only one")
@@ -139,6 +139,7 @@ func checkCoverage(t *testing.T, seen map[string]int) {
 		"binds to ports", "binds to a pinned image", "tasks in trouble", "tasks run again", "tasks overdue", "told to leave", "machines declared dead",
 		"binds to resources x", "binds to resources p", "binds to resources s",
 		"grants accumulating", "grants accumulating later", "grants granted", "grants granted later", "grants releasing later",
+		"grants collecting", "grants collecting later", "grants handed-over later",
 		"tasks running", "tasks succeeded", "tasks failed", "tasks cancelled",
 		"tasks pending again: failure", "tasks pending again: evicted", "tasks pending again: node", "tasks pending again: the",
 		"behind another: committed=true", "behind another: committed=false", "behind another: before its answer",

@@ -24,13 +24,18 @@ type Night struct {
 // Kind is what jobs name it by.
 func (Night) Kind() string { return "acme.com/night" }
 
-// Apply has every task ask for one of <job>.night.
-func (n Night) Apply(g *esl.Group) error {
+// Validate checks the parameters.
+func (n Night) Validate() error {
 	if min(n.From, n.Until) < 0 || max(n.From, n.Until) > 24 {
 		return types.Errorf(types.Invalid, "from, until: %d to %d are no hours: give 0 to 24", n.From, n.Until)
 	}
-	g.AskAll(g.Own(""), esl.One)
 	return nil
+}
+
+// Apply has every task ask for one of <job>.night.
+func (n Night) Apply(g *esl.Group) error {
+	g.AskAll(g.Own(""), esl.One)
+	return n.Validate()
 }
 
 // Next makes <job>.night without bound at night, and closed by day.

@@ -34,7 +34,7 @@ type Set struct {
 	Where *Where `json:"where,omitempty"`
 	// Declare keeps a resource of capacity 0.
 	Declare bool `json:"declare,omitempty"`
-	// Lifetime is empty, "task", "job", "session" or "reservation"; Owner is whose: if it
+	// Lifetime is empty, "task", "job", "session", "reservation" or "policy"; Owner is whose: if it
 	// is empty, this task for "task", and its job for "job".
 	Lifetime types.Lifetime `json:"lifetime,omitempty"`
 	Owner    string         `json:"owner,omitempty"`

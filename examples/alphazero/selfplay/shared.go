@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -33,47 +34,64 @@ const (
 	answered
 )
 
-// table is the seats of a predictor, in a file that is mapped.
+// table is the seats of a predictor, in a file that is mapped. The predictor has the file
+// locked for as long as it lives, however it ends.
 type table struct {
+	file   *os.File
 	memory []byte
 	seats  []*seat
 }
 
 // makeTable makes the file of so many seats, which is there as a whole or not at all.
-func makeTable(path string, seats int) (t *table, err error) {
+func makeTable(path string, seats int) (*table, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
 		return nil, fmt.Errorf("make a table: %w", err)
 	}
-	defer file.Close()
-	if err := file.Truncate(int64(seats) * int64(unsafe.Sizeof(seat{}))); err != nil {
-		return nil, errors.Join(fmt.Errorf("make table %s: %w", path, err), os.Remove(file.Name()))
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX)
+	if err == nil {
+		err = file.Truncate(int64(seats) * int64(unsafe.Sizeof(seat{})))
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return nil, errors.Join(fmt.Errorf("make table %s: %w", path, err), os.Remove(file.Name()))
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make table %s: %w", path, err), os.Remove(file.Name()), file.Close())
 	}
 	return mapTable(file)
 }
 
 // openTable maps the file of a predictor of this node. fs.ErrNotExist: it is on another
-// one, or has not begun.
+// one, has not begun, or was killed.
 func openTable(path string) (*table, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	if abandoned(file) {
+		return nil, errors.Join(fmt.Errorf("table %s: its predictor is gone: %w", path, fs.ErrNotExist), file.Close())
+	}
 	return mapTable(file)
 }
 
+// abandoned reports whether the predictor that has made a file lives no more.
+func abandoned(file *os.File) bool {
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return false
+	}
+	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // nobody waits for it
+	return true
+}
+
+// mapTable maps a file, which is the table's from then on.
 func mapTable(file *os.File) (*table, error) {
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, file.Close())
 	}
-	t := new(table)
+	t := &table{file: file}
 	if t.memory, err = unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return nil, fmt.Errorf("map %s: %w", file.Name(), err)
+		return nil, errors.Join(fmt.Errorf("map %s: %w", file.Name(), err), file.Close())
 	}
 	for at := 0; at+int(unsafe.Sizeof(seat{})) <= len(t.memory); at += int(unsafe.Sizeof(seat{})) {
 		t.seats = append(t.seats, (*seat)(unsafe.Pointer(&t.memory[at])))
@@ -82,7 +100,7 @@ func mapTable(file *os.File) (*table, error) {
 }
 
 // close unmaps it: nobody may be at it any more.
-func (t *table) close() error { return unix.Munmap(t.memory) }
+func (t *table) close() error { return errors.Join(unix.Munmap(t.memory), t.file.Close()) }
 
 // serve answers all who ask, until ctx is done.
 func (t *table) serve(ctx context.Context) error {
@@ -105,6 +123,8 @@ func (t *table) serve(ctx context.Context) error {
 const (
 	spins, yields = 100, 20_000
 	nap           = 100 * time.Microsecond
+	// patience is after how many naps it is asked whether there is anybody to wait for.
+	patience = 100
 )
 
 // pause passes time until the next look, after so many looks in vain. Its error is why ctx
@@ -143,11 +163,13 @@ func sit(path string, number int) (*beside, error) {
 // Board implements Predictor.
 func (p *beside) Board() *Board { return &p.seat.board }
 
-// Ask implements Predictor. A predictor that was killed never answers: it is for who placed
-// both to end the other one.
+// Ask implements Predictor. Of a predictor that was killed it is known a moment later.
 func (p *beside) Ask(ctx context.Context) (*Answer, error) {
 	p.seat.state.Store(asked)
 	for nothing := 0; p.seat.state.Load() != answered; nothing++ {
+		if nothing > yields && nothing%patience == 0 && abandoned(p.table.file) {
+			return nil, errors.New("the predictor was killed: it answers nobody any more")
+		}
 		if err := pause(ctx, nothing); err != nil {
 			return nil, err
 		}

@@ -31,8 +31,8 @@ func newAudit(f *Factory) *cobra.Command {
 		Long: `Checks that nothing is held twice or beyond what there is, that no task is lost or
 bound twice, that gangs are whole, and that every value can be read: once, or with -f
 at every revision until it is interrupted. Once, it also checks that nothing was left
-behind by what it ends with; if there is something, that takes half a minute, as the
-server may be about to delete it.
+behind by what it ends with; if there is something, it looks again until that is gone, for
+half a minute at most, as the server may be about to delete it.
 
 With --exec-log it checks, instead, that two attempts of a task never ran at the same
 time and none ran twice: by the logs that nodes keep of what they run,
@@ -52,7 +52,10 @@ executions.log in the state directory of each agent. No cluster is asked.`,
 				return followAudit(cmd.Context(), f, store)
 			}
 			done := f.progress("checking all keys")
-			report, err := audit.Run(cmd.Context(), store)
+			report, err := audit.Run(cmd.Context(), store, func(left []audit.Finding) {
+				done()
+				done = f.progress(fmt.Sprintf("waiting whether the server deletes what is left: %s, and %d more", left[0], len(left)-1))
+			})
 			done()
 			if err != nil {
 				return err

@@ -210,7 +210,7 @@ func (f *Factory) flagCompleters() map[string]completer {
 		"gpu-topology": words(string(types.LinkedDevices), string(types.OneNUMA)),
 		"until":        words("ended", "running", "bound"),
 		"sort":         words(topSorts()...),
-		"lifetime":     words(string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob)),
+		"lifetime":     words(string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob), string(types.OfPolicy)),
 	}
 }
 

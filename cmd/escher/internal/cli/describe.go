@@ -25,7 +25,7 @@ func describable() []controlplane.Kind {
 // newDescribe makes the command that tells everything about one thing.
 func newDescribe(f *Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:   "describe TASK|JOB|RESERVATION|NODE",
+		Use:   "describe TASK|JOB|RESERVATION|NODE|POLICY",
 		Short: "Tell everything about a task, job, reservation or node",
 		Long:  describeHelp,
 		Args:  exactly("TASK"),
@@ -35,9 +35,12 @@ func newDescribe(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			it, err := find(ctx, client, args[0], describable()...)
-			if err != nil {
+			it, shared, err := findOrShared(ctx, client, args[0], describable()...)
+			switch {
+			case err != nil:
 				return err
+			case shared != "":
+				return f.showPolicies(ctx, client, shared)
 			}
 			d := describing{f: f, client: client, now: time.Now()}
 			var e scheduler.Explanation

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
@@ -44,17 +45,41 @@ func newPoliciesDescribe(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := policiesOf(ctx, client, id, 0, time.Now())
-			if err != nil {
-				return err
-			}
-			if s == nil {
-				return types.Errorf(types.NotFound, "policies %s are not there any more: look again", id)
-			}
-			d := s.describe()
-			return f.show(d, id, d.write)
+			return f.showPolicies(ctx, client, id)
 		},
 	}
+}
+
+// showPolicies shows all about what is kept under an id.
+func (f *Factory) showPolicies(ctx context.Context, client *controlplane.Client, id string) error {
+	s, err := policiesOf(ctx, client, id, 0, time.Now())
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return types.Errorf(types.NotFound, "policies %s are not there any more: look again", id)
+	}
+	d := s.describe()
+	return f.show(d, id, d.write)
+}
+
+// findOrShared is find, or the id of a shared policy: that comes before what merely begins
+// with its name.
+func findOrShared(ctx context.Context, client *controlplane.Client, name string, kinds ...controlplane.Kind) (it named, shared string, err error) {
+	it, err = find(ctx, client, name, kinds...)
+	if err == nil && it.id == name || types.ValidateName("id", name) != nil {
+		return it, "", err
+	}
+	id := name
+	if types.Is(err, types.NotFound) {
+		if begun, wrong := resolvePolicies(ctx, client, name); wrong == nil {
+			id = begun
+		}
+	}
+	if kept, _, wrong := keptAt(ctx, client, id, 0); wrong == nil && kept != nil && kept.Job == "" {
+		return named{}, id, nil
+	}
+	return it, "", err
 }
 
 // describe tells what is to be known of the policies.
@@ -125,6 +150,7 @@ func (d *policiesDescription) writePolicies(s *sheet) {
 		kept = append(kept, text)
 	}
 	s.text("Policies", kept)
+	s.text("Wrong", d.Wrong)
 	var made []string
 	for _, r := range d.Reservations {
 		text := "reservation " + r.ID + "  " + r.Phase

@@ -86,18 +86,20 @@ func (l library) read(stored []types.Policy) ([]esl.Policy, error) {
 	return policies, nil
 }
 
-// Declare returns the resources that a shared policy has from the first moment on; they
-// end with a session if one is given.
-func (l library) Declare(id string, stored types.Policy, session string) ([]apply.Setting, error) {
+// Declare returns the resources that a shared policy has from the first moment on.
+func (l library) Declare(id string, stored types.Policy) ([]apply.Setting, error) {
 	p, err := l.Kinds.Read(stored)
 	if err != nil {
 		return nil, err
+	}
+	if _, foreign := p.(esl.Foreign); foreign {
+		return nil, nil // its own program makes them
 	}
 	shared, ok := p.(esl.Shared)
 	if !ok {
 		return nil, types.Errorf(types.Invalid, "%s is of one job: write it to the policies of that", stored.Kind)
 	}
-	sets, err := esl.Declared(id, shared, session)
+	sets, err := esl.Declared(id, shared)
 	return settings(sets), err
 }
 

@@ -182,7 +182,7 @@ func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 		"gang={onLoss: restart}":          esl.Gang{Loss: esl.Restart},
 		"spread={maxSkew: 2, over: rack}": esl.Spread{Over: esl.Rack, MaxSkew: 2},
 		"share={as: a/alice, in: teams}":  esl.Share{In: "teams", As: "a/alice"},
-		"near={to: corpus, wait: 90s}":    esl.Near{To: "corpus", Wait: manifest.Duration(90e9)},
+		"near={to: corpus, wait: 90s}":    esl.Near{To: "corpus", Wait: manifest.Wait(90e9)},
 		"fair-share={anyone: 1, of: {a: {of: {b: {weight: 2}}}}}": nil,
 	} {
 		if want == nil {
@@ -235,9 +235,11 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--share teams/a/alice":                                    `share {"in":"teams","as":"a/alice"}`,
 		"--semaphore licence":                                      `holds {"semaphore":"licence"}`,
 		"--semaphore licence=2":                                    `holds {"semaphore":"licence","amount":2}`,
+		"--near corpus --near-wait 0s":                             `near {"to":"corpus","wait":"0s"}`,
 		"--near corpus --near-wait 3s":                             `near {"to":"corpus","wait":"3s"}`,
 		"--after load-1 --after load-2":                            `after {"jobs":["load-1","load-2"]}`,
 		"--prefer rack/r1 --prefer zone/z,after=3s":                `prefer {"of":[{"rack":"r1"},{"zone":"z","after":"3s"}]}`,
+		"--prefer rack/r1 --prefer anywhere":                       `prefer {"of":[{"rack":"r1"}],"anywhere":"0s"}`,
 		"--prefer label/disk=ssd,gpu=1 --prefer anywhere,after=1m": `prefer {"of":[{"labels":{"disk":"ssd"},"requests":{"gpu":"1"}}],"anywhere":"1m0s"}`,
 		"--policy spread={over:rack} --policy acme.com/even":       "",
 	} {
@@ -264,6 +266,11 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		"--elastic -1":                      "elastic: -1 is negative",
 		"--max-skew 1":                      "max-skew: is given, and nothing is spread",
 		"--per-node 2":                      "per-node: is given without --gang or --apart",
+		"--spread rack --max-skew 0":        "policy spread: with.maxSkew: 0 would let none begin: give how many more one may have, or leave it out for 1",
+		"--gang 2 --per-node 0":             "policy gang: with.perNode: 0 is no task: give how many are together, or leave it out",
+		"--apart --per-node 0":              "policy apart: with.perNode: 0 would let none begin",
+		"--max-skew 0":                      "max-skew: is given, and nothing is spread",
+		"--near corpus --near-wait -1s":     "policy near: with.wait: -1s is negative: give a time",
 		"--on-loss fail":                    "on-loss: is given without --gang or --together",
 		"--near-wait 1s":                    "near-wait: is given without --near",
 		"--gang 2 --on-loss up":             `policy gang: with.onLoss: "up" is unknown`,

@@ -60,6 +60,9 @@ func find(ctx context.Context, client *controlplane.Client, name string, kinds .
 		for _, t := range found[:min(most, len(found))] {
 			texts = append(texts, t.String())
 		}
+		if len(found) > most {
+			texts = append(texts, "…")
+		}
 		return named{}, types.Errorf(types.Invalid, "%q is ambiguous: give more of one of %s", name, strings.Join(texts, ", "))
 	}
 	return named{}, notFound(ctx, client, name, kinds)

@@ -162,6 +162,11 @@ func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanat
 			e.Suggestion = "Policy preempt evicts tasks of lower priority for it once it is submitted, if it fits then."
 		}
 	}
+	for _, shared := range refersTo(esl.Builtin(), &types.Policies{Job: id, Policies: policies}) {
+		if suggests(&e, shared) {
+			e.Suggestion = "How much of it there is, policy " + shared + " says."
+		}
+	}
 	e.Summary = strings.ReplaceAll(e.Summary, id+".", "<job>.")
 	return &e
 }

@@ -55,6 +55,8 @@ type keptRow struct {
 	Policies []manifest.Policy `json:"policies"`
 	// Jobs are those that refer to a shared one.
 	Jobs []string `json:"jobs,omitempty"`
+	// Wrong is what the programs that keep them find wrong with their parameters.
+	Wrong []string `json:"wrong,omitempty"`
 
 	shared bool
 }
@@ -71,7 +73,11 @@ func (k keptRow) Row() []string {
 		names = append(names, p.Name)
 		with = append(with, policyWords(p))
 	}
-	return []string{k.ID, k.of(), strings.Join(names, ","), k.Session, strings.Join(with, " ")}
+	kinds := strings.Join(names, ",")
+	if len(k.Wrong) > 0 {
+		kinds += " (wrong)"
+	}
+	return []string{k.ID, k.of(), kinds, k.Session, strings.Join(with, " ")}
 }
 
 // of says whose they are.
@@ -101,6 +107,11 @@ func keptRows(view *cluster.View, _ time.Time) []keptRow {
 		row := &keptRow{ID: id.ID, Session: c.V.Session, Policies: written(c.V.Policies), shared: c.V.Job == ""}
 		if j := view.Jobs[cluster.ID{Namespace: id.Namespace, ID: c.V.Job}]; j != nil && j.V != nil {
 			row.Job = j.V.Name
+		}
+		for _, p := range c.V.Policies {
+			if p.Wrong != "" {
+				row.Wrong = append(row.Wrong, p.Kind+": "+p.Wrong)
+			}
 		}
 		rows[id.ID] = row
 	}
@@ -267,8 +278,7 @@ func newPoliciesKinds(f *Factory) *cobra.Command {
 			}
 			at := slices.IndexFunc(rows, func(k kindRow) bool { return k.Name == args[0] })
 			if at < 0 {
-				_, err := manifest.ReadPolicy(args[0], known)
-				return types.Errorf(types.NotFound, "policies kinds: %w", err)
+				return types.Errorf(types.NotFound, "policies kinds: %q is unknown: %s", args[0], known.Meant(args[0], sortedKeys(known)))
 			}
 			return f.show(rows[at], args[0], rows[at].write)
 		},

@@ -18,6 +18,9 @@ import (
 // saidAtMost bounds the keys of one kind that are read for what policies say.
 const saidAtMost = 100_000
 
+// askedAtMost bounds the tasks of which policies are asked: some look at all for each.
+const askedAtMost = 64
+
 // policySaying is what the policies of one job say, and what is to be known of them.
 type policySaying struct {
 	id    cluster.ID
@@ -124,31 +127,49 @@ func (s *policySaying) says(task cluster.ID) []string {
 	return esl.Why(s.view, s.kinds, task, s.now)
 }
 
-// saysOfAll returns what the policies say of the tasks that wait, the most frequent
-// first.
+// saysOfAll returns what the policies say of the tasks that wait, the most frequent first, in
+// a few lines: what is the same but for numbers is one. Of very many tasks some are asked,
+// evenly from the first to the last.
 func (s *policySaying) saysOfAll() []string {
 	if s.view == nil {
 		return tooMuch()
 	}
-	count := make(map[string]int)
-	var texts []string
-	for _, t := range s.view.Members(s.id) {
-		if t.Phase() != types.Pending {
-			continue
+	waiting := s.waiting()
+	asked := evenly(waiting, askedAtMost)
+	var all sayings
+	for _, task := range asked {
+		for _, text := range s.says(task) {
+			all.add(text)
 		}
-		for _, text := range s.says(t.ID) {
-			if count[text]++; count[text] == 1 {
-				texts = append(texts, text)
+	}
+	lines := all.lines()
+	if len(lines) > 0 && len(asked) < len(waiting) {
+		lines = append(lines, fmt.Sprintf("(these are of %d of the %d tasks that wait: escher why TASK says it of one)", len(asked), len(waiting)))
+	}
+	return lines
+}
+
+// waiting are the tasks that wait, of the job, or of those that refer to a shared policy.
+func (s *policySaying) waiting() []cluster.ID {
+	jobs := []cluster.ID{s.id}
+	if s.kept.Job == "" {
+		jobs = nil
+		for id, c := range s.view.Policies {
+			if id.Namespace == s.id.Namespace && slices.Contains(refersTo(s.kinds, c.V), s.id.ID) {
+				jobs = append(jobs, id)
+			}
+		}
+		sortBy(jobs, func(id cluster.ID) string { return id.ID })
+	}
+	var out []cluster.ID
+	for _, job := range jobs {
+		for _, t := range s.view.Members(job) {
+			if t.Phase() == types.Pending {
+				out = append(out, t.ID)
 			}
 		}
 	}
-	slices.SortStableFunc(texts, func(a, b string) int { return count[b] - count[a] })
-	for i, text := range texts {
-		if count[text] > 1 {
-			texts[i] = fmt.Sprintf("%d × %s", count[text], text)
-		}
-	}
-	return texts
+	return out
 }
 
 // owners are what the names begin with of what the policies make, and the shared ones
@@ -182,13 +203,37 @@ func (s *policySaying) explain(e *scheduler.Explanation) {
 	for _, prefix := range sortedKeys(s.owners()) {
 		policy := s.owners()[prefix]
 		name := pattern(prefix)
-		if regexp.MustCompile(`escher (?:set-resource|reserve) ` + name).MatchString(e.Suggestion) {
+		if suggests(e, prefix) {
 			e.Suggestion = fmt.Sprintf("Policy %s sees to that. See how far it is: escher policies describe %s", policy, s.id.ID)
+			if s.withdrawn(policy) {
+				e.Suggestion = fmt.Sprintf("Policy %s has been withdrawn: declare it again, or stop what waits for it.", policy)
+			}
 		}
 		if at := regexp.MustCompile(`(?:^|[^\w.-])` + name).FindStringSubmatchIndex(e.Summary); at != nil && !strings.Contains(e.Summary[at[3]:], "(policy ") {
 			e.Summary = e.Summary[:at[3]] + " (policy " + policy + ")" + e.Summary[at[3]:]
 		}
 	}
+}
+
+// withdrawn reports whether a policy, as owners call it, is or belongs to a shared one that
+// is not there.
+func (s *policySaying) withdrawn(policy string) bool {
+	if s.view == nil {
+		return false
+	}
+	for _, shared := range refersTo(s.kinds, s.kept) {
+		if policy == shared || strings.HasSuffix(policy, " of "+shared) {
+			c := s.view.Policies[cluster.ID{Namespace: s.id.Namespace, ID: shared}]
+			return c == nil || c.V == nil
+		}
+	}
+	return false
+}
+
+// suggests reports whether an explanation suggests to set, or reserve, what a policy makes
+// under a name.
+func suggests(e *scheduler.Explanation, prefix string) bool {
+	return regexp.MustCompile(`escher (?:set-resource|reserve) ` + pattern(prefix)).MatchString(e.Suggestion)
 }
 
 // pattern matches what a policy makes under a name: that itself, and what is named after it;

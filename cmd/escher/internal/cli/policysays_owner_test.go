@@ -27,4 +27,10 @@ func TestOwnerOfWhatIsMissing(t *testing.T) {
 	if want := "It waits for rq-job.flow.0 (policy flow of fq), which is nowhere."; e.Summary != want {
 		t.Errorf("%q, want %q", e.Summary, want)
 	}
+	s.view = cluster.New()
+	e = scheduler.Explanation{Suggestion: "escher set-resource rq-job.flow.0 1 --cluster"}
+	s.explain(&e)
+	if want := "Policy flow of fq has been withdrawn: declare it again"; !strings.HasPrefix(e.Suggestion, want) {
+		t.Errorf("%q, want %q", e.Suggestion, want)
+	}
 }

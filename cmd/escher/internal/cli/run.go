@@ -14,6 +14,10 @@ import (
 const runHelp = `Submits a task. Attached, it shows the output of the task and ends with its exit
 code; a first Ctrl-C stops the task. With -d it prints the id and returns.
 
+The task is the cluster's. If this command is killed (kill -9, or its machine is gone)
+nobody stops the task, which runs on: find it by escher ps, see its output by escher
+logs -f ID, its end by escher wait ID, and end it by escher stop ID.
+
   escher run --cpu 1 --memory 256Mi docker.io/library/busybox:1.36 -- echo hello
   escher run -d --request co_location=1 --binary ./task2
   escher run -d --provide co_location=1@running --binary ./task1

@@ -39,7 +39,7 @@ func (p *policyFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&p.together, "together", "", "all tasks in one node, rack or zone")
 	flags.StringVar(&p.with, "colocate-with", "", "on the node of this task or job, by its id or name")
 	flags.StringVar(&p.spread, "spread", "", "spread the tasks over node, rack or zone")
-	flags.IntVar(&p.maxSkew, "max-skew", 0, "of --spread, how many more tasks one may have than another; 0 is 1")
+	flags.IntVar(&p.maxSkew, "max-skew", 0, "of --spread, how many more tasks one may have than another; 1 if it is left out")
 	flags.BoolVar(&p.balance, "balance", false, "as many of the tasks on each node")
 	flags.BoolVar(&p.pack, "pack", false, "on as few nodes as will do")
 	flags.BoolVar(&p.migrate, "migrate", false, "move them onto fewer nodes when there is room; they save what they need when told to end")
@@ -49,9 +49,9 @@ func (p *policyFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&p.share, "share", "", "SHARES/USER, with teams SHARES/TEAM/USER: of a fair share that is declared, whose part it is")
 	flags.StringVar(&p.queue, "queue", "", "NAME[/FLOW]: the queue, or fair queue, that is declared, to wait in")
 	flags.StringVar(&p.semaphore, "semaphore", "", "NAME[=AMOUNT]: the semaphore that is declared, and how much of it each task holds")
-	flags.StringArrayVar(&p.after, "after", nil, "begin when all tasks of this job, by its id or its name, or the task of this id, have succeeded; repeat for several")
+	flags.StringArrayVar(&p.after, "after", nil, "begin when all tasks of this job, or this task, by id or name, have succeeded; repeat for several")
 	flags.StringVar(&p.near, "near", "", "where this data is: it is a resource of the nodes that have it")
-	flags.DurationVar(&p.nearWait, "near-wait", 0, "of --near, after how long anywhere; 0 is never")
+	flags.DurationVar(&p.nearWait, "near-wait", 0, "of --near, after how long anywhere; never if it is left out, at once if it is 0s")
 	flags.StringArrayVar(&p.prefer, "prefer", nil, "node/N, rack/R, zone/Z, label/NAME=VALUE or RESOURCE=AMOUNT[,…][,after=3s]: a place, the best first; anywhere[,after=3s] comes last; repeat for several")
 	flags.StringArrayVar(&p.others, "policy", nil, "NAME or NAME={JSON}: any policy with its parameters; repeat for several")
 }
@@ -59,20 +59,23 @@ func (p *policyFlags) add(flags *pflag.FlagSet) {
 // parameters are those of a policy by the names of their fields.
 type parameters map[string]any
 
-// set sets a field unless it is left out.
-func (p parameters) set(name string, value any) parameters {
-	switch v := value.(type) {
-	case string:
-		if v == "" {
-			return p
-		}
-	case int:
-		if v == 0 {
-			return p
-		}
+// set sets a field to a text, unless that is empty.
+func (p parameters) set(name, text string) parameters {
+	if text != "" {
+		p[name] = text
 	}
-	p[name] = value
 	return p
+}
+
+// wrote reports whether a flag is given, be it 0.
+func (p *policyFlags) wrote(flag string) bool { return p.given != nil && p.given.Changed(flag) }
+
+// taking sets a field to what a flag says, if that is given.
+func (p *policyFlags) taking(with parameters, name, flag string, value any) parameters {
+	if p.wrote(flag) {
+		with[name] = value
+	}
+	return with
 }
 
 // policies makes what the flags say, in the order of the flags.
@@ -82,11 +85,11 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	m.fail(p.loose())
 	switch {
 	case p.gang != 0:
-		m.add("gang", parameters{}.set("perNode", p.perNode).set("in", p.together).set("onLoss", p.onLoss))
+		m.add("gang", p.taking(parameters{}, "perNode", "per-node", p.perNode).set("in", p.together).set("onLoss", p.onLoss))
 	case p.together != "":
 		m.add("colocate", parameters{}.set("in", p.together).set("onLoss", p.onLoss))
 	}
-	if p.elastic > 0 || p.elastic == 0 && p.given != nil && p.given.Changed("elastic") {
+	if p.wrote("elastic") && p.elastic >= 0 {
 		m.add("elastic", parameters{"min": p.elastic})
 	}
 	if p.with != "" {
@@ -95,12 +98,12 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	if p.apart {
 		apart := parameters{}
 		if p.gang == 0 {
-			apart.set("perNode", p.perNode)
+			p.taking(apart, "perNode", "per-node", p.perNode)
 		}
 		m.add("apart", apart)
 	}
 	if p.spread != "" {
-		m.add("spread", parameters{"over": p.spread}.set("maxSkew", p.maxSkew))
+		m.add("spread", p.taking(parameters{"over": p.spread}, "maxSkew", "max-skew", p.maxSkew))
 	}
 	if p.balance {
 		m.add("balance", nil)
@@ -113,11 +116,7 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	}
 	p.ranked(&m)
 	if p.near != "" {
-		near := parameters{"to": p.near}
-		if p.nearWait != 0 {
-			near["wait"] = p.nearWait.String()
-		}
-		m.add("near", near)
+		m.add("near", p.taking(parameters{"to": p.near}, "wait", "near-wait", p.nearWait.String()))
 	}
 	p.preferring(&m)
 	if p.queue != "" {
@@ -134,10 +133,11 @@ func (p *policyFlags) policies() ([]types.Policy, error) {
 	}
 	if p.share != "" {
 		in, as, _ := strings.Cut(p.share, "/")
-		if as == "" {
+		if as != "" {
+			m.add("share", parameters{"in": in, "as": as})
+		} else {
 			m.fail(types.Errorf(types.Invalid, "share: %q names nobody: write %s/alice, or %s/TEAM/alice", p.share, in, in))
 		}
-		m.add("share", parameters{"in": in, "as": as})
 	}
 	if len(p.after) > 0 {
 		m.add("after", parameters{"jobs": p.after})
@@ -195,15 +195,15 @@ func (p *policyFlags) loose() error {
 	switch {
 	case p.gang < 0:
 		return types.Errorf(types.Invalid, "gang: %d is negative: give how many tasks are placed at once", p.gang)
-	case p.gang == 0 && p.given != nil && p.given.Changed("gang"):
+	case p.gang == 0 && p.wrote("gang"):
 		return types.Errorf(types.Invalid, "gang: 0 tasks are none: give how many are placed at once, or leave --gang out")
 	case p.elastic < 0:
 		return types.Errorf(types.Invalid, "elastic: %d is negative: give how many of the tasks run at least", p.elastic)
-	case p.maxSkew != 0 && p.spread == "":
+	case p.wrote("max-skew") && p.spread == "":
 		return types.Errorf(types.Invalid, "max-skew: is given, and nothing is spread: give --spread node, --spread rack or --spread zone too")
-	case p.perNode != 0 && p.gang == 0 && !p.apart:
+	case p.wrote("per-node") && p.gang == 0 && !p.apart:
 		return types.Errorf(types.Invalid, "per-node: is given without --gang or --apart: say which it is of")
-	case p.nearWait != 0 && p.near == "":
+	case p.wrote("near-wait") && p.near == "":
 		return types.Errorf(types.Invalid, "near-wait: is given without --near: name the data")
 	case p.onLoss != "" && p.gang == 0 && p.together == "":
 		return types.Errorf(types.Invalid, "on-loss: is given without --gang or --together: say which it is of; --restart is about one task")
@@ -222,7 +222,8 @@ func held(text string) (parameters, error) {
 	if err != nil || n < 1 {
 		return with, types.Errorf(types.Invalid, "semaphore: %q is no amount: write NAME, or NAME=2", amount)
 	}
-	return with.set("amount", n), nil
+	with["amount"] = n
+	return with, nil
 }
 
 // preferred reads places, the best first.
@@ -255,12 +256,13 @@ func preferred(texts []string) (parameters, error) {
 		case i < len(texts)-1:
 			return with, types.Errorf(types.Invalid, "prefer: anywhere is any place, and %q follows: give it last", texts[i+1])
 		case choice["after"] == nil:
-			with["anywhere"] = "-1ns" // at once
+			with["anywhere"] = "0s"
 		default:
 			with["anywhere"] = choice["after"]
 		}
 	}
-	return with.set("of", of), nil
+	with["of"] = of
+	return with, nil
 }
 
 // into returns the map of a field.

@@ -99,8 +99,8 @@ func newSetResource(f *Factory) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&opts.Declare, "declare", false, "keep a capacity of 0: it exists, and is closed")
 	flags.BoolVar(&opts.Future, "future", false, "allow labels that no node has yet")
-	flags.StringVar(&lifetime, "lifetime", "", "what it ends with: task, session, reservation or job (when all of its tasks have ended); default: nothing")
-	flags.StringVar(&opts.Owner, "owner", "", "the id of that task, session, reservation or job")
+	flags.StringVar(&lifetime, "lifetime", "", "what it ends with: task, session, reservation, job (when all of its tasks have ended) or policy (when that is withdrawn); default: nothing")
+	flags.StringVar(&opts.Owner, "owner", "", "the id of that task, session, reservation, job or policy")
 	return cmd
 }
 
@@ -113,7 +113,7 @@ func setResource(cmd *cobra.Command, f *Factory, name string, capacity types.Qua
 		return types.Errorf(types.Invalid, "place: is not given, and this is no task: say --node NAME, --selector name=value, --available name=amount, --all or --cluster")
 	}
 	switch opts.Lifetime {
-	case types.OfTask, types.OfJob, types.OfSession, types.OfReservation:
+	case types.OfTask, types.OfJob, types.OfSession, types.OfReservation, types.OfPolicy:
 		own := f.inTask() && (opts.Lifetime == types.OfTask || opts.Lifetime == types.OfJob)
 		if opts.Owner == "" && !own {
 			return types.Errorf(types.Invalid, "owner: is missing for lifetime %s: name the %s with --owner", opts.Lifetime, opts.Lifetime)

@@ -16,14 +16,14 @@ const whyHelp = `Says in one sentence where something is, above all why it waits
 it; then which nodes reject it for what, which come nearest and what they lack, who holds
 that or is to provide it, and its place in the queue. What the policies of its job say of
 it comes first. Of a node, it says why nothing, or
-what, is placed there.
+what, is placed there; of a policy that jobs share, all that escher policies describe does.
 
 -o wide shows all of it, -o json and yaml have it in fields.`
 
 // newWhy makes the command that explains where something is.
 func newWhy(f *Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:   "why TASK|JOB|RESERVATION|NODE",
+		Use:   "why TASK|JOB|RESERVATION|NODE|POLICY",
 		Short: "Say why a task, job, reservation or node is where it is, above all why it waits",
 		Long:  whyHelp,
 		Args:  exactly("TASK"),
@@ -35,9 +35,12 @@ func newWhy(f *Factory) *cobra.Command {
 			}
 			// A reservation comes before a task of the same name: it is what others
 			// wait for.
-			it, err := find(ctx, client, args[0], controlplane.Reservations, controlplane.Tasks, controlplane.Jobs, controlplane.Nodes)
-			if err != nil {
+			it, shared, err := findOrShared(ctx, client, args[0], controlplane.Reservations, controlplane.Tasks, controlplane.Jobs, controlplane.Nodes)
+			switch {
+			case err != nil:
 				return err
+			case shared != "":
+				return f.showPolicies(ctx, client, shared)
 			}
 			done := f.progress("reading the cluster")
 			now := time.Now()

@@ -1,24 +1,155 @@
 package cli
 
 import (
+	"encoding/json"
+	"maps"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane/manifest"
 )
 
-// TestWrittenZero: a limit or weight of 0 that is written is not taken as if it were left out.
+// zeros are the numbers and times of policies, and what a 0 that is written is: refused, with
+// these words, or stored like this.
+func zeros() map[string]string {
+	return map[string]string{
+		"ageing every":       "0s is no time: give at least 1s, or leave it out for 5m",
+		"ageing limit":       "0 would never count it higher: leave the policy out, or leave limit out for 10",
+		"apart perNode":      "0 would let none begin: give how many may share it, or leave it out for 1",
+		"balance nodes":      "0 would let none begin: give on how many, or leave it out for all that take tasks",
+		"barrier count":      "0 would wait for nobody: give how many must be there, or leave it out for all",
+		"elastic min":        `{"min":0}`,
+		"elastic max":        "0 is no task: give how many run at most, or leave it out for all",
+		"elastic giveWay":    `{"giveWay":"0s","min":1}`,
+		"fair-queue limit":   "0 is out of range: give from 1 to 1073741824",
+		"fair-queue anyone":  `{"flows":{"gold":2},"limit":2}`,
+		"fair-share anyone":  `{"of":{"a":{"anyone":1,"of":{"b":{}},"weight":2}}}`,
+		"fair-share reclaim": "0s is not never: give a longer time, or leave it out to have nobody evicted",
+		"gang perNode":       "0 is no task: give how many are together, or leave it out",
+		"gang restarts":      "0 is not one: write onLoss: fail to have all stop with the first that fails, or leave it out for 3",
+		"holds amount":       "0 is nothing: leave the policy out, or leave amount out for 1",
+		"migrate pause":      "0s is no pause, and a move that is given up would begin again at once: give a longer time, or leave it out for 1m",
+		"migrate within":     "0s leaves no time to move: give a longer time, or leave it out for 5m",
+		"near wait":          `{"to":"words","wait":"0s"}`,
+		"near copies":        "0 are none: leave cache out, or leave copies out for no bound",
+		"objective ahead":    "0 would let none begin: give how many, or leave it out for 24",
+		"preempt after":      `{"after":"0s"}`,
+		"preempt spare":      `{"spare":"0s"}`,
+		"preempt within":     "0s leaves no time to end: give a longer time, or leave it out for 10m",
+		"prefer anywhere":    `{"anywhere":"0s","of":[{"rack":"r"}]}`,
+		"queue limit":        "0 is not without limit, nor none: write closed: true to let none begin, or leave it out for any number",
+		"queue rate":         "0 is not without limit, nor none: write closed: true to let none begin, or leave it out for any number",
+		"queue per":          "0s is no time: give one, or leave it out for 1s",
+		"semaphore limit":    `{"limit":0}`,
+		"spread maxSkew":     "0 would let none begin: give how many more one may have, or leave it out for 1",
+	}
+}
+
+// besideZero is what is written beside.
+func besideZero(policy string) object {
+	return map[string]object{
+		"barrier": {"tasks": []any{"a"}}, "elastic": {"min": 1}, "fair-queue": {"limit": 2, "flows": object{"gold": 2}},
+		"fair-share": {"of": inFull()["fair-share"]["of"]}, "holds": {"semaphore": "s"}, "near": {"to": "words"},
+		"objective": {"by": "load"}, "prefer": {"of": []any{object{"rack": "r"}}},
+	}[policy]
+}
+
+// TestWrittenZero: a 0 that is written is that, or refused, and never taken as if it were left
+// out; so it is of every number and time of every policy, and as docs/policies.md has it.
 func TestWrittenZero(t *testing.T) {
-	for with, want := range map[string]string{
-		"queue, with: {limit: 0}":                         "policy.with.limit: 0 is not without limit",
-		"queue, with: {rate: 0, limit: 3}":                "policy.with.rate: 0 is not without limit",
-		"fair-share, with: {of: {a: {weight: 0}}}":        "policy.with.of.a.weight: 0 is no part",
-		"fair-share, with: {of: {a: {}, b: {weight: 2}}}": "",
-		"queue, with: {closed: true}":                     "",
+	text, err := os.ReadFile("../../../../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range knownPolicies() {
+		for parameter, zero := range numbers(kind) {
+			want, listed := zeros()[name+" "+parameter]
+			if !listed || !strings.Contains(string(text), "`"+name+" "+parameter+"`") {
+				t.Errorf("%s %s: what 0 is, is not said here, or not in docs/policies.md", name, parameter)
+			}
+			with := maps.Clone(besideZero(name))
+			if with == nil {
+				with = make(object)
+			}
+			with[parameter] = zero
+			says(t, name, parameter, with, want)
+		}
+	}
+}
+
+// says checks what is said of a parameter, or stored with it.
+func says(t *testing.T, name, parameter string, with object, want string) {
+	t.Helper()
+	docs, err := manifest.Parse("f", inJSON(t, withPolicy(name, with)), knownPolicies())
+	switch {
+	case err != nil:
+		if field := parameter + ": "; !strings.Contains(err.Error(), "with."+field+want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %s%s", name, err, field, want)
+		}
+	case docs[0].Policy != nil:
+		sameJSON(t, name, string(docs[0].Policy.Policy.With), want)
+	default:
+		sameJSON(t, name, string(docs[0].Job.Policies[0].With), want)
+	}
+}
+
+func inJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func sameJSON(t *testing.T, name, got, want string) {
+	t.Helper()
+	var a, b any
+	if json.Unmarshal([]byte(got), &a) != nil || json.Unmarshal([]byte(want), &b) != nil || !reflect.DeepEqual(a, b) {
+		t.Errorf("%s: %s is stored, want %s", name, got, want)
+	}
+}
+
+// numbers are the numbers and times of a policy, each with its 0.
+func numbers(kind manifest.PolicyKind) map[string]any {
+	out := make(map[string]any)
+	v := reflect.ValueOf(kind.New()).Elem()
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		switch v.Field(i).Interface().(type) {
+		case manifest.Duration, manifest.Wait:
+			out[name] = "0s"
+		case int, float64:
+			out[name] = 0
+		}
+	}
+	return out
+}
+
+// TestWrittenZeroOfOthers: so it is of what is deeper, and of jobs and tasks.
+func TestWrittenZeroOfOthers(t *testing.T) {
+	job := func(change func(job, spec object)) object {
+		doc := withPolicy("gang", object{})
+		change(doc, doc["template"].(object)["spec"].(object))
+		return doc
+	}
+	for want, doc := range map[string]object{
+		"f:1: policy.with.of.a.weight: 0 is no part":             withPolicy("fair-share", object{"of": object{"a": object{"weight": 0}}}),
+		"f:1: policy.with.flows.a: 0 is out of range":            withPolicy("fair-queue", object{"limit": 1, "flows": object{"a": 0}}),
+		"f:1: count: 0 is no task: give 1 to 100000":             job(func(j, _ object) { j["count"] = 0 }),
+		"f:1: count: -1 is out of range: give 1 to 100000":       job(func(j, _ object) { j["count"] = -1 }),
+		"f:1: template.spec.grace: 0s is not the least":          job(func(_, s object) { s["grace"] = "0s" }),
+		"f:1: template.spec.restart.limit: 0 is not never":       job(func(_, s object) { s["restart"] = object{"when": "always", "limit": 0} }),
+		"f:1: template.spec.pids: 0 is no process":               job(func(_, s object) { s["pids"] = 0 }),
+		"f:1: template.maxRun: 0s is no time":                    job(func(j, _ object) { j["template"].(object)["maxRun"] = "0s" }),
+		"f:1: template.maxRun: -1s is negative":                  job(func(j, _ object) { j["template"].(object)["maxRun"] = "-1s" }),
+		"f:1: policies[0].with.of[0].requests.gpu: 0 is not":     withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": 0}}}}),
+		`f:1: policies[0].with.of[0].requests.gpu: "x" is not a`: withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": "x"}}}}),
 	} {
-		_, err := manifest.Parse("f", []byte("apiVersion: escher.dev/v1\nkind: Policy\nname: q\npolicy: {name: "+with+"}\n"), knownPolicies())
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", with, err, want)
+		if _, err := manifest.Parse("f", inJSON(t, doc), knownPolicies()); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestWrongPoliciesAreShown: what the program that keeps a policy finds wrong with it is in
+// the list, in its description, and in what is said of its tasks.
+func TestWrongPoliciesAreShown(t *testing.T) {
+	id := cluster.ID{Namespace: "d", ID: "report"}
+	kept := &types.Policies{Job: "report", Policies: []types.Policy{{Kind: "acme.com/night", With: `{"fro":22}`, Wrong: "fro: is unknown: use from, until"}}}
+	s := &policySaying{id: id, kept: kept, kinds: esl.Builtin(), now: time.Now()}
+	d := s.describe()
+	if got := strings.Join(d.Row(), " "); !strings.Contains(got, "acme.com/night (wrong)") {
+		t.Errorf("the row is %q", got)
+	}
+	var out strings.Builder
+	if err := d.write(&out); err != nil || !strings.Contains(out.String(), "Wrong\n  acme.com/night: fro: is unknown: use from, until") {
+		t.Errorf("%v: it is described as\n%s", err, &out)
+	}
+}

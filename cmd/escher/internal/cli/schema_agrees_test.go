@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"bytes"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/escher-sched/escher/controlplane/manifest"
+)
+
+// object is a part of a document.
+type object = map[string]any
+
+// inFull are the policies with all of their parameters, each as it may be.
+func inFull() map[string]object {
+	return map[string]object{
+		"after": {"tasks": object{"b": []any{"a"}}, "jobs": []any{"load"}, "onFailure": "run"}, "ageing": {"every": "1m", "limit": 3},
+		"apart": {"perNode": 2, "in": "rack"}, "balance": {"nodes": 2}, "balanced": {"in": "eb"},
+		"barrier": {"tasks": []any{"a"}, "count": 1, "when": "bound"}, "colocate": {"in": "rack", "with": "web", "onLoss": "fail"},
+		"elastic": {"min": 1, "max": 2, "giveWay": "2s"}, "elastic-balance": {},
+		"fair-queue": {"limit": 2, "flows": object{"gold": 2}, "anyone": 1},
+		"fair-share": {"of": object{"a": object{"weight": 2, "of": object{"b": object{}}, "anyone": 1}}, "anyone": 1, "over": []any{"cpu"}, "reclaim": "30s"},
+		"flow":       {"in": "fq", "as": "gold"}, "gang": {"perNode": 2, "in": "rack", "onLoss": "restart", "restarts": 2},
+		"holds": {"semaphore": "s", "amount": 2}, "migrate": {"pause": "1s", "within": "1m", "ask": true},
+		"near":      {"to": "words", "each": true, "in": "rack", "wait": "1s", "cache": true, "copies": 2},
+		"objective": {"by": "load", "weights": object{"cpu": 2}, "ahead": 3}, "pack": {}, "packed": {"in": "p"}, "placed": {"by": "o"},
+		"preempt": {"after": "2s", "spare": "3s", "within": "1m"},
+		"prefer": {"of": []any{object{"node": "n", "rack": "r", "zone": "z", "labels": object{"disk": "ssd"}, "requests": object{"gpu": "1"}, "after": "1s"}},
+			"anywhere": "3s"},
+		"queue": {"limit": 2, "rate": 3, "per": "1s", "closed": true}, "queued": {"in": "q"}, "semaphore": {"limit": 2},
+		"share": {"in": "fs", "as": "a/b"}, "spread": {"over": "rack", "maxSkew": 2}, "stay": {},
+	}
+}
+
+// besidePolicies are documents of the other kinds.
+func besidePolicies() []object {
+	spec := object{
+		"image": "a", "command": []any{"b"}, "env": []any{"A=b"}, "dir": "/x", "user": "1:1", "grace": "3s", "stopSignal": "SIGUSR1", "pids": 10,
+		"restart": object{"when": "on-failure", "limit": 3, "delay": "1s", "maxDelay": "1m"}, "mounts": []any{object{"source": "/a", "target": "/b", "readOnly": true}},
+		"ports": []any{object{"name": "http", "number": 8080}}, "cpuLimit": "none", "capAdd": []any{"NET_ADMIN"}, "capDrop": []any{"ALL"}, "readOnlyRoot": true,
+		"checks": []any{object{"name": "up", "http": object{"port": "http", "path": "/", "status": 200}, "every": "1s", "timeout": "1s", "startPeriod": "1s", "failures": 2, "successes": 2, "then": "restart"}},
+		"warn":   object{"signal": "USR1", "before": "1s"}, "init": true,
+	}
+	return []object{
+		{"kind": "Task", "id": "x", "name": "t", "spec": spec, "requests": object{"cpu": "1", "gpu": 1}, "priority": 3, "scheduler": "s", "onDisconnect": "fence",
+			"maxRun": "1h", "retries": 2, "deadline": "2h", "session": "s", "provides": []any{object{"name": "r", "amount": "2", "when": "bound"}},
+			"alternatives": []any{object{"requests": object{"r": 1}, "after": "1s"}}, "devices": []any{object{"resource": "gpu", "model": []any{"H100"}, "minMemory": "40Gi", "topology": "numa"}}},
+		{"kind": "Resource", "name": "r", "capacity": "3", "where": object{"nodes": []any{"n"}, "available": object{"cpu": "1"}}, "lifetime": "job", "owner": "j", "declare": true, "future": true},
+		{"kind": "Resource", "name": "r", "capacity": 3, "where": object{"labels": object{"a": "b"}}},
+		{"kind": "Resource", "name": "r", "capacity": "inf", "where": object{"cluster": true}},
+		{"kind": "Reservation", "name": "r", "bundles": []any{object{"requests": object{"cpu": "1"}, "node": "n"}}, "priority": 2, "session": "s", "accumulate": true, "lost": "move"},
+		{"kind": "Policy", "name": "p", "policy": object{"name": "pack"}, "session": "s"},
+	}
+}
+
+// anything is what is written instead of a value.
+func anything() []any {
+	return []any{
+		0, 1, -1, 2, 1.5, 1e30, "1", "0", "x", "", " ", true, false, nil, []any{}, object{}, []any{"a"}, []any{""}, []any{"weird name"}, []any{1}, object{"a": 1},
+		object{"weird name": 1}, "5s", "0s", "-5s", "+5s", ".5s", "1h30m", "5", "inf", "node", "rack", "restart", "fail", "alone", "run", "load", "500m", "-1",
+		"4Gi", "a/alice", "a//b", "a.b/c", "weird name", "-a", "UPPER", "a.b", "cpu", "memory", "port", "gpu@r", strings.Repeat("long", 20),
+	}
+}
+
+// otherwise calls yield with a document in which one value at a time is another one, is
+// missing, or has a field more.
+func otherwise(v any, yield func(any)) {
+	switch v := v.(type) {
+	case object:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			without := maps.Clone(v)
+			delete(without, name)
+			yield(without)
+			for _, other := range []string{"", "weird name", "a.b", "a/b", "UPPER", "memory"} {
+				renamed := maps.Clone(without)
+				renamed[other] = v[name]
+				yield(renamed)
+			}
+			each := func(value any) {
+				changed := maps.Clone(v)
+				changed[name] = value
+				yield(changed)
+			}
+			for _, value := range anything() {
+				each(value)
+			}
+			otherwise(v[name], each)
+		}
+	case []any:
+		for i := range v {
+			otherwise(v[i], func(value any) {
+				changed := slices.Clone(v)
+				changed[i] = value
+				yield(changed)
+			})
+		}
+	}
+}
+
+// withPolicy returns a document that names a policy, or declares it.
+func withPolicy(name string, with any) object {
+	policy := object{"name": name, "with": with}
+	if kind := knownPolicies()[name]; !kind.Job {
+		return object{"apiVersion": manifest.APIVersion, "kind": "Policy", "name": "p", "policy": policy}
+	}
+	return object{"apiVersion": manifest.APIVersion, "kind": "Job", "name": "j", "template": object{"spec": object{"image": "a"}}, "policies": []any{policy}}
+}
+
+// generated returns documents that are right, and wrong, in every parameter of every policy
+// and in what a job is.
+func generated(t *testing.T) [][]byte {
+	t.Helper()
+	seen := make(map[string]bool)
+	var out [][]byte
+	add := func(doc any) {
+		text := inJSON(t, doc)
+		if !seen[string(text)] {
+			seen[string(text)] = true
+			out = append(out, text)
+		}
+	}
+	for name, kind := range knownPolicies() {
+		full := inFull()[name]
+		change := func(with object) {
+			add(withPolicy(name, with))
+			otherwise(with, func(other any) { add(withPolicy(name, other)) })
+		}
+		change(full)
+		must := make(object)
+		for _, p := range manifest.Parameters(kind) {
+			if full[p.Name] == nil {
+				t.Errorf("inFull has no parameter %s of %s", p.Name, name)
+			}
+			if p.Required {
+				must[p.Name] = full[p.Name]
+			}
+		}
+		change(must)
+		for parameter := range full {
+			with := maps.Clone(must)
+			with[parameter] = full[parameter]
+			add(withPolicy(name, with))
+		}
+		for _, value := range anything() {
+			add(withPolicy(name, value))
+		}
+	}
+	job := object{
+		"apiVersion": manifest.APIVersion, "kind": "Job", "name": "j", "count": 2, "policies": []any{object{"name": "acme.com/even", "with": object{"a": 1}}},
+		"template": object{"spec": object{"image": "a"}, "requests": object{"cpu": "1", "memory": "64Mi"}},
+	}
+	otherwise(job, add)
+	delete(job, "count")
+	job["tasks"] = []any{job["template"]}
+	otherwise(job, add)
+	for _, doc := range besidePolicies() {
+		doc["apiVersion"] = manifest.APIVersion
+		add(doc)
+		otherwise(doc, add)
+	}
+	return out
+}
+
+// laxer is what the strict reading refuses and the schema cannot, or at a length that nobody
+// would read: what comes of two values that are compared, of the unit that a resource named
+// elsewhere has, of how fine an amount is, or of a long list of names.
+func laxer() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^f:1: (` + strings.Join([]string{
+		`policies\[0\]\.with\.tasks: .* come after one another in a circle`,
+		`policies\[0\]\.with\.(every|max|anywhere): .* is less than`,
+		`.*: "500m" is finer than one byte`,
+		`.*capacity: r: `, `provides\[0\]\.amount: `,
+		`requests\.port/-1: `, `requests\.escher\.io/cap-`, // what the fields of a spec ask for
+		`devices\[0\]\.(resource|model)`,
+		`spec\.(cap(Add|Drop)|checks|restart\.delay|stopSignal|warn\.signal)`,
+	}, "|") + ")")
+}
+
+// TestSchemaAgrees: what the strict reading takes the schema takes, and what that refuses the
+// schema refuses, too, but for what is listed.
+func TestSchemaAgrees(t *testing.T) {
+	s, known, listed := published(t), knownPolicies(), laxer()
+	docs := generated(t)
+	taken, told := 0, 0
+	for _, text := range docs {
+		_, strict := manifest.Parse("f", text, known)
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		loose := s.Validate(v)
+		if strict == nil {
+			taken++
+		}
+		if (strict == nil) != (loose == nil) && (strict == nil || !listed.MatchString(strict.Error())) {
+			if told++; told < 40 {
+				t.Errorf("%s\nreading it: %v\nby the schema: %v", text, strict, loose)
+			}
+		}
+	}
+	if len(docs) < 5000 || taken < len(docs)/20 {
+		t.Errorf("%d documents, of which %d are right: they show too little", len(docs), taken)
+	}
+	t.Logf("%d documents, %d right, %d not agreed", len(docs), taken, told)
+}

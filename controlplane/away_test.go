@@ -1,0 +1,33 @@
+package controlplane_test
+
+import (
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+)
+
+// TestAway: what is suggested for a name that was mistyped is near to it.
+func TestAway(t *testing.T) {
+	for _, c := range []struct {
+		typed, name string
+		away        int
+		near        bool
+	}{
+		{"wiht", "with", 1, true},
+		{"Train", "train", 0, true},
+		{"tarin", "train", 1, true},
+		{"fech", "fetch", 1, true},
+		{"fetch", "batch", 2, false},
+		{"q", "x", 1, false},
+		{"at", "in", 2, false},
+		{"limitt", "limit", 1, true},
+		{"preprocess", "preporcesed", 3, true},
+		{"preprocessing", "fetch", 11, false},
+		{"", "a", 1, false},
+		{"", "", 0, false},
+	} {
+		if away, near := controlplane.Away(c.typed, c.name); away != c.away || near != c.near {
+			t.Errorf("%q is %d away from %q, near %t: want %d, %t", c.name, away, c.typed, near, c.away, c.near)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package manifest
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Texts of times and amounts. What is written with more digits than can be held only the
+// decoder refuses.
+const (
+	patternOfTime   = `^\+?((([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+|0)$`
+	patternOfZero   = `^\+?(0+\.?0*|\.0+)[a-zµμ]*$`
+	patternOfNumber = `^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[eE][+-]?[0-9]+)?\s*$`
+	patternOfBytes  = `^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)(([numkMGTPE]|[KMGTPE]i)B?|([eE][+-]?[0-9]+)?B)\s*$`
+	patternOfNone   = `^\s*[+-]?(0+\.?0*|\.0+)([a-zA-Z]*|[eE][+-]?[0-9]+)\s*$`
+	patternOfBound  = `^\s*[iI][nN][fF]\s*$`
+)
+
+// bound adds to the schema of a field, of a type, what its tags say.
+func (f *field) bound(value schema, t reflect.Type) {
+	if f.zero != "" && isTime(t) {
+		value["not"] = schema{"pattern": patternOfZero}
+	}
+	texts := value
+	switch value["type"] {
+	case "array":
+		if texts = value["items"].(schema); f.some {
+			value["minItems"] = 1
+		}
+	case "object":
+		if values, ok := value["additionalProperties"].(schema); ok {
+			texts = values
+		}
+		if f.some {
+			value["minProperties"] = 1
+		}
+	case "string":
+		if f.some {
+			value["minLength"] = 1
+		}
+	}
+	textOf(f.is).admit(texts)
+	if f.keys != "" {
+		value["propertyNames"] = make(schema)
+		textOf(f.keys).admit(value["propertyNames"].(schema))
+	}
+	f.numbers(value)
+}
+
+// numbers adds which numbers are allowed.
+func (f *field) numbers(value schema) {
+	if values, ok := value["additionalProperties"].(schema); ok {
+		value = values
+	}
+	switch least := f.min; {
+	case f.zero != "" && value["type"] == "number":
+		value["exclusiveMinimum"] = 0
+	case f.zero != "" && value["type"] == "integer" && least == "":
+		value["minimum"] = 1
+	case least != "":
+		value["minimum"] = json.Number(least)
+	}
+	if f.max != "" {
+		value["maximum"] = json.Number(f.max)
+	}
+}
+
+// admit adds that texts are of a kind.
+func (k texts) admit(value schema) {
+	if k.pattern != "" {
+		value["pattern"] = k.pattern
+	}
+	if len(k.except) > 0 {
+		value["not"] = schema{"enum": k.except}
+	}
+}
+
+// together lists what the fields of a struct say of one another.
+func together(t reflect.Type) (all []any) {
+	known := fields(t)
+	typeOf := func(name string) reflect.Type {
+		for _, f := range known {
+			if f.name == name {
+				return t.Field(f.index).Type
+			}
+		}
+		panic("manifest: " + t.String() + " has no field " + name + ", which a tag of it names")
+	}
+	// says is met if a field says something: name, or name=value|value.
+	says := func(which string) schema {
+		name, values, given := strings.Cut(which, "=")
+		value := something(typeOf(name))
+		if given {
+			value = schema{"enum": strings.Split(values, "|")}
+		}
+		return schema{"required": []string{name}, "properties": schema{name: value}}
+	}
+	for _, f := range known {
+		if len(f.or) > 0 {
+			either := []any{says(f.name)}
+			for _, other := range f.or {
+				either = append(either, says(other))
+			}
+			all = append(all, schema{"anyOf": either})
+		}
+		for _, other := range f.needs {
+			all = append(all, schema{"if": says(f.name), "then": says(other)})
+		}
+		for _, other := range f.without {
+			all = append(all, schema{"not": schema{"allOf": []any{says(f.name), says(other)}}})
+		}
+	}
+	return all
+}
+
+// something is what a value of a type is that says something.
+func something(t reflect.Type) schema {
+	switch t.Kind() {
+	case reflect.Slice:
+		return schema{"minItems": 1}
+	case reflect.Map:
+		return schema{"minProperties": 1}
+	case reflect.String:
+		return schema{"minLength": 1}
+	case reflect.Bool:
+		return schema{"const": true}
+	case reflect.Int, reflect.Float64:
+		return schema{"not": schema{"const": 0}}
+	}
+	return schema{}
+}
+
+// amount is an amount of a resource, or of several.
+func amount() schema {
+	return schema{
+		"type": []string{"string", "number"}, "minimum": 0, "examples": []string{"1", "500m", "4Gi", "inf"},
+		"anyOf": []any{
+			schema{"type": "number"}, schema{"pattern": patternOfNumber}, schema{"pattern": patternOfBytes},
+			schema{"pattern": patternOfNone}, schema{"pattern": patternOfBound},
+		},
+	}
+}
+
+// requests are amounts that are asked for, by resource: bounded ones, of more than nothing.
+func requests() schema {
+	names, none := make(schema), schema{"type": "string", "pattern": patternOfNone}
+	textOf("request").admit(names)
+	return schema{
+		"type": "object", "propertyNames": names, "maxProperties": types.MaxRequests,
+		"patternProperties": schema{"^(memory|disk)(@|$)": schema{
+			"type": "string", "pattern": patternOfBytes, "not": none, "examples": []string{"512Mi", "4Gi"},
+		}},
+		"additionalProperties": schema{
+			"type": []string{"string", "number"}, "exclusiveMinimum": 0, "maximum": json.Number(types.MaxQuantity.Format(types.CPU)),
+			"pattern": patternOfNumber, "not": none, "examples": []string{"1", "500m"},
+		},
+	}
+}

@@ -1,0 +1,83 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// IfNoResource makes the transaction depend on there being no ephemeral resource of a name,
+// neither in the cluster nor on a node, but what ends with the policy of an id: for who makes
+// one that is to be that policy's, and would take over one that is somebody else's.
+// AlreadyExists: the error says what it is.
+func (t *Transaction) IfNoResource(name, policy string) *Transaction {
+	return t.add(&noResource{c: t.c, name: name, policy: policy}, types.ValidateEphemeral("name", name))
+}
+
+// noResource is the condition that there is no resource of a name but that of a policy.
+type noResource struct {
+	c            *Client
+	name, policy string
+}
+
+func (e *noResource) verb() string { return "look for resource " + e.name }
+
+func (e *noResource) prefix() string { return Prefix(Resources, e.c.ns, e.name) }
+
+func (e *noResource) draw(ctx context.Context, s Store, change *Change) error {
+	newest, err := e.own(ctx, s)
+	if err != nil {
+		return err
+	}
+	change.IfNoneSince(e.prefix(), newest)
+	return nil
+}
+
+// own returns the revision of the last change of what is the policy's own, as when one of
+// its id has just ended; 0 if nothing is there. AlreadyExists: it is somebody else's.
+func (e *noResource) own(ctx context.Context, s Store) (newest int64, err error) {
+	kvs, _, err := ListAll(ctx, s, ListOptions{Prefix: e.prefix()})
+	for _, kv := range kvs {
+		var r types.Resource
+		if types.Decode(kv.Value, &r) != nil || r.Lifetime != types.OfPolicy || r.Owner != e.policy {
+			return 0, e.taken(kv, &r)
+		}
+		newest = max(newest, kv.ModRevision)
+	}
+	return newest, err
+}
+
+// taken says what there is, and how to remove it.
+func (e *noResource) taken(kv KV, r *types.Resource) error {
+	at, _ := Parse(kv.Key)
+	where, flag := "on node "+at.Where, "--node "+at.Where
+	switch at.Where {
+	case types.ClusterWide:
+		where, flag = "in the cluster", "--cluster"
+	case types.EveryNode:
+		where, flag = "on every node", "--all"
+	}
+	whose := "which would be taken over"
+	if r.Owner != "" {
+		whose = fmt.Sprintf("of %s %s, %s", r.Lifetime, r.Owner, whose)
+	}
+	return types.Errorf(types.AlreadyExists, "there is a resource %s already (%s %s), %s: remove it by escher set-resource %s 0 %s, or choose another id",
+		e.name, r.Capacity.Format(types.ResourceID(e.name)), where, whose, e.name, flag)
+}
+
+func (e *noResource) refused(ctx context.Context, s Store, keys []KV) error {
+	for _, kv := range keys {
+		if strings.HasPrefix(kv.Key, e.prefix()) && kv.ModRevision != 0 {
+			_, err := e.own(ctx, s)
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *noResource) done(int64) {}
+
+// once is true: it writes nothing.
+func (e *noResource) once() bool { return true }

@@ -1,0 +1,86 @@
+package esl_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestGatesAreWoken submits tasks that ask for what comes later, when nothing else happens:
+// whoever lets them in, or keeps a share for them, is asked then.
+func TestGatesAreWoken(t *testing.T) {
+	set := func(s *sharing, capacity types.Quantity, where controlplane.Where) {
+		s.t.Helper()
+		if _, err := s.jobs.SetResource(s.t.Context(), "foo", capacity, where, controlplane.SetOptions{}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	provided := func(when types.When, command ...string) func(s *sharing) {
+		return func(s *sharing) {
+			x := hollow.Task(100, command...)
+			x.Task.Provides = []types.Provide{{Name: "foo", Amount: types.Inf, When: when}}
+			s.submit(esl.Copies(1, x))
+		}
+	}
+	short := hollow.Task(500, "run", "1s")
+	foo := asking(short, "foo", 1000)
+	tests := map[string]struct {
+		task    controlplane.Submission
+		more    []esl.Policy
+		before  func(s *sharing)
+		becomes func(s *sharing)
+	}{
+		"made on a node":       {task: foo, becomes: func(s *sharing) { set(s, types.Inf, controlplane.OnNode("n00")) }},
+		"made everywhere":      {task: foo, becomes: func(s *sharing) { set(s, types.Inf, controlplane.OnEvery()) }},
+		"made a pool":          {task: foo, becomes: func(s *sharing) { set(s, types.Inf, controlplane.InCluster()) }},
+		"a pool that grows":    {task: foo, before: func(s *sharing) { set(s, 500, controlplane.InCluster()) }, becomes: func(s *sharing) { set(s, 4000, controlplane.InCluster()) }},
+		"provided, bound":      {task: foo, becomes: provided(types.WhenBound)},
+		"provided, running":    {task: foo, becomes: provided(types.WhenRunning)},
+		"provided, in the end": {task: foo, becomes: provided(types.WhenSucceeded, "run", "1s")},
+		"one after the other": {task: asking(short, "bar", 1), more: []esl.Policy{esl.Near{To: "foo"}}, becomes: func(s *sharing) {
+			set(s, types.Inf, controlplane.OnNode("n01"))
+			time.Sleep(2 * time.Second)
+			if _, err := s.jobs.SetResource(s.t.Context(), "bar", types.Inf, controlplane.OnEvery(), controlplane.SetOptions{}); err != nil {
+				s.t.Fatal(err)
+			}
+		}},
+		"gone and made again": {task: foo, before: func(s *sharing) {
+			set(s, types.Inf, controlplane.OnNode("n00"))
+			set(s, 0, controlplane.OnNode("n00"))
+		}, becomes: func(s *sharing) { set(s, types.Inf, controlplane.OnNode("n01")) }},
+		"data near by":     {task: short, more: []esl.Policy{esl.Near{To: "foo"}}, becomes: func(s *sharing) { set(s, types.Inf, controlplane.OnNode("n01")) }},
+		"data in the rack": {task: short, more: []esl.Policy{esl.Near{To: "foo", In: esl.Rack}}, becomes: func(s *sharing) { set(s, types.Inf, controlplane.OnNode("n01")) }},
+		"a node large enough": {task: asking(short, "acme.com/fpga", 1000), becomes: func(s *sharing) {
+			s.Add(hollow.Node{Name: "late", Capacity: map[string]types.Quantity{"cpu": 4000, "acme.com/fpga": 4000}})
+		}},
+	}
+	for name, test := range tests {
+		for _, by := range []esl.Policy{esl.Queued{In: "q"}, esl.Flow{In: "f", As: "a"}, esl.Share{In: "teams", As: "a"}} {
+			t.Run(name+"/"+by.Kind(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSharing(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(2, 4), 2)}, "q", esl.Queue{Rate: 2, Per: manifest.Duration(time.Second)})
+					s.declare(map[string]esl.Shared{"f": esl.FairQueue{Limit: 2, Anyone: 1}, "teams": esl.FairShare{Anyone: 1, Over: []string{"cpu"}}})
+					if test.before != nil {
+						test.before(s)
+					}
+					job := s.submit(esl.Copies(2, test.task), append(test.more, by)...)
+					time.Sleep(10 * time.Second)
+					if n := len(s.begun(job)); n != 0 {
+						t.Fatalf("%d have begun before", n)
+					}
+					test.becomes(s)
+					time.Sleep(10 * time.Second)
+					if n := len(s.begun(job)); n != 2 {
+						t.Errorf("%d have begun, want 2", n)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package esl_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// tide is a policy of somebody else; Least is checked by itself.
+type tide struct {
+	From  int `json:"from"`
+	Least int `json:"least,omitempty"`
+}
+
+func (*tide) Kind() string             { return "acme.com/tide" }
+func (*tide) Apply(*esl.Group) error   { return nil }
+func (*tide) Next(*esl.State) esl.Plan { return esl.Plan{} }
+func (p *tide) Validate() error {
+	if p.Least < 0 {
+		return types.Errorf(types.Invalid, "least: %d is negative: give 0, or more", p.Least)
+	}
+	return nil
+}
+
+// newTide is the same in a program that knows a parameter more.
+type newTide struct {
+	tide
+
+	Frm int `json:"frm"`
+}
+
+// TestWrongParametersAreTold: what the program that keeps a policy of somebody else cannot
+// make out of its parameters is stored with the policy, and why says it, without the author
+// of either having written anything for that.
+func TestWrongParametersAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, newRecord(nil))
+		submit := func(id, with string) {
+			t.Helper()
+			w.submit(id, 1, esl.Foreign{Name: "acme.com/tide", With: with}, esl.Stay{})
+		}
+		submit("good", `{"from":3}`)
+		submit("field", `{"frm":3}`)
+		submit("type", `{"from":"three"}`)
+		submit("value", `{"from":3,"least":-1}`)
+		keeps := func(empty func() esl.Policy) (stop func()) {
+			return w.keep(w.store, func(o *esl.KeepOptions) { o.Kinds = esl.Kinds{}.With(empty) })
+		}
+		stop := keeps(func() esl.Policy { return &tide{} })
+		pass(time.Second)
+		says := func(id string) string {
+			t.Helper()
+			kept, _, err := w.jobs.Policies(t.Context(), id)
+			if err != nil || len(kept.Policies) != 2 || kept.Policies[1].Wrong != "" || kept.Job != id {
+				t.Fatalf("%s has %+v, %v", id, kept, err)
+			}
+			return kept.Policies[0].Wrong
+		}
+		for id, want := range map[string]string{
+			"good":  "",
+			"field": "frm: is unknown: use from, least",
+			"type":  "from: a string is given: write what is of type int",
+			"value": "least: -1 is negative: give 0, or more",
+		} {
+			if got := says(id); got != want {
+				t.Errorf("of %s is stored %q, want %q", id, got, want)
+			}
+			task := w.view().Members(idOf(id))[0].ID.ID
+			got := strings.Join(w.why(task), "\n")
+			if found := strings.Contains(got, "the program that keeps it finds this wrong with policy acme.com/tide: "+want); want != "" && !found || want == "" && found {
+				t.Errorf("of %s why says %q", id, got)
+			}
+		}
+		// A program that knows it, beside the other one: each has said so once, and rests.
+		keeps(func() esl.Policy { return &newTide{} })
+		pass(time.Second)
+		if got := says("field"); got != "" {
+			t.Errorf("stored is still %q", got)
+		}
+		revision := w.view().Revision
+		pass(time.Minute)
+		if now := w.view().Revision; now != revision {
+			t.Errorf("in a minute there were %d changes", now-revision)
+		}
+		stop()
+	})
+}

@@ -1,0 +1,44 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestAccumulatesOnVeryManyNodes: what collects on more nodes than go into one transaction
+// of a stock store does so in several, and before all others.
+func TestAccumulatesOnVeryManyNodes(t *testing.T) {
+	const nodes = 500
+	b := newLimitedBench(t, controlplane.Limits{Ops: 128, Bytes: 1 << 20}, Config{AccumulateAfter: time.Second})
+	var bundles []types.Bundle
+	for i := range nodes {
+		name := fmt.Sprintf("n%03d", i)
+		b.node(name, 1000)
+		b.task("on"+name, map[string]types.Quantity{"cpu": 400, "node/" + name: 1})
+		bundles = append(bundles, bundleOf(map[string]types.Quantity{"cpu": 1000}))
+	}
+	b.settle()
+	b.reserve(bundles...)
+	b.task("small", map[string]types.Quantity{"cpu": 500}, func(t *types.Task) { t.Priority = 9 })
+	b.later(2 * time.Second)
+	if g := b.grant(); g.Phase != types.Accumulating || len(g.Nodes) != nodes {
+		t.Fatalf("its grant is %s, on %d nodes", g.Phase, len(g.Nodes))
+	}
+	for _, at := range b.grant().Nodes {
+		if heldOf(at.Holds, "cpu") != 600 {
+			t.Fatalf("it holds %d of %s", heldOf(at.Holds, "cpu"), at.Node)
+		}
+	}
+	b.expect("small", "pending")
+	for i := range nodes {
+		b.exited(fmt.Sprintf("onn%03d", i))
+	}
+	b.later(2 * time.Second)
+	if g := b.grant(); g.Phase != types.Granted {
+		t.Errorf("its grant is %s", g.Phase)
+	}
+}

@@ -1,0 +1,43 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestCollectsForItself: what collects at once for itself is granted when all is there,
+// whoever waits of its job, and holds that until it is given up: then it is drawn on, or
+// free for who waits.
+func TestCollectsForItself(t *testing.T) {
+	b := filled(t)
+	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 2})
+	b.task("kin", map[string]types.Quantity{"cpu": 1000}, ofJob("j"))
+	b.task("draws", map[string]types.Quantity{"cpu@r": 500}, ofJob("j"))
+	bundle := bundleOf(map[string]types.Quantity{"cpu": 1000})
+	bundle.Node = "n1"
+	r := &types.Reservation{Accumulate: true, AtOnce: true, ForItself: true, Job: "j", Bundles: []types.Bundle{bundle}}
+	b.put(controlplane.ReservationKey("d", "r"), r)
+	b.settle()
+	b.exited("a1")
+	b.settle()
+	if g := b.grantAt("r"); g.Phase != types.Collecting || heldOf(g.On("n1"), "cpu") != 500 {
+		t.Fatalf("its grant is %+v", g)
+	}
+	x, err := ExplainReservation(b.core.view, clusterID("d", "r"), b.now)
+	if want := "It collects what becomes free on the nodes that it names, to keep it: so far 0.5 of 1 cpu on n1."; err != nil || x.Summary != want {
+		t.Errorf("why: %q, %v; want %q", x.Summary, err, want)
+	}
+	b.exited("a2")
+	b.settle()
+	if g := b.grantAt("r"); g.Phase != types.Granted || heldOf(g.On("n1"), "cpu") != 1000 {
+		t.Fatalf("its grant is %+v", g)
+	}
+	b.expect("draws", "bound on n1")
+	b.expect("kin", "pending")
+	b.del(controlplane.ReservationKey("d", "r"))
+	b.exited("draws")
+	b.settle()
+	b.expect("kin", "bound on n1")
+}

@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// roomFor has room collected at once for job k, of priority 5.
+func (b *bench) roomFor(bundles ...types.Bundle) {
+	b.t.Helper()
+	b.put(controlplane.JobKey("d", "k"), &types.Job{Tasks: 1})
+	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{
+		Accumulate: true, AtOnce: true, Job: "k", Priority: 5, Submitted: b.now.UnixNano(), Bundles: bundles,
+	})
+	b.settle()
+}
+
+// onNode is a bundle for one node.
+func onNode(node string, x types.Bundle) types.Bundle {
+	x.Node = node
+	return x
+}
+
+// mayCollect submits a reservation of job j that may accumulate.
+func (b *bench) mayCollect(id string, priority int, amounts map[string]types.Quantity) {
+	b.t.Helper()
+	b.put(controlplane.ReservationKey("d", id), &types.Reservation{
+		Job: "j", Accumulate: true, Priority: priority, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{bundleOf(amounts)},
+	})
+	b.settle()
+}
+
+// pairWaits is a node with two linked devices, of which task a has one.
+func pairWaits(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t, Config{AccumulateAfter: time.Second})
+	b.gpusOn("n1", "A100/x", "A100/x")
+	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 1})
+	b.task("a", map[string]types.Quantity{"gpu": 1000, "cpu": 500})
+	b.settle()
+	return b
+}
+
+// aPair is two linked devices.
+func aPair() types.Bundle { return bundle(2000, types.DeviceRequest{Topology: types.LinkedDevices}) }
+
+// TestDoesNotBeginWhereItIsLacking: what may accumulate does not begin where what collects at
+// once, of higher priority, lacks what it wants, though that could not take what is free; it
+// does when that is over. It neither begins nor gives back without end.
+func TestDoesNotBeginWhereItIsLacking(t *testing.T) {
+	b := pairWaits(t)
+	b.mayCollect("gang", 0, map[string]types.Quantity{"gpu": 1000, "cpu": 600})
+	b.roomFor(onNode("n1", aPair()))
+	before := b.core.view.Revision
+	b.later(time.Minute)
+	if g := b.grantAt("gang"); g.Phase != "" || b.core.view.Revision > before {
+		t.Errorf("it has %+v, after %d revisions", g, b.core.view.Revision-before)
+	}
+	b.del(controlplane.ReservationKey("d", "r"))
+	b.settle()
+	b.later(2 * time.Second)
+	if g := b.grantAt("gang"); heldOf(g.On("n1"), "gpu") != 1000 {
+		t.Errorf("after that it has %+v", g)
+	}
+}
+
+// TestGivesWayForWhatIsTaken: what has accumulated is kept as long as what collects at once
+// could not take it, as it lacks two linked devices.
+func TestGivesWayForWhatIsTaken(t *testing.T) {
+	b := pairWaits(t)
+	b.mayCollect("gang", 0, map[string]types.Quantity{"gpu": 1000, "cpu": 600})
+	b.later(2 * time.Second)
+	b.roomFor(onNode("n1", aPair()))
+	b.later(2 * time.Second)
+	if g := b.grantAt("gang"); heldOf(g.On("n1"), "gpu") != 1000 {
+		t.Errorf("it has %+v", g)
+	}
+	b.exited("a")
+	b.later(2 * time.Second)
+	if g, gang := b.grantAt("r"), b.grantAt("gang"); heldOf(g.On("n1"), "gpu") != 2000 || len(gang.Nodes) > 0 {
+		t.Errorf("what collects at once has %+v, and the other %+v", g, gang)
+	}
+}
+
+// TestGivesWayWhereTasksAreTaken: nothing is given back to what collects nothing, as one of
+// its nodes takes no tasks.
+func TestGivesWayWhereTasksAreTaken(t *testing.T) {
+	b := pairWaits(t)
+	b.task("stays", map[string]types.Quantity{"cpu": 100})
+	b.settle()
+	b.node("n2", 1000)
+	b.mayCollect("gang", 0, map[string]types.Quantity{"gpu": 1000, "cpu": 1000})
+	b.later(2 * time.Second)
+	b.roomFor(onNode("n1", aPair()), onNode("n2", bundleOf(map[string]types.Quantity{"cpu": 500})))
+	b.put(controlplane.CordonKey("n2"), &types.Cordon{})
+	b.exited("a")
+	b.later(2 * time.Second)
+	if g := b.grantAt("gang"); heldOf(g.On("n1"), "gpu") != 1000 {
+		t.Errorf("it has %+v", g)
+	}
+}
+
+// TestOneAboveItBegins: where one does not begin because of its priority, another does that
+// asks for the same.
+func TestOneAboveItBegins(t *testing.T) {
+	b := filled(t)
+	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 2})
+	b.roomFor(onNode("n1", bundleOf(map[string]types.Quantity{"cpu": 1000})))
+	b.put(controlplane.CordonKey("n2"), &types.Cordon{})
+	large := func(id string, priority, raised int) {
+		b.task(id, map[string]types.Quantity{"cpu": 1000}, ofJob("j"), func(t *types.Task) {
+			t.Accumulate, t.Priority, t.Later = true, priority, &types.Later{Raised: raised}
+		})
+	}
+	large("low", 0, 9)
+	large("high", 6, 0)
+	b.settle()
+	b.later(time.Minute)
+	if low, high := b.grantAt("low"), b.grantAt("high"); low.Phase != "" || high.Phase != types.Accumulating {
+		t.Errorf("they have %+v and %+v", low, high)
+	}
+}
