@@ -124,6 +124,8 @@ func (c *census) fits(u *user, target []float64) bool {
 		switch {
 		case now < 0:
 			fits = u.demand[r] == 0 // he has never asked for it
+		case u.unit == nil && u.held[r] > target[r]*(1+near): // what is evicted is not to be back at once
+			fits = now <= target[r]*(1+near)
 		case u.unit == nil: // nothing waits: what is more than he needs harms nobody
 			fits = now >= max(u.given[r], u.part*c.capacity[r])*(1-near)
 		case spare > near*c.capacity[r] && spare > u.unit[r]: // there is enough for all

@@ -117,16 +117,10 @@ func TestFairShareOfTheLargeReclaims(t *testing.T) {
 		s.beginsWithin(large, 30*time.Second)
 		time.Sleep(5 * time.Second)
 		s.shares("cpu", 0, map[string]float64{"a": 6.5, "b": 6.5, "c": 3})
-		evicted := func() (n int) {
-			for task := range s.view().Tasks() {
-				n += task.Info.V.Evict
-			}
-			return n
-		}
 		time.Sleep(time.Minute)
-		before := evicted()
+		before := s.evicted()
 		time.Sleep(2 * time.Minute) // and so it stays
-		if n := evicted(); n != before {
+		if n := s.evicted(); n != before {
 			t.Errorf("%d more were evicted later", n-before)
 		}
 		s.stop(a, b, large)

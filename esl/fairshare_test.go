@@ -85,6 +85,14 @@ func (s *sharing) shares(resource string, within float64, want map[string]float6
 	}
 }
 
+// evicted returns how often tasks were evicted.
+func (s *sharing) evicted() (n int) {
+	for task := range s.view().Tasks() {
+		n += task.Info.V.Evict
+	}
+	return n
+}
+
 // used returns how much of the cpu of a cluster is in use on average, looked at four times
 // a second.
 func (s *sharing) used(of float64, during time.Duration) float64 {
@@ -173,6 +181,26 @@ func TestFairShareJoins(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		s.shares("cpu", 0.05, map[string]float64{"a.alice": 10, "a.bob": 10, "b.carol": 0})
 		s.stop(all, third)
+		s.nothingLeft()
+	})
+}
+
+// TestFairShareReclaimsOnce has a user come whose share another one had all of, with nothing
+// left that waits: what is evicted of that does not come back in its place.
+func TestFairShareReclaimsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := esl.FairShare{Anyone: 1, Over: []string{"cpu"}, Reclaim: manifest.Duration(10 * time.Second)}
+		s := newSharing(t, hollow.Config{Nodes: hollow.Nodes(4, 4)}, "teams", p)
+		a := s.submit(esl.Copies(40, hollow.Task(250)), as("a"))
+		time.Sleep(time.Second)
+		b := s.submit(esl.Copies(40, hollow.Task(250)), as("b"))
+		time.Sleep(15 * time.Second)
+		s.shares("cpu", 0, map[string]float64{"a": 8, "b": 8})
+		time.Sleep(time.Minute)
+		if n := s.evicted(); n != 8 {
+			t.Errorf("%d were evicted, want 8", n)
+		}
+		s.stop(a, b)
 		s.nothingLeft()
 	})
 }
