@@ -151,7 +151,8 @@ func TestFairQueue(t *testing.T) {
 			t.Errorf("%d of gold and %d of iron, want 3 to 1", g, i)
 		}
 		why := esl.Why(s.view(), esl.Builtin(), cluster.ID{Namespace: "d", ID: gold.Tasks[119]}, time.Now())
-		if len(why) != 1 || !strings.HasPrefix(why[0], "fair-queue q has let in 4 of 4; ") {
+		// At a whole second some may have ended for whom nobody has been let in yet.
+		if len(why) != 1 || !strings.HasPrefix(why[0], "fair-queue q has let in ") || !strings.Contains(why[0], " of 4; ") {
 			t.Errorf("why: %q", why)
 		}
 		// Who comes now has not saved anything, and lost nothing.
