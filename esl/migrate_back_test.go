@@ -104,8 +104,12 @@ func TestMigrateKeepsUntilAllRun(t *testing.T) {
 		stopped(t, jobs, others["n02"])
 		job := evicted(t, c, ids)
 		urgent := hog(t, jobs)
-		for isMoving(t, c, job) {
-			if on := strings.TrimSpace(where(t, c, urgent)); on != "" {
+		for {
+			on := strings.TrimSpace(where(t, c, urgent)) // before it is seen that it still moves
+			if !isMoving(t, c, job) {
+				break
+			}
+			if on != "" {
 				t.Fatalf("somebody else is on %s", on)
 			}
 			time.Sleep(20 * time.Millisecond)
