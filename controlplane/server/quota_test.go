@@ -48,7 +48,7 @@ func (s *small) collect(change func(*Policy)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(s.t.Context())
+	ctx, cancel := context.WithCancel(context.Background()) // that of the test ends before it is cleaned up
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 	s.t.Cleanup(func() {
