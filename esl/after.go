@@ -89,13 +89,16 @@ func (p After) Apply(g *Group) error {
 		}
 	}
 	for i := range p.Jobs {
-		g.AskAll(g.Own(jobGate(i)), One)
+		g.AskAll(g.Own(gateOfJob(i)), One)
 	}
 	return nil
 }
 
-// jobGate is the suffix of the gate of one of the jobs.
-func jobGate(i int) string { return "job" + strconv.Itoa(i) }
+// jobGate is what the suffix of a gate begins with that another job opens.
+const jobGate = "job"
+
+// gateOfJob is the suffix of the gate of one of the jobs.
+func gateOfJob(i int) string { return jobGate + strconv.Itoa(i) }
 
 // afterGate is what the tasks of some names wait before, as they come after the same.
 type afterGate struct {
@@ -206,7 +209,7 @@ func (p After) Next(s *State) Plan {
 		p.decide(s, &plan, gate.name, later, func() standing { return p.standingOf(named, gate.earlier) })
 	}
 	for i, job := range p.Jobs {
-		p.decide(s, &plan, s.Own(jobGate(i)), members, func() standing { return p.standingOfJob(s, job) })
+		p.decide(s, &plan, s.Own(gateOfJob(i)), members, func() standing { return p.standingOfJob(s, job) })
 	}
 	return plan
 }
@@ -298,7 +301,7 @@ func (p After) Why(s *State, task string) string {
 		}
 	}
 	for i, job := range p.Jobs {
-		if isOpen(s, s.Own(jobGate(i))) {
+		if isOpen(s, s.Own(gateOfJob(i))) {
 			continue
 		}
 		if st := p.standingOfJob(s, job); st.waiting != "" {

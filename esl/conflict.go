@@ -44,8 +44,8 @@ type claim struct {
 	// atOnce: all begin together, or none. inTurn: some begin when others have begun, or
 	// ended. chooses: the node of each task is chosen; opens: also where room is made for it.
 	// steers: they may be where there is room for what they ask for. moves: they are moved.
-	// evicts: others make room for them.
-	atOnce, inTurn, chooses, opens, steers, moves, evicts bool
+	// evicts: others make room for them. resizes: as many run as there is room for.
+	atOnce, inTurn, chooses, opens, steers, moves, evicts, resizes bool
 }
 
 // Together notes that all tasks are to be in one domain.
@@ -89,6 +89,9 @@ func (g *Group) moves() { g.claims = append(g.claims, claim{kind: g.kind, moves:
 // evicts notes that others make room for tasks.
 func (g *Group) evicts() { g.claims = append(g.claims, claim{kind: g.kind, evicts: true}) }
 
+// resizes notes that as many tasks run as there is room for, one by one.
+func (g *Group) resizes() { g.claims = append(g.claims, claim{kind: g.kind, resizes: true}) }
+
 // conflicts returns what cannot be met together.
 func (g *Group) conflicts() []error {
 	var errs []error
@@ -106,6 +109,9 @@ func (g *Group) conflicts() []error {
 			}
 			if a.chooses && !a.opens && b.evicts {
 				errs = append(errs, invalid("policies: %s and %s exclude each other: the one chooses nodes with room alone, the other makes room where there is none: drop one of them", a.kind, b.kind))
+			}
+			if a.resizes && (b.atOnce || b.moves || b.resizes && i < j) {
+				errs = append(errs, invalid("policies: %s and %s exclude each other: the one has as many tasks run as there is room for, each by itself, and the other decides that, too: drop one of them", a.kind, b.kind))
 			}
 			// Who is together in a small domain is so in every larger one.
 			if a.together && b.atMost > 0 && a.in.rank() <= b.in.rank() && len(g.Tasks) > b.atMost {
@@ -133,7 +139,7 @@ func (g *Group) apartFrom(a, b claim) (errs []error) {
 	case b.chooses:
 		errs = append(errs, invalid("policies: %s and %s exclude each other: the one has %d tasks together on a node, the other chooses a node for each: drop one of them", a.kind, b.kind, unit))
 	case a.in == Node: // as of together
-	case b.atMost > 0 && b.in == Node && b.atMost < unit:
+	case b.atMost > 0 && b.atMost < unit: // in a rack are those on a node of it, too
 		errs = append(errs, invalid("policies: perNode: %d are to be together on a node, and %s has at most %d on one %s: change one of them", a.unit, b.kind, b.atMost, b.in))
 	case b.evenly && b.skew > 0 && b.skew < unit:
 		errs = append(errs, invalid("policies: perNode: %d are to be together on a node, and %s %s: have that be %d, or drop one of them", a.unit, b.kind, b.evenness(), unit))

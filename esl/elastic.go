@@ -60,6 +60,7 @@ func (p Elastic) Apply(g *Group) error {
 	case p.Max > n:
 		return invalid(tooMany, "max", p.Max, n)
 	}
+	g.resizes()
 	g.Make(g.Own(elasticMore), 0, controlplane.InCluster())
 	for i := p.Min; i < len(g.Tasks); i++ {
 		g.Ask(i, g.Own(elasticMore), One)
@@ -74,6 +75,9 @@ func (p Elastic) Apply(g *Group) error {
 func (p Elastic) lock(g *Group) error {
 	core := *g
 	core.Tasks = g.Tasks[:p.Min]
+	if err := core.inTurn(); err != nil {
+		return err
+	}
 	r, err := core.Lock(g.Own(""), 1)
 	if err != nil {
 		return err
@@ -84,6 +88,26 @@ func (p Elastic) lock(g *Group) error {
 	}
 	if most, known := mostInNodes(g.Nodes, "", needsOf(nil, g.Namespace, &r)); known && most < p.Min {
 		return types.Errorf(types.Precondition, "min: the cluster is too small: were nothing else there, %d of the first %d tasks would fit: lower it, ask for less, or add nodes first", most, p.Min)
+	}
+	return nil
+}
+
+// inTurn refuses a core of which some begin when others of the job have begun, or ended: the
+// ones begin with it, or after it.
+func (g *Group) inTurn() error {
+	for i := range g.Tasks {
+		for _, x := range g.Tasks[i].Task.Requests {
+			rest, own := strings.CutPrefix(x.Name, g.ID+".")
+			switch {
+			case own && strings.HasPrefix(rest, Barrier{}.Kind()):
+			case own && strings.HasPrefix(rest, After{}.Kind()) && !strings.Contains(rest, "."+jobGate):
+			case strings.HasSuffix(x.Name, "."+ElasticBalance{}.Kind()) && len(g.Tasks) > 1:
+			default:
+				continue
+			}
+			return invalid("min: the first %d tasks begin at once, and by %s tasks[%d] waits for others of the job: lower min, have those that wait for nobody come first, or drop one of the policies",
+				len(g.Tasks), x.Name, i)
+		}
 	}
 	return nil
 }

@@ -178,19 +178,42 @@ func TestElasticSurvives(t *testing.T) {
 // TestElasticIsRefused gives what can never be met.
 func TestElasticIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, jobs := ordered(t, 1)
+		c, jobs := ordered(t, 3)
+		tasks := []controlplane.Submission{called("a"), called("a"), called("b")}
 		for want, p := range map[string][]esl.Policy{
 			"min: -1 is negative":     {esl.Elastic{Min: -1}},
 			"max: 1 is less than min": {esl.Elastic{Min: 2, Max: 1}},
 			"min: 4 is more than the tasks of the job, which are 3: give that at most, or submit more": {esl.Elastic{Min: 4}},
 			"max: 5 is more than the tasks of the job, which are 3: give that at most, or submit more": {esl.Elastic{Min: 1, Max: 5}},
-			"locked already":       {esl.Elastic{Min: 1}, esl.Gang{}},
-			"is locked already by": {esl.Gang{}, esl.Elastic{Min: 1}},
-			"does not move":        {esl.Gang{}, esl.Migrate{}},
+			"elastic and gang exclude each other":                                                      {esl.Elastic{Min: 1}, esl.Gang{}},
+			"elastic and gang exclude each other: the one has":                                         {esl.Gang{}, esl.Elastic{}},
+			"elastic and elastic exclude each other":                                                   {esl.Elastic{}, esl.Elastic{Min: 1}},
+			"elastic and migrate exclude each other":                                                   {esl.Migrate{}, esl.Elastic{}},
+			"by JOB.elastic-balance tasks[0] waits for others":                                         {esl.Elastic{Min: 2}, esl.ElasticBalance{}},
+			"by JOB.barrier tasks[2] waits for others":                                                 {esl.Elastic{Min: 3}, esl.Barrier{Tasks: []string{"a"}}},
+			"first 1 tasks begin at once, and by JOB.after.0 ta":                                       {esl.After{Tasks: map[string][]string{"a": {"b"}}}, esl.Elastic{Min: 1}},
+			"does not move": {esl.Gang{}, esl.Migrate{}},
 		} {
-			_, err := jobs.Submit(t.Context(), esl.Job{Tasks: esl.Copies(3, hollow.Task(100))}, p...)
+			_, err := jobs.Submit(t.Context(), esl.Job{ID: "JOB", Tasks: tasks}, p...)
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, not %q", p, err, want)
+			}
+		}
+		// What is not of the core may wait for it, and the core for another job.
+		first := submitted(t, jobs, esl.Copies(1, hollow.Task(100, "run", "1s")))
+		for id, p := range map[string][]esl.Policy{
+			"others": {esl.Elastic{Min: 2}, esl.Barrier{Tasks: []string{"a"}}},
+			"job":    {esl.Elastic{Min: 2}, esl.After{Jobs: []string{first.Tasks[0]}}},
+			"one":    {esl.Elastic{Min: 1}, esl.ElasticBalance{}},
+		} {
+			all, err := jobs.Submit(t.Context(), esl.Job{ID: id, Tasks: tasks}, p...)
+			if err != nil {
+				t.Errorf("%+v: %v", p, err)
+				continue
+			}
+			pass(5 * time.Second)
+			if n := howMany(t, c, all.Tasks); n != 3 {
+				t.Errorf("%+v: %d of 3 run", p, n)
 			}
 		}
 	})

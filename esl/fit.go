@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -31,19 +32,35 @@ func spaceOf(v *cluster.View, empty bool) space {
 	}
 }
 
+// with is the space and what a grant holds of it.
+func (f space) with(g *types.Grant) space {
+	return func(node string, id types.ResourceID) (at string, amount types.Quantity) {
+		at, amount = f(node, id)
+		for _, on := range g.Nodes {
+			for _, h := range on.Holds {
+				if h.Resource == id && (at == "" || on.Node == node) {
+					amount = amount.Add(h.Amount)
+				}
+			}
+		}
+		return at, amount
+	}
+}
+
 // spaceOfNodes is the space of nodes that nothing is on, as far as they are registered:
 // of other resources there may be as much as is asked for.
 func spaceOfNodes(nodes map[string]*types.Node) space {
 	return func(node string, id types.ResourceID) (string, types.Quantity) {
-		n := nodes[node]
-		switch id {
-		case types.CPU, types.Memory, types.Disk, types.GPU:
-			if n != nil {
-				return node, n.Capacity.Get(string(id))
-			}
+		if n := nodes[node]; n != nil && isCounted(id) {
+			return node, n.Capacity.Get(string(id))
 		}
 		return node, types.Inf
 	}
+}
+
+// isCounted reports whether it is known of a node that is registered how much it has.
+func isCounted(id types.ResourceID) bool {
+	return id == types.CPU || id == types.Memory || id == types.Disk || id == types.GPU
 }
 
 // fitting returns how many of the needs, of a bundle each, have room, in their order, each
@@ -114,8 +131,12 @@ func mostInNodes(all map[string]*types.Node, over Domain, needs [][]cluster.Need
 		}
 		nodes[in] = append(nodes[in], name)
 	}
+	counted := make([][]cluster.Need, len(needs)) // what else they ask for makes no two of them differ
+	for i, bundle := range needs {
+		counted[i] = slices.DeleteFunc(slices.Clone(bundle), func(x cluster.Need) bool { return !isCounted(x.ID) })
+	}
 	for _, names := range nodes {
-		most = max(most, mostFitting(names, needs, spaceOfNodes(all)))
+		most = max(most, mostFitting(names, counted, spaceOfNodes(all)))
 	}
 	return most, len(all) > 0
 }
@@ -172,7 +193,7 @@ func needsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need 
 // roomIn returns in which domain, of all or "" of the cluster, all needs have room, one in
 // particular if that does, and how many have where most do; "" and less if nowhere all do.
 // Of what is left out there is as much as is asked for.
-func (s *State) roomIn(over Domain, needs [][]cluster.Need, out map[types.ResourceID]bool, rather string, empty bool) (in string, most int) {
+func (s *State) roomIn(over Domain, needs [][]cluster.Need, out map[types.ResourceID]bool, rather string, free space) (in string, most int) {
 	nodes := make(map[string][]string)
 	for _, n := range s.Nodes() {
 		d := ""
@@ -183,10 +204,16 @@ func (s *State) roomIn(over Domain, needs [][]cluster.Need, out map[types.Resour
 			nodes[d] = append(nodes[d], n.Name)
 		}
 	}
-	free := spaceOf(s.View, empty)
 	for _, d := range slices.Insert(slices.Sorted(maps.Keys(nodes)), 0, rather) {
+		even := types.Inf
+		if over == Rack && len(needs) > 0 {
+			even = s.evenly(nodes[d], needs, out)
+		}
 		n := fitting(nodes[d], needs, func(node string, id types.ResourceID) (string, types.Quantity) {
-			if out[id] {
+			switch {
+			case out[id] && strings.HasSuffix(string(id), "."+Spread{}.Kind()):
+				return node, even // over nodes, as all are in one rack
+			case out[id]:
 				return node, types.Inf
 			}
 			return free(node, id)
@@ -196,6 +223,23 @@ func (s *State) roomIn(over Domain, needs [][]cluster.Need, out map[types.Resour
 		}
 	}
 	return "", most
+}
+
+// evenly returns how many of those that ask for the needs each of some nodes has at most when they
+// are spread over those of them that are large enough.
+func (s *State) evenly(nodes []string, needs [][]cluster.Need, out map[types.ResourceID]bool) types.Quantity {
+	large := 0
+	rest := slices.DeleteFunc(slices.Clone(needs[0]), func(x cluster.Need) bool { return out[x.ID] })
+	for _, name := range nodes {
+		large += boolInt(newRoom(s.View, s.View.Nodes[name]).Large(rest))
+	}
+	unit := One
+	for _, x := range needs[0] {
+		if strings.HasSuffix(string(x.ID), "."+Spread{}.Kind()) {
+			unit = x.Amount
+		}
+	}
+	return types.Quantity((len(needs)+large-1)/max(large, 1)) * unit
 }
 
 // goesBy returns what of the needs is told by the choice of a place: the resource that tells it,

@@ -96,11 +96,14 @@ func (p Gang) room(s *State, r *cluster.Reservation, rather string, empty bool) 
 			all++
 		}
 	}
-	needs, out := needsOf(s.View, s.Namespace, r.Info.V), map[types.ResourceID]bool(nil)
-	if p.chooses() {
+	needs, out, free := needsOf(s.View, s.Namespace, r.Info.V), map[types.ResourceID]bool(nil), spaceOf(s.View, empty)
+	if p.chooses() || empty {
 		out = s.goesBy(s.Own("place"), needs)
 	}
-	in, most = s.roomIn(p.over(), needs, out, rather, empty)
+	if r.Current() && !empty {
+		free = free.with(r.Grant.V)
+	}
+	in, most = s.roomIn(p.over(), needs, out, rather, free)
 	return in, min(most*p.unit(all), all), all
 }
 
@@ -129,8 +132,10 @@ func (p Gang) Why(s *State, task string) string {
 		return fmt.Sprintf("%s: were nothing else there, %d of %d members would fit%s: it waits for nodes", name, most, all, p.together())
 	}
 	text := fmt.Sprintf("%s: %d of %d members would fit%s; it waits until all do", name, fit, all, p.together())
-	if r.Current() {
+	if other := s.collector(); r.Current() {
 		text += fmt.Sprintf(", and has collected what becomes free for %s", s.Now.Sub(time.Unix(0, r.Grant.V.Since)).Round(time.Second))
+	} else if other != "" {
+		text += "; what becomes free is collected for " + other + " before it"
 	}
 	return text
 }

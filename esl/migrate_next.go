@@ -336,8 +336,17 @@ func (p Migrate) Why(s *State, task string) string {
 	case waits && m.from != nil && m.closed:
 		return fmt.Sprintf("migrate: its move was given up, and it returns to one of %v, where its place is kept", sortedKeys(m.from.nodes))
 	}
-	if p.Ask {
-		return p.unsaved(s)
+	if text := p.unsaved(s); p.Ask && text != "" {
+		return text
+	}
+	if t, _ := s.waits(task); waits && !m.closed && !p.hasRoom(s, t) {
+		return "migrate: it begins anywhere, where there is room for what it asks for: no node has that at present"
 	}
 	return ""
+}
+
+// hasRoom reports whether a node has what a task asks for in the way that may be had anywhere.
+func (p Migrate) hasRoom(s *State, t *cluster.Task) bool {
+	_, needs := p.asked(s, t)
+	return slices.ContainsFunc(s.Rooms(), func(r *Room) bool { return r.Fits(needs) })
 }

@@ -74,6 +74,9 @@ func (p Pack) targets(s *State, id types.ResourceID, c crowd) map[string]bool {
 	for node := range s.madeRoom(s.Own("")) {
 		want[node] = true
 	}
+	for _, node := range s.collectedFor(c, s.Own("")) {
+		want[node] = true // where it has some of it, which it could have nowhere else
+	}
 	rooms := s.Rooms()
 	if len(c.waiting) == 0 {
 		rooms = slices.DeleteFunc(rooms, func(r *Room) bool { return r.Node.Used(id) == 0 })
@@ -93,6 +96,23 @@ func (p Pack) targets(s *State, id types.ResourceID, c crowd) map[string]bool {
 	slices.SortStableFunc(c.shapes, func(a, b *shape) int { return compareSize(b.all[0], a.all[0]) })
 	c.put(rooms, math.MaxInt, func(r *Room, _, _ int) { want[r.Node.Name] = true })
 	return want
+}
+
+// collectedFor returns the nodes where something is collected for what waits.
+func (s *State) collectedFor(c crowd, own string) (nodes []string) {
+	last := ""
+	for _, t := range c.waiting {
+		id := drawnFrom(t, own+"@")
+		if r := s.Reservation(id); id != last && locked(r) && r.Current() {
+			for _, at := range r.Grant.V.Nodes {
+				if n := s.View.Nodes[at.Node]; n != nil && n.Eligible() {
+					nodes = append(nodes, at.Node)
+				}
+			}
+		}
+		last = id
+	}
+	return nodes
 }
 
 // order orders nodes by which is filled first: where most of the tasks are; then those
@@ -150,6 +170,9 @@ func (p Pack) Why(s *State, task string) string {
 		return ""
 	}
 	name := s.Own("")
+	if drawnFrom(t, name+"@") != "" || !s.ready(t.Info.V, func(x string) bool { return x == name }) {
+		return "" // it waits with others, or for something else
+	}
 	ways := s.ways(t, name)
 	for _, r := range s.Rooms() {
 		if ways.fits(r) {

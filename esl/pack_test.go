@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -105,4 +106,54 @@ func ExamplePack() {
 		return err
 	})
 	// Output: n01 3
+}
+
+// TestPackTwice: of two of a kind that a job has, one goes by the other: neither follows the
+// other from node to node.
+func TestPackTwice(t *testing.T) {
+	onSite(t, hollow.Nodes(2, 4), func(s *site) {
+		s.must(s.jobs.Declare(s.Context(), "bin", esl.Pack{}, ""))
+		s.must(s.jobs.Declare(s.Context(), "no", esl.Semaphore{}, ""))
+		job := s.run("j", esl.Copies(2, hollow.Task(1000)), esl.Packed{In: "bin"}, esl.Holds{Semaphore: "no"}, esl.Pack{})
+		s.c.StopKeeping()
+		for name, node := range map[string]string{"bin.pack": "n00", job.Job + ".pack": "n01"} {
+			_, err := s.jobs.SetResource(s.Context(), name, types.Inf, controlplane.OnNode(node), controlplane.SetOptions{})
+			s.must(err)
+		}
+		s.c.Keep()
+		s.pass(5 * time.Second)
+		was := s.view().Revision
+		if s.pass(10 * time.Second); s.view().Revision != was {
+			t.Errorf("%d changes in 10s, and nothing happens", s.view().Revision-was)
+		}
+		s.must(s.jobs.Declare(s.Context(), "no", esl.Semaphore{Limit: 2}, ""))
+		s.pass(5 * time.Second)
+		s.nodesUsed(1, job)
+	})
+}
+
+// TestPackKeepsWhatIsCollected: where a gang has collected something it may still be when there
+// is room for all of it in another way than that by which it began to collect.
+func TestPackKeepsWhatIsCollected(t *testing.T) {
+	onSite(t, hollow.Nodes(2, 4), func(s *site) {
+		on := map[string]controlplane.Launched{}
+		for _, node := range []string{"n00", "n01"} {
+			on[node] = s.run(node, esl.Copies(1, taskOn(node, 2000)))
+		}
+		gang := s.run("gang", esl.Copies(5, hollow.Task(1000)), esl.Gang{}, esl.Pack{})
+		s.pass(time.Minute)
+		r := s.view().Reservations[idOf(gang.Job+".gang")]
+		if r == nil || !r.Current() {
+			t.Fatalf("nothing is collected: %s", s.why(gang.Tasks[0]))
+		}
+		for node, n := range count(r.Grant.V.Bundles) {
+			if n == 2 { // the other one lacks room for one of them
+				s.stop(on[node].Tasks...)
+			}
+		}
+		s.pass(time.Minute)
+		if n := len(s.running(gang)); n != 5 {
+			t.Errorf("%d of 5 run: %s", n, s.why(gang.Tasks[0]))
+		}
+	})
 }

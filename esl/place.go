@@ -184,7 +184,9 @@ func (s *State) needs(jobID string, requests types.Requests, devices []types.Dev
 	for _, x := range s.View.Needs(s.Namespace, requests, devices...) {
 		x.ID = x.ID.Unscoped()
 		mine := x.ID == prefix || strings.HasPrefix(string(x.ID), string(prefix)+".")
-		if !mine && (x.ID.Physical() || s.steering(job, x.ID) <= turn && s.somewhere(x.ID)) {
+		before := s.steering(job, x.ID)
+		// Of two of a kind one goes by the other, by name.
+		if !mine && (x.ID.Physical() || (before < turn || before == turn && x.ID < prefix) && s.somewhere(x.ID)) {
 			out = append(out, x)
 		}
 	}

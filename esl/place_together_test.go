@@ -111,6 +111,7 @@ func TestGangOfNineIsRefused(t *testing.T) {
 			"gang and balance exclude each other: all 9 tasks on one node, and at most 5": {esl.Gang{In: esl.Node}, esl.Balance{Nodes: 2}},
 			"perNode: 6 are to be together on a node, and balance has at most 5 on one":   {esl.Balance{Nodes: 2}, esl.Gang{PerNode: 6}},
 			"perNode: 12 are to be together on a node, and apart has at most 8 on one":    {esl.Gang{PerNode: 12}, esl.Apart{PerNode: 8}},
+			"perNode: 12 are to be together on a node, and apart has at most 8 on one r":  {esl.Apart{PerNode: 8, In: esl.Rack}, esl.Gang{PerNode: 12}},
 			"all 9 tasks are to begin at once, and apart has at most 2 on one node, of":   {esl.Gang{}, esl.Apart{PerNode: 2}},
 		} {
 			_, err := s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: nine}, policies...)

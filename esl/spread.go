@@ -79,7 +79,8 @@ func (p Spread) Next(s *State) Plan {
 }
 
 // most returns how many each domain may have. A gang is placed at once, so that what it
-// comes to in the end is given at once.
+// comes to in the end is given at once, and of those that have as many the ones with room
+// for it get one more.
 func (p Spread) most(parts []*part, c crowd) []int {
 	out, most := make([]int, len(parts)), least(parts)+max(p.MaxSkew, 1)
 	for i := range out {
@@ -94,7 +95,15 @@ func (p Spread) most(parts []*part, c crowd) []int {
 		order[i] = i
 		units += d.used / c.unit
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(parts[b].used, parts[a].used) })
+	lacks := make([]int, len(parts)) // of what one more than the others would have there
+	for i, d := range parts {
+		if len(c.waiting) > 0 && units%len(parts) > 0 {
+			lacks[i] = max(0, (units/len(parts)+1)*c.unit-d.used-d.fit(c).now)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(parts[b].used, parts[a].used), cmp.Compare(lacks[a], lacks[b]))
+	})
 	for i, at := range order {
 		out[at] = units / len(parts) * c.unit
 		if i < units%len(parts) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -297,4 +298,20 @@ func TestNodesTooSmallDoNotCount(t *testing.T) {
 			s.await(esl.Node, "n00 3, n01 3", job)
 		})
 	}
+}
+
+// TestSpreadGangGoesWhereRoomIs: a gang of fewer than there are domains, or of which some get
+// one more, does not wait for one that is full.
+func TestSpreadGangGoesWhereRoomIs(t *testing.T) {
+	onSite(t, hollow.Racks(hollow.Nodes(6, 4), 2), func(s *site) {
+		full := s.run("full", append(esl.Copies(1, taskOn("n00", 3000)), esl.Copies(1, taskOn("n01", 4000))...))
+		s.await(esl.Node, "n00 1, n01 1", full)
+		on := s.run("on", esl.Copies(2, hollow.Task(2000)), esl.Gang{}, esl.Spread{})
+		s.pass(5 * time.Second)
+		if n := len(s.running(on)); n != 2 {
+			t.Errorf("%d of 2 run: %s", n, s.why(on.Tasks[0]))
+		}
+		s.stop(on.Tasks...)
+		s.await(esl.Rack, "r0 1, r1 2, r2 2", s.run("over", esl.Copies(5, hollow.Task(1000)), esl.Gang{}, esl.Spread{Over: esl.Rack}))
+	})
 }

@@ -99,3 +99,18 @@ func (s *State) Referring() map[string]Policy {
 func (s *State) JobTasks(job string) []*cluster.Task {
 	return s.View.Members(cluster.ID{Namespace: s.Namespace, ID: job})
 }
+
+// collector returns for whom what becomes free in the cluster is collected at present, "" if for
+// nobody: for one at a time, not counting what is collected on nodes that were chosen for that.
+func (s *State) collector() string {
+	for id, r := range s.View.Reservations {
+		if !r.Current() || r.Grant.V.Phase != types.Accumulating || r.Info.V.AtOnce {
+			continue
+		}
+		if id.Namespace != s.Namespace {
+			return "somebody of another namespace"
+		}
+		return "reservation " + id.ID
+	}
+	return ""
+}

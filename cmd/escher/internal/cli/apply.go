@@ -90,6 +90,9 @@ func decide(ctx context.Context, client *controlplane.Client, docs []manifest.Do
 	if err != nil {
 		return nil, nil, err
 	}
+	if opts.IfRevision > view.Revision {
+		return nil, nil, types.Errorf(types.Invalid, "if-revision: %d has not been yet, as the cluster is at %d: give the revision that escher plan said, or leave it out", opts.IfRevision, view.Revision)
+	}
 	specs := func(digest string) (*types.Spec, error) { return client.Spec(ctx, digest) }
 	d, err := apply.Decide(view, client.Namespace(), specs, docs, time.Now(), opts)
 	if err != nil {

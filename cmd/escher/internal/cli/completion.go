@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func offer(ctx context.Context, complete completer, word string) ([]cobra.Comple
 	defer cancel()
 	words := slices.DeleteFunc(complete(ctx, word), func(w string) bool { return !strings.HasPrefix(w, word) })
 	directive := cobra.ShellCompDirectiveNoFileComp
-	if len(words) == 1 && strings.ContainsAny(words[0][len(words[0])-1:], "=:") {
+	if len(words) == 1 && strings.ContainsAny(words[0][len(words[0])-1:], "=:/") {
 		directive |= cobra.ShellCompDirectiveNoSpace
 	}
 	return words, directive
@@ -169,7 +170,7 @@ func (f *Factory) completerOf(kind string) (c completer, files bool) {
 	case "NODE":
 		return f.ids(controlplane.Nodes), false
 	case "POLICY":
-		return f.ids(controlplane.Policies), false
+		return f.declared("", ""), false
 	case "KIND":
 		return words(sortedKeys(knownPolicies())...), false
 	case "CONTEXT":
@@ -202,16 +203,18 @@ func (f *Factory) flagCompleters() map[string]completer {
 	for _, format := range table.Formats() {
 		formats = append(formats, string(format))
 	}
-	return map[string]completer{
+	all := map[string]completer{
 		"node": f.ids(controlplane.Nodes), "job": f.ids(controlplane.Jobs), "reservation": f.ids(controlplane.Reservations),
 		"context": f.contextNames, "namespace": f.namespaceNames, "output": words(formats...),
 		"color":        words(string(colorAuto), string(colorAlways), string(colorNever)),
 		"request":      f.amounts,
 		"gpu-topology": words(string(types.LinkedDevices), string(types.OneNUMA)),
-		"until":        words("ended", "running", "bound"),
+		"until":        words("ended", "healthy", "running", "bound"),
 		"sort":         words(topSorts()...),
 		"lifetime":     words(string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob), string(types.OfPolicy)),
 	}
+	maps.Copy(all, f.policyCompleters())
+	return all
 }
 
 // words completes to one of these.

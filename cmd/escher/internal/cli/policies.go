@@ -77,7 +77,7 @@ func (k keptRow) Row() []string {
 	if len(k.Wrong) > 0 {
 		kinds += " (wrong)"
 	}
-	return []string{k.ID, k.of(), kinds, k.Session, strings.Join(with, " ")}
+	return []string{k.ID, k.of(), kinds, k.Session, strings.Join(with, ", ")}
 }
 
 // of says whose they are.
@@ -306,12 +306,21 @@ func (k kindRow) write(w io.Writer) error {
 	s.line("Does", k.Does)
 	s.line("Use", k.Use)
 	s.group("Parameters")
+	var all form
+	if err := json.Unmarshal(k.Parameters, &all); err != nil {
+		return err
+	}
 	for _, p := range k.With {
 		text := p.Desc
 		if p.Required {
 			text += " (must be given)"
 		}
-		s.line("  "+p.Name, text)
+		at := all.Properties[p.Name]
+		s.line("  "+at.written(p.Name), text)
+		fields := at.fields(all.Defs)
+		for _, name := range sortedKeys(fields) {
+			s.line("    "+fields[name].written(name), fields[name].Description)
+		}
 	}
 	if len(k.With) == 0 {
 		s.line("  none", "it has no parameters")
@@ -320,7 +329,22 @@ func (k kindRow) write(w io.Writer) error {
 }
 
 // resolvePolicies returns the id of the only policies whose id is name, or begins with
-// it.
+// it; of several of the job whose name it is exactly.
 func resolvePolicies(ctx context.Context, client *controlplane.Client, name string) (string, error) {
-	return client.ResolveKind(ctx, controlplane.Policies, name)
+	id, err := client.ResolveKind(ctx, controlplane.Policies, name)
+	if !types.Is(err, types.Invalid) {
+		return id, err
+	}
+	jobs, wrong := idsCalled(ctx, client, controlplane.Jobs, name)
+	if wrong != nil {
+		return "", wrong
+	}
+	kept := slices.DeleteFunc(jobs, func(job string) bool {
+		_, _, none := client.Policies(ctx, job)
+		return none != nil
+	})
+	if len(kept) == 1 {
+		return kept[0], nil
+	}
+	return "", err
 }

@@ -82,6 +82,9 @@ func (r *runFlags) submissions(f *Factory, command []string) ([]controlplane.Sub
 		if r.count != 1 && r.count != gang {
 			return nil, types.Errorf(types.Invalid, "count: %d tasks, and a gang of %d: give one of them", r.count, gang)
 		}
+		if gang > manifest.MaxTasks {
+			return nil, types.Errorf(types.Invalid, "gang: %d is out of range: give 1 to %d", gang, manifest.MaxTasks)
+		}
 		r.count = gang
 	}
 	if r.count < 1 || r.count > manifest.MaxTasks {

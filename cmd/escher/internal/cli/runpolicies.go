@@ -231,46 +231,66 @@ func preferred(texts []string) (parameters, error) {
 	with := parameters{}
 	var of []parameters
 	for i, text := range texts {
-		choice, anywhere := parameters{}, false
+		choice := parameters{}
 		for part := range strings.SplitSeq(text, ",") {
-			kind, name, _ := strings.Cut(part, "/")
-			key, value, assigned := strings.Cut(part, "=")
-			switch {
-			case part == "anywhere":
-				anywhere = true
-			case key == "after" && assigned:
-				choice["after"] = value
-			case (kind == "node" || kind == "rack" || kind == "zone") && name != "":
-				choice[kind] = name
-			case kind == "label" && assigned:
-				into(choice, "labels")[strings.TrimPrefix(key, "label/")] = value
-			case assigned && key != "":
-				into(choice, "requests")[key] = value
-			default:
-				return with, types.Errorf(types.Invalid, "prefer: %q is no place: write node/N, rack/R, zone/Z, label/NAME=VALUE, RESOURCE=AMOUNT or anywhere, and ,after=3s", part)
+			if err := choice.place(part, text); err != nil {
+				return with, err
 			}
 		}
-		switch {
-		case !anywhere:
+		after := choice["after"]
+		if choice["anywhere"] == nil {
 			of = append(of, choice)
+			continue
+		}
+		delete(choice, "after")
+		switch {
+		case len(choice) > 1:
+			return with, types.Errorf(types.Invalid, "prefer: %q: anywhere is any place, and the rest says which: give anywhere by a --prefer of its own, the last", text)
 		case i < len(texts)-1:
 			return with, types.Errorf(types.Invalid, "prefer: anywhere is any place, and %q follows: give it last", texts[i+1])
-		case choice["after"] == nil:
-			with["anywhere"] = "0s"
+		case i == 0:
+			return with, types.Errorf(types.Invalid, "prefer: anywhere prefers no place: give one before it, such as --prefer rack/r1, or leave --prefer out")
+		case after != nil:
+			with["anywhere"] = after
 		default:
-			with["anywhere"] = choice["after"]
+			with["anywhere"] = "0s"
 		}
 	}
 	with["of"] = of
 	return with, nil
 }
 
-// into returns the map of a field.
-func into(p parameters, field string) map[string]string {
-	if p[field] == nil {
-		p[field] = make(map[string]string)
+// place adds a part of a place to it, of which text is all.
+func (p parameters) place(part, text string) error {
+	kind, value, _ := strings.Cut(part, "/")
+	key, amount, assigned := strings.Cut(part, "=")
+	field, in := kind, p
+	switch {
+	case part == "anywhere":
+		value = part
+	case key == "after" && assigned:
+		field, value = key, amount
+	case (kind == "node" || kind == "rack" || kind == "zone") && value != "":
+	case kind == "label" && assigned:
+		field, value, in = strings.TrimPrefix(key, "label/"), amount, p.into("labels")
+	case assigned && key != "":
+		field, value, in = key, amount, p.into("requests")
+	default:
+		return types.Errorf(types.Invalid, "prefer: %q is no place: write node/N, rack/R, zone/Z, label/NAME=VALUE, RESOURCE=AMOUNT or anywhere, and ,after=3s", part)
 	}
-	return p[field].(map[string]string)
+	if in[field] != nil {
+		return types.Errorf(types.Invalid, "prefer: %q: %s is there twice: drop one, or repeat --prefer for another place", text, field)
+	}
+	in[field] = value
+	return nil
+}
+
+// into returns the fields of a field.
+func (p parameters) into(field string) parameters {
+	if p[field] == nil {
+		p[field] = parameters{}
+	}
+	return p[field].(parameters)
 }
 
 // policyMaker makes policies, and goes on after an error.

@@ -20,3 +20,26 @@ func TestEmptyFlags(t *testing.T) {
 		t.Errorf("--ageing 0s: %v, %v", made, err)
 	}
 }
+
+// TestWrongPlaces: of what is preferred nothing is left out silently.
+func TestWrongPlaces(t *testing.T) {
+	for places, want := range map[string]string{
+		"node/n1,node/n2":               `prefer: "node/n1,node/n2": node is there twice: drop one, or repeat --prefer for another place`,
+		"rack/r,after=1s,after=2s":      `prefer: "rack/r,after=1s,after=2s": after is there twice`,
+		"label/disk=a,label/disk=b":     `prefer: "label/disk=a,label/disk=b": disk is there twice`,
+		"gpu=1,gpu=2":                   `prefer: "gpu=1,gpu=2": gpu is there twice`,
+		"rack/r anywhere,zone/z":        `prefer: "anywhere,zone/z": anywhere is any place, and the rest says which`,
+		"anywhere,after=1s rack/r":      `prefer: anywhere is any place, and "rack/r" follows: give it last`,
+		"anywhere,after=1s":             `prefer: anywhere prefers no place: give one before it`,
+		"rack/r anywhere,after=1s,gpu=": `prefer: "anywhere,after=1s,gpu=": anywhere is any place`,
+	} {
+		var args []string
+		for place := range strings.FieldsSeq(places) {
+			args = append(args, "--prefer", place)
+		}
+		p := flagsOf(t, args...)
+		if made, err := p.policies(); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), want) || len(made) > 0 {
+			t.Errorf("%s: %v, %v, want %s", places, made, err, want)
+		}
+	}
+}
