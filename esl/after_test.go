@@ -378,3 +378,21 @@ func ExampleAfter() {
 	fmt.Println(fetch.Ended <= train.Started && train.Ended <= report.Started)
 	// Output: true
 }
+
+// TestAfterTwoThatFailed ends what comes after two jobs, or a job and a task, which have all
+// failed before it was looked.
+func TestAfterTwoThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, jobs := ordered(t, 2)
+		one := submitted(t, jobs, []controlplane.Submission{called("x", "exit", "1"), called("x", "run", "10s")})
+		two := submitted(t, jobs, []controlplane.Submission{called("x", "exit", "1"), called("x", "run", "10s")})
+		pass(2 * time.Second)
+		never := submitted(t, jobs, []controlplane.Submission{called("y")}, esl.After{Jobs: []string{one.Job, two.Job}})
+		pass(20 * time.Second)
+		s, err := jobs.Status(t.Context(), never.Tasks[0])
+		if err != nil || s.Phase() != types.Cancelled || !strings.Contains(s.Status.Reason, "comes after") {
+			t.Errorf("%+v, %v", s, err)
+		}
+		nothingLeft(t, c)
+	})
+}

@@ -43,7 +43,10 @@ func (p Ageing) Validate() error {
 const mostAged = 1000
 
 // Apply changes nothing of the tasks.
-func (p Ageing) Apply(*Group) error { return p.Validate() }
+func (p Ageing) Apply(g *Group) error {
+	g.raises()
+	return p.Validate()
+}
 
 // Next raises what has waited for another Every.
 func (p Ageing) Next(s *State) Plan {

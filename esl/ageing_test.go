@@ -108,3 +108,15 @@ func TestAgeingIsValid(t *testing.T) {
 		}
 	}
 }
+
+// TestAgeingTwice is refused: each would undo what the other does.
+func TestAgeingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, jobs := ordered(t, 1)
+		_, err := jobs.Submit(t.Context(), esl.Job{Name: "job", Tasks: esl.Copies(1, hollow.Task(500))},
+			esl.Ageing{}, esl.Ageing{Every: manifest.Duration(time.Minute)})
+		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "ageing is there twice") {
+			t.Errorf("it was submitted: %v", err)
+		}
+	})
+}

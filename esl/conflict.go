@@ -45,7 +45,7 @@ type claim struct {
 	// ended. chooses: the node of each task is chosen; opens: also where room is made for it.
 	// steers: they may be where there is room for what they ask for. moves: they are moved.
 	// evicts: others make room for them. resizes: as many run as there is room for.
-	atOnce, inTurn, chooses, opens, steers, moves, evicts, resizes bool
+	atOnce, inTurn, chooses, opens, steers, moves, evicts, resizes, raises bool
 }
 
 // Together notes that all tasks are to be in one domain.
@@ -92,6 +92,9 @@ func (g *Group) evicts() { g.claims = append(g.claims, claim{kind: g.kind, evict
 // resizes notes that as many tasks run as there is room for, one by one.
 func (g *Group) resizes() { g.claims = append(g.claims, claim{kind: g.kind, resizes: true}) }
 
+// raises notes that what waits is raised, by what this policy alone reckons.
+func (g *Group) raises() { g.claims = append(g.claims, claim{kind: g.kind, raises: true}) }
+
 // conflicts returns what cannot be met together.
 func (g *Group) conflicts() []error {
 	var errs []error
@@ -109,6 +112,9 @@ func (g *Group) conflicts() []error {
 			}
 			if a.chooses && !a.opens && b.evicts {
 				errs = append(errs, invalid("policies: %s and %s exclude each other: the one chooses nodes with room alone, the other makes room where there is none: drop one of them", a.kind, b.kind))
+			}
+			if a.raises && b.raises && i < j {
+				errs = append(errs, invalid("policies: %s is there twice, and each would undo what the other does: drop one of them", a.kind))
 			}
 			if a.resizes && (b.atOnce || b.moves || b.resizes && i < j) {
 				errs = append(errs, invalid("policies: %s and %s exclude each other: the one has as many tasks run as there is room for, each by itself, and the other decides that, too: drop one of them", a.kind, b.kind))

@@ -92,10 +92,11 @@ func isWaiting(t *cluster.Task) bool {
 }
 
 // endWaiting adds to a plan that tasks which wait end, for a reason, as far as there is
-// room in it.
+// room in it. Those that end for another reason already do so once.
 func endWaiting(plan *Plan, tasks []*cluster.Task, reason string) {
 	for _, t := range tasks {
-		if len(plan.Set)+len(plan.Stop) < maxChanges && isWaiting(t) {
+		twice := slices.ContainsFunc(plan.Stop, func(s Stop) bool { return s.Task == t.ID.ID })
+		if len(plan.Set)+len(plan.Stop) < maxChanges && isWaiting(t) && !twice {
 			plan.Stop = append(plan.Stop, Stop{Task: t.ID.ID, StopOptions: controlplane.StopOptions{Reason: reason}})
 			plan.Reason = reason
 		}

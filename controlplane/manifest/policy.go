@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -89,7 +90,8 @@ func ReadPolicy(text string, known Policies) (Policy, error) {
 	}}
 	if given {
 		var parsed yaml.Node
-		if err := yaml.Unmarshal([]byte(with), &parsed); err != nil || len(parsed.Content) == 0 {
+		text := yaml.NewDecoder(strings.NewReader(with))
+		if err := text.Decode(&parsed); err != nil || len(parsed.Content) == 0 || text.Decode(new(yaml.Node)) != io.EOF {
 			return Policy{}, types.Errorf(types.Invalid, "%s: %q is no object: write it such as %s='{\"field\": 1}'", name, with, name)
 		}
 		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "with"}, parsed.Content[0])

@@ -182,3 +182,13 @@ func TestPolicyOnALine(t *testing.T) {
 		}
 	}
 }
+
+// TestReadPolicyToTheEnd has something follow the parameters.
+func TestReadPolicyToTheEnd(t *testing.T) {
+	known := manifest.Policies{"gang": {New: func() any { return &struct{}{} }, Job: true}}
+	for text, ok := range map[string]bool{"gang={}": true, "gang={} ": true, "gang={}x": false, "gang={}\n---\n{a: 1}": false, "gang=": false} {
+		if _, err := manifest.ReadPolicy(text, known); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
