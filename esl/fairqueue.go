@@ -94,10 +94,14 @@ func (p FairQueue) Next(s *State) Plan {
 	most := s.changes()
 	room, half := p.Limit-q.taken(), max(1, most/2) // as a flow's note goes with each
 	for f := q.first(); f != nil; f = q.first() {
-		var in unit
-		if in, f.waiting = take(f.waiting, room, half-len(plan.Set)); len(in) == 0 {
+		in, left := take(f.waiting, room, half-len(plan.Set))
+		if len(in) == 0 {
 			break
 		}
+		if len(left) < len(f.waiting) {
+			f.begun = max(0, f.begun-1)
+		}
+		f.waiting = left
 		for _, g := range in {
 			q.now = f.start(q.now)
 			f.last, f.none = q.now, false
@@ -124,6 +128,7 @@ func (q *flows) tidied(s *State, plan Plan, most int) Plan {
 	l := gates{entering: q.entering}
 	for _, f := range q.byName {
 		l.waiting = append(l.waiting, f.waiting...)
+		l.closing = append(l.closing, f.closing...)
 	}
 	closed, again := s.inVain(l)
 	for _, name := range sortedKeys(q.byName) {
@@ -168,6 +173,9 @@ type flow struct {
 	inside  int
 	all     []gate
 	waiting []unit
+	// begun are how many of waiting are open in part, closing are being closed again.
+	begun   int
+	closing []unit
 }
 
 // queue finds out how far everybody is.
@@ -194,7 +202,7 @@ func (p FairQueue) queue(s *State) *flows {
 	for _, name := range sortedKeys(q.byName) {
 		f := q.byName[name]
 		l := s.sorted(f.all, p.Limit)
-		f.waiting, f.inside = l.waiting, l.inside+len(l.entering)
+		f.waiting, f.begun, f.closing, f.inside = l.waiting, l.begun, l.closing, l.inside+len(l.entering)
 		q.inside += l.inside
 		q.entering, q.ended = append(q.entering, l.entering...), append(q.ended, l.ended...)
 	}
@@ -237,8 +245,9 @@ func (f *flow) start(now float64) float64 {
 	return max(now, f.last+1/f.weight)
 }
 
-// first returns the flow whose turn it is: the earliest to begin, then the earliest to
-// end; nil if nothing waits.
+// first returns the flow whose turn it is: one with a unit that is open in part, else the
+// earliest to begin, then the earliest to end; nil if nothing waits. So two units that do not
+// fit together are never both open in part.
 func (q *flows) first() *flow {
 	var best *flow
 	for _, f := range q.byName {
@@ -251,6 +260,7 @@ func (q *flows) first() *flow {
 
 func (q *flows) before(a, b *flow) bool {
 	return cmp.Or(
+		boolInt(b.begun > 0)-boolInt(a.begun > 0),
 		cmp.Compare(a.start(q.now), b.start(q.now)),
 		cmp.Compare(a.start(q.now)+1/a.weight, b.start(q.now)+1/b.weight),
 		strings.Compare(a.name, b.name),

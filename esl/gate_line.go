@@ -22,8 +22,12 @@ type unit []gate
 
 // gates are those of a queue, as they are.
 type gates struct {
-	// waiting are in turn.
+	// waiting are the units to be opened, in turn. The first begun of them are open in part,
+	// and are finished before any other.
 	waiting []unit
+	begun   int
+	// closing are the units of which a part is still open, and the rest was closed again.
+	closing []unit
 	// entering are let in, and have not begun; ended are open and of no use any more.
 	entering, ended []gate
 	// inside is how many have begun, and have not ended.
@@ -36,6 +40,7 @@ func (s *State) sorted(all []gate, most int) gates {
 	var out gates
 	units := make(map[string]unit)
 	shut := make(map[string]bool)
+	due := dueOf(all)
 	for _, g := range all {
 		switch phase := g.task.Phase(); {
 		case phase.Ended() && g.pool != nil:
@@ -51,10 +56,15 @@ func (s *State) sorted(all []gate, most int) gates {
 			out.inside++
 		}
 	}
-	var fresh, again []unit
+	var begun, fresh, again []unit
 	for id, u := range units {
 		slices.SortFunc(u, inTurn)
+		open, inPart := due[id]
 		switch {
+		case inPart && s.Now.Before(open):
+			begun = append(begun, u)
+		case inPart:
+			out.closing = append(out.closing, u)
 		case shut[id], most > 0 && len(u) > most:
 		case u[0].pool != nil:
 			again = append(again, u)
@@ -63,8 +73,24 @@ func (s *State) sorted(all []gate, most int) gates {
 		}
 	}
 	slices.SortFunc(out.ended, inTurn)
-	out.waiting = merged(fresh, again)
+	out.waiting, out.begun = append(merged(begun, nil), merged(fresh, again)...), len(begun)
 	return out
+}
+
+// dueOf returns when the gates of units that were let in, and have not begun, are to be closed
+// again: all of a unit at once, after the last of them was opened.
+func dueOf(all []gate) map[string]time.Time {
+	due := make(map[string]time.Time)
+	for i := range all {
+		g := &all[i]
+		if g.task.Phase() != types.Pending || g.closed() {
+			continue
+		}
+		if at := g.entered().Add(letIn); at.After(due[g.whole()]) {
+			due[g.whole()] = at
+		}
+	}
+	return due
 }
 
 // whole is what a gate is opened with: what its task draws on, or the task alone.
@@ -109,15 +135,16 @@ func (u unit) since() int64 {
 // inVain returns what closes the gates of those who were let in and do not begin, while
 // others wait; and when to look again. A gang that collects what becomes free goes on.
 func (s *State) inVain(l gates) (closed []Set, again time.Time) {
-	if len(l.waiting) == 0 {
+	if len(l.waiting)+len(l.closing) == 0 {
 		return nil, again
 	}
+	due := dueOf(l.entering)
 	for i := range l.entering {
 		g := &l.entering[i]
 		if s.collects(g.task) {
 			continue
 		}
-		if due := g.entered().Add(letIn); s.Now.Before(due) {
+		if due := due[g.whole()]; s.Now.Before(due) {
 			again = earliest(again, due)
 		} else {
 			closed = append(closed, Set{Name: g.name, Where: controlplane.InCluster(), Options: OfJob(g.job)})
@@ -161,7 +188,8 @@ func ahead(line []unit, t *cluster.Task) (n int, ok bool) {
 }
 
 // take returns the first so many gates of a line of which the first unit has room, and what
-// is left of the line. What is too much for one plan is opened by the next.
+// is left of the line. What is too much for one plan is opened by the next ones, before any
+// other unit.
 func take(line []unit, room, most int) (gates unit, left []unit) {
 	if len(line) == 0 || len(line[0]) > room || most <= 0 {
 		return nil, line
