@@ -38,6 +38,12 @@ func madeOf(rest string) bool {
 	return i <= 0 || !isTag(rest[i+1:])
 }
 
+// MadeOf reports whether an id was made of a name, or chosen to look so.
+func MadeOf(id, name string) bool {
+	rest, ok := strings.CutPrefix(id, idStem(name))
+	return ok && madeOf(rest)
+}
+
 // isTag reports whether this is what is added to a name, with or without a number.
 func isTag(added string) bool {
 	if len(added) <= idSuffix {

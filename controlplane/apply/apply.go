@@ -38,9 +38,8 @@ const (
 type Options struct {
 	// Replace allows to stop what differs and runs, or waits to.
 	Replace bool
-	// IfRevision is the revision of which nothing concerned may have changed since; 0
-	// is any.
-	IfRevision int64
+	// If is the condition under which anything is done; the zero value is none.
+	If Condition
 }
 
 // Change is what is to be done about a document.
@@ -97,6 +96,8 @@ type Decision struct {
 	// Revision is the one that was decided on.
 	Revision int64    `json:"revision"`
 	Changes  []Change `json:"changes"`
+	// Condition is that nothing concerned has changed since.
+	Condition Condition `json:"condition"`
 
 	reads controlplane.ReadSet
 }

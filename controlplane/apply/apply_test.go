@@ -65,6 +65,24 @@ func (w *world) revision() int64 {
 	return page.Revision
 }
 
+// removed lets what was launched end, and removes it.
+func (w *world) removed(d *apply.Decision) {
+	w.t.Helper()
+	id := d.Changes[0].ID
+	w.phase(id, types.Succeeded)
+	if err := w.Remove(w.t.Context(), id); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// forget compacts the history.
+func (w *world) forget(revision int64) {
+	w.t.Helper()
+	if err := w.store.(*memstore.Store).Compact(w.t.Context(), revision); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // phase sets how far a task is.
 func (w *world) phase(id string, p types.Phase) {
 	w.t.Helper()
@@ -87,7 +105,11 @@ func (w *world) parse(text string) []manifest.Document {
 func (w *world) decide(text string, opts apply.Options) (*apply.Decision, error) {
 	w.t.Helper()
 	specs := func(digest string) (*types.Spec, error) { return w.Spec(context.Background(), digest) }
-	d, err := apply.Decide(w.view(), "team", specs, w.parse(text), time.Now(), opts)
+	docs, view := w.parse(text), w.view()
+	d, err := apply.Decide(view, "team", specs, docs, time.Now(), opts)
+	if err == nil {
+		err = opts.If.Check(w.t.Context(), w.store, "team", docs, view.Revision)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -254,11 +276,11 @@ func TestApplyOnCondition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, w.apply(web+"---\n"+slot, apply.Options{IfRevision: d.Revision}), apply.Unchanged, apply.Unchanged)
+	want(t, w.apply(web+"---\n"+slot, apply.Options{If: d.Condition}), apply.Unchanged, apply.Unchanged)
 	if _, err := w.SetResource(t.Context(), "slot", 5000, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.blocked(slot, apply.Options{IfRevision: d.Revision}, types.Conflict, "slot has changed at revision", "look at escher plan again")
+	w.blocked(slot, apply.Options{If: d.Condition}, types.Conflict, "slot has changed at revision", "look at escher plan again")
 	want(t, w.apply(slot, apply.Options{}), apply.Set)
 
 	// What changes between the decision and the commit is a conflict too.
@@ -282,6 +304,89 @@ func TestApplyRefuses(t *testing.T) {
 	w.blocked(header+"kind: Task\nid: x\nname: x\nspec: {image: a}\n", apply.Options{}, types.Invalid, "id: ", "leave it out")
 	if _, err := apply.Submit(w.parse(slot), time.Now()); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "use escher apply") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A condition of a plan holds until anything that the file names changes: also what is
+// there again as it was, or is gone again.
+func TestApplyOnConditionOfWhatCameAndWent(t *testing.T) {
+	room2 := strings.Replace(room, "name: room", "name: room2", 1)
+	for name, c := range map[string]struct {
+		file, before string
+		change       func(w *world)
+		conflict     string
+	}{
+		"task came and went": {file: web, change: func(w *world) { w.removed(w.apply(web, apply.Options{})) }, conflict: "/escher/tasks/team/web-"},
+		"task went":          {file: web, before: web, change: func(w *world) { w.removed(w.apply(web, apply.Options{})) }, conflict: "something that the file names has gone"},
+		"job came and went": {file: train, change: func(w *world) {
+			d := w.apply(train, apply.Options{})
+			for _, id := range d.Launched() {
+				w.phase(id, types.Succeeded)
+			}
+			if _, err := w.RemoveJob(w.t.Context(), d.Changes[0].ID); err != nil {
+				w.t.Fatal(err)
+			}
+		}, conflict: "/escher/jobs/team/train-"},
+		"reservation came and went": {file: room, change: func(w *world) {
+			w.apply(room, apply.Options{})
+			if err := w.Unreserve(w.t.Context(), "room"); err != nil {
+				w.t.Fatal(err)
+			}
+		}, conflict: "/escher/reservations/team/room has changed"},
+		"others": {file: web + "---\n" + train + "---\n" + room, change: func(w *world) {
+			longer := strings.Replace(web, "name: web", "name: web-api", 1)
+			w.removed(w.apply(longer, apply.Options{}))
+			w.apply(room2+"---\n"+slot, apply.Options{})
+		}},
+	} {
+		for _, forgotten := range []bool{false, true} {
+			w := newWorld(t)
+			w.apply(slot, apply.Options{})
+			if c.before != "" {
+				w.apply(c.before, apply.Options{})
+			}
+			d, err := w.decide(c.file, apply.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.change(w)
+			if forgotten {
+				w.forget(w.revision())
+			}
+			bare := apply.Condition{Revision: d.Condition.Revision}
+			for _, condition := range []apply.Condition{d.Condition, bare} {
+				class := types.Internal
+				switch {
+				case c.before != "" && condition.Seen != "", c.conflict != "" && !forgotten:
+					class = types.Conflict
+				case forgotten && condition.Seen == "":
+					class = types.Precondition
+				}
+				_, err := w.decide(c.file, apply.Options{If: condition})
+				if (class == types.Internal) != (err == nil) || err != nil && (types.ClassOf(err) != class || !strings.Contains(err.Error(), "look at escher plan again")) {
+					t.Errorf("%s, %v, forgotten %v: %v", name, condition, forgotten, err)
+				}
+				if class == types.Conflict && condition.Seen != "" && !strings.Contains(err.Error(), c.conflict) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+	}
+}
+
+func TestParseCondition(t *testing.T) {
+	for text, want := range map[string]apply.Condition{
+		"4711":          {Revision: 4711},
+		"4711-9f86d081": {Revision: 4711, Seen: "9f86d081"},
+	} {
+		if got, err := apply.ParseCondition(text); err != nil || got != want || got.String() != text {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"0", "-1", "x", "4711-", "4711-9f", "4711-9f86d08g", "4711-9f86d081-", "99999999999999999999"} {
+		if _, err := apply.ParseCondition(text); !types.Is(err, types.Invalid) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

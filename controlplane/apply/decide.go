@@ -25,6 +25,8 @@ type decider struct {
 	now   time.Time
 	opts  Options
 	reads controlplane.ReadSet
+	// seen lists what is there of what the documents name, with its revisions.
+	seen []string
 	// byName are the tasks of their own, and the jobs, of each name.
 	tasks map[string][]*cluster.Task
 	jobs  map[string][]cluster.ID
@@ -36,7 +38,7 @@ type decider struct {
 // itself for as long as that is remembered; what was stopped is not there.
 //
 // Invalid: a document has no name. Conflict: something concerned has changed since
-// Options.IfRevision.
+// Options.If.
 func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document, now time.Time, opts Options) (*Decision, error) {
 	d := &decider{
 		view: view, ns: ns, specs: specs, now: now, opts: opts, reads: make(controlplane.ReadSet),
@@ -54,6 +56,10 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 			return nil, fmt.Errorf("%s: %w", doc, err)
 		}
 		out.Changes = append(out.Changes, c)
+	}
+	out.Condition = Condition{Revision: view.Revision, Seen: digest(d.seen)}
+	if is := opts.If.Seen; is != "" && is != out.Condition.Seen {
+		return nil, types.Errorf(types.Conflict, "something that the file names has gone since revision %d: %s", opts.If.Revision, planAgain)
 	}
 	return out, nil
 }
@@ -227,7 +233,7 @@ func summary(differences []string) string {
 }
 
 // watch makes the change depend on what is there, and checks that it is not newer
-// than Options.IfRevision.
+// than Options.If.
 func (d *decider) watch(c *Change, t there) error {
 	newest := t.created
 	for _, m := range t.tasks {
@@ -241,9 +247,13 @@ func (d *decider) watch(c *Change, t there) error {
 	return d.fresh(t.id, newest)
 }
 
-func (d *decider) fresh(what string, revision int64) error {
-	if d.opts.IfRevision != 0 && revision > d.opts.IfRevision {
-		return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: look at escher plan again", what, revision, d.opts.IfRevision)
+// fresh notes the revisions of an object that a document names. Conflict: one of them is
+// newer than Options.If.
+func (d *decider) fresh(what string, revisions ...int64) error {
+	slices.Sort(revisions)
+	d.seen = append(d.seen, fmt.Sprint(what, revisions))
+	if newest := revisions[len(revisions)-1]; d.opts.If.Revision != 0 && newest > d.opts.If.Revision {
+		return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", what, newest, d.opts.If.Revision, planAgain)
 	}
 	return nil
 }
@@ -347,19 +357,19 @@ func note(t there) string {
 func (d *decider) resource(c *Change) error {
 	c.Action = Set
 	id := types.ResourceID(d.ns + ":" + c.Name)
-	var newest int64
+	revisions := []int64{0}
 	if r := d.view.Everywhere[id]; r != nil {
-		newest = r.Mod
+		revisions = append(revisions, r.Mod)
 	}
 	if p := d.view.Pools[id]; p != nil && p.Info.V != nil {
-		newest = max(newest, p.Info.Mod)
+		revisions = append(revisions, p.Info.Mod)
 	}
 	for _, n := range d.view.Nodes {
 		if r := n.Own[id]; r != nil {
-			newest = max(newest, r.Mod)
+			revisions = append(revisions, r.Mod)
 		}
 	}
-	return d.fresh(c.Name, newest)
+	return d.fresh(c.Name, revisions...)
 }
 
 // reservation decides about a reservation. One that differs is not replaced: its

@@ -180,7 +180,7 @@ func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {
 	if got := strings.Join(d.Changes[0].Differences, "; "); got != "with.most: 4 → 5" {
 		t.Errorf("it differs by %s", got)
 	}
-	w.blocked(lane5, apply.Options{IfRevision: 1}, types.Conflict, "fast has changed at revision")
+	w.blocked(lane5, apply.Options{If: apply.Condition{Revision: 1}}, types.Conflict, "fast has changed at revision")
 	// Two who change it at once: one is told.
 	want(t, w.apply(lane5, apply.Options{}), apply.Declare)
 	if err := d.Perform(t.Context(), w.Client); !types.Is(err, types.Conflict) {

@@ -21,12 +21,12 @@ Resources are set, reservations made, shared policies declared. A task or job is
 alone if it is there as described, waiting, running or ended by itself; launched if it
 is not there, or was stopped; and replaced, with --replace, if it differs.
 
-  escher plan -f app.yaml                       what would be done
-  escher apply -f app.yaml --if-revision 4711   that, unless it has changed since`
+  escher plan -f app.yaml                                what would be done
+  escher apply -f app.yaml --if-revision 4711-9f86d081   that, unless it has changed since`
 
 // newApply makes the command that makes things as a file describes them.
 func newApply(f *Factory) *cobra.Command {
-	var file string
+	var file, condition string
 	var opts apply.Options
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
@@ -34,6 +34,12 @@ func newApply(f *Factory) *cobra.Command {
 		Long:  applyHelp,
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if condition != "" {
+				var err error
+				if opts.If, err = apply.ParseCondition(condition); err != nil {
+					return types.Errorf(types.ClassOf(err), "if-revision: %w", err)
+				}
+			}
 			docs, err := readManifest(f, file)
 			if err != nil {
 				return err
@@ -54,7 +60,7 @@ func newApply(f *Factory) *cobra.Command {
 	}
 	addFile(cmd, &file)
 	addReplace(cmd, &opts)
-	cmd.Flags().Int64Var(&opts.IfRevision, "if-revision", 0, "only if nothing that the file names has changed since the revision that escher plan said; 0 is any")
+	cmd.Flags().StringVar(&condition, "if-revision", "", "only if nothing that the file names has changed since the revision that escher plan said")
 	return cmd
 }
 
@@ -75,7 +81,7 @@ func performed(ctx context.Context, client *controlplane.Client, docs []manifest
 			return nil, err
 		}
 		err = d.Perform(ctx, client)
-		if !types.Is(err, types.Conflict) || opts.IfRevision != 0 || try == maxDecisions {
+		if !types.Is(err, types.Conflict) || opts.If.Revision != 0 || try == maxDecisions {
 			return d, err
 		}
 	}
@@ -83,18 +89,18 @@ func performed(ctx context.Context, client *controlplane.Client, docs []manifest
 
 // decide compares documents with what is there. It returns the view that it did so on.
 func decide(ctx context.Context, client *controlplane.Client, docs []manifest.Document, opts apply.Options) (*apply.Decision, *cluster.View, error) {
-	if opts.IfRevision < 0 {
-		return nil, nil, types.Errorf(types.Invalid, "if-revision: %d is negative: give the revision that escher plan said, or leave it out", opts.IfRevision)
-	}
 	view, err := wholeView(ctx, client.Store())
 	if err != nil {
 		return nil, nil, err
 	}
-	if opts.IfRevision > view.Revision {
-		return nil, nil, types.Errorf(types.Invalid, "if-revision: %d has not been yet, as the cluster is at %d: give the revision that escher plan said, or leave it out", opts.IfRevision, view.Revision)
+	if opts.If.Revision > view.Revision {
+		return nil, nil, types.Errorf(types.Invalid, "if-revision: %d has not been yet, as the cluster is at %d: give the revision that escher plan said, or leave it out", opts.If.Revision, view.Revision)
 	}
 	specs := func(digest string) (*types.Spec, error) { return client.Spec(ctx, digest) }
 	d, err := apply.Decide(view, client.Namespace(), specs, docs, time.Now(), opts)
+	if err == nil {
+		err = opts.If.Check(ctx, client.Store(), client.Namespace(), docs, view.Revision)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -109,6 +110,9 @@ func (f *Factory) place() (place, error) {
 	return given, nil
 }
 
+// progressInterval is how often a watch on which nothing happens asks how far it is.
+const progressInterval = 500 * time.Millisecond
+
 // Store returns the store of the cluster, which is reached. Unavailable when it is
 // not, within seconds.
 func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
@@ -140,6 +144,8 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	}
 	done := f.progress("connecting to " + strings.Join(address.Endpoints, ","))
 	defer done()
+	// A command that reads what has happened waits for the progress of its watch.
+	cfg.Options = append(cfg.Options, etcdstore.WithProgressInterval(progressInterval))
 	store, err := etcdstore.Dial(ctx, cfg)
 	if err != nil {
 		remedy = cmp.Or(etcdstore.Remedy(err), remedy)

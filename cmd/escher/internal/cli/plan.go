@@ -45,7 +45,7 @@ func newPlan(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			again := fmt.Sprintf("escher apply -f %s --if-revision %d", file, p.Revision)
+			again := fmt.Sprintf("escher apply -f %s --if-revision %s", file, p.Condition)
 			if opts.Replace {
 				again += " --replace"
 			}

@@ -1,0 +1,141 @@
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+// planAgain is the remedy for a condition that does not hold.
+const planAgain = "look at escher plan again"
+
+// Condition is that nothing that documents name has changed since a revision.
+type Condition struct {
+	// Revision is the one that was decided on; 0 is no condition.
+	Revision int64
+	// Seen is a digest of what was there of these names; empty where only the revision
+	// is known.
+	Seen string
+}
+
+// String returns the condition as plan prints it: 4711-9f86d081.
+func (c Condition) String() string {
+	if c.Seen == "" {
+		return strconv.FormatInt(c.Revision, 10)
+	}
+	return fmt.Sprintf("%d-%s", c.Revision, c.Seen)
+}
+
+// MarshalText returns the condition as plan prints it.
+func (c Condition) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// ParseCondition reads a condition as plan prints it, or a revision alone. Invalid: it is
+// neither.
+func ParseCondition(text string) (Condition, error) {
+	number, seen, hasDigest := strings.Cut(text, "-")
+	revision, err := strconv.ParseInt(number, 10, 64)
+	if raw, bad := hex.DecodeString(seen); err != nil || revision <= 0 || hasDigest && (bad != nil || len(raw) != seenBytes) {
+		return Condition{}, types.Errorf(types.Invalid, "%q is not what escher plan said, such as 4711-9f86d081: give that, or leave it out", text)
+	}
+	return Condition{revision, seen}, nil
+}
+
+// seenBytes is the length of a digest in bytes: people copy it.
+const seenBytes = 4
+
+// digest returns a short digest of what was seen, in any order.
+func digest(seen []string) string {
+	slices.Sort(seen)
+	sum := sha256.Sum256([]byte(strings.Join(seen, "\n")))
+	return hex.EncodeToString(sum[:seenBytes])
+}
+
+// Check reads what has happened in a namespace from the revision of the condition up to
+// another one. So it finds what came and went in between, of which a view shows nothing.
+//
+// Conflict: something that the documents name has changed. Precondition: the store has
+// forgotten what happened, and the digest is not known that tells most changes as well.
+func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, docs []manifest.Document, until int64) error {
+	if c.Revision == 0 || c.Revision >= until {
+		return nil
+	}
+	prefixes := make(map[string]bool)
+	for i := range docs {
+		for _, prefix := range concerned(&docs[i], ns) {
+			prefixes[prefix] = true
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for prefix := range prefixes {
+		g.Go(func() error {
+			return controlplane.History(ctx, s, prefix, c.Revision, until, func(e controlplane.Event) error {
+				if !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return names(&doc, e) }) {
+					return nil
+				}
+				return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", e.Key, e.ModRevision, c.Revision, planAgain)
+			})
+		})
+	}
+	err := g.Wait()
+	switch {
+	case !types.Is(err, types.Compacted):
+		return err
+	case c.Seen != "":
+		return nil
+	}
+	return types.Errorf(types.Precondition, "what has happened since revision %d is forgotten: give all that escher plan said, such as %d-9f86d081, or %s", c.Revision, c.Revision, planAgain)
+}
+
+// concerned returns the prefixes of the keys that a document may be about.
+func concerned(doc *manifest.Document, ns string) []string {
+	switch doc.Kind {
+	case manifest.KindTask:
+		return []string{controlplane.Prefix(controlplane.Tasks, ns)}
+	case manifest.KindJob:
+		return []string{controlplane.Prefix(controlplane.Jobs, ns)}
+	case manifest.KindReservation:
+		return []string{controlplane.Prefix(controlplane.Reservations, ns)}
+	case manifest.KindPolicy:
+		return []string{controlplane.Prefix(controlplane.Policies, ns), controlplane.Prefix(controlplane.Jobs, ns)}
+	}
+	return []string{controlplane.Prefix(controlplane.Resources, ns, doc.Name())}
+}
+
+// names reports whether a document names the object that changed.
+func names(doc *manifest.Document, e controlplane.Event) bool {
+	k, ok := controlplane.Parse(e.Key)
+	if !ok {
+		return false
+	}
+	name := doc.Name()
+	switch {
+	case doc.Kind == manifest.KindTask && k.Kind == controlplane.Tasks:
+		var t types.Task
+		return e.Delete && controlplane.MadeOf(k.ID, name) || decoded(e, &t) && t.Job == "" && t.Name == name
+	case doc.Kind == manifest.KindJob && k.Kind == controlplane.Jobs:
+		var j types.Job
+		return e.Delete && controlplane.MadeOf(k.ID, name) || decoded(e, &j) && j.Name == name
+	case doc.Kind == manifest.KindReservation && k.Kind == controlplane.Reservations,
+		doc.Kind == manifest.KindPolicy && (k.Kind == controlplane.Policies || k.Kind == controlplane.Jobs):
+		return k.ID == name
+	case doc.Kind == manifest.KindResource && k.Kind == controlplane.Resources:
+		return k.Name == name
+	}
+	return false
+}
+
+// decoded reads the value of an object that was put; one that cannot be read counts as
+// absent.
+func decoded(e controlplane.Event, m types.Message) bool {
+	return !e.Delete && types.Decode(e.Value, m) == nil
+}
