@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/escher-sched/escher/types"
 )
 
 // Step is what happened to an attempt on its node.
@@ -130,5 +132,5 @@ func (a *Agent) Events(namespace, task string, attempt, after int) (events []Eve
 
 // note adds an event of the task. The caller holds a.mu.
 func (t *task) note(step Step, format string, args ...any) {
-	t.a.events.add(t.attempt, t.seen.Restart, step, fmt.Sprintf(format, args...))
+	t.a.events.add(t.attempt, t.seen.Restart, step, types.CutReason(fmt.Sprintf(format, args...)))
 }

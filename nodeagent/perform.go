@@ -89,7 +89,7 @@ func (t *task) never(code int, err error) {
 	t.changed(func(s *Seen) {
 		if s.Container != Running && s.Container != Exited {
 			t.note(StepFailed, "%s", err)
-			s.Failed = &Exit{Code: code, Reason: err.Error(), At: time.Now()}
+			s.Failed = &Exit{Code: code, Reason: reasonOf(err), At: time.Now()}
 		}
 	})
 }
@@ -201,7 +201,7 @@ func (t *task) started(what Started, err error) {
 func (t *task) cannotRun(code int, err error) {
 	t.log.Info("cannot run", zap.Error(err))
 	t.note(StepFailed, "%s", err)
-	t.seen.Container, t.seen.Failed = Absent, &Exit{Code: code, Reason: err.Error(), At: time.Now()}
+	t.seen.Container, t.seen.Failed = Absent, &Exit{Code: code, Reason: reasonOf(err), At: time.Now()}
 	t.a.cfg.Metrics.started("never")
 }
 
@@ -356,6 +356,7 @@ func (t *task) remove(ctx context.Context) error {
 
 // send hands a report to the outbox.
 func (t *task) send(r *types.Report) {
+	r.Reason = types.CutReason(r.Reason)
 	t.a.mu.Lock()
 	t.seen.Sending = r
 	if r.Phase == types.ReportRunning && r.Ended != 0 && r.Restarts > t.seen.Reported.Restarts {

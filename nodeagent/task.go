@@ -150,12 +150,16 @@ func (t *task) failed(err error) {
 	if t.a.fenced {
 		wait = min(wait, whileFenced)
 	}
-	if t.seen.Trouble != err.Error() {
-		t.note(StepTrouble, "%s", err)
-		t.log.Warn("to be tried again", zap.Error(err))
+	trouble := reasonOf(err)
+	if t.seen.Trouble != trouble {
+		t.note(StepTrouble, "%s", trouble)
+		t.log.Warn("to be tried again", zap.String("error", trouble))
 	}
-	t.seen.Trouble, t.seen.RetryAt = err.Error(), time.Now().Add(wait)
+	t.seen.Trouble, t.seen.RetryAt = trouble, time.Now().Add(wait)
 }
+
+// reasonOf returns an error as the reason of a report, however much its text quotes.
+func reasonOf(err error) string { return types.CutReason(err.Error()) }
 
 // fine notes that something went well. The caller holds a.mu.
 func (t *task) fine() {

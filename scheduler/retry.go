@@ -23,7 +23,7 @@ func (c *Core) retry(t *cluster.Task, s *types.Status) {
 	if s.Reason == "" {
 		s.Reason = fmt.Sprintf("exit code %d", s.ExitCode)
 	}
-	s.Reason = fmt.Sprintf("failure %d: %s", failures, s.Reason)
+	s.Reason = types.CutReason(fmt.Sprintf("failure %d: %s", failures, s.Reason))
 	s.Phase, s.Retry = types.Pending, at
 }
 

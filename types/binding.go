@@ -114,7 +114,7 @@ func (r *Report) fields(w *wire) {
 	integer(w, 4, &r.Started)
 	integer(w, 5, &r.Ended)
 	integer(w, 6, &r.ExitCode)
-	text(w, 7, &r.Reason)
+	reason(w, 7, &r.Reason)
 	w.boolean(8, &r.Fenced)
 	w.boolean(9, &r.Stopped)
 	text(w, 10, &r.Image)
@@ -173,7 +173,7 @@ func (s *Status) fields(w *wire) {
 	integer(w, 6, &s.Started)
 	integer(w, 7, &s.Ended)
 	integer(w, 8, &s.ExitCode)
-	text(w, 9, &s.Reason)
+	reason(w, 9, &s.Reason)
 	text(w, 10, &s.Image)
 	integer(w, 11, &s.Restarts)
 	integer(w, 12, &s.Failures)
@@ -213,6 +213,6 @@ type Admission struct {
 }
 
 func (a *Admission) fields(w *wire) {
-	text(w, 2, &a.Reason)
+	reason(w, 2, &a.Reason)
 	w.boolean(3, &a.Busy)
 }

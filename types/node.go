@@ -145,7 +145,7 @@ const (
 )
 
 func (c *Cordon) fields(w *wire) {
-	text(w, 2, &c.Reason)
+	reason(w, 2, &c.Reason)
 	integer(w, 3, &c.DrainBy)
 	text(w, 4, &c.Drain)
 	integer(w, 5, &c.Grace)

@@ -93,7 +93,7 @@ type Later struct {
 }
 
 func (l *Later) fields(w *wire) {
-	text(w, 2, &l.EvictReason)
+	reason(w, 2, &l.EvictReason)
 	integer(w, 3, &l.Raised)
 }
 
@@ -139,7 +139,7 @@ type Stop struct {
 }
 
 func (s *Stop) fields(w *wire) {
-	text(w, 2, &s.Reason)
+	reason(w, 2, &s.Reason)
 	integer(w, 3, &s.Grace)
 	w.boolean(4, &s.Evicted)
 }

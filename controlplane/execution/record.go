@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/types"
@@ -78,9 +77,8 @@ func (r *Record) Stamp(wall time.Time, boot time.Duration, bootID string) {
 const (
 	// Name is the file in the state directory of an agent.
 	Name = "executions.log"
-	// maxLine is longer than any record, for maxReason is all that is written of a reason.
-	maxLine   = 64 << 10
-	maxReason = 1 << 10
+	// maxLine is longer than any record: its reason is cut.
+	maxLine = 64 << 10
 	// sumDigits are those of the checksum that a line begins with.
 	sumDigits = 8
 )
@@ -89,12 +87,10 @@ const (
 func Previous(path string) string { return path + ".1" }
 
 // AppendLine appends the line of a record to b: the CRC-32C of its JSON in hexadecimal,
-// a space, the JSON. A reason is cut after 1 KiB.
+// a space, the JSON. A reason is cut to types.MaxReason bytes.
 func AppendLine(b []byte, r *Record) []byte {
 	short := *r
-	if len(short.Reason) > maxReason {
-		short.Reason = strings.ToValidUTF8(short.Reason[:maxReason], "") + "…"
-	}
+	short.Reason = types.CutReason(short.Reason)
 	text, err := json.Marshal(&short)
 	if err != nil {
 		panic(err) // Texts and numbers can always be encoded.

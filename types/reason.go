@@ -1,0 +1,36 @@
+package types
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// MaxReason is the number of bytes of a reason that are stored. A reason is text for
+// people; often an error quotes input of any size, and a reason travels with every
+// status, binding and report of a task.
+const MaxReason = 1 << 10
+
+// cutMark ends a reason of which the rest was left out.
+const cutMark = "…"
+
+// CutReason returns a reason as it is stored: its first MaxReason bytes at most, as
+// valid UTF-8. A mark ends a reason that was cut.
+func CutReason(text string) string {
+	if len(text) <= MaxReason {
+		return strings.ToValidUTF8(text, "")
+	}
+	return strings.ToValidUTF8(text[:MaxReason-len(cutMark)], "") + cutMark
+}
+
+// reason visits the string field of a reason. It is cut when it is written, and also
+// when it is read: another writer may have stored more.
+func reason(w *wire, num protowire.Number, v *string) {
+	if w.decoding {
+		text(w, num, v)
+		*v = CutReason(*v)
+		return
+	}
+	short := CutReason(*v)
+	text(w, num, &short)
+}
