@@ -129,6 +129,8 @@ type Holder struct {
 	Phase string `json:"phase"`
 	// EndsBy is when it ends at the latest, if that is known.
 	EndsBy *time.Time `json:"endsBy,omitempty"`
+	// Leaving is stopped or evicted, of a task that was told to end.
+	Leaving string `json:"leaving,omitempty"`
 
 	amount types.Quantity
 	left   time.Duration // until EndsBy

@@ -13,7 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// holdersOn returns what holds some of rid on n, most first.
+// holdersOn returns what holds some of rid on n: tasks that were told to end first, then
+// the largest.
 func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
 	var out []Holder
 	e.read.bound(n)
@@ -28,10 +29,10 @@ func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
 			out = append(out, e.grantHolds(r, n.Name, rid, false)...)
 		}
 	}
-	return byAmount(append(out, e.draftHolds(n.Name, rid)...))
+	return inOrderOfEnd(append(out, e.draftHolds(n.Name, rid)...))
 }
 
-// holdersOfPool returns what holds some of a cluster-wide resource, most first.
+// holdersOfPool returns what holds some of a cluster-wide resource, in the same order.
 func (e *explainer) holdersOfPool(rid types.ResourceID) []Holder {
 	var out []Holder
 	e.read.bindings()
@@ -55,12 +56,19 @@ func (e *explainer) holdersOfPool(rid types.ResourceID) []Holder {
 	for i := range out {
 		out[i].Node = ""
 	}
-	return byAmount(out)
+	return inOrderOfEnd(out)
 }
 
-func byAmount(holders []Holder) []Holder {
+// inOrderOfEnd sorts holders: those that are leaving first, then the largest.
+func inOrderOfEnd(holders []Holder) []Holder {
+	stays := func(h Holder) int {
+		if h.Leaving == "" {
+			return 1
+		}
+		return 0
+	}
 	slices.SortFunc(holders, func(a, b Holder) int {
-		return cmp.Or(cmp.Compare(b.amount, a.amount), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(stays(a), stays(b)), cmp.Compare(b.amount, a.amount), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Node, b.Node))
 	})
 	return holders
 }
@@ -79,10 +87,21 @@ func (e *explainer) bindingHolds(b *cluster.Binding, rid types.ResourceID, pool 
 	if t := e.v.Task(b.Task.ID); t != nil {
 		h.Phase = string(t.Phase())
 		if t.Info.V != nil {
-			h.Priority = t.Info.V.Priority
+			h.Priority, h.Leaving = t.Info.V.Priority, leavingAs(t.Info.V.Leaving(b.Number))
 		}
 	}
 	return holding(h, b.Info.V.Holds, b.Node, rid, pool)
+}
+
+// leavingAs says what an attempt is told; nil is nothing.
+func leavingAs(stop *types.Stop) string {
+	switch {
+	case stop == nil:
+		return ""
+	case stop.Evicted:
+		return "evicted"
+	}
+	return "stopped"
 }
 
 // holding completes h by what holds say of rid; nothing if they say nothing.
@@ -201,14 +220,26 @@ func (h *Holder) who(ns string) string {
 // nobody is known to hold any.
 func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) string {
 	var enough []Holder
+	collector := ""
+	for _, h := range holders {
+		if e.collectsForKin(ns, h) {
+			wanted -= h.amount
+			collector = h.who(ns)
+		}
+	}
 	for _, h := range holders {
 		if wanted <= 0 {
 			break
 		}
-		wanted -= h.amount
-		enough = append(enough, h)
+		if !e.collectsForKin(ns, h) {
+			wanted -= h.amount
+			enough = append(enough, h)
+		}
 	}
-	if len(enough) == 0 {
+	switch {
+	case len(enough) == 0 && collector != "":
+		return fmt.Sprintf("It goes on when %s hands over what it has collected for it.", collector)
+	case len(enough) == 0:
 		return ""
 	}
 	who := make([]string, len(enough))
@@ -216,7 +247,15 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 		who[i] = enough[i].who(ns)
 	}
 	first := enough[0]
-	end := e.ending(ns, first)
+	if last := enough[len(enough)-1]; last.Leaving != "" {
+		return fmt.Sprintf("It goes on when %s %s, which %s being %s.", listed(who), plural(len(enough), "ends", "end"), is(len(enough)), last.Leaving)
+	}
+	// What is leaving needs no command.
+	stays := slices.IndexFunc(enough, func(h Holder) bool { return h.Leaving == "" })
+	end, named := e.ending(ns, enough[stays]), "the first"
+	if stays > 0 {
+		named = who[stays]
+	}
 	id := cluster.ID{Namespace: first.Namespace, ID: first.ID}
 	have := amountOf(ns, first.Resource, first.amount)
 	if first.Node != "" {
@@ -224,13 +263,20 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 	}
 	switch {
 	case len(enough) > 1:
-		return fmt.Sprintf("It goes on when %s end, which hold what it waits for.%s", listed(who), said(" To end the first now: ", end))
+		return fmt.Sprintf("It goes on when %s end, which hold what it waits for.%s", listed(who), said(" To end "+named+" now: ", end))
 	case first.Kind == KindTask:
 		return fmt.Sprintf("It goes on when %s ends, which holds %s.%s", who[0], have, said(" To end it now: ", end))
 	case first.Phase != string(types.Granted):
 		return fmt.Sprintf("It goes on when %s lets go of %s. See what that waits for: %s", who[0], have, command(ns, "why", id))
 	}
 	return fmt.Sprintf("It goes on when %s is given up, which holds %s.%s", who[0], have, said(" To do so now: ", end))
+}
+
+// collectsForKin reports whether a holder is a reservation that collects at once, for what
+// waits of the job that is explained.
+func (e *explainer) collectsForKin(ns string, h Holder) bool {
+	r := e.v.Reservations[cluster.ID{Namespace: h.Namespace, ID: h.ID}]
+	return h.Kind == KindReservation && h.Namespace == ns && e.kin != "" && isAtOnce(r) && r.Info.V.Job == e.kin && !r.Info.V.ForItself
 }
 
 // ending is the command that ends a holder; empty if that is not to be advised: what is of

@@ -65,11 +65,21 @@ func (e *explainer) releasing(r *cluster.Reservation, x *Explanation) {
 	case r.Info.V != nil:
 		x.Phase = waiting
 		x.Summary = fmt.Sprintf("It waits for the former reservation of that name to be released, on which %s.", draws(drawn))
-		x.Suggestion = "It goes on when they end. To end one now: escher stop " + x.Holders[0].ID
+		x.Suggestion = strings.TrimSpace("It goes on when they end. " + endOne(x.Holders))
 	default:
 		x.Summary = fmt.Sprintf("It was given up, and is released when its tasks end: %s on it.", draws(drawn))
-		x.Suggestion = "To end one now: escher stop " + x.Holders[0].ID
+		x.Suggestion = endOne(x.Holders)
 	}
+}
+
+// endOne is how to end one of the tasks that draw on a grant; empty if all were told to end.
+func endOne(holders []Holder) string {
+	for _, h := range holders {
+		if h.Leaving == "" {
+			return "To end one now: escher stop " + h.ID
+		}
+	}
+	return ""
 }
 
 func draws(who []string) string {

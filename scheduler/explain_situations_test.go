@@ -30,7 +30,7 @@ func situations() []situation {
 	out := nodeSituations()
 	for _, more := range []func() []situation{
 		roomSituations, permitSituations, deviceSituations, choiceSituations, reservedSituations, collectSituations, resourceSituations, provideSituations, poolSituations, reservationSituations,
-		grantSituations, placeSituations, alternativeSituations, taskSituations, boundSituations, runningSituations, endedSituations, otherSituations,
+		grantSituations, placeSituations, alternativeSituations, taskSituations, leavingSituations, boundSituations, runningSituations, endedSituations, otherSituations,
 	} {
 		out = append(out, more()...)
 	}

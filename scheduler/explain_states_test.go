@@ -221,6 +221,52 @@ func taskSituations() []situation {
 	}
 }
 
+func leavingSituations() []situation {
+	return []situation{
+		{name: "who has the room is being evicted", build: func(w *small) {
+			w.nodes(q{"cpu": 2000}, "n1")
+			w.launch("a", q{"cpu": 1000})
+			w.launch("b", q{"cpu": 500})
+			w.runs("a", "b")
+			w.must(w.client.Evict(context.Background(), "b", 1))
+			w.settle()
+			w.launch("t", q{"cpu": 1000})
+		}},
+		{name: "room is being made for it", build: func(w *small) {
+			w.nodes(q{"cpu": 2000}, "n1")
+			w.launch("a", q{"cpu": 1000})
+			w.launch("b", q{"cpu": 500})
+			w.runs("a", "b")
+			w.must(w.client.Evict(context.Background(), "b", 1))
+			w.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 1})
+			w.reserve("j.room", types.Reservation{Accumulate: true, AtOnce: true, Job: "j", Priority: 1,
+				Bundles: []types.Bundle{{Node: "n1", Requests: types.NewRequests(q{"cpu": 1000})}}})
+			w.settle()
+			w.put(controlplane.TaskKey("d", "t"), &types.Task{Job: "j", Requests: types.NewRequests(q{"cpu": 1000}), Submitted: w.now.UnixNano()})
+			w.settle()
+		}},
+		{name: "a gang waits with its members", ask: "reservation/j.gang", build: func(w *small) {
+			w.nodes(q{"cpu": 2000}, "n1")
+			w.launch("a", q{"cpu": 1500})
+			w.runs("a")
+			w.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 2})
+			for _, id := range []string{"j.0", "j.1"} {
+				w.put(controlplane.TaskKey("d", id), &types.Task{Job: "j", Requests: types.NewRequests(q{"cpu@j.gang": 1000}), Submitted: w.now.UnixNano()})
+			}
+			w.reserve("j.gang", types.Reservation{Job: "j"}, q{"cpu": 1000}, q{"cpu": 1000})
+		}},
+		{name: "one of those that have the room is being stopped", build: func(w *small) {
+			w.nodes(q{"cpu": 2000}, "n1")
+			w.launch("a", q{"cpu": 1000})
+			w.launch("b", q{"cpu": 1000})
+			w.runs("a", "b")
+			w.must(w.client.Stop(context.Background(), "b", controlplane.StopOptions{}))
+			w.settle()
+			w.launch("t", q{"cpu": 2000})
+		}},
+	}
+}
+
 func boundSituations() []situation {
 	return []situation{
 		{name: "being started", build: func(w *small) {

@@ -400,7 +400,9 @@ func (e *explainer) queue(owner string, mine entry, shape string) *Queue {
 	}
 	for t := range e.v.Tasks() {
 		e.looks++
-		if t.Phase() == types.Pending && e.v.Visible(t) && t.Info.V.Stop == nil {
+		// The members of a job wait for its reservation, and not before it.
+		member := mine.bundles && t.ID.Namespace == mine.id.Namespace && t.Info.V != nil && t.Info.V.Job != "" && t.Info.V.Job == e.kin
+		if !member && t.Phase() == types.Pending && e.v.Visible(t) && t.Info.V.Stop == nil {
 			x := &entry{id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted}
 			ahead(t.ID.Namespace, t.Info.V.Scheduler, x, func() string { return taskShape(t.ID.Namespace, t.Info.V) })
 		}

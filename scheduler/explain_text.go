@@ -142,6 +142,9 @@ func (p *page) holder(h Holder) string {
 	if h.Priority != 0 {
 		text += fmt.Sprintf(", priority %d", h.Priority)
 	}
+	if h.Leaving != "" {
+		text += ", being " + h.Leaving
+	}
 	if h.EndsBy != nil {
 		text += ", ends within " + inWords(h.left)
 	}
