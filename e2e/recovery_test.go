@@ -251,10 +251,12 @@ func (r *recovery) orphan() string {
 // settle stops what lasts and waits for the end of all.
 func (r *recovery) settle() {
 	r.t.Helper()
-	for id, x := range r.tasks() {
-		if r.lasting[id] && x.Phase == "running" {
-			r.must("stop", "--grace", "5s", id)
-		}
+	// What was lost with its shim runs again first.
+	all := r.tasks()
+	lasts := slices.DeleteFunc(slices.Collect(maps.Keys(r.lasting)), func(id string) bool { return all[id].Phase == "cancelled" })
+	r.must(append([]string{"wait", "--until", "running", "--timeout", "2m"}, lasts...)...)
+	for _, id := range lasts {
+		r.must("stop", "--grace", "5s", id)
 	}
 	o := r.escher(append([]string{"wait", "--timeout", "2m"}, slices.Collect(maps.Keys(r.accepted))...)...)
 	for id, x := range r.tasks() {
@@ -287,14 +289,14 @@ func (r *recovery) wrong(x task, noted string) string {
 	cut := strings.Count(r.about(x.ID), "while it was being started")
 	code := codeOf(x.ID)
 	switch {
-	case x.Attempt != 1:
+	case x.Attempt != 1 && !r.shot[x.ID] && cut == 0:
 		return "it was run again as another attempt"
 	case strings.Contains(noted, "twice"):
 		return "two of its processes ran at once"
 	case lost && !r.shot[x.ID] && cut == 0:
 		return "its end is said to be unknown, and its shim was not killed"
 	case r.lasting[x.ID]:
-		if began > 1 || began == 0 && cut == 0 || !lost && (x.Phase != "cancelled" || x.ExitCode != 143 || !strings.Contains(noted, "stopped")) {
+		if began > x.Attempt || began == 0 && cut == 0 || !lost && (x.Phase != "cancelled" || x.ExitCode != 143 || !strings.Contains(noted, "stopped")) {
 			return "it was to run until it was stopped"
 		}
 		return ""
@@ -305,7 +307,7 @@ func (r *recovery) wrong(x task, noted string) string {
 	if r.restarted[x.ID] && code != 0 {
 		most = 4
 	}
-	if began > most || !r.shot[x.ID] && (began < most-cut || ended != began) {
+	if began > most*x.Attempt || !r.shot[x.ID] && (began < most-cut || ended != began) {
 		return fmt.Sprintf("it was to run %d times", most)
 	}
 	return ""

@@ -69,7 +69,7 @@ func reported(s *Seen) Action {
 func absent(d *Desired, s *Seen, now time.Time) Action {
 	pending := restartPending(s)
 	if s.Ran || s.Reported.Phase == types.ReportRunning && !pending {
-		return reportExit(d, s, gone(s))
+		return reportExit(d, s, gone(d, s))
 	}
 	cause, _ := stopCause(d, s, now)
 	switch {
@@ -107,8 +107,8 @@ func notRun(d *Desired, s *Seen, cause Cause) *types.Report {
 }
 
 // gone is the end of a process whose container somebody took away.
-func gone(s *Seen) *types.Report {
-	return &types.Report{Fenced: true, Reason: "its container is gone", Started: nanos(s.began())}
+func gone(d *Desired, s *Seen) *types.Report {
+	return &types.Report{Fenced: !d.StopLost, Reason: "its container is gone", Started: nanos(s.began())}
 }
 
 func starting(d *Desired, s *Seen, now time.Time) Action {
@@ -310,7 +310,8 @@ func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 		// What ended by itself counts by its exit code, unless only the stop kept it
 		// from running again, or it was warned of that.
 		Stopped: s.Cause == Stopped || s.Failed == nil && d.Stop != nil && (restarts(d, s) || !s.Warned.IsZero()),
-		Fenced:  s.Cause == Fenced && !d.StopLost,
+		// The process has ended for certain: another attempt is safe.
+		Fenced:  (s.Cause == Fenced || s.Cause == "" && exit.Lost) && !d.StopLost,
 		Started: nanos(s.began()), Ended: nanos(exit.At),
 	}
 	switch {

@@ -161,7 +161,7 @@ func (f *fire) look(end bool) {
 			}
 		case slices.Contains(running, id):
 			f.t.Errorf("the end of %s is reported, and it runs: %+v", task, r)
-		case r.Fenced || r.ExitCode != codeOf(task) && !f.lost[task]:
+		case r.Fenced && !f.lost[task] || r.ExitCode != codeOf(task) && !r.Fenced && !(f.lost[task] && r.Stopped):
 			f.t.Errorf("the end of %s is reported as %+v, want code %d", task, r, codeOf(task))
 		}
 	}

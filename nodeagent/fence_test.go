@@ -295,6 +295,31 @@ func TestUnnotedIsNotStarted(t *testing.T) {
 	})
 }
 
+// TestLostEnd: a process that has ended and nobody knows how, or whose container is gone,
+// is lost with its attempt, unless the task is to fail then. What was ended is not lost.
+func TestLostEnd(t *testing.T) {
+	lost := nodeagent.Exit{Code: 137, Reason: "the process was lost", Lost: true}
+	for _, c := range []struct {
+		name   string
+		stop   bool // onDisconnect: stop
+		s      nodeagent.Seen
+		fenced bool
+	}{
+		{"lost", false, nodeagent.Seen{Container: nodeagent.Exited, Exit: lost}, true},
+		{"lost, and is to stop then", true, nodeagent.Seen{Container: nodeagent.Exited, Exit: lost}, false},
+		{"lost while it was stopped", false, nodeagent.Seen{Container: nodeagent.Exited, Exit: lost, Cause: nodeagent.Stopped}, false},
+		{"ran too long", false, nodeagent.Seen{Container: nodeagent.Exited, Exit: lost, Cause: nodeagent.Overran}, false},
+		{"killed", false, nodeagent.Seen{Container: nodeagent.Exited, Exit: nodeagent.Exit{Code: 137}}, false},
+		{"its container is gone", false, nodeagent.Seen{Container: nodeagent.Absent, Ran: true}, true},
+		{"its container is gone, and is to stop then", true, nodeagent.Seen{Container: nodeagent.Absent, Ran: true}, false},
+	} {
+		act := nodeagent.Next(nodeagent.Desired{Bound: true, StopLost: c.stop, Spec: &types.Spec{}}, c.s, time.Now())
+		if act.Do != nodeagent.Send || act.Report.Phase != types.ReportExited || act.Report.Fenced != c.fenced {
+			t.Errorf("%s: %s %+v", c.name, act.Do, act.Report)
+		}
+	}
+}
+
 // TestStopLost: what is to fail with its session is not reported as fenced, which would
 // give it another attempt.
 func TestStopLost(t *testing.T) {

@@ -46,6 +46,9 @@ func restarts(d *Desired, s *Seen) bool {
 	if s.Cause != "" && s.Cause != Unhealthy || d.Spec == nil || d.Spec.Restart == nil {
 		return false
 	}
+	if s.Cause == "" && s.Exit.Lost && d.StopLost {
+		return false // It is to run at most once where its end is not known.
+	}
 	policy := d.Spec.Restart
 	if policy.Limit > 0 && s.Restart >= policy.Limit {
 		return false

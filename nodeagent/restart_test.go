@@ -80,6 +80,9 @@ func TestRestartReports(t *testing.T) {
 	always.Spec = &types.Spec{Restart: &types.Restart{When: types.RestartAlways}}
 	stopped.Stop = &types.Stop{Reason: "enough"}
 	late.Deadline = at(12)
+	once := d
+	once.StopLost = true
+	lost := func(s *Seen) { s.Exit = Exit{Code: 137, At: s.Exit.At, Reason: "the process was lost", Lost: true} }
 	for _, c := range []struct {
 		name   string
 		d      Desired
@@ -95,7 +98,8 @@ func TestRestartReports(t *testing.T) {
 		{"success", d, ended(func(s *Seen) { s.Exit.Code = 0 }), types.ReportExited, 0, ""},
 		{"success, always", always, ended(func(s *Seen) { s.Exit.Code = 0 }), types.ReportRunning, time.Second, "exit code 0: restarts in 1s (restart 1)"},
 		{"for the hundredth time", always, ended(func(s *Seen) { s.Restart, s.Reported.Restarts, s.Reported.Delay = 99, 99, 4*time.Minute }), types.ReportRunning, 5 * time.Minute, "exit code 1: restarts in 5m0s (restart 100)"},
-		{"lost", d, ended(func(s *Seen) { s.Exit.Code, s.Exit.Reason = 137, "the process was lost" }), types.ReportRunning, 4 * time.Second, "the process was lost: restarts in 4s (1 of 2)"},
+		{"lost", d, ended(lost), types.ReportRunning, 4 * time.Second, "the process was lost: restarts in 4s (1 of 2)"},
+		{"lost, where it is to run at most once", once, ended(lost), types.ReportExited, 0, "the process was lost"},
 		{"fenced", d, ended(func(s *Seen) { s.Cause = Fenced }), types.ReportExited, 0, "the node could not renew its session in time"},
 		{"stopped", d, ended(func(s *Seen) { s.Cause = Stopped }), types.ReportExited, 0, ""},
 		{"ended by itself, as it is to stop", stopped, ended(func(*Seen) {}), types.ReportExited, 0, ""},

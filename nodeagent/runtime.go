@@ -245,4 +245,7 @@ type Exit struct {
 	At time.Time
 	// Reason says why it never ran, when it did not.
 	Reason string
+	// Lost reports whether the runtime does not know how it ended, but that it has: Code
+	// and Reason say so.
+	Lost bool
 }

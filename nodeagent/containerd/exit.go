@@ -34,7 +34,7 @@ const (
 func (r *Runtime) exit(ctx context.Context, id string, status uint32, at time.Time) nodeagent.Exit {
 	if status == initFailed && r.startCutShort(id) {
 		return nodeagent.Exit{
-			Code: lostCode, At: at,
+			Code: lostCode, At: at, Lost: true,
 			Reason: "not known how it ended: containerd was killed while it was being started",
 		}
 	}

@@ -145,7 +145,7 @@ func (r *Runtime) lost(ctx context.Context, id string) (*nodeagent.Exit, error) 
 		}
 	}
 	return &nodeagent.Exit{
-		Code: lostCode, At: at,
+		Code: lostCode, At: at, Lost: true,
 		Reason: "not known how it ended: containerd's shim was killed, or the machine restarted",
 	}, nil
 }

@@ -21,7 +21,7 @@ func (r *Runtime) Lose(id string) error {
 }
 
 func lost() nodeagent.Exit {
-	return nodeagent.Exit{Code: 128 + int(syscall.SIGKILL), Reason: "the process was lost"}
+	return nodeagent.Exit{Code: 128 + int(syscall.SIGKILL), Reason: "the process was lost", Lost: true}
 }
 
 func (r *Runtime) finish(id string, exit nodeagent.Exit) error {
