@@ -174,7 +174,7 @@ func TestLaunchRefuses(t *testing.T) {
 		"no spec":  {types.Invalid, spoil(func(s *controlplane.Submission) { s.Spec = nil }), []string{"tasks[1]: spec: ", "give the spec"}},
 		"2 MB": {types.Invalid, spoil(func(s *controlplane.Submission) {
 			s.Spec = &types.Spec{Image: "x", Env: []string{"A=" + strings.Repeat("x", 2<<20)}}
-		}), []string{"spec: has 2097", "image or a file"}},
+		}), []string{"env: has 2097", "image or a file"}},
 		"stopped":  {types.Invalid, spoil(func(s *controlplane.Submission) { s.Task.Stop = &types.Stop{} }), []string{"launch the task first"}},
 		"all":      {types.Invalid, spoil(func(s *controlplane.Submission) { s.ID, s.Task.Name, s.Spec = "-", " ", &types.Spec{} }), []string{"id: ", "name: ", "image: "}},
 		"compares": {types.Invalid, spoil(func(s *controlplane.Submission) { s.Task.Requests = types.NewRequests(ephemeral) }), []string{"may take 158 compares", "takes 128 at once", "--max-txn-ops"}},

@@ -117,6 +117,12 @@ func oddities(t *rapid.T) []any {
 		amounts := make(q)
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 3, rapid.ID[string]).Draw(t, "requests") {
 			amounts[name] = types.Quantity(500 * rapid.IntRange(1, 4).Draw(t, "amount"))
+			switch name { // what cannot be submitted is not there
+			case "port":
+				amounts[name] += amounts[name] % 1000
+			case "port/8080":
+				amounts[name] = 1000
+			}
 		}
 		return types.NewRequests(amounts)
 	}

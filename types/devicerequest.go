@@ -39,14 +39,6 @@ const (
 	OneNUMA       Topology = "numa"
 )
 
-// Limits of what a request says of devices.
-const (
-	// MaxModels bounds the models of one request.
-	MaxModels = 16
-	// MaxModel is the longest of them, in bytes.
-	MaxModel = 100
-)
-
 // Takes reports whether a device is of the models and has the memory.
 func (r *DeviceRequest) Takes(d *Device) bool {
 	if d.MemoryBytes < r.MinMemory {
@@ -199,7 +191,7 @@ func ParseTopology(s string) (Topology, error) {
 func validateDevices(field string, devices []DeviceRequest, vectors ...namedRequests) error {
 	var errs []error
 	if n := len(devices); n > MaxRequests {
-		errs = append(errs, Errorf(Invalid, "%s: has %d: at most %d are allowed, one for each resource", field, n, MaxRequests))
+		return Errorf(Invalid, "%s: has %d: at most %d are allowed, one for each resource", field, n, MaxRequests)
 	}
 	seen := make(map[string]bool)
 	for i := range devices {
@@ -217,7 +209,7 @@ func validateDevices(field string, devices []DeviceRequest, vectors ...namedRequ
 func (r *DeviceRequest) validate(field string) error {
 	var errs []error
 	if n := len(r.Models); n > MaxModels {
-		errs = append(errs, Errorf(Invalid, "%s.model: has %d: at most %d are allowed, name what they have in common", field, n, MaxModels))
+		return Errorf(Invalid, "%s.model: has %d: at most %d are allowed, name what they have in common", field, n, MaxModels)
 	}
 	for j, m := range r.Models {
 		errs = append(errs, ValidateModel(index(field+".model", j), m))

@@ -34,6 +34,15 @@ func (o *OwnOfTask) Divide(value, rest []byte) ([]byte, error) {
 	})
 }
 
+// Validate checks what a task has of its own.
+func (o *OwnOfTask) Validate() error {
+	var p problems
+	p.bytes("name", o.Name)
+	p.bytes("job", o.Job)
+	p.moments("submitted", o.Submitted)
+	return p.err()
+}
+
 // OwnOfStatus is what a status has of its own.
 type OwnOfStatus struct {
 	Node                  []byte
@@ -60,6 +69,14 @@ func (o *OwnOfStatus) Divide(value, rest []byte) ([]byte, error) {
 	})
 }
 
+// Validate checks what a status has of its own.
+func (o *OwnOfStatus) Validate() error {
+	var p problems
+	p.bytes("node", o.Node)
+	p.moments("bound, started, ended", o.Bound, o.Started, o.Ended)
+	return p.err()
+}
+
 // OwnOfBinding is what a binding has of its own.
 type OwnOfBinding struct{ Session, Bound int64 }
 
@@ -77,6 +94,14 @@ func (o *OwnOfBinding) Divide(value, rest []byte) ([]byte, error) {
 		}
 		return true
 	})
+}
+
+// Validate checks what a binding has of its own.
+func (o *OwnOfBinding) Validate() error {
+	var p problems
+	p.revisions("session", o.Session)
+	p.moments("bound", o.Bound)
+	return p.err()
 }
 
 // OwnOfReport is what a report has of its own.
@@ -98,6 +123,21 @@ func (o *OwnOfReport) Divide(value, rest []byte) ([]byte, error) {
 		}
 		return true
 	})
+}
+
+// Validate checks what a report has of its own.
+func (o *OwnOfReport) Validate() error {
+	var p problems
+	p.revisions("binding", o.Binding)
+	p.moments("started, ended", o.Started, o.Ended)
+	return p.err()
+}
+
+// bytes checks a name that may be empty, without a copy of one that is valid.
+func (p *problems) bytes(field string, name []byte) {
+	if len(name) > 0 && !isName(name) {
+		p.add(ValidateName(field, string(name)))
+	}
 }
 
 // field is one field of a message.

@@ -38,7 +38,7 @@ func divided(t *testing.T, m Message, value []byte) (Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Decode(rest, again); err != nil {
+	if err := Parse(rest, again); err != nil {
 		return nil, err
 	}
 	join()
@@ -57,7 +57,7 @@ func TestDividedIsWhatWasStored(t *testing.T) {
 		m := full()[name]
 		for _, value := range [][]byte{Encode(5, m), append(Encode(5, m), later...), Encode(1, messages()[name])} {
 			want := blank(m)
-			if err := Decode(value, want); err != nil {
+			if err := Parse(value, want); err != nil {
 				t.Fatal(err)
 			}
 			got, err := divided(t, m, value)
@@ -84,7 +84,7 @@ func FuzzDivide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		for _, name := range dividing() {
 			want := messages()[name]
-			wrong := Decode(value, want)
+			wrong := Parse(value, want)
 			got, err := divided(t, want, value)
 			if (err == nil) != (wrong == nil) {
 				t.Fatalf("%s: divided: %v, decoded: %v", name, err, wrong)

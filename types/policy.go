@@ -1,9 +1,6 @@
 package types
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // Policies are what keeps to the wishes of a job, or of all who name them, while these
 // last: scheduling policies of libraries, of which the scheduler knows nothing. Whoever
@@ -45,9 +42,18 @@ func (p *Policy) fields(w *wire) {
 
 // Validate checks what can be checked without the library of each.
 func (p *Policies) Validate() error {
-	var errs []error
+	var found problems
 	if len(p.Policies) == 0 {
-		errs = append(errs, Errorf(Invalid, "policies: there are none: name one, or remove the key"))
+		found.add(Errorf(Invalid, "policies: there are none: name one, or remove the key"))
+	}
+	found.add(p.validateParts())
+	return found.err()
+}
+
+func (p *Policies) validateParts() error {
+	var errs []error
+	if n := len(p.Policies); n > MaxPolicies {
+		return Errorf(Invalid, "policies: has %d: at most %d are allowed, drop some", n, MaxPolicies)
 	}
 	if p.Job != "" {
 		errs = append(errs, ValidateName("job", p.Job))
@@ -56,9 +62,14 @@ func (p *Policies) Validate() error {
 		errs = append(errs, ValidateName("session", p.Session))
 	}
 	for i, one := range p.Policies {
-		errs = append(errs, ValidatePolicyKind("policies["+strconv.Itoa(i)+"].name", one.Kind))
+		at := index("policies", i)
+		errs = append(errs, ValidatePolicyKind(at+".name", one.Kind))
+		var q problems
+		q.text(at+".with", one.With, MaxPolicyBytes)
+		q.text(at+".wrong", one.Wrong, MaxReason)
+		errs = append(errs, q...)
 	}
-	return joinInvalid(errs)
+	return joinInvalid(nonNil(errs))
 }
 
 // ValidatePolicyKind checks the name of a policy: a name, or a domain and one,

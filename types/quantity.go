@@ -18,10 +18,6 @@ type Quantity int64
 // Inf is an unbounded capacity.
 const Inf Quantity = math.MaxInt64
 
-// MaxQuantity is the largest bounded quantity. Sums of a million of them stay
-// far from overflow in practice; Add saturates where they do not.
-const MaxQuantity Quantity = 1 << 60
-
 // Unit is what one of a Quantity stands for.
 type Unit int
 
@@ -42,12 +38,13 @@ func (q Quantity) Add(r Quantity) Quantity {
 	return q + r
 }
 
-// Minus returns what is left of capacity q when used is in use: Inf stays Inf.
+// Minus returns what is left of capacity q when used is in use. Inf stays Inf as long as
+// any quantity can be added to what is in use; nothing is left above MaxAllocated.
 func (q Quantity) Minus(used Quantity) Quantity {
-	if q == Inf {
+	if q == Inf && used <= MaxAllocated-MaxQuantity {
 		return Inf
 	}
-	return q - used
+	return min(q, MaxAllocated) - used
 }
 
 // ParseQuantity reads an amount of the named resource: "2", "0.5", "500m",

@@ -17,7 +17,7 @@ func TestParseQuantity(t *testing.T) {
 		{"memory", "1B", 1}, {"memory", "1Ki", 1024}, {"memory", "4Gi", 4 << 30}, {"memory", "4GiB", 4 << 30},
 		{"memory", "1k", 1000}, {"memory", "2.5M", 2500000}, {"memory", "0.5Ki", 512}, {"memory", "0", 0},
 		{"disk", "1Ti", 1 << 40}, {"memory@train", "1Gi", 1 << 30}, {"a:memory@train", "1Gi", 1 << 30},
-		{"gpu@train", "1", 1000}, {"acme.com/fpga", "1", 1000}, {"memory", "1024Pi", MaxQuantity},
+		{"gpu@train", "1", 1000}, {"acme.com/fpga", "1", 1000}, {"memory", "8Pi", MaxQuantity},
 	} {
 		got, err := ParseQuantity(c.name, c.text)
 		if err != nil || got != c.want {
@@ -30,7 +30,7 @@ func TestParseQuantityRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, remedy string }{
 		{"cpu", "-1", "0 or more"}, {"memory", "-1Gi", "0 or more"},
 		{"cpu", "9e18", "write inf"}, {"cpu", "1e30", "write inf"}, {"cpu", "9223372036854775807", "write inf"},
-		{"memory", "2Ei", "write inf"}, {"cpu", "1e1000000000", "write"},
+		{"memory", "2Ei", "write inf"}, {"memory", "9Pi", "write inf"}, {"cpu", "1e1000000000", "write"},
 		{"cpu", "0.0005", "round it"}, {"cpu", "1n", "round it"}, {"memory", "0.5B", "round it"}, {"memory", "100m", "round it"},
 		{"memory", "512", "512Mi"}, {"memory", "1.", "B for bytes"}, {"disk", "1e3", "B for bytes"},
 		{"cpu", "", "such as 2"}, {"cpu", "two", "such as 2"}, {"cpu", "1 2", "such as"}, {"memory", "4GB GB", "such as"},

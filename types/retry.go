@@ -30,5 +30,8 @@ func (t *Task) validateRetries() error {
 	if t.Retries < 0 {
 		return Errorf(Invalid, "retries: %d is negative: give how many more attempts follow those that fail, or 0 for none", t.Retries)
 	}
+	if t.Retries > MaxCount {
+		return Errorf(Invalid, "retries: %d is too large: give at most %d", t.Retries, MaxCount)
+	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestEncodingIsThatOfTheSchema(t *testing.T) {
 			t.Errorf("%s: the schema writes\n% x, we write\n% x", name, again, value)
 		}
 		got := blank(m)
-		if err := Decode(again, got); err != nil || !reflect.DeepEqual(got, m) {
+		if err := Parse(again, got); err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, m)
 		}
 	}
@@ -100,7 +100,7 @@ func TestSchemaSaysNoMoreThanWeKnow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Decode(append([]byte{wireVersion}, value...), m); err != nil {
+		if err := Parse(append([]byte{wireVersion}, value...), m); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}

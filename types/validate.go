@@ -5,32 +5,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
-)
-
-// Limits of what an application may submit.
-const (
-	// MaxName is the longest name or id, in bytes.
-	MaxName = 63
-	// MaxSpecBytes bounds an encoded Spec: with its key and a task it must
-	// fit the 1.5 MiB that etcd accepts at once.
-	MaxSpecBytes = 1 << 20
-	// MaxRequests bounds the resources of one vector: every one of them may
-	// take a compare of the 128 that a stock etcd allows a transaction.
-	MaxRequests = 100
-	// MaxProvides bounds what one task provides.
-	MaxProvides = 100
-	// MaxAlternatives bounds the alternatives of one task.
-	MaxAlternatives = 16
-	// MaxBundles bounds one reservation.
-	MaxBundles = 4096
 )
 
 // joinInvalid makes one Invalid error of many, nil of none.
 func joinInvalid(errs []error) error {
 	if len(errs) == 0 {
 		return nil
+	}
+	if n := len(errs) - maxProblems; n > 0 {
+		errs = append(errs[:maxProblems:maxProblems], Errorf(Invalid, "there are %d problems more: correct these first", n))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Errorf(Invalid, "%w", err)
@@ -43,6 +27,8 @@ func joinInvalid(errs []error) error {
 // letter or digit.
 func ValidateName(field, name string) error {
 	switch {
+	case isName(name):
+		return nil
 	case name == "":
 		return Errorf(Invalid, "%s: is empty: give it a name", field)
 	case len(name) > MaxName:
@@ -65,6 +51,19 @@ func shorten(s string) string {
 		return strings.ToValidUTF8(s[:37], "") + "..."
 	}
 	return s
+}
+
+// isName reports what ValidateName checks.
+func isName[T ~string | ~[]byte](name T) bool {
+	if len(name) == 0 || len(name) > MaxName || !isAlnum(name[0]) || !isAlnum(name[len(name)-1]) {
+		return false
+	}
+	for i := range len(name) {
+		if !isNameByte(name[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func isAlnum(c byte) bool {
@@ -119,7 +118,7 @@ func validateRequestName(field, name string) error {
 func (r Requests) Validate(field string) error {
 	var errs []error
 	if len(r) > MaxRequests {
-		errs = append(errs, Errorf(Invalid, "%s: has %d resources: at most %d fit a transaction, ask for fewer", field, len(r), MaxRequests))
+		return Errorf(Invalid, "%s: has %d resources: at most %d fit a transaction, ask for fewer", field, len(r), MaxRequests)
 	}
 	for i, x := range r {
 		if validateRequestName("", x.Name) == nil && validateAmount("", x) == nil && (i == 0 || r[i-1].Name < x.Name) {
@@ -156,7 +155,10 @@ func nonNil(errs []error) []error {
 
 // Validate checks a task as it is submitted, all problems at once.
 func (t *Task) Validate() error {
-	errs := []error{t.Requests.Validate("requests")}
+	errs := []error{t.Requests.Validate("requests"), t.validateLater(), t.validateSize()}
+	if t.Job != "" {
+		errs = append(errs, ValidateName("job", t.Job))
+	}
 	if t.Name != "" {
 		errs = append(errs, ValidateName("name", t.Name))
 	}
@@ -167,7 +169,7 @@ func (t *Task) Validate() error {
 		errs = append(errs, ValidateName("session", t.Session))
 	}
 	if n := len(t.Alternatives); n > MaxAlternatives {
-		errs = append(errs, Errorf(Invalid, "alternatives: has %d: at most %d are allowed, drop some", n, MaxAlternatives))
+		return joinInvalid(nonNil(append(errs, Errorf(Invalid, "alternatives: has %d: at most %d are allowed, drop some", n, MaxAlternatives))))
 	}
 	for i, a := range t.Alternatives {
 		errs = append(errs, a.Requests.Validate(index("alternatives", i)), validateDelay(index("alternatives", i)+".after", a.After))
@@ -178,11 +180,46 @@ func (t *Task) Validate() error {
 	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun), t.validateAccumulate(), t.validateDevices(), t.validateRetries())
 	if t.Deadline < 0 {
 		errs = append(errs, Errorf(Invalid, "deadline: %d is negative: give the time in Unix nanoseconds, or 0 for none", t.Deadline))
+	} else if t.Deadline > MaxMoment {
+		errs = append(errs, Errorf(Invalid, "deadline: %d is after 2150: give the time in Unix nanoseconds, or 0 for none", t.Deadline))
 	}
-	if t.OnDisconnect != Fence && t.OnDisconnect != StopLost && t.OnDisconnect != Keep {
-		errs = append(errs, errOnDisconnect(string(t.OnDisconnect)))
-	}
+	errs = append(errs, validatePriority("priority", t.Priority), validateOnDisconnect(t.OnDisconnect))
 	return joinInvalid(nonNil(errs))
+}
+
+func validateOnDisconnect(d OnDisconnect) error {
+	if d != Fence && d != StopLost && d != Keep {
+		return errOnDisconnect(string(d))
+	}
+	return nil
+}
+
+// validateLater checks what is said of a task since it was submitted, and by whom.
+func (t *Task) validateLater() error {
+	var p problems
+	p.text("spec", t.Spec, MaxText)
+	p.moments("submitted", t.Submitted)
+	p.stop(t.Stop)
+	within(&p, "evict", t.Evict, 0, MaxCount)
+	p.add(validateGrace("evict grace", t.EvictGrace))
+	if t.Later != nil {
+		p.text("evict reason", t.Later.EvictReason, MaxReason)
+		p.add(validatePriority("raised", t.Later.Raised))
+	}
+	return p.err()
+}
+
+// validateSize checks how large a task is where it may be too large: the limits of its
+// parts allow more than is stored of it as a whole.
+func (t *Task) validateSize() error {
+	vectors := 1 + len(t.Alternatives) + len(t.Provides) + len(t.Devices)
+	if vectors*MaxRequests*2*MaxName < MaxTaskBytes && len(t.Alternatives)*len(t.Devices) == 0 {
+		return nil
+	}
+	if err := validateSize(t, len(Encode(0, t))); err != nil {
+		return Errorf(Invalid, "task: %w: ask for fewer resources", err)
+	}
+	return nil
 }
 
 // validateAccumulate checks that it is known what a task is to collect, and that it can.
@@ -203,17 +240,10 @@ func (t *Task) validateAccumulate() error {
 	return nil
 }
 
-func validateDelay(field string, d time.Duration) error {
-	if d < 0 {
-		return Errorf(Invalid, "%s: %s is negative: use 0 or more", field, d)
-	}
-	return nil
-}
-
 func validateProvides(provides []Provide) error {
 	var errs []error
 	if len(provides) > MaxProvides {
-		errs = append(errs, Errorf(Invalid, "provides: has %d: at most %d are allowed, drop some", len(provides), MaxProvides))
+		return Errorf(Invalid, "provides: has %d: at most %d are allowed, drop some", len(provides), MaxProvides)
 	}
 	seen := make(map[string]bool)
 	for i, p := range provides {
@@ -238,13 +268,26 @@ func validateProvides(provides []Provide) error {
 
 // Validate checks a reservation, all problems at once.
 func (r *Reservation) Validate() error {
-	var errs []error
+	var p problems
 	if len(r.Bundles) == 0 {
-		errs = append(errs, Errorf(Invalid, "bundles: is empty: ask for at least one"))
+		p.add(Errorf(Invalid, "bundles: is empty: ask for at least one"))
 	}
+	p.add(r.validateParts())
+	return p.err()
+}
+
+func (r *Reservation) validateParts() error {
+	var errs []error
 	if n := len(r.Bundles); n > MaxBundles {
-		errs = append(errs, Errorf(Invalid, "bundles: has %d: at most %d are allowed, split the reservation", n, MaxBundles))
+		return Errorf(Invalid, "bundles: has %d: at most %d are allowed, split the reservation", n, MaxBundles)
 	}
+	var p problems
+	p.add(validatePriority("priority", r.Priority), validatePriority("raised", r.Raised))
+	p.moments("submitted", r.Submitted)
+	p.name("session", r.Session)
+	p.name("job", r.Job)
+	p.name("policy", r.Policy)
+	errs = append(errs, p...)
 	if r.Lost != WaitForNode && r.Lost != MoveBundles {
 		errs = append(errs, errLostBundles(string(r.Lost)))
 	}

@@ -3,25 +3,11 @@ package types
 import (
 	"net/url"
 	"strings"
-	"time"
-)
-
-const (
-	// MaxChecks bounds the checks of one task: each is a probe now and then.
-	MaxChecks = 8
-	// MinCheckEvery is the least time between two probes: one in a container takes a
-	// tenth of a second of a core.
-	MinCheckEvery = time.Second
-	// MaxCheckCount bounds failures and successes in a row.
-	MaxCheckCount = 1000
 )
 
 // validateHealth checks the checks and the warning.
 func (s *Spec) validateHealth() error {
 	var errs []error
-	if n := len(s.Checks); n > MaxChecks {
-		errs = append(errs, Errorf(Invalid, "checks: has %d: at most %d are allowed, have one look at several things", n, MaxChecks))
-	}
 	names := make(map[string]bool)
 	for i := range s.Checks {
 		c, at := &s.Checks[i], index("checks", i)
@@ -91,6 +77,9 @@ func validateCheckPort(field, port string, ports []TaskPort) error {
 }
 
 func validateCheckPath(field, path string) error {
+	if len(path) > MaxPath {
+		return Errorf(Invalid, "%s: %q has %d bytes: at most %d are allowed, shorten it", field, shorten(path), len(path), MaxPath)
+	}
 	if err := validateText(field, path); err != nil {
 		return err
 	}

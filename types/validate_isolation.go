@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// MaxPids is how many processes and threads Linux can have at all.
-const MaxPids = 1 << 22
-
 // validateIsolation checks what a spec says of its limits and rights.
 func (s *Spec) validateIsolation() error {
 	errs := []error{validateCapabilities("capAdd", s.CapAdd), validateCapabilities("capDrop", s.CapDrop)}

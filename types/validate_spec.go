@@ -8,14 +8,6 @@ import (
 	"github.com/moby/sys/signal"
 )
 
-// Limits of what one spec may name.
-const (
-	// MaxMounts bounds the mounts of one container.
-	MaxMounts = 100
-	// MaxPorts bounds the ports of one task.
-	MaxPorts = 100
-)
-
 // SocketDir is the directory of the task's socket in its container: nothing may be
 // mounted there.
 const SocketDir = "/run/escher"
@@ -27,6 +19,9 @@ const InitPath = "/.escher/init"
 // Validate checks a spec, all problems at once.
 func (s *Spec) Validate() error {
 	var errs []error
+	if err := s.validateCounts(); err != nil {
+		return err
+	}
 	if s.Image == "" {
 		errs = append(errs, Errorf(Invalid, "image: is empty: name the image to run"))
 	}
@@ -42,16 +37,47 @@ func (s *Spec) Validate() error {
 			errs = append(errs, Errorf(Invalid, "%s: %q is not NAME=value: write it so", index("env", i), shorten(e)))
 		}
 	}
-	errs = append(errs, validateDelay("grace", s.Grace), s.Restart.validate(), validateSignal("stopSignal", s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports), s.validateIsolation(), s.validateHealth())
-	if size := len(Encode(0, s)); size > MaxSpecBytes {
-		errs = append(errs, Errorf(Invalid, "spec: has %d bytes: at most %d are allowed, put large data into the image or a file", size, MaxSpecBytes))
+	errs = append(errs, validateGrace("grace", s.Grace), s.Restart.validate(), validateSignal("stopSignal", s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports), s.validateIsolation(), s.validateHealth())
+	if err := validateSize(s, len(Encode(0, s))); err != nil {
+		errs = append(errs, Errorf(Invalid, "spec: %w, put large data into the image or a file", err))
 	}
 	return joinInvalid(nonNil(errs))
 }
 
+// validateCounts checks how many there are of everything, before any is looked at.
+func (s *Spec) validateCounts() error {
+	var p problems
+	p.count("mounts", len(s.Mounts), MaxMounts)
+	p.count("ports", len(s.Ports), MaxPorts)
+	p.count("checks", len(s.Checks), MaxChecks)
+	p.count("capAdd", len(s.CapAdd), 2*len(capabilities))
+	p.count("capDrop", len(s.CapDrop), 2*len(capabilities))
+	p.words("command", s.Command, MaxWords)
+	p.words("env", s.Env, MaxWords)
+	for i := range s.Checks[:min(len(s.Checks), MaxChecks)] {
+		p.words(index("checks", i)+".exec.command", s.Checks[i].Exec, MaxCheckWords)
+	}
+	return p.err()
+}
+
+// words checks the size of a list of texts as a program is given it, each with an end.
+func (p *problems) words(field string, words []string, limit int) {
+	size := 0
+	for _, w := range words {
+		size += len(w) + 1
+	}
+	if size > limit {
+		p.add(Errorf(Invalid, "%s: has %d bytes: at most %d are allowed, put large data into the image or a file", field, size, limit))
+	}
+}
+
 // validateTexts checks what is handed to the kernel and stored as text.
 func (s *Spec) validateTexts() error {
-	errs := []error{validateText("image", s.Image), validateText("dir", s.Dir), validateText("user", s.User)}
+	var p problems
+	p.text("image", s.Image, MaxImage)
+	p.text("dir", s.Dir, MaxPath)
+	p.text("user", s.User, MaxText)
+	errs := []error(p)
 	for i, arg := range s.Command {
 		errs = append(errs, validateText(index("command", i), arg))
 	}
@@ -82,6 +108,8 @@ func (r *Restart) validate() error {
 	}
 	if r.Limit < 0 {
 		errs = append(errs, Errorf(Invalid, "restart.limit: %d is negative: give how often at most, or 0 for without limit", r.Limit))
+	} else if r.Limit > MaxCount {
+		errs = append(errs, Errorf(Invalid, "restart.limit: %d is too large: give at most %d, or 0 for without limit", r.Limit, MaxCount))
 	}
 	errs = append(errs, validateDelay("restart.delay", r.Delay), validateDelay("restart.maxDelay", r.MaxDelay))
 	if r.MaxDelay > 0 && r.Delay > r.MaxDelay {
@@ -110,9 +138,6 @@ func validateSignal(field, name string) error {
 
 func validateMounts(mounts []Mount) error {
 	var errs []error
-	if n := len(mounts); n > MaxMounts {
-		errs = append(errs, Errorf(Invalid, "mounts: has %d: at most %d are allowed, mount a directory above them", n, MaxMounts))
-	}
 	seen := make(map[string]bool)
 	for i, m := range mounts {
 		at := index("mounts", i)
@@ -130,6 +155,9 @@ func validateMounts(mounts []Mount) error {
 
 // validatePath checks that a path says one place, and nothing else.
 func validatePath(field, p string) error {
+	if len(p) > MaxPath {
+		return Errorf(Invalid, "%s: %q has %d bytes: at most %d are allowed, shorten it", field, shorten(p), len(p), MaxPath)
+	}
 	if err := validateText(field, p); err != nil {
 		return err
 	}
@@ -166,9 +194,6 @@ func (p *TaskPort) Env() string {
 
 func validatePorts(ports []TaskPort) error {
 	var errs []error
-	if n := len(ports); n > MaxPorts {
-		errs = append(errs, Errorf(Invalid, "ports: has %d: at most %d are allowed, drop some", n, MaxPorts))
-	}
 	names, numbers := make(map[string]bool), make(map[int]bool)
 	for i, p := range ports {
 		at := index("ports", i)

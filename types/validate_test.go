@@ -163,7 +163,7 @@ func TestValidateSpec(t *testing.T) {
 		"dir":         {func(s *Spec) { s.Dir = "tmp" }, []string{`dir: "tmp" is not absolute`}},
 		"user":        {func(s *Spec) { s.User = "\xc3" }, []string{"user: ", "not UTF-8"}},
 		"grace":       {func(s *Spec) { s.Grace = -1 }, []string{"grace: -1ns is negative"}},
-		"2 MB":        {func(s *Spec) { s.Env = []string{"A=" + strings.Repeat("x", 2<<20)} }, []string{"spec: has 2097", "at most 1048576", "image or a file"}},
+		"2 MB":        {func(s *Spec) { s.Env = []string{"A=" + strings.Repeat("x", 2<<20)} }, []string{"env: has 2097155 bytes", "at most 131072", "image or a file"}},
 	} {
 		bad := good
 		c.spoil(&bad)

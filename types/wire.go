@@ -26,6 +26,9 @@ type Message interface {
 	fields(w *wire)
 	// extra returns where fields of later versions are kept.
 	extra() *Extra
+	// Validate checks all of it by the table of limits: the error is Invalid, and lists
+	// the problems, each with its field, its value and the remedy.
+	Validate() error
 }
 
 // Extra keeps what a message holds that this version does not know.
@@ -47,9 +50,32 @@ func AppendEncode(buf []byte, batch uint64, m Message) []byte {
 	return append(w.buf, m.extra().raw...)
 }
 
-// Decode reads a stored value into m. Internal: it is not a value of this
-// schema.
+// Decode reads a stored value into m and validates it: nothing that is stored is
+// believed. Internal: it is not a value of this schema, or not a valid one. The reader
+// then treats the key as absent, and goes on.
 func Decode(value []byte, m Message) error {
+	if err := validateSize(m, len(value)); err != nil {
+		return Errorf(Internal, "decode %T: %w", m, err)
+	}
+	if err := Parse(value, m); err != nil {
+		return err
+	}
+	validate := m.Validate
+	if e, ok := m.(emptiable); ok {
+		validate = e.validateParts
+	}
+	if err := validate(); err != nil {
+		return Errorf(Internal, "decode %T: %w", m, err)
+	}
+	return nil
+}
+
+// emptiable is a message that may not be submitted empty, and does no harm when it is
+// found so.
+type emptiable interface{ validateParts() error }
+
+// Parse is Decode without validation, for an audit that looks for what is wrong.
+func Parse(value []byte, m Message) error {
 	if len(value) == 0 || value[0] != wireVersion {
 		return Errorf(Internal, "decode %T: not a value of version %d", m, wireVersion)
 	}

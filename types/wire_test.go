@@ -17,7 +17,7 @@ func TestEveryFieldSurvivesTheRoundTrip(t *testing.T) {
 			t.Errorf("%s: batch is %d, want 77", name, got)
 		}
 		got := blank(m)
-		if err := Decode(value, got); err != nil {
+		if err := Parse(value, got); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !reflect.DeepEqual(got, m) {
@@ -37,7 +37,7 @@ func TestEmptyMessagesTakeNoSpace(t *testing.T) {
 func TestExtremeIntegers(t *testing.T) {
 	for _, n := range []int64{math.MinInt64, -1, 0, 1, math.MaxInt64} {
 		var got Resource
-		if err := Decode(Encode(1, &Resource{Capacity: Quantity(n)}), &got); err != nil || int64(got.Capacity) != n {
+		if err := Parse(Encode(1, &Resource{Capacity: Quantity(n)}), &got); err != nil || int64(got.Capacity) != n {
 			t.Errorf("%d came back as %d, %v", n, got.Capacity, err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestUnknownFieldsAreWrittenBack(t *testing.T) {
 	later = protowire.AppendFixed32(later, 4711)
 	for name, m := range full() {
 		var read = blank(m)
-		if err := Decode(append(Encode(1, m), later...), read); err != nil {
+		if err := Parse(append(Encode(1, m), later...), read); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if again := Encode(2, read); !bytes.HasSuffix(again, later) {
@@ -68,7 +68,7 @@ func TestFieldsInAnyOrder(t *testing.T) {
 	batch := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), 9)
 	parts := [][]byte{field(6, "user"), field(99, "later"), field(3, "a"), batch, field(2, "image"), field(3, "b"), field(5, "dir")}
 	var s Spec
-	if err := Decode(append([]byte{1}, bytes.Join(parts, nil)...), &s); err != nil {
+	if err := Parse(append([]byte{1}, bytes.Join(parts, nil)...), &s); err != nil {
 		t.Fatal(err)
 	}
 	want := Spec{Extra: Extra{raw: string(field(99, "later"))}, Image: "image", Command: []string{"a", "b"}, Dir: "dir", User: "user"}
@@ -88,7 +88,7 @@ func TestListInSeveralRuns(t *testing.T) {
 	}
 	parts := [][]byte{hold("a"), hold("b"), field(6, []byte("spec")), hold("c"), field(99, []byte("later")), hold("d"), hold("e")}
 	var b Binding
-	if err := Decode(append([]byte{1}, bytes.Join(parts, nil)...), &b); err != nil {
+	if err := Parse(append([]byte{1}, bytes.Join(parts, nil)...), &b); err != nil {
 		t.Fatal(err)
 	}
 	want := Binding{Extra: Extra{raw: string(field(99, []byte("later")))}, Spec: "spec"}
@@ -108,12 +108,12 @@ func TestDecodeRefuses(t *testing.T) {
 		"a cut value":     good[:len(good)-1],
 		"text":            []byte("\x01{\"image\": \"x\"}"),
 	} {
-		err := Decode(value, new(Spec))
+		err := Parse(value, new(Spec))
 		if !Is(err, Internal) {
 			t.Errorf("%s: got %v, want an internal error", name, err)
 		}
 	}
-	if err := Decode(nil, new(Spec)); errors.Unwrap(err) == nil {
+	if err := Parse(nil, new(Spec)); errors.Unwrap(err) == nil {
 		t.Errorf("the cause is lost: %v", err)
 	}
 }
@@ -137,11 +137,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{1, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		for name, m := range messages() {
-			if Decode(value, m) != nil {
+			if Parse(value, m) != nil {
 				continue
 			}
 			again := blank(m)
-			if err := Decode(Encode(Batch(value), m), again); err != nil {
+			if err := Parse(Encode(Batch(value), m), again); err != nil {
 				t.Fatalf("%s: its encoding cannot be decoded: %v", name, err)
 			}
 			if !reflect.DeepEqual(again, m) {
@@ -161,7 +161,7 @@ func BenchmarkEncodeBinding(b *testing.B) {
 func BenchmarkDecodeBinding(b *testing.B) {
 	value := Encode(1, full()["Binding"])
 	for b.Loop() {
-		if err := Decode(value, new(Binding)); err != nil {
+		if err := Parse(value, new(Binding)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -45,7 +45,8 @@ type message[T any] interface {
 	types.Message
 }
 
-// update applies a change. A value that cannot be read counts as absent.
+// update applies a change. A value that cannot be parsed counts as absent; one that is
+// not valid is told, and audited by what it says.
 func update[T any, P message[T]](c *cell[T], e controlplane.Event) error {
 	c.old, c.oldCreate = c.V, c.Create
 	c.V, c.Create, c.Mod = nil, 0, e.ModRevision
@@ -53,11 +54,11 @@ func update[T any, P message[T]](c *cell[T], e controlplane.Event) error {
 		return nil
 	}
 	m := new(T)
-	if err := types.Decode(e.Value, P(m)); err != nil {
+	if err := types.Parse(e.Value, P(m)); err != nil {
 		return err
 	}
 	c.V, c.Create = m, e.CreateRevision
-	return nil
+	return types.Decode(e.Value, P(new(T)))
 }
 
 // cells are the decoded keys of a kind.

@@ -58,7 +58,9 @@ func folding(t *testing.T, mask uint64) {
 			Requests: types.NewRequests(map[string]types.Quantity{fmt.Sprint("r", rng.IntN(1000)): 1}),
 		}
 		if rng.IntN(10) == 0 {
-			x.Scheduler = strings.Repeat("x", 600) // too long to be folded
+			for i := range types.MaxProvides { // too long to be folded
+				x.Provides = append(x.Provides, types.Provide{Name: fmt.Sprint("provided-", i), Amount: 1, When: types.WhenBound})
+			}
 		}
 		return x
 	}

@@ -184,6 +184,7 @@ func newDecoder() decoder {
 // divider is what a value has of its own.
 type divider interface {
 	Divide(value, rest []byte) ([]byte, error)
+	Validate() error
 }
 
 // divide divides a value and returns what it shares with others.
@@ -193,6 +194,9 @@ func divide[T any, P message[T]](d *decoder, c *common[T, P], own divider, value
 		return nil, err
 	}
 	d.rest = rest
+	if err := own.Validate(); err != nil {
+		return nil, err
+	}
 	return c.get(rest, news)
 }
 

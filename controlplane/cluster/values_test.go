@@ -23,11 +23,11 @@ func TestValuesAreWhatWasStored(t *testing.T) {
 	for i := range 2000 {
 		task := &types.Task{
 			Name: word(), Job: word(), Submitted: pick(3), Spec: word(), Priority: int(pick(3)) - 1, Deadline: pick(2),
-			Requests: types.NewRequests(map[string]types.Quantity{"cpu": types.Quantity(pick(3))}), Evict: int(pick(2)),
+			Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1 + types.Quantity(pick(3))}), Evict: int(pick(2)),
 		}
 		status := &types.Status{Phase: types.Bound, Node: word(), Attempt: int(pick(3)), Bound: pick(3), Started: pick(3), Ended: pick(3), Reason: word()}
 		binding := &types.Binding{Session: pick(3), Bound: pick(3), Spec: word(), Holds: []types.Holding{{Resource: "cpu", Amount: types.Quantity(pick(3))}}}
-		report := &types.Report{Binding: pick(3), Started: pick(3), Ended: pick(3), Reason: word(), ExitCode: int(pick(3)) - 1}
+		report := &types.Report{Phase: types.ReportRunning, Binding: pick(3), Started: pick(3), Ended: pick(3), Reason: word(), ExitCode: int(pick(3)) - 1}
 		values := map[string]types.Message{
 			controlplane.TaskKey("d", id.ID): task, controlplane.StatusKey("d", id.ID): status,
 			controlplane.BindingKey("n", "d", id.ID, 1): binding, controlplane.ReportKey("n", "d", id.ID, 1): report,
