@@ -1,10 +1,6 @@
 package types
 
-import (
-	"strings"
-	"time"
-	"unicode/utf8"
-)
+import "time"
 
 // The limits of everything that is stored, in one place, each with its reason. Writers
 // refuse what is above them before anything is written; readers treat a stored value
@@ -109,21 +105,3 @@ const (
 	// maxProblems is how many problems of one message an error lists.
 	maxProblems = 32
 )
-
-// CutReason returns a reason that may be stored: valid UTF-8, of at most MaxReason
-// bytes. What is longer loses its middle: the beginning says what failed, the end why.
-func CutReason(reason string) string {
-	reason = strings.ReplaceAll(strings.ToValidUTF8(reason, "�"), "\x00", "�")
-	if len(reason) <= MaxReason {
-		return reason
-	}
-	const mark = " ... "
-	head, tail := MaxReason*3/4, len(reason)-MaxReason/4+len(mark)
-	for !utf8.RuneStart(reason[head]) {
-		head--
-	}
-	for !utf8.RuneStart(reason[tail]) {
-		tail++
-	}
-	return reason[:head] + mark + reason[tail:]
-}
