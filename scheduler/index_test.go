@@ -70,7 +70,7 @@ func (m *indexModel) tasks(t *rapid.T) { m.tasksOf(t, "") }
 func (m *indexModel) tasksOf(t *rapid.T, scheduler string) {
 	for range rapid.IntRange(1, 10).Draw(t, "tasks") {
 		m.n++
-		requests := map[string]types.Quantity{"cpu": types.Quantity(rapid.IntRange(0, 15).Draw(t, "cpu")) * 100}
+		requests := map[string]types.Quantity{"cpu": types.Quantity(rapid.IntRange(1, 15).Draw(t, "cpu")) * 100}
 		if rapid.Bool().Draw(t, "gpu") {
 			requests["gpu"] = rapid.SampledFrom([]types.Quantity{100, 500, 1000, 2000}).Draw(t, "amount")
 		}

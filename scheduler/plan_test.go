@@ -249,7 +249,7 @@ func crowd(t testing.TB, nodes, running, pending int) *cluster.View {
 		put(controlplane.TaskKey("a", fmt.Sprint("p", i)), &types.Task{Requests: vector(types.Quantity(1000+i%40), 0), Submitted: int64(math.MaxInt32 - i), Job: "j"})
 	}
 	put(controlplane.JobKey("a", "j"), &types.Job{Tasks: pending})
-	put(controlplane.TaskKey("a", "giver"), &types.Task{Requests: vector(1900, 0), Provides: []types.Provide{{Name: "data", Amount: 1000}}})
+	put(controlplane.TaskKey("a", "giver"), &types.Task{Requests: vector(1900, 0), Provides: []types.Provide{{Name: "data", Amount: 1000, When: types.WhenBound}}})
 	put(controlplane.TaskKey("a", "needy"), &types.Task{Requests: types.NewRequests(q{"data": 1000})})
 	three := []types.Alternative{{Requests: vector(1000, 0)}, {Requests: vector(1900, 0)}, {Requests: vector(9000, 0)}}
 	put(controlplane.TaskKey("a", "alternatives"), &types.Task{Alternatives: three})

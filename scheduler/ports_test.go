@@ -88,14 +88,3 @@ func checkGiven(t *rapid.T, n *cluster.Node, h types.Holding, held [][]types.Hol
 		}
 	}
 }
-
-// TestPartsOfPortsDoNotFit: whoever writes such requests.
-func TestPartsOfPortsDoNotFit(t *testing.T) {
-	b := newBench(t, Config{})
-	b.put(controlplane.NodeKey("n1"), &types.Node{PortFirst: 10, PortLast: 19}, controlplane.AliveKey("n1"), &types.Alive{})
-	b.task("half", map[string]types.Quantity{"port": 1500})
-	b.task("of-one", map[string]types.Quantity{"port/80": 500})
-	b.settle()
-	b.expect("half", "pending")
-	b.expect("of-one", "pending")
-}

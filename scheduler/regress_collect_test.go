@@ -98,7 +98,7 @@ func TestCompletedWhenAQuotaGoes(t *testing.T) {
 	b := newBench(t, Config{AccumulateAfter: time.Second})
 	b.node("n1", 1000)
 	b.node("n2", 1000)
-	b.put(controlplane.ResourceKey("admin", "q", types.ClusterWide), &types.Resource{Capacity: 600},
+	b.put(controlplane.ResourceKey("admin", "q", types.ClusterWide), &types.Resource{Capacity: 1000},
 		controlplane.NamespaceKey("d"), &types.Namespace{Quotas: []types.Quota{{Resource: types.CPU, Pool: "admin:q"}}})
 	b.task("on2", map[string]types.Quantity{"cpu": 400, "node/n2": 1})
 	b.settle()

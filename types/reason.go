@@ -6,11 +6,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// MaxReason is the number of bytes of a reason that are stored. A reason is text for
-// people; often an error quotes input of any size, and a reason travels with every
-// status, binding and report of a task.
-const MaxReason = 1 << 10
-
 // cutMark ends a reason of which the rest was left out.
 const cutMark = "…"
 

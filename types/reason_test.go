@@ -32,8 +32,8 @@ func TestReasonsAreBounded(t *testing.T) {
 		m      Message
 		reason func(m Message) *string
 	}{
-		"report":    {&Report{Reason: long}, func(m Message) *string { return &m.(*Report).Reason }},
-		"status":    {&Status{Reason: long}, func(m Message) *string { return &m.(*Status).Reason }},
+		"report":    {&Report{Phase: ReportExited, Reason: long}, func(m Message) *string { return &m.(*Report).Reason }},
+		"status":    {&Status{Phase: Failed, Reason: long}, func(m Message) *string { return &m.(*Status).Reason }},
 		"admission": {&Admission{Reason: long}, func(m Message) *string { return &m.(*Admission).Reason }},
 		"cordon":    {&Cordon{Reason: long}, func(m Message) *string { return &m.(*Cordon).Reason }},
 		"stop":      {&Binding{Stop: &Stop{Reason: long}}, func(m Message) *string { return &m.(*Binding).Stop.Reason }},
@@ -49,7 +49,7 @@ func TestReasonsAreBounded(t *testing.T) {
 		}
 	}
 	status := Status{}
-	foreign := append(Encode(1, &Status{}), 9<<3|2, 0x80, 0x10) // field 9 has 2,048 bytes
+	foreign := append(Encode(1, &Status{Phase: Failed}), 9<<3|2, 0x80, 0x10) // field 9 has 2,048 bytes
 	if err := Decode(append(foreign, long[:2048]...), &status); err != nil || status.Reason != CutReason(long) {
 		t.Errorf("written without a bound: %v, a reason of %d bytes", err, len(status.Reason))
 	}

@@ -10,6 +10,8 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
@@ -67,7 +69,8 @@ func (s *small) collect(change func(*Policy)) {
 // launch launches a task that takes some room.
 func (s *small) launch(ctx context.Context) (id string, err error) {
 	s.n++
-	spec := &types.Spec{Image: "x", Env: []string{"X=" + strings.Repeat("x", 200<<10) + fmt.Sprint(s.n)}}
+	large := strings.Repeat("x", 100<<10)
+	spec := &types.Spec{Image: "x", Command: []string{"run", large}, Env: []string{"X=" + large + fmt.Sprint(s.n)}}
 	got, err := s.Launch(ctx, controlplane.Submission{Task: types.Task{Name: "web"}, Spec: spec})
 	if err != nil {
 		return "", err
@@ -75,14 +78,16 @@ func (s *small) launch(ctx context.Context) (id string, err error) {
 	return got.Tasks[0], nil
 }
 
-// end makes a task one that has ended, as a scheduler would, with a reason as long as
-// that.
+// end makes a task one that has ended, as a scheduler of a later version would, with a
+// field of its own that is as long as that.
 func (s *small) end(id string, bytes int) error {
-	change := controlplane.NewChange(controlplane.NewBatch())
 	key := controlplane.StatusKey("ns", id)
-	change.IfUnchanged(key, 0)
-	change.Put(key, &types.Status{Phase: types.Failed, Attempt: 1, Ended: time.Now().UnixNano(), Reason: strings.Repeat("x", bytes)})
-	_, err := controlplane.Commit(s.t.Context(), s.store, change.Txn())
+	value := types.Encode(controlplane.NewBatch(), &types.Status{Phase: types.Failed, Attempt: 1, Ended: time.Now().UnixNano()})
+	value = protowire.AppendString(protowire.AppendTag(value, 200, protowire.BytesType), strings.Repeat("x", bytes))
+	_, err := controlplane.Commit(s.t.Context(), s.store, controlplane.Txn{
+		Compares: []controlplane.Compare{{Key: key, Target: controlplane.ModRevision}},
+		Ops:      []controlplane.Op{{Key: key, Value: value}},
+	})
 	return err
 }
 
