@@ -51,8 +51,10 @@ func admission(ctx context.Context, s Store) (a *types.Admission, revision int64
 	if err != nil || kv.ModRevision == 0 {
 		return nil, 0, err
 	}
-	a = new(types.Admission)
-	return a, kv.ModRevision, types.Decode(kv.Value, a)
+	if a = new(types.Admission); !Read(kv, a) {
+		a = &types.Admission{Busy: true, Reason: "it cannot be read why: a server writes it again"}
+	}
+	return a, kv.ModRevision, nil
 }
 
 // untilAdmitted waits while too many tasks wait. Those that wait for it ask at times

@@ -7,7 +7,7 @@ import (
 )
 
 // ClusterID returns the id of the cluster that the store is of. NotFound: no server
-// has run on it yet.
+// has run on it yet, or its value cannot be read.
 func ClusterID(ctx context.Context, s Store) (string, error) {
 	kv, err := get(ctx, s, ClusterKey())
 	if err != nil {
@@ -17,20 +17,25 @@ func ClusterID(ctx context.Context, s Store) (string, error) {
 		return "", types.Errorf(types.NotFound, "find the cluster: no escher server has run on this etcd yet: start one")
 	}
 	var c types.Cluster
-	if err := types.Decode(kv.Value, &c); err != nil {
-		return "", err
+	if !Read(kv, &c) || types.ValidateName(ClusterKey(), c.ID) != nil {
+		return "", unreadable(kv.Key)
 	}
-	return c.ID, types.ValidateName(ClusterKey(), c.ID)
+	return c.ID, nil
 }
 
-// MakeClusterID returns the id of the cluster, making it when it is first asked for.
+// MakeClusterID returns the id of the cluster, making it when it is first asked for. One
+// that cannot be read is replaced.
 func MakeClusterID(ctx context.Context, s Store) (string, error) {
 	id, err := ClusterID(ctx, s)
 	if !types.Is(err, types.NotFound) {
 		return id, err
 	}
+	there, err := get(ctx, s, ClusterKey())
+	if err != nil {
+		return "", err
+	}
 	c := NewChange(NewBatch())
-	c.IfUnchanged(ClusterKey(), 0)
+	c.IfUnchanged(ClusterKey(), there.ModRevision)
 	c.Put(ClusterKey(), &types.Cluster{ID: NewID("cluster")})
 	if _, err := Commit(ctx, s, c.Txn()); err != nil {
 		return "", err

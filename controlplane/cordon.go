@@ -110,10 +110,8 @@ func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 		return nil
 	}
 	var is types.Cordon
-	if kv.ModRevision != 0 {
-		if err := types.Decode(kv.Value, &is); err != nil {
-			return err
-		}
+	if kv.ModRevision != 0 && !Read(kv, &is) {
+		is = types.Cordon{}
 	}
 	next := is
 	if e.want.Reason != "" {

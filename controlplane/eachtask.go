@@ -22,8 +22,8 @@ func (c *Client) EachTask(ctx context.Context, f func(TaskState) error) (revisio
 	defer stop()
 	_, err = Scan(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns), Revision: revision}, func(part []KV) error {
 		for _, kv := range part {
-			t, err := c.taskState(kv, complete, statuses)
-			if err == nil {
+			t, readable, err := c.taskState(kv, complete, statuses)
+			if err == nil && readable {
 				err = f(t)
 			}
 			if err != nil {
@@ -35,18 +35,19 @@ func (c *Client) EachTask(ctx context.Context, f func(TaskState) error) (revisio
 	return revision, err
 }
 
-// taskState makes a TaskState of a task as it is stored.
-func (c *Client) taskState(kv KV, complete map[string]bool, statuses *statusReader) (TaskState, error) {
-	k, _ := Parse(kv.Key)
-	t := TaskState{ID: k.ID}
-	if err := t.decode(kv, func(job string) bool { return complete[JobKey(c.ns, job)] }); err != nil {
-		return t, err
+// taskState makes a TaskState of a task as it is stored, and reports whether it is
+// readable.
+func (c *Client) taskState(kv KV, complete map[string]bool, statuses *statusReader) (t TaskState, readable bool, err error) {
+	k, ok := Parse(kv.Key)
+	t = TaskState{ID: k.ID}
+	if !ok || !t.decode(kv, func(job string) bool { return complete[JobKey(c.ns, job)] }) {
+		return t, false, nil
 	}
 	status, err := statuses.of(StatusKey(c.ns, k.ID))
-	if err != nil || status.Key == "" {
-		return t, err
+	if err == nil && status.Key != "" {
+		t.decodeStatus(status)
 	}
-	return t, t.decodeStatus(status)
+	return t, true, err
 }
 
 // statusReader reads statuses beside the tasks, which are in the same order.

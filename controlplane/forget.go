@@ -74,8 +74,8 @@ func (e *forget) unheld(ctx context.Context, s Store, change *Change) error {
 		return err
 	}
 	var a types.Allocated
-	if err := types.Decode(kv.Value, &a); err != nil {
-		return err
+	if !Read(kv, &a) {
+		return types.Errorf(types.Precondition, "what is in use there cannot be read: see it with escher audit, and remove it with escher audit --repair %s", kv.Key)
 	}
 	if len(a.Holds) > 0 {
 		return types.Errorf(types.Precondition, "reservations hold a part of it: escher reservations lists them, escher unreserve gives one up")

@@ -296,8 +296,8 @@ func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, dige
 			return types.Errorf(types.NotFound, "spec: there is none stored as %s: give the spec itself", digest)
 		}
 		spec = &types.Spec{}
-		if err := types.Decode(kv.Value, spec); err != nil {
-			return err
+		if !Read(kv, spec) {
+			return unreadable(key)
 		}
 		e.specs.byDigest[digest] = spec
 	}
@@ -379,8 +379,8 @@ func (e *launch) take(ctx context.Context, s Store, k Key) error {
 		return nil
 	}
 	var t types.Task
-	if err := types.Decode(kv.Value, &t); err != nil {
-		return err
+	if !Read(kv, &t) {
+		return taken(k.ID)
 	}
 	for _, mine := range e.tasks {
 		if mine.id != k.ID || e.job == nil || t.Job != e.jobID {

@@ -32,8 +32,9 @@ func places(ctx context.Context, s Store, names []string) ([]place, error) {
 			continue
 		}
 		out[i].info = new(types.Node)
-		if err := types.Decode(kv.Value, out[i].info); err != nil {
-			return nil, err
+		if !Read(kv, out[i].info) {
+			unknown = append(unknown, name)
+			continue
 		}
 		if kv, err = get(ctx, s, AliveKey(name)); err != nil {
 			return nil, err
@@ -122,10 +123,9 @@ func allPlaces(ctx context.Context, s Store) ([]place, error) {
 			continue
 		}
 		p := place{name: k.Node, session: sessions[AliveKey(k.Node)], info: new(types.Node)}
-		if err := types.Decode(kv.Value, p.info); err != nil {
-			return nil, err
+		if Read(kv, p.info) {
+			out = append(out, p)
 		}
-		out = append(out, p)
 	}
 	// Keys are in order, and names in the order of their keys.
 	return out, nil

@@ -15,8 +15,8 @@ func (c *Client) Policies(ctx context.Context, id string) (types.Policies, int64
 	if err == nil && kv.ModRevision == 0 {
 		err = types.Errorf(types.NotFound, "there are none")
 	}
-	if err == nil {
-		err = types.Decode(kv.Value, &p)
+	if err == nil && !Read(kv, &p) {
+		err = unreadable(kv.Key)
 	}
 	if err != nil {
 		return p, 0, types.Errorf(types.ClassOf(err), "read policies %s: %w", id, err)

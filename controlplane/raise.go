@@ -73,8 +73,8 @@ func (e *raiseReservation) draw(ctx context.Context, s Store, change *Change) er
 		return types.Errorf(types.NotFound, "there is no reservation %s in namespace %s", e.id, e.ns)
 	}
 	var r types.Reservation
-	if err := types.Decode(kv.Value, &r); err != nil {
-		return err
+	if !Read(kv, &r) {
+		return unreadable(key)
 	}
 	change.IfUnchanged(key, kv.ModRevision)
 	if r.Raised != e.by {

@@ -139,10 +139,7 @@ func (c *Client) abandon(ctx context.Context, job, first string, revision int64)
 	var left []KV
 	for _, kv := range kvs {
 		var t types.Task
-		if err := types.Decode(kv.Value, &t); err != nil {
-			return err
-		}
-		if t.Job == job {
+		if Read(kv, &t) && t.Job == job {
 			left = append(left, kv)
 		}
 	}

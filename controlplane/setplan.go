@@ -254,8 +254,8 @@ func (e *set) sameSelector(kv KV) error {
 		return nil
 	}
 	var r types.Resource
-	if err := types.Decode(kv.Value, &r); err != nil {
-		return err
+	if !Read(kv, &r) {
+		return nil
 	}
 	if r.Selector != nil && slices.Equal(r.Selector.Labels, e.where.Labels) {
 		return nil

@@ -164,8 +164,9 @@ func (f *following) apply(u Update) error {
 			continue
 		}
 		status := new(types.Status)
-		if err := types.Decode(e.Value, status); err != nil {
-			return types.Errorf(types.Internal, "read %s: %w", e.Key, err)
+		if !Read(e.KV, status) {
+			delete(f.known, k.ID) // until it is repaired, its task waits
+			continue
 		}
 		f.known[k.ID] = status
 		for w := range f.waiting[k.ID] {

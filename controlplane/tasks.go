@@ -54,12 +54,12 @@ func (c *Client) read(ctx context.Context, id string) (TaskState, error) {
 	if len(page.KVs) == 0 {
 		return t, types.Errorf(types.NotFound, "there is no task %s in namespace %s", id, c.ns)
 	}
-	if err := t.decode(page.KVs[0], nil); err != nil {
-		return t, err
+	if !t.decode(page.KVs[0], nil) {
+		return t, unreadable(page.KVs[0].Key)
 	}
 	status, err := c.store.List(ctx, ListOptions{Key: StatusKey(c.ns, id), Revision: page.Revision})
 	if err == nil && len(status.KVs) == 1 {
-		err = t.decodeStatus(status.KVs[0])
+		t.decodeStatus(status.KVs[0])
 	}
 	if err != nil || t.Task.Job == "" {
 		return t, err
@@ -83,18 +83,22 @@ func (c *Client) Tasks(ctx context.Context) ([]TaskState, int64, error) {
 	return out, revision, nil
 }
 
-func (t *TaskState) decode(kv KV, complete func(job string) bool) error {
+// decode reads the task, and reports whether it is readable.
+func (t *TaskState) decode(kv KV, complete func(job string) bool) bool {
 	t.Task, t.mod = new(types.Task), kv.ModRevision
-	if err := types.Decode(kv.Value, t.Task); err != nil {
-		return err
+	if !Read(kv, t.Task) {
+		return false
 	}
 	t.Accepted = t.Task.Job == "" || complete != nil && complete(t.Task.Job)
-	return nil
+	return true
 }
 
-func (t *TaskState) decodeStatus(kv KV) error {
+// decodeStatus reads the status. One that cannot be read counts as none.
+func (t *TaskState) decodeStatus(kv KV) {
 	t.Status, t.statusMod = new(types.Status), kv.ModRevision
-	return types.Decode(kv.Value, t.Status)
+	if !Read(kv, t.Status) {
+		t.Status = nil
+	}
 }
 
 // Spec returns the spec that tasks of the namespace name by its digest. NotFound: it
@@ -108,7 +112,10 @@ func (c *Client) Spec(ctx context.Context, digest string) (*types.Spec, error) {
 		return nil, types.Errorf(types.NotFound, "there is no spec %s in namespace %s", digest, c.ns)
 	}
 	spec := new(types.Spec)
-	return spec, types.Decode(kv.Value, spec)
+	if !Read(kv, spec) {
+		return nil, unreadable(kv.Key)
+	}
+	return spec, nil
 }
 
 // DefaultGrace is the time between stop signal and kill of a spec that does not say.

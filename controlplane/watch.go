@@ -25,7 +25,7 @@ type StatusChange struct {
 	ID string
 	// Revision is that of the change.
 	Revision int64
-	// Status is nil when it was removed.
+	// Status is nil when it was removed, or cannot be read.
 	Status *types.Status
 }
 
@@ -59,26 +59,18 @@ func (c *Client) Watch(ctx context.Context, opts WatchTasks, handle func(StatusU
 			if e.ModRevision <= opts.After {
 				continue
 			}
-			change, err := statusChange(e)
-			if err != nil {
-				return err
-			}
-			out.Changes = append(out.Changes, change)
+			out.Changes = append(out.Changes, statusChange(e))
 		}
 		slices.SortStableFunc(out.Changes, func(a, b StatusChange) int { return int(a.Revision - b.Revision) })
 		return handle(out)
 	})
 }
 
-func statusChange(e Event) (StatusChange, error) {
+func statusChange(e Event) StatusChange {
 	k, _ := Parse(e.Key)
 	change := StatusChange{ID: k.ID, Revision: e.ModRevision}
-	if e.Delete {
-		return change, nil
+	if status := new(types.Status); !e.Delete && Read(e.KV, status) {
+		change.Status = status
 	}
-	change.Status = new(types.Status)
-	if err := types.Decode(e.Value, change.Status); err != nil {
-		return change, types.Errorf(types.Internal, "read %s: %w", e.Key, err)
-	}
-	return change, nil
+	return change
 }

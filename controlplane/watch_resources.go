@@ -23,7 +23,7 @@ type ResourceChange struct {
 	Where string
 	// Revision is that of the change.
 	Revision int64
-	// Resource is nil when it was removed.
+	// Resource is nil when it was removed, or cannot be read.
 	Resource *types.Resource
 }
 
@@ -35,25 +35,17 @@ func (c *Client) WatchResources(ctx context.Context, log *zap.Logger, handle fun
 	return ListWatch(ctx, c.store, opts, func(u Update) error {
 		out := ResourceUpdate{Revision: u.Revision, Synced: u.Synced}
 		for _, e := range u.Events {
-			change, err := resourceChange(e)
-			if err != nil {
-				return err
-			}
-			out.Changes = append(out.Changes, change)
+			out.Changes = append(out.Changes, resourceChange(e))
 		}
 		return handle(out)
 	})
 }
 
-func resourceChange(e Event) (ResourceChange, error) {
+func resourceChange(e Event) ResourceChange {
 	k, _ := Parse(e.Key)
 	change := ResourceChange{Name: k.Name, Where: k.Where, Revision: e.ModRevision}
-	if e.Delete {
-		return change, nil
+	if resource := new(types.Resource); !e.Delete && Read(e.KV, resource) {
+		change.Resource = resource
 	}
-	change.Resource = new(types.Resource)
-	if err := types.Decode(e.Value, change.Resource); err != nil {
-		return change, types.Errorf(types.Internal, "read %s: %w", e.Key, err)
-	}
-	return change, nil
+	return change
 }

@@ -214,9 +214,7 @@ func (c *Client) referring(ctx context.Context, id string) ([]string, int64, err
 	}
 	v := cluster.New()
 	for _, kv := range kvs {
-		if _, _, err := v.Apply(controlplane.Event{KV: kv}); err != nil {
-			return nil, 0, err
-		}
+		_, _, _ = v.Apply(controlplane.Event{KV: kv}) // what cannot be read counts as absent
 	}
 	var jobs []string
 	for job := range bookOf(v, c.Kinds).from(cluster.ID{Namespace: c.Namespace(), ID: id}) {

@@ -174,10 +174,9 @@ func (a *Agent) storedReports(ctx context.Context) (map[string]types.Report, err
 		}
 		for _, kv := range kvs {
 			var r types.Report
-			if err := types.Decode(kv.Value, &r); err != nil {
-				return err
+			if controlplane.Read(kv, &r) {
+				out[kv.Key] = r
 			}
-			out[kv.Key] = r
 		}
 		return nil
 	})

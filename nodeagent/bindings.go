@@ -28,7 +28,9 @@ func (a *Agent) apply(u controlplane.Update) error {
 		}
 		at, b, err := a.binding(e.KV)
 		if err != nil {
-			return err
+			a.log.Warn("a binding cannot be read: it counts as absent", zap.String("path", e.Key), zap.Int64("revision", e.ModRevision), zap.Error(err))
+			a.unbind(e.Key)
+			continue
 		}
 		a.bind(e.Key, at, b)
 	}

@@ -19,8 +19,8 @@ func (a *Agent) outlasting(ctx context.Context) (kept []string, cordon int64, er
 	}
 	var c types.Cordon
 	if len(page.KVs) > 0 {
-		if err := types.Decode(page.KVs[0].Value, &c); err != nil {
-			return nil, 0, err
+		if !controlplane.Read(page.KVs[0], &c) {
+			c = types.Cordon{}
 		}
 		cordon = page.KVs[0].ModRevision
 	}

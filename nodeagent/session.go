@@ -107,8 +107,8 @@ func (a *Agent) resume(ctx context.Context, lease controlplane.LeaseID, epoch st
 		return 0, err
 	}
 	var alive types.Alive
-	if err := types.Decode(page.KVs[0].Value, &alive); err != nil {
-		return 0, err
+	if !controlplane.Read(page.KVs[0], &alive) {
+		return 0, nil
 	}
 	a.setToken(alive.Token)
 	a.log.Info("session resumed", zap.Int64("revision", page.KVs[0].CreateRevision))
@@ -129,6 +129,9 @@ func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64,
 		return 0, err
 	}
 	if len(page.KVs) > 0 {
+		if err := a.removeUnreadable(ctx, page.KVs[0]); err != nil {
+			return 0, err
+		}
 		return 0, a.errTwice()
 	}
 	kept, cordon, err := a.outlasting(ctx)
@@ -184,6 +187,20 @@ func (a *Agent) comeAlive(ctx context.Context, lease controlplane.LeaseID, cordo
 	return res.Revision, nil
 }
 
+// removeUnreadable deletes a session of the node that cannot be read: no agent wrote it,
+// and no lease may ever end it.
+func (a *Agent) removeUnreadable(ctx context.Context, kv controlplane.KV) error {
+	if controlplane.Read(kv, new(types.Alive)) {
+		return nil
+	}
+	change := controlplane.NewChange(controlplane.NewBatch())
+	change.IfUnchanged(kv.Key, kv.ModRevision)
+	change.Delete(kv.Key)
+	_, err := controlplane.Commit(ctx, a.cfg.Store, change.Txn())
+	a.log.Warn("a session of the node cannot be read: it is removed", zap.String("path", kv.Key), zap.Error(err))
+	return err
+}
+
 func (a *Agent) errTwice() error {
 	return types.Errorf(types.Unavailable, "begin session: node %s is alive: another agent has the same name, or the session of the last one has not run out", a.cfg.Node)
 }
@@ -198,7 +215,7 @@ func (a *Agent) keptBindings(ctx context.Context) ([]string, error) {
 	for _, kv := range kvs {
 		at, b, err := a.binding(kv)
 		if err != nil {
-			return nil, err
+			continue // told when the bindings are followed
 		}
 		if b.OnDisconnect == types.Keep {
 			kept = append(kept, ContainerID(at))

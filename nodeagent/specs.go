@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/singleflight"
@@ -49,6 +50,9 @@ func (s *specs) read(ctx context.Context, key string) (*types.Spec, error) {
 	spec := new(types.Spec)
 	if err := types.Decode(page.KVs[0].Value, spec); err != nil {
 		return nil, types.Errorf(types.Invalid, "read spec %s: %w", key, err)
+	}
+	if digest := controlplane.SpecDigest(spec); !strings.HasSuffix(key, "/"+digest) {
+		return nil, types.Errorf(types.Invalid, "read spec %s: its content has digest %s: submit the task again", key, digest)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,37 +75,30 @@ func (r *reader) list(ctx context.Context, prefix string) error {
 	}
 	r.revision = revision
 	for _, kv := range kvs {
-		if err := r.take(kv); err != nil {
-			return err
-		}
+		r.take(kv)
 	}
 	return nil
 }
 
 // take applies one key unless it is another namespace's.
-func (r *reader) take(kv controlplane.KV) error {
+func (r *reader) take(kv controlplane.KV) {
 	k, ok := controlplane.Parse(kv.Key)
-	if !ok || k.Namespace != "" && k.Namespace != r.ns {
-		return nil
+	switch {
+	case !ok || k.Namespace != "" && k.Namespace != r.ns:
+	case k.Kind == controlplane.Statuses:
+		r.takeStatus(k, kv)
+	default:
+		r.reads[kv.Key] = kv.ModRevision
+		_, _, _ = r.view.Apply(controlplane.Event{KV: kv}) // what cannot be read counts as absent
 	}
-	if k.Kind == controlplane.Statuses {
-		return r.takeStatus(k, kv)
-	}
-	r.reads[kv.Key] = kv.ModRevision
-	_, _, err := r.view.Apply(controlplane.Event{KV: kv})
-	return err
 }
 
 // takeStatus notes the binding of a task, which is where its status says.
-func (r *reader) takeStatus(k controlplane.Key, kv controlplane.KV) error {
+func (r *reader) takeStatus(k controlplane.Key, kv controlplane.KV) {
 	var s types.Status
-	if err := types.Decode(kv.Value, &s); err != nil {
-		return types.Errorf(types.Internal, "read %s: %w", kv.Key, err)
-	}
-	if s.Phase.Held() {
+	if controlplane.Read(kv, &s) && s.Phase.Held() {
 		r.held = append(r.held, controlplane.Key{Kind: controlplane.Bindings, Node: s.Node, Namespace: k.Namespace, ID: k.ID, Attempt: s.Attempt})
 	}
-	return nil
 }
 
 // manyHeld is from how many bindings on all are read instead of each.
@@ -128,9 +121,7 @@ func (r *reader) providers(ctx context.Context) error {
 				return err
 			}
 			for _, kv := range page.KVs {
-				if err := r.take(kv); err != nil {
-					return err
-				}
+				r.take(kv)
 			}
 		}
 	}

@@ -76,7 +76,7 @@ func read(ctx context.Context, store controlplane.Store, key string, into types.
 	if err != nil || len(page.KVs) == 0 {
 		return false, err
 	}
-	return true, types.Decode(page.KVs[0].Value, into)
+	return controlplane.Read(page.KVs[0], into), nil
 }
 
 // New returns the client of a node of that address and token. Precondition: it is

@@ -80,15 +80,15 @@ func (h *history) before(ctx context.Context, client *controlplane.Client) error
 			k, _ := controlplane.Parse(kv.Key)
 			if kind == controlplane.Tasks {
 				var t types.Task
-				if err := types.Decode(kv.Value, &t); err != nil {
-					return err
+				if !controlplane.Read(kv, &t) {
+					continue
 				}
 				h.rows = append(h.rows, eventRow{Time: unix(t.Submitted), Kind: "task", ID: k.ID, Event: "submitted"})
 				continue
 			}
 			var s types.Status
-			if err := types.Decode(kv.Value, &s); err != nil {
-				return err
+			if !controlplane.Read(kv, &s) {
+				continue
 			}
 			h.reader.statuses[k.ID] = s
 			h.rows = append(h.rows, steps(k.ID, s)...)

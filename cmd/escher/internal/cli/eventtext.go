@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -77,6 +78,9 @@ func (r *eventReader) read(e controlplane.Event) (*eventRow, error) {
 		return nil, nil
 	}
 	row, err := r.row(k, e)
+	if err != nil {
+		row, err = &eventRow{Kind: string(k.Kind), ID: cmp.Or(k.ID, k.Name, k.Node), Node: k.Node, Event: "was given a value that cannot be read"}, nil
+	}
 	if row != nil {
 		row.revision = e.ModRevision
 	}

@@ -78,9 +78,7 @@ func viewUntil(ctx context.Context, client *controlplane.Client, kinds []control
 	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: skipOthers(client.Namespace(), kinds)}
 	err := controlplane.ListWatch(ctx, client.Store(), opts, func(u controlplane.Update) error {
 		for _, e := range u.Events {
-			if _, _, err := view.Apply(e); err != nil {
-				return err
-			}
+			_, _, _ = view.Apply(e) // what cannot be read counts as absent
 		}
 		view.Reached(u.Revision)
 		if over = done(view); over {
@@ -119,9 +117,7 @@ func (w *watching[T]) take(u controlplane.Update) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range u.Events {
-		if _, _, err := w.view.Apply(e); err != nil {
-			return err
-		}
+		_, _, _ = w.view.Apply(e) // what cannot be read counts as absent
 	}
 	w.view.Reached(u.Revision)
 	if len(u.Events) > 0 || !w.synced {

@@ -92,10 +92,7 @@ func nodesWith(ctx context.Context, store controlplane.Store, sel types.Selector
 	for _, kv := range kvs {
 		k, ok := controlplane.Parse(kv.Key)
 		var node types.Node
-		if err := types.Decode(kv.Value, &node); err != nil {
-			return nil, err
-		}
-		if ok && sel.Matches(k.Node, &node) {
+		if ok && controlplane.Read(kv, &node) && sel.Matches(k.Node, &node) {
 			names = append(names, k.Node)
 		}
 	}

@@ -169,10 +169,8 @@ func (w *drainWait) take(u controlplane.Update) error {
 			w.left[k.Node][e.Key] = struct{}{}
 		default:
 			var c types.Cordon
-			if !e.Delete {
-				if err := types.Decode(e.Value, &c); err != nil {
-					return err
-				}
+			if !e.Delete && !controlplane.Read(e.KV, &c) {
+				c = types.Cordon{}
 			}
 			w.drained[k.Node] = c.Drain != types.DrainNone
 		}

@@ -29,10 +29,7 @@ func (f *Factory) tellStaying(ctx context.Context, store controlplane.Store, nod
 	for _, kv := range kvs {
 		k, ok := controlplane.Parse(kv.Key)
 		var g types.Grant
-		if err := types.Decode(kv.Value, &g); err != nil {
-			return err
-		}
-		if ok && slices.ContainsFunc(g.Nodes, func(n types.GrantNode) bool { return n.Node == node }) {
+		if ok && controlplane.Read(kv, &g) && slices.ContainsFunc(g.Nodes, func(n types.GrantNode) bool { return n.Node == node }) {
 			kept = append(kept, k.Namespace+"/"+k.ID)
 		}
 	}
@@ -54,8 +51,8 @@ func tiedTo(ctx context.Context, store controlplane.Store, node string) ([]strin
 	for _, kv := range kvs {
 		k, ok := controlplane.Parse(kv.Key)
 		var b types.Binding
-		if err := types.Decode(kv.Value, &b); err != nil {
-			return nil, err
+		if !controlplane.Read(kv, &b) {
+			continue
 		}
 		page, err := store.List(ctx, controlplane.ListOptions{Key: controlplane.TaskKey(k.Namespace, k.ID)})
 		if err != nil {
@@ -65,8 +62,8 @@ func tiedTo(ctx context.Context, store controlplane.Store, node string) ([]strin
 			continue
 		}
 		var t types.Task
-		if err := types.Decode(page.KVs[0].Value, &t); err != nil {
-			return nil, err
+		if !controlplane.Read(page.KVs[0], &t) {
+			continue
 		}
 		reason, err := tie(ctx, store, node, &t, &b, only)
 		if err != nil {
@@ -126,10 +123,7 @@ func onlyGranted(ctx context.Context, store controlplane.Store, rid types.Resour
 		return false, err
 	}
 	var g types.Grant
-	if err := types.Decode(page.KVs[0].Value, &g); err != nil {
-		return false, err
-	}
-	return !slices.ContainsFunc(g.Nodes, func(n types.GrantNode) bool { return n.Node != node }), nil
+	return controlplane.Read(page.KVs[0], &g) && !slices.ContainsFunc(g.Nodes, func(n types.GrantNode) bool { return n.Node != node }), nil
 }
 
 // onlyThere reports whether an ephemeral resource was made on this node alone.

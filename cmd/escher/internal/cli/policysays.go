@@ -61,7 +61,10 @@ func keptAt(ctx context.Context, client *controlplane.Client, id string, revisio
 		return nil, 0, err
 	}
 	kept := new(types.Policies)
-	return kept, page.Revision, types.Decode(page.KVs[0].Value, kept)
+	if !controlplane.Read(page.KVs[0], kept) {
+		return nil, 0, nil
+	}
+	return kept, page.Revision, nil
 }
 
 // prefixesFor are the ranges that policies go by: of the nodes, and of their namespace;

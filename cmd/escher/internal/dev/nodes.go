@@ -40,10 +40,7 @@ func (c *running) welcome(ctx context.Context) error {
 	}
 	for _, kv := range cordons {
 		var cordon types.Cordon
-		if err := types.Decode(kv.Value, &cordon); err != nil {
-			return err
-		}
-		if cordon.Reason != stoppingReason {
+		if !controlplane.Read(kv, &cordon) || cordon.Reason != stoppingReason {
 			continue
 		}
 		change := controlplane.NewChange(controlplane.NewBatch())

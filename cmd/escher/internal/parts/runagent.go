@@ -219,8 +219,8 @@ func (p *process) awaitName(ctx context.Context, node, stateDir string) error {
 		case len(page.KVs) == 0 || page.KVs[0].Lease == own:
 			return nil
 		default:
-			if err := types.Decode(page.KVs[0].Value, &alive); err != nil {
-				return err
+			if !controlplane.Read(page.KVs[0], &alive) {
+				return nil // no agent's: the one to come removes it
 			}
 		}
 		ttl := time.Duration(alive.TTLSeconds) * time.Second
