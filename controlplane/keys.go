@@ -3,6 +3,8 @@ package controlplane
 import (
 	"strconv"
 	"strings"
+
+	"github.com/escher-sched/escher/types"
 )
 
 // Every key of Escher is built and parsed in this file and nowhere else. Names
@@ -195,7 +197,9 @@ func ClusterKey() string { return join(System, "cluster") }
 // EpochKey changes with every restore.
 func EpochKey() string { return join(System, "epoch") }
 
-// Parse is the inverse of the functions above; ok is false for any other text.
+// Parse is the inverse of the functions above; ok is false for any other text, also one
+// with a part that is no name: nothing of Escher is under such a key, and no reader looks
+// at it.
 func Parse(key string) (k Key, ok bool) {
 	rest, ok := strings.CutPrefix(key, Root)
 	if !ok {
@@ -210,11 +214,24 @@ func Parse(key string) (k Key, ok bool) {
 			return Key{}, false
 		}
 		seg[n], rest, more = strings.Cut(rest, "/")
-		if seg[n] == "" {
+		if !isPart(k.Kind, n, seg[n]) {
 			return Key{}, false
 		}
 	}
 	return k.fill(seg, n)
+}
+
+// isPart reports whether a text may be the n-th segment behind a kind.
+func isPart(kind Kind, n int, text string) bool {
+	switch {
+	case types.IsName(text):
+		return true
+	case text == types.EveryNode, text == types.ClusterWide:
+		return kind == Resources && n == 2 || kind == Allocated && n == 0
+	case kind == Specs && n == 1: // a digest
+		return len(text) == 64 && types.IsName(text[:32]) && types.IsName(text[32:])
+	}
+	return false
 }
 
 // fill sets the fields of k from the n segments behind its kind.

@@ -208,10 +208,10 @@ func TestTaskWantsDevicesOfItsReservation(t *testing.T) {
 	b.settle()
 	drawn := of(types.DeviceRequest{Resource: "gpu@r", Models: []string{"H100"}})
 	b.task("first", q{"gpu@r": 1000}, drawn)
-	b.task("too many", q{"gpu@r": 3000}, drawn)
+	b.task("too-many", q{"gpu@r": 3000}, drawn)
 	b.settle()
 	b.expect("first", "bound on n1")
-	b.expect("too many", "pending")
+	b.expect("too-many", "pending")
 	if got := b.held("first"); got != "g2" && got != "g3" {
 		t.Errorf("it holds %s", got)
 	}

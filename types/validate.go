@@ -53,7 +53,9 @@ func shorten(s string) string {
 	return s
 }
 
-// isName reports what ValidateName checks.
+// IsName reports whether ValidateName has nothing to say against a name.
+func IsName(name string) bool { return isName(name) }
+
 func isName[T ~string | ~[]byte](name T) bool {
 	if len(name) == 0 || len(name) > MaxName || !isAlnum(name[0]) || !isAlnum(name[len(name)-1]) {
 		return false

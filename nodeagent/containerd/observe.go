@@ -41,8 +41,7 @@ func (r *Runtime) List(ctx context.Context) ([]nodeagent.Observed, error) {
 	all := make([]nodeagent.Observed, 0, len(records))
 	for _, record := range records {
 		if _, err := attemptOf(record.Labels); err != nil {
-			r.log.Warn("a container that is of no known attempt is left alone", zap.String("container", record.ID), zap.Error(err))
-			continue
+			continue // It has our label, and is not ours.
 		}
 		seen, err := r.observe(ctx, record, processes[record.ID])
 		if types.Is(err, types.NotFound) {
