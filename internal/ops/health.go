@@ -67,6 +67,15 @@ func (b *Beat) ready(now time.Time) error {
 type Health struct {
 	mu    sync.Mutex
 	parts []part
+	// components are checked too, but do not tell that the process has started.
+	components []part
+	warnings   []warning
+}
+
+// warning returns what is wrong although the process is ready; empty if nothing is.
+type warning struct {
+	name string
+	text func() string
 }
 
 // part has what tells whether it is alive, and whether it is ready.
@@ -95,6 +104,34 @@ func (h *Health) Check(name string, ready func() error) {
 	h.add(part{name, fine, func(time.Time) error { return ready() }})
 }
 
+// Component adds a component of the process: an error of ready is why it does not run.
+func (h *Health) Component(name string, ready func() error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.components = append(h.components, part{name, fine, func(time.Time) error { return ready() }})
+}
+
+// Warn adds a warning: text returns what is wrong although the process is ready, empty if
+// nothing is.
+func (h *Health) Warn(name string, text func() string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.warnings = append(h.warnings, warning{name, text})
+}
+
+// Warnings returns what is wrong although the process is ready, a line each.
+func (h *Health) Warnings() (lines []string) {
+	h.mu.Lock()
+	warnings := slices.Clone(h.warnings)
+	h.mu.Unlock()
+	for _, w := range warnings {
+		if text := w.text(); text != "" {
+			lines = append(lines, w.name+": "+text)
+		}
+	}
+	return lines
+}
+
 func fine(time.Time) error { return nil }
 
 func (h *Health) add(p part) {
@@ -113,15 +150,16 @@ func (h *Health) Ready() error {
 	h.mu.Lock()
 	none := len(h.parts) == 0
 	h.mu.Unlock()
-	if none {
+	err := h.check(func(p part) error { return p.ready(time.Now()) })
+	if err == nil && none {
 		return types.Errorf(types.Unavailable, "it is starting")
 	}
-	return h.check(func(p part) error { return p.ready(time.Now()) })
+	return err
 }
 
 func (h *Health) check(look func(part) error) error {
 	h.mu.Lock()
-	parts := slices.Clone(h.parts)
+	parts := slices.Concat(h.parts, h.components)
 	h.mu.Unlock()
 	var errs []error
 	for _, p := range parts {

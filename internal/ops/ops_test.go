@@ -75,6 +75,17 @@ func TestServerTells(t *testing.T) {
 			t.Errorf("%s: %d %q", path, code, body)
 		}
 	}
+	state, text := error(nil), "one value cannot be read"
+	health.Component("collector", func() error { return state })
+	health.Warn("store", func() string { return text })
+	if code, body := get(t, address, "/readyz"); code != http.StatusOK || body != "ok\nwarning: store: one value cannot be read\n" {
+		t.Errorf("with a warning: %d %q", code, body)
+	}
+	state = types.Errorf(types.Unavailable, "it ended")
+	if code, body := get(t, address, "/readyz"); code != http.StatusServiceUnavailable || body != "collector: it ended\nwarning: store: one value cannot be read\n" {
+		t.Errorf("with a component that ended: %d %q", code, body)
+	}
+	state, text = nil, ""
 	code, body := get(t, address, "/metrics")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
@@ -133,6 +144,34 @@ func TestListenIsTold(t *testing.T) {
 	} {
 		if _, err := ops.Listen("ops", address); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", address, err, says)
+		}
+	}
+}
+
+// TestServerRunsAgain runs a server twice at the port that was chosen for it.
+func TestServerRunsAgain(t *testing.T) {
+	s, err := ops.New(ops.Config{Address: "127.0.0.1:0", Metrics: ops.NewRegistry(), Health: new(ops.Health)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := s.Address()
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		for {
+			res, err := http.Get("http://" + address + "/healthz")
+			if err != nil {
+				continue // It does not listen yet.
+			}
+			if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
+				t.Errorf("status %d, %v", res.StatusCode, err)
+			}
+			break
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -38,6 +38,8 @@ const stopWait = time.Second
 type Server struct {
 	cfg      Config
 	listener net.Listener
+	// served reports whether Run has used the listener.
+	served bool
 }
 
 // New listens. Invalid: the address is none. Precondition: it cannot be listened at.
@@ -55,8 +57,21 @@ func New(cfg Config) (*Server, error) {
 // Address returns where it listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Run serves until ctx is done, and returns nil then.
+// Run serves until ctx is done, and returns nil then. It may be called again: it then
+// listens at the same address again.
 func (s *Server) Run(ctx context.Context) error {
+	if s.served {
+		address := s.cfg.Address
+		if !strings.HasPrefix(address, "unix://") {
+			address = s.Address() // the port, where one was chosen
+		}
+		l, err := Listen("ops", address)
+		if err != nil {
+			return err
+		}
+		s.listener = l
+	}
+	s.served = true
 	mux := http.NewServeMux()
 	mux.Handle("/", Handler(s.cfg.Metrics, s.cfg.Health))
 	if s.cfg.Pprof {
@@ -72,20 +87,23 @@ func (s *Server) Run(ctx context.Context) error {
 func Handler(metrics prometheus.Gatherer, health *Health) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Live()) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Ready()) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Live(), nil) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Ready(), health.Warnings()) })
 	return mux
 }
 
-// answer says ok, or what is not.
-func answer(w http.ResponseWriter, err error) {
+// answer writes ok, or what is not, and the warnings.
+func answer(w http.ResponseWriter, err error, warnings []string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(w, err)
-		return
+	} else {
+		fmt.Fprintln(w, "ok")
 	}
-	fmt.Fprintln(w, "ok")
+	for _, line := range warnings {
+		fmt.Fprintln(w, "warning: "+line)
+	}
 }
 
 // Listen listens at host:port or unix:///path, where a socket that nobody listens at

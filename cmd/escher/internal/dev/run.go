@@ -31,7 +31,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	c := &running{cfg: cfg, stack: parts.NewStack(ctx, cfg.Log), registry: ops.NewRegistry(), health: new(ops.Health)}
+	c := &running{cfg: cfg, registry: ops.NewRegistry(), health: new(ops.Health)}
+	c.stack = parts.NewStack(ctx, cfg.Log, c.health)
+	c.registry.MustRegister(c.stack.Metrics)
 	defer func() {
 		err = errors.Join(err, c.stack.Unwind())
 		c.tidy()
@@ -109,7 +111,8 @@ func (c *running) etcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.stack.Start("etcd", etcd.Run)
+	// It ends by itself only where its directory or its disk cannot be used.
+	c.stack.StartVital("etcd", etcd.Run)
 	return c.stack.Await(ctx, ready)
 }
 

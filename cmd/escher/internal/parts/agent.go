@@ -24,8 +24,8 @@ type Agent struct {
 	Config nodeagent.Config
 	// Close gives back the runtime when the agent has ended; nil is nothing.
 	Close func() error
-	// Listen listens for the API, once the directories are there. It returns the
-	// address by which others reach it.
+	// Listen listens for the API, once the directories are there, and again if the API
+	// ended. It returns the address by which others reach it.
 	Listen func(sockets string) (l net.Listener, address string, err error)
 	// Usage says how what is used is sampled; what belongs to the agent is set here.
 	Usage usage.Config
@@ -47,11 +47,19 @@ func (a Agent) Start(stack *Stack) error {
 		return errors.Join(err, l.Close(), a.close())
 	}
 	a.Health.Check("agent "+a.Config.Node, agent.Ready)
-	stack.Start("agent "+a.Config.Node, func(ctx context.Context) error {
-		return errors.Join(agent.Run(ctx), a.close())
+	stack.Start("runtime of "+a.Config.Node, func(ctx context.Context) error {
+		<-ctx.Done()
+		return a.close()
 	})
+	stack.Start("agent "+a.Config.Node, agent.Run)
 	stack.Start("usage of "+a.Config.Node, sampler.Run)
-	stack.Start("API of "+a.Config.Node, func(ctx context.Context) error {
+	stack.Start("API of "+a.Config.Node, func(ctx context.Context) (err error) {
+		if l == nil {
+			if l, _, err = a.Listen(a.Config.SocketDir); err != nil {
+				return err
+			}
+		}
+		defer func() { l = nil }() // who served it has closed it
 		return nodeapi.Serve(ctx, l, nodeapi.Config{Agent: agent, Runtime: a.Config.Runtime, Usage: sampler, Open: ops.Handler(a.Metrics, a.Health), Log: a.Config.Logger.Named("api")})
 	})
 	return nil

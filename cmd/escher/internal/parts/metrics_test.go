@@ -13,6 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/usage"
 	"github.com/escher-sched/escher/scheduler"
@@ -32,7 +33,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	desc := regexp.MustCompile(`^Desc\{fqName: ("[^"]*"), help: ("(?:[^"\\]|\\.)*"), (?:unit: "[^"]*", )?constLabels: \{\}, variableLabels: \{([^}]*)\}\}$`)
 	var are []string
-	for _, c := range []prometheus.Collector{scheduler.NewMetrics(), nodeagent.NewMetrics(), usage.NewMetrics(), server.NewMetrics(), etcdstore.NewMetrics()} {
+	for _, c := range []prometheus.Collector{scheduler.NewMetrics(), nodeagent.NewMetrics(), usage.NewMetrics(), server.NewMetrics(), etcdstore.NewMetrics(), supervise.NewMetrics()} {
 		for _, d := range described(c) {
 			parts := desc.FindStringSubmatch(d.String())
 			if parts == nil {

@@ -126,7 +126,7 @@ func outlives(t *testing.T, at int, still time.Duration) {
 	first, second, health := &mortal{Store: store, still: still}, &mortal{Store: store}, new(ops.Health)
 	first.left.Store(int64(at))
 	for i, m := range []*mortal{first, second} {
-		stack := NewStack(ctx, zap.NewNop())
+		stack := NewStack(ctx, zap.NewNop(), new(ops.Health))
 		Server{Name: fmt.Sprint("server-", i), Log: zap.NewNop(), Health: health}.keep(stack, m)
 		defer func() { _ = stack.Unwind() }()
 		time.Sleep(time.Second)

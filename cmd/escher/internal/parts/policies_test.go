@@ -42,7 +42,7 @@ func TestPoliciesOutliveTheirKeeper(t *testing.T) {
 	var health ops.Health
 	servers := make(map[string]*Stack)
 	serve := func(name string) {
-		servers[name] = NewStack(ctx, zap.NewNop())
+		servers[name] = NewStack(ctx, zap.NewNop(), new(ops.Health))
 		Server{Name: name, Log: zap.NewNop(), Health: &health}.keep(servers[name], store)
 	}
 	serve("a")

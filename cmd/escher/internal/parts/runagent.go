@@ -129,7 +129,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	err = Agent{
 		Usage:  usage.Config{Every: cfg.UsageEvery, Metrics: used, Devices: finder},
 		Config: cfg.Agent, Close: runtime.Close, Health: p.health, Metrics: p.registry,
-		Listen: func(string) (net.Listener, string, error) { return l, address, nil },
+		Listen: listenAgain(l, cert, address),
 	}.Start(p.stack)
 	if err != nil {
 		return err
@@ -139,6 +139,23 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	}
 	cfg.Ready(cluster, address)
 	return p.stack.Await(ctx, nil)
+}
+
+// listenAgain returns what listens for the API: it returns l, and each further time
+// another listener at the address of l.
+func listenAgain(l net.Listener, cert *tls.Config, address string) func(string) (net.Listener, string, error) {
+	served := false
+	return func(string) (_ net.Listener, _ string, err error) {
+		if !served {
+			served = true
+			return l, address, nil
+		}
+		again, err := ops.Listen("listen", l.Addr().String())
+		if err == nil && cert != nil {
+			again = tls.NewListener(again, cert)
+		}
+		return again, address, err
+	}
 }
 
 // finder makes what finds the devices of the machine, for the agent.

@@ -91,7 +91,10 @@ type process struct {
 }
 
 func newProcess(ctx context.Context, log *zap.Logger, progress Progress) *process {
-	return &process{stack: NewStack(ctx, log), registry: ops.NewRegistry(), health: new(ops.Health), log: log, progress: progress}
+	health, registry := new(ops.Health), ops.NewRegistry()
+	stack := NewStack(ctx, log, health)
+	registry.MustRegister(stack.Metrics)
+	return &process{stack: stack, registry: registry, health: health, log: log, progress: progress}
 }
 
 // connect waits for etcd.

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/scheduler"
@@ -45,32 +46,48 @@ func (s Server) Start(stack *Stack) error {
 	stack.Start("garbage", ops.CollectGarbage)
 	pulse := s.Health.Part("scheduler")
 	stack.Start("scheduler", func(ctx context.Context) error {
+		defer pulse.Stop()
 		cfg := scheduler.Config{Name: s.Name, Version: s.Version, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions}
 		return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler"))
 	})
+	s.collect(stack, counted)
+	s.keep(stack, s.Store)
+	return nil
+}
+
+// collect starts the collector and the drainer, which work while this server has their
+// role. An error of one of them ends neither the role nor the other.
+func (s Server) collect(stack *Stack, counted *server.Metrics) {
 	beat, drains := s.Health.Standby("collector"), s.Health.Standby("drainer")
-	collect := func(ctx context.Context, guard []controlplane.Compare) error {
+	var guard []controlplane.Compare
+	collector := stack.Component("collector", func(ctx context.Context) error {
 		defer beat.Stop()
-		defer drains.Stop()
 		c, err := server.NewCollector(s.Store, server.NewMaintenance(s.Store.Client()), s.policy(), guard,
 			server.Options{Metrics: counted, Beat: beat.Run, Logger: s.Log.Named("collector")})
 		if err != nil {
 			return err
 		}
-		d := server.NewDrainer(s.Store, guard, server.Options{Beat: drains.Run, Logger: s.Log.Named("drainer")})
+		return c.Run(ctx)
+	})
+	drainer := stack.Component("drainer", func(ctx context.Context) error {
+		defer drains.Stop()
+		return server.NewDrainer(s.Store, guard, server.Options{Beat: drains.Run, Logger: s.Log.Named("drainer")}).Run(ctx)
+	})
+	both := func(ctx context.Context, led []controlplane.Compare) error {
+		guard = led // nothing of the last time runs any more
 		g, ctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return c.Run(ctx) })
-		g.Go(func() error { return d.Run(ctx) })
+		for _, c := range []*supervise.Component{collector, drainer} {
+			c.Ends = func(err error) bool { return types.Is(err, types.Conflict) } // the role is lost
+			g.Go(func() error { return c.Keep(ctx) })
+		}
 		return g.Wait()
 	}
-	stack.Start("collector", func(ctx context.Context) error {
+	stack.Start("role of the collector", func(ctx context.Context) error {
 		if s.Name == "" {
-			return collect(ctx, nil)
+			return both(ctx, nil)
 		}
-		return server.Lead(ctx, s.Store, collectorRole, s.Name, collect)
+		return server.Lead(ctx, s.Store, collectorRole, s.Name, both)
 	})
-	s.keep(stack, s.Store)
-	return nil
 }
 
 // keep starts what keeps the policies of jobs that nobody is attached to.

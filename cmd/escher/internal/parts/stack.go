@@ -6,16 +6,22 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/types"
 )
 
-// Stack is parts that run at the same time, each of which needs those started before
-// it: they are stopped in the reverse order, one after the other.
+// Stack is the components of a process. They run at the same time, and each needs those
+// started before it: they are stopped in the reverse order, one after the other. A
+// component that ends by itself is started again, see supervise.
 type Stack struct {
-	ctx   context.Context
-	log   *zap.Logger
-	parts []*part
-	// Failed yields the error of the first part that ended by itself.
+	ctx    context.Context
+	log    *zap.Logger
+	health *ops.Health
+	parts  []*part
+	// Metrics shows the components.
+	Metrics *supervise.Metrics
+	// Failed yields the error of the first component that ended for good.
 	Failed chan error
 }
 
@@ -27,29 +33,39 @@ type part struct {
 	err    error
 }
 
-// NewStack makes a Stack. That ctx is done does not stop the parts: Unwind does.
-func NewStack(ctx context.Context, log *zap.Logger) *Stack {
-	return &Stack{ctx: context.WithoutCancel(ctx), log: log, Failed: make(chan error, 1)}
+// NewStack makes a Stack whose components health tells of. That ctx is done does not
+// stop them: Unwind does.
+func NewStack(ctx context.Context, log *zap.Logger, health *ops.Health) *Stack {
+	return &Stack{ctx: context.WithoutCancel(ctx), log: log, health: health, Metrics: supervise.NewMetrics(), Failed: make(chan error, 1)}
 }
 
-// Start runs a part.
+// Component makes a component that metrics and health tell of, for the caller to keep
+// running.
+func (s *Stack) Component(name string, run func(context.Context) error) *supervise.Component {
+	c := &supervise.Component{Name: name, Run: run, Log: s.log}
+	s.health.Component(name, c.Ready)
+	s.health.Warn(name, c.Warning)
+	s.Metrics.Add(c)
+	return c
+}
+
+// Start starts a component, and starts it again when it ends. It ends for good, and with
+// it the process, by an error marked as fatal or a mistake in its configuration.
 func (s *Stack) Start(name string, run func(context.Context) error) {
+	c := s.Component(name, run)
 	ctx, cancel := context.WithCancel(s.ctx)
 	p := &part{name: name, cancel: cancel, done: make(chan struct{})}
 	s.parts = append(s.parts, p)
 	go func() {
 		defer close(p.done)
-		err := run(ctx)
+		err := c.Keep(ctx)
 		if ctx.Err() != nil {
 			if !errors.Is(err, context.Canceled) {
 				p.err = err
 			}
 			return
 		}
-		if err == nil {
-			err = types.Errorf(types.Internal, "%s ended by itself", name)
-		}
-		s.log.Error("part failed", zap.String("component", name), zap.Error(err))
+		s.log.Error("component failed for good", zap.String("component", name), zap.Error(err))
 		select {
 		case s.Failed <- err:
 		default:
@@ -57,7 +73,22 @@ func (s *Stack) Start(name string, run func(context.Context) error) {
 	}()
 }
 
-// Await returns when ready is closed, ctx is done or a part failed.
+// StartVital starts a component without which the process cannot go on: its end is that
+// of the process.
+func (s *Stack) StartVital(name string, run func(context.Context) error) {
+	s.Start(name, func(ctx context.Context) error {
+		err := supervise.Contain(func() error { return run(ctx) })
+		if ctx.Err() != nil {
+			return err
+		}
+		if err == nil {
+			err = types.Errorf(types.Internal, "%s ended by itself", name)
+		}
+		return supervise.Fatal(err)
+	})
+}
+
+// Await returns when ready is closed, ctx is done or a component ended for good.
 func (s *Stack) Await(ctx context.Context, ready <-chan struct{}) error {
 	select {
 	case <-ready:
@@ -69,7 +100,7 @@ func (s *Stack) Await(ctx context.Context, ready <-chan struct{}) error {
 	}
 }
 
-// Unwind stops all parts and returns what went wrong in that.
+// Unwind stops all components and returns what went wrong in that.
 func (s *Stack) Unwind() error {
 	var errs []error
 	for i := len(s.parts) - 1; i >= 0; i-- {

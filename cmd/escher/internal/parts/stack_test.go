@@ -4,14 +4,22 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/internal/ops"
+	"github.com/escher-sched/escher/types"
 )
 
 func TestStackStopsInReverse(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	s := NewStack(ctx, zap.NewNop())
+	s := NewStack(ctx, zap.NewNop(), new(ops.Health))
 	var order []string
 	for _, name := range []string{"first", "second", "third"} {
 		s.Start(name, func(ctx context.Context) error {
@@ -33,15 +41,15 @@ func TestStackStopsInReverse(t *testing.T) {
 }
 
 func TestStackTellsOfFailure(t *testing.T) {
-	s := NewStack(t.Context(), zap.NewNop())
+	s := NewStack(t.Context(), zap.NewNop(), new(ops.Health))
 	broken := errors.New("broken")
-	s.Start("broken", func(context.Context) error { return broken })
+	s.StartVital("broken", func(context.Context) error { return broken })
 	if err := s.Await(t.Context(), nil); !errors.Is(err, broken) {
 		t.Errorf("await: %v", err)
 	}
-	s.Start("quits", func(context.Context) error { return nil })
+	s.StartVital("quits", func(context.Context) error { return nil })
 	if err := s.Await(t.Context(), nil); err == nil {
-		t.Error("a part that ends by itself is no failure")
+		t.Error("a vital component that ends by itself is no failure")
 	}
 	late := errors.New("late")
 	s.Start("stops badly", func(ctx context.Context) error {
@@ -50,5 +58,66 @@ func TestStackTellsOfFailure(t *testing.T) {
 	})
 	if err := s.Unwind(); !errors.Is(err, late) || errors.Is(err, broken) {
 		t.Errorf("unwind: %v", err)
+	}
+}
+
+// TestStackStartsAgain has a component panic beside one that runs: the other one runs on,
+// and the health of the process and its metrics tell what is wrong.
+func TestStackStartsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		health := new(ops.Health)
+		s := NewStack(t.Context(), zap.NewNop(), health)
+		health.Part("other").Run(true)
+		runs := 0
+		s.Start("other", func(ctx context.Context) error {
+			runs++
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		var well atomic.Bool
+		s.Start("shaky", func(ctx context.Context) error {
+			if !well.Load() {
+				panic("not today")
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		synctest.Wait()
+		if err := health.Ready(); err == nil || !strings.Contains(err.Error(), "shaky: it ended at 2000-01-01T00:00:00Z, after 0 restarts") || !strings.Contains(err.Error(), "not today") {
+			t.Errorf("ready: %v", err)
+		}
+		const metrics = `
+			# HELP escher_component_running 1 while a component of the process runs, 0 while it waits to be started again.
+			# TYPE escher_component_running gauge
+			escher_component_running{component="other"} 1
+			escher_component_running{component="shaky"} 0
+		`
+		if err := testutil.CollectAndCompare(s.Metrics, strings.NewReader(metrics), "escher_component_running"); err != nil {
+			t.Error(err)
+		}
+		well.Store(true)
+		time.Sleep(time.Second)
+		if err := health.Ready(); err != nil || runs != 1 || len(s.Failed) > 0 {
+			t.Errorf("ready: %v, %d runs", err, runs)
+		}
+		if w := health.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "shaky: it runs since ") {
+			t.Errorf("warnings: %q", w)
+		}
+		if err := s.Unwind(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestStackEndsByItsConfiguration starts a component with a mistake in its configuration.
+func TestStackEndsByItsConfiguration(t *testing.T) {
+	s := NewStack(t.Context(), zap.NewNop(), new(ops.Health))
+	typo := types.Errorf(types.Invalid, "ttl: 0s is too short")
+	s.Start("mistaken", func(context.Context) error { return typo })
+	if err := s.Await(t.Context(), nil); !errors.Is(err, typo) {
+		t.Errorf("await: %v", err)
+	}
+	if err := s.Unwind(); err != nil {
+		t.Error(err)
 	}
 }

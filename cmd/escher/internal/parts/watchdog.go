@@ -3,7 +3,9 @@ package parts
 import (
 	"context"
 	"os"
+	"sync"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/watchdog"
 	"github.com/escher-sched/escher/types"
 )
@@ -17,7 +19,15 @@ func StartWatchdog(ctx context.Context, stack *Stack, k watchdog.Keeper) error {
 		}
 	}
 	ready := make(chan struct{})
-	k.Ready = func() { close(ready) }
-	stack.Start("watchdog", k.Run)
+	k.Ready = sync.OnceFunc(func() { close(ready) })
+	stack.Start("watchdog", func(ctx context.Context) error {
+		err := k.Run(ctx)
+		select {
+		case <-ready:
+			return err
+		default:
+			return supervise.Fatal(err) // nothing may run without it
+		}
+	})
 	return stack.Await(ctx, ready)
 }

@@ -1,0 +1,62 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Contain calls f and returns its error. A panic of f is the error, Internal, with the
+// stack of the goroutine.
+func Contain(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = types.Errorf(types.Internal, "panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// Group runs functions at the same time, as an errgroup.Group does. A panic in one of
+// them is its error and does not end the process.
+type Group struct{ group *errgroup.Group }
+
+// WithContext returns a Group and a context that is canceled when the first function
+// returns an error or all have returned.
+func WithContext(ctx context.Context) (*Group, context.Context) {
+	group, ctx := errgroup.WithContext(ctx)
+	return &Group{group}, ctx
+}
+
+// Go runs f in a goroutine of its own.
+func (g *Group) Go(f func() error) {
+	g.group.Go(func() error { return Contain(f) })
+}
+
+// Wait returns the first error once all functions have returned.
+func (g *Group) Wait() error { return g.group.Wait() }
+
+// fatal is an error after which this process cannot go on.
+type fatal struct{ error }
+
+// Unwrap returns the error.
+func (f fatal) Unwrap() error { return f.error }
+
+// Fatal marks an error after which this process cannot go on, such as a data directory
+// that cannot be used: a restart of the component would not help.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fatal{err}
+}
+
+// IsFatal reports whether an error was marked by Fatal.
+func IsFatal(err error) bool {
+	_, marked := errors.AsType[fatal](err)
+	return marked
+}
