@@ -103,7 +103,7 @@ func followAudit(ctx context.Context, f *Factory, store controlplane.Store) erro
 	if !errors.Is(err, context.Canceled) {
 		return err
 	}
-	fmt.Fprintf(f.Err, "escher: %d revisions checked\n", revisions)
+	f.tell("%d revisions checked", revisions)
 	return verdict(total)
 }
 

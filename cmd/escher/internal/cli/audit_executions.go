@@ -68,10 +68,10 @@ func printExecutions(f *Factory, report *audit.Executions) error {
 		}
 	}
 	if report.Unknown > 0 {
-		fmt.Fprintf(f.Err, "escher: when %d of them ended is not known, as their machine was started again: nothing is proved of those\n", report.Unknown)
+		f.tell("when %d of them ended is not known, as their machine was started again: nothing is proved of those", report.Unknown)
 	}
 	if report.BadLines > 0 {
-		fmt.Fprintf(f.Err, "escher: %d lines of the logs are torn or changed, and were left out\n", report.BadLines)
+		f.tell("%d lines of the logs are torn or changed, and were left out", report.BadLines)
 	}
 	return verdict(len(report.Findings))
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,6 +125,6 @@ func (b *bars) say(node string, n *bar, text string) {
 	n.said = text
 	n.shown.Store(&text)
 	if b.display == nil && time.Since(b.began) >= progressAfter {
-		fmt.Fprintf(b.f.Err, "escher: %s: %s\n", node, text)
+		b.f.tell("%s: %s", node, text)
 	}
 }

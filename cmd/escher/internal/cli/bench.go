@@ -105,7 +105,7 @@ func newBenchRole(f *Factory) *cobra.Command {
 		Hidden: true,
 		Args:   exactly("PART"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return bench.RunRole(cmd.Context(), args[0], f.In, f.Out)
+			return bench.RunRole(cmd.Context(), args[0], f.In, f.raw())
 		},
 	}
 }

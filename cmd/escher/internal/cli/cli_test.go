@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/zap"
@@ -17,6 +19,8 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/devices"
 	"github.com/escher-sched/escher/nodeagent/simruntime"
@@ -30,7 +34,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "lines": lines, "until": until},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "lines": lines, "until": until, "full": full, "clean": clean, "poison": poison},
 		Setup: func(env *testscript.Env) error {
 			dir, err := os.MkdirTemp("/tmp", "esc-") // paths of sockets are short
 			if err != nil {
@@ -72,6 +76,47 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 		case <-again.C:
 		case <-patience:
 			ts.Fatalf("exit code %d, and it still prints\n%s", code, &out)
+		}
+	}
+}
+
+// full ARGS… runs escher with an output that takes nothing: it says so, and fails.
+func full(ts *testscript.TestScript, _ bool, args []string) {
+	out, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	ts.Check(err)
+	defer func() { _ = out.Close() }() // nothing is in it
+	var said strings.Builder
+	code := cli.Main(args, cli.Outside{In: strings.NewReader(""), Out: out, Err: &said, Getenv: ts.Getenv, Executable: os.Executable})
+	if code != types.Precondition.ExitCode() || !strings.Contains(said.String(), "write output: no space left on device: ") || strings.Contains(said.String(), "should not happen") {
+		ts.Fatalf("escher %s: exit code %d: %s", strings.Join(args, " "), code, &said)
+	}
+}
+
+// clean ARGS… runs escher: what it prints has no character that a terminal obeys.
+func clean(ts *testscript.TestScript, _ bool, args []string) {
+	var out, said strings.Builder
+	code := cli.Main(args, cli.Outside{In: strings.NewReader(""), Out: &out, Err: &said, Getenv: ts.Getenv, Executable: os.Executable})
+	_, err := io.WriteString(ts.Stdout(), out.String())
+	ts.Check(err)
+	obeyed := func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) }
+	if text := out.String() + said.String(); text == "" || code == types.Internal.ExitCode() || strings.ContainsFunc(text, obeyed) {
+		ts.Fatalf("escher %s: %q", strings.Join(args, " "), text)
+	}
+}
+
+// poison NAME stops the task of a name with a reason that is made to be obeyed by a terminal.
+func poison(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{dev.Dir(ts.Getenv("ESCHER_DIR")).Endpoint()}})
+	ts.Check(err)
+	defer func() { _ = store.Close() }() // all is said
+	client, err := controlplane.New(store, dev.DefaultNamespace)
+	ts.Check(err)
+	tasks, _, err := client.Tasks(ctx)
+	ts.Check(err)
+	for _, t := range tasks {
+		if t.Task.Name == args[0] {
+			ts.Check(client.Stop(ctx, t.ID, controlplane.StopOptions{Reason: "\x1b]0;evil\x07\x1b[31m\rred\u009b2J\u202e\nforged: yes"}))
 		}
 	}
 }

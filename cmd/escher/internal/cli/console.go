@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
 )
 
 // console is the output of several tasks at once: whole lines of each, with the task
@@ -26,7 +28,7 @@ func (c *console) say(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()
-	fmt.Fprintf(c.f.Err, "escher: "+format+"\n", args...)
+	c.f.tell(format, args...)
 }
 
 // draw puts a line on the terminal, in the place of the one that it put there last;
@@ -36,7 +38,7 @@ func (c *console) draw(text string) {
 	defer c.mu.Unlock()
 	c.erase()
 	if c.drawn = text != ""; c.drawn {
-		fmt.Fprintf(c.f.Err, "escher: %s", text)
+		fmt.Fprintf(c.f.Err, "escher: %s", table.Line(text))
 	}
 }
 
@@ -50,7 +52,7 @@ func (c *console) erase() {
 
 // of returns where the output of a task goes.
 func (c *console) of(id string) *lineWriter {
-	w := &lineWriter{mu: &c.mu, to: c.f.Out}
+	w := &lineWriter{mu: &c.mu, to: c.f.raw()}
 	if c.many {
 		w.prefix = id + " | "
 	}

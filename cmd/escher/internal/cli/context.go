@@ -242,7 +242,7 @@ func contextRemove(f *Factory) *cobra.Command {
 				delete(file.Contexts, args[0])
 				if file.Current == args[0] {
 					file.Current = ""
-					fmt.Fprintf(f.Err, "escher: no context is in use now: escher context use takes another\n")
+					f.tell("no context is in use now: escher context use takes another")
 				}
 				return nil
 			})

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -122,7 +121,7 @@ func (c *cpFlags) out(ctx context.Context, f *Factory, src inTask, dst string) e
 	defer archive.Close()
 	defer f.progress("copying from " + on.id)()
 	if dst == "-" {
-		_, err = io.Copy(f.Out, archive)
+		_, err = io.Copy(f.raw(), archive)
 		if err != nil {
 			err = types.Errorf(types.Unavailable, "copy %s of task %s: %w: try again", src.path, on.id, err)
 		}
@@ -218,6 +217,6 @@ var errNotWanted = errors.New("nobody reads it")
 
 func sayLeftOut(f *Factory, n int) {
 	if n > 0 {
-		fmt.Fprintf(f.Err, "escher: left out: %d that are neither files nor directories nor links\n", n)
+		f.tell("left out: %d that are neither files nor directories nor links", n)
 	}
 }

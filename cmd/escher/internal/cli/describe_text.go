@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -26,7 +27,7 @@ func newSheet(w io.Writer) *sheet {
 // line writes a name with a text, unless that is empty.
 func (s *sheet) line(name, text string) {
 	if text != "" {
-		fmt.Fprintf(s.table, "%s\t%s\n", name, text)
+		fmt.Fprintf(s.table, "%s\t%s\n", name, table.Line(text))
 	}
 }
 
@@ -36,7 +37,7 @@ func (s *sheet) lines(name string, texts []string) {
 		if i > 0 {
 			name = ""
 		}
-		fmt.Fprintf(s.table, "%s\t%s\n", name, text)
+		fmt.Fprintf(s.table, "%s\t%s\n", name, table.Line(text))
 	}
 }
 
@@ -53,7 +54,7 @@ func (s *sheet) text(title string, lines []string) {
 	}
 	s.group(title)
 	for _, line := range lines {
-		fmt.Fprintf(s.to, "  %s\n", line)
+		fmt.Fprintf(s.to, "  %s\n", table.Line(line))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,7 +108,8 @@ What lists or shows something takes ` + "`-o`" + `:
 Lists take ` + "`-w`" + `: on a terminal they are drawn again when something changes, else the rows that changed are appended.
 Phases have colours on a terminal, unless ` + "`NO_COLOR`" + ` is set; ` + "`--color always|never`" + ` decides otherwise. What takes more
 than a second says so on the error output of a terminal. Results are on the standard output, all else on the error
-output, and every error ends with what to do next.
+output, and every error ends with what to do next. Control characters in the text of tasks are escaped, as \u001b; what a task
+itself writes (logs, run, exec) is shown as it is. An output that cannot be written ends a command with exit code 6.
 `
 
 // docs writes the reference of the commands.
@@ -157,4 +159,27 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, value, preset, strings.ReplaceAll(f.Usage, "|", "\\|"))
 	})
+}
+
+// TestEveryListingMeetsAFullDisk finds the commands that print something, and are not
+// tried with an output that takes nothing.
+func TestEveryListingMeetsAFullDisk(t *testing.T) {
+	var script []byte
+	for _, path := range []string{"testdata/hostile.txtar", "testdata/gpus.txtar"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script = append(script, text...)
+	}
+	// These print nothing, go on until interrupted, or print just the name of what they have done it to.
+	others := strings.Fields(`agent bench context-rm context-set context-use cp dev image-load image-make image-pull
+		node-drain node-rm policies-rm pull server set-resource wait`)
+	for _, cmd := range leaves(newRoot(&Factory{})) {
+		path := strings.TrimPrefix(cmd.CommandPath(), "escher ")
+		tried := regexp.MustCompile(`(?m)^full ` + regexp.QuoteMeta(path) + `\b`).Match(script)
+		if listed := slices.Contains(others, strings.ReplaceAll(path, " ", "-")); tried == listed {
+			t.Errorf("escher %s: tried %t, listed here %t", path, tried, listed)
+		}
+	}
 }

@@ -81,6 +81,8 @@ func (e *eventFlags) run(ctx context.Context, f *Factory, args []string) error {
 	if !e.follow {
 		return print(f, rows)
 	}
+	ctx, stop := f.whileWritable(ctx)
+	defer stop()
 	for _, r := range rows {
 		if err := l.show(r); err != nil {
 			return err
@@ -152,7 +154,7 @@ func (l *eventList) show(r eventRow) error {
 		}
 		return table.Encode(l.f.Out, l.f.format, r)
 	}
-	fmt.Fprintln(l.f.Out, r.line())
+	fmt.Fprintln(l.f.Out, table.Line(r.line()))
 	return nil
 }
 
@@ -180,7 +182,7 @@ func (l *eventList) ofNodes(ctx context.Context) []eventRow {
 			return nil
 		})
 		if err != nil && !types.Is(err, types.NotFound) {
-			fmt.Fprintf(l.f.Err, "escher: what node %s did is not listed: %v\n", node, err)
+			l.f.tell("what node %s did is not listed: %v", node, err)
 		}
 	}
 	return rows

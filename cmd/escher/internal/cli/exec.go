@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -79,7 +78,7 @@ func (e *execFlags) run(ctx context.Context, f *Factory, name string, command []
 		return err
 	}
 	defer on.client.Close()
-	p := nodeagent.Process{Command: command, Env: env, Dir: e.dir, User: e.user, TTY: e.tty, Stdout: f.Out, Stderr: f.Err}
+	p := nodeagent.Process{Command: command, Env: env, Dir: e.dir, User: e.user, TTY: e.tty, Stdout: f.raw(), Stderr: f.Err}
 	if e.input {
 		p.Stdin = f.In
 	}
@@ -94,7 +93,7 @@ func (e *execFlags) run(ctx context.Context, f *Factory, name string, command []
 	code, err := on.client.Exec(ctx, on.ns, on.id, on.attempt, p)
 	if types.Is(err, types.NotFound) {
 		// As shells have it, for scripts: it is the command that is not found.
-		fmt.Fprintf(f.Err, "escher: %v\n", err)
+		f.tell("%v", err)
 		return ended{exitNotFound}
 	}
 	if err != nil {

@@ -31,7 +31,7 @@ func attached(ctx context.Context, f *Factory, tasks Tasks, ids []string) error 
 	following, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
 	done := context.AfterFunc(ctx, func() {
-		fmt.Fprintf(f.Err, "escher: stopping; interrupt again to leave at once\n")
+		f.tell("stopping; interrupt again to leave at once")
 		for _, id := range ids {
 			err := tasks.Stop(following, id, controlplane.StopOptions{Reason: "interrupted by its user", Grace: 10 * time.Second})
 			if err != nil && !types.Is(err, types.NotFound) {

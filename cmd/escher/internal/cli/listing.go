@@ -50,6 +50,8 @@ func watchList[T table.Row](ctx context.Context, f *Factory, l listing[T]) error
 	if err != nil {
 		return err
 	}
+	ctx, stop := f.whileWritable(ctx)
+	defer stop()
 	w := &watching[T]{listing: l, f: f, view: cluster.New(), changed: make(chan struct{}, 1)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -139,7 +141,7 @@ func (w *watching[T]) list() []T {
 
 // draw draws the list whenever it has changed, and for the ages in it.
 func (w *watching[T]) draw(ctx context.Context) error {
-	s := &screen{to: w.f.Out, height: func() int {
+	s := &screen{to: w.f.raw(), height: func() int {
 		_, height, _ := w.f.terminalSize(w.f.Out)
 		return height
 	}}

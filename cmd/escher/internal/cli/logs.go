@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
@@ -81,6 +80,8 @@ func logs(ctx context.Context, f *Factory, name string, flags logFlags) error {
 	if !single && (flags.attempt > 0 || flags.previous) {
 		return types.Errorf(types.Invalid, "attempt: %s is a job of %d tasks: name one of them: escher ps -a --job %s", name, len(ids), name)
 	}
+	ctx, stop := f.whileWritable(ctx)
+	defer stop()
 	if flags.follow && flags.attempt == 0 && !flags.previous {
 		statuses, err := f.followFrom(ctx, client, ids, followOptions{tail: flags.tail, headers: true})
 		if err != nil {
@@ -148,7 +149,7 @@ func showLogs(ctx context.Context, f *Factory, client *controlplane.Client, id s
 			continue
 		}
 		if t.Attempt() > 1 && first < last {
-			fmt.Fprintf(f.Err, "escher: attempt %d of %s, on %s\n", n, id, nodes[n])
+			f.tell("attempt %d of %s, on %s", n, id, nodes[n])
 		}
 		log := nodeapi.Log{Namespace: client.Namespace(), Task: id, Attempt: n, Tail: flags.tail}
 		switch err := f.readLog(ctx, &log, nodes[n], out, flags.follow); {
@@ -159,7 +160,7 @@ func showLogs(ctx context.Context, f *Factory, client *controlplane.Client, id s
 		}
 	}
 	if len(away) > 0 && shown < last-first+1 {
-		fmt.Fprintf(f.Err, "escher: %d of %d attempts of %s have no output here; these nodes did not answer: %s\n", last-first+1-shown, last-first+1, id, strings.Join(away, ", "))
+		f.tell("%d of %d attempts of %s have no output here; these nodes did not answer: %s", last-first+1-shown, last-first+1, id, strings.Join(away, ", "))
 	}
 	if shown == 0 && single {
 		return types.Errorf(types.NotFound, "show what task %s wrote: no node has any of it: escher describe %s says what became of it", id, id)
@@ -193,7 +194,7 @@ func (f *Factory) readLog(ctx context.Context, log *nodeapi.Log, node string, ou
 	return f.onNode(ctx, node, func(c *nodeapi.Client) error {
 		gap, err := log.Read(ctx, c, out, follow)
 		if gap {
-			fmt.Fprintf(f.Err, "escher: some of the output of %s is lost: node %s keeps only the end of a long log\n", log.Task, node)
+			f.tell("some of the output of %s is lost: node %s keeps only the end of a long log", log.Task, node)
 		}
 		return err
 	})

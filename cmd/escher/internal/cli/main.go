@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/nodeagent/tasklog"
 	"github.com/escher-sched/escher/types"
 )
@@ -57,9 +58,11 @@ func Main(args []string, out Outside) int {
 
 // run runs one command and returns the exit code.
 func run(ctx context.Context, f *Factory, args []string) int {
+	out := &sink{to: f.Out, full: make(chan struct{})}
+	f.Out = plain{out}
 	cmd := newRoot(f)
 	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(ctx)
+	err := out.outcome(cmd.ExecuteContext(ctx))
 	if ctx.Err() != nil && isInterruption(err) {
 		return types.ExitInterrupted
 	}
@@ -92,7 +95,7 @@ func exitCode(err error, w io.Writer) int {
 	if e, ok := errors.AsType[ended](err); ok {
 		return e.code
 	}
-	fmt.Fprintf(w, "escher: %v\n", err)
+	fmt.Fprintf(w, "escher: %s\n", table.Plain(err.Error()))
 	class := types.ClassOf(err)
 	if hint := hints(class); hint != "" {
 		fmt.Fprintf(w, "escher: %s\n", hint)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/nodeagent/cgroup"
@@ -110,7 +111,7 @@ func (f *Factory) diagnose(ctx context.Context, plan doctor.Plan, src doctor.Sou
 		return err
 	}
 	found := doctor.Diagnose(facts)
-	err := f.show(found, string(doctor.Worst(found)), func(w io.Writer) error { return printFindings(w, found, f.output().Color) })
+	err := f.show(found, string(doctor.Worst(found)), func(io.Writer) error { return printFindings(f.raw(), found, f.output().Color) })
 	if err == nil && doctor.Worst(found) == doctor.Problem {
 		err = ended{types.Internal.ExitCode()}
 	}
@@ -136,9 +137,9 @@ func printFindings(w io.Writer, found []doctor.Finding, color bool) error {
 		if color {
 			status = paintStatus(x.Status, status)
 		}
-		fmt.Fprintf(w, "%s  %-*s  %s\n", status, wide, x.Check, x.Message)
+		fmt.Fprintf(w, "%s  %-*s  %s\n", status, wide, x.Check, table.Line(x.Message))
 		if x.Remedy != "" {
-			fmt.Fprintf(w, "%-*s  → %s\n", len("warning")+2+wide, "", x.Remedy)
+			fmt.Fprintf(w, "%-*s  → %s\n", len("warning")+2+wide, "", table.Line(x.Remedy))
 		}
 	}
 	_, err := fmt.Fprintf(w, "\n%d problems, %d warnings, %d ok\n", count[doctor.Problem], count[doctor.Warning], count[doctor.OK])

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -98,7 +97,7 @@ func (p *psFlags) list(ctx context.Context, f *Factory, client *controlplane.Cli
 		return err
 	}
 	if more := all - len(rows); more > 0 {
-		fmt.Fprintf(f.Err, "escher: these are the newest %d; %d more: --limit 0 lists all\n", len(rows), more)
+		f.tell("these are the newest %d; %d more: --limit 0 lists all", len(rows), more)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func newServer(f *Factory) *cobra.Command {
 
 // progressLine tells how far something is that takes its time.
 func (f *Factory) progressLine(format string, args ...any) {
-	fmt.Fprintf(f.Err, "escher: "+format+"\n", args...)
+	f.tell(""+format+"", args...)
 }
 
 // hostnameOr returns the name given by a flag, or that of this host.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -137,7 +136,7 @@ func setResource(cmd *cobra.Command, f *Factory, name string, capacity types.Qua
 		return err
 	}
 	if res.Parts > 1 {
-		fmt.Fprintf(f.Err, "escher: set in %d parts: others may have seen some without the rest\n", res.Parts)
+		f.tell("set in %d parts: others may have seen some without the rest", res.Parts)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 // terminalSize returns how many characters wide and high the terminal behind a
 // stream is; ok is false if it is none.
 func (f *Factory) terminalSize(stream any) (width, height int, ok bool) {
+	stream = behind(stream)
 	if f.Terminal != nil {
 		return f.Terminal(stream)
 	}
@@ -31,7 +32,7 @@ func (f *Factory) terminalSize(stream any) (width, height int, ok bool) {
 // output says where and how rows are printed.
 func (f *Factory) output() table.Output {
 	width, _, terminal := f.terminalSize(f.Out)
-	return table.Output{To: f.Out, Format: f.format, Color: f.colored(terminal), Width: width}
+	return table.Output{To: f.raw(), Format: f.format, Color: f.colored(terminal), Width: width}
 }
 
 // colored reports whether phases are painted: see https://no-color.org.

@@ -206,7 +206,7 @@ func askNode(ctx context.Context, c *nodeapi.Client) (nodeUse, error) {
 
 // draw shows usage until ctx is done.
 func (t *top) draw(ctx context.Context) error {
-	s := &screen{to: t.f.Out, height: func() int {
+	s := &screen{to: t.f.raw(), height: func() int {
 		_, height, _ := t.f.terminalSize(t.f.Out)
 		return height
 	}}
@@ -251,7 +251,7 @@ func (t *top) print() error {
 		}{nodes, tasks})
 	}
 	for _, line := range t.lines() {
-		fmt.Fprintln(t.f.Out, line)
+		fmt.Fprintln(t.f.raw(), line)
 	}
 	return nil
 }

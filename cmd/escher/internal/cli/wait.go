@@ -115,7 +115,7 @@ func endOf(f *Factory, statuses map[string]types.Status) error {
 		if s.Reason != "" {
 			reason = ": " + s.Reason
 		}
-		fmt.Fprintf(f.Err, "escher: task %s %s%s%s\n", id, s.Phase, withCode(&s), reason)
+		f.tell("task %s %s%s%s", id, s.Phase, withCode(&s), reason)
 		if code == 0 {
 			code = max(s.ExitCode, 1)
 		}

@@ -16,7 +16,7 @@ func newWatchdog(f *Factory) *cobra.Command {
 		// The configuration is one argument that looks like nothing else.
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return watchdog.Run(cmd.Context(), args[0], f.In, f.Out)
+			return watchdog.Run(cmd.Context(), args[0], f.In, f.raw())
 		},
 	}
 }

@@ -55,7 +55,7 @@ func newWhy(f *Factory) *cobra.Command {
 			}
 			return f.show(all, it.id, func(w io.Writer) error {
 				for _, line := range all.lines(f.format == table.Wide) {
-					fmt.Fprintln(w, line)
+					fmt.Fprintln(w, table.Line(line))
 				}
 				return nil
 			})

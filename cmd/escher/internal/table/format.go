@@ -88,12 +88,14 @@ func Encode(w io.Writer, f Format, v any) error {
 	if err != nil {
 		return types.Errorf(types.Internal, "print %T: %w", v, err)
 	}
+	// Escaped as JSON has it, it is the same value.
+	text = []byte(Plain(string(text)))
 	if f == YAML {
 		if text, err = yaml.JSONToYAML(text); err != nil {
 			return types.Errorf(types.Internal, "print %T: %w", v, err)
 		}
 	}
-	_, err = fmt.Fprintln(w, strings.TrimRight(string(text), "\n"))
+	_, err = fmt.Fprintln(w, Plain(strings.TrimRight(string(text), "\n")))
 	return err
 }
 
@@ -114,7 +116,7 @@ func pick(w io.Writer, template string, v any) error {
 	if text := out.Bytes(); len(text) > 0 && text[len(text)-1] != '\n' {
 		out.WriteByte('\n')
 	}
-	_, err = out.WriteTo(w)
+	_, err = io.WriteString(w, Plain(out.String()))
 	return err
 }
 

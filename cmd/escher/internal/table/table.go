@@ -70,7 +70,7 @@ func Print[T Row](out Output, rows []T) error {
 func names[T Row](w io.Writer, rows []T) error {
 	last := ""
 	for _, r := range rows {
-		name := r.Row()[0]
+		name := Line(r.Row()[0])
 		if name == last {
 			continue
 		}
@@ -109,7 +109,7 @@ func Lines[T Row](out Output, rows []T) []string {
 func pickCells(shown []int, cells []string) []string {
 	out := make([]string, len(shown))
 	for i, at := range shown {
-		if out[i] = strings.Join(strings.Fields(cells[at]), " "); out[i] == "" {
+		if out[i] = Plain(strings.Join(strings.Fields(cells[at]), " ")); out[i] == "" {
 			out[i] = "-"
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/types"
 )
@@ -84,6 +86,40 @@ func TestFormatIsChecked(t *testing.T) {
 	for format, encoded := range map[table.Format]bool{table.Table: false, table.Name: false, table.JSON: true, "jsonpath=.x": true} {
 		if format.Encoded() != encoded {
 			t.Errorf("%s: encoded is %t", format, !encoded)
+		}
+	}
+}
+
+// TestPlain: nothing that a terminal obeys is left, in no format, and values stay the same.
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"":              "",
+		"grün 4 Gi — ✓": "grün 4 Gi — ✓",
+		"a\tb\nc":       "a\tb\nc",
+		"\x1b[31mred\r": `\u001b[31mred\u000d`,
+		"\u009b2J\x7f":  `\u009b2J\u007f`,
+		"abc\u202edef":  `abc\u202edef`,
+		"a\x9bb":        "a\ufffdb",
+	} {
+		if got := table.Plain(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+	if got, want := table.Line("a\nb\tc\rd\x1b"), `a b c d\u001b`; got != want {
+		t.Errorf("a line is %q, want %q", got, want)
+	}
+	const hostile = "a\x1b[31m\u009b2J\u202e\nb"
+	for _, format := range table.Formats()[2:4] {
+		var out strings.Builder
+		if err := table.Encode(&out, format, map[string]string{"k": hostile}); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		var back map[string]string
+		if err := yaml.Unmarshal([]byte(out.String()), &back); err != nil || back["k"] != hostile {
+			t.Errorf("%s: %q, %v", format, back, err)
+		}
+		if table.Plain(out.String()) != out.String() {
+			t.Errorf("%s: %q", format, &out)
 		}
 	}
 }
