@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/execlog"
 	"github.com/escher-sched/escher/nodeagent/outbox"
 	"github.com/escher-sched/escher/nodeagent/watchdog"
@@ -95,23 +96,43 @@ func New(cfg Config) (*Agent, error) {
 }
 
 // Run registers the node and runs what is bound to it until ctx is done; then it
-// returns ctx.Err(), and leaves containers and session to the next Run. Another
-// error is one that does not pass by itself.
+// returns ctx.Err(), and leaves containers and session to the next Run. What fails is tried
+// again after a pause that grows. Invalid: the node cannot be registered as it is
+// configured. Another error is fatal: the state directory cannot be used.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := a.openFiles(); err != nil {
-		return err
+		return supervise.Fatal(err)
 	}
 	defer a.closeFiles()
+	schedule := supervise.NewSchedule()
 	for {
-		err := a.live(ctx)
+		began := time.Now()
+		err := supervise.Contain(func() error { return a.live(ctx) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !errors.Is(err, errOver) && !types.Is(err, types.Precondition):
+		case types.Is(err, types.Invalid) && !a.ranBefore():
+			return err
+		case errors.Is(err, errOver):
+			a.log.Warn("the session is over: the next one begins")
+			continue // A life lasts until the first renewal at least.
+		}
+		wait := schedule.Next(time.Since(began))
+		if left := a.lifetime().deadline() - a.cfg.BootClock(); left > 0 {
+			wait = min(wait, a.cfg.TTL/3) // The session goes on meanwhile.
+		}
+		a.log.Warn("the agent failed: it begins again", zap.Duration("duration", wait), zap.Error(err))
+		if err := a.pauseGuarded(ctx, wait); err != nil {
 			return err
 		}
-		a.log.Warn("the session is over: beginning anew", zap.Error(err))
 	}
+}
+
+// pauseGuarded waits, and ends what would outlive its session meanwhile.
+func (a *Agent) pauseGuarded(ctx context.Context, wait time.Duration) error {
+	stop := a.guardLast(ctx)
+	defer stop()
+	return pause(ctx, wait)
 }
 
 // live is one life of the agent: one session, or a part of it.
@@ -124,7 +145,7 @@ func (a *Agent) live(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := supervise.WithContext(ctx)
 	a.reset(session, reports, func(f func(context.Context)) {
 		group.Go(func() error { f(ctx); return nil })
 	})

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/outbox"
 	"github.com/escher-sched/escher/types"
 )
@@ -156,7 +157,10 @@ func (t *task) begin(ctx context.Context) error {
 			// A registry that is slow must not keep others from starting.
 			release := sync.OnceFunc(func() { a.starts.Release(1) })
 			a.spawn(func(context.Context) { t.watchPull(ctx, c.Image, release) })
-			started, err = t.start(ctx, c)
+			err = supervise.Contain(func() (err error) {
+				started, err = t.start(ctx, c)
+				return err
+			})
 			release()
 		}
 		t.started(started, err)
@@ -222,7 +226,11 @@ func (t *task) adopt(ctx context.Context) {
 	restart := 0
 	t.changed(func(s *Seen) { s.Watched, restart = true, s.Restart })
 	t.a.spawn(func(ctx context.Context) {
-		exit, err := t.a.cfg.Runtime.Wait(ctx, t.id)
+		var exit Exit
+		err := supervise.Contain(func() (err error) {
+			exit, err = t.a.cfg.Runtime.Wait(ctx, t.id)
+			return err
+		})
 		if ctx.Err() == nil {
 			t.exited(restart, exit, err)
 		}

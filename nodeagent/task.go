@@ -3,12 +3,13 @@ package nodeagent
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -45,25 +46,38 @@ func (t *task) poke() {
 	}
 }
 
-// run does what Next says until there is nothing left of the attempt, or ctx is
-// done.
+// run does what Next says until there is nothing left of the attempt, or ctx is done. A
+// panic is a failure of the task, not of the agent.
 func (t *task) run(ctx context.Context) {
 	defer t.unserve()
-	for ctx.Err() == nil {
-		act := t.next()
-		switch act.Do {
-		case Wait:
-			t.await(ctx, act.Until)
-		case Forget:
-			if t.forget() {
-				t.a.noteGone(ctx, "it is not bound here", func(id string) bool { return id != t.id })
-				t.dropScratch()
-				return
-			}
-		default:
-			t.perform(ctx, act)
+	for over := false; !over && ctx.Err() == nil; {
+		err := supervise.Contain(func() error {
+			over = t.step(ctx)
+			return nil
+		})
+		if err != nil {
+			t.log.Error("panic", zap.Error(err))
+			t.await(ctx, t.ended(err))
 		}
 	}
+}
+
+// step does what Next says. It reports whether there is nothing left of the attempt.
+func (t *task) step(ctx context.Context) (over bool) {
+	act := t.next()
+	switch act.Do {
+	case Wait:
+		t.await(ctx, act.Until)
+	case Forget:
+		if t.forget() {
+			t.a.noteGone(ctx, "it is not bound here", func(id string) bool { return id != t.id })
+			t.dropScratch()
+			return true
+		}
+	default:
+		t.perform(ctx, act)
+	}
+	return false
 }
 
 // next asks Next.
@@ -112,14 +126,8 @@ func (t *task) await(ctx context.Context, until time.Time) {
 	}
 }
 
-// perform does one action. A panic is a failure of the task, not of the agent.
+// perform does one action.
 func (t *task) perform(ctx context.Context, act Action) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.log.Error("panic", zap.Error(types.Errorf(types.Internal, "%v\n%s", p, debug.Stack())))
-			t.ended(types.Errorf(types.Internal, "panic: %v", p))
-		}
-	}()
 	began := time.Now()
 	err := t.do(ctx, act)
 	if ctx.Err() != nil {
@@ -133,13 +141,14 @@ func (t *task) perform(ctx context.Context, act Action) {
 	t.ended(err)
 }
 
-// ended notes how an action ended.
-func (t *task) ended(err error) {
+// ended notes how an action ended, and returns when the next one may be tried.
+func (t *task) ended(err error) time.Time {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
 	if err != nil {
 		t.failed(err)
 	}
+	return t.seen.RetryAt
 }
 
 // failed notes a failure, after which nothing is tried for a while: longer each
@@ -159,7 +168,10 @@ func (t *task) failed(err error) {
 }
 
 // reasonOf returns an error as the reason of a report, however much its text quotes.
-func reasonOf(err error) string { return types.CutReason(err.Error()) }
+func reasonOf(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\ngoroutine ") // the stack of a panic is for the log
+	return types.CutReason(text)
+}
 
 // fine notes that something went well. The caller holds a.mu.
 func (t *task) fine() {

@@ -2,34 +2,100 @@ package outbox
 
 import (
 	"context"
+	"slices"
 
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
-// deliver stores reports together. Those whose binding is gone are left out then,
-// and what is stored of the others is known; they do not hold back each other.
+// deliver stores reports, as many in a transaction as fit. Those whose binding is gone are
+// left out then, and what is stored of the others is known; they do not hold back each
+// other. Nor does one that the store can never take.
 func (o *Outbox) deliver(ctx context.Context, letters []*Letter) error {
 	for len(letters) > 0 {
-		change := controlplane.NewChange(controlplane.NewBatch())
-		for _, l := range letters {
-			o.add(change, l)
+		change, n := o.fill(letters)
+		batch, rest := letters[:n], letters[n:]
+		res, err := o.commit(ctx, change.Txn())
+		switch {
+		case types.Is(err, types.Invalid):
+			err = o.deliverAlone(ctx, batch, err)
+		case err == nil && res.Committed:
+			o.delivered(batch, res.Revision)
+		case err == nil:
+			var left []*Letter
+			left, err = o.rest(ctx, batch, res.Read)
+			rest = slices.Concat(left, rest)
 		}
-		res, err := controlplane.Commit(ctx, o.store, change.Txn())
 		if err != nil {
 			return err
 		}
-		if res.Committed {
-			o.delivered(letters, res.Revision)
-			return nil
-		}
-		if letters, err = o.rest(ctx, letters, res.Read); err != nil {
-			return err
-		}
+		letters = rest
 	}
 	return nil
+}
+
+// fill makes a transaction of the first letters, as many as fit by number and by bytes;
+// at least one.
+func (o *Outbox) fill(letters []*Letter) (change *controlplane.Change, n int) {
+	change = controlplane.NewChange(controlplane.NewBatch())
+	most := min(len(letters), o.most())
+	for n < most && (n == 0 || change.Bytes() < o.store.Limits().Bytes/2) {
+		o.add(change, letters[n])
+		n++
+	}
+	return change, n
+}
+
+// commit commits a transaction. What the store refuses for now, as it is full or this node
+// has no permission, is sent again after a pause that grows: only Invalid and the end of ctx
+// are errors.
+func (o *Outbox) commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	schedule := supervise.NewSchedule()
+	for said := ""; ; {
+		res, err := controlplane.Commit(ctx, o.store, txn)
+		if err == nil || types.Is(err, types.Invalid) || ctx.Err() != nil {
+			return res, err
+		}
+		if text := err.Error(); text != said {
+			o.log.Warn("reports not stored: to be tried again", zap.Error(err))
+			said = text
+		}
+		if err := schedule.Pause(ctx, 0); err != nil {
+			return res, err
+		}
+	}
+}
+
+// deliverAlone stores each of some reports by itself, as together they were Invalid. Of one
+// that is so alone, only what releases the task is stored; without that it is refused.
+func (o *Outbox) deliverAlone(ctx context.Context, letters []*Letter, invalid error) error {
+	if len(letters) > 1 {
+		for _, l := range letters {
+			if err := o.deliver(ctx, []*Letter{l}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	l := letters[0]
+	if l.brief {
+		o.about(l).Error("report cannot be stored", zap.Error(invalid))
+		delete(o.known, l.key)
+		l.tell(Refused)
+		return nil
+	}
+	o.about(l).Error("report cannot be stored whole: its texts are left out", zap.Error(invalid))
+	brief := *l.Report
+	brief.Reason, brief.Image = "the report of the node was too large to be stored", ""
+	if l.Report.Reason == "" {
+		brief.Reason = ""
+	}
+	short := *l
+	short.Report, short.brief = &brief, true
+	return o.deliver(ctx, []*Letter{&short})
 }
 
 // add adds a report. One that is known to be of the same binding ends with it, in one
@@ -69,8 +135,7 @@ func (o *Outbox) rest(ctx context.Context, letters []*Letter, read []controlplan
 		binding, compared := at[l.binding]
 		if compared && binding.CreateRevision != l.Report.Binding {
 			delete(o.known, l.key)
-			o.log.Info("report refused: its binding is gone",
-				zap.String("namespace", l.Attempt.Namespace), zap.String("task", l.Attempt.ID), zap.Int("attempt", l.Attempt.Attempt))
+			o.about(l).Info("report refused: its binding is gone")
 			l.tell(Refused)
 			continue
 		}

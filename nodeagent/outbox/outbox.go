@@ -36,6 +36,8 @@ type Letter struct {
 
 	// binding and key are those that are compared and written.
 	binding, key string
+	// brief reports whether texts were left out of the report, as it was too large.
+	brief bool
 }
 
 // name fills in the keys.
@@ -93,6 +95,11 @@ func New(store controlplane.Store, log *zap.Logger) *Outbox {
 	}
 }
 
+// about returns the log, about an attempt.
+func (o *Outbox) about(l *Letter) *zap.Logger {
+	return o.log.With(zap.String("namespace", l.Attempt.Namespace), zap.String("task", l.Attempt.ID), zap.Int("attempt", l.Attempt.Attempt))
+}
+
 // Put adds a report. It takes the place of one of the same attempt that is not on
 // its way yet.
 func (o *Outbox) Put(l *Letter) {
@@ -114,8 +121,8 @@ func (o *Outbox) Put(l *Letter) {
 	}
 }
 
-// Run stores reports until ctx is done, and returns ctx.Err() then; or the error of
-// a store that will not take them.
+// Run stores reports until ctx is done, and returns ctx.Err() then. It keeps what the store
+// does not take for now.
 func (o *Outbox) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
