@@ -13,8 +13,8 @@ import (
 // Reserve asks for bundles to be locked under an id: all of them or none. Tasks draw
 // on them with requests such as gpu@<id>. Submitted is set to now.
 //
-// AlreadyExists: there is a reservation of that id. Invalid: also when it is so
-// large that granting it could exceed a transaction of the store.
+// AlreadyExists: there is a reservation of that id. Invalid: also when it collects at once on
+// more nodes than a transaction of the store could hand over.
 func (c *Client) Reserve(ctx context.Context, id string, r types.Reservation) error {
 	e, err := c.newReserve(id, r)
 	if err != nil {
@@ -84,11 +84,9 @@ func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// check refuses what could never be granted. That takes the nodes only if some are
-// named, or it may be too large.
+// check refuses what could never be granted. That takes the nodes only if some are named.
 func (e *reserve) check(ctx context.Context, s Store) error {
-	named := slices.ContainsFunc(e.r.Bundles, func(b types.Bundle) bool { return b.Node != "" })
-	if !named && grantFits(&e.r, len(e.r.Bundles), s.Limits()) == nil {
+	if !slices.ContainsFunc(e.r.Bundles, func(b types.Bundle) bool { return b.Node != "" }) {
 		return nil
 	}
 	nodes, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Nodes), KeysOnly: true})
@@ -98,7 +96,10 @@ func (e *reserve) check(ctx context.Context, s Store) error {
 	if err := e.nodesKnown(nodes); err != nil {
 		return err
 	}
-	return grantFits(&e.r, len(nodes), s.Limits())
+	if e.r.AtOnce {
+		return handOverFits(e.r.Bundles, s.Limits())
+	}
+	return nil
 }
 
 // nodesKnown checks the nodes that bundles name.
@@ -119,55 +120,20 @@ func (e *reserve) nodesKnown(nodes []KV) error {
 	return invalid(errs)
 }
 
-// grantFits refuses a reservation whose grant could take more than one transaction
-// when each bundle that names no node is on one of its own, as far as there are nodes.
-func grantFits(r *types.Reservation, nodes int, limits Limits) error {
-	bundles := apart(r.Bundles)
-	spread := min(len(bundles), max(nodes, 1))
-	size := func(on int) int {
-		if r.AtOnce {
-			return HandOverCompares(on, 1) // of what else it relies on who asks for it has seen to
-		}
-		compares, ops := grantSize(bundles, on)
-		return max(compares, ops)
+// handOverFits refuses bundles that collect at once on more nodes than one transaction could
+// hand over.
+func handOverFits(bundles []types.Bundle, limits Limits) error {
+	nodes := make(map[string]struct{})
+	for _, b := range bundles {
+		nodes[b.Node] = struct{}{}
 	}
-	most := spread
-	for most > 0 && size(most) > limits.Ops {
-		most--
-	}
-	if most == spread {
+	size := HandOverCompares(len(nodes), 1) // of what else it relies on who asks for it has seen to
+	if size <= limits.Ops {
 		return nil
 	}
-	return types.Errorf(types.Invalid, "bundles: granting them on %d nodes takes a transaction of %d, and the store takes %d at once: "+
-		"at most %d such bundles fit: ask for fewer, as with more tasks of a gang on each node (perNode), or run etcd with a larger --max-txn-ops", spread, size(spread), limits.Ops, most)
-}
-
-// apart returns the bundles that could each be on a node of its own: of those that name the
-// same node the first.
-func apart(bundles []types.Bundle) []types.Bundle {
-	var out []types.Bundle
-	named := make(map[string]bool)
-	for _, b := range bundles {
-		if b.Node == "" || !named[b.Node] {
-			out = append(out, b)
-		}
-		named[b.Node] = true
-	}
-	return out
-}
-
-// grantSize returns how many compares and operations it may take to grant the
-// bundles, so many on as many nodes, each of the others with another.
-func grantSize(bundles []types.Bundle, nodes int) (compares, ops int) {
-	const (
-		fixed       = 3 // reservation, grant, namespace
-		nodeNumbers = 5 // allocated, node, cordon, session, devices
-	)
-	compares, ops = fixed+nodeNumbers*nodes, 2+2*nodes
-	for _, b := range bundles[:min(nodes, len(bundles))] {
-		compares += requestCompares(b.Requests)
-	}
-	return compares, ops
+	most := (limits.Ops - HandOverCompares(0, 1)) / NodeCompares
+	return types.Errorf(types.Invalid, "bundles: handing them over on %d nodes takes a transaction of %d, and the store takes %d at once: "+
+		"at most %d nodes fit: ask for fewer, or run etcd with a larger --max-txn-ops", len(nodes), size, limits.Ops, max(0, most))
 }
 
 func (e *reserve) refused(ctx context.Context, s Store, keys []KV) error {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -61,24 +62,70 @@ func TestGangOf520OnEtcd(t *testing.T) {
 	large(t, g, func(n int) bool { return n == 1 })
 }
 
-// What cannot be granted in one transaction is refused, and it is said how many fit, and
-// what would help; nothing is written.
-func TestGangIsTooLargeForATransaction(t *testing.T) {
+// A gang on more nodes than a stock etcd takes in one transaction is granted in several, begins
+// as a whole, and leaves nothing.
+func TestGangOn512Nodes(t *testing.T) {
+	for name, share := range map[string]int{"a node each": 1, "four on each": 4} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
+				g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(512/share, share), Store: memstore.New(memstore.WithLimits(limits))})
+				whole(t, g, 512, 512/share)
+			})
+		})
+	}
+}
+
+// So does one over a real etcd, with the limits that it has by itself.
+func TestGangOn100NodesOnStockEtcd(t *testing.T) {
+	limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
+	store := etcdstore.New(etcdtest.Start(t, etcdtest.WithMaxTxnOps(128)).Client, limits)
+	whole(t, startGangs(t, hollow.Config{Nodes: hollow.Nodes(100, 1), Store: store}), 100, 100)
+}
+
+// whole runs a gang of so many members on so many nodes, and a second one behind it.
+func whole(t *testing.T, g gangs, members, nodes int) {
+	t.Helper()
+	first := g.submit(members, hollow.Task(1000), esl.Gang{})
+	if on := count(g.running(first)); len(on) != nodes {
+		t.Errorf("it is on %d nodes", len(on))
+	}
+	second := g.submit(members, hollow.Task(1000), esl.Gang{})
+	if err := g.Stop(t.Context(), first.Tasks[7], controlplane.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.ended(first)
+	g.running(second)
+	if err := g.Stop(t.Context(), second.Tasks[7], controlplane.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.ended(second)
+	for !settledGrants(g.view()) {
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// settledGrants reports whether no reservation holds anything, and nothing is in use.
+func settledGrants(v *cluster.View) bool {
+	for _, r := range v.Reservations {
+		if r.Grant.V != nil {
+			return false
+		}
+	}
+	for _, n := range v.Nodes {
+		if n.Allocated.V != nil && len(n.Allocated.V.Holds) > 0 {
+			return false
+		}
+	}
+	return len(v.Leaders) == 0
+}
+
+// What is more than can be locked at once is refused, and it is said what would help; nothing is
+// written.
+func TestGangIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
 		g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(40, 30), Store: memstore.New(memstore.WithLimits(limits)), NoAudit: true})
-		_, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(600, hollow.Task(1000))}, esl.Gang{})
-		for _, says := range []string{"at most 25 such bundles fit", "perNode", "--max-txn-ops"} {
-			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
-				t.Errorf("%v, want %q", err, says)
-			}
-		}
-		if v := g.view(); len(v.Jobs) != 0 || len(v.Reservations) != 0 {
-			t.Error("something was written")
-		}
-		for range g.view().Tasks() {
-			t.Fatal("a task was written")
-		}
 		differing := make([]controlplane.Submission, 70)
 		for i := range differing {
 			differing[i] = hollow.Task(100 + i)
@@ -91,8 +138,11 @@ func TestGangIsTooLargeForATransaction(t *testing.T) {
 				t.Errorf("%v, want %q", err, says)
 			}
 		}
-		// With more of them together it fits.
-		job := g.submit(600, hollow.Task(1000), esl.Gang{PerNode: 30})
-		g.running(job)
+		if v := g.view(); len(v.Jobs) != 0 || len(v.Reservations) != 0 {
+			t.Error("something was written")
+		}
+		for range g.view().Tasks() {
+			t.Fatal("a task was written")
+		}
 	})
 }

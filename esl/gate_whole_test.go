@@ -22,7 +22,8 @@ func TestGangsOfTwoFlows(t *testing.T) {
 		{150, 64, 128, 4096},
 		{150, 128, 64, 4096},
 		{150, 128, 128, 4096},
-		{60, 30, 50, 512},
+		{60, 40, 50, 128},
+		{60, 50, 60, 128},
 	} {
 		t.Run(fmt.Sprintf("%d+%d of %d", test.a, test.b, test.limit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

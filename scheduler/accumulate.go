@@ -48,7 +48,8 @@ type accumulator struct {
 	skipped bool
 	busy    entryKey // as of the last look
 	// kept counts, by node, the collections that are in flight: until they are answered it
-	// is not known what else becomes free there, and nobody else is to have it.
+	// is not known what else becomes free there, and nobody else is to have it. And the
+	// reservations that are being granted there in several transactions.
 	kept map[*cluster.Node]int
 	// atOnce are those that collect at once, and others that did.
 	atOnce map[cluster.ID]struct{}
@@ -288,17 +289,24 @@ func (a *accumulator) keep(d *Draft) {
 			d.kept = append(d.kept, d.view.Nodes[at.Node])
 		}
 	}
+	a.keepNodes(d.kept)
+}
+
+// unkeep keeps it no longer: the collection is answered.
+func (a *accumulator) unkeep(d *Draft) { a.unkeepNodes(d.kept) }
+
+// keepNodes has nothing else be placed on nodes.
+func (a *accumulator) keepNodes(nodes []*cluster.Node) {
 	if a.kept == nil {
 		a.kept = make(map[*cluster.Node]int)
 	}
-	for _, n := range d.kept {
+	for _, n := range nodes {
 		a.kept[n]++
 	}
 }
 
-// unkeep keeps it no longer: the collection is answered.
-func (a *accumulator) unkeep(d *Draft) {
-	for _, n := range d.kept {
+func (a *accumulator) unkeepNodes(nodes []*cluster.Node) {
+	for _, n := range nodes {
 		if a.kept[n]--; a.kept[n] == 0 {
 			delete(a.kept, n)
 		}

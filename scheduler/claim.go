@@ -209,11 +209,11 @@ func (d *Draft) dissolve(x claimant) {
 	key := controlplane.GrantKey(x.ID.Namespace, x.ID.ID)
 	d.Change.IfUnchanged(key, x.Grant.Mod)
 	d.remove(key)
-	d.endLead(x.ID)
+	d.endLead(role, x.ID)
 }
 
-// endLead deletes the leadership of what accumulates, if id has it.
-func (d *Draft) endLead(id cluster.ID) {
+// endLead deletes a leadership, if id has it.
+func (d *Draft) endLead(role string, id cluster.ID) {
 	if l := d.view.Leaders[role]; l != nil && l.V.Holder == id.String() {
 		d.Change.IfUnchanged(controlplane.LeaderKey(role), l.Mod)
 		d.remove(controlplane.LeaderKey(role))

@@ -10,62 +10,71 @@ import (
 // collect takes what is free and wanted, as much as goes into the draft: what does not is
 // for the next one, and nobody else's meanwhile. The grant is granted once nothing is missing.
 func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
-	missing := slices.Contains(g.Bundles, "")
-	devices := devicesRelied(c.view, r, g)
+	devices, on := devicesRelied(c.view, r, g), bundlesOn(g)
+	d.whole = len(on[""]) == 0
 	for i := range g.Nodes {
-		wanted := wantedOn(c.view, r, g, g.Nodes[i].Node)
-		if !d.roomToCollect(wanted, devices) {
-			missing = true
-			if len(d.order) == 0 {
-				continue // there will never be
+		at := &g.Nodes[i]
+		d.whole = d.whole && c.view.Nodes[at.Node].Eligible()
+		for _, x := range wanted(c.view, r, on[at.Node]) {
+			switch {
+			case !c.view.Nodes[at.Node].Eligible() || d.holdsAll(at, x):
+			case d.roomToCollect(devices):
+				d.whole = c.collectOne(d, r, at, x) && d.whole
+			case len(d.order) == 0:
+				d.whole = false // there will never be
+			default:
+				d.whole = false
+				c.first, d.closed = true, true
+				c.accumulateAgain()
+				return
 			}
-			c.first, d.closed = true, true
-			c.accumulateAgain()
-			break
-		}
-		if !c.collectOn(d, r, &g.Nodes[i], wanted) {
-			missing = true
 		}
 	}
-	if !missing {
+	if d.whole {
 		g.Phase = types.Granted
 		c.relyOnDevices(d, r, g)
 	}
 }
 
-// roomToCollect reports whether the draft has room for what is wanted on one more node, and
+// roomToCollect reports whether the draft has room for one more resource of a node, and
 // for so many compares of devices that the grant takes in the end.
-func (d *Draft) roomToCollect(wanted []wish, devices int) bool {
-	n := len(wanted)
-	return d.room(nodeCompares+2*n+devices, 1+n)
+func (d *Draft) roomToCollect(devices int) bool { return d.room(nodeCompares+2+devices, 2) }
+
+// holdsAll reports whether a grant holds on a node all of a resource that is wanted there. Of
+// devices it may be others by now: see collectDevices.
+func (d *Draft) holdsAll(at *types.GrantNode, x wish) bool {
+	return heldOf(at.Holds, x.ID) >= x.sum() && !x.chooses() && !d.madeOfDevices(d.view.Nodes[at.Node], x.ID)
 }
 
-// collectOn takes what is free and wanted on a node of a grant, and reports whether all of
-// it is held then.
-func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []wish) bool {
-	n, all := c.view.Nodes[at.Node], true
+// collectOn takes what is free and wanted on a node of a grant.
+func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []wish) {
 	for _, x := range wanted {
-		if d.madeOfDevices(n, x.ID) || x.chooses() {
-			all = c.collectDevices(d, r, at, x) && all
-			continue
-		}
-		rest := cluster.Need{ID: x.ID, Amount: x.sum() - heldOf(at.Holds, x.ID)}
-		if rest.Amount <= 0 {
-			continue
-		}
-		h, ok := c.collectable(d, n, rest)
-		if ok {
-			d.take(n, []types.Holding{h})
-			d.keep(n, []types.Holding{h})
-			d.compareNode(n)
-			for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{rest}) {
-				d.Change.IfUnchanged(k.key, k.mod)
-			}
-			at.Holds = addHolding(at.Holds, h)
-		}
-		all = all && ok && h.Amount == rest.Amount
+		c.collectOne(d, r, at, x)
 	}
-	return all
+}
+
+// collectOne takes what is free and wanted of a resource on a node of a grant, and reports
+// whether all of it is held then.
+func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode, x wish) bool {
+	n := c.view.Nodes[at.Node]
+	if d.madeOfDevices(n, x.ID) || x.chooses() {
+		return c.collectDevices(d, r, at, x)
+	}
+	rest := cluster.Need{ID: x.ID, Amount: x.sum() - heldOf(at.Holds, x.ID)}
+	if rest.Amount <= 0 {
+		return true
+	}
+	h, ok := c.collectable(d, n, rest)
+	if ok {
+		d.take(n, []types.Holding{h})
+		d.keep(n, []types.Holding{h})
+		d.compareNode(n)
+		for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{rest}) {
+			d.Change.IfUnchanged(k.key, k.mod)
+		}
+		at.Holds = addHolding(at.Holds, h)
+	}
+	return ok && h.Amount == rest.Amount
 }
 
 // wish is what the bundles given to a node want there of one resource.
@@ -93,13 +102,30 @@ func (w wish) sum() types.Quantity {
 	return sum
 }
 
+// bundlesOn returns the bundles of a grant by their nodes.
+func bundlesOn(g *types.Grant) map[string][]int {
+	on := make(map[string][]int, len(g.Nodes))
+	for i, name := range g.Bundles {
+		on[name] = append(on[name], i)
+	}
+	return on
+}
+
 // wantedOn returns what the bundles given to a node want there, sorted by resource.
 func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) []wish {
-	var out []wish
+	var bundles []int
 	for i, name := range g.Bundles {
-		if name != node {
-			continue
+		if name == node {
+			bundles = append(bundles, i)
 		}
+	}
+	return wanted(v, r, bundles)
+}
+
+// wanted returns what bundles want on the node that they share, sorted by resource.
+func wanted(v *cluster.View, r *cluster.Reservation, bundles []int) []wish {
+	var out []wish
+	for _, i := range bundles {
 		for _, x := range bundleNeeds(v, r.ID.Namespace, r.Info.V.Bundles[i]) {
 			if x.ID.IsPlacement() || x.Amount == 0 {
 				continue

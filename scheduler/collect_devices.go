@@ -46,11 +46,20 @@ func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantN
 	return now.Amount == x.sum()
 }
 
+// manyDevices is from how many nodes on it is compared that no devices have changed, rather
+// than those of each node.
+const manyDevices = 32
+
 // relyOnDevices makes the draft depend on the devices of the nodes of a grant, which has
 // become whole, being what they were when they were divided, where not any will do.
 func (c *Core) relyOnDevices(d *Draft, r *cluster.Reservation, g *types.Grant) {
+	if devicesRelied(c.view, r, g) == 1 && len(g.Nodes) > manyDevices {
+		d.Change.If(controlplane.Compare{Key: controlplane.Prefix(controlplane.Devices), Target: controlplane.Newest, Revision: d.view.Revision})
+		return
+	}
+	on := bundlesOn(g)
 	for _, at := range g.Nodes {
-		if choosesOn(c.view, r, g, at.Node) {
+		if choosesOn(c.view, r, on[at.Node]) {
 			d.Change.IfUnchanged(controlplane.DevicesKey(at.Node), c.view.Nodes[at.Node].Devices.Mod)
 		}
 	}
@@ -62,17 +71,21 @@ func devicesRelied(v *cluster.View, r *cluster.Reservation, g *types.Grant) int 
 	if !slices.ContainsFunc(r.Info.V.Bundles, func(b types.Bundle) bool { return len(b.Devices) > 0 }) {
 		return n
 	}
+	on := bundlesOn(g)
 	for _, at := range g.Nodes {
-		if choosesOn(v, r, g, at.Node) {
+		if choosesOn(v, r, on[at.Node]) {
 			n++
 		}
+	}
+	if n > manyDevices {
+		return 1
 	}
 	return n
 }
 
-// choosesOn reports whether not any devices of a node will do.
-func choosesOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) bool {
-	return slices.ContainsFunc(wantedOn(v, r, g, node), wish.chooses)
+// choosesOn reports whether not any devices will do for bundles that share a node.
+func choosesOn(v *cluster.View, r *cluster.Reservation, bundles []int) bool {
+	return slices.ContainsFunc(wanted(v, r, bundles), wish.chooses)
 }
 
 // parts returns in which pieces what is made of devices is collected: by bundle, for a part of a device is of one. Those that are not any devices come first, each

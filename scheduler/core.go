@@ -65,6 +65,8 @@ type Core struct {
 	behind  []behind
 	loss    losses
 	accum   accumulator
+	// granting are the grants in several transactions, as last looked at.
+	granting map[cluster.ID]*types.Grant
 	// first tells that the next draft is for what waits.
 	first bool
 	// batch bounds the tasks of a transaction at present: Config.BatchTasks, or less
@@ -244,6 +246,7 @@ func (c *Core) fill(d *Draft) {
 	//    end all the time, every draft is.
 	if c.first {
 		c.first = false
+		c.grantInParts(d)
 		c.collectAtOnce(d)
 		c.accumulate(d)
 		if c.placeWaiting(d); !d.empty() {
@@ -257,7 +260,8 @@ func (c *Core) fill(d *Draft) {
 	c.settleBindings(d)
 	c.cancelTasks(d)
 	c.closeAccounts(d)
-	// 3. What is collected at once, or by an aged reservation, before anybody else has it.
+	// 3. What is being granted, collected at once, or by an aged reservation, before anybody else has it.
+	c.grantInParts(d)
 	c.collectAtOnce(d)
 	c.accumulate(d)
 	// 4. What waits, by priority and age.

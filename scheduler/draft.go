@@ -49,6 +49,8 @@ type Draft struct {
 	cordons bool
 	// collecting is the accumulating grant, if the draft changes it.
 	collecting *collecting
+	// whole reports whether the grant that was collected for last holds all that it wants.
+	whole bool
 	// atOnce is the reservation that the draft collects for at once, or hands over.
 	atOnce *cluster.Reservation
 	// kept are the nodes of a collection: see accumulator.

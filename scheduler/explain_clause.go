@@ -203,6 +203,8 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) (cl
 		return fmt.Sprintf("waits for %s: reservation %s is not granted yet", name, ref(f.ns, id)), why
 	case r.Grant.V.Phase == types.Accumulating, r.Grant.V.Phase == types.Collecting:
 		return fmt.Sprintf("waits for %s: reservation %s is not granted yet, and collects what becomes free", name, ref(f.ns, id)), why
+	case r.Grant.V.Phase == types.Granting:
+		return fmt.Sprintf("waits for %s: reservation %s is about to be granted", name, ref(f.ns, id)), why
 	case r.Grant.V.Phase == types.Releasing:
 		return fmt.Sprintf("waits for %s: reservation %s was given up, and what is drawn on it is being released", name, ref(f.ns, id)), why
 	case len(shut) > 0:

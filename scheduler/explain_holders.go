@@ -166,7 +166,7 @@ func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.Re
 		h.Priority = r.Info.V.Priority
 	}
 	out := holding(h, g.On(node), e.v.Nodes[node], rid, pool)
-	if len(out) > 0 && g.Phase == types.Releasing {
+	if len(out) > 0 && returnsDrawn(r, node) {
 		// It holds what is drawn, and no more.
 		out[0].amount = e.v.Nodes[node].Used(rid.Scope(r.ID.Namespace, r.ID.ID))
 		out[0].Amount = out[0].amount.Format(rid)

@@ -32,6 +32,8 @@ func (e *explainer) reservation(id cluster.ID) (Explanation, error) {
 		e.granted(r, &x)
 	case isAtOnce(r), g != nil && g.Phase == types.HandedOver:
 		e.collectsAtOnce(r, &x)
+	case g != nil && g.Phase == types.Granting:
+		e.granting(r, &x)
 	case g != nil:
 		e.accumulates(r, &x)
 	case e.v.UnreadNamespace(id.Namespace):
@@ -130,6 +132,23 @@ func (e *explainer) accumulates(r *cluster.Reservation, x *Explanation) {
 		x.Summary = "It has collected all that it asks for, and is about to be granted."
 	}
 	x.Notes = append(x.Notes, "Nobody draws on it before it is complete; only tasks that end in time, --max-run, may use what it has collected.")
+}
+
+// granting says how much of a reservation is taken that one transaction cannot grant.
+func (e *explainer) granting(r *cluster.Reservation, x *Explanation) {
+	x.Phase = string(types.Granting)
+	x.Suggestion = noScheduler
+	if slices.Contains(r.Grant.V.Bundles, "") {
+		x.Summary = "Something came in between while it was granted: what it holds is given back, and then it waits as before."
+		return
+	}
+	held := 0
+	for _, at := range r.Grant.V.Nodes {
+		if len(at.Holds) > 0 {
+			held++
+		}
+	}
+	x.Summary = fmt.Sprintf("It is about to be granted: one transaction has no room for all of it, and so far it holds its part of %d of its %d nodes.", held, len(r.Grant.V.Nodes))
 }
 
 // collectsAtOnce says what a reservation has that collects at once, and who has the rest.

@@ -84,6 +84,19 @@ func grantSituations() []situation {
 			w.launch("a", q{"cpu": 1500, "node/n1": 1})
 			w.reserve("big", types.Reservation{Accumulate: true}, q{"cpu": 2000}, q{"cpu": 2000})
 		}},
+		{name: "a reservation is being granted", ask: "reservation/train", build: func(w *small) {
+			w.pair()
+			w.granting("n1", "n2")
+		}},
+		{name: "a task waits for what is being granted", build: func(w *small) {
+			w.pair()
+			w.granting("n1", "n2")
+			w.bench.task("t", q{"cpu@train": 2000})
+		}},
+		{name: "a reservation is no longer being granted", ask: "reservation/train", build: func(w *small) {
+			w.pair()
+			w.granting("n1", "")
+		}},
 		{name: "a reservation is granted", ask: "reservation/train", build: func(w *small) {
 			w.pair()
 			w.reserve("train", types.Reservation{}, q{"cpu": 1500}, q{"cpu": 1500})
@@ -97,6 +110,23 @@ func grantSituations() []situation {
 			w.settle()
 		}},
 	}
+}
+
+// granting is a reservation of two bundles on nodes, which holds its part of the first.
+func (w *small) granting(nodes ...string) {
+	two := []types.Bundle{bundleOf(q{"cpu": 2000}), bundleOf(q{"cpu": 2000})}
+	create := w.put(controlplane.ReservationKey("d", "train"), &types.Reservation{Bundles: two, Submitted: w.now.UnixNano()})
+	g := &types.Grant{Phase: types.Granting, Reservation: create, Bundles: nodes}
+	for i, name := range nodes {
+		if name == "" {
+			continue
+		}
+		g.Nodes = append(g.Nodes, types.GrantNode{Node: name})
+		if i == 0 {
+			g.Nodes[0].Holds = []types.Holding{{Resource: types.CPU, Amount: 2000}}
+		}
+	}
+	w.put(controlplane.GrantKey("d", "train"), g, controlplane.AllocatedKey("n1"), &types.Allocated{Holds: g.Nodes[0].Holds})
 }
 
 func placeSituations() []situation {

@@ -38,11 +38,10 @@ func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome
 		for _, x := range p.spots {
 			d.undo(x.node, x.holds)
 		}
-		if d.empty() {
-			// Larger than a transaction. What it relies on may become less.
-			return noFit, allIDs(p.spots)
+		if !d.empty() {
+			return full, nil
 		}
-		return full, nil
+		return c.beginGranting(d, r, p.spots)
 	}
 	return placed, nil
 }
@@ -255,114 +254,6 @@ func grantOf(r *cluster.Reservation, spots []spot) *types.Grant {
 		}
 	}
 	return g
-}
-
-// settleGrants releases the grants whose reservation is gone. A draft that does so
-// does nothing else.
-func (c *Core) settleGrants(d *Draft) {
-	c.reservations.drain(func(r *cluster.Reservation) bool {
-		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.owns(r.ID.Namespace, "") || r.Info.Unread() || r.Current() || claimedBy(c.view, r) != nil {
-			return true
-		}
-		if c.waitForGrant(d, r) {
-			return true
-		}
-		return d.release(r)
-	})
-	d.closed = !d.empty()
-}
-
-// waitForGrant reports whether anything that the release of a grant changes is in
-// flight; the release is then looked at again later.
-func (c *Core) waitForGrant(d *Draft, r *cluster.Reservation) bool {
-	if c.whenUnlocked(r, r) || d.has(r) {
-		return true
-	}
-	for _, at := range r.Grant.V.Nodes {
-		n := c.view.Nodes[at.Node]
-		if c.whenUnlocked(n, r) {
-			return true
-		}
-		for _, h := range at.Holds {
-			if h.Cluster && c.whenIdle(c.view.PoolOf(h.Resource), r) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// release takes a grant one step towards its end: what nobody draws on returns at
-// once, the rest as its holders end, and the grant goes last. false when there is
-// no room.
-func (d *Draft) release(r *cluster.Reservation) bool {
-	g := r.Grant.V
-	key := controlplane.GrantKey(r.ID.Namespace, r.ID.ID)
-	drawn := false
-	for _, at := range g.Nodes {
-		drawn = drawn || drawnOn(r, d.view.Nodes[at.Node], at)
-	}
-	if g.Phase == types.Releasing && drawn {
-		return true
-	}
-	if !d.room(1+2*len(g.Nodes), 1+2*len(g.Nodes)) {
-		return d.empty()
-	}
-	d.Change.IfUnchanged(key, r.Grant.Mod)
-	d.Change.IfUnchanged(controlplane.ReservationKey(r.ID.Namespace, r.ID.ID), r.Info.Mod)
-	if g.Phase != types.Releasing {
-		d.returnUndrawn(r, g)
-	}
-	if g.Phase == types.Accumulating {
-		d.endLead(r.ID)
-	}
-	if drawn {
-		releasing := *g
-		releasing.Phase = types.Releasing
-		d.put(key, &releasing, r.Grant.Mod)
-	} else {
-		d.remove(key)
-	}
-	d.claim(r)
-	d.items++
-	return true
-}
-
-// drawnOn reports whether any task draws on what a grant holds on node n.
-func drawnOn(r *cluster.Reservation, n *cluster.Node, at types.GrantNode) bool {
-	for _, h := range at.Holds {
-		if n.Used(h.Resource.Scope(r.ID.Namespace, r.ID.ID)) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// returnUndrawn gives back what a grant holds and no task draws on.
-func (d *Draft) returnUndrawn(r *cluster.Reservation, g *types.Grant) {
-	for _, at := range g.Nodes {
-		n := d.view.Nodes[at.Node]
-		for _, h := range at.Holds {
-			scoped := h.Resource.Scope(r.ID.Namespace, r.ID.ID)
-			h.Amount -= n.Used(scoped)
-			h.Devices = without(h.Devices, d.used(n, scoped))
-			if h.Amount != 0 || len(h.Devices) > 0 {
-				d.giveBack(n, []types.Holding{h})
-			}
-			d.keep(n, []types.Holding{h})
-		}
-	}
-}
-
-// without returns shares less those in use.
-func without(shares, used []types.DeviceShare) []types.DeviceShare {
-	var out []types.DeviceShare
-	for _, s := range shares {
-		if rest := s.Share - share(used, s.ID); rest > 0 {
-			out = append(out, types.DeviceShare{ID: s.ID, Share: rest})
-		}
-	}
-	return out
 }
 
 // grantBehind returns the reservation whose grant a scoped resource is drawn from.

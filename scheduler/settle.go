@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -209,7 +210,7 @@ func (d *Draft) returnFromReleasing(b *cluster.Binding) {
 		}
 		ns, _, name := h.Resource.Split()
 		r := d.view.Reservations[cluster.ID{Namespace: ns, ID: name}]
-		if r == nil || r.Grant.V == nil || r.Grant.V.Phase != types.Releasing {
+		if !returnsDrawn(r, b.Node.Name) {
 			continue
 		}
 		d.Change.IfUnchanged(controlplane.GrantKey(ns, name), r.Grant.Mod)
@@ -217,6 +218,15 @@ func (d *Draft) returnFromReleasing(b *cluster.Binding) {
 		d.giveBack(b.Node, base)
 		d.keep(b.Node, base)
 	}
+}
+
+// returnsDrawn reports whether what tasks drew on a reservation on a node is given back as they
+// end: it is being released, and what no task drew there was given back.
+func returnsDrawn(r *cluster.Reservation, node string) bool {
+	if r == nil || r.Grant.V == nil || r.Grant.V.Phase != types.Releasing {
+		return false
+	}
+	return !slices.ContainsFunc(r.Grant.V.Nodes, func(at types.GrantNode) bool { return at.Whole && at.Node == node })
 }
 
 // baseHolding returns what a grant holds for a scoped holding on a node.

@@ -150,8 +150,9 @@ func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
 		c.accum.resting, c.accum.round = c.accum.round == c.accum.ended, c.accum.ended
 		return
 	}
-	d.returnUndrawn(x.Reservation, &types.Grant{Nodes: []types.GrantNode{from}})
-	*g = *moved
+	if d.returnUndrawn(x.Reservation, from) {
+		*g = *moved
+	}
 }
 
 // wants are what the bundles given to a node want there, and the sums of it.
@@ -174,20 +175,24 @@ func want(wanted map[string]*wants, name string, needs []cluster.Need) {
 // giveUpLost gives back what g, to be the grant of r, has on nodes that are not
 // eligible any more.
 func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
-	lost := &types.Grant{}
-	g.Nodes = slices.DeleteFunc(g.Nodes, func(at types.GrantNode) bool {
-		if c.view.Nodes[at.Node].Eligible() {
-			return false
+	kept := make(map[string]bool) // what the draft has no room for
+	nodes := g.Nodes[:0]
+	for _, at := range g.Nodes {
+		switch {
+		case c.view.Nodes[at.Node].Eligible():
+		case d.returnUndrawn(r, at):
+			continue
+		default:
+			kept[at.Node] = true
 		}
-		lost.Nodes = append(lost.Nodes, at)
-		return true
-	})
+		nodes = append(nodes, at)
+	}
+	g.Nodes = nodes
 	for i, name := range g.Bundles {
-		if name != "" && !c.view.Nodes[name].Eligible() {
+		if name != "" && !kept[name] && !c.view.Nodes[name].Eligible() {
 			g.Bundles[i] = ""
 		}
 	}
-	d.returnUndrawn(r, lost)
 }
 
 // target returns the node with the most free that is large enough for needs beside

@@ -39,6 +39,8 @@ func (c *Core) touch(k controlplane.Key) {
 		c.touchNamespace(k.Namespace)
 	case controlplane.Schedulers:
 		c.touchScheduler(k.ID)
+	case controlplane.Leaders:
+		c.queue.unstall() // another one may be granted in several transactions
 	}
 }
 
@@ -224,6 +226,7 @@ func (c *Core) touchJob(id cluster.ID) {
 }
 
 func (c *Core) touchGrantKey(id cluster.ID) {
+	c.followGranting(id)
 	r := c.view.Reservations[id]
 	if r == nil {
 		c.queue.remove(entryKey{id, true})

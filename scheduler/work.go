@@ -58,9 +58,9 @@ func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding)
 		if c.whenUnlocked(r, b) {
 			return true
 		}
-		if g := r.Grant.V; g != nil && g.Phase == types.Releasing {
+		if returnsDrawn(r, b.Node.Name) {
 			// What was drawn goes back to where the grant had it from.
-			base := baseHolding(g, b.Node.Name, h)
+			base := baseHolding(r.Grant.V, b.Node.Name, h)
 			if base.Cluster && c.whenIdle(c.view.PoolOf(base.Resource), b) {
 				return true
 			}

@@ -107,6 +107,10 @@ type GrantPhase string
 const (
 	// Accumulating: part of the bundles is held, and nobody may draw on it.
 	Accumulating GrantPhase = "accumulating"
+	// Granting: the bundles are being taken, in several transactions as one has no room for
+	// them. Nobody may draw on it before the last of these grants it. A bundle without a node
+	// says that it is being given back.
+	Granting GrantPhase = "granting"
 	// Granted: all bundles are held.
 	Granted GrantPhase = "granted"
 	// Releasing: the reservation is gone. The grant holds what tasks still
@@ -152,11 +156,15 @@ func (g *Grant) fields(w *wire) {
 type GrantNode struct {
 	Node  string
 	Holds []Holding
+	// Whole reports, of a grant that is Releasing, that all of Holds is held there still: it is
+	// given back node by node where one transaction has no room for all.
+	Whole bool
 }
 
 func (g *GrantNode) fields(w *wire) {
 	text(w, 2, &g.Node)
 	list(w, 3, &g.Holds, (*Holding).fields)
+	w.boolean(4, &g.Whole)
 }
 
 // On returns what the grant holds on a node.

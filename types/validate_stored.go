@@ -334,7 +334,7 @@ func (a *Allocated) Validate() error {
 // Validate checks a grant.
 func (g *Grant) Validate() error {
 	var p problems
-	oneOf(&p, "phase", g.Phase, Accumulating, Granted, Releasing, Collecting, HandedOver)
+	oneOf(&p, "phase", g.Phase, Accumulating, Granting, Granted, Releasing, Collecting, HandedOver)
 	p.revisions("reservation", g.Reservation)
 	p.revisions("task", g.Task)
 	p.moments("since", g.Since)

@@ -126,7 +126,7 @@ func (s *state) countGrant(r *reservation, sign types.Quantity) {
 			a := s.place(n, h)
 			s.touchAccount(a)
 			switch {
-			case g.Phase != types.Releasing:
+			case g.Phase != types.Releasing || at.Whole:
 				add(a.sums, h.Resource, h, sign)
 			case sign > 0:
 				a.releasing[r] = struct{}{}
@@ -150,7 +150,7 @@ func (s *state) held(a *account) map[types.ResourceID]usage {
 		for _, at := range r.grant.V.Nodes {
 			n := s.node(at.Node)
 			for _, h := range at.Holds {
-				if s.place(n, h) == a {
+				if !at.Whole && s.place(n, h) == a {
 					add(sums, h.Resource, n.drawn(r, h), 1)
 				}
 			}

@@ -159,9 +159,9 @@ func (s *state) updateGrant(k controlplane.Key, e controlplane.Event) error {
 	s.countGrant(r, -1)
 	err := update(&r.grant, e)
 	s.countGrant(r, 1)
-	delete(s.accumulating, r)
-	if r.grant.V != nil && r.grant.V.Phase == types.Accumulating {
-		s.accumulating[r] = struct{}{}
+	delete(s.inPart, r)
+	if r.grant.V != nil && (r.grant.V.Phase == types.Accumulating || r.grant.V.Phase == types.Granting) {
+		s.inPart[r] = r.grant.V.Phase
 	}
 	return err
 }

@@ -66,7 +66,7 @@ func (c *Checker) checkTouched() {
 		c.checkReservation(r)
 	}
 	if len(t.reservations) > 0 {
-		c.checkAccumulating()
+		c.checkInPart()
 	}
 	for at := range c.standing {
 		if at.guarantee == Schema {
@@ -102,7 +102,7 @@ func (c *Checker) checkAll() {
 	for _, r := range s.reservations {
 		c.checkReservation(r)
 	}
-	c.checkAccumulating()
+	c.checkInPart()
 	s.oversubscribed(c.change(NoOversubscription))
 	for at := range c.standing {
 		if at.guarantee == Schema {
@@ -142,8 +142,8 @@ func (c *Checker) checkReservation(r *reservation) {
 	c.state(DeviceExclusive, r, func(found finder) { c.s.grantAddsUp(r, found) })
 }
 
-func (c *Checker) checkAccumulating() {
-	c.state(GangAtomic, c.s, func(found finder) { c.s.oneAccumulates(found) })
+func (c *Checker) checkInPart() {
+	c.state(GangAtomic, c.s, func(found finder) { c.s.oneInPart(found) })
 }
 
 func (c *Checker) finding(g Guarantee, object, format string, args []any) Finding {

@@ -9,8 +9,8 @@ import (
 
 // gangAtomic validates GangAtomic: what is granted has a place for every bundle of
 // its reservation, where the bundle asks for it, and holds there all that the
-// bundles ask for. Only a reservation that may accumulate, or collects at once, holds a
-// part, and only one that is gone is releasing.
+// bundles ask for. Only a reservation that may accumulate, collects at once or is being
+// granted in several transactions holds a part, and only one that is gone is releasing.
 func (s *state) gangAtomic(r *reservation, found finder) {
 	g := r.grant.V
 	if g == nil {
@@ -32,6 +32,8 @@ func (s *state) gangAtomic(r *reservation, found finder) {
 		if g.Task == 0 && r.current() && !r.info.V.Accumulate {
 			found(r.object(), "holds a part, and its reservation may not accumulate")
 		}
+	case types.Granting:
+		// For the moment that it takes.
 	case types.Collecting, types.HandedOver:
 		if r.current() && !r.info.V.AtOnce {
 			found(r.object(), "is %s, and its reservation does not collect at once", g.Phase)
@@ -123,18 +125,19 @@ func isAt(g *types.Grant, node string) bool {
 	return g != nil && slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return at.Node == node })
 }
 
-// oneAccumulates validates GangAtomic: one reservation at a time holds a part, so
-// that two never hold what the other needs.
-func (s *state) oneAccumulates(found finder) {
-	if len(s.accumulating) < 2 {
-		return
+// oneInPart validates GangAtomic: one reservation at a time accumulates, and one is being
+// granted in several transactions, so that two never hold what the other needs.
+func (s *state) oneInPart(found finder) {
+	names := make(map[types.GrantPhase][]string)
+	for r, phase := range s.inPart {
+		names[phase] = append(names[phase], r.id.String())
 	}
-	var names []string
-	for r := range s.accumulating {
-		names = append(names, r.id.String())
+	for _, phase := range slices.Sorted(maps.Keys(names)) {
+		if len(names[phase]) > 1 {
+			slices.Sort(names[phase])
+			found("grants", "%v are %s at once", names[phase], phase)
+		}
 	}
-	slices.Sort(names)
-	found("grants", "%v accumulate at once", names)
 }
 
 // grantSteps validates GangAtomic of a change: a grant is of the reservation that is
@@ -207,7 +210,7 @@ func heldOf(holds []types.Holding, h types.Holding) types.Quantity {
 
 func (s *state) grantGoes(r *reservation, was *types.Grant, found finder) {
 	// Nobody draws on what collects yet, so that it may be given up.
-	if r.info.V != nil && r.info.Create == was.Reservation && was.Phase != types.Accumulating {
+	if r.info.V != nil && r.info.Create == was.Reservation && was.Phase != types.Accumulating && was.Phase != types.Granting {
 		found(r.object(), "is gone, and its reservation is there")
 	}
 	for _, at := range was.Nodes {

@@ -24,8 +24,9 @@ type state struct {
 	policies     cells[id, types.Policies]
 	reservations map[id]*reservation
 	tasks        map[id]*task
-	// accumulating are the reservations whose grants are.
-	accumulating map[*reservation]struct{}
+	// inPart are the reservations whose grants accumulate, or are being granted in several
+	// transactions.
+	inPart map[*reservation]types.GrantPhase
 	// unread are the keys that are of no known form or cannot be read, and why.
 	unread map[string]string
 	// touched is what the last revision was about.
@@ -116,7 +117,7 @@ func newState() *state {
 		policies:     make(cells[id, types.Policies]),
 		reservations: make(map[id]*reservation),
 		tasks:        make(map[id]*task),
-		accumulating: make(map[*reservation]struct{}),
+		inPart:       make(map[*reservation]types.GrantPhase),
 		unread:       make(map[string]string),
 	}
 }

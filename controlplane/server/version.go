@@ -31,7 +31,7 @@ func CheckEtcd(ctx context.Context, client *clientv3.Client, limits controlplane
 			return nil, types.Errorf(types.Precondition, "use etcd at %s: it is version %q: use %s or later", endpoint, st.Version, minEtcd)
 		}
 		if limits.Ops < DefaultMaxTxnOps {
-			advice = append(advice, fmt.Sprintf("etcd takes %d operations in a transaction: a reservation over many nodes can never be granted, and binding is slower: start etcd with --max-txn-ops=%d",
+			advice = append(advice, fmt.Sprintf("etcd takes %d operations in a transaction: binding is slower, and so is granting a reservation over many nodes: start etcd with --max-txn-ops=%d",
 				limits.Ops, DefaultMaxTxnOps))
 		}
 		return advice, nil

@@ -49,16 +49,21 @@ func newAgent(w *world, i int) *agent {
 	a.givesOut(20_000, 20_007)
 	a.info.Capacity = a.capacity(i, room)
 	if i < 2 {
-		for k := range 4 {
-			a.devices.Devices = append(a.devices.Devices, types.Device{
-				ID: fmt.Sprintf("acme.com/gpu=%s-%d", a.name, k), Resource: types.GPU, NUMA: k % 2, Links: []string{fmt.Sprint("link-", k/2)},
-				Model: fmt.Sprintf("ACME G%d00", 1+k/2), MemoryBytes: int64(1+k/2) << 35,
-			})
-		}
+		a.addDevices()
 	}
 	a.register()
 	a.enter()
 	return a
+}
+
+// addDevices gives the machine four GPUs, of two models.
+func (a *agent) addDevices() {
+	for k := range 4 {
+		a.devices.Devices = append(a.devices.Devices, types.Device{
+			ID: fmt.Sprintf("acme.com/gpu=%s-%d", a.name, k), Resource: types.GPU, NUMA: k % 2, Links: []string{fmt.Sprint("link-", k/2)},
+			Model: fmt.Sprintf("ACME G%d00", 1+k/2), MemoryBytes: int64(1+k/2) << 35,
+		})
+	}
 }
 
 func (a *agent) capacity(i int, cpu types.Quantity) types.Requests {

@@ -56,7 +56,7 @@ func (m *member) start() {
 		Name:            m.name,
 		Shared:          m.w.cfg.Shared,
 		Seed:            rng.Uint64(),
-		Limits:          m.w.store.Limits(),
+		Limits:          m.w.limits(),
 		BatchTasks:      1 + rng.IntN(24),
 		InFlight:        1 + rng.IntN(4),
 		Gather:          max(1, m.w.cfg.Gather),
@@ -75,6 +75,15 @@ func (m *member) start() {
 		m.w.try(c)
 	}
 	m.reload()
+}
+
+// limits are those that the schedulers go by.
+func (w *world) limits() controlplane.Limits {
+	limits := w.store.Limits()
+	if w.cfg.Ops > 0 {
+		limits.Ops = w.cfg.Ops
+	}
+	return limits
 }
 
 // reload lists everything and applies the difference to what was delivered, as the

@@ -20,7 +20,7 @@ type race struct {
 }
 
 func races() []race {
-	return slices.Concat(nodeRaces(), deviceRaces(), taskRaces(), resourceRaces(), grantRaces(), moveRaces(), preemptRaces())
+	return slices.Concat(nodeRaces(), deviceRaces(), taskRaces(), resourceRaces(), grantRaces(), moveRaces(), preemptRaces(), grantingRaces())
 }
 
 // nodeRaces are about what a node is and has in use.

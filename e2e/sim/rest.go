@@ -179,7 +179,13 @@ func (w *world) checkPlaced() {
 	if len(w.findings) > 0 {
 		return
 	}
-	plan := scheduler.Schedule(w.view(), scheduler.Config{Limits: w.store.Limits(), AccumulateAfter: 5 * time.Second}, w.now)
+	view := w.view()
+	for id, r := range view.Reservations {
+		if r.Grant.V != nil && r.Grant.V.Phase == types.Granting {
+			w.fail("reservation %s is being granted, and nobody goes on", id)
+		}
+	}
+	plan := scheduler.Schedule(view, scheduler.Config{Limits: w.store.Limits(), AccumulateAfter: 5 * time.Second}, w.now)
 	for _, b := range plan.Binds {
 		w.fail("%s waits, and fits on %s", b.Task, b.Node)
 	}

@@ -66,6 +66,7 @@ func configOf(seed uint64) Config {
 		Schedulers: []int{2, 4, 2, 4, 1}[seed%5],
 		Shared:     seed%7 == 6,
 		Gather:     []int{1, 1, 1, 6}[seed%4],
+		Ops:        []int{0, 0, 24}[seed%3],
 	}
 }
 

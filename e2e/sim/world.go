@@ -23,7 +23,9 @@ type Config struct {
 	Shared     bool
 	// Gather is that of the schedulers; 0 is 1.
 	Gather int
-	Nodes  int
+	// Ops bounds the operations of a transaction of a scheduler; 0 is what the store takes.
+	Ops   int
+	Nodes int
 	// Tasks bounds how many are submitted, Steps how many steps are taken.
 	Tasks, Steps int
 	// Unguarded picks compares that are left out of the schedulers'

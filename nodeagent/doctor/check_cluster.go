@@ -77,7 +77,7 @@ func checkDatabase(f Facts) []Finding {
 	}
 	d, c := of("etcd database"), f.Cluster
 	if c.Ops < fewOps {
-		d.warn(fmt.Sprintf("etcd takes %d operations in a transaction: reservations over many nodes cannot be granted", c.Ops), fmt.Sprintf("start etcd with --max-txn-ops=%d", fewOps))
+		d.warn(fmt.Sprintf("etcd takes %d operations in a transaction: binding is slower, and so is granting a reservation over many nodes", c.Ops), fmt.Sprintf("start etcd with --max-txn-ops=%d", fewOps))
 	}
 	switch {
 	case c.Alarm:

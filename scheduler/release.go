@@ -1,0 +1,169 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// settleGrants releases the grants whose reservation is gone. A draft that does so
+// does nothing else.
+func (c *Core) settleGrants(d *Draft) {
+	c.reservations.drain(func(r *cluster.Reservation) bool {
+		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.owns(r.ID.Namespace, "") || r.Info.Unread() || r.Current() || claimedBy(c.view, r) != nil {
+			return true
+		}
+		if c.waitForGrant(d, r) {
+			return true
+		}
+		return d.release(r)
+	})
+	d.closed = !d.empty()
+}
+
+// waitForGrant reports whether anything that the release of a grant changes is in
+// flight; the release is then looked at again later.
+func (c *Core) waitForGrant(d *Draft, r *cluster.Reservation) bool {
+	if c.whenUnlocked(r, r) || d.has(r) {
+		return true
+	}
+	for _, at := range r.Grant.V.Nodes {
+		n := c.view.Nodes[at.Node]
+		if c.whenUnlocked(n, r) {
+			return true
+		}
+		for _, h := range at.Holds {
+			if h.Cluster && c.whenIdle(c.view.PoolOf(h.Resource), r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// release takes a grant one step towards its end: what no task draws on returns at once, or
+// node by node where the draft has no room for all of it; the rest returns as its holders
+// end, and the grant goes last. A grant whose reservation is there, which no task may draw on
+// yet, keeps its phase until then. false when there is no room.
+func (d *Draft) release(r *cluster.Reservation) bool {
+	g := r.Grant.V
+	next := *g
+	next.Bundles, next.Nodes = slices.Clone(g.Bundles), nil
+	if !r.Current() {
+		next.Phase = types.Releasing
+	}
+	if !d.empty() && !d.room(2, 2+2*len(g.Nodes)) {
+		return false
+	}
+	changed, full := next.Phase != g.Phase, false
+	for _, at := range g.Nodes {
+		whole := g.Phase != types.Releasing || at.Whole
+		switch {
+		case len(at.Holds) == 0:
+			whole, changed = false, true
+		case !whole || full:
+		case d.returnUndrawn(r, at):
+			whole, changed = false, true
+		case d.empty() && len(d.order) == 0:
+			at, changed, full = d.returnSome(r, at), true, true
+		default:
+			full = true
+		}
+		at.Whole = whole && next.Phase == types.Releasing
+		if whole || drawnOn(r, d.view.Nodes[at.Node], at) {
+			next.Nodes = append(next.Nodes, at)
+		}
+	}
+	if !changed && len(next.Nodes) > 0 {
+		return true // it waits for the tasks that draw on it
+	}
+	for i, name := range next.Bundles {
+		if next.On(name) == nil {
+			next.Bundles[i] = ""
+		}
+	}
+	key := controlplane.GrantKey(r.ID.Namespace, r.ID.ID)
+	d.Change.IfUnchanged(key, r.Grant.Mod)
+	d.Change.IfUnchanged(controlplane.ReservationKey(r.ID.Namespace, r.ID.ID), r.Info.Mod)
+	if len(next.Nodes) > 0 {
+		d.put(key, &next, r.Grant.Mod)
+	} else {
+		d.remove(key)
+	}
+	if ends := next.Phase == types.Releasing || len(next.Nodes) == 0; ends && g.Phase == types.Accumulating {
+		d.endLead(role, r.ID)
+	} else if ends && g.Phase == types.Granting {
+		d.endLead(grantRole, r.ID)
+	}
+	d.claim(r)
+	d.items++
+	return true
+}
+
+// drawnOn reports whether any task draws on what a grant holds on node n.
+func drawnOn(r *cluster.Reservation, n *cluster.Node, at types.GrantNode) bool {
+	for _, h := range at.Holds {
+		if n.Used(h.Resource.Scope(r.ID.Namespace, r.ID.ID)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// undrawn returns what a grant holds on a node and no task draws on, and of how many pools.
+func (d *Draft) undrawn(r *cluster.Reservation, at types.GrantNode) (holds []types.Holding, pools int) {
+	n := d.view.Nodes[at.Node]
+	for _, h := range at.Holds {
+		scoped := h.Resource.Scope(r.ID.Namespace, r.ID.ID)
+		h.Amount -= n.Used(scoped)
+		h.Devices = without(h.Devices, d.used(n, scoped))
+		if h.Amount != 0 || len(h.Devices) > 0 {
+			holds = append(holds, h)
+			if h.Cluster {
+				pools++
+			}
+		}
+	}
+	return holds, pools
+}
+
+// returnUndrawn gives back what a grant holds on a node and no task draws on; false, and
+// nothing is given back, when the draft has no room for that.
+func (d *Draft) returnUndrawn(r *cluster.Reservation, at types.GrantNode) bool {
+	holds, pools := d.undrawn(r, at)
+	if !d.room(1+pools, 1+pools) {
+		return false
+	}
+	d.giveBack(d.view.Nodes[at.Node], holds)
+	d.keep(d.view.Nodes[at.Node], holds)
+	return true
+}
+
+// returnSome gives back, of one node that has more than goes into a draft, what no task draws
+// on at all, as far as there is room, and returns what the grant holds there then.
+func (d *Draft) returnSome(r *cluster.Reservation, at types.GrantNode) types.GrantNode {
+	n := d.view.Nodes[at.Node]
+	holds, _ := d.undrawn(r, at)
+	for _, h := range holds {
+		if n.Used(h.Resource.Scope(r.ID.Namespace, r.ID.ID)) > 0 || !d.room(2, 2) {
+			continue
+		}
+		d.giveBack(n, []types.Holding{h})
+		d.keep(n, []types.Holding{h})
+		at.Holds = slices.DeleteFunc(slices.Clone(at.Holds), func(x types.Holding) bool { return x.Resource == h.Resource && x.Cluster == h.Cluster })
+	}
+	return at
+}
+
+// without returns shares less those in use.
+func without(shares, used []types.DeviceShare) []types.DeviceShare {
+	var out []types.DeviceShare
+	for _, s := range shares {
+		if rest := s.Share - share(used, s.ID); rest > 0 {
+			out = append(out, types.DeviceShare{ID: s.ID, Share: rest})
+		}
+	}
+	return out
+}
