@@ -1,11 +1,8 @@
 package tasksocket
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -13,26 +10,55 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// route is a request that is served.
+type route struct {
+	// pattern is its method and path, as docs/task-api.md has it.
+	pattern string
+	serve   http.Handler
+}
+
 // routes are all requests there are.
-func (s *Server) routes() http.Handler {
+func (s *Server) routes() []route {
+	return []route{
+		{"GET /v1/self", s.get(s.self)},
+		{"GET /v1/state", s.listing(s.get(s.state, "reads"))},
+		{"GET /v1/tasks", s.listing(s.get(s.tasks))},
+		{"GET /v1/tasks/{id}", s.get(s.status)},
+		{"GET /v1/wait", s.get(s.wait, "until", "id", "timeout")},
+		{"GET /v1/watch", http.HandlerFunc(s.watch)},
+		{"POST /v1/resources", post(s, s.set)},
+		{"POST /v1/tasks", post(s, s.launch)},
+		{"POST /v1/tasks/{id}/stop", post(s, s.stop)},
+		{"POST /v1/tasks/{id}/evict", post(s, s.evict)},
+		{"POST /v1/reservations", post(s, s.reserve)},
+		{"DELETE /v1/reservations/{id}", s.get(s.unreserve)},
+		{"POST /v1/transactions", post(s, s.transact)},
+	}
+}
+
+// handler serves all routes.
+func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /v1/self", s.get(s.self))
-	mux.Handle("GET /v1/state", s.get(s.state, "reads"))
-	mux.Handle("GET /v1/tasks", s.get(s.tasks))
-	mux.Handle("GET /v1/tasks/{id}", s.get(s.status))
-	mux.Handle("GET /v1/wait", s.get(s.wait, "until", "id", "timeout"))
-	mux.Handle("GET /v1/watch", http.HandlerFunc(s.watch))
-	mux.Handle("POST /v1/resources", post(s, s.set))
-	mux.Handle("POST /v1/tasks", post(s, s.launch))
-	mux.Handle("POST /v1/tasks/{id}/stop", post(s, s.stop))
-	mux.Handle("POST /v1/tasks/{id}/evict", post(s, s.evict))
-	mux.Handle("POST /v1/reservations", post(s, s.reserve))
-	mux.Handle("DELETE /v1/reservations/{id}", s.get(s.unreserve))
-	mux.Handle("POST /v1/transactions", post(s, s.transact))
+	for _, r := range s.routes() {
+		mux.Handle(r.pattern, r.serve)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer.Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see docs/task-api.md", r.Method, r.URL.Path))
 	})
-	return mux
+	return s.limited(mux)
+}
+
+// listing bounds how many requests read the whole namespace at once, until they are answered.
+func (s *Server) listing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		release, err := s.useListing(r.Context())
+		if err != nil {
+			answer.Refuse(w, err)
+			return
+		}
+		defer release()
+		next.ServeHTTP(w, r)
+	})
 }
 
 // get serves a request that has no body, and these parameters.
@@ -51,10 +77,14 @@ func (s *Server) get(do func(*http.Request) (any, error), parameters ...string) 
 func post[T any](s *Server, do func(*http.Request, *T) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.finish(w, r, func(r *http.Request) (any, error) {
-			body := new(T)
-			if err := errors.Join(onlyParameters(r), read(r, body)); err != nil {
+			if err := onlyParameters(r); err != nil {
 				return nil, err
 			}
+			body, release, err := read[T](s, w, r)
+			if err != nil {
+				return nil, err
+			}
+			defer release()
 			return do(r, body)
 		})
 	})
@@ -63,6 +93,7 @@ func post[T any](s *Server, do func(*http.Request, *T) (any, error)) http.Handle
 // finish answers a request.
 func (s *Server) finish(w http.ResponseWriter, r *http.Request, do func(*http.Request) (any, error)) {
 	out, err := do(r)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // every connection of the socket has one
 	if err == nil {
 		answer.JSON(w, http.StatusOK, out)
 		return
@@ -71,28 +102,4 @@ func (s *Server) finish(w http.ResponseWriter, r *http.Request, do func(*http.Re
 		s.cfg.Log.Error("request failed", zap.String("path", r.URL.Path), zap.Error(err))
 	}
 	answer.Refuse(w, err)
-}
-
-// read reads a body. What is not known is refused: a typing error must not be taken
-// for something left out.
-func read(r *http.Request, into any) error {
-	text, err := io.ReadAll(r.Body)
-	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return types.Errorf(types.Invalid, "body: is larger than %d bytes: send less at once", large.Limit)
-	}
-	if err != nil {
-		return types.Errorf(types.Unavailable, "read body: %w", err)
-	}
-	if len(bytes.TrimSpace(text)) == 0 {
-		return nil
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return types.Errorf(types.Invalid, "body: %w: correct it, as docs/task-api.md has it", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return types.Errorf(types.Invalid, "body: something follows the JSON object: send one at a time")
-	}
-	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -24,6 +26,8 @@ type Config struct {
 	// Client is of the task's namespace.
 	Client *controlplane.Client
 	Self   Self
+	// Bounds are shared by all sockets of the agent; nil is bounds of its own.
+	Bounds *Bounds
 	// Log is told of requests that fail for reasons of ours; nil is nobody.
 	Log *zap.Logger
 }
@@ -33,6 +37,9 @@ type Server struct {
 	cfg      Config
 	listener net.Listener
 	http     *http.Server
+	// share is what the namespace may use of the bounds, until leave.
+	share *share
+	leave func()
 	// watches has an entry for every watch that is open.
 	watches chan struct{}
 }
@@ -41,6 +48,9 @@ type Server struct {
 func Listen(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
+	}
+	if cfg.Bounds == nil {
+		cfg.Bounds = NewBounds()
 	}
 	// The container may run as any user. Who may come this far on the host is
 	// decided by the directory above.
@@ -59,8 +69,12 @@ func Listen(cfg Config) (*Server, error) {
 		l.Close()
 		return nil, types.Errorf(types.Unavailable, "make task socket: %w", err)
 	}
-	s := &Server{cfg: cfg, listener: l, watches: make(chan struct{}, maxWatches)}
-	s.http = &http.Server{Handler: limited(s.routes()), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
+	s := &Server{cfg: cfg, listener: cfg.Bounds.bound(l), watches: make(chan struct{}, maxWatches)}
+	s.share, s.leave = cfg.Bounds.join(cfg.Client.Namespace())
+	s.http = &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(io.Discard, "", 0), // what a task does wrong is told to the task
+	}
 	return s, nil
 }
 
@@ -87,6 +101,7 @@ func openToAll(path string) error {
 // Run serves until ctx is done; then it ends what is being served, and removes the
 // socket.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.leave()
 	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -412,31 +411,4 @@ func TestListenAgain(t *testing.T) {
 	if info, err := os.Stat(outside); err != nil || info.Mode() != 0o600 {
 		t.Error("what a link led to was changed:", info, err)
 	}
-}
-
-// TestDocumented finds every request in the documentation, and no other.
-func TestDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/task-api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("routes.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := requests(string(source), `mux.Handle("`, `"`)
-	written := requests(string(text), "### `", "`")
-	if !slices.Equal(served, written) {
-		t.Errorf("served: %v\ndocumented: %v", served, written)
-	}
-}
-
-func requests(text, before, after string) []string {
-	var out []string
-	for _, part := range strings.Split(text, before)[1:] {
-		request, _, _ := strings.Cut(part, after)
-		out = append(out, request)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -1,0 +1,120 @@
+package tasksocket
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Bounds limits what all task sockets of one agent use together. One namespace may use a
+// part of each bound, however many tasks it has on the node. A namespace therefore cannot
+// keep the sockets of its neighbors from being served.
+type Bounds struct {
+	// connections has an entry for each open connection beyond those each socket is sure of.
+	connections chan struct{}
+	// all is the whole agent's, and namespaces has the part of each one with a socket.
+	all        share
+	mu         sync.Mutex
+	namespaces map[string]*share
+}
+
+// share is what may be used at once: by the agent, or by one namespace of it.
+type share struct {
+	sockets int
+	rate    *rate.Limiter
+	// text bounds the bytes of request bodies, decoded the memory they become, and
+	// listings the requests that read a whole namespace.
+	text, decoded weights
+	listings      *semaphore.Weighted
+}
+
+// weights are two semaphores, so that small requests never wait for large ones.
+type weights struct{ small, large *semaphore.Weighted }
+
+func (w weights) of(n int64) *semaphore.Weighted {
+	if n <= maxSmall {
+		return w.small
+	}
+	return w.large
+}
+
+// NewBounds makes the bounds of one agent.
+func NewBounds() *Bounds {
+	return &Bounds{
+		connections: make(chan struct{}, agentConnections),
+		all: share{
+			text:     weights{semaphore.NewWeighted(agentSmall), semaphore.NewWeighted(agentText)},
+			decoded:  weights{semaphore.NewWeighted(agentSmall), semaphore.NewWeighted(agentDecoded)},
+			listings: semaphore.NewWeighted(agentListings),
+		},
+		namespaces: make(map[string]*share),
+	}
+}
+
+// join returns the part of a namespace for one more socket of it; leave gives it back.
+func (b *Bounds) join(ns string) (s *share, leave func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s = b.namespaces[ns]
+	if s == nil {
+		s = &share{
+			rate:     rate.NewLimiter(namespacePerSecond, namespaceBurst),
+			text:     weights{semaphore.NewWeighted(agentSmall / 4), semaphore.NewWeighted(namespaceText)},
+			decoded:  weights{semaphore.NewWeighted(agentSmall / 4), semaphore.NewWeighted(namespaceDecoded)},
+			listings: semaphore.NewWeighted(namespaceListings),
+		}
+		b.namespaces[ns] = s
+	}
+	s.sockets++
+	return s, sync.OnceFunc(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if s.sockets--; s.sockets == 0 {
+			delete(b.namespaces, ns)
+		}
+	})
+}
+
+// use takes n of the namespace's part, then of the agent's, and returns what gives both
+// back. Unavailable: others use it all for too long.
+func use(ctx context.Context, own, all *semaphore.Weighted, n int64) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, useTimeout)
+	defer cancel()
+	if err := own.Acquire(ctx, n); err != nil {
+		return nil, errBusy()
+	}
+	if err := all.Acquire(ctx, n); err != nil {
+		own.Release(n)
+		return nil, errBusy()
+	}
+	return func() { all.Release(n); own.Release(n) }, nil
+}
+
+func errBusy() error {
+	return types.Errorf(types.Unavailable, "serve request: requests like it use all that the agent gives them: ask again in a moment")
+}
+
+// useText waits until a body of n bytes may be read. Decoding holds it several times: as
+// it comes, and in the buffers of the decoder.
+func (s *Server) useText(ctx context.Context, n int64) (release func(), err error) {
+	n *= textFactor
+	return use(ctx, s.share.text.of(n), s.cfg.Bounds.all.text.of(n), n)
+}
+
+// useDecoded waits until a body may become n bytes of memory.
+func (s *Server) useDecoded(ctx context.Context, n int64) (release func(), err error) {
+	return use(ctx, s.share.decoded.of(n), s.cfg.Bounds.all.decoded.of(n), n)
+}
+
+// useListing waits until the whole namespace may be read.
+func (s *Server) useListing(ctx context.Context) (release func(), err error) {
+	return use(ctx, s.share.listings, s.cfg.Bounds.all.listings, 1)
+}
+
+// useTimeout bounds how long a request waits for what others use.
+const useTimeout = 10 * time.Second
