@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/execlog"
 	"github.com/escher-sched/escher/nodeagent/outbox"
+	"github.com/escher-sched/escher/nodeagent/tasksocket"
 	"github.com/escher-sched/escher/nodeagent/watchdog"
 	"github.com/escher-sched/escher/types"
 )
@@ -34,7 +35,9 @@ type Agent struct {
 	starts *semaphore.Weighted
 	// clients are behind the task sockets.
 	clients clients
-	events  *history
+	// bounds limits what the task sockets use together.
+	bounds *tasksocket.Bounds
+	events *history
 	// executions is the log of what runs here, nil if there is none.
 	executions *execlog.Log
 	// deadline is where the watchdog reads it, nil if there is no state directory.
@@ -87,6 +90,7 @@ func New(cfg Config) (*Agent, error) {
 		marks:  newMarks(cfg.StateDir),
 		specs:  &specs{store: cfg.Store, known: make(map[string]*types.Spec)},
 		starts: semaphore.NewWeighted(int64(cfg.Starts)),
+		bounds: tasksocket.NewBounds(),
 		events: newHistory(),
 
 		unsaved: make(chan struct{}, 1),

@@ -30,7 +30,7 @@ func (t *task) serve(ctx context.Context) error {
 	}
 	dir := a.cfg.socketDir(t.id)
 	server, err := tasksocket.Listen(tasksocket.Config{
-		Dir: dir, Client: client, Log: t.log,
+		Dir: dir, Client: client, Bounds: a.bounds, Log: t.log,
 		Self: tasksocket.Self{Namespace: t.attempt.Namespace, Task: t.attempt.Task, Attempt: t.attempt.Number, Node: a.cfg.Node},
 	})
 	if err != nil {

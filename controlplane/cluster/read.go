@@ -14,7 +14,7 @@ import (
 func Read(ctx context.Context, store controlplane.Store, ns string) (*State, error) {
 	const tries = 3
 	for try := 1; ; try++ {
-		r := reader{store: store, ns: ns, view: New(), reads: make(controlplane.ReadSet)}
+		r := reader{store: store, ns: ns, view: New(), reads: make(controlplane.ReadSet), held: make(map[string]controlplane.Key)}
 		err := r.read(ctx)
 		switch {
 		case err == nil:
@@ -32,8 +32,8 @@ type reader struct {
 	revision int64
 	view     *View
 	reads    controlplane.ReadSet
-	// held are the tasks of the namespace that have a binding.
-	held []controlplane.Key
+	// held are the bindings of the namespace's tasks, by the id of the task.
+	held map[string]controlplane.Key
 }
 
 // read fills the view with what the state is made of.
@@ -80,14 +80,29 @@ func (r *reader) list(ctx context.Context, prefix string) error {
 	return nil
 }
 
+// Shown reports whether the state that namespace ns reads depends on a key: State.Reads
+// may name it.
+func Shown(ns, key string) bool {
+	k, ok := controlplane.Parse(key)
+	if !ok || k.Namespace != "" && k.Namespace != ns {
+		return false
+	}
+	switch k.Kind {
+	case controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Allocated,
+		controlplane.Resources, controlplane.Provided, controlplane.Reservations, controlplane.Grants,
+		controlplane.Bindings, controlplane.Reports:
+		return true
+	}
+	return false
+}
+
 // take applies one key unless it is another namespace's.
 func (r *reader) take(kv controlplane.KV) {
 	k, ok := controlplane.Parse(kv.Key)
 	switch {
-	case !ok || k.Namespace != "" && k.Namespace != r.ns:
-	case k.Kind == controlplane.Statuses:
+	case ok && k.Namespace == r.ns && k.Kind == controlplane.Statuses:
 		r.takeStatus(k, kv)
-	default:
+	case Shown(r.ns, kv.Key):
 		r.reads[kv.Key] = kv.ModRevision
 		_, _, _ = r.view.Apply(controlplane.Event{KV: kv}) // what cannot be read counts as absent
 	}
@@ -97,26 +112,32 @@ func (r *reader) take(kv controlplane.KV) {
 func (r *reader) takeStatus(k controlplane.Key, kv controlplane.KV) {
 	var s types.Status
 	if controlplane.Read(kv, &s) && s.Phase.Held() {
-		r.held = append(r.held, controlplane.Key{Kind: controlplane.Bindings, Node: s.Node, Namespace: k.Namespace, ID: k.ID, Attempt: s.Attempt})
+		r.held[k.ID] = controlplane.Key{Kind: controlplane.Bindings, Node: s.Node, Namespace: k.Namespace, ID: k.ID, Attempt: s.Attempt}
 	}
 }
 
-// manyHeld is from how many bindings on all are read instead of each.
-const manyHeld = 64
-
-// providers reads the bindings of the namespace and what was reported of them: some
-// provide resources.
+// providers reads the bindings of those tasks of the namespace that provide resources, and
+// what was reported of them. It reads nothing of other namespaces, however many tasks
+// this one has.
 func (r *reader) providers(ctx context.Context) error {
-	if len(r.held) > manyHeld {
-		if err := r.list(ctx, controlplane.Prefix(controlplane.Bindings)); err != nil {
-			return err
-		}
-		return r.list(ctx, controlplane.Prefix(controlplane.Reports))
+	if len(r.held) == 0 {
+		return nil
 	}
-	for _, k := range r.held {
+	opts := controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Tasks, r.ns), Revision: r.revision}
+	tasks, _, err := controlplane.ListAll(ctx, r.store, opts)
+	if err != nil {
+		return err
+	}
+	for _, kv := range tasks {
+		var t types.Task
+		k, _ := controlplane.Parse(kv.Key)
+		held, ok := r.held[k.ID]
+		if !ok || !controlplane.Read(kv, &t) || len(t.Provides) == 0 {
+			continue
+		}
 		for _, kind := range []controlplane.Kind{controlplane.Bindings, controlplane.Reports} {
-			k.Kind = kind
-			page, err := r.store.List(ctx, controlplane.ListOptions{Key: k.String(), Revision: r.revision})
+			held.Kind = kind
+			page, err := r.store.List(ctx, controlplane.ListOptions{Key: held.String(), Revision: r.revision})
 			if err != nil {
 				return err
 			}

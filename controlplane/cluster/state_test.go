@@ -82,10 +82,12 @@ func busy(t *testing.T) *world {
 	w.put(controlplane.ProvidedKey("team", "signal", "n1"), &types.Provided{Amount: 1000, NodeSession: session})
 	w.put(controlplane.ReservationKey("team", "train"), &types.Reservation{})
 	w.put(controlplane.GrantKey("team", "train"), &types.Grant{Phase: types.Granted, Nodes: []types.GrantNode{{Node: "n1", Holds: []types.Holding{{Resource: "memory", Amount: 1 << 30}}}}})
-	w.put(controlplane.BindingKey("n1", "team", "web-1", 1), &types.Binding{Session: session, Provides: []types.Provide{
+	provides := []types.Provide{
 		{Name: "bound", Amount: 100, When: types.WhenBound}, {Name: "running", Amount: 100, When: types.WhenRunning}, {Name: "done", Amount: 100, When: types.WhenSucceeded},
 		{Name: "healthy", Amount: 100, When: types.WhenHealthy},
-	}})
+	}
+	w.put(controlplane.TaskKey("team", "web-1"), &types.Task{Provides: provides})
+	w.put(controlplane.BindingKey("n1", "team", "web-1", 1), &types.Binding{Session: session, Provides: provides})
 	w.put(controlplane.ReportKey("n1", "team", "web-1", 1), &types.Report{Phase: types.ReportRunning, Health: types.Healthy})
 	w.put(controlplane.StatusKey("team", "web-1"), &types.Status{Phase: types.Running, Node: "n1", Attempt: 1})
 	var a types.Allocated
@@ -170,18 +172,53 @@ func TestStateAsJSON(t *testing.T) {
 	}
 }
 
-// More bindings than are read one by one.
+// listed notes what is read of a store.
+type listed struct {
+	controlplane.Store
+	what []string
+}
+
+func (l *listed) List(ctx context.Context, opts controlplane.ListOptions) (controlplane.Page, error) {
+	l.what = append(l.what, opts.Prefix+opts.Key)
+	return l.Store.List(ctx, opts)
+}
+
+// TestStateOfManyBindings reads the bindings that provide something, one by one, and nothing
+// of another namespace, however many there are.
 func TestStateOfManyBindings(t *testing.T) {
 	w := newWorld(t)
 	session := w.node("n1")
+	provides := []types.Provide{{Name: "x", Amount: 10, When: types.WhenBound}}
 	for i := range 100 {
 		id := fmt.Sprintf("web-%d", i)
-		w.put(controlplane.BindingKey("n1", "team", id, 1), &types.Binding{Session: session, Provides: []types.Provide{{Name: "x", Amount: 10, When: types.WhenBound}}})
-		w.put(controlplane.BindingKey("n1", "other", id, 1), &types.Binding{Session: session, Provides: []types.Provide{{Name: "x", Amount: 10, When: types.WhenBound}}})
+		w.put(controlplane.TaskKey("team", id), &types.Task{Provides: provides})
+		w.put(controlplane.BindingKey("n1", "team", id, 1), &types.Binding{Session: session, Provides: provides})
+		w.put(controlplane.BindingKey("n1", "other", id, 1), &types.Binding{Session: session, Provides: provides})
 		w.put(controlplane.StatusKey("team", id), &types.Status{Phase: types.Bound, Node: "n1", Attempt: 1})
+		w.put(controlplane.TaskKey("team", "plain-"+id), &types.Task{})
+		w.put(controlplane.BindingKey("n1", "team", "plain-"+id, 1), &types.Binding{Session: session})
+		w.put(controlplane.StatusKey("team", "plain-"+id), &types.Status{Phase: types.Bound, Node: "n1", Attempt: 1})
 	}
-	if got := w.state().Node("n1").Free("x"); got != 1000 {
+	store := &listed{Store: w.store}
+	s, err := cluster.Read(t.Context(), store, "team")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Node("n1").Free("x"); got != 1000 {
 		t.Errorf("got %d, want 100 of 10 each", got)
+	}
+	single := 0
+	for _, what := range store.what {
+		k, one := controlplane.Parse(what)
+		switch {
+		case one && k.Namespace == "team" && !strings.HasPrefix(k.ID, "plain"):
+			single++
+		case one || strings.HasPrefix(what, controlplane.Prefix(controlplane.Bindings)) || strings.HasPrefix(what, controlplane.Prefix(controlplane.Reports)):
+			t.Errorf("%s was read", what)
+		}
+	}
+	if single != 2*100 {
+		t.Errorf("%d keys were read one by one, want the bindings and reports of 100", single)
 	}
 }
 

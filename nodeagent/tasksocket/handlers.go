@@ -153,6 +153,9 @@ func untils() map[string]controlplane.Until {
 }
 
 func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
+	if err := s.shown(body.If); err != nil {
+		return nil, err
+	}
 	t := s.cfg.Client.Begin(body.If)
 	for i := range body.Set {
 		x, err := s.setOf(r.Context(), &body.Set[i])
@@ -186,6 +189,17 @@ func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
 		out.Launched[i].Revision = res.Revision
 	}
 	return out, err
+}
+
+// shown refuses a condition on a key that GET /v1/state would not show to the namespace: the
+// answer says whether and when that key was changed.
+func (s *Server) shown(reads controlplane.ReadSet) error {
+	for _, key := range slices.Sorted(maps.Keys(reads)) {
+		if !cluster.Shown(s.cfg.Self.Namespace, key) {
+			return types.Errorf(types.Invalid, "if: %q is nothing that GET /v1/state shows to namespace %s: give what its reads name, or a part of it", key, s.cfg.Self.Namespace)
+		}
+	}
+	return nil
 }
 
 // flag reads a parameter that is true or false.
