@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -42,6 +42,8 @@ type Collector struct {
 	idle bool
 	// specs is where the listing of specs goes on.
 	specs controlplane.ListOptions
+	// failed are the steps that failed, by what they are about.
+	failed setbacks
 	// rewritten is when the database was defragmented last.
 	rewritten time.Time
 	// history is the revision that the next compaction goes to, compacted that of
@@ -76,7 +78,7 @@ func NewCollector(store controlplane.Store, maint Maintenance, policy Policy, gu
 	return &Collector{
 		store: store, maint: maint, policy: policy, guard: guard, log: opts.Logger, opts: opts,
 		wake:  make(chan struct{}, 1),
-		index: newIndex(), reached: make(map[controlplane.Kind]int64),
+		index: newIndex(), reached: make(map[controlplane.Kind]int64), failed: make(setbacks),
 	}, nil
 }
 
@@ -96,7 +98,7 @@ func followed() []controlplane.Kind {
 func (c *Collector) Run(ctx context.Context) error {
 	c.opts.Metrics.lead(true)
 	defer c.opts.Metrics.lead(false)
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := supervise.WithContext(ctx)
 	for _, kind := range followed() {
 		opts := controlplane.ListWatchOptions{
 			Prefix: controlplane.Prefix(kind), Parts: true, Log: c.log, Heard: func() { c.opts.Beat(true) },
@@ -162,7 +164,7 @@ func (c *Collector) loop(ctx context.Context) error {
 	// due is when it looks next because something has changed, or more is to be done.
 	var due <-chan time.Time
 	looked := time.Now()
-	if err := c.settle(c.housekeep(ctx)); err != nil {
+	if err := c.settle(ctx, c.housekeep(ctx)); err != nil {
 		return err
 	}
 	for {
@@ -170,7 +172,7 @@ func (c *Collector) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-interval.C:
-			if err := c.settle(c.housekeep(ctx)); err != nil {
+			if err := c.settle(ctx, c.housekeep(ctx)); err != nil {
 				return err
 			}
 		case <-c.wake:
@@ -184,7 +186,7 @@ func (c *Collector) loop(ctx context.Context) error {
 		c.opts.Beat(false)
 		looked = time.Now()
 		more, err := c.collect(ctx)
-		if err := c.settle(err); err != nil {
+		if err := c.settle(ctx, err); err != nil {
 			return err
 		}
 		if more {
@@ -193,17 +195,20 @@ func (c *Collector) loop(ctx context.Context) error {
 	}
 }
 
-// settle logs an error that the next look may not have, and returns the others. A
-// database that is full is one: it takes deletions, and more when it has been rewritten.
-func (c *Collector) settle(err error) error {
+// settle logs an error that the next look may not have, and returns the others: Conflict,
+// and that ctx is done. A database that is full is none of these: it takes deletions, and
+// more when it has been rewritten.
+func (c *Collector) settle(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
-	case types.ClassOf(err).Retryable(), types.Is(err, types.Precondition):
-		c.opts.Metrics.trouble()
-		c.log.Warn("collection interrupted", zap.Error(err))
-	default:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case types.Is(err, types.Conflict):
 		return err
 	}
+	c.opts.Metrics.trouble()
+	c.log.Warn("collection interrupted", zap.Error(err))
 	return nil
 }
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -24,6 +24,7 @@ type Drainer struct {
 	guard []controlplane.Compare
 	log   *zap.Logger
 	beat  func(heard bool)
+	count *Metrics
 
 	mu    sync.Mutex // guards what follows
 	nodes map[string]*draining
@@ -37,6 +38,9 @@ type draining struct {
 	// told are the attempts that were told to leave as this cordon has it, or of which
 	// there is nobody to be told, by the key of their binding and its CreateRevision.
 	told map[attempt]struct{}
+	// failed are the attempts that could not be told, by the key of their binding, and
+	// the node itself by its name.
+	failed setbacks
 	// empty tells that nothing is there any more: as it is cordoned, nothing comes.
 	empty bool
 }
@@ -50,7 +54,7 @@ type attempt struct {
 // NewDrainer returns a Drainer to Run, with the guard, the logger and the beat of a
 // Collector.
 func NewDrainer(store controlplane.Store, guard []controlplane.Compare, opts Options) *Drainer {
-	d := &Drainer{store: store, guard: guard, log: opts.Logger, beat: opts.Beat, nodes: make(map[string]*draining)}
+	d := &Drainer{store: store, guard: guard, log: opts.Logger, beat: opts.Beat, count: opts.Metrics, nodes: make(map[string]*draining)}
 	if d.log == nil {
 		d.log = zap.NewNop()
 	}
@@ -66,7 +70,7 @@ const drainGap = time.Second
 // Run drains until ctx is done, and returns ctx.Err() then. While the store is away it
 // waits. Conflict: a compare of the guard does not hold any more.
 func (d *Drainer) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := supervise.WithContext(ctx)
 	opts := controlplane.ListWatchOptions{
 		Prefix: controlplane.Prefix(controlplane.Cordons), Log: d.log, Heard: func() { d.beat(true) },
 	}
@@ -102,7 +106,7 @@ func (d *Drainer) apply(u controlplane.Update) error {
 		if e.Delete {
 			continue
 		}
-		n := &draining{node: k.Node, mod: e.ModRevision, told: make(map[attempt]struct{})}
+		n := &draining{node: k.Node, mod: e.ModRevision, told: make(map[attempt]struct{}), failed: make(setbacks)}
 		if err := types.Decode(e.Value, &n.cordon); err != nil {
 			d.log.Warn("a cordon cannot be read: the node is not drained", zap.String("node", k.Node), zap.Error(err))
 			continue
@@ -138,7 +142,7 @@ func (d *Drainer) due(now time.Time) []*draining {
 	defer d.mu.Unlock()
 	var out []*draining
 	for _, n := range d.nodes {
-		if !n.empty && leaveNow(&n.cordon, now) {
+		if !n.empty && leaveNow(&n.cordon, now) && !n.failed.pending(n.node, now) {
 			out = append(out, n)
 		}
 	}
@@ -147,22 +151,24 @@ func (d *Drainer) due(now time.Time) []*draining {
 }
 
 // look looks once at all nodes on which something is to be done. What others are in the
-// way of is done at a later look.
+// way of is done at a later look, and so is a node that failed. Conflict: another one leads.
 func (d *Drainer) look(ctx context.Context, now time.Time) error {
 	for _, n := range d.due(now) {
 		err := d.drain(ctx, n, now)
 		switch {
 		case err == nil:
-		case types.ClassOf(err).Retryable(), types.Is(err, types.Precondition):
-			d.log.Warn("draining interrupted", zap.String("node", n.node), zap.Error(err))
-		default:
+			delete(n.failed, n.node)
+		case types.Is(err, types.Conflict):
 			return err
+		case n.failed.failed(n.node, err, now):
+			d.log.Warn("draining interrupted", zap.String("node", n.node), zap.Error(err))
 		}
 	}
 	return nil
 }
 
-// drain has some of what is on a node leave.
+// drain has some of what is on a node leave. An attempt that cannot be told is tried again
+// later, and the others go on. An error is one of the store, or Conflict.
 func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 	kvs, _, err := controlplane.ListAll(ctx, d.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, n.node)})
 	if err != nil {
@@ -178,17 +184,26 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 		} else if info.Stop != nil {
 			b.leaving = true
 		}
-		there = append(there, b)
+		if !n.failed.pending(kv.Key, now) {
+			there = append(there, b)
+		}
 	}
-	if n.empty = len(there) == 0; n.empty {
+	if n.empty = len(kvs) == 0; n.empty {
 		d.log.Info("drained", zap.String("node", n.node))
 		return nil
 	}
 	count := 0
 	for _, a := range nextDrain(&n.cordon, there, now) {
 		told, err := d.tell(ctx, n, a)
-		if err != nil {
+		switch {
+		case err == nil:
+		case !ofItem(err):
 			return err
+		default:
+			d.count.setAside("drain")
+			if n.failed.failed(a.key, err, now) {
+				d.log.Error("attempt cannot be told to leave: the others go on", zap.String("node", n.node), zap.String("path", a.key), zap.Error(err))
+			}
 		}
 		if told {
 			n.told[a] = struct{}{}
@@ -199,6 +214,12 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 		d.log.Info("told to leave", zap.String("node", n.node), zap.Int("count", count), zap.String("reason", string(n.cordon.Drain)))
 	}
 	return nil
+}
+
+// ofItem reports whether an error may be that of one item alone, and not of the store or of
+// the role.
+func ofItem(err error) bool {
+	return !types.ClassOf(err).Retryable() && !types.Is(err, types.Precondition) && !types.Is(err, types.Conflict)
 }
 
 // tell has an attempt leave, on the condition that it is still there, that its node is

@@ -11,6 +11,7 @@ type Metrics struct {
 	collected *prometheus.CounterVec
 	troubles  prometheus.Counter
 	database  *prometheus.GaugeVec
+	aside     *prometheus.CounterVec
 }
 
 // NewMetrics makes metrics that have counted nothing.
@@ -27,6 +28,9 @@ func NewMetrics() *Metrics {
 		}),
 		database: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "escher_collector_database_bytes", Help: "What etcd's database holds (used), takes on disk (file) and may take (quota).",
+		}, []string{"what"}),
+		aside: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "escher_collector_set_aside_total", Help: "Items that failed and are tried again later while the others go on, by what failed: collect, drain.",
 		}, []string{"what"}),
 	}
 }
@@ -46,7 +50,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.leading, m.collected, m.troubles, m.database}
+	return []prometheus.Collector{m.leading, m.collected, m.troubles, m.database, m.aside}
 }
 
 func (m *Metrics) lead(leads bool) {
@@ -68,6 +72,13 @@ func (m *Metrics) collect(reason why, n int) {
 func (m *Metrics) trouble() {
 	if m != nil {
 		m.troubles.Inc()
+	}
+}
+
+// setAside counts an item of what failed.
+func (m *Metrics) setAside(what string) {
+	if m != nil {
+		m.aside.WithLabelValues(what).Inc()
 	}
 }
 

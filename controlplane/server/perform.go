@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -20,6 +21,7 @@ const maxStepOps = 512
 func (c *Collector) perform(ctx context.Context, steps []step) (undone []step, err error) {
 	done := make(tally)
 	defer func() { c.report(done) }()
+	steps, undone = c.withoutFailed(steps)
 	puts := func(s step) bool { return s.put != nil }
 	// An etcd that is full accepts transactions that only delete.
 	deletes := slices.DeleteFunc(slices.Clone(steps), puts)
@@ -37,6 +39,22 @@ func (c *Collector) perform(ctx context.Context, steps []step) (undone []step, e
 		undone, *next = append(undone, refused...), (*next)[n:]
 	}
 	return undone, nil
+}
+
+// withoutFailed splits off the steps that failed and are not to be tried again yet.
+func (c *Collector) withoutFailed(steps []step) (rest, failed []step) {
+	if len(c.failed) == 0 {
+		return steps, nil
+	}
+	now := time.Now()
+	for _, s := range steps {
+		if c.failed.pending(s.key, now) {
+			failed = append(failed, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	return rest, failed
 }
 
 // fitting returns how many of the steps go into one transaction; at least one.
@@ -59,11 +77,14 @@ func (c *Collector) fitting(steps []step) int {
 }
 
 // commit does steps in one transaction, and if it is refused without those that hold
-// it up, which it returns.
+// it up, which it returns. One that the store can never take is set aside.
 func (c *Collector) commit(ctx context.Context, steps []step, done tally) (refused []step, err error) {
 	for len(steps) > 0 {
 		txn := c.change(steps).Txn()
 		res, err := controlplane.Commit(ctx, c.store, txn)
+		if types.Is(err, types.Invalid) {
+			return c.halve(ctx, steps, done, refused, err)
+		}
 		if err != nil {
 			return refused, err
 		}
@@ -90,6 +111,25 @@ func (c *Collector) commit(ctx context.Context, steps []step, done tally) (refus
 			return refused, nil
 		}
 		steps = left
+	}
+	return refused, nil
+}
+
+// halve does each half of some steps by itself, as together they failed. A step that fails
+// alone is tried again later.
+func (c *Collector) halve(ctx context.Context, steps []step, done tally, refused []step, failed error) ([]step, error) {
+	if len(steps) == 1 {
+		c.opts.Metrics.setAside("collect")
+		if key := steps[0].key; c.failed.failed(key, failed, time.Now()) {
+			c.log.Error("cannot be collected: the others go on", zap.String("path", key), zap.String("reason", string(steps[0].why)), zap.Error(failed))
+		}
+		return append(refused, steps[0]), nil
+	}
+	for _, half := range [][]step{steps[:len(steps)/2], steps[len(steps)/2:]} {
+		more, err := c.commit(ctx, half, done)
+		if refused = append(refused, more...); err != nil {
+			return refused, err
+		}
 	}
 	return refused, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
@@ -71,11 +70,11 @@ func (s Server) collect(stack *Stack, counted *server.Metrics) {
 	})
 	drainer := stack.Component("drainer", func(ctx context.Context) error {
 		defer drains.Stop()
-		return server.NewDrainer(s.Store, guard, server.Options{Beat: drains.Run, Logger: s.Log.Named("drainer")}).Run(ctx)
+		return server.NewDrainer(s.Store, guard, server.Options{Metrics: counted, Beat: drains.Run, Logger: s.Log.Named("drainer")}).Run(ctx)
 	})
 	both := func(ctx context.Context, led []controlplane.Compare) error {
 		guard = led // nothing of the last time runs any more
-		g, ctx := errgroup.WithContext(ctx)
+		g, ctx := supervise.WithContext(ctx)
 		for _, c := range []*supervise.Component{collector, drainer} {
 			c.Ends = func(err error) bool { return types.Is(err, types.Conflict) } // the role is lost
 			g.Go(func() error { return c.Keep(ctx) })

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// choosy is a store that refuses what writes some keys, and counts that.
+type choosy struct {
+	*memstore.Store
+	refuses func(key string) error
+	refused atomic.Int32
+	// calm has it refuse nothing any more.
+	calm atomic.Bool
+}
+
+func (c *choosy) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	for _, op := range txn.Ops {
+		if err := c.refuses(op.Key); err != nil && !c.calm.Load() {
+			c.refused.Add(1)
+			return controlplane.Result{}, err
+		}
+	}
+	return c.Store.Commit(ctx, txn)
+}
+
+func (c *choosy) want(t *testing.T, least, most int32) {
+	t.Helper()
+	if n := c.refused.Load(); n < least || n > most {
+		t.Errorf("%d transactions were refused, want %d to %d", n, least, most)
+	}
+}
+
+// TestDrainGoesOnBesideErrors drains two nodes while the store refuses one task for good,
+// and then everything of one node for now.
+func TestDrainGoesOnBesideErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &choosy{Store: memstore.New()}
+		for _, id := range []string{"a", "bad", "c"} {
+			write(t, s.Store, bound("n1", id, 1)...)
+		}
+		write(t, s.Store, bound("n2", "full", 1)...)
+		for _, node := range []string{"n1", "n2"} {
+			write(t, s.Store, put{controlplane.CordonKey(node), &types.Cordon{Drain: types.DrainMove}})
+		}
+		s.refuses = func(key string) error {
+			switch key {
+			case controlplane.TaskKey("ns", "bad"):
+				return types.Errorf(types.Invalid, "too large")
+			case controlplane.TaskKey("ns", "full"):
+				return types.Errorf(types.Precondition, "the database is full")
+			}
+			return nil
+		}
+		core, lines := observer.New(zap.WarnLevel)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		d := NewDrainer(s, nil, Options{Logger: zap.New(core)})
+		go func() { ended <- d.Run(ctx) }()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for _, id := range []string{"a", "c"} {
+			if taskOf(t, s, id).Evict != 1 {
+				t.Errorf("%s is not told", id)
+			}
+		}
+		s.want(t, 40, 80) // two items, each some 25 times in ten minutes
+		if n := lines.Len(); n != 2 {
+			t.Errorf("%d lines of log: %v", n, lines.All())
+		}
+		s.calm.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, id := range []string{"bad", "full"} {
+			if taskOf(t, s, id).Evict != 1 {
+				t.Errorf("%s is not told later", id)
+			}
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestDrainWithLongReason drains a node sooner than its tasks were stopped before, by a
+// program that stored reasons without a bound: what can be read leaves with a short reason,
+// and what cannot be read stays.
+func TestDrainWithLongReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		write(t, s, put{controlplane.SpecKey("ns", "digest"), &types.Spec{Image: "i", Grace: time.Hour}})
+		for id, bytes := range map[string]int{"long": 100_000, "huge": 1_572_300} {
+			const reasonField, stopField = 2, 14
+			stop := protowire.AppendTag(nil, reasonField, protowire.BytesType)
+			stop = protowire.AppendString(stop, strings.Repeat("r", bytes))
+			value := types.Encode(1, &types.Task{Spec: "digest"})
+			value = protowire.AppendTag(value, stopField, protowire.BytesType)
+			value = protowire.AppendBytes(value, stop)
+			txn := controlplane.Txn{Ops: []controlplane.Op{{Key: controlplane.TaskKey("ns", id), Value: value}}}
+			if _, err := s.Commit(t.Context(), txn); err != nil {
+				t.Fatal(err)
+			}
+			write(t, s, put{controlplane.BindingKey("n1", "ns", id, 1), &types.Binding{}})
+		}
+		write(t, s, bound("n1", "other", 1)...)
+		write(t, s, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: types.DrainMove, Grace: 5 * time.Second}})
+		err := draintest(t, nil, s, func(look func()) {
+			look()
+			task := taskOf(t, s, "long")
+			if task.Stop == nil || task.Stop.Grace != 5*time.Second || len(task.Stop.Reason) != types.MaxReason {
+				t.Errorf("it is told %+v", task.Stop)
+			}
+			if taskOf(t, s, "other").Evict != 1 {
+				t.Error("another task is not told")
+			}
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestCollectorGoesOnBesideErrors stops the tasks of a session that ended, of which the
+// store refuses one for good.
+func TestCollectorGoesOnBesideErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &choosy{Store: memstore.New(), refuses: func(key string) error {
+			if key == controlplane.TaskKey("ns", "t-07") {
+				return types.Errorf(types.Invalid, "too large")
+			}
+			return nil
+		}}
+		for i := range 20 {
+			write(t, s.Store, aTask(fmt.Sprintf("t-%02d", i), types.Task{Session: "s"}))
+		}
+		m := &memMaintenance{Store: s.Store, usage: Usage{Quota: 1000}}
+		core, lines := observer.New(zap.WarnLevel)
+		c, err := NewCollector(s, m, DefaultPolicy(), nil, Options{Logger: zap.New(core)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for i := range 20 {
+			id := fmt.Sprintf("t-%02d", i)
+			if stopped := taskOf(t, s, id).Stop != nil; stopped != (i != 7) {
+				t.Errorf("%s is stopped: %t", id, stopped)
+			}
+		}
+		if n := lines.Len(); n != 1 {
+			t.Errorf("%d lines of log: %v", n, lines.All())
+		}
+		s.want(t, 10, 60)
+		s.calm.Store(true)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if taskOf(t, s, "t-07").Stop == nil {
+			t.Error("t-07 is not stopped later")
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
