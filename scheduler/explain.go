@@ -197,6 +197,8 @@ type explainer struct {
 	inner bool
 	// self is the task that is explained, if it is one.
 	self string
+	// planned are tasks that are only supposed: nobody can stop them.
+	planned map[cluster.ID]bool
 	// kin is the job of what is explained, if it has one.
 	kin string
 	// given remembers what providers returned.

@@ -251,8 +251,11 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 		return fmt.Sprintf("It goes on when %s %s, which %s being %s.", listed(who), plural(len(enough), "ends", "end"), is(len(enough)), last.Leaving)
 	}
 	// What is leaving needs no command.
-	stays := slices.IndexFunc(enough, func(h Holder) bool { return h.Leaving == "" })
-	end, named := e.ending(ns, enough[stays]), "the first"
+	stays := slices.IndexFunc(enough, func(h Holder) bool { return h.Leaving == "" && e.ending(ns, h) != "" })
+	end, named := "", "the first"
+	if stays >= 0 {
+		end = e.ending(ns, enough[stays])
+	}
 	if stays > 0 {
 		named = who[stays]
 	}
@@ -280,8 +283,8 @@ func (e *explainer) collectsForKin(ns string, h Holder) bool {
 }
 
 // ending is the command that ends a holder; empty if that is not to be advised: what is of
-// the same job is there for what waits, or has its place by the same policy; and what a
-// policy reserved it reserves again, or what draws on it is lost.
+// the same job is there for what waits, or has its place by the same policy; what is only
+// planned cannot be stopped; and what a policy reserved it reserves again, or what draws on it is lost.
 func (e *explainer) ending(ns string, h Holder) string {
 	id := cluster.ID{Namespace: h.Namespace, ID: h.ID}
 	job := ""
@@ -291,7 +294,7 @@ func (e *explainer) ending(ns string, h Holder) string {
 		job = t.Info.V.Job
 	}
 	switch {
-	case job != "" && job == e.kin && h.Namespace == ns:
+	case e.planned[id], job != "" && job == e.kin && h.Namespace == ns:
 		return ""
 	case h.Kind == KindReservation && job != "":
 		return command(ns, "stop", cluster.ID{Namespace: h.Namespace, ID: job})

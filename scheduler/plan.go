@@ -41,6 +41,10 @@ func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.T
 		bound[b.Task] = b
 	}
 	e := explainerIn(with, d, now)
+	e.planned = make(map[cluster.ID]bool, len(ids))
+	for _, id := range ids {
+		e.planned[id] = true
+	}
 	// What all of one shape wait for is the same.
 	byShape := make(map[string]*Explanation)
 	out := make([]Placement, len(subs))

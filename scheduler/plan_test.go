@@ -51,6 +51,10 @@ func TestPlan(t *testing.T) {
 		if h := got[1].Why.Holders; !strings.Contains(fmt.Sprint(h), "{task a d cpu 1.5 n2 ") {
 			t.Error(h)
 		}
+		// But there is nothing yet that could be stopped.
+		if text := got[1].Why.Suggestion; text != "It goes on when a ends, which holds 1.5 cpu on n2." {
+			t.Errorf("it suggests %q", text)
+		}
 	})
 }
 
