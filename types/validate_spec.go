@@ -236,6 +236,9 @@ func (s *Spec) Implied() Requests {
 	}
 	for _, p := range s.Ports {
 		id := Port
+		if p.Number < 0 || p.Number > MaxPort {
+			continue // which Validate refuses
+		}
 		if p.Number != 0 {
 			id = FixedPort(p.Number)
 		}

@@ -23,6 +23,8 @@ const maxNodes = 500_000
 // line of everything, and goes on after a problem, so that all are told at once.
 type decoder struct {
 	problems []problem
+	// values is how many of the problems are of values alone: all fields are read.
+	values int
 	// nodes is how many values were looked at, depth how many those are in.
 	nodes, depth int
 	// known are the policies that are; shared tells that one is declared that jobs share.
@@ -43,6 +45,12 @@ type problem struct {
 
 func (d *decoder) wrong(n *yaml.Node, path, format string, args ...any) {
 	d.problems = append(d.problems, problem{n.Line, path, fmt.Sprintf(format, args...)})
+}
+
+// wrongValue is wrong for a value that is read, and not allowed.
+func (d *decoder) wrongValue(n *yaml.Node, path, format string, args ...any) {
+	d.wrong(n, path, format, args...)
+	d.values++
 }
 
 // plain checks that a document is a tree of reasonable size without keys given
@@ -112,7 +120,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		case err != nil:
 			d.wrong(n, path, "%s", err)
 		case isTime(v.Type()) && strings.HasPrefix(n.Value, "-"):
-			d.wrong(n, path, "%s is negative: give a time", n.Value)
+			d.wrongValue(n, path, "%s is negative: give a time", n.Value)
 		}
 		return
 	}

@@ -63,12 +63,12 @@ func isTime(t reflect.Type) bool {
 // keeps checks what is written in a field by what its tags say.
 func (d *decoder) keeps(f field, n *yaml.Node, v reflect.Value, path string) {
 	if f.zero != "" && v.IsZero() {
-		d.wrong(n, path, "%s %s", n.Value, f.zero)
+		d.wrongValue(n, path, "%s %s", n.Value, f.zero)
 	}
 	text := func(n *yaml.Node, kind, path string) {
 		if check := textOf(kind).check; check != nil {
 			if err := check(path, n.Value); err != nil {
-				d.wrong(n, path, "%s", strings.TrimPrefix(err.Error(), path+": "))
+				d.wrongValue(n, path, "%s", strings.TrimPrefix(err.Error(), path+": "))
 			}
 		}
 	}

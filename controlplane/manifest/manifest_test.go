@@ -167,6 +167,32 @@ func TestAllProblemsAreTold(t *testing.T) {
 	}
 }
 
+// TestValuesOfAllKindsAreTold: what a value alone says wrong hides nothing that is found by
+// looking at several, and each field is named once, as it is written.
+func TestValuesOfAllKindsAreTold(t *testing.T) {
+	text := head(manifest.KindTask) + `name: web
+requests: {cpu: 1}
+spec:
+  image: a
+  restart: {when: on-failure, limit: -1}
+  ports: [{name: http, number: 99999}]
+  checks: [{name: up, tcp: {port: http}, every: 0s}]
+`
+	_, err := manifest.Parse("f", []byte(text), known())
+	if err == nil {
+		t.Fatal("it is accepted")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, want := range []string{"f:9: spec.checks[0].every: 0s is no time", "spec.restart", "spec.ports[0].number"} {
+		if n := strings.Count(err.Error(), want); n != 1 || len(lines) != 3 {
+			t.Errorf("%d: %q is said %d times in\n%s", i, want, n, err)
+		}
+	}
+	if strings.Contains(err.Error(), "f:1:") || strings.Contains(err.Error(), "requests") {
+		t.Errorf("%s", err)
+	}
+}
+
 func TestAliasesAreBounded(t *testing.T) {
 	text := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {

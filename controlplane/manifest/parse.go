@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,7 +161,7 @@ func parse(root *yaml.Node, known Policies) (Document, []problem) {
 	}
 	d.shared = doc.Kind == KindPolicy
 	d.object(part(root, false), reflect.ValueOf(target).Elem(), "")
-	if len(d.problems) == 0 {
+	if len(d.problems) == d.values {
 		d.check(&doc)
 	}
 	return doc, d.problems
@@ -204,7 +205,14 @@ func (d *Document) target() any {
 // check checks what the fields say. Each problem begins with the path of its field,
 // from which its line is found.
 func (d *decoder) check(doc *Document) {
+	said := make(map[string]bool)
+	for _, p := range d.problems {
+		said[p.path] = true
+	}
+	before := len(d.problems)
 	d.told(doc.root, doc.Validate(time.Unix(0, 0)), "")
+	again := func(p problem) bool { return said[p.path] }
+	d.problems = append(d.problems[:before], slices.DeleteFunc(d.problems[before:], again)...)
 }
 
 // Validate checks what can be checked without a cluster, all problems at once, each
