@@ -151,9 +151,21 @@ func (b binding) bind(ctx context.Context, c *cluster, h *hollow, bound *watcher
 	}
 	last, err := bound.until(ctx, controlplane.Bindings, n)
 	if errors.Is(err, errStalled) {
-		err = c.stuck(ctx, err)
+		err = sureToFit(c.stuck(ctx, err), len(h.nodes), len(h.tasks))
 	}
 	return last, err
+}
+
+// tasksANode is how many tasks a node it takes for all of them to fit wherever the first
+// ones are placed.
+const tasksANode = 10
+
+// sureToFit adds to an error that the workload was not sure to fit, if that is so.
+func sureToFit(err error, nodes, tasks int) error {
+	if err == nil || tasks >= tasksANode*nodes {
+		return err
+	}
+	return types.Errorf(types.ClassOf(err), "%w\n%d tasks on %d nodes are not sure to fit: give --tasks %d or more, or fewer --nodes", err, tasks, nodes, tasksANode*nodes)
 }
 
 // Names of what the schedulers counted.

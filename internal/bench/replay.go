@@ -195,7 +195,8 @@ func (r *replay) begin(job workload.Job, at time.Time) {
 	}
 }
 
-// await waits until all is finished that ends, or nothing happens any more.
+// await waits until all is finished that ends, and all is bound that does not, or nothing
+// happens any more.
 func (r *replay) await(ctx context.Context) error {
 	endless := 0
 	for _, t := range r.plan.Tasks {
@@ -207,9 +208,9 @@ func (r *replay) await(ctx context.Context) error {
 	defer idle.Stop()
 	for {
 		r.mu.Lock()
-		finished := r.finished
+		finished, bound := r.finished, r.bound
 		r.mu.Unlock()
-		if finished == len(r.plan.Tasks)-endless {
+		if finished == len(r.plan.Tasks)-endless && bound == len(r.plan.Tasks) {
 			return nil
 		}
 		select {
