@@ -204,7 +204,8 @@ func statusRow(id string, s types.Status) *eventRow {
 	case types.Running:
 		row.Time, row.Event = unix(s.Started), "running on "+s.Node+attempt+because(s.Reason)
 	case types.Pending:
-		row.Event = "waits again" + because(s.Reason)
+		// Its attempt ended then, whatever was told last before.
+		row.Time, row.Event = unix(s.Ended), "waits again"+because(s.Reason)
 	case types.Succeeded:
 		row.Time, row.Event = unix(s.Ended), "succeeded"+attempt
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +57,7 @@ func attached(ctx context.Context, f *Factory, tasks Tasks, ids []string) error 
 func (f *Factory) follow(ctx context.Context, tasks Tasks, ids []string) (map[string]types.Status, error) {
 	direct, ok := tasks.(outside)
 	if !ok {
+		f.tell("waiting for the end of %s: its output is not shown inside a task, but by escher logs outside", strings.Join(ids, ", "))
 		return tasks.Wait(ctx, controlplane.UntilEnded, ids...)
 	}
 	_, _, terminal := f.terminalSize(f.Err)

@@ -141,9 +141,9 @@ func (w *watching[T]) list() []T {
 
 // draw draws the list whenever it has changed, and for the ages in it.
 func (w *watching[T]) draw(ctx context.Context) error {
-	s := &screen{to: w.f.raw(), height: func() int {
-		_, height, _ := w.f.terminalSize(w.f.Out)
-		return height
+	s := &screen{to: w.f.raw(), size: func() (int, int) {
+		width, height, _ := w.f.terminalSize(w.f.Out)
+		return width, height
 	}}
 	defer s.close()
 	select {

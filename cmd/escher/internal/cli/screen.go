@@ -9,8 +9,8 @@ import (
 
 // screen is the part of a terminal that is drawn again and again.
 type screen struct {
-	to     io.Writer
-	height func() int
+	to   io.Writer
+	size func() (width, height int)
 	// drawn is what was drawn last.
 	drawn   []string
 	started bool
@@ -26,10 +26,15 @@ const (
 
 // draw replaces what was drawn by these lines, as many as there is room for.
 func (s *screen) draw(lines []string) {
+	width, height := s.size()
 	// The line below the last one is where the cursor is.
-	if room := max(2, s.height()-1); len(lines) > room {
+	if room := max(2, height-1); len(lines) > room {
 		more := fmt.Sprintf("… %d more", len(lines)-room+1)
 		lines = append(lines[:room-1:room-1], more)
+	}
+	lines = slices.Clone(lines)
+	for i, line := range lines {
+		lines[i] = cut(line, width)
 	}
 	if s.started && slices.Equal(lines, s.drawn) {
 		return
@@ -48,6 +53,27 @@ func (s *screen) draw(lines []string) {
 	}
 	s.drawn = lines
 	fmt.Fprint(s.to, b.String())
+}
+
+// cut cuts a line to a width: what is beyond that, a terminal that does not wrap writes
+// over its last cell. Sequences that paint take no room.
+func cut(line string, width int) string {
+	shown, inSequence := 0, false
+	var b strings.Builder
+	for _, r := range line {
+		switch {
+		case r == '\x1b':
+			inSequence = true
+		case inSequence:
+			inSequence = r != 'm'
+		default:
+			if shown++; shown > width {
+				continue
+			}
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // close gives the terminal back, with what was drawn last.

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -11,27 +13,28 @@ import (
 
 // taskRow is a task as it is printed.
 type taskRow struct {
-	ID        string                `json:"id"`
-	Name      string                `json:"name,omitempty"`
-	Job       string                `json:"job,omitempty"`
-	Phase     types.Phase           `json:"phase"`
-	Health    types.Health          `json:"health,omitempty"`
-	Node      string                `json:"node,omitempty"`
-	Attempt   int                   `json:"attempt,omitempty"`
-	ExitCode  int                   `json:"exitCode"`
-	Reason    string                `json:"reason,omitempty"`
-	Restarts  int                   `json:"restarts,omitempty"`
-	Failures  int                   `json:"failures,omitempty"`
-	Image     string                `json:"image,omitempty"`
-	Requests  types.Requests        `json:"requests"`
-	Devices   []types.DeviceRequest `json:"devices,omitempty"`
-	Priority  int                   `json:"priority,omitempty"`
-	Submitted *time.Time            `json:"submitted,omitempty"`
-	Bound     *time.Time            `json:"bound,omitempty"`
-	Started   *time.Time            `json:"started,omitempty"`
-	Ended     *time.Time            `json:"ended,omitempty"`
-	Retry     *time.Time            `json:"retry,omitempty"`
-	Deadline  *time.Time            `json:"deadline,omitempty"`
+	ID           string                `json:"id"`
+	Name         string                `json:"name,omitempty"`
+	Job          string                `json:"job,omitempty"`
+	Phase        types.Phase           `json:"phase"`
+	Health       types.Health          `json:"health,omitempty"`
+	Node         string                `json:"node,omitempty"`
+	Attempt      int                   `json:"attempt,omitempty"`
+	ExitCode     int                   `json:"exitCode"`
+	Reason       string                `json:"reason,omitempty"`
+	Restarts     int                   `json:"restarts,omitempty"`
+	Failures     int                   `json:"failures,omitempty"`
+	Image        string                `json:"image,omitempty"`
+	Requests     types.Requests        `json:"requests"`
+	Alternatives []types.Alternative   `json:"alternatives,omitempty"`
+	Devices      []types.DeviceRequest `json:"devices,omitempty"`
+	Priority     int                   `json:"priority,omitempty"`
+	Submitted    *time.Time            `json:"submitted,omitempty"`
+	Bound        *time.Time            `json:"bound,omitempty"`
+	Started      *time.Time            `json:"started,omitempty"`
+	Ended        *time.Time            `json:"ended,omitempty"`
+	Retry        *time.Time            `json:"retry,omitempty"`
+	Deadline     *time.Time            `json:"deadline,omitempty"`
 
 	age time.Duration
 }
@@ -45,7 +48,7 @@ func (taskRow) Header() []table.Column {
 func (t taskRow) Row() []string {
 	return []string{
 		t.ID, phaseText(t.Phase, t.Health), t.Node, shortly(t.age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, needsText(t.Requests, t.Devices), t.Reason,
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.needs(), t.Reason,
 	}
 }
 
@@ -61,7 +64,7 @@ func (t taskRow) exit() string {
 func newTaskRow(t controlplane.TaskState, now time.Time) taskRow {
 	row := taskRow{
 		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Phase: t.Phase(),
-		Requests: t.Task.Requests, Devices: t.Task.Devices, Priority: t.Task.Priority,
+		Requests: t.Task.Requests, Alternatives: t.Task.Alternatives, Devices: t.Task.Devices, Priority: t.Task.Priority,
 		Submitted: moment(t.Task.Submitted), Deadline: moment(t.Task.Deadline), age: now.Sub(time.Unix(0, t.Task.Submitted)),
 	}
 	if s := t.Status; s != nil {
@@ -71,6 +74,26 @@ func newTaskRow(t controlplane.TaskState, now time.Time) taskRow {
 		row.Bound, row.Started, row.Ended = moment(s.Bound), moment(s.Started), moment(s.Ended)
 	}
 	return row
+}
+
+// needs says what the task requests, alternatives included.
+func (t taskRow) needs() string {
+	const most = 2
+	var ways []string
+	for i, a := range t.Alternatives {
+		if i == most {
+			ways = append(ways, fmt.Sprintf("%d more", len(t.Alternatives)-most))
+			break
+		}
+		ways = append(ways, requestsText(a.Requests))
+	}
+	var parts []string
+	for _, text := range []string{needsText(t.Requests, t.Devices), strings.Join(ways, " or ")} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // moment is a time in nanoseconds as people read it, nil if there is none.

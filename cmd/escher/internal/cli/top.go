@@ -206,9 +206,9 @@ func askNode(ctx context.Context, c *nodeapi.Client) (nodeUse, error) {
 
 // draw shows usage until ctx is done.
 func (t *top) draw(ctx context.Context) error {
-	s := &screen{to: t.f.raw(), height: func() int {
-		_, height, _ := t.f.terminalSize(t.f.Out)
-		return height
+	s := &screen{to: t.f.raw(), size: func() (int, int) {
+		width, height, _ := t.f.terminalSize(t.f.Out)
+		return width, height
 	}}
 	defer s.close()
 	if err := t.measure(ctx); err != nil {
