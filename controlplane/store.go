@@ -5,15 +5,23 @@ package controlplane
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 )
+
+// ErrFull is in the chain of an error of class Precondition when the store refuses every
+// put and every new lease, as its database has reached its quota. Reads, transactions that
+// only delete and renewals go on; the collector makes room. A component waits and tries
+// again: nothing was done.
+var ErrFull = errors.New("the database is full; compact and defragment it, or raise its quota")
 
 // Store is the narrow waist of Escher: everything that is read or changed goes
 // through these methods. There are two implementations, etcd (package
 // etcdstore) and memory (package memstore); both pass storetest.Run.
 //
 // Every change is a revision of the whole store. Errors carry a class of
-// package types: Unavailable (nothing was done), Unknown (Commit only: sent, not
+// package types: Unavailable (nothing was done), Precondition with ErrFull, Unknown (Commit only: sent, not
 // answered, may happen now, later or never), Compacted (the revision is gone),
 // Invalid (the request exceeds a limit of the store).
 type Store interface {
@@ -106,6 +114,18 @@ type Txn struct {
 	// caller that are sent in an order, seldom one arrives before another one then. Of one
 	// that was not sent it is not called, of one that is sent again more than once.
 	Sent func()
+}
+
+// Guarded reports whether the transaction, once applied, makes one of its own compares fail:
+// a copy of it can then never be applied again.
+func (t Txn) Guarded() bool {
+	put := make(map[string]bool, len(t.Ops))
+	for _, op := range t.Ops {
+		put[op.Key] = !op.Delete
+	}
+	return slices.ContainsFunc(t.Compares, func(c Compare) bool {
+		return put[c.Key] && (c.Target == ModRevision || c.Target == CreateRevision && c.Revision == 0)
+	})
 }
 
 // Compare is one condition of a transaction.

@@ -73,7 +73,7 @@ func cause(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	if isNoSpace(err) {
-		return errors.New("the database is full; compact and defragment it, or raise its quota")
+		return controlplane.ErrFull
 	}
 	if status.Code(err) == codes.Unimplemented {
 		return fmt.Errorf("what answers there is no etcd, or one older than 3.4: %s", rpctypes.ErrorDesc(err))

@@ -27,18 +27,26 @@ import (
 
 func quickProgress() etcdstore.Option { return etcdstore.WithProgressInterval(50 * time.Millisecond) }
 
+// filler is a store on an etcd whose alarm a test raises and ends.
+type filler struct {
+	*etcdstore.Store
+	srv *etcdtest.Server
+}
+
+func (f filler) SetFull(ctx context.Context, full bool) error { return f.srv.SetFull(ctx, full) }
+
 func TestConformance(t *testing.T) {
 	t.Parallel() // with the next one: both mostly wait
 	srv := etcdtest.Start(t)
 	s := etcdstore.New(srv.Client, etcdstore.ServerLimits(), quickProgress())
-	storetest.Run(t, func(*testing.T) controlplane.Store { return s })
+	storetest.Run(t, func(*testing.T) controlplane.Store { return filler{s, srv} })
 }
 
 func TestConformanceOfSharedWatches(t *testing.T) {
 	t.Parallel()
 	srv := etcdtest.Start(t)
 	s := etcdstore.New(srv.Client, etcdstore.ServerLimits(), quickProgress(), etcdstore.SharedWatches())
-	storetest.Run(t, func(*testing.T) controlplane.Store { return s })
+	storetest.Run(t, func(*testing.T) controlplane.Store { return filler{s, srv} })
 }
 
 func TestEquivalentToMemory(t *testing.T) {

@@ -35,7 +35,7 @@ func (s *Store) settleNoSpace(ctx context.Context, txn controlplane.Txn, noSpace
 	if _, err := s.send(ctx, read, resp); err != nil {
 		return controlplane.Result{}, unknown
 	}
-	if resp.Succeeded && guarded(txn) {
+	if resp.Succeeded && txn.Guarded() {
 		return controlplane.Result{}, s.fail(ctx, "commit", noSpace)
 	}
 	values := resp.Responses[len(resp.Responses)-len(read.Success):]
@@ -50,18 +50,6 @@ func (s *Store) settleNoSpace(ctx context.Context, txn controlplane.Txn, noSpace
 
 func rangeOp(key []byte) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}
-}
-
-// guarded tells whether a transaction cannot be applied without making one of
-// its own compares fail.
-func guarded(txn controlplane.Txn) bool {
-	put := make(map[string]bool, len(txn.Ops))
-	for _, op := range txn.Ops {
-		put[op.Key] = !op.Delete
-	}
-	return slices.ContainsFunc(txn.Compares, func(c controlplane.Compare) bool {
-		return put[c.Key] && c.Target == controlplane.ModRevision
-	})
 }
 
 // putAt returns the revision at which all the puts of a transaction were made,

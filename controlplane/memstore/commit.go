@@ -31,6 +31,9 @@ func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.
 			return controlplane.Result{}, types.Errorf(types.NotFound, "put %s: lease %x has ended", op.Key, int64(op.Lease))
 		}
 	}
+	if err := s.admit("commit", putBytes(txn.Ops)); err != nil {
+		return controlplane.Result{}, asEtcdSays(txn, err)
+	}
 	s.apply(txn.Ops)
 	return controlplane.Result{Committed: true, Revision: s.revision}, nil
 }
@@ -172,6 +175,7 @@ func (s *Store) put(op controlplane.Op, revision int64) controlplane.Event {
 		event.CreateRevision = e.versions[n-1].CreateRevision
 	}
 	e.versions = append(e.versions, event)
+	s.grow(event, 1)
 	e.attach(s.leases[op.Lease])
 	return event
 }
@@ -180,6 +184,7 @@ func (s *Store) put(op controlplane.Op, revision int64) controlplane.Event {
 func (s *Store) remove(e *entry, revision int64) controlplane.Event {
 	event := controlplane.Event{KV: controlplane.KV{Key: e.key, ModRevision: revision}, Delete: true}
 	e.versions = append(e.versions, event)
+	s.grow(event, 1)
 	e.attach(nil)
 	return event
 }

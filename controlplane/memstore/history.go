@@ -69,6 +69,9 @@ func (s *Store) trim(key string, revision int64) {
 	if i == 0 {
 		return
 	}
+	for _, version := range e.versions[:i] {
+		s.grow(version, -1)
+	}
 	if i == len(e.versions) {
 		delete(s.entries, key)
 		s.ordered.Delete(key)

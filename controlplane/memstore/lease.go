@@ -42,6 +42,9 @@ func (s *Store) GrantLease(ctx context.Context, ttl time.Duration) (controlplane
 	ttl = (ttl + time.Second - 1).Truncate(time.Second)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.admit("grant lease", versionBytes); err != nil {
+		return 0, err
+	}
 	s.lastLease++
 	id := s.lastLease
 	l := &lease{ttl: ttl, keys: map[*entry]struct{}{}}

@@ -42,6 +42,11 @@ type Store struct {
 	// txn counts transactions, to find keys that one writes twice.
 	txn int64
 
+	// used is what the versions take in bytes, file how much that was at most since the
+	// last defragmentation, quota how much file may be, and full whether the alarm is raised.
+	used, file, quota int64
+	full              bool
+
 	leases    map[controlplane.LeaseID]*lease
 	lastLease controlplane.LeaseID
 
@@ -79,6 +84,7 @@ func New(opts ...Option) *Store {
 	s := &Store{
 		limits:   controlplane.Limits{Ops: 4096, Bytes: 1536 << 10},
 		expire:   true,
+		quota:    defaultQuota,
 		revision: 1,
 		base:     2,
 		entries:  map[string]*entry{},

@@ -19,7 +19,7 @@ import (
 // another collector may run at the same time, or take over at any moment.
 type Collector struct {
 	store  controlplane.Store
-	maint  Maintenance
+	maint  controlplane.Maintenance
 	policy Policy
 	guard  []controlplane.Compare
 	log    *zap.Logger
@@ -35,7 +35,7 @@ type Collector struct {
 	watched time.Time
 
 	// What follows is of the loop alone.
-	usage Usage
+	usage controlplane.Usage
 	// repeat is that of the next look.
 	repeat bool
 	// idle tells that at the last look nothing was to be done.
@@ -65,7 +65,7 @@ type Options struct {
 // NewCollector returns a Collector to Run. The compares of guard are added to each
 // of its transactions: that of a leader key, while it leads.
 // Invalid: the error names all that is wrong with policy.
-func NewCollector(store controlplane.Store, maint Maintenance, policy Policy, guard []controlplane.Compare, opts Options) (*Collector, error) {
+func NewCollector(store controlplane.Store, maint controlplane.Maintenance, policy Policy, guard []controlplane.Compare, opts Options) (*Collector, error) {
 	if err := policy.Validate(); err != nil {
 		return nil, err
 	}

@@ -25,19 +25,19 @@ type memMaintenance struct {
 	*memstore.Store
 
 	mu           sync.Mutex
-	usage        Usage
+	usage        controlplane.Usage
 	defragmented int
 	compactions  int
 }
 
 // set sets how full it is.
-func (m *memMaintenance) set(u Usage) {
+func (m *memMaintenance) set(u controlplane.Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.usage = u
 }
 
-func (m *memMaintenance) Usage(context.Context) (Usage, error) {
+func (m *memMaintenance) Usage(context.Context) (controlplane.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u := m.usage
@@ -74,7 +74,7 @@ func collect(t *testing.T, guard []controlplane.Compare, state []put, body func(
 	t.Helper()
 	var err error
 	synctest.Test(t, func(t *testing.T) {
-		m := &memMaintenance{Store: memstore.New(), usage: Usage{Quota: 1000}}
+		m := &memMaintenance{Store: memstore.New(), usage: controlplane.Usage{Quota: 1000}}
 		write(t, m.Store, state...)
 		c, newErr := NewCollector(m.Store, m, DefaultPolicy(), guard, Options{Logger: zaptest.NewLogger(t)})
 		if newErr != nil {
@@ -260,13 +260,13 @@ func TestCollectorCompacts(t *testing.T) {
 
 func TestCollectorClosesAndOpens(t *testing.T) {
 	err := collect(t, nil, nil, func(m *memMaintenance) {
-		m.set(Usage{InUse: 700, Quota: 1000})
+		m.set(controlplane.Usage{InUse: 700, Quota: 1000})
 		time.Sleep(31 * time.Second)
 		wantKeys(t, m, "system/admission")
-		m.set(Usage{InUse: 600, Quota: 1000})
+		m.set(controlplane.Usage{InUse: 600, Quota: 1000})
 		time.Sleep(30 * time.Second)
 		wantKeys(t, m)
-		m.set(Usage{InUse: 400, Quota: 1000, Alarm: true})
+		m.set(controlplane.Usage{InUse: 400, Quota: 1000, Alarm: true})
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		if m.defragmented != 1 {
@@ -344,7 +344,7 @@ func TestMaintenance(t *testing.T) {
 // what is free in it, until it is rewritten; which is not done again and again.
 func TestCollectorFreesWhatIsStuck(t *testing.T) {
 	err := collect(t, nil, []put{aSession("s")}, func(m *memMaintenance) {
-		m.set(Usage{InUse: 990, File: 1000, Quota: 1000, Alarm: true})
+		m.set(controlplane.Usage{InUse: 990, File: 1000, Quota: 1000, Alarm: true})
 		for _, at := range []struct {
 			after time.Duration
 			want  int

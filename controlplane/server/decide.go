@@ -56,7 +56,7 @@ type look struct {
 	// tasks is the one up to which it lacks no task.
 	tasks int64
 	// usage is that of the database; zero while it is not known.
-	usage Usage
+	usage controlplane.Usage
 	// repeat has it said again, with the figures of now, that the database is nearly
 	// full. It is also a write: without any etcd does not find out what has become
 	// free.

@@ -115,7 +115,7 @@ func short(key string) string { return strings.TrimPrefix(key, controlplane.Root
 type decideTest struct {
 	name  string
 	state []put
-	usage Usage
+	usage controlplane.Usage
 	// repeat has what is said of admission said again.
 	repeat bool
 	want   string
@@ -224,20 +224,20 @@ func ownerTests() []decideTest {
 func admissionTests() []decideTest {
 	return []decideTest{
 		{
-			name: "admission stays open below 70 %", usage: Usage{InUse: 699, Quota: 1000},
+			name: "admission stays open below 70 %", usage: controlplane.Usage{InUse: 699, Quota: 1000},
 		},
 		{
-			name: "and closes then", usage: Usage{InUse: 700 << 20, Quota: 1000 << 20},
+			name: "and closes then", usage: controlplane.Usage{InUse: 700 << 20, Quota: 1000 << 20},
 			want: "the database is nearly full: put system/admission (etcd's database holds 700 MiB, 70 % of its quota of 1000 MiB) if system/admission=0",
 		},
 		{
-			name: "once", usage: Usage{InUse: 700, Quota: 1000}, state: []put{closed()},
+			name: "once", usage: controlplane.Usage{InUse: 700, Quota: 1000}, state: []put{closed()},
 		},
 		{
-			name: "but not while etcd refuses everything", usage: Usage{InUse: 700, Quota: 1000, Alarm: true},
+			name: "but not while etcd refuses everything", usage: controlplane.Usage{InUse: 700, Quota: 1000, Alarm: true},
 		},
 		{
-			name: "and says so again now and then", usage: Usage{InUse: 800 << 20, Quota: 1000 << 20}, state: []put{closed()}, repeat: true,
+			name: "and says so again now and then", usage: controlplane.Usage{InUse: 800 << 20, Quota: 1000 << 20}, state: []put{closed()}, repeat: true,
 			want: "the database is nearly full: put system/admission (etcd's database holds 800 MiB, 80 % of its quota of 1000 MiB) if system/admission=1",
 		},
 		{
@@ -255,22 +255,22 @@ func admissionTests() []decideTest {
 			want: "there is room again: -system/admission if system/admission=1",
 		},
 		{
-			name: "a full database counts more", state: []put{slowed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{}), aTask("d", types.Task{})}, usage: Usage{InUse: 700 << 20, Quota: 1000 << 20},
+			name: "a full database counts more", state: []put{slowed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{}), aTask("d", types.Task{})}, usage: controlplane.Usage{InUse: 700 << 20, Quota: 1000 << 20},
 			want: "the database is nearly full: put system/admission (etcd's database holds 700 MiB, 70 % of its quota of 1000 MiB) if system/admission=1",
 		},
 		{
-			name: "and then the tasks do", state: []put{closed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{}), aTask("d", types.Task{})}, usage: Usage{InUse: 600, Quota: 1000},
+			name: "and then the tasks do", state: []put{closed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{}), aTask("d", types.Task{})}, usage: controlplane.Usage{InUse: 600, Quota: 1000},
 			want: "too many tasks wait: put system/admission (4 tasks wait, and 4 are to at most; slowed) if system/admission=1",
 		},
 		{
-			name: "until there is room", usage: Usage{InUse: 649, Quota: 1000}, state: []put{closed()},
+			name: "until there is room", usage: controlplane.Usage{InUse: 649, Quota: 1000}, state: []put{closed()},
 			want: "there is room again: -system/admission if system/admission=1",
 		},
 		{
 			name: "which must be known", state: []put{closed()},
 		},
 		{
-			name: "at 85 % the finished go at once", usage: Usage{InUse: 850, Quota: 1000},
+			name: "at 85 % the finished go at once", usage: controlplane.Usage{InUse: 850, Quota: 1000},
 			state: []put{closed(), aTask("a", types.Task{}), ended("a", 0)},
 			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=3",
 		},
@@ -340,7 +340,7 @@ func TestUnusedSpecsOfAFullDatabase(t *testing.T) {
 	x.see(specName{"ns", "used"}, 1, now())
 	x.see(specName{"ns", "unused"}, 1, now())
 	l := x.at(now(), DefaultPolicy())
-	l.usage = Usage{InUse: 70, Quota: 100}
+	l.usage = controlplane.Usage{InUse: 70, Quota: 100}
 	if steps, _ := l.decide(); len(steps) != 1 || steps[0].why != full {
 		t.Fatalf("decided\n%s", told(steps))
 	}

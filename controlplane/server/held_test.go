@@ -43,7 +43,7 @@ func heldTests() []decideTest {
 				aTask("x", types.Task{}), ended("x", 10*minute), aTask("y", types.Task{}), ended("y", 10*minute)),
 		},
 		{
-			name: "of a database that is all but full it goes", usage: Usage{InUse: 850, Quota: 1000},
+			name: "of a database that is all but full it goes", usage: controlplane.Usage{InUse: 850, Quota: 1000},
 			state: append(begun[:3:3], kept, closed(), ended("a", 0)),
 			want:  "finished: -tasks/ns/a -status/ns/a if status/ns/a=6",
 		},
@@ -54,7 +54,7 @@ func heldTests() []decideTest {
 // than other tasks; and what could not be collected is held again.
 func TestHeldIsLetGo(t *testing.T) {
 	x := indexOf([]put{member("a"), member("b"), jobOf(2, "j"), policies("j", types.Policies{Job: "j"}), ended("a", 2*hour)})
-	at := func(usage Usage) string {
+	at := func(usage controlplane.Usage) string {
 		l := x.at(now(), DefaultPolicy())
 		l.usage = usage
 		steps, _ := l.decide()
@@ -62,15 +62,15 @@ func TestHeldIsLetGo(t *testing.T) {
 	}
 	x.learn(6, closed())
 	const gone = "finished: -tasks/ns/a -status/ns/a if status/ns/a=5"
-	if got := at(Usage{InUse: 90, Quota: 100}); got != gone {
+	if got := at(controlplane.Usage{InUse: 90, Quota: 100}); got != gone {
 		t.Fatalf("decided\n%s", got)
 	}
 	x.find("ns", "a").again(x)
-	if got := at(Usage{InUse: 75, Quota: 100}); got != "" || len(x.holding) != 1 {
+	if got := at(controlplane.Usage{InUse: 75, Quota: 100}); got != "" || len(x.holding) != 1 {
 		t.Errorf("decided\n%s", got)
 	}
 	x.apply(controlplane.Event{KV: controlplane.KV{Key: controlplane.PoliciesKey("ns", "j"), ModRevision: 7}, Delete: true}, now())
-	if got := at(Usage{InUse: 75, Quota: 100}); got != gone || len(x.holding) != 0 {
+	if got := at(controlplane.Usage{InUse: 75, Quota: 100}); got != gone || len(x.holding) != 0 {
 		t.Errorf("decided\n%s", got)
 	}
 }

@@ -51,7 +51,7 @@ func (c *Collector) housekeep(ctx context.Context) error {
 		c.compacted = c.history
 	}
 	c.history = c.usage.Revision
-	if !c.usage.Cramped() && !c.stuck() {
+	if !cramped(c.usage) && !c.stuck() {
 		return nil
 	}
 	c.rewritten = time.Now()

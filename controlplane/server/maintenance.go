@@ -11,38 +11,17 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
 // statusWait bounds how long a member may take to say how full it is.
 const statusWait = 3 * time.Second
 
-// Usage is how full a database is.
-type Usage struct {
-	// Revision of the store.
-	Revision int64
-	// InUse is what it holds, history included, and File what it takes on disk,
-	// in bytes. The file does not shrink; what is free in it is used first.
-	InUse, File int64
-	// Quota is how large the file may get; then etcd refuses what is not a
-	// deletion.
-	Quota int64
-	// Alarm tells that etcd has begun to refuse.
-	Alarm bool
-}
-
-// Share returns the part of the quota that is in use; 0 when it is not known.
-func (u Usage) Share() float64 {
-	if u.Quota <= 0 {
-		return 0
-	}
-	return float64(u.InUse) / float64(u.Quota)
-}
-
-// Cramped reports whether the file has reached the quota, or nearly, and rewriting it
+// cramped reports whether the file has reached the quota, or nearly, and rewriting it
 // makes room: etcd goes by the size of the file, whatever is free in it. When it has
 // begun to refuse, it takes what room there is.
-func (u Usage) Cramped() bool {
+func cramped(u controlplane.Usage) bool {
 	switch {
 	case u.Quota <= 0:
 		return false
@@ -52,28 +31,17 @@ func (u Usage) Cramped() bool {
 	return float64(u.File) >= 0.95*float64(u.Quota) && u.Share() < 0.65
 }
 
-// Maintenance is what the collector needs of a store besides reading and writing.
-type Maintenance interface {
-	// Usage says how full the store is.
-	Usage(ctx context.Context) (Usage, error)
-	// Compact forgets what was before revision; nil when that is done already.
-	Compact(ctx context.Context, revision int64) error
-	// Defragment rewrites the database without what is free in it, and lets it
-	// accept writes again. A member answers nothing meanwhile.
-	Defragment(ctx context.Context) error
-}
-
 // NewMaintenance returns the maintenance of the etcd behind a client: of all its
 // members, which are its endpoints.
-func NewMaintenance(client *clientv3.Client) Maintenance { return etcdMaintenance{client} }
+func NewMaintenance(client *clientv3.Client) controlplane.Maintenance { return etcdMaintenance{client} }
 
 type etcdMaintenance struct{ client *clientv3.Client }
 
 func (m etcdMaintenance) at() string { return strings.Join(m.client.Endpoints(), ", ") }
 
 // Usage returns that of the member that is fullest, of those that answer.
-func (m etcdMaintenance) Usage(ctx context.Context) (Usage, error) {
-	var most *Usage
+func (m etcdMaintenance) Usage(ctx context.Context) (controlplane.Usage, error) {
+	var most *controlplane.Usage
 	var failed error
 	for _, endpoint := range m.client.Endpoints() {
 		st, err := m.status(ctx, endpoint)
@@ -81,17 +49,17 @@ func (m etcdMaintenance) Usage(ctx context.Context) (Usage, error) {
 			failed = errors.Join(failed, types.Errorf(types.Unavailable, "ask etcd at %s how full it is: %w", endpoint, err))
 			continue
 		}
-		u := Usage{Revision: st.Header.Revision, InUse: st.DbSizeInUse, File: st.DbSize, Quota: st.DbSizeQuota}
+		u := controlplane.Usage{Revision: st.Header.Revision, InUse: st.DbSizeInUse, File: st.DbSize, Quota: st.DbSizeQuota}
 		if most == nil || u.File > most.File {
 			most = &u
 		}
 	}
 	if most == nil {
-		return Usage{}, types.Errorf(types.Unavailable, "%w", failed)
+		return controlplane.Usage{}, types.Errorf(types.Unavailable, "%w", failed)
 	}
 	alarms, err := m.client.AlarmList(ctx)
 	if err != nil {
-		return Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.at(), err)
+		return controlplane.Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.at(), err)
 	}
 	most.Alarm = slices.ContainsFunc(alarms.Alarms, func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
 	return *most, nil

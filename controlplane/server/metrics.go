@@ -2,6 +2,8 @@ package server
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/escher-sched/escher/controlplane"
 )
 
 // Metrics tell what collectors do, and how full the database is. It is a
@@ -82,7 +84,7 @@ func (m *Metrics) setAside(what string) {
 	}
 }
 
-func (m *Metrics) full(u Usage) {
+func (m *Metrics) full(u controlplane.Usage) {
 	if m == nil {
 		return
 	}

@@ -148,7 +148,7 @@ func TestCollectorGoesOnBesideErrors(t *testing.T) {
 		for i := range 20 {
 			write(t, s.Store, aTask(fmt.Sprintf("t-%02d", i), types.Task{Session: "s"}))
 		}
-		m := &memMaintenance{Store: s.Store, usage: Usage{Quota: 1000}}
+		m := &memMaintenance{Store: s.Store, usage: controlplane.Usage{Quota: 1000}}
 		core, lines := observer.New(zap.WarnLevel)
 		c, err := NewCollector(s, m, DefaultPolicy(), nil, Options{Logger: zap.New(core)})
 		if err != nil {

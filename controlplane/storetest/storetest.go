@@ -22,9 +22,15 @@ type Compacter interface {
 	Compact(ctx context.Context, revision int64) error
 }
 
+// Filler is what a store has to be filled in a test: SetFull raises or ends the alarm of a
+// full database.
+type Filler interface {
+	SetFull(ctx context.Context, full bool) error
+}
+
 // Run checks a store. The factory is called once per test and may return the
 // same store each time, whatever is in it: each test has keys of its own. The
-// store must be a Compacter, tell the progress of a quiet watch within seconds,
+// store must be a Compacter and a Filler, tell the progress of a quiet watch within seconds,
 // and keep no lease longer than 3 s after its end.
 func Run(t *testing.T, factory func(t *testing.T) controlplane.Store) {
 	groups := []struct {
@@ -39,6 +45,7 @@ func Run(t *testing.T, factory func(t *testing.T) controlplane.Store) {
 		{"Watch", watchTests()},
 		{"Lease", leaseTests()},
 		{"Compact", compactTests()},
+		{"Full", fullTests()},
 		{"Context", contextTests()},
 	}
 	for _, group := range groups {

@@ -196,8 +196,8 @@ func (c *Cluster) StopKeeping() {
 // maintenance is of a store that never fills, and forgets nothing.
 type maintenance struct{ store controlplane.Store }
 
-func (m maintenance) Usage(ctx context.Context) (server.Usage, error) {
-	u := server.Usage{Quota: 8 << 30}
+func (m maintenance) Usage(ctx context.Context) (controlplane.Usage, error) {
+	u := controlplane.Usage{Quota: 8 << 30}
 	if s, ok := m.store.(*memstore.Store); ok {
 		u.Revision = s.Revision()
 		return u, nil

@@ -2,12 +2,14 @@
 package etcdtest
 
 import (
+	"context"
 	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -95,6 +97,18 @@ func Start(t testing.TB, opts ...Option) *Server {
 	}
 	endpoint := cfg.ListenClientUrls[0].String()
 	return &Server{Client: Connect(t, endpoint), Endpoint: endpoint, Etcd: etcd}
+}
+
+// SetFull raises or ends the alarm of a full database.
+func (s *Server) SetFull(ctx context.Context, full bool) error {
+	req := &pb.AlarmRequest{
+		Action: pb.AlarmRequest_DEACTIVATE, MemberID: uint64(s.Etcd.Server.MemberID()), Alarm: pb.AlarmType_NOSPACE,
+	}
+	if full {
+		req.Action = pb.AlarmRequest_ACTIVATE
+	}
+	_, err := s.Etcd.Server.Alarm(ctx, req)
+	return err
 }
 
 // Connect makes a client that is closed at the end of the test.

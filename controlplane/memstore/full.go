@@ -1,0 +1,97 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// defaultQuota is the quota of the etcd that Escher runs itself.
+const defaultQuota = 8 << 30
+
+// versionBytes is about what one version of a key takes in etcd's database besides the key
+// and the value.
+const versionBytes = 64
+
+// WithQuota bounds the database, in bytes. The transaction that would exceed the quota is
+// refused and raises the alarm: see SetFull.
+func WithQuota(bytes int64) Option {
+	return func(s *Store) { s.quota = bytes }
+}
+
+// SetFull raises or ends the alarm of a full store. While it is raised, every put and every
+// lease to be granted is refused with controlplane.ErrFull. Reads, transactions that only delete, renewed and ended leases and
+// compaction go on.
+func (s *Store) SetFull(_ context.Context, full bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
+	return nil
+}
+
+// Maintenance returns the maintenance of the store.
+func (s *Store) Maintenance() controlplane.Maintenance { return maintenance{s} }
+
+type maintenance struct{ s *Store }
+
+// Usage implements controlplane.Maintenance.
+func (m maintenance) Usage(context.Context) (controlplane.Usage, error) {
+	m.s.mu.RLock()
+	defer m.s.mu.RUnlock()
+	return controlplane.Usage{Revision: m.s.revision, InUse: m.s.used, File: m.s.file, Quota: m.s.quota, Alarm: m.s.full}, nil
+}
+
+// Compact implements controlplane.Maintenance.
+func (m maintenance) Compact(ctx context.Context, revision int64) error {
+	if err := m.s.Compact(ctx, revision); !types.Is(err, types.Compacted) {
+		return err
+	}
+	return nil
+}
+
+// Defragment implements controlplane.Maintenance.
+func (m maintenance) Defragment(context.Context) error {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	m.s.file, m.s.full = m.s.used, false
+	return nil
+}
+
+// admit refuses what a full store refuses: puts and leases of a size, in bytes.
+func (s *Store) admit(what string, bytes int64) error {
+	if bytes == 0 {
+		return nil
+	}
+	if s.full = s.full || s.file+bytes >= s.quota; s.full {
+		return types.Errorf(types.Precondition, "%s: %w", what, controlplane.ErrFull)
+	}
+	return nil
+}
+
+// asEtcdSays returns the error of a transaction that a full store refuses. Of one that
+// would not contradict its own compares the store of etcd cannot tell a refusal from the
+// transaction that reached the quota, which is applied.
+func asEtcdSays(txn controlplane.Txn, err error) error {
+	if txn.Guarded() {
+		return err
+	}
+	return types.Errorf(types.Unknown, "commit: it may have been applied: %w", err)
+}
+
+// putBytes returns about what the puts of a transaction take in the database; 0 without any.
+func putBytes(ops []controlplane.Op) (bytes int64) {
+	for _, op := range ops {
+		if !op.Delete {
+			bytes += versionBytes + int64(len(op.Key)+len(op.Value))
+		}
+	}
+	return bytes
+}
+
+// grow counts a version that was added, and grow with -1 one that was dropped. What is
+// free in the file is used first.
+func (s *Store) grow(version controlplane.Event, sign int64) {
+	s.used += sign * (versionBytes + int64(len(version.Key)+len(version.Value)))
+	s.file = max(s.file, s.used)
+}
