@@ -120,10 +120,13 @@ func (r *Runtime) execSpec(ctx context.Context, loaded client.Container, p nodea
 		opts = append(opts, oci.WithProcessCwd(p.Dir))
 	}
 	if p.User != "" {
-		opts = append(opts, withUser(p.User))
+		root, err := r.Root(ctx, record.ID)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, amongUsers(root, withUser(p.User)))
 	}
-	lookup := &containers.Container{ID: record.ID, Snapshotter: record.Snapshotter, SnapshotKey: record.SnapshotKey}
-	if err := oci.ApplyOpts(ctx, r.client, lookup, spec, opts...); err != nil {
+	if err := oci.ApplyOpts(ctx, r.client, &containers.Container{ID: record.ID}, spec, opts...); err != nil {
 		return nil, classify(err, "run a command in container %s", record.ID)
 	}
 	spec.Process.Terminal = p.TTY

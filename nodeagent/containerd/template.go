@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/errdefs"
@@ -110,16 +111,17 @@ func (r *Runtime) makeTemplate(ctx context.Context, img client.Image, user strin
 		t.stopSignal = s
 	}
 	key := "escher-template-" + uuid.NewString()
-	if err := r.view(ctx, img, key, t.parent); err != nil {
+	mounts, err := r.view(ctx, img, key, t.parent)
+	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = r.client.SnapshotService(snapshotter).Remove(ctx, key) }() // else the end of the lease does
-	record := &containers.Container{ID: "template", Snapshotter: snapshotter, SnapshotKey: key}
+	record := &containers.Container{ID: "template"}
 	opts := []oci.SpecOpts{oci.WithImageConfig(img)}
 	if user != "" {
 		opts = append(opts, withUser(user))
 	}
-	spec, err := oci.GenerateSpec(ctx, r.client, record, opts...)
+	spec, err := oci.GenerateSpec(ctx, r.client, record, amongUsersOf(mounts, opts...))
 	if errors.Is(err, oci.ErrNoUsersFound) {
 		if user != "" {
 			return nil, err // which names it
@@ -135,18 +137,18 @@ func (r *Runtime) makeTemplate(ctx context.Context, img client.Image, user strin
 	return t, nil
 }
 
-// view makes the image's file system visible, for those who look up its users.
-func (r *Runtime) view(ctx context.Context, img client.Image, key, parent string) error {
+// view returns the image's file system, for those who look up its users.
+func (r *Runtime) view(ctx context.Context, img client.Image, key, parent string) ([]mount.Mount, error) {
 	service := r.client.SnapshotService(snapshotter)
-	_, err := service.View(ctx, key, parent)
+	mounts, err := service.View(ctx, key, parent)
 	if errdefs.IsNotFound(err) {
 		if err := r.unpacked(ctx, img); err != nil {
-			return err
+			return nil, err
 		}
-		_, err = service.View(ctx, key, parent)
+		mounts, err = service.View(ctx, key, parent)
 	}
 	if err != nil {
-		return incomplete(err, img.Name())
+		return nil, incomplete(err, img.Name())
 	}
-	return nil
+	return mounts, nil
 }

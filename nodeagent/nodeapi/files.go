@@ -127,7 +127,9 @@ func pack(w http.ResponseWriter, f *os.File, name string) error {
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Trailer", skippedTrailer)
-	p := &packer{tar: tar.NewWriter(w)}
+	out, end := steadily(w)
+	defer end()
+	p := &packer{tar: tar.NewWriter(out)}
 	err = p.add(f, base, 0)
 	if err == nil {
 		err = p.tar.Close()
@@ -158,8 +160,10 @@ func (s *server) putFiles(w http.ResponseWriter, r *http.Request) {
 		}
 		dir.Close()
 		u := &unpacker{tree: t, dir: name, owners: keep}
-		if err := u.unpack(r.Body); err != nil {
-			drain(r)
+		body, end := steadyBody(w, r)
+		defer end()
+		if err := u.unpack(body); err != nil {
+			drain(body)
 			return err
 		}
 		answer.JSON(w, http.StatusOK, struct{}{})

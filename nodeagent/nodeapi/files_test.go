@@ -132,16 +132,39 @@ func TestFilesThereAndBack(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(copied, "sub")); err != nil || !info.IsDir() {
 		t.Errorf("%v, %v", info, err)
 	}
-	// A file of /proc does not say how long it is.
+}
+
+// TestFilesOfTheKernel are neither read nor written nor looked at: the agent may do there what
+// the container may not, and some of them never end.
+func TestFilesOfTheKernel(t *testing.T) {
+	w, _ := trapped(t)
 	w.runtime.root = "/"
-	got, _, err = w.GetFiles(t.Context(), "x", "t", 1, "/proc/version", true)
+	before, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer got.Close()
-	in := tar.NewReader(got)
-	if h, err := in.Next(); err != nil || h.Name != "version" || h.Size == 0 {
-		t.Errorf("%+v, %v", h, err)
+	for _, name := range []string{"/proc/kmsg", "/proc/version", "/proc/self", "/proc", "/sys/kernel/mm", "/dev/pts"} {
+		_, _, err := w.GetFiles(t.Context(), "x", "t", 1, name, true)
+		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "file system of the kernel") {
+			t.Errorf("get %s: %v", name, err)
+		}
+		if _, err := w.Stat(t.Context(), "x", "t", 1, name, true); !types.Is(err, types.Invalid) {
+			t.Errorf("look at %s: %v", name, err)
+		}
+	}
+	put := archive(t, entry{"oom_score_adj", tar.TypeReg, ""}, entry{"comm", tar.TypeSymlink, "x"}, entry{"new", tar.TypeDir, ""})
+	for _, dir := range []string{"/proc/self", "/proc", "/sys"} {
+		if err := w.PutFiles(t.Context(), "x", "t", 1, dir, put, false); !types.Is(err, types.Invalid) {
+			t.Errorf("put into %s: %v", dir, err)
+		}
+	}
+	for _, one := range []entry{{"proc/self/oom_score_adj", tar.TypeReg, ""}, {"proc/new", tar.TypeDir, ""}, {"proc/new", tar.TypeSymlink, "x"}, {"tmp/hard", tar.TypeLink, "proc/version"}} {
+		if err := w.PutFiles(t.Context(), "x", "t", 1, "/", archive(t, one), false); !types.Is(err, types.Invalid) {
+			t.Errorf("put %s: %v", one.name, err)
+		}
+	}
+	if after, err := os.ReadFile("/proc/self/oom_score_adj"); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("%s was %s: %v", after, before, err)
 	}
 }
 

@@ -64,9 +64,11 @@ func (s *server) listImages(w http.ResponseWriter, r *http.Request) {
 
 // loadImages reads an archive of images, as it comes.
 func (s *server) loadImages(w http.ResponseWriter, r *http.Request) {
-	images, err := s.Runtime.Load(r.Context(), r.Body)
+	body, end := steadyBody(w, r)
+	defer end()
+	images, err := s.Runtime.Load(r.Context(), body)
 	if err != nil {
-		drain(r)
+		drain(body)
 		s.refuse(w, r, err)
 		return
 	}

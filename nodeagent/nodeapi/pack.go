@@ -2,7 +2,6 @@ package nodeapi
 
 import (
 	"archive/tar"
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,14 +12,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/nodeagent/inroot"
 	"github.com/escher-sched/escher/types"
 )
 
 const (
 	// maxDepth bounds how deep directories may be nested: each is an open file.
 	maxDepth = 256
-	// maxOdd bounds files that do not say how large they are, as those of /proc.
-	maxOdd = 1 << 20
+	// someNames is how many names of a directory are in memory at once.
+	someNames = 4096
 )
 
 // packer makes a tar archive of what is opened.
@@ -91,19 +91,11 @@ func (p *packer) addFile(f *os.File, info fs.FileInfo, name string) error {
 		return err
 	}
 	defer open.Close()
-	var content io.Reader = open
 	size := info.Size()
-	if size == 0 {
-		text, err := io.ReadAll(io.LimitReader(open, maxOdd))
-		if err != nil {
-			return fileError("read", name, err)
-		}
-		content, size = bytes.NewReader(text), int64(len(text))
-	}
 	if err := p.header(info, name, "", size); err != nil {
 		return err
 	}
-	n, err := io.Copy(p.tar, io.LimitReader(content, size))
+	n, err := io.Copy(p.tar, io.LimitReader(open, size))
 	if err == nil && n < size {
 		err = types.Errorf(types.Unavailable, "read %s in the container: it became shorter meanwhile: try again", name)
 	}
@@ -122,25 +114,38 @@ func (p *packer) addDir(f *os.File, info fs.FileInfo, name string, depth int) er
 		return err
 	}
 	defer open.Close()
-	names, err := open.Readdirnames(-1)
-	if err != nil {
-		return fileError("list", name, err)
-	}
-	slices.Sort(names)
-	for _, base := range names {
-		entry, err := openAt(open, base, unix.O_PATH)
-		if types.Is(err, types.NotFound) {
-			continue // It was deleted just now.
-		}
-		if err == nil {
-			err = p.add(entry, path.Join(name, base), depth+1)
-			entry.Close()
+	for {
+		names, err := open.Readdirnames(someNames)
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
 		if err != nil {
-			return err
+			return fileError("list", name, err)
+		}
+		slices.Sort(names)
+		for _, base := range names {
+			if err := p.addEntry(open, base, path.Join(name, base), depth); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+}
+
+// addEntry adds an element of a directory. A file system of the kernel that is mounted there
+// is left out.
+func (p *packer) addEntry(dir *os.File, base, name string, depth int) error {
+	entry, err := openAt(dir, base, unix.O_PATH)
+	switch {
+	case types.Is(err, types.NotFound):
+		return nil // It was deleted just now.
+	case errors.Is(err, inroot.ErrKernel):
+		p.skipped++
+		return nil
+	case err != nil:
+		return err
+	}
+	defer entry.Close()
+	return p.add(entry, name, depth+1)
 }
 
 // unpacker unpacks a tar archive into a directory of a container.

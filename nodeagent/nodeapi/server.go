@@ -29,8 +29,9 @@ const (
 	// maxAtOnce is how many requests are served at once: each that follows a log
 	// is one.
 	maxAtOnce = 2048
-	// maxHeader bounds the head of a request: the command of an exec is not in it.
-	maxHeader = 64 << 10
+	// maxHeader bounds the head of a request, which may have a path of 4 KiB: the command of an
+	// exec is not in it.
+	maxHeader = 16 << 10
 	// headerTimeout bounds how long a request may take to begin.
 	headerTimeout = 10 * time.Second
 	// idleTimeout is how long a connection is kept between requests.
@@ -241,8 +242,8 @@ func flag(r *http.Request, name string) (bool, error) {
 	return v, nil
 }
 
-// drain reads what is left of a request that was refused, as far as that is sensible:
+// drain reads what is left of a body that was refused, as far as that is sensible:
 // whoever still sends would not see the answer.
-func drain(r *http.Request) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxDrain)) // That it ends is all that counts.
+func drain(body io.Reader) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(body, maxDrain)) // That it ends is all that counts.
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/nodeagent/inroot"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -30,19 +31,11 @@ func (t *tree) close() { t.root.Close() }
 
 // open opens a path within the root.
 func (t *tree) open(name string, flags int) (*os.File, error) {
-	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	// The kernel gives up when something is renamed meanwhile.
-	const tries = 100
-	for n := 0; ; n++ {
-		fd, err := unix.Openat2(int(t.root.Fd()), path.Join("/", name), how)
-		switch {
-		case err == nil:
-			return os.NewFile(uintptr(fd), name), nil
-		case (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && n < tries:
-		default:
-			return nil, fileError("open", name, err)
-		}
+	f, err := inroot.Open(t.root, name, flags)
+	if err != nil {
+		return nil, fileError("open", name, err)
 	}
+	return f, nil
 }
 
 // parent opens the directory that has the last element of a path, and returns that.
@@ -57,16 +50,16 @@ func (t *tree) parent(name string) (dir *os.File, base string, err error) {
 
 // openAt opens an element of a directory, without following it if it is a link.
 func openAt(dir *os.File, base string, flags int) (*os.File, error) {
-	fd, err := unix.Openat(int(dir.Fd()), base, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	f, err := inroot.OpenAt(dir, base, flags)
 	if err != nil {
 		return nil, fileError("open", path.Join(dir.Name(), base), err)
 	}
-	return os.NewFile(uintptr(fd), path.Join(dir.Name(), base)), nil
+	return f, nil
 }
 
 // reopen opens what f, opened with O_PATH, is: that, whatever is now under its name.
 func reopen(f *os.File, flags int) (*os.File, error) {
-	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(f.Fd())), flags|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(f.Fd())), flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fileError("open", f.Name(), err)
 	}
@@ -89,6 +82,8 @@ func fileError(verb, name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return types.Errorf(types.NotFound, "%s %s in the container: it is not there: name another, as escher exec TASK -- ls shows them", verb, name)
+	case errors.Is(err, inroot.ErrKernel):
+		return types.Errorf(types.Invalid, "%s %s in the container: %w: use escher exec, which has the rights of the container", verb, name, err)
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		class = types.Unavailable
 	}
