@@ -197,7 +197,7 @@ func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *Explanation) {
 		}
 	}
 	if dead >= storm && 2*dead > len(e.nodes) {
-		x.Suggestion = fmt.Sprintf("%d of %d nodes are not alive: tasks are left where they are for %s, for it may be the network.",
+		x.Suggestion = fmt.Sprintf("%d of %d nodes are not alive: if more than half have vanished within %s, tasks are left where they are so long, for it may be the network.",
 			dead, len(e.nodes), inWords(Config{}.withDefaults().StormHold))
 	}
 }

@@ -18,10 +18,13 @@ type losses struct {
 	nextTry  int64
 	lastGone time.Time
 	stormy   bool // what is parked waits for the end of a storm
+	// storming is what inStorm found at asked.
+	storming bool
+	asked    time.Time
 }
 
-// storm is how many nodes have to vanish before it is taken for the network's
-// doing: more than half of them, and at least three.
+// storm is how many nodes have to vanish within StormHold before it is taken for the
+// network's doing: more than half of those that were there, and at least three.
 const storm = 3
 
 // seen notes that the session of a node began or ended.
@@ -29,6 +32,7 @@ func (l *losses) seen(n *cluster.Node, now time.Time) {
 	if l.gone == nil {
 		l.gone = make(map[*cluster.Node]time.Time)
 	}
+	l.asked = time.Time{}
 	if n.Alive.V != nil || n.Info.V == nil {
 		delete(l.gone, n)
 		return
@@ -59,7 +63,7 @@ func (c *Core) mayLose(b *cluster.Binding) bool {
 	}
 	// Of a machine that is known to be dead nothing is waited for, but the others still
 	// must not drown.
-	if c.holdsLosses() && !b.Node.Dead() {
+	if c.inStorm() && !b.Node.Dead() {
 		l.park(b, l.lastGone.Add(c.cfg.StormHold))
 		l.stormy = true
 		return false
@@ -79,22 +83,30 @@ func (l *losses) park(b *cluster.Binding, until time.Time) {
 	l.nextTry = until.UnixNano()
 }
 
-// inStorm reports whether so many nodes are gone that it must be the network.
+// inStorm reports whether so many nodes have vanished at once that it must be the network:
+// nothing is given up then. Nodes that have been gone for StormHold, or are dead for good,
+// count no longer, neither as gone nor as there.
 func (c *Core) inStorm() bool {
-	return len(c.loss.gone) >= storm && 2*len(c.loss.gone) > len(c.nodes)
-}
-
-// holdsLosses reports whether nothing is given up at present, because it must be the
-// network that is gone.
-func (c *Core) holdsLosses() bool {
-	return c.inStorm() && c.now.Before(c.loss.lastGone.Add(c.cfg.StormHold))
+	l := &c.loss
+	if len(l.gone) < storm || l.asked.Equal(c.now) {
+		return len(l.gone) >= storm && l.storming
+	}
+	recent := 0
+	for n, since := range l.gone {
+		if c.now.Before(since.Add(c.cfg.StormHold)) && !n.Dead() {
+			recent++
+		}
+	}
+	there := len(c.nodes) - (len(l.gone) - recent)
+	l.storming, l.asked = recent >= storm && 2*recent > there, c.now
+	return l.storming
 }
 
 // retryLost looks at parked attempts again when it is time, or when enough nodes
 // came back.
 func (c *Core) retryLost() {
 	l := &c.loss
-	if len(l.grants.list) > 0 && !c.holdsLosses() {
+	if len(l.grants.list) > 0 && !c.inStorm() {
 		l.grants.drain(func(r *cluster.Reservation) bool { c.again(r); return true })
 	}
 	ended := l.stormy && !c.inStorm()

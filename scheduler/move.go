@@ -21,7 +21,7 @@ import (
 // that there would be more if so many nodes were not gone that it must be the network.
 func (c *Core) leaving(r *cluster.Reservation) (from []types.GrantNode, held bool) {
 	for _, at := range leaving(c.view, r) {
-		if n := c.view.Nodes[at.Node]; n.Alive.Absent() && !n.Dead() && c.holdsLosses() {
+		if n := c.view.Nodes[at.Node]; n.Alive.Absent() && !n.Dead() && c.inStorm() {
 			held = true
 			continue
 		}
