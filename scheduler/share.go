@@ -64,13 +64,15 @@ func (c *Core) ownsTask(t *cluster.Task) bool {
 	return c.owns(t.ID.Namespace, t.Info.V.Scheduler)
 }
 
-// mayCancel reports whether this scheduler may end a task that waits: one that it takes
-// care of, or one that names a scheduler that does not run, which would wait for ever.
-func (c *Core) mayCancel(t *cluster.Task) bool {
-	named := t.Info.V.Scheduler
-	if named != "" {
-		c.noteNamed(named)
+// settles reports whether this scheduler ends a task that waits, and releases, loses and
+// stops its attempts: one that it takes care of, or one that names a scheduler that does
+// not run, which would wait, and hold what it has, for ever.
+func (c *Core) settles(t *cluster.Task) bool {
+	if t.Info.V == nil || t.Info.V.Scheduler == "" {
+		return c.ownsTask(t)
 	}
+	named := t.Info.V.Scheduler
+	c.noteNamed(named)
 	return c.ownsTask(t) || c.view.Schedulers[named] == nil && c.owns(t.ID.Namespace, "")
 }
 
@@ -87,12 +89,12 @@ func (c *Core) noteNamed(name string) {
 // touchScheduler looks at what another scheduler takes care of since one came or went:
 // there may be millions of tasks, and others wait for it.
 func (c *Core) touchScheduler(name string) {
-	if !c.cfg.Shared {
+	_, named := c.shared.named[name]
+	if !c.cfg.Shared && !named {
 		return
 	}
 	c.shared.of = 0
 	moved := c.moved()
-	_, named := c.shared.named[name]
 	if len(moved) == 0 && !named {
 		return
 	}

@@ -133,3 +133,49 @@ func TestTakeover(t *testing.T) {
 		t.Errorf("%d wait when it is back, want %d", n, before)
 	}
 }
+
+// TestAttemptsOfASchedulerThatIsGone: what a scheduler has bound that tasks name, and that
+// does not run any more, is released, lost and stopped by the one of the namespace; while
+// it runs, the other leaves that alone.
+func TestAttemptsOfASchedulerThatIsGone(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		b := newBench(t, Config{Name: "s1", Shared: shared})
+		if shared {
+			b.put(controlplane.SchedulerKey("s1"), &types.Leader{Holder: "s1"})
+		}
+		own := &bench{t: t, store: b.store, core: New(Config{Name: "own"}), now: b.now}
+		b.put(controlplane.SchedulerKey("own"), &types.Leader{Holder: "own"})
+		b.node("n1", 4000)
+		b.node("n2", 4000)
+		of := func(t *types.Task) { t.Scheduler = "own" }
+		for _, id := range []string{"ended", "stopped", "later"} {
+			b.task(id, map[string]types.Quantity{"cpu": 1000, "node/n1": 1}, of)
+		}
+		b.task("lost", map[string]types.Quantity{"cpu": 1000, "node/n2": 1}, of)
+		own.settle()
+		b.settle()
+		b.ended("ended", types.Report{})
+		b.del(controlplane.AliveKey("n2"))
+		stop := b.core.view.Task(clusterID("d", "stopped")).Info.V.Full()
+		stop.Stop = &types.Stop{Reason: "enough"}
+		b.put(controlplane.TaskKey("d", "stopped"), stop)
+		b.settle()
+		for _, id := range []string{"ended", "stopped", "lost", "later"} {
+			if s := b.status(id); s.Phase != types.Bound {
+				t.Fatalf("%s is %s, while its scheduler runs", id, s.Phase)
+			}
+		}
+		b.del(controlplane.SchedulerKey("own"))
+		b.settle()
+		b.ended("later", types.Report{ExitCode: 1})
+		b.settle()
+		for id, want := range map[string]types.Phase{"ended": types.Succeeded, "stopped": types.Bound, "lost": types.Pending, "later": types.Failed} {
+			if s := b.status(id); s.Phase != want {
+				t.Errorf("shared %t: %s is %s, want %s", shared, id, s.Phase, want)
+			}
+		}
+		if x := b.core.view.Task(clusterID("d", "stopped")).Bindings[0].Info.V; x.Stop == nil {
+			t.Errorf("shared %t: the stop is not told", shared)
+		}
+	}
+}

@@ -160,7 +160,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 		c.touchClaim(t.ID)
 	}
 	k := entryKey{id: t.ID}
-	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.mayCancel(t) {
+	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.settles(t) {
 		c.queue.remove(k)
 		delete(c.retries, k)
 		delete(c.awaited, t.ID)

@@ -13,7 +13,7 @@ func (c *Core) settleBindings(d *Draft) {
 			return false
 		}
 		t := c.view.Task(b.Task.ID)
-		if t == nil || b.Gone() || !c.ownsTask(t) {
+		if t == nil || b.Gone() || !c.settles(t) {
 			return true
 		}
 		v := judge(t, b)
@@ -85,7 +85,7 @@ func (c *Core) cancelTasks(d *Draft) {
 			return false
 		}
 		if c.view.Task(t.ID) != t || !c.view.Visible(t) || t.Info.V.Stop == nil && !isOverdue(t.Info.V, c.now) ||
-			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.mayCancel(t) {
+			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.settles(t) {
 			return true
 		}
 		if c.whenUnlocked(t, t) || d.has(t) {
