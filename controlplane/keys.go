@@ -26,6 +26,8 @@ const (
 	// Alive: /escher/alive/<node> → types.Alive, on the agent's lease. Its
 	// CreateRevision is the node's session. Agent.
 	Alive Kind = "alive"
+	// Tokens: /escher/tokens/<node> → types.Token, on the agent's lease. Agent.
+	Tokens Kind = "tokens"
 	// Cordons: /escher/cordons/<node> → types.Cordon. Administrator.
 	Cordons Kind = "cordons"
 	// Namespaces: /escher/namespaces/<ns> → types.Namespace. Administrator.
@@ -128,6 +130,9 @@ func DevicesKey(node string) string { return join(Devices, node) }
 
 // AliveKey is the key that a node's agent keeps on its lease.
 func AliveKey(node string) string { return join(Alive, node) }
+
+// TokenKey is the key of what lets its bearer use the API of a node.
+func TokenKey(node string) string { return join(Tokens, node) }
 
 // CordonKey is the key that keeps new tasks off a node.
 func CordonKey(node string) string { return join(Cordons, node) }
@@ -237,7 +242,7 @@ func isPart(kind Kind, n int, text string) bool {
 // fill sets the fields of k from the n segments behind its kind.
 func (k Key) fill(seg [4]string, n int) (Key, bool) {
 	switch k.Kind {
-	case Nodes, Devices, Alive, Cordons:
+	case Nodes, Devices, Alive, Tokens, Cordons:
 		k.Node = seg[0]
 		return k, n == 1
 	case Allocated:
@@ -274,7 +279,7 @@ func (k Key) fill(seg [4]string, n int) (Key, bool) {
 // String is the inverse of Parse.
 func (k Key) String() string {
 	switch k.Kind {
-	case Nodes, Devices, Alive, Cordons:
+	case Nodes, Devices, Alive, Tokens, Cordons:
 		return join(k.Kind, k.Node)
 	case Allocated:
 		if k.Where != "" {

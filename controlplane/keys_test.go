@@ -24,6 +24,7 @@ func built(node, ns, id, name string, attempt int) map[string]controlplane.Key {
 	return map[string]controlplane.Key{
 		controlplane.NodeKey(node):                            {Kind: controlplane.Nodes, Node: node},
 		controlplane.DevicesKey(node):                         {Kind: controlplane.Devices, Node: node},
+		controlplane.TokenKey(node):                           {Kind: controlplane.Tokens, Node: node},
 		controlplane.AliveKey(node):                           {Kind: controlplane.Alive, Node: node},
 		controlplane.CordonKey(node):                          {Kind: controlplane.Cordons, Node: node},
 		controlplane.NamespaceKey(ns):                         {Kind: controlplane.Namespaces, Namespace: ns},
@@ -112,8 +113,8 @@ func TestAccessTableHasEveryKindOnce(t *testing.T) {
 			t.Errorf("%s is there %d times", k.Kind, seen[k.Kind])
 		}
 	}
-	if len(seen) != 21 {
-		t.Errorf("there are %d kinds, and 21 in the table of the design", len(seen))
+	if len(seen) != 22 {
+		t.Errorf("there are %d kinds, and 22 in the table of the design", len(seen))
 	}
 }
 

@@ -30,6 +30,7 @@ func AccessTable() []Access {
 		{Nodes, by(Agent), by(Administrator)},
 		{Devices, by(Agent), by(Administrator)},
 		{Alive, by(Agent), by(Agent)},
+		{Tokens, by(Agent), by(Agent)},
 		{Cordons, by(Administrator), by(Administrator)},
 		{Namespaces, by(Administrator), by(Administrator)},
 		{Resources, by(Application), by(Application, Server)},

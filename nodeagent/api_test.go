@@ -1,6 +1,7 @@
 package nodeagent_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,10 +16,12 @@ func TestTokenIsOfTheSession(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 		stored := func() string {
 			var alive types.Alive
-			if err := types.Decode(b.get(controlplane.AliveKey("n1")).Value, &alive); err != nil {
-				t.Fatal(err)
+			var token types.Token
+			err := errors.Join(types.Decode(b.get(controlplane.AliveKey("n1")).Value, &alive), types.Decode(b.get(controlplane.TokenKey("n1")).Value, &token))
+			if err != nil || alive.Token != "" {
+				t.Fatalf("%q, %v", alive.Token, err)
 			}
-			return alive.Token
+			return token.Token
 		}
 		first := stored()
 		if len(first) < 20 || b.agent.Token() != first {
@@ -29,10 +32,18 @@ func TestTokenIsOfTheSession(t *testing.T) {
 		if stored() != first || b.agent.Token() != first {
 			t.Errorf("within its session, the store has %q, the agent %q", stored(), b.agent.Token())
 		}
+		// A session of an older version has none there, and what cannot be read is none.
+		b.crash()
+		b.delete(controlplane.TokenKey("n1"))
+		b.start()
+		second := stored()
+		if second == first || len(second) < 20 || b.agent.Token() != second {
+			t.Errorf("after it was gone, the store has %q, the agent %q", second, b.agent.Token())
+		}
 		b.crash()
 		b.pass(2 * ttl)
 		b.start()
-		if stored() == first || b.agent.Token() != stored() {
+		if stored() == second || b.agent.Token() != stored() {
 			t.Errorf("in a new session, the store has %q, the agent %q", stored(), b.agent.Token())
 		}
 	})

@@ -110,7 +110,9 @@ func (a *Agent) resume(ctx context.Context, lease controlplane.LeaseID, epoch st
 	if !controlplane.Read(page.KVs[0], &alive) {
 		return 0, nil
 	}
-	a.setToken(alive.Token)
+	if err := a.resumeToken(ctx, lease, page.KVs[0].CreateRevision); err != nil {
+		return 0, err
+	}
 	a.log.Info("session resumed", zap.Int64("revision", page.KVs[0].CreateRevision))
 	deadline, err := a.renewed(ctx, sent, ttl)
 	if err != nil {
@@ -172,7 +174,8 @@ func (a *Agent) comeAlive(ctx context.Context, lease controlplane.LeaseID, cordo
 	change.IfCreated(key, 0)
 	change.IfUnchanged(controlplane.CordonKey(a.cfg.Node), cordon)
 	token := rand.Text()
-	change.PutOn(key, &types.Alive{TTLSeconds: int64(a.cfg.TTL / time.Second), Token: token}, lease)
+	change.PutOn(key, &types.Alive{TTLSeconds: int64(a.cfg.TTL / time.Second)}, lease)
+	change.PutOn(controlplane.TokenKey(a.cfg.Node), &types.Token{Token: token}, lease)
 	res, err := controlplane.Commit(ctx, a.cfg.Store, change.Txn())
 	switch {
 	case types.Is(err, types.NotFound):
@@ -198,6 +201,37 @@ func (a *Agent) removeUnreadable(ctx context.Context, kv controlplane.KV) error 
 	change.Delete(kv.Key)
 	_, err := controlplane.Commit(ctx, a.cfg.Store, change.Txn())
 	a.log.Warn("a session of the node cannot be read: it is removed", zap.String("path", kv.Key), zap.Error(err))
+	return err
+}
+
+// resumeToken goes on with the token of a session, or makes one if it has none that can be
+// read, as one that an agent of an older version has begun.
+func (a *Agent) resumeToken(ctx context.Context, lease controlplane.LeaseID, session int64) error {
+	key := controlplane.TokenKey(a.cfg.Node)
+	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: key})
+	if err != nil {
+		return err
+	}
+	was := int64(0)
+	if len(page.KVs) > 0 {
+		var t types.Token
+		if controlplane.Read(page.KVs[0], &t) && t.Token != "" && page.KVs[0].Lease == lease {
+			a.setToken(t.Token)
+			return nil
+		}
+		was = page.KVs[0].ModRevision
+	}
+	change, token := controlplane.NewChange(controlplane.NewBatch()), rand.Text()
+	change.IfCreated(controlplane.AliveKey(a.cfg.Node), session)
+	change.IfUnchanged(key, was)
+	change.PutOn(key, &types.Token{Token: token}, lease)
+	res, err := controlplane.Commit(ctx, a.cfg.Store, change.Txn())
+	if err == nil && !res.Committed {
+		err = types.Errorf(types.Unavailable, "resume session: it ended, or its token changed, in that moment")
+	}
+	if err == nil {
+		a.setToken(token)
+	}
 	return err
 }
 

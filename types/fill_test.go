@@ -15,7 +15,7 @@ func messages() map[string]Message {
 		"Task": &Task{}, "Job": &Job{}, "Reservation": &Reservation{}, "Grant": &Grant{},
 		"Allocated": &Allocated{}, "Binding": &Binding{}, "Report": &Report{}, "Provided": &Provided{},
 		"Status": &Status{}, "Leader": &Leader{}, "Cluster": &Cluster{}, "Admission": &Admission{},
-		"Policies": &Policies{},
+		"Policies": &Policies{}, "Token": &Token{},
 	}
 }
 

@@ -56,8 +56,8 @@ type Alive struct {
 	Extra
 	// TTLSeconds is the time to live of the lease, in seconds.
 	TTLSeconds int64
-	// Token lets its bearer use the agent's API: whoever may read the store may
-	// do so, and nobody else. It is new in each session.
+	// Token is where agents of older versions put what a Token has now. It is read if
+	// there is no Token, and never written.
 	Token string
 }
 
@@ -65,6 +65,16 @@ func (a *Alive) fields(w *wire) {
 	integer(w, 2, &a.TTLSeconds)
 	text(w, 3, &a.Token)
 }
+
+// Token lets its bearer use the API of a node: its tasks' files, output and commands, of all
+// namespaces. It is new in each session, and ends with it. It has a key of its own so that who
+// may read sessions need not be able to use the nodes.
+type Token struct {
+	Extra
+	Token string
+}
+
+func (t *Token) fields(w *wire) { text(w, 2, &t.Token) }
 
 // Devices are the devices of a node, by the physical resource they are.
 type Devices struct {

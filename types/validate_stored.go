@@ -216,6 +216,13 @@ func (a *Alive) Validate() error {
 	return p.err()
 }
 
+// Validate checks what lets its bearer use a node.
+func (t *Token) Validate() error {
+	var p problems
+	p.text("token", t.Token, MaxText)
+	return p.err()
+}
+
 // Validate checks the devices of a node, all problems at once.
 func (d *Devices) Validate() error {
 	var p problems

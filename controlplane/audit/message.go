@@ -15,6 +15,8 @@ func NewMessage(k controlplane.Key) types.Message {
 		return new(types.Devices)
 	case controlplane.Alive:
 		return new(types.Alive)
+	case controlplane.Tokens:
+		return new(types.Token)
 	case controlplane.Cordons:
 		return new(types.Cordon)
 	case controlplane.Namespaces:

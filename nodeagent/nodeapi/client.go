@@ -67,7 +67,11 @@ func (d Dialer) Dial(ctx context.Context, node string) (*Client, error) {
 	if !found {
 		return nil, types.Errorf(types.Unavailable, "ask node %s: its agent is not alive: start it again there", node)
 	}
-	return New(node, n.Address, alive.Token, d.TLS)
+	token := types.Token{Token: alive.Token} // of an agent of an older version
+	if _, err = read(ctx, d.Store, controlplane.TokenKey(node), &token); err != nil {
+		return nil, err
+	}
+	return New(node, n.Address, token.Token, d.TLS)
 }
 
 // read reads one key; found is false if it is not there.

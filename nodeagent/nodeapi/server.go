@@ -163,7 +163,7 @@ func (s *server) authorised(next http.Handler) http.Handler {
 		case !ok || subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			answer.JSON(w, http.StatusUnauthorized, answer.Problem(types.Errorf(types.Precondition,
-				"ask node %s: the token is missing, or not that of its session: read it anew from alive/%s", s.Agent.Node(), s.Agent.Node())))
+				"ask node %s: the token is missing, or not that of its session: read it again from tokens/%s", s.Agent.Node(), s.Agent.Node())))
 		default:
 			next.ServeHTTP(w, r)
 		}

@@ -107,7 +107,7 @@ func (a *agent) open(ctx context.Context, opening chan struct{}) (controlplane.L
 	key := controlplane.AliveKey(a.node)
 	change := controlplane.NewChange(controlplane.NewBatch())
 	change.IfCreated(key, 0)
-	change.PutOn(key, &types.Alive{TTLSeconds: int64(a.cfg.TTL / time.Second), Token: controlplane.NewID("hollow")}, lease)
+	change.PutOn(key, &types.Alive{TTLSeconds: int64(a.cfg.TTL / time.Second)}, lease)
 	res, err := controlplane.Commit(ctx, a.store, change.Txn())
 	if err == nil && !res.Committed {
 		err = types.Errorf(types.Precondition, "begin session: node %s is alive: stop its agent first", a.node)
