@@ -146,6 +146,9 @@ func (c *Core) maySearch() bool {
 
 // accumulateFor lets x collect; false if it has not begun to, and cannot at present.
 func (c *Core) accumulateFor(d *Draft, x claimant) bool {
+	if c.deciding = x.Reservation; x.task != nil {
+		c.deciding = x.task
+	}
 	if c.view.UnreadNamespace(x.ID.Namespace) {
 		return false // its quotas are not known
 	}

@@ -61,6 +61,7 @@ func isAtOnce(r *cluster.Reservation) bool {
 // collectFor lets r collect. That takes a draft of its own, as what waits of its job may
 // go into it; where another one is begun already, nothing more is given out in that.
 func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
+	c.deciding = r
 	ns := r.ID.Namespace
 	if c.locked(r) || !c.owns(ns, "") || c.view.UnreadNamespace(ns) || r.Grant.Unread() || r.Grant.V != nil && !r.Current() {
 		return

@@ -83,6 +83,12 @@ type Core struct {
 	// that cannot be released because it is not known what is in use.
 	unread []error
 	stuck  fifo[*cluster.Binding]
+	// aside are the keys that are set aside; deciding is what the core decides about now,
+	// for suspect.
+	aside    aside
+	deciding any
+	// alone are tasks with something that the store refused for good together with others.
+	alone map[cluster.ID]struct{}
 	// accounts are those of pools that may be of no use any more.
 	accounts fifo[types.ResourceID]
 }
@@ -132,6 +138,7 @@ func New(cfg Config) *Core {
 		depth:    depth{most: deepest},
 		retries:  make(map[entryKey]int32),
 		awaited:  make(map[cluster.ID]int64),
+		alone:    make(map[cluster.ID]struct{}),
 		loss:     losses{tokens: cfg.LossRate},
 	}
 	c.lookAt(cluster.New())
@@ -171,21 +178,19 @@ func (c *Core) Unread() []error {
 // between, the view may be none that ever was.
 func (c *Core) applyEvents(events []controlplane.Event) {
 	touched := c.touched[:0]
-	for _, e := range events {
-		key, changed, err := c.view.Apply(e)
-		if err != nil {
-			c.unread = append(c.unread, err)
-		}
-		if changed {
+	for i := range events {
+		if key, changed := c.apply(&events[i]); changed {
 			touched = append(touched, key)
 		}
 	}
 	if cap(touched) <= 1<<12 {
 		c.touched = touched // to be used again
 	}
-	for _, key := range touched {
-		c.touch(key)
+	for i := range touched {
+		c.deciding = &touched[i]
+		c.touch(touched[i])
 	}
+	c.deciding = nil
 }
 
 // Next returns the transactions to commit now. Every one must be answered by Done.
@@ -213,6 +218,7 @@ func (c *Core) nextOne(now time.Time) *Draft {
 	}
 	d := c.newDraft(c.cfg.Limits, c.newBatch())
 	c.fill(d)
+	c.deciding = nil
 	if d.empty() {
 		return nil
 	}
@@ -323,11 +329,18 @@ func (c *Core) committed(d *Draft, revision int64) {
 }
 
 func (c *Core) confirm(d *Draft) {
-	if 2*len(d.entries) >= c.batch {
+	if 2*max(len(d.entries), d.items) >= c.batch {
 		c.batch = min(c.cfg.BatchTasks, c.batch+max(1, c.batch/8))
 	}
 	for _, e := range d.entries {
 		delete(c.retries, e.key())
+	}
+	if len(c.alone) > 0 {
+		for _, x := range d.held {
+			if t, ok := x.(*cluster.Task); ok {
+				delete(c.alone, t.ID)
+			}
+		}
 	}
 	c.unlock(d)
 	c.lookAgain(d.held)
@@ -382,14 +395,20 @@ func (c *Core) giveUp(d *Draft) {
 }
 
 // setAside gives up a draft that the store will never accept, because it is too
-// large: the next ones are made smaller, and larger again as they are taken. What is alone in it stays out of the queue
-// until it, or what it asks for, changes.
+// large: the next ones are made smaller, and larger again as they are taken. Where they
+// cannot be smaller, each task in it is decided about alone. What is alone in a draft stays
+// out of the queue until it, or what it asks for, changes.
 func (c *Core) setAside(d *Draft) {
 	c.refuseAtOnce(d)
 	if d.items > 1 {
 		c.batch = max(1, c.batch/2)
 		for _, e := range d.entries {
 			c.retries[e.key()] = solo
+		}
+		for _, x := range d.held {
+			if t, ok := x.(*cluster.Task); ok && d.items <= 2*c.batch {
+				c.alone[t.ID] = struct{}{}
+			}
 		}
 		c.forget(d, false)
 		return

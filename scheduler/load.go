@@ -37,11 +37,8 @@ func (c *Core) ApplyUpdate(u controlplane.Update, now time.Time) {
 // loadPart applies a part of the first listing. What there is most of it does not look at:
 // without the rest, much of that seems to want something done.
 func (c *Core) loadPart(events []controlplane.Event) {
-	for _, e := range events {
-		key, changed, err := c.view.Apply(e)
-		if err != nil {
-			c.unread = append(c.unread, err)
-		}
+	for i := range events {
+		key, changed := c.apply(&events[i])
 		switch key.Kind {
 		case controlplane.Tasks:
 			// Statuses and bindings came before: it waits, or they are gone.
@@ -55,4 +52,5 @@ func (c *Core) loadPart(events []controlplane.Event) {
 			}
 		}
 	}
+	c.deciding = nil
 }

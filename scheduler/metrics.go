@@ -10,6 +10,7 @@ import (
 // process the gauges are those of the last to have looked.
 type Metrics struct {
 	binds, grants, wakeups prometheus.Counter
+	aside                  prometheus.Counter
 	transactions           *prometheus.CounterVec
 	batch                  prometheus.Histogram
 	decide, commit, waited prometheus.Histogram
@@ -41,6 +42,7 @@ func NewMetrics() *Metrics {
 		binds:   counter("binds_total", "Tasks bound to a node, once for each attempt."),
 		grants:  counter("grants_total", "Reservations granted."),
 		wakeups: counter("wakeups_total", "How often it looked whether there is something to do."),
+		aside:   counter("set_aside_total", "Items set aside until they change, as a decision about them panicked."),
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts(opts("transactions_total",
 			"Transactions by outcome: committed, refused (something changed meanwhile), overtook (refused, as it came before one that draws on the same pool, or that one was refused), impossible (the store will never take it).")), []string{"outcome"}),
 		batch:    histogram("transaction_tasks", "Tasks bound by one transaction that binds any.", 1, 2, 10),
@@ -65,7 +67,7 @@ func NewMetrics() *Metrics {
 // all returns all of them.
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.binds, m.grants, m.wakeups, m.transactions, m.batch, m.decide, m.commit, m.waited, m.waiting, m.inFlight, m.shapes, m.idle.seconds,
+		m.binds, m.grants, m.wakeups, m.aside, m.transactions, m.batch, m.decide, m.commit, m.waited, m.waiting, m.inFlight, m.shapes, m.idle.seconds,
 	}
 }
 

@@ -77,6 +77,7 @@ func (c *Core) wakeOffered(d *Draft) {
 }
 
 func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.ResourceID) {
+	c.deciding = e
 	if c.view.UnreadNamespace(e.id.Namespace) {
 		return noFit, nil // until that changes, which makes all of the namespace ready
 	}

@@ -12,6 +12,7 @@ import (
 // does nothing else.
 func (c *Core) settleGrants(d *Draft) {
 	c.reservations.drain(func(r *cluster.Reservation) bool {
+		c.deciding = r
 		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.owns(r.ID.Namespace, "") || r.Info.Unread() || r.Current() || claimedBy(c.view, r) != nil {
 			return true
 		}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -19,12 +19,45 @@ const sessionTTL = 5 * time.Second
 // beatEvery is how often the loop shows that it runs while nothing happens.
 const beatEvery = 10 * time.Second
 
-// Run schedules until ctx is done: it connects a Core to the store.
+// Run schedules until ctx is done: it connects a Core to the store. A panic while the Core
+// decides sets the item that it decided about aside, until that changes, and another Core
+// goes on from what is stored.
 func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	cfg.Limits = store.Limits()
+	away, schedule := make(aside), supervise.NewSchedule()
+	for {
+		began := time.Now()
+		r := newRunner(store, cfg, log, away)
+		if err := r.run(ctx); ctx.Err() != nil || !r.setAside(err) {
+			return err
+		}
+		if err := schedule.Pause(ctx, time.Since(began)); err != nil {
+			return err
+		}
+	}
+}
+
+// runner is the I/O around a Core. Only its loop touches the core.
+type runner struct {
+	store   controlplane.Store
+	log     *zap.Logger
+	core    *Core
+	group   *supervise.Group
+	updates chan update
+	answers chan answer
+	// handed is the part of a listing that was handed in last, and may not be applied
+	// yet. It is the watch's own.
+	handed chan struct{}
+	// synced tells that the state was listed, and that no listing is under way.
+	synced bool
+	// panicked tells that the loop did.
+	panicked bool
+}
+
+func newRunner(store controlplane.Store, cfg Config, log *zap.Logger, away aside) *runner {
 	r := &runner{
 		store:   store,
 		log:     log,
@@ -35,32 +68,45 @@ func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Log
 	// A scheduler that is started again must not repeat itself: an unanswered
 	// commit is recognised by the id of its transaction.
 	r.core.newBatch = controlplane.NewBatch
-	g, ctx := errgroup.WithContext(ctx)
+	r.core.aside = away
+	return r
+}
+
+// run schedules until ctx is done, or something fails.
+func (r *runner) run(ctx context.Context) error {
+	g, ctx := supervise.WithContext(ctx)
 	r.group = g
-	if cfg.Shared {
+	if cfg := r.core.cfg; cfg.Shared {
 		g.Go(func() error {
-			key := controlplane.SchedulerKey(r.core.cfg.Name)
-			return controlplane.Hold(ctx, store, key, &types.Leader{Holder: r.core.cfg.Name, Version: r.core.cfg.Version}, sessionTTL, nil)
+			return controlplane.Hold(ctx, r.store, controlplane.SchedulerKey(cfg.Name), &types.Leader{Holder: cfg.Name, Version: cfg.Version}, sessionTTL, nil)
 		})
 	}
 	g.Go(func() error { return r.watch(ctx) })
-	g.Go(func() error { return r.loop(ctx) })
+	g.Go(func() error {
+		r.panicked = true
+		err := r.loop(ctx)
+		r.panicked = false
+		return err
+	})
 	return g.Wait()
 }
 
-// runner is the I/O around a Core. Only its loop touches the core.
-type runner struct {
-	store   controlplane.Store
-	log     *zap.Logger
-	core    *Core
-	group   *errgroup.Group
-	updates chan update
-	answers chan answer
-	// handed is the part of a listing that was handed in last, and may not be applied
-	// yet. It is the watch's own.
-	handed chan struct{}
-	// synced tells that the state was listed, and that no listing is under way.
-	synced bool
+// setAside sets aside what the core decided about when it panicked with err. It reports
+// whether that was something, and something else than before.
+func (r *runner) setAside(err error) bool {
+	if !r.panicked {
+		return false
+	}
+	key, mod, ok := r.core.suspect()
+	if !ok || r.core.aside[key] == mod {
+		return false
+	}
+	r.core.aside[key] = mod
+	r.log.Error("deciding panicked: its item is set aside until it changes", zap.String("path", key), zap.Int64("revision", mod), zap.Error(err))
+	if m := r.core.cfg.Metrics; m != nil {
+		m.aside.Inc()
+	}
+	return true
 }
 
 // update is what is new; taken, if it is not nil, is closed when it is applied.

@@ -153,6 +153,7 @@ func (c *Core) pushBinding(b *cluster.Binding) {
 // touchTask queues a task that waits to be placed, and looks at the bindings of
 // one that does not.
 func (c *Core) touchTask(t *cluster.Task) {
+	c.deciding = t
 	for _, b := range t.Bindings {
 		c.pushBinding(b)
 	}
@@ -249,6 +250,7 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 // touchReservation queues a reservation that waits to be granted, and looks at the
 // grant of one that does not.
 func (c *Core) touchReservation(r *cluster.Reservation) {
+	c.deciding = r
 	k := entryKey{r.ID, true}
 	if isAtOnce(r) {
 		c.mayCollectAtOnce(r.ID)

@@ -16,6 +16,7 @@ func (c *Core) settleBindings(d *Draft) {
 		if t == nil || b.Gone() || !c.settles(t) {
 			return true
 		}
+		c.deciding = b
 		v := judge(t, b)
 		switch {
 		case v == nothing || c.waitFor(d, v, t, b):
@@ -26,11 +27,25 @@ func (c *Core) settleBindings(d *Draft) {
 		case v == lose && !c.mayLose(b):
 			return true
 		}
-		return d.act(v, t, b)
+		return c.mayJoin(d, t) && d.act(v, t, b)
 	})
 	for _, b := range later {
 		c.bindings.push(b)
 	}
+}
+
+// mayJoin reports whether something about a task may go into the draft: what is to be alone
+// goes into an empty one, and ends it.
+func (c *Core) mayJoin(d *Draft, t *cluster.Task) bool {
+	_, alone := c.alone[t.ID]
+	if !alone {
+		return true
+	}
+	if !d.empty() {
+		return false
+	}
+	d.closed = true
+	return true
 }
 
 // waitFor reports whether what a verdict changes is in flight; the binding is then
@@ -84,6 +99,7 @@ func (c *Core) cancelTasks(d *Draft) {
 		if d.closed {
 			return false
 		}
+		c.deciding = t
 		if c.view.Task(t.ID) != t || !c.view.Visible(t) || t.Info.V.Stop == nil && !isOverdue(t.Info.V, c.now) ||
 			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.settles(t) {
 			return true
@@ -91,6 +107,6 @@ func (c *Core) cancelTasks(d *Draft) {
 		if c.whenUnlocked(t, t) || d.has(t) {
 			return true
 		}
-		return d.cancel(t)
+		return c.mayJoin(d, t) && d.cancel(t)
 	})
 }

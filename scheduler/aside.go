@@ -1,0 +1,89 @@
+package scheduler
+
+import (
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+)
+
+// aside are the keys that are set aside, with the revision of their value: a decision about
+// it panicked. They count as unreadable until they change.
+type aside map[string]int64
+
+// apply applies an event to the view, without the value of a key that is set aside.
+func (c *Core) apply(e *controlplane.Event) (key controlplane.Key, changed bool) {
+	c.deciding = e
+	if len(c.aside) > 0 {
+		e = c.aside.without(e)
+	}
+	key, changed, err := c.view.Apply(*e)
+	if err != nil {
+		c.unread = append(c.unread, err)
+	}
+	return key, changed
+}
+
+// without returns an event without its value if that is set aside. A key that changed is
+// set aside no longer.
+func (a aside) without(e *controlplane.Event) *controlplane.Event {
+	mod, ok := a[e.Key]
+	if !ok {
+		return e
+	}
+	if mod != e.ModRevision || e.Delete {
+		delete(a, e.Key)
+		return e
+	}
+	event := *e
+	event.Value = nil
+	return &event
+}
+
+// suspect returns the key, and the revision of its value, that the core was deciding about;
+// ok is false if it was none in particular.
+func (c *Core) suspect() (key string, mod int64, ok bool) {
+	switch x := c.deciding.(type) {
+	case *controlplane.Event:
+		return x.Key, x.ModRevision, !x.Delete
+	case *controlplane.Key:
+		return c.suspectAt(*x)
+	case *cluster.Binding:
+		return controlplane.BindingKey(x.Node.Name, x.Task.ID.Namespace, x.Task.ID.ID, x.Number), x.Info.Mod, true
+	case *cluster.Task:
+		return controlplane.TaskKey(x.ID.Namespace, x.ID.ID), x.Info.Mod, true
+	case *cluster.Reservation:
+		return controlplane.ReservationKey(x.ID.Namespace, x.ID.ID), x.Info.Mod, true
+	case *entry:
+		if r := c.view.Reservations[x.id]; x.bundles && r != nil {
+			return controlplane.ReservationKey(x.id.Namespace, x.id.ID), r.Info.Mod, true
+		}
+		if t := c.view.Task(x.id); t != nil {
+			return controlplane.TaskKey(x.id.Namespace, x.id.ID), t.Info.Mod, true
+		}
+	}
+	return "", 0, false
+}
+
+// suspectAt returns what suspect does for a key that changed: the binding, task or
+// reservation that it is about.
+func (c *Core) suspectAt(k controlplane.Key) (key string, mod int64, ok bool) {
+	id := cluster.ID{Namespace: k.Namespace, ID: k.ID}
+	switch k.Kind {
+	case controlplane.Tasks, controlplane.Statuses:
+		if t := c.view.Task(id); t != nil {
+			return controlplane.TaskKey(id.Namespace, id.ID), t.Info.Mod, true
+		}
+	case controlplane.Bindings, controlplane.Reports:
+		if t := c.view.Task(id); t != nil {
+			for _, b := range t.Bindings {
+				if b.Node.Name == k.Node && b.Number == k.Attempt {
+					return controlplane.BindingKey(k.Node, id.Namespace, id.ID, k.Attempt), b.Info.Mod, true
+				}
+			}
+		}
+	case controlplane.Reservations, controlplane.Grants:
+		if r := c.view.Reservations[id]; r != nil {
+			return controlplane.ReservationKey(id.Namespace, id.ID), r.Info.Mod, true
+		}
+	}
+	return "", 0, false
+}

@@ -1,0 +1,150 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// exploding are units that panic over some tasks, until these have another priority.
+type exploding struct{}
+
+func (exploding) Unit(_ *cluster.View, t *cluster.Task) string {
+	if t.ID.ID == "seen" && t.Info.V.Priority == 0 {
+		panic("seen")
+	}
+	if t.ID.ID == "placed" {
+		return "unit"
+	}
+	return ""
+}
+
+func (exploding) Place(p *Placing, tasks []*cluster.Task) bool {
+	if tasks[0].Info.V.Priority == 0 {
+		panic("placed")
+	}
+	return p.Put(tasks[0])
+}
+
+// TestPanicSetsItsItemAside has decisions about two tasks panic, one as it is seen and one
+// as it is placed: others are bound, before and after, and these when they change.
+func TestPanicSetsItsItemAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGarbledBench(t)
+		b.node("n1", 4000)
+		cpu := map[string]types.Quantity{"cpu": 100}
+		core, logs := observer.New(zap.ErrorLevel)
+		metrics := NewMetrics()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- Run(ctx, b.store, Config{Metrics: metrics, Units: exploding{}}, zap.New(core)) }()
+		b.task("before", cpu)
+		b.task("seen", cpu)
+		b.task("placed", cpu)
+		time.Sleep(5 * time.Second)
+		b.task("after", cpu)
+		time.Sleep(5 * time.Second)
+		b.see()
+		for id, want := range map[string]string{"before": "bound on n1", "after": "bound on n1", "seen": "pending", "placed": "pending"} {
+			b.expect(id, want)
+		}
+		for id, lines := range map[string]int{"seen": 1, "placed": 1} {
+			told := logs.FilterMessage("deciding panicked: its item is set aside until it changes").Filter(func(e observer.LoggedEntry) bool {
+				return e.ContextMap()["path"] == controlplane.TaskKey("d", id) && strings.Contains(e.ContextMap()["error"].(string), "aside_test.go")
+			})
+			if told.Len() != lines {
+				t.Errorf("%s is told %d times", id, told.Len())
+			}
+		}
+		if got := values(t, metrics)["set_aside_total"]; got != 2 {
+			t.Errorf("%g are counted", got)
+		}
+		for _, id := range []string{"seen", "placed"} {
+			b.task(id, cpu, func(t *types.Task) { t.Priority = 1 })
+		}
+		time.Sleep(5 * time.Second)
+		b.see()
+		b.expect("seen", "bound on n1")
+		b.expect("placed", "bound on n1")
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestRefusedTogetherAreTriedAlone has the store refuse the release of two tasks for good,
+// and nothing else: each is tried alone once, and the others are released.
+func TestRefusedTogetherAreTriedAlone(t *testing.T) {
+	for _, tasks := range []int{2, 100} {
+		refusedTogether(t, tasks)
+	}
+}
+
+func refusedTogether(t *testing.T, tasks int) {
+	b := newBench(t, Config{})
+	bad := map[string]bool{"t000": true, "t001": true}
+	for i := range 4 {
+		b.node(fmt.Sprintf("n%d", i), 8000)
+	}
+	for i := range tasks {
+		b.task(fmt.Sprintf("t%03d", i), map[string]types.Quantity{"cpu": 100})
+	}
+	b.settle()
+	for i := range tasks {
+		x := b.core.view.Task(clusterID("d", fmt.Sprintf("t%03d", i))).Bindings[0]
+		b.put(controlplane.ReportKey(x.Node.Name, "d", x.Task.ID.ID, x.Number), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
+	}
+	b.see()
+	refused, alone := 0, map[string]int{}
+	for range 200 {
+		drafts := b.core.Next(b.now)
+		if len(drafts) == 0 {
+			break
+		}
+		for _, d := range drafts {
+			var hit []string
+			for _, w := range d.writes {
+				if k, _ := controlplane.Parse(w.Key); k.Kind == controlplane.Statuses && bad[k.ID] {
+					hit = append(hit, k.ID)
+				}
+			}
+			if len(hit) > 0 {
+				if refused++; d.items == 1 {
+					alone[hit[0]]++
+				}
+				b.core.Done(d, controlplane.Result{}, types.Errorf(types.Invalid, "too large"), b.now)
+				continue
+			}
+			res, err := b.store.Commit(t.Context(), d.Change.Txn())
+			b.core.Done(d, res, err, b.now)
+		}
+		b.see()
+	}
+	if len(b.core.Next(b.now)) > 0 {
+		t.Fatal("it goes round")
+	}
+	if refused > 20 || alone["t000"] != 1 || alone["t001"] != 1 {
+		t.Errorf("%d transactions were refused, alone: %v", refused, alone)
+	}
+	for i := range tasks {
+		id := fmt.Sprintf("t%03d", i)
+		if released := !strings.HasPrefix(b.where(id), "bound"); released == bad[id] {
+			t.Errorf("%s is %s", id, b.where(id))
+		}
+	}
+	if b.core.InFlight() > 0 || len(b.core.locks) > 0 {
+		t.Errorf("%d in flight, %d locked", b.core.InFlight(), len(b.core.locks))
+	}
+}
