@@ -36,8 +36,11 @@ type draining struct {
 	cordon types.Cordon
 	mod    int64
 	// told are the attempts that were told to leave as this cordon has it, or of which
-	// there is nobody to be told, by the key of their binding and its CreateRevision.
-	told map[attempt]struct{}
+	// there is nobody to be told, by the key of their binding and its CreateRevision, with
+	// the time at which they should have ended.
+	told map[attempt]time.Time
+	// stuck is how many of them have not ended then.
+	stuck int
 	// failed are the attempts that could not be told, by the key of their binding, and
 	// the node itself by its name.
 	failed setbacks
@@ -106,7 +109,7 @@ func (d *Drainer) apply(u controlplane.Update) error {
 		if e.Delete {
 			continue
 		}
-		n := &draining{node: k.Node, mod: e.ModRevision, told: make(map[attempt]struct{}), failed: make(setbacks)}
+		n := &draining{node: k.Node, mod: e.ModRevision, told: make(map[attempt]time.Time), failed: make(setbacks)}
 		if err := types.Decode(e.Value, &n.cordon); err != nil {
 			d.log.Warn("a cordon cannot be read: the node is not drained", zap.String("node", k.Node), zap.Error(err))
 			continue
@@ -175,10 +178,17 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 		return err
 	}
 	there := make([]boundHere, 0, len(kvs))
+	was := n.stuck
+	n.stuck = 0
 	for _, kv := range kvs {
 		b := boundHere{attempt: attempt{kv.Key, kv.CreateRevision}}
 		var info types.Binding
-		_, b.told = n.told[b.attempt]
+		if by, told := n.told[b.attempt]; told {
+			b.told, b.stuck = true, now.After(by)
+		}
+		if b.stuck {
+			n.stuck++
+		}
 		if err := types.Decode(kv.Value, &info); err != nil {
 			d.log.Warn("a binding cannot be read", zap.String("path", kv.Key), zap.Error(err))
 		} else if info.Stop != nil {
@@ -192,9 +202,12 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 		d.log.Info("drained", zap.String("node", n.node))
 		return nil
 	}
+	if n.stuck > was {
+		d.log.Warn("attempts do not end though they were killed: the drain goes on past them", zap.String("node", n.node), zap.Int("count", n.stuck))
+	}
 	count := 0
 	for _, a := range nextDrain(&n.cordon, there, now) {
-		told, err := d.tell(ctx, n, a)
+		told, grace, err := d.tell(ctx, n, a)
 		switch {
 		case err == nil:
 		case !ofItem(err):
@@ -206,7 +219,7 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 			}
 		}
 		if told {
-			n.told[a] = struct{}{}
+			n.told[a] = now.Add(grace + stuckAfter)
 			count++
 		}
 	}
@@ -224,31 +237,35 @@ func ofItem(err error) bool {
 
 // tell has an attempt leave, on the condition that it is still there, that its node is
 // drained as it was, and that nobody else has changed its task. It reports whether there
-// is nothing more to tell.
-func (d *Drainer) tell(ctx context.Context, n *draining, a attempt) (done bool, err error) {
+// is nothing more to tell, and how long the attempt then has to end.
+func (d *Drainer) tell(ctx context.Context, n *draining, a attempt) (done bool, grace time.Duration, err error) {
 	k, ok := controlplane.Parse(a.key)
 	if !ok {
-		return true, nil
+		return true, 0, nil
 	}
 	key := controlplane.TaskKey(k.Namespace, k.ID)
 	page, err := d.store.List(ctx, controlplane.ListOptions{Key: key})
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	if len(page.KVs) == 0 {
-		return true, nil // whoever deleted it ended it, too
+		return true, 0, nil // whoever deleted it ended it, too
 	}
 	var t types.Task
 	if err := types.Decode(page.KVs[0].Value, &t); err != nil {
 		d.log.Warn("a task cannot be read: it stays", zap.String("path", key), zap.Error(err))
-		return true, nil
+		return true, 0, nil
 	}
 	sooner, err := d.sooner(ctx, k.Namespace, &t, k.Attempt, n)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
-	if !leave(&t, k.Attempt, n, sooner) {
-		return true, nil
+	left := leave(&t, k.Attempt, n, sooner)
+	if grace, err = d.graceOf(ctx, k.Namespace, &t, k.Attempt); err != nil {
+		return false, 0, err
+	}
+	if !left {
+		return true, grace, nil
 	}
 	change := controlplane.NewChange(controlplane.NewBatch())
 	for _, g := range d.guard {
@@ -261,13 +278,32 @@ func (d *Drainer) tell(ctx context.Context, n *draining, a attempt) (done bool, 
 	txn := change.Txn()
 	res, err := controlplane.Commit(ctx, d.store, txn)
 	if err != nil || res.Committed {
-		return err == nil, err
+		return err == nil, grace, err
 	}
 	failed := failing(txn, res.Read)
 	if at := slices.IndexFunc(d.guard, func(g controlplane.Compare) bool { return failed[g] }); at >= 0 {
-		return false, types.Errorf(types.Conflict, "drain: %s has changed: another one leads", d.guard[at].Key)
+		return false, 0, types.Errorf(types.Conflict, "drain: %s has changed: another one leads", d.guard[at].Key)
 	}
-	return false, nil
+	return false, 0, nil
+}
+
+// graceOf returns how long an attempt that was told to leave has to end.
+func (d *Drainer) graceOf(ctx context.Context, ns string, t *types.Task, number int) (time.Duration, error) {
+	switch told := t.Leaving(number); {
+	case told == nil:
+		return 0, nil
+	case told.Grace > 0:
+		return told.Grace, nil
+	}
+	client, err := controlplane.New(d.store, ns)
+	if err != nil {
+		return 0, err
+	}
+	spec, err := client.Spec(ctx, t.Spec)
+	if err != nil && !ofItem(err) {
+		return 0, err
+	}
+	return controlplane.GraceOf(spec), nil // of one that cannot be read it is the usual one
 }
 
 // sooner reports whether the grace of a drain ends an attempt sooner than what it was told

@@ -10,11 +10,16 @@ import (
 // found while others still run.
 const drainAtOnce = 32
 
+// stuckAfter is how long after its grace an attempt may take to end, before others leave in
+// its place: it hangs in the kernel, or its agent does.
+const stuckAfter = time.Minute
+
 // boundHere is an attempt on a node that is drained.
 type boundHere struct {
 	attempt
-	// leaving tells that it was told to end, told that this was as the cordon has it.
-	leaving, told bool
+	// leaving tells that it was told to end, told that this was as the cordon has it, stuck
+	// that it should have ended by then.
+	leaving, told, stuck bool
 }
 
 // leaveNow reports whether what is on the node is to leave, and not to end by itself.
@@ -29,14 +34,15 @@ func leaveNow(c *types.Cordon, now time.Time) bool {
 }
 
 // nextDrain decides which attempts are told to leave next, of those that are there. What
-// leaves already is told once, too: the cordon may want it sooner, or for good.
+// leaves already is told once, too: the cordon may want it sooner, or for good. What is
+// stuck takes the place of nothing.
 func nextDrain(c *types.Cordon, there []boundHere, now time.Time) []attempt {
 	if !leaveNow(c, now) {
 		return nil
 	}
 	room, again := drainAtOnce, drainAtOnce
 	for _, b := range there {
-		if b.leaving || b.told {
+		if (b.leaving || b.told) && !b.stuck {
 			room--
 		}
 	}

@@ -340,3 +340,38 @@ func TestDrainComparesWhatItGoesBy(t *testing.T) {
 		})
 	}
 }
+
+// TestDrainGoesOnPastWhatDoesNotEnd: attempts that have not ended long after their grace
+// keep no others from leaving.
+func TestDrainGoesOnPastWhatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		const n = 2*drainAtOnce + 8
+		for i := range n {
+			write(t, s, bound("n1", fmt.Sprintf("t%02d", i), 1)...)
+		}
+		write(t, s, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: types.DrainMove, Grace: 20 * time.Second}})
+		evicted := func() int {
+			count := 0
+			for i := range n {
+				count += taskOf(t, s, fmt.Sprintf("t%02d", i)).Evict
+			}
+			return count
+		}
+		_ = draintest(t, nil, s, func(look func()) {
+			look()
+			for _, want := range []int{drainAtOnce, 2 * drainAtOnce, n} {
+				if got := evicted(); got != want {
+					t.Errorf("%d were told, want %d", got, want)
+				}
+				time.Sleep(20*time.Second + stuckAfter - 3*time.Second)
+				look()
+				if got := evicted(); got != want {
+					t.Errorf("%d were told before their time", got)
+				}
+				time.Sleep(3 * time.Second)
+				look()
+			}
+		})
+	})
+}
