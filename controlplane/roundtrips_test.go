@@ -175,3 +175,29 @@ func TestRefusedLaunchReadsLittle(t *testing.T) {
 		t.Errorf("it took %d round trips, want 2", n)
 	}
 }
+
+// TestWaitForManyPrefixes: of how many ids only the beginnings are given makes no more
+// requests; what is ambiguous or not there is refused as ever.
+func TestWaitForManyPrefixes(t *testing.T) {
+	w := newWorld(t)
+	var prefixes []string
+	for i := range 300 {
+		w.put(controlplane.TaskKey("team", fmt.Sprintf("t%03d-abcdefghij", i)), &types.Task{})
+		w.put(controlplane.StatusKey("team", fmt.Sprintf("t%03d-abcdefghij", i)), &types.Status{Phase: types.Succeeded, Attempt: 1})
+		prefixes = append(prefixes, fmt.Sprintf("t%03d-", i))
+	}
+	store := &counted{Store: w.store}
+	c, err := controlplane.New(store, "team")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.Wait(t.Context(), controlplane.UntilEnded, prefixes...)
+	if n := store.n.Load(); err != nil || len(found) != 300 || n > 5 {
+		t.Errorf("%d found with %d requests, %v", len(found), n, err)
+	}
+	for id, want := range map[string]types.Class{"t0": types.Invalid, "x": types.NotFound} {
+		if _, err := c.Wait(t.Context(), controlplane.UntilEnded, append(prefixes, id)...); !types.Is(err, want) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}

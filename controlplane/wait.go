@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -70,27 +71,36 @@ func (c *Client) Wait(ctx context.Context, until Until, ids ...string) (map[stri
 	return w.found, nil
 }
 
-// resolveAll resolves ids: a few one by one, many by reading all.
+// resolveAll resolves ids: a few one by one, many by reading all at once.
 func (c *Client) resolveAll(ctx context.Context, ids []string, into map[string]struct{}) error {
-	known := make(map[string]bool)
+	var all []KV
 	if len(ids) > few {
-		all, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns), KeysOnly: true})
-		if err != nil {
+		var err error
+		if all, _, err = ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Tasks, c.ns), KeysOnly: true}); err != nil {
 			return err
-		}
-		for _, kv := range all {
-			known[kv.Key] = true
 		}
 	}
 	for _, id := range ids {
-		if !known[TaskKey(c.ns, id)] {
-			full, err := c.Resolve(ctx, id)
-			if err != nil {
+		full, ok := onlyOne(all, TaskKey(c.ns, id))
+		if !ok {
+			// One that is missing, or ambiguous, is the last that is asked for.
+			var err error
+			if full, err = c.Resolve(ctx, id); err != nil {
 				return err
 			}
-			id = full
 		}
-		into[id] = struct{}{}
+		into[full] = struct{}{}
 	}
 	return nil
+}
+
+// onlyOne returns the id of the only key, of some in order, that is so or begins so.
+func onlyOne(all []KV, key string) (id string, ok bool) {
+	at, exact := slices.BinarySearchFunc(all, key, func(kv KV, key string) int { return strings.Compare(kv.Key, key) })
+	begins := func(i int) bool { return i < len(all) && strings.HasPrefix(all[i].Key, key) }
+	if !begins(at) || !exact && begins(at+1) {
+		return "", false
+	}
+	k, ok := Parse(all[at].Key)
+	return k.ID, ok
 }

@@ -24,7 +24,7 @@ func (t *task) serve(ctx context.Context) error {
 	if serving || a.cfg.SocketDir == "" {
 		return nil
 	}
-	client, err := a.clients.of(a.cfg.Store, t.attempt.Namespace)
+	client, release, err := a.clients.of(a.cfg.Store, t.attempt.Namespace)
 	if err != nil {
 		return err
 	}
@@ -34,12 +34,13 @@ func (t *task) serve(ctx context.Context) error {
 		Self: tasksocket.Self{Namespace: t.attempt.Namespace, Task: t.attempt.Task, Attempt: t.attempt.Number, Node: a.cfg.Node},
 	})
 	if err != nil {
+		release()
 		return types.Errorf(types.Unavailable, "serve task socket: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	a.mu.Lock()
-	t.closeSocket = func() { cancel(); <-done }
+	t.closeSocket = func() { cancel(); <-done; release() }
 	a.mu.Unlock()
 	a.spawn(func(context.Context) {
 		defer close(done)
@@ -102,26 +103,41 @@ func (a *Agent) sweepSockets() {
 	}
 }
 
-// clients are the clients of the namespaces that have had tasks here: one each, so
-// that however many tasks wait for others, the store is watched once.
+// clients are the clients of the namespaces that have tasks here: one each, so that
+// however many tasks wait for others, the store is watched once.
 type clients struct {
 	mu   sync.Mutex
-	byNS map[string]*controlplane.Client
+	byNS map[string]*sharedClient
 }
 
-func (c *clients) of(store controlplane.Store, ns string) (*controlplane.Client, error) {
+// sharedClient is a client, and how many sockets use it.
+type sharedClient struct {
+	*controlplane.Client
+	users int
+}
+
+// of returns the client of a namespace, and what gives it back.
+func (c *clients) of(store controlplane.Store, ns string) (client *controlplane.Client, release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if client := c.byNS[ns]; client != nil {
-		return client, nil
+	shared := c.byNS[ns]
+	if shared == nil {
+		client, err := controlplane.New(store, ns)
+		if err != nil {
+			return nil, nil, err
+		}
+		if c.byNS == nil {
+			c.byNS = make(map[string]*sharedClient)
+		}
+		shared = &sharedClient{Client: client}
+		c.byNS[ns] = shared
 	}
-	client, err := controlplane.New(store, ns)
-	if err != nil {
-		return nil, err
-	}
-	if c.byNS == nil {
-		c.byNS = make(map[string]*controlplane.Client)
-	}
-	c.byNS[ns] = client
-	return client, nil
+	shared.users++
+	return shared.Client, sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if shared.users--; shared.users == 0 {
+			delete(c.byNS, ns)
+		}
+	}), nil
 }

@@ -1,0 +1,39 @@
+package nodeagent
+
+import (
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane/memstore"
+)
+
+// TestClientsAreShared: tasks of a namespace share a client, which is forgotten with the
+// last of them, as the namespaces that ever had tasks here may be many.
+func TestClientsAreShared(t *testing.T) {
+	var c clients
+	store := memstore.New()
+	first, release, err := c.of(store, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, releaseSecond, err := c.of(store, "a")
+	if err != nil || second != first {
+		t.Fatalf("another client, %v", err)
+	}
+	if _, _, err := c.of(store, "no name"); err == nil {
+		t.Error("a namespace of no name has a client")
+	}
+	release()
+	release() // once
+	if third, releaseThird, err := c.of(store, "a"); err != nil || third != first {
+		t.Errorf("another client while one is in use, %v", err)
+	} else {
+		releaseThird()
+	}
+	if len(c.byNS) != 1 {
+		t.Errorf("%d clients, want 1", len(c.byNS))
+	}
+	releaseSecond()
+	if len(c.byNS) != 0 {
+		t.Errorf("%d clients are left", len(c.byNS))
+	}
+}
