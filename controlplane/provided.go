@@ -44,7 +44,8 @@ func (e *unprovide) draw(ctx context.Context, s Store, change *Change) error {
 		if !ok || len(e.nodes) > 0 && !slices.Contains(e.nodes, k.Node) {
 			continue
 		}
-		if compares, ops := change.Size(); max(compares, ops)+1 > s.Limits().Ops {
+		limits := s.Limits()
+		if compares, ops := change.Size(); max(compares, ops)+1 > limits.Ops || change.bytes > limits.Bytes/4*3 {
 			e.more = true
 			break
 		}

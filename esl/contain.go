@@ -1,19 +1,12 @@
 package esl
 
-import (
-	"runtime/debug"
+import "github.com/escher-sched/escher/controlplane/supervise"
 
-	"github.com/escher-sched/escher/types"
-)
-
-// contained calls what may be somebody else's. That it panics is the error then, Internal,
-// and harms nobody else.
-func contained(f func()) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = types.Errorf(types.Internal, "it panicked: %v\n%s", r, debug.Stack())
-		}
-	}()
-	f()
-	return nil
+// contained calls what may be somebody else's. A panic of it is the error, and harms
+// nobody else.
+func contained(f func()) error {
+	return supervise.Contain(func() error {
+		f()
+		return nil
+	})
 }

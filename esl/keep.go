@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -76,7 +76,7 @@ func (o *KeepOptions) await(ctx context.Context, store controlplane.Store) error
 	if o.Namespace != "" {
 		prefix = controlplane.Prefix(controlplane.Policies, o.Namespace)
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := supervise.WithContext(ctx)
 	g.Go(func() error {
 		beat := time.NewTicker(keepBeat)
 		defer beat.Stop()

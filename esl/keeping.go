@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -56,7 +56,7 @@ func newKeeping(store controlplane.Store, opts KeepOptions) *keeping {
 
 // run keeps until ctx is done, or there is nothing to keep: errIdle.
 func (k *keeping) run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := supervise.WithContext(ctx)
 	watch := controlplane.ListWatchOptions{
 		Prefix: controlplane.Root, Skip: skips, Parts: true, Log: k.opts.Log, Heard: func() { k.opts.Beat(true) },
 	}
@@ -233,7 +233,11 @@ func (k *keeping) do(ctx context.Context, p *keptPolicy, plan Plan) {
 	p.busy, p.moved, p.last = true, false, plan
 	k.busy++
 	go func() {
-		done, err := t.Commit(ctx)
+		var done controlplane.Committed
+		err := supervise.Contain(func() (err error) {
+			done, err = t.Commit(ctx)
+			return err
+		})
 		k.results <- result{p: p, revision: done.Revision, err: err}
 	}()
 }

@@ -15,7 +15,7 @@ import (
 func Contain(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = types.Errorf(types.Internal, "panic: %v\n%s", p, debug.Stack())
+			err = types.Errorf(types.Internal, "it panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
 	return f()

@@ -53,7 +53,7 @@ func TestComponentIsRestarted(t *testing.T) {
 			t.Errorf("after a panic: %+v", s)
 		}
 		err := c.Ready()
-		if !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "panic: nobody expects it") || strings.Contains(err.Error(), "\n") {
+		if !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "it panicked: nobody expects it") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("ready: %v", err)
 		}
 		time.Sleep(10 * time.Minute)
