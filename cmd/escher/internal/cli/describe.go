@@ -15,7 +15,8 @@ import (
 
 const describeHelp = `Tells everything about a task, job, reservation or node: what it is, how far it is,
 what it holds, which policies it has, and of a task that waits also why, of one that was bound what happened
-to it last. -o yaml has all of it, in fields.`
+to it last. -o yaml has all of it, in fields. The values of environment variables are
+left out, as they may be secrets; --env shows them.`
 
 // describable are the kinds that describe knows.
 func describable() []controlplane.Kind {
@@ -24,7 +25,8 @@ func describable() []controlplane.Kind {
 
 // newDescribe makes the command that tells everything about one thing.
 func newDescribe(f *Factory) *cobra.Command {
-	return &cobra.Command{
+	var env bool
+	cmd := &cobra.Command{
 		Use:   "describe TASK|JOB|RESERVATION|NODE|POLICY",
 		Short: "Tell everything about a task, job, reservation or node",
 		Long:  describeHelp,
@@ -42,7 +44,7 @@ func newDescribe(f *Factory) *cobra.Command {
 			case shared != "":
 				return f.showPolicies(ctx, client, shared)
 			}
-			d := describing{f: f, client: client, now: time.Now()}
+			d := describing{f: f, client: client, env: env, now: time.Now()}
 			var e scheduler.Explanation
 			if e, d.view, err = scheduler.Why(ctx, client.Store(), it.subject(client.Namespace()), d.now); err != nil {
 				return err
@@ -57,6 +59,8 @@ func newDescribe(f *Factory) *cobra.Command {
 			return f.show(v, it.id, func(w io.Writer) error { return v.write(w) })
 		},
 	}
+	cmd.Flags().BoolVar(&env, "env", false, "show the values of environment variables")
+	return cmd
 }
 
 // description is what is told: by its fields, or as text.
@@ -69,7 +73,9 @@ type describing struct {
 	// why is what is described, explained, and view what was read for that.
 	why  explained
 	view *cluster.View
-	now  time.Time
+	// env shows the values of environment variables.
+	env bool
+	now time.Time
 }
 
 func (d *describing) describe(ctx context.Context, it named) (description, error) {

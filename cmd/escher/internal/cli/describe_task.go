@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -51,6 +52,9 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 	spec, err := d.client.Spec(ctx, t.Info.V.Spec)
 	if err != nil {
 		return nil, err
+	}
+	if !d.env {
+		spec = withoutValues(spec)
 	}
 	state := controlplane.TaskState{ID: id.ID, Task: t.Info.V.Full(), Status: t.Status.V.Full(), Accepted: d.view.Visible(t)}
 	out := &taskDescription{
@@ -207,6 +211,17 @@ func (t *taskDescription) writeNeeds(s *sheet) {
 		s.line("  retries", strconv.Itoa(t.task.Retries))
 	}
 	s.line("  session", t.task.Session)
+}
+
+// withoutValues returns a spec without the values of its environment variables.
+func withoutValues(spec *types.Spec) *types.Spec {
+	masked := *spec
+	masked.Env = make([]string, len(spec.Env))
+	for i, variable := range spec.Env {
+		name, _, _ := strings.Cut(variable, "=")
+		masked.Env[i] = name + "=…"
+	}
+	return &masked
 }
 
 // writeSpec writes what it runs.
