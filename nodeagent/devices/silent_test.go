@@ -104,24 +104,32 @@ func TestKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for range tick.C {
-			if text, err := os.ReadFile(w.path("smi/child")); err == nil && strings.HasSuffix(string(text), "\n") {
-				return
-			}
-		}
+		eventually(t, "it started nothing", func() bool {
+			text, err := os.ReadFile(w.path("smi/child"))
+			return err == nil && strings.HasSuffix(string(text), "\n")
+		})
 	}()
 	w.f.Find(ctx, nil)
 	pids := strings.Fields(w.read("smi/child"))
 	if len(pids) != 1 {
 		t.Fatalf("it started %v, want one", pids)
 	}
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for range tick.C {
+	eventually(t, "what it started runs on", func() bool {
 		status, err := os.ReadFile("/proc/" + pids[0] + "/stat")
-		if err != nil || strings.Contains(string(status), ") Z ") {
+		return err != nil || strings.Contains(string(status), ") Z ")
+	})
+}
+
+// eventually fails the test if something has not come to be for half a minute.
+func eventually(t *testing.T, otherwise string, is func() bool) {
+	t.Helper()
+	again, patience := time.NewTicker(5*time.Millisecond), time.After(30*time.Second)
+	defer again.Stop()
+	for !is() {
+		select {
+		case <-again.C:
+		case <-patience:
+			t.Error(otherwise)
 			return
 		}
 	}
