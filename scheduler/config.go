@@ -62,6 +62,9 @@ type Config struct {
 	// Beat, unless nil, is called by Run whenever its loop runs, every 10 s at
 	// least, and with true when it has heard from the store instead.
 	Beat func(heard bool)
+	// Quarantined, unless nil, is told by Run how many stored values cannot be read, and
+	// some of their keys, whenever something has changed. It must return soon.
+	Quarantined func(count int, some []string)
 }
 
 // withDefaults returns the configuration with its defaults filled in.

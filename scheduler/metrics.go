@@ -15,6 +15,7 @@ type Metrics struct {
 	batch                  prometheus.Histogram
 	decide, commit, waited prometheus.Histogram
 	waiting, inFlight      prometheus.Gauge
+	quarantined            prometheus.Gauge
 	shapes                 *prometheus.GaugeVec
 	idle                   idleHeld
 }
@@ -45,12 +46,13 @@ func NewMetrics() *Metrics {
 		aside:   counter("set_aside_total", "Items set aside until they change, as a decision about them panicked."),
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts(opts("transactions_total",
 			"Transactions by outcome: committed, refused (something changed meanwhile), overtook (refused, as it came before one that draws on the same pool, or that one was refused), impossible (the store will never take it).")), []string{"outcome"}),
-		batch:    histogram("transaction_tasks", "Tasks bound by one transaction that binds any.", 1, 2, 10),
-		decide:   histogram("decide_seconds", "How long it took to decide what to commit, when there was something.", 1e-5, 4, 10),
-		commit:   histogram("commit_seconds", "From a decision until the answer of the store, in seconds.", 5e-4, 2, 14),
-		waited:   histogram("wait_seconds", "From the submission of a task or reservation until it was bound or granted, in seconds.", 1e-3, 4, 12),
-		waiting:  gauge("waiting", "Tasks and reservations that wait to be placed."),
-		inFlight: gauge("transactions_in_flight", "Transactions that are not answered yet."),
+		batch:       histogram("transaction_tasks", "Tasks bound by one transaction that binds any.", 1, 2, 10),
+		decide:      histogram("decide_seconds", "How long it took to decide what to commit, when there was something.", 1e-5, 4, 10),
+		commit:      histogram("commit_seconds", "From a decision until the answer of the store, in seconds.", 5e-4, 2, 14),
+		waited:      histogram("wait_seconds", "From the submission of a task or reservation until it was bound or granted, in seconds.", 1e-3, 4, 12),
+		waiting:     gauge("waiting", "Tasks and reservations that wait to be placed."),
+		quarantined: gauge("quarantined_values", "Stored values that cannot be read: their keys count as absent. escher audit lists them."),
+		inFlight:    gauge("transactions_in_flight", "Transactions that are not answered yet."),
 		shapes: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("shapes",
 			"Sets of what waits for the same, by state: ready to be tried, lacking a resource, or stalled for what is in flight.")), []string{"state"}),
 	}
@@ -68,6 +70,7 @@ func NewMetrics() *Metrics {
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.binds, m.grants, m.wakeups, m.aside, m.transactions, m.batch, m.decide, m.commit, m.waited, m.waiting, m.inFlight, m.shapes, m.idle.seconds,
+		m.quarantined,
 	}
 }
 
@@ -93,6 +96,8 @@ func (m *Metrics) looked(c *Core, n int, took time.Duration) {
 	}
 	m.waiting.Set(float64(c.Waiting()))
 	m.inFlight.Set(float64(c.InFlight()))
+	quarantined, _ := c.view.Quarantined()
+	m.quarantined.Set(float64(quarantined))
 	ready, stalled := len(c.queue.ready), len(c.queue.stalled)
 	m.shapes.WithLabelValues("ready").Set(float64(ready))
 	m.shapes.WithLabelValues("stalled").Set(float64(stalled))

@@ -250,6 +250,9 @@ func (r *runner) apply(u update) {
 	for _, err := range r.core.Unread() {
 		r.log.Error("value cannot be read: its key counts as absent", zap.Error(err))
 	}
+	if tell := r.core.cfg.Quarantined; tell != nil {
+		tell(r.core.view.Quarantined())
+	}
 }
 
 func (r *runner) done(a answer) {

@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -153,9 +154,18 @@ func (c *Checker) finding(g Guarantee, object, format string, args []any) Findin
 // schema validates Schema: every key below controlplane.Root is of a known form,
 // and its value can be read.
 func (s *state) schema(key string, found finder) {
-	if why, ok := s.unread[key]; ok {
-		found("key "+key, "%s", why)
+	why, ok := s.unread[key]
+	if !ok {
+		return
 	}
+	k, known := controlplane.Parse(key)
+	for _, a := range controlplane.AccessTable() {
+		if known && a.Kind == k.Kind {
+			found("key "+key, "%s; %s writes such keys; repair it with escher audit --repair %s", why, (&Repair{Writers: a.Put}).Writer(), key)
+			return
+		}
+	}
+	found("key "+key, "%s; remove it with escher audit --repair %s", why, key)
 }
 
 // moment is when something was bound or granted.

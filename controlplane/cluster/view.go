@@ -6,6 +6,8 @@
 package cluster
 
 import (
+	"slices"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -27,6 +29,19 @@ type Cell[T any] struct {
 // Unread reports whether the key is there, of the revisions of the cell, and its value
 // cannot be decoded: V is nil.
 func (c *Cell[T]) Unread() bool { return c.V == nil && c.Mod != 0 }
+
+// Quarantined returns how many keys have a value that cannot be read, and some of them,
+// sorted.
+func (v *View) Quarantined() (count int, some []string) {
+	const few = 5
+	for key := range v.unread {
+		if some = append(some, key); len(some) == few {
+			break
+		}
+	}
+	slices.Sort(some)
+	return len(v.unread), some
+}
 
 // Absent reports whether the key is not there.
 func (c *Cell[T]) Absent() bool { return c.V == nil && c.Mod == 0 }

@@ -1,0 +1,185 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Repair is what ends the quarantine of a key: see PlanRepair.
+type Repair struct {
+	Key string
+	// Value is the one that cannot be read, and Revision that of its last change.
+	Value    []byte
+	Revision int64
+	// Why says what is wrong with the value.
+	Why string
+	// Writers are those that write such keys, by controlplane.AccessTable.
+	Writers []controlplane.Writer
+	// Does says in words what Perform does.
+	Does string
+
+	change *controlplane.Change
+}
+
+// RepairReason is the reason of a task that ends because a key of it was repaired.
+const RepairReason = "what is stored of it could not be read, and was repaired"
+
+// PlanRepair reads the cluster at one revision and returns how to repair a key. What the
+// key should say is computed from other keys where they tell; else the key is removed. A
+// task whose binding or status could not be read fails: it is not known what ran.
+// NotFound: there is no such key. Precondition: its value can be read.
+func PlanRepair(ctx context.Context, store controlplane.Store, key string, now time.Time) (*Repair, error) {
+	c, errRead := NewChecker(), errors.New("read")
+	var there controlplane.KV
+	mods := make(map[string]int64)
+	err := controlplane.ListWatch(ctx, store, controlplane.ListWatchOptions{Prefix: controlplane.Root}, func(u controlplane.Update) error {
+		for _, e := range u.Events {
+			mods[e.Key] = e.ModRevision
+			if e.Key == key {
+				there = e.KV
+				there.Value = slices.Clone(e.Value)
+			}
+		}
+		c.Load(u.Events, u.Revision)
+		return errRead
+	})
+	if !errors.Is(err, errRead) {
+		return nil, err
+	}
+	why, quarantined := c.s.unread[key]
+	switch {
+	case there.ModRevision == 0:
+		return nil, types.Errorf(types.NotFound, "repair %s: there is no such key: escher audit lists those that cannot be read", key)
+	case !quarantined:
+		return nil, types.Errorf(types.Precondition, "repair %s: its value can be read: escher audit lists those that cannot", key)
+	}
+	r := &Repair{Key: key, Value: there.Value, Revision: there.ModRevision, Why: why, change: controlplane.NewChange(controlplane.NewBatch())}
+	k, known := controlplane.Parse(key)
+	for _, a := range controlplane.AccessTable() {
+		if known && a.Kind == k.Kind {
+			r.Writers = a.Put
+		}
+	}
+	r.change.IfUnchanged(key, there.ModRevision)
+	// For every reader the key counts as absent.
+	c.Apply(controlplane.Batch{Revision: c.s.revision + 1, Events: []controlplane.Event{{KV: controlplane.KV{Key: key, ModRevision: c.s.revision + 1}, Delete: true}}})
+	p := repairing{s: c.s, mods: mods, r: r, now: now}
+	p.plan(k, known)
+	return r, nil
+}
+
+// Perform repairs the key. Conflict: something it was decided on has changed.
+func (r *Repair) Perform(ctx context.Context, store controlplane.Store) error {
+	res, err := controlplane.Commit(ctx, store, r.change.Txn())
+	if err == nil && !res.Committed {
+		err = types.Errorf(types.Conflict, "it changed meanwhile: look at it again")
+	}
+	if err != nil {
+		return types.Errorf(types.ClassOf(err), "repair %s: %w", r.Key, err)
+	}
+	return nil
+}
+
+// repairing decides how to repair a key.
+type repairing struct {
+	s *state
+	// mods are the revisions of all keys.
+	mods map[string]int64
+	r    *Repair
+	now  time.Time
+}
+
+func (p *repairing) plan(k controlplane.Key, known bool) {
+	t := p.s.tasks[id{k.Namespace, k.ID}]
+	switch {
+	case known && k.Kind == controlplane.Allocated:
+		p.account(p.s.accountOf(k), p.r.Key)
+		p.r.Does = "writes what bindings and grants hold there"
+	case known && k.Kind == controlplane.Bindings && t != nil && t.status.V != nil && t.status.V.Phase.Held() && t.status.V.Attempt == k.Attempt && t.status.V.Node == k.Node:
+		p.binding(k, t)
+	case known && k.Kind == controlplane.Statuses && t != nil && t.info.V != nil:
+		p.status(t)
+	default:
+		p.r.change.Delete(p.r.Key)
+		p.r.Does = "removes the key"
+	}
+}
+
+// account writes what is in use at an account if that is not what is stored.
+func (p *repairing) account(a *account, key string) {
+	held := p.s.held(a)
+	var sum types.Allocated
+	for _, rid := range slices.Sorted(maps.Keys(held)) {
+		h := types.Holding{Resource: rid, Amount: held[rid].amount}
+		for _, device := range slices.Sorted(maps.Keys(held[rid].devices)) {
+			h.Devices = append(h.Devices, types.DeviceShare{ID: device, Share: held[rid].devices[device]})
+		}
+		sum.Take(h)
+	}
+	p.r.change.IfUnchanged(key, p.mods[key])
+	p.r.change.Put(key, &sum)
+}
+
+// binding ends an attempt of which it is not known what it holds: the task fails, its agent
+// ends what runs, and what the node and the pools have in use is counted anew.
+func (p *repairing) binding(k controlplane.Key, t *task) {
+	p.r.change.Delete(p.r.Key)
+	if report := controlplane.ReportKey(k.Node, k.Namespace, k.ID, k.Attempt); p.mods[report] != 0 {
+		p.r.change.IfUnchanged(report, p.mods[report])
+		p.r.change.Delete(report)
+	}
+	p.fail(t)
+	p.account(&p.s.node(k.Node).account, controlplane.AllocatedKey(k.Node))
+	for _, pool := range p.s.pools {
+		differs := false
+		allocatedIsSum(&pool.account, p.s.held(&pool.account), func(string, string, ...any) { differs = true })
+		if ns, name, _ := pool.rid.Split(); differs {
+			p.account(&pool.account, controlplane.PoolKey(ns, name))
+		}
+	}
+	p.r.Does = "removes the binding, ends task " + t.id.String() + " as failed, and counts again what is in use on node " + k.Node
+}
+
+// status says of a task that is bound that it is, and of any other that it failed.
+func (p *repairing) status(t *task) {
+	for _, b := range t.bindings {
+		if b.info.V != nil && b.number == t.last {
+			p.r.change.Put(p.r.Key, &types.Status{Phase: types.Bound, Node: b.node.name, Attempt: b.number, Bound: b.info.V.Bound, Image: b.info.V.Image})
+			p.r.Does = "writes that it is bound to node " + b.node.name
+			return
+		}
+	}
+	p.fail(t)
+	p.r.Does = "ends task " + t.id.String() + " as failed, as it is not known what ran"
+}
+
+// fail ends a task as failed.
+func (p *repairing) fail(t *task) {
+	key := controlplane.StatusKey(t.id.ns, t.id.id)
+	next := types.Status{Phase: types.Failed, Attempt: t.last, ExitCode: -1, Ended: p.now.UnixNano(), Reason: RepairReason}
+	if was := t.status.V; was != nil {
+		next.Node, next.Attempt, next.Bound, next.Started, next.Image = was.Node, was.Attempt, was.Bound, was.Started, was.Image
+		next.Restarts, next.Failures = was.Restarts, was.Failures+1
+	}
+	p.r.change.IfUnchanged(key, p.mods[key])
+	p.r.change.Put(key, &next)
+}
+
+// Writer returns the writers in words: "the agent", "the application or the server".
+func (r *Repair) Writer() string {
+	if len(r.Writers) == 0 {
+		return "a program other than Escher"
+	}
+	texts := make([]string, len(r.Writers))
+	for i, w := range r.Writers {
+		texts[i] = string(w)
+	}
+	return "the " + strings.Join(texts, " or the ")
+}
