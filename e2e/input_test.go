@@ -75,7 +75,7 @@ func badRuns(long string, big []string) []bad {
 		{[]string{"run", "--name", "a/b", image}, 2, []string{"name", "a/b"}},
 		{[]string{"run", "--env", "novalue", image}, 2, []string{"env", "novalue", "NAME=value"}},
 		{[]string{"run", "--reservation", "a/b", "--cpu", "1", image}, 2, []string{"reservation", "a/b"}},
-		{append(append([]string{"run"}, big...), image), 2, []string{"spec", "bytes", "1048576"}},
+		{append(append([]string{"run"}, big...), image), 2, []string{"env: has", "bytes", "131072"}},
 		{[]string{"run"}, 2, []string{"IMAGE", "--binary"}},
 		{[]string{"run", "not an image"}, 2, []string{"image", "not an image"}},
 		{[]string{"run", "--binary", "/nonexistent"}, 2, []string{"binary", "/nonexistent"}},

@@ -98,6 +98,9 @@ func (c *Check) validateTimes(at string) error {
 	if c.Every != 0 && c.Every < MinCheckEvery {
 		errs = append(errs, Errorf(Invalid, "%s.every: %s is too often: give %s or more, or leave it out for %s", at, c.Every, MinCheckEvery, DefaultCheckEvery))
 	}
+	if c.Every > MaxDuration {
+		errs = append(errs, validateDelay(at+".every", c.Every))
+	}
 	for field, n := range map[string]int{"failures": c.Failures, "successes": c.Successes} {
 		if n < 0 || n > MaxCheckCount {
 			errs = append(errs, Errorf(Invalid, "%s.%s: %d is out of range: give how many in a row, 1 to %d", at, field, n, MaxCheckCount))

@@ -95,8 +95,11 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 // readable tries to read a value of a kind that no other validator looks at.
 func readable(k controlplane.Key, e controlplane.Event) error {
 	m := NewMessage(k)
-	if m == nil || e.Delete {
+	switch {
+	case e.Delete, m == nil && e.Key == controlplane.EpochKey():
 		return nil
+	case m == nil:
+		return fmt.Errorf("the key is of no known form")
 	}
 	return types.Decode(e.Value, m)
 }

@@ -25,6 +25,7 @@ func (findingRow) Header() []table.Column {
 func newAudit(f *Factory) *cobra.Command {
 	var follow bool
 	var logs executionFlags
+	var repair repairFlags
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Check the invariants of the cluster; fails if one does not hold",
@@ -36,17 +37,29 @@ half a minute at most, as the server may be about to delete it.
 
 With --exec-log it checks, instead, that two attempts of a task never ran at the same
 time and none ran twice: by the logs that nodes keep of what they run,
-executions.log in the state directory of each agent. No cluster is asked.`,
+executions.log in the state directory of each agent. No cluster is asked.
+
+A value that cannot be read counts as absent, and the finding names its key. With --repair
+the command says what is wrong with the value, asks, and repairs the key: what is in use on
+a node is counted again, a task of which it is not known what ran fails, and any other key
+is removed. Nothing happens if the key, or one that the repair goes by, changed meanwhile.`,
 		Example: `  escher audit
-  escher audit --exec-log node-1.log --exec-log node-2.log`,
+  escher audit --exec-log node-1.log --exec-log node-2.log
+  escher audit --repair /escher/status/default/web-x7k2m4q9ab --keep value.bin`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(logs.files) > 0 || cmd.Flags().Changed("clock-skew") {
 				return logs.audit(f, follow)
 			}
+			if err := repair.validate(follow); err != nil {
+				return err
+			}
 			store, err := f.Store(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if repair.key != "" {
+				return repair.repair(cmd.Context(), f, store)
 			}
 			if follow {
 				return followAudit(cmd.Context(), f, store)
@@ -65,6 +78,7 @@ executions.log in the state directory of each agent. No cluster is asked.`,
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on, and check every revision")
 	logs.add(cmd.Flags())
+	repair.add(cmd.Flags())
 	return cmd
 }
 

@@ -9,11 +9,11 @@ import (
 )
 
 // awaitIdle returns when nothing is bound to any node.
-func awaitIdle(ctx context.Context, store controlplane.Store) error {
+func awaitIdle(ctx context.Context, store controlplane.Store, stuck map[string]bool) error {
 	bound := make(map[string]bool)
 	return parts.Await(ctx, store, controlplane.Prefix(controlplane.Bindings), func(u controlplane.Update) bool {
 		for _, e := range u.Events {
-			bound[e.Key] = !e.Delete
+			bound[e.Key] = !e.Delete && !stuck[e.Key] && controlplane.Read(e.KV, new(types.Binding))
 		}
 		return count(bound) == 0
 	})

@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"errors"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,24 +30,30 @@ func (c *running) stopTasks(ctx context.Context) error {
 	if err := c.cordon(ctx); err != nil {
 		return err
 	}
-	bindings, _, err := controlplane.ListAll(ctx, c.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings), KeysOnly: true})
+	bindings, _, err := controlplane.ListAll(ctx, c.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings)})
 	if err != nil {
 		return err
 	}
 	if len(bindings) > 0 {
 		c.cfg.Progress("stopping %d tasks; interrupt again to leave them running", len(bindings))
 	}
+	stuck := make(map[string]bool)
 	for _, kv := range bindings {
 		k, ok := controlplane.Parse(kv.Key)
 		if !ok {
 			continue
 		}
-		if err := c.stopTask(ctx, k); err != nil {
+		stops, err := c.stopTask(ctx, k)
+		if err == nil && !stops {
+			stuck[kv.Key] = true
+			err = c.kill(ctx, k)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	idle := make(chan error, 1)
-	go func() { idle <- awaitIdle(ctx, c.store) }()
+	go func() { idle <- awaitIdle(ctx, c.store, stuck) }()
 	select {
 	case err = <-idle:
 	case err = <-c.stack.Failed:
@@ -88,15 +95,40 @@ func (c *running) awaitRemoved(ctx context.Context) error {
 	return containerd.EndForgotten(ctx, c.info.Containerd, c.info.ContainerdNamespace)
 }
 
-func (c *running) stopTask(ctx context.Context, k controlplane.Key) error {
+// stopTask stops the task of a binding, and reports whether a scheduler will release it: not
+// where the task, its status or its namespace cannot be read.
+func (c *running) stopTask(ctx context.Context, k controlplane.Key) (stops bool, err error) {
 	client, err := controlplane.New(c.store, k.Namespace)
 	if err != nil {
-		return err
+		return false, err
 	}
-	err = client.Stop(ctx, k.ID, controlplane.StopOptions{Reason: stoppingReason, Grace: stopGrace})
-	if types.Is(err, types.NotFound) {
-		c.cfg.Log.Warn("binding without a task", zap.String("task", k.ID))
-		return nil
+	state, err := client.Status(ctx, k.ID)
+	if err == nil {
+		err = client.Stop(ctx, k.ID, controlplane.StopOptions{Reason: stoppingReason, Grace: stopGrace})
 	}
-	return err
+	if types.Is(err, types.NotFound) || err == nil && state.Status == nil {
+		c.cfg.Log.Warn("a binding without a readable task and status: what runs is killed", zap.String("task", k.ID), zap.Error(err))
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// kill kills the process of an attempt that nobody can stop in order.
+func (c *running) kill(ctx context.Context, k controlplane.Key) error {
+	for _, r := range c.runtimes {
+		there, err := r.List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, seen := range there {
+			a := seen.Attempt
+			if a.Node != k.Node || a.Namespace != k.Namespace || a.Task != k.ID || a.Number != k.Attempt {
+				continue
+			}
+			if err := r.Signal(ctx, seen.ID, syscall.SIGKILL); err != nil && !types.Is(err, types.NotFound) {
+				return err
+			}
+		}
+	}
+	return nil
 }

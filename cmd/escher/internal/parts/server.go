@@ -44,9 +44,11 @@ func (s Server) Start(stack *Stack) error {
 	}
 	stack.Start("garbage", ops.CollectGarbage)
 	pulse := s.Health.Part("scheduler")
+	values := new(quarantine)
+	s.Health.Warn("store", values.warning)
 	stack.Start("scheduler", func(ctx context.Context) error {
 		defer pulse.Stop()
-		cfg := scheduler.Config{Name: s.Name, Version: s.Version, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions}
+		cfg := scheduler.Config{Name: s.Name, Version: s.Version, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions, Quarantined: values.set}
 		return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler"))
 	})
 	s.collect(stack, counted)
