@@ -40,6 +40,21 @@ func junkKeys(name string) []string {
 	}
 }
 
+// running returns the id of a task that runs.
+func (c *cluster) running() string {
+	c.t.Helper()
+	for range 200 {
+		for id, x := range c.tasks() {
+			if x.Phase == "running" {
+				return id
+			}
+		}
+		after(50 * time.Millisecond)
+	}
+	c.t.Fatal("no task runs")
+	return ""
+}
+
 // TestJunkUnderEveryKey plants a value that cannot be read under a key of every kind, while
 // tasks run, and before the cluster starts again: everything works as before, Ctrl-C leaves
 // nothing behind, and the audit lists and repairs each key.
@@ -60,17 +75,7 @@ func TestJunkUnderEveryKey(t *testing.T) {
 	for range 3 {
 		c.must("run", "-d", "--name", "stays", image, "--", "/bin/program", "work", "1h")
 	}
-	var spoiled string
-	for range 200 {
-		if after(50 * time.Millisecond); spoiled != "" {
-			break
-		}
-		for id, x := range c.tasks() {
-			if x.Phase == "running" {
-				spoiled = id
-			}
-		}
-	}
+	spoiled := c.running()
 	c.plant(append(junkKeys("junk"), "/escher/status/default/"+spoiled)...)
 	work := func() {
 		t.Helper()
