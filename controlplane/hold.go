@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/escher-sched/escher/types"
@@ -12,11 +13,13 @@ import (
 // key is gone when Hold returns, or ttl later if the store could not be reached.
 //
 // Others that hold the same key are waited for: a key is a role that one has at a
-// time. held, unless nil, is told when the role is had, with the CreateRevision of
+// time. A store that is full, which grants no lease, is waited for too. held, unless nil, is told when the role is had, with the CreateRevision of
 // the key, and with 0 when it is lost.
 func Hold(ctx context.Context, s Store, key string, m types.Message, ttl time.Duration, held func(revision int64)) error {
 	for ctx.Err() == nil {
-		if err := holdOnce(ctx, s, key, m, ttl, held); err != nil && !types.ClassOf(err).Retryable() && !types.Is(err, types.NotFound) && ctx.Err() == nil {
+		err := holdOnce(ctx, s, key, m, ttl, held)
+		mends := types.ClassOf(err).Retryable() || types.Is(err, types.NotFound) || errors.Is(err, ErrFull)
+		if err != nil && !mends && ctx.Err() == nil {
 			return err
 		}
 		if held != nil {

@@ -24,6 +24,13 @@ func (u Usage) Share() float64 {
 	return float64(u.InUse) / float64(u.Quota)
 }
 
+// roomy is the share of the quota, in percent, below which a file has room.
+const roomy = 98
+
+// Roomy reports whether the file has room for more: an alarm that is ended in a file without
+// room is raised again by the next write.
+func (u Usage) Roomy() bool { return u.Quota <= 0 || u.File < u.Quota/100*roomy }
+
 // Maintenance is what the collector needs of a store besides reading and writing.
 type Maintenance interface {
 	// Usage says how full the store is.
@@ -31,6 +38,7 @@ type Maintenance interface {
 	// Compact forgets what was before revision; nil when that is done already.
 	Compact(ctx context.Context, revision int64) error
 	// Defragment rewrites the database without what is free in it, and lets it
-	// accept writes again. A member answers nothing meanwhile.
+	// accept writes again if that made room; else the error is Precondition with
+	// ErrFull. A member answers nothing meanwhile.
 	Defragment(ctx context.Context) error
 }

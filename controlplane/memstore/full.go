@@ -39,7 +39,11 @@ type maintenance struct{ s *Store }
 func (m maintenance) Usage(context.Context) (controlplane.Usage, error) {
 	m.s.mu.RLock()
 	defer m.s.mu.RUnlock()
-	return controlplane.Usage{Revision: m.s.revision, InUse: m.s.used, File: m.s.file, Quota: m.s.quota, Alarm: m.s.full}, nil
+	return m.s.usage(), nil
+}
+
+func (s *Store) usage() controlplane.Usage {
+	return controlplane.Usage{Revision: s.revision, InUse: s.used, File: s.file, Quota: s.quota, Alarm: s.full}
 }
 
 // Compact implements controlplane.Maintenance.
@@ -54,7 +58,11 @@ func (m maintenance) Compact(ctx context.Context, revision int64) error {
 func (m maintenance) Defragment(context.Context) error {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	m.s.file, m.s.full = m.s.used, false
+	m.s.file = m.s.used
+	if m.s.full && !m.s.usage().Roomy() {
+		return types.Errorf(types.Precondition, "defragment: %w", controlplane.ErrFull)
+	}
+	m.s.full = false
 	return nil
 }
 

@@ -43,9 +43,8 @@ type Collector struct {
 	// specs is where the listing of specs goes on.
 	specs controlplane.ListOptions
 	// failed are the steps that failed, by what they are about.
-	failed setbacks
-	// rewritten is when the database was defragmented last.
-	rewritten time.Time
+	failed    setbacks
+	rewritten rewritten
 	// history is the revision that the next compaction goes to, compacted that of
 	// the last one.
 	history, compacted int64
@@ -167,6 +166,7 @@ func (c *Collector) loop(ctx context.Context) error {
 	if err := c.settle(ctx, c.housekeep(ctx)); err != nil {
 		return err
 	}
+	interval.Reset(c.pace())
 	for {
 		select {
 		case <-ctx.Done():
@@ -175,6 +175,7 @@ func (c *Collector) loop(ctx context.Context) error {
 			if err := c.settle(ctx, c.housekeep(ctx)); err != nil {
 				return err
 			}
+			interval.Reset(c.pace())
 		case <-c.wake:
 			if due == nil {
 				due = time.After(max(0, c.policy.Gap-time.Since(looked)))

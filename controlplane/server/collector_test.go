@@ -317,7 +317,7 @@ func TestStaleStepsAreLeftOut(t *testing.T) {
 func TestMaintenance(t *testing.T) {
 	srv := etcdtest.Start(t, etcdtest.WithQuota(64<<20))
 	s := etcdstore.New(srv.Client, etcdstore.ServerLimits())
-	m := NewMaintenance(srv.Client)
+	m := NewMaintenance(srv.Client, 0)
 	write(t, s, aSession("s"), aSession("s"), aSession("s"))
 	u, err := m.Usage(t.Context())
 	if err != nil {
@@ -348,7 +348,7 @@ func TestCollectorFreesWhatIsStuck(t *testing.T) {
 		for _, at := range []struct {
 			after time.Duration
 			want  int
-		}{{29 * time.Second, 0}, {2 * time.Minute, 1}, {7 * time.Minute, 1}, {5 * time.Minute, 2}} {
+		}{{4 * time.Second, 0}, {2 * time.Minute, 1}, {7 * time.Minute, 1}, {5 * time.Minute, 2}} {
 			time.Sleep(at.after)
 			m.mu.Lock()
 			if m.defragmented != at.want {

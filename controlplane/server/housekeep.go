@@ -44,6 +44,11 @@ func (c *Collector) housekeep(ctx context.Context) error {
 	if err := c.listSpecs(ctx); err != nil {
 		return err
 	}
+	// A full database keeps no history. What the last compaction freed is known by now.
+	freed := c.compacted >= c.usage.Revision
+	if c.usage.Alarm {
+		c.history = c.usage.Revision
+	}
 	if c.history > c.compacted {
 		if err := c.maint.Compact(ctx, c.history); err != nil {
 			return err
@@ -51,24 +56,45 @@ func (c *Collector) housekeep(ctx context.Context) error {
 		c.compacted = c.history
 	}
 	c.history = c.usage.Revision
-	if !cramped(c.usage) && !c.stuck() {
+	if time.Since(c.rewritten.at) < rewriteGap || !cramped(c.usage) && !(freed && c.stuck()) {
 		return nil
 	}
-	c.rewritten = time.Now()
+	c.rewritten = rewritten{time.Now(), c.compacted}
 	c.log.Info("defragmenting", zap.String("reason", fmt.Sprintf("%s of its file of %s are in use, and it may have %s",
 		size(c.usage.InUse), size(c.usage.File), size(c.usage.Quota))))
 	return c.maint.Defragment(ctx)
 }
 
+// rewriteGap is the least time between two defragmentations.
+const rewriteGap = 15 * time.Second
+
+// rewritten is when the database was defragmented, and up to which revision it had been
+// compacted.
+type rewritten struct {
+	at        time.Time
+	compacted int64
+}
+
+// fullInterval is Policy.Interval while the store refuses writes.
+const fullInterval = 5 * time.Second
+
+// pace returns the time until the next housekeeping.
+func (c *Collector) pace() time.Duration {
+	if c.usage.Alarm {
+		return min(c.policy.Interval, fullInterval)
+	}
+	return c.policy.Interval
+}
+
 // stuckGap is the least time between two attempts to free a database that is full by
-// all that is known.
+// all that is known, while nothing is deleted.
 const stuckGap = 10 * time.Minute
 
 // stuck reports whether etcd refuses every write, and all has been deleted that may be:
 // it finds out what has become free when it writes, and so does not. To rewrite the
 // database, which keeps it from answering for a while, tells.
 func (c *Collector) stuck() bool {
-	return c.usage.Alarm && c.idle && c.compacted >= c.usage.Revision && time.Since(c.rewritten) > stuckGap
+	return c.usage.Alarm && c.idle && (c.compacted > c.rewritten.compacted || time.Since(c.rewritten.at) > stuckGap)
 }
 
 // specPages bounds how many pages of specs are listed at a time, and specPage how many

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,37 +33,65 @@ func cramped(u controlplane.Usage) bool {
 }
 
 // NewMaintenance returns the maintenance of the etcd behind a client: of all its
-// members, which are its endpoints.
-func NewMaintenance(client *clientv3.Client) controlplane.Maintenance { return etcdMaintenance{client} }
+// members, which are its endpoints. quota is that of an etcd that does not tell it, as
+// versions before 3.6 do not; 0 means unknown.
+func NewMaintenance(client *clientv3.Client, quota int64) controlplane.Maintenance {
+	return etcdMaintenance{client, quota}
+}
 
-type etcdMaintenance struct{ client *clientv3.Client }
+type etcdMaintenance struct {
+	client *clientv3.Client
+	quota  int64
+}
 
 func (m etcdMaintenance) at() string { return strings.Join(m.client.Endpoints(), ", ") }
 
 // Usage returns that of the member that is fullest, of those that answer.
 func (m etcdMaintenance) Usage(ctx context.Context) (controlplane.Usage, error) {
-	var most *controlplane.Usage
-	var failed error
+	members, err := m.members(ctx)
+	if err != nil {
+		return controlplane.Usage{}, err
+	}
+	most := slices.MaxFunc(members, func(a, b etcdMember) int { return cmp.Compare(a.File, b.File) })
+	alarms, err := m.client.AlarmList(ctx)
+	if err != nil {
+		return controlplane.Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.at(), err)
+	}
+	most.Alarm = slices.ContainsFunc(alarms.Alarms, func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
+	return most.Usage, nil
+}
+
+// etcdMember is a member of etcd that answers.
+type etcdMember struct {
+	endpoint string
+	status   *clientv3.StatusResponse
+	controlplane.Usage
+}
+
+// leads returns 1 for the leader and 0 for the others.
+func (m etcdMember) leads() int {
+	if m.status.Leader == m.status.Header.MemberId {
+		return 1
+	}
+	return 0
+}
+
+// members returns the members that answer. Unavailable: none does.
+func (m etcdMaintenance) members(ctx context.Context) (found []etcdMember, failed error) {
 	for _, endpoint := range m.client.Endpoints() {
 		st, err := m.status(ctx, endpoint)
 		if err != nil {
 			failed = errors.Join(failed, types.Errorf(types.Unavailable, "ask etcd at %s how full it is: %w", endpoint, err))
 			continue
 		}
-		u := controlplane.Usage{Revision: st.Header.Revision, InUse: st.DbSizeInUse, File: st.DbSize, Quota: st.DbSizeQuota}
-		if most == nil || u.File > most.File {
-			most = &u
-		}
+		found = append(found, etcdMember{endpoint, st, controlplane.Usage{
+			Revision: st.Header.Revision, InUse: st.DbSizeInUse, File: st.DbSize, Quota: cmp.Or(st.DbSizeQuota, m.quota),
+		}})
 	}
-	if most == nil {
-		return controlplane.Usage{}, types.Errorf(types.Unavailable, "%w", failed)
+	if len(found) == 0 {
+		return nil, types.Errorf(types.Unavailable, "%w", failed)
 	}
-	alarms, err := m.client.AlarmList(ctx)
-	if err != nil {
-		return controlplane.Usage{}, types.Errorf(types.Unavailable, "ask etcd at %s for alarms: %w", m.at(), err)
-	}
-	most.Alarm = slices.ContainsFunc(alarms.Alarms, func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
-	return *most, nil
+	return found, nil
 }
 
 // status asks one member, which may be away.
@@ -80,12 +109,57 @@ func (m etcdMaintenance) Compact(ctx context.Context, revision int64) error {
 	return types.Errorf(types.Unavailable, "compact etcd at %s to revision %d: %w", m.at(), revision, err)
 }
 
+// Defragment rewrites the members whose file is large, one after the other: the others answer
+// meanwhile. Another server may have rewritten the rest just now. The leader is the last
+// one, and hands over before. A member that does not answer is left alone. The alarm is
+// ended if that made room: else the error is Precondition with controlplane.ErrFull.
 func (m etcdMaintenance) Defragment(ctx context.Context) error {
-	// One after the other: the others answer meanwhile.
-	for _, endpoint := range m.client.Endpoints() {
-		if _, err := m.client.Defragment(ctx, endpoint); err != nil {
-			return types.Errorf(types.Unavailable, "defragment etcd at %s: %w", endpoint, err)
+	members, err := m.members(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(members, func(a, b etcdMember) int { return cmp.Compare(a.leads(), b.leads()) })
+	for _, x := range members {
+		if x.Quota > 0 && x.File < x.Quota/100*largeFile {
+			continue
 		}
+		if x.leads() == 1 && len(members) > 1 {
+			// A member that stays the leader only keeps writes waiting meanwhile.
+			_ = m.handOver(ctx, x, members[0])
+		}
+		if _, err := m.client.Defragment(ctx, x.endpoint); err != nil {
+			return types.Errorf(types.Unavailable, "defragment etcd at %s: %w", x.endpoint, err)
+		}
+	}
+	return m.endAlarm(ctx)
+}
+
+// largeFile is the share of the quota, in percent, from which on a file is rewritten.
+const largeFile = 85
+
+// handOver makes another member the leader.
+func (m etcdMaintenance) handOver(ctx context.Context, leader, next etcdMember) error {
+	conn, err := m.client.Dial(leader.endpoint)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, statusWait)
+	defer cancel()
+	_, err = pb.NewMaintenanceClient(conn).MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: next.status.Header.MemberId})
+	return err
+}
+
+// endAlarm ends the alarm of a full database if every member has room.
+func (m etcdMaintenance) endAlarm(ctx context.Context) error {
+	usage, err := m.Usage(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !usage.Alarm:
+		return nil
+	case !usage.Roomy():
+		return types.Errorf(types.Precondition, "free etcd at %s: rewritten, it still takes %s of %s: %w", m.at(), size(usage.File), size(usage.Quota), controlplane.ErrFull)
 	}
 	alarms, err := m.client.AlarmList(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *small) collect(change func(*Policy)) {
 	if change != nil {
 		change(&p)
 	}
-	c, err := NewCollector(s.store, NewMaintenance(s.store.Client()), p, nil, Options{Logger: zaptest.NewLogger(s.t)})
+	c, err := NewCollector(s.store, NewMaintenance(s.store.Client(), 0), p, nil, Options{Logger: zaptest.NewLogger(s.t)})
 	if err != nil {
 		s.t.Fatal(err)
 	}

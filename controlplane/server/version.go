@@ -14,11 +14,15 @@ import (
 // minEtcd is the first etcd whose watches tell how far they are when they are asked.
 const minEtcd = "3.4.0"
 
+// quotaEtcd is the first etcd that tells its quota.
+const quotaEtcd = "3.6"
+
 // CheckEtcd looks whether the etcd behind a client is fit for a cluster, and returns
-// what is to be changed for it to be fit for a large one. Precondition: it is too old.
-// Unavailable: it does not answer.
-func CheckEtcd(ctx context.Context, client *clientv3.Client, limits controlplane.Limits) (advice []string, err error) {
-	m := etcdMaintenance{client}
+// what is to be changed for it to be fit for a large one. Precondition: it is too old, or
+// tells no quota while quota, which is what it is started with, is 0. Unavailable: it does
+// not answer.
+func CheckEtcd(ctx context.Context, client *clientv3.Client, limits controlplane.Limits, quota int64) (advice []string, err error) {
+	m := etcdMaintenance{client: client}
 	var failed error
 	for _, endpoint := range client.Endpoints() {
 		st, err := m.status(ctx, endpoint)
@@ -29,6 +33,13 @@ func CheckEtcd(ctx context.Context, client *clientv3.Client, limits controlplane
 		v, err := semver.NewVersion(st.Version)
 		if err != nil || v.LessThan(*semver.New(minEtcd)) {
 			return nil, types.Errorf(types.Precondition, "use etcd at %s: it is version %q: use %s or later", endpoint, st.Version, minEtcd)
+		}
+		if st.DbSizeQuota == 0 && quota == 0 {
+			return nil, types.Errorf(types.Precondition, "use etcd at %s: it is version %s, which does not tell how large its database may get: "+
+				"give --etcd-quota what its --quota-backend-bytes is (2Gi if it has none), or use %s or later", endpoint, st.Version, quotaEtcd)
+		}
+		if st.DbSizeQuota != 0 && quota != 0 && st.DbSizeQuota != quota {
+			advice = append(advice, fmt.Sprintf("etcd tells that its quota is %s: --etcd-quota does not count: leave it out", size(st.DbSizeQuota)))
 		}
 		if limits.Ops < DefaultMaxTxnOps {
 			advice = append(advice, fmt.Sprintf("etcd takes %d operations in a transaction: binding is slower, and so is granting a reservation over many nodes: start etcd with --max-txn-ops=%d",

@@ -220,7 +220,7 @@ func (c *cluster) steady(ctx context.Context, ended *atomic.Int64, measured time
 // largest returns the most that the database holds within a time, history included, in
 // MiB.
 func (c *cluster) largest(ctx context.Context, within time.Duration) (float64, error) {
-	maint := server.NewMaintenance(c.store.Client())
+	maint := server.NewMaintenance(c.store.Client(), 0)
 	most := int64(0)
 	for end := time.Now().Add(within); time.Now().Before(end); {
 		usage, err := maint.Usage(ctx)

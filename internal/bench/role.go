@@ -181,7 +181,7 @@ func collectorPart(cfg roleConfig) part {
 			if cfg.Policy != nil {
 				policy = *cfg.Policy
 			}
-			c, err := server.NewCollector(store, server.NewMaintenance(store.Client()), policy, nil, server.Options{})
+			c, err := server.NewCollector(store, server.NewMaintenance(store.Client(), 0), policy, nil, server.Options{})
 			if err != nil {
 				return err
 			}

@@ -120,7 +120,7 @@ func (f *Factory) diagnose(ctx context.Context, plan doctor.Plan, src doctor.Sou
 
 // usageOf asks etcd how full it is.
 func usageOf(ctx context.Context, store *etcdstore.Store) (inUse, quota int64, alarm bool, err error) {
-	u, err := server.NewMaintenance(store.Client()).Usage(ctx)
+	u, err := server.NewMaintenance(store.Client(), 0).Usage(ctx)
 	return u.InUse, u.Quota, u.Alarm, err
 }
 

@@ -74,3 +74,15 @@ func parseBundle(text string) (types.Bundle, error) {
 	requests, err := parseRequests("bundle", []string{vector})
 	return types.Bundle{Requests: requests, Node: node}, err
 }
+
+// parseBytes reads a number of bytes such as 8Gi; empty is 0.
+func parseBytes(field, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	q, err := types.ParseQuantity(string(types.Memory), text)
+	if err != nil || q <= 0 || q == types.Inf {
+		return 0, types.Errorf(types.Invalid, "%s: %q is not a size: write it like 8Gi", field, text)
+	}
+	return int64(q), nil
+}

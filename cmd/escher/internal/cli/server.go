@@ -13,7 +13,7 @@ import (
 )
 
 const serverHelp = `Runs what binds tasks to nodes, and deletes what is finished, over an etcd that runs
-elsewhere and is Escher's own: start one (3.4 or later) with
+elsewhere and is Escher's own: start one (3.6 or later, or see --etcd-quota) with
 
   etcd --max-txn-ops=4096 --quota-backend-bytes=8589934592 \
        --listen-client-urls=https://0.0.0.0:2379 --advertise-client-urls=https://HOST:2379 \
@@ -32,6 +32,7 @@ const placementHelp = "spread or pack: of the nodes that fit a task, take the le
 func newServer(f *Factory) *cobra.Command {
 	var cfg parts.ServerConfig
 	var logs loggingFlags
+	var quota string
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run the scheduler of a cluster over an etcd elsewhere",
@@ -43,6 +44,9 @@ func newServer(f *Factory) *cobra.Command {
 				return err
 			}
 			if cfg.Name, err = hostnameOr("name", cfg.Name); err != nil {
+				return err
+			}
+			if cfg.EtcdQuota, err = parseBytes("etcd-quota", quota); err != nil {
 				return err
 			}
 			if cfg.Log, err = logs.logger(f); err != nil {
@@ -60,6 +64,7 @@ func newServer(f *Factory) *cobra.Command {
 	set.StringVar(&cfg.Name, "name", "", "name of this server, unlike that of any other; default: the host's")
 	set.StringVar((*string)(&cfg.Placement), "placement", string(scheduler.Spread), placementHelp)
 	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "how many tasks may wait before whoever submits more is slowed")
+	set.StringVar(&quota, "etcd-quota", "", "what --quota-backend-bytes of etcd is, such as 8Gi, for an etcd before 3.6, which does not tell it")
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, which ask for no password")
 	set.BoolVar(&cfg.Pprof, "pprof", false, "serve profiles at --ops, too")
 	logs.add(set)

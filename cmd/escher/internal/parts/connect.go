@@ -3,6 +3,7 @@ package parts
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -26,14 +27,15 @@ func Connect(ctx context.Context, cfg etcdstore.Config, progress Progress) (stor
 	return store, err
 }
 
-// Persist calls do until its error is not Unavailable or ctx is done. Why it is called
+// Persist calls do until its error is neither Unavailable nor that the store is full, or ctx
+// is done. Why it is called
 // again is said once for each reason.
 func Persist(ctx context.Context, progress Progress, do func() error) error {
 	retry := controlplane.RetryPolicy()
 	said := ""
 	for {
 		err := do()
-		if !types.Is(err, types.Unavailable) || ctx.Err() != nil {
+		if !types.Is(err, types.Unavailable) && !errors.Is(err, controlplane.ErrFull) || ctx.Err() != nil {
 			return err
 		}
 		if why := err.Error(); why != said {

@@ -27,6 +27,9 @@ type ServerConfig struct {
 	// MaxPending is how many tasks may wait before submission is slowed; 0 is the
 	// default.
 	MaxPending int
+	// EtcdQuota is how large the database of an etcd that does not tell it may get, in
+	// bytes; 0 means that etcd tells it.
+	EtcdQuota int64
 	// Ops is where metrics and health are served; Pprof adds profiles.
 	Ops   string
 	Pprof bool
@@ -60,18 +63,23 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err := p.connect(ctx, cfg.Etcd); err != nil {
 		return err
 	}
-	advice, err := server.CheckEtcd(ctx, p.store.Client(), p.store.Limits())
+	advice, err := server.CheckEtcd(ctx, p.store.Client(), p.store.Limits(), cfg.EtcdQuota)
 	if err != nil {
 		return err
 	}
 	for _, line := range advice {
 		cfg.Progress("%s", line)
 	}
-	cluster, err := controlplane.MakeClusterID(ctx, p.store)
+	err = Server{Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
 	if err != nil {
 		return err
 	}
-	err = Server{Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, MaxPending: cfg.MaxPending, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
+	// The parts of the server free a full database, which takes no new id.
+	var cluster string
+	err = Persist(ctx, cfg.Progress, func() (err error) {
+		cluster, err = controlplane.MakeClusterID(ctx, p.store)
+		return err
+	})
 	if err != nil {
 		return err
 	}

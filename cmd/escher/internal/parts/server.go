@@ -28,9 +28,12 @@ type Server struct {
 	// MaxPending is how many tasks may wait before submission is slowed; 0 is the
 	// default.
 	MaxPending int
-	Log        *zap.Logger
-	Health     *ops.Health
-	Metrics    prometheus.Registerer
+	// EtcdQuota is how large the database of an etcd that does not tell it may get, in
+	// bytes; 0 means that etcd tells it.
+	EtcdQuota int64
+	Log       *zap.Logger
+	Health    *ops.Health
+	Metrics   prometheus.Registerer
 }
 
 // Start starts its parts. Others share the namespaces with its scheduler; one
@@ -60,16 +63,19 @@ func (s Server) Start(stack *Stack) error {
 // role. An error of one of them ends neither the role nor the other.
 func (s Server) collect(stack *Stack, counted *server.Metrics) {
 	beat, drains := s.Health.Standby("collector"), s.Health.Standby("drainer")
-	var guard []controlplane.Compare
-	collector := stack.Component("collector", func(ctx context.Context) error {
+	maintenance := server.NewMaintenance(s.Store.Client(), s.EtcdQuota)
+	collect := func(ctx context.Context, guard []controlplane.Compare) error {
 		defer beat.Stop()
-		c, err := server.NewCollector(s.Store, server.NewMaintenance(s.Store.Client()), s.policy(), guard,
+		c, err := server.NewCollector(s.Store, maintenance, s.policy(), guard,
 			server.Options{Metrics: counted, Beat: beat.Run, Logger: s.Log.Named("collector")})
 		if err != nil {
 			return err
 		}
 		return c.Run(ctx)
-	})
+	}
+	s.rescue(stack, &server.Rescue{Store: s.Store, Maintenance: maintenance, Collect: collect, Metrics: counted, Log: s.Log.Named("collector")})
+	var guard []controlplane.Compare
+	collector := stack.Component("collector", func(ctx context.Context) error { return collect(ctx, guard) })
 	drainer := stack.Component("drainer", func(ctx context.Context) error {
 		defer drains.Stop()
 		return server.NewDrainer(s.Store, guard, server.Options{Metrics: counted, Beat: drains.Run, Logger: s.Log.Named("drainer")}).Run(ctx)
@@ -89,6 +95,15 @@ func (s Server) collect(stack *Stack, counted *server.Metrics) {
 		}
 		return server.Lead(ctx, s.Store, collectorRole, s.Name, both)
 	})
+}
+
+// rescue starts what frees a full database while no server has the role of the collector.
+func (s Server) rescue(stack *Stack, r *server.Rescue) {
+	if s.Name != "" {
+		r.Role = collectorRole
+	}
+	s.Health.Warn("database", r.Warning)
+	stack.Start("rescue of the database", r.Run)
 }
 
 // keep starts what keeps the policies of jobs that nobody is attached to.
