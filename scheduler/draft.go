@@ -286,7 +286,13 @@ func (d *Draft) from(p *cluster.Pool) *drawn {
 func (d *Draft) free(n *cluster.Node, rid types.ResourceID) (types.Quantity, bool) {
 	p := d.places[n]
 	if p == nil {
+		if n.Allocated.V.Full(rid) {
+			return 0, true
+		}
 		return d.view.Free(n, rid)
+	}
+	if p.alloc.Full(rid) {
+		return 0, true
 	}
 	q, ok := d.view.CapacityWithout(n, rid, p.ended)
 	if x, more := p.extra[rid]; more {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -99,5 +100,40 @@ func TestRefusedForGood(t *testing.T) {
 	b.settle()
 	for i := range 20 {
 		b.expect(fmt.Sprintf("t%d", i), "bound on n1")
+	}
+}
+
+// TestNodeHoldsNotTooManyResources: the account of a node does not grow beyond what can be
+// stored, however many resources tasks ask for; what needs none but those in use goes on.
+func TestNodeHoldsNotTooManyResources(t *testing.T) {
+	b := newLimitedBench(t, controlplane.Limits{Ops: 4096, Bytes: 1 << 20}, Config{})
+	b.node("n1", 1_000_000)
+	long := strings.Repeat("x", types.MaxName-5)
+	name := func(i int) string { return fmt.Sprintf("%s%05d", long, i) }
+	for i := range types.MaxHeld + 200 {
+		b.put(controlplane.ResourceKey("d", name(i), types.EveryNode), &types.Resource{Capacity: types.Inf})
+	}
+	for i := range types.MaxHeld/90 + 2 {
+		requests := map[string]types.Quantity{"cpu": 1}
+		for j := range 90 {
+			if i*90+j < types.MaxHeld+200 {
+				requests[name(i*90+j)] = 1000
+			}
+		}
+		b.task(fmt.Sprintf("t%02d", i), requests)
+	}
+	b.settle()
+	b.task("old", map[string]types.Quantity{"cpu": 1, name(0): 1000, "node/n1": 1})
+	b.task("new", map[string]types.Quantity{"cpu": 1, name(types.MaxHeld + 199): 1000})
+	b.settle()
+	n := b.core.view.Nodes["n1"]
+	if held := len(n.Allocated.V.Holds); held < types.MaxHeld || held > types.MaxHeld+types.MaxRequests {
+		t.Errorf("%d resources are in use", held)
+	}
+	if size := len(types.Encode(1, n.Allocated.V)); size > types.MaxMessageBytes {
+		t.Errorf("that takes %d bytes", size)
+	}
+	if old, fresh := b.status("old").Phase, b.status("new").Phase; old != types.Bound || fresh != types.Pending {
+		t.Errorf("what asks for what is in use is %s, another one %s", old, fresh)
 	}
 }

@@ -85,6 +85,11 @@ func (a *Allocated) search(id ResourceID) (int, bool) {
 	return from, false
 }
 
+// Full reports whether so many resources are in use that none of another one may be.
+func (a *Allocated) Full(id ResourceID) bool {
+	return a != nil && len(a.Holds) >= MaxHeld && a.find(id) == nil && !id.IsPlacement()
+}
+
 // Clone returns a copy that shares nothing with a.
 func (a *Allocated) Clone() *Allocated {
 	c := &Allocated{Extra: a.Extra, Holds: slices.Clone(a.Holds)}

@@ -49,6 +49,10 @@ const (
 	MaxCapacities = 1024
 	// MaxLabels bounds the labels of one node: each selector compares them.
 	MaxLabels = 256
+	// MaxHeld bounds the resources of which some is in use on one node: each is a part of
+	// a value that every bind and release there writes anew. What is bound last may exceed
+	// it by its own requests, and still fits MaxMessageBytes.
+	MaxHeld = 4096
 	// MaxSelected bounds the nodes that one selector names: 10,000 machines is the
 	// largest cluster.
 	MaxSelected = 10_000
