@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/types"
@@ -44,6 +46,9 @@ type Server struct {
 
 // New listens. Invalid: the address is none. Precondition: it cannot be listened at.
 func New(cfg Config) (*Server, error) {
+	if cfg.Pprof && !IsLocal(cfg.Address) {
+		return nil, types.Errorf(types.Invalid, "pprof: %s can be reached from other machines, and a profile shows what is in memory: give --ops a loopback address or unix:///path, or leave --pprof out", cfg.Address)
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
@@ -90,6 +95,42 @@ func Handler(metrics prometheus.Gatherer, health *Health) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Live(), nil) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Ready(), health.Warnings()) })
 	return mux
+}
+
+// Outline is Handler without what tells of what runs: metrics whose names begin so, and why it
+// is not ready.
+func Outline(metrics prometheus.Gatherer, health *Health, without string) http.Handler {
+	some := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		all, err := metrics.Gather()
+		return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool { return strings.HasPrefix(f.GetName(), without) }), err
+	})
+	brief := func(check func() error) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			err := check()
+			if err != nil {
+				err = errBrief
+			}
+			answer(w, err, nil)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(some, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", brief(health.Live))
+	mux.HandleFunc("GET /readyz", brief(health.Ready))
+	return mux
+}
+
+// errBrief is all that is told of what is wrong.
+var errBrief = types.Errorf(types.Unavailable, "no: ask with the token of the node, or look into its log")
+
+// IsLocal reports whether an address, host:port or unix:///path, is reached from this machine
+// alone.
+func IsLocal(address string) bool {
+	if strings.HasPrefix(address, "unix://") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
 // answer writes ok, or what is not, and the warnings.

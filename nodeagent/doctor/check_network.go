@@ -43,6 +43,8 @@ func checkAPI(f Facts) []Finding {
 		d.problem(fmt.Sprintf("the agent does not answer at %s: %s", f.Plan.Address, n.AnswerError), "look into its log, or name the address by which it is reached with --advertise")
 	}
 	switch {
+	case f.Plan.Local && n.Remote:
+		d.warn("without a certificate the API listens on loopback alone: escher logs, exec, cp and top work on this machine only", "give --tls-cert and --tls-key or, in a network that is trusted, --insecure-listen")
 	case n.Loopback && n.Remote:
 		d.problem(fmt.Sprintf("others are told to reach this node at %s, which is their own machine to them", f.Plan.Address), "name an address of this machine with --advertise HOST:PORT")
 	case n.Loopback || n.Local || !isAddress(f.Plan.Address):

@@ -157,6 +157,7 @@ func networkBreaks() []breaks {
 		{"port in use", func(f *Facts) { f.Network.ListenError = "address already in use" }, "node api", Problem, "already in use", "ss -ltnp"},
 		{"agent does not answer", func(f *Facts) { f.Network.AnswerError = "refused" }, "node api", Problem, "refused", "--advertise"},
 		{"loopback", func(f *Facts) { f.Network.Loopback = true }, "node api", Problem, "their own machine", "--advertise"},
+		{"loopback without a certificate", func(f *Facts) { f.Plan.Local, f.Network.Loopback = true, true }, "node api", Warning, "loopback alone", "--tls-cert"},
 		{"strange address", func(f *Facts) { f.Network.Local = false }, "node api", Warning, "no address of this machine", "--advertise"},
 		{"node certificate", func(f *Facts) { f.Network.API.NotAfter = f.Now }, "node certificate", Warning, "expires", "issued"},
 		{"node certificate for another", func(f *Facts) { f.Network.API.Wrong = "x509: valid for a, not b" }, "node certificate", Problem, "valid for a", "--advertise"},

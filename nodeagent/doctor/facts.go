@@ -66,7 +66,9 @@ type Plan struct {
 	Containerd string
 	Named      bool
 	// Listen is host:port of the node's API, Address host:port by which others reach it.
+	// Local tells that it is meant for this machine alone.
 	Listen, Address string
+	Local           bool
 	// TLSCert and TLSKey are the files of the API's certificate, if it has one.
 	TLSCert, TLSKey string
 	Ports           nodeagent.PortRange

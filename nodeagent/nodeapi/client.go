@@ -17,6 +17,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/answer"
+	"github.com/escher-sched/escher/nodeagent/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -93,6 +94,14 @@ func New(node, address, token string, conf *tls.Config) (*Client, error) {
 	}
 	c := &Client{node: node, address: address, base: strings.TrimSuffix(address, "/"), token: token, http: &http.Client{Transport: transport}}
 	u, err := url.Parse(address)
+	if err == nil && u.Fragment != "" {
+		// It listens on loopback, and every machine calls itself so.
+		if u.Fragment != watchdog.BootID() {
+			return nil, types.Errorf(types.Precondition, "ask node %s: its API listens on loopback of its own machine alone: ask from there, or start its agent with --tls-cert and --tls-key", node)
+		}
+		c.base, _, _ = strings.Cut(c.base, "#")
+		c.address = c.base
+	}
 	switch {
 	case err != nil || u.Scheme != "unix" && u.Scheme != "http" && u.Scheme != "https":
 		return nil, types.Errorf(types.Precondition, "ask node %s: it names no address of an API but %q: run an agent of this version there", node, address)

@@ -1,12 +1,17 @@
 package nodeapi_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/nodeagent/nodeapi"
+	"github.com/escher-sched/escher/nodeagent/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -43,5 +48,54 @@ func TestDial(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestLoopbackOfAnother asks no loopback but that of the node's machine: what listens at this
+// machine's would get the token.
+func TestLoopbackOfAnother(t *testing.T) {
+	w := newWorld(t)
+	if _, err := nodeapi.New("n", w.url+"#another-boot", token, nil); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "--tls-cert") {
+		t.Error(err)
+	}
+	c, err := nodeapi.New("n", w.url+"#"+watchdog.BootID(), token, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Usage(t.Context(), time.Time{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullWithToken shows more of what is open to who has the token.
+func TestFullWithToken(t *testing.T) {
+	w := newWorld(t)
+	say := func(text string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
+	}
+	srv := httptest.NewServer(nodeapi.Handler(nodeapi.Config{Agent: w.agent, Runtime: w.runtime, Open: say("outline"), Full: say("all")}))
+	defer srv.Close()
+	for given, want := range map[string]string{"": "outline", "Bearer wrong": "outline", "Bearer ": "outline", "Bearer " + token: "all"} {
+		for _, path := range []string{"/metrics", "/readyz", "/healthz"} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if given != "" {
+				req.Header.Set("Authorization", given)
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(res.Body)
+			if err := res.Body.Close(); err != nil {
+				t.Error(err)
+			}
+			if err != nil || string(text) != want {
+				t.Errorf("%s with %q: %q, %v, want %q", path, given, text, err, want)
+			}
+		}
 	}
 }

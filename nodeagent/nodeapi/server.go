@@ -63,8 +63,8 @@ type Config struct {
 	// Usage tells what is used; nil: nobody knows.
 	Usage Usage
 	// Open serves /healthz, /readyz and /metrics, which need no token; nil is
-	// nothing.
-	Open http.Handler
+	// nothing. Full serves them to who has the token; nil is Open.
+	Open, Full http.Handler
 	// Log is told of requests that fail for reasons of ours; nil is nobody.
 	Log *zap.Logger
 }
@@ -118,7 +118,7 @@ func (s *server) handler() http.Handler {
 	all.Handle("/", s.limited(s.authorised(mux)))
 	if s.Open != nil {
 		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
-			all.Handle(path, s.Open)
+			all.HandleFunc(path, s.open)
 		}
 	}
 	return all
@@ -152,15 +152,29 @@ func Serve(ctx context.Context, l net.Listener, cfg Config) error {
 	return types.Errorf(types.Unavailable, "serve the API of node %s at %s: %w", cfg.Agent.Node(), l.Addr(), err)
 }
 
+// open serves what needs no token, more of it to who has the token.
+func (s *server) open(w http.ResponseWriter, r *http.Request) {
+	if s.Full != nil && s.bears(r) {
+		s.Full.ServeHTTP(w, r)
+		return
+	}
+	s.Open.ServeHTTP(w, r)
+}
+
+// bears reports whether a request bears the token of the session.
+func (s *server) bears(r *http.Request) bool {
+	token := s.Agent.Token()
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
+}
+
 // authorised lets pass who has the token of the session.
 func (s *server) authorised(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token := s.Agent.Token()
-		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		switch {
-		case token == "":
+		case s.Agent.Token() == "":
 			answer.Refuse(w, types.Errorf(types.Unavailable, "ask node %s: its agent has no session yet: try again in a moment", s.Agent.Node()))
-		case !ok || subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1:
+		case !s.bears(r):
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			answer.JSON(w, http.StatusUnauthorized, answer.Problem(types.Errorf(types.Precondition,
 				"ask node %s: the token is missing, or not that of its session: read it again from tokens/%s", s.Agent.Node(), s.Agent.Node())))

@@ -10,6 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// TaskMetrics is how the names of metrics begin whose labels name tasks.
+const TaskMetrics = "escher_task_"
+
 // Metrics show what was sampled last; those of several nodes of one process stand side by
 // side. Those of tasks are of what runs now, so that they are as many as that.
 type Metrics struct {
@@ -39,7 +42,7 @@ var _ prometheus.Collector = (*Metrics)(nil)
 // NewMetrics makes metrics without a node yet.
 func NewMetrics() *Metrics {
 	m := &Metrics{failed: prometheus.NewDesc("escher_usage_failed_total", "Reads of what is used that failed or hung.", []string{"node"}, nil)}
-	m.task = useMetrics("escher_task_", "a running attempt", []string{"node", "namespace", "task", "attempt"})
+	m.task = useMetrics(TaskMetrics, "a running attempt", []string{"node", "namespace", "task", "attempt"})
 	m.node = useMetrics("escher_node_", "the machine of a node, with all that runs there,", []string{"node"})
 	m.device = deviceMetrics()
 	return m
@@ -66,7 +69,7 @@ func useMetrics(prefix, of string, labels []string) []metric[Use] {
 	add("io_operations_total", "Operations of disks that %s has had done, by op: read, write.", total, []string{"op"},
 		integer(func(u Use) *int64 { return u.IOReads }, "read"), integer(func(u Use) *int64 { return u.IOWrites }, "write"))
 	add("pressure_seconds_total", "Time that %s waited for a resource (cpu, memory, io), by kind: some of it, or all of it (full).", total, []string{"resource", "kind"}, stalls()...)
-	if prefix == "escher_task_" {
+	if prefix == TaskMetrics {
 		add("cpu_throttled_seconds_total", "Time that %s was held back by its limit.", total, nil, float(func(u Use) *float64 { return u.ThrottledSeconds }))
 		add("memory_peak_bytes", "The most memory that %s ever had, files included.", now, nil, integer(func(u Use) *int64 { return u.MemoryPeakBytes }))
 		add("oom_kills_total", "Processes of %s killed for want of memory.", total, nil, integer(func(u Use) *int64 { return u.OOMKills }))

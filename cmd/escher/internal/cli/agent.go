@@ -26,14 +26,15 @@ again within --ttl, in the same directory; after that what ran is run elsewhere,
 ended here. Cut off from etcd for as long, it ends what runs in time by itself.
 
 The node's API (docs/node-api.md) is at --listen, for whoever may read etcd, who finds
-there the address and what to show. The network must be trusted, or --tls-cert given.`
+there the address and what to show. Without --tls-cert it listens on loopback alone, and
+escher logs, exec, cp and top work on this machine only.`
 
 const (
 	// defaultStateDir is where an agent keeps what it has.
 	defaultStateDir = "/var/lib/escher"
-	// defaultListen is where its API is, defaultPorts what it gives to tasks.
-	defaultListen = ":7421"
-	defaultPorts  = "20000-20999"
+	// defaultPorts is what it gives to tasks.
+	defaultPorts = "20000-20999"
+	listenHelp   = "host:port for the node's API; default: port 7421, on loopback alone without --tls-cert"
 )
 
 // agentFlags say what node this is.
@@ -69,10 +70,12 @@ func newAgent(f *Factory) *cobra.Command {
 	set.StringArrayVar(&flags.labels, "label", nil, "name=value; repeat for several")
 	set.StringVar(&flags.containerd, "containerd", "", containerdHelp)
 	set.StringVar(&flags.stateDir, "state-dir", defaultStateDir, "directory for its session, logs, scratch directories and, if it runs its own, containerd")
-	set.StringVar(&flags.cfg.Listen, "listen", defaultListen, "host:port for the node's API")
+	set.StringVar(&flags.cfg.Listen, "listen", "", listenHelp)
+	set.BoolVar(&flags.cfg.Insecure, "insecure-listen", false, "let other machines reach the API without --tls-cert, in a network that is trusted")
 	set.StringVar(&flags.cfg.Advertise, "advertise", "", "host:port by which others reach the API; default: the address from which this machine reaches etcd")
 	set.DurationVar(&flags.cfg.UsageEvery, "usage-interval", sampled.DefaultEvery, "how often what tasks and the machine use is sampled while somebody looks")
-	set.BoolVar(&flags.cfg.NoTaskMetrics, "hide-task-metrics", false, "leave what has names of tasks out of /metrics, which asks for no password")
+	set.BoolVar(&flags.cfg.NoTaskMetrics, "hide-task-metrics", false, "leave what has names of tasks out of /metrics")
+	set.BoolVar(&flags.cfg.OpenTaskMetrics, "open-task-metrics", false, "show other machines names of tasks in /metrics, and why it is not ready in /readyz, without the token of the node")
 	set.StringVar(&flags.cfg.TLSCert, "tls-cert", "", "file of the API's certificate")
 	set.StringVar(&flags.cfg.TLSKey, "tls-key", "", "file of its key")
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, allowMountHelp)

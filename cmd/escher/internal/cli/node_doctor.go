@@ -61,7 +61,7 @@ func newNodeDoctor(f *Factory) *cobra.Command {
 	set.StringVar(&flags.node, "node", "", "name of the node; default: the host's")
 	set.StringVar(&flags.containerd, "containerd", "", containerdHelp)
 	set.StringVar(&flags.stateDir, "state-dir", defaultStateDir, "directory of the agent")
-	set.StringVar(&flags.listen, "listen", defaultListen, "host:port for the node's API")
+	set.StringVar(&flags.listen, "listen", "", listenHelp)
 	set.StringVar(&flags.advertise, "advertise", "", "host:port by which others reach the API; default: the address from which this machine reaches etcd")
 	set.StringVar(&flags.cert, "tls-cert", "", "file of the API's certificate")
 	set.StringVar(&flags.key, "tls-key", "", "file of its key")
@@ -85,15 +85,19 @@ func (d *doctorFlags) plan(endpoints []string) (doctor.Plan, error) {
 	if _, err := (cgroup.Facts{Systemd: true}).Choose(d.driver); err != nil { // what the machine has is a finding
 		return doctor.Plan{}, types.Errorf(types.Invalid, "cgroup-driver: %w", err)
 	}
-	_, port, err := net.SplitHostPort(d.listen)
+	listen, local := parts.APIAddress(d.listen, d.cert != "")
+	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return doctor.Plan{}, types.Errorf(types.Invalid, "listen: %q is not host:port: write it like :7421", d.listen)
+		return doctor.Plan{}, types.Errorf(types.Invalid, "listen: %q is not host:port: write it like :7421", listen)
+	}
+	if !local {
+		host = parts.HostTowards(endpoints)
 	}
 	address := containerdAddress(d.containerd)
 	p := doctor.Plan{
 		Node: d.node, NodeGiven: d.node != "", StateDir: dir, SocketDir: server.SocketDir(dir),
 		Containerd: address, Named: address != "" && address == d.containerd,
-		Listen: d.listen, Address: first(d.advertise, net.JoinHostPort(parts.HostTowards(endpoints), port)),
+		Listen: listen, Local: local && d.advertise == "", Address: first(d.advertise, net.JoinHostPort(host, port)),
 		TLSCert: d.cert, TLSKey: d.key, Ports: ports, CgroupDriver: d.driver, Version: Version(),
 	}
 	if !p.NodeGiven {

@@ -33,6 +33,8 @@ type Agent struct {
 	// asks the API, without a token.
 	Health  *ops.Health
 	Metrics prometheus.Gatherer
+	// Outline shows those without a token neither names of tasks nor why it is not ready.
+	Outline bool
 }
 
 // Start starts it.
@@ -60,7 +62,11 @@ func (a Agent) Start(stack *Stack) error {
 			}
 		}
 		defer func() { l = nil }() // who served it has closed it
-		return nodeapi.Serve(ctx, l, nodeapi.Config{Agent: agent, Runtime: a.Config.Runtime, Usage: sampler, Open: ops.Handler(a.Metrics, a.Health), Log: a.Config.Logger.Named("api")})
+		conf := nodeapi.Config{Agent: agent, Runtime: a.Config.Runtime, Usage: sampler, Full: ops.Handler(a.Metrics, a.Health), Log: a.Config.Logger.Named("api")}
+		if conf.Open = conf.Full; a.Outline {
+			conf.Open = ops.Outline(a.Metrics, a.Health, usage.TaskMetrics)
+		}
+		return nodeapi.Serve(ctx, l, conf)
 	})
 	return nil
 }

@@ -119,7 +119,7 @@ func TestAddressIsThatTowardsEtcd(t *testing.T) {
 		"http://127.0.0.1:" + port: {Etcd: etcdstore.Config{Endpoints: []string{"unix:///run/etcd", "https://127.0.0.1:2379"}}},
 		"https://10.1.2.3:7":       {Advertise: "10.1.2.3:7", TLSCert: "cert.pem"},
 	} {
-		if got := cfg.address(l); got != want {
+		if got := cfg.address(l, apiListen{}); got != want {
 			t.Errorf("address %s, want %s", got, want)
 		}
 	}

@@ -3,11 +3,10 @@ package parts
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
-	"net"
 	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,7 +14,6 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
-	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/cgroup"
 	"github.com/escher-sched/escher/nodeagent/containerd"
@@ -41,13 +39,16 @@ type AgentConfig struct {
 	// machine.
 	CgroupDriver cgroup.Driver
 
-	// Listen is host:port to serve the node's API at, Advertise how others reach
-	// that; empty: by the address from which this machine reaches etcd.
+	// Listen is host:port to serve the node's API at; empty is port 7421, of loopback alone
+	// without a certificate. Insecure allows other machines without one. Advertise is how
+	// others reach that; empty: by the address from which this machine reaches etcd.
 	Listen, Advertise string
-	// UsageEvery is how often what is used is sampled; NoTaskMetrics leaves
-	// out of the metrics what has names of tasks.
-	UsageEvery    time.Duration
-	NoTaskMetrics bool
+	Insecure          bool
+	// UsageEvery is how often what is used is sampled. NoTaskMetrics leaves
+	// out of the metrics what has names of tasks; OpenTaskMetrics shows them to other machines,
+	// without a token.
+	UsageEvery                     time.Duration
+	NoTaskMetrics, OpenTaskMetrics bool
 	// TLSCert and TLSKey are files of the API's certificate; empty: it is served
 	// without encryption.
 	TLSCert, TLSKey string
@@ -72,7 +73,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	if err := fit(cfg.CgroupDriver); err != nil {
 		return err
 	}
-	cert, err := cfg.serverTLS()
+	at, err := cfg.apiListen()
 	if err != nil {
 		return err
 	}
@@ -81,13 +82,11 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 		return types.Errorf(types.ClassOf(err), "state-dir: %w", err)
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	l, err := ops.Listen("listen", cfg.Listen)
+	l, err := at.listen()
 	if err != nil {
 		return err
 	}
-	if cert != nil {
-		l = tls.NewListener(l, cert)
-	}
+	at.warn(cfg.Log, cfg.Progress)
 	p := newProcess(ctx, cfg.Log, cfg.Progress)
 	defer func() {
 		err = errors.Join(EndedBy(ctx, err), p.stack.Unwind())
@@ -115,7 +114,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 		return errors.Join(err, runtime.Close())
 	}
 	finder := cfg.finder()
-	address := cfg.address(l)
+	address := cfg.address(l, at)
 	cfg.Agent.Store, cfg.Agent.Runtime, cfg.Agent.Cluster = p.store, runtime, cluster
 	cfg.Agent.Metrics, cfg.Agent.Logger = nodeagent.NewMetrics(), cfg.Log.Named("agent")
 	if err := p.registry.Register(cfg.Agent.Metrics); err != nil {
@@ -128,8 +127,8 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	}
 	err = Agent{
 		Usage:  usage.Config{Every: cfg.UsageEvery, Metrics: used, Devices: finder},
-		Config: cfg.Agent, Close: runtime.Close, Health: p.health, Metrics: p.registry,
-		Listen: listenAgain(l, cert, address),
+		Config: cfg.Agent, Close: runtime.Close, Health: p.health, Metrics: p.registry, Outline: !at.local && !cfg.OpenTaskMetrics,
+		Listen: at.again(l, address),
 	}.Start(p.stack)
 	if err != nil {
 		return err
@@ -137,25 +136,9 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	if err := p.awaitAlive(ctx, cfg.Agent.Node); err != nil {
 		return err
 	}
-	cfg.Ready(cluster, address)
+	shown, _, _ := strings.Cut(address, "#")
+	cfg.Ready(cluster, shown)
 	return p.stack.Await(ctx, nil)
-}
-
-// listenAgain returns what listens for the API: it returns l, and each further time
-// another listener at the address of l.
-func listenAgain(l net.Listener, cert *tls.Config, address string) func(string) (net.Listener, string, error) {
-	served := false
-	return func(string) (_ net.Listener, _ string, err error) {
-		if !served {
-			served = true
-			return l, address, nil
-		}
-		again, err := ops.Listen("listen", l.Addr().String())
-		if err == nil && cert != nil {
-			again = tls.NewListener(again, cert)
-		}
-		return again, address, err
-	}
 }
 
 // finder makes what finds the devices of the machine, for the agent.
@@ -188,22 +171,6 @@ func fit(driver cgroup.Driver) error {
 		return types.Errorf(types.ClassOf(err), "run an agent: %w", err)
 	}
 	return nil
-}
-
-// serverTLS returns how the API is served; nil is without encryption.
-func (c AgentConfig) serverTLS() (*tls.Config, error) {
-	if c.TLSCert == "" && c.TLSKey == "" {
-		return nil, nil
-	}
-	load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
-		return &cert, err
-	}
-	if _, err := load(nil); err != nil {
-		return nil, types.Errorf(types.Invalid, "tls-cert, tls-key: %w: give both, readable and in PEM", err)
-	}
-	// Read again for each connection: certificates are renewed.
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: load}, nil
 }
 
 // cluster waits until a server has said which cluster it is.
@@ -286,23 +253,4 @@ func (p *process) awaitAlive(ctx context.Context, node string) error {
 		}
 	}()
 	return p.stack.Await(ctx, alive)
-}
-
-// address returns how others reach the API.
-func (c AgentConfig) address(l net.Listener) string {
-	scheme := "http://"
-	if c.TLSCert != "" {
-		scheme = "https://"
-	}
-	if c.Advertise != "" {
-		return scheme + c.Advertise
-	}
-	host, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return "" // a TCP address has both
-	}
-	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-		host = HostTowards(c.Etcd.Endpoints)
-	}
-	return scheme + net.JoinHostPort(host, port)
 }

@@ -1,0 +1,146 @@
+package parts
+
+import (
+	"cmp"
+	"crypto/tls"
+	"net"
+	"strings"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+
+	"github.com/escher-sched/escher/internal/ops"
+	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/types"
+)
+
+// defaultPort is where the API of a node listens. apiConnections bounds its connections: each
+// takes some 30 KiB, and whoever reaches the port may open them.
+const (
+	defaultPort    = "7421"
+	apiConnections = 2304
+)
+
+// apiListen says how the API of a node listens.
+type apiListen struct {
+	address string
+	// tls is nil without encryption.
+	tls *tls.Config
+	// local tells that no other machine reaches it; advice is what to say about that.
+	local  bool
+	advice string
+}
+
+// APIAddress returns where the API of a node listens, and whether that is on this machine
+// alone. listen is what was asked for, empty for the default: with a certificate every address
+// of the machine, without one loopback.
+func APIAddress(listen string, encrypted bool) (address string, local bool) {
+	fallback := net.JoinHostPort("127.0.0.1", defaultPort)
+	if encrypted {
+		fallback = ":" + defaultPort
+	}
+	address = cmp.Or(listen, fallback)
+	return address, ops.IsLocal(address)
+}
+
+// apiListen returns how the API is to listen. Invalid: other machines would reach it without
+// encryption, and that was not asked for.
+func (c AgentConfig) apiListen() (apiListen, error) {
+	conf, err := c.serverTLS()
+	if err != nil {
+		return apiListen{}, err
+	}
+	out := apiListen{tls: conf}
+	out.address, out.local = APIAddress(c.Listen, conf != nil)
+	const remedy = "give --tls-cert and --tls-key or, in a network that you trust, --insecure-listen"
+	switch {
+	case conf != nil:
+	case out.local:
+		out.advice = "the node's API listens at " + out.address + ", on loopback alone, as it has no certificate: escher logs, exec, cp and top work on this machine only; " + remedy
+		if c.Listen == "" && c.Insecure {
+			out.address, out.local, out.advice = ":"+defaultPort, false, ""
+		}
+	case !c.Insecure:
+		return out, types.Errorf(types.Invalid, "listen: %s: without a certificate whoever reads the network can use every task of this node: %s", out.address, remedy)
+	}
+	if conf == nil && !out.local {
+		out.advice = "the node's API listens at " + out.address + " without encryption: its token and all else cross the network readably"
+	}
+	return out, nil
+}
+
+// warn says who reaches the API, unless that is as it should be.
+func (a apiListen) warn(log *zap.Logger, progress Progress) {
+	if a.advice != "" {
+		log.Warn("the API of the node is not encrypted", zap.String("address", a.address), zap.String("reason", a.advice))
+		progress("%s", a.advice)
+	}
+}
+
+// listen listens.
+func (a apiListen) listen() (net.Listener, error) {
+	l, err := ops.Listen("listen", a.address)
+	if err != nil {
+		return nil, err
+	}
+	l = netutil.LimitListener(l, apiConnections)
+	if a.tls != nil {
+		l = tls.NewListener(l, a.tls)
+	}
+	return l, nil
+}
+
+// again returns what listens for the API: it returns l, and each further time another listener
+// at the address of l.
+func (a apiListen) again(l net.Listener, address string) func(string) (net.Listener, string, error) {
+	served := false
+	return func(string) (net.Listener, string, error) {
+		if !served {
+			served = true
+			return l, address, nil
+		}
+		again := a
+		again.address = l.Addr().String()
+		next, err := again.listen()
+		return next, address, err
+	}
+}
+
+// address returns how others reach the API. That of loopback names the boot of this machine, as
+// every machine calls itself so: see nodeapi.New.
+func (c AgentConfig) address(l net.Listener, at apiListen) string {
+	scheme := "http://"
+	if c.TLSCert != "" {
+		scheme = "https://"
+	}
+	if c.Advertise != "" {
+		return scheme + c.Advertise
+	}
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "unix://" + strings.TrimPrefix(l.Addr().String(), "unix://")
+	}
+	if at.local {
+		return scheme + net.JoinHostPort(host, port) + "#" + watchdog.BootID()
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = HostTowards(c.Etcd.Endpoints)
+	}
+	return scheme + net.JoinHostPort(host, port)
+}
+
+// serverTLS returns how the API is served; nil is without encryption.
+func (c AgentConfig) serverTLS() (*tls.Config, error) {
+	if c.TLSCert == "" && c.TLSKey == "" {
+		return nil, nil
+	}
+	load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		return &cert, err
+	}
+	if _, err := load(nil); err != nil {
+		return nil, types.Errorf(types.Invalid, "tls-cert, tls-key: %w: give both, readable and in PEM", err)
+	}
+	// Read again for each connection: certificates are renewed.
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: load}, nil
+}

@@ -1,0 +1,107 @@
+package parts
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestAPIListen reaches no further than loopback without a certificate, unless that is asked for.
+func TestAPIListen(t *testing.T) {
+	cert, key := certificate(t)
+	for _, c := range []struct {
+		name          string
+		cfg           AgentConfig
+		address       string
+		local         bool
+		advice, wrong string
+	}{
+		{"nothing said", AgentConfig{}, "127.0.0.1:7421", true, "on loopback alone", ""},
+		{"loopback", AgentConfig{Listen: "127.0.0.1:0"}, "127.0.0.1:0", true, "on loopback alone", ""},
+		{"loopback of IPv6", AgentConfig{Listen: "[::1]:1"}, "[::1]:1", true, "on loopback alone", ""},
+		{"loopback by name", AgentConfig{Listen: "localhost:1"}, "localhost:1", true, "on loopback alone", ""},
+		{"a socket", AgentConfig{Listen: "unix:///run/api"}, "unix:///run/api", true, "on loopback alone", ""},
+		{"all addresses", AgentConfig{Listen: ":7421"}, "", false, "", "--insecure-listen"},
+		{"an address", AgentConfig{Listen: "10.1.2.3:7421"}, "", false, "", "--tls-cert"},
+		{"a name", AgentConfig{Listen: "host:7421"}, "", false, "", "--tls-cert"},
+		{"insecure", AgentConfig{Insecure: true}, ":7421", false, "without encryption", ""},
+		{"insecure at an address", AgentConfig{Listen: "10.1.2.3:1", Insecure: true}, "10.1.2.3:1", false, "without encryption", ""},
+		{"certificate", AgentConfig{TLSCert: cert, TLSKey: key}, ":7421", false, "", ""},
+		{"certificate at an address", AgentConfig{Listen: "10.1.2.3:1", TLSCert: cert, TLSKey: key}, "10.1.2.3:1", false, "", ""},
+		{"half a certificate", AgentConfig{TLSCert: cert}, "", false, "", "give both"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := c.cfg.apiListen()
+			if c.wrong != "" {
+				if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), c.wrong) {
+					t.Errorf("%+v, %v", got, err)
+				}
+				return
+			}
+			if err != nil || got.address != c.address || got.local != c.local || !strings.Contains(got.advice, c.advice) || (c.advice == "") != (got.advice == "") {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// certificate writes one of no use.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certPEM, keyPEM := selfSigned(t)
+	for path, text := range map[string][]byte{cert: certPEM, key: keyPEM} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+func TestAddressOfLoopbackNamesTheMachine(t *testing.T) {
+	at := apiListen{address: "127.0.0.1:0", local: true}
+	l, err := at.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for want, cfg := range map[string]AgentConfig{
+		"http://127.0.0.1:" + port + "#" + watchdog.BootID(): {},
+		"http://proxy:7": {Advertise: "proxy:7"},
+	} {
+		if got := cfg.address(l, at); got != want {
+			t.Errorf("address %s, want %s", got, want)
+		}
+	}
+}
+
+func selfSigned(t *testing.T) (certPEM, keyPEM []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+}
