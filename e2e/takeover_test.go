@@ -31,31 +31,43 @@ type fleet struct {
 
 func newFleet(t *testing.T, servers ...string) *fleet {
 	t.Helper()
-	etcd := etcdtest.Start(t)
+	f := newFleetOn(t, etcdtest.Start(t))
+	for _, name := range servers {
+		f.serve(name, "127.0.0.1:0")
+	}
+	f.await("there is a cluster", func() bool { _, err := controlplane.ClusterID(t.Context(), f.store); return err == nil })
+	return f
+}
+
+// newFleetOn is a fleet without servers.
+func newFleetOn(t *testing.T, etcd *etcdtest.Server) *fleet {
+	t.Helper()
 	f := &fleet{t: t, endpoint: etcd.Endpoint, store: etcdstore.New(etcd.Client, etcdstore.ServerLimits()), servers: make(map[string]*exec.Cmd)}
 	var err error
 	if f.client, err = controlplane.New(f.store, "default"); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range servers {
-		cmd := exec.Command(built.escher, "server", "--name", name, "--ops", "127.0.0.1:0", "--endpoints", f.endpoint)
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have been killed
-			_ = cmd.Wait()
-			if t.Failed() {
-				lines := strings.Split(said.String(), "\n")
-				t.Logf("the end of what %s said:\n%s", name, strings.Join(lines[max(0, len(lines)-20):], "\n"))
-			}
-		})
-		f.servers[name] = cmd
-	}
-	f.await("there is a cluster", func() bool { _, err := controlplane.ClusterID(t.Context(), f.store); return err == nil })
 	return f
+}
+
+// serve starts a server, whose metrics and health are at an address.
+func (f *fleet) serve(name, ops string) {
+	f.t.Helper()
+	cmd := exec.Command(built.escher, "server", "--name", name, "--ops", ops, "--endpoints", f.endpoint)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have been killed
+		_ = cmd.Wait()
+		if f.t.Failed() {
+			lines := strings.Split(said.String(), "\n")
+			f.t.Logf("the end of what %s said:\n%s", name, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+		}
+	})
+	f.servers[name] = cmd
 }
 
 // agent runs the agent of a node until the test ends or crash is called, which leaves its
