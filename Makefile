@@ -1,7 +1,7 @@
 # Run make without a target for what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test demo demo-wordcount lint fmt verify bench bench-baseline bench-scenarios deps clean
+.PHONY: help build test fuzz demo demo-wordcount lint fmt verify bench bench-baseline bench-scenarios deps clean
 
 # A static binary: it is put into containers as it is, whatever they hold.
 STATIC := CGO_ENABLED=0 go build -trimpath
@@ -27,6 +27,13 @@ deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 test: ## every test with the race detector, on real etcd and containerd; needs root
 	@GOAL=$@ deploy/deps.sh root run test
 	CGO_ENABLED=1 go test -race -p 3 -timeout 20m $(ARGS) $(PKG)
+
+# How long each fuzz target runs. What fails is kept below testdata/fuzz of its package, and
+# every later run of the tests begins with it.
+FUZZTIME ?= 10s
+fuzz: ## every fuzz target for FUZZTIME: decoders, validators, files, handlers
+	@grep -rn --include='*_test.go' '^func Fuzz' . | sed 's,^\./\(.*\)/[^/]*:[0-9]*:func \(Fuzz[A-Za-z]*\).*,\1 \2,' | \
+	xargs -P 2 -L 1 sh -c 'out=$$(go test ./$$0 -run "^$$" -fuzz "^$$1$$" -fuzztime $(FUZZTIME) -parallel 1 2>&1) || { echo "$$out"; exit 1; }; echo "ok  $$0 $$1"'
 
 demo: ## the demo on real containers; needs root
 	@GOAL=$@ deploy/deps.sh root run

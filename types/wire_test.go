@@ -128,8 +128,9 @@ func TestSameLooksAtContentNotWriter(t *testing.T) {
 	}
 }
 
-// FuzzDecode gives any bytes to every kind of message. What is decoded must come
-// back from its encoding, what is unknown included.
+// FuzzDecode gives any bytes to every kind of message. What is parsed must come back from
+// its encoding, what is unknown included; what is decoded is valid, and so small that it can
+// be stored.
 func FuzzDecode(f *testing.F) {
 	for _, m := range full() {
 		f.Add(Encode(3, m))
@@ -146,6 +147,11 @@ func FuzzDecode(f *testing.F) {
 			}
 			if !reflect.DeepEqual(again, m) {
 				t.Fatalf("%s: got %+v, want %+v", name, again, m)
+			}
+			if err := Decode(value, blank(m)); err != nil && !Is(err, Internal) {
+				t.Fatalf("%s: %v is of class %s", name, err, ClassOf(err))
+			} else if err == nil && len(Encode(0, m)) > MaxMessageBytes+16 {
+				t.Fatalf("%s: %d bytes are valid", name, len(Encode(0, m)))
 			}
 		}
 	})
