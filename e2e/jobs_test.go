@@ -14,6 +14,7 @@ func TestJobs(t *testing.T) {
 	c := started(t, "--nodes", "2", "--cpu", "1")
 
 	applied(t, c)
+	onFullDisk(t, c)
 	brokenOff(t, c)
 	runFlags(t, c)
 	c.must("audit")
@@ -85,6 +86,9 @@ func applied(t *testing.T, c *cluster) {
 	}
 	c.must("rm", "--force", "web")
 	c.must("rm", job)
+	if o := c.escher("apply", "-f", path, "--if-revision", strings.TrimSpace(condition)); o.code != 5 || !strings.Contains(o.err, "look at escher plan again") {
+		t.Errorf("applied after a change: %+v", o)
+	}
 	if left := c.tasks(); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -124,4 +128,29 @@ func runFlags(t *testing.T, c *cluster) {
 	if o := c.escher("run", "--restart", "on-failure:2", "--restart-delay", "10ms", image, "--", "/bin/program", "exit", "3"); o.code != 3 {
 		t.Errorf("%+v", o)
 	}
+}
+
+// onFullDisk lists into what takes nothing.
+func onFullDisk(t *testing.T, c *cluster) {
+	t.Helper()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = full.Close() }() // nothing is in it
+	id := c.must("run", "-d", image, "--", "/bin/program", "env", "ESCHER_NODE")
+	c.must("wait", id)
+	for _, args := range [][]string{
+		{"ps", "-a"}, {"ps", "-a", "-o", "json"}, {"ps", "-w"}, {"jobs", "-a"}, {"logs", id}, {"logs", "-f", id}, {"describe", id}, {"why", id},
+		{"events"}, {"events", "-f"}, {"audit"}, {"state"}, {"nodes"}, {"nodes", "-o", "yaml"}, {"resources"}, {"top", "--once"}, {"policies", "ls"}, {"version"},
+	} {
+		var said strings.Builder
+		cmd := exec.CommandContext(t.Context(), built.escher, args...)
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "ESCHER_DIR="+c.dir), full, &said
+		_ = cmd.Run() // how it ended is looked at next
+		if code := cmd.ProcessState.ExitCode(); code != 6 || !strings.Contains(said.String(), "write output: no space left on device") || strings.Contains(said.String(), "should not happen") {
+			t.Errorf("escher %v: exit code %d: %s", args, code, &said)
+		}
+	}
+	c.must("rm", id)
 }
