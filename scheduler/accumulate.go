@@ -29,10 +29,9 @@ type accumulator struct {
 	wake       int64
 	// seen is how much of the log of changed nodes was looked at; -1 is none.
 	seen int
-	// searched is when all nodes were last searched for places, in Unix nanoseconds,
-	// and how much of the log had been seen then; -1 is none.
-	searched   int64
-	searchedAt int
+	// places is the search of all nodes for places, rivals that for what is to collect
+	// instead.
+	places, rivals paced
 	// last is the grant as of the last look, progress when it came to be so, in Unix
 	// nanoseconds, and left are the nodes that it has left: because no more came there.
 	last     *types.Grant
@@ -51,6 +50,8 @@ type accumulator struct {
 	// is not known what else becomes free there, and nobody else is to have it. And the
 	// reservations that are being granted there in several transactions.
 	kept map[*cluster.Node]int
+	// avoided are the nodes of what accumulates, while what comes before it is placed.
+	avoided []*cluster.Node
 	// atOnce are those that collect at once, and others that did.
 	atOnce map[cluster.ID]struct{}
 	// refused are those of them of which a draft was too large for the store, with the
@@ -61,6 +62,14 @@ type accumulator struct {
 // searchEvery is how often at most all nodes are searched for places of what
 // accumulates, or would begin to.
 const searchEvery = time.Second
+
+// paced is what is done once in searchEvery at most, if something has changed since.
+type paced struct {
+	// at is when it was done last, in Unix nanoseconds, and seen how much of the log of
+	// changed nodes had been seen then; -1 is none.
+	at   int64
+	seen int
+}
 
 // collecting is the accumulating grant as a draft leaves it.
 type collecting struct {
@@ -76,16 +85,23 @@ func (c *Core) accumulate(d *Draft) {
 	}
 	c.accum.wake = 0
 	if x, ok := c.accumulating(); ok {
-		c.accumulateFor(d, x)
+		c.placeOutranking(d, x)
+		switch {
+		case d.closed:
+		case !c.locked(x.lock()) && c.outranked(d, x):
+			c.dissolve(d, x)
+		default:
+			c.accumulateFor(d, x)
+		}
 		return
 	}
 	if len(c.accum.candidates) == 0 || c.view.Leaders[role] != nil {
 		return
 	}
 	if at := c.accum.nextAge; at != 0 && at <= c.now.UnixNano() {
-		c.accum.searched, c.accum.searchedAt = 0, -1 // it was not among those searched for
+		c.accum.places = paced{seen: -1} // it was not among those searched for
 	}
-	if !c.maySearch() {
+	if !c.maySearch(&c.accum.places) {
 		c.accum.wake = earlier(c.accum.wake, c.accum.nextAge)
 		return
 	}
@@ -107,13 +123,20 @@ func (c *Core) begin(d *Draft, aged []claimant) {
 	tried := make(map[alike]bool)
 	for i := range aged {
 		x := aged[(start+i)%len(aged)]
+		if c.placeOutranking(d, x); d.closed {
+			c.accumulateAgain()
+			return
+		}
+		if c.queue.entry(x.key()) == nil {
+			continue // it has its place
+		}
 		s := alike{c.queue.entry(x.key()).shape, x.priority()}
 		if tried[s] {
 			continue // where one does not begin, none does that asks for the same, of its priority
 		}
 		if len(tried) == triesPerSearch {
-			c.accum.next, c.accum.searchedAt = (start+i)%len(aged), -1
-			c.accum.wake = earlier(c.accum.wake, c.accum.searched+int64(searchEvery))
+			c.accum.next, c.accum.places.seen = (start+i)%len(aged), -1
+			c.accum.wake = earlier(c.accum.wake, c.accum.places.at+int64(searchEvery))
 			return
 		}
 		if tried[s] = true; c.accumulateFor(d, x) {
@@ -122,13 +145,13 @@ func (c *Core) begin(d *Draft, aged []claimant) {
 	}
 }
 
-// searchDue reports whether all nodes are to be searched: something has changed
-// since they were, and that is some time ago.
-func (c *Core) searchDue() bool {
-	if c.accum.searchedAt == c.base+len(c.changed) {
+// searchDue reports whether a search is to be done: something has changed since it was,
+// and that is some time ago.
+func (c *Core) searchDue(s *paced) bool {
+	if s.seen == c.base+len(c.changed) {
 		return false
 	}
-	if at := c.accum.searched + int64(searchEvery); at > c.now.UnixNano() {
+	if at := s.at + int64(searchEvery); at > c.now.UnixNano() {
 		c.accum.wake = earlier(c.accum.wake, at)
 		return false
 	}
@@ -136,10 +159,10 @@ func (c *Core) searchDue() bool {
 }
 
 // maySearch is searchDue, and notes that it is done.
-func (c *Core) maySearch() bool {
-	due := c.searchDue()
+func (c *Core) maySearch(s *paced) bool {
+	due := c.searchDue(s)
 	if due {
-		c.accum.searched, c.accum.searchedAt = c.now.UnixNano(), c.base+len(c.changed)
+		*s = paced{c.now.UnixNano(), c.base + len(c.changed)}
 	}
 	return due
 }
@@ -238,21 +261,21 @@ func (c *Core) complete(d *Draft, x claimant) bool {
 }
 
 // accumulateAgain lets what accumulates look at all of its nodes again.
-func (c *Core) accumulateAgain() { c.accum.seen, c.accum.searchedAt = -1, -1 }
+func (c *Core) accumulateAgain() { c.accum.seen, c.accum.places.seen = -1, -1 }
 
 // elsewhere grants r, all of it, if there is room now with what it has collected
 // given back: its nodes were chosen when there was less. That takes a draft of its
 // own.
 func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 	g, leader := r.Grant.V, c.view.Leaders[role]
-	if leader == nil || c.inFlightOf(g) || !c.searchDue() {
+	if leader == nil || c.inFlightOf(g) || !c.searchDue(&c.accum.places) {
 		return false
 	}
 	if !d.empty() {
 		c.first = true
 		return false
 	}
-	c.maySearch()
+	c.maySearch(&c.accum.places)
 	c.layDown(d, g)
 	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
@@ -264,7 +287,7 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 		}
 		c.takeUp(d, g)
 		if p.skipped {
-			c.accum.searchedAt = -1 // what is in flight may do once it is answered
+			c.accum.places.seen = -1 // what is in flight may do once it is answered
 		}
 		return false
 	}
@@ -355,7 +378,7 @@ func (c *Core) mayAccumulate(k entryKey, submitted int64) {
 	}
 	c.accum.candidates[k] = struct{}{}
 	c.accum.nextAge = earlier(c.accum.nextAge, submitted+int64(c.cfg.AccumulateAfter))
-	c.accum.searchedAt = -1
+	c.accum.places.seen, c.accum.rivals.seen = -1, -1
 }
 
 // aged returns what may accumulate and has waited long enough, in the order of the

@@ -282,7 +282,7 @@ func TestSearchesAreRare(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)
 	b.reserve(bundleOf(map[string]types.Quantity{"cpu": 2000}))
-	first := b.core.accum.searched
+	first := b.core.accum.places.at
 	if at := b.core.Wake(); !at.IsZero() {
 		t.Errorf("it wakes at %s, and nothing changes", at)
 	}
@@ -290,7 +290,7 @@ func TestSearchesAreRare(t *testing.T) {
 		b.put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 1000 + types.Quantity(i)})})
 		b.later(time.Millisecond)
 	}
-	if b.core.accum.searched != first {
+	if b.core.accum.places.at != first {
 		t.Error("it was searched for again at once")
 	}
 	if at := b.core.Wake(); at.UnixNano() != first+int64(searchEvery) {

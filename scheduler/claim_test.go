@@ -29,7 +29,7 @@ func (b *bench) over(id string) {
 	}
 }
 
-// TestLargeTaskIsNotStarved: small tasks without end, which take whatever becomes free,
+// TestLargeTaskIsNotStarved: small tasks without end, of the same priority, which take whatever becomes free,
 // leave a task as large as a node its place within the time that those take which run
 // when it begins to collect; and the other nodes go on as they did.
 func TestLargeTaskIsNotStarved(t *testing.T) {
@@ -47,7 +47,7 @@ func TestLargeTaskIsNotStarved(t *testing.T) {
 				b.task("large", map[string]types.Quantity{"cpu": 4000}, func(t *types.Task) { t.Accumulate = may })
 			}
 			for len(live)+b.core.Waiting() < 30 {
-				b.task(fmt.Sprintf("small%d", next), map[string]types.Quantity{"cpu": 1000}, func(t *types.Task) { t.Priority = next % 2 })
+				b.task(fmt.Sprintf("small%d", next), map[string]types.Quantity{"cpu": 1000})
 				live[fmt.Sprintf("small%d", next)] = 0
 				next++
 			}
@@ -99,7 +99,7 @@ func TestClaim(t *testing.T) {
 	if g := b.claim("large"); g.Phase != types.Accumulating || heldOf(g.On("n1"), types.CPU) != 100 {
 		t.Fatalf("it has %+v", g)
 	}
-	b.task("small", map[string]types.Quantity{"cpu": 100}, func(t *types.Task) { t.Priority = 9 })
+	b.task("small", map[string]types.Quantity{"cpu": 100})
 	b.exited("b")
 	b.settle()
 	b.expect("small", "pending")

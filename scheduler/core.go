@@ -373,7 +373,7 @@ func (c *Core) forget(d *Draft, inVain bool) {
 	}
 	if d.collecting != nil {
 		c.accumulateAgain()
-		c.accum.searched = 0 // nothing came of it
+		c.accum.places.at = 0 // nothing came of it
 	}
 	c.giveUp(d)
 	c.unlock(d)

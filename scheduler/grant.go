@@ -29,10 +29,11 @@ func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome
 	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
 	if !p.place(0) {
-		if p.skipped {
+		result, lacks := c.grantCollected(d, r)
+		if p.skipped && result == noFit {
 			return stalled, nil
 		}
-		return noFit, allIDs(p.spots)
+		return result, lacks
 	}
 	if !d.grant(r, p.spots, 0) {
 		for _, x := range p.spots {

@@ -23,10 +23,16 @@ const (
 
 // placeWaiting fills the draft with what waits: in order, but for a few that go beside
 // what was placed.
-func (c *Core) placeWaiting(d *Draft) {
+func (c *Core) placeWaiting(d *Draft) { c.placeUntil(d, nil) }
+
+// placeUntil is placeWaiting of what comes before an entry, unless that is nil.
+func (c *Core) placeUntil(d *Draft, limit *entry) {
 	for !d.closed && len(d.entries)-d.bundles < c.batch && len(c.queue.ready) > 0 {
 		s := c.queue.ready[0].shape
 		e := s.head()
+		if limit != nil && !e.before(limit) {
+			return
+		}
 		alone := e.conflicts >= solo
 		if alone && !d.empty() {
 			c.first = true
@@ -35,7 +41,9 @@ func (c *Core) placeWaiting(d *Draft) {
 		switch c.try(d, s) {
 		case placed:
 			d.closed = d.closed || alone
-			c.placeBeside(d, e.priority)
+			if limit == nil {
+				c.placeBeside(d, e.priority)
+			}
 		case full:
 			c.first = true
 			return
@@ -125,10 +133,17 @@ func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 			}
 			return full, nil
 		}
-		if c.backfill(d, t, i, needs) {
+		switch c.useCollected(d, t, i, needs) {
+		case placed:
 			return placed, nil
+		case full:
+			return full, nil
+		case stalled:
+			skipped = true
 		}
-		inFlight = inFlight || skipped
+		if inFlight = inFlight || skipped; c.outranks(d, t) {
+			short = idsOf(needs) // what it lacks was perhaps collected, and then it lacks the rest
+		}
 		lacks = append(lacks, short...)
 	}
 	if inFlight {
@@ -173,9 +188,22 @@ func Vectors(v *cluster.View, t *cluster.Task) [][]cluster.Need {
 	return out
 }
 
-// find returns a node for needs, or what to wait for. skipped tells that a node or
-// pool in flight might do.
+// find returns a node for needs, or what to wait for: one that is avoided only if no other
+// does. skipped tells that a node or pool in flight might do.
 func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
+	if len(c.accum.avoided) == 0 {
+		return c.findOne(d, s, needs)
+	}
+	c.accum.keepNodes(c.accum.avoided)
+	n, lacks, skipped = c.findOne(d, s, needs)
+	if c.accum.unkeepNodes(c.accum.avoided); n == nil && skipped {
+		return c.findOne(d, s, needs)
+	}
+	return n, lacks, skipped
+}
+
+// findOne is find, of all nodes.
+func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
 	if c.poolInFlight(d, needs) {
 		return nil, nil, true
 	}

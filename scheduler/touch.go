@@ -59,9 +59,15 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 	if !ok {
 		return
 	}
+	var holds []types.Holding // that was collected here
+	x, ok := c.accumulating()
+	if ok {
+		holds = x.Grant.V.On(n.Name)
+		free = free.Add(heldOf(holds, rid))
+	}
 	steers := c.onlyAt(rid) == n
 	c.queue.wakeIf(rid, free, func(s *shape) bool {
-		if !c.mayFit(s, n) {
+		if !c.mayFit(s, n) && (len(holds) == 0 || !x.outrankedBy(s.head()) || !fitsAny(c.blank, n, s, holds)) {
 			return false
 		}
 		if steers {
@@ -196,6 +202,8 @@ func (c *Core) touchTask(t *cluster.Task) {
 		c.joinUnit(k)
 	case fresh != nil:
 		c.steer(fresh, t)
+	default:
+		c.readyAhead(k)
 	}
 	if t.Info.V.Accumulate {
 		c.mayAccumulate(k, t.Info.V.Submitted)
@@ -272,6 +280,7 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 	c.queue.add(entry{
 		id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
+	c.readyAhead(k)
 	if r.Info.V.Accumulate {
 		c.mayAccumulate(k, r.Info.V.Submitted)
 	}

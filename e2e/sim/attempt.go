@@ -55,7 +55,7 @@ func (a *agent) advance(x *attempt, rng *rand.Rand) bool {
 	}
 	if x.alive && rng != nil && rng.IntN(12) == 0 && x.seen.Reported.Phase == types.ReportRunning && x.seen.Signalled.IsZero() {
 		x.restarts++
-		return a.tells(x, &types.Report{Phase: types.ReportRunning, Started: x.seen.Started.UnixNano(), Reason: "exit code 1: restarts"})
+		return a.tells(x, &types.Report{Phase: types.ReportRunning, Started: max(0, x.seen.Started.UnixNano()), Reason: "exit code 1: restarts"})
 	}
 	act := nodeagent.Next(a.desired(x), x.seen, a.w.now)
 	switch act.Do {

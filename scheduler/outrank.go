@@ -1,0 +1,316 @@
+package scheduler
+
+import (
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// What accumulates never holds up what comes before it in the queue: by priority, then by age.
+// That is placed first, takes what was collected if it fits with that, and collects instead if
+// it may. So only what comes after it waits for what accumulates.
+
+// entryOf returns x as it would be queued.
+func entryOf(x claimant) *entry {
+	return &entry{id: x.ID, bundles: x.task == nil, priority: x.Info.V.Order(), submitted: x.Info.V.Submitted}
+}
+
+// outrankedBy reports whether an entry comes before x.
+func (x claimant) outrankedBy(e *entry) bool { return e != nil && e.before(entryOf(x)) }
+
+// collected is the grant that accumulates, as a draft leaves it, and what it is for.
+type collected struct {
+	x claimant
+	g *types.Grant
+}
+
+// collected returns what accumulates, as d leaves it; false if nothing does.
+func (c *Core) collected(d *Draft) (collected, bool) {
+	x, ok := c.accumulating()
+	switch {
+	case !ok:
+		return collected{}, false
+	case d.collecting != nil:
+		return collected{x, d.collecting.g}, d.collecting.g.Phase == types.Accumulating
+	}
+	return collected{x, x.Grant.V}, !d.has(x.lock()) // else it has just been granted elsewhere
+}
+
+// outranks reports whether a task comes before what accumulates.
+func (c *Core) outranks(d *Draft, t *cluster.Task) bool {
+	at, ok := c.collected(d)
+	return ok && at.x.outrankedBy(c.queue.entry(entryKey{id: t.ID}))
+}
+
+// readyAhead has a shape tried of which the first, as queued under k, comes before what
+// accumulates: others of it, which do not, may have been tried before.
+func (c *Core) readyAhead(k entryKey) {
+	if x, ok := c.accumulating(); ok {
+		if e := c.queue.entry(k); x.outrankedBy(e) && e.shape.head() == e {
+			c.queue.makeReady(e.shape)
+		}
+	}
+}
+
+// isInFlight reports whether the grant cannot be changed at present: it, or a resource of the
+// cluster that it holds, is in flight.
+func (c *Core) isInFlight(at collected) bool {
+	if c.locked(at.x.lock()) {
+		return true
+	}
+	for _, on := range at.g.Nodes {
+		for _, h := range on.Holds {
+			if h.Cluster && c.locked(c.view.PoolOf(h.Resource)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// useCollected binds a task to a node where it fits with what was collected, if it comes before
+// what collects, or ends before that could be complete (backfill).
+func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []cluster.Need) outcome {
+	at, ok := c.collected(d)
+	if !ok || at.x.task == t || !c.outranks(d, t) && !c.endsInTime(at, t) {
+		return noFit
+	}
+	for i := range at.g.Nodes {
+		n := c.view.Nodes[at.g.Nodes[i].Node]
+		switch {
+		case !n.Eligible() || !c.fitsWith(d, at.g, i, needs):
+			continue
+		case c.locked(n) || c.isInFlight(at) || c.poolInFlight(d, needs):
+			return stalled
+		case !d.room(2+nodeCompares+2*len(needs)+2*len(at.g.Nodes[i].Holds), 3+len(needs)+len(at.g.Nodes[i].Holds)):
+			if d.empty() {
+				continue // there will never be
+			}
+			return full
+		}
+		if c.lend(d, at, func() bool {
+			_, fits := d.fits(n, needs)
+			_, short := d.poolShort(needs)
+			return fits && !short && d.bind(t, n, alternative, needs, c.now)
+		}) {
+			return placed
+		}
+	}
+	return noFit
+}
+
+// fitsWith reports whether needs may fit on the i-th node of a grant with what it holds there,
+// and of resources of the cluster.
+func (c *Core) fitsWith(d *Draft, g *types.Grant, i int, needs []cluster.Need) bool {
+	n, holds := c.view.Nodes[g.Nodes[i].Node], g.Nodes[i].Holds
+	for _, x := range needs {
+		free, known := types.Quantity(0), true
+		if p := c.view.Pool(x.ID); p != nil {
+			free = d.poolFree(p)
+			for _, at := range g.Nodes {
+				free = free.Add(heldOf(at.Holds, x.ID))
+			}
+		} else {
+			free, known = d.free(n, x.ID)
+			free = free.Add(heldOf(holds, x.ID))
+		}
+		if !known || free < x.Amount {
+			return false
+		}
+	}
+	return true
+}
+
+// grantCollected grants a reservation that fits with what was collected, if it comes before what
+// collects.
+func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []types.ResourceID) {
+	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
+	at, ok := c.collected(d)
+	if !ok || !at.x.outrankedBy(c.queue.entry(entryKey{r.ID, true})) {
+		return noFit, allIDs(p.spots)
+	}
+	if c.isInFlight(at) {
+		return stalled, nil
+	}
+	p.looks = looksBack + len(p.spots)
+	fits := false
+	done := c.lend(d, at, func() bool {
+		if fits = p.place(0); !fits || d.grant(r, p.spots, 4+4*min(len(p.spots), len(at.g.Nodes))) {
+			return fits
+		}
+		for _, x := range p.spots {
+			d.undo(x.node, x.holds)
+		}
+		return false
+	})
+	switch {
+	case done:
+		return placed, nil
+	case fits && !d.empty():
+		return full, nil
+	case fits: // both do not go into a transaction: first all that was collected is given back
+		c.dissolve(d, at.x)
+		return stalled, nil
+	case p.skipped:
+		return stalled, nil
+	}
+	return noFit, allIDs(p.spots)
+}
+
+// lend gives back what was collected, has something placed, and takes what is left; if nothing
+// is placed, all is as it was.
+func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
+	lent := &types.Grant{}
+	for _, on := range at.g.Nodes {
+		if !c.locked(c.view.Nodes[on.Node]) {
+			lent.Nodes = append(lent.Nodes, on)
+		}
+	}
+	c.layDown(d, lent)
+	if !place() {
+		c.takeUp(d, lent)
+		return false
+	}
+	after, bundles := cloneGrant(at.g), bundlesOn(at.g)
+	for i := range after.Nodes {
+		on := &after.Nodes[i]
+		n := c.view.Nodes[on.Node]
+		switch {
+		case c.locked(n):
+		case d.isFree(n, on.Holds):
+			d.take(n, on.Holds)
+		default:
+			d.keep(n, on.Holds)
+			on.Holds = nil
+			c.collectOn(d, at.x.Reservation, on, wanted(c.view, at.x.Reservation, bundles[on.Node]))
+		}
+		c.note(d, n)
+	}
+	if d.collecting == nil {
+		d.accumulate(c.view, at.x, after)
+	}
+	d.collecting.g = after
+	c.accumulateAgain()
+	return true
+}
+
+// isFree reports whether all of holds, of n, is free, the same devices included.
+func (d *Draft) isFree(n *cluster.Node, holds []types.Holding) bool {
+	for _, h := range holds {
+		if h.Cluster {
+			if d.poolFree(d.view.PoolOf(h.Resource)) < h.Amount {
+				return false
+			}
+			continue
+		}
+		if free, _ := d.free(n, h.Resource); free < h.Amount {
+			return false
+		}
+		used := d.used(n, h.Resource)
+		for _, x := range h.Devices {
+			if share(used, x.ID)+x.Share > whole {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// placeOutranking places what waits and comes before x, on nodes of x only where no other does,
+// and leaves the rest of the draft to the next one where that has no room for all of it.
+func (c *Core) placeOutranking(d *Draft, x claimant) {
+	limit := entryOf(x)
+	c.wakeOutranking(d, x)
+	if x.Grant.V != nil {
+		c.accum.avoided = c.nodesOf(x.Grant.V)
+	}
+	c.placeUntil(d, limit)
+	c.accum.avoided = nil
+	if d.collecting != nil || len(c.queue.ready) > 0 && c.queue.ready[0].head().before(limit) {
+		c.first, d.closed = true, true
+	}
+}
+
+// outranked reports whether something else is to collect instead of x: it comes before that,
+// may, has waited long enough, and has somewhere to begin.
+func (c *Core) outranked(d *Draft, x claimant) bool {
+	if len(c.accum.candidates) == 0 {
+		return false
+	}
+	if at := c.accum.nextAge; at != 0 && at <= c.now.UnixNano() {
+		c.accum.rivals = paced{seen: -1}
+	}
+	if !c.maySearch(&c.accum.rivals) {
+		c.accum.wake = earlier(c.accum.wake, c.accum.nextAge)
+		return false
+	}
+	for i, y := range c.aged() {
+		if i == triesPerSearch || !x.outrankedBy(entryOf(y)) {
+			return false
+		}
+		if c.takesCareOf(y) && !c.overPools(y) && !c.view.UnreadNamespace(y.ID.Namespace) && c.couldBegin(d, y) {
+			return true
+		}
+	}
+	return false
+}
+
+// couldBegin reports whether all bundles of what does not collect yet have a node to do so.
+func (c *Core) couldBegin(d *Draft, y claimant) bool {
+	left := c.accum.left
+	c.accum.left = nil // which is that of what collects
+	ok := c.assign(d, y, y.newGrant(c.now))
+	c.accum.left = left
+	return ok
+}
+
+// wakeOutranking wakes what comes before x and may fit with what the draft gives back: x would
+// have it in the same transaction.
+func (c *Core) wakeOutranking(d *Draft, x claimant) {
+	if !d.gave {
+		return
+	}
+	for _, p := range d.order {
+		was := p.node.Allocated.V
+		if was == nil {
+			continue
+		}
+		var holds []types.Holding
+		if x.Grant.V != nil {
+			holds = x.Grant.V.On(p.node.Name)
+		}
+		for _, h := range was.Holds {
+			if p.alloc.Of(h.Resource) >= h.Amount {
+				continue
+			}
+			free, _ := d.free(p.node, h.Resource)
+			c.queue.wakeIf(h.Resource, free.Add(heldOf(holds, h.Resource)), func(s *shape) bool {
+				return x.outrankedBy(s.head()) && fitsAny(d, p.node, s, holds)
+			})
+		}
+	}
+	for _, p := range d.drawn {
+		c.queue.wakeIf(p.pool.ID, types.Inf, func(s *shape) bool { return x.outrankedBy(s.head()) })
+	}
+}
+
+// fitsAny reports whether a node has enough for a shape, as a draft leaves it, with what was
+// collected there; or if it is not known what that needs.
+func fitsAny(d *Draft, n *cluster.Node, s *shape, collected []types.Holding) bool {
+	for _, needs := range s.resolved {
+		enough := true
+		for _, x := range needs {
+			free, _ := d.free(n, x.ID)
+			enough = enough && (d.view.Pool(x.ID) != nil || free.Add(heldOf(collected, x.ID)) >= x.Amount)
+		}
+		if enough {
+			return true
+		}
+	}
+	return len(s.resolved) == 0
+}
+
+// endsInTime reports whether a task ends before what collects could be complete, by what is
+// known of the ends of other tasks (Lifka 1995, EASY).
+func (c *Core) endsInTime(at collected, t *cluster.Task) bool {
+	return t.Info.V.MaxRun > 0 && !c.now.Add(t.Info.V.MaxRun).After(c.completion(at.x.Reservation, at.g))
+}
