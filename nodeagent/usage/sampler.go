@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/cgroup"
 	"github.com/escher-sched/escher/nodeagent/devices"
@@ -140,7 +140,7 @@ func ValidateEvery(every time.Duration) error {
 // Run samples until ctx is done, and returns ctx.Err(). A read that the kernel keeps is
 // left behind.
 func (s *Sampler) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := supervise.WithContext(ctx)
 	g.Go(func() error { return s.sample(ctx) })
 	if s.meter != nil {
 		g.Go(func() error { return s.meter.run(ctx) })
