@@ -37,7 +37,11 @@ func TestHugeTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	put := func(key string, value []byte) {
 		t.Helper()
 		if _, err := store.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: key, Value: value}}}); err != nil {
