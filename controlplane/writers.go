@@ -48,7 +48,7 @@ func AccessTable() []Access {
 		{Statuses, by(Scheduler), by(Application, Server)},
 		{Schedulers, by(Scheduler), by(Scheduler)},
 		{Leaders, by(Server, Scheduler), by(Server, Scheduler)},
-		{System, by(Server), by(Server)},
+		{System, by(Server, Administrator), by(Server)},
 	}
 }
 

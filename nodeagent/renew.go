@@ -54,7 +54,8 @@ func (a *Agent) keepAlive(ctx context.Context) error {
 		if err := a.pauseAwake(ctx, wait); err != nil {
 			return err
 		}
-		err := a.renew(ctx, n%historyEvery == 0)
+		// Etcd does not answer while it is restored.
+		err := a.renew(ctx, failed > 0 || n%historyEvery == 0)
 		switch {
 		case err == nil && failed > 0:
 			a.log.Info("session renewed again", zap.Int("count", failed))

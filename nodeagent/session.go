@@ -21,7 +21,7 @@ import (
 var errOver = errors.New("the session is over")
 
 // historyEvery is how many renewals there are to one look at the store's history.
-const historyEvery = 10
+const historyEvery = 3
 
 // open returns the session of the node: the one of before if its lease is there
 // still, else a new one. Before a new one begins, everything is stopped and removed

@@ -274,7 +274,7 @@ func TestRestoredWhileRunning(t *testing.T) {
 		id := b.bind("a")
 		b.pass(time.Second)
 		b.put(controlplane.EpochKey(), &types.Leader{Holder: "2"})
-		b.pass(time.Minute)
+		b.pass(b.cfg.TTL + time.Second)
 		if now := b.session(); now == session || now == 0 {
 			t.Errorf("session %d, was %d", now, session)
 		}

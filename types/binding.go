@@ -203,6 +203,20 @@ type Cluster struct {
 
 func (c *Cluster) fields(w *wire) { text(w, 2, &c.ID) }
 
+// Epoch names the history of a store, which a restore from a backup ends.
+type Epoch struct {
+	Extra
+	// ID is new after each restore.
+	ID string
+	// Etcd identifies the cluster of etcd members that the history is of.
+	Etcd string
+}
+
+func (e *Epoch) fields(w *wire) {
+	text(w, 2, &e.ID)
+	text(w, 3, &e.Etcd)
+}
+
 // Admission says, when its key exists, that no new task is admitted, and why.
 type Admission struct {
 	Extra

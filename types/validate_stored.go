@@ -431,6 +431,14 @@ func (c *Cluster) Validate() error {
 	return p.err()
 }
 
+// Validate checks which history it is.
+func (e *Epoch) Validate() error {
+	var p problems
+	p.text("id", e.ID, MaxText)
+	p.text("etcd", e.Etcd, MaxText)
+	return p.err()
+}
+
 // Validate checks what is said about new tasks.
 func (a *Admission) Validate() error {
 	var p problems

@@ -96,7 +96,7 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 func readable(k controlplane.Key, e controlplane.Event) error {
 	m := NewMessage(k)
 	switch {
-	case e.Delete, m == nil && e.Key == controlplane.EpochKey():
+	case e.Delete:
 		return nil
 	case m == nil:
 		return fmt.Errorf("the key is of no known form")

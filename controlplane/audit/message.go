@@ -55,6 +55,8 @@ func NewMessage(k controlplane.Key) types.Message {
 		return new(types.Admission)
 	case controlplane.Key{Kind: controlplane.System, ID: "cluster"}:
 		return new(types.Cluster)
+	case controlplane.Key{Kind: controlplane.System, ID: "epoch"}:
+		return new(types.Epoch)
 	}
 	return nil
 }

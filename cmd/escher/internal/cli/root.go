@@ -86,7 +86,7 @@ func sections() []section {
 		{"Look", []func(*Factory) *cobra.Command{newPs, newJobs, newWhy, newDescribe, newLogs, newWait, newExec, newCp, newEvents, newTop}},
 		{"Resources", []func(*Factory) *cobra.Command{newNodes, newNode, newGPUs, newResources, newSetResource, newState, newReserve, newUnreserve, newReservations, newPolicies}},
 		{"Images", []func(*Factory) *cobra.Command{newImage, newPull}},
-		{"Clusters", []func(*Factory) *cobra.Command{newDev, newServer, newAgent, newAudit, newBench, newContext}},
+		{"Clusters", []func(*Factory) *cobra.Command{newDev, newServer, newAgent, newAdmin, newAudit, newBench, newContext}},
 		{"Other", []func(*Factory) *cobra.Command{newCompletion, newVersion, newWatchdog, newBenchRole}},
 	}
 }

@@ -127,7 +127,7 @@ func outlives(t *testing.T, at int, still time.Duration) {
 	first.left.Store(int64(at))
 	for i, m := range []*mortal{first, second} {
 		stack := NewStack(ctx, zap.NewNop(), new(ops.Health))
-		Server{Name: fmt.Sprint("server-", i), Log: zap.NewNop(), Health: health}.keep(stack, m)
+		Server{Name: fmt.Sprint("server-", i), Log: zap.NewNop(), Health: health}.keep(stack, m, nil)
 		defer func() { _ = stack.Unwind() }()
 		time.Sleep(time.Second)
 	}

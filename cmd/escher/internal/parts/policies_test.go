@@ -43,7 +43,7 @@ func TestPoliciesOutliveTheirKeeper(t *testing.T) {
 	servers := make(map[string]*Stack)
 	serve := func(name string) {
 		servers[name] = NewStack(ctx, zap.NewNop(), new(ops.Health))
-		Server{Name: name, Log: zap.NewNop(), Health: &health}.keep(servers[name], store)
+		Server{Name: name, Log: zap.NewNop(), Health: &health}.keep(servers[name], store, nil)
 	}
 	serve("a")
 	serve("b")

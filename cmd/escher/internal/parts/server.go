@@ -46,22 +46,24 @@ func (s Server) Start(stack *Stack) error {
 		}
 	}
 	stack.Start("garbage", ops.CollectGarbage)
+	epochs := &server.Epochs{Store: s.Store, Identity: server.EtcdIdentity(s.Store.Client()), Log: s.Log.Named("epoch")}
+	stack.Start("epoch", epochs.Run)
 	pulse := s.Health.Part("scheduler")
 	values := new(quarantine)
 	s.Health.Warn("store", values.warning)
 	stack.Start("scheduler", func(ctx context.Context) error {
 		defer pulse.Stop()
 		cfg := scheduler.Config{Name: s.Name, Version: s.Version, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions, Quarantined: values.set}
-		return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler"))
+		return epochs.During(ctx, func(ctx context.Context) error { return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler")) })
 	})
-	s.collect(stack, counted)
-	s.keep(stack, s.Store)
+	s.collect(stack, epochs, counted)
+	s.keep(stack, s.Store, epochs)
 	return nil
 }
 
 // collect starts the collector and the drainer, which work while this server has their
 // role. An error of one of them ends neither the role nor the other.
-func (s Server) collect(stack *Stack, counted *server.Metrics) {
+func (s Server) collect(stack *Stack, epochs *server.Epochs, counted *server.Metrics) {
 	beat, drains := s.Health.Standby("collector"), s.Health.Standby("drainer")
 	maintenance := server.NewMaintenance(s.Store.Client(), s.EtcdQuota)
 	collect := func(ctx context.Context, guard []controlplane.Compare) error {
@@ -90,10 +92,7 @@ func (s Server) collect(stack *Stack, counted *server.Metrics) {
 		return g.Wait()
 	}
 	stack.Start("role of the collector", func(ctx context.Context) error {
-		if s.Name == "" {
-			return both(ctx, nil)
-		}
-		return server.Lead(ctx, s.Store, collectorRole, s.Name, both)
+		return epochs.During(ctx, func(ctx context.Context) error { return s.lead(ctx, s.Store, collectorRole, both) })
 	})
 }
 
@@ -107,7 +106,7 @@ func (s Server) rescue(stack *Stack, r *server.Rescue) {
 }
 
 // keep starts what keeps the policies of jobs that nobody is attached to.
-func (s Server) keep(stack *Stack, store controlplane.Store) {
+func (s Server) keep(stack *Stack, store controlplane.Store, epochs *server.Epochs) {
 	beat := s.Health.Standby("policies")
 	keep := func(ctx context.Context, guard []controlplane.Compare) error {
 		defer beat.Stop()
@@ -118,11 +117,16 @@ func (s Server) keep(stack *Stack, store controlplane.Store) {
 		return esl.Keep(ctx, store, esl.KeepOptions{Kinds: esl.Builtin(), Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
 	}
 	stack.Start("policies", func(ctx context.Context) error {
-		if s.Name == "" {
-			return keep(ctx, nil)
-		}
-		return server.Lead(ctx, store, policiesRole, s.Name, keep)
+		return epochs.During(ctx, func(ctx context.Context) error { return s.lead(ctx, store, policiesRole, keep) })
 	})
+}
+
+// lead runs something while this server has a role. One without a name has all of them.
+func (s Server) lead(ctx context.Context, store controlplane.Store, role string, run func(context.Context, []controlplane.Compare) error) error {
+	if s.Name == "" {
+		return run(ctx, nil)
+	}
+	return server.Lead(ctx, store, role, s.Name, run)
 }
 
 // policy is what its collector goes by.
