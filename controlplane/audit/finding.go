@@ -63,6 +63,9 @@ const (
 	// NothingLeft: nothing outlives for long what it ends with, be it a task, job, session,
 	// reservation or the session of a node: see Checker.Left.
 	NothingLeft Guarantee = "NothingLeft"
+	// Progress: what a component has to do is done soon: an attempt that ended is released, a
+	// stop reaches its node, a grant that nothing draws on goes: see Checker.Stuck.
+	Progress Guarantee = "Progress"
 	// Schema: every key is of a known form, and its value can be read.
 	Schema Guarantee = "Schema"
 )
@@ -71,7 +74,7 @@ const (
 func Guarantees() []Guarantee {
 	return []Guarantee{
 		AllocatedIsSum, NoOversubscription, NameIsOneKind, NoDoubleBind, NeverTwice, BoundImpliesEligible, DeviceExclusive, DevicesAsRequested, GangAtomic,
-		NothingLost, StatusMonotonic, StoppedStaysStopped, ImagePinned, DeadlineKept, RetriesKept, Immutable, OneWriter, NoOrphanReport, KeyWrites, NothingLeft, Schema,
+		NothingLost, StatusMonotonic, StoppedStaysStopped, ImagePinned, DeadlineKept, RetriesKept, Immutable, OneWriter, NoOrphanReport, KeyWrites, NothingLeft, Progress, Schema,
 	}
 }
 

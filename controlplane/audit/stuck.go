@@ -1,0 +1,54 @@
+package audit
+
+import "github.com/escher-sched/escher/types"
+
+// Stuck returns what a component has to do at present and has not done. It is no mistake
+// for as long as the component may take; later, and at rest, it is Progress.
+func (c *Checker) Stuck() []Finding {
+	var all []Finding
+	found := func(object, format string, args ...any) {
+		all = append(all, c.finding(Progress, object, format, args))
+	}
+	for _, t := range c.s.tasks {
+		stuckTask(t, found)
+	}
+	for _, r := range c.s.reservations {
+		if g := r.grant.V; g != nil && g.Phase == types.Releasing && !c.s.drawnOn(r) {
+			found(r.object(), "is being released, and nothing is drawn on it")
+		}
+	}
+	return sorted(all)
+}
+
+// stuckTask looks for an exit that nobody released, and a stop or an eviction that nobody
+// passed on.
+func stuckTask(t *task, found finder) {
+	b := t.bound()
+	if b != nil && b.report.V != nil && b.report.V.Phase == types.ReportExited && b.report.V.Binding == b.info.Create {
+		found(t.object(), "%s has ended, and what it holds is not released", b)
+		return
+	}
+	x := t.info.V
+	switch {
+	case x == nil || t.ended():
+	case x.Stop != nil && b == nil:
+		found(t.object(), "was stopped while it was pending, and has not ended")
+	case x.Stop != nil && b.info.V.Stop == nil:
+		found(t.object(), "was stopped, and %s is not told", b)
+	case b != nil && x.Evict == b.number && b.info.V.Stop == nil:
+		found(t.object(), "attempt %d was evicted, and %s is not told", x.Evict, b)
+	}
+}
+
+// drawnOn reports whether a task draws on a grant.
+func (s *state) drawnOn(r *reservation) bool {
+	for _, at := range r.grant.V.Nodes {
+		n := s.node(at.Node)
+		for _, h := range at.Holds {
+			if n.drawn(r, h).Amount != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
