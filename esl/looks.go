@@ -23,7 +23,8 @@ type Looks interface {
 // because of them is refused after another look alone.
 const nodesFor = time.Minute
 
-// registered are the nodes as they were read last.
+// registered are the nodes as they were read last. The lock is never held while the store
+// is asked: a call that is canceled must not wait for another one.
 type registered struct {
 	mu    sync.Mutex
 	read  time.Time
@@ -36,11 +37,10 @@ func (c *Client) look(ctx context.Context, policies []Policy, again bool) (nodes
 	if !slices.ContainsFunc(policies, func(p Policy) bool { l, ok := p.(Looks); return ok && l.Looks() }) {
 		return nil, true, nil
 	}
-	r := &c.registered
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.nodes != nil && !again && time.Since(r.read) < nodesFor {
-		return r.nodes, false, nil
+	if !again {
+		if nodes := c.registered.recent(); nodes != nil {
+			return nodes, false, nil
+		}
 	}
 	kvs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Nodes)})
 	if err != nil {
@@ -54,6 +54,22 @@ func (c *Client) look(ctx context.Context, policies []Policy, again bool) (nodes
 		}
 		nodes[strings.TrimPrefix(kv.Key, controlplane.Prefix(controlplane.Nodes))] = n
 	}
-	r.read, r.nodes = time.Now(), nodes
+	c.registered.keep(nodes)
 	return nodes, true, nil
+}
+
+// recent returns the nodes that were read in the last nodesFor; nil means none were.
+func (r *registered) recent() map[string]*types.Node {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.read) >= nodesFor {
+		return nil
+	}
+	return r.nodes
+}
+
+func (r *registered) keep(nodes map[string]*types.Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read, r.nodes = time.Now(), nodes
 }

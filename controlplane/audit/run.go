@@ -28,9 +28,9 @@ type Report struct {
 // Run checks a cluster as it is at one revision. It tries until the store can be
 // read or ctx is done.
 //
-// What has outlived what it ends with the collector may be about to delete: then it looks
-// again until that is gone, for half a minute at most, and reports what is still there as
-// NothingLeft. Who waits is told for what, each time.
+// A component may be about to do what is not done yet, such as the collector that deletes
+// what lost its owner. Then Run reads again until that is done, for half a minute at most, and
+// reports the rest as NothingLeft and Progress. Each of waits is called with it each time.
 func Run(ctx context.Context, store controlplane.Store, waits ...func(left []Finding)) (Report, error) {
 	report, left, err := look(ctx, store)
 	for _, wait := range looksAgain() {
@@ -41,7 +41,7 @@ func Run(ctx context.Context, store controlplane.Store, waits ...func(left []Fin
 			told(left)
 		}
 		if err = sleep(ctx, wait); err != nil {
-			err = fmt.Errorf("audit: waiting whether the collector deletes what is left: %s: %w", left[0], err)
+			err = fmt.Errorf("audit: wait until a component does what it has to: %s: %w", left[0], err)
 			break
 		}
 		left, err = stillLeft(ctx, store, left)
@@ -77,7 +77,7 @@ func stillLeft(ctx context.Context, store controlplane.Store, before []Finding) 
 	return slices.DeleteFunc(before, func(f Finding) bool { return same(now, f) == nil }), err
 }
 
-// look reads the cluster once, and returns also what has outlived what it ends with.
+// look reads the cluster once, and returns also what a component has still to do.
 func look(ctx context.Context, store controlplane.Store) (Report, []Finding, error) {
 	errRead := errors.New("read")
 	c, report := NewChecker(), Report{}
@@ -96,7 +96,7 @@ func look(ctx context.Context, store controlplane.Store) (Report, []Finding, err
 		report.Bindings += len(n.bindings)
 	}
 	report.Tasks = len(c.s.tasks)
-	return report, c.Left(), nil
+	return report, sorted(append(c.Left(), c.Stuck()...)), nil
 }
 
 // Follow checks a cluster as it is, and then at every revision, until ctx is done or

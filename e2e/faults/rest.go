@@ -16,6 +16,10 @@ import (
 // scheduler waits five minutes after most nodes vanished.
 const settled = 8 * time.Minute
 
+// inFlight is the time after which no call of a client, and no late transaction, is under
+// way.
+const inFlight = 40 * time.Second
+
 // rest ends the faults, and looks whether the cluster does all that there is to do: as it
 // is, and when everything has been told to stop.
 func (w *world) rest() {
@@ -23,6 +27,7 @@ func (w *world) rest() {
 	w.mu.Lock()
 	w.quiet = true
 	w.mu.Unlock()
+	time.Sleep(inFlight)
 	ctx := context.Background()
 	admin, err := controlplane.New(w.store, "a")
 	if err != nil {

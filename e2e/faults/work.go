@@ -71,9 +71,9 @@ func (w *world) work(r *rand.Rand, n int) {
 		time.Sleep(time.Duration(r.IntN(600)) * time.Millisecond)
 		app := w.apps[r.IntN(len(w.apps))]
 		switch p := r.IntN(100); {
-		case p < 62:
+		case p < 76:
 			w.ask(r, app, i)
-		case p < 72:
+		case p < 82:
 			w.administer(r, app)
 		default:
 			w.disturb(r, i)
@@ -201,38 +201,38 @@ func (w *world) disturb(r *rand.Rand, i int) {
 	p := w.parts[r.IntN(len(w.parts))]
 	m := w.machines[r.IntN(len(w.machines))]
 	l := p.current()
-	switch r.IntN(8) {
-	case 0:
+	switch r.IntN(15) {
+	case 0, 1:
 		if l != nil {
 			w.note("%s is killed", p.name)
 			l.kill()
 		}
-	case 1:
+	case 2, 3:
 		if l != nil {
 			away := time.Duration(r.IntN(25000)) * time.Millisecond
 			w.note("%s is cut off for %s", p.name, away)
 			l.sever(away)
 		}
-	case 2:
+	case 4, 5:
 		if l != nil {
 			d := time.Duration(r.IntN(5000)) * time.Millisecond
 			w.note("%s is denied all for %s", p.name, d)
 			l.deny(d)
 		}
-	case 3:
+	case 6, 7:
 		w.note("the history is compacted")
 		_ = w.store.Compact(w.ctx, max(1, w.store.Revision()-int64(r.IntN(5))))
-	case 4:
+	case 8, 9:
 		by := time.Duration(r.IntN(12000)) * time.Millisecond
 		w.note("the clock of %s jumps by %s", m.name, by)
 		m.jump(by)
-	case 5:
+	case 10, 11:
 		w.note("%s reboots", m.name)
 		m.reboot()
-	case 6:
+	case 12:
 		w.note("the store is full")
 		_ = w.store.SetFull(w.ctx, true)
-	case 7:
+	case 13, 14:
 		w.plant(r, i)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
 )
 
 // Config selects a run.
@@ -49,7 +50,7 @@ type Result struct {
 // nodes is the number of machines, steps that of steps by default.
 const (
 	nodes = 4
-	steps = 150
+	steps = 400
 )
 
 // world is a cluster under faults.
@@ -136,8 +137,13 @@ func (w *world) server(name string) {
 	}})
 	w.launch(&part{name: "collector " + name, run: func(ctx context.Context, s controlplane.Store) error {
 		return server.Lead(ctx, s, "collector", name, func(ctx context.Context, guard []controlplane.Compare) error {
-			return w.collect(ctx, s, name, guard)
+			return w.collectAndDrain(ctx, s, name, guard)
 		})
+	}})
+	w.launch(&part{name: "rescue " + name, run: func(ctx context.Context, s controlplane.Store) error {
+		r := server.Rescue{Store: s, Maintenance: w.store.Maintenance(), Role: "collector", Metrics: server.NewMetrics(), Log: w.log.Named("rescue." + name)}
+		r.Collect = func(ctx context.Context, guard []controlplane.Compare) error { return w.collect(ctx, s, name, guard) }
+		return r.Run(ctx)
 	}})
 	w.launch(&part{name: "policies " + name, run: func(ctx context.Context, s controlplane.Store) error {
 		return server.Lead(ctx, s, "policies", name, func(ctx context.Context, guard []controlplane.Compare) error {
@@ -150,19 +156,30 @@ func (w *world) server(name string) {
 	}})
 }
 
+// collectAndDrain runs what the leader does, each part kept running as in a server.
+func (w *world) collectAndDrain(ctx context.Context, s controlplane.Store, name string, guard []controlplane.Compare) error {
+	g, ctx := supervise.WithContext(ctx)
+	for _, c := range []*supervise.Component{
+		{Name: "collector", Run: func(ctx context.Context) error { return w.collect(ctx, s, name, guard) }},
+		{Name: "drainer", Run: server.NewDrainer(s, guard, server.Options{Logger: w.log.Named("drainer." + name)}).Run},
+	} {
+		c.Ends = func(err error) bool { return types.Is(err, types.Conflict) } // The role is lost.
+		c.Log = w.log.Named(name)
+		g.Go(func() error { return c.Keep(ctx) })
+	}
+	return g.Wait()
+}
+
+// collect runs the collector, with short times.
 func (w *world) collect(ctx context.Context, s controlplane.Store, name string, guard []controlplane.Compare) error {
 	policy := server.DefaultPolicy()
 	policy.Interval, policy.KeepAge, policy.KeepMin, policy.KeepNumber = 10*time.Second, time.Minute, 30*time.Second, 20
 	policy.OrphanGrace, policy.SpecGrace = 2*time.Minute, 2*time.Minute
-	opts := server.Options{Logger: w.log.Named("collector." + name)}
-	c, err := server.NewCollector(s, w.store.Maintenance(), policy, guard, opts)
+	c, err := server.NewCollector(s, w.store.Maintenance(), policy, guard, server.Options{Logger: w.log.Named("collector." + name)})
 	if err != nil {
 		return err
 	}
-	g, ctx := supervise.WithContext(ctx)
-	g.Go(func() error { return c.Run(ctx) })
-	g.Go(func() error { return server.NewDrainer(s, guard, opts).Run(ctx) })
-	return g.Wait()
+	return c.Run(ctx)
 }
 
 // audit checks every revision.
