@@ -98,6 +98,9 @@ func (e *set) planNodes(ctx context.Context, s Store) ([]write, error) {
 	}
 	writes := make([]write, 0, len(at))
 	for _, p := range at {
+		if err := e.mine(own[p.name]); err != nil {
+			return nil, err
+		}
 		want := e.resource()
 		if want != nil {
 			if p.session == 0 {
@@ -108,6 +111,18 @@ func (e *set) planNodes(ctx context.Context, s Store) ([]write, error) {
 		writes = append(writes, e.write(p.name, own[p.name], want))
 	}
 	return writes, nil
+}
+
+// mine refuses a key that ends with another owner, if only the owner's own are to be set.
+func (e *set) mine(kv KV) error {
+	if !e.opts.Own || kv.ModRevision == 0 {
+		return nil
+	}
+	var r types.Resource
+	if Read(kv, &r) && r.Lifetime == e.opts.Lifetime && r.Owner == e.opts.Owner {
+		return nil
+	}
+	return types.Errorf(types.Precondition, "resource %s is there, and is not of %s %s: choose another name", e.name, e.opts.Lifetime, e.opts.Owner)
 }
 
 // chosen returns the nodes. What was chosen stays so once a part is written.

@@ -18,6 +18,8 @@ type SetOptions struct {
 	// the same transaction, before.
 	Lifetime types.Lifetime
 	Owner    string
+	// Own refuses to change or remove a resource that ends with another owner, or with none.
+	Own bool
 	// Future allows labels that no node has yet.
 	Future bool
 }

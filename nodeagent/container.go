@@ -84,7 +84,7 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 	if c.StateDir != "" {
 		out.LogPath = LogPath(c.StateDir, a.Namespace, a.Task, a.Number)
 	}
-	if c.SocketDir != "" {
+	if c.SocketDir != "" && spec.Socket != types.SocketNone {
 		out.Env = append(out.Env, "ESCHER_SOCKET="+filepath.Join(tasksocket.Dir, tasksocket.Name))
 		// To connect takes no writing, and the directory is on the machine's disk.
 		out.Mounts = append(out.Mounts, Mount{Source: c.socketDir(id), Target: tasksocket.Dir, ReadOnly: true})

@@ -73,14 +73,17 @@ func (t *task) fetch(ctx context.Context) error {
 	case err == nil:
 	case types.Is(err, types.NotFound) || types.Is(err, types.Invalid):
 		t.never(exitCannotRun, err)
-		// For one that runs already, as it was adopted, nothing is lost.
-		spec = new(types.Spec)
+		// For one that runs already, as it was adopted, nothing is lost, and nothing gained.
+		spec = &types.Spec{Socket: types.SocketSelf}
 	default:
 		return err
 	}
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
 	t.spec = spec
+	if !t.seen.ServeAt.IsZero() {
+		t.seen.ServeAt = time.Now() // which waited for what the socket may do
+	}
 	t.fine()
 	return nil
 }
@@ -222,6 +225,12 @@ func (t *task) giveUpStart() {
 // adopt waits for the end of the process, in a goroutine of its own. Whatever becomes
 // of its socket: what is not watched is not stopped either.
 func (t *task) adopt(ctx context.Context) {
+	t.a.mu.Lock()
+	known := t.spec != nil
+	t.a.mu.Unlock()
+	if !known {
+		_ = t.fetch(ctx) // It says what the socket may do; without it, both are tried again.
+	}
 	t.serveAgain(ctx)
 	restart := 0
 	t.changed(func(s *Seen) { s.Watched, restart = true, s.Restart })

@@ -20,8 +20,14 @@ func (t *task) serve(ctx context.Context) error {
 	a := t.a
 	a.mu.Lock()
 	serving := t.closeSocket != nil
+	spec := t.spec
 	a.mu.Unlock()
-	if serving || a.cfg.SocketDir == "" {
+	switch {
+	case serving || a.cfg.SocketDir == "":
+		return nil
+	case spec == nil: // it says what the socket may do
+		return types.Errorf(types.Unavailable, "serve task socket: the spec was not read yet")
+	case spec.Socket == types.SocketNone:
 		return nil
 	}
 	client, release, err := a.clients.of(a.cfg.Store, t.attempt.Namespace)
@@ -30,7 +36,7 @@ func (t *task) serve(ctx context.Context) error {
 	}
 	dir := a.cfg.socketDir(t.id)
 	server, err := tasksocket.Listen(tasksocket.Config{
-		Dir: dir, Client: client, Bounds: a.bounds, Log: t.log,
+		Dir: dir, Client: client, Bounds: a.bounds, Mode: spec.Socket, Log: t.log,
 		Self: tasksocket.Self{Namespace: t.attempt.Namespace, Task: t.attempt.Task, Attempt: t.attempt.Number, Node: a.cfg.Node},
 	})
 	if err != nil {
@@ -60,7 +66,7 @@ func (t *task) serveAgain(ctx context.Context) {
 		t.seen.ServeAt = time.Time{}
 		return
 	}
-	if t.seen.ServeAt.IsZero() {
+	if t.seen.ServeAt.IsZero() && t.spec != nil {
 		t.log.Error("without its task socket, to be tried again", zap.Error(err))
 	}
 	t.seen.ServeAt = time.Now().Add(serveGap)

@@ -196,3 +196,60 @@ func TestBootClock(t *testing.T) {
 func aliveWatch() controlplane.WatchOptions {
 	return controlplane.WatchOptions{Prefix: controlplane.Prefix(controlplane.Alive), From: 1}
 }
+
+// TestSocketMode gives a task the socket its spec asks for, also after a restart of the agent.
+func TestSocketMode(t *testing.T) {
+	for mode, want := range map[types.Socket]struct{ self, state types.Class }{
+		types.SocketNamespace: {0, 0}, types.SocketSelf: {0, types.Precondition}, types.SocketNone: {types.Unavailable, types.Unavailable},
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			adopted, made := make(chan struct{}, 9), make(chan nodeagent.Container, 1)
+			rt := simruntime.Config{
+				Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
+					made <- c
+					return simruntime.Behaviour{Forever: true}, nil
+				},
+				Fault: func(op simruntime.Op, _ string) simruntime.Fault {
+					if op == simruntime.Wait {
+						adopted <- struct{}{}
+					}
+					return simruntime.NoFault
+				},
+			}
+			b := newBench(t, rt)
+			b.cfg.SocketDir = t.TempDir()
+			b.cfg.BootClock, b.cfg.BootID = nil, ""
+			spec := b.runs(func(s *types.Spec) { s.Socket = mode })
+			crash := b.runInRealTime()
+			b.bind("a", spec, func(x *types.Binding) { x.Session, x.OnDisconnect = 1, types.Keep })
+			c := <-made
+			host := ""
+			for _, m := range c.Mounts {
+				if m.Target == tasksocket.Dir {
+					host = m.Source
+				}
+			}
+			if shown := strings.Contains(strings.Join(c.Env, " "), tasksocket.EnvSocket); shown != (mode != types.SocketNone) || shown != (host != "") {
+				t.Errorf("mounted from %q, %v", host, c.Env)
+			}
+			client := tasksocket.NewClient(filepath.Join(host, tasksocket.Name))
+			defer client.Close()
+			is := func(when string, err error, class types.Class) {
+				t.Helper()
+				if class == 0 && err != nil || class != 0 && !types.Is(err, class) {
+					t.Errorf("%s: %v", when, err)
+				}
+			}
+			for _, when := range []string{"at first", "after a restart"} {
+				<-adopted
+				_, err := client.Self(t.Context())
+				is("self "+when, err, want.self)
+				_, err = client.State(t.Context(), false)
+				is("state "+when, err, want.state)
+				crash()
+				crash = b.runInRealTime()
+			}
+			crash()
+		})
+	}
+}

@@ -17,6 +17,7 @@ func TestValidateIsolation(t *testing.T) {
 	}{
 		"pids":             {func(s *Spec) { s.Pids = -1 }, []string{"pids: -1 is out of range", "1 to 4194304"}},
 		"too many pids":    {func(s *Spec) { s.Pids = MaxPids + 1 }, []string{"pids: 4194305 is out of range"}},
+		"socket":           {func(s *Spec) { s.Socket = "read" }, []string{`socket: "read" is unknown: use namespace, self or none`}},
 		"cpu limit":        {func(s *Spec) { s.CPULimit = "soft" }, []string{`cpuLimit: "soft" is unknown: use none`}},
 		"unknown":          {func(s *Spec) { s.CapAdd = []string{"NET_ADMIN", "FLY"} }, []string{`capAdd[1]: "FLY" is no capability`, "such as NET_BIND_SERVICE"}},
 		"prefix":           {func(s *Spec) { s.CapAdd = []string{"CAP_NET_ADMIN"} }, []string{`capAdd[0]: "CAP_NET_ADMIN" is written another way here: write NET_ADMIN`}},

@@ -270,6 +270,8 @@ type Spec struct {
 	// Init makes a small init the first process, which passes on signals and the exit
 	// code, and takes care of processes that nobody waits for.
 	Init bool
+	// Socket is what its container may do through the task socket.
+	Socket Socket
 }
 
 func (s *Spec) fields(w *wire) {
@@ -292,6 +294,7 @@ func (s *Spec) fields(w *wire) {
 	list(w, 20, &s.Checks, (*Check).fields)
 	optional(w, 21, &s.Warn, (*Warn).fields)
 	w.boolean(22, &s.Init)
+	text(w, 23, &s.Socket)
 }
 
 // Restart is when a process that ended by itself is run again, on the same node and

@@ -7,7 +7,7 @@ import (
 
 // validateIsolation checks what a spec says of its limits and rights.
 func (s *Spec) validateIsolation() error {
-	errs := []error{validateCapabilities("capAdd", s.CapAdd), validateCapabilities("capDrop", s.CapDrop)}
+	errs := []error{validateCapabilities("capAdd", s.CapAdd), validateCapabilities("capDrop", s.CapDrop), s.Socket.validate()}
 	if s.Pids < 0 || s.Pids > MaxPids {
 		errs = append(errs, Errorf(Invalid, "pids: %d is out of range: give 1 to %d processes, or leave it out for what is usual on the node", s.Pids, MaxPids))
 	}

@@ -311,6 +311,8 @@ func choices(t reflect.Type) []string {
 		return []string{types.WaitForNode.String(), types.MoveBundles.String()}
 	case reflect.TypeFor[types.Then]():
 		return []string{string(types.ThenReport), string(types.ThenRestart)}
+	case reflect.TypeFor[types.Socket]():
+		return []string{types.SocketNamespace.String(), string(types.SocketSelf), string(types.SocketNone)}
 	case reflect.TypeFor[types.CPULimit]():
 		return []string{string(types.CPUNone)}
 	case reflect.TypeFor[types.RestartWhen]():

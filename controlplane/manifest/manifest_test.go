@@ -216,7 +216,7 @@ func fullTask() manifest.Task {
 			Restart: &manifest.Restart{When: types.RestartAlways, Limit: 1, Delay: manifest.Duration(1), MaxDelay: manifest.Duration(2)},
 			Mounts:  []manifest.Mount{{Source: "/s", Target: "/t", ReadOnly: true}}, Ports: []manifest.Port{{Name: "p"}, {Name: "q", Number: 80}},
 			Checks: []manifest.Check{fullCheck()}, Warn: &manifest.Warn{Signal: "SIGUSR1", Before: 3}, Init: true,
-			Pids: 9, CPULimit: types.CPUNone, CapAdd: []string{"SETFCAP"}, CapDrop: []string{"ALL"}, ReadOnlyRoot: true, Privileged: true,
+			Pids: 9, CPULimit: types.CPUNone, CapAdd: []string{"SETFCAP"}, CapDrop: []string{"ALL"}, ReadOnlyRoot: true, Privileged: true, Socket: types.SocketSelf,
 		},
 	}
 }

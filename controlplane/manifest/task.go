@@ -62,6 +62,7 @@ type Spec struct {
 	CapDrop      []string       `json:"capDrop,omitempty" desc:"capabilities to drop, or ALL"`
 	ReadOnlyRoot bool           `json:"readOnlyRoot,omitempty" desc:"keeps it from writing to the files of its image"`
 	Privileged   bool           `json:"privileged,omitempty" desc:"gives it what root of the node has; only on nodes that allow it"`
+	Socket       types.Socket   `json:"socket,omitempty" desc:"what it may do through its task socket: all of its namespace, self, or none; namespace if it is left out"`
 	Checks       []Check        `json:"checks,omitempty" desc:"whether it does its work, looked at now and then"`
 	Warn         *Warn          `json:"warn,omitempty" desc:"a signal some time before it is asked to end"`
 	Init         bool           `json:"init,omitempty" desc:"runs it below a small init, which passes on signals and waits for processes that nobody waits for"`

@@ -43,6 +43,9 @@ func (s *Server) set(r *http.Request, body *Set) (any, error) {
 // setOf fills in what a task leaves out: its own node, and itself or its job.
 func (s *Server) setOf(ctx context.Context, body *Set) (set, error) {
 	x, err := body.set(s.cfg.Self)
+	if err == nil {
+		err = s.ownSet(body, &x)
+	}
 	if err != nil || x.opts.Lifetime != types.OfJob || x.opts.Owner != "" {
 		return x, err
 	}

@@ -15,24 +15,26 @@ type route struct {
 	// pattern is its method and path, as docs/task-api.md has it.
 	pattern string
 	serve   http.Handler
+	// own says what a task may ask that has the socket for itself alone; nil is nothing.
+	own func(*Server, *http.Request) error
 }
 
 // routes are all requests there are.
 func (s *Server) routes() []route {
 	return []route{
-		{"GET /v1/self", s.get(s.self)},
-		{"GET /v1/state", s.listing(s.get(s.state, "reads"))},
-		{"GET /v1/tasks", s.listing(s.get(s.tasks))},
-		{"GET /v1/tasks/{id}", s.get(s.status)},
-		{"GET /v1/wait", s.get(s.wait, "until", "id", "timeout")},
-		{"GET /v1/watch", http.HandlerFunc(s.watch)},
-		{"POST /v1/resources", post(s, s.set)},
-		{"POST /v1/tasks", post(s, s.launch)},
-		{"POST /v1/tasks/{id}/stop", post(s, s.stop)},
-		{"POST /v1/tasks/{id}/evict", post(s, s.evict)},
-		{"POST /v1/reservations", post(s, s.reserve)},
-		{"DELETE /v1/reservations/{id}", s.get(s.unreserve)},
-		{"POST /v1/transactions", post(s, s.transact)},
+		{"GET /v1/self", s.get(s.self), anything},
+		{"GET /v1/state", s.listing(s.get(s.state, "reads")), nil},
+		{"GET /v1/tasks", s.listing(s.get(s.tasks)), nil},
+		{"GET /v1/tasks/{id}", s.get(s.status), (*Server).ownTask},
+		{"GET /v1/wait", s.get(s.wait, "until", "id", "timeout"), (*Server).ownIDs},
+		{"GET /v1/watch", http.HandlerFunc(s.watch), (*Server).ownIDs},
+		{"POST /v1/resources", post(s, s.set), anything},
+		{"POST /v1/tasks", post(s, s.launch), nil},
+		{"POST /v1/tasks/{id}/stop", post(s, s.stop), (*Server).ownTask},
+		{"POST /v1/tasks/{id}/evict", post(s, s.evict), (*Server).ownTask},
+		{"POST /v1/reservations", post(s, s.reserve), nil},
+		{"DELETE /v1/reservations/{id}", s.get(s.unreserve), nil},
+		{"POST /v1/transactions", post(s, s.transact), nil},
 	}
 }
 
@@ -40,7 +42,7 @@ func (s *Server) routes() []route {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
-		mux.Handle(r.pattern, r.serve)
+		mux.Handle(r.pattern, s.permitted(r))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer.Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see docs/task-api.md", r.Method, r.URL.Path))

@@ -26,6 +26,8 @@ type Config struct {
 	// Client is of the task's namespace.
 	Client *controlplane.Client
 	Self   Self
+	// Mode is what the task may do; SocketNone has no server.
+	Mode types.Socket
 	// Bounds are shared by all sockets of the agent; nil is bounds of its own.
 	Bounds *Bounds
 	// Log is told of requests that fail for reasons of ours; nil is nobody.

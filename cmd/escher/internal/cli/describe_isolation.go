@@ -21,6 +21,9 @@ func (t *taskDescription) writeIsolation(s *sheet) {
 	case len(t.spec.CapAdd)+len(t.spec.CapDrop) > 0:
 		s.line("  capabilities", first(strings.Join(types.CapabilitiesOf(t.spec.CapAdd, t.spec.CapDrop), " "), "none"))
 	}
+	if t.spec.Socket != types.SocketNamespace {
+		s.line("  task socket", t.spec.Socket.String())
+	}
 	if t.spec.ReadOnlyRoot {
 		s.line("  root", "read-only")
 	}

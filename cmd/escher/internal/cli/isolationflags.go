@@ -16,6 +16,7 @@ type isolationFlags struct {
 	capAdd, capDrop []string
 	readOnly        bool
 	privileged      bool
+	socket          string
 }
 
 func (i *isolationFlags) add(flags *pflag.FlagSet) {
@@ -24,16 +25,18 @@ func (i *isolationFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&i.capAdd, "cap-add", nil, "capability to add, such as NET_ADMIN; most only where the node allows it; repeat for several")
 	flags.StringArrayVar(&i.capDrop, "cap-drop", nil, "capability to drop, or ALL; repeat for several")
 	flags.BoolVar(&i.readOnly, "read-only", false, "keep it from writing to the files of its image; see --scratch")
+	flags.StringVar(&i.socket, "socket", "", "what it may do through its task socket: namespace, self or none (default: namespace)")
 	flags.BoolVar(&i.privileged, "privileged", false, "give it what root of the node has; only where the node allows it")
 }
 
 // isolate puts what the flags say into out.
 func (i *isolationFlags) isolate(out *types.Spec) error {
 	out.Pids, out.CPULimit, out.ReadOnlyRoot, out.Privileged = i.pids, types.CPULimit(i.cpuLimit), i.readOnly, i.privileged
-	var err, err2 error
+	var err, err2, err3 error
+	out.Socket, err3 = types.ParseSocket(i.socket)
 	out.CapAdd, err = parseCapabilities("cap-add", i.capAdd)
 	out.CapDrop, err2 = parseCapabilities("cap-drop", i.capDrop)
-	return errors.Join(err, err2)
+	return errors.Join(err, err2, err3)
 }
 
 func parseCapabilities(field string, texts []string) ([]string, error) {

@@ -42,7 +42,7 @@ func besidePolicies() []object {
 	spec := object{
 		"image": "a", "command": []any{"b"}, "env": []any{"A=b"}, "dir": "/x", "user": "1:1", "grace": "3s", "stopSignal": "SIGUSR1", "pids": 10,
 		"restart": object{"when": "on-failure", "limit": 3, "delay": "1s", "maxDelay": "1m"}, "mounts": []any{object{"source": "/a", "target": "/b", "readOnly": true}},
-		"ports": []any{object{"name": "http", "number": 8080}}, "cpuLimit": "none", "capAdd": []any{"NET_ADMIN"}, "capDrop": []any{"ALL"}, "readOnlyRoot": true,
+		"ports": []any{object{"name": "http", "number": 8080}}, "cpuLimit": "none", "capAdd": []any{"NET_ADMIN"}, "capDrop": []any{"ALL"}, "readOnlyRoot": true, "socket": "self",
 		"checks": []any{object{"name": "up", "http": object{"port": "http", "path": "/", "status": 200}, "every": "1s", "timeout": "1s", "startPeriod": "1s", "failures": 2, "successes": 2, "then": "restart"}},
 		"warn":   object{"signal": "USR1", "before": "1s"}, "init": true,
 	}
