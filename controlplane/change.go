@@ -218,9 +218,12 @@ func permanent(err error) error {
 }
 
 // settle finds out whether an unanswered copy of txn was committed: then what it
-// put is there, marked with its batch id. When it was overwritten since, the
+// put is there, marked with its batch id; of one that only deletes, the keys are gone. When it was overwritten since, the
 // change is reported as not committed, which is true of the present state.
 func settle(ctx context.Context, s Store, txn Txn, res Result) (Result, error) {
+	if deleted(txn, res.Read) {
+		return Result{Committed: true, Revision: res.Revision}, nil
+	}
 	for _, op := range txn.Ops {
 		if op.Delete {
 			continue
@@ -237,6 +240,27 @@ func settle(ctx context.Context, s Store, txn Txn, res Result) (Result, error) {
 		}
 	}
 	return res, nil
+}
+
+// deleted reports whether txn only deletes, and what was read is what it leaves behind: the
+// keys that it deletes are absent, and all other compares hold.
+func deleted(txn Txn, read []KV) bool {
+	absent := make(map[string]bool, len(txn.Compares))
+	for i, kv := range read {
+		absent[txn.Compares[i].Key] = kv.ModRevision == 0
+	}
+	deletes := make(map[string]bool, len(txn.Ops))
+	for _, op := range txn.Ops {
+		if deletes[op.Key] = true; !op.Delete || !absent[op.Key] {
+			return false
+		}
+	}
+	for i, c := range txn.Compares {
+		if !deletes[c.Key] && !c.Holds(read[i]) {
+			return false
+		}
+	}
+	return len(deletes) > 0
 }
 
 // RetryPolicy is the one way in which calls to the store are tried again.

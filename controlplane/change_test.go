@@ -118,6 +118,48 @@ func TestCommit(t *testing.T) {
 	}
 }
 
+// TestCommitOfDeletions sends a change that only deletes, with every fate, and with a
+// contender that changes a key that it compares.
+func TestCommitOfDeletions(t *testing.T) {
+	for _, c := range []struct {
+		fates     []fate
+		contender string // the key that is changed before the second commit
+		committed bool
+	}{
+		{nil, "", true},
+		{[]fate{lost}, "", true},
+		{[]fate{lost, lost}, "", true},
+		{[]fate{forgotten}, "", true},
+		{[]fate{forgotten}, "/a", false},
+		{[]fate{forgotten}, "/other", false},
+		// It was committed, and a key was made again before that could be seen.
+		{[]fate{lost}, "/a", false},
+		{[]fate{lost}, "/other", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &lossy{Store: memstore.New()}
+			put(t, s.Store, "/a", "me")
+			put(t, s.Store, "/b", "me")
+			s.next(c.fates...)
+			s.before = func(n int) {
+				if n == 2 && c.contender != "" {
+					put(t, s.Store, c.contender, "other")
+				}
+			}
+			change := controlplane.NewChange(controlplane.NewBatch())
+			change.IfUnchanged("/a", 2)
+			change.IfUnchanged("/b", 3)
+			change.IfUnchanged("/other", 0)
+			change.Delete("/a")
+			change.Delete("/b")
+			res, err := controlplane.Commit(t.Context(), s, change.Txn())
+			if err != nil || res.Committed != c.committed {
+				t.Errorf("%v, contender at %q: %+v, %v", c.fates, c.contender, res, err)
+			}
+		})
+	}
+}
+
 func put(t *testing.T, s controlplane.Store, key, who string) {
 	t.Helper()
 	value := types.Encode(controlplane.NewBatch(), &types.Leader{Holder: who})

@@ -13,6 +13,7 @@ type Metrics struct {
 	collected *prometheus.CounterVec
 	troubles  prometheus.Counter
 	database  *prometheus.GaugeVec
+	refuses   prometheus.Gauge
 	aside     *prometheus.CounterVec
 }
 
@@ -31,6 +32,9 @@ func NewMetrics() *Metrics {
 		database: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "escher_collector_database_bytes", Help: "What etcd's database holds (used), takes on disk (file) and may take (quota).",
 		}, []string{"what"}),
+		refuses: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "escher_collector_database_full", Help: "1 while etcd refuses writes as its database is full.",
+		}),
 		aside: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "escher_collector_set_aside_total", Help: "Items that failed and are tried again later while the others go on, by what failed: collect, drain.",
 		}, []string{"what"}),
@@ -52,7 +56,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.leading, m.collected, m.troubles, m.database, m.aside}
+	return []prometheus.Collector{m.leading, m.collected, m.troubles, m.database, m.refuses, m.aside}
 }
 
 func (m *Metrics) lead(leads bool) {
@@ -91,4 +95,8 @@ func (m *Metrics) full(u controlplane.Usage) {
 	m.database.WithLabelValues("used").Set(float64(u.InUse))
 	m.database.WithLabelValues("file").Set(float64(u.File))
 	m.database.WithLabelValues("quota").Set(float64(u.Quota))
+	m.refuses.Set(0)
+	if u.Alarm {
+		m.refuses.Set(1)
+	}
 }
