@@ -106,6 +106,25 @@ const (
 	// nanoseconds and a duration no longer fit an integer.
 	MaxMoment = 5_680_281_600_000_000_000
 
+	// DefaultKeys is the built-in budget of keys of a namespace: two for each of two million
+	// tasks, and as many again for all else.
+	DefaultKeys = 5_000_000
+	// DefaultBytes is the built-in budget of bytes: half of what etcd's usual quota of 8 GiB
+	// holds before the cluster is closed to new tasks.
+	DefaultBytes = 3 << 30
+	// DefaultPending is the built-in budget of waiting tasks: three quarters of what may wait
+	// in a cluster, so that one namespace leaves room for others.
+	DefaultPending = 1_500_000
+	// DefaultRequests is the built-in budget of requests a second of the task sockets of a
+	// namespace on one node: a tenth of what an etcd on a plain SSD commits.
+	DefaultRequests = 1_000
+	// DefaultWatches is the built-in budget of watches of the task sockets of a namespace on
+	// one node: some 10 MiB of the agent's memory.
+	DefaultWatches = 1_000
+	// MaxBudget bounds each number of a budget: a double, and so JSON in every language, is
+	// exact up to it.
+	MaxBudget = 1 << 53
+
 	// maxProblems is how many problems of one message an error lists.
 	maxProblems = 32
 )

@@ -381,22 +381,6 @@ func (j *Job) fields(w *wire) {
 	text(w, 5, &j.Wish)
 }
 
-// Namespace is what an administrator sets for all tasks of a namespace.
-type Namespace struct {
-	Extra
-	// Requests are added to every task and every bundle of it. Full ids, such
-	// as admin:slots, name pools that the namespace itself cannot write.
-	Requests Requests
-	// Quotas draw, for each unit of a physical resource requested, one unit
-	// from a pool.
-	Quotas []Quota
-}
-
-func (n *Namespace) fields(w *wire) {
-	list(w, 2, (*[]Request)(&n.Requests), (*Request).fields)
-	list(w, 3, &n.Quotas, (*Quota).fields)
-}
-
 // Quota makes requests of Resource draw on Pool, a cluster-wide resource.
 type Quota struct {
 	Resource ResourceID

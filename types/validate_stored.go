@@ -307,23 +307,6 @@ func (j *Job) Validate() error {
 	return p.err()
 }
 
-// Validate checks what an administrator sets for a namespace.
-func (n *Namespace) Validate() error {
-	var p problems
-	if p.count("requests", len(n.Requests), MaxRequests) {
-		for _, x := range n.Requests {
-			at := "requests." + shorten(x.Name)
-			p.add(ResourceID(x.Name).validate(at), validateAmount(at, x))
-		}
-	}
-	if p.count("quotas", len(n.Quotas), MaxQuotas) {
-		for i, q := range n.Quotas {
-			p.add(q.Resource.validate(index("quotas", i)+".resource"), q.Pool.validate(index("quotas", i)+".pool"))
-		}
-	}
-	return p.err()
-}
-
 // Validate checks a session.
 func (s *Session) Validate() error {
 	var p problems

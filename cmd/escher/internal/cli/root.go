@@ -84,7 +84,7 @@ func sections() []section {
 	return []section{
 		{"Run", []func(*Factory) *cobra.Command{newRun, newSubmit, newApply, newPlan, newStop, newRm, newSchema}},
 		{"Look", []func(*Factory) *cobra.Command{newPs, newJobs, newWhy, newDescribe, newLogs, newWait, newExec, newCp, newEvents, newTop}},
-		{"Resources", []func(*Factory) *cobra.Command{newNodes, newNode, newGPUs, newResources, newSetResource, newState, newReserve, newUnreserve, newReservations, newPolicies}},
+		{"Resources", []func(*Factory) *cobra.Command{newNodes, newNode, newGPUs, newResources, newSetResource, newState, newReserve, newUnreserve, newReservations, newPolicies, newNamespace}},
 		{"Images", []func(*Factory) *cobra.Command{newImage, newPull}},
 		{"Clusters", []func(*Factory) *cobra.Command{newDev, newServer, newAgent, newAdmin, newAudit, newBench, newContext}},
 		{"Other", []func(*Factory) *cobra.Command{newCompletion, newVersion, newWatchdog, newBenchRole}},

@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+const namespaceHelp = `Shows and changes what an administrator sets for namespaces: their budgets, the
+defaults of their tasks, and their quotas. A namespace needs no settings: it has
+the built-in defaults then.
+
+  escher namespace create team --max-keys 10000 --max-priority 100
+  escher namespace set team --max-pending 500 --accumulate=false
+  escher namespace set team --default-cpu 500m --default-memory 256Mi
+  escher namespace describe team
+  escher namespace ls
+  escher namespace rm team`
+
+// newNamespace makes the command that shows and changes namespaces.
+func newNamespace(f *Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "namespace",
+		Short: "Show and change the budgets of namespaces",
+		Long:  namespaceHelp,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return types.Errorf(types.Invalid, "command: namespace %q is unknown: use create, ls, describe, set or rm: escher namespace --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newNamespaceCreate(f), newNamespaceLs(f), newNamespaceDescribe(f), newNamespaceSet(f), newNamespaceRm(f))
+	return cmd
+}
+
+// newNamespaceCreate makes the command that creates the settings of a namespace.
+func newNamespaceCreate(f *Factory) *cobra.Command {
+	var flags namespaceFlags
+	cmd := &cobra.Command{
+		Use:     "create NAMESPACE",
+		Short:   "Create the settings of a namespace",
+		Example: "  escher namespace create team --max-keys 10000 --max-priority 100",
+		Args:    exactly("NAMESPACE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			var n types.Namespace
+			if err := flags.apply(&n); err != nil {
+				return err
+			}
+			if err := client.CreateNamespace(cmd.Context(), args[0], n); err != nil {
+				return err
+			}
+			fmt.Fprintln(f.Out, args[0])
+			return nil
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+// newNamespaceSet makes the command that changes the settings of a namespace.
+func newNamespaceSet(f *Factory) *cobra.Command {
+	var flags namespaceFlags
+	cmd := &cobra.Command{
+		Use:     "set NAMESPACE",
+		Short:   "Change the settings of a namespace; the others stay",
+		Example: "  escher namespace set team --max-pending 500 --accumulate=false",
+		Args:    exactly("NAMESPACE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !flags.given() {
+				return types.Errorf(types.Invalid, "set namespace %s: no setting is given: give one, such as --max-keys 10000", args[0])
+			}
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := client.SetNamespace(cmd.Context(), args[0], flags.apply); err != nil {
+				return err
+			}
+			fmt.Fprintln(f.Out, args[0])
+			return nil
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+// newNamespaceRm makes the command that deletes the settings of namespaces.
+func newNamespaceRm(f *Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "rm NAMESPACE...",
+		Short:   "Delete the settings of namespaces that are not in use",
+		Example: "  escher namespace rm team",
+		Args:    atLeastOne("NAMESPACE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				if err := client.RemoveNamespace(cmd.Context(), name); err != nil {
+					return err
+				}
+				fmt.Fprintln(f.Out, name)
+			}
+			return nil
+		},
+	}
+}
+
+// newNamespaceLs makes the command that lists namespaces with settings.
+func newNamespaceLs(f *Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Short:   "List namespaces with their budgets",
+		Example: "  escher namespace ls -o wide",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			all, err := client.Namespaces(cmd.Context())
+			if err != nil {
+				return err
+			}
+			rows := make([]namespaceRow, len(all))
+			for i := range all {
+				rows[i] = newNamespaceRow(&all[i])
+			}
+			return print(f, rows)
+		},
+	}
+}
+
+// newNamespaceDescribe makes the command that tells everything about a namespace.
+func newNamespaceDescribe(f *Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "describe NAMESPACE",
+		Short:   "Tell everything about a namespace",
+		Example: "  escher namespace describe team",
+		Args:    exactly("NAMESPACE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			n, err := client.GetNamespace(cmd.Context(), args[0])
+			if err != nil && !types.Is(err, types.NotFound) {
+				return err
+			}
+			row := newNamespaceRow(&n)
+			return f.show(row, row.Name, row.write)
+		},
+	}
+}
+
+// namespaceRow is a namespace as it is printed: with the built-in default of each budget
+// that is not set.
+type namespaceRow struct {
+	Name string `json:"name"`
+	// Revision is that of its last change; 0 means that nothing is set.
+	Revision int64              `json:"revision,omitempty"`
+	Budget   namespaceBudget    `json:"budget"`
+	Defaults *namespaceDefaults `json:"defaults,omitempty"`
+	Requests []string           `json:"requests,omitempty"`
+	Quotas   []string           `json:"quotas,omitempty"`
+}
+
+// namespaceBudget is types.Budget as it is printed.
+type namespaceBudget struct {
+	Keys       int64 `json:"keys"`
+	Bytes      int64 `json:"bytes"`
+	Pending    int64 `json:"pending"`
+	Requests   int64 `json:"requestsPerSecond"`
+	Watches    int64 `json:"watches"`
+	Priority   int   `json:"priority"`
+	Accumulate bool  `json:"accumulate"`
+}
+
+// namespaceDefaults is types.Defaults as it is printed.
+type namespaceDefaults struct {
+	CPU    string `json:"cpu,omitempty"`
+	Memory string `json:"memory,omitempty"`
+	Pids   int    `json:"pids,omitempty"`
+}
+
+func newNamespaceRow(n *controlplane.Namespace) namespaceRow {
+	b := n.Allowed()
+	row := namespaceRow{
+		Name: n.Name, Revision: n.Revision,
+		Budget: namespaceBudget{b.Keys, b.Bytes, b.Pending, b.Requests, b.Watches, b.Priority.Max, !b.NoAccumulate},
+	}
+	if d := n.Defaults; d != nil {
+		row.Defaults = &namespaceDefaults{Pids: d.Pids}
+		if d.CPU != 0 {
+			row.Defaults.CPU = d.CPU.Format(types.CPU)
+		}
+		if d.Memory != 0 {
+			row.Defaults.Memory = d.Memory.Format(types.Memory)
+		}
+	}
+	for _, r := range n.Requests {
+		row.Requests = append(row.Requests, needsText(types.Requests{r}, nil))
+	}
+	for _, q := range n.Quotas {
+		row.Quotas = append(row.Quotas, string(q.Resource)+"="+string(q.Pool))
+	}
+	return row
+}
+
+// Header returns the columns.
+func (namespaceRow) Header() []table.Column {
+	return table.Columns("namespace", "keys", "bytes", "pending", "priority", "accumulate", "(requests/s)", "(watches)", "(quotas)")
+}
+
+// Row returns what stands in them.
+func (r namespaceRow) Row() []string {
+	b := r.Budget
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return []string{
+		r.Name, number(b.Keys), types.Quantity(b.Bytes).Format(types.Memory), number(b.Pending), strconv.Itoa(b.Priority),
+		yesNo(b.Accumulate), number(b.Requests), number(b.Watches), strings.Join(r.Quotas, " "),
+	}
+}
+
+// write writes it as text.
+func (r namespaceRow) write(w io.Writer) error {
+	s := newSheet(w)
+	s.line("Namespace", r.Name)
+	if r.Revision == 0 {
+		s.line("Settings", "none: the built-in defaults hold")
+	}
+	b := r.Budget
+	s.line("Keys", fmt.Sprintf("at most %d", b.Keys))
+	s.line("Bytes", "at most "+types.Quantity(b.Bytes).Format(types.Memory))
+	s.line("Pending", fmt.Sprintf("at most %d tasks", b.Pending))
+	s.line("Requests", fmt.Sprintf("at most %d a second, by its task sockets on one node", b.Requests))
+	s.line("Watches", fmt.Sprintf("at most %d, by its task sockets on one node", b.Watches))
+	s.line("Priority", fmt.Sprintf("at most %d", b.Priority))
+	s.line("Accumulate", yesNo(b.Accumulate))
+	if d := r.Defaults; d != nil {
+		s.line("Default cpu", d.CPU)
+		s.line("Default memory", d.Memory)
+		if d.Pids != 0 {
+			s.line("Default pids", strconv.Itoa(d.Pids))
+		}
+	}
+	s.line("Requests of each task", strings.Join(r.Requests, " "))
+	s.line("Quotas", strings.Join(r.Quotas, " "))
+	return s.end()
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,159 @@
+package controlplane
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Namespace is a namespace for which an administrator has set something.
+type Namespace struct {
+	Name string
+	// Revision is that of its last change.
+	Revision int64
+	types.Namespace
+}
+
+// Namespaces returns the namespaces for which an administrator has set something, by name.
+// One whose value cannot be read has the built-in defaults.
+func (c *Client) Namespaces(ctx context.Context) ([]Namespace, error) {
+	kvs, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Namespaces)})
+	if err != nil {
+		return nil, types.Errorf(types.ClassOf(err), "list namespaces: %w", err)
+	}
+	var all []Namespace
+	for _, kv := range kvs {
+		k, ok := Parse(kv.Key)
+		n := Namespace{Name: k.Namespace, Revision: kv.ModRevision}
+		if ok && Read(kv, &n.Namespace) {
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
+// GetNamespace returns what an administrator has set for a namespace. NotFound: nothing is
+// set for it, and the built-in defaults hold.
+func (c *Client) GetNamespace(ctx context.Context, name string) (Namespace, error) {
+	n := Namespace{Name: name}
+	err := types.ValidateName("namespace", name)
+	if err != nil {
+		return n, err
+	}
+	kv, err := get(ctx, c.store, NamespaceKey(name))
+	switch {
+	case err != nil:
+	case kv.ModRevision == 0:
+		err = noNamespace(name)
+	case !Read(kv, &n.Namespace):
+		err = unreadable(kv.Key)
+	}
+	if err != nil {
+		return n, types.Errorf(types.ClassOf(err), "read namespace %s: %w", name, err)
+	}
+	n.Revision = kv.ModRevision
+	return n, nil
+}
+
+// CreateNamespace stores what an administrator sets for a namespace. AlreadyExists:
+// something is set for it.
+func (c *Client) CreateNamespace(ctx context.Context, name string, n types.Namespace) error {
+	return c.editNamespace(ctx, &namespaceEdit{name: name, verbs: "create", create: true, change: func(is *types.Namespace) error {
+		*is = n
+		return nil
+	}})
+}
+
+// SetNamespace changes what is set for a namespace, which need not be there before.
+// Change is called with what is set now, and may be called again.
+func (c *Client) SetNamespace(ctx context.Context, name string, change func(*types.Namespace) error) error {
+	return c.editNamespace(ctx, &namespaceEdit{name: name, verbs: "set", change: change})
+}
+
+// RemoveNamespace deletes what is set for a namespace: the built-in defaults hold for it
+// again. NotFound: nothing is set for it. Precondition: the namespace is in use.
+func (c *Client) RemoveNamespace(ctx context.Context, name string) error {
+	return c.editNamespace(ctx, &namespaceEdit{name: name, verbs: "remove"})
+}
+
+func (c *Client) editNamespace(ctx context.Context, e *namespaceEdit) error {
+	if err := types.ValidateName("namespace", e.name); err != nil {
+		return types.Errorf(types.Invalid, "%s namespace: %w", e.verbs, err)
+	}
+	_, err := perform(ctx, c.store, nil, e)
+	return err
+}
+
+// noNamespace is the error that nothing is set for a namespace: NotFound.
+func noNamespace(name string) error {
+	return types.Errorf(types.NotFound, "nothing is set for namespace %s, which has the built-in defaults: escher namespace ls lists those with settings", name)
+}
+
+// namespaceEdit is a namespace being changed, or removed if change is nil.
+type namespaceEdit struct {
+	name, verbs string
+	create      bool
+	change      func(*types.Namespace) error
+	// sent reports whether it was drawn up before: then what it would write may be there.
+	sent bool
+}
+
+func (e *namespaceEdit) verb() string { return e.verbs + " namespace " + e.name }
+
+func (e *namespaceEdit) draw(ctx context.Context, s Store, change *Change) error {
+	kv, err := get(ctx, s, NamespaceKey(e.name))
+	if err != nil {
+		return err
+	}
+	change.IfUnchanged(kv.Key, kv.ModRevision)
+	if e.change == nil {
+		return e.drawRemoval(ctx, s, kv, change)
+	}
+	var n types.Namespace
+	if kv.ModRevision != 0 && !e.create && !Read(kv, &n) {
+		n = types.Namespace{}
+	}
+	if err := e.change(&n); err != nil {
+		return err
+	}
+	if err := n.Validate(); err != nil {
+		return err
+	}
+	same := kv.ModRevision != 0 && types.Same(kv.Value, &n)
+	switch {
+	case e.create && kv.ModRevision != 0 && !(same && e.sent):
+		return types.Errorf(types.AlreadyExists, "it has settings already: change them with escher namespace set %s", e.name)
+	case !same:
+		change.Put(kv.Key, &n)
+	}
+	e.sent = true
+	return nil
+}
+
+// drawRemoval adds that the key is deleted, unless the namespace is in use.
+func (e *namespaceEdit) drawRemoval(ctx context.Context, s Store, kv KV, change *Change) error {
+	if kv.ModRevision == 0 {
+		if e.sent {
+			return nil
+		}
+		return noNamespace(e.name)
+	}
+	for _, kind := range []Kind{Tasks, Jobs, Reservations, Resources, Policies, Sessions} {
+		prefix := Prefix(kind, e.name)
+		page, err := s.List(ctx, ListOptions{Prefix: prefix, Limit: 1, KeysOnly: true})
+		if err != nil {
+			return err
+		}
+		if len(page.KVs) > 0 {
+			return types.Errorf(types.Precondition, "it is in use: %s is there: delete all it has first, or change its settings with escher namespace set", page.KVs[0].Key)
+		}
+		change.IfNoneSince(prefix, 0)
+	}
+	e.sent = true
+	change.Delete(kv.Key)
+	return nil
+}
+
+func (e *namespaceEdit) refused(context.Context, Store, []KV) error { return nil }
+func (e *namespaceEdit) once() bool                                 { return false }
+func (e *namespaceEdit) done(int64)                                 {}

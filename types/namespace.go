@@ -1,0 +1,124 @@
+package types
+
+import "cmp"
+
+// Namespace is what an administrator sets for all tasks of a namespace.
+type Namespace struct {
+	Extra
+	// Requests are added to every task and every bundle of it. Full ids, such
+	// as admin:slots, name pools that the namespace itself cannot write.
+	Requests Requests
+	// Quotas draw, for each unit of a physical resource requested, one unit
+	// from a pool.
+	Quotas []Quota
+	// Budget bounds what its applications may use; nil means the built-in defaults.
+	Budget *Budget
+	// Defaults are given to tasks that do not say themselves; nil means none.
+	Defaults *Defaults
+}
+
+func (n *Namespace) fields(w *wire) {
+	list(w, 2, (*[]Request)(&n.Requests), (*Request).fields)
+	list(w, 3, &n.Quotas, (*Quota).fields)
+	optional(w, 4, &n.Budget, (*Budget).fields)
+	optional(w, 5, &n.Defaults, (*Defaults).fields)
+}
+
+// Budget bounds what the applications of a namespace may use of the cluster's store. 0
+// means the built-in default.
+type Budget struct {
+	// Keys and Bytes bound what is stored: keys of the namespace, and their bytes with
+	// those of their values.
+	Keys, Bytes int64
+	// Pending bounds its tasks that no node has.
+	Pending int64
+	// Requests, a second, and Watches bound the task sockets of the namespace on one node.
+	Requests, Watches int64
+	// Priority bounds the priority of its tasks and reservations; nil means MaxPriority.
+	Priority *Ceiling
+	// NoAccumulate keeps its tasks and reservations from accumulating.
+	NoAccumulate bool
+}
+
+func (b *Budget) fields(w *wire) {
+	integer(w, 2, &b.Keys)
+	integer(w, 3, &b.Bytes)
+	integer(w, 4, &b.Pending)
+	integer(w, 5, &b.Requests)
+	integer(w, 6, &b.Watches)
+	optional(w, 7, &b.Priority, (*Ceiling).fields)
+	w.boolean(8, &b.NoAccumulate)
+}
+
+// Ceiling is the highest priority of a namespace.
+type Ceiling struct{ Max int }
+
+func (c *Ceiling) fields(w *wire) { integer(w, 2, &c.Max) }
+
+// Defaults are what a task gets that does not say itself; 0 means nothing.
+type Defaults struct {
+	// CPU and Memory are requested by a task that requests none.
+	CPU, Memory Quantity
+	// Pids bounds the processes of a task whose spec does not.
+	Pids int
+}
+
+func (d *Defaults) fields(w *wire) {
+	integer(w, 2, &d.CPU)
+	integer(w, 3, &d.Memory)
+	integer(w, 4, &d.Pids)
+}
+
+// Allowed returns the budget of a namespace, with the built-in default of each number that
+// is not set. A nil Namespace has all of them.
+func (n *Namespace) Allowed() Budget {
+	var b Budget
+	if n != nil && n.Budget != nil {
+		b = *n.Budget
+	}
+	b.Keys, b.Bytes, b.Pending = cmp.Or(b.Keys, DefaultKeys), cmp.Or(b.Bytes, DefaultBytes), cmp.Or(b.Pending, DefaultPending)
+	b.Requests, b.Watches = cmp.Or(b.Requests, DefaultRequests), cmp.Or(b.Watches, DefaultWatches)
+	if b.Priority == nil {
+		b.Priority = &Ceiling{MaxPriority}
+	}
+	return b
+}
+
+// Validate checks what an administrator sets for a namespace.
+func (n *Namespace) Validate() error {
+	var p problems
+	if p.count("requests", len(n.Requests), MaxRequests) {
+		for _, x := range n.Requests {
+			at := "requests." + shorten(x.Name)
+			p.add(ResourceID(x.Name).validate(at), validateAmount(at, x))
+		}
+	}
+	if p.count("quotas", len(n.Quotas), MaxQuotas) {
+		for i, q := range n.Quotas {
+			p.add(q.Resource.validate(index("quotas", i)+".resource"), q.Pool.validate(index("quotas", i)+".pool"))
+		}
+	}
+	if b := n.Budget; b != nil {
+		within(&p, "budget.keys", b.Keys, 0, MaxBudget)
+		within(&p, "budget.bytes", b.Bytes, 0, MaxBudget)
+		within(&p, "budget.pending", b.Pending, 0, MaxBudget)
+		within(&p, "budget.requests", b.Requests, 0, MaxBudget)
+		within(&p, "budget.watches", b.Watches, 0, MaxBudget)
+		if b.Priority != nil {
+			within(&p, "budget.priority", b.Priority.Max, -MaxPriority, MaxPriority)
+		}
+	}
+	if d := n.Defaults; d != nil {
+		p.amount("defaults.cpu", CPU, d.CPU)
+		p.amount("defaults.memory", Memory, d.Memory)
+		within(&p, "defaults.pids", d.Pids, 0, MaxPids)
+	}
+	return p.err()
+}
+
+// amount checks an amount to be requested by default; 0 is none.
+func (p *problems) amount(field string, id ResourceID, q Quantity) {
+	if q < 0 || q > MaxQuantity {
+		p.add(Errorf(Invalid, "%s: %s is out of range: give 0 to %s", field, q.Format(id), MaxQuantity.Format(id)))
+	}
+}
