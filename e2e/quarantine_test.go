@@ -8,21 +8,13 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/etcdstore"
 )
 
 // plant puts a value that cannot be read under keys, from outside of Escher.
 func (c *cluster) plant(keys ...string) {
 	c.t.Helper()
-	store, err := etcdstore.Open(etcdstore.Config{Endpoints: []string{"unix://" + filepath.Join(c.dir, "etcd/run/etcd.sock")}})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer store.Close()
 	for _, key := range keys {
-		if _, err := store.Commit(c.t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: key, Value: []byte("junk")}}}); err != nil {
-			c.t.Fatal(key, err)
-		}
+		c.put(map[string][]byte{key: []byte("junk")})
 	}
 }
 
@@ -60,17 +52,7 @@ func (c *cluster) running() string {
 // nothing behind, and the audit lists and repairs each key.
 func TestJunkUnderEveryKey(t *testing.T) {
 	c := newCluster(t)
-	ready := func() {
-		t.Helper()
-		select {
-		case <-c.launch("--nodes", "2"):
-		case err := <-c.ended:
-			t.Fatalf("escher dev did not start: %v\n%s", err, c.stderr)
-		case <-time.After(2 * time.Minute):
-			t.Fatalf("escher dev does not start\n%s", c.stderr)
-		}
-	}
-	ready()
+	c.ready("--nodes", "2")
 	c.must("image", "make", image, built.program, built.escher)
 	for range 3 {
 		c.must("run", "-d", "--name", "stays", image, "--", "/bin/program", "work", "1h")
@@ -103,7 +85,7 @@ func TestJunkUnderEveryKey(t *testing.T) {
 	if left := leftovers(c.dir); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	ready()
+	c.ready("--nodes", "2")
 	c.plant(junkKeys("later")...)
 	work()
 	for _, key := range append(append(junkKeys("junk"), junkKeys("later")...), "/escher/status/default/"+spoiled) {
