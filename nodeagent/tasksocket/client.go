@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent/answer"
@@ -71,12 +73,24 @@ func (c *Client) Status(ctx context.Context, id string) (Status, error) {
 // Wait waits until all tasks are that far: "ended", "running" or "bound". With a
 // timeout above 0 it returns after it with those that are.
 func (c *Client) Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (Waited, error) {
-	query := url.Values{"until": {until}, "id": ids}
-	if timeout > 0 {
-		query.Set("timeout", timeout.String())
+	out, deadline := Waited{Complete: true}, time.Now().Add(timeout)
+	for begin := 0; begin == 0 || begin < len(ids); begin += waitIDs {
+		query := url.Values{"until": {until}, "id": ids[begin:min(begin+waitIDs, len(ids))]}
+		if timeout > 0 {
+			query.Set("timeout", max(time.Until(deadline), time.Millisecond).String())
+		}
+		some, err := call[Waited](ctx, c, http.MethodGet, "/v1/wait?"+query.Encode(), nil)
+		if err != nil {
+			return Waited{}, err
+		}
+		out.Complete, out.Tasks = out.Complete && some.Complete, append(out.Tasks, some.Tasks...)
 	}
-	return call[Waited](ctx, c, http.MethodGet, "/v1/wait?"+query.Encode(), nil)
+	slices.SortFunc(out.Tasks, func(a, b Status) int { return strings.Compare(a.ID, b.ID) })
+	return out, nil
 }
+
+// waitIDs is how many tasks one request waits for: the ids have to fit into its head.
+const waitIDs = 100
 
 // Stop ends a task for good.
 func (c *Client) Stop(ctx context.Context, id string, s Stop) error {
