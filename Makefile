@@ -1,7 +1,7 @@
 # Run make without a target for what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test fuzz demo demo-wordcount lint fmt verify bench bench-baseline bench-scenarios deps clean
+.PHONY: help build test fuzz demo demo-wordcount lint fmt verify bench bench-baseline bench-scenarios deps clean soak
 
 # A static binary: it is put into containers as it is, whatever they hold.
 STATIC := CGO_ENABLED=0 go build -trimpath
@@ -69,6 +69,12 @@ $(BENCH) -bench Apply -benchtime 0.3s ./controlplane/cluster && \
 $(BENCH) -bench CoreBind -benchtime 1x ./scheduler
 endef
 LAST := docs/bench/last-release.txt
+
+# How many seeds make soak runs of each simulation.
+SEEDS ?= 5000
+soak: ## many seeds of both simulations
+	go test ./e2e/faults -run TestSeeds -timeout 0 -faults.seeds $(SEEDS)
+	go test ./e2e/sim -run TestSeeds -timeout 0 -sim.seeds $(SEEDS)
 
 bench: ## benchmarks in Go, compared with those of the last release
 	@mkdir -p bin

@@ -18,6 +18,9 @@ type touched struct {
 	unread       []string
 	// jobs are those that were deleted.
 	jobs []id
+	// written are the jobs that were put, specs the specs that were deleted.
+	written []id
+	specs   []id
 }
 
 // begin starts a revision.
@@ -63,6 +66,8 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 	case controlplane.Jobs:
 		if e.Delete {
 			s.touched.jobs = append(s.touched.jobs, id{k.Namespace, k.ID})
+		} else {
+			s.touched.written = append(s.touched.written, id{k.Namespace, k.ID})
 		}
 		return updateIn(s.jobs, id{k.Namespace, k.ID}, e)
 	case controlplane.Sessions:
@@ -88,6 +93,12 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 		a := s.accountOf(k)
 		s.touchAccount(a)
 		return update(&a.allocated, e)
+	}
+	if k.Kind == controlplane.Specs {
+		return s.updateSpec(k, e)
+	}
+	if e.Key == controlplane.AdmissionKey() {
+		s.updateAdmission(e)
 	}
 	return readable(k, e)
 }

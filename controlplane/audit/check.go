@@ -32,6 +32,15 @@ func (c *Checker) checkChanges() {
 		s.stopStays(t, c.change(StoppedStaysStopped))
 		s.notDropped(t, c.change(NothingLost))
 		s.retriesKept(t, c.change(RetriesKept))
+		if t.info.created(s.revision) && t.info.V.Job == "" {
+			s.admitted(t.object(), c.change(Admitted))
+		}
+	}
+	for _, job := range s.touched.written {
+		s.jobWhole(job, c.change(JobWhole))
+		if s.jobs[job] != nil && s.jobs[job].created(s.revision) {
+			s.admitted("job "+job.String(), c.change(Admitted))
+		}
 	}
 	for _, r := range s.touched.reservations {
 		s.reservationFixed(r, c.change(Immutable))
@@ -60,6 +69,7 @@ func (c *Checker) checkTouched() {
 	for _, x := range t.tasks {
 		c.checkTask(x)
 	}
+	c.checkSpecs()
 	for _, b := range t.bindings {
 		c.checkBinding(b)
 	}
@@ -131,6 +141,7 @@ func (c *Checker) checkName(rid types.ResourceID) {
 func (c *Checker) checkTask(t *task) {
 	c.state(NoDoubleBind, t, func(found finder) { boundOnce(t, found) })
 	c.state(NothingLost, t, func(found finder) { nothingLost(t, found) })
+	c.checkSpec(t)
 }
 
 func (c *Checker) checkBinding(b *binding) {

@@ -51,6 +51,13 @@ const (
 	// RetriesKept (5): what failed is given the retries that its task has, and each not
 	// before its time.
 	RetriesKept Guarantee = "RetriesKept"
+	// SpecKept (5): the spec of a task that has not ended is there, and is the one that the
+	// task names.
+	SpecKept Guarantee = "SpecKept"
+	// JobWhole (5): a job that is new has all of its tasks.
+	JobWhole Guarantee = "JobWhole"
+	// Admitted (5): nothing is submitted while the cluster is closed to new tasks.
+	Admitted Guarantee = "Admitted"
 	// Immutable (5): but for being stopped, what was submitted or bound stays as
 	// it was.
 	Immutable Guarantee = "Immutable"
@@ -74,7 +81,7 @@ const (
 func Guarantees() []Guarantee {
 	return []Guarantee{
 		AllocatedIsSum, NoOversubscription, NameIsOneKind, NoDoubleBind, NeverTwice, BoundImpliesEligible, DeviceExclusive, DevicesAsRequested, GangAtomic,
-		NothingLost, StatusMonotonic, StoppedStaysStopped, ImagePinned, DeadlineKept, RetriesKept, Immutable, OneWriter, NoOrphanReport, KeyWrites, NothingLeft, Progress, Schema,
+		NothingLost, StatusMonotonic, StoppedStaysStopped, ImagePinned, DeadlineKept, RetriesKept, SpecKept, JobWhole, Admitted, Immutable, OneWriter, NoOrphanReport, KeyWrites, NothingLeft, Progress, Schema,
 	}
 }
 

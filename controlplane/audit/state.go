@@ -17,11 +17,15 @@ type state struct {
 	pools      map[types.ResourceID]*pool
 	everywhere cells[types.ResourceID, types.Resource]
 	// onNodes is how many keys of nodes, or of every node, each resource has.
-	onNodes      map[types.ResourceID]int
-	namespaces   cells[string, types.Namespace]
-	jobs         cells[id, types.Job]
-	sessions     cells[id, types.Session]
-	policies     cells[id, types.Policies]
+	onNodes    map[types.ResourceID]int
+	namespaces cells[string, types.Namespace]
+	jobs       cells[id, types.Job]
+	sessions   cells[id, types.Session]
+	policies   cells[id, types.Policies]
+	// specs has an entry for every spec that is stored: what is wrong with it, or "".
+	specs map[id]string
+	// closed is the revision at which the cluster was closed to new tasks; 0 means open.
+	closed       int64
 	reservations map[id]*reservation
 	tasks        map[id]*task
 	// inPart are the reservations whose grants accumulate, or are being granted in several
@@ -115,6 +119,7 @@ func newState() *state {
 		jobs:         make(cells[id, types.Job]),
 		sessions:     make(cells[id, types.Session]),
 		policies:     make(cells[id, types.Policies]),
+		specs:        make(map[id]string),
 		reservations: make(map[id]*reservation),
 		tasks:        make(map[id]*task),
 		inPart:       make(map[*reservation]types.GrantPhase),

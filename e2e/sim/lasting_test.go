@@ -89,11 +89,14 @@ func TestSlowStartIsNotWritten(t *testing.T) {
 // the job is another image.
 func TestImageIsPinned(t *testing.T) {
 	b := alone(t, 1)
-	member := func(spec string) func(*types.Task) {
-		return func(t *types.Task) { t.Job, t.Spec = "j", spec }
+	member := func(image string) func(*types.Task) {
+		spec := &types.Spec{Image: image}
+		digest := controlplane.SpecDigest(spec)
+		b.put(controlplane.SpecKey("a", digest), spec)
+		return func(t *types.Task) { t.Job, t.Spec = "j", digest }
 	}
-	b.put(controlplane.JobKey("a", "j"), &types.Job{})
 	b.task("first", need("cpu", 100), member("s1"))
+	b.put(controlplane.JobKey("a", "j"), &types.Job{Tasks: 1})
 	b.calm()
 	image := b.status(ref{"a", "first"}).Image
 	b.later(time.Minute)

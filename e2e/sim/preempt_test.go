@@ -111,14 +111,14 @@ func preemptRaces() []race {
 		{"task", "the task that is to get what was collected is stopped", func(b *bench) {
 			b.reserve("r", collects, bundle("n0", "cpu", room))
 			b.schedule(0)
-			b.put(controlplane.JobKey("a", "j"), &types.Job{Tasks: 1})
 			b.task("t1", need("cpu", room), func(t *types.Task) { t.Job = "j" })
+			b.put(controlplane.JobKey("a", "j"), &types.Job{Tasks: 1})
 		}, func(b *bench) { b.apps.halt(ref{"a", "t1"}) }},
 		{"namespace", "a quota is set while something is collected at once", func(b *bench) {
 			b.reserve("r", collects, bundle("n0", "cpu", room))
 			b.schedule(0)
-			b.put(controlplane.JobKey("a", "j"), &types.Job{Tasks: 1})
 			b.task("t1", need("cpu", room), func(t *types.Task) { t.Job = "j" })
+			b.put(controlplane.JobKey("a", "j"), &types.Job{Tasks: 1})
 		}, func(b *bench) { b.quota() }},
 	}
 }

@@ -1,0 +1,49 @@
+package audit_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane/audit"
+	"github.com/escher-sched/escher/controlplane/audit/audittest"
+)
+
+// TestStuck: what a component has to do is found until it is done.
+func TestStuck(t *testing.T) {
+	const bound = `put nodes/n1 {"Capacity": {"cpu": "2"}}
+put alive/n1 {}
+put tasks/d/a {}
+
+put bindings/n1/d/a/1 {"Session": $(alive/n1)}
+put status/d/a {"Phase": "bound", "Node": "n1", "Attempt": 1}
+put allocated/n1 {}
+
+`
+	for name, c := range map[string]struct {
+		script string
+		want   []string
+	}{
+		"nothing to do":    {bound, nil},
+		"an attempt ended": {bound + `put reports/n1/d/a/1 {"Phase": "exited", "Binding": $(bindings/n1/d/a/1)}`, []string{"Progress task d/a"}},
+		"a pending stop":   {`put tasks/d/a {"Stop": {"Reason": "x"}}`, []string{"Progress task d/a"}},
+		"a stop not told":  {bound + `put tasks/d/a {"Stop": {"Reason": "x"}}`, []string{"Progress task d/a"}},
+		"an eviction":      {bound + `put tasks/d/a {"Evict": 1}`, []string{"Progress task d/a"}},
+		"a stop that is told": {bound + "put tasks/d/a {\"Stop\": {\"Reason\": \"x\"}}\n\n" +
+			`put bindings/n1/d/a/1 {"Session": $(alive/n1), "Stop": {"Reason": "x"}}`, nil},
+		"a grant that nothing draws on": {`put grants/d/r {"Phase": "releasing", "Reservation": 1}`, []string{"Progress grant d/r"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps, err := audittest.Parse(c.script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checker := audit.NewChecker()
+			for _, s := range steps {
+				checker.Apply(s.Batch)
+			}
+			if got := names(checker.Stuck()); !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}

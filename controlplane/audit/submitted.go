@@ -1,0 +1,103 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// updateSpec applies a change of a spec: of a spec that is there, state keeps what is wrong
+// with it.
+func (s *state) updateSpec(k controlplane.Key, e controlplane.Event) error {
+	at := id{k.Namespace, k.ID}
+	delete(s.specs, at)
+	if e.Delete {
+		s.touched.specs = append(s.touched.specs, at)
+		return nil
+	}
+	spec := new(types.Spec)
+	if err := types.Decode(e.Value, spec); err != nil {
+		return err
+	}
+	s.specs[at] = ""
+	if digest := controlplane.SpecDigest(spec); digest != k.ID {
+		s.specs[at] = fmt.Sprintf("its spec %s has the digest %s", k.ID, digest)
+	}
+	return nil
+}
+
+// updateAdmission applies a change of what is said about new tasks. Where too many tasks
+// are pending, the cluster is not closed: a job that was begun is still submitted.
+func (s *state) updateAdmission(e controlplane.Event) {
+	var a types.Admission
+	switch {
+	case e.Delete, types.Parse(e.Value, &a) != nil, a.Busy:
+		s.closed = 0
+	case s.closed == 0:
+		s.closed = e.ModRevision
+	}
+}
+
+// specKept validates SpecKept of a task: while it has not ended, its spec is there, and is
+// the one that it names.
+func (s *state) specKept(t *task, found finder) {
+	if t.info.V == nil || t.info.V.Spec == "" || t.ended() {
+		return
+	}
+	at := id{t.id.ns, t.info.V.Spec}
+	wrong, there := s.specs[at]
+	switch _, unread := s.unread[controlplane.SpecKey(at.ns, at.id)]; {
+	case unread:
+	case !there:
+		found(t.object(), "its spec %s is gone", at.id)
+	case wrong != "":
+		found(t.object(), "%s", wrong)
+	}
+}
+
+// checkSpecs checks the tasks whose specs were deleted, and again those that were found
+// without theirs.
+func (c *Checker) checkSpecs() {
+	for at := range c.standing {
+		if at.guarantee == SpecKept {
+			c.checkSpec(at.of.(*task))
+		}
+	}
+	for _, gone := range c.s.touched.specs {
+		for _, t := range c.s.tasks {
+			if t.info.V != nil && t.id.ns == gone.ns && t.info.V.Spec == gone.id {
+				c.checkSpec(t)
+			}
+		}
+	}
+}
+
+func (c *Checker) checkSpec(t *task) {
+	c.state(SpecKept, t, func(found finder) { c.s.specKept(t, found) })
+}
+
+// jobWhole validates JobWhole of a job that is new: all of its tasks are there.
+func (s *state) jobWhole(job id, found finder) {
+	cell := s.jobs[job]
+	if cell == nil || !cell.created(s.revision) {
+		return
+	}
+	tasks := 0
+	for _, t := range s.tasks {
+		if t.info.V != nil && t.id.ns == job.ns && t.info.V.Job == job.id {
+			tasks++
+		}
+	}
+	if tasks != cell.V.Tasks {
+		found("job "+job.String(), "has %d tasks, and %d of them are stored", cell.V.Tasks, tasks)
+	}
+}
+
+// admitted validates Admitted: while the cluster is closed nothing new is submitted. Tasks
+// of a job count when the job is written, as they are seen then.
+func (s *state) admitted(object string, found finder) {
+	if s.closed != 0 && s.closed < s.revision {
+		found(object, "is new, and the cluster has been closed to new tasks since revision %d", s.closed)
+	}
+}
