@@ -86,7 +86,7 @@ type Mount struct {
 // Port is a port of the node.
 type Port struct {
 	Name   string `json:"name" desc:"a name; http is found in ESCHER_PORT_HTTP" is:"name"`
-	Number int    `json:"number,omitempty" desc:"this port and no other; one that the node chooses if it is left out"`
+	Number int    `json:"number,omitempty" desc:"this port and no other; one that the node chooses if it is left out" min:"0" max:"65535"`
 }
 
 // Job is tasks that belong together: so many of a template, or each as it is listed.

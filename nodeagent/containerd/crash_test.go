@@ -142,7 +142,7 @@ func testShimKilled(b *bench) {
 		}
 		return exit, err
 	})
-	if exit.Code != 137 || exit.Reason == "" {
+	if exit.Code != 137 || !exit.Lost || exit.Reason == "" {
 		b.Errorf("exit %+v, want 137 with a reason", exit)
 	}
 	// A process that has ended, and is not waited for, has no command line.
