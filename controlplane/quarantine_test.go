@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ func (w *world) plantJunk() []string {
 	for _, ns := range []string{"team", "other"} {
 		for _, k := range []controlplane.Key{
 			{Kind: controlplane.Nodes, Node: "junk"}, {Kind: controlplane.Devices, Node: "junk"}, {Kind: controlplane.Alive, Node: "junk"},
+			{Kind: controlplane.Tokens, Node: "junk"},
 			{Kind: controlplane.Cordons, Node: "junk"}, {Kind: controlplane.Namespaces, Namespace: "junk"},
 			{Kind: controlplane.Resources, Namespace: ns, Name: "junk", Where: "n1"}, {Kind: controlplane.Resources, Namespace: ns, Name: "junk2", Where: "*"},
 			{Kind: controlplane.Resources, Namespace: ns, Name: "junk3", Where: "+"}, {Kind: controlplane.Sessions, Namespace: ns, ID: "junk"},
@@ -120,9 +122,12 @@ func TestWaitOutlastsJunk(t *testing.T) {
 		id := launched.Tasks[0]
 		ctx, stop := context.WithCancel(t.Context())
 		watched := make(chan error, 1)
+		var mu sync.Mutex
 		var last controlplane.StatusChange
 		go func() {
 			watched <- w.Watch(ctx, controlplane.WatchTasks{}, func(u controlplane.StatusUpdate) error {
+				mu.Lock()
+				defer mu.Unlock()
 				for _, c := range u.Changes {
 					last = c
 				}
@@ -138,9 +143,11 @@ func TestWaitOutlastsJunk(t *testing.T) {
 		w.plantJunk()
 		w.commit(controlplane.Op{Key: controlplane.StatusKey("team", id), Value: []byte("junk")})
 		time.Sleep(time.Minute)
+		mu.Lock()
 		if last.ID != id || last.Status != nil || len(waited) > 0 || len(watched) > 0 {
 			t.Errorf("%+v; %d waits and %d watches have ended", last, len(waited), len(watched))
 		}
+		mu.Unlock()
 		w.put(controlplane.StatusKey("team", id), &types.Status{Phase: types.Failed})
 		if err := <-waited; err != nil {
 			t.Errorf("wait: %v", err)

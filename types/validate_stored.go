@@ -288,13 +288,13 @@ func (r *Resource) Validate() error {
 }
 
 // Validate checks what an ended task left behind.
-func (x *Provided) Validate() error {
-	var p problems
-	p.capacity("amount", "", x.Amount)
-	p.name("task", x.Task)
-	p.name("job", x.Job)
-	p.revisions("nodeSession", x.NodeSession)
-	return p.err()
+func (p *Provided) Validate() error {
+	var found problems
+	found.capacity("amount", "", p.Amount)
+	found.name("task", p.Task)
+	found.name("job", p.Job)
+	found.revisions("nodeSession", p.NodeSession)
+	return found.err()
 }
 
 // Validate checks a job.

@@ -50,7 +50,7 @@ func amongUsers(root string, opts ...oci.SpecOpts) oci.SpecOpts {
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }() // It is in a directory for such things.
 		if s.Root == nil {
 			return types.Errorf(types.Internal, "look up a user of container %s: it has no root", record.ID)
 		}
