@@ -32,6 +32,9 @@ const (
 	Cordons Kind = "cordons"
 	// Namespaces: /escher/namespaces/<ns> → types.Namespace. Administrator.
 	Namespaces Kind = "namespaces"
+	// Admissions: /escher/admissions/<ns> → types.Admission, while the namespace is over
+	// its budget. Server.
+	Admissions Kind = "admissions"
 	// Resources: /escher/resources/<ns>/<name>/<where> → types.Resource, where
 	// <where> is a node, + or *. Applications of ns.
 	Resources Kind = "resources"
@@ -139,6 +142,9 @@ func CordonKey(node string) string { return join(Cordons, node) }
 
 // NamespaceKey is the key of a namespace.
 func NamespaceKey(ns string) string { return join(Namespaces, ns) }
+
+// NamespaceAdmissionKey exists while a namespace is over its budget.
+func NamespaceAdmissionKey(ns string) string { return join(Admissions, ns) }
 
 // ResourceKey is the key of an ephemeral resource at a place: a node,
 // types.EveryNode or types.ClusterWide.
@@ -252,7 +258,7 @@ func (k Key) fill(seg [4]string, n int) (Key, bool) {
 		}
 		k.Node = seg[0]
 		return k, n == 1
-	case Namespaces:
+	case Namespaces, Admissions:
 		k.Namespace = seg[0]
 		return k, n == 1
 	case Schedulers, Leaders, System:
@@ -286,8 +292,8 @@ func (k Key) String() string {
 			return PoolKey(k.Namespace, k.Name)
 		}
 		return AllocatedKey(k.Node)
-	case Namespaces:
-		return NamespaceKey(k.Namespace)
+	case Namespaces, Admissions:
+		return join(k.Kind, k.Namespace)
 	case Schedulers, Leaders, System:
 		return join(k.Kind, k.ID)
 	case Resources:

@@ -28,6 +28,7 @@ func built(node, ns, id, name string, attempt int) map[string]controlplane.Key {
 		controlplane.AliveKey(node):                           {Kind: controlplane.Alive, Node: node},
 		controlplane.CordonKey(node):                          {Kind: controlplane.Cordons, Node: node},
 		controlplane.NamespaceKey(ns):                         {Kind: controlplane.Namespaces, Namespace: ns},
+		controlplane.NamespaceAdmissionKey(ns):                {Kind: controlplane.Admissions, Namespace: ns},
 		controlplane.ResourceKey(ns, name, node):              {Kind: controlplane.Resources, Namespace: ns, Name: name, Where: node},
 		controlplane.ResourceKey(ns, name, types.EveryNode):   {Kind: controlplane.Resources, Namespace: ns, Name: name, Where: "+"},
 		controlplane.ResourceKey(ns, name, types.ClusterWide): {Kind: controlplane.Resources, Namespace: ns, Name: name, Where: "*"},
@@ -113,8 +114,8 @@ func TestAccessTableHasEveryKindOnce(t *testing.T) {
 			t.Errorf("%s is there %d times", k.Kind, seen[k.Kind])
 		}
 	}
-	if len(seen) != 22 {
-		t.Errorf("there are %d kinds, and 22 in the table of the design", len(seen))
+	if len(seen) != 23 {
+		t.Errorf("there are %d kinds, and 23 in the table of the design", len(seen))
 	}
 }
 

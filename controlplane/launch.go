@@ -204,6 +204,7 @@ func (e *launch) verb() string {
 // of them, and makes them visible.
 func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
 	change.IfUnchanged(AdmissionKey(), e.admission)
+	e.c.ifInBudget(change)
 	if e.job != nil {
 		change.IfUnchanged(JobKey(e.c.ns, e.jobID), 0)
 	}
@@ -312,6 +313,9 @@ func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, dige
 // nothing is.
 func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
 	if err := e.admit(ctx, s, keys); err != nil {
+		return err
+	}
+	if err := e.c.inBudget(ctx, s, keys); err != nil {
 		return err
 	}
 	if e.alone != nil {

@@ -67,12 +67,16 @@ func (e *setPolicies) draw(ctx context.Context, s Store, change *Change) error {
 			return err
 		}
 	}
+	e.c.ifInBudget(change)
 	change.Put(key, e.p)
 	return nil
 }
 
 // refused ends it: what was there has changed.
-func (e *setPolicies) refused(_ context.Context, _ Store, keys []KV) error {
+func (e *setPolicies) refused(ctx context.Context, s Store, keys []KV) error {
+	if err := e.c.inBudget(ctx, s, keys); err != nil {
+		return err
+	}
 	for _, kv := range keys {
 		switch {
 		case kv.Key != PoliciesKey(e.c.ns, e.id):

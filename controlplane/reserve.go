@@ -63,6 +63,7 @@ func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
 		return err
 	}
 	change.IfUnchanged(AdmissionKey(), 0)
+	e.c.ifInBudget(change)
 	if e.r.Session != "" {
 		if err := e.c.ifThere(ctx, s, change, SessionKey(e.ns, e.r.Session), false, "session", e.r.Session, "session"); err != nil {
 			return err
@@ -138,6 +139,9 @@ func handOverFits(bundles []types.Bundle, limits Limits) error {
 
 func (e *reserve) refused(ctx context.Context, s Store, keys []KV) error {
 	if err := e.c.admit(ctx, s, keys); err != nil {
+		return err
+	}
+	if err := e.c.inBudget(ctx, s, keys); err != nil {
 		return err
 	}
 	for _, kv := range keys {

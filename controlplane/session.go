@@ -41,6 +41,7 @@ func (c *Client) OpenSession(ctx context.Context, name string, ttl time.Duration
 	}
 	s.lease = lease
 	change := NewChange(NewBatch())
+	c.ifInBudget(change)
 	change.IfUnchanged(SessionKey(c.ns, s.ID), 0)
 	change.PutOn(SessionKey(c.ns, s.ID), &types.Session{Name: name}, lease)
 	res, err := Commit(ctx, c.store, change.Txn())
@@ -48,6 +49,9 @@ func (c *Client) OpenSession(ctx context.Context, name string, ttl time.Duration
 	case err != nil:
 		return nil, types.Errorf(types.ClassOf(err), "open session %s: %w", name, err)
 	case !res.Committed:
+		if err := c.inBudget(ctx, c.store, differing(change.Txn(), res.Read)); err != nil {
+			return nil, types.Errorf(types.ClassOf(err), "open session %s: %w", name, err)
+		}
 		return nil, types.Errorf(types.AlreadyExists, "open session %s: there is one: open it again", s.ID)
 	}
 	return s, nil

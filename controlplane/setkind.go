@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"slices"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -47,6 +48,12 @@ func (e *set) makes(writes []write) bool {
 		}
 	}
 	return false
+}
+
+// grows reports whether what is to be written takes more room in the store: a key that is
+// not there, or labels.
+func (e *set) grows(writes []write) bool {
+	return e.makes(writes) || slices.ContainsFunc(writes, func(w write) bool { return !w.same && w.want != nil && w.want.Selector != nil })
 }
 
 // otherKind says so when a key that is there makes the name one of the other kind.

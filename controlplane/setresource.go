@@ -127,6 +127,9 @@ func (e *set) draw(ctx context.Context, s Store, change *Change) error {
 	if err := e.oneKind(ctx, s, change, writes); err != nil {
 		return err
 	}
+	if e.grows(writes) {
+		e.c.ifInBudget(change)
+	}
 	e.more, e.drawn = false, e.drawn[:0]
 	limits := s.Limits()
 	for _, w := range writes {
@@ -202,7 +205,10 @@ func (c *Client) ifThere(ctx context.Context, s Store, change *Change, key strin
 
 // refused tells when the name is of the other kind. What was remembered of the keys is
 // out of date.
-func (e *set) refused(_ context.Context, _ Store, keys []KV) error {
+func (e *set) refused(ctx context.Context, s Store, keys []KV) error {
+	if err := e.c.inBudget(ctx, s, keys); err != nil {
+		return err
+	}
 	for _, kv := range keys {
 		e.c.known.forget(kv.Key)
 		if err := e.otherKind(kv); err != nil {

@@ -161,7 +161,7 @@ func TestSetResourceRefuses(t *testing.T) {
 
 // A transaction is small, so that setting many takes parts, and says so.
 func TestSetResourceInParts(t *testing.T) {
-	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 21, Bytes: 1 << 20}))
+	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 22, Bytes: 1 << 20}))
 	var names []string
 	want := make(caps)
 	for i := range 40 {
@@ -180,7 +180,7 @@ func TestSetResourceInParts(t *testing.T) {
 	w.refused(types.Invalid, func() error {
 		_, err := w.Begin().SetResource("x", 3, controlplane.OnNode(names...), controlplane.SetOptions{}).Commit(t.Context())
 		return err
-	}, "takes 21 at once", "--max-txn-ops")
+	}, "takes 22 at once", "--max-txn-ops")
 }
 
 // What somebody sets between two parts stays.

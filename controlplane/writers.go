@@ -33,6 +33,7 @@ func AccessTable() []Access {
 		{Tokens, by(Agent), by(Agent)},
 		{Cordons, by(Administrator), by(Administrator)},
 		{Namespaces, by(Administrator), by(Administrator)},
+		{Admissions, by(Server), by(Server)},
 		{Resources, by(Application), by(Application, Server)},
 		{Sessions, by(Application), by(Application)},
 		{Specs, by(Application), by(Server)},

@@ -21,6 +21,8 @@ func NewMessage(k controlplane.Key) types.Message {
 		return new(types.Cordon)
 	case controlplane.Namespaces:
 		return new(types.Namespace)
+	case controlplane.Admissions:
+		return new(types.Admission)
 	case controlplane.Resources:
 		return new(types.Resource)
 	case controlplane.Sessions:

@@ -86,7 +86,7 @@ func NewCollector(store controlplane.Store, maint controlplane.Maintenance, poli
 // specs are large, and only their names are looked at, now and then.
 func followed() []controlplane.Kind {
 	return []controlplane.Kind{
-		controlplane.Alive, controlplane.Jobs, controlplane.Policies, controlplane.Provided, controlplane.Reservations,
+		controlplane.Admissions, controlplane.Alive, controlplane.Jobs, controlplane.Namespaces, controlplane.Policies, controlplane.Provided, controlplane.Reservations,
 		controlplane.Resources, controlplane.Sessions, controlplane.Statuses, controlplane.System,
 		controlplane.Tasks,
 	}
@@ -250,6 +250,7 @@ func (c *Collector) decide(now time.Time) (steps []step, more bool) {
 	l := look{
 		index: c.index, policy: c.policy, now: now, revision: revision, tasks: c.reached[controlplane.Tasks],
 		usage: c.usage, repeat: c.repeat, limit: maxSteps,
+		metrics: c.opts.Metrics,
 	}
 	c.repeat = false
 	steps, more = l.decide()

@@ -43,6 +43,8 @@ const (
 	full         why = "the database is nearly full"
 	crowded      why = "too many tasks wait"
 	room         why = "there is room again"
+	overBudget   why = "a namespace is over its budget"
+	inBudget     why = "a namespace is within its budget again"
 )
 
 // look is one look at the index: what is to be done then.
@@ -63,6 +65,8 @@ type look struct {
 	repeat bool
 	// limit bounds the steps, at about that many.
 	limit int
+	// metrics are told what namespaces use; nil is nobody.
+	metrics *Metrics
 
 	steps []step
 }
@@ -71,7 +75,7 @@ type look struct {
 // there may be more to do. What it said it does not say again, unless something of
 // that changes or its subject is to be looked at again.
 func (l *look) decide() (steps []step, more bool) {
-	for _, collect := range []func(){l.admit, l.outlivedThings, l.emptyJobs, l.orphaned, l.leftTasks, l.unusedSpecs, l.endedTasks} {
+	for _, collect := range []func(){l.admit, l.budgets, l.outlivedThings, l.emptyJobs, l.orphaned, l.leftTasks, l.unusedSpecs, l.endedTasks} {
 		if collect(); l.enough() {
 			return l.steps, true
 		}

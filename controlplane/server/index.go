@@ -45,6 +45,8 @@ type index struct {
 	over map[*session]struct{}
 	// unused are specs that no task refers to.
 	unused unusedSpecs
+	// changed are namespaces of which the use, the budget or the admission changed.
+	changed []*space
 }
 
 // space is a namespace.
@@ -57,6 +59,7 @@ type space struct {
 	policies map[string]struct{}
 	// specs are those that tasks refer to, with how many do.
 	specs map[string]*spec
+	budget
 }
 
 // node is a node, as far as something on it ends with its session.
@@ -114,6 +117,10 @@ func (x *index) apply(e controlplane.Event, now time.Time) {
 		x.applyAlive(k.Node, e)
 	case controlplane.Resources, controlplane.Provided, controlplane.Reservations, controlplane.Policies:
 		x.applyThing(k, e)
+	case controlplane.Namespaces:
+		x.applyNamespace(x.space(k.Namespace), e)
+	case controlplane.Admissions:
+		x.applyNamespaceAdmission(x.space(k.Namespace), e)
 	case controlplane.System:
 		if e.Key == controlplane.AdmissionKey() {
 			x.applyAdmission(e)

@@ -14,6 +14,8 @@ type task struct {
 	id    string
 	// mod and statusMod are the ModRevisions, 0 of what is not there.
 	mod, statusMod int64
+	// size and statusSize are the bytes of both, 0 of what is not there.
+	size, statusSize int32
 	// end is when it ended, in Unix nanoseconds: what the status says or, of one
 	// that never ran and does not say, when that was seen first.
 	end     int64
@@ -57,6 +59,7 @@ type job struct {
 	space *space
 	id    string
 	mod   int64
+	bytes int32
 	// created is the revision at which it came.
 	created int64
 	// size is how many tasks it was launched with, tasks how many name it, and open how
@@ -74,6 +77,7 @@ type session struct {
 	space *space
 	id    string
 	mod   int64
+	bytes int32
 	// tasks are those that are to be stopped when it ends.
 	tasks map[*task]*types.Task
 }
@@ -121,6 +125,7 @@ func (x *index) taskOf(s *space, id string) *task {
 func (x *index) applyTask(s *space, id string, e controlplane.Event, now time.Time) {
 	t := x.taskOf(s, id)
 	x.uncount(t)
+	x.measure(s, &t.size, e)
 	job, session, spec := t.job, t.session, t.spec
 	t.job, t.session, t.spec = nil, nil, nil
 	if t.mod = 0; !e.Delete {
@@ -196,6 +201,7 @@ func (x *index) tidySession(s *session) {
 func (x *index) applyStatus(s *space, id string, e controlplane.Event, now time.Time) {
 	t := x.taskOf(s, id)
 	x.uncount(t)
+	x.measure(s, &t.statusSize, e)
 	t.statusMod, t.stage = 0, waits
 	if !e.Delete {
 		t.statusMod, t.asked = e.ModRevision, false
@@ -231,6 +237,7 @@ func (x *index) reach(t *task, status *types.Status, now time.Time) {
 func (x *index) uncount(t *task) {
 	if t.mod != 0 && t.stage == waits {
 		x.waiting--
+		t.space.used.Pending--
 	}
 	if t.job != nil && t.open() {
 		t.job.open--
@@ -244,6 +251,7 @@ func (x *index) uncount(t *task) {
 func (x *index) settle(t *task) {
 	if t.mod != 0 && t.stage == waits {
 		x.waiting++
+		t.space.used.Pending++
 	}
 	if t.statusMod != 0 && t.stage == ends && !t.asked {
 		x.addEnded(t)
@@ -306,6 +314,7 @@ func (s *space) session(id string) *session {
 
 func (x *index) applyJob(s *space, id string, e controlplane.Event, now time.Time) {
 	j := s.job(id)
+	x.measure(s, &j.bytes, e)
 	came := j.mod == 0 && !e.Delete
 	j.asked, j.since = false, now
 	j.mod, j.created, j.size = 0, 0, 0
@@ -344,6 +353,7 @@ func (x *index) reckonJob(j *job) {
 
 func (x *index) applySession(s *space, id string, e controlplane.Event) {
 	session := s.session(id)
+	x.measure(s, &session.bytes, e)
 	session.mod = e.ModRevision
 	delete(x.over, session)
 	if e.Delete {
@@ -365,6 +375,10 @@ func (x *index) leaveBehind(s *session) {
 // keys yields the keys of a kind, of tasks and what they belong to.
 func (s *space) keys(kind controlplane.Kind, yield func(string) bool) bool {
 	switch kind {
+	case controlplane.Namespaces:
+		return s.settingsMod == 0 || yield(controlplane.NamespaceKey(s.name))
+	case controlplane.Admissions:
+		return s.admissionMod == 0 || yield(controlplane.NamespaceAdmissionKey(s.name))
 	case controlplane.Jobs:
 		for _, j := range s.jobs {
 			if j.mod != 0 && !yield(controlplane.JobKey(s.name, j.id)) {

@@ -17,7 +17,7 @@ import (
 func drawKey(r *rapid.T) (key string, m types.Message) {
 	of := func(what string, choices ...string) string { return rapid.SampledFrom(choices).Draw(r, what) }
 	id := of("id", "a", "b", "c")
-	kind := of("kind", "task", "task", "status", "job", "session", "admission", "resource", "resource", "provided", "reservation", "policies", "alive")
+	kind := of("kind", "task", "task", "status", "job", "session", "admission", "resource", "resource", "provided", "reservation", "policies", "alive", "namespace", "over")
 	switch kind {
 	case "task":
 		t := &types.Task{Job: of("job", "", "j", "k"), Session: of("session", "", "s", "t"), Spec: of("spec", "x", "y")}
@@ -42,6 +42,13 @@ func drawKey(r *rapid.T) (key string, m types.Message) {
 		return controlplane.ReservationKey("ns", of("reservation", "a", "s")), &types.Reservation{Session: of("session", "", "s", "t"), Job: of("job", "", "j", "k"), Policy: of("policy", "", "q")}
 	case "policies":
 		return controlplane.PoliciesKey("ns", of("id", "j", "q")), &types.Policies{Session: of("session", "", "s", "t"), Job: of("job", "", "j", "k")}
+	}
+	switch kind {
+	case "namespace":
+		budget := &types.Budget{Keys: int64(rapid.IntRange(0, 4).Draw(r, "keys")), Pending: int64(rapid.IntRange(0, 2).Draw(r, "pending"))}
+		return controlplane.NamespaceKey("ns"), &types.Namespace{Budget: budget}
+	case "over":
+		return controlplane.NamespaceAdmissionKey("ns"), controlplane.Over(of("budget", "keys", "pending"), "9", "3")
 	}
 	if kind == "admission" {
 		return controlplane.AdmissionKey(), &types.Admission{Busy: true}
@@ -151,8 +158,8 @@ func (x *index) outline() string {
 	for _, p := range s.sessions {
 		members += len(p.tasks)
 	}
-	return fmt.Sprintf("%d tasks, %d wait, %d ended, %d jobs, %d of their tasks are open, %d empty, %d incomplete, %d sessions of %d, %d over, %d specs of %d, %d nodes, %d things, %d owners",
-		len(s.tasks), x.waiting, ended, len(s.jobs), open, len(x.empty), len(x.incomplete), len(s.sessions), members, len(x.over),
+	return fmt.Sprintf("used %+v, %d tasks, %d wait, %d ended, %d jobs, %d of their tasks are open, %d empty, %d incomplete, %d sessions of %d, %d over, %d specs of %d, %d nodes, %d things, %d owners",
+		s.used, len(s.tasks), x.waiting, ended, len(s.jobs), open, len(x.empty), len(x.incomplete), len(s.sessions), members, len(x.over),
 		len(s.specs), specs, len(x.nodes), len(x.things), len(x.owned))
 }
 

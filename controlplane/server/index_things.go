@@ -13,6 +13,8 @@ import (
 type thing struct {
 	key string
 	mod int64
+	// bytes are those of its key and value.
+	bytes int32
 	// node is the one it is on, in a session of which it is alone; empty for none.
 	node        string
 	nodeSession int64
@@ -45,6 +47,7 @@ func (x *index) applyThing(k controlplane.Key, e controlplane.Event) {
 		x.things[th.key] = th
 	}
 	x.disown(th)
+	x.measure(x.space(k.Namespace), &th.bytes, e)
 	if th.mod = 0; e.Delete {
 		delete(x.things, e.Key)
 	} else {

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
 )
 
 // Metrics tell what collectors do, and how full the database is. It is a
@@ -15,6 +16,7 @@ type Metrics struct {
 	database  *prometheus.GaugeVec
 	refuses   prometheus.Gauge
 	aside     *prometheus.CounterVec
+	namespace *prometheus.GaugeVec
 }
 
 // NewMetrics makes metrics that have counted nothing.
@@ -35,6 +37,9 @@ func NewMetrics() *Metrics {
 		refuses: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "escher_collector_database_full", Help: "1 while etcd refuses writes as its database is full.",
 		}),
+		namespace: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "escher_collector_namespace_used", Help: "What a namespace uses of its budgets: keys, bytes, pending.",
+		}, []string{"namespace", "what"}),
 		aside: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "escher_collector_set_aside_total", Help: "Items that failed and are tried again later while the others go on, by what failed: collect, drain.",
 		}, []string{"what"}),
@@ -56,7 +61,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.leading, m.collected, m.troubles, m.database, m.refuses, m.aside}
+	return []prometheus.Collector{m.leading, m.collected, m.troubles, m.database, m.refuses, m.aside, m.namespace}
 }
 
 func (m *Metrics) lead(leads bool) {
@@ -85,6 +90,20 @@ func (m *Metrics) trouble() {
 func (m *Metrics) setAside(what string) {
 	if m != nil {
 		m.aside.WithLabelValues(what).Inc()
+	}
+}
+
+// use tells what a namespace uses. One that uses nothing is not listed.
+func (m *Metrics) use(ns string, used types.Budget) {
+	if m == nil {
+		return
+	}
+	for what, n := range map[string]int64{"keys": used.Keys, "bytes": used.Bytes, "pending": used.Pending} {
+		if used.Keys == 0 {
+			m.namespace.DeleteLabelValues(ns, what)
+		} else {
+			m.namespace.WithLabelValues(ns, what).Set(float64(n))
+		}
 	}
 }
 

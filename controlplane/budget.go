@@ -1,0 +1,48 @@
+package controlplane
+
+import (
+	"context"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Over returns what is stored while a namespace uses more of a budget than is allowed. The
+// budget is called as the flag of escher namespace set is: keys is max-keys.
+func Over(budget, used, allowed string) *types.Admission {
+	return &types.Admission{Reason: "max-" + budget + ": " + allowed + " allowed, " + used + " used"}
+}
+
+// ifInBudget makes a change that adds to the namespace depend on its budget: the leader
+// of the servers puts the key when the budget is used up.
+func (c *Client) ifInBudget(change *Change) {
+	change.IfUnchanged(NamespaceAdmissionKey(c.ns), 0)
+}
+
+// inBudget returns why nothing is added to the namespace, if one of the keys, as they were
+// found, says so: Precondition.
+func (c *Client) inBudget(ctx context.Context, s Store, keys []KV) error {
+	for _, kv := range keys {
+		if kv.Key != NamespaceAdmissionKey(c.ns) || kv.ModRevision == 0 {
+			continue
+		}
+		found, err := get(ctx, s, kv.Key)
+		if err != nil || found.ModRevision == 0 {
+			return err
+		}
+		var a types.Admission
+		if !Read(found, &a) {
+			a.Reason = "max-keys: it cannot be read which budget"
+		}
+		return OverBudget(c.ns, a.Reason)
+	}
+	return nil
+}
+
+// OverBudget is the error that a namespace has used up a budget, for a reason as Over gives
+// it: Precondition.
+func OverBudget(ns, reason string) error {
+	flag, _, _ := strings.Cut(reason, ":")
+	return types.Errorf(types.Precondition, "namespace %s is over its budget: %s: delete what it no longer needs, with escher rm or escher set-resource NAME 0, "+
+		"or have an administrator allow more: escher namespace set %s --%s", ns, reason, ns, flag)
+}

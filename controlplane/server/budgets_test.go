@@ -1,0 +1,169 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// budgeted runs a collector in a bubble over namespace greedy with a budget and namespace
+// other without settings.
+func budgeted(t *testing.T, b types.Budget, body func(t *testing.T, s *memstore.Store, greedy, other *controlplane.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		c, err := NewCollector(s, &memMaintenance{Store: s}, DefaultPolicy(), nil, Options{Logger: zap.NewNop(), Metrics: NewMetrics()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		client := func(ns string) *controlplane.Client {
+			c, err := controlplane.New(s, ns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		greedy := client("greedy")
+		if err := greedy.CreateNamespace(ctx, "greedy", types.Namespace{Budget: &b}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		body(t, s, greedy, client("other"))
+		cancel()
+		<-ended
+	})
+}
+
+// works fails unless a namespace can add things.
+func works(t *testing.T, c *controlplane.Client) {
+	t.Helper()
+	_, err := c.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "web"}, Spec: &types.Spec{Image: "x"}})
+	if err != nil {
+		t.Errorf("namespace %s: %v", c.Namespace(), err)
+	}
+	if err := setPool(t.Context(), c, "x"); err != nil {
+		t.Errorf("namespace %s: %v", c.Namespace(), err)
+	}
+}
+
+func setPool(ctx context.Context, c *controlplane.Client, name string) error {
+	_, err := c.SetResource(ctx, name, 1000, controlplane.InCluster(), controlplane.SetOptions{})
+	return err
+}
+
+// refusedFor fails unless nothing can be added to a namespace for a budget, which each
+// error names with what is allowed and what to do.
+func refusedFor(t *testing.T, c *controlplane.Client, flag, allowed string) {
+	t.Helper()
+	_, launch := c.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "web"}, Spec: &types.Spec{Image: "x"}})
+	_, session := c.OpenSession(t.Context(), "s", 10*time.Second)
+	_, policies := c.Begin().SetPolicies("p", types.Policies{Policies: []types.Policy{{Kind: "x", With: "{}"}}}, 0).Commit(t.Context())
+	for what, err := range map[string]error{
+		"launch":       launch,
+		"reserve":      c.Reserve(t.Context(), "r", types.Reservation{Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1})}}}),
+		"set-resource": setPool(t.Context(), c, "new"),
+		"session":      session,
+		"policies":     policies,
+	} {
+		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), flag+": "+allowed+" allowed") || !strings.Contains(err.Error(), "escher namespace set greedy --"+flag) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestManyResourcesOfOneNamespace: 100,000 resources set from one namespace, a thousand a
+// second, are refused at its budget of keys while another one works, and accepted again when
+// some are removed.
+func TestManyResourcesOfOneNamespace(t *testing.T) {
+	budgeted(t, types.Budget{Keys: 10_000}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
+		accepted := 0
+		for i := range 100_000 {
+			if setPool(t.Context(), greedy, fmt.Sprintf("x%d", i)) == nil {
+				accepted++
+			}
+			if i%1000 == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		if accepted < 10_000 || accepted > 12_000 {
+			t.Errorf("%d resources are accepted, want 10,000 and what comes until it is noticed", accepted)
+		}
+		refusedFor(t, greedy, "max-keys", "10000")
+		works(t, other)
+		// What there is may change and go.
+		for i := range 3000 {
+			capacity := types.Quantity(0)
+			if i == 0 {
+				capacity = 5
+			}
+			if _, err := greedy.SetResource(t.Context(), fmt.Sprintf("x%d", i), capacity, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		works(t, greedy)
+	})
+}
+
+// TestManyWaitingTasksOfOneNamespace: 200,000 tasks of one namespace that wait are refused
+// at its budget while another one works; with a larger budget more are accepted.
+func TestManyWaitingTasksOfOneNamespace(t *testing.T) {
+	budgeted(t, types.Budget{Pending: 20_000}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
+		spec := &types.Spec{Image: "x"}
+		accepted := 0
+		for range 200 {
+			tasks := make([]controlplane.Submission, 1000)
+			for i := range tasks {
+				tasks[i] = controlplane.Submission{Task: types.Task{Name: "web"}, Spec: spec}
+			}
+			if got, err := greedy.Launch(t.Context(), tasks...); err == nil {
+				accepted += len(got.Tasks)
+			}
+			time.Sleep(time.Second)
+		}
+		if accepted < 20_000 || accepted > 24_000 {
+			t.Errorf("%d tasks are accepted, want 20,000 and what comes until it is noticed", accepted)
+		}
+		refusedFor(t, greedy, "max-pending", "20000")
+		works(t, other)
+		err := greedy.SetNamespace(t.Context(), "greedy", func(n *types.Namespace) error { n.Budget.Pending = 100_000; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		works(t, greedy)
+	})
+}
+
+// TestManyBytesOfOneNamespace: the budget of bytes holds for what is stored under few keys.
+func TestManyBytesOfOneNamespace(t *testing.T) {
+	budgeted(t, types.Budget{Bytes: 1 << 20}, func(t *testing.T, s *memstore.Store, greedy, other *controlplane.Client) {
+		big := types.Policies{Policies: []types.Policy{{Kind: "x", With: `{"a":"` + strings.Repeat("x", 60<<10) + `"}`}}}
+		for i := range 20 {
+			write(t, s, put{controlplane.PoliciesKey("greedy", fmt.Sprintf("p%d", i)), &big})
+		}
+		time.Sleep(2 * time.Second)
+		refusedFor(t, greedy, "max-bytes", "1Mi")
+		works(t, other)
+		if err := greedy.RemoveNamespace(t.Context(), "greedy"); !types.Is(err, types.Precondition) {
+			t.Errorf("the settings of a namespace in use are removed: %v", err)
+		}
+		for i := range 20 {
+			remove(t, s, controlplane.PoliciesKey("greedy", fmt.Sprintf("p%d", i)))
+		}
+		time.Sleep(2 * time.Second)
+		works(t, greedy)
+	})
+}
