@@ -21,10 +21,7 @@ type StopOptions struct {
 const NoGrace = time.Nanosecond
 
 func (o StopOptions) validate() error {
-	if o.Grace < 0 {
-		return types.Errorf(types.Invalid, "grace: %s is negative: use 0 or more", o.Grace)
-	}
-	return nil
+	return (&types.Stop{Reason: o.Reason, Grace: o.Grace}).Validate()
 }
 
 // Stop ends a task for good; id may be a prefix that only one has. It returns when

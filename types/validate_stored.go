@@ -350,6 +350,14 @@ func (p *problems) stop(s *Stop) {
 	}
 }
 
+// Validate checks what somebody asks for who stops a task.
+func (s *Stop) Validate() error {
+	var p problems
+	p.text("reason", s.Reason, MaxReason)
+	p.add(validateGrace("grace", s.Grace))
+	return p.err()
+}
+
 // Validate checks a binding.
 func (b *Binding) Validate() error {
 	var p problems

@@ -30,22 +30,27 @@ func CheckEtcd(ctx context.Context, client *clientv3.Client, limits controlplane
 			failed = types.Errorf(types.Unavailable, "ask etcd at %s for its version: %w", endpoint, err)
 			continue
 		}
-		v, err := semver.NewVersion(st.Version)
-		if err != nil || v.LessThan(*semver.New(minEtcd)) {
-			return nil, types.Errorf(types.Precondition, "use etcd at %s: it is version %q: use %s or later", endpoint, st.Version, minEtcd)
-		}
-		if st.DbSizeQuota == 0 && quota == 0 {
-			return nil, types.Errorf(types.Precondition, "use etcd at %s: it is version %s, which does not tell how large its database may get: "+
-				"give --etcd-quota what its --quota-backend-bytes is (2Gi if it has none), or use %s or later", endpoint, st.Version, quotaEtcd)
-		}
-		if st.DbSizeQuota != 0 && quota != 0 && st.DbSizeQuota != quota {
-			advice = append(advice, fmt.Sprintf("etcd tells that its quota is %s: --etcd-quota does not count: leave it out", size(st.DbSizeQuota)))
-		}
-		if limits.Ops < DefaultMaxTxnOps {
-			advice = append(advice, fmt.Sprintf("etcd takes %d operations in a transaction: binding is slower, and so is granting a reservation over many nodes: start etcd with --max-txn-ops=%d",
-				limits.Ops, DefaultMaxTxnOps))
-		}
-		return advice, nil
+		return checkMember(endpoint, st.Version, st.DbSizeQuota, limits, quota)
 	}
 	return nil, failed
+}
+
+// checkMember is CheckEtcd of what a member tells of itself: its version, and its quota,
+// which is 0 from one that tells none.
+func checkMember(endpoint, version string, told int64, limits controlplane.Limits, quota int64) (advice []string, err error) {
+	v, err := semver.NewVersion(version)
+	switch {
+	case err != nil || v.LessThan(*semver.New(minEtcd)):
+		return nil, types.Errorf(types.Precondition, "use etcd at %s: it is version %q: use %s or later", endpoint, version, minEtcd)
+	case told == 0 && quota == 0:
+		return nil, types.Errorf(types.Precondition, "use etcd at %s: it is version %s, which does not tell how large its database may get: "+
+			"give --etcd-quota what its --quota-backend-bytes is (2Gi if it has none), or use %s or later", endpoint, version, quotaEtcd)
+	case told != 0 && quota != 0 && told != quota:
+		advice = append(advice, fmt.Sprintf("etcd tells that its quota is %s: --etcd-quota does not count: leave it out", size(told)))
+	}
+	if limits.Ops < DefaultMaxTxnOps {
+		advice = append(advice, fmt.Sprintf("etcd takes %d operations in a transaction: binding is slower, and so is granting a reservation over many nodes: start etcd with --max-txn-ops=%d",
+			limits.Ops, DefaultMaxTxnOps))
+	}
+	return advice, nil
 }
