@@ -76,6 +76,12 @@ func (w Where) validate() error {
 	if ways > 1 {
 		errs = append(errs, types.Errorf(types.Invalid, "where: says nodes or labels, a choice and the cluster at once: give one of them"))
 	}
+	if n := len(w.Nodes); n > types.MaxSelected {
+		return types.Errorf(types.Invalid, "where.nodes: has %d: at most %d are allowed: select by label, or say every node", n, types.MaxSelected)
+	}
+	if n := len(w.Labels); n > types.MaxLabels {
+		return types.Errorf(types.Invalid, "where.labels: has %d: at most %d are allowed, drop some", n, types.MaxLabels)
+	}
 	for i, name := range w.Nodes {
 		field := fmt.Sprintf("where.nodes[%d]", i)
 		errs = append(errs, types.ValidateName(field, name))
@@ -86,6 +92,9 @@ func (w Where) validate() error {
 	for i, l := range w.Labels {
 		field := fmt.Sprintf("where.labels[%d]", i)
 		errs = append(errs, types.ValidateName(field+".name", l.Name))
+		if len(l.Value) > types.MaxText {
+			errs = append(errs, types.Errorf(types.Invalid, "%s.value: has %d bytes: at most %d are allowed, shorten it", field, len(l.Value), types.MaxText))
+		}
 		if l.Value == "" {
 			errs = append(errs, types.Errorf(types.Invalid, "%s.value: is empty: give the value that label %q must have", field, l.Name))
 		}
