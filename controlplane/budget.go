@@ -39,6 +39,45 @@ func (c *Client) inBudget(ctx context.Context, s Store, keys []KV) error {
 	return nil
 }
 
+// settings returns what an administrator has set for the namespace, nil for nothing, and
+// makes the change depend on that. If the client may guess, it goes by what it remembers,
+// or by that nothing is set.
+func (c *Client) settings(ctx context.Context, s Store, change *Change, guesses bool) (*types.Namespace, error) {
+	key := NamespaceKey(c.ns)
+	kv, ok := c.known.get(key)
+	switch {
+	case !guesses:
+		var err error
+		if kv, err = get(ctx, s, key); err != nil {
+			return nil, err
+		}
+		c.known.set(kv)
+	case !ok:
+		kv = KV{Key: key}
+	}
+	change.IfUnchanged(key, kv.ModRevision)
+	var n types.Namespace
+	if kv.ModRevision == 0 || !Read(kv, &n) {
+		return nil, nil
+	}
+	return &n, nil
+}
+
+// allows checks a priority, and whether something may accumulate, against the budget of a
+// namespace: Precondition.
+func allows(n *types.Namespace, ns, field string, priority int, accumulate bool) error {
+	b := n.Allowed()
+	if most := b.Priority.Max; priority > most {
+		return types.Errorf(types.Precondition, "%spriority: %d is above %d, the highest of namespace %s: lower it, or have an administrator allow more: "+
+			"escher namespace set %s --max-priority", field, priority, most, ns, ns)
+	}
+	if accumulate && b.NoAccumulate {
+		return types.Errorf(types.Precondition, "%saccumulate: nothing accumulates in namespace %s: leave it out, or have an administrator allow it: "+
+			"escher namespace set %s --accumulate", field, ns, ns)
+	}
+	return nil
+}
+
 // OverBudget is the error that a namespace has used up a budget, for a reason as Over gives
 // it: Precondition.
 func OverBudget(ns, reason string) error {

@@ -205,6 +205,9 @@ func (e *launch) verb() string {
 func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
 	change.IfUnchanged(AdmissionKey(), e.admission)
 	e.c.ifInBudget(change)
+	if err := e.allowed(ctx, s, change); err != nil {
+		return err
+	}
 	if e.job != nil {
 		change.IfUnchanged(JobKey(e.c.ns, e.jobID), 0)
 	}
@@ -245,6 +248,20 @@ func (e *launch) bytesWith(change *Change) int {
 	t := e.tasks[e.end].task
 	e.scratch = types.AppendEncode(e.scratch[:0], 0, t)
 	return change.bytes + len(e.scratch) + e.specs.bytes[t.Spec] + 4*(maxKeyBytes+entryBytes)
+}
+
+// allowed checks the tasks against what is set for their namespace.
+func (e *launch) allowed(ctx context.Context, s Store, change *Change) error {
+	n, err := e.c.settings(ctx, s, change, e.guesses)
+	if err != nil || n == nil || n.Budget == nil {
+		return err
+	}
+	for i, t := range e.tasks {
+		if err := allows(n, e.c.ns, fmt.Sprintf("tasks[%d].", i), t.task.Priority, t.task.Accumulate); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxKeyBytes is about the length of the longest key.

@@ -43,3 +43,43 @@ func TestNamespaces(t *testing.T) {
 	}
 	w.refused(types.NotFound, func() error { _, err := w.GetNamespace(ctx, "a"); return err }, "escher namespace ls")
 }
+
+// TestNamespaceAllows: the ceiling of priorities and whether anything accumulates hold for
+// tasks and reservations, also for a client that launched before they were set.
+func TestNamespaceAllows(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	task := func(priority int, accumulate bool) controlplane.Submission {
+		return controlplane.Submission{Task: types.Task{Name: "web", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1}), Priority: priority, Accumulate: accumulate}, Spec: &types.Spec{Image: "x"}}
+	}
+	reserve := func(id string, priority int, accumulate bool) func() error {
+		return func() error {
+			return w.Reserve(ctx, id, types.Reservation{Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1})}}, Priority: priority, Accumulate: accumulate})
+		}
+	}
+	launch := func(tasks ...controlplane.Submission) func() error {
+		return func() error { _, err := w.Launch(ctx, tasks...); return err }
+	}
+	set := func(b types.Budget) {
+		t.Helper()
+		if err := w.SetNamespace(ctx, "team", func(n *types.Namespace) error { n.Budget = &b; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accepted := func(calls ...func() error) {
+		t.Helper()
+		for i, call := range calls {
+			if err := call(); err != nil {
+				t.Errorf("call %d: %v", i, err)
+			}
+		}
+	}
+	accepted(launch(task(100, true)), reserve("a", 100, true))
+	set(types.Budget{Priority: &types.Ceiling{Max: 0}})
+	w.refused(types.Precondition, launch(task(0, false), task(7, false)), "tasks[1].priority: 7 is above 0", "escher namespace set team --max-priority")
+	w.refused(types.Precondition, reserve("b", 7, false), "priority: 7 is above 0")
+	accepted(launch(task(0, true)), launch(task(-5, false)), reserve("b", 0, true))
+	set(types.Budget{NoAccumulate: true})
+	w.refused(types.Precondition, launch(task(0, true)), "tasks[0].accumulate: nothing accumulates in namespace team", "--accumulate")
+	w.refused(types.Precondition, reserve("c", 0, true), "accumulate")
+	accepted(launch(task(100, false)), reserve("c", 100, false))
+}

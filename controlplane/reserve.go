@@ -36,6 +36,9 @@ type reserve struct {
 	c      *Client
 	ns, id string
 	r      types.Reservation
+	// guesses lets it go by what the client remembers of the namespace, the next time that
+	// it is drawn up.
+	guesses bool
 }
 
 func (c *Client) newReserve(id string, r types.Reservation) (*reserve, error) {
@@ -64,6 +67,13 @@ func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
 	}
 	change.IfUnchanged(AdmissionKey(), 0)
 	e.c.ifInBudget(change)
+	n, err := e.c.settings(ctx, s, change, e.guesses)
+	if err == nil {
+		err = allows(n, e.ns, "", e.r.Priority, e.r.Accumulate)
+	}
+	if e.guesses = false; err != nil {
+		return err
+	}
 	if e.r.Session != "" {
 		if err := e.c.ifThere(ctx, s, change, SessionKey(e.ns, e.r.Session), false, "session", e.r.Session, "session"); err != nil {
 			return err
@@ -151,6 +161,9 @@ func (e *reserve) refused(ctx context.Context, s Store, keys []KV) error {
 	}
 	return nil
 }
+
+// guess lets it go by what its client remembers of the namespace.
+func (e *reserve) guess() { e.guesses = true }
 
 func (e *reserve) once() bool { return false }
 func (e *reserve) done(int64) {}

@@ -115,12 +115,6 @@ const (
 	// DefaultPending is the built-in budget of waiting tasks: three quarters of what may wait
 	// in a cluster, so that one namespace leaves room for others.
 	DefaultPending = 1_500_000
-	// DefaultRequests is the built-in budget of requests a second of the task sockets of a
-	// namespace on one node: a tenth of what an etcd on a plain SSD commits.
-	DefaultRequests = 1_000
-	// DefaultWatches is the built-in budget of watches of the task sockets of a namespace on
-	// one node: some 10 MiB of the agent's memory.
-	DefaultWatches = 1_000
 	// MaxBudget bounds each number of a budget: a double, and so JSON in every language, is
 	// exact up to it.
 	MaxBudget = 1 << 53

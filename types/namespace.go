@@ -13,15 +13,12 @@ type Namespace struct {
 	Quotas []Quota
 	// Budget bounds what its applications may use; nil means the built-in defaults.
 	Budget *Budget
-	// Defaults are given to tasks that do not say themselves; nil means none.
-	Defaults *Defaults
 }
 
 func (n *Namespace) fields(w *wire) {
 	list(w, 2, (*[]Request)(&n.Requests), (*Request).fields)
 	list(w, 3, &n.Quotas, (*Quota).fields)
 	optional(w, 4, &n.Budget, (*Budget).fields)
-	optional(w, 5, &n.Defaults, (*Defaults).fields)
 }
 
 // Budget bounds what the applications of a namespace may use of the cluster's store. 0
@@ -32,8 +29,6 @@ type Budget struct {
 	Keys, Bytes int64
 	// Pending bounds its tasks that no node has.
 	Pending int64
-	// Requests, a second, and Watches bound the task sockets of the namespace on one node.
-	Requests, Watches int64
 	// Priority bounds the priority of its tasks and reservations; nil means MaxPriority.
 	Priority *Ceiling
 	// NoAccumulate keeps its tasks and reservations from accumulating.
@@ -44,30 +39,14 @@ func (b *Budget) fields(w *wire) {
 	integer(w, 2, &b.Keys)
 	integer(w, 3, &b.Bytes)
 	integer(w, 4, &b.Pending)
-	integer(w, 5, &b.Requests)
-	integer(w, 6, &b.Watches)
-	optional(w, 7, &b.Priority, (*Ceiling).fields)
-	w.boolean(8, &b.NoAccumulate)
+	optional(w, 5, &b.Priority, (*Ceiling).fields)
+	w.boolean(6, &b.NoAccumulate)
 }
 
 // Ceiling is the highest priority of a namespace.
 type Ceiling struct{ Max int }
 
 func (c *Ceiling) fields(w *wire) { integer(w, 2, &c.Max) }
-
-// Defaults are what a task gets that does not say itself; 0 means nothing.
-type Defaults struct {
-	// CPU and Memory are requested by a task that requests none.
-	CPU, Memory Quantity
-	// Pids bounds the processes of a task whose spec does not.
-	Pids int
-}
-
-func (d *Defaults) fields(w *wire) {
-	integer(w, 2, &d.CPU)
-	integer(w, 3, &d.Memory)
-	integer(w, 4, &d.Pids)
-}
 
 // Allowed returns the budget of a namespace, with the built-in default of each number that
 // is not set. A nil Namespace has all of them.
@@ -77,7 +56,6 @@ func (n *Namespace) Allowed() Budget {
 		b = *n.Budget
 	}
 	b.Keys, b.Bytes, b.Pending = cmp.Or(b.Keys, DefaultKeys), cmp.Or(b.Bytes, DefaultBytes), cmp.Or(b.Pending, DefaultPending)
-	b.Requests, b.Watches = cmp.Or(b.Requests, DefaultRequests), cmp.Or(b.Watches, DefaultWatches)
 	if b.Priority == nil {
 		b.Priority = &Ceiling{MaxPriority}
 	}
@@ -102,23 +80,9 @@ func (n *Namespace) Validate() error {
 		within(&p, "budget.keys", b.Keys, 0, MaxBudget)
 		within(&p, "budget.bytes", b.Bytes, 0, MaxBudget)
 		within(&p, "budget.pending", b.Pending, 0, MaxBudget)
-		within(&p, "budget.requests", b.Requests, 0, MaxBudget)
-		within(&p, "budget.watches", b.Watches, 0, MaxBudget)
 		if b.Priority != nil {
 			within(&p, "budget.priority", b.Priority.Max, -MaxPriority, MaxPriority)
 		}
 	}
-	if d := n.Defaults; d != nil {
-		p.amount("defaults.cpu", CPU, d.CPU)
-		p.amount("defaults.memory", Memory, d.Memory)
-		within(&p, "defaults.pids", d.Pids, 0, MaxPids)
-	}
 	return p.err()
-}
-
-// amount checks an amount to be requested by default; 0 is none.
-func (p *problems) amount(field string, id ResourceID, q Quantity) {
-	if q < 0 || q > MaxQuantity {
-		p.add(Errorf(Invalid, "%s: %s is out of range: give 0 to %s", field, q.Format(id), MaxQuantity.Format(id)))
-	}
 }

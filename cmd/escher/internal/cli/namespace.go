@@ -13,13 +13,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const namespaceHelp = `Shows and changes what an administrator sets for namespaces: their budgets, the
-defaults of their tasks, and their quotas. A namespace needs no settings: it has
-the built-in defaults then.
+const namespaceHelp = `Shows and changes what an administrator sets for namespaces: their budgets and
+their quotas. A namespace needs no settings: it has the built-in defaults then.
 
   escher namespace create team --max-keys 10000 --max-priority 100
   escher namespace set team --max-pending 500 --accumulate=false
-  escher namespace set team --default-cpu 500m --default-memory 256Mi
   escher namespace describe team
   escher namespace ls
   escher namespace rm team`
@@ -172,11 +170,10 @@ func newNamespaceDescribe(f *Factory) *cobra.Command {
 type namespaceRow struct {
 	Name string `json:"name"`
 	// Revision is that of its last change; 0 means that nothing is set.
-	Revision int64              `json:"revision,omitempty"`
-	Budget   namespaceBudget    `json:"budget"`
-	Defaults *namespaceDefaults `json:"defaults,omitempty"`
-	Requests []string           `json:"requests,omitempty"`
-	Quotas   []string           `json:"quotas,omitempty"`
+	Revision int64           `json:"revision,omitempty"`
+	Budget   namespaceBudget `json:"budget"`
+	Requests []string        `json:"requests,omitempty"`
+	Quotas   []string        `json:"quotas,omitempty"`
 }
 
 // namespaceBudget is types.Budget as it is printed.
@@ -184,33 +181,15 @@ type namespaceBudget struct {
 	Keys       int64 `json:"keys"`
 	Bytes      int64 `json:"bytes"`
 	Pending    int64 `json:"pending"`
-	Requests   int64 `json:"requestsPerSecond"`
-	Watches    int64 `json:"watches"`
 	Priority   int   `json:"priority"`
 	Accumulate bool  `json:"accumulate"`
-}
-
-// namespaceDefaults is types.Defaults as it is printed.
-type namespaceDefaults struct {
-	CPU    string `json:"cpu,omitempty"`
-	Memory string `json:"memory,omitempty"`
-	Pids   int    `json:"pids,omitempty"`
 }
 
 func newNamespaceRow(n *controlplane.Namespace) namespaceRow {
 	b := n.Allowed()
 	row := namespaceRow{
 		Name: n.Name, Revision: n.Revision,
-		Budget: namespaceBudget{b.Keys, b.Bytes, b.Pending, b.Requests, b.Watches, b.Priority.Max, !b.NoAccumulate},
-	}
-	if d := n.Defaults; d != nil {
-		row.Defaults = &namespaceDefaults{Pids: d.Pids}
-		if d.CPU != 0 {
-			row.Defaults.CPU = d.CPU.Format(types.CPU)
-		}
-		if d.Memory != 0 {
-			row.Defaults.Memory = d.Memory.Format(types.Memory)
-		}
+		Budget: namespaceBudget{b.Keys, b.Bytes, b.Pending, b.Priority.Max, !b.NoAccumulate},
 	}
 	for _, r := range n.Requests {
 		row.Requests = append(row.Requests, needsText(types.Requests{r}, nil))
@@ -223,7 +202,7 @@ func newNamespaceRow(n *controlplane.Namespace) namespaceRow {
 
 // Header returns the columns.
 func (namespaceRow) Header() []table.Column {
-	return table.Columns("namespace", "keys", "bytes", "pending", "priority", "accumulate", "(requests/s)", "(watches)", "(quotas)")
+	return table.Columns("namespace", "keys", "bytes", "pending", "priority", "accumulate", "(quotas)")
 }
 
 // Row returns what stands in them.
@@ -232,7 +211,7 @@ func (r namespaceRow) Row() []string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return []string{
 		r.Name, number(b.Keys), types.Quantity(b.Bytes).Format(types.Memory), number(b.Pending), strconv.Itoa(b.Priority),
-		yesNo(b.Accumulate), number(b.Requests), number(b.Watches), strings.Join(r.Quotas, " "),
+		yesNo(b.Accumulate), strings.Join(r.Quotas, " "),
 	}
 }
 
@@ -247,17 +226,8 @@ func (r namespaceRow) write(w io.Writer) error {
 	s.line("Keys", fmt.Sprintf("at most %d", b.Keys))
 	s.line("Bytes", "at most "+types.Quantity(b.Bytes).Format(types.Memory))
 	s.line("Pending", fmt.Sprintf("at most %d tasks", b.Pending))
-	s.line("Requests", fmt.Sprintf("at most %d a second, by its task sockets on one node", b.Requests))
-	s.line("Watches", fmt.Sprintf("at most %d, by its task sockets on one node", b.Watches))
 	s.line("Priority", fmt.Sprintf("at most %d", b.Priority))
 	s.line("Accumulate", yesNo(b.Accumulate))
-	if d := r.Defaults; d != nil {
-		s.line("Default cpu", d.CPU)
-		s.line("Default memory", d.Memory)
-		if d.Pids != 0 {
-			s.line("Default pids", strconv.Itoa(d.Pids))
-		}
-	}
 	s.line("Requests of each task", strings.Join(r.Requests, " "))
 	s.line("Quotas", strings.Join(r.Quotas, " "))
 	return s.end()
