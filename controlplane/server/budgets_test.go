@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,7 +43,9 @@ func budgeted(t *testing.T, b types.Budget, body func(t *testing.T, s *memstore.
 		time.Sleep(time.Second)
 		body(t, s, greedy, client("other"))
 		cancel()
-		<-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the collector ended with %v", err)
+		}
 	})
 }
 
