@@ -160,7 +160,7 @@ func TestFullEtcd(t *testing.T) {
 // TestFullDev starts escher dev on a directory whose etcd refuses writes.
 func TestFullDev(t *testing.T) {
 	c := started(t)
-	id := c.must("run", "-d", "--name", "before", image, "--", "/bin/program", "work", "1h")
+	id := c.must("run", "-d", "--name", "before", "--request", "never=1", image, "--", "/bin/program", "work", "1h")
 	c.stop()
 	endpoint := make(chan string, 1)
 	etcd, err := server.New(server.Config{Dir: filepath.Join(c.dir, "etcd"), QuotaBytes: 32 << 20, Ready: func(at string) { endpoint <- at }})

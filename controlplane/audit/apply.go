@@ -154,7 +154,21 @@ func (s *state) updateTask(k controlplane.Key, e controlplane.Event) error {
 	if k.Kind == controlplane.Statuses {
 		return update(&t.status, e)
 	}
-	return update(&t.info, e)
+	s.countMember(t, -1)
+	err := update(&t.info, e)
+	s.countMember(t, 1)
+	return err
+}
+
+// countMember adds n to the members of a task's job.
+func (s *state) countMember(t *task, n int) {
+	if t.info.V == nil || t.info.V.Job == "" {
+		return
+	}
+	job := id{t.id.ns, t.info.V.Job}
+	if s.members[job] += n; s.members[job] == 0 {
+		delete(s.members, job)
+	}
 }
 
 func (s *state) updateBinding(k controlplane.Key, e controlplane.Event) error {

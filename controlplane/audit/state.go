@@ -28,6 +28,8 @@ type state struct {
 	closed       int64
 	reservations map[id]*reservation
 	tasks        map[id]*task
+	// members is the number of stored tasks of each job.
+	members map[id]int
 	// inPart are the reservations whose grants accumulate, or are being granted in several
 	// transactions.
 	inPart map[*reservation]types.GrantPhase
@@ -124,6 +126,7 @@ func newState() *state {
 		tasks:        make(map[id]*task),
 		inPart:       make(map[*reservation]types.GrantPhase),
 		unread:       make(map[string]string),
+		members:      make(map[id]int),
 	}
 }
 

@@ -83,13 +83,7 @@ func (s *state) jobWhole(job id, found finder) {
 	if cell == nil || !cell.created(s.revision) {
 		return
 	}
-	tasks := 0
-	for _, t := range s.tasks {
-		if t.info.V != nil && t.id.ns == job.ns && t.info.V.Job == job.id {
-			tasks++
-		}
-	}
-	if tasks != cell.V.Tasks {
+	if tasks := s.members[job]; tasks != cell.V.Tasks {
 		found("job "+job.String(), "has %d tasks, and %d of them are stored", cell.V.Tasks, tasks)
 	}
 }

@@ -4,12 +4,17 @@ package containerd
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/pkg/dialer"
 	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
@@ -121,7 +126,30 @@ func New(conf Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := dropTempMounts(conf.Address); err != nil {
+		return nil, err
+	}
 	return &Runtime{conf: conf.withDefaults(), client: c, control: control, outputs: outputs{logger: conf.Logger}}, nil
+}
+
+// dropTempMounts undoes the mounts that a process left which was killed while it looked a user
+// up in an image: those below the directory where the daemon keeps its files.
+func dropTempMounts(address string) error {
+	dir := filepath.Dir(address)
+	left, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		ours := strings.HasPrefix(m.Root, dir+"/") || strings.Contains(m.VFSOptions, dir+"/")
+		return !ours || !strings.HasPrefix(m.Mountpoint, filepath.Join(os.TempDir(), "containerd-mount")), false
+	})
+	if err != nil {
+		return types.Errorf(types.Internal, "look for mounts that were left: %w", err)
+	}
+	for _, m := range left {
+		if err := mount.UnmountAll(m.Mountpoint, unix.MNT_DETACH); err != nil {
+			return types.Errorf(types.Internal, "undo the mount %s, which was left: %w", m.Mountpoint, err)
+		}
+		_ = os.Remove(m.Mountpoint) // An empty directory does no harm.
+	}
+	return nil
 }
 
 // Close ends the connection to the daemon; containers run on.
