@@ -2,8 +2,8 @@ package esl
 
 import "github.com/escher-sched/escher/controlplane/supervise"
 
-// contained calls what may be somebody else's. A panic of it is the error, and harms
-// nobody else.
+// contained calls code of a policy, which a user may have written. A panic of it becomes the
+// error, and does no other harm.
 func contained(f func()) error {
 	return supervise.Contain(func() error {
 		f()

@@ -20,8 +20,8 @@ func (c *Checker) Stuck() []Finding {
 	return sorted(all)
 }
 
-// stuckTask looks for an exit that nobody released, and a stop or an eviction that nobody
-// passed on.
+// stuckTask looks for an exit that no scheduler released, and for a stop or an eviction that
+// did not reach the binding.
 func stuckTask(t *task, found finder) {
 	b := t.bound()
 	if b != nil && b.report.V != nil && b.report.V.Phase == types.ReportExited && b.report.V.Binding == b.info.Create {

@@ -65,7 +65,7 @@ type look struct {
 	repeat bool
 	// limit bounds the steps, at about that many.
 	limit int
-	// metrics are told what namespaces use; nil is nobody.
+	// metrics are told what namespaces use; nil means none.
 	metrics *Metrics
 
 	steps []step

@@ -35,9 +35,9 @@ type draining struct {
 	node   string
 	cordon types.Cordon
 	mod    int64
-	// told are the attempts that were told to leave as this cordon has it, or of which
-	// there is nobody to be told, by the key of their binding and its CreateRevision, with
-	// the time at which they should have ended.
+	// told are the attempts that were told to leave as this cordon has it, or that have no
+	// task to tell, by the key of their binding and its CreateRevision, with the time at
+	// which they should have ended.
 	told map[attempt]time.Time
 	// stuck is how many of them have not ended then.
 	stuck int

@@ -17,8 +17,8 @@ const stuckAfter = time.Minute
 // boundHere is an attempt on a node that is drained.
 type boundHere struct {
 	attempt
-	// leaving tells that it was told to end, told that this was as the cordon has it, stuck
-	// that it should have ended by then.
+	// leaving reports whether the attempt was told to end, told whether this was as the
+	// cordon has it, stuck whether it should have ended by now.
 	leaving, told, stuck bool
 }
 

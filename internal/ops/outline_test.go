@@ -11,7 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestOutline tells that something is wrong and not what, and leaves metrics out.
+// TestOutline expects an outline to say that something is wrong, not what, and to leave out
+// metrics.
 func TestOutline(t *testing.T) {
 	registry, health := prometheus.NewRegistry(), new(ops.Health)
 	registry.MustRegister(

@@ -113,7 +113,7 @@ func (c *running) stopTask(ctx context.Context, k controlplane.Key) (stops bool,
 	return err == nil, err
 }
 
-// kill kills the process of an attempt that nobody can stop in order.
+// kill kills the process of an attempt that cannot be stopped in order.
 func (c *running) kill(ctx context.Context, k controlplane.Key) error {
 	for _, r := range c.runtimes {
 		there, err := r.List(ctx)

@@ -15,7 +15,7 @@ import (
 )
 
 // defaultPort is where the API of a node listens. apiConnections bounds its connections: each
-// takes some 30 KiB, and whoever reaches the port may open them.
+// takes some 30 KiB, and any program that reaches the port may open them.
 const (
 	defaultPort    = "7421"
 	apiConnections = 2304
@@ -26,7 +26,8 @@ type apiListen struct {
 	address string
 	// tls is nil without encryption.
 	tls *tls.Config
-	// local tells that no other machine reaches it; advice is what to say about that.
+	// local reports whether the API is out of reach of other machines; advice is what to do
+	// about that.
 	local  bool
 	advice string
 }
@@ -69,7 +70,7 @@ func (c AgentConfig) apiListen() (apiListen, error) {
 	return out, nil
 }
 
-// warn says who reaches the API, unless that is as it should be.
+// warn logs that the API is not encrypted, if that needs advice.
 func (a apiListen) warn(log *zap.Logger, progress Progress) {
 	if a.advice != "" {
 		log.Warn("the API of the node is not encrypted", zap.String("address", a.address), zap.String("reason", a.advice))
