@@ -173,7 +173,7 @@ func TestEveryListingMeetsAFullDisk(t *testing.T) {
 		script = append(script, text...)
 	}
 	// These print nothing, go on until interrupted, or print just the name of what they have done it to.
-	others := strings.Fields(`agent bench context-rm context-set context-use cp dev image-load image-make image-pull
+	others := strings.Fields(`admin-restored agent bench context-rm context-set context-use cp dev image-load image-make image-pull
 		namespace-create namespace-rm namespace-set node-drain node-rm policies-rm pull server set-resource wait`)
 	for _, cmd := range leaves(newRoot(&Factory{})) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "escher ")
