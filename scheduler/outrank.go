@@ -205,6 +205,9 @@ func (d *Draft) isFree(n *cluster.Node, holds []types.Holding) bool {
 		if free, _ := d.free(n, h.Resource); free < h.Amount {
 			return false
 		}
+		if isPort(h.Resource) && !d.portsFree(n, h) {
+			return false
+		}
 		used := d.used(n, h.Resource)
 		for _, x := range h.Devices {
 			if share(used, x.ID)+x.Share > whole {

@@ -25,8 +25,8 @@ func isPort(rid types.ResourceID) bool {
 // portsFit reports whether n has the ports of x, of which there are enough by their
 // amount.
 func (d *Draft) portsFit(n *cluster.Node, x cluster.Need) bool {
-	if number, fixed := x.ID.FixedPort(); fixed {
-		return x.Amount == whole && share(d.used(n, types.Port), strconv.Itoa(number)) == 0
+	if _, fixed := x.ID.FixedPort(); fixed {
+		return x.Amount == whole && d.portsFree(n, types.Holding{Resource: x.ID})
 	}
 	if x.Amount%whole != 0 {
 		return false
@@ -34,6 +34,18 @@ func (d *Draft) portsFit(n *cluster.Node, x cluster.Need) bool {
 	taken := types.Quantity(len(d.takenInRange(n)))
 	size, _ := d.view.Capacity(n, types.Port)
 	return size-taken*whole >= x.Amount
+}
+
+// portsFree reports whether no port of h, which was held on n, is in use under its other name:
+// as one of the range, or by its number.
+func (d *Draft) portsFree(n *cluster.Node, h types.Holding) bool {
+	if number, fixed := h.Resource.FixedPort(); fixed {
+		return share(d.used(n, types.Port), strconv.Itoa(number)) == 0
+	}
+	return !slices.ContainsFunc(d.holds(n), func(x types.Holding) bool {
+		number, fixed := x.Resource.FixedPort()
+		return fixed && share(h.Devices, strconv.Itoa(number)) > 0
+	})
 }
 
 // takenInRange returns the ports of the range of n that are in use, as some of it or,

@@ -224,6 +224,31 @@ func TestPortsOfARangeThatMoves(t *testing.T) {
 	b.ok()
 }
 
+// TestLentPortOfARangeThatMoved: a port that was collected as one of the range, and lies outside
+// of it since, is not held beside a task that has come first and has it by its number.
+func TestLentPortOfARangeThatMoved(t *testing.T) {
+	for _, ahead := range []string{"port/20000", "cpu"} { // of which all is collected
+		b := alone(t, 1)
+		b.task("hog", need("cpu", room-1000))
+		b.calm()
+		b.reserve("r", func(r *types.Reservation) { r.Accumulate = true }, bundle("", "cpu", room, "port", 1000))
+		b.later(time.Minute)
+		b.calm()
+		b.agents[0].givesOut(30_000, 30_009)
+		b.agents[0].register()
+		b.task("ahead", need(ahead, 1000), func(x *types.Task) { x.Priority = 9 })
+		b.calm()
+		b.is("ahead", types.Running, "n0")
+		b.end("ahead", 0)
+		b.end("hog", 0)
+		b.calm()
+		b.task("drawer", need("port@r", 1000))
+		b.calm()
+		b.is("drawer", types.Running, "n0")
+		b.ok()
+	}
+}
+
 // TestReservedPorts: those who draw on a reservation get the numbers that it holds.
 func TestReservedPorts(t *testing.T) {
 	for _, accumulate := range []bool{false, true} {
