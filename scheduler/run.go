@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -19,9 +20,16 @@ const sessionTTL = 5 * time.Second
 // beatEvery is how often the loop shows that it runs while nothing happens.
 const beatEvery = 10 * time.Second
 
+// mostGone is the number of names of nodes that are no longer there from which on a Core is
+// replaced by another one: it keeps about 1 KB for each name that it has seen.
+const mostGone = 50_000
+
+// errOutgrown ends the run of a Core that knows more than mostGone nodes that are gone.
+var errOutgrown = errors.New("too many nodes are gone")
+
 // Run schedules until ctx is done: it connects a Core to the store. A panic while the Core
 // decides sets the item that it decided about aside, until that changes, and another Core
-// goes on from what is stored.
+// goes on from what is stored. So it does where many nodes have come and gone.
 func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -31,7 +39,12 @@ func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Log
 	for {
 		began := time.Now()
 		r := newRunner(store, cfg, log, away)
-		if err := r.run(ctx); ctx.Err() != nil || !r.setAside(err) {
+		err := r.run(ctx)
+		if ctx.Err() == nil && errors.Is(err, errOutgrown) {
+			log.Info("scheduler begins anew: it forgets the nodes that are gone", zap.Int("count", mostGone))
+			continue
+		}
+		if ctx.Err() != nil || !r.setAside(err) {
 			return err
 		}
 		if err := schedule.Pause(ctx, time.Since(began)); err != nil {
@@ -202,6 +215,9 @@ func (r *runner) loop(ctx context.Context) error {
 		}
 		if r.takeIn(); !r.synced {
 			continue
+		}
+		if r.core.view.GoneNodes(mostGone) {
+			return errOutgrown
 		}
 		r.send(ctx)
 		if at := r.core.Wake(); !at.IsZero() {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -81,6 +82,46 @@ func TestRun(t *testing.T) {
 		if n := logs.FilterMessageSnippet("cannot be read").Len(); n != 1 {
 			t.Errorf("it says %d times what cannot be read", n)
 		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestManyGoneNodes: what is remembered of nodes that have come and gone is forgotten, and the
+// scheduler goes on.
+func TestManyGoneNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{})
+		b.node("n1", 1000)
+		core, logs := observer.New(zap.InfoLevel)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- Run(ctx, b.store, Config{}, zap.New(core)) }()
+		synctest.Wait()
+		for i := 0; i <= 2*mostGone; {
+			come, gone := new(controlplane.Change), new(controlplane.Change)
+			for end := i + 100; i < end; i++ {
+				key := controlplane.CordonKey(fmt.Sprint("fresh-", i))
+				come.Put(key, &types.Cordon{})
+				gone.Delete(key)
+			}
+			for _, c := range []*controlplane.Change{come, gone} {
+				if _, err := b.store.Commit(ctx, c.Txn()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+		}
+		if n := logs.FilterMessageSnippet("begins anew").Len(); n != 1 {
+			t.Errorf("it began anew %d times", n)
+		}
+		b.now = time.Now()
+		b.task("a", map[string]types.Quantity{"cpu": 600})
+		synctest.Wait()
+		b.see()
+		b.expect("a", "bound on n1")
 		stop()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error(err)

@@ -22,6 +22,24 @@ func (v *View) Gone(revision int64, has func(key string) bool) []controlplane.Ev
 	return slices.CompactFunc(gone, func(a, b controlplane.Event) bool { return a.Key == b.Key })
 }
 
+// GoneNodes reports whether the view has more than most nodes of which no key is there any
+// longer. It looks at the nodes again only when as many have come since it last did.
+func (v *View) GoneNodes(most int) bool {
+	if len(v.Nodes) <= v.looked+most {
+		return false
+	}
+	v.looked = len(v.Nodes)
+	gone := 0
+	for name, n := range v.Nodes {
+		there := false
+		n.keys(name, func(string) { there = true })
+		if !there {
+			gone++
+		}
+	}
+	return gone > most
+}
+
 // keys calls f for every key that is there, in no order; for one that cannot be read
 // perhaps twice.
 func (v *View) keys(f func(key string)) {

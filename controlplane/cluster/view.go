@@ -73,8 +73,8 @@ type View struct {
 	// tasks are those that are not folded.
 	tasks  map[ID]*Task
 	folded folded
-	// serials is how many nodes there have been.
-	serials int
+	// serials is how many nodes there have been, looked how many when GoneNodes counted last.
+	serials, looked int
 	// members are the tasks of each job, present or not, that are not folded.
 	members map[ID]*members
 	// images counts, for the tasks of a job that run the same, the images by digest
