@@ -46,8 +46,11 @@ func (d *Draft) holdsAll(at *types.GrantNode, x wish) bool {
 	return heldOf(at.Holds, x.ID) >= x.sum() && !x.chooses() && !d.madeOfDevices(d.view.Nodes[at.Node], x.ID)
 }
 
-// collectOn takes what is free and wanted on a node of a grant.
+// collectOn takes what is free and wanted on a node of a grant, if it is eligible.
 func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []wish) {
+	if !c.view.Nodes[at.Node].Eligible() {
+		return
+	}
 	for _, x := range wanted {
 		c.collectOne(d, r, at, x)
 	}

@@ -249,6 +249,32 @@ func TestLentPortOfARangeThatMoved(t *testing.T) {
 	}
 }
 
+// TestNothingIsCollectedOnACordonedNode: not in place of what was lent to a task either.
+func TestNothingIsCollectedOnACordonedNode(t *testing.T) {
+	b := alone(t, 2)
+	b.resource("lic", "*", 1000)
+	b.task("hog0", need("cpu", room-2000, "node/n0", 1))
+	b.task("hog1", need("cpu", room-2000, "node/n1", 1))
+	b.calm()
+	b.is("hog0", types.Running, "n0")
+	b.is("hog1", types.Running, "n1")
+	b.reserve("r", func(r *types.Reservation) { r.Accumulate = true }, bundle("n0", "cpu", room), bundle("n1", "cpu", room, "lic", 1000))
+	b.later(time.Minute)
+	b.calm()
+	b.put(controlplane.CordonKey("n1"), &types.Cordon{})
+	b.task("ahead", need("cpu", 2000, "lic", 1000), func(x *types.Task) { x.Priority = 9 })
+	b.end("hog1", 0)
+	b.calm()
+	b.is("ahead", types.Running, "n0")
+	b.end("ahead", 0)
+	b.end("hog0", 0)
+	b.calm()
+	b.delete(controlplane.CordonKey("n1"))
+	b.task("drawer", need("cpu@r", 2*room, "lic@r", 1000))
+	b.calm()
+	b.ok()
+}
+
 // TestReservedPorts: those who draw on a reservation get the numbers that it holds.
 func TestReservedPorts(t *testing.T) {
 	for _, accumulate := range []bool{false, true} {
