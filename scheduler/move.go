@@ -11,9 +11,9 @@ import (
 )
 
 // The bundles of a reservation that says so move when their node is lost, or drained, and
-// no task draws on them there any more: all of them get other nodes in one transaction,
-// which gives back what was held on the former ones. Until there is room for all of them
-// the grant holds what it held. So it is whole at every moment: tasks on its other nodes
+// no task draws on them there any more: all of them get other nodes in one transaction, or in
+// several where that has no room for it, each of which gives back what was held on the former
+// ones. Until there is room for all of them the grant holds what it held. So it is whole at every moment: tasks on its other nodes
 // go on, those without a node wait, and a node that is back before that has its bundles
 // still. Two gangs that each miss more than there is never hold what the other needs.
 
@@ -98,6 +98,13 @@ func (c *Core) touchMoves(n *cluster.Node) {
 // placeMove gives the bundles that are to move other nodes, all of them or none.
 func (c *Core) placeMove(d *Draft, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	nodes, _ := c.leaving(r)
+	return c.placeMoveFrom(d, r, nodes)
+}
+
+// placeMoveFrom gives the bundles on some nodes other ones. Where that is more than a
+// transaction takes, those on the first half of them, and the rest later: that all of them fit
+// has been seen.
+func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.GrantNode) (outcome, []types.ResourceID) {
 	from := &types.Grant{Nodes: nodes}
 	if c.inFlightOf(from) {
 		return stalled, nil
@@ -121,6 +128,8 @@ func (c *Core) placeMove(d *Draft, r *cluster.Reservation) (outcome, []types.Res
 	switch {
 	case fits && !d.empty():
 		return full, nil
+	case fits && len(nodes) > 1:
+		return c.placeMoveFrom(d, r, nodes[:len(nodes)/2])
 	case p.skipped:
 		return stalled, nil
 	}

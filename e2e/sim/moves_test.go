@@ -95,6 +95,39 @@ func (b *bench) movingGang(id string, n, retries int) {
 	b.try(c)
 }
 
+// TestMovesInParts: bundles that leave more nodes than a transaction has room for move in
+// several, and only when all of them have room.
+func TestMovesInParts(t *testing.T) {
+	const bundles = 8
+	b := newBench(t, Config{Seed: 1, Schedulers: 1, Nodes: 2*bundles - 1, Tasks: 1, Ops: 48})
+	var all []types.Bundle
+	for range bundles {
+		all = append(all, bundle("", "cpu", room))
+	}
+	b.reserve("r", moves, all...)
+	b.calm()
+	from := b.grant("r")
+	if from == nil || from.Phase != types.Granted {
+		t.Fatalf("the grant is %v", from)
+	}
+	for _, at := range from.Nodes {
+		b.put(controlplane.CordonKey(at.Node), &types.Cordon{Drain: types.DrainMove})
+	}
+	b.calm()
+	if g := b.grant("r"); !slices.Equal(g.Bundles, from.Bundles) {
+		t.Errorf("they moved from %v to %v, where there is no room for all", from.Bundles, g.Bundles)
+	}
+	b.delete(controlplane.CordonKey(from.Bundles[0]))
+	b.calm()
+	g := b.grant("r")
+	for i, node := range g.Bundles {
+		if was := from.Bundles[i]; (node == was) != (was == from.Bundles[0]) {
+			t.Errorf("bundle %d is on %s, was on %s", i, node, was)
+		}
+	}
+	b.ok()
+}
+
 // moveRaces are about the nodes that bundles leave.
 func moveRaces() []race {
 	return []race{
