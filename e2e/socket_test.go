@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,4 +79,38 @@ func listening(t *testing.T, pid int) []string {
 		}
 	}
 	return found
+}
+
+// TestBesieged floods a task's own socket from within its container. The real agent needs less
+// than 256 MiB more for it, and serves its neighbor meanwhile.
+func TestBesieged(t *testing.T) {
+	c := started(t, "--nodes", "2")
+	c.must("run", "-d", "--name", "neighbor", "--request", "node/node-1=1", image, "--", "/bin/program", "chat")
+	before := peakOf(t, c.cmd.Process.Pid)
+	o := c.escher("run", "--name", "hostile", "--request", "node/node-1=1", image, "--", "/bin/program", "besiege")
+	if o.code != 0 || !strings.Contains(o.out, "besieged: 4000") {
+		t.Errorf("%+v", o)
+	}
+	after := peakOf(t, c.cmd.Process.Pid)
+	t.Logf("at most %d MiB, %d before", after>>20, before>>20)
+	if after-before > 256<<20 {
+		t.Errorf("it needed %d MiB, %d before the flood", after>>20, before>>20)
+	}
+	c.must("exec", "neighbor", "--", "/bin/program", "echo", "here")
+	c.must("stop", "neighbor", "hostile")
+}
+
+// peakOf returns the most bytes of memory that a process has had.
+func peakOf(t *testing.T, pid int) int64 {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
 }

@@ -64,6 +64,8 @@ func main() {
 		abandon()
 	case "attack":
 		attack(args)
+	case "besiege":
+		besiege()
 	case "devices":
 		devices()
 	default:
