@@ -41,7 +41,7 @@ func measureAlphaPlacement(ctx context.Context, cfg Config) (figures, error) {
 		for i := range nodes {
 			nodes[i].Capacity[string(types.GPU)] = alphaGPUs * esl.One
 		}
-		h, err := sim.Start(ctx, sim.Config{Nodes: nodes, Store: c.store, NoAudit: true})
+		h, err := c.hollow(ctx, sim.Config{Nodes: nodes, NoAudit: true})
 		if err != nil {
 			return err
 		}
@@ -54,9 +54,6 @@ func measureAlphaPlacement(ctx context.Context, cfg Config) (figures, error) {
 		}
 		if err == nil {
 			err = c.gone(ctx, controlplane.Policies)
-		}
-		if closed := h.Close(); err == nil {
-			err = closed
 		}
 		return err
 	})

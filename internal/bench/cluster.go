@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	sim "github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -139,6 +140,17 @@ func (c *cluster) end(p *process, kill bool) {
 	} else {
 		p.stop()
 	}
+}
+
+// hollow starts hollow agents, and those who schedule for them. They end with the cluster, after
+// the last audit: what they have still to do would else be found not to be done.
+func (c *cluster) hollow(ctx context.Context, cfg sim.Config) (*sim.Cluster, error) {
+	cfg.Store = c.store
+	h, err := sim.Start(ctx, cfg)
+	if err == nil {
+		c.atEnd = append(c.atEnd, h.Close)
+	}
+	return h, err
 }
 
 // down ends everything, etcd last.

@@ -97,14 +97,11 @@ func (c Config) scaled(d time.Duration) time.Duration { return time.Duration(flo
 
 // hfs runs the experiment, and adds what it finds.
 func (c *cluster) hfs(ctx context.Context, found figures) error {
-	h, err := sim.Start(ctx, sim.Config{Nodes: sim.Nodes(c.cfg.Nodes, hfsCores), Store: c.store, NoAudit: true})
+	h, err := c.hollow(ctx, sim.Config{Nodes: sim.Nodes(c.cfg.Nodes, hfsCores), NoAudit: true})
 	if err != nil {
 		return err
 	}
 	series, err := c.hfsRun(ctx, h)
-	if closed := h.Close(); err == nil {
-		err = closed
-	}
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
-	"io"
+
 	"os"
 	"testing"
 
@@ -41,6 +41,6 @@ func testConfig(t *testing.T) Config {
 	})
 	return Config{
 		Escher: self, Dir: dir, Nodes: 100, Tasks: 1000, Rounds: 1, Ops: stockOps,
-		Progress: io.Discard, Log: zap.NewNop(), progress: newProgress(io.Discard, 0), label: "test",
+		Progress: t.Output(), Log: zap.NewNop(), progress: newProgress(t.Output(), 0), label: "test",
 	}
 }

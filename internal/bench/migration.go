@@ -96,15 +96,11 @@ func (c *cluster) migration(ctx context.Context, found figures, policies []esl.P
 	for i := range nodes {
 		nodes[i].Capacity[string(types.GPU)] = 4 * esl.One
 	}
-	h, err := sim.Start(ctx, sim.Config{Nodes: nodes, Store: c.store, NoAudit: true})
+	h, err := c.hollow(ctx, sim.Config{Nodes: nodes, NoAudit: true})
 	if err != nil {
 		return err
 	}
-	err = c.migrationRun(ctx, h, found, policies)
-	if closed := h.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return c.migrationRun(ctx, h, found, policies)
 }
 
 func (c *cluster) migrationRun(ctx context.Context, h *sim.Cluster, found figures, policies []esl.Policy) error {

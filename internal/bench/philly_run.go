@@ -26,15 +26,14 @@ const phillyPatience = 2.5
 func (c *cluster) philly(ctx context.Context, found figures, jobs []workload.Training, policy phillyPolicy) error {
 	keep := server.DefaultPolicy()
 	keep.Interval, keep.KeepMin, keep.KeepAge = 5*time.Second, 10*time.Second, 20*time.Second // what has ended is of no use any more
-	h, err := sim.Start(ctx, sim.Config{
-		Nodes: phillyCluster(c.cfg.Nodes), Store: c.store, Collector: keep,
+	h, err := c.hollow(ctx, sim.Config{
+		Nodes: phillyCluster(c.cfg.Nodes), Collector: keep,
 		Kinds:     esl.Builtin().With(func() esl.Policy { return inOrder{} }, func() esl.Policy { return ordered{} }),
 		Scheduler: scheduler.Config{Placement: scheduler.Pack, AccumulateAfter: c.cfg.real(phillyAge)},
 	})
 	if err != nil {
 		return err
 	}
-	c.atEnd = append(c.atEnd, h.Close) // when the end is audited, too
 	if err := c.phillyWeek(ctx, h, found, jobs, policy); err != nil {
 		return err
 	}

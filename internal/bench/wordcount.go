@@ -73,7 +73,7 @@ func wordArm(n int, placed string) arm {
 	return arm{fmt.Sprintf("%d nodes, %s", n, placed), func(ctx context.Context, cfg Config) (figures, error) {
 		return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {
 			nodes := sim.Nodes(n, wordSlots)
-			h, err := sim.Start(ctx, sim.Config{Nodes: nodes, Store: c.store, NoAudit: true})
+			h, err := c.hollow(ctx, sim.Config{Nodes: nodes, NoAudit: true})
 			if err != nil {
 				return err
 			}
@@ -86,9 +86,6 @@ func wordArm(n int, placed string) arm {
 			})
 			if err == nil {
 				err = c.gone(ctx, controlplane.Policies)
-			}
-			if closed := h.Close(); err == nil {
-				err = closed
 			}
 			return err
 		})
