@@ -7,6 +7,7 @@ import (
 // TestAlphaZero places games on a few nodes, and has pairs of processes play: placements
 // are alike, and pairs are where they are to be. How fast they are says little here.
 func TestAlphaZero(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t)
 	cfg.Scenario, cfg.Nodes, cfg.Tasks, cfg.Quick = "alphazero", 4, 8, true
 	rows, err := Run(t.Context(), cfg)

@@ -10,6 +10,7 @@ import (
 
 // TestBind measures a small cluster from beginning to end, with all its processes.
 func TestBind(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t)
 	cfg.Scenario = "bind"
 	rows, err := Run(t.Context(), cfg)

@@ -10,6 +10,7 @@ import (
 // TestGang measures few gangs on few nodes, from beginning to end: each way to submit
 // them binds all of it.
 func TestGang(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t)
 	cfg.Scenario, cfg.Nodes, cfg.Tasks = "gang", 4, 3
 	rows, err := Run(t.Context(), cfg)
@@ -30,6 +31,7 @@ func TestGang(t *testing.T) {
 // TestGangsContending has a few gangs contend for nodes of which the largest takes nearly
 // all.
 func TestGangsContending(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t)
 	cfg.Scenario, cfg.Nodes, cfg.Tasks = "gangs", 9, 4
 	rows, err := Run(t.Context(), cfg)

@@ -15,6 +15,7 @@ import (
 // shares follow, the cluster is full, and there is a picture. How near they are says
 // little at that speed, on a machine that does other things besides.
 func TestHFS(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t)
 	cfg.Scenario, cfg.Nodes, cfg.Speed, cfg.Plot = "hfs", 4, 12, filepath.Join(t.TempDir(), "hfs.svg")
 	rows, err := Run(t.Context(), cfg)

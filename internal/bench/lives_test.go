@@ -33,6 +33,7 @@ func TestLives(t *testing.T) {
 		{"takeover", 20, 400, 1, nil},
 	} {
 		t.Run(x.scenario, func(t *testing.T) {
+			t.Parallel()
 			rows, err := Run(t.Context(), sized(t, x.scenario, x.nodes, x.tasks))
 			if err != nil {
 				t.Fatal(err)

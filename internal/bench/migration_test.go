@@ -11,6 +11,7 @@ import (
 // TestMigration runs the experiment forty times as fast as it is: the long job moves, and
 // makes more steps for it. How many more says little at that speed.
 func TestMigration(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t)
 	cfg.Scenario, cfg.Nodes, cfg.Tasks, cfg.Speed = "migration", 3, 4, 40
 	rows, err := Run(t.Context(), cfg)

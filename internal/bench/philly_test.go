@@ -16,6 +16,7 @@ import (
 // TestPhilly runs a few jobs of the week, very fast: all begin by each policy, and no gang is
 // partial. How long they wait says nothing then.
 func TestPhilly(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t)
 	cfg.Scenario, cfg.Nodes, cfg.Tasks, cfg.Speed = "philly", 4, 60, 400_000
 	rows, err := Run(t.Context(), cfg)

@@ -11,6 +11,7 @@ import (
 // TestWordcount counts on six nodes, forty times as fast as it is: all mappers near their
 // data read it locally, others do not. What they take says little at that speed.
 func TestWordcount(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(t)
 	cfg.Scenario, cfg.Nodes, cfg.Tasks, cfg.Speed = "wordcount", 6, 5, 40
 	s, err := interleave(t.Context(), cfg, wordArm(6, wordRandom), wordArm(6, wordNative), wordArm(6, wordESL))
