@@ -159,6 +159,7 @@ func TestFullEtcd(t *testing.T) {
 
 // TestFullDev starts escher dev on a directory whose etcd refuses writes.
 func TestFullDev(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	c := started(t)
 	id := c.must("run", "-d", "--name", "before", "--request", "never=1", image, "--", "/bin/program", "work", "1h")
 	c.stop()

@@ -23,6 +23,7 @@ const (
 // path of 530,000 bytes, and reasons of stops of 100,000 and 1,572,300 bytes, before a drain
 // that ends tasks sooner. The cluster works on, and Ctrl-C leaves nothing behind.
 func TestHugeTexts(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	c := newCluster(t)
 	select {
 	case <-c.launch("--nodes", "2"):

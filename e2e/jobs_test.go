@@ -11,6 +11,7 @@ import (
 
 // TestJobs is what a user does with files: what is written in them is what runs.
 func TestJobs(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	c := started(t, "--nodes", "2", "--cpu", "1")
 
 	applied(t, c)

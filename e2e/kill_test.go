@@ -16,6 +16,7 @@ const moments = 20
 // on the same data: it adopts what runs, reports what has ended meanwhile, and runs
 // nothing twice. Every container says in its log that it began and ended.
 func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
 	c := started(t, "--nodes", "3")

@@ -11,6 +11,7 @@ import (
 
 // TestLifecycle is what a process can meet with between its start and its end.
 func TestLifecycle(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	open, closed := t.TempDir(), t.TempDir()
 	if err := os.Symlink(closed, filepath.Join(open, "out")); err != nil {
 		t.Fatal(err)

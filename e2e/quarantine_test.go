@@ -51,6 +51,7 @@ func (c *cluster) running() string {
 // tasks run, and before the cluster starts again: everything works as before, Ctrl-C leaves
 // nothing behind, and the audit lists and repairs each key.
 func TestJunkUnderEveryKey(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	c := newCluster(t)
 	c.ready("--nodes", "2")
 	c.must("image", "make", image, built.program, built.escher)

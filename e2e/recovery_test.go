@@ -55,6 +55,7 @@ type recovery struct {
 // runs twice, none is lost, each ends with its own code, or with the word that nobody
 // knows; nothing of it is left, and what is not Escher's is as it was.
 func TestRecovery(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	seed := uint64(11)
 	lasts := underFire
 	if text := os.Getenv("ESCHER_E2E_FIRE"); text != "" {

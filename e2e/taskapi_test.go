@@ -10,6 +10,7 @@ import (
 // TestTaskAPI runs, in a container, every line of shell and Python that the document of
 // the task API has.
 func TestTaskAPI(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	text, err := os.ReadFile("../docs/task-api.md")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 // TestVerbs is what a user does in the first minutes.
 func TestVerbs(t *testing.T) {
+	t.Parallel() // It waits, mostly.
 	c := started(t, "--nodes", "2", "--cpu", "1", "--label", "node-1:zone=a")
 
 	attached(t, c)

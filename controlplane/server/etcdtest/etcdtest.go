@@ -3,9 +3,12 @@ package etcdtest
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +23,7 @@ import (
 // Escher runs itself.
 const MaxTxnOps = 4096
 
-// Server is an etcd of one member, listening on a Unix socket.
+// Server is a member of an etcd, mostly its only one. It listens on a Unix socket.
 type Server struct {
 	// Client is connected to it.
 	Client *clientv3.Client
@@ -65,6 +68,61 @@ func WithTLS(address, cert, key, ca string) Option {
 // be as short as 1 s.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
+	return StartMembers(t, 1, opts...)[0]
+}
+
+// StartMembers starts an etcd of n members, each as Start does.
+func StartMembers(t testing.TB, n int, opts ...Option) []*Server {
+	t.Helper()
+	configs, cluster := make([]*embed.Config, n), make([]string, n)
+	for i := range configs {
+		configs[i] = configure(t, opts)
+		configs[i].Name = fmt.Sprint("test-", i)
+		if n > 1 {
+			peerOverTCP(t, configs[i])
+		}
+		cluster[i] = configs[i].InitialClusterFromName(configs[i].Name)
+	}
+	members := make([]*Server, n)
+	for i, cfg := range configs {
+		cfg.InitialCluster = strings.Join(cluster, ",")
+		etcd, err := embed.StartEtcd(cfg)
+		if err != nil {
+			t.Fatalf("start etcd: %v", err)
+		}
+		t.Cleanup(etcd.Close)
+		members[i] = &Server{Endpoint: cfg.ListenClientUrls[0].String(), Etcd: etcd}
+	}
+	for _, s := range members {
+		select {
+		case <-s.Etcd.Server.ReadyNotify():
+		case err := <-s.Etcd.Err():
+			t.Fatalf("start etcd: %v", err)
+		case <-time.After(time.Minute):
+			t.Fatal("start etcd: not ready within a minute")
+		}
+		s.Client = Connect(t, s.Endpoint)
+	}
+	return members
+}
+
+// peerOverTCP has a member speak to the others over TCP: over Unix sockets they do not.
+func peerOverTCP(t testing.TB, cfg *embed.Config) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := []url.URL{{Scheme: "http", Host: l.Addr().String()}}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = at, at
+}
+
+// configure returns the configuration of a member.
+func configure(t testing.TB, opts []Option) *embed.Config {
+	t.Helper()
 	cfg := embed.NewConfig()
 	// Not t.TempDir: a socket's path has at most 107 bytes.
 	dir, err := os.MkdirTemp("", "etcd")
@@ -73,7 +131,6 @@ func Start(t testing.TB, opts ...Option) *Server {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	place(cfg, dir)
-	cfg.Name = "test"
 	cfg.TickMs, cfg.ElectionMs = 10, 100
 	cfg.UnsafeNoFsync = true
 	cfg.MaxTxnOps = MaxTxnOps
@@ -81,22 +138,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 	for _, opt := range opts {
 		opt(cfg)
 	}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-
-	etcd, err := embed.StartEtcd(cfg)
-	if err != nil {
-		t.Fatalf("start etcd: %v", err)
-	}
-	t.Cleanup(etcd.Close)
-	select {
-	case <-etcd.Server.ReadyNotify():
-	case err := <-etcd.Err():
-		t.Fatalf("start etcd: %v", err)
-	case <-time.After(time.Minute):
-		t.Fatal("start etcd: not ready within a minute")
-	}
-	endpoint := cfg.ListenClientUrls[0].String()
-	return &Server{Client: Connect(t, endpoint), Endpoint: endpoint, Etcd: etcd}
+	return cfg
 }
 
 // SetFull raises or ends the alarm of a full database.
@@ -112,9 +154,9 @@ func (s *Server) SetFull(ctx context.Context, full bool) error {
 }
 
 // Connect makes a client that is closed at the end of the test.
-func Connect(t testing.TB, endpoint string) *clientv3.Client {
+func Connect(t testing.TB, endpoints ...string) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatalf("connect to etcd: %v", err)
 	}
