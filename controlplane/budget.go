@@ -30,11 +30,7 @@ func (c *Client) inBudget(ctx context.Context, s Store, keys []KV) error {
 		if err != nil || found.ModRevision == 0 {
 			return err
 		}
-		var a types.Admission
-		if !Read(found, &a) {
-			a.Reason = "max-keys: it cannot be read which budget"
-		}
-		return OverBudget(c.ns, a.Reason)
+		return OverBudget(c.ns, closedReason(found))
 	}
 	return nil
 }

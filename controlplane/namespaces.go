@@ -55,6 +55,28 @@ func (c *Client) GetNamespace(ctx context.Context, name string) (Namespace, erro
 	return n, nil
 }
 
+// Closed returns why nothing can be added to a namespace, which budget it has used up: "" if it
+// is within its budget.
+func (c *Client) Closed(ctx context.Context, name string) (reason string, err error) {
+	kv, err := get(ctx, c.store, NamespaceAdmissionKey(name))
+	if err != nil {
+		return "", types.Errorf(types.ClassOf(err), "read budget of namespace %s: %w", name, err)
+	}
+	if kv.ModRevision == 0 {
+		return "", nil
+	}
+	return closedReason(kv), nil
+}
+
+// closedReason returns why a namespace is closed, as its admission says.
+func closedReason(kv KV) string {
+	var a types.Admission
+	if !Read(kv, &a) {
+		return "max-keys: it cannot be read which budget"
+	}
+	return a.Reason
+}
+
 // CreateNamespace stores what an administrator sets for a namespace. AlreadyExists:
 // something is set for it.
 func (c *Client) CreateNamespace(ctx context.Context, name string, n types.Namespace) error {

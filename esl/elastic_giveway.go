@@ -135,7 +135,7 @@ func (s *State) othersWaiting(priority int) []waiter {
 		}
 		w := waiter{name: id.ID, priority: r.Info.V.Priority, since: r.Info.V.Submitted}
 		for _, b := range r.Info.V.Bundles {
-			w.needs = append(w.needs, s.View.Needs(id.Namespace, b.Requests, b.Devices...))
+			w.needs = append(w.needs, s.View.BundleNeeds(id.Namespace, b.Requests, b.Devices...))
 		}
 		if s.there(slices.Concat(w.needs...)) {
 			out.add(w)

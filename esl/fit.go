@@ -185,7 +185,7 @@ func needsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need 
 			needs[i] = needs[i-1] // as in most gangs
 			continue
 		}
-		needs[i] = v.Needs(ns, b.Requests)
+		needs[i] = v.BundleNeeds(ns, b.Requests)
 	}
 	return needs
 }

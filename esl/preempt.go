@@ -179,7 +179,7 @@ func (s *State) handsOver(bundles []types.Bundle) bool {
 	for _, b := range bundles {
 		nodes[b.Node] = true
 		n := s.View.Nodes[b.Node]
-		for _, x := range s.View.Needs(s.Namespace, b.Requests) {
+		for _, x := range s.View.BundleNeeds(s.Namespace, b.Requests) {
 			if s.View.Pool(x.ID) != nil {
 				keys[string(x.ID)] = true
 				continue
@@ -271,7 +271,7 @@ func (s *State) wanted(waiting []wish) func(r *cluster.Reservation) bool {
 func (s *State) text(bundles []types.Bundle) string {
 	var b strings.Builder
 	for _, x := range bundles {
-		b.WriteString(signature(s.View.Needs(s.Namespace, x.Requests, x.Devices...)) + ";")
+		b.WriteString(signature(s.View.BundleNeeds(s.Namespace, x.Requests, x.Devices...)) + ";")
 	}
 	return b.String()
 }

@@ -94,7 +94,7 @@ func (c *clearing) asked(who asker, b types.Bundle) (out asked) {
 		c.laws[job] = laws
 	}
 needs:
-	for _, x := range c.s.View.Needs(who.ns, b.Requests, b.Devices...) {
+	for _, x := range c.s.View.BundleNeeds(who.ns, b.Requests, b.Devices...) {
 		for _, l := range laws {
 			if l.is(x.ID.In(who.ns)) {
 				out.under = append(out.under, asks{l, int(x.Amount / One)})

@@ -148,7 +148,7 @@ func (x *triedInVain) failed(s *State, r *cluster.Reservation) {
 // it is made on, or, where it takes something of the whole cluster, anywhere.
 func (s *State) awaits(r *cluster.Reservation) bool {
 	for _, b := range r.Info.V.Bundles {
-		pools := slices.ContainsFunc(s.View.Needs(r.ID.Namespace, b.Requests), func(x cluster.Need) bool { return s.View.Pool(x.ID) != nil })
+		pools := slices.ContainsFunc(s.View.BundleNeeds(r.ID.Namespace, b.Requests), func(x cluster.Need) bool { return s.View.Pool(x.ID) != nil })
 		for name, n := range s.View.Nodes {
 			if (pools || name == b.Node) && len(leaving(n)) > 0 {
 				return true

@@ -33,6 +33,8 @@ type Agent struct {
 	marks  marks
 	specs  *specs
 	starts *semaphore.Weighted
+	// spaces are the settings of the namespaces of its tasks.
+	spaces namespaces
 	// clients are behind the task sockets.
 	clients clients
 	// bounds limits what the task sockets use together.
@@ -91,6 +93,7 @@ func New(cfg Config) (*Agent, error) {
 		specs:  &specs{store: cfg.Store, known: make(map[string]*types.Spec)},
 		starts: semaphore.NewWeighted(int64(cfg.Starts)),
 		bounds: tasksocket.NewBounds(),
+		spaces: namespaces{store: cfg.Store},
 		events: newHistory(),
 
 		unsaved: make(chan struct{}, 1),

@@ -115,6 +115,9 @@ func (t *task) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if set := a.spaces.get(ctx, t.attempt.Namespace); set != nil && spec.Pids == 0 {
+		c.Pids = a.cfg.Permissions.usual(set.Pids)
+	}
 	c.Restart = seen.Reported.Restarts
 	if seen.Image != "" {
 		c.Image = seen.Image // A restart runs what ran before, whatever its name stands for now.

@@ -69,8 +69,12 @@ func (p Permissions) check(node string, spec *types.Spec) error {
 
 // pids returns how many processes and threads the container of a spec may have.
 func (p Permissions) pids(spec *types.Spec) int64 {
-	return int64(cmp.Or(spec.Pids, min(DefaultPids, p.maxPids())))
+	return cmp.Or(int64(spec.Pids), p.usual(0))
 }
+
+// usual returns how many of them it may have whose spec does not say. of is what its namespace
+// says; 0 is DefaultPids.
+func (p Permissions) usual(of int) int64 { return int64(min(cmp.Or(of, DefaultPids), p.maxPids())) }
 
 func (c Config) validatePermissions() error {
 	var errs []error

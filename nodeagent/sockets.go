@@ -37,7 +37,8 @@ func (t *task) serve(ctx context.Context) error {
 	dir := a.cfg.socketDir(t.id)
 	server, err := tasksocket.Listen(tasksocket.Config{
 		Dir: dir, Client: client, Bounds: a.bounds, Mode: spec.Socket, Log: t.log,
-		Self: tasksocket.Self{Namespace: t.attempt.Namespace, Task: t.attempt.Task, Attempt: t.attempt.Number, Node: a.cfg.Node},
+		Budget: func(ctx context.Context) types.Budget { return a.spaces.get(ctx, t.attempt.Namespace).Allowed() },
+		Self:   tasksocket.Self{Namespace: t.attempt.Namespace, Task: t.attempt.Task, Attempt: t.attempt.Number, Node: a.cfg.Node},
 	})
 	if err != nil {
 		release()

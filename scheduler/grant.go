@@ -154,7 +154,7 @@ func bundleNeeds(v *cluster.View, ns string, b types.Bundle) []cluster.Need {
 	if b.Node != "" {
 		requests = requests.Plus(types.Requests{{Name: "node/" + b.Node, Amount: 1}})
 	}
-	return v.Needs(ns, requests, b.Devices...)
+	return v.BundleNeeds(ns, requests, b.Devices...)
 }
 
 func allIDs(spots []spot) []types.ResourceID {

@@ -115,6 +115,14 @@ const (
 	// DefaultPending is the built-in budget of waiting tasks: three quarters of what may wait
 	// in a cluster, so that one namespace leaves room for others.
 	DefaultPending = 1_500_000
+	// DefaultRequests is the built-in budget of requests a second of a namespace's tasks on a
+	// node: five tasks that ask as often as one socket allows.
+	DefaultRequests = 500
+	// DefaultWatches is the built-in budget of open watches of a namespace's tasks on a node:
+	// each is a watch of etcd.
+	DefaultWatches = 256
+	// MaxRate bounds requests a second and watches on a node, which etcd could not serve.
+	MaxRate = 1_000_000
 	// MaxBudget bounds each number of a budget: a double, and so JSON in every language, is
 	// exact up to it.
 	MaxBudget = 1 << 53

@@ -1,6 +1,10 @@
 package types
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Namespace is what an administrator sets for all tasks of a namespace.
 type Namespace struct {
@@ -13,12 +17,34 @@ type Namespace struct {
 	Quotas []Quota
 	// Budget bounds what its applications may use; nil means the built-in defaults.
 	Budget *Budget
+	// Defaults are the cpu, memory and disk of each task that requests none of it. A task that
+	// draws on a reservation has what it draws, and no defaults.
+	Defaults Requests
+	// Pids is how many processes and threads a task has whose spec does not say; 0 is what
+	// its node gives.
+	Pids int
 }
 
 func (n *Namespace) fields(w *wire) {
 	list(w, 2, (*[]Request)(&n.Requests), (*Request).fields)
 	list(w, 3, &n.Quotas, (*Quota).fields)
 	optional(w, 4, &n.Budget, (*Budget).fields)
+	list(w, 5, (*[]Request)(&n.Defaults), (*Request).fields)
+	integer(w, 6, &n.Pids)
+}
+
+// Missing returns the defaults that a task with these requests has besides. n may be nil.
+func (n *Namespace) Missing(requests Requests) Requests {
+	if n == nil || len(n.Defaults) == 0 || slices.ContainsFunc(requests, func(r Request) bool { return strings.Contains(r.Name, "@") }) {
+		return nil
+	}
+	var out Requests
+	for _, d := range n.Defaults {
+		if requests.Get(d.Name) == 0 {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // Budget bounds what the applications of a namespace may use of the cluster's store. 0
@@ -33,6 +59,9 @@ type Budget struct {
 	Priority *Ceiling
 	// NoAccumulate keeps its tasks and reservations from accumulating.
 	NoAccumulate bool
+	// Requests and Watches bound, on each node, the requests a second of its tasks' sockets,
+	// and the watches that these have open.
+	Requests, Watches int64
 }
 
 func (b *Budget) fields(w *wire) {
@@ -41,6 +70,8 @@ func (b *Budget) fields(w *wire) {
 	integer(w, 4, &b.Pending)
 	optional(w, 5, &b.Priority, (*Ceiling).fields)
 	w.boolean(6, &b.NoAccumulate)
+	integer(w, 7, &b.Requests)
+	integer(w, 8, &b.Watches)
 }
 
 // Ceiling is the highest priority of a namespace.
@@ -56,6 +87,7 @@ func (n *Namespace) Allowed() Budget {
 		b = *n.Budget
 	}
 	b.Keys, b.Bytes, b.Pending = cmp.Or(b.Keys, DefaultKeys), cmp.Or(b.Bytes, DefaultBytes), cmp.Or(b.Pending, DefaultPending)
+	b.Requests, b.Watches = cmp.Or(b.Requests, DefaultRequests), cmp.Or(b.Watches, DefaultWatches)
 	if b.Priority == nil {
 		b.Priority = &Ceiling{MaxPriority}
 	}
@@ -76,13 +108,28 @@ func (n *Namespace) Validate() error {
 			p.add(q.Resource.validate(index("quotas", i)+".resource"), q.Pool.validate(index("quotas", i)+".pool"))
 		}
 	}
+	if p.count("defaults", len(n.Defaults), len(defaulted())) {
+		for _, x := range n.Defaults {
+			at := "defaults." + shorten(x.Name)
+			if !slices.Contains(defaulted(), ResourceID(x.Name)) {
+				p.add(Errorf(Invalid, "%s: there are defaults of cpu, memory and disk alone: leave it out", at))
+			}
+			p.add(validateAmount(at, x))
+		}
+	}
+	within(&p, "pids", n.Pids, 0, MaxPids)
 	if b := n.Budget; b != nil {
 		within(&p, "budget.keys", b.Keys, 0, MaxBudget)
 		within(&p, "budget.bytes", b.Bytes, 0, MaxBudget)
 		within(&p, "budget.pending", b.Pending, 0, MaxBudget)
+		within(&p, "budget.requests", b.Requests, 0, MaxRate)
+		within(&p, "budget.watches", b.Watches, 0, MaxRate)
 		if b.Priority != nil {
 			within(&p, "budget.priority", b.Priority.Max, -MaxPriority, MaxPriority)
 		}
 	}
 	return p.err()
 }
+
+// defaulted are the resources of which a namespace may set defaults.
+func defaulted() []ResourceID { return []ResourceID{CPU, Memory, Disk} }

@@ -26,7 +26,7 @@ const (
 	Unchanged Action = "unchanged"
 	// Replace: another one of that name is there; it is stopped.
 	Replace Action = "replace"
-	// Set: the resource is to be set.
+	// Set: the resource, or the namespace, is to be set.
 	Set Action = "set"
 	// Reserve: the reservation is to be made.
 	Reserve Action = "reserve"
@@ -155,6 +155,9 @@ func (d *Decision) job(x *Change) controlplane.Job {
 func (c *Change) make(tx *controlplane.Transaction) {
 	switch c.Action {
 	case Set:
+		if c.doc.Resource == nil {
+			return // namespaces are set before
+		}
 		s, _ := c.doc.Resource.Setting() // which was checked when it was parsed
 		tx.SetResource(c.Name, s.Capacity, s.Where, s.Options)
 	case Reserve:
@@ -187,7 +190,8 @@ func (d *Decision) Launched() []string {
 	return ids
 }
 
-// Perform does what was decided, and fills in the ids. One transaction does it, on
+// Perform does what was decided, and fills in the ids. Namespaces are set first: what is
+// launched goes by them. One transaction does the rest, on
 // the condition that nothing has changed that it was decided on, and that no task or
 // job of a name that is launched has come. What is too large
 // for one is done in several, in this order: resources, reservations and tasks of
@@ -197,6 +201,9 @@ func (d *Decision) Launched() []string {
 // Blocked. Nothing was done then, or what the error says.
 func (d *Decision) Perform(ctx context.Context, c *controlplane.Client) error {
 	if err := d.Blocked(); err != nil {
+		return err
+	}
+	if err := d.setNamespaces(ctx, c); err != nil {
 		return err
 	}
 	if !d.todo() {
@@ -216,8 +223,12 @@ func (d *Decision) Perform(ctx context.Context, c *controlplane.Client) error {
 	return d.inParts(ctx, c)
 }
 
+// todo reports whether there is something to be done besides namespaces.
 func (d *Decision) todo() bool {
 	for i := range d.Changes {
+		if d.Changes[i].Kind == manifest.KindNamespace {
+			continue
+		}
 		if d.Changes[i].Action != Unchanged || len(d.Changes[i].stop) > 0 {
 			return true
 		}
@@ -240,6 +251,7 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 	var at, large []int
 	for i, x := range d.Changes {
 		switch {
+		case x.Kind == manifest.KindNamespace:
 		case x.Action == Set || x.Action == Reserve || x.Action == Declare || x.Kind == manifest.KindTask && x.Action == Launch:
 			small.Changes, at = append(small.Changes, x), append(at, i)
 		case x.Action != Unchanged:
@@ -306,6 +318,12 @@ func (d *Decision) CheckSettings(ctx context.Context, c *controlplane.Client) er
 		if x.Action != Set {
 			continue
 		}
+		if x.Kind == manifest.KindNamespace {
+			if err := x.compareNamespace(ctx, c); err != nil {
+				return err
+			}
+			continue
+		}
 		p, err := (&Decision{Changes: []Change{*x}}).transaction(c).Preview(ctx)
 		if err != nil {
 			return err
@@ -325,6 +343,7 @@ func (d *Decision) Preview(ctx context.Context, c *controlplane.Client, v *clust
 	for i := range d.Changes {
 		x := &d.Changes[i]
 		switch {
+		case x.Kind == manifest.KindNamespace:
 		case x.Action == Set || x.Action == Reserve || x.Action == Declare:
 			x.make(tx)
 			n++

@@ -107,6 +107,8 @@ func concerned(doc *manifest.Document, ns string) []string {
 		return []string{controlplane.Prefix(controlplane.Reservations, ns)}
 	case manifest.KindPolicy:
 		return []string{controlplane.Prefix(controlplane.Policies, ns), controlplane.Prefix(controlplane.Jobs, ns)}
+	case manifest.KindNamespace:
+		return []string{controlplane.NamespaceKey(doc.Name())}
 	}
 	return []string{controlplane.Prefix(controlplane.Resources, ns, doc.Name())}
 }
@@ -130,6 +132,8 @@ func names(doc *manifest.Document, e controlplane.Event) bool {
 		return k.ID == name
 	case doc.Kind == manifest.KindResource && k.Kind == controlplane.Resources:
 		return k.Name == name
+	case doc.Kind == manifest.KindNamespace && k.Kind == controlplane.Namespaces:
+		return k.Namespace == name
 	}
 	return false
 }

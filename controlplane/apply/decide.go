@@ -89,6 +89,9 @@ func (d *decider) change(doc *manifest.Document) (Change, error) {
 		return c, d.reservation(&c)
 	case manifest.KindPolicy:
 		return c, d.policy(&c)
+	case manifest.KindNamespace:
+		c.Action = Set // unless it is so already: see CheckSettings
+		return c, nil
 	}
 	return c, d.resource(&c)
 }

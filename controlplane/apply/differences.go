@@ -77,8 +77,8 @@ func orNone(text string) string {
 	return text
 }
 
-// flat returns the fields of a task by path.
-func flat(t manifest.Task) (map[string]string, error) {
+// flat returns the fields of a document by path.
+func flat(t any) (map[string]string, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err

@@ -113,6 +113,9 @@ func (s *state) holdsMeet(b *binding, m moment, found finder) {
 		found(b.String(), "takes alternative %d of %d", i, len(alternatives))
 		return
 	}
+	if c := s.namespaces[b.task.ns]; c != nil && m.knows(c.Mod) {
+		requests = requests.Plus(c.V.Missing(requests))
+	}
 	needs := s.needs(b.task.ns, requests, m)
 	for _, rid := range slices.Sorted(maps.Keys(needs)) {
 		switch {

@@ -15,11 +15,22 @@ type Need struct {
 	Devices *types.DeviceRequest
 }
 
-// Needs resolves a request vector of namespace ns, and what is said of its devices, with
-// what the namespace adds to every one: its own requests, and the draw on its quotas.
-// Sorted by id, each id once. What is drawn from a reservation was counted against
-// quotas when that was granted.
+// Needs resolves the request vector of a task of namespace ns, and what is said of its
+// devices, with what the namespace adds to every one: its defaults, its own requests, and the
+// draw on its quotas. Sorted by id, each id once. What is drawn from a reservation was counted
+// against quotas when that was granted.
 func (v *View) Needs(ns string, requests types.Requests, devices ...types.DeviceRequest) []Need {
+	if c := v.Namespaces[ns]; c != nil {
+		if missing := c.V.Missing(requests); missing != nil {
+			requests = requests.Plus(missing)
+		}
+	}
+	return v.BundleNeeds(ns, requests, devices...)
+}
+
+// BundleNeeds is Needs of a bundle of a reservation, which has no defaults: what draws on it
+// has none either.
+func (v *View) BundleNeeds(ns string, requests types.Requests, devices ...types.DeviceRequest) []Need {
 	out := make([]Need, 0, len(requests)+2)
 	for _, r := range requests {
 		out = append(out, Need{ID: types.Resolve(ns, r.Name), Amount: r.Amount})

@@ -1,4 +1,4 @@
-// Package manifest is how tasks, jobs, resources, reservations and policies are written down:
+// Package manifest is how tasks, jobs, resources, reservations, policies and namespaces are written down:
 // as YAML documents with apiVersion and kind, read strictly, and as the JSON of the
 // task API, which has the same fields. Schema is the JSON Schema of the documents,
 // made of the same types that they are read into.
@@ -17,10 +17,13 @@ const (
 	KindResource    Kind = "Resource"
 	KindReservation Kind = "Reservation"
 	KindPolicy      Kind = "Policy"
+	KindNamespace   Kind = "Namespace"
 )
 
 // Kinds lists the kinds.
-func Kinds() []Kind { return []Kind{KindTask, KindJob, KindResource, KindReservation, KindPolicy} }
+func Kinds() []Kind {
+	return []Kind{KindTask, KindJob, KindResource, KindReservation, KindPolicy, KindNamespace}
+}
 
 // MaxTasks bounds the tasks of one job: to submit them takes seconds, and can be
 // waited for.

@@ -14,7 +14,7 @@ import (
 // FuzzFile reads any text as a file of documents: it is refused as Invalid, with an error
 // that a person can read, or what it describes is checked.
 func FuzzFile(f *testing.F) {
-	for _, kind := range []manifest.Kind{manifest.KindTask, manifest.KindJob, manifest.KindResource, manifest.KindReservation, manifest.KindPolicy} {
+	for _, kind := range []manifest.Kind{manifest.KindTask, manifest.KindJob, manifest.KindResource, manifest.KindReservation, manifest.KindPolicy, manifest.KindNamespace} {
 		f.Add(head(kind) + taskText)
 	}
 	files, err := filepath.Glob("../../examples/*/*.yaml")

@@ -101,7 +101,7 @@ func TestBothRefuse(t *testing.T) {
 		head(manifest.KindTask) + "spec: []\n":             "f:3: spec: a list is given: write fields, such as image: …",
 		head(manifest.KindTask) + "name: a\n":              "f:1: spec: is missing: give what to run",
 		head(manifest.KindResource) + "name: x\nwhere: {}": "f:1: capacity: is missing",
-		head("Pod") + "name: a\n":                          `f:1: kind: "Pod" is unknown: write Task, Job, Resource, Reservation or Policy`,
+		head("Pod") + "name: a\n":                          `f:1: kind: "Pod" is unknown: write Task, Job, Resource, Reservation, Policy or Namespace`,
 		"apiVersion: v2\nkind: Task\n" + taskText:          `f:1: apiVersion: "v2" is unknown: write escher.dev/v1`,
 		"kind: Task\n" + taskText:                          "f:1: apiVersion: is missing",
 		head(manifest.KindReservation) + "name: r\nbundles: [{requests: {cpu: 1}, nodes: a}]\n": "f:4: bundles[0].nodes: is unknown: did you mean node?",

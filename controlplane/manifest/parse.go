@@ -24,6 +24,7 @@ type Document struct {
 	Resource    *Resource
 	Reservation *Reservation
 	Policy      *SharedPolicy
+	Namespace   *Namespace
 
 	// Line is where it begins, from 1.
 	Line int
@@ -43,6 +44,8 @@ func (d *Document) Name() string {
 		return d.Reservation.Name
 	case KindPolicy:
 		return d.Policy.Name
+	case KindNamespace:
+		return d.Namespace.Name
 	}
 	return ""
 }
@@ -55,7 +58,7 @@ func (d *Document) String() string {
 // header is what every document begins with.
 type header struct {
 	APIVersion string `json:"apiVersion" desc:"escher.dev/v1"`
-	Kind       Kind   `json:"kind" desc:"Task, Job, Resource, Reservation or Policy"`
+	Kind       Kind   `json:"kind" desc:"Task, Job, Resource, Reservation, Policy or Namespace"`
 }
 
 // Parse reads the documents of a file, YAML or JSON, and checks all that can be
@@ -156,7 +159,7 @@ func parse(root *yaml.Node, known Policies) (Document, []problem) {
 	doc.Kind = head.Kind
 	target := doc.target()
 	if target == nil {
-		d.wrong(root, "kind", "%q is unknown: write Task, Job, Resource, Reservation or Policy", string(head.Kind))
+		d.wrong(root, "kind", "%q is unknown: write Task, Job, Resource, Reservation, Policy or Namespace", string(head.Kind))
 		return doc, d.problems
 	}
 	d.shared = doc.Kind == KindPolicy
@@ -198,6 +201,9 @@ func (d *Document) target() any {
 	case KindPolicy:
 		d.Policy = &SharedPolicy{}
 		return d.Policy
+	case KindNamespace:
+		d.Namespace = &Namespace{}
+		return d.Namespace
 	}
 	return nil
 }
@@ -244,6 +250,9 @@ func (d *Document) Validate(now time.Time) error {
 		if d.Policy.Session != "" {
 			errs = append(errs, types.ValidateName("session", d.Policy.Session))
 		}
+	case KindNamespace:
+		_, err := d.Namespace.Settings()
+		errs = append(errs, types.ValidateName("name", d.Namespace.Name), err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return types.Errorf(types.Invalid, "%w", err)

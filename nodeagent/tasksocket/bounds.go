@@ -3,6 +3,7 @@ package tasksocket
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -26,7 +27,9 @@ type Bounds struct {
 // share is what may be used at once: by the agent, or by one namespace of it.
 type share struct {
 	sockets int
-	rate    *rate.Limiter
+	rate    atomic.Pointer[rate.Limiter]
+	// watches are those that are open.
+	watches atomic.Int64
 	// text bounds the bytes of request bodies, decoded the memory they become, and
 	// listings the requests that read a whole namespace.
 	text, decoded weights
@@ -63,7 +66,6 @@ func (b *Bounds) join(ns string) (s *share, leave func()) {
 	s = b.namespaces[ns]
 	if s == nil {
 		s = &share{
-			rate:     rate.NewLimiter(namespacePerSecond, namespaceBurst),
 			text:     weights{semaphore.NewWeighted(agentSmall / 4), semaphore.NewWeighted(namespaceText)},
 			decoded:  weights{semaphore.NewWeighted(agentSmall / 4), semaphore.NewWeighted(namespaceDecoded)},
 			listings: semaphore.NewWeighted(namespaceListings),
@@ -78,6 +80,32 @@ func (b *Bounds) join(ns string) (s *share, leave func()) {
 			delete(b.namespaces, ns)
 		}
 	})
+}
+
+// builtIn is the budget of a namespace for which nothing is set.
+func builtIn(context.Context) types.Budget { return (*types.Namespace)(nil).Allowed() }
+
+// ask reports whether the namespace may make one more request: so many a second, and twice as
+// many at a time.
+func (s *share) ask(perSecond int64) bool {
+	is := s.rate.Load()
+	if is == nil || is.Limit() != rate.Limit(perSecond) {
+		now := rate.NewLimiter(rate.Limit(perSecond), int(2*perSecond))
+		if !s.rate.CompareAndSwap(is, now) {
+			now = s.rate.Load()
+		}
+		is = now
+	}
+	return is.Allow()
+}
+
+// watch takes one of most watches; false means that as many are open.
+func (s *share) watch(most int64) bool {
+	if s.watches.Add(1) <= most {
+		return true
+	}
+	s.watches.Add(-1)
+	return false
 }
 
 // use takes n of the namespace's part, then of the agent's, and returns what gives both

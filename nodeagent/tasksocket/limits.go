@@ -1,6 +1,7 @@
 package tasksocket
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -63,9 +64,6 @@ const (
 const (
 	// agentConnections bounds the connections beyond those that each socket is sure of.
 	agentConnections = 512
-	// namespacePerSecond and namespaceBurst are perSecond and burst for all sockets of a
-	// namespace.
-	namespacePerSecond, namespaceBurst = 500, 1000
 	// agentText and agentDecoded bound the memory of bodies and of what they become, in bytes.
 	// The largest body of a request fits into what one namespace may use.
 	agentText, namespaceText       = 2 * namespaceText, maxBody * textFactor
@@ -81,15 +79,9 @@ func (s *Server) limited(next http.Handler) http.Handler {
 	slots := make(chan struct{}, maxAtOnce)
 	often := rate.NewLimiter(perSecond, burst)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		most := perSecond
-		ok := often.Allow()
-		if ok && !s.share.rate.Allow() {
-			ok, most = false, namespacePerSecond
-		}
-		if !ok {
+		if err := s.often(r.Context(), often); err != nil {
 			w.Header().Set("Retry-After", "1")
-			answer.JSON(w, http.StatusTooManyRequests, answer.Problem(types.Errorf(types.Unavailable,
-				"serve request: more than %d a second: ask less often, or watch", most)))
+			answer.JSON(w, http.StatusTooManyRequests, answer.Problem(err))
 			return
 		}
 		select {
@@ -111,6 +103,21 @@ func (s *Server) limited(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// often counts a request. Unavailable: there were too many of the socket, or of the namespace.
+func (s *Server) often(ctx context.Context, own *rate.Limiter) error {
+	if !own.Allow() {
+		return types.Errorf(types.Unavailable, "serve request: more than %d a second: ask less often, or watch", perSecond)
+	}
+	most := s.cfg.Budget(ctx).Requests
+	if s.share.ask(most) {
+		return nil
+	}
+	ns := s.cfg.Client.Namespace()
+	return types.Errorf(types.Unavailable,
+		"serve request: the tasks of namespace %s on this node make more than %d requests a second: ask less often, or watch, or have an administrator allow more: escher namespace set %s --max-requests",
+		ns, most, ns)
 }
 
 // onlyParameters refuses a request with a parameter that it does not have: a typing

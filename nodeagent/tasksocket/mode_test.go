@@ -56,7 +56,7 @@ func modes() map[string]struct{ may, mayNot []asked } {
 // TestModes walks every route in every mode: what a task for itself alone may not ask changes
 // nothing and tells nothing.
 func TestModes(t *testing.T) {
-	s := &Server{cfg: Config{Mode: types.SocketSelf, Bounds: NewBounds()}, watches: make(chan struct{}, maxWatches)}
+	s := &Server{cfg: Config{Mode: types.SocketSelf, Bounds: NewBounds(), Budget: builtIn}, watches: make(chan struct{}, maxWatches)}
 	table := modes()
 	for _, r := range s.routes() {
 		row, ok := table[r.pattern]
@@ -107,7 +107,7 @@ func ask(t *testing.T, mode types.Socket, method string, a asked) (code int, tex
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{cfg: Config{Client: c, Mode: mode, Bounds: NewBounds(), Self: Self{Namespace: "d", Task: "me", Attempt: 1, Node: "n1"}}, watches: make(chan struct{}, maxWatches)}
+	s := &Server{cfg: Config{Client: c, Mode: mode, Bounds: NewBounds(), Budget: builtIn, Self: Self{Namespace: "d", Task: "me", Attempt: 1, Node: "n1"}}, watches: make(chan struct{}, maxWatches)}
 	s.share, _ = s.cfg.Bounds.join("d")
 	ctx, cancel := context.WithCancel(t.Context())
 	if strings.HasPrefix(a.path, "/v1/watch") {

@@ -28,6 +28,9 @@ type Config struct {
 	Self   Self
 	// Mode is what the task may do; SocketNone has no server.
 	Mode types.Socket
+	// Budget returns what the namespace is allowed, at once as a rule; nil is the built-in
+	// budget.
+	Budget func(context.Context) types.Budget
 	// Bounds are shared by all sockets of the agent; nil is bounds of its own.
 	Bounds *Bounds
 	// Log is told of requests that fail for reasons of ours; nil is nobody.
@@ -50,6 +53,9 @@ type Server struct {
 func Listen(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
+	}
+	if cfg.Budget == nil {
+		cfg.Budget = builtIn
 	}
 	if cfg.Bounds == nil {
 		cfg.Bounds = NewBounds()

@@ -29,7 +29,10 @@ type bench struct {
 	end    func() error
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *bench { return newBenchOf(t, nil) }
+
+// newBenchOf makes the bench of a namespace with a budget; nil is the built-in one.
+func newBenchOf(t *testing.T, budget func(context.Context) types.Budget) *bench {
 	b := &bench{t: t, store: memstore.New(), path: filepath.Join(t.TempDir(), "s", tasksocket.Name)}
 	for _, node := range []string{"n1", "n2"} {
 		b.put(controlplane.NodeKey(node), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 2000})})
@@ -42,7 +45,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	s, err := tasksocket.Listen(tasksocket.Config{
-		Dir: filepath.Dir(b.path), Client: c,
+		Dir: filepath.Dir(b.path), Client: c, Budget: budget,
 		Self: tasksocket.Self{Namespace: "d", Task: "me", Attempt: 2, Node: "n1"},
 	})
 	if err != nil {

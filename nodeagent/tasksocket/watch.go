@@ -50,6 +50,14 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		answer.Refuse(w, types.Errorf(types.Unavailable, "watch: %d watches are open already: close one", maxWatches))
 		return
 	}
+	most := s.cfg.Budget(r.Context()).Watches
+	if !s.share.watch(most) {
+		ns := s.cfg.Client.Namespace()
+		answer.Refuse(w, types.Errorf(types.Unavailable,
+			"watch: the tasks of namespace %s on this node have %d watches open: close one, or have an administrator allow more: escher namespace set %s --max-watches", ns, most, ns))
+		return
+	}
+	defer s.share.watches.Add(-1)
 	after, err := resumeAfter(r)
 	if err == nil {
 		err = onlyParameters(r, "of", "id", "after")

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -185,4 +186,37 @@ func TestTooOften(t *testing.T) {
 		return
 	}
 	t.Error("10,000 at once are served")
+}
+
+// TestBudgetOfTheSocket: an administrator lowers what the tasks of a namespace may ask, and open.
+func TestBudgetOfTheSocket(t *testing.T) {
+	var most atomic.Int64
+	most.Store(2)
+	b := newBenchOf(t, func(context.Context) types.Budget { return types.Budget{Requests: most.Load(), Watches: 1} })
+	served := func() (n int, err error) {
+		for range 50 {
+			if _, err = b.client.Self(t.Context()); err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	if n, err := served(); n > 10 || !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "escher namespace set d --max-requests") {
+		t.Errorf("%d were served, then %v", n, err)
+	}
+	most.Store(1000)
+	if n, err := served(); n != 50 {
+		t.Errorf("%d were served after more were allowed, then %v", n, err)
+	}
+	err := b.client.Watch(t.Context(), tasksocket.Watch{}, func(tasksocket.Event) error {
+		second := b.client.Watch(t.Context(), tasksocket.Watch{}, func(tasksocket.Event) error { return errEnough })
+		if !types.Is(second, types.Unavailable) || !strings.Contains(second.Error(), "escher namespace set d --max-watches") {
+			t.Errorf("a second watch: %v", second)
+		}
+		return errEnough
+	})
+	if !errors.Is(err, errEnough) {
+		t.Error(err)
+	}
 }

@@ -160,6 +160,9 @@ func newNamespaceDescribe(f *Factory) *cobra.Command {
 				return err
 			}
 			row := newNamespaceRow(&n)
+			if row.Closed, err = client.Closed(cmd.Context(), args[0]); err != nil {
+				return err
+			}
 			return f.show(row, row.Name, row.write)
 		},
 	}
@@ -172,8 +175,12 @@ type namespaceRow struct {
 	// Revision is that of its last change; 0 means that nothing is set.
 	Revision int64           `json:"revision,omitempty"`
 	Budget   namespaceBudget `json:"budget"`
-	Requests []string        `json:"requests,omitempty"`
-	Quotas   []string        `json:"quotas,omitempty"`
+	// Closed tells which budget is used up, if nothing can be added.
+	Closed   string   `json:"closed,omitempty"`
+	Defaults []string `json:"defaults,omitempty"`
+	Pids     int      `json:"pids,omitempty"`
+	Requests []string `json:"requests,omitempty"`
+	Quotas   []string `json:"quotas,omitempty"`
 }
 
 // namespaceBudget is types.Budget as it is printed.
@@ -183,16 +190,22 @@ type namespaceBudget struct {
 	Pending    int64 `json:"pending"`
 	Priority   int   `json:"priority"`
 	Accumulate bool  `json:"accumulate"`
+	Requests   int64 `json:"requests"`
+	Watches    int64 `json:"watches"`
 }
 
 func newNamespaceRow(n *controlplane.Namespace) namespaceRow {
 	b := n.Allowed()
 	row := namespaceRow{
 		Name: n.Name, Revision: n.Revision,
-		Budget: namespaceBudget{b.Keys, b.Bytes, b.Pending, b.Priority.Max, !b.NoAccumulate},
+		Budget: namespaceBudget{b.Keys, b.Bytes, b.Pending, b.Priority.Max, !b.NoAccumulate, b.Requests, b.Watches},
+		Pids:   n.Pids,
 	}
 	for _, r := range n.Requests {
 		row.Requests = append(row.Requests, needsText(types.Requests{r}, nil))
+	}
+	for _, r := range n.Defaults {
+		row.Defaults = append(row.Defaults, needsText(types.Requests{r}, nil))
 	}
 	for _, q := range n.Quotas {
 		row.Quotas = append(row.Quotas, string(q.Resource)+"="+string(q.Pool))
@@ -222,12 +235,20 @@ func (r namespaceRow) write(w io.Writer) error {
 	if r.Revision == 0 {
 		s.line("Settings", "none: the built-in defaults hold")
 	}
+	if r.Closed != "" {
+		s.line("Closed", "nothing can be added: "+r.Closed)
+	}
 	b := r.Budget
 	s.line("Keys", fmt.Sprintf("at most %d", b.Keys))
 	s.line("Bytes", "at most "+types.Quantity(b.Bytes).Format(types.Memory))
 	s.line("Pending", fmt.Sprintf("at most %d tasks", b.Pending))
 	s.line("Priority", fmt.Sprintf("at most %d", b.Priority))
 	s.line("Accumulate", yesNo(b.Accumulate))
+	s.line("Task sockets", fmt.Sprintf("at most %d requests a second and %d watches on each node", b.Requests, b.Watches))
+	s.line("Defaults of each task", strings.Join(r.Defaults, " "))
+	if r.Pids != 0 {
+		s.line("Processes of each task", strconv.Itoa(r.Pids))
+	}
 	s.line("Requests of each task", strings.Join(r.Requests, " "))
 	s.line("Quotas", strings.Join(r.Quotas, " "))
 	return s.end()

@@ -250,11 +250,28 @@ type explained struct {
 	scheduler.Explanation
 	// Policies are what the policies of the job say, a sentence each.
 	Policies []string `json:"policies,omitempty"`
+	// Closed tells that its namespace has used up a budget, so that nothing more of the job or
+	// its policies can be added.
+	Closed string `json:"closed,omitempty"`
 }
 
-// lines are what is shown: what policies say comes first, as the rest follows from it.
+// lines are what is shown: what policies say comes first, as the rest follows from it, and last
+// what holds up what is not there yet.
 func (e explained) lines(wide bool) []string {
-	return append(slices.Clone(e.Policies), e.Lines(wide)...)
+	lines := append(slices.Clone(e.Policies), e.Lines(wide)...)
+	if e.Closed != "" {
+		lines = append(lines, e.Closed)
+	}
+	return lines
+}
+
+// closedText says that nothing can be added to a namespace, and why; empty while something can.
+func closedText(ctx context.Context, client *controlplane.Client) (string, error) {
+	reason, err := client.Closed(ctx, client.Namespace())
+	if reason == "" || err != nil {
+		return "", err
+	}
+	return "nothing can be added: " + controlplane.OverBudget(client.Namespace(), reason).Error(), nil
 }
 
 // explain adds to an explanation what the policies of its job say.

@@ -49,6 +49,9 @@ func newWhy(f *Factory) *cobra.Command {
 			if err == nil {
 				all, err = explain(ctx, client, e, view, now)
 			}
+			if err == nil && it.kind != controlplane.Nodes {
+				all.Closed, err = closedText(ctx, client)
+			}
 			done()
 			if err != nil {
 				return err

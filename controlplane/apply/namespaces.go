@@ -1,0 +1,59 @@
+package apply
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+// compareNamespace finds out whether a namespace is set as its document says, and what differs.
+func (c *Change) compareNamespace(ctx context.Context, client *controlplane.Client) error {
+	want, err := c.doc.Namespace.Settings()
+	if err != nil {
+		return err
+	}
+	is, err := client.GetNamespace(ctx, c.Name)
+	if err != nil && !types.Is(err, types.NotFound) {
+		return err
+	}
+	there := err == nil
+	if there && types.Same(types.Encode(0, &is.Namespace), &want) {
+		c.Action = Unchanged
+		return nil
+	}
+	before, err := flat(manifest.FromNamespace(&is.Namespace))
+	if err != nil {
+		return err
+	}
+	after, err := flat(manifest.FromNamespace(&want))
+	if err != nil {
+		return err
+	}
+	c.Differences = different(before, after)
+	return nil
+}
+
+// setNamespaces sets the namespaces that differ.
+func (d *Decision) setNamespaces(ctx context.Context, client *controlplane.Client) error {
+	for i := range d.Changes {
+		x := &d.Changes[i]
+		if x.Kind != manifest.KindNamespace || x.Action != Set {
+			continue
+		}
+		want, err := x.doc.Namespace.Settings()
+		if err != nil {
+			return err
+		}
+		err = client.SetNamespace(ctx, x.Name, func(is *types.Namespace) error {
+			want.Extra = is.Extra
+			*is = want
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

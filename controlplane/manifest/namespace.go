@@ -1,0 +1,84 @@
+package manifest
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Namespace is what an administrator sets for a namespace. What is left out has the built-in
+// default.
+type Namespace struct {
+	Name     string              `json:"name" desc:"the namespace" is:"name"`
+	Budget   *Budget             `json:"budget,omitempty" desc:"what its applications may use"`
+	Defaults types.Requests      `json:"defaults,omitempty" desc:"cpu, memory and disk of each task that requests none of it"`
+	Pids     int                 `json:"pids,omitempty" desc:"how many processes and threads a task may have that does not say; what its node gives if it is left out" min:"0"`
+	Requests types.Requests      `json:"requests,omitempty" desc:"what each task requests besides its own requests"`
+	Quotas   map[string]PoolName `json:"quotas,omitempty" desc:"by resource, the pool that requests of it draw on"`
+}
+
+// PoolName names a resource of the whole cluster, with its namespace: admin:cpus.
+type PoolName string
+
+// Budget bounds what the applications of a namespace may use. What is left out, or 0, is
+// the built-in budget.
+type Budget struct {
+	Keys       int64  `json:"keys,omitempty" desc:"how many keys its tasks, jobs, resources and all else may have" min:"0"`
+	Bytes      Amount `json:"bytes,omitempty" desc:"how many bytes these keys and their values may have"`
+	Pending    int64  `json:"pending,omitempty" desc:"how many of its tasks may wait" min:"0"`
+	Requests   int64  `json:"requests,omitempty" desc:"how many requests a second its tasks may make through their sockets, on each node" min:"0"`
+	Watches    int64  `json:"watches,omitempty" desc:"how many watches its tasks may have open, on each node" min:"0"`
+	Priority   *int   `json:"priority,omitempty" desc:"the highest priority of its tasks and reservations"`
+	Accumulate *bool  `json:"accumulate,omitempty" desc:"whether its tasks and reservations may accumulate"`
+}
+
+// Settings returns it as it is stored. Invalid: it cannot be set.
+func (n *Namespace) Settings() (types.Namespace, error) {
+	out := types.Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests}
+	for _, resource := range slices.Sorted(maps.Keys(n.Quotas)) {
+		out.Quotas = append(out.Quotas, types.Quota{Resource: types.ResourceID(resource), Pool: types.ResourceID(n.Quotas[resource])})
+	}
+	if b := n.Budget; b != nil {
+		set := types.Budget{Keys: b.Keys, Pending: b.Pending, Requests: b.Requests, Watches: b.Watches}
+		if b.Bytes != "" && b.Bytes != "0" {
+			bytes, err := types.ParseQuantity(string(types.Memory), string(b.Bytes))
+			if err != nil {
+				return out, types.Errorf(types.Invalid, "budget.bytes: %w", err)
+			}
+			set.Bytes = int64(bytes)
+		}
+		if b.Priority != nil {
+			set.Priority = &types.Ceiling{Max: *b.Priority}
+		}
+		if set.NoAccumulate = b.Accumulate != nil && !*b.Accumulate; set != (types.Budget{}) {
+			out.Budget = &set
+		}
+	}
+	return out, out.Validate()
+}
+
+// FromNamespace returns what is stored as a document has it, without its name.
+func FromNamespace(n *types.Namespace) Namespace {
+	out := Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests}
+	for _, q := range n.Quotas {
+		if out.Quotas == nil {
+			out.Quotas = make(map[string]PoolName)
+		}
+		out.Quotas[string(q.Resource)] = PoolName(q.Pool)
+	}
+	if n.Budget == nil {
+		return out
+	}
+	out.Budget = &Budget{Keys: n.Budget.Keys, Pending: n.Budget.Pending, Requests: n.Budget.Requests, Watches: n.Budget.Watches}
+	if n.Budget.Bytes != 0 {
+		out.Budget.Bytes = Amount(types.Quantity(n.Budget.Bytes).Format(types.Memory))
+	}
+	if n.Budget.Priority != nil {
+		out.Budget.Priority = &n.Budget.Priority.Max
+	}
+	if n.Budget.NoAccumulate {
+		out.Budget.Accumulate = new(bool)
+	}
+	return out
+}

@@ -1,0 +1,62 @@
+package nodeagent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// settingsAge is the time for which what was read of a namespace is used.
+	settingsAge = 10 * time.Second
+	// settingsWait bounds the time that a start waits for them.
+	settingsWait = time.Second
+	// maxSettings bounds the namespaces that are remembered.
+	maxSettings = 256
+)
+
+// namespaces reads what an administrator sets for the namespaces of tasks on this node. What
+// cannot be read counts as not set, or is as it was before.
+type namespaces struct {
+	store controlplane.Store
+	mu    sync.Mutex
+	known map[string]*settings
+}
+
+// settings are those of a namespace, as read at a time.
+type settings struct {
+	v    *types.Namespace
+	read time.Time
+}
+
+// get returns the settings of a namespace, which may be settingsAge old; nil means none.
+func (n *namespaces) get(ctx context.Context, ns string) *types.Namespace {
+	n.mu.Lock()
+	is := n.known[ns]
+	n.mu.Unlock()
+	if is != nil && time.Since(is.read) < settingsAge {
+		return is.v
+	}
+	ctx, cancel := context.WithTimeout(ctx, settingsWait)
+	defer cancel()
+	got := settings{read: time.Now()}
+	page, err := n.store.List(ctx, controlplane.ListOptions{Key: controlplane.NamespaceKey(ns)})
+	switch {
+	case err != nil && is != nil:
+		got.v = is.v
+	case err == nil && len(page.KVs) > 0:
+		if v := new(types.Namespace); controlplane.Read(page.KVs[0], v) {
+			got.v = v
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known == nil || len(n.known) >= maxSettings {
+		n.known = make(map[string]*settings)
+	}
+	n.known[ns] = &got
+	return got.v
+}
