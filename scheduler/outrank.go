@@ -1,6 +1,9 @@
 package scheduler
 
 import (
+	"math"
+
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -82,10 +85,14 @@ func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []
 		case c.locked(n) || c.isInFlight(at) || c.poolInFlight(d, needs):
 			return stalled
 		case !d.room(2+nodeCompares+2*len(needs)+2*len(at.g.Nodes[i].Holds), 3+len(needs)+len(at.g.Nodes[i].Holds)):
-			if d.empty() {
-				continue // there will never be
+			switch {
+			case !d.empty():
+				return full
+			case c.outranks(d, t) && c.fitsInstead(at, n, needs):
+				c.dissolve(d, at.x) // both do not go into a transaction
+				return stalled
 			}
-			return full
+			continue // there will never be
 		}
 		if c.lend(d, at, func() bool {
 			_, fits := d.fits(n, needs)
@@ -118,6 +125,15 @@ func (c *Core) fitsWith(d *Draft, g *types.Grant, i int, needs []cluster.Need) b
 		}
 	}
 	return true
+}
+
+// fitsInstead reports whether needs fit on n if all that was collected is given back.
+func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) bool {
+	trial := c.newDraft(controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
+	trial.layDown(at.g)
+	_, fits := trial.fits(n, needs)
+	_, short := trial.poolShort(needs)
+	return fits && !short
 }
 
 // grantCollected grants a reservation that fits with what was collected, if it comes before what

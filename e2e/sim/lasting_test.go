@@ -275,6 +275,31 @@ func TestNothingIsCollectedOnACordonedNode(t *testing.T) {
 	b.ok()
 }
 
+// TestOutrankingTaskOfManyKinds: where a transaction has no room for what collects and for a task
+// that comes first, all that was collected is given back first.
+func TestOutrankingTaskOfManyKinds(t *testing.T) {
+	b := newBench(t, Config{Seed: 1, Schedulers: 1, Nodes: 1, Tasks: 1, Ops: 24})
+	kinds := []any{"cpu", 1000}
+	for _, name := range []string{"x", "y", "z"} {
+		b.resource(name, "n0", 1000)
+		kinds = append(kinds, name, 1000)
+	}
+	b.task("hog", need("cpu", room-1000))
+	b.calm()
+	b.task("big", need(append([]any{"cpu", room}, kinds[2:]...)...), func(x *types.Task) { x.Accumulate = true })
+	b.later(time.Minute)
+	b.calm()
+	b.task("ahead", need(kinds...), func(x *types.Task) { x.Priority = 9 })
+	b.calm()
+	b.is("ahead", types.Running, "n0")
+	b.end("ahead", 0)
+	b.end("hog", 0)
+	b.later(time.Minute)
+	b.calm()
+	b.is("big", types.Running, "n0")
+	b.ok()
+}
+
 // TestReservedPorts: those who draw on a reservation get the numbers that it holds.
 func TestReservedPorts(t *testing.T) {
 	for _, accumulate := range []bool{false, true} {
