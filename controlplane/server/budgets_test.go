@@ -170,3 +170,85 @@ func TestManyBytesOfOneNamespace(t *testing.T) {
 		works(t, greedy)
 	})
 }
+
+// TestManySpecsOfOneNamespace: the specs of tasks count in the budget of bytes, each once, as
+// long as a task has it.
+func TestManySpecsOfOneNamespace(t *testing.T) {
+	budgeted(t, types.Budget{Bytes: 1 << 20}, func(t *testing.T, s *memstore.Store, greedy, other *controlplane.Client) {
+		var ids []string
+		for i := range 20 {
+			// Of each spec there are three tasks.
+			spec := &types.Spec{Image: "x", Env: []string{fmt.Sprint("A", i, "=", strings.Repeat("x", 60<<10))}}
+			one := controlplane.Submission{Task: types.Task{Name: "web"}, Spec: spec}
+			got, err := greedy.Launch(t.Context(), one, one, one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, got.Tasks...)
+		}
+		used := func() types.Budget {
+			got, err := Used(t.Context(), s, "greedy")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		var want types.Budget
+		all, _, err := controlplane.ListAll(t.Context(), s, controlplane.ListOptions{Prefix: controlplane.Root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kv := range all {
+			k, _ := controlplane.Parse(kv.Key)
+			switch {
+			case k.Namespace != "greedy" || k.Kind == controlplane.Namespaces:
+				continue
+			case k.Kind == controlplane.Tasks:
+				want.Pending++
+			}
+			if want.Bytes += int64(len(kv.Key) + len(kv.Value)); k.Kind != controlplane.Specs {
+				want.Keys++
+			}
+		}
+		if got := used(); got != want || got.Bytes < 20*60<<10 || got.Bytes > 2*20*60<<10 {
+			t.Errorf("it uses %+v, want %+v", got, want)
+		}
+		time.Sleep(3 * time.Second)
+		refusedFor(t, greedy, "max-bytes", "1Mi")
+		works(t, other)
+		// What is not referred to is not counted, though it is kept for a while.
+		for _, id := range ids[:30] {
+			remove(t, s, controlplane.TaskKey("greedy", id))
+		}
+		time.Sleep(3 * time.Second)
+		works(t, greedy)
+		if got := used(); got.Bytes > 11*61<<10 {
+			t.Errorf("it uses %+v of ten specs", got)
+		}
+	})
+}
+
+// TestClosedUntilSpecsAreCounted: a collector that begins does not open a namespace before it
+// has counted what it was closed for.
+func TestClosedUntilSpecsAreCounted(t *testing.T) {
+	x, now := newIndex(), time.Unix(1, 0)
+	apply := func(p put) {
+		x.apply(controlplane.Event{KV: controlplane.KV{Key: p.key, Value: types.Encode(1, p.m), ModRevision: 1, CreateRevision: 1}}, now)
+	}
+	apply(put{controlplane.NamespaceKey("ns"), &types.Namespace{Budget: &types.Budget{Bytes: 1000}}})
+	apply(put{controlplane.NamespaceAdmissionKey("ns"), controlplane.Over("bytes", "2Ki", "1Ki")})
+	apply(aTask("t", types.Task{Spec: "digest"}))
+	decided := func() int {
+		l := look{index: x, policy: DefaultPolicy(), now: now, limit: 10}
+		l.budgets()
+		return len(l.steps)
+	}
+	if n := decided(); n != 0 {
+		t.Errorf("it is opened before its spec is counted: %d steps", n)
+	}
+	x.sizeSpec(x.unsized[0], controlplane.KV{Key: controlplane.SpecKey("ns", "digest"), Value: make([]byte, 100)})
+	x.unsized = nil
+	if n := decided(); n != 1 {
+		t.Errorf("it is not opened when all is counted: %d steps", n)
+	}
+}

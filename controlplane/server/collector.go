@@ -129,15 +129,20 @@ func (c *Collector) applyAt(now time.Time, kind controlplane.Kind, u controlplan
 	}
 	c.reached[kind] = u.Revision
 	// Jobs and tasks that come are nothing to collect, unless something waits to be told of
-	// them.
-	quiet := (kind == controlplane.Tasks || kind == controlplane.Jobs) && len(c.index.touched) == 0 && now.Sub(c.watched) < usageGap
+	// them, or they bring specs to be counted.
+	quiet := (kind == controlplane.Tasks || kind == controlplane.Jobs) && len(c.index.touched) == 0 && len(c.index.unsized) == 0 && now.Sub(c.watched) < usageGap
 	if u.Synced || len(u.Events) > 0 && !quiet {
-		select {
-		case c.wake <- struct{}{}:
-		default:
-		}
+		c.poke()
 	}
 	return nil
+}
+
+// poke has the loop look again, though not before Gap has passed.
+func (c *Collector) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
 }
 
 // consistent returns the revision up to which everything is known; ok is false
@@ -220,6 +225,9 @@ const maxSteps = 4096
 // collect looks at the state once and does what is to be done, or a good part of it.
 func (c *Collector) collect(ctx context.Context) (more bool, err error) {
 	if err := c.watch(ctx); err != nil {
+		return false, err
+	}
+	if err := c.sizeSpecs(ctx); err != nil {
 		return false, err
 	}
 	return c.look(ctx, time.Now())

@@ -45,6 +45,8 @@ type index struct {
 	over map[*session]struct{}
 	// unused are specs that no task refers to.
 	unused unusedSpecs
+	// unsized are specs that tasks refer to, to be read for their size.
+	unsized []*spec
 	// changed are namespaces of which the use, the budget or the admission changed.
 	changed []*space
 }

@@ -10,7 +10,8 @@ import (
 
 // budget is what a namespace uses and what it is allowed.
 type budget struct {
-	// used counts what the applications of the namespace have: Keys, Bytes and Pending.
+	// used counts what the applications of the namespace have: Keys, Bytes and Pending. The
+	// specs of its tasks count in Bytes.
 	used types.Budget
 	// settings is what an administrator has set, nil for nothing.
 	settings    *types.Namespace
@@ -68,6 +69,12 @@ func (x *index) applyNamespaceAdmission(s *space, e controlplane.Event) {
 
 // budgets closes namespaces that have used up a budget, and opens them again.
 func (l *look) budgets() {
+	var later []*space
+	defer func() {
+		for _, s := range later {
+			s.again(l.index)
+		}
+	}()
 	for len(l.changed) > 0 && !l.enough() {
 		s := l.changed[0]
 		l.changed = rest(l.changed)
@@ -75,6 +82,8 @@ func (l *look) budgets() {
 		l.metrics.use(s.name, s.used)
 		key, want, is := controlplane.NamespaceAdmissionKey(s.name), s.over(), s.admission
 		switch {
+		case want == nil && is != nil && len(l.unsized) > 0:
+			later = append(later, s) // what is not counted yet may be what it was closed for
 		case want == nil && is != nil:
 			l.remove(inBudget, key, s.admissionMod, s)
 		case want == nil || l.usage.Alarm:

@@ -84,8 +84,11 @@ type session struct {
 
 // spec is a spec that tasks refer to.
 type spec struct {
+	space  *space
 	digest string
 	tasks  int
+	// bytes are those of its key and value, 0 until it was read.
+	bytes int32
 }
 
 // ended reports whether all tasks of a job that is there have ended: an ended task stays
@@ -152,7 +155,9 @@ func (x *index) intend(t *task, value []byte, now time.Time) {
 	}
 	if intent.Spec != "" {
 		t.spec = t.space.spec(intent.Spec)
-		t.spec.tasks++
+		if t.spec.tasks++; t.spec.tasks == 1 {
+			x.unsized = append(x.unsized, t.spec)
+		}
 	}
 	if intent.Session != "" && intent.Stop == nil && t.stage != ends {
 		t.session = t.space.session(intent.Session)
@@ -175,6 +180,7 @@ func (x *index) leave(t *task, job *job, session *session, spec *spec) {
 	}
 	if spec != nil {
 		if spec.tasks--; spec.tasks == 0 {
+			t.space.used.Bytes -= int64(spec.bytes)
 			delete(t.space.specs, spec.digest)
 		}
 	}
@@ -297,7 +303,7 @@ func (s *space) job(id string) *job {
 func (s *space) spec(digest string) *spec {
 	p := s.specs[digest]
 	if p == nil {
-		p = &spec{digest: strings.Clone(digest)}
+		p = &spec{space: s, digest: strings.Clone(digest)}
 		s.specs[p.digest] = p
 	}
 	return p

@@ -124,6 +124,8 @@ func (r *eventReader) row(k controlplane.Key, e controlplane.Event) (*eventRow, 
 		return session(k, e, created)
 	case controlplane.System:
 		return admission(k, e)
+	case controlplane.Admissions:
+		return namespaceAdmission(k, e)
 	}
 	return nil, nil
 }
@@ -354,6 +356,20 @@ func session(k controlplane.Key, e controlplane.Event, created bool) (*eventRow,
 		return &eventRow{Kind: "session", ID: k.ID, Event: "opened"}, nil
 	}
 	return nil, nil
+}
+
+// namespaceAdmission tells that a namespace has used up a budget, and is within it again.
+func namespaceAdmission(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
+	row := &eventRow{Kind: "namespace", ID: k.Namespace, Event: "admits everything again"}
+	if e.Delete {
+		return row, nil
+	}
+	var a types.Admission
+	if err := types.Decode(e.Value, &a); err != nil {
+		return nil, err
+	}
+	row.Event = "admits nothing more" + because(a.Reason)
+	return row, nil
 }
 
 func admission(k controlplane.Key, e controlplane.Event) (*eventRow, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -163,6 +164,13 @@ func newNamespaceDescribe(f *Factory) *cobra.Command {
 			if row.Closed, err = client.Closed(cmd.Context(), args[0]); err != nil {
 				return err
 			}
+			done := f.progress("reading the namespace")
+			used, err := server.Used(cmd.Context(), client.Store(), args[0])
+			done()
+			if err != nil {
+				return err
+			}
+			row.Used = &namespaceUse{used.Keys, used.Bytes, used.Pending}
 			return f.show(row, row.Name, row.write)
 		},
 	}
@@ -175,6 +183,8 @@ type namespaceRow struct {
 	// Revision is that of its last change; 0 means that nothing is set.
 	Revision int64           `json:"revision,omitempty"`
 	Budget   namespaceBudget `json:"budget"`
+	// Used is what describe counts.
+	Used *namespaceUse `json:"used,omitempty"`
 	// Closed tells which budget is used up, if nothing can be added.
 	Closed   string   `json:"closed,omitempty"`
 	Defaults []string `json:"defaults,omitempty"`
@@ -192,6 +202,13 @@ type namespaceBudget struct {
 	Accumulate bool  `json:"accumulate"`
 	Requests   int64 `json:"requests"`
 	Watches    int64 `json:"watches"`
+}
+
+// namespaceUse is what a namespace uses of its budget.
+type namespaceUse struct {
+	Keys    int64 `json:"keys"`
+	Bytes   int64 `json:"bytes"`
+	Pending int64 `json:"pending"`
 }
 
 func newNamespaceRow(n *controlplane.Namespace) namespaceRow {
@@ -239,9 +256,9 @@ func (r namespaceRow) write(w io.Writer) error {
 		s.line("Closed", "nothing can be added: "+r.Closed)
 	}
 	b := r.Budget
-	s.line("Keys", fmt.Sprintf("at most %d", b.Keys))
-	s.line("Bytes", "at most "+types.Quantity(b.Bytes).Format(types.Memory))
-	s.line("Pending", fmt.Sprintf("at most %d tasks", b.Pending))
+	s.line("Keys", fmt.Sprintf("%d of at most %d", r.Used.Keys, b.Keys))
+	s.line("Bytes", fmt.Sprintf("%s of at most %s", bytesText(&r.Used.Bytes), types.Quantity(b.Bytes).Format(types.Memory)))
+	s.line("Pending", fmt.Sprintf("%d of at most %d tasks", r.Used.Pending, b.Pending))
 	s.line("Priority", fmt.Sprintf("at most %d", b.Priority))
 	s.line("Accumulate", yesNo(b.Accumulate))
 	s.line("Task sockets", fmt.Sprintf("at most %d requests a second and %d watches on each node", b.Requests, b.Watches))

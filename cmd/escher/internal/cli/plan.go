@@ -61,6 +61,8 @@ func newPlan(f *Factory) *cobra.Command {
 type planned struct {
 	*apply.Decision
 	Placements []placementRow `json:"placements"`
+	// Closed tells that the namespace has used up a budget, so that apply cannot add anything.
+	Closed string `json:"closed,omitempty"`
 }
 
 // placementRow is where tasks of one document would be placed: those of which the
@@ -102,7 +104,10 @@ func newPlanned(ctx context.Context, f *Factory, docs []manifest.Document, opts 
 		return nil, err
 	}
 	p := &planned{Decision: d}
-	p.Placements, err = placements(view, client.Namespace(), d.Changes, time.Now())
+	if p.Placements, err = placements(view, client.Namespace(), d.Changes, time.Now()); err != nil {
+		return nil, err
+	}
+	p.Closed, err = closedText(ctx, client)
 	return p, err
 }
 
@@ -192,6 +197,9 @@ func (p *planned) print(f *Factory, again string) error {
 		if err := print(f, p.Placements); err != nil {
 			return err
 		}
+	}
+	if p.Closed != "" && f.format != table.Name {
+		fmt.Fprintf(f.Out, "\n%s\n", table.Line(p.Closed))
 	}
 	err := p.problem()
 	if err == nil && f.format != table.Name {
