@@ -227,14 +227,14 @@ func (c *Collector) collect(ctx context.Context) (more bool, err error) {
 	if err := c.watch(ctx); err != nil {
 		return false, err
 	}
-	if err := c.sizeSpecs(ctx); err != nil {
-		return false, err
-	}
 	return c.look(ctx, time.Now())
 }
 
 // look does what is to be done at a time, or a good part of it.
 func (c *Collector) look(ctx context.Context, now time.Time) (more bool, err error) {
+	if err := c.sizeSpecs(ctx); err != nil {
+		return false, err
+	}
 	steps, more := c.decide(now)
 	undone, err := c.perform(ctx, steps)
 	c.mu.Lock()
