@@ -197,6 +197,47 @@ func TestCapacityAndDevices(t *testing.T) {
 
 // TestDeviceHeld: a device that a process of this node holds, or may hold, is not given
 // again, whatever the store says of it.
+// TestDeviceGivenOutMeanwhile: a device that is gone is dropped only as long as nobody holds it,
+// in that very moment.
+func TestDeviceGivenOutMeanwhile(t *testing.T) {
+	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
+		gpus.set("g0")
+		b.pass(time.Hour - time.Minute)
+		given := false
+		b.store.step = func(after bool) bool {
+			if _, d, _ := b.stored(); !after && !given && len(d.Devices) == 2 {
+				given = true
+				b.put(controlplane.AllocatedKey("n1"), &types.Allocated{Holds: []types.Holding{{Resource: types.GPU, Amount: 1000, Devices: []types.DeviceShare{{ID: "g1", Share: 1000}}}}})
+			}
+			return false
+		}
+		b.pass(10 * time.Minute)
+		if _, d, _ := b.stored(); !given || len(d.Devices) != 2 {
+			t.Errorf("given out: %t; devices %+v", given, d.Devices)
+		}
+	}, "g0", "g1")
+}
+
+// TestLateDevices: what was stored of devices before, and arrives a second time, does not take the
+// place of what is stored since.
+func TestLateDevices(t *testing.T) {
+	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
+		for _, id := range []string{"g0!broken", "g0", "g0!worse"} {
+			gpus.set(id)
+			b.pass(31 * time.Second)
+		}
+		_, _, at := b.stored()
+		for _, txn := range b.store.sent {
+			if _, err := b.store.Store.Commit(t.Context(), txn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, d, now := b.stored(); now != at || d.Devices[0].Unhealthy != "worse" {
+			t.Errorf("stored anew at %v, was %v: %+v", now, at, d.Devices)
+		}
+	}, "g0")
+}
+
 func TestDeviceHeld(t *testing.T) {
 	for name, restart := range map[string]bool{"known": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
