@@ -64,6 +64,8 @@ func main() {
 		abandon()
 	case "attack":
 		attack(args)
+	case "hoard":
+		hoard(args[0])
 	case "besiege":
 		besiege()
 	case "devices":
