@@ -23,7 +23,7 @@ Several servers may run at once: they share the namespaces, and when one dies th
 others take over what was its. A server keeps nothing on its machine, needs no root, and
 waits while etcd is away. Machines that run tasks run escher agent.
 
-Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/operations.md.`
+Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/monitoring.md.`
 
 // placementHelp is what servers and dev say of --placement.
 const placementHelp = "spread or pack: of the nodes that fit a task, take the least loaded or the fullest"

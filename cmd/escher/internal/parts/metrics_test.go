@@ -19,9 +19,9 @@ import (
 	"github.com/escher-sched/escher/scheduler"
 )
 
-// TestMetricsAreDocumented compares the table in docs/operations.md with what there is.
+// TestMetricsAreDocumented compares the table in docs/monitoring.md with what there is.
 func TestMetricsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/operations.md")
+	text, err := os.ReadFile("../../../../docs/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	slices.Sort(are)
 	if !slices.Equal(said, are) {
-		t.Errorf("the table of metrics in docs/operations.md is to be:\n%s", strings.Join(are, "\n"))
+		t.Errorf("the table of metrics in docs/monitoring.md is to be:\n%s", strings.Join(are, "\n"))
 	}
 }
 
