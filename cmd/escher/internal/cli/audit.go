@@ -67,7 +67,7 @@ is removed. Nothing happens if the key, or one that the repair goes by, changed 
 			done := f.progress("checking all keys")
 			report, err := audit.Run(cmd.Context(), store, func(left []audit.Finding) {
 				done()
-				done = f.progress(fmt.Sprintf("waiting whether the server deletes what is left: %s, and %d more", left[0], len(left)-1))
+				done = f.progress(stillToDo(left))
 			})
 			done()
 			if err != nil {
@@ -80,6 +80,19 @@ is removed. Nothing happens if the key, or one that the repair goes by, changed 
 	logs.add(cmd.Flags())
 	repair.add(cmd.Flags())
 	return cmd
+}
+
+// stillToDo says what the audit waits for.
+func stillToDo(left []audit.Finding) string {
+	text := "waiting for a scheduler to go on: "
+	if left[0].Guarantee == audit.NothingLeft {
+		text = "waiting for the server to delete what is left: "
+	}
+	text += left[0].String()
+	if more := len(left) - 1; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
 }
 
 func printReport(f *Factory, report audit.Report) error {
