@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +19,7 @@ func TestIsolation(t *testing.T) {
 	c.must("wait", "--until", "running", neighbour)
 	reachesNoSocket(t, c)
 	stopsAForkBomb(t, c)
+	limitsByDefault(t, c)
 
 	// What the node does not permit waits, and says for what.
 	wanted := c.must("run", "-d", "--name", "wanted", "--privileged", image, "--", "program", "echo", "did it")
@@ -142,4 +145,28 @@ func TestIsolationInACluster(t *testing.T) {
 	}
 	m.must("stop", "--wait", "--grace", "100ms", wanted)
 	m.must("audit")
+}
+
+// limitsByDefault gives a task that states nothing the memory and the processes that its
+// namespace has by default.
+func limitsByDefault(t *testing.T, c *cluster) {
+	t.Helper()
+	c.must("namespace", "create", "lab", "--default", "cpu=100m,memory=96Mi", "--default-pids", "64")
+	bomb := c.must("-n", "lab", "run", "-d", "--name", "bomb", image, "--", "program", "fork", "2000")
+	made, of := 0, 0
+	if !eventually(func() bool {
+		n, _ := fmt.Sscanf(c.escher("-n", "lab", "logs", bomb).out, "made %d of %d", &made, &of)
+		return n == 2
+	}) || made >= 64 || of != 2000 {
+		t.Errorf("with 64 processes by default it makes %d of %d: %q", made, of, c.must("-n", "lab", "logs", bomb))
+	}
+	var all []used
+	if !eventually(func() bool {
+		all = nil
+		err := json.Unmarshal([]byte(c.must("-n", "lab", "top", "tasks", "-o", "json")), &all)
+		return err == nil && len(all) == 1 && all[0].Usage.MemoryLimitBytes != 0
+	}) || all[0].Usage.MemoryLimitBytes != 96<<20 {
+		t.Errorf("with 96Mi of memory by default top says %+v", all)
+	}
+	c.must("-n", "lab", "stop", "--wait", "--grace", "100ms", bomb)
 }

@@ -252,3 +252,24 @@ func TestClosedUntilSpecsAreCounted(t *testing.T) {
 		t.Errorf("it is not opened when all is counted: %d steps", n)
 	}
 }
+
+// TestBudgetAfterABurst: what comes at once, and nothing after it, is counted.
+func TestBudgetAfterABurst(t *testing.T) {
+	budgeted(t, types.Budget{Pending: 20}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
+		launch := func(n int) {
+			for range n {
+				if _, err := greedy.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "web"}, Spec: &types.Spec{Image: "x"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		launch(1) // its spec is counted
+		time.Sleep(3 * time.Second)
+		launch(1) // a look at it comes at once
+		time.Sleep(time.Second + time.Millisecond)
+		launch(30)
+		time.Sleep(3 * time.Second)
+		refusedFor(t, greedy, "max-pending", "20")
+		works(t, other)
+	})
+}

@@ -128,10 +128,7 @@ func (c *Collector) applyAt(now time.Time, kind controlplane.Kind, u controlplan
 		c.index.reduce(kind, u.Has, u.Revision, now)
 	}
 	c.reached[kind] = u.Revision
-	// Jobs and tasks that come are nothing to collect, unless something waits to be told of
-	// them, or they bring specs to be counted.
-	quiet := (kind == controlplane.Tasks || kind == controlplane.Jobs) && len(c.index.touched) == 0 && len(c.index.unsized) == 0 && now.Sub(c.watched) < usageGap
-	if u.Synced || len(u.Events) > 0 && !quiet {
+	if u.Synced || len(u.Events) > 0 {
 		c.poke()
 	}
 	return nil
