@@ -180,3 +180,50 @@ func TestSentInOrder(t *testing.T) {
 		}
 	})
 }
+
+// noSpace is a store that refuses every transaction, as etcd does when its database is full, until
+// there is room.
+type noSpace struct {
+	controlplane.Store
+	room  atomic.Bool
+	asked atomic.Int32
+}
+
+func (s *noSpace) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	if s.asked.Add(1); !s.room.Load() {
+		return controlplane.Result{}, types.Errorf(types.Precondition, "%w", controlplane.ErrFull)
+	}
+	return s.Store.Commit(ctx, txn)
+}
+
+// TestFullStore: a scheduler whose transactions are refused for ten minutes asks seldom, and goes
+// on as soon as there is room.
+func TestFullStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{})
+		b.node("n1", 100_000)
+		for i := range 200 {
+			b.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": 100})
+		}
+		s := &noSpace{Store: b.store}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- Run(ctx, s, Config{}, zap.NewNop()) }()
+		time.Sleep(10 * time.Minute) // of the bubble: nobody waits
+		if n := s.asked.Load(); n < 10 || n > 1500 {
+			t.Errorf("it asked %d times in ten minutes", n)
+		}
+		s.room.Store(true)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		b.see()
+		for i := range 200 {
+			b.expect(fmt.Sprint("t", i), "bound on n1")
+		}
+		t.Logf("it asked %d times", s.asked.Load())
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
