@@ -119,7 +119,9 @@ func (c *Collector) applyAt(now time.Time, kind controlplane.Kind, u controlplan
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range u.Events {
-		c.index.apply(e, now)
+		if err := supervise.Contain(func() error { c.index.apply(e, now); return nil }); err != nil {
+			c.panicked(e.Key, err)
+		}
 	}
 	if u.More {
 		return nil
@@ -245,6 +247,12 @@ func (c *Collector) look(ctx context.Context, now time.Time) (more bool, err err
 	return more && len(undone) == 0, err
 }
 
+// panicked tells that deciding about a key panicked: the others go on.
+func (c *Collector) panicked(key string, err error) {
+	c.opts.Metrics.setAside("collect")
+	c.log.Error("deciding panicked: it is passed over until it changes", zap.String("path", key), zap.Error(err))
+}
+
 func (c *Collector) decide(now time.Time) (steps []step, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,7 +263,7 @@ func (c *Collector) decide(now time.Time) (steps []step, more bool) {
 	l := look{
 		index: c.index, policy: c.policy, now: now, revision: revision, tasks: c.reached[controlplane.Tasks],
 		usage: c.usage, repeat: c.repeat, limit: maxSteps,
-		metrics: c.opts.Metrics,
+		metrics: c.opts.Metrics, failed: c.panicked,
 	}
 	c.repeat = false
 	steps, more = l.decide()

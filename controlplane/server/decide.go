@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -67,6 +68,9 @@ type look struct {
 	limit int
 	// metrics are told what namespaces use; nil means none.
 	metrics *Metrics
+	// at is the key that is decided about, and failed is told when that panicked.
+	at     string
+	failed func(key string, err error)
 
 	steps []step
 }
@@ -76,11 +80,29 @@ type look struct {
 // that changes or its subject is to be looked at again.
 func (l *look) decide() (steps []step, more bool) {
 	for _, collect := range []func(){l.admit, l.budgets, l.outlivedThings, l.emptyJobs, l.orphaned, l.leftTasks, l.unusedSpecs, l.endedTasks} {
-		if collect(); l.enough() {
+		if l.contain(collect); l.enough() {
 			return l.steps, true
 		}
 	}
 	return l.steps, false
+}
+
+// mostPanics bounds the items of one kind that are passed over in one look.
+const mostPanics = 32
+
+// contain collects one kind of things. An item about which deciding panics is passed over until
+// it changes, and is told.
+func (l *look) contain(collect func()) {
+	for range mostPanics {
+		l.at = ""
+		err := supervise.Contain(func() error { collect(); return nil })
+		if err == nil {
+			return
+		}
+		if l.failed != nil {
+			l.failed(l.at, err)
+		}
+	}
 }
 
 func (l *look) enough() bool { return len(l.steps) >= l.limit }
@@ -146,7 +168,7 @@ func (l *look) outlivedThings() {
 	}()
 	for len(l.touched) > 0 && !l.enough() {
 		th := l.touched[0]
-		l.touched = rest(l.touched)
+		l.touched, l.at = rest(l.touched), th.key
 		if th.queued = false; th.mod == 0 {
 			continue
 		}
@@ -181,7 +203,7 @@ func (l *look) emptyJobs() {
 		if l.enough() {
 			return
 		}
-		j.asked = true
+		j.asked, l.at = true, j.id
 		l.remove(jobDone, controlplane.JobKey(j.space.name, j.id), j.mod, j)
 	}
 }
@@ -198,6 +220,7 @@ func (l *look) unusedSpecs() {
 		grace = 0
 	}
 	for u := l.unused.first(); u != nil && !l.enough(); u = l.unused.first() {
+		l.at = controlplane.SpecKey(u.name.ns, u.name.digest)
 		used := l.used(u.name)
 		if !used && (l.now.Sub(u.since) < grace || u.mod > l.revision) {
 			return

@@ -14,6 +14,7 @@ func (l *look) orphaned() {
 	l.findOrphans()
 	for len(l.orphans) > 0 && !l.enough() {
 		t := l.orphans[0]
+		l.at = t.key()
 		if l.orphans = rest(l.orphans); !t.orphan() || t.asked {
 			continue
 		}
@@ -48,6 +49,7 @@ func (l *look) findOrphans() {
 func (l *look) leftTasks() {
 	for len(l.left) > 0 && !l.enough() {
 		t := l.left[0]
+		l.at = t.key()
 		if l.left = rest(l.left); t.session == nil || t.session.mod != 0 || t.asked || !t.visible() {
 			continue
 		}
@@ -70,6 +72,7 @@ func (l *look) endedTasks() {
 		}
 	}
 	for t := l.ended.first(); t != nil && !l.enough(); t = l.ended.first() {
+		l.at = t.key()
 		age := l.now.Sub(time.Unix(0, t.end))
 		tooMany := len(l.ended) > l.policy.KeepNumber
 		if !urgent && age < l.policy.KeepAge && (!tooMany || age < l.policy.KeepMin) {

@@ -207,7 +207,9 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 	}
 	count := 0
 	for _, a := range nextDrain(&n.cordon, there, now) {
-		told, grace, err := d.tell(ctx, n, a)
+		var told bool
+		var grace time.Duration
+		err := supervise.Contain(func() (err error) { told, grace, err = d.tell(ctx, n, a); return err })
 		switch {
 		case err == nil:
 		case !ofItem(err):

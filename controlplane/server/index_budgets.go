@@ -77,7 +77,7 @@ func (l *look) budgets() {
 	}()
 	for len(l.changed) > 0 && !l.enough() {
 		s := l.changed[0]
-		l.changed = rest(l.changed)
+		l.changed, l.at = rest(l.changed), controlplane.NamespaceKey(s.name)
 		s.queued = false
 		l.metrics.use(s.name, s.used)
 		key, want, is := controlplane.NamespaceAdmissionKey(s.name), s.over(), s.admission
