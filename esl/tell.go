@@ -68,14 +68,15 @@ func (p *page) says(i int) string {
 // storeWrong stores policies in place of those of a revision. Whatever has changed since is read
 // again, and looked at anew.
 func (k *keeping) storeWrong(ctx context.Context, c *controlplane.Client, id cluster.ID, want types.Policies, revision int64) {
+	retry := controlplane.RetryPolicy()
 	for {
 		_, err := c.Begin(k.opts.Guard).SetPolicies(id.ID, want, revision).Commit(ctx)
-		if err == nil || !types.ClassOf(err).Retryable() {
+		if err == nil || !types.ClassOf(err).Retryable() && !types.Is(err, types.Precondition) {
 			return
 		}
 		k.opts.Log.Warn("what is wrong with policies is not stored yet", zap.String("namespace", id.Namespace), zap.String("policy", id.ID), zap.Error(err))
 		select {
-		case <-time.After(keepRetry):
+		case <-time.After(retry.NextBackOff()):
 		case <-ctx.Done():
 			return
 		}

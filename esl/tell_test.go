@@ -1,11 +1,14 @@
 package esl_test
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
@@ -85,6 +88,46 @@ func TestWrongParametersAreTold(t *testing.T) {
 		pass(time.Minute)
 		if now := w.view().Revision; now != revision {
 			t.Errorf("in a minute there were %d changes", now-revision)
+		}
+		stop()
+	})
+}
+
+// fullOnce is a store that is full for the writes of policies, until it is not.
+type fullOnce struct {
+	controlplane.Store
+	full    atomic.Bool
+	refused atomic.Int32
+}
+
+func (s *fullOnce) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	for _, op := range txn.Ops {
+		if strings.HasPrefix(op.Key, controlplane.Prefix(controlplane.Policies)) && s.full.Load() {
+			s.refused.Add(1)
+			return controlplane.Result{}, types.Errorf(types.Precondition, "put policies: %w", controlplane.ErrFull)
+		}
+	}
+	return s.Store.Commit(ctx, txn)
+}
+
+// TestWrongParametersAreToldOnceThereIsRoom: what is wrong with a policy is stored after a time
+// in which the store was full, and asks it no more than every other second meanwhile.
+func TestWrongParametersAreToldOnceThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, newRecord(nil))
+		w.submit("value", 1, esl.Foreign{Name: "acme.com/tide", With: `{"from":3,"least":-1}`})
+		s := &fullOnce{Store: w.store}
+		s.full.Store(true)
+		stop := w.keep(s, func(o *esl.KeepOptions) { o.Kinds = esl.Kinds{}.With(func() esl.Policy { return &tide{} }) })
+		pass(time.Hour)
+		if n := s.refused.Load(); n < 1000 || n > 4000 {
+			t.Errorf("the store was asked %d times in an hour", n)
+		}
+		s.full.Store(false)
+		pass(10 * time.Second)
+		kept, _, err := w.jobs.Policies(t.Context(), "value")
+		if err != nil || !strings.Contains(kept.Policies[0].Wrong, "least: -1 is negative") {
+			t.Errorf("stored is %+v, %v", kept, err)
 		}
 		stop()
 	})

@@ -87,3 +87,17 @@ func (c *Core) suspectAt(k controlplane.Key) (key string, mod int64, ok bool) {
 	}
 	return "", 0, false
 }
+
+// subject returns the key of the first task or reservation that a draft decides about, empty
+// if there is none.
+func (d *Draft) subject() string {
+	for _, x := range d.held {
+		switch x := x.(type) {
+		case *cluster.Task:
+			return controlplane.TaskKey(x.ID.Namespace, x.ID.ID)
+		case *cluster.Reservation:
+			return controlplane.ReservationKey(x.ID.Namespace, x.ID.ID)
+		}
+	}
+	return ""
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,4 +148,63 @@ func refusedTogether(t *testing.T, tasks int) {
 	if b.core.InFlight() > 0 || len(b.core.locks) > 0 {
 		t.Errorf("%d in flight, %d locked", b.core.InFlight(), len(b.core.locks))
 	}
+}
+
+// stubborn is a store that never takes the release of one task.
+type stubborn struct {
+	controlplane.Store
+	key     string
+	refused atomic.Int32
+}
+
+func (s *stubborn) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
+	for _, op := range txn.Ops {
+		if op.Key == s.key && op.Delete {
+			s.refused.Add(1)
+			return controlplane.Result{}, types.Errorf(types.Invalid, "too large")
+		}
+	}
+	return s.Store.Commit(ctx, txn)
+}
+
+// TestReleaseThatIsNeverTaken has the store take the release of one task never: it is tried a
+// few times, named and counted once, and the others are released.
+func TestReleaseThatIsNeverTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGarbledBench(t)
+		b.node("n1", 4000)
+		core, logs := observer.New(zap.ErrorLevel)
+		metrics := NewMetrics()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		s := &stubborn{Store: b.store, key: controlplane.BindingKey("n1", "d", "bad", 1)}
+		go func() { ended <- Run(ctx, s, Config{Metrics: metrics}, zap.New(core)) }()
+		ids := []string{"a", "bad", "c"}
+		for _, id := range ids {
+			b.task(id, map[string]types.Quantity{"cpu": 100})
+		}
+		time.Sleep(time.Second)
+		b.see()
+		for _, id := range ids {
+			x := b.core.view.Task(clusterID("d", id)).Bindings[0]
+			b.put(controlplane.ReportKey("n1", "d", id, 1), &types.Report{Phase: types.ReportExited, Binding: x.Info.Create})
+		}
+		time.Sleep(time.Hour)
+		b.see()
+		for id, want := range map[string]string{"a": "succeeded on n1", "c": "succeeded on n1", "bad": "bound on n1"} {
+			b.expect(id, want)
+		}
+		if n := s.refused.Load(); n > 5 {
+			t.Errorf("it was tried %d times", n)
+		}
+		told := logs.FilterMessage("transaction can never be committed: its item is set aside until it changes").
+			FilterField(zap.String("path", controlplane.TaskKey("d", "bad")))
+		if got := values(t, metrics)["set_aside_total"]; told.Len() != 1 || got != 1 {
+			t.Errorf("told %d times, counted %g times: %v", told.Len(), got, logs.All())
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 }

@@ -43,7 +43,7 @@ func NewMetrics() *Metrics {
 		binds:   counter("binds_total", "Tasks bound to a node, once for each attempt."),
 		grants:  counter("grants_total", "Reservations granted."),
 		wakeups: counter("wakeups_total", "How often it looked whether there is something to do."),
-		aside:   counter("set_aside_total", "Items set aside until they change, as a decision about them panicked."),
+		aside:   counter("set_aside_total", "Items set aside until they change, as a decision about them panicked or can never be committed."),
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts(opts("transactions_total",
 			"Transactions by outcome: committed, refused (something changed meanwhile), overtook (refused, as it came before one that draws on the same pool, or that one was refused), impossible (the store will never take it).")), []string{"outcome"}),
 		batch:       histogram("transaction_tasks", "Tasks bound by one transaction that binds any.", 1, 2, 10),

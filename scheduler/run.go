@@ -283,8 +283,14 @@ func (r *runner) done(a answer) {
 		}
 	}
 	switch {
+	case a.err != nil && a.draft.items > 1:
+		r.log.Info("transaction can never be committed: deciding about less at once", zap.Int("count", a.draft.items), zap.Error(a.err))
 	case a.err != nil:
-		r.log.Error("transaction can never be committed", zap.Int("count", len(a.draft.Binds)), zap.Error(a.err))
+		r.log.Error("transaction can never be committed: its item is set aside until it changes",
+			zap.String("path", a.draft.subject()), zap.Error(a.err))
+		if m := r.core.cfg.Metrics; m != nil {
+			m.aside.Inc()
+		}
 	case a.overtook():
 		r.log.Debug("refused as a pool is not as the transaction before is to leave it", zap.Int("count", len(a.draft.Binds)),
 			zap.Int64("revision", a.res.Revision))

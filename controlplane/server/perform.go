@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -77,12 +79,17 @@ func (c *Collector) fitting(steps []step) int {
 }
 
 // commit does steps in one transaction, and if it is refused without those that hold
-// it up, which it returns. One that the store can never take is set aside.
+// it up, which it returns. One that the store can never take, or that panics, is set aside.
 func (c *Collector) commit(ctx context.Context, steps []step, done tally) (refused []step, err error) {
 	for len(steps) > 0 {
-		txn := c.change(steps).Txn()
-		res, err := controlplane.Commit(ctx, c.store, txn)
-		if types.Is(err, types.Invalid) {
+		var txn controlplane.Txn
+		var res controlplane.Result
+		err := supervise.Contain(func() (err error) {
+			txn = c.change(steps).Txn()
+			res, err = controlplane.Commit(ctx, c.store, txn)
+			return err
+		})
+		if types.Is(err, types.Invalid) || errors.Is(err, supervise.ErrPanic) {
 			return c.halve(ctx, steps, done, refused, err)
 		}
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -179,6 +180,63 @@ func TestCollectorGoesOnBesideErrors(t *testing.T) {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestPanicsOverOneItem has the drainer and the collector panic over one task each: they name
+// it, and go on with the others.
+func TestPanicsOverOneItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &choosy{Store: memstore.New(), refuses: func(key string) error {
+			if strings.HasSuffix(key, "/bad") {
+				panic("it is bad")
+			}
+			return nil
+		}}
+		for _, id := range []string{"a", "bad", "c"} {
+			write(t, s.Store, bound("n1", id, 1)...)
+			write(t, s.Store, put{controlplane.TaskKey("left", id), &types.Task{Session: "s"}})
+		}
+		write(t, s.Store, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: types.DrainMove}})
+		core, lines := observer.New(zap.ErrorLevel)
+		m := &memMaintenance{Store: s.Store, usage: controlplane.Usage{Quota: 1000}}
+		collector, err := NewCollector(s, m, DefaultPolicy(), nil, Options{Logger: zap.New(core)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drainer := NewDrainer(s, nil, Options{Logger: zap.New(core)})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		for _, run := range []func(context.Context) error{collector.Run, drainer.Run} {
+			go func() { ended <- supervise.Contain(func() error { return run(ctx) }) }()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, id := range []string{"a", "bad", "c"} {
+			page, err := s.List(t.Context(), controlplane.ListOptions{Key: controlplane.TaskKey("left", id)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var left types.Task
+			controlplane.Read(page.KVs[0], &left)
+			if told, stopped := taskOf(t, s, id).Evict == 1, left.Stop != nil; told != (id != "bad") || stopped != (id != "bad") {
+				t.Errorf("%s: told to leave: %t, stopped: %t", id, told, stopped)
+			}
+		}
+		for path, want := range map[string]string{
+			controlplane.BindingKey("n1", "ns", "bad", 1): "attempt cannot be told to leave: the others go on",
+			controlplane.TaskKey("left", "bad"):           "cannot be collected: the others go on",
+		} {
+			if lines.FilterMessage(want).FilterField(zap.String("path", path)).Len() == 0 {
+				t.Errorf("%s is not named: %v", path, lines.All())
+			}
+		}
+		cancel()
+		for range 2 {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("it ended with %v", err)
+			}
 		}
 	})
 }

@@ -10,12 +10,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Contain calls f and returns its error. A panic of f is the error, Internal, with the
-// stack of the goroutine.
+// ErrPanic is in the error that a panic becomes.
+var ErrPanic = errors.New("it panicked")
+
+// Contain calls f and returns its error. A panic of f is the error ErrPanic, Internal, with
+// the stack of the goroutine.
 func Contain(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = types.Errorf(types.Internal, "it panicked: %v\n%s", p, debug.Stack())
+			err = types.Errorf(types.Internal, "%w: %v\n%s", ErrPanic, p, debug.Stack())
 		}
 	}()
 	return f()
