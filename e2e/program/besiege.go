@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -29,7 +28,7 @@ func besiege() {
 			_ = conn.Close()
 		})
 	}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	client := overSocket(socket)
 	for _, body := range []string{
 		`{"tasks":[` + strings.Repeat("{},", large/3) + "{}]}",
 		`{"tasks":[` + strings.Repeat("{},", 16_000) + "{}]}",

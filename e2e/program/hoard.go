@@ -12,17 +12,22 @@ import (
 	"time"
 )
 
+// overSocket is a client of whoever listens at a Unix socket.
+func overSocket(path string) *http.Client {
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+	}}
+}
+
 // hoard sets so many resources of its namespace, a few hundred in each transaction, until it is
 // refused. It says how many it has set, and why no more.
 func hoard(count string) {
 	const each = 250
 	total, _ := strconv.Atoi(count)
 	socket := os.Getenv("ESCHER_SOCKET")
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-	}}
+	client := overSocket(socket)
 	n := 0
 	for n < total {
 		var sets []string
