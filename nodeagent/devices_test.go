@@ -204,6 +204,7 @@ func TestDeviceGivenOutMeanwhile(t *testing.T) {
 		gpus.set("g0")
 		b.pass(time.Hour - time.Minute)
 		given := false
+		b.crash()
 		b.store.step = func(after bool) bool {
 			if _, d, _ := b.stored(); !after && !given && len(d.Devices) == 2 {
 				given = true
@@ -211,6 +212,7 @@ func TestDeviceGivenOutMeanwhile(t *testing.T) {
 			}
 			return false
 		}
+		b.start()
 		b.pass(10 * time.Minute)
 		if _, d, _ := b.stored(); !given || len(d.Devices) != 2 {
 			t.Errorf("given out: %t; devices %+v", given, d.Devices)
