@@ -372,3 +372,33 @@ func TestSuspension(t *testing.T) {
 		b.alive(0)
 	})
 }
+
+// TestSessionInPlaceOfJunk: a session that cannot be read is removed, and none that has come in
+// its place.
+func TestSessionInPlaceOfJunk(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		b.crash()
+		b.delete(controlplane.AliveKey("n1"))
+		junk := controlplane.Txn{Ops: []controlplane.Op{{Key: controlplane.AliveKey("n1"), Value: []byte("junk")}}}
+		if _, err := b.store.Store.Commit(t.Context(), junk); err != nil {
+			t.Fatal(err)
+		}
+		came := false
+		b.store.step = func(after bool) bool {
+			var alive types.Alive
+			if !after && !came && types.Decode(b.get(controlplane.AliveKey("n1")).Value, &alive) != nil {
+				came = true
+				b.put(controlplane.AliveKey("n1"), &types.Alive{TTLSeconds: 7})
+			}
+			return false
+		}
+		b.start()
+		b.pass(time.Minute)
+		var alive types.Alive
+		if err := types.Decode(b.get(controlplane.AliveKey("n1")).Value, &alive); err != nil || !came || alive.TTLSeconds != 7 {
+			t.Errorf("it came: %t; there is %+v, %v", came, alive, err)
+		}
+		b.delete(controlplane.AliveKey("n1"))
+		b.pass(time.Minute)
+	})
+}
