@@ -36,10 +36,12 @@ seeds: ## 500 seeds of both simulations
 
 # How long each fuzz target runs. What fails is kept below testdata/fuzz of its package, and
 # every later run of the tests begins with it.
+# Go calls the end of the time a failure now and then: "context deadline exceeded", and no
+# failing input. That counts as an end.
 FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME: decoders, validators, files, handlers
 	@grep -rn --include='*_test.go' '^func Fuzz' . | sed 's,^\./\(.*\)/[^/]*:[0-9]*:func \(Fuzz[A-Za-z]*\).*,\1 \2,' | \
-	xargs -P 2 -L 1 sh -c 'out=$$(go test -trimpath ./$$0 -run "^$$" -fuzz "^$$1$$" -fuzztime $(FUZZTIME) -parallel 1 2>&1) || { echo "$$out"; exit 1; }; echo "ok  $$0 $$1"'
+	xargs -P 2 -L 1 sh -c 'out=$$(go test -trimpath ./$$0 -run "^$$" -fuzz "^$$1$$" -fuzztime $(FUZZTIME) -parallel 1 2>&1) || case "$$out" in *"Failing input"*) echo "$$out"; exit 1;; *"context deadline exceeded"*) ;; *) echo "$$out"; exit 1;; esac; echo "ok  $$0 $$1"'
 
 demo: ## the demo on real containers; needs root
 	@GOAL=$@ deploy/deps.sh root run
