@@ -31,6 +31,8 @@ func crashTests() map[string]func(*bench) {
 		"DirectoriesLeft":        testDirectoriesLeft,
 		"StartAfterCrash":        testStartAfterCrash,
 		"StartCutShort":          testStartCutShort,
+		"StartedUnsaid":          testStartedUnsaid,
+		"StartedMeanwhile":       testStartedMeanwhile,
 		"RemoveOfCreated":        testRemoveOfCreated,
 		"StartOfForgotten":       testForgotten,
 		"EndForgotten":           testEndForgotten,
@@ -263,18 +265,9 @@ func testStartAfterCrash(b *bench) {
 // testStartCutShort wakes what waits to be started, and is gone when it answers, as runc is
 // when containerd is killed: what ends for that is not the program.
 func testStartCutShort(b *bench) {
-	c, raw, ctx := b.container("block"), b.raw(), b.Context()
-	b.recordOnly(c, raw)
-	made, err := raw.LoadContainer(ctx, c.ID)
-	b.must(err)
-	task, err := made.NewTask(ctx, cio.NullIO)
-	b.must(err)
-	_, err = raw.ContainerService().Update(ctx, containers.Container{
-		ID: c.ID, Labels: map[string]string{"escher/started": time.Now().Format(time.RFC3339Nano)},
-	}, "labels.escher/started")
-	b.must(err)
+	c := b.container("block")
+	task, fifo := b.createdOnly(c)
 	pid := int(task.Pid())
-	fifo := filepath.Join("/run/containerd/runc", b.host.Namespace, c.ID, "exec.fifo")
 	// It may not wait there yet: then nobody notices.
 	runtimetest.Await(b.T, func(ctx context.Context) (struct{}, error) {
 		_ = syscall.Kill(pid, syscall.SIGSTOP) // It may just have ended.
@@ -294,6 +287,81 @@ func testStartCutShort(b *bench) {
 	}
 	if seen := runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Observed, error) { return b.find(ctx, c.ID) }); seen.Exit == nil || seen.Exit.Code != 137 {
 		b.Errorf("listed as %+v, want its end not to be known", seen)
+	}
+}
+
+// createdOnly leaves of a container what is there when a call was killed that was about to
+// start its process. It returns the task, and the FIFO at which that process waits.
+func (b *bench) createdOnly(c nodeagent.Container) (client.Task, string) {
+	b.Helper()
+	raw, ctx := b.raw(), b.Context()
+	b.recordOnly(c, raw)
+	made, err := raw.LoadContainer(ctx, c.ID)
+	b.must(err)
+	task, err := made.NewTask(ctx, cio.NullIO)
+	b.must(err)
+	_, err = raw.ContainerService().Update(ctx, containers.Container{
+		ID: c.ID, Labels: map[string]string{"escher/started": time.Now().Format(time.RFC3339Nano)},
+	}, "labels.escher/started")
+	b.must(err)
+	return task, filepath.Join("/run/containerd/runc", b.host.Namespace, c.ID, "exec.fifo")
+}
+
+// testStartedUnsaid wakes the process of a container as a runc does that is killed then:
+// containerd does not know that it runs, and nobody starts it again.
+func testStartedUnsaid(b *bench) {
+	c := b.container("block")
+	task, fifo := b.createdOnly(c)
+	if seen, err := b.find(b.Context(), c.ID); err != nil || seen.Running {
+		b.Errorf("listed as %+v, %v; want it to wait for its start", seen, err)
+	}
+	_, err := os.ReadFile(fifo) // which waits for the process
+	b.must(err)
+	b.running(c.ID)
+	b.start(c) // which does not wait for its end
+	if status, err := task.Status(b.Context()); err != nil || status.Status != client.Created {
+		b.Errorf("containerd says %+v, %v: there is nothing to tell apart", status, err)
+	}
+	b.must(b.Signal(b.Context(), c.ID, syscall.SIGTERM))
+	if exit := b.wait(c.ID); exit.Code != 0 || exit.Lost {
+		b.Errorf("exit %+v, want that of the program", exit)
+	}
+	b.start(c)
+	if exit := b.wait(c.ID); exit.Code != 0 || exit.Lost {
+		b.Errorf("exit %+v after another start, want that of the program", exit)
+	}
+}
+
+// testStartedMeanwhile has an earlier call wake a process while another waits to: the other
+// fails when the process has ended, and does not make it again.
+func testStartedMeanwhile(b *bench) {
+	dir := b.TempDir()
+	c := b.container("append", "/data/runs")
+	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data"}}
+	_, fifo := b.createdOnly(c)
+	// runc waits at the path, the process at what was there.
+	was := fifo + ".was"
+	b.must(os.Rename(fifo, was))
+	b.must(syscall.Mkfifo(fifo, 0o622))
+	failed := make(chan error, 1)
+	go func() { failed <- b.Start(b.ctx(), c) }()
+	runtimetest.Await(b.T, func(context.Context) (struct{}, error) {
+		for _, command := range b.host.Processes(b.T, c.ID) {
+			if strings.Contains(command, " start "+c.ID) {
+				return struct{}{}, nil
+			}
+		}
+		return struct{}{}, types.Errorf(types.Unavailable, "nobody starts it")
+	})
+	_, err := os.ReadFile(was)
+	b.must(err)
+	b.wants(<-failed, types.Unavailable)
+	runtimetest.Await(b.T, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.Start(ctx, c) })
+	if exit := b.wait(c.ID); exit.Code != 0 || exit.Lost {
+		b.Errorf("exit %+v, want that of the program", exit)
+	}
+	if got := b.read(filepath.Join(dir, "runs")); got != "ran\n" {
+		b.Errorf("it ran %q, want once", got)
 	}
 }
 

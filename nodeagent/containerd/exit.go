@@ -1,9 +1,11 @@
 package containerd
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	cgroup1 "github.com/containerd/cgroups/v3/cgroup1/stats"
@@ -84,4 +86,12 @@ func oomKillsOf(data *anypb.Any) uint64 {
 		}
 	}
 	return 0
+}
+
+// beforeStart reports whether the process of a task that containerd calls created is runc's
+// own still, which becomes the program when it is started. It is the program if runc and
+// containerd were killed after runc woke it, and before they said so.
+func beforeStart(pid uint32) bool {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.FormatUint(uint64(pid), 10), "cmdline"))
+	return err == nil && bytes.Count(text, []byte{0}) == 2 && bytes.HasSuffix(text, []byte("\x00init\x00"))
 }

@@ -77,7 +77,7 @@ func (r *Runtime) observe(ctx context.Context, record containers.Container, p *t
 		}
 		seen.Running = err == nil && seen.Exit == nil
 		return seen, err
-	case p.Status == task.Status_CREATED:
+	case p.Status == task.Status_CREATED && beforeStart(p.Pid):
 		return seen, nil
 	case p.Status == task.Status_STOPPED:
 		exit := r.exit(ctx, record.ID, p.ExitStatus, p.ExitedAt.AsTime())

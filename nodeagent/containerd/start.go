@@ -34,6 +34,7 @@ const (
 //	container record          nothing ran
 //	+ file system             nothing ran
 //	+ task, created           nothing ran, the process waits to be started
+//	  but not by its process  it does: who started it was killed before it could say so
 //	+ task, stopped           nothing ran, as the label below is missing
 //	+ label escher/started    it may run
 //	+ task, running, stopped  it does or did
@@ -114,13 +115,14 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record cont
 	if record.Labels[labelCluster] != r.conf.Cluster || record.Labels[labelNode] != r.conf.Node {
 		return types.Errorf(types.Invalid, "start container %s: it exists, and is none of node %s of this cluster", c.ID, r.conf.Node)
 	}
+	first := record.Labels[labelStarted] == ""
 	got, err := r.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: c.ID})
 	switch err = native(err); {
 	case err != nil && !errdefs.IsNotFound(err):
 		return classify(err, "look for the task of container %s", c.ID)
-	case err == nil && got.Process.Status == task.Status_CREATED:
-		return r.release(ctx, c, got.Process.Pid)
-	case record.Labels[labelStarted] != "":
+	case err == nil && got.Process.Status == task.Status_CREATED && (first || beforeStart(got.Process.Pid)):
+		return r.release(ctx, c, got.Process.Pid, first)
+	case !first:
 		return nil // It runs, has run, or is lost: Wait and List will say.
 	}
 	// Nothing ran. What a call that was cut short left is in the way of another: a task
@@ -179,7 +181,7 @@ func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, m made) erro
 		}
 		return err
 	}
-	return r.release(ctx, c, created.Pid)
+	return r.release(ctx, c, created.Pid, true)
 }
 
 // rootfs makes the file system of a container in which nothing ran yet.
@@ -208,8 +210,8 @@ func (r *Runtime) rootfs(ctx context.Context, id string, m made) ([]*api.Mount, 
 	return all, nil
 }
 
-// release lets the process of a created task run.
-func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32) error {
+// release lets the process of a created task run. first: no earlier call may have done so.
+func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32, first bool) error {
 	id := c.ID
 	labels := map[string]string{labelStarted: formatTime(time.Now())}
 	if c.LogPath != "" {
@@ -230,10 +232,10 @@ func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32
 	_, err = r.client.TaskService().Start(ctx, &tasks.StartRequest{ContainerID: id})
 	if err != nil {
 		err, known := refused(native(err), id)
-		if known {
+		if known && (first || beforeStart(pid)) {
 			r.clean(ctx, id)
 		}
-		return err
+		return err // After an earlier call it may have run: the next one sees its end.
 	}
 	return nil
 }
