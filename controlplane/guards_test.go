@@ -215,7 +215,7 @@ func administratorGuards() []clientGuard {
 	}
 }
 
-// other is the client of somebody else.
+// other returns a second client of the same namespace.
 func (w *world) other() *controlplane.Client {
 	w.t.Helper()
 	c, err := controlplane.New(w.store, "team")

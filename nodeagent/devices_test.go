@@ -197,8 +197,8 @@ func TestCapacityAndDevices(t *testing.T) {
 
 // TestDeviceHeld: a device that a process of this node holds, or may hold, is not given
 // again, whatever the store says of it.
-// TestDeviceGivenOutMeanwhile: a device that is gone is dropped only as long as nobody holds it,
-// in that very moment.
+// TestDeviceGivenOutMeanwhile: the agent keeps a device that is gone if a scheduler gives it out
+// in the moment in which the agent drops it.
 func TestDeviceGivenOutMeanwhile(t *testing.T) {
 	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
 		gpus.set("g0")

@@ -36,8 +36,12 @@ type settings struct {
 func (n *namespaces) get(ctx context.Context, ns string) *types.Namespace {
 	n.mu.Lock()
 	is := n.known[ns]
+	fresh := is != nil && time.Since(is.read) < settingsAge
+	if is != nil && !fresh {
+		n.known[ns] = &settings{is.v, time.Now()} // One caller reads, the others go by this.
+	}
 	n.mu.Unlock()
-	if is != nil && time.Since(is.read) < settingsAge {
+	if fresh {
 		return is.v
 	}
 	ctx, cancel := context.WithTimeout(ctx, settingsWait)

@@ -350,7 +350,7 @@ func (p *problems) stop(s *Stop) {
 	}
 }
 
-// Validate checks what somebody asks for who stops a task.
+// Validate checks the request to stop a task.
 func (s *Stop) Validate() error {
 	var p problems
 	p.text("reason", s.Reason, MaxReason)

@@ -75,6 +75,8 @@ type Change struct {
 	expanded *Expanded
 	sets     []Setting
 	was      int64
+	// namespace is what was set for a namespace when it was compared; nil before that.
+	namespace *types.Namespace
 	// stop are the tasks that are to be stopped.
 	stop []stopped
 	// launched is set once it is in a transaction.

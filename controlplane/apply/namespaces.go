@@ -19,6 +19,7 @@ func (c *Change) compareNamespace(ctx context.Context, client *controlplane.Clie
 		return err
 	}
 	there := err == nil
+	c.namespace = &is.Namespace
 	if there && types.Same(types.Encode(0, &is.Namespace), &want) {
 		c.Action = Unchanged
 		return nil
@@ -35,7 +36,7 @@ func (c *Change) compareNamespace(ctx context.Context, client *controlplane.Clie
 	return nil
 }
 
-// setNamespaces sets the namespaces that differ.
+// setNamespaces sets the namespaces that differ. Conflict: one has changed since it was compared.
 func (d *Decision) setNamespaces(ctx context.Context, client *controlplane.Client) error {
 	for i := range d.Changes {
 		x := &d.Changes[i]
@@ -48,6 +49,10 @@ func (d *Decision) setNamespaces(ctx context.Context, client *controlplane.Clien
 		}
 		err = client.SetNamespace(ctx, x.Name, func(is *types.Namespace) error {
 			want.Extra = is.Extra
+			now := types.Encode(0, is)
+			if x.namespace != nil && !types.Same(now, x.namespace) && !types.Same(now, &want) {
+				return types.Errorf(types.Conflict, "it has changed since: %s", planAgain)
+			}
 			*is = want
 			return nil
 		})

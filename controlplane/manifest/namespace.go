@@ -10,16 +10,13 @@ import (
 // Namespace is what an administrator sets for a namespace. What is left out has the built-in
 // default.
 type Namespace struct {
-	Name     string              `json:"name" desc:"the namespace" is:"name"`
-	Budget   *Budget             `json:"budget,omitempty" desc:"what its applications may use"`
-	Defaults types.Requests      `json:"defaults,omitempty" desc:"cpu, memory and disk of each task that requests none of it"`
-	Pids     int                 `json:"pids,omitempty" desc:"how many processes and threads a task may have that does not say; what its node gives if it is left out" min:"0"`
-	Requests types.Requests      `json:"requests,omitempty" desc:"what each task requests besides its own requests"`
-	Quotas   map[string]PoolName `json:"quotas,omitempty" desc:"by resource, the pool that requests of it draw on"`
+	Name     string            `json:"name" desc:"the namespace" is:"name"`
+	Budget   *Budget           `json:"budget,omitempty" desc:"what its applications may use"`
+	Defaults types.Requests    `json:"defaults,omitempty" desc:"cpu, memory and disk of each task that requests none of it"`
+	Pids     int               `json:"pids,omitempty" desc:"how many processes and threads a task may have that does not say; what its node gives if it is left out" min:"0"`
+	Requests types.Requests    `json:"requests,omitempty" desc:"what each task requests besides its own requests"`
+	Quotas   map[string]string `json:"quotas,omitempty" desc:"by resource, the pool that requests of it draw on, with its namespace"`
 }
-
-// PoolName names a resource of the whole cluster, with its namespace: admin:cpus.
-type PoolName string
 
 // Budget bounds what the applications of a namespace may use. What is left out, or 0, is
 // the built-in budget.
@@ -63,9 +60,9 @@ func FromNamespace(n *types.Namespace) Namespace {
 	out := Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests}
 	for _, q := range n.Quotas {
 		if out.Quotas == nil {
-			out.Quotas = make(map[string]PoolName)
+			out.Quotas = make(map[string]string)
 		}
-		out.Quotas[string(q.Resource)] = PoolName(q.Pool)
+		out.Quotas[string(q.Resource)] = string(q.Pool)
 	}
 	if n.Budget == nil {
 		return out

@@ -247,7 +247,7 @@ func (c *Collector) look(ctx context.Context, now time.Time) (more bool, err err
 	return more && len(undone) == 0, err
 }
 
-// panicked tells that deciding about a key panicked: the others go on.
+// panicked logs that deciding about a key panicked. The collector goes on with the others.
 func (c *Collector) panicked(key string, err error) {
 	c.opts.Metrics.setAside("collect")
 	c.log.Error("deciding panicked: it is passed over until it changes", zap.String("path", key), zap.Error(err))

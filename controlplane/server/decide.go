@@ -203,8 +203,8 @@ func (l *look) emptyJobs() {
 		if l.enough() {
 			return
 		}
-		j.asked, l.at = true, j.id
-		l.remove(jobDone, controlplane.JobKey(j.space.name, j.id), j.mod, j)
+		j.asked, l.at = true, controlplane.JobKey(j.space.name, j.id)
+		l.remove(jobDone, l.at, j.mod, j)
 	}
 }
 

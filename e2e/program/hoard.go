@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// overSocket is a client of whoever listens at a Unix socket.
+// overSocket returns a client of the server at a Unix socket.
 func overSocket(path string) *http.Client {
 	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

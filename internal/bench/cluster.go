@@ -142,8 +142,8 @@ func (c *cluster) end(p *process, kill bool) {
 	}
 }
 
-// hollow starts hollow agents, and those who schedule for them. They end with the cluster, after
-// the last audit: what they have still to do would else be found not to be done.
+// hollow starts hollow agents, and schedulers and collectors for them. They end after the last
+// audit, which would find their work undone otherwise.
 func (c *cluster) hollow(ctx context.Context, cfg sim.Config) (*sim.Cluster, error) {
 	cfg.Store = c.store
 	h, err := sim.Start(ctx, cfg)

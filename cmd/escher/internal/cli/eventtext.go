@@ -358,7 +358,7 @@ func session(k controlplane.Key, e controlplane.Event, created bool) (*eventRow,
 	return nil, nil
 }
 
-// namespaceAdmission tells that a namespace has used up a budget, and is within it again.
+// namespaceAdmission is the event of a namespace that has used up a budget, or is within it again.
 func namespaceAdmission(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
 	row := &eventRow{Kind: "namespace", ID: k.Namespace, Event: "admits everything again"}
 	if e.Delete {

@@ -61,7 +61,7 @@ func newPlan(f *Factory) *cobra.Command {
 type planned struct {
 	*apply.Decision
 	Placements []placementRow `json:"placements"`
-	// Closed tells that the namespace has used up a budget, so that apply cannot add anything.
+	// Closed says which budget of the namespace is used up: apply cannot add anything then.
 	Closed string `json:"closed,omitempty"`
 }
 

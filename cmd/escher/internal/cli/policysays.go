@@ -250,8 +250,8 @@ type explained struct {
 	scheduler.Explanation
 	// Policies are what the policies of the job say, a sentence each.
 	Policies []string `json:"policies,omitempty"`
-	// Closed tells that its namespace has used up a budget, so that nothing more of the job or
-	// its policies can be added.
+	// Closed says which budget of its namespace is used up: the job and its policies cannot add
+	// anything then.
 	Closed string `json:"closed,omitempty"`
 }
 
@@ -265,7 +265,7 @@ func (e explained) lines(wide bool) []string {
 	return lines
 }
 
-// closedText says that nothing can be added to a namespace, and why; empty while something can.
+// closedText says why nothing can be added to a namespace. It is empty for one within its budget.
 func closedText(ctx context.Context, client *controlplane.Client) (string, error) {
 	reason, err := client.Closed(ctx, client.Namespace())
 	if reason == "" || err != nil {
