@@ -6,19 +6,50 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// Etcd is what a cluster of etcd members says of itself.
+type Etcd struct {
+	// Cluster identifies it.
+	Cluster string
+	// Index is raft's committed index on a member that has reached Revision; 0 is not known.
+	Index, Revision int64
+}
+
+// restored reports whether the store was restored since its epoch and progress were written.
+// etcdutl makes a cluster of another id, as a rule, and begins a new log of raft always:
+// its index begins again, while the revision goes on from that of the backup. In one history
+// a member that has reached the revision of the progress has passed its index.
+func (e Etcd) restored(epoch *types.Epoch, progress KV, was *types.Progress) bool {
+	return epoch.Etcd != e.Cluster || e.Index != 0 && e.Index < was.Index && e.Revision >= progress.ModRevision
+}
+
+// due reports whether the progress is to be written again: often enough to notice a restore
+// of any backup before its new history has as many entries, and seldom once there are many.
+func (e Etcd) due(was *types.Progress) bool {
+	const least, part = 64, 8
+	return e.Index > was.Index+was.Index/part+least
+}
+
 // KeepEpoch returns the epoch of the store: the id of its history, which a restore from a
-// backup ends. etcd identifies the cluster of etcd members. An epoch of another one, or
-// none, is replaced: the restore of a snapshot makes a new cluster of members. renewed
-// reports that the store was restored since its epoch was written.
-func KeepEpoch(ctx context.Context, s Store, etcd string) (id string, renewed bool, err error) {
+// backup ends. The epoch of a store that was restored is replaced, and one is made if there
+// is none. renewed reports that the store was restored since its epoch was written.
+func KeepEpoch(ctx context.Context, s Store, etcd Etcd) (id string, renewed bool, err error) {
 	for {
 		kv, err := get(ctx, s, EpochKey())
 		if err != nil {
 			return "", false, err
 		}
+		progress, err := get(ctx, s, ProgressKey())
+		if err != nil {
+			return "", false, err
+		}
 		var now types.Epoch
+		var was types.Progress
+		Read(progress, &was) // What cannot be read is nothing to go by.
 		there := kv.ModRevision != 0 && Read(kv, &now)
-		if there && now.Etcd == etcd {
+		if there && !etcd.restored(&now, progress, &was) {
+			if etcd.due(&was) {
+				putProgress(ctx, s, kv, progress, etcd.Index)
+			}
 			return now.ID, renewed, nil
 		}
 		renewed = there
@@ -38,21 +69,32 @@ func MarkRestored(ctx context.Context, s Store) (id string, err error) {
 		}
 		var now types.Epoch
 		Read(kv, &now) // An epoch that cannot be read has no id of etcd: a server adds it.
-		if id, err := putEpoch(ctx, s, kv, now.Etcd); err != nil || id != "" {
+		if id, err := putEpoch(ctx, s, kv, Etcd{Cluster: now.Etcd}); err != nil || id != "" {
 			return id, err
 		}
 	}
 }
 
-// putEpoch replaces the epoch that was read. The id is empty if the epoch has changed since.
-func putEpoch(ctx context.Context, s Store, read KV, etcd string) (id string, err error) {
+// putEpoch replaces the epoch that was read, and the progress of the former one. The id is
+// empty if the epoch has changed since.
+func putEpoch(ctx context.Context, s Store, read KV, etcd Etcd) (id string, err error) {
 	c := NewChange(NewBatch())
 	c.IfUnchanged(EpochKey(), read.ModRevision)
 	id = NewID("epoch")
-	c.Put(EpochKey(), &types.Epoch{ID: id, Etcd: etcd})
+	c.Put(EpochKey(), &types.Epoch{ID: id, Etcd: etcd.Cluster})
+	c.Put(ProgressKey(), &types.Progress{Index: etcd.Index})
 	res, err := Commit(ctx, s, c.Txn())
 	if err != nil || !res.Committed {
 		return "", err
 	}
 	return id, nil
+}
+
+// putProgress notes how far etcd has come in an epoch. If that fails, the next look does it.
+func putProgress(ctx context.Context, s Store, epoch, read KV, index int64) {
+	c := NewChange(NewBatch())
+	c.IfUnchanged(EpochKey(), epoch.ModRevision)
+	c.IfUnchanged(ProgressKey(), read.ModRevision)
+	c.Put(ProgressKey(), &types.Progress{Index: index})
+	_, _ = Commit(ctx, s, c.Txn())
 }

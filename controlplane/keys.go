@@ -208,6 +208,9 @@ func ClusterKey() string { return join(System, "cluster") }
 // EpochKey changes with every restore.
 func EpochKey() string { return join(System, "epoch") }
 
+// ProgressKey says how far etcd had come.
+func ProgressKey() string { return join(System, "progress") }
+
 // Parse is the inverse of the functions above; ok is false for any other text, also one
 // with a part that is no name: nothing of Escher is under such a key, and no reader looks
 // at it.

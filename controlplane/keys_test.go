@@ -50,6 +50,7 @@ func built(node, ns, id, name string, attempt int) map[string]controlplane.Key {
 		controlplane.AdmissionKey():                           {Kind: controlplane.System, ID: "admission"},
 		controlplane.ClusterKey():                             {Kind: controlplane.System, ID: "cluster"},
 		controlplane.EpochKey():                               {Kind: controlplane.System, ID: "epoch"},
+		controlplane.ProgressKey():                            {Kind: controlplane.System, ID: "progress"},
 	}
 }
 

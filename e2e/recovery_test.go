@@ -255,7 +255,9 @@ func (r *recovery) settle() {
 	// What was lost with its shim runs again first.
 	all := r.tasks()
 	lasts := slices.DeleteFunc(slices.Collect(maps.Keys(r.lasting)), func(id string) bool { return all[id].Phase == "cancelled" })
-	r.must(append([]string{"wait", "--until", "running", "--timeout", "2m"}, lasts...)...)
+	if len(lasts) > 0 { // A long run has stopped all of them.
+		r.must(append([]string{"wait", "--until", "running", "--timeout", "2m"}, lasts...)...)
+	}
 	for _, id := range lasts {
 		r.must("stop", "--grace", "5s", id)
 	}

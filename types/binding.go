@@ -217,6 +217,17 @@ func (e *Epoch) fields(w *wire) {
 	text(w, 3, &e.Etcd)
 }
 
+// Progress is how far etcd had come. A restore sets raft's index back, not the revision.
+type Progress struct {
+	Extra
+	// Index is raft's index of an entry that was committed before this was written.
+	Index int64
+}
+
+func (p *Progress) fields(w *wire) {
+	integer(w, 2, &p.Index)
+}
+
 // Admission says, when its key exists, that no new task is admitted, and why.
 type Admission struct {
 	Extra

@@ -102,6 +102,8 @@ const (
 	// MaxGrace bounds the time between a stop signal and the kill: a node that is to be
 	// drained waits for it.
 	MaxGrace = 7 * 24 * time.Hour
+	// MaxIndex bounds an index of raft: no log gets so long, and an eighth more is no overflow.
+	MaxIndex = 1 << 60
 	// MaxMoment bounds a moment, in Unix nanoseconds: the year 2150, after which
 	// nanoseconds and a duration no longer fit an integer.
 	MaxMoment = 5_680_281_600_000_000_000

@@ -430,6 +430,13 @@ func (e *Epoch) Validate() error {
 	return p.err()
 }
 
+// Validate checks how far etcd had come.
+func (p *Progress) Validate() error {
+	var found problems
+	within(&found, "index", p.Index, 0, MaxIndex)
+	return found.err()
+}
+
 // Validate checks what is said about new tasks.
 func (a *Admission) Validate() error {
 	var p problems

@@ -59,6 +59,8 @@ func NewMessage(k controlplane.Key) types.Message {
 		return new(types.Cluster)
 	case controlplane.Key{Kind: controlplane.System, ID: "epoch"}:
 		return new(types.Epoch)
+	case controlplane.Key{Kind: controlplane.System, ID: "progress"}:
+		return new(types.Progress)
 	}
 	return nil
 }

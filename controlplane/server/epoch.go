@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,14 +23,19 @@ const epochEvery = 3 * time.Second
 // noticed the restore and ended what the store does not know.
 const EpochPause = 30 * time.Second
 
-// EtcdIdentity returns what identifies the cluster of members behind a client.
-func EtcdIdentity(client *clientv3.Client) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
+// AskEtcd returns what asks the members behind a client which cluster they are, and how far
+// it has come. The member that has come furthest answers. Unavailable: none answers.
+func AskEtcd(client *clientv3.Client) func(context.Context) (controlplane.Etcd, error) {
+	return func(ctx context.Context) (controlplane.Etcd, error) {
 		members, err := (etcdMaintenance{client: client}).members(ctx)
 		if err != nil {
-			return "", err
+			return controlplane.Etcd{}, err
 		}
-		return strconv.FormatUint(members[0].status.Header.ClusterId, 16), nil
+		st := slices.MaxFunc(members, func(a, b etcdMember) int { return cmp.Compare(a.status.RaftIndex, b.status.RaftIndex) }).status
+		// A member looks up its revision before its index, so that the index is not older.
+		return controlplane.Etcd{
+			Cluster: strconv.FormatUint(st.Header.ClusterId, 16), Index: int64(st.RaftIndex), Revision: st.Header.Revision,
+		}, nil
 	}
 }
 
@@ -36,9 +43,9 @@ func EtcdIdentity(client *clientv3.Client) func(context.Context) (string, error)
 // process begin again: what it knows may never have happened.
 type Epochs struct {
 	Store controlplane.Store
-	// Identity returns what identifies the cluster of etcd.
-	Identity func(context.Context) (string, error)
-	Log      *zap.Logger
+	// Etcd returns what etcd says of itself.
+	Etcd func(context.Context) (controlplane.Etcd, error)
+	Log  *zap.Logger
 
 	mu sync.Mutex
 	// id is the epoch, ended is closed when it ends, and settled is when the agents know it.
@@ -65,7 +72,7 @@ func (e *Epochs) Run(ctx context.Context) error {
 }
 
 func (e *Epochs) look(ctx context.Context) error {
-	etcd, err := e.Identity(ctx)
+	etcd, err := e.Etcd(ctx)
 	if err != nil {
 		return err
 	}

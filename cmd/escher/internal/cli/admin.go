@@ -24,9 +24,8 @@ const adminRestoredHelp = `Tells every server and agent that etcd was restored f
 one --ttl, everything that they run: the restored state may not know it. Servers begin to decide
 again 30 s later. Tasks that were bound in the backup wait for their next attempt.
 
-Servers notice by themselves that a snapshot was restored with a new --initial-cluster-token.
-Without one, and after the files of etcd were copied back, only this command tells: give it as
-soon as etcd serves, before the servers are started.`
+Servers notice by themselves that a snapshot was restored. After the files of etcd were copied
+back only this command tells: give it as soon as etcd serves, before the servers are started.`
 
 // newAdminRestored makes the command that begins a new epoch.
 func newAdminRestored(f *Factory) *cobra.Command {

@@ -46,7 +46,7 @@ func (s Server) Start(stack *Stack) error {
 		}
 	}
 	stack.Start("garbage", ops.CollectGarbage)
-	epochs := &server.Epochs{Store: s.Store, Identity: server.EtcdIdentity(s.Store.Client()), Log: s.Log.Named("epoch")}
+	epochs := &server.Epochs{Store: s.Store, Etcd: server.AskEtcd(s.Store.Client()), Log: s.Log.Named("epoch")}
 	stack.Start("epoch", epochs.Run)
 	pulse := s.Health.Part("scheduler")
 	values := new(quarantine)
