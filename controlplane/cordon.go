@@ -125,7 +125,7 @@ func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 	if e.changed {
 		change.Put(kv.Key, &next)
 	}
-	return nil
+	return next.Validate()
 }
 
 func (e *cordon) refused(context.Context, Store, []KV) error { return nil }

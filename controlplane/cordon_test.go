@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,7 @@ func TestCordonSaysWhatIsWrong(t *testing.T) {
 		"deadline: it is before":  {Drain: types.DrainFinish, DrainBy: -1},
 		"grace: is of a drain":    {Grace: 1},
 		"grace: -1ns is negative": {Drain: types.DrainStop, Grace: -1},
+		"has 1025 bytes: at most": {Reason: strings.Repeat("x", types.MaxReason+1)},
 	} {
 		w.refused(types.Invalid, func() error { _, err := w.Cordon(t.Context(), "n1", c); return err }, text)
 	}

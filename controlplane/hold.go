@@ -13,9 +13,14 @@ import (
 // key is gone when Hold returns, or ttl later if the store could not be reached.
 //
 // Others that hold the same key are waited for: a key is a role that one has at a
-// time. A store that is full, which grants no lease, is waited for too. held, unless nil, is told when the role is had, with the CreateRevision of
-// the key, and with 0 when it is lost.
+// time. A store that is full, which grants no lease, is waited for too. held, unless nil, is
+// told when the role is had, with the CreateRevision of the key, and with 0 when it is lost.
+//
+// Invalid: the message is, and nothing is written.
 func Hold(ctx context.Context, s Store, key string, m types.Message, ttl time.Duration, held func(revision int64)) error {
+	if err := m.Validate(); err != nil {
+		return types.Errorf(types.Invalid, "hold %s: %w", key, err)
+	}
 	for ctx.Err() == nil {
 		err := holdOnce(ctx, s, key, m, ttl, held)
 		mends := types.ClassOf(err).Retryable() || types.Is(err, types.NotFound) || errors.Is(err, ErrFull)
