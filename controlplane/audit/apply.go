@@ -97,8 +97,11 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 	if k.Kind == controlplane.Specs {
 		return s.updateSpec(k, e)
 	}
-	if e.Key == controlplane.AdmissionKey() {
+	switch {
+	case e.Key == controlplane.AdmissionKey():
 		s.updateAdmission(e)
+	case k.Kind == controlplane.Admissions:
+		s.updateBudget(k.Namespace, e)
 	}
 	return readable(k, e)
 }

@@ -33,17 +33,20 @@ func (c *Checker) checkChanges() {
 		s.notDropped(t, c.change(NothingLost))
 		s.retriesKept(t, c.change(RetriesKept))
 		if t.info.created(s.revision) && t.info.V.Job == "" {
-			s.admitted(t.object(), c.change(Admitted))
+			s.admitted(t.object(), t.id.ns, c.change(Admitted))
 		}
 	}
 	for _, job := range s.touched.written {
 		s.jobWhole(job, c.change(JobWhole))
 		if s.jobs[job] != nil && s.jobs[job].created(s.revision) {
-			s.admitted("job "+job.String(), c.change(Admitted))
+			s.admitted("job "+job.String(), job.ns, c.change(Admitted))
 		}
 	}
 	for _, r := range s.touched.reservations {
 		s.reservationFixed(r, c.change(Immutable))
+		if r.info.created(s.revision) {
+			s.inBudget("reservation "+r.id.String(), r.id.ns, c.change(Admitted))
+		}
 		s.grantSteps(r, c.change(GangAtomic))
 		s.devicesGranted(r, c.change(DevicesAsRequested))
 		s.grantedWhereEligible(r, c.change(BoundImpliesEligible), c.change(DeviceExclusive))

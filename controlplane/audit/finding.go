@@ -56,7 +56,8 @@ const (
 	SpecKept Guarantee = "SpecKept"
 	// JobWhole (5): a job that is new has all of its tasks.
 	JobWhole Guarantee = "JobWhole"
-	// Admitted (5): nothing is submitted while the cluster is closed to new tasks.
+	// Admitted (5): nothing is submitted while the cluster is closed to new tasks, or the
+	// namespace has used up a budget.
 	Admitted Guarantee = "Admitted"
 	// Immutable (5): but for being stopped, what was submitted or bound stays as
 	// it was.

@@ -25,7 +25,9 @@ type state struct {
 	// specs has an entry for every spec that is stored: what is wrong with it, or "".
 	specs map[id]string
 	// closed is the revision at which the cluster was closed to new tasks; 0 means open.
-	closed       int64
+	closed int64
+	// over are the revisions since which namespaces have used up a budget.
+	over         map[string]int64
 	reservations map[id]*reservation
 	tasks        map[id]*task
 	// members is the number of stored tasks of each job.
@@ -127,6 +129,7 @@ func newState() *state {
 		inPart:       make(map[*reservation]types.GrantPhase),
 		unread:       make(map[string]string),
 		members:      make(map[id]int),
+		over:         make(map[string]int64),
 	}
 }
 

@@ -88,10 +88,29 @@ func (s *state) jobWhole(job id, found finder) {
 	}
 }
 
-// admitted validates Admitted: while the cluster is closed nothing new is submitted. Tasks
-// of a job count when the job is written, as they are seen then.
-func (s *state) admitted(object string, found finder) {
+// updateBudget applies a change of whether a namespace has used up a budget.
+func (s *state) updateBudget(ns string, e controlplane.Event) {
+	switch _, is := s.over[ns]; {
+	case e.Delete, types.Parse(e.Value, new(types.Admission)) != nil:
+		delete(s.over, ns)
+	case !is:
+		s.over[ns] = e.ModRevision
+	}
+}
+
+// admitted validates Admitted: while the cluster is closed nothing new is submitted, and
+// nothing is added to a namespace that has used up a budget. Tasks of a job count when the
+// job is written, as they are seen then.
+func (s *state) admitted(object, ns string, found finder) {
 	if s.closed != 0 && s.closed < s.revision {
 		found(object, "is new, and the cluster has been closed to new tasks since revision %d", s.closed)
+	}
+	s.inBudget(object, ns, found)
+}
+
+// inBudget is the part of Admitted that is about the budget of a namespace.
+func (s *state) inBudget(object, ns string, found finder) {
+	if over, is := s.over[ns]; is && over < s.revision {
+		found(object, "is new, and namespace %s has been over its budget since revision %d", ns, over)
 	}
 }

@@ -18,6 +18,7 @@ func TestUnguarded(t *testing.T) {
 		{"agent", controlplane.Bindings},
 		{"agent", controlplane.Reports},
 		{"application", controlplane.Tasks},
+		{"application", controlplane.Admissions},
 	} {
 		t.Run(g.component+"/"+string(g.kind), func(t *testing.T) {
 			unguarded := func(component string, c controlplane.Compare) bool {

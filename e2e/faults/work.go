@@ -178,11 +178,17 @@ func (w *world) with(r *rand.Rand, ns string, kind controlplane.Kind, do func(id
 	}
 }
 
-// administer changes cordons.
+// administer changes cordons and budgets.
 func (w *world) administer(r *rand.Rand, a *application) {
 	node := fmt.Sprintf("n%d", r.IntN(nodes))
-	switch r.IntN(3) {
+	switch r.IntN(4) {
 	case 0:
+		// With the first, the namespace is over its budget now and then.
+		budget := types.Budget{Keys: []int64{30, 0}[r.IntN(2)], Pending: []int64{5, 0}[r.IntN(2)]}
+		a.ask("budget "+fmt.Sprint(budget), func(ctx context.Context, c *esl.Client) error {
+			return c.SetNamespace(ctx, a.ns, func(n *types.Namespace) error { n.Budget = &budget; return nil })
+		})
+	case 1:
 		a.ask("uncordon "+node, func(ctx context.Context, c *esl.Client) error { _, err := c.Uncordon(ctx, node); return err })
 	default:
 		want := types.Cordon{Reason: "work"}
