@@ -16,8 +16,8 @@ DEMO ?= bin/demo -escher bin/escher
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## bin/escher, static
-	$(STATIC) -o bin/escher ./cmd/escher
+build: ## bin/escher and bin/escher-bench, static
+	$(STATIC) -o bin/ ./cmd/escher ./e2e/bench/escher-bench
 
 deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 	@deploy/deps.sh run test
@@ -64,7 +64,7 @@ verify: ## all that is checked without running anything: format, vet, lint, laye
 	@bad=$$(gofmt -s -l .); if [ -n "$$bad" ]; then echo "not formatted, run make fmt:"; echo "$$bad"; exit 1; fi
 	go vet ./...
 	$(LINT) run ./...
-	go test ./internal/layers
+	go test ./e2e/laws
 
 # What make bench runs of the benchmarks in Go: what a task passes through on its way.
 # Less often than six times, differences may be chance.

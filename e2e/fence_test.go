@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/escher-sched/escher/controlplane/execution"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/execution"
 )
 
 // TestFence cuts nodes off: an agent is frozen, one is killed, and a cable is pulled. What

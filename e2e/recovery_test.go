@@ -21,10 +21,10 @@ import (
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/containerd/v2/pkg/oci"
 
-	"github.com/escher-sched/escher/controlplane/execution"
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/containerd"
-	nodeimage "github.com/escher-sched/escher/nodeagent/image"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
+	nodeimage "github.com/escher-sched/escher/nodeagent/runtime/image"
+	"github.com/escher-sched/escher/types/execution"
 )
 
 const (

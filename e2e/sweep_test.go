@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/nodeagent/cgroup"
-	"github.com/escher-sched/escher/nodeagent/containerd"
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 )
 
 // sweep ends the containers of the nodes below a directory, whatever else has it in its

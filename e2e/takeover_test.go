@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/supervise"
-	"github.com/escher-sched/escher/nodeagent/execlog"
+	"github.com/escher-sched/escher/nodeagent/fence/execlog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/nodeagent/outbox"
-	"github.com/escher-sched/escher/nodeagent/tasksocket"
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/nodeagent/tasksocket"
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/escher-sched/escher/nodeagent/tasksocket"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/types"
 )
 

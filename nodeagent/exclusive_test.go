@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -6,10 +6,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/escher-sched/escher/controlplane/execution"
-	"github.com/escher-sched/escher/nodeagent/execlog"
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/execlog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/execution"
 )
 
 // openFiles opens the log of what runs here, and the page that the watchdog reads; without

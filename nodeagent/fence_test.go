@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/escher-sched/escher/controlplane/execution"
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/simruntime"
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
+	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/execution"
 )
 
 // TestFrozenAgentStartsNothing: this process is frozen between its decision to start a

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/escher-sched/escher/nodeagent/tasklog"
+	"github.com/escher-sched/escher/nodeagent/output/tasklog"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 

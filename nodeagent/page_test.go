@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 )
 
 // TestWatchdogKnowsTheSession: with each renewal the watchdog is told until when what runs may

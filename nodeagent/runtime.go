@@ -8,12 +8,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/escher-sched/escher/nodeagent/cgroup"
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 	"github.com/escher-sched/escher/types"
 )
 
-// Runtime runs containers. There are two: nodeagent/containerd and the simulated
-// nodeagent/simruntime; both pass runtimetest.Run.
+// Runtime runs containers. There are two: nodeagent/runtime/containerd and the simulated
+// nodeagent/runtime/simruntime; both pass runtimetest.Run.
 //
 // Every method is idempotent and may be called again after an error. A runtime
 // never retries: it returns an error of class Unavailable (package types) when

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 

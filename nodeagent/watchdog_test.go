@@ -3,7 +3,7 @@ package nodeagent
 import (
 	"testing"
 
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 )
 
 // TestShortestSessionIsWatched: the watchdog sees a deadline before it has come, and with time

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 )
 
 // TestWorkloads has what runs now, with its devices and its start, also after a crash of

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/execution"
+	"github.com/escher-sched/escher/types/execution"
 )
 
 // DefaultClockSkew is how far the wall clocks of machines may be apart that are kept by

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/audit"
-	"github.com/escher-sched/escher/controlplane/execution"
+	"github.com/escher-sched/escher/types/execution"
 )
 
 // node notes what a node runs; moments are in seconds, of the boot clock and, but for

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/escher-sched/escher/nodeagent/tasksocket"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 )
 
 // load stores a chunk of the text of that name, the bytes from one offset to another,

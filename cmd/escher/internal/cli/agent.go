@@ -11,9 +11,9 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/containerd"
-	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
-	sampled "github.com/escher-sched/escher/nodeagent/usage"
+	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/types"
 )
 

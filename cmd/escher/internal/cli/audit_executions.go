@@ -8,8 +8,8 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/audit"
-	"github.com/escher-sched/escher/controlplane/execution"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/execution"
 )
 
 // executionFlags say which logs of nodes to check.

@@ -1,15 +1,19 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
-	"github.com/escher-sched/escher/internal/bench"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -26,10 +30,25 @@ of any cluster, in the columns that docs/performance.md lists.
 Every run ends with an audit of the state; a violation fails it. Without --scenario and
 --trace it lists what can be measured.`
 
+// benchProgram is the name of the program that measures. It lies beside escher.
+const benchProgram = "escher-bench"
+
+// benchConfig is what escher bench tells the program that measures: the fields of
+// bench.Config in package e2e/bench.
+type benchConfig struct {
+	Scenario, Escher, Dir     string
+	Nodes, Tasks, Rounds, Ops int
+	Quick                     bool
+	Trace                     string
+	Speed, Must               float64
+	Profile, Plot             string
+	JSON                      bool
+	Width                     int
+}
+
 // newBench makes the command that measures.
 func newBench(f *Factory) *cobra.Command {
-	cfg := bench.Config{}
-	var lines bool
+	cfg := benchConfig{}
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure Escher against the floor under it",
@@ -37,30 +56,9 @@ func newBench(f *Factory) *cobra.Command {
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cfg.Scenario == "" && cfg.Trace == "" {
-				return listScenarios(f)
+				return f.listScenarios(cmd.Context())
 			}
-			cfg.Progress, cfg.Log = f.Err, zap.NewNop()
-			if width, _, terminal := f.terminalSize(f.Err); terminal {
-				cfg.Width = width
-			}
-			var err error
-			if cfg.Escher, err = f.Executable(); err != nil {
-				return types.Errorf(types.Internal, "find this program: %w", err)
-			}
-			rows, err := bench.Run(cmd.Context(), cfg)
-			write := bench.WriteTable
-			if lines {
-				write = bench.WriteJSON
-			}
-			if len(rows) > 0 {
-				if err := write(f.Out, rows); err != nil {
-					return err
-				}
-			}
-			if err != nil {
-				return err
-			}
-			return bench.Violated(rows)
+			return f.bench(cmd.Context(), cfg)
 		},
 	}
 	set := cmd.Flags()
@@ -76,36 +74,84 @@ func newBench(f *Factory) *cobra.Command {
 	set.StringVar(&cfg.Profile, "profile", "", "directory for CPU profiles of what is measured, one a process")
 	set.StringVar(&cfg.Plot, "plot", "", "file for a picture (SVG), of a scenario that draws one")
 	set.Float64Var(&cfg.Must, "must", 0, "the figure to be called ok; 0 is what the scenario says")
-	set.BoolVar(&lines, "json", false, "print JSON lines")
-	_ = cmd.RegisterFlagCompletionFunc("scenario", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		var names []string
-		for _, s := range bench.Scenarios() {
-			names = append(names, s[0]+"\t"+s[1])
+	set.BoolVar(&cfg.JSON, "json", false, "print JSON lines")
+	_ = cmd.RegisterFlagCompletionFunc("scenario", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		names, err := f.scenarios(cmd.Context())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
 }
 
-// listScenarios prints what can be measured.
-func listScenarios(f *Factory) error {
-	t := tabwriter.NewWriter(f.Out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "SCENARIO\tMEASURES")
-	for _, s := range bench.Scenarios() {
-		fmt.Fprintln(t, strings.Join(s[:], "\t"))
+// bench has the program beside this one measure. It ends with the exit code of that program,
+// which has said why.
+func (f *Factory) bench(ctx context.Context, cfg benchConfig) error {
+	cmd, err := f.benchCommand(ctx, "run")
+	if err != nil {
+		return err
 	}
-	return t.Flush()
+	if cfg.Escher, err = f.Executable(); err != nil {
+		return types.Errorf(types.Internal, "find this program: %w", err)
+	}
+	if width, _, terminal := f.terminalSize(f.Err); terminal {
+		cfg.Width = width
+	}
+	input, err := json.Marshal(cfg)
+	if err != nil {
+		return types.Errorf(types.Internal, "encode the configuration: %w", err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), f.Out, f.Err
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+		return ended{exit.ExitCode()}
+	}
+	if err != nil {
+		return types.Errorf(types.Internal, "run %s: %w", cmd.Path, err)
+	}
+	return nil
 }
 
-// newBenchRole makes the command that runs one part of a cluster that is measured.
-func newBenchRole(f *Factory) *cobra.Command {
-	return &cobra.Command{
-		Use:    bench.RoleCommand + " PART",
-		Short:  "Run a part of a cluster that is measured; for escher bench to call",
-		Hidden: true,
-		Args:   exactly("PART"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return bench.RunRole(cmd.Context(), args[0], f.In, f.raw())
-		},
+// benchCommand returns the call of the program that measures. An interrupt asks that program
+// to end in order, as it has processes of its own.
+func (f *Factory) benchCommand(ctx context.Context, verb string) (*exec.Cmd, error) {
+	self, err := f.Executable()
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "find this program: %w", err)
 	}
+	path := filepath.Join(filepath.Dir(self), benchProgram)
+	if _, err := os.Stat(path); err != nil {
+		return nil, types.Errorf(types.Precondition, "find %s: %w: make build in the source builds it: copy it to where escher is", path, err)
+	}
+	cmd := exec.CommandContext(ctx, path, verb)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	return cmd, nil
+}
+
+// scenarios returns what can be measured: name, tab, and what the scenario is about.
+func (f *Factory) scenarios(ctx context.Context) ([]string, error) {
+	cmd, err := f.benchCommand(ctx, "scenarios")
+	if err != nil {
+		return nil, err
+	}
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "run %s: %w", cmd.Path, err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n"), nil
+}
+
+// listScenarios prints what can be measured.
+func (f *Factory) listScenarios(ctx context.Context) error {
+	all, err := f.scenarios(ctx)
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(f.Out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "SCENARIO\tMEASURES")
+	for _, line := range all {
+		fmt.Fprintln(t, line)
+	}
+	return t.Flush()
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/escher-sched/escher/nodeagent/nodeapi"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 )
 
 func TestConsole(t *testing.T) {

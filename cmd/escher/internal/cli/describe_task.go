@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
-	"github.com/escher-sched/escher/nodeagent/nodeapi"
-	sampled "github.com/escher-sched/escher/nodeagent/usage"
+	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/nodeagent/nodeapi"
-	sampled "github.com/escher-sched/escher/nodeagent/usage"
+	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 )
 
 // usage is what an attempt uses; nil if its node does not tell soon.

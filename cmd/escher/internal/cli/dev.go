@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
-	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )

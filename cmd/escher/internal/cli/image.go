@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
-	"github.com/escher-sched/escher/nodeagent/containerd"
-	"github.com/escher-sched/escher/nodeagent/image"
-	"github.com/escher-sched/escher/nodeagent/nodeapi"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtime/image"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
-	"github.com/escher-sched/escher/nodeagent/tasklog"
+	"github.com/escher-sched/escher/nodeagent/output/tasklog"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
-	"github.com/escher-sched/escher/nodeagent/cgroup"
-	"github.com/escher-sched/escher/nodeagent/doctor"
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/nodeagent/machine/doctor"
 	"github.com/escher-sched/escher/types"
 )
 

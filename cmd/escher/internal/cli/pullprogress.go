@@ -7,7 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/escher-sched/escher/nodeagent/nodeapi"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 )
 
 // pullEvery is how often a node is asked how far a pull is.

@@ -87,7 +87,7 @@ func sections() []section {
 		{"Resources", []func(*Factory) *cobra.Command{newNodes, newNode, newGPUs, newResources, newSetResource, newState, newReserve, newUnreserve, newReservations, newPolicies, newNamespace}},
 		{"Images", []func(*Factory) *cobra.Command{newImage, newPull}},
 		{"Clusters", []func(*Factory) *cobra.Command{newDev, newServer, newAgent, newAdmin, newAudit, newBench, newContext}},
-		{"Other", []func(*Factory) *cobra.Command{newCompletion, newVersion, newWatchdog, newBenchRole}},
+		{"Other", []func(*Factory) *cobra.Command{newCompletion, newVersion, newWatchdog}},
 	}
 }
 

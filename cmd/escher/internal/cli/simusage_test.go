@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/escher-sched/escher/nodeagent/cgroup"
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
 // uses is what simulated containers use: half a core since they were started, 12 MiB of

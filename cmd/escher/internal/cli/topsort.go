@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	sampled "github.com/escher-sched/escher/nodeagent/usage"
+	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/types"
 )
 

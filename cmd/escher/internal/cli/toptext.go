@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	sampled "github.com/escher-sched/escher/nodeagent/usage"
+	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 )
 
 // What follows formats what is used; what is not known is empty.

@@ -5,11 +5,11 @@ import (
 	"net"
 	"path/filepath"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
-	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/containerd"
-	"github.com/escher-sched/escher/nodeagent/usage"
+	"github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -6,8 +6,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
-	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/nodeagent/machine/devices"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )

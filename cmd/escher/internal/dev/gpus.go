@@ -8,7 +8,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/devices"
+	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/types"
 )
 

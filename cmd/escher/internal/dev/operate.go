@@ -6,8 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane/server"
-	"github.com/escher-sched/escher/internal/ops"
 )
 
 // OpsSocket returns where metrics and health are served while the cluster runs.

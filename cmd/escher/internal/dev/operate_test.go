@@ -17,7 +17,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/simruntime"
+	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/types"
 )
 

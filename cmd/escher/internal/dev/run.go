@@ -7,13 +7,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
-	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/containerd"
-	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
 )
 
 // Run runs a cluster until ctx is done, stops what runs in it unless it is to be

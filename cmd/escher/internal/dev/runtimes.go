@@ -1,6 +1,6 @@
 package dev
 
-import "github.com/escher-sched/escher/nodeagent/containerd"
+import "github.com/escher-sched/escher/nodeagent/runtime/containerd"
 
 // runtime says how containers of a node are run.
 func (i Info) runtime(node, logger string) containerd.Config {

@@ -1,6 +1,6 @@
 package dev
 
-import "github.com/escher-sched/escher/nodeagent/containerd"
+import "github.com/escher-sched/escher/nodeagent/runtime/containerd"
 
 // tidy removes what runc leaves behind of a containerd namespace when its last
 // container has gone.

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
-	"github.com/escher-sched/escher/nodeagent/cgroup"
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
 // watchdog starts one for all nodes. What is kept, it leaves alone: no other cluster has

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 

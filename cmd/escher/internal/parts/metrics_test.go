@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/usage"
+	"github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/scheduler"
 )
 

@@ -15,12 +15,12 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/cgroup"
-	"github.com/escher-sched/escher/nodeagent/containerd"
-	"github.com/escher-sched/escher/nodeagent/containerd/daemon"
-	"github.com/escher-sched/escher/nodeagent/devices"
-	"github.com/escher-sched/escher/nodeagent/usage"
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/nodeagent/machine/devices"
+	"github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -6,12 +6,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl"
-	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -45,7 +45,7 @@ func (s Server) Start(stack *Stack) error {
 			return types.Errorf(types.Internal, "register metrics: %w", err)
 		}
 	}
-	stack.Start("garbage", ops.CollectGarbage)
+	stack.Start("garbage", server.CollectGarbage)
 	epochs := &server.Epochs{Store: s.Store, Etcd: server.AskEtcd(s.Store.Client()), Log: s.Log.Named("epoch")}
 	stack.Start("epoch", epochs.Run)
 	pulse := s.Health.Part("scheduler")

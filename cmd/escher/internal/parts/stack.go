@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane/supervise"
-	"github.com/escher-sched/escher/internal/ops"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/escher-sched/escher/controlplane/supervise"
-	"github.com/escher-sched/escher/nodeagent/watchdog"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/types"
 )
 

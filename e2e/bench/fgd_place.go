@@ -1,0 +1,210 @@
+package bench
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	view "github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/e2e/bench/workload"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// fgdInput is a cluster, and tasks to be placed on it in the order in which they arrive.
+type fgdInput struct {
+	machines []workload.Machine
+	requests []types.Requests
+	gpus     types.Quantity // that there are, in thousandths
+}
+
+// fgdInflated is how much GPU is asked for in the end, in parts of what there is.
+const fgdInflated = 1.3
+
+// drawFGD draws the arrivals of a seed, as the simulator does: all tasks of the trace,
+// shuffled, then others drawn from it, until no more may be asked for. The cluster is of
+// so many nodes, evenly from all.
+func drawFGD(machines []workload.Machine, tasks []workload.Work, nodes int, seed uint64) *fgdInput {
+	rng := rand.New(rand.NewPCG(seed, seed))
+	in := &fgdInput{}
+	for i := range min(nodes, len(machines)) {
+		m := machines[i*len(machines)/min(nodes, len(machines))]
+		in.machines, in.gpus = append(in.machines, m), in.gpus+types.Quantity(m.GPUs)*wholeGPU
+	}
+	tasks = slices.Clone(tasks)
+	rng.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
+	most := types.Quantity(fgdInflated * float64(in.gpus))
+	for asked, i := types.Quantity(0), 0; ; i++ {
+		if i == len(tasks) {
+			tasks = append(tasks, tasks[rng.IntN(len(tasks))])
+		}
+		w := &tasks[i]
+		if asked += types.Quantity(w.GPUs * w.GPUMilli); asked > most {
+			return in
+		}
+		in.requests = append(in.requests, w.Requests())
+	}
+}
+
+// fgdJob is the job that all tasks are of.
+const fgdJob = "openb"
+
+// fgdResult is what became of the arrivals, in percent of all GPU.
+type fgdResult struct {
+	// allocated is what tasks have when as much was asked for as there is, inFragments what
+	// is in fragments then, and atEnd what tasks have in the end.
+	allocated, inFragments, atEnd float64
+	// nodes are where the tasks went, "" if nowhere.
+	nodes []string
+	// placed is how many went somewhere.
+	placed int
+}
+
+// fgdPlacing places tasks by one of the policies.
+type fgdPlacing struct {
+	state *esl.State
+	mix   *esl.Mix
+	rooms []*esl.Room
+	// kinds are the kinds of tasks that are on a node: see gpuKind.
+	kinds map[string]map[string]bool
+	place func([]view.Need) *esl.Room
+}
+
+// newFGDPlacing begins with an empty cluster.
+func newFGDPlacing(in *fgdInput, mix *esl.Mix, policy fgdPolicy, seed uint64) (*fgdPlacing, error) {
+	v, err := in.view()
+	if err != nil {
+		return nil, err
+	}
+	p := &fgdPlacing{state: &esl.State{View: v, Now: time.Unix(1, 0), Namespace: ns, Job: fgdJob}, mix: mix, kinds: make(map[string]map[string]bool)}
+	p.rooms = p.state.Rooms()
+	if policy.score != nil {
+		p.place = esl.Assign{Score: policy.score(p)}.Among(p.rooms).Place
+		return p, nil
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	p.place = func(needs []view.Need) *esl.Room { return p.anywhere(rng, needs) }
+	return p, nil
+}
+
+// view is the cluster with nothing on it, and all tasks waiting.
+func (in *fgdInput) view() (*view.View, error) {
+	v := view.New()
+	put := func(key string, m types.Message) error {
+		_, _, err := v.Apply(controlplane.Event{KV: controlplane.KV{Key: key, Value: types.Encode(1, m), CreateRevision: 1, ModRevision: 1}})
+		return err
+	}
+	for x := range in.hollow().nodeItems {
+		if err := put(x.key, x.value); err != nil {
+			return nil, err
+		}
+	}
+	for i, requests := range in.requests {
+		if err := put(controlplane.TaskKey(ns, taskName(i)), &types.Task{Job: fgdJob, Requests: requests}); err != nil {
+			return nil, err
+		}
+	}
+	v.Reached(1)
+	return v, nil
+}
+
+// hollow is the cluster as keys.
+func (in *fgdInput) hollow() *hollow {
+	h := &hollow{}
+	for i := range in.machines {
+		h.nodes, h.devices = append(h.nodes, in.machines[i].Node(1, nil)), append(h.devices, in.machines[i].Devices(1))
+	}
+	return h
+}
+
+// anywhere places a task on one of the nodes that have room, whichever.
+func (p *fgdPlacing) anywhere(rng *rand.Rand, needs []view.Need) *esl.Room {
+	var fits []*esl.Room
+	for _, r := range p.rooms {
+		if r.Fits(needs) {
+			fits = append(fits, r)
+		}
+	}
+	if len(fits) == 0 {
+		return nil
+	}
+	r := fits[rng.IntN(len(fits))]
+	r.Take(needs)
+	return r
+}
+
+// run places all arrivals, one at a time; what has no room when it comes is left out.
+func (p *fgdPlacing) run(in *fgdInput) fgdResult {
+	var out fgdResult
+	var asked, allocated types.Quantity
+	full := false
+	for _, requests := range in.requests {
+		needs := p.state.View.Needs(ns, requests)
+		gpu := fgdGPU(needs)
+		asked += gpu
+		node := ""
+		if r := p.place(needs); r != nil {
+			node = r.Node.Name
+			out.placed++
+			allocated += gpu
+			p.note(node, gpuKind(gpu))
+		}
+		out.nodes = append(out.nodes, node)
+		if !full && asked >= in.gpus {
+			full = true
+			out.inFragments = in.percent(p.fragments())
+		}
+	}
+	out.allocated, out.atEnd = in.allocated(out.nodes), in.percent(float64(allocated))
+	return out
+}
+
+// note notes that a task of a kind is on a node.
+func (p *fgdPlacing) note(node, kind string) {
+	if kind == "" {
+		return
+	}
+	if p.kinds[node] == nil {
+		p.kinds[node] = make(map[string]bool)
+	}
+	p.kinds[node][kind] = true
+}
+
+// fragments is how much GPU is in fragments.
+func (p *fgdPlacing) fragments() float64 {
+	sum := 0.0
+	for _, r := range p.rooms {
+		sum += p.mix.Fragments(r)
+	}
+	return sum
+}
+
+func (in *fgdInput) percent(gpu float64) float64 { return 100 * gpu / float64(in.gpus) }
+
+// allocated is how much of all GPU tasks have, in percent, when as much was asked for as
+// there is: the mean over the arrivals at which that is so to a percent, as in what is
+// published.
+func (in *fgdInput) allocated(nodes []string) float64 {
+	var asked, has types.Quantity
+	sum, n := 0.0, 0.0
+	for i, requests := range in.requests {
+		gpu := requests.Get(string(types.GPU))
+		asked += gpu
+		if nodes[i] != "" {
+			has += gpu
+		}
+		if math.RoundToEven(in.percent(float64(asked))) == 100 {
+			sum, n = sum+in.percent(float64(has)), n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// freeDevices is how much is free of each device, the least first.
+func freeDevices(r *esl.Room) []types.Quantity {
+	free, _ := r.Devices(types.GPU)
+	slices.Sort(free)
+	return free
+}

@@ -1,0 +1,321 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/prometheus/procfs"
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
+	ctd "github.com/escher-sched/escher/nodeagent/runtime/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
+	"github.com/escher-sched/escher/nodeagent/runtime/image"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// agentSample is how long one sample takes: renewals and samples of what is used are
+	// as often in each.
+	agentSample = 30 * time.Second
+	// agentSettle is how long an agent is left alone before it counts as idle.
+	agentSettle = 15 * time.Second
+	// agentNode is the name of its node.
+	agentNode = "bench"
+)
+
+// runIdleAgent measures what an agent with a node of its own takes of memory and
+// processor, with its watchdog: on which nothing runs, and on which as many containers
+// sleep as there are tasks. etcd, scheduler and containerd are processes of their own,
+// and are not counted.
+func runIdleAgent(ctx context.Context, cfg Config) ([]Row, error) {
+	var rows []Row
+	err := withCluster(ctx, cfg, func(ctx context.Context, c *cluster) error {
+		a, err := c.startAgent(ctx)
+		if err != nil {
+			return err
+		}
+		alone, err := a.idle(ctx, c.cfg, "idle-agent")
+		if err != nil {
+			return err
+		}
+		alone.Tasks = 0
+		if err := a.fill(ctx, c); err != nil {
+			return err
+		}
+		full, err := a.idle(ctx, c.cfg, "idle-agent-tasks")
+		rows = []Row{alone, full}
+		return err
+	})
+	return rows, err
+}
+
+// agentMachine is an agent, in a process of its own, on a containerd of its own.
+type agentMachine struct {
+	dir    string
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	client *controlplane.Client
+	said   tail
+}
+
+// startAgent starts a scheduler and an agent, which end with the cluster, and returns when
+// the agent is ready.
+func (c *cluster) startAgent(ctx context.Context) (*agentMachine, error) {
+	cluster, err := controlplane.MakeClusterID(ctx, c.store)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.startScheduler(roleScheduler, false); err != nil {
+		return nil, err
+	}
+	// The paths of sockets are short.
+	dir, err := os.MkdirTemp(c.cfg.Dir, "agent-")
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "make a directory in %s: %w", c.cfg.Dir, err)
+	}
+	c.atEnd = append(c.atEnd, func() error { return os.RemoveAll(dir) })
+	address, err := c.startContainerd(ctx, dir, cluster)
+	if err != nil {
+		return nil, err
+	}
+	a := &agentMachine{dir: dir, ended: make(chan struct{})}
+	if a.client, err = controlplane.New(c.store, ns); err != nil {
+		return nil, err
+	}
+	return a, a.start(ctx, c, address)
+}
+
+// startContainerd runs a containerd until the cluster ends, which leaves nothing of it.
+func (c *cluster) startContainerd(ctx context.Context, dir, cluster string) (address string, err error) {
+	d, err := daemon.Ensure(ctx, daemon.Config{Dir: filepath.Join(dir, "c"), Logger: zap.NewNop()})
+	if err != nil {
+		return "", err
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	c.atEnd = append(c.atEnd, func() error {
+		defer stop()
+		last, cancel := context.WithTimeout(context.Background(), stopWait)
+		defer cancel()
+		err := purge(last, d.Address(), cluster)
+		stop()
+		return errors.Join(err, <-ended)
+	})
+	return d.Address(), nil
+}
+
+// purge removes what is left of a cluster.
+func purge(ctx context.Context, address, cluster string) error {
+	raw, err := containerd.New(address)
+	if err != nil {
+		return err
+	}
+	names, err := raw.NamespaceService().List(ctx)
+	errs := []error{err, raw.Close()}
+	for _, name := range names {
+		errs = append(errs, ctd.Purge(ctx, address, name, cluster))
+	}
+	return errors.Join(errs...)
+}
+
+// start starts the agent.
+func (a *agentMachine) start(ctx context.Context, c *cluster, address string) error {
+	// In a group of its own, so that an interrupt does not reach it before its cluster.
+	a.cmd = exec.Command(c.cfg.Escher, "agent", "--endpoints", c.endpoint, "--node", agentNode, "--state-dir", filepath.Join(a.dir, "s"),
+		"--containerd", address, "--listen", "127.0.0.1:0", "--capacity", "cpu=1000,memory=1Ti", "--log-level", "error")
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	a.cmd.Stderr = &a.said
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	c.cfg.progress.say("starting %s", strings.Join(a.cmd.Args, " "))
+	if err := a.cmd.Start(); err != nil {
+		return types.Errorf(types.Precondition, "run %s: %w", c.cfg.Escher, err)
+	}
+	ready := make(chan struct{})
+	go a.listen(out, ready)
+	c.atEnd = append(c.atEnd, a.stop)
+	select {
+	case <-ready:
+		return a.load(ctx, c)
+	case <-a.ended:
+		return types.Errorf(types.Precondition, "the agent did not start: %s", a.said.String())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// listen waits for its end, and tells when it is ready.
+func (a *agentMachine) listen(out io.Reader, ready chan struct{}) {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "ready") {
+			close(ready)
+		}
+	}
+	_ = a.cmd.Wait() // why it ended stands in what it said
+	close(a.ended)
+}
+
+// stop ends the agent.
+func (a *agentMachine) stop() error {
+	err := a.cmd.Process.Signal(os.Interrupt)
+	select {
+	case <-a.ended:
+		return nil // It may have ended before.
+	case <-time.After(stopWait):
+		return errors.Join(err, a.cmd.Process.Kill())
+	}
+}
+
+// load gives the node the image.
+func (a *agentMachine) load(ctx context.Context, c *cluster) error {
+	files, err := tinyFiles(a.dir)
+	if err != nil {
+		return err
+	}
+	node, err := nodeapi.Dialer{Store: c.store}.Dial(ctx, agentNode)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(image.Write(w, image.Spec{Name: tinyImage, Files: files})) }()
+	_, err = node.Load(ctx, r)
+	return errors.Join(err, r.Close())
+}
+
+// fill runs as many tasks as are to be, which sleep.
+func (a *agentMachine) fill(ctx context.Context, c *cluster) error {
+	all := make([]controlplane.Submission, c.cfg.Tasks)
+	for i := range all {
+		all[i] = task("pause")
+	}
+	c.cfg.progress.say("starting %d containers", len(all))
+	launched, err := a.client.LaunchJob(ctx, controlplane.Job{Name: "pause"}, all...)
+	if err != nil {
+		return err
+	}
+	_, err = a.client.Wait(ctx, controlplane.UntilRunning, launched.Tasks...)
+	return err
+}
+
+// idle leaves the agent alone and measures what it takes.
+func (a *agentMachine) idle(ctx context.Context, cfg Config, name string) (Row, error) {
+	if err := sleep(ctx, agentSettle); err != nil {
+		return Row{}, err
+	}
+	beside, err := a.watchdogs()
+	if err != nil {
+		return Row{}, err
+	}
+	own := make(figureLists)
+	for i := range cfg.Rounds {
+		found, err := take(ctx, agentSample, a.cmd.Process.Pid, beside)
+		if err != nil {
+			return Row{}, err
+		}
+		cfg.progress.say("%s, sample %d of %d: %.1f MiB, %.2f %% of a core; watchdog %.1f MiB, %.2f %%", name, i+1, cfg.Rounds,
+			found["agent_mib"], found["agent_core_percent"], found["watchdog_mib"], found["watchdog_core_percent"])
+		own.add(found)
+	}
+	row := newRow(cfg, name, "MiB", own["agent_mib"])
+	for figure, values := range own {
+		row.detail(figure, values)
+	}
+	return *row.require(cfg.Must, target{atMost: true, must: 60, unit: " MiB"}, target{figure: "agent_core_percent", atMost: true, must: 0.5, unit: " %"}), nil
+}
+
+// figureLists are figures of several samples, by name.
+type figureLists map[string][]float64
+
+func (l figureLists) add(f figures) {
+	for name, x := range f {
+		l[name] = append(l[name], x)
+	}
+}
+
+// take measures for a while what the agent and the processes beside it take.
+func take(ctx context.Context, d time.Duration, agent int, beside []int) (figures, error) {
+	cpu := func() (own, others time.Duration, err error) {
+		if own, err = cpuOf(agent); err != nil {
+			return 0, 0, err
+		}
+		for _, pid := range beside {
+			t, err := cpuOf(pid)
+			if err != nil {
+				return 0, 0, err
+			}
+			others += t
+		}
+		return own, others, nil
+	}
+	own, others, err := cpu()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := sleep(ctx, d); err != nil {
+		return nil, err
+	}
+	ownAfter, othersAfter, err := cpu()
+	if err != nil {
+		return nil, err
+	}
+	percent := func(t time.Duration) float64 { return 100 * t.Seconds() / time.Since(began).Seconds() }
+	found := figures{"agent_core_percent": percent(ownAfter - own), "watchdog_core_percent": percent(othersAfter - others)}
+	if found["agent_mib"], err = resident(agent); err != nil {
+		return nil, err
+	}
+	for _, pid := range beside {
+		mib, err := resident(pid)
+		if err != nil {
+			return nil, err
+		}
+		found["watchdog_mib"] += mib
+	}
+	return found, nil
+}
+
+// resident returns how many MiB a process has in memory.
+func resident(pid int) (float64, error) {
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, types.Errorf(types.Internal, "look at process %d: %w", pid, err)
+	}
+	s, err := proc.NewStatus()
+	if err != nil {
+		return 0, types.Errorf(types.Internal, "look at process %d: %w", pid, err)
+	}
+	return float64(s.VmRSS) / (1 << 20), nil
+}
+
+// watchdogs returns the watchdogs of the agent's node.
+func (a *agentMachine) watchdogs() ([]int, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "list processes: %w", err)
+	}
+	var pids []int
+	for _, p := range all {
+		args, err := p.CmdLine()
+		if err == nil && len(args) > 2 && args[1] == watchdog.Subcommand && strings.Contains(strings.Join(args[2:], " "), a.dir) {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids, nil
+}

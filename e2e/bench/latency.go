@@ -1,0 +1,214 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/workload"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// latencyRate is how many tasks a second are submitted, and putRate how many single
+	// puts are made meanwhile.
+	latencyRate = 100
+	putRate     = 50
+)
+
+// runLatency measures how long a task takes from the client's call until its receipt of
+// the event that it is bound, under a steady load: tasks come at random, whether or not
+// the ones before are bound. The base is a put, measured meanwhile.
+func runLatency(ctx context.Context, cfg Config) ([]Row, error) {
+	s, err := interleave(ctx, cfg, arm{"latency", measureLatency})
+	if err != nil {
+		return nil, err
+	}
+	p50, p99, put := s.of("latency", "bound_p50_ms"), s.of("latency", "bound_p99_ms"), s.of("latency", "put_p50_ms")
+	r := newRow(cfg, "latency", "ms", p50).over("put", p50, put)
+	r.P50, r.P99 = median(p50), median(p99)
+	r.details(s, "latency", "bound_p50_ms", "put_p50_ms").detail("p99_ratio", ratios(p99, put)).found(s.violations("latency"))
+	return []Row{*r.require(cfg.Must, target{figure: ratio, atMost: true, must: 4, aim: 3}, target{figure: "p99_ratio", atMost: true, must: 15, unit: "x at p99"})}, nil
+}
+
+func measureLatency(ctx context.Context, cfg Config) (figures, error) {
+	return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {
+		h, err := newSparse(cfg, 1)
+		if err != nil {
+			return err
+		}
+		if err := c.loadNodes(ctx, h); err != nil {
+			return err
+		}
+		if _, err := c.startScheduler(roleScheduler, false); err != nil {
+			return err
+		}
+		l, err := newLatency(c, h)
+		if err != nil {
+			return err
+		}
+		u, err := c.window(ctx, l.run)
+		if err != nil {
+			return err
+		}
+		l.tell(found)
+		return c.add(found, u, len(h.tasks))
+	})
+}
+
+// newSparse makes the cluster of a configuration with room for so many times as many
+// tasks, and for ten a node at least: they are some of those that would fill it.
+func newSparse(cfg Config, room int) (*hollow, error) {
+	const perNode = 10
+	f, err := workload.NewFleet(cfg.Nodes, max(room*cfg.Tasks, perNode*cfg.Nodes), seed)
+	if err != nil {
+		return nil, err
+	}
+	h := newHollowOf(f)
+	every := len(h.tasks) / cfg.Tasks
+	for i := range cfg.Tasks {
+		h.tasks[i] = h.tasks[i*every]
+	}
+	h.tasks = h.tasks[:cfg.Tasks]
+	return h, nil
+}
+
+// latency is a steady load, and what comes of it.
+type latency struct {
+	c      *cluster
+	h      *hollow
+	client *controlplane.Client
+
+	mu sync.Mutex
+	// submitted and bound are the moments, by task.
+	submitted, bound map[string]time.Time
+	all              chan struct{}
+	puts             samplesOf
+	launches         samplesOf
+}
+
+func newLatency(c *cluster, h *hollow) (*latency, error) {
+	client, err := controlplane.New(c.store, ns)
+	return &latency{
+		c: c, h: h, client: client, all: make(chan struct{}),
+		submitted: make(map[string]time.Time), bound: make(map[string]time.Time),
+	}, err
+}
+
+// run submits all tasks and waits until they are bound.
+func (l *latency) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	synced := make(chan struct{})
+	g.Go(func() error { return l.watch(ctx, synced) })
+	g.Go(func() error {
+		defer stop()
+		<-synced
+		var loads errgroup.Group
+		loads.Go(func() error {
+			return poisson(ctx, 1, latencyRate, len(l.h.tasks), func(i int) error { return l.submit(ctx, i) })
+		})
+		loads.Go(func() error {
+			return poisson(ctx, 2, putRate, len(l.h.tasks)*putRate/latencyRate, func(i int) error { return l.put(ctx, i) })
+		})
+		if err := loads.Wait(); err != nil {
+			return err
+		}
+		select {
+		case <-l.all:
+			return nil
+		case <-time.After(stall):
+			return types.Errorf(types.Internal, "latency: %d of %d tasks are bound after %s", len(l.bound), len(l.h.tasks), stall)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) && len(l.bound) == len(l.h.tasks) {
+		return nil
+	}
+	return err
+}
+
+// poisson does something n times at random moments, as often as per second on average,
+// and does not wait for the end of one before the next.
+func poisson(ctx context.Context, seed uint64, per, n int, do func(i int) error) error {
+	rng := rand.New(rand.NewPCG(seed, seed))
+	g, ctx := errgroup.WithContext(ctx)
+	at := time.Now()
+	for i := range n {
+		at = at.Add(time.Duration(rng.ExpFloat64() / float64(per) * float64(time.Second)))
+		if err := sleep(ctx, time.Until(at)); err != nil {
+			return errors.Join(err, g.Wait())
+		}
+		g.Go(func() error { return do(i) })
+	}
+	return g.Wait()
+}
+
+// submit submits a task.
+func (l *latency) submit(ctx context.Context, i int) error {
+	id := taskName(i)
+	began := time.Now()
+	l.mu.Lock()
+	l.submitted[id] = began
+	l.mu.Unlock()
+	_, err := l.client.Launch(ctx, controlplane.Submission{
+		ID: id, Task: types.Task{Name: "bench", Requests: l.h.shapes[l.h.tasks[i]]}, Spec: &types.Spec{Image: "escher.local/bench:latest"},
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.launches = append(l.launches, time.Since(began))
+	return err
+}
+
+// put makes one put of the size of a task.
+func (l *latency) put(ctx context.Context, i int) error {
+	x := controlplane.NewChange(controlplane.NewBatch())
+	x.Put(fmt.Sprintf("%sput/%d", floorRoot, i), l.h.task(i))
+	began := time.Now()
+	_, err := l.c.store.Commit(ctx, x.Txn())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.puts = append(l.puts, time.Since(began))
+	return err
+}
+
+// watch notes when the client sees that a task is bound.
+func (l *latency) watch(ctx context.Context, synced chan struct{}) error {
+	return l.client.Watch(ctx, controlplane.WatchTasks{}, func(u controlplane.StatusUpdate) error {
+		now := time.Now()
+		if u.Synced {
+			close(synced)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, s := range u.Changes {
+			if _, known := l.bound[s.ID]; known || s.Status == nil || s.Status.Phase != types.Bound {
+				continue
+			}
+			if l.bound[s.ID] = now; len(l.bound) == len(l.h.tasks) {
+				close(l.all)
+			}
+		}
+		return nil
+	})
+}
+
+// tell adds what was measured.
+func (l *latency) tell(found figures) {
+	var bound samplesOf
+	for id, at := range l.bound {
+		bound = append(bound, at.Sub(l.submitted[id]))
+	}
+	found["bound_p50_ms"], found["bound_p99_ms"] = bound.quantile(0.5), bound.quantile(0.99)
+	found["put_p50_ms"], found["put_p99_ms"] = l.puts.quantile(0.5), l.puts.quantile(0.99)
+	found["launch_p50_ms"] = l.launches.quantile(0.5)
+}

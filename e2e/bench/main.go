@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// Main is the program escher-bench, which escher bench starts. It returns the exit code.
+//
+// It obeys one of three commands: scenarios prints a line for each scenario, run reads a Config
+// as JSON from in and measures, and RoleCommand runs a part of a measured cluster.
+func Main(args []string, executable func() (string, error), in io.Reader, out, problems io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := obeyCommand(ctx, args, executable, in, out, problems)
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return types.ExitInterrupted
+	}
+	fmt.Fprintln(problems, "escher:", err)
+	return types.ClassOf(err).ExitCode()
+}
+
+func obeyCommand(ctx context.Context, args []string, executable func() (string, error), in io.Reader, out, problems io.Writer) error {
+	switch {
+	case len(args) == 1 && args[0] == "scenarios":
+		for _, s := range Scenarios() {
+			if _, err := fmt.Fprintf(out, "%s\t%s\n", s[0], s[1]); err != nil {
+				return types.Errorf(types.Unavailable, "print scenarios: %w", err)
+			}
+		}
+		return nil
+	case len(args) == 1 && args[0] == "run":
+		self, err := executable()
+		if err != nil {
+			return types.Errorf(types.Internal, "find this program: %w", err)
+		}
+		return measure(ctx, self, in, out, problems)
+	case len(args) == 2 && args[0] == RoleCommand:
+		return RunRole(ctx, args[1], in, out)
+	}
+	return types.Errorf(types.Invalid, "command: this program is for escher bench to start: see escher bench --help")
+}
+
+// measure runs the configured scenario and prints its rows.
+func measure(ctx context.Context, self string, in io.Reader, out, problems io.Writer) error {
+	var cfg Config
+	d := json.NewDecoder(in)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&cfg); err != nil {
+		return types.Errorf(types.Invalid, "configuration: %w: install the escher-bench of the same version as escher", err)
+	}
+	cfg.Self, cfg.Progress, cfg.Log = self, problems, zap.NewNop()
+	rows, err := Run(ctx, cfg)
+	write := WriteTable
+	if cfg.JSON {
+		write = WriteJSON
+	}
+	if len(rows) > 0 {
+		if err := write(out, rows); err != nil {
+			return types.Errorf(types.Unavailable, "print rows: %w", err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return Violated(rows)
+}

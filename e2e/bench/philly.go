@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/e2e/bench/workload"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// The experiment on queueing: the busiest week of Microsoft's Philly cluster, so many times
+// as fast as it was. Jobs of more than a node are gangs; 11 tenants submit them. How long
+// do jobs wait, by what is next?
+
+// phillyNodes is how many nodes of 8 devices all jobs are for; on a part of them runs one of
+// every so many jobs. On 100, on which devices for as many hours are asked for as there are
+// in the week, hardly anything waits, as a few jobs go on for weeks: what would run at once,
+// were there room for all, is more than 100 nodes have for less than one hour.
+const phillyNodes = 60
+
+// phillySpeed is how many times as fast the week goes by: an hour is a second.
+const phillySpeed = 3600
+
+// phillyAge is how long who is large waits, in the time of the workload, before what becomes
+// free is kept for it.
+const phillyAge = 3600
+
+// phillyPolicy is by what is next.
+type phillyPolicy struct {
+	name string
+	// shared is declared under phillyLine, of returns what a job has of it.
+	shared esl.Shared
+	of     func(workload.Training) []esl.Policy
+	// ages tells that what becomes free is kept for tasks that have waited for long, too.
+	ages bool
+}
+
+// phillyLine is the id of what is shared.
+const phillyLine = "line"
+
+// phillyPolicies are first in, first out; whoever has room, as the scheduler does by
+// itself; and the tenants by turns.
+func phillyPolicies() []phillyPolicy {
+	return []phillyPolicy{
+		{name: "philly-fifo", shared: inOrder{}, of: func(workload.Training) []esl.Policy { return []esl.Policy{ordered{In: phillyLine}} }},
+		{name: "philly-backfill", ages: true, of: func(workload.Training) []esl.Policy { return nil }},
+		{name: "philly-fair", ages: true, shared: esl.FairShare{Anyone: 1, Over: []string{string(types.GPU)}},
+			of: func(t workload.Training) []esl.Policy { return []esl.Policy{esl.Share{In: phillyLine, As: t.Tenant}} }},
+	}
+}
+
+// runPhilly runs the week by each of the policies.
+func runPhilly(ctx context.Context, cfg Config) ([]Row, error) {
+	jobs, err := workload.Philly()
+	if err != nil {
+		return nil, err
+	}
+	jobs = everyOther(jobs, max(1, phillyNodes/cfg.Nodes))
+	cfg.Tasks, cfg.Ops = min(cfg.Tasks, len(jobs)), max(cfg.Ops, ownOps)
+	jobs = jobs[:cfg.Tasks]
+	if cfg.Speed == 0 {
+		cfg.Speed = phillySpeed
+		if cfg.Quick {
+			cfg.Speed *= 10
+		}
+	}
+	var arms []arm
+	for _, p := range phillyPolicies() {
+		arms = append(arms, arm{p.name, func(ctx context.Context, cfg Config) (figures, error) {
+			return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error { return c.philly(ctx, found, jobs, p) })
+		}})
+	}
+	s, err := interleave(ctx, cfg, arms...)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for _, a := range arms {
+		row := newRow(cfg, a.name, "s", s.of(a.name, phillyMean)).over("philly-fifo", s.of(a.name, phillyMean), s.of("philly-fifo", phillyMean)).
+			details(s, a.name, phillyMean).found(s.violations(a.name))
+		rows = append(rows, *row.require(0, target{figure: phillyPartial, atMost: true, must: 0, unit: " partial"}, target{figure: phillyWaiting, atMost: true, must: 0, unit: " not begun"}))
+	}
+	return rows, nil
+}
+
+// everyOther returns one of every n jobs.
+func everyOther(jobs []workload.Training, n int) []workload.Training {
+	var out []workload.Training
+	for i := 0; i < len(jobs); i += n {
+		out = append(out, jobs[i])
+	}
+	return out
+}
+
+// Names of figures: times are those of the workload, in seconds.
+const (
+	phillyMean = "mean_s"
+	// phillyPartial is how many gangs had a task bound while not all of it was locked.
+	phillyPartial = "gangs_partial"
+	phillyWaiting = "not_begun"
+)
+
+// tellPhilly adds how long jobs have waited, of a week that began at a time.
+func tellPhilly(cfg Config, found figures, jobs []workload.Training, all []begun, began time.Time) {
+	var delays []float64
+	byTenant := make(map[string][]float64)
+	var gangs, partial, apart, waiting, gangDelay, used float64
+	for i, j := range jobs {
+		b := &all[i]
+		n := len(j.Tasks())
+		if n > 1 {
+			gangs++
+		}
+		if b.partial || n > 1 && b.tasks > 0 && b.tasks < n {
+			partial++
+		}
+		if b.apart {
+			apart++
+		}
+		if b.tasks < n {
+			waiting++
+			continue
+		}
+		at := b.at.Sub(began).Seconds() * cfg.Speed
+		delay := max(0, at-j.Submit)
+		delays, byTenant[j.Tenant] = append(delays, delay), append(byTenant[j.Tenant], delay)
+		if n > 1 {
+			gangDelay += delay
+		}
+		used += float64(j.GPUs) * max(0, min(at+j.Runs, workload.PhillyWeek)-at)
+	}
+	slices.Sort(delays)
+	var tenants []float64
+	for _, of := range byTenant {
+		tenants = append(tenants, mean(of))
+	}
+	slices.Sort(tenants)
+	found[phillyMean], found["median_s"], found["p90_s"], found["p99_s"] = mean(delays), at(delays, 0.5), at(delays, 0.9), at(delays, 0.99)
+	found["gangs_apart"] = apart
+	found["gangs"], found[phillyPartial], found[phillyWaiting] = gangs, partial, waiting
+	found["gangs_mean_s"] = gangDelay / max(1, gangs)
+	found["tenants_mean_s"], found["tenants_median_s"], found["tenants_most_s"] = mean(tenants), at(tenants, 0.5), at(tenants, 1)
+	found["used_percent"] = 100 * used / (float64(cfg.Nodes) * 8 * workload.PhillyWeek)
+	found["speed"] = cfg.Speed
+}
+
+// at returns a quantile of what is sorted, 0 of nothing.
+func at(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[int(q*float64(len(sorted)-1))]
+}

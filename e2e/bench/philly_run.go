@@ -1,0 +1,215 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/e2e/bench/workload"
+	sim "github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+// phillyPatience is how long all jobs may take to begin, in parts of the week.
+const phillyPatience = 2.5
+
+// philly runs the week on a cluster of hollow agents, whose every revision is audited.
+func (c *cluster) philly(ctx context.Context, found figures, jobs []workload.Training, policy phillyPolicy) error {
+	keep := server.DefaultPolicy()
+	keep.Interval, keep.KeepMin, keep.KeepAge = 5*time.Second, 10*time.Second, 20*time.Second // what has ended is of no use any more
+	h, err := c.hollow(ctx, sim.Config{
+		Nodes: phillyCluster(c.cfg.Nodes), Collector: keep,
+		Kinds:     esl.Builtin().With(func() esl.Policy { return inOrder{} }, func() esl.Policy { return ordered{} }),
+		Scheduler: scheduler.Config{Placement: scheduler.Pack, AccumulateAfter: c.cfg.real(phillyAge)},
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.phillyWeek(ctx, h, found, jobs, policy); err != nil {
+		return err
+	}
+	return h.Audit(ctx)
+}
+
+// phillyCluster is so many nodes of eight devices.
+func phillyCluster(n int) []sim.Node {
+	nodes := sim.Nodes(n, 1)
+	for i := range nodes {
+		nodes[i].Capacity[string(types.GPU)] = 8 * wholeGPU
+	}
+	return nodes
+}
+
+// real is how long a time of the workload takes here.
+func (c Config) real(seconds float64) time.Duration {
+	return time.Duration(seconds / c.Speed * float64(time.Second))
+}
+
+// phillyWeek submits the jobs, each at its time, and waits until all have begun.
+func (c *cluster) phillyWeek(ctx context.Context, h *sim.Cluster, found figures, jobs []workload.Training, policy phillyPolicy) error {
+	client, err := h.Client(ns)
+	if err != nil {
+		return err
+	}
+	if policy.shared != nil {
+		if err := client.Declare(ctx, phillyLine, policy.shared, ""); err != nil {
+			return err
+		}
+	}
+	w := &trainings{jobs: jobs, all: make([]begun, len(jobs)), done: make(chan struct{})}
+	bound, err := c.watch(ctx, controlplane.Root, w.note)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	late, err := c.phillySubmit(ctx, client, jobs, policy, began)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-w.done:
+	case <-time.After(time.Until(began.Add(c.cfg.real(phillyPatience * workload.PhillyWeek)))):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	bound.mu.Lock()
+	err = bound.err
+	bound.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	tellPhilly(c.cfg, found, jobs, w.all, began)
+	found["late_s"], found["took_s"] = late.Seconds()*c.cfg.Speed, time.Since(began).Seconds()
+	return err
+}
+
+// phillySubmit submits the jobs, and returns how much one was behind its time at most.
+func (c *cluster) phillySubmit(ctx context.Context, client *esl.Client, jobs []workload.Training, policy phillyPolicy, began time.Time) (late time.Duration, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(replaysInFlight)
+	for i, j := range jobs {
+		at := began.Add(c.cfg.real(j.Submit))
+		if err := sleep(ctx, time.Until(at)); err != nil {
+			break
+		}
+		g.Go(func() error {
+			policies := policy.of(j)
+			if j.GPUs > 8 {
+				policies = append(policies, esl.Gang{})
+			}
+			_, err := client.Submit(ctx, esl.Job{ID: phillyJob(i), Tasks: c.phillyTasks(i, j, policy)}, policies...)
+			return err
+		})
+		late = max(late, time.Since(at))
+	}
+	return late, g.Wait()
+}
+
+// phillyTasks are those of a job.
+func (c *cluster) phillyTasks(i int, j workload.Training, policy phillyPolicy) []controlplane.Submission {
+	var tasks []controlplane.Submission
+	devices := j.Tasks()
+	for n, has := range devices {
+		tasks = append(tasks, controlplane.Submission{
+			ID: fmt.Sprintf("%s-%d", phillyJob(i), n),
+			Task: types.Task{
+				Name: "train", Requests: types.NewRequests(map[string]types.Quantity{string(types.GPU): types.Quantity(has) * wholeGPU}),
+				Accumulate: policy.ages && len(devices) == 1 && has == 8,
+			},
+			Spec: &types.Spec{Image: "escher.local/hollow", Command: []string{"run", c.cfg.real(j.Runs).String()}},
+		})
+	}
+	return tasks
+}
+
+// trainings is what has become of the jobs.
+type trainings struct {
+	jobs []workload.Training
+	done chan struct{}
+
+	mu  sync.Mutex
+	all []begun
+	n   int // that have begun
+}
+
+// note notes what was granted and bound, revision by revision.
+func (w *trainings) note(b controlplane.Batch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for events := b.Events; len(events) > 0; {
+		n := 1
+		for n < len(events) && events[n].ModRevision == events[0].ModRevision {
+			n++
+		}
+		for _, kind := range []controlplane.Kind{controlplane.Grants, controlplane.Bindings} {
+			for _, e := range events[:n] {
+				if k, ok := controlplane.Parse(e.Key); ok && k.Kind == kind && !e.Delete {
+					w.take(k, e)
+				}
+			}
+		}
+		events = events[n:]
+	}
+}
+
+// take takes in a grant, or the first binding of a task.
+func (w *trainings) take(k controlplane.Key, e controlplane.Event) {
+	if len(k.ID) < len(phillyJob(0)) {
+		return
+	}
+	i, err := strconv.Atoi(k.ID[1:len(phillyJob(0))])
+	if err != nil || i >= len(w.all) {
+		return
+	}
+	j := &w.all[i]
+	if k.Kind == controlplane.Grants {
+		var g types.Grant
+		j.locked = types.Decode(e.Value, &g) == nil && g.Phase == types.Granted && len(g.Bundles) == len(w.jobs[i].Tasks()) && !slices.Contains(g.Bundles, "")
+		return
+	}
+	var x types.Binding
+	if k.Attempt != 1 || e.CreateRevision != e.ModRevision || types.Decode(e.Value, &x) != nil {
+		return
+	}
+	j.bind(e.ModRevision, time.Unix(0, x.Bound), len(w.jobs[i].Tasks()))
+	if j.tasks == len(w.jobs[i].Tasks()) {
+		if w.n++; w.n == len(w.jobs) {
+			close(w.done)
+		}
+	}
+}
+
+// begun is when a job was bound.
+type begun struct {
+	at    time.Time
+	tasks int
+	// locked tells that all that a gang needs is.
+	locked bool
+	// revision is that at which the first of its tasks was bound; apart tells that others
+	// were at another one, and partial that one was while not all was locked.
+	revision       int64
+	apart, partial bool
+}
+
+// bind notes that one of n tasks is bound.
+func (b *begun) bind(revision int64, at time.Time, n int) {
+	if b.tasks++; b.tasks == 1 {
+		b.revision = revision
+	}
+	b.apart = b.apart || b.revision != revision
+	b.partial = b.partial || n > 1 && !b.locked
+	if at.After(b.at) {
+		b.at = at
+	}
+}
+
+// phillyJob is the id of a job.
+func phillyJob(i int) string { return fmt.Sprintf("p%05d", i) }

@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestPartEndsWithItsInput is what ends a part when whoever started it is gone, however
+// it went.
+func TestPartEndsWithItsInput(t *testing.T) {
+	p, err := launch(testConfig(t), roleEtcd, roleEtcd, roleConfig{Dir: t.TempDir(), Ops: stockOps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+}
+
+// TestLostPart expects the reason when a part ends that was not to.
+func TestLostPart(t *testing.T) {
+	_, err := onCluster(t.Context(), testConfig(t), func(ctx context.Context, c *cluster, _ figures) error {
+		p, err := c.startScheduler("lost", false)
+		if err != nil {
+			return err
+		}
+		if err := p.cmd.Process.Kill(); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if err == nil || !strings.Contains(err.Error(), "lost ended") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestKilledPart expects nothing of a part that was to be killed, and that its figures
+// are gone with it.
+func TestKilledPart(t *testing.T) {
+	_, err := onCluster(t.Context(), testConfig(t), func(ctx context.Context, c *cluster, _ figures) error {
+		p, err := c.startScheduler("killed", false)
+		if err != nil {
+			return err
+		}
+		if _, most, err := p.memory(); err != nil || most < 1<<20 {
+			t.Errorf("memory %d, %v", most, err)
+		}
+		if stats, err := p.stats(ctx); err != nil || stats[partMetric+"waiting"] != 0 || len(stats) < 5 {
+			t.Errorf("counted %v, %v", stats, err)
+		}
+		c.end(p, true)
+		if len(c.processes) != 1 {
+			t.Errorf("%d processes are left", len(c.processes))
+		}
+		if _, err := p.cpu(); err == nil {
+			t.Error("it has a processor time")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnheardReply asks a part of which nobody has heard that it is ready.
+func TestUnheardReply(t *testing.T) {
+	_, err := onCluster(t.Context(), testConfig(t), func(ctx context.Context, c *cluster, _ figures) error {
+		p, err := c.launchScheduler("unheard", false)
+		if err != nil {
+			return err
+		}
+		for {
+			stats, err := p.stats(ctx)
+			if err != nil || len(stats) == 0 {
+				t.Errorf("counted %v", stats)
+				return err
+			}
+			if stats[partMetric+"wakeups_total"] > 0 { // it was ready before that
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPartSaysWhy expects what a part said before it failed in the error.
+func TestPartSaysWhy(t *testing.T) {
+	cfg := testConfig(t)
+	p, err := launch(cfg, "none", "none", roleConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.ready(t.Context()); err == nil || !strings.Contains(err.Error(), `"none" is unknown`) {
+		t.Errorf("got %v", err)
+	}
+	cfg.Self = filepath.Join(cfg.Dir, "nothing")
+	if _, err := launch(cfg, roleEtcd, roleEtcd, roleConfig{}); !types.Is(err, types.Precondition) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRoleWithoutConfiguration is what a user sees who calls it.
+func TestRoleWithoutConfiguration(t *testing.T) {
+	for _, in := range []string{"", "{\n"} {
+		err := RunRole(t.Context(), roleEtcd, strings.NewReader(in), new(bytes.Buffer))
+		if !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), "bench-role: ") {
+			t.Errorf("of %q got %v", in, err)
+		}
+	}
+}
+
+// TestProfile expects one of each process, and only while a window is open.
+func TestProfile(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Scenario, cfg.Profile = "s", filepath.Join(t.TempDir(), "profiles")
+	_, err := onCluster(t.Context(), cfg, func(ctx context.Context, c *cluster, found figures) error {
+		if _, err := c.startScheduler(roleScheduler, false); err != nil {
+			return err
+		}
+		u, err := c.window(ctx, func(ctx context.Context) error {
+			_, err := c.put(ctx, controlplane.NodeKey("a"), &types.Node{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, name := range []string{roleEtcd, roleScheduler, load} {
+			if u.cpu[name] <= 0 {
+				t.Errorf("%s took %s", name, u.cpu[name])
+			}
+			if info, err := os.Stat(filepath.Join(cfg.Profile, "s.test."+name+".prof")); err != nil || info.Size() == 0 {
+				t.Errorf("no profile of %s: %v", name, err)
+			}
+		}
+		return c.add(found, u, 1)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,246 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"runtime/pprof"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/examples/framespace/gangs"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+// RoleCommand is the name of the command that runs one part of a cluster that is
+// measured, with the name of the part as its argument, in a process of its own.
+const RoleCommand = "bench-role"
+
+// The parts of a cluster.
+const (
+	roleEtcd      = "etcd"
+	roleScheduler = "scheduler"
+	roleCollector = "collector"
+	// roleFramespace is a scheduler with gangs built in.
+	roleFramespace = "framespace"
+	// roleKeeper keeps policies, as a server does.
+	roleKeeper = "keeper"
+)
+
+// roleConfig is the first line that a part reads from its input.
+type roleConfig struct {
+	// Ops is how many operations etcd allows in a transaction.
+	Ops int
+	// Dir is where etcd keeps its data.
+	Dir string
+	// Endpoint is where the others reach etcd.
+	Endpoint string
+	// Name and Shared are those of a scheduler.
+	Name   string
+	Shared bool
+	// Policy is that of a collector; nil is the default.
+	Policy *server.Policy
+}
+
+// order is each further line.
+type order struct {
+	// Do is one of the constants below.
+	Do string
+	// Path is the file of a profile.
+	Path string `json:",omitempty"`
+}
+
+// What a part can be told to do.
+const (
+	doProfile = "profile"  // begin to write a CPU profile to Path
+	doEnd     = "profiled" // end it
+	doStats   = "stats"    // say what was counted
+)
+
+// reply is what a part says: once that it is ready, and then to each order.
+type reply struct {
+	Ready    bool               `json:",omitempty"`
+	Endpoint string             `json:",omitempty"`
+	Stats    map[string]float64 `json:",omitempty"`
+	Error    string             `json:",omitempty"`
+}
+
+// part is what runs in the process.
+type part struct {
+	// run runs it until ctx is done, and calls ready once it works.
+	run func(ctx context.Context, ready func(endpoint string)) error
+	// stats returns what it has counted; nil: nothing.
+	stats func() map[string]float64
+}
+
+// RunRole runs a part of a cluster that is measured, until ctx is done or its input
+// ends: so it ends with whoever started it, however that ends.
+func RunRole(ctx context.Context, role string, in io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(in)
+	var cfg roleConfig
+	if !lines.Scan() {
+		return types.Errorf(types.Invalid, "%s: there is no configuration: this command is for escher bench to call", RoleCommand)
+	}
+	if err := json.Unmarshal(lines.Bytes(), &cfg); err != nil {
+		return types.Errorf(types.Invalid, "%s: configuration: %w", RoleCommand, err)
+	}
+	p, err := newPart(role, cfg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	say := json.NewEncoder(out)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer cancel()
+		err := p.run(ctx, func(endpoint string) {
+			_ = say.Encode(reply{Ready: true, Endpoint: endpoint}) // nobody may be listening any more
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})
+	g.Go(func() error {
+		_ = server.CollectGarbage(ctx) // as every server does; its error is that ctx is done
+		return nil
+	})
+	// What reads the input may never return: it ends with the process.
+	go func() {
+		defer cancel()
+		obey(lines, say, p)
+	}()
+	return g.Wait()
+}
+
+// newPart makes the part of that name.
+func newPart(role string, cfg roleConfig) (part, error) {
+	switch role {
+	case roleEtcd:
+		return part{stats: etcdStats, run: func(ctx context.Context, ready func(string)) error {
+			etcd, err := server.New(server.Config{Dir: cfg.Dir, MaxTxnOps: cfg.Ops, Ready: ready})
+			if err != nil {
+				return err
+			}
+			return etcd.Run(ctx)
+		}}, nil
+	case roleScheduler:
+		return schedulerPart(cfg, nil), nil
+	case roleFramespace:
+		return schedulerPart(cfg, gangs.Gangs{}), nil
+	case roleKeeper:
+		return keeperPart(cfg), nil
+	case roleCollector:
+		return collectorPart(cfg), nil
+	case rolePredictor:
+		return predictorPart(cfg), nil
+	case roleGenerator:
+		return generatorPart(cfg), nil
+	}
+	return part{}, types.Errorf(types.Invalid, "%s: %q is unknown: this command is for escher bench to call", RoleCommand, role)
+}
+
+// schedulerPart is a scheduler, of somebody's own if it has units; it is ready when it has
+// listed everything.
+func schedulerPart(cfg roleConfig, units scheduler.Units) part {
+	counted := newCounted()
+	return part{stats: counted.stats, run: func(ctx context.Context, ready func(string)) error {
+		return withStore(ctx, cfg.Endpoint, cfg.Ops, func(store *etcdstore.Store) error {
+			noted := &notedStore{Store: store, counted: counted, synced: func() { ready("") }}
+			return scheduler.Run(ctx, noted, scheduler.Config{Name: cfg.Name, Shared: cfg.Shared, Units: units, Metrics: counted.metrics}, zap.NewNop())
+		})
+	}}
+}
+
+// keeperPart keeps the policies of the library.
+func keeperPart(cfg roleConfig) part {
+	return part{run: func(ctx context.Context, ready func(string)) error {
+		return withStore(ctx, cfg.Endpoint, cfg.Ops, func(store *etcdstore.Store) error {
+			ready("")
+			return esl.Keep(ctx, store, esl.KeepOptions{Kinds: esl.Builtin()})
+		})
+	}}
+}
+
+// collectorPart is a collector, with compaction.
+func collectorPart(cfg roleConfig) part {
+	return part{run: func(ctx context.Context, ready func(string)) error {
+		return withStore(ctx, cfg.Endpoint, cfg.Ops, func(store *etcdstore.Store) error {
+			policy := server.DefaultPolicy()
+			if cfg.Policy != nil {
+				policy = *cfg.Policy
+			}
+			c, err := server.NewCollector(store, server.NewMaintenance(store.Client(), 0), policy, nil, server.Options{})
+			if err != nil {
+				return err
+			}
+			ready("")
+			return c.Run(ctx)
+		})
+	}}
+}
+
+// withStore runs f with a client of etcd.
+func withStore(ctx context.Context, endpoint string, ops int, f func(*etcdstore.Store) error) error {
+	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{endpoint}, Limits: limitsOf(ops)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(store), store.Close())
+}
+
+// stockOps is how many operations etcd allows in a transaction unless told otherwise.
+const stockOps = 128
+
+// limitsOf returns the limits of an etcd that allows so many operations.
+func limitsOf(ops int) controlplane.Limits {
+	limits := etcdstore.StockLimits()
+	limits.Ops = ops
+	return limits
+}
+
+// obey does what it is told, line by line, until there is nothing more.
+func obey(lines *bufio.Scanner, say *json.Encoder, p part) {
+	var profile *os.File
+	for lines.Scan() {
+		var o order
+		var r reply
+		err := json.Unmarshal(lines.Bytes(), &o)
+		switch {
+		case err != nil:
+		case o.Do == doProfile:
+			profile, err = beginProfile(o.Path)
+		case o.Do == doEnd && profile != nil:
+			pprof.StopCPUProfile()
+			err = profile.Close()
+			profile = nil
+		case o.Do == doStats && p.stats != nil:
+			r.Stats = p.stats()
+		}
+		if err != nil {
+			r.Error = err.Error()
+		}
+		if say.Encode(r) != nil {
+			return
+		}
+	}
+}
+
+// beginProfile begins to write a CPU profile of this process.
+func beginProfile(path string) (*os.File, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "profile: %w", err)
+	}
+	return f, pprof.StartCPUProfile(f)
+}

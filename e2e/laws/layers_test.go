@@ -1,0 +1,265 @@
+package layers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/escher-sched/escher/"
+
+// A room is a directory of the module with all below it.
+type room struct {
+	dir string
+	// own lists the rooms it may import, besides itself.
+	own []string
+	// tests lists what its external tests may import besides.
+	tests []string
+	// later tells that it is not built yet.
+	later bool
+}
+
+// rooms is the order of the house: types ← controlplane ← {scheduler, nodeagent,
+// esl} ← the rest. The three never import one another: they meet in the store.
+func rooms() []room {
+	return []room{
+		{dir: "types"},
+		{dir: "controlplane", own: []string{"types"}},
+		{dir: "scheduler", own: []string{"types", "controlplane"}},
+		{dir: "nodeagent", own: []string{"types", "controlplane"}},
+		{dir: "esl", own: []string{"types", "controlplane"}, tests: []string{"e2e/hollow"}},
+	}
+}
+
+// A ban keeps packages out of the whole module but for some rooms.
+type ban struct {
+	// pkg is what must not be imported, with all below it.
+	pkg string
+	// direct lists the rooms that may import it.
+	direct []string
+	// linked lists the rooms that may have it among what they import
+	// indirectly, besides those of direct; all of them if it is nil.
+	linked []string
+	why    string
+}
+
+func bans() []ban {
+	programs := []string{"cmd", "e2e", "examples"}
+	fake := "the shipped binary carries no fakes, examples or games"
+	return []ban{
+		{pkg: module + "e2e", direct: []string{"e2e"}, linked: []string{"e2e"}, why: fake},
+		{pkg: module + "examples", direct: []string{"e2e", "examples"}, linked: []string{"e2e", "examples"}, why: fake},
+		{pkg: module + "controlplane/memstore", direct: []string{"e2e"}, linked: []string{"e2e"}, why: fake},
+		{pkg: module + "nodeagent/runtime/simruntime", direct: []string{"e2e"}, linked: []string{"e2e"}, why: fake},
+		{
+			pkg: "go.etcd.io/etcd/server/v3", direct: []string{"controlplane/server"}, linked: programs,
+			why: "everything else is a client, so that etcd can be anywhere",
+		},
+		{
+			pkg: module + "controlplane/server", direct: programs, linked: programs,
+			why: "who needs a store is given one",
+		},
+		{
+			pkg: "go.etcd.io/etcd/client/v3", direct: []string{"controlplane/etcdstore", "controlplane/server"},
+			why: "the store is reached through controlplane.Store",
+		},
+		{
+			pkg: "github.com/containerd/containerd/v2", direct: []string{"nodeagent/runtime/containerd", "e2e/bench"},
+			why: "containers are run through nodeagent.Runtime; only the floor under it is measured without",
+		},
+		{
+			pkg: "math/rand", direct: []string{},
+			why: "math/rand/v2 has sources that are passed in",
+		},
+	}
+}
+
+// banned lists what a room must not import, even indirectly.
+func banned() map[string][]string {
+	return map[string][]string{
+		"types": {"go.etcd.io/etcd", "go.uber.org/zap", "google.golang.org/grpc", "os/exec", "net/http"},
+	}
+}
+
+// pkg is a package as go list describes it.
+type pkg struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+// list returns the packages of the module, and the paths of all they need.
+func list(t *testing.T) (own []pkg, all []string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd.Dir = root
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &problems)
+	}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		switch err := dec.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return own, all
+		case err != nil:
+			t.Fatal(err)
+		}
+		all = append(all, p.ImportPath)
+		if strings.HasPrefix(p.ImportPath, module) {
+			own = append(own, p)
+		}
+	}
+}
+
+// below reports whether a package is pkg, or in a directory below it.
+func below(path, pkg string) bool { return path == pkg || strings.HasPrefix(path, pkg+"/") }
+
+// in reports whether a package of the module is in one of the rooms.
+func in(path string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return below(path, module+dir) })
+}
+
+// all returns what a package and its tests import, but for what its external tests may.
+func (p pkg) all(tests []string) []string {
+	outside := slices.DeleteFunc(slices.Clone(p.XTestImports), func(i string) bool { return in(i, tests) })
+	return slices.Concat(p.Imports, p.TestImports, outside)
+}
+
+// arrows returns the imports between rooms that must not be.
+func arrows(own []pkg, rooms []room) []string {
+	var wrong []string
+	for _, r := range rooms {
+		allowed := append([]string{r.dir}, r.own...)
+		for _, p := range own {
+			if !below(p.ImportPath, module+r.dir) {
+				continue
+			}
+			for _, imported := range p.all(r.tests) {
+				if strings.HasPrefix(imported, module) && !in(imported, allowed) {
+					wrong = append(wrong, p.ImportPath+" imports "+imported+": "+r.dir+" may import only "+strings.Join(allowed, ", "))
+				}
+			}
+		}
+	}
+	return wrong
+}
+
+// forbidden returns the imports that a ban forbids. Tests are free to start what
+// their package does not know of.
+func forbidden(own []pkg, bans []ban) []string {
+	var wrong []string
+	for _, b := range bans {
+		for _, p := range own {
+			if !in(p.ImportPath, b.direct) && slices.ContainsFunc(p.Imports, func(i string) bool { return matches(i, b.pkg) && !same(p.ImportPath, b.pkg) }) {
+				wrong = append(wrong, p.ImportPath+" imports "+b.pkg+": "+b.why)
+			}
+			if b.linked != nil && !in(p.ImportPath, b.direct) && !in(p.ImportPath, b.linked) &&
+				slices.ContainsFunc(p.Deps, func(d string) bool { return matches(d, b.pkg) && !same(p.ImportPath, b.pkg) }) {
+				wrong = append(wrong, p.ImportPath+" links "+b.pkg+": "+b.why)
+			}
+		}
+	}
+	return wrong
+}
+
+// matches is below, but for math/rand, whose v2 is another package.
+func matches(path, pkg string) bool { return below(path, pkg) && path != pkg+"/v2" }
+
+// same tells that a package is part of what is banned.
+func same(path, pkg string) bool { return below(path, pkg) }
+
+func TestArrows(t *testing.T) {
+	own, _ := list(t)
+	for _, w := range arrows(own, rooms()) {
+		t.Error(w)
+	}
+}
+
+func TestBans(t *testing.T) {
+	own, _ := list(t)
+	for _, w := range forbidden(own, bans()) {
+		t.Error(w)
+	}
+	for dir, pkgs := range banned() {
+		for _, p := range own {
+			for _, b := range pkgs {
+				if below(p.ImportPath, module+dir) && slices.ContainsFunc(p.Deps, func(d string) bool { return below(d, b) }) {
+					t.Errorf("%s links %s: %s is plain data", p.ImportPath, b, dir)
+				}
+			}
+		}
+	}
+}
+
+// TestTestingIsForTests keeps package testing, and its flags, out of programs.
+func TestTestingIsForTests(t *testing.T) {
+	own, _ := list(t)
+	for _, p := range own {
+		if slices.Contains(p.Imports, "testing") && !strings.HasSuffix(p.ImportPath, "test") {
+			t.Errorf("%s imports testing: move what needs it to a package named …test", p.ImportPath)
+		}
+	}
+}
+
+// TestTablesAreAlive finds rules about what is no longer there: they forbid
+// nothing, and nobody notices when what they were for comes back under another
+// name.
+func TestTablesAreAlive(t *testing.T) {
+	_, all := list(t)
+	there := func(pkg string) bool {
+		return slices.ContainsFunc(all, func(p string) bool { return below(p, pkg) })
+	}
+	for _, r := range rooms() {
+		if there(module+r.dir) == r.later {
+			t.Errorf("room %s: later is %t, correct the table", r.dir, r.later)
+		}
+	}
+	for _, b := range bans() {
+		if !there(b.pkg) && b.pkg != "math/rand" {
+			t.Errorf("%s is banned, but nothing of that name is there: correct the table", b.pkg)
+		}
+		for _, dir := range b.direct {
+			if !there(module+dir) && !slices.Contains([]string{"cmd", "e2e", "examples"}, dir) {
+				t.Errorf("%s is allowed in %s, which is not there: correct the table", b.pkg, dir)
+			}
+		}
+	}
+}
+
+// TestRulesFind shows that the rules find what they are for.
+func TestRulesFind(t *testing.T) {
+	own := []pkg{
+		{ImportPath: module + "scheduler", Imports: []string{module + "nodeagent"}},
+		{ImportPath: module + "types", TestImports: []string{module + "controlplane"}},
+		{ImportPath: module + "controlplane", Imports: []string{"math/rand/v2", module + "types"}},
+		{ImportPath: module + "esl", TestImports: []string{module + "e2e/hollow"}, XTestImports: []string{module + "e2e/hollow", module + "e2e/sim"}},
+		{ImportPath: module + "nodeagent", Imports: []string{"math/rand"}, Deps: []string{"go.etcd.io/etcd/server/v3/embed"}},
+		{ImportPath: module + "cmd/escher", Imports: []string{module + "controlplane/server"}, Deps: []string{"go.etcd.io/etcd/server/v3/embed"}},
+		{ImportPath: module + "controlplane/server", Imports: []string{"go.etcd.io/etcd/server/v3/embed"}},
+		{ImportPath: module + "controlplane/etcdstore", Imports: []string{"go.etcd.io/etcd/server/v3/embed"}},
+	}
+	wantPrefixes(t, arrows(own, rooms()), "types imports "+module+"controlplane", "scheduler imports "+module+"nodeagent",
+		"esl imports "+module+"e2e/hollow", "esl imports "+module+"e2e/sim")
+	wantPrefixes(t, forbidden(own, bans()),
+		"controlplane/etcdstore imports go.etcd.io/etcd/server", "nodeagent links go.etcd.io/etcd/server", "nodeagent imports math/rand")
+}
+
+func wantPrefixes(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	ok := slices.EqualFunc(got, want, func(g, w string) bool { return strings.HasPrefix(g, module+w) })
+	if !ok {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

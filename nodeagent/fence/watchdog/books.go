@@ -1,0 +1,128 @@
+package watchdog
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/nodeagent/fence/execlog"
+	"github.com/escher-sched/escher/types/execution"
+)
+
+// books notes what was killed: for the agent, which is not to take it for an end of the
+// program's own, and in the log of executions. It has a goroutine of its own, as it
+// waits for the disk.
+type books struct {
+	entries chan entry
+	done    chan struct{}
+	bootID  string
+	log     *says
+	// closed is the deadline of each node after which what did not run was noted.
+	closed map[*guard]time.Duration
+}
+
+// entry is what became of the containers of a node at a deadline.
+type entry struct {
+	g      *guard
+	killAt time.Duration
+	killed []string
+	// ran are those of them of which a process was let run.
+	ran  []string
+	at   time.Time
+	boot time.Duration
+}
+
+func newBooks(bootID string, log *says) *books {
+	const waiting = 64
+	b := &books{entries: make(chan entry, waiting), done: make(chan struct{}), bootID: bootID, log: log, closed: make(map[*guard]time.Duration)}
+	go func() {
+		defer close(b.done)
+		for p := range b.entries {
+			b.write(p)
+		}
+	}()
+	return b
+}
+
+// enter has an entry written. While the disk hangs, the rest is not.
+func (b *books) enter(p entry) {
+	select {
+	case b.entries <- p:
+	default:
+		b.log.Printf("not noted, as the disk hangs: killed %q", p.killed)
+	}
+}
+
+// close returns when everything is noted, or when that takes too long.
+func (b *books) close() {
+	close(b.entries)
+	waitFor(b.done)
+}
+
+// write notes what was killed, and, once a deadline, that nothing else runs that was
+// started and must not outlive the session.
+func (b *books) write(p entry) {
+	if len(p.killed) == 0 && b.closed[p.g] == p.killAt {
+		return
+	}
+	for _, id := range p.killed {
+		if err := mark(p.g.StateDir, id); err != nil {
+			b.log.Printf("mark what was killed: %v", err)
+		}
+	}
+	path := filepath.Join(p.g.StateDir, execution.Name)
+	started, err := readStarted(path)
+	if err != nil {
+		b.log.Print(err)
+		return // There is no log, or no directory any more.
+	}
+	kept, err := readKept(filepath.Join(p.g.StateDir, SessionFile))
+	if err != nil {
+		b.log.Print(err)
+	}
+	var records []execution.Record
+	for _, r := range started {
+		if r.BootID != b.bootID {
+			continue
+		}
+		r.Stamp(p.at, p.boot, b.bootID)
+		r.Reason = "the session of the node was not certain to last"
+		switch {
+		case slices.Contains(p.killed, r.Container):
+			r.Event, r.Ran = execution.Kill, slices.Contains(p.ran, r.Container)
+		case b.closed[p.g] == p.killAt || slices.Contains(kept, r.Container) || p.g.runs(r.Container):
+			continue
+		default:
+			r.Event = execution.End
+		}
+		records = append(records, r)
+	}
+	if len(records) == 0 {
+		b.closed[p.g] = p.killAt
+		return
+	}
+	if err := execlog.Append(p.g.StateDir, records...); err != nil {
+		b.log.Print(err)
+		return
+	}
+	b.closed[p.g] = p.killAt
+}
+
+// mark tells the agent that the end of a container is not its own.
+func mark(stateDir, id string) error {
+	dir := filepath.Join(stateDir, EndingDir)
+	path := filepath.Join(dir, id)
+	text, _ := os.ReadFile(path) // Most have none.
+	if cause, _, _ := strings.Cut(string(text), "\n"); cause != "" {
+		return nil // The agent was ending it already, and has noted why.
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", []byte(Fenced), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

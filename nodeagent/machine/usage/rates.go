@@ -1,0 +1,141 @@
+package usage
+
+import (
+	"time"
+
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+)
+
+// sample is what was read at a time.
+type sample struct {
+	at time.Time
+	// started is when the process was started whose counters these are; zero if that is
+	// not known.
+	started time.Time
+	stat    cgroup.Stat
+}
+
+const (
+	// minOver is the least time that a rate is measured for: in less, the work of
+	// starting a container is most of it.
+	minOver = 500 * time.Millisecond
+	// maxOver is the most: who has run for days is busy now or not, whatever the mean is.
+	maxOver = 2 * MaxEvery
+)
+
+// use says what was used at a sample, and how fast since the one before, nil if there is
+// none. A process that was started since then has counted from 0.
+func use(before *sample, now sample) Use {
+	u := counted(now)
+	if !now.started.IsZero() && (before == nil || now.started.After(before.at)) {
+		before = &sample{at: now.started, stat: cgroup.Stat{CPU: new(cgroup.CPU), IO: new(cgroup.IO)}}
+	}
+	if before == nil {
+		return u
+	}
+	over := now.at.Sub(before.at)
+	if over < minOver || over > maxOver || restarted(before.stat, now.stat) {
+		return u
+	}
+	seconds := over.Seconds()
+	u.OverSeconds = seconds
+	if a, b := before.stat.CPU, now.stat.CPU; a != nil && b != nil {
+		u.CPUMilli = new((b.Used - a.Used).Seconds() / seconds * 1000)
+	}
+	if a, b := before.stat.IO, now.stat.IO; a != nil && b != nil {
+		u.IOReadBytesPerSecond = new(float64(b.ReadBytes-a.ReadBytes) / seconds)
+		u.IOWriteBytesPerSecond = new(float64(b.WriteBytes-a.WriteBytes) / seconds)
+	}
+	return u
+}
+
+// restarted reports whether counters have begun anew in between, so that what they differ
+// by says nothing.
+func restarted(before, now cgroup.Stat) bool {
+	if a, b := before.CPU, now.CPU; a != nil && b != nil && b.Used < a.Used {
+		return true
+	}
+	a, b := before.IO, now.IO
+	return a != nil && b != nil && (b.ReadBytes < a.ReadBytes || b.WriteBytes < a.WriteBytes)
+}
+
+// counted is what a sample says by itself.
+func counted(s sample) Use {
+	u := Use{At: s.at, Processes: s.stat.Processes, Pressure: pressure(s.stat.Pressure)}
+	if c := s.stat.CPU; c != nil {
+		u.CPUSeconds, u.ThrottledSeconds = new(c.Used.Seconds()), new(c.Throttled.Seconds())
+	}
+	if m := s.stat.Memory; m != nil {
+		u.MemoryBytes, u.MemoryRSSBytes, u.OOMKills = &m.WorkingSet, &m.RSS, &m.OOMKills
+		u.MemoryPeakBytes, u.MemoryLimitBytes = told(m.Peak), told(m.Limit)
+	}
+	if i := s.stat.IO; i != nil {
+		u.IOReadBytes, u.IOWriteBytes, u.IOReads, u.IOWrites = &i.ReadBytes, &i.WriteBytes, i.Reads, i.Writes
+	}
+	return u
+}
+
+// told returns a number of which 0 says that there is none.
+func told(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// pressure returns nil if nothing is known of it.
+func pressure(p cgroup.Pressure) *Pressure {
+	if p == (cgroup.Pressure{}) {
+		return nil
+	}
+	return &Pressure{CPU: stall(p.CPU), Memory: stall(p.Memory), IO: stall(p.IO)}
+}
+
+func stall(s *cgroup.Stall) *Stall {
+	if s == nil {
+		return nil
+	}
+	return &Stall{SomePercent10s: s.Some10, FullPercent10s: s.Full10, SomeSeconds: s.Some.Seconds(), FullSeconds: s.Full.Seconds()}
+}
+
+// ring has the samples of one attempt, or of the machine, the oldest first.
+type ring []sample
+
+// with returns the ring with another sample: those older than keep are dropped, and one
+// that came sooner than every after the one before it is replaced, so that who asks often
+// makes it no longer.
+func (r ring) with(s sample, every, keep time.Duration) ring {
+	if n := len(r); n > 1 && s.at.Sub(r[n-2].at) <= every {
+		r[n-1] = s
+		return r
+	}
+	first := 0
+	for first < len(r) && s.at.Sub(r[first].at) > keep {
+		first++
+	}
+	return append(r[:0], append(r[first:], s)...)
+}
+
+// last is what was used at the latest sample.
+func (r ring) last() Use {
+	n := len(r)
+	if n == 1 {
+		return use(nil, r[0])
+	}
+	return use(&r[n-2], r[n-1])
+}
+
+// since is what was used at the samples after a time.
+func (r ring) since(t time.Time) []Use {
+	var all []Use
+	for i, s := range r {
+		switch {
+		case !s.at.After(t):
+		case i == 0:
+			all = append(all, use(nil, s))
+		default:
+			all = append(all, use(&r[i-1], s))
+		}
+	}
+	return all
+}

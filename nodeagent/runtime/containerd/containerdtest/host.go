@@ -1,0 +1,142 @@
+// Package containerdtest gives tests a private containerd with an image of the
+// test program in it. It takes root, containerd and runc.
+package containerdtest
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
+	"github.com/escher-sched/escher/nodeagent/runtime/image"
+	"github.com/escher-sched/escher/nodeagent/runtime/runtimetest"
+)
+
+// patience is how long containerd may take for anything, on a busy machine.
+const patience = 60 * time.Second
+
+// Host is a machine with a containerd of its own.
+type Host struct {
+	// Dir is the daemon's directory. Its path is short, for sockets in it.
+	Dir string
+	// Address is the daemon's socket.
+	Address string
+	// Namespace is a containerd namespace that nobody else uses.
+	Namespace string
+	// Program is the test program on the host: see runtimetest/program.
+	Program string
+
+	daemon *daemon.Daemon
+}
+
+// New starts a containerd that ends with t, and checks then that nothing of it
+// is left. It is started again when it is killed.
+func New(t *testing.T) *Host {
+	t.Helper()
+	// Paths of sockets are limited to 107 bytes: t.TempDir would be too long.
+	dir, err := os.MkdirTemp("", "ctd")
+	must(t, err)
+	program, err := runtimetest.BuildProgram(t.Context(), dir)
+	must(t, err)
+	conf := daemon.Config{Dir: filepath.Join(dir, "d"), Logger: zaptest.NewLogger(t)}
+	d, err := daemon.Ensure(t.Context(), conf)
+	must(t, err)
+	h := &Host{
+		Dir: conf.Dir, Address: d.Address(), Namespace: "test-" + uuid.NewString(), Program: program,
+		daemon: d,
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		h.purge(t)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	h.importProgram(t)
+	return h
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *Host) purge(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := containerd.Purge(ctx, h.Address, h.Namespace, ""); err != nil {
+		t.Error(err)
+	}
+	h.checkNothingLeft(t)
+}
+
+func (h *Host) importProgram(t *testing.T) {
+	t.Helper()
+	var archive bytes.Buffer
+	must(t, image.Write(&archive, image.Spec{
+		Name:  runtimetest.Image,
+		Files: map[string]string{runtimetest.Program: h.Program},
+	}))
+	names, err := h.Open(t, "import", "import").Load(t.Context(), &archive)
+	must(t, err)
+	if len(names) != 1 || names[0].Name != runtimetest.Image {
+		t.Fatalf("imported %v, want %q", names, runtimetest.Image)
+	}
+}
+
+// Config returns how Open makes the runtime of a node.
+func (h *Host) Config(cluster, node string) containerd.Config {
+	return containerd.Config{
+		Address: h.Address, Namespace: h.Namespace, Cluster: cluster, Node: node,
+		Logger: containerd.Logger{Path: h.Program, Subcommand: runtimetest.LogVerb},
+	}
+}
+
+// Open returns the runtime of a node, closed at the end of t.
+func (h *Host) Open(t *testing.T, cluster, node string) *containerd.Runtime {
+	t.Helper()
+	return h.OpenWith(t, h.Config(cluster, node))
+}
+
+// OpenWith returns a runtime of that configuration, closed at the end of t.
+func (h *Host) OpenWith(t *testing.T, conf containerd.Config) *containerd.Runtime {
+	t.Helper()
+	r, err := containerd.New(conf)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// PID returns the process of containerd.
+func (h *Host) PID(t *testing.T) int {
+	t.Helper()
+	pid, err := h.daemon.PID()
+	must(t, err)
+	return pid
+}
+
+// Kill kills containerd, which is started again then.
+func (h *Host) Kill(t *testing.T) {
+	t.Helper()
+	must(t, syscall.Kill(h.PID(t), syscall.SIGKILL))
+}

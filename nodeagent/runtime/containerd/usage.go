@@ -1,0 +1,21 @@
+package containerd
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/types"
+)
+
+// Usage implements nodeagent.Runtime. A container whose process has ended has a cgroup
+// until it is removed: nothing is in it.
+func (r *Runtime) Usage(_ context.Context, id string) (cgroup.Stat, error) {
+	s, err := r.counters.Read(r.Cgroups().Path(id))
+	if err != nil {
+		return cgroup.Stat{}, types.Errorf(types.ClassOf(err), "read what container %s uses: %w", id, err)
+	}
+	if s.Processes != nil && *s.Processes == 0 {
+		return cgroup.Stat{}, types.Errorf(types.NotFound, "read what container %s uses: it does not run", id)
+	}
+	return s, nil
+}

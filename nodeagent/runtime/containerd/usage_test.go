@@ -1,0 +1,85 @@
+package containerd_test
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/nodeagent/runtime/runtimetest"
+	"github.com/escher-sched/escher/types"
+)
+
+func usageTests() map[string]func(*bench) {
+	return map[string]func(*bench){
+		"UsageOfCPU":    testUsageOfCPU,
+		"UsageOfMemory": testUsageOfMemory,
+		"UsageOfDisks":  testUsageOfDisks,
+		"UsageIsNew":    testUsageIsNew,
+	}
+}
+
+// untilUsed returns what a container uses once enough says so.
+func (b *bench) untilUsed(c nodeagent.Container, enough func(cgroup.Stat) bool) cgroup.Stat {
+	b.Helper()
+	return runtimetest.Await(b.T, func(ctx context.Context) (cgroup.Stat, error) {
+		s, err := b.Usage(ctx, c.ID)
+		if err == nil && !enough(s) {
+			err = types.Errorf(types.Unavailable, "it uses only %+v", s)
+		}
+		return s, err
+	})
+}
+
+// testUsageOfCPU has one that does nothing but to count, held to a tenth of a core.
+func testUsageOfCPU(b *bench) {
+	c := b.container("burn")
+	c.MilliCPU = 100
+	b.start(c)
+	s := b.untilUsed(c, func(s cgroup.Stat) bool {
+		return s.CPU != nil && s.CPU.Used > 200*time.Millisecond && s.CPU.Throttled > 0
+	})
+	if s.Processes == nil || *s.Processes < 1 {
+		b.Errorf("it uses %+v, want its processes", s)
+	}
+	b.must(b.Signal(b.ctx(), c.ID, syscall.SIGKILL))
+}
+
+func testUsageOfMemory(b *bench) {
+	c := b.container("hold", "24")
+	c.MemoryBytes = 64 << 20
+	b.start(c)
+	s := b.untilUsed(c, func(s cgroup.Stat) bool { return s.Memory != nil && s.Memory.RSS >= 24<<20 })
+	if m := s.Memory; m.Limit != 64<<20 || m.WorkingSet < 24<<20 || m.Peak < m.WorkingSet || m.Peak > m.Limit || m.OOMKills != 0 {
+		b.Errorf("it uses %+v, want 24 MiB of 64", *m)
+	}
+}
+
+// testUsageOfDisks writes past the page cache, so that v1 knows who wrote.
+func testUsageOfDisks(b *bench) {
+	dir := b.TempDir()
+	c := b.container("write", "/data", "8")
+	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data"}}
+	b.start(c)
+	s := b.untilUsed(c, func(s cgroup.Stat) bool { return s.IO != nil && s.IO.WriteBytes >= 8<<20 })
+	// A little more is the file system's own, and not as much again: a disk counts once.
+	if s.IO.WriteBytes > 12<<20 {
+		b.Errorf("it wrote %+v, want 8 MiB", *s.IO)
+	}
+}
+
+// testUsageIsNew has what is run again in place begin at 0.
+func testUsageIsNew(b *bench) {
+	c := b.container("burn")
+	b.start(c)
+	before := b.untilUsed(c, func(s cgroup.Stat) bool { return s.CPU != nil && s.CPU.Used > 500*time.Millisecond })
+	b.must(b.Remove(b.ctx(), c.ID))
+	_, err := b.Usage(b.ctx(), c.ID)
+	b.wants(err, types.NotFound)
+	c.Restart, c.Command[1] = 1, "block"
+	b.start(c)
+	if s, err := b.Usage(b.ctx(), c.ID); err != nil || s.CPU.Used >= before.CPU.Used {
+		b.Errorf("it has used %+v, %v; before it was %s", s.CPU, err, before.CPU.Used)
+	}
+}

@@ -1,0 +1,256 @@
+package nodeapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// dialTimeout bounds how long a node may take to be reached, answerTimeout how
+	// long its answer to a short question may take to begin.
+	dialTimeout   = 5 * time.Second
+	answerTimeout = 30 * time.Second
+	// maxLine and maxAnswer bound what is read of an answer at once.
+	maxLine   = 1 << 20
+	maxAnswer = 64 << 20
+)
+
+// Client asks the API of one node, in one session of it. Its methods may be called
+// concurrently. Errors have the classes that the node gave them; Unavailable: the
+// agent does not answer, or has a new session since.
+type Client struct {
+	node, address, base, token string
+	http                       *http.Client
+}
+
+// Dialer finds nodes.
+type Dialer struct {
+	Store controlplane.Store
+	// TLS is used for nodes whose address is https; nil trusts who the system does.
+	TLS *tls.Config
+}
+
+// Dial returns the client of a node, as the store has its address and token; it does
+// not connect yet. The caller closes it. NotFound: there is no such node. Unavailable:
+// its agent is not alive. Precondition: it has no API.
+func (d Dialer) Dial(ctx context.Context, node string) (*Client, error) {
+	if err := types.ValidateName("node", node); err != nil {
+		return nil, err
+	}
+	var n types.Node
+	found, err := read(ctx, d.Store, controlplane.NodeKey(node), &n)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, types.Errorf(types.NotFound, "there is no node %s: escher nodes lists them", node)
+	}
+	var alive types.Alive
+	if found, err = read(ctx, d.Store, controlplane.AliveKey(node), &alive); err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, types.Errorf(types.Unavailable, "ask node %s: its agent is not alive: start it again there", node)
+	}
+	token := types.Token{Token: alive.Token} // of an agent of an older version
+	if _, err = read(ctx, d.Store, controlplane.TokenKey(node), &token); err != nil {
+		return nil, err
+	}
+	return New(node, n.Address, token.Token, d.TLS)
+}
+
+// read reads one key; found is false if it is not there.
+func read(ctx context.Context, store controlplane.Store, key string, into types.Message) (found bool, err error) {
+	page, err := store.List(ctx, controlplane.ListOptions{Key: key})
+	if err != nil || len(page.KVs) == 0 {
+		return false, err
+	}
+	return controlplane.Read(page.KVs[0], into), nil
+}
+
+// New returns the client of a node of that address and token. Precondition: it is
+// none.
+func New(node, address, token string, conf *tls.Config) (*Client, error) {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	transport := &http.Transport{
+		DialContext: dialer.DialContext, TLSClientConfig: conf, TLSHandshakeTimeout: dialTimeout,
+		IdleConnTimeout: time.Minute, DisableCompression: true, ExpectContinueTimeout: answerTimeout,
+	}
+	c := &Client{node: node, address: address, base: strings.TrimSuffix(address, "/"), token: token, http: &http.Client{Transport: transport}}
+	u, err := url.Parse(address)
+	if err == nil && u.Fragment != "" {
+		// It listens on loopback, and every machine calls itself so.
+		if u.Fragment != watchdog.BootID() {
+			return nil, types.Errorf(types.Precondition, "ask node %s: its API listens on loopback of its own machine alone: ask from there, or start its agent with --tls-cert and --tls-key", node)
+		}
+		c.base, _, _ = strings.Cut(c.base, "#")
+		c.address = c.base
+	}
+	switch {
+	case err != nil || u.Scheme != "unix" && u.Scheme != "http" && u.Scheme != "https":
+		return nil, types.Errorf(types.Precondition, "ask node %s: it names no address of an API but %q: run an agent of this version there", node, address)
+	case u.Scheme == "unix":
+		// The host is no part of it: the socket is.
+		c.base = "http://" + node
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", u.Path)
+		}
+	}
+	return c, nil
+}
+
+// Close gives its connections back.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Node returns the name of the node.
+func (c *Client) Node() string { return c.node }
+
+// request returns the path of a request about an attempt; attempt 0 leaves that out.
+func request(what, ns, id string, attempt int, query url.Values) string {
+	p := "/v1/" + what + "/" + url.PathEscape(ns) + "/" + url.PathEscape(id)
+	if attempt > 0 {
+		p += "/" + strconv.Itoa(attempt)
+	}
+	if len(query) > 0 {
+		p += "?" + query.Encode()
+	}
+	return p
+}
+
+// do sends a request and returns its answer, whose body the caller closes. An answer
+// that is an error is returned as one.
+func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		cancel(nil)
+		return nil, types.Errorf(types.Invalid, "ask node %s: %w", c.node, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if body != nil {
+		// What would be refused anyway is not sent.
+		req.Header.Set("Expect", "100-continue")
+	}
+	if body == nil {
+		// What is sent takes as long as it takes.
+		late := types.Errorf(types.Unavailable, "it has not begun to answer for %s", answerTimeout)
+		timer := time.AfterFunc(answerTimeout, func() { cancel(late) })
+		defer timer.Stop()
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		defer cancel(nil)
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, c.broken(err)
+	}
+	res.Body = &cancelling{res.Body, cancel}
+	if res.StatusCode == http.StatusOK {
+		return res, nil
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxLine)) // Whatever came says more than why no more did.
+	if res.StatusCode == http.StatusUnauthorized {
+		return nil, types.Errorf(types.Unavailable, "ask node %s: its agent has begun a new session: try again", c.node)
+	}
+	return nil, answer.Refused("node "+c.node, res.StatusCode, bytes.TrimSpace(text))
+}
+
+// cancelling ends a request when its answer is closed.
+type cancelling struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+// Close closes the answer.
+func (b *cancelling) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
+}
+
+// doJSON sends a request with v as its body.
+func (c *Client) doJSON(ctx context.Context, method, path string, v any) (*http.Response, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, types.Errorf(types.Invalid, "ask node %s: %w", c.node, err)
+	}
+	return c.do(ctx, method, path, bytes.NewReader(text))
+}
+
+// get sends a request without a body, and reads its answer.
+func (c *Client) get(ctx context.Context, path string, into any) error {
+	res, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	return c.decode(res, into)
+}
+
+// decode reads an answer.
+func (c *Client) decode(res *http.Response, into any) error {
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return c.broken(err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return c.garbled(err)
+	}
+	return nil
+}
+
+// errLast ends the reading of lines.
+var errLast = errors.New("this was the last line")
+
+// lines calls each with every line of an answer, until it returns an error. A line
+// that is an error ends it with that.
+func (c *Client) lines(res *http.Response, each func([]byte) error) error {
+	scanner := bufio.NewScanner(res.Body)
+	scanner.Buffer(nil, maxLine)
+	for scanner.Scan() {
+		if err := answer.Error(scanner.Bytes()); err != nil {
+			return err
+		}
+		if err := each(scanner.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return c.broken(err)
+	}
+	return nil
+}
+
+// broken says that the agent does not answer, or not to its end. That the caller has
+// given up is not the agent's fault.
+func (c *Client) broken(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return types.Errorf(types.Unavailable, "ask node %s: %w", c.node, err)
+	}
+	where := "look whether its agent runs there, and whether this address can be reached from here"
+	if strings.HasPrefix(c.address, "unix:") {
+		where = "look whether escher dev runs; its socket answers only on that machine, and to that user"
+	}
+	return types.Errorf(types.Unavailable, "ask node %s at %s: %w: %s", c.node, c.address, err, where)
+}
+
+func (c *Client) garbled(err error) error {
+	return types.Errorf(types.Internal, "read the answer of node %s: %w", c.node, err)
+}

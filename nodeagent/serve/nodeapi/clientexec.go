@@ -1,0 +1,149 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+// Exec runs a command in the container of an attempt, as nodeagent.Runtime does, and
+// returns its exit code. It is killed when ctx is done. Something may go on reading
+// p.Stdin after that, as a read cannot be interrupted.
+func (c *Client) Exec(ctx context.Context, ns, id string, attempt int, p nodeagent.Process) (int, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	conn, err := c.connect(ctx, request("exec", ns, id, attempt, nil))
+	if err != nil {
+		return 0, err
+	}
+	defer conn.CloseNow() //nolint:errcheck // There is nothing left to be sent.
+	conn.SetReadLimit(execMessage)
+	start := startOrder{Command: p.Command, Env: p.Env, Dir: p.Dir, User: p.User, TTY: p.TTY, Input: p.Stdin != nil}
+	select {
+	case known, ok := <-p.Resize: // what is known at first, the command finds
+		if ok {
+			start.Size = (*size)(&known)
+		}
+	default:
+	}
+	if err := send(ctx, conn, order{Start: &start}); err != nil {
+		return 0, c.broken(err)
+	}
+	credit := newCredit()
+	defer credit.close()
+	if p.Stdin != nil {
+		go feed(ctx, conn, credit, p.Stdin)
+	}
+	if p.Resize != nil {
+		go resize(ctx, conn, p.Resize)
+	}
+	return c.watch(ctx, conn, credit, p)
+}
+
+// connect opens a WebSocket.
+func (c *Client) connect(ctx context.Context, path string) (*websocket.Conn, error) {
+	// An answer that is an error is that of the request without the upgrade.
+	opts := &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: http.Header{"Authorization": {"Bearer " + c.token}}}
+	conn, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.base, "http")+path, opts)
+	if err == nil {
+		return conn, nil
+	}
+	if res == nil {
+		return nil, c.broken(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxLine)) // Whatever came says more than why no more did.
+	if res.StatusCode == http.StatusUnauthorized {
+		return nil, types.Errorf(types.Unavailable, "ask node %s: its agent has begun a new session: try again", c.node)
+	}
+	return nil, answer.Refused("node "+c.node, res.StatusCode, text)
+}
+
+// watch takes what the node sends until the command has ended.
+func (c *Client) watch(ctx context.Context, conn *websocket.Conn, credit *credit, p nodeagent.Process) (int, error) {
+	for {
+		kind, data, err := conn.Read(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return 0, c.broken(err)
+		}
+		if kind == websocket.MessageBinary {
+			if err := deliver(data, p); err != nil {
+				return 0, types.Errorf(types.Unavailable, "pass on what the command wrote: %w", err)
+			}
+			continue
+		}
+		if err := answer.Error(data); err != nil {
+			return 0, err
+		}
+		var n news
+		if err := json.Unmarshal(data, &n); err != nil {
+			return 0, c.garbled(err)
+		}
+		credit.give(n.Credit)
+		if n.Exit != nil {
+			return *n.Exit, nil
+		}
+	}
+}
+
+// deliver passes on a piece of a stream.
+func deliver(data []byte, p nodeagent.Process) error {
+	if len(data) == 0 {
+		return nil
+	}
+	to := p.Stdout
+	if data[0] == streamErr {
+		to = p.Stderr
+	}
+	if to == nil {
+		return nil
+	}
+	_, err := to.Write(data[1:])
+	return err
+}
+
+// feed sends the input, as far as there is credit.
+func feed(ctx context.Context, conn *websocket.Conn, credit *credit, from io.Reader) {
+	message := make([]byte, 1+execChunk)
+	message[0] = streamIn
+	for {
+		n := credit.take(execChunk)
+		if n == 0 {
+			return
+		}
+		read, err := from.Read(message[1 : 1+n])
+		credit.give(n - read)
+		if read > 0 && conn.Write(ctx, websocket.MessageBinary, message[:1+read]) != nil {
+			return
+		}
+		if err != nil {
+			_ = send(ctx, conn, order{End: true}) // If it cannot be sent, the command is over.
+			return
+		}
+	}
+}
+
+// resize sends sizes of the terminal.
+func resize(ctx context.Context, conn *websocket.Conn, sizes <-chan nodeagent.Size) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now, ok := <-sizes:
+			if !ok || send(ctx, conn, order{Size: (*size)(&now)}) != nil {
+				return
+			}
+		}
+	}
+}

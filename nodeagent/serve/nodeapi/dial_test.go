@@ -1,0 +1,101 @@
+package nodeapi_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestDial takes the token from its own key and, of an agent of an older version, from that of
+// its session.
+func TestDial(t *testing.T) {
+	for name, c := range map[string]struct {
+		alive, token string
+		want         types.Class
+	}{
+		"own key":            {"", token, 0},
+		"older version":      {token, "", 0},
+		"both, as resumed":   {"of the past", token, 0},
+		"not the one it has": {token, "of the past", types.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, store := newWorld(t), memstore.New()
+			change := controlplane.NewChange(1)
+			change.Put(controlplane.NodeKey("n"), &types.Node{Address: w.url})
+			change.Put(controlplane.AliveKey("n"), &types.Alive{TTLSeconds: 15, Token: c.alive})
+			if c.token != "" {
+				change.Put(controlplane.TokenKey("n"), &types.Token{Token: c.token})
+			}
+			if _, err := store.Commit(t.Context(), change.Txn()); err != nil {
+				t.Fatal(err)
+			}
+			client, err := nodeapi.Dialer{Store: store}.Dial(t.Context(), "n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			_, err = client.Usage(t.Context(), time.Time{})
+			if c.want == 0 && err != nil || c.want != 0 && !types.Is(err, c.want) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestLoopbackOfAnother asks no loopback but that of the node's machine: what listens at this
+// machine's would get the token.
+func TestLoopbackOfAnother(t *testing.T) {
+	w := newWorld(t)
+	if _, err := nodeapi.New("n", w.url+"#another-boot", token, nil); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "--tls-cert") {
+		t.Error(err)
+	}
+	c, err := nodeapi.New("n", w.url+"#"+watchdog.BootID(), token, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Usage(t.Context(), time.Time{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullWithToken shows more of what is open to who has the token.
+func TestFullWithToken(t *testing.T) {
+	w := newWorld(t)
+	say := func(text string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
+	}
+	srv := httptest.NewServer(nodeapi.Handler(nodeapi.Config{Agent: w.agent, Runtime: w.runtime, Open: say("outline"), Full: say("all")}))
+	defer srv.Close()
+	for given, want := range map[string]string{"": "outline", "Bearer wrong": "outline", "Bearer ": "outline", "Bearer " + token: "all"} {
+		for _, path := range []string{"/metrics", "/readyz", "/healthz"} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if given != "" {
+				req.Header.Set("Authorization", given)
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(res.Body)
+			if err := res.Body.Close(); err != nil {
+				t.Error(err)
+			}
+			if err != nil || string(text) != want {
+				t.Errorf("%s with %q: %q, %v, want %q", path, given, text, err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/coder/websocket"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+// An exec is a WebSocket. What streams is in binary messages, whose first byte says
+// which stream it is; all else is JSON in text messages: order from the client, news
+// from the node. The client sends no more of the input than it was given credit for,
+// so that the node always reads, and knows at once when the client has gone.
+const (
+	streamIn  = 0
+	streamOut = 1
+	streamErr = 2
+
+	// execChunk is how much of a stream is in a message, execMessage how large one
+	// may be.
+	execChunk   = 32 << 10
+	execMessage = 256 << 10
+	// execCredit is how much of the input may be on its way.
+	execCredit = 256 << 10
+)
+
+// order is a text message of the client: one of its fields.
+type order struct {
+	Start *startOrder `json:"start,omitempty"`
+	Size  *size       `json:"size,omitempty"`
+	// End is the end of the input.
+	End bool `json:"end,omitempty"`
+}
+
+// size is nodeagent.Size as it is sent.
+type size struct {
+	Width  uint16 `json:"width"`
+	Height uint16 `json:"height"`
+}
+
+// startOrder is the first message: what to run.
+type startOrder struct {
+	Command []string `json:"command"`
+	Env     []string `json:"env,omitempty"`
+	Dir     string   `json:"dir,omitempty"`
+	User    string   `json:"user,omitempty"`
+	TTY     bool     `json:"tty,omitempty"`
+	// Size is that of the terminal, if it is known.
+	Size *size `json:"size,omitempty"`
+	// Input tells that there is some.
+	Input bool `json:"input,omitempty"`
+}
+
+// news is a text message of the node. One that has an error instead is the last, as is
+// one with an exit code.
+type news struct {
+	Credit int  `json:"credit,omitempty"`
+	Exit   *int `json:"exit,omitempty"`
+}
+
+// exec runs a command in the container of an attempt. When the client goes, or the
+// node's API ends, the command is killed.
+func (s *server) exec(w http.ResponseWriter, r *http.Request) {
+	a, err := attemptOf(r)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	container, err := s.Agent.ContainerOf(a.ns, a.id, a.number)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	s.hijacked.Add(1)
+	defer s.hijacked.Done()
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return // It has answered.
+	}
+	defer conn.CloseNow() //nolint:errcheck // There is nothing left to be sent.
+	conn.SetReadLimit(execMessage)
+	x := &execution{conn: conn, in: newInput(), size: make(chan nodeagent.Size, 1)}
+	code, err := x.run(r.Context(), s.Runtime, container)
+	if r.Context().Err() != nil {
+		return
+	}
+	if err != nil {
+		_ = x.tell(r.Context(), answer.Problem(err)) // Whoever asked may be gone.
+	} else {
+		_ = x.tell(r.Context(), news{Exit: &code})
+	}
+	_ = conn.Close(websocket.StatusNormalClosure, "")
+}
+
+// execution is one command that is run.
+type execution struct {
+	conn *websocket.Conn
+	in   *input
+	size chan nodeagent.Size
+}
+
+// run runs what the first message says until it has ended, or the client has gone.
+// The connection is used with ctx: it is closed when that is done.
+func (x *execution) run(ctx context.Context, runtime nodeagent.Runtime, container string) (int, error) {
+	first, err := x.order(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if first.Start == nil || len(first.Start.Command) == 0 {
+		return 0, types.Errorf(types.Invalid, "command: is missing: say what to run")
+	}
+	start := first.Start
+	p := nodeagent.Process{
+		Command: start.Command, Env: start.Env, Dir: start.Dir, User: start.User, TTY: start.TTY,
+		Stdout: execWriter{ctx, x.conn, streamOut}, Stderr: execWriter{ctx, x.conn, streamErr}, Resize: x.size,
+	}
+	if start.Input {
+		x.in.taken = func(n int) { _ = x.tell(ctx, news{Credit: n}) } // Whoever asked may be gone.
+		p.Stdin = x.in
+	}
+	if start.Size != nil {
+		x.resize(nodeagent.Size(*start.Size))
+	}
+	wanted, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		x.receive(ctx)
+	}()
+	code, err := runtime.Exec(wanted, container, p)
+	x.in.end(true)
+	return code, err
+}
+
+// order reads a text message.
+func (x *execution) order(ctx context.Context) (order, error) {
+	var o order
+	kind, text, err := x.conn.Read(ctx)
+	if err != nil {
+		return o, types.Errorf(types.Unavailable, "read: %w", err)
+	}
+	return o, x.parse(kind, text, &o)
+}
+
+func (x *execution) parse(kind websocket.MessageType, text []byte, o *order) error {
+	if kind != websocket.MessageText {
+		return types.Errorf(types.Invalid, "message: is binary: begin with one that says what to run")
+	}
+	if err := json.Unmarshal(text, o); err != nil {
+		return types.Errorf(types.Invalid, "message: %w: correct it, as docs/node-api.md has it", err)
+	}
+	return nil
+}
+
+// receive takes what the client sends until it has gone, or sends what it must not.
+func (x *execution) receive(ctx context.Context) {
+	for {
+		kind, data, err := x.conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		if kind == websocket.MessageBinary {
+			if len(data) == 0 || data[0] != streamIn || !x.in.put(data[1:]) {
+				return
+			}
+			continue
+		}
+		var o order
+		if x.parse(kind, data, &o) != nil {
+			return
+		}
+		if o.Size != nil {
+			x.resize(nodeagent.Size(*o.Size))
+		}
+		if o.End {
+			x.in.end(false)
+		}
+	}
+}
+
+// resize makes a size the one that is read next.
+func (x *execution) resize(size nodeagent.Size) {
+	select {
+	case <-x.size:
+	default:
+	}
+	x.size <- size
+}
+
+// tell sends a text message.
+func (x *execution) tell(ctx context.Context, v any) error { return send(ctx, x.conn, v) }
+
+// send sends a text message.
+func send(ctx context.Context, conn *websocket.Conn, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return conn.Write(ctx, websocket.MessageText, text)
+}
+
+// execWriter sends a stream.
+type execWriter struct {
+	ctx    context.Context
+	conn   *websocket.Conn
+	stream byte
+}
+
+// Write sends data.
+func (w execWriter) Write(data []byte) (int, error) {
+	for sent := 0; sent < len(data); {
+		n := min(len(data)-sent, execChunk)
+		message := append([]byte{w.stream}, data[sent:sent+n]...)
+		if err := w.conn.Write(w.ctx, websocket.MessageBinary, message); err != nil {
+			return sent, err
+		}
+		sent += n
+	}
+	return len(data), nil
+}

@@ -1,0 +1,216 @@
+package nodeapi
+
+import (
+	"archive/tar"
+	"context"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+// Stat is what a path in a container is.
+type Stat struct {
+	Name string      `json:"name"`
+	Size int64       `json:"size"`
+	Mode fs.FileMode `json:"mode"`
+	Time time.Time   `json:"time"`
+}
+
+// treeOf opens the files of the container of an attempt; the caller closes them.
+func (s *server) treeOf(r *http.Request) (*tree, string, error) {
+	a, err := attemptOf(r)
+	if err != nil {
+		return nil, "", err
+	}
+	name := r.URL.Query().Get("path")
+	if name == "" {
+		return nil, "", types.Errorf(types.Invalid, "path: is missing: name a file or directory in the container")
+	}
+	container, err := s.Agent.ContainerOf(a.ns, a.id, a.number)
+	if err != nil {
+		return nil, "", err
+	}
+	root, err := s.Runtime.Root(r.Context(), container)
+	if err != nil {
+		return nil, "", err
+	}
+	t, err := openTree(root)
+	if err != nil {
+		return nil, "", err
+	}
+	// A directory named after a process may have become another's before it was opened.
+	if again, err := s.Runtime.Root(r.Context(), container); err != nil || again != root {
+		t.close()
+		return nil, "", types.Errorf(types.Precondition, "open the files of the container: it has ended")
+	}
+	return t, name, nil
+}
+
+// getFiles answers with a path as a tar archive or, if asked to, with what it is.
+func (s *server) getFiles(w http.ResponseWriter, r *http.Request) {
+	err := func() error {
+		follow, err := flag(r, "follow")
+		if err != nil {
+			return err
+		}
+		stat, err := flag(r, "stat")
+		if err != nil {
+			return err
+		}
+		t, name, err := s.treeOf(r)
+		if err != nil {
+			return err
+		}
+		defer t.close()
+		f, err := t.look(name, follow)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if stat {
+			found, err := statOf(f, name)
+			if err == nil {
+				answer.JSON(w, http.StatusOK, found)
+			}
+			return err
+		}
+		return pack(w, f, name)
+	}()
+	if err != nil {
+		s.refuse(w, r, err)
+	}
+}
+
+// look opens a path with O_PATH.
+func (t *tree) look(name string, follow bool) (*os.File, error) {
+	flags := unix.O_PATH
+	if !follow {
+		flags |= unix.O_NOFOLLOW
+	}
+	return t.open(name, flags)
+}
+
+func statOf(f *os.File, name string) (Stat, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return Stat{}, fileError("look at", name, err)
+	}
+	return Stat{Name: name, Size: info.Size(), Mode: info.Mode(), Time: info.ModTime()}, nil
+}
+
+// skippedTrailer tells how many files were left out, as they are neither files nor
+// directories nor links.
+const skippedTrailer = "Escher-Skipped"
+
+// pack answers with a tar archive. An error once it has begun breaks the answer off,
+// so that what came is not taken for all.
+func pack(w http.ResponseWriter, f *os.File, name string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fileError("look at", name, err)
+	}
+	if err := packable(info); err != nil {
+		return err
+	}
+	base, err := nameOf(name)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-tar")
+	w.Header().Set("Trailer", skippedTrailer)
+	out, end := steadily(w)
+	defer end()
+	p := &packer{tar: tar.NewWriter(out)}
+	err = p.add(f, base, 0)
+	if err == nil {
+		err = p.tar.Close()
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set(skippedTrailer, strconv.Itoa(p.skipped))
+	return nil
+}
+
+// putFiles unpacks a tar archive into a directory.
+func (s *server) putFiles(w http.ResponseWriter, r *http.Request) {
+	err := func() error {
+		keep, err := flag(r, "owners")
+		if err != nil {
+			return err
+		}
+		t, name, err := s.treeOf(r)
+		if err != nil {
+			return err
+		}
+		defer t.close()
+		// It is there, and a directory.
+		dir, err := t.open(name, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return err
+		}
+		dir.Close()
+		u := &unpacker{tree: t, dir: name, owners: keep}
+		body, end := steadyBody(w, r)
+		defer end()
+		if err := u.unpack(body); err != nil {
+			drain(body)
+			return err
+		}
+		answer.JSON(w, http.StatusOK, struct{}{})
+		return nil
+	}()
+	if err != nil {
+		s.refuse(w, r, err)
+	}
+}
+
+func filesPath(ns, id string, attempt int, name string, query url.Values) string {
+	query.Set("path", name)
+	return request("files", ns, id, attempt, query)
+}
+
+// Stat returns what a path in the container of a running attempt is; of a link, what
+// it leads to if follow is set. NotFound: it is not there.
+func (c *Client) Stat(ctx context.Context, ns, id string, attempt int, name string, follow bool) (Stat, error) {
+	var found Stat
+	query := url.Values{"stat": {"true"}, "follow": {strconv.FormatBool(follow)}}
+	return found, c.get(ctx, filesPath(ns, id, attempt, name, query), &found)
+}
+
+// GetFiles returns a file or directory of the container of a running attempt as a tar
+// archive, whose first entry has the last element of the path as its name. Skipped
+// returns, once all is read, how many files are not in it, as they are neither files
+// nor directories nor links. The caller closes the archive.
+func (c *Client) GetFiles(ctx context.Context, ns, id string, attempt int, name string, follow bool) (archive io.ReadCloser, skipped func() int, err error) {
+	query := url.Values{"follow": {strconv.FormatBool(follow)}}
+	res, err := c.do(ctx, http.MethodGet, filesPath(ns, id, attempt, name, query), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return res.Body, func() int {
+		n, _ := strconv.Atoi(res.Trailer.Get(skippedTrailer)) // Without one, there are none.
+		return n
+	}, nil
+}
+
+// PutFiles unpacks a tar archive into a directory of the container of a running
+// attempt. What it has belongs to root there or, with owners, to whom the archive says.
+// Invalid: it has something that is neither a file nor a directory nor a link.
+func (c *Client) PutFiles(ctx context.Context, ns, id string, attempt int, dir string, archive io.Reader, owners bool) error {
+	query := url.Values{"owners": {strconv.FormatBool(owners)}}
+	res, err := c.do(ctx, http.MethodPut, filesPath(ns, id, attempt, dir, query), archive)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
+}

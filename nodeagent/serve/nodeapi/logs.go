@@ -1,0 +1,215 @@
+package nodeapi
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/nodeagent/output/tasklog"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// lookEvery is how often a log that is followed is looked at.
+	lookEvery = 50 * time.Millisecond
+	// settle bounds how long the end of a log waits for its logger, once the
+	// attempt is over: nothing but a fault makes it wait.
+	settle = 5 * time.Second
+
+	// positionHeader has where in the log an answer begins; gapHeader tells that
+	// this is later than was asked for, as what came before is no longer kept.
+	positionHeader = "Escher-Log-Position"
+	gapHeader      = "Escher-Log-Gap"
+)
+
+// Logged is the output of one attempt.
+type Logged struct {
+	Attempt int       `json:"attempt"`
+	Bytes   int64     `json:"bytes"`
+	Changed time.Time `json:"changed"`
+}
+
+// listLogs lists the attempts of a task whose output is here.
+func (s *server) listLogs(w http.ResponseWriter, r *http.Request) {
+	a, err := attemptOf(r)
+	var numbers []int
+	if err == nil {
+		numbers, err = s.Agent.Logged(a.ns, a.id)
+	}
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	all := make([]Logged, 0, len(numbers))
+	for _, n := range numbers {
+		path := s.Agent.LogPath(a.ns, a.id, n)
+		info, err := os.Stat(path)
+		if err != nil {
+			continue // It was deleted just now.
+		}
+		l := Logged{Attempt: n, Bytes: info.Size(), Changed: info.ModTime()}
+		if before, err := os.Stat(tasklog.Previous(path)); err == nil {
+			l.Bytes += before.Size()
+		}
+		all = append(all, l)
+	}
+	answer.JSON(w, http.StatusOK, all)
+}
+
+// logQuery is which part of a log is asked for.
+type logQuery struct {
+	follow bool
+	// tail is how many lines, -1 all.
+	tail int64
+	from tasklog.Position
+	skip int64
+	// resumed tells that from and skip are given.
+	resumed bool
+}
+
+func logQueryOf(r *http.Request) (q logQuery, err error) {
+	if q.follow, err = flag(r, "follow"); err != nil {
+		return q, err
+	}
+	if q.tail, err = number(r, "tail", -1); err != nil {
+		return q, err
+	}
+	if q.skip, err = number(r, "skip", 0); err != nil {
+		return q, err
+	}
+	if text := r.URL.Query().Get("from"); text != "" {
+		q.resumed = true
+		q.from, err = parsePosition(text)
+	}
+	return q, err
+}
+
+// formatPosition writes a position as FILE:OFFSET.
+func formatPosition(p tasklog.Position) string {
+	return p.File + ":" + strconv.FormatInt(p.Offset, 10)
+}
+
+// parsePosition is the inverse of formatPosition.
+func parsePosition(text string) (tasklog.Position, error) {
+	file, offset, ok := strings.Cut(text, ":")
+	n, err := strconv.ParseInt(offset, 10, 64)
+	if !ok || err != nil || n < 0 {
+		return tasklog.Position{}, types.Errorf(types.Invalid, "from: %q is no position: give what %s had", text, positionHeader)
+	}
+	return tasklog.Position{File: file, Offset: n}, nil
+}
+
+// log sends what an attempt wrote and, if asked to, what it is going to.
+func (s *server) log(w http.ResponseWriter, r *http.Request) {
+	a, err := attemptOf(r)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	q, err := logQueryOf(r)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	path := s.Agent.LogPath(a.ns, a.id, a.number)
+	bound, err := s.Agent.Bound(a.ns, a.id, a.number)
+	if err != nil && q.follow {
+		s.refuse(w, r, err) // Without knowing that, the end is not known.
+		return
+	}
+	reader := tasklog.NewReader(path)
+	defer reader.Close()
+	if path == "" || !reader.Exists() && (!bound || !q.follow) {
+		s.refuse(w, r, types.Errorf(types.NotFound, "find the output of attempt %d of task %s: node %s has none", a.number, a.id, s.Agent.Node()))
+		return
+	}
+	if err := begin(w, reader, q); err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	out := flusher{w, http.NewResponseController(w)}
+	if !q.follow {
+		err = reader.CopyNew(out)
+	} else {
+		err = s.followLog(r.Context(), a, reader, out)
+	}
+	if err != nil {
+		// So that it cannot be taken for the end of the log.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// begin goes to where reading is to begin, and says where that is.
+func begin(w http.ResponseWriter, reader *tasklog.Reader, q logQuery) error {
+	switch {
+	case q.resumed:
+		kept, err := reader.Resume(q.from, q.skip)
+		if err != nil {
+			return err
+		}
+		if !kept {
+			w.Header().Set(gapHeader, "true")
+		}
+	case q.tail >= 0:
+		if err := reader.Tail(int(q.tail)); err != nil {
+			return err
+		}
+	}
+	at, err := reader.Position()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set(positionHeader, formatPosition(at))
+	w.WriteHeader(http.StatusOK)
+	return http.NewResponseController(w).Flush()
+}
+
+// followLog copies a log until the attempt is over and nobody writes to it any more.
+func (s *server) followLog(ctx context.Context, a attempt, reader *tasklog.Reader, out flusher) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var over time.Time
+	for {
+		// What was written before that is known is read after it.
+		bound, err := s.Agent.Bound(a.ns, a.id, a.number)
+		if err != nil {
+			return err
+		}
+		done := false
+		if !bound {
+			if over.IsZero() {
+				over = time.Now()
+			}
+			done = reader.Written() || time.Since(over) > settle
+		}
+		if err := reader.CopyNew(out); err != nil || done {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// flusher sends at once what is written to it.
+type flusher struct {
+	w http.ResponseWriter
+	c *http.ResponseController
+}
+
+// Write sends text.
+func (f flusher) Write(text []byte) (int, error) {
+	n, err := f.w.Write(text)
+	if err == nil {
+		err = f.c.Flush()
+	}
+	return n, err
+}

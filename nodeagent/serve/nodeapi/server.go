@@ -1,0 +1,263 @@
+// Package nodeapi is what a node offers to who may read the store: the output of its
+// tasks, commands and files in their containers, its images, what happened to an
+// attempt. Handler is the agent's side; Dial finds a node, and Client asks it.
+// docs/node-api.md describes the requests.
+package nodeapi
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+// Limits of one node's API.
+const (
+	// maxAtOnce is how many requests are served at once: each that follows a log
+	// is one.
+	maxAtOnce = 2048
+	// maxHeader bounds the head of a request, which may have a path of 4 KiB: the command of an
+	// exec is not in it.
+	maxHeader = 16 << 10
+	// headerTimeout bounds how long a request may take to begin.
+	headerTimeout = 10 * time.Second
+	// idleTimeout is how long a connection is kept between requests.
+	idleTimeout = 2 * time.Minute
+	// maxDrain bounds how much is read of what is refused.
+	maxDrain = 256 << 20
+	// endTimeout bounds how long the end waits for what is being served.
+	endTimeout = time.Second
+)
+
+// Agent is what the API serves of an agent; nodeagent.Agent is one.
+type Agent interface {
+	Node() string
+	Token() string
+	Ready() error
+	Bound(ns, id string, attempt int) (bool, error)
+	ContainerOf(ns, id string, attempt int) (string, error)
+	LogPath(ns, id string, attempt int) string
+	Logged(ns, id string) ([]int, error)
+	Events(ns, id string, attempt, after int) ([]nodeagent.Event, <-chan struct{})
+}
+
+var _ Agent = (*nodeagent.Agent)(nil)
+
+// Config says what is served. Agent and Runtime must be set.
+type Config struct {
+	Agent   Agent
+	Runtime nodeagent.Runtime
+	// Usage tells what is used; nil: nobody knows.
+	Usage Usage
+	// Open serves /healthz, /readyz and /metrics, which need no token; nil is
+	// nothing. Full serves them to who has the token; nil is Open.
+	Open, Full http.Handler
+	// Log is told of requests that fail for reasons of ours; nil is nobody.
+	Log *zap.Logger
+}
+
+// server answers requests.
+type server struct {
+	Config
+	// hijacked are requests that became something else, which the HTTP server
+	// does not wait for.
+	hijacked sync.WaitGroup
+}
+
+// Handler returns what answers the requests of one node.
+func Handler(cfg Config) http.Handler { return newServer(cfg).handler() }
+
+func newServer(cfg Config) *server {
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	return &server{Config: cfg}
+}
+
+// complaints logs what Go's server says of connections that come to nothing.
+type complaints struct{ log *zap.Logger }
+
+func (c complaints) Write(text []byte) (int, error) {
+	c.log.Info("connection failed", zap.String("reason", strings.TrimSpace(string(text))))
+	return len(text), nil
+}
+
+// handler has all requests there are.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/logs/{namespace}/{task}", s.listLogs)
+	mux.HandleFunc("GET /v1/logs/{namespace}/{task}/{attempt}", s.log)
+	mux.HandleFunc("GET /v1/exec/{namespace}/{task}/{attempt}", s.exec)
+	mux.HandleFunc("GET /v1/files/{namespace}/{task}/{attempt}", s.getFiles)
+	mux.HandleFunc("PUT /v1/files/{namespace}/{task}/{attempt}", s.putFiles)
+	mux.HandleFunc("GET /v1/events/{namespace}/{task}/{attempt}", s.events)
+	mux.HandleFunc("GET /v1/usage", s.sampled(s.usageOfTasks))
+	mux.HandleFunc("GET /v1/usage/node", s.sampled(s.usageOfNode))
+	mux.HandleFunc("GET /v1/usage/{namespace}/{task}/{attempt}", s.sampled(s.usageOfTask))
+	mux.HandleFunc("GET /v1/images", s.listImages)
+	mux.HandleFunc("POST /v1/images", s.loadImages)
+	mux.HandleFunc("POST /v1/images/pull", s.pullImage)
+	mux.HandleFunc("GET /v1/images/pull", s.tellPull)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		answer.Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see docs/node-api.md", r.Method, r.URL.Path))
+	})
+	all := http.NewServeMux()
+	all.Handle("/", s.limited(s.authorised(mux)))
+	if s.Open != nil {
+		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+			all.HandleFunc(path, s.open)
+		}
+	}
+	return all
+}
+
+// Serve serves a node's API at l until ctx is done; then it ends what is being served,
+// and returns ctx.Err(). It closes l.
+func Serve(ctx context.Context, l net.Listener, cfg Config) error {
+	s := newServer(cfg)
+	defer s.hijacked.Wait()
+	srv := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog:    log.New(complaints{s.Log}, "", 0),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		if srv.Shutdown(last) != nil {
+			_ = srv.Close() // There is nothing to be done about it.
+		}
+	})
+	err := srv.Serve(l)
+	if !stop() {
+		<-ended
+		return ctx.Err()
+	}
+	_ = srv.Close() // There is nothing to be done about it.
+	return types.Errorf(types.Unavailable, "serve the API of node %s at %s: %w", cfg.Agent.Node(), l.Addr(), err)
+}
+
+// open serves what needs no token, more of it to who has the token.
+func (s *server) open(w http.ResponseWriter, r *http.Request) {
+	if s.Full != nil && s.bears(r) {
+		s.Full.ServeHTTP(w, r)
+		return
+	}
+	s.Open.ServeHTTP(w, r)
+}
+
+// bears reports whether a request bears the token of the session.
+func (s *server) bears(r *http.Request) bool {
+	token := s.Agent.Token()
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
+}
+
+// authorised lets pass who has the token of the session.
+func (s *server) authorised(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case s.Agent.Token() == "":
+			answer.Refuse(w, types.Errorf(types.Unavailable, "ask node %s: its agent has no session yet: try again in a moment", s.Agent.Node()))
+		case !s.bears(r):
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			answer.JSON(w, http.StatusUnauthorized, answer.Problem(types.Errorf(types.Precondition,
+				"ask node %s: the token is missing, or not that of its session: read it again from tokens/%s", s.Agent.Node(), s.Agent.Node())))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// limited refuses what is too much at once.
+func (s *server) limited(next http.Handler) http.Handler {
+	slots := make(chan struct{}, maxAtOnce)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			next.ServeHTTP(w, r)
+		default:
+			answer.Refuse(w, types.Errorf(types.Unavailable, "ask node %s: it serves %d requests already: try again later", s.Agent.Node(), maxAtOnce))
+		}
+	})
+}
+
+// attempt is which attempt of which task a request is about.
+type attempt struct {
+	ns, id string
+	number int
+}
+
+// attemptOf reads it from the path. All of it is checked: it becomes part of the path
+// of a file.
+func attemptOf(r *http.Request) (attempt, error) {
+	a := attempt{ns: r.PathValue("namespace"), id: r.PathValue("task")}
+	err := errors.Join(types.ValidateName("namespace", a.ns), types.ValidateName("task", a.id))
+	if text := r.PathValue("attempt"); text != "" {
+		n, bad := strconv.Atoi(text)
+		if bad != nil || n < 1 {
+			err = errors.Join(err, types.Errorf(types.Invalid, "attempt: %q is none: give a number from 1 on", text))
+		}
+		a.number = n
+	}
+	if err != nil {
+		return a, types.Errorf(types.Invalid, "%w", err)
+	}
+	return a, nil
+}
+
+// refuse answers with an error, and logs it if it is ours.
+func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if types.Is(err, types.Internal) && r.Context().Err() == nil {
+		s.Log.Error("request failed", zap.String("path", r.URL.Path), zap.Error(err))
+	}
+	answer.Refuse(w, err)
+}
+
+// number reads a parameter that is a number of 0 or more; absent if it is not there.
+func number(r *http.Request, name string, absent int64) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return absent, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, types.Errorf(types.Invalid, "%s: %q is no number of 0 or more: correct it", name, text)
+	}
+	return n, nil
+}
+
+// flag reads a parameter that is true or false.
+func flag(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
+	}
+	v, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, types.Errorf(types.Invalid, "%s: %q is neither true nor false: give one of them", name, text)
+	}
+	return v, nil
+}
+
+// drain reads what is left of a body that was refused, as far as that is sensible:
+// whoever still sends would not see the answer.
+func drain(body io.Reader) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(body, maxDrain)) // That it ends is all that counts.
+}

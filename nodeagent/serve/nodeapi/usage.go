@@ -1,0 +1,105 @@
+package nodeapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+// Usage is what the API serves of what is used; usage.Sampler is one. What they return
+// after since is the history; none is asked for if that is zero.
+type Usage interface {
+	Tasks(ctx context.Context, since time.Time) []usage.Task
+	Node(ctx context.Context, since time.Time) usage.Node
+}
+
+// sampled answers with what f returns for the time from which on it is asked for.
+func (s *server) sampled(f func(r *http.Request, since time.Time) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		since, err := sinceOf(r.URL.Query().Get("since"), time.Now())
+		if err == nil && s.Usage == nil {
+			err = types.Errorf(types.Precondition, "ask node %s what is used: nothing is sampled there", s.Agent.Node())
+		}
+		var found any
+		if err == nil {
+			found, err = f(r, since)
+		}
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		answer.JSON(w, http.StatusOK, found)
+	}
+}
+
+// sinceOf reads a time, or how long it is ago; zero if text is empty.
+func sinceOf(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
+		return now.Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, types.Errorf(types.Invalid, "since: %q is no time: give how long ago, such as 2m, or a time such as 2026-01-31T12:00:00Z", text)
+	}
+	return at, nil
+}
+
+// usageOfTasks has what each running attempt uses.
+func (s *server) usageOfTasks(r *http.Request, since time.Time) (any, error) {
+	return s.Usage.Tasks(r.Context(), since), nil
+}
+
+// usageOfTask has what one attempt uses.
+func (s *server) usageOfTask(r *http.Request, since time.Time) (any, error) {
+	a, err := attemptOf(r)
+	if err != nil {
+		return nil, err
+	}
+	all := s.Usage.Tasks(r.Context(), since)
+	i := slices.IndexFunc(all, func(t usage.Task) bool { return t.Namespace == a.ns && t.Task == a.id && t.Attempt == a.number })
+	if i < 0 {
+		return nil, types.Errorf(types.NotFound, "ask what attempt %d of task %s uses: it does not run on node %s: escher describe %s says where it is", a.number, a.id, s.Agent.Node(), a.id)
+	}
+	return all[i], nil
+}
+
+// usageOfNode has what the machine uses.
+func (s *server) usageOfNode(r *http.Request, since time.Time) (any, error) {
+	return s.Usage.Node(r.Context(), since), nil
+}
+
+// Usage returns what each running attempt of the node uses, by namespace, task and
+// attempt; with what it used since then, unless that is zero.
+func (c *Client) Usage(ctx context.Context, since time.Time) ([]usage.Task, error) {
+	var all []usage.Task
+	return all, c.get(ctx, "/v1/usage"+sinceQuery(since), &all)
+}
+
+// UsageOf returns what one attempt uses. NotFound: it does not run there.
+func (c *Client) UsageOf(ctx context.Context, ns, id string, attempt int, since time.Time) (usage.Task, error) {
+	var one usage.Task
+	return one, c.get(ctx, request("usage", ns, id, attempt, nil)+sinceQuery(since), &one)
+}
+
+// NodeUsage returns what the machine uses, and its attempts together. NotFound: the
+// agent is of a version that does not tell.
+func (c *Client) NodeUsage(ctx context.Context, since time.Time) (usage.Node, error) {
+	var n usage.Node
+	return n, c.get(ctx, "/v1/usage/node"+sinceQuery(since), &n)
+}
+
+func sinceQuery(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return "?since=" + url.QueryEscape(since.UTC().Format(time.RFC3339Nano))
+}

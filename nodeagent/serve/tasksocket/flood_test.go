@@ -1,0 +1,238 @@
+package tasksocket_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// floodedDir is the variable that makes this program the agent that is flooded.
+	floodedDir = "ESCHER_TEST_FLOODED"
+	// floodedMost is how much memory the agent may have from the system at any time.
+	floodedMost = 256 << 20
+)
+
+// TestFlood floods the sockets of one namespace in a process of its own. Its memory stays
+// bounded, and the socket of a neighbor is served meanwhile.
+func TestFlood(t *testing.T) {
+	if dir := os.Getenv(floodedDir); dir != "" {
+		serveFlooded(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	agent := exec.Command(os.Args[0], "-test.run", "^TestFlood$", "-test.v")
+	agent.Env = append(os.Environ(), floodedDir+"="+dir)
+	agent.Stderr = os.Stderr
+	in, err := agent.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := agent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = agent.Process.Kill() }()
+	lines := bufio.NewScanner(out)
+	said(t, lines, "serving")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var flood, large sync.WaitGroup
+	heads(ctx, t, &flood, filepath.Join(dir, "hostile-0", tasksocket.Name))
+	bodies(t, &large, filepath.Join(dir, "hostile-1", tasksocket.Name), filepath.Join(dir, "hostile-2", tasksocket.Name))
+	over := make(chan struct{})
+	go func() { large.Wait(); close(over) }()
+	slowest := neighbor(t, filepath.Join(dir, "neighbor", tasksocket.Name), over)
+	cancel()
+	flood.Wait()
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var peak int64
+	if _, err := fmt.Sscan(said(t, lines, "peak"), &peak); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Wait(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("the agent had at most %d MiB from the system; the slowest answer to the neighbor took %s", peak>>20, slowest)
+	if peak > floodedMost {
+		t.Errorf("the agent had %d MiB from the system: more than %d", peak>>20, floodedMost>>20)
+	}
+}
+
+// said waits for a line that begins so, and returns the rest.
+func said(t *testing.T, lines *bufio.Scanner, begin string) string {
+	t.Helper()
+	for lines.Scan() {
+		if rest, ok := strings.CutPrefix(lines.Text(), begin); ok {
+			return rest
+		}
+	}
+	t.Fatalf("it ended before it said %q", begin)
+	return ""
+}
+
+// serveFlooded serves the sockets until its input ends, and says how much memory the
+// process had from the system.
+func serveFlooded(t *testing.T, dir string) {
+	store, bounds := memstore.New(), tasksocket.NewBounds()
+	change := controlplane.NewChange(1)
+	change.Put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 2000})})
+	change.Put(controlplane.AliveKey("n1"), &types.Alive{})
+	if _, err := store.Commit(t.Context(), change.Txn()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var served sync.WaitGroup
+	for name, ns := range map[string]string{"hostile-0": "h", "hostile-1": "h", "hostile-2": "h", "neighbor": "d"} {
+		c, err := controlplane.New(store, ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := tasksocket.Listen(tasksocket.Config{
+			Dir: filepath.Join(dir, name), Client: c, Bounds: bounds,
+			Self: tasksocket.Self{Namespace: ns, Task: name, Attempt: 1, Node: "n1"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		served.Go(func() { _ = s.Run(ctx) })
+	}
+	fmt.Println("serving")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	cancel()
+	served.Wait()
+	// Sys counts what was given back, too: it is the most there was. What the race detector
+	// takes is not in it.
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	fmt.Println("peak", m.Sys)
+}
+
+// heads opens 4,000 connections, each of which sends a head of 1 MiB.
+func heads(ctx context.Context, t *testing.T, all *sync.WaitGroup, path string) {
+	const connections, small = 4000, 4 << 10
+	head := append([]byte("GET /v1/self HTTP/1.1\r\nX: "), bytes.Repeat([]byte("x"), 1<<20)...)
+	for range connections {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.(*net.UnixConn).SetWriteBuffer(small); err != nil {
+			t.Fatal(err)
+		}
+		context.AfterFunc(ctx, func() { _ = conn.Close() })
+		all.Go(func() { _, _ = conn.Write(head) })
+	}
+}
+
+// bodies sends many bodies, 16 at a time to each socket: of as many elements as there is
+// room for, and of as many as are allowed.
+func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) {
+	list := func(before, element, after string, bytes int) string {
+		return before + strings.Repeat(element+",", bytes/(1+len(element))) + element + after
+	}
+	const large = 4<<20 - 100
+	requests := []struct{ path, body string }{
+		{"/v1/tasks", list(`{"tasks":[`, `{}`, `]}`, large)},
+		{"/v1/tasks", list(`{"tasks":[`, `{}`, `]}`, 16_000*3)},
+		{"/v1/tasks", list(`{"tasks":[`, `{"name":"`+strings.Repeat("x", 200)+`"}`, `]}`, large*4/5)},
+		{"/v1/transactions", list(`{"set":[`, `{}`, `]}`, large)},
+		{"/v1/transactions", list(`{"set":[`, `{}`, `]}`, 16_000*3)},
+		{"/v1/transactions", list(`{"unreserve":[`, `""`, `]}`, 190_000*3)},
+		{"/v1/tasks", strings.Repeat("[", large)},
+	}
+	answered := make([]atomic.Int64, len(requests))
+	t.Cleanup(func() {
+		for i := range answered {
+			if answered[i].Load() == 0 {
+				t.Errorf("no request of kind %d was answered as it should be", i)
+			}
+		}
+	})
+	for _, path := range paths {
+		dial := func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) }
+		client := &http.Client{Transport: &http.Transport{DialContext: dial, MaxConnsPerHost: 100}}
+		for n := range 16 {
+			all.Go(func() {
+				for i := range 4 {
+					kind := (i + n) % len(requests)
+					r := requests[kind]
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x"+r.path, strings.NewReader(r.body))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					res, err := client.Do(req)
+					if err != nil {
+						continue // It was refused before all of it was sent.
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					_ = res.Body.Close()
+					switch res.StatusCode {
+					case http.StatusBadRequest:
+						answered[kind].Add(1)
+					case http.StatusServiceUnavailable, http.StatusTooManyRequests: // others were served
+					default:
+						t.Errorf("%s: %d", r.path, res.StatusCode)
+					}
+				}
+			})
+		}
+	}
+}
+
+// neighbor asks the socket of a neighbor until the flood is over, and returns how long the
+// slowest answer took.
+func neighbor(t *testing.T, path string, over <-chan struct{}) (slowest time.Duration) {
+	client := tasksocket.NewClient(path)
+	defer client.Close()
+	launch := tasksocket.Launch{Tasks: []tasksocket.Task{{Name: "x", Spec: tasksocket.Spec{Image: "i"}}}}
+	for i := 0; ; i++ {
+		select {
+		case <-over:
+			return slowest
+		case <-time.After(60 * time.Millisecond): // below the rate it is allowed
+		}
+		for _, ask := range []func(context.Context) error{
+			func(ctx context.Context) error { _, err := client.Self(ctx); return err },
+			func(ctx context.Context) error { _, err := client.State(ctx, true); return err },
+			func(ctx context.Context) error {
+				_, err := client.Set(ctx, tasksocket.Set{Name: fmt.Sprint("x", i), Capacity: "1"})
+				return err
+			},
+			func(ctx context.Context) error { _, err := client.Launch(ctx, launch); return err },
+		} {
+			began := time.Now()
+			// However loaded the machine is, it is far from what a flood would make of it.
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			if err := ask(ctx); err != nil {
+				t.Errorf("the neighbor was refused: %v", err)
+			}
+			cancel()
+			slowest = max(slowest, time.Since(began))
+		}
+	}
+}

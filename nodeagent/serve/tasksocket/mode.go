@@ -1,0 +1,78 @@
+package tasksocket
+
+import (
+	"net/http"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+// permitted serves a route as far as the mode of the socket goes. A route without a word about
+// its own task is not for it.
+func (s *Server) permitted(r route) http.Handler {
+	if s.cfg.Mode == types.SocketNamespace {
+		return r.serve
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		err := errMode(r.pattern)
+		if r.own != nil && s.cfg.Mode == types.SocketSelf {
+			err = r.own(s, req)
+		}
+		if err != nil {
+			answer.Refuse(w, err)
+			return
+		}
+		r.serve.ServeHTTP(w, req)
+	})
+}
+
+func errMode(what string) error {
+	return types.Errorf(types.Precondition, "%s: this task may ask about itself alone: launch it with socket: namespace", what)
+}
+
+// anything permits whatever the route does: it is about the task itself, or looks itself.
+func anything(*Server, *http.Request) error { return nil }
+
+// ownTask permits the task itself, by its id in full.
+func (s *Server) ownTask(r *http.Request) error {
+	if id := r.PathValue("id"); id != s.cfg.Self.Task {
+		return errMode("task " + id)
+	}
+	return nil
+}
+
+// ownIDs permits what names the task itself alone, and of its tasks.
+func (s *Server) ownIDs(r *http.Request) error {
+	query := r.URL.Query()
+	if of := query.Get("of"); of != "" && of != "tasks" {
+		return errMode("watch of " + of)
+	}
+	ids := query["id"]
+	if len(ids) == 0 {
+		return errMode("all tasks")
+	}
+	for _, id := range ids {
+		if id != s.cfg.Self.Task {
+			return errMode("task " + id)
+		}
+	}
+	return nil
+}
+
+// ownSet restricts what a task for itself alone sets: on its own node, to end with it, and
+// nothing that is another's.
+func (s *Server) ownSet(body *Set, x *set) error {
+	if s.cfg.Mode == types.SocketNamespace {
+		return nil
+	}
+	if body.Where != nil && (len(body.Where.Nodes) != 1 || body.Where.Nodes[0] != s.cfg.Self.Node || body.Where.Cluster || len(body.Where.Labels)+len(body.Where.Available) > 0) {
+		return errMode("where")
+	}
+	if body.Lifetime != types.Forever && body.Lifetime != types.OfTask || body.Owner != "" && body.Owner != s.cfg.Self.Task {
+		return errMode("lifetime, owner")
+	}
+	x.where = controlplane.OnNode(s.cfg.Self.Node)
+	x.opts.Lifetime, x.opts.Owner, x.opts.Own = types.OfTask, s.cfg.Self.Task, true
+	return nil
+}

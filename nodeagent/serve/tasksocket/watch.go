@@ -1,0 +1,209 @@
+package tasksocket
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// keepAlive is how often a watch that has nothing to tell says that it is there.
+	keepAlive = 15 * time.Second
+	// slowest is how long a watcher may take to take an event in.
+	slowest = 30 * time.Second
+)
+
+// Removed is what a watch tells of a task that is no longer kept.
+type Removed struct {
+	ID      string `json:"id"`
+	Removed bool   `json:"removed"`
+}
+
+// ResourceChange is what a watch tells of a resource: its capacity at a place, or that
+// it was removed there.
+type ResourceChange struct {
+	Name string `json:"name"`
+	// Where is a node, "+" for every node, or "*" for the cluster.
+	Where    string `json:"where"`
+	Capacity string `json:"capacity,omitempty"`
+	Removed  bool   `json:"removed,omitempty"`
+}
+
+// Synced is what a watch tells when it has told how everything is.
+type Synced struct {
+	Revision int64 `json:"revision"`
+}
+
+// watch streams changes as server-sent events.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.watches <- struct{}{}:
+		defer func() { <-s.watches }()
+	default:
+		answer.Refuse(w, types.Errorf(types.Unavailable, "watch: %d watches are open already: close one", maxWatches))
+		return
+	}
+	most := s.cfg.Budget(r.Context()).Watches
+	if !s.share.watch(most) {
+		ns := s.cfg.Client.Namespace()
+		answer.Refuse(w, types.Errorf(types.Unavailable,
+			"watch: the tasks of namespace %s on this node have %d watches open: close one, or have an administrator allow more: escher namespace set %s --max-watches", ns, most, ns))
+		return
+	}
+	defer s.share.watches.Add(-1)
+	after, err := resumeAfter(r)
+	if err == nil {
+		err = onlyParameters(r, "of", "id", "after")
+	}
+	of := r.URL.Query().Get("of")
+	if err == nil && of != "" && of != "tasks" && of != "resources" {
+		err = types.Errorf(types.Invalid, "of: %q is unknown: use tasks or resources", of)
+	}
+	if err != nil {
+		answer.Refuse(w, err)
+		return
+	}
+	out := newStream(w)
+	defer out.end()
+	if of == "resources" {
+		err = s.cfg.Client.WatchResources(r.Context(), s.cfg.Log, out.resources)
+	} else {
+		err = s.cfg.Client.Watch(r.Context(), controlplane.WatchTasks{IDs: r.URL.Query()["id"], After: after, Log: s.cfg.Log}, out.tasks)
+	}
+	if r.Context().Err() == nil {
+		// The answer has begun: that is the way left to say it.
+		_ = out.send("error", 0, answer.Problem(err))
+	}
+}
+
+// resumeAfter returns the revision that a watcher has seen: of the header that clients
+// of server-sent events send by themselves, or of the parameter.
+func resumeAfter(r *http.Request) (int64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if p := r.URL.Query().Get("after"); p != "" {
+		text = p
+	}
+	if text == "" {
+		return 0, nil
+	}
+	after, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || after < 0 {
+		return 0, types.Errorf(types.Invalid, "after: %q is no revision: give the id of the last event", text)
+	}
+	return after, nil
+}
+
+// stream writes server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html.
+type stream struct {
+	mu    sync.Mutex
+	w     http.ResponseWriter
+	ctl   *http.ResponseController
+	alive *time.Ticker
+	ended chan struct{}
+	done  sync.WaitGroup
+}
+
+// newStream begins the answer.
+func newStream(w http.ResponseWriter) *stream {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	s := &stream{w: w, ctl: http.NewResponseController(w), alive: time.NewTicker(keepAlive), ended: make(chan struct{})}
+	_ = s.write(": watching\n\n") // what comes next tells if nobody listens
+	s.done.Go(func() {
+		for {
+			select {
+			case <-s.ended:
+				return
+			case <-s.alive.C:
+				_ = s.write(": nothing new\n\n")
+			}
+		}
+	})
+	return s
+}
+
+// end ends what newStream started.
+func (s *stream) end() {
+	close(s.ended)
+	s.alive.Stop()
+	s.done.Wait()
+}
+
+// write writes and flushes, or fails when the watcher is too slow.
+func (s *stream) write(text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.ctl.SetWriteDeadline(time.Now().Add(slowest)) // every connection of the socket has one
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.ctl.Flush()
+}
+
+// send sends one event. Only the last event of a revision bears it as its id, so that
+// who resumes has seen all of it.
+func (s *stream) send(event string, id int64, data any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	line := ""
+	if id != 0 {
+		line = fmt.Sprintf("id: %d\n", id)
+	}
+	return s.write(fmt.Sprintf("%sevent: %s\ndata: %s\n\n", line, event, text))
+}
+
+// tasks sends changes of tasks.
+func (s *stream) tasks(u controlplane.StatusUpdate) error {
+	for i, c := range u.Changes {
+		id := idOf(u.Revision, u.Synced || i < len(u.Changes)-1)
+		var err error
+		if c.Status == nil {
+			err = s.send("task", id, Removed{ID: c.ID, Removed: true})
+		} else {
+			err = s.send("task", id, statusOf(c.ID, "", c.Status))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.synced(u.Synced, u.Revision)
+}
+
+// resources sends changes of resources.
+func (s *stream) resources(u controlplane.ResourceUpdate) error {
+	for i, c := range u.Changes {
+		out := ResourceChange{Name: c.Name, Where: c.Where, Removed: c.Resource == nil}
+		if c.Resource != nil {
+			out.Capacity = c.Resource.Capacity.Format(types.ResourceID(c.Name))
+		}
+		if err := s.send("resource", idOf(u.Revision, u.Synced || i < len(u.Changes)-1), out); err != nil {
+			return err
+		}
+	}
+	return s.synced(u.Synced, u.Revision)
+}
+
+// idOf is the id of an event: none if more of its revision follow.
+func idOf(revision int64, more bool) int64 {
+	if more {
+		return 0
+	}
+	return revision
+}
+
+// synced tells that everything was told.
+func (s *stream) synced(synced bool, revision int64) error {
+	if !synced {
+		return nil
+	}
+	return s.send("synced", revision, Synced{revision})
+}

@@ -1,0 +1,106 @@
+package tasksocket
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+// Watch says what to watch.
+type Watch struct {
+	// Of is "tasks", also if it is empty, or "resources".
+	Of string
+	// IDs are tasks in full; none is all of the namespace.
+	IDs []string
+	// After resumes a watch of tasks: the ID of the last event that had one.
+	After int64
+}
+
+// Event is what a watch tells.
+type Event struct {
+	// Kind is "task", "resource" or "synced".
+	Kind string
+	// ID is the revision up to which everything was told; 0 if more of it follows.
+	ID int64
+	// Data is a Status or a Removed, a ResourceChange, or a Synced.
+	Data json.RawMessage
+}
+
+// Watch calls handle with how things are, an event "synced", and then every change,
+// until ctx is done or handle returns an error, which it returns. Unavailable: the
+// socket is gone, or was never there.
+func (c *Client) Watch(ctx context.Context, w Watch, handle func(Event) error) error {
+	query := url.Values{"of": {w.Of}, "id": w.IDs}
+	if w.After != 0 {
+		query.Set("after", strconv.FormatInt(w.After, 10))
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://escher/v1/watch?"+query.Encode(), nil)
+	if err != nil {
+		return types.Errorf(types.Invalid, "write request: %w", err)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return c.unanswered(http.MethodGet, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			return c.unanswered(http.MethodGet, err)
+		}
+		return answer.Refused("the task socket", res.StatusCode, bytes.TrimSpace(text))
+	}
+	if err := readEvents(res.Body, handle); err != nil {
+		return err
+	}
+	return types.Errorf(types.Unavailable, "watch by the task socket %s: it was ended: watch again, after the last id", c.path)
+}
+
+// readEvents reads server-sent events to the end. What breaks off is an end, too.
+func readEvents(r io.Reader, handle func(Event) error) error {
+	var e Event
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return nil
+		}
+		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch field {
+		case "id":
+			e.ID, err = strconv.ParseInt(value, 10, 64)
+		case "event":
+			e.Kind = value
+		case "data":
+			e.Data = json.RawMessage(value)
+		case "":
+			err = e.deliver(handle)
+			e = Event{}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// deliver hands an event over, if there is one: a comment is none.
+func (e Event) deliver(handle func(Event) error) error {
+	switch e.Kind {
+	case "":
+		return nil
+	case "error":
+		if err := answer.Error(e.Data); err != nil {
+			return err
+		}
+	}
+	return handle(e)
+}
