@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:], cli.System())) }
+func main() { os.Exit(cli.Main(os.Args[1:], cmdutil.System())) }

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/server"
 	"github.com/escher-sched/escher/e2e/bench"
 )
 
 // TestMain lets the test program be the program that measures, where it is called so.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == benchProgram {
+	if filepath.Base(os.Args[0]) == server.BenchProgram {
 		os.Exit(bench.Main(os.Args[1:], os.Executable, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -26,7 +28,7 @@ func TestBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, empty := t.TempDir(), t.TempDir()
-	if err := os.Symlink(self, filepath.Join(dir, benchProgram)); err != nil {
+	if err := os.Symlink(self, filepath.Join(dir, server.BenchProgram)); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -47,7 +49,7 @@ func TestBench(t *testing.T) {
 	} {
 		var out strings.Builder
 		args := append([]string{"bench"}, strings.Fields(test.args)...)
-		code := Main(args, Outside{Out: &out, Err: &out, Getenv: os.Getenv, Executable: func() (string, error) { return filepath.Join(test.dir, "escher"), nil }})
+		code := Main(args, cmdutil.Outside{Out: &out, Err: &out, Getenv: os.Getenv, Executable: func() (string, error) { return filepath.Join(test.dir, "escher"), nil }})
 		if code != test.code || !regexp.MustCompile(test.says).MatchString(out.String()) {
 			t.Errorf("escher bench %s: exit code %d, want %d: %s", test.args, code, test.code, &out)
 		}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
@@ -52,7 +53,7 @@ func TestScripts(t *testing.T) {
 
 // escher ARGS... is the command line, within this process.
 func escher(ts *testscript.TestScript, neg bool, args []string) {
-	code := cli.Main(args, cli.Outside{
+	code := cli.Main(args, cmdutil.Outside{
 		In: strings.NewReader(""), Out: ts.Stdout(), Err: ts.Stderr(), Getenv: ts.Getenv, Executable: os.Executable,
 	})
 	if neg == (code == 0) {
@@ -68,7 +69,7 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	defer again.Stop()
 	for {
 		var out strings.Builder
-		code := cli.Main(args[1:], cli.Outside{In: strings.NewReader(""), Out: &out, Err: &out, Getenv: ts.Getenv, Executable: os.Executable})
+		code := cli.Main(args[1:], cmdutil.Outside{In: strings.NewReader(""), Out: &out, Err: &out, Getenv: ts.Getenv, Executable: os.Executable})
 		if code == 0 && wanted.MatchString(out.String()) {
 			return
 		}
@@ -86,7 +87,7 @@ func full(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	defer func() { _ = out.Close() }() // nothing is in it
 	var said strings.Builder
-	code := cli.Main(args, cli.Outside{In: strings.NewReader(""), Out: out, Err: &said, Getenv: ts.Getenv, Executable: os.Executable})
+	code := cli.Main(args, cmdutil.Outside{In: strings.NewReader(""), Out: out, Err: &said, Getenv: ts.Getenv, Executable: os.Executable})
 	if code != types.Precondition.ExitCode() || !strings.Contains(said.String(), "write output: no space left on device: ") || strings.Contains(said.String(), "should not happen") {
 		ts.Fatalf("escher %s: exit code %d: %s", strings.Join(args, " "), code, &said)
 	}
@@ -95,7 +96,7 @@ func full(ts *testscript.TestScript, _ bool, args []string) {
 // clean ARGS… runs escher: what it prints has no character that a terminal obeys.
 func clean(ts *testscript.TestScript, _ bool, args []string) {
 	var out, said strings.Builder
-	code := cli.Main(args, cli.Outside{In: strings.NewReader(""), Out: &out, Err: &said, Getenv: ts.Getenv, Executable: os.Executable})
+	code := cli.Main(args, cmdutil.Outside{In: strings.NewReader(""), Out: &out, Err: &said, Getenv: ts.Getenv, Executable: os.Executable})
 	_, err := io.WriteString(ts.Stdout(), out.String())
 	ts.Check(err)
 	obeyed := func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) }
@@ -173,7 +174,7 @@ func startDev(env *testscript.Env, dir dev.Dir, gpus string) error {
 func simulated(dir string) dev.Runtimes {
 	return func(string) (nodeagent.Runtime, error) {
 		used := new(uses)
-		conf := simruntime.Config{Script: behave, Exec: execute, Usage: used.of, Root: func(id string) string { return filepath.Join(dir, "roots", id) }}
+		conf := simruntime.Config{Script: behave, Exec: execute, Usage: used.Of, Root: func(id string) string { return filepath.Join(dir, "roots", id) }}
 		return &writing{bare: bare{simruntime.New(conf)}, root: conf.Root, uses: used}, nil
 	}
 }

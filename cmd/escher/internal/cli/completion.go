@@ -10,6 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/top"
 	"github.com/escher-sched/escher/cmd/escher/internal/config"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
@@ -24,12 +28,12 @@ nodes, reservations, resources and contexts, as they are at that moment.
   fish   escher completion fish > ~/.config/fish/completions/escher.fish`
 
 // newCompletion makes the command that prints the completion of a shell.
-func newCompletion(f *Factory) *cobra.Command {
+func newCompletion(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish",
 		Short:     "Print what makes a shell complete escher's commands",
 		Long:      completionHelp,
-		Args:      exactly("SHELL"),
+		Args:      cmdutil.Exactly("SHELL"),
 		ValidArgs: []string{"bash", "zsh", "fish"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
@@ -46,6 +50,9 @@ func newCompletion(f *Factory) *cobra.Command {
 	}
 }
 
+// completions completes words by what is in the cluster.
+type completions struct{ *cmdutil.Factory }
+
 // completer returns what a word may become.
 type completer func(ctx context.Context, word string) []string
 
@@ -57,7 +64,7 @@ const (
 
 // addCompletion teaches all commands below root to complete: arguments by what
 // stands in capitals in their usage, flags by their names.
-func (f *Factory) addCompletion(root *cobra.Command) {
+func (f completions) addCompletion(root *cobra.Command) {
 	byFlag := f.flagCompleters()
 	for _, cmd := range root.Commands() {
 		f.addCompletion(cmd)
@@ -108,7 +115,7 @@ type argCompletion struct {
 }
 
 // argCompleters reads a usage line: NAME, NAME..., A|B, [NAME], up to its flags.
-func (f *Factory) argCompleters(use string) argCompletion {
+func (f completions) argCompleters(use string) argCompletion {
 	var a argCompletion
 	for i, word := range strings.Fields(use) {
 		word = strings.Trim(word, "[]")
@@ -159,7 +166,7 @@ func (a argCompletion) complete(cmd *cobra.Command, args []string, word string) 
 
 // completerOf returns what completes an argument called so in a usage line, nil for
 // nothing, and whether it may be a file.
-func (f *Factory) completerOf(kind string) (c completer, files bool) {
+func (f completions) completerOf(kind string) (c completer, files bool) {
 	switch kind {
 	case "TASK":
 		return f.ids(controlplane.Tasks), false
@@ -172,7 +179,7 @@ func (f *Factory) completerOf(kind string) (c completer, files bool) {
 	case "POLICY":
 		return f.declared("", ""), false
 	case "KIND":
-		return words(sortedKeys(knownPolicies())...), false
+		return words(render.SortedKeys(policy.KnownPolicies())...), false
 	case "CONTEXT":
 		return f.contextNames, false
 	case "RESOURCE":
@@ -189,7 +196,7 @@ func (f *Factory) completerOf(kind string) (c completer, files bool) {
 }
 
 // pathsIn completes to what begins a path in a task.
-func (f *Factory) pathsIn(ctx context.Context, word string) []string {
+func (f completions) pathsIn(ctx context.Context, word string) []string {
 	ids := f.ids(controlplane.Tasks)(ctx, word)
 	for i := range ids {
 		ids[i] += ":"
@@ -198,7 +205,7 @@ func (f *Factory) pathsIn(ctx context.Context, word string) []string {
 }
 
 // flagCompleters returns what completes the values of flags, by their names.
-func (f *Factory) flagCompleters() map[string]completer {
+func (f completions) flagCompleters() map[string]completer {
 	var formats []string
 	for _, format := range table.Formats() {
 		formats = append(formats, string(format))
@@ -206,11 +213,11 @@ func (f *Factory) flagCompleters() map[string]completer {
 	all := map[string]completer{
 		"node": f.ids(controlplane.Nodes), "job": f.ids(controlplane.Jobs), "reservation": f.ids(controlplane.Reservations),
 		"context": f.contextNames, "namespace": f.namespaceNames, "output": words(formats...),
-		"color":        words(string(colorAuto), string(colorAlways), string(colorNever)),
+		"color":        words(string(cmdutil.ColorAuto), string(cmdutil.ColorAlways), string(cmdutil.ColorNever)),
 		"request":      f.amounts,
 		"gpu-topology": words(string(types.LinkedDevices), string(types.OneNUMA)),
 		"until":        words("ended", "healthy", "running", "bound"),
-		"sort":         words(topSorts()...),
+		"sort":         words(top.TopSorts()...),
 		"lifetime":     words(string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob), string(types.OfPolicy)),
 	}
 	maps.Copy(all, f.policyCompleters())
@@ -223,7 +230,7 @@ func words(all ...string) completer {
 }
 
 // ids completes to the ids of a kind.
-func (f *Factory) ids(kind controlplane.Kind) completer {
+func (f completions) ids(kind controlplane.Kind) completer {
 	return func(ctx context.Context, word string) []string {
 		client, err := f.Client(ctx)
 		if err != nil {
@@ -234,13 +241,13 @@ func (f *Factory) ids(kind controlplane.Kind) completer {
 	}
 }
 
-func (f *Factory) contextNames(context.Context, string) []string {
+func (f completions) contextNames(context.Context, string) []string {
 	file, _ := config.Load(config.Path(f.Getenv))
 	return file.Names()
 }
 
 // namespaceNames completes to the namespaces that tasks are in, or that were made.
-func (f *Factory) namespaceNames(ctx context.Context, _ string) []string {
+func (f completions) namespaceNames(ctx context.Context, _ string) []string {
 	store, err := f.Store(ctx)
 	if err != nil {
 		return nil
@@ -262,7 +269,7 @@ func (f *Factory) namespaceNames(ctx context.Context, _ string) []string {
 }
 
 // resourceNames completes to the ephemeral resources of the namespace.
-func (f *Factory) resourceNames(ctx context.Context, _ string) []string {
+func (f completions) resourceNames(ctx context.Context, _ string) []string {
 	client, err := f.Client(ctx)
 	if err != nil {
 		return nil
@@ -283,7 +290,7 @@ func (f *Factory) resourceNames(ctx context.Context, _ string) []string {
 }
 
 // amounts completes the name of a request, up to its amount.
-func (f *Factory) amounts(ctx context.Context, word string) []string {
+func (f completions) amounts(ctx context.Context, word string) []string {
 	names := append(f.resourceNames(ctx, word), string(types.CPU), string(types.Memory), string(types.GPU))
 	for i := range names {
 		names[i] += "="

@@ -4,16 +4,17 @@ import (
 	"context"
 	"slices"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
 
 // policyCompleters returns what completes the values of flags that make policies.
-func (f *Factory) policyCompleters() map[string]completer {
+func (f completions) policyCompleters() map[string]completer {
 	domains := words(esl.Domain("").Choices()...)
 	var kinds []string
-	for name, kind := range knownPolicies() {
+	for name, kind := range policy.KnownPolicies() {
 		if kind.Job {
 			kinds = append(kinds, name)
 		}
@@ -37,7 +38,7 @@ func both(a, b completer) completer {
 
 // declared completes to the ids of policies of a kind that jobs share, of any if it is empty,
 // and what follows them.
-func (f *Factory) declared(kind, then string) completer {
+func (f completions) declared(kind, then string) completer {
 	return func(ctx context.Context, _ string) []string {
 		client, err := f.Client(ctx)
 		if err != nil {

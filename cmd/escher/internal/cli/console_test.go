@@ -4,21 +4,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 )
 
 func TestConsole(t *testing.T) {
 	var out strings.Builder
-	lines := newConsole(&Factory{Outside: Outside{Out: &out}}, true)
-	a, b := lines.of("a"), lines.of("b")
+	lines := cmdutil.NewConsole(&cmdutil.Factory{Outside: cmdutil.Outside{Out: &out}}, true)
+	a, b := lines.Of("a"), lines.Of("b")
 	for _, text := range []string{"on", "e\ntwo\nthr", "ee"} {
-		for _, w := range []*lineWriter{a, b} {
+		for _, w := range []*cmdutil.LineWriter{a, b} {
 			if _, err := w.Write([]byte(text)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := a.flush(); err != nil || out.String() != "a | one\na | two\nb | one\nb | two\na | three\n" {
+	if err := a.Flush(); err != nil || out.String() != "a | one\na | two\nb | one\nb | two\na | three\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
@@ -26,14 +28,14 @@ func TestConsole(t *testing.T) {
 // TestDrawn is about a line that the next one replaces.
 func TestDrawn(t *testing.T) {
 	var out strings.Builder
-	lines := newConsole(&Factory{Outside: Outside{Err: &out}}, false)
-	lines.draw(pullText(nodeapi.Pull{Done: 1 << 20, Total: 4 << 20}))
-	lines.draw(pullText(nodeapi.Pull{Done: 4 << 20, Total: 4 << 20, Unpacking: true}))
-	lines.say("one")
-	lines.draw("two")
-	lines.draw("")
-	lines.draw("")
-	want := "escher: pulled 1.0 MiB of 4.0 MiB" + eraseDown + "escher: unpacking 4.0 MiB" + eraseDown + "escher: one\nescher: two" + eraseDown
+	lines := cmdutil.NewConsole(&cmdutil.Factory{Outside: cmdutil.Outside{Err: &out}}, false)
+	lines.Draw(images.PullText(nodeapi.Pull{Done: 1 << 20, Total: 4 << 20}))
+	lines.Draw(images.PullText(nodeapi.Pull{Done: 4 << 20, Total: 4 << 20, Unpacking: true}))
+	lines.Say("one")
+	lines.Draw("two")
+	lines.Draw("")
+	lines.Draw("")
+	want := "escher: pulled 1.0 MiB of 4.0 MiB" + cmdutil.EraseDown + "escher: unpacking 4.0 MiB" + cmdutil.EraseDown + "escher: one\nescher: two" + cmdutil.EraseDown
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/spf13/cobra"
 )
 
@@ -27,7 +28,7 @@ func TestDocumentedFlags(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		root := newRoot(&Factory{})
+		root := newRoot(&cmdutil.Factory{})
 		for _, line := range commandLine.FindAllString(string(text), -1) {
 			seen++
 			for _, flag := range unknownFlags(root, line) {

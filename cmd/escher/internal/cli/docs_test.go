@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,7 +38,7 @@ func leaves(cmd *cobra.Command) []*cobra.Command {
 
 // TestDocs compares docs/cli.md with the commands.
 func TestDocs(t *testing.T) {
-	want := docs(newRoot(&Factory{Outside: Outside{Getenv: func(string) string { return "" }}}))
+	want := docs(newRoot(&cmdutil.Factory{Outside: cmdutil.Outside{Getenv: func(string) string { return "" }}}))
 	if *update {
 		if err := os.WriteFile(docsPath, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -66,7 +67,7 @@ func TestEveryVerbHasAScript(t *testing.T) {
 		}
 		scripts.Write(text)
 	}
-	for _, cmd := range leaves(newRoot(&Factory{})) {
+	for _, cmd := range leaves(newRoot(&cmdutil.Factory{})) {
 		if !regexp.MustCompile(`(?m)^(! |\? )?` + regexp.QuoteMeta(cmd.CommandPath()) + `\b`).MatchString(scripts.String()) {
 			t.Errorf("%s is in no script of testdata: write one, with its errors", cmd.CommandPath())
 		}
@@ -75,7 +76,7 @@ func TestEveryVerbHasAScript(t *testing.T) {
 
 // TestEveryArgumentCompletes finds commands whose arguments nothing completes.
 func TestEveryArgumentCompletes(t *testing.T) {
-	root := newRoot(&Factory{})
+	root := newRoot(&cmdutil.Factory{})
 	for _, cmd := range leaves(root) {
 		if len(cmd.ValidArgs) == 0 && cmd.ValidArgsFunction == nil && regexp.MustCompile(`^\S+ \[?[A-Z]`).MatchString(cmd.Use) {
 			t.Errorf("%s: nothing completes its arguments", cmd.Use)
@@ -175,7 +176,7 @@ func TestEveryListingMeetsAFullDisk(t *testing.T) {
 	// These print nothing, go on until interrupted, or print just the name of what they have done it to.
 	others := strings.Fields(`admin-restored agent bench context-rm context-set context-use cp dev image-load image-make image-pull
 		namespace-create namespace-rm namespace-set node-drain node-rm policies-rm pull server set-resource wait`)
-	for _, cmd := range leaves(newRoot(&Factory{})) {
+	for _, cmd := range leaves(newRoot(&cmdutil.Factory{})) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "escher ")
 		tried := regexp.MustCompile(`(?m)^full ` + regexp.QuoteMeta(path) + `\b`).Match(script)
 		if listed := slices.Contains(others, strings.ReplaceAll(path, " ", "-")); tried == listed {

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/run"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
@@ -25,7 +27,7 @@ const (
 
 // TestSchema compares docs/escher.schema.json with what the types say.
 func TestSchema(t *testing.T) {
-	want, err := manifest.Schema(knownPolicies())
+	want, err := manifest.Schema(policy.KnownPolicies())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,7 @@ func TestEveryExampleIsAdmitted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs, err := manifest.Parse(filepath.Base(file), text, knownPolicies())
+		docs, err := manifest.Parse(filepath.Base(file), text, policy.KnownPolicies())
 		if err != nil {
 			t.Error(err)
 		}
@@ -126,7 +128,7 @@ func TestDocumentedExamplesAreAdmitted(t *testing.T) {
 				continue // a part of one
 			}
 			n++
-			if _, err := manifest.Parse(path, []byte(example), knownPolicies()); err != nil {
+			if _, err := manifest.Parse(path, []byte(example), policy.KnownPolicies()); err != nil {
 				t.Error(err)
 			}
 			if err := admits(t, s, example); err != nil {
@@ -141,9 +143,9 @@ func TestDocumentedExamplesAreAdmitted(t *testing.T) {
 
 // Every policy is told about, and its parameters are.
 func TestEveryPolicyIsDescribed(t *testing.T) {
-	texts := policyTexts()
-	for name, kind := range knownPolicies() {
-		if texts[name].does == "" {
+	texts := policy.PolicyTexts()
+	for name, kind := range policy.KnownPolicies() {
+		if texts[name].Does == "" {
 			t.Errorf("policyTexts says nothing of %s", name)
 		}
 		for _, p := range manifest.Parameters(kind) {
@@ -151,7 +153,7 @@ func TestEveryPolicyIsDescribed(t *testing.T) {
 				t.Errorf("%s: parameter %q is not described: %q", name, p.Name, p.Desc)
 			}
 		}
-		if texts[name].declared && !kind.Shared {
+		if texts[name].Declared && !kind.Shared {
 			t.Errorf("%s can only be declared, and is not shared", name)
 		}
 	}
@@ -161,7 +163,7 @@ func TestEveryPolicyIsDescribed(t *testing.T) {
 func TestDeclaredPoliciesRefuseJobs(t *testing.T) {
 	for name, empty := range esl.Builtin() {
 		_, shared := empty().(esl.Shared)
-		declared := policyTexts()[name].declared
+		declared := policy.PolicyTexts()[name].Declared
 		if shared && declared != refuses(empty()) {
 			t.Errorf("%s: it refuses jobs: %v, and policyTexts says %v", name, !declared, declared)
 		}
@@ -176,7 +178,7 @@ func refuses(p esl.Policy) bool {
 
 // What is stored of a policy by files is what its library stores.
 func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
-	known := knownPolicies()
+	known := policy.KnownPolicies()
 	for text, want := range map[string]esl.Policy{
 		"gang":                            esl.Gang{},
 		"gang={onLoss: restart}":          esl.Gang{Loss: esl.Restart},
@@ -205,11 +207,11 @@ func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 }
 
 // flagsOf parses the flags of run.
-func flagsOf(t *testing.T, args ...string) policyFlags {
+func flagsOf(t *testing.T, args ...string) run.PolicyFlags {
 	t.Helper()
-	var p policyFlags
+	var p run.PolicyFlags
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	p.add(flags)
+	p.Add(flags)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -249,10 +251,10 @@ func TestFlagsMakePolicies(t *testing.T) {
 			want = `spread {"over":"rack"}, acme.com/even {"n":1}`
 		}
 		p := flagsOf(t, words...)
-		got, err := p.policies()
+		got, err := p.Policies()
 		var texts []string
-		for _, one := range written(got) {
-			texts = append(texts, policyWords(one))
+		for _, one := range policy.Written(got) {
+			texts = append(texts, policy.PolicyWords(one))
 		}
 		if err != nil || strings.Join(texts, ", ") != want {
 			t.Errorf("%s: %s, %v, want %s", args, strings.Join(texts, ", "), err, want)
@@ -283,7 +285,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		"--share teams":                     `share: "teams" names nobody: write teams/alice`,
 	} {
 		p := flagsOf(t, strings.Fields(args)...)
-		_, err := p.policies()
+		_, err := p.Policies()
 		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s\ngot  %v\nwant %s", args, err, says)
 		}

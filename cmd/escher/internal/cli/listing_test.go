@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
@@ -33,7 +34,7 @@ func (w *watched) Write(text []byte) (int, error) {
 
 // printed returns what was printed since it was asked last, when all is quiet.
 func (w *watched) printed() string {
-	time.Sleep(3 * drawEvery / 2)
+	time.Sleep(3 * cmdutil.DrawEvery / 2)
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,13 +59,13 @@ func watch(t *testing.T, height int, setup func(*watched), args ...string) *watc
 	t.Helper()
 	w := &watched{t: t, store: memstore.New(memstore.WithoutExpiry()), ended: make(chan int, 1)}
 	setup(w)
-	f := &Factory{store: w.store, Outside: Outside{
+	f := &cmdutil.Factory{Opened: w.store, Outside: cmdutil.Outside{
 		Out: w, Err: w, Getenv: func(string) string { return "" },
 		Terminal: func(any) (int, int, bool) { return 60, height, height > 0 },
 	}}
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(t.Context())
-	go func() { w.ended <- run(ctx, f, args) }()
+	go func() { w.ended <- runCommand(ctx, f, args) }()
 	return w
 }
 
@@ -125,16 +126,16 @@ func TestWatchFormats(t *testing.T) {
 func TestWatchDraws(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, 4, twoTasks, "ps", "-w", "--color", "never")
-		wantText(t, w.printed(), screenBegin+eraseDown+"TASK  PHASE    NODE  AGE  EXIT  REASON\na-1   pending  -     0s   -     -\n")
+		wantText(t, w.printed(), cmdutil.ScreenBegin+cmdutil.EraseDown+"TASK  PHASE    NODE  AGE  EXIT  REASON\na-1   pending  -     0s   -     -\n")
 		more := types.Encode(1, &types.Task{Submitted: time.Now().UnixNano()})
 		w.commit(controlplane.Op{Key: controlplane.TaskKey("default", "d-1"), Value: more}, controlplane.Op{Key: controlplane.TaskKey("default", "e-1"), Value: more})
-		wantText(t, w.printed(), "\x1b[2A"+eraseDown+"TASK  PHASE    NODE  AGE  EXIT  REASON\na-1   pending  -     0s   -     -\n… 2 more\n")
+		wantText(t, w.printed(), "\x1b[2A"+cmdutil.EraseDown+"TASK  PHASE    NODE  AGE  EXIT  REASON\na-1   pending  -     0s   -     -\n… 2 more\n")
 		time.Sleep(2 * time.Second)
 		if got := w.printed(); !strings.Contains(got, "2s") {
 			t.Errorf("ages stand still: %q", got)
 		}
 		w.over()
-		if got := w.out.String(); !strings.HasSuffix(got, screenEnd) {
+		if got := w.out.String(); !strings.HasSuffix(got, cmdutil.ScreenEnd) {
 			t.Errorf("the terminal was not given back: %q", got)
 		}
 	})
@@ -203,15 +204,15 @@ func TestInterruptedWait(t *testing.T) {
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		f := &Factory{Outside: Outside{Err: &out, Terminal: func(any) (int, int, bool) { return 80, 24, true }}}
-		quick := f.progress("being quick")
-		time.Sleep(progressAfter - 1)
+		f := &cmdutil.Factory{Outside: cmdutil.Outside{Err: &out, Terminal: func(any) (int, int, bool) { return 80, 24, true }}}
+		quick := f.Progress("being quick")
+		time.Sleep(cmdutil.ProgressAfter - 1)
 		quick()
-		slow := f.progress("reading")
-		time.Sleep(2*progressAfter + 1)
+		slow := f.Progress("reading")
+		time.Sleep(2*cmdutil.ProgressAfter + 1)
 		slow()
 		slow()
-		wantText(t, out.String(), eraseDown+"escher: reading … 1 s"+eraseDown+"escher: reading … 2 s"+eraseDown)
+		wantText(t, out.String(), cmdutil.EraseDown+"escher: reading … 1 s"+cmdutil.EraseDown+"escher: reading … 2 s"+cmdutil.EraseDown)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -17,7 +18,7 @@ func TestExitCode(t *testing.T) {
 		says string
 	}{
 		{nil, 0, ""},
-		{ended{7}, 7, ""},
+		{cmdutil.Ended{Code: 7}, 7, ""},
 		{types.Errorf(types.Invalid, "x: is wrong: give y"), 2, "escher: x: is wrong: give y\n"},
 		{errors.New("boom"), 1, "escher: boom\nescher: this should not happen: please report it"},
 		{types.Errorf(types.Unknown, "commit: no answer"), 8, "escher: commit: no answer\nescher: it may have been done: look"},
@@ -35,9 +36,9 @@ func TestInterruption(t *testing.T) {
 		types.Errorf(types.Unavailable, "wait: %w", context.Canceled):  true,
 		types.Errorf(types.Unknown, "commit: no answer"):               true,
 		types.Errorf(types.Precondition, "stop: containerd is broken"): false,
-		ended{3}: false,
+		cmdutil.Ended{Code: 3}: false,
 	} {
-		if isInterruption(err) != quiet {
+		if cmdutil.IsInterruption(err) != quiet {
 			t.Errorf("%v: quiet is %t", err, !quiet)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/show"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
@@ -40,13 +42,13 @@ func TestFindByItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"hi": "job hi-a", "train": "job train-b", "hi2": "job hi2-a", "hi-a-1": "task hi-a-1"} {
-		got, err := find(t.Context(), client, name, describable()...)
+		got, err := cmdutil.Find(t.Context(), client, name, show.Describable()...)
 		if err != nil || got.String() != want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
 		}
 	}
 	for _, name := range []string{"web", "old"} {
-		_, err := find(t.Context(), client, name, describable()...)
+		_, err := cmdutil.Find(t.Context(), client, name, show.Describable()...)
 		if want := "job " + name + "-a, job " + name + "-b"; !types.Is(err, types.Invalid) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/show"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
@@ -15,13 +17,13 @@ import (
 func TestWrongPoliciesAreShown(t *testing.T) {
 	id := cluster.ID{Namespace: "d", ID: "report"}
 	kept := &types.Policies{Job: "report", Policies: []types.Policy{{Kind: "acme.com/night", With: `{"fro":22}`, Wrong: "fro: is unknown: use from, until"}}}
-	s := &policySaying{id: id, kept: kept, kinds: esl.Builtin(), now: time.Now()}
-	d := s.describe()
+	s := &policy.PolicySaying{ID: id, Kept: kept, Kinds: esl.Builtin(), Now: time.Now()}
+	d := show.Describe(s)
 	if got := strings.Join(d.Row(), " "); !strings.Contains(got, "acme.com/night (wrong)") {
 		t.Errorf("the row is %q", got)
 	}
 	var out strings.Builder
-	if err := d.write(&out); err != nil || !strings.Contains(out.String(), "Wrong\n  acme.com/night: fro: is unknown: use from, until") {
+	if err := d.Write(&out); err != nil || !strings.Contains(out.String(), "Wrong\n  acme.com/night: fro: is unknown: use from, until") {
 		t.Errorf("%v: it is described as\n%s", err, &out)
 	}
 }

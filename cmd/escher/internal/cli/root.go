@@ -6,6 +6,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/agent"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/container"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/events"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/namespace"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/node"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/resource"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/run"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/server"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/show"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/top"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/types"
 )
@@ -27,8 +41,8 @@ Exit codes, but for commands that end with a task, which have that of the task:
 `
 
 // newRoot makes the whole command line.
-func newRoot(f *Factory) *cobra.Command {
-	f.format, f.color = table.Table, colorAuto
+func newRoot(f *cmdutil.Factory) *cobra.Command {
+	f.Format, f.Color = table.Table, cmdutil.ColorAuto
 	cmd := &cobra.Command{
 		Use:           "escher",
 		Short:         "A scheduler whose policies are made of ephemeral resources",
@@ -52,14 +66,14 @@ func newRoot(f *Factory) *cobra.Command {
 	cmd.SetIn(f.In)
 	cmd.SetOut(f.Out)
 	cmd.SetErr(f.Err)
-	cmd.SetFlagErrorFunc(flagError)
+	cmd.SetFlagErrorFunc(cmdutil.FlagError)
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&f.dir, "dir", "", "directory of the cluster (ESCHER_DIR; default ~/.local/share/escher)")
-	f.addEndpointFlags(flags)
-	flags.StringVar(&f.contextName, "context", "", "context that names the cluster: see escher context (ESCHER_CONTEXT)")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace (ESCHER_NAMESPACE; default \"default\")")
-	flags.VarP(&f.format, "output", "o", "table, wide, json, yaml, name or jsonpath=TEMPLATE")
-	flags.Var(&f.color, "color", "auto, always or never; NO_COLOR is obeyed")
+	flags.StringVar(&f.DirFlag, "dir", "", "directory of the cluster (ESCHER_DIR; default ~/.local/share/escher)")
+	f.AddEndpointFlags(flags)
+	flags.StringVar(&f.ContextName, "context", "", "context that names the cluster: see escher context (ESCHER_CONTEXT)")
+	flags.StringVarP(&f.NamespaceFlag, "namespace", "n", "", "namespace (ESCHER_NAMESPACE; default \"default\")")
+	flags.VarP(&f.Format, "output", "o", "table, wide, json, yaml, name or jsonpath=TEMPLATE")
+	flags.Var(&f.Color, "color", "auto, always or never; NO_COLOR is obeyed")
 	for _, s := range sections() {
 		cmd.AddGroup(&cobra.Group{ID: s.title, Title: s.title + ":"})
 		for _, add := range s.make {
@@ -69,25 +83,25 @@ func newRoot(f *Factory) *cobra.Command {
 		}
 	}
 	cmd.SetHelpCommandGroupID("Other")
-	f.addCompletion(cmd)
+	completions{f}.addCompletion(cmd)
 	return cmd
 }
 
 // section is commands that are listed together.
 type section struct {
 	title string
-	make  []func(*Factory) *cobra.Command
+	make  []func(*cmdutil.Factory) *cobra.Command
 }
 
 // sections lists what makes the commands.
 func sections() []section {
 	return []section{
-		{"Run", []func(*Factory) *cobra.Command{newRun, newSubmit, newApply, newPlan, newStop, newRm, newSchema}},
-		{"Look", []func(*Factory) *cobra.Command{newPs, newJobs, newWhy, newDescribe, newLogs, newWait, newExec, newCp, newEvents, newTop}},
-		{"Resources", []func(*Factory) *cobra.Command{newNodes, newNode, newGPUs, newResources, newSetResource, newState, newReserve, newUnreserve, newReservations, newPolicies, newNamespace}},
-		{"Images", []func(*Factory) *cobra.Command{newImage, newPull}},
-		{"Clusters", []func(*Factory) *cobra.Command{newDev, newServer, newAgent, newAdmin, newAudit, newBench, newContext}},
-		{"Other", []func(*Factory) *cobra.Command{newCompletion, newVersion, newWatchdog}},
+		{"Run", []func(*cmdutil.Factory) *cobra.Command{run.NewRun, run.NewSubmit, file.NewApply, file.NewPlan, run.NewStop, run.NewRm, file.NewSchema}},
+		{"Look", []func(*cmdutil.Factory) *cobra.Command{show.NewPs, show.NewJobs, show.NewWhy, show.NewDescribe, run.NewLogs, run.NewWait, container.NewExec, container.NewCp, events.NewEvents, top.NewTop}},
+		{"Resources", []func(*cmdutil.Factory) *cobra.Command{node.NewNodes, node.NewNode, node.NewGPUs, resource.NewResources, resource.NewSetResource, resource.NewState, resource.NewReserve, resource.NewUnreserve, resource.NewReservations, policyCommands, namespace.NewNamespace}},
+		{"Images", []func(*cmdutil.Factory) *cobra.Command{images.NewImage, images.NewPull}},
+		{"Clusters", []func(*cmdutil.Factory) *cobra.Command{server.NewDev, server.NewServer, agent.NewAgent, server.NewAdmin, server.NewAudit, server.NewBench, cmdutil.NewContext}},
+		{"Other", []func(*cmdutil.Factory) *cobra.Command{newCompletion, newVersion, agent.NewWatchdog}},
 	}
 }
 
@@ -100,27 +114,9 @@ func exitCodes() string {
 	return b.String()
 }
 
-// exactly checks that there is one argument for each name.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return types.Errorf(types.Invalid, "%s: is missing: %s", names[len(args)], usage(cmd))
-		case len(args) > len(names):
-			return types.Errorf(types.Invalid, "argument: %q is one too many: %s", args[len(names)], usage(cmd))
-		}
-		return nil
-	}
+// policyCommands makes the commands about policies. Describing one shows tasks and reservations, too.
+func policyCommands(f *cmdutil.Factory) *cobra.Command {
+	cmd := policy.NewPolicies(f)
+	cmd.AddCommand(show.NewPoliciesDescribe(f))
+	return cmd
 }
-
-// atLeastOne checks that there is an argument.
-func atLeastOne(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return types.Errorf(types.Invalid, "%s: is missing: %s", name, usage(cmd))
-		}
-		return nil
-	}
-}
-
-func usage(cmd *cobra.Command) string { return "usage: " + cmd.UseLine() }

@@ -11,12 +11,12 @@ import (
 func TestEmptyFlags(t *testing.T) {
 	for _, flag := range []string{"queue", "share", "semaphore", "spread", "together", "colocate-with", "near", "on-loss", "prefer"} {
 		p := flagsOf(t, "--"+flag, "")
-		if made, err := p.policies(); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), `"" `) || len(made) > 0 {
+		if made, err := p.Policies(); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), `"" `) || len(made) > 0 {
 			t.Errorf("--%s '': %v, %v", flag, made, err)
 		}
 	}
 	p := flagsOf(t, "--ageing", "0s")
-	if made, err := p.policies(); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), "ageing: 0s") {
+	if made, err := p.Policies(); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), "ageing: 0s") {
 		t.Errorf("--ageing 0s: %v, %v", made, err)
 	}
 }
@@ -38,7 +38,7 @@ func TestWrongPlaces(t *testing.T) {
 			args = append(args, "--prefer", place)
 		}
 		p := flagsOf(t, args...)
-		if made, err := p.policies(); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), want) || len(made) > 0 {
+		if made, err := p.Policies(); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), want) || len(made) > 0 {
 			t.Errorf("%s: %v, %v, want %s", places, made, err, want)
 		}
 	}

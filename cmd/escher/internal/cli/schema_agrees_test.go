@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane/manifest"
 )
 
@@ -104,11 +105,11 @@ func otherwise(v any, yield func(any)) {
 
 // withPolicy returns a document that names a policy, or declares it.
 func withPolicy(name string, with any) object {
-	policy := object{"name": name, "with": with}
-	if kind := knownPolicies()[name]; !kind.Job {
-		return object{"apiVersion": manifest.APIVersion, "kind": "Policy", "name": "p", "policy": policy}
+	named := object{"name": name, "with": with}
+	if kind := policy.KnownPolicies()[name]; !kind.Job {
+		return object{"apiVersion": manifest.APIVersion, "kind": "Policy", "name": "p", "policy": named}
 	}
-	return object{"apiVersion": manifest.APIVersion, "kind": "Job", "name": "j", "template": object{"spec": object{"image": "a"}}, "policies": []any{policy}}
+	return object{"apiVersion": manifest.APIVersion, "kind": "Job", "name": "j", "template": object{"spec": object{"image": "a"}}, "policies": []any{named}}
 }
 
 // generated returns documents that are right, and wrong, in every parameter of every policy
@@ -124,7 +125,7 @@ func generated(t *testing.T) [][]byte {
 			out = append(out, text)
 		}
 	}
-	for name, kind := range knownPolicies() {
+	for name, kind := range policy.KnownPolicies() {
 		full := inFull()[name]
 		change := func(with object) {
 			add(withPolicy(name, with))
@@ -184,7 +185,7 @@ func laxer() *regexp.Regexp {
 // TestSchemaAgrees: what the strict reading takes the schema takes, and what that refuses the
 // schema refuses, too, but for what is listed.
 func TestSchemaAgrees(t *testing.T) {
-	s, known, listed := published(t), knownPolicies(), laxer()
+	s, known, listed := published(t), policy.KnownPolicies(), laxer()
 	docs := generated(t)
 	taken, told := 0, 0
 	for _, text := range docs {

@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/events"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/run"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/show"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -13,9 +17,9 @@ import (
 // TestScreenCutsLines: no line is longer than the terminal is wide, whatever is painted.
 func TestScreenCutsLines(t *testing.T) {
 	var out strings.Builder
-	s := &screen{to: &out, size: func() (int, int) { return 8, 10 }}
-	s.draw([]string{"12345678", "123456789", "1234\x1b[32m56789\x1b[0m", "äöüß…äöüß"})
-	if want := screenBegin + eraseDown + "12345678\n12345678\n1234\x1b[32m5678\x1b[0m\näöüß…äöü\n"; out.String() != want {
+	s := &cmdutil.Screen{To: &out, Size: func() (int, int) { return 8, 10 }}
+	s.Draw([]string{"12345678", "123456789", "1234\x1b[32m56789\x1b[0m", "äöüß…äöüß"})
+	if want := cmdutil.ScreenBegin + cmdutil.EraseDown + "12345678\n12345678\n1234\x1b[32m5678\x1b[0m\näöüß…äöü\n"; out.String() != want {
 		t.Errorf("%q, want %q", &out, want)
 	}
 }
@@ -34,14 +38,14 @@ func TestNeedsOfAlternatives(t *testing.T) {
 		{types.Task{Alternatives: []types.Alternative{way("a"), way("b"), way("c"), way("d")}}, "a=1,cpu=0.3 or b=1,cpu=0.3 or 2 more"},
 		{types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000}), Alternatives: []types.Alternative{way("a")}}, "cpu=1; a=1,cpu=0.3"},
 	} {
-		if got := newTaskRow(controlplane.TaskState{Task: &c.task}, time.Now()).needs(); got != c.want {
+		if got := show.NewTaskRow(controlplane.TaskState{Task: &c.task}, time.Now()).Needs(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }
 
 // waiting is what a task can do for another one: wait for its end.
-type waiting struct{ Tasks }
+type waiting struct{ cmdutil.Tasks }
 
 func (waiting) Wait(context.Context, controlplane.Until, ...string) (map[string]types.Status, error) {
 	return nil, nil
@@ -50,8 +54,8 @@ func (waiting) Wait(context.Context, controlplane.Until, ...string) (map[string]
 // TestFollowInsideATask: that the output is not shown there is said.
 func TestFollowInsideATask(t *testing.T) {
 	var said strings.Builder
-	f := &Factory{Outside: Outside{Err: &said}}
-	if _, err := f.follow(context.Background(), waiting{}, []string{"a-1", "a-2"}); err != nil {
+	f := &cmdutil.Factory{Outside: cmdutil.Outside{Err: &said}}
+	if _, err := run.Follow(f, context.Background(), waiting{}, []string{"a-1", "a-2"}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "escher: waiting for the end of a-1, a-2: its output is not shown inside a task, but by escher logs outside\n"; said.String() != want {
@@ -62,7 +66,7 @@ func TestFollowInsideATask(t *testing.T) {
 // TestEventOfALoss: when a task waits again, its attempt has ended, which is when it says so.
 func TestEventOfALoss(t *testing.T) {
 	ended := time.Unix(1000, 0)
-	row := statusRow("a-1", types.Status{Phase: types.Pending, Attempt: 1, Node: "n1", Ended: ended.UnixNano(), Reason: "node n1 was lost"})
+	row := events.StatusRow("a-1", types.Status{Phase: types.Pending, Attempt: 1, Node: "n1", Ended: ended.UnixNano(), Reason: "node n1 was lost"})
 	if !row.Time.Equal(ended) || row.Event != "waits again: node n1 was lost" {
 		t.Errorf("%+v", row)
 	}

@@ -32,7 +32,7 @@ type imageStore struct {
 	images []nodeagent.Image
 }
 
-func (s *imageStore) add(names ...string) []nodeagent.Image {
+func (s *imageStore) Add(names ...string) []nodeagent.Image {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var added []nodeagent.Image
@@ -52,14 +52,14 @@ func (s *imageStore) Load(_ context.Context, archive io.Reader) ([]nodeagent.Ima
 	if len(names) == 0 {
 		return nil, types.Errorf(types.Invalid, "read the archive: it has no image: give one that docker save wrote")
 	}
-	return s.add(names...), nil
+	return s.Add(names...), nil
 }
 
 func (s *imageStore) Pull(_ context.Context, ref string) (nodeagent.Image, error) {
 	if strings.Contains(ref, "none") {
 		return nodeagent.Image{}, types.Errorf(types.NotFound, "pull image %s: nobody has it: check its name", ref)
 	}
-	return s.add(ref)[0], nil
+	return s.Add(ref)[0], nil
 }
 
 func (s *imageStore) Images(context.Context) ([]nodeagent.Image, error) {

@@ -14,8 +14,8 @@ type uses struct{ started sync.Map }
 // begin notes that a container is started.
 func (u *uses) begin(id string) { u.started.LoadOrStore(id, time.Now()) }
 
-// of returns what a container uses.
-func (u *uses) of(id string) cgroup.Stat {
+// Of returns what a container uses.
+func (u *uses) Of(id string) cgroup.Stat {
 	started, _ := u.started.Load(id)
 	return cgroup.Stat{
 		CPU:       &cgroup.CPU{Used: time.Since(started.(time.Time)) / 2},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane/manifest"
 )
 
@@ -63,7 +64,7 @@ func TestWrittenZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, kind := range knownPolicies() {
+	for name, kind := range policy.KnownPolicies() {
 		for parameter, zero := range numbers(kind) {
 			want, listed := zeros()[name+" "+parameter]
 			if !listed || !strings.Contains(string(text), "`"+name+" "+parameter+"`") {
@@ -82,7 +83,7 @@ func TestWrittenZero(t *testing.T) {
 // says checks what is said of a parameter, or stored with it.
 func says(t *testing.T, name, parameter string, with object, want string) {
 	t.Helper()
-	docs, err := manifest.Parse("f", inJSON(t, withPolicy(name, with)), knownPolicies())
+	docs, err := manifest.Parse("f", inJSON(t, withPolicy(name, with)), policy.KnownPolicies())
 	switch {
 	case err != nil:
 		if field := parameter + ": "; !strings.Contains(err.Error(), "with."+field+want) || strings.Contains(err.Error(), "\n") {
@@ -148,7 +149,7 @@ func TestWrittenZeroOfOthers(t *testing.T) {
 		"f:1: policies[0].with.of[0].requests.gpu: 0 is not":     withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": 0}}}}),
 		`f:1: policies[0].with.of[0].requests.gpu: "x" is not a`: withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": "x"}}}}),
 	} {
-		if _, err := manifest.Parse("f", inJSON(t, doc), knownPolicies()); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := manifest.Parse("f", inJSON(t, doc), policy.KnownPolicies()); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

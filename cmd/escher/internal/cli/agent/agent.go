@@ -1,0 +1,226 @@
+// Package agent holds the commands that run on a node: agent, its watchdog, and the check of a machine.
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
+	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/cmd/escher/internal/parts"
+	"github.com/escher-sched/escher/nodeagent"
+	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
+	"github.com/escher-sched/escher/types"
+)
+
+const agentHelp = `Makes this machine a node of a cluster whose etcd is at --endpoints, and runs what is
+bound to it, in the containerd of the machine or, where there is none, in one of its
+own. Needs root. An escher server must run somewhere.
+
+Interrupted or killed, it leaves containers running, and adopts them when it is started
+again within --ttl, in the same directory; after that what ran is run elsewhere, and
+ended here. Cut off from etcd for as long, it ends what runs in time by itself.
+
+The node's API (docs/node-api.md) is at --listen, for whoever may read etcd, who finds
+there the address and what to show. Without --tls-cert it listens on loopback alone, and
+escher logs, exec, cp and top work on this machine only.`
+
+const (
+	// defaultStateDir is where an agent keeps what it has.
+	defaultStateDir = "/var/lib/escher"
+	// defaultPorts is what it gives to tasks.
+	defaultPorts = "20000-20999"
+	listenHelp   = "host:port for the node's API; default: port 7421, on loopback alone without --tls-cert"
+)
+
+// agentFlags say what node this is.
+type agentFlags struct {
+	node, containerd, stateDir string
+	capacity, labels, allow    []string
+	ports                      string
+	permit                     flagset.PermissionFlags
+	gpus                       agentDeviceFlags
+	cfg                        parts.AgentConfig
+	logs                       flagset.LoggingFlags
+}
+
+// NewAgent makes the command that makes a machine a node.
+func NewAgent(f *cmdutil.Factory) *cobra.Command {
+	var flags agentFlags
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Make this machine a node of a cluster",
+		Long:  agentHelp,
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := flags.config(f)
+			if err != nil {
+				return err
+			}
+			return parts.RunAgent(cmd.Context(), cfg)
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&flags.node, "node", "", "name of the node; default: the host's")
+	set.StringSliceVar(&flags.capacity, "capacity", nil, "what it has, name=amount; default: all cpu and memory of the machine; gpu follows from the devices that are found")
+	set.StringArrayVar(&flags.labels, "label", nil, "name=value; repeat for several")
+	set.StringVar(&flags.containerd, "containerd", "", ContainerdHelp)
+	set.StringVar(&flags.stateDir, "state-dir", defaultStateDir, "directory for its session, logs, scratch directories and, if it runs its own, containerd")
+	set.StringVar(&flags.cfg.Listen, "listen", "", listenHelp)
+	set.BoolVar(&flags.cfg.Insecure, "insecure-listen", false, "let other machines reach the API without --tls-cert, in a network that is trusted")
+	set.StringVar(&flags.cfg.Advertise, "advertise", "", "host:port by which others reach the API; default: the address from which this machine reaches etcd")
+	set.DurationVar(&flags.cfg.UsageEvery, "usage-interval", sampled.DefaultEvery, "how often what tasks and the machine use is sampled while somebody looks")
+	set.BoolVar(&flags.cfg.NoTaskMetrics, "hide-task-metrics", false, "leave what has names of tasks out of /metrics")
+	set.BoolVar(&flags.cfg.OpenTaskMetrics, "open-task-metrics", false, "show other machines names of tasks in /metrics, and why it is not ready in /readyz, without the token of the node")
+	set.StringVar(&flags.cfg.TLSCert, "tls-cert", "", "file of the API's certificate")
+	set.StringVar(&flags.cfg.TLSKey, "tls-key", "", "file of its key")
+	set.StringArrayVar(&flags.allow, "allow-mount", nil, AllowMountHelp)
+	flags.permit.Add(set)
+	flags.gpus.Add(set)
+	set.StringVar((*string)(&flags.cfg.CgroupDriver), "cgroup-driver", "", cgroupDriverHelp)
+	set.StringVar(&flags.ports, "ports", defaultPorts, "ports to give to tasks that ask for some, FIRST-LAST, or none")
+	set.DurationVar(&flags.cfg.Agent.TTL, "ttl", nodeagent.DefaultTTL, "how long the node may be cut off until what runs there is run elsewhere")
+	flags.logs.Add(set)
+	return cmd
+}
+
+const (
+	ContainerdHelp   = "socket of the containerd to use, or \"private\"; default: that of the machine if there is one"
+	cgroupDriverHelp = "who makes the cgroups of tasks: cgroupfs or systemd; default: systemd where it rules cgroup v2, else cgroupfs"
+	AllowMountHelp   = "path of this machine that tasks may mount, with all below it; PATH:ro for reading alone; repeat for several"
+)
+
+// config makes the configuration.
+func (a *agentFlags) config(f *cmdutil.Factory) (parts.AgentConfig, error) {
+	cfg := a.cfg
+	var err error
+	if cfg.Etcd, err = f.EtcdConfig(); err != nil {
+		return cfg, err
+	}
+	if cfg.Agent.Node, err = HostnameOr("node", a.node); err != nil {
+		return cfg, err
+	}
+	given, err := cmdutil.ParseRequests("capacity", a.capacity)
+	if err != nil {
+		return cfg, err
+	}
+	if cfg.Agent.Capacity, err = parts.Capacity(1, given); err != nil {
+		return cfg, err
+	}
+	for _, text := range a.labels {
+		label, err := ParseLabel(text)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Agent.Labels = append(cfg.Agent.Labels, label)
+	}
+	if cfg.Agent.AllowMounts, err = ParseAllowMounts(a.allow); err != nil {
+		return cfg, err
+	}
+	if cfg.Agent.Permissions, err = a.permit.Permissions(); err != nil {
+		return cfg, err
+	}
+	if cfg.Devices, err = a.gpus.config(); err != nil {
+		return cfg, err
+	}
+	cfg.Agent.ProbeEvery = a.gpus.every
+	if cfg.Agent.Ports, err = parsePorts(a.ports); err != nil {
+		return cfg, err
+	}
+	if cfg.Agent.StateDir, err = filepath.Abs(a.stateDir); err != nil {
+		return cfg, types.Errorf(types.Invalid, "state-dir: %q: %w: give an absolute path", a.stateDir, err)
+	}
+	self, err := f.Executable()
+	if err != nil {
+		return cfg, types.Errorf(types.Internal, "find the path of this program: %w", err)
+	}
+	if cfg.Log, err = a.logs.Logger(f); err != nil {
+		return cfg, err
+	}
+	// What it has is left running with the containers in it.
+	address := containerdAddress(a.containerd)
+	cfg.Containerd = daemon.Config{
+		Address: address, Named: address != "" && address == a.containerd,
+		Dir: filepath.Join(cfg.Agent.StateDir, "containerd"), Keep: true,
+	}
+	cfg.Logger = containerd.Logger{Path: self, Subcommand: dev.LoggerSubcommand}
+	cfg.Agent.Version = cmdutil.Version()
+	cfg.Progress = f.ProgressLine
+	cfg.Ready = func(cluster, address string) {
+		fmt.Fprintf(f.Out, "ready: node %s of %s; its API is at %s\n", cfg.Agent.Node, cluster, address)
+	}
+	return cfg, nil
+}
+
+// containerdAddress returns what to give to package daemon.
+func containerdAddress(flag string) string {
+	switch flag {
+	case "":
+		return daemon.DefaultAddress
+	case dev.PrivateContainerd:
+		return ""
+	}
+	return flag
+}
+
+// ParseLabel reads name=value.
+func ParseLabel(text string) (types.Label, error) {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return types.Label{}, types.Errorf(types.Invalid, "label: %q is not name=value: write it like zone=a", text)
+	}
+	if err := types.ValidateName("label", name); err != nil {
+		return types.Label{}, err
+	}
+	return types.Label{Name: name, Value: value}, types.ValidateName("label "+name, value)
+}
+
+// ParseAllowMounts reads paths, some with :ro behind them.
+func ParseAllowMounts(texts []string) ([]nodeagent.AllowedMount, error) {
+	var out []nodeagent.AllowedMount
+	for _, text := range texts {
+		path, readOnly := strings.CutSuffix(text, ":ro")
+		if !filepath.IsAbs(path) {
+			return nil, types.Errorf(types.Invalid, "allow-mount: %q is not absolute: give the full path", path)
+		}
+		out = append(out, nodeagent.AllowedMount{Path: path, ReadOnly: readOnly})
+	}
+	return out, nil
+}
+
+// parsePorts reads FIRST-LAST.
+func parsePorts(text string) (nodeagent.PortRange, error) {
+	if text == "none" {
+		return nodeagent.PortRange{}, nil
+	}
+	first, last, _ := strings.Cut(text, "-")
+	low, err := strconv.Atoi(first)
+	high, err2 := strconv.Atoi(last)
+	if err != nil || err2 != nil || low < 1 || high < low || high > types.MaxPort {
+		return nodeagent.PortRange{}, types.Errorf(types.Invalid, "ports: %q is no range: write it like 20000-20999, within 1-%d, or none", text, types.MaxPort)
+	}
+	return nodeagent.PortRange{First: low, Last: high}, nil
+}
+
+// HostnameOr returns the name given by a flag, or that of this host.
+func HostnameOr(flag, given string) (string, error) {
+	if given != "" {
+		return given, types.ValidateName(flag, given)
+	}
+	host, err := os.Hostname()
+	if err == nil {
+		err = types.ValidateName("the name of this host", host)
+	}
+	if err != nil {
+		return "", types.Errorf(types.Invalid, "%s: is not given, and %w: give --%s", flag, err, flag)
+	}
+	return host, nil
+}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/parts"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/nodeagent/machine/doctor"
+	"github.com/escher-sched/escher/types"
+)
+
+const doctorHelp = `Says what on this machine would go wrong for an agent, and how to fix it. It needs no
+cluster; with --endpoints it looks at the way to that one, and at the cluster, too.
+Give it the flags that the agent has.
+
+Each finding is ok, a warning or a problem. Nothing is changed: what is written below
+--state-dir to try its disk is removed again. Exit code 0: there is no problem; 1: there
+is one.`
+
+// doctorFlags say what agent the machine is looked at for: they are those of the agent.
+type doctorFlags struct {
+	node, containerd, stateDir string
+	listen, advertise          string
+	cert, key, ports           string
+	driver                     cgroup.Driver
+	cdiDirs                    []string
+	smi                        string
+}
+
+// NewNodeDoctor makes the command that says what would go wrong on this machine.
+func NewNodeDoctor(f *cmdutil.Factory) *cobra.Command {
+	var flags doctorFlags
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what on this machine would go wrong, and how to fix it",
+		Long:  doctorHelp,
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			place, err := f.Place()
+			if err != nil {
+				return err
+			}
+			plan, err := flags.plan(place.Endpoints)
+			if err != nil {
+				return err
+			}
+			return diagnose(f, cmd.Context(), plan, doctor.Source{CDIDirs: flags.cdiDirs, SMI: flags.smi, Etcd: place.Address, Usage: usageOf})
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&flags.node, "node", "", "name of the node; default: the host's")
+	set.StringVar(&flags.containerd, "containerd", "", ContainerdHelp)
+	set.StringVar(&flags.stateDir, "state-dir", defaultStateDir, "directory of the agent")
+	set.StringVar(&flags.listen, "listen", "", listenHelp)
+	set.StringVar(&flags.advertise, "advertise", "", "host:port by which others reach the API; default: the address from which this machine reaches etcd")
+	set.StringVar(&flags.cert, "tls-cert", "", "file of the API's certificate")
+	set.StringVar(&flags.key, "tls-key", "", "file of its key")
+	set.StringVar((*string)(&flags.driver), "cgroup-driver", "", cgroupDriverHelp)
+	set.StringVar(&flags.ports, "ports", defaultPorts, "ports to give to tasks that ask for some, FIRST-LAST, or none")
+	set.StringArrayVar(&flags.cdiDirs, "cdi-dir", nil, "directory of CDI specifications; repeat for several; default: /etc/cdi and /var/run/cdi")
+	set.StringVar(&flags.smi, "nvidia-smi", "", "path of nvidia-smi; default: the one in PATH")
+	return cmd
+}
+
+// plan says which agent is meant.
+func (d *doctorFlags) plan(endpoints []string) (doctor.Plan, error) {
+	dir, err := filepath.Abs(d.stateDir)
+	if err != nil {
+		return doctor.Plan{}, types.Errorf(types.Invalid, "state-dir: %q: %w: give an absolute path", d.stateDir, err)
+	}
+	ports, err := parsePorts(d.ports)
+	if err != nil {
+		return doctor.Plan{}, err
+	}
+	if _, err := (cgroup.Facts{Systemd: true}).Choose(d.driver); err != nil { // what the machine has is a finding
+		return doctor.Plan{}, types.Errorf(types.Invalid, "cgroup-driver: %w", err)
+	}
+	listen, local := parts.APIAddress(d.listen, d.cert != "")
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return doctor.Plan{}, types.Errorf(types.Invalid, "listen: %q is not host:port: write it like :7421", listen)
+	}
+	if !local {
+		host = parts.HostTowards(endpoints)
+	}
+	address := containerdAddress(d.containerd)
+	p := doctor.Plan{
+		Node: d.node, NodeGiven: d.node != "", StateDir: dir, SocketDir: server.SocketDir(dir),
+		Containerd: address, Named: address != "" && address == d.containerd,
+		Listen: listen, Local: local && d.advertise == "", Address: cmdutil.First(d.advertise, net.JoinHostPort(host, port)),
+		TLSCert: d.cert, TLSKey: d.key, Ports: ports, CgroupDriver: d.driver, Version: cmdutil.Version(),
+	}
+	if !p.NodeGiven {
+		p.Node, _ = os.Hostname() // a name that is no good is a finding
+	}
+	return p, nil
+}
+
+// diagnose looks, prints what it found, and ends with 1 if there is a problem.
+func diagnose(f *cmdutil.Factory, ctx context.Context, plan doctor.Plan, src doctor.Source) error {
+	done := f.Progress("looking at this machine")
+	facts := doctor.Gather(ctx, plan, src)
+	done()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	found := doctor.Diagnose(facts)
+	err := f.Show(found, string(doctor.Worst(found)), func(io.Writer) error { return printFindings(f.Raw(), found, f.Output().Color) })
+	if err == nil && doctor.Worst(found) == doctor.Problem {
+		err = cmdutil.Ended{Code: types.Internal.ExitCode()}
+	}
+	return err
+}
+
+// usageOf asks etcd how full it is.
+func usageOf(ctx context.Context, store *etcdstore.Store) (inUse, quota int64, alarm bool, err error) {
+	u, err := server.NewMaintenance(store.Client(), 0).Usage(ctx)
+	return u.InUse, u.Quota, u.Alarm, err
+}
+
+// printFindings prints findings, each with its remedy below it, and how many there are.
+func printFindings(w io.Writer, found []doctor.Finding, color bool) error {
+	wide := 0
+	count := make(map[doctor.Status]int)
+	for _, x := range found {
+		wide = max(wide, len(x.Check))
+		count[x.Status]++
+	}
+	for _, x := range found {
+		status := fmt.Sprintf("%-7s", x.Status)
+		if color {
+			status = paintStatus(x.Status, status)
+		}
+		fmt.Fprintf(w, "%s  %-*s  %s\n", status, wide, x.Check, table.Line(x.Message))
+		if x.Remedy != "" {
+			fmt.Fprintf(w, "%-*s  → %s\n", len("warning")+2+wide, "", table.Line(x.Remedy))
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%d problems, %d warnings, %d ok\n", count[doctor.Problem], count[doctor.Warning], count[doctor.OK])
+	return err
+}
+
+// paintStatus gives a status the colour that says how bad it is.
+func paintStatus(s doctor.Status, text string) string {
+	color := map[doctor.Status]string{doctor.OK: "32", doctor.Warning: "33", doctor.Problem: "31"}[s]
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}

@@ -1,0 +1,26 @@
+package cmdutil
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+)
+
+// AddEndpointFlags adds the flags that say how etcd is reached.
+func (f *Factory) AddEndpointFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.flagAddress.Endpoints, "endpoints", nil, "etcd's addresses, with commas between them, instead of the directory (ESCHER_ENDPOINTS)")
+	flags.StringVar(&f.flagAddress.CACert, "cacert", "", "file of the authorities that etcd's certificate may come from (ESCHER_CACERT)")
+	flags.StringVar(&f.flagAddress.Cert, "cert", "", "file of the certificate to show to etcd (ESCHER_CERT)")
+	flags.StringVar(&f.flagAddress.Key, "key", "", "file of its key (ESCHER_KEY)")
+	flags.StringVar(&f.flagAddress.ServerName, "servername", "", "name that etcd's certificate is for, if not its host (ESCHER_SERVERNAME)")
+}
+
+// EtcdConfig returns how etcd is reached by what must be told: flags, environment or
+// context. Invalid: nothing tells.
+func (f *Factory) EtcdConfig() (etcdstore.Config, error) {
+	place, err := f.Place()
+	if err != nil {
+		return etcdstore.Config{}, err
+	}
+	return place.Config()
+}

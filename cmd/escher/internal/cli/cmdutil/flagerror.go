@@ -1,0 +1,29 @@
+package cmdutil
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// FlagError says what is wrong with a flag, and what to write instead.
+func FlagError(cmd *cobra.Command, err error) error {
+	if own, ok := errors.AsType[*types.Error](err); ok {
+		return own
+	}
+	if v, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		name, value := v.GetFlag().Name, v.GetValue()
+		switch v.GetFlag().Value.Type() {
+		case "duration":
+			return types.Errorf(types.Invalid, "%s: %q is no duration: write it with a unit, such as 5s, 10m or 2h", name, value)
+		case "int", "int64":
+			return types.Errorf(types.Invalid, "%s: %q is no number: write a whole one", name, value)
+		case "bool":
+			return types.Errorf(types.Invalid, "%s: %q is neither true nor false: write --%s, or leave it out", name, value, name)
+		}
+	}
+	return types.Errorf(types.Invalid, "%w: %s --help lists the flags", err, cmd.CommandPath())
+}

@@ -1,0 +1,81 @@
+package cmdutil
+
+import (
+	"context"
+	"time"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// inside is a client of the socket of the task that the command runs in.
+type inside struct{ socket *tasksocket.Client }
+
+// Set sets a resource, on the task's own node if no place is given.
+func (i inside) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error) {
+	set := tasksocket.Set{
+		Name: s.Name, Capacity: s.Capacity.Format(types.ResourceID(s.Name)),
+		Declare: s.Opts.Declare, Lifetime: s.Opts.Lifetime, Owner: s.Opts.Owner, Future: s.Opts.Future,
+	}
+	if !s.Here {
+		where := &tasksocket.Where{Nodes: s.Sel.Nodes, Available: s.Sel.Available, Cluster: s.Cluster, Labels: make(map[string]string)}
+		for _, l := range s.Sel.Labels {
+			where.Labels[l.Name] = l.Value
+		}
+		set.Where = where
+	}
+	res, err := i.socket.Set(ctx, set)
+	return controlplane.SetResult{Revision: res.Revision, Parts: 1}, err
+}
+
+// State reads the state of the cluster.
+func (i inside) State(ctx context.Context) (*cluster.State, error) {
+	state, err := i.socket.State(ctx, false)
+	return &state.State, err
+}
+
+// Launch submits tasks.
+func (i inside) Launch(ctx context.Context, job *controlplane.Job, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+	var l tasksocket.Launch
+	if job != nil {
+		l.Job = &tasksocket.Job{ID: job.ID, Name: job.Name}
+	}
+	for _, s := range tasks {
+		l.Tasks = append(l.Tasks, manifest.FromSubmission(s))
+	}
+	res, err := i.socket.Launch(ctx, l)
+	return controlplane.Launched{Tasks: res.Tasks, Job: res.Job, Revision: res.Revision}, err
+}
+
+// Wait waits for tasks.
+func (i inside) Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error) {
+	waited, err := i.socket.Wait(ctx, render.UntilText(until), 0, ids...)
+	if err != nil {
+		return nil, err
+	}
+	statuses := make(map[string]types.Status)
+	for _, s := range waited.Tasks {
+		statuses[s.ID] = types.Status{
+			Phase: s.Phase, Node: s.Node, Attempt: s.Attempt, ExitCode: s.ExitCode, Reason: s.Reason, Image: s.Image, Restarts: s.Restarts, Health: s.Health,
+			Failures: s.Failures, Retry: nanos(s.Retry),
+			Bound: nanos(s.Bound), Started: nanos(s.Started), Ended: nanos(s.Ended),
+		}
+	}
+	return statuses, nil
+}
+
+func nanos(t *time.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// Stop ends a task for good.
+func (i inside) Stop(ctx context.Context, id string, opts controlplane.StopOptions) error {
+	return i.socket.Stop(ctx, id, tasksocket.Stop{Reason: opts.Reason, Grace: tasksocket.Duration(opts.Grace)})
+}

@@ -1,0 +1,243 @@
+package cmdutil
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Listing is what a command lists, so that it can go on listing it as it changes.
+type Listing[T table.Row] struct {
+	// Kinds are the keys that it is made of.
+	Kinds []controlplane.Kind
+	// All are those of which it takes the keys of every namespace.
+	All []controlplane.Kind
+	// Rows makes the rows of a view that holds these keys: of all nodes, but of
+	// one namespace.
+	Rows func(view *cluster.View, now time.Time) []T
+	// Shown tells which rows are listed; nil is all.
+	Shown func(T) bool
+}
+
+// AddWatch adds the flag that goes on listing.
+func AddWatch(cmd *cobra.Command, watch *bool) {
+	cmd.Flags().BoolVarP(watch, "watch", "w", false, "go on, and show what changes until interrupted")
+}
+
+// How often a list that changes all the time is printed again.
+const (
+	DrawEvery   = 200 * time.Millisecond
+	appendEvery = 50 * time.Millisecond
+	// ageEvery is how often it is drawn for the ages in it alone.
+	ageEvery = time.Second
+)
+
+// WatchList lists, and goes on listing: on a terminal it draws the list again, else
+// it appends the rows that changed.
+func WatchList[T table.Row](ctx context.Context, f *Factory, l Listing[T]) error {
+	client, err := f.Client(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, stop := f.WhileWritable(ctx)
+	defer stop()
+	w := &watching[T]{Listing: l, f: f, view: cluster.New(), changed: make(chan struct{}, 1)}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		others := SkipOthers(client.Namespace(), l.Kinds)
+		opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: func(key string) bool {
+			k, ok := controlplane.Parse(key)
+			return others(key) && !(ok && slices.Contains(l.All, k.Kind))
+		}}
+		return controlplane.ListWatch(ctx, client.Store(), opts, w.take)
+	})
+	g.Go(func() error {
+		if width, _, terminal := f.TerminalSize(f.Out); terminal && !f.Format.Encoded() && width > 0 {
+			return w.Draw(ctx)
+		}
+		return w.append(ctx)
+	})
+	return g.Wait()
+}
+
+// ViewUntil follows what there is of these kinds in the namespace until done is true
+// of it.
+func ViewUntil(ctx context.Context, client *controlplane.Client, kinds []controlplane.Kind, done func(*cluster.View) bool) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	view, over := cluster.New(), false
+	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: SkipOthers(client.Namespace(), kinds)}
+	err := controlplane.ListWatch(ctx, client.Store(), opts, func(u controlplane.Update) error {
+		for _, e := range u.Events {
+			_, _, _ = view.Apply(e) // what cannot be read counts as absent
+		}
+		view.Reached(u.Revision)
+		if over = done(view); over {
+			stop()
+		}
+		return nil
+	})
+	if over {
+		return nil
+	}
+	return err
+}
+
+// SkipOthers leaves out what is of another kind or namespace.
+func SkipOthers(ns string, kinds []controlplane.Kind) func(string) bool {
+	return func(key string) bool {
+		k, ok := controlplane.Parse(key)
+		return !ok || k.Namespace != "" && k.Namespace != ns || !slices.Contains(kinds, k.Kind)
+	}
+}
+
+// watching is a list that is being watched.
+type watching[T table.Row] struct {
+	Listing[T]
+	f *Factory
+	// changed is told when there is something new.
+	changed chan struct{}
+
+	mu     sync.Mutex
+	view   *cluster.View
+	synced bool
+}
+
+// take notes changes.
+func (w *watching[T]) take(u controlplane.Update) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range u.Events {
+		_, _, _ = w.view.Apply(e) // what cannot be read counts as absent
+	}
+	w.view.Reached(u.Revision)
+	if len(u.Events) > 0 || !w.synced {
+		w.synced = true
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// list returns the rows as they are.
+func (w *watching[T]) list() []T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Rows(w.view, time.Now())
+}
+
+// Draw draws the list whenever it has changed, and for the ages in it.
+func (w *watching[T]) Draw(ctx context.Context) error {
+	s := &Screen{To: w.f.Raw(), Size: func() (int, int) {
+		width, height, _ := w.f.TerminalSize(w.f.Out)
+		return width, height
+	}}
+	defer s.Close()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.changed:
+	}
+	for {
+		rows := slices.DeleteFunc(w.list(), func(row T) bool { return w.Shown != nil && !w.Shown(row) })
+		s.Draw(table.Lines(w.f.Output(), rows))
+		if err := Sleep(ctx, DrawEvery); err != nil {
+			return err
+		}
+		age := time.NewTimer(ageEvery - DrawEvery)
+		select {
+		case <-ctx.Done():
+		case <-age.C:
+		case <-w.changed:
+		}
+		age.Stop()
+	}
+}
+
+// append prints the list, and then the rows that changed. A row that is not shown
+// at first is, when it changes: of a task that ends, the end is seen.
+func (w *watching[T]) append(ctx context.Context) error {
+	known := make(map[string]bool)
+	for first := true; ; first = false {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.changed:
+		}
+		rows := w.list()
+		var news []int
+		now := make(map[string]bool, len(rows))
+		for i, row := range rows {
+			text, err := json.Marshal(row)
+			if err != nil {
+				return types.Errorf(types.Internal, "print %T: %w", row, err)
+			}
+			now[string(text)] = true
+			if first && (w.Shown == nil || w.Shown(row)) || !first && !known[string(text)] {
+				news = append(news, i)
+			}
+		}
+		known = now
+		if err := w.print(rows, news, first); err != nil {
+			return err
+		}
+		if err := Sleep(ctx, appendEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// print prints some of the rows.
+func (w *watching[T]) print(rows []T, which []int, header bool) error {
+	out := w.f.Output()
+	if out.Format == table.Table || out.Format == table.Wide {
+		lines := table.Lines(out, rows)
+		if header {
+			fmt.Fprintln(out.To, lines[0])
+		}
+		for _, i := range which {
+			fmt.Fprintln(out.To, lines[i+1])
+		}
+		return nil
+	}
+	for _, i := range which {
+		if out.Format == table.JSON || out.Format == table.YAML {
+			if out.Format == table.YAML {
+				fmt.Fprintln(out.To, "---")
+			}
+			if err := table.Encode(out.To, out.Format, rows[i]); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := table.Print(out, rows[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sleep waits, or returns why ctx is done.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,162 @@
+package cmdutil
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
+	"github.com/escher-sched/escher/types"
+	"golang.org/x/sync/errgroup"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// nodesAtOnce is how many nodes are asked at once.
+const nodesAtOnce = 32
+
+// Node returns the client of a node's API, which the caller closes.
+func (f *Factory) Node(ctx context.Context, name string) (*nodeapi.Client, error) {
+	store, err := f.Store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conf, err := f.nodeTLS()
+	if err != nil {
+		return nil, err
+	}
+	return nodeapi.Dialer{Store: store, TLS: conf}.Dial(ctx, name)
+}
+
+// nodeTLS says whom to trust as a node: the authorities of etcd, if any are given.
+func (f *Factory) nodeTLS() (*tls.Config, error) {
+	place, err := f.Place()
+	if err != nil || place.CACert == "" {
+		return nil, err
+	}
+	cfg, err := place.Config()
+	if err != nil || cfg.TLS == nil {
+		return nil, err
+	}
+	conf := cfg.TLS.Clone()
+	conf.ServerName = ""
+	return conf, nil
+}
+
+// OnNode calls do with the client of a node.
+func (f *Factory) OnNode(ctx context.Context, name string, do func(*nodeapi.Client) error) error {
+	c, err := f.Node(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return do(c)
+}
+
+// NodeNames returns the names of all nodes, sorted: those whose agents are alive, and
+// those whose are not.
+func NodeNames(ctx context.Context, store controlplane.Store) (alive, away []string, err error) {
+	nodes, revision, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Nodes), KeysOnly: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	there, _, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Alive), Revision: revision, KeysOnly: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	live := make(map[string]bool)
+	for _, kv := range there {
+		if k, ok := controlplane.Parse(kv.Key); ok {
+			live[k.Node] = true
+		}
+	}
+	for _, kv := range nodes {
+		k, ok := controlplane.Parse(kv.Key)
+		switch {
+		case ok && live[k.Node]:
+			alive = append(alive, k.Node)
+		case ok:
+			away = append(away, k.Node)
+		}
+	}
+	return alive, away, nil
+}
+
+// EachNode calls do for every node, many at once, and returns what went wrong, by node.
+func (f *Factory) EachNode(ctx context.Context, names []string, do func(context.Context, *nodeapi.Client) error) map[string]error {
+	var mu sync.Mutex
+	failed := make(map[string]error)
+	var group errgroup.Group
+	group.SetLimit(nodesAtOnce)
+	for _, name := range names {
+		group.Go(func() error {
+			err := f.OnNode(ctx, name, func(c *nodeapi.Client) error { return do(ctx, c) })
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[name] = err
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // None returns an error.
+	return failed
+}
+
+// NodesFailed makes one error of what went wrong on nodes, each of which is named; nil
+// if nothing did. Of many that went wrong in the same class, that is the class.
+func NodesFailed(what string, of int, failed map[string]error) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	var texts []string
+	class := types.Class(-1)
+	for node, err := range failed {
+		texts = append(texts, fmt.Sprintf("\n  %s: %v", node, err))
+		if c := types.ClassOf(err); class == -1 || class == c {
+			class = c
+			continue
+		}
+		class = types.Unavailable
+	}
+	slices.Sort(texts)
+	return types.Errorf(class, "%s: it failed on %d of %d nodes:%s", what, len(failed), of, strings.Join(texts, ""))
+}
+
+// WhereLogged asks all nodes for the attempts of a task whose output they have. away
+// are the nodes that could not be asked.
+func (f *Factory) WhereLogged(ctx context.Context, ns, id string) (nodes map[int]string, away []string, err error) {
+	store, err := f.Store(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	alive, away, err := NodeNames(ctx, store)
+	if err != nil {
+		return nil, nil, err
+	}
+	var mu sync.Mutex
+	nodes = make(map[int]string)
+	failed := f.EachNode(ctx, alive, func(ctx context.Context, c *nodeapi.Client) error {
+		ctx, cancel := context.WithTimeout(ctx, locateTimeout)
+		defer cancel()
+		logged, err := c.Logged(ctx, ns, id)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, l := range logged {
+			nodes[l.Attempt] = c.Node()
+		}
+		return err
+	})
+	for node := range failed {
+		away = append(away, node)
+	}
+	slices.Sort(away)
+	return nodes, away, nil
+}
+
+const TopAnswer = 4 * time.Second
+
+// locateTimeout bounds how long a node is waited for that may know nothing.
+const locateTimeout = 5 * time.Second

@@ -1,0 +1,68 @@
+package cmdutil
+
+import (
+	"context"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// Tasks is what can be done outside and inside a task alike.
+type Tasks interface {
+	Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error)
+	State(ctx context.Context) (*cluster.State, error)
+	Launch(ctx context.Context, job *controlplane.Job, tasks ...controlplane.Submission) (controlplane.Launched, error)
+	Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error)
+	Stop(ctx context.Context, id string, opts controlplane.StopOptions) error
+}
+
+// SetRequest is a resource to be set.
+type SetRequest struct {
+	Name     string
+	Capacity types.Quantity
+	// Here is the node of the task that asks; else it is in the cluster, or on
+	// the nodes of sel.
+	Here, Cluster bool
+	Sel           types.Selector
+	Opts          controlplane.SetOptions
+}
+
+// Tasks returns what can be done from here: over the socket inside a task, over
+// etcd outside.
+func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
+	if f.InTask() {
+		return inside{tasksocket.NewClient(f.Getenv(tasksocket.EnvSocket))}, nil
+	}
+	client, err := f.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Direct{Client: client}, nil
+}
+
+// outside is a client of etcd.
+type Direct struct{ *controlplane.Client }
+
+// Set sets a resource.
+func (o Direct) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error) {
+	where := cluster.Where(s.Sel)
+	if s.Cluster {
+		where = controlplane.InCluster()
+	}
+	return o.SetResource(ctx, s.Name, s.Capacity, where, s.Opts)
+}
+
+// State reads the state of the cluster.
+func (o Direct) State(ctx context.Context) (*cluster.State, error) {
+	return cluster.ClusterState(ctx, o.Client)
+}
+
+// Launch submits tasks, as that job if it is not nil.
+func (o Direct) Launch(ctx context.Context, job *controlplane.Job, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+	if job != nil {
+		return o.LaunchJob(ctx, *job, tasks...)
+	}
+	return o.Client.Launch(ctx, tasks...)
+}

@@ -1,0 +1,199 @@
+// Package container holds the commands that reach into containers: exec, cp.
+package container
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/run"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
+	"github.com/escher-sched/escher/types"
+)
+
+const execHelp = `Runs another command in the container of a running task, and ends with its exit code.
+It is killed when this command ends before it.
+
+  escher exec TASK -- ls /data
+  escher exec -it TASK -- sh               a shell
+  escher exec -i TASK -- tar -x < FILES    with an input`
+
+// exitNotFound is what shells exit with when there is no such command.
+const exitNotFound = 127
+
+// execFlags say how a command is run.
+type execFlags struct {
+	input, tty bool
+	env        []string
+	dir, user  string
+}
+
+// NewExec makes the command that runs commands in containers.
+func NewExec(f *cmdutil.Factory) *cobra.Command {
+	var flags execFlags
+	cmd := &cobra.Command{
+		Use:   "exec TASK -- COMMAND...",
+		Short: "Run a command in the container of a task",
+		Long:  execHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return types.Errorf(types.Invalid, "TASK: is missing: %s", cmdutil.Usage(cmd))
+			case len(args) == 1 || len(args) == 2 && args[1] == "--":
+				return types.Errorf(types.Invalid, "COMMAND: is missing: %s", cmdutil.Usage(cmd))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			command := args[1:]
+			if command[0] == "--" {
+				command = command[1:]
+			}
+			return flags.run(cmd.Context(), f, args[0], command)
+		},
+	}
+	set := cmd.Flags()
+	// What follows the task is the command's.
+	set.SetInterspersed(false)
+	set.BoolVarP(&flags.input, "interactive", "i", false, "give it the input of this command")
+	set.BoolVarP(&flags.tty, "tty", "t", false, "give it a terminal")
+	set.StringArrayVarP(&flags.env, "env", "e", nil, "NAME=value, or NAME for the value that it has here, besides what the task has; repeat for several")
+	set.StringVarP(&flags.dir, "workdir", "w", "", "working directory; default: that of the task")
+	set.StringVarP(&flags.user, "user", "u", "", "uid[:gid], or a name of the image; default: that of the task")
+	return cmd
+}
+
+func (e *execFlags) run(ctx context.Context, f *cmdutil.Factory, name string, command []string) error {
+	env, err := run.Variables(f, "env", e.env)
+	if err != nil {
+		return err
+	}
+	on, err := runningTask(f, ctx, name)
+	if err != nil {
+		return err
+	}
+	defer on.client.Close()
+	p := nodeagent.Process{Command: command, Env: env, Dir: e.dir, User: e.user, TTY: e.tty, Stdout: f.Raw(), Stderr: f.Err}
+	if e.input {
+		p.Stdin = f.In
+	}
+	if e.tty {
+		restore, sizes, err := e.terminal(f, &p)
+		if err != nil {
+			return err
+		}
+		defer restore()
+		p.Resize = sizes
+	}
+	code, err := on.client.Exec(ctx, on.ns, on.id, on.attempt, p)
+	if types.Is(err, types.NotFound) {
+		// As shells have it, for scripts: it is the command that is not found.
+		f.Tell("%v", err)
+		return cmdutil.Ended{Code: exitNotFound}
+	}
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return cmdutil.Ended{Code: code}
+	}
+	return nil
+}
+
+// terminal passes every key to the command, and the size of the terminal, until
+// restore is called.
+func (e *execFlags) terminal(f *cmdutil.Factory, p *nodeagent.Process) (restore func(), sizes <-chan nodeagent.Size, err error) {
+	if kind := f.Getenv("TERM"); kind != "" {
+		p.Env = append([]string{"TERM=" + kind}, p.Env...)
+	}
+	raw := func() {}
+	if e.input {
+		if raw, err = makeRaw(f.In); err != nil {
+			return nil, nil, err
+		}
+	}
+	size := make(chan nodeagent.Size, 1)
+	if width, height, ok := f.TerminalSize(f.Out); ok {
+		size <- nodeagent.Size{Width: uint16(width), Height: uint16(height)}
+	}
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGWINCH)
+	done := make(chan struct{})
+	go func() {
+		defer close(size)
+		for {
+			select {
+			case <-changed:
+			case <-done:
+				return
+			}
+			if width, height, ok := f.TerminalSize(f.Out); ok {
+				select {
+				case size <- nodeagent.Size{Width: uint16(width), Height: uint16(height)}:
+				case <-done:
+					return
+				}
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(changed)
+		close(done)
+		raw()
+	}, size, nil
+}
+
+// makeRaw has a terminal pass on what is typed as it is, until restore is called.
+func makeRaw(in io.Reader) (restore func(), err error) {
+	file, ok := in.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil, types.Errorf(types.Invalid, "tty: the input is no terminal: leave -t out")
+	}
+	before, err := term.MakeRaw(int(file.Fd()))
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "tty: %w: leave -t out", err)
+	}
+	return func() { _ = term.Restore(int(file.Fd()), before) }, nil // There is nothing else to be done.
+}
+
+// onTask is the attempt of a task that runs, with the client of its node.
+type onTask struct {
+	client  *nodeapi.Client
+	ns, id  string
+	attempt int
+}
+
+// runningTask finds a task that runs; the caller closes the client. Precondition: it
+// does not run.
+func runningTask(f *cmdutil.Factory, ctx context.Context, name string) (onTask, error) {
+	client, err := f.Client(ctx)
+	if err != nil {
+		return onTask{}, err
+	}
+	t, err := client.Status(ctx, name)
+	if err != nil {
+		return onTask{}, err
+	}
+	if t.Phase() != types.Running {
+		return onTask{}, notRunning(&t)
+	}
+	c, err := f.Node(ctx, t.Status.Node)
+	return onTask{client: c, ns: client.Namespace(), id: t.ID, attempt: t.Attempt()}, err
+}
+
+// notRunning says how far a task is that should run, and what to do.
+func notRunning(t *controlplane.TaskState) error {
+	remedy := "escher wait --until running " + t.ID + " returns when it runs; escher why " + t.ID + " says what it waits for"
+	if t.Phase().Ended() {
+		remedy = "what it wrote is in escher logs " + t.ID
+	}
+	return types.Errorf(types.Precondition, "enter task %s: it does not run, it is %s: %s", t.ID, t.Phase(), remedy)
+}

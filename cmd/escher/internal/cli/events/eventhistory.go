@@ -1,0 +1,151 @@
+package events
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// historyWait bounds how long the store may take to tell the end of its history.
+const historyWait = 5 * time.Second
+
+// history is what the store tells of the past.
+type history struct {
+	reader *eventReader
+	rows   []eventRow
+	// oldest is the revision that the history begins with, newest the one that it
+	// was read up to.
+	oldest, newest int64
+	// begins is about when the history begins; zero if that is not known.
+	begins time.Time
+}
+
+// readHistory reads what the store keeps of its past, and what the statuses of tasks
+// tell of the time before that.
+func readHistory(ctx context.Context, client *controlplane.Client) (*history, error) {
+	h := &history{reader: newEventReader(client.Namespace())}
+	store := client.Store()
+	page, err := store.List(ctx, controlplane.ListOptions{Key: controlplane.EpochKey()})
+	if err != nil {
+		return nil, err
+	}
+	h.newest = page.Revision
+	if h.oldest, err = oldestRevision(ctx, store, h.newest); err != nil {
+		return nil, err
+	}
+	if err := h.before(ctx, client); err != nil {
+		return nil, err
+	}
+	first := len(h.rows)
+	if err := h.since(ctx, store); err != nil {
+		return nil, err
+	}
+	h.date(h.rows[first:])
+	return h, nil
+}
+
+// oldestRevision finds the oldest revision that the store keeps. What is deleted
+// meanwhile makes the next step fail as Compacted: then it is tried again.
+func oldestRevision(ctx context.Context, store controlplane.Store, newest int64) (int64, error) {
+	var failed error
+	n := sort.Search(int(newest), func(i int) bool {
+		if failed != nil || i == 0 {
+			return failed != nil
+		}
+		_, err := store.List(ctx, controlplane.ListOptions{Key: controlplane.EpochKey(), Revision: int64(i)})
+		if err != nil && !types.Is(err, types.Compacted) {
+			failed = err
+		}
+		return err == nil
+	})
+	return int64(n), failed
+}
+
+// before reads how tasks were when the history begins.
+func (h *history) before(ctx context.Context, client *controlplane.Client) error {
+	ns := client.Namespace()
+	for _, kind := range []controlplane.Kind{controlplane.Tasks, controlplane.Statuses} {
+		kvs, _, err := controlplane.ListAll(ctx, client.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(kind, ns), Revision: h.oldest})
+		if types.Is(err, types.Compacted) {
+			return types.Errorf(types.Unavailable, "read the history: it was shortened meanwhile: try again")
+		}
+		if err != nil {
+			return err
+		}
+		for _, kv := range kvs {
+			k, _ := controlplane.Parse(kv.Key)
+			if kind == controlplane.Tasks {
+				var t types.Task
+				if !controlplane.Read(kv, &t) {
+					continue
+				}
+				h.rows = append(h.rows, eventRow{Time: unix(t.Submitted), Kind: "task", ID: k.ID, Event: "submitted"})
+				continue
+			}
+			var s types.Status
+			if !controlplane.Read(kv, &s) {
+				continue
+			}
+			h.reader.statuses[k.ID] = s
+			h.rows = append(h.rows, steps(k.ID, s)...)
+		}
+	}
+	return nil
+}
+
+// since reads all changes after the oldest revision up to the newest one.
+func (h *history) since(ctx context.Context, store controlplane.Store) error {
+	if h.oldest >= h.newest {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, historyWait)
+	defer cancel()
+	for batch := range store.Watch(ctx, controlplane.WatchOptions{Prefix: controlplane.Root, From: h.oldest + 1}) {
+		if batch.Err != nil {
+			return types.Errorf(types.Unavailable, "read the history: %w: try again", batch.Err)
+		}
+		if batch.Revision > h.newest {
+			return nil // It will be read as it comes.
+		}
+		for _, e := range batch.Events {
+			row, err := h.reader.read(e)
+			if err != nil {
+				return err
+			}
+			if row != nil {
+				h.rows = append(h.rows, *row)
+			}
+		}
+		if batch.Revision == h.newest {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// date gives rows that have no time that of the one before them, as far as that is
+// known; times of different machines are made one that never goes back.
+func (h *history) date(rows []eventRow) {
+	var known time.Time
+	for i := range rows {
+		if r := &rows[i]; r.Time.IsZero() {
+			r.Time, r.About = known, true
+		} else if r.Time.After(known) {
+			known = r.Time
+		}
+	}
+	for i, r := range slices.Backward(rows) {
+		if !r.Time.IsZero() {
+			known = r.Time
+			continue
+		}
+		rows[i].Time = known
+	}
+	if len(rows) > 0 {
+		h.begins = rows[0].Time
+	}
+}

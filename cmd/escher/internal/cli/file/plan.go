@@ -1,0 +1,252 @@
+package file
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/apply"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+const planHelp = `Says what escher apply would do with a file: what would change, where each new task
+would be placed as the cluster is now, and what those that would wait lack; of a job with
+policies, what these add to it. It changes nothing. What would be stopped still holds its room in it.
+
+It ends with exit code 0 if all of it can be done, be it that something waits at
+first; 6 if a task can never run on the nodes that there are, or if something is in the
+way of apply.`
+
+// NewPlan makes the command that says what apply would do.
+func NewPlan(f *cmdutil.Factory) *cobra.Command {
+	var file string
+	var opts apply.Options
+	cmd := &cobra.Command{
+		Use:   "plan -f FILE",
+		Short: "Say what apply would do, and where tasks would be placed",
+		Long:  planHelp,
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			docs, err := ReadManifest(f, file)
+			if err != nil {
+				return err
+			}
+			p, err := newPlanned(cmd.Context(), f, docs, opts)
+			if err != nil {
+				return err
+			}
+			again := fmt.Sprintf("escher apply -f %s --if-revision %s", file, p.Condition)
+			if opts.Replace {
+				again += " --replace"
+			}
+			return p.print(f, again)
+		},
+	}
+	AddFile(cmd, &file)
+	addReplace(cmd, &opts)
+	return cmd
+}
+
+// planned is what apply would do, and where tasks would be placed.
+type planned struct {
+	*apply.Decision
+	Placements []placementRow `json:"placements"`
+	// Closed says which budget of the namespace is used up: apply cannot add anything then.
+	Closed string `json:"closed,omitempty"`
+}
+
+// placementRow is where tasks of one document would be placed: those of which the
+// same is to be said.
+type placementRow struct {
+	Kind  manifest.Kind `json:"kind"`
+	Name  string        `json:"name,omitempty"`
+	Tasks int           `json:"tasks"`
+	// Node is where they would run; empty if they would wait.
+	Node string `json:"node,omitempty"`
+	// Why says what they would wait for.
+	Why *scheduler.Explanation `json:"why,omitempty"`
+}
+
+// Header returns the columns.
+func (placementRow) Header() []table.Column {
+	return table.Columns("name", "tasks", "node", "waits because")
+}
+
+// Row returns what stands in them.
+func (p placementRow) Row() []string {
+	why := ""
+	if p.Why != nil {
+		why = strings.TrimSpace(p.Why.Summary + " " + p.Why.Suggestion)
+	}
+	return []string{slashed(p.Kind, p.Name), strconv.Itoa(p.Tasks), p.Node, why}
+}
+
+func newPlanned(ctx context.Context, f *cmdutil.Factory, docs []manifest.Document, opts apply.Options) (*planned, error) {
+	client, err := f.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, view, err := decide(ctx, client, docs, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Preview(ctx, client, view); err != nil {
+		return nil, err
+	}
+	p := &planned{Decision: d}
+	if p.Placements, err = placements(view, client.Namespace(), d.Changes, time.Now()); err != nil {
+		return nil, err
+	}
+	p.Closed, err = policy.ClosedText(ctx, client)
+	return p, err
+}
+
+// placements asks the scheduler where the tasks of changes would be placed.
+func placements(view *cluster.View, ns string, changes []apply.Change, now time.Time) ([]placementRow, error) {
+	var subs []controlplane.Submission
+	var of []*apply.Change
+	for i := range changes {
+		for _, s := range changes[i].Submissions {
+			subs, of = append(subs, s), append(of, &changes[i])
+		}
+	}
+	rows := []placementRow{}
+	if len(subs) == 0 {
+		return rows, nil
+	}
+	placed, err := scheduler.Plan(view, subs, ns, now)
+	if err != nil {
+		return nil, err
+	}
+	type group struct {
+		change    *apply.Change
+		node, why string
+	}
+	at := make(map[group]int)
+	for i, p := range placed {
+		if p.Why != nil {
+			p.Why = plannedWhy(of[i], p.Why)
+		}
+		g := group{change: of[i], node: p.Node}
+		if p.Why != nil {
+			g.why = p.Why.Summary
+		}
+		if _, seen := at[g]; !seen {
+			at[g] = len(rows)
+			rows = append(rows, placementRow{Kind: of[i].Kind, Name: of[i].Name, Node: p.Node, Why: p.Why})
+		}
+		rows[at[g]].Tasks++
+	}
+	return rows, nil
+}
+
+// plannedWhy is why a task of a change would wait, with the policies named that see to
+// it: what they do is not done before it is submitted.
+func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanation {
+	id, policies := c.Planned()
+	if id == "" {
+		return why
+	}
+	e := *why
+	for i, name := range esl.Labels(policies) {
+		prefix := id + "." + name
+		if strings.Contains(e.Suggestion, prefix) {
+			e.Suggestion = "Policy " + policies[i].Kind + " sees to that once it is submitted."
+		}
+		if (policies[i].Kind == esl.Preempt{}.Kind()) && !e.Infeasible {
+			e.Suggestion = "Policy preempt evicts tasks of lower priority for it once it is submitted, if it fits then."
+		}
+	}
+	for _, shared := range policy.RefersTo(esl.Builtin(), &types.Policies{Job: id, Policies: policies}) {
+		if policy.Suggests(&e, shared) {
+			e.Suggestion = "How much of it there is, policy " + shared + " says."
+		}
+	}
+	e.Summary = strings.ReplaceAll(e.Summary, id+".", "<job>.")
+	return &e
+}
+
+func (p *planned) print(f *cmdutil.Factory, again string) error {
+	if f.Format.Encoded() {
+		if err := table.Encode(f.Out, f.Format, p); err != nil {
+			return err
+		}
+		return p.problem()
+	}
+	if err := cmdutil.Print(f, changeRows(p.Decision, false)); err != nil {
+		return err
+	}
+	if added := p.added(); len(added) > 0 && f.Format != table.Name {
+		fmt.Fprintln(f.Out)
+		if err := cmdutil.Print(f, added); err != nil {
+			return err
+		}
+	}
+	if len(p.Placements) > 0 && f.Format != table.Name {
+		fmt.Fprintln(f.Out)
+		if err := cmdutil.Print(f, p.Placements); err != nil {
+			return err
+		}
+	}
+	if p.Closed != "" && f.Format != table.Name {
+		fmt.Fprintf(f.Out, "\n%s\n", table.Line(p.Closed))
+	}
+	err := p.problem()
+	if err == nil && f.Format != table.Name {
+		fmt.Fprintf(f.Out, "\nDo it with: %s\n", again)
+	}
+	return err
+}
+
+// addedRow is one thing that policies add to a job.
+type addedRow struct{ job, adds string }
+
+// Header returns the columns.
+func (addedRow) Header() []table.Column { return table.Columns("name", "its policies add") }
+
+// Row returns what stands in them.
+func (a addedRow) Row() []string { return []string{a.job, a.adds} }
+
+// added lists what policies add.
+func (p *planned) added() []addedRow {
+	var rows []addedRow
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		for _, adds := range c.Adds {
+			rows = append(rows, addedRow{slashed(c.Kind, c.Name), adds})
+		}
+	}
+	return rows
+}
+
+// problem says why the plan cannot be carried out, nil if it can.
+func (p *planned) problem() error {
+	if err := p.Blocked(); err != nil {
+		return types.Errorf(types.Precondition, "plan: %w", err)
+	}
+	never, example := 0, ""
+	for _, r := range p.Placements {
+		if r.Why != nil && r.Why.Infeasible {
+			if never == 0 {
+				example = slashed(r.Kind, r.Name) + ": " + r.Why.Summary
+			}
+			never += r.Tasks
+		}
+	}
+	if never == 0 {
+		return nil
+	}
+	return types.Errorf(types.Precondition, "plan: %d of the tasks can never run on the nodes that there are: %s", never, example)
+}

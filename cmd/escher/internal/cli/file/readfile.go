@@ -1,0 +1,44 @@
+package file
+
+import (
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+	"github.com/spf13/cobra"
+	"io"
+	"os"
+)
+
+// AddFile adds the flag that names a file.
+func AddFile(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "file", "f", "", "YAML or JSON file that describes them, - is the input")
+}
+
+// ReadManifest reads what a file describes, and checks it.
+func ReadManifest(f *cmdutil.Factory, path string) ([]manifest.Document, error) {
+	in, name := f.In, "input"
+	switch path {
+	case "":
+		return nil, types.Errorf(types.Invalid, "file: is missing: name one with -f, - is the input")
+	case "-":
+	default:
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, types.Errorf(types.Invalid, "file: %w: name a YAML or JSON file", err)
+		}
+		defer file.Close()
+		in, name = file, path
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxManifest+1))
+	if err != nil {
+		return nil, types.Errorf(types.Invalid, "file: %w: name a YAML or JSON file", err)
+	}
+	if len(text) > maxManifest {
+		return nil, types.Errorf(types.Invalid, "file: %s has more than %d MiB: split it", name, maxManifest>>20)
+	}
+	return manifest.Parse(name, text, policy.KnownPolicies())
+}
+
+// maxManifest bounds a file.
+const maxManifest = 64 << 20

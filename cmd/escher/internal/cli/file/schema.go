@@ -1,0 +1,25 @@
+package file
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/controlplane/manifest"
+)
+
+// NewSchema makes the command that prints the schema of what is submitted.
+func NewSchema(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the files for submit, apply and plan",
+		Args:  cmdutil.Exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			text, err := manifest.Schema(policy.KnownPolicies())
+			if err == nil {
+				_, err = f.Out.Write(text)
+			}
+			return err
+		},
+	}
+}

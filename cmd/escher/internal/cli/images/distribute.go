@@ -1,0 +1,150 @@
+package images
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
+	"github.com/escher-sched/escher/types"
+)
+
+// nodeFlags say which nodes are meant.
+type nodeFlags struct {
+	nodes []string
+	all   bool
+}
+
+func (n *nodeFlags) Add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&n.nodes, "node", nil, "this node; repeat for several; default: all that are alive")
+	cmd.Flags().BoolVar(&n.all, "all-nodes", false, "all nodes that are alive")
+}
+
+// names returns the names of the nodes: those given, else all that are alive, of which
+// there is at least one.
+func (n *nodeFlags) names(ctx context.Context, f *cmdutil.Factory) ([]string, error) {
+	if n.all && len(n.nodes) > 0 {
+		return nil, types.Errorf(types.Invalid, "node: excludes --all-nodes: give one of them")
+	}
+	client, err := f.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(n.nodes) > 0 {
+		var names []string
+		for _, name := range n.nodes {
+			if name, err = client.ResolveKind(ctx, controlplane.Nodes, name); err != nil {
+				return nil, err
+			}
+			names = append(names, name)
+		}
+		return names, nil
+	}
+	alive, away, err := cmdutil.NodeNames(ctx, client.Store())
+	if err != nil {
+		return nil, err
+	}
+	if len(alive) == 0 {
+		return nil, types.Errorf(types.Precondition, "find nodes: none of %d is alive: start an agent: escher agent --help", len(away))
+	}
+	return alive, nil
+}
+
+// collected are values that several goroutines add.
+type collected[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (c *collected[T]) Add(x T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, x)
+}
+
+// distribute gives nodes an archive of images, and returns what is in it. Nodes may
+// share one containerd, as those of escher dev do: the first is given it alone, and
+// others only if they do not have it then.
+func distribute(ctx context.Context, f *cmdutil.Factory, names []string, path string) ([]nodeapi.Image, error) {
+	bars := cmdutil.NewBars(f, "loading")
+	defer bars.Close()
+	var images []nodeapi.Image
+	failed := f.EachNode(ctx, names[:1], func(ctx context.Context, c *nodeapi.Client) (err error) {
+		images, err = load(ctx, c, bars, path)
+		return err
+	})
+	if err := failed[names[0]]; err != nil && types.Is(err, types.Invalid) {
+		return nil, err // It is the same everywhere.
+	}
+	others := f.EachNode(ctx, names[1:], func(ctx context.Context, c *nodeapi.Client) error {
+		there, err := c.Images(ctx)
+		if err == nil && hasAll(there, images) {
+			bars.Ended(c.Node(), nil)
+			return nil
+		}
+		loaded, err := load(ctx, c, bars, path)
+		if err == nil && len(failed) > 0 {
+			bars.Mu.Lock()
+			defer bars.Mu.Unlock()
+			images = loaded
+		}
+		return err
+	})
+	for node, err := range failed {
+		others[node] = err
+	}
+	return images, cmdutil.NodesFailed("load images", len(names), others)
+}
+
+// hasAll reports whether all of wanted are there; of nothing, that is not known.
+func hasAll(there, wanted []nodeapi.Image) bool {
+	has := make(map[nodeapi.Image]bool, len(there))
+	for _, x := range there {
+		has[nodeapi.Image{Name: x.Name, Digest: x.Digest}] = true
+	}
+	for _, x := range wanted {
+		if !has[nodeapi.Image{Name: x.Name, Digest: x.Digest}] {
+			return false
+		}
+	}
+	return len(wanted) > 0
+}
+
+// load gives one node an archive.
+func load(ctx context.Context, c *nodeapi.Client, bars *cmdutil.Bars, path string) ([]nodeapi.Image, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, types.Errorf(types.Invalid, "FILE: %w: give an archive, such as docker save writes", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, types.Errorf(types.Invalid, "FILE: %w: give an archive, such as docker save writes", err)
+	}
+	sent := &counted{r: file, report: func(n int64) {
+		bars.Update(c.Node(), nodeapi.Pull{Done: n, Total: info.Size(), Unpacking: n == info.Size()})
+	}}
+	images, err := c.Load(ctx, sent)
+	bars.Ended(c.Node(), err)
+	return images, err
+}
+
+// counted reports how much is read.
+type counted struct {
+	r      io.Reader
+	n      int64
+	report func(int64)
+}
+
+// Read reads.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	c.report(c.n)
+	return n, err
+}

@@ -1,0 +1,292 @@
+// Package images holds the commands about container images: image, pull.
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
+	"github.com/escher-sched/escher/nodeagent/runtime/image"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
+	"github.com/escher-sched/escher/types"
+)
+
+const imageHelp = `Images of the nodes. A task runs an image that its node has, and pulls it where it
+does not; images of escher.local/ are never pulled: they are given to the nodes.
+
+  escher image load FILE            what docker save or an image builder wrote
+  escher image make NAME BINARY...  an image of static binaries, made here
+  escher image ls                   what the nodes have
+  escher pull IMAGE --all-nodes     before it is needed
+
+A node that joins later does not have what was given to the others.`
+
+const imageMakeHelp = `Makes an image of static binaries, without docker or a registry, and gives it to
+the nodes. Each binary is in /bin, under its own name; the first one is what runs when
+a task names no command.
+
+  CGO_ENABLED=0 go build -o train ./train
+  escher image make escher.local/train:latest ./train
+  escher run escher.local/train:latest -- train --epochs 3`
+
+// NewImage makes the commands about images.
+func NewImage(f *cmdutil.Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "image",
+		Short: "Give images to nodes, list and pull them",
+		Long:  imageHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return types.Errorf(types.Invalid, "command: image %q is unknown: use load, make, ls or pull: escher image --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newImageLoad(f), newImageMake(f), newImageList(f), NewPull(f))
+	return cmd
+}
+
+func newImageMake(f *cmdutil.Factory) *cobra.Command {
+	var nodes nodeFlags
+	cmd := &cobra.Command{
+		Use:   "make NAME BINARY...",
+		Short: "Make an image of static binaries, and give it to the nodes",
+		Long:  imageMakeHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return types.Errorf(types.Invalid, "BINARY: is missing: %s", cmdutil.Usage(cmd))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec := image.Spec{Name: args[0], Files: make(map[string]string)}
+			for i, path := range args[1:] {
+				inside := "/bin/" + filepath.Base(path)
+				if other, twice := spec.Files[inside]; twice {
+					return types.Errorf(types.Invalid, "BINARY: %s and %s have the same name: rename one", other, path)
+				}
+				spec.Files[inside] = path
+				if i == 0 {
+					spec.Entrypoint = []string{inside}
+				}
+			}
+			names, err := nodes.names(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			if err := makeImage(cmd.Context(), f, names, spec); err != nil {
+				return err
+			}
+			fmt.Fprintln(f.Out, spec.Name)
+			return nil
+		},
+	}
+	nodes.Add(cmd)
+	return cmd
+}
+
+func newImageLoad(f *cmdutil.Factory) *cobra.Command {
+	var nodes nodeFlags
+	cmd := &cobra.Command{
+		Use:   "load FILE",
+		Short: "Give the nodes the images of an archive, such as docker save writes; - is the input",
+		Args:  cmdutil.Exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			archive, remove, err := openArchive(f, args[0])
+			if err != nil {
+				return err
+			}
+			defer remove()
+			names, err := nodes.names(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			images, err := distribute(cmd.Context(), f, names, archive)
+			for _, x := range images {
+				fmt.Fprintln(f.Out, x.Name)
+			}
+			return err
+		},
+	}
+	nodes.Add(cmd)
+	return cmd
+}
+
+// openArchive returns the path of an archive; the input becomes a file, as it is sent
+// several times.
+func openArchive(f *cmdutil.Factory, name string) (path string, remove func(), err error) {
+	if name != "-" {
+		info, err := os.Stat(name)
+		if err == nil && info.IsDir() {
+			return "", nil, types.Errorf(types.Invalid, "FILE: %s is a directory: give an archive, such as docker save writes", name)
+		}
+		if err != nil {
+			return "", nil, types.Errorf(types.Invalid, "FILE: %w: give an archive, such as docker save writes", err)
+		}
+		return name, func() {}, nil
+	}
+	return spool(func(w io.Writer) error {
+		if _, err := io.Copy(w, f.In); err != nil {
+			return types.Errorf(types.Unavailable, "read the input: %w", err)
+		}
+		return nil
+	})
+}
+
+// spool makes a file of what write writes; remove deletes it.
+func spool(write func(io.Writer) error) (path string, remove func(), err error) {
+	file, err := os.CreateTemp("", "escher-image-*")
+	if err != nil {
+		return "", nil, types.Errorf(types.Precondition, "make a file for the image: %w: free or name another directory with TMPDIR", err)
+	}
+	defer file.Close()
+	remove = func() { os.Remove(file.Name()) } //nolint:errcheck // Only space is lost.
+	if err := write(file); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return file.Name(), remove, nil
+}
+
+// imageRow is an image of a node as it is printed.
+type imageRow struct {
+	Name    string    `json:"name"`
+	Node    string    `json:"node"`
+	Digest  string    `json:"digest"`
+	Bytes   int64     `json:"bytes"`
+	Created time.Time `json:"created"`
+}
+
+// Header returns the columns.
+func (imageRow) Header() []table.Column {
+	return table.Columns("image", "node", "digest", "size", "age")
+}
+
+// Row returns what stands in them.
+func (r imageRow) Row() []string {
+	digest := strings.TrimPrefix(r.Digest, "sha256:")
+	age := ""
+	if !r.Created.IsZero() {
+		age = render.Shortly(time.Since(r.Created))
+	}
+	return []string{r.Name, r.Node, digest[:min(12, len(digest))], humanize.IBytes(uint64(max(0, r.Bytes))), age}
+}
+
+func newImageList(f *cmdutil.Factory) *cobra.Command {
+	var nodes nodeFlags
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the images of the nodes",
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			names, err := nodes.names(ctx, f)
+			if err != nil {
+				return err
+			}
+			var rows collected[imageRow]
+			failed := f.EachNode(ctx, names, func(ctx context.Context, c *nodeapi.Client) error {
+				images, err := c.Images(ctx)
+				for _, x := range images {
+					rows.Add(imageRow{Name: x.Name, Node: c.Node(), Digest: x.Digest, Bytes: x.Bytes, Created: x.Created})
+				}
+				return err
+			})
+			cmdutil.SortBy(rows.all, func(r imageRow) string { return r.Name + " " + r.Node })
+			if err := cmdutil.Print(f, rows.all); err != nil {
+				return err
+			}
+			return cmdutil.NodesFailed("list images", len(names), failed)
+		},
+	}
+	nodes.Add(cmd)
+	return cmd
+}
+
+// BinaryImage is an image of one binary, named by what is in it.
+func BinaryImage(path string) (image.Spec, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return image.Spec{}, types.Errorf(types.Invalid, "binary: %w: give the path of a static binary", err)
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return image.Spec{}, types.Errorf(types.Invalid, "binary: %w: give the path of a static binary", err)
+	}
+	base := filepath.Base(path)
+	name := containerd.LocalRegistry + imageName(base) + ":" + hex.EncodeToString(hash.Sum(nil)[:6])
+	return image.Spec{Name: name, Files: map[string]string{InImage(path): path}}, nil
+}
+
+// InImage is where a binary is in the image that is made of it.
+func InImage(path string) string { return "/bin/" + filepath.Base(path) }
+
+// imageName makes a file's name one that an image can have.
+func imageName(base string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(base))
+	if name = strings.Trim(name, "-"); name == "" {
+		return "binary"
+	}
+	return name
+}
+
+// ImportImage gives all nodes that are alive an image that is named by what is in it.
+func ImportImage(ctx context.Context, f *cmdutil.Factory, spec image.Spec) error {
+	names, err := (&nodeFlags{}).names(ctx, f)
+	if err != nil {
+		return err
+	}
+	var without collected[string]
+	failed := f.EachNode(ctx, names, func(ctx context.Context, c *nodeapi.Client) error {
+		images, err := c.Images(ctx)
+		if err == nil && !hasImage(images, spec.Name) {
+			without.Add(c.Node())
+		}
+		return err
+	})
+	if err := cmdutil.NodesFailed("look for image "+spec.Name, len(names), failed); err != nil || len(without.all) == 0 {
+		return err
+	}
+	cmdutil.SortBy(without.all, func(name string) string { return name })
+	return makeImage(ctx, f, without.all, spec)
+}
+
+func hasImage(images []nodeapi.Image, name string) bool {
+	for _, x := range images {
+		if x.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// makeImage makes an image and gives it to nodes.
+func makeImage(ctx context.Context, f *cmdutil.Factory, names []string, spec image.Spec) error {
+	path, remove, err := spool(func(w io.Writer) error { return image.Write(w, spec) })
+	if err != nil {
+		return err
+	}
+	defer remove()
+	_, err = distribute(ctx, f, names, path)
+	return err
+}

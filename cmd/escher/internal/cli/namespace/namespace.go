@@ -1,0 +1,282 @@
+// Package namespace holds the commands about namespaces.
+package namespace
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/types"
+)
+
+const namespaceHelp = `Shows and changes what an administrator sets for namespaces: their budgets and
+their quotas. A namespace needs no settings: it has the built-in defaults then.
+
+  escher namespace create team --max-keys 10000 --max-priority 100
+  escher namespace set team --max-pending 500 --accumulate=false
+  escher namespace describe team
+  escher namespace ls
+  escher namespace rm team`
+
+// NewNamespace makes the command that shows and changes namespaces.
+func NewNamespace(f *cmdutil.Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "namespace",
+		Short: "Show and change the budgets of namespaces",
+		Long:  namespaceHelp,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return types.Errorf(types.Invalid, "command: namespace %q is unknown: use create, ls, describe, set or rm: escher namespace --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newNamespaceCreate(f), newNamespaceLs(f), newNamespaceDescribe(f), newNamespaceSet(f), newNamespaceRm(f))
+	return cmd
+}
+
+// newNamespaceCreate makes the command that creates the settings of a namespace.
+func newNamespaceCreate(f *cmdutil.Factory) *cobra.Command {
+	var flags namespaceFlags
+	cmd := &cobra.Command{
+		Use:     "create NAMESPACE",
+		Short:   "Create the settings of a namespace",
+		Example: "  escher namespace create team --max-keys 10000 --max-priority 100",
+		Args:    cmdutil.Exactly("NAMESPACE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			var n types.Namespace
+			if err := flags.apply(&n); err != nil {
+				return err
+			}
+			if err := client.CreateNamespace(cmd.Context(), args[0], n); err != nil {
+				return err
+			}
+			fmt.Fprintln(f.Out, args[0])
+			return nil
+		},
+	}
+	flags.Add(cmd)
+	return cmd
+}
+
+// newNamespaceSet makes the command that changes the settings of a namespace.
+func newNamespaceSet(f *cmdutil.Factory) *cobra.Command {
+	var flags namespaceFlags
+	cmd := &cobra.Command{
+		Use:     "set NAMESPACE",
+		Short:   "Change the settings of a namespace; the others stay",
+		Example: "  escher namespace set team --max-pending 500 --accumulate=false",
+		Args:    cmdutil.Exactly("NAMESPACE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !flags.Given() {
+				return types.Errorf(types.Invalid, "set namespace %s: no setting is given: give one, such as --max-keys 10000", args[0])
+			}
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := client.SetNamespace(cmd.Context(), args[0], flags.apply); err != nil {
+				return err
+			}
+			fmt.Fprintln(f.Out, args[0])
+			return nil
+		},
+	}
+	flags.Add(cmd)
+	return cmd
+}
+
+// newNamespaceRm makes the command that deletes the settings of namespaces.
+func newNamespaceRm(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "rm NAMESPACE...",
+		Short:   "Delete the settings of namespaces that are not in use",
+		Example: "  escher namespace rm team",
+		Args:    cmdutil.AtLeastOne("NAMESPACE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				if err := client.RemoveNamespace(cmd.Context(), name); err != nil {
+					return err
+				}
+				fmt.Fprintln(f.Out, name)
+			}
+			return nil
+		},
+	}
+}
+
+// newNamespaceLs makes the command that lists namespaces with settings.
+func newNamespaceLs(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Short:   "List namespaces with their budgets",
+		Example: "  escher namespace ls -o wide",
+		Args:    cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			all, err := client.Namespaces(cmd.Context())
+			if err != nil {
+				return err
+			}
+			rows := make([]namespaceRow, len(all))
+			for i := range all {
+				rows[i] = newNamespaceRow(&all[i])
+			}
+			return cmdutil.Print(f, rows)
+		},
+	}
+}
+
+// newNamespaceDescribe makes the command that tells everything about a namespace.
+func newNamespaceDescribe(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "describe NAMESPACE",
+		Short:   "Tell everything about a namespace",
+		Example: "  escher namespace describe team",
+		Args:    cmdutil.Exactly("NAMESPACE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			n, err := client.GetNamespace(cmd.Context(), args[0])
+			if err != nil && !types.Is(err, types.NotFound) {
+				return err
+			}
+			row := newNamespaceRow(&n)
+			if row.Closed, err = client.Closed(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			done := f.Progress("reading the namespace")
+			used, err := server.Used(cmd.Context(), client.Store(), args[0])
+			done()
+			if err != nil {
+				return err
+			}
+			row.Used = &namespaceUse{used.Keys, used.Bytes, used.Pending}
+			return f.Show(row, row.Name, row.Write)
+		},
+	}
+}
+
+// namespaceRow is a namespace as it is printed: with the built-in default of each budget
+// that is not set.
+type namespaceRow struct {
+	Name string `json:"name"`
+	// Revision is that of its last change; 0 means that nothing is set.
+	Revision int64           `json:"revision,omitempty"`
+	Budget   namespaceBudget `json:"budget"`
+	// Used is what describe counts.
+	Used *namespaceUse `json:"used,omitempty"`
+	// Closed tells which budget is used up, if nothing can be added.
+	Closed   string   `json:"closed,omitempty"`
+	Defaults []string `json:"defaults,omitempty"`
+	Pids     int      `json:"pids,omitempty"`
+	Requests []string `json:"requests,omitempty"`
+	Quotas   []string `json:"quotas,omitempty"`
+}
+
+// namespaceBudget is types.Budget as it is printed.
+type namespaceBudget struct {
+	Keys       int64 `json:"keys"`
+	Bytes      int64 `json:"bytes"`
+	Pending    int64 `json:"pending"`
+	Priority   int   `json:"priority"`
+	Accumulate bool  `json:"accumulate"`
+	Requests   int64 `json:"requests"`
+	Watches    int64 `json:"watches"`
+}
+
+// namespaceUse is what a namespace uses of its budget.
+type namespaceUse struct {
+	Keys    int64 `json:"keys"`
+	Bytes   int64 `json:"bytes"`
+	Pending int64 `json:"pending"`
+}
+
+func newNamespaceRow(n *controlplane.Namespace) namespaceRow {
+	b := n.Allowed()
+	row := namespaceRow{
+		Name: n.Name, Revision: n.Revision,
+		Budget: namespaceBudget{b.Keys, b.Bytes, b.Pending, b.Priority.Max, !b.NoAccumulate, b.Requests, b.Watches},
+		Pids:   n.Pids,
+	}
+	for _, r := range n.Requests {
+		row.Requests = append(row.Requests, render.NeedsText(types.Requests{r}, nil))
+	}
+	for _, r := range n.Defaults {
+		row.Defaults = append(row.Defaults, render.NeedsText(types.Requests{r}, nil))
+	}
+	for _, q := range n.Quotas {
+		row.Quotas = append(row.Quotas, string(q.Resource)+"="+string(q.Pool))
+	}
+	return row
+}
+
+// Header returns the columns.
+func (namespaceRow) Header() []table.Column {
+	return table.Columns("namespace", "keys", "bytes", "pending", "priority", "accumulate", "(quotas)")
+}
+
+// Row returns what stands in them.
+func (r namespaceRow) Row() []string {
+	b := r.Budget
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return []string{
+		r.Name, number(b.Keys), types.Quantity(b.Bytes).Format(types.Memory), number(b.Pending), strconv.Itoa(b.Priority),
+		yesNo(b.Accumulate), strings.Join(r.Quotas, " "),
+	}
+}
+
+// Write writes it as text.
+func (r namespaceRow) Write(w io.Writer) error {
+	s := render.NewSheet(w)
+	s.Line("Namespace", r.Name)
+	if r.Revision == 0 {
+		s.Line("Settings", "none: the built-in defaults hold")
+	}
+	if r.Closed != "" {
+		s.Line("Closed", "nothing can be added: "+r.Closed)
+	}
+	b := r.Budget
+	s.Line("Keys", fmt.Sprintf("%d of at most %d", r.Used.Keys, b.Keys))
+	s.Line("Bytes", fmt.Sprintf("%s of at most %s", render.BytesText(&r.Used.Bytes), types.Quantity(b.Bytes).Format(types.Memory)))
+	s.Line("Pending", fmt.Sprintf("%d of at most %d tasks", r.Used.Pending, b.Pending))
+	s.Line("Priority", fmt.Sprintf("at most %d", b.Priority))
+	s.Line("Accumulate", yesNo(b.Accumulate))
+	s.Line("Task sockets", fmt.Sprintf("at most %d requests a second and %d watches on each node", b.Requests, b.Watches))
+	s.Line("Defaults of each task", strings.Join(r.Defaults, " "))
+	if r.Pids != 0 {
+		s.Line("Processes of each task", strconv.Itoa(r.Pids))
+	}
+	s.Line("Requests of each task", strings.Join(r.Requests, " "))
+	s.Line("Quotas", strings.Join(r.Quotas, " "))
+	return s.End()
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}

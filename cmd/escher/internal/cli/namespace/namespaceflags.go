@@ -1,0 +1,140 @@
+package namespace
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/types"
+)
+
+// namespaceFlags are the settings of a namespace as flags. Those that are not given change
+// nothing.
+type namespaceFlags struct {
+	set              *pflag.FlagSet
+	keys, pending    int64
+	rate, watches    int64
+	bytes            string
+	priority, pids   int
+	accumulate       bool
+	requests, quotas []string
+	defaults         []string
+}
+
+func (n *namespaceFlags) Add(cmd *cobra.Command) {
+	n.set = cmd.Flags()
+	n.set.Int64Var(&n.keys, "max-keys", 0, "how many keys its tasks, jobs, resources and all else may have; 0: the built-in default")
+	n.set.StringVar(&n.bytes, "max-bytes", "", "how many bytes these keys and their values may have, such as 512Mi; 0: the built-in default")
+	n.set.Int64Var(&n.pending, "max-pending", 0, "how many of its tasks may wait; 0: the built-in default")
+	n.set.Int64Var(&n.rate, "max-requests", 0, "how many requests a second its tasks may make through their sockets, on each node; 0: the built-in default")
+	n.set.Int64Var(&n.watches, "max-watches", 0, "how many watches its tasks may have open, on each node; 0: the built-in default")
+	n.set.IntVar(&n.priority, "max-priority", types.MaxPriority, "the highest priority of its tasks and reservations")
+	n.set.BoolVar(&n.accumulate, "accumulate", true, "let its tasks and reservations accumulate")
+	n.set.StringArrayVar(&n.defaults, "default", nil, "cpu, memory and disk of each task that requests none of it, name=amount,…; none: nothing")
+	n.set.IntVar(&n.pids, "default-pids", 0, "how many processes and threads a task may have that does not say; 0: what its node gives")
+	n.set.StringArrayVar(&n.requests, "request", nil, "what each of its tasks requests besides its own requests, name=amount,…; none: nothing")
+	n.set.StringArrayVar(&n.quotas, "quota", nil, "the pool that requests of a resource draw on, such as cpu=admin:cpus; repeat for several; none: no quotas")
+}
+
+// settings are the names of the flags.
+func (n *namespaceFlags) settings() []string {
+	return []string{
+		"max-keys", "max-bytes", "max-pending", "max-requests", "max-watches", "max-priority", "accumulate", "default", "default-pids", "request", "quota",
+	}
+}
+
+// Given reports whether any setting is given.
+func (n *namespaceFlags) Given() bool {
+	for _, name := range n.settings() {
+		if n.set.Changed(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// apply changes the settings that are given.
+func (n *namespaceFlags) apply(ns *types.Namespace) error {
+	var b types.Budget
+	if ns.Budget != nil {
+		b = *ns.Budget
+	}
+	if n.set.Changed("max-keys") {
+		b.Keys = n.keys
+	}
+	if n.set.Changed("max-pending") {
+		b.Pending = n.pending
+	}
+	if n.set.Changed("max-requests") {
+		b.Requests = n.rate
+	}
+	if n.set.Changed("max-watches") {
+		b.Watches = n.watches
+	}
+	if n.set.Changed("max-bytes") {
+		b.Bytes = 0
+		if n.bytes != "0" {
+			q, err := types.ParseQuantity(string(types.Memory), n.bytes)
+			if err != nil {
+				return types.Errorf(types.Invalid, "max-bytes: %w", err)
+			}
+			b.Bytes = int64(q)
+		}
+	}
+	if n.set.Changed("max-priority") {
+		b.Priority = &types.Ceiling{Max: n.priority}
+	}
+	if n.set.Changed("accumulate") {
+		b.NoAccumulate = !n.accumulate
+	}
+	if ns.Budget = &b; b == (types.Budget{}) {
+		ns.Budget = nil
+	}
+	return n.applyLists(ns)
+}
+
+// applyLists changes defaults, requests and quotas, if they are given.
+func (n *namespaceFlags) applyLists(ns *types.Namespace) error {
+	if n.set.Changed("default-pids") {
+		ns.Pids = n.pids
+	}
+	if err := n.vector("default", n.defaults, &ns.Defaults); err != nil {
+		return err
+	}
+	if err := n.vector("request", n.requests, &ns.Requests); err != nil {
+		return err
+	}
+	if !n.set.Changed("quota") {
+		return nil
+	}
+	ns.Quotas = nil
+	if len(n.quotas) == 1 && n.quotas[0] == "none" {
+		return nil
+	}
+	for _, text := range n.quotas {
+		resource, pool, ok := strings.Cut(text, "=")
+		if !ok {
+			return types.Errorf(types.Invalid, "quota: %q is not resource=pool: write it like cpu=admin:cpus", text)
+		}
+		ns.Quotas = append(ns.Quotas, types.Quota{Resource: types.ResourceID(resource), Pool: types.ResourceID(pool)})
+	}
+	return nil
+}
+
+// vector changes amounts by name, if the flag is given.
+func (n *namespaceFlags) vector(flag string, texts []string, to *types.Requests) error {
+	if !n.set.Changed(flag) {
+		return nil
+	}
+	*to = nil
+	if len(texts) == 1 && texts[0] == "none" {
+		return nil
+	}
+	requests, err := cmdutil.ParseRequests(flag, texts)
+	if err == nil {
+		*to = requests
+	}
+	return err
+}

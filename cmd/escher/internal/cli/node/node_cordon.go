@@ -1,0 +1,162 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/agent"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+const nodeHelp = `Takes nodes out of service, and back into it.
+
+  escher node cordon node-1 --reason "new disk"   nothing new is bound there
+  escher node drain node-1                        and what is there leaves
+  escher node uncordon node-1                     it takes tasks again
+  escher node rm node-1                           it is gone for good
+  escher node doctor                              what would go wrong on this machine
+
+escher nodes shows how far it is, escher describe NODE also why.`
+
+// NewNode makes the command that takes nodes out of service.
+func NewNode(f *cmdutil.Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Take nodes out of service, and back into it",
+		Long:  nodeHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return types.Errorf(types.Invalid, "command: node %q is unknown: use cordon, uncordon, drain, rm or doctor: escher node --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newNodeCordon(f), newNodeUncordon(f), newNodeDrain(f), newNodeRm(f), agent.NewNodeDoctor(f))
+	return cmd
+}
+
+// nodeChoice says which nodes are meant: by name, by label, or both.
+type nodeChoice struct{ labels []string }
+
+func (n *nodeChoice) Add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&n.labels, "selector", nil, "the nodes with this label, name=value; repeat for those with all of several")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args)+len(n.labels) == 0 {
+			return types.Errorf(types.Invalid, "NODE: is missing, and no --selector is given: %s", cmdutil.Usage(cmd))
+		}
+		return nil
+	}
+}
+
+// names returns the nodes that are meant, each once.
+func (n *nodeChoice) names(ctx context.Context, client *controlplane.Client, args []string) ([]string, error) {
+	var names []string
+	for _, arg := range args {
+		name, err := client.ResolveKind(ctx, controlplane.Nodes, arg)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	if len(n.labels) > 0 {
+		place := flagset.PlaceFlags{Labels: n.labels}
+		sel, err := place.Selector()
+		if err != nil {
+			return nil, err
+		}
+		labelled, err := nodesWith(ctx, client.Store(), sel)
+		if err != nil {
+			return nil, err
+		}
+		if len(labelled) == 0 {
+			return nil, types.Errorf(types.NotFound, "there is no node with %s: escher nodes -o wide lists labels", strings.Join(n.labels, ", "))
+		}
+		names = append(names, labelled...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// nodesWith returns the names of the nodes that a selector matches.
+func nodesWith(ctx context.Context, store controlplane.Store, sel types.Selector) ([]string, error) {
+	kvs, _, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Nodes)})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, kv := range kvs {
+		k, ok := controlplane.Parse(kv.Key)
+		var node types.Node
+		if ok && controlplane.Read(kv, &node) && sel.Matches(k.Node, &node) {
+			names = append(names, k.Node)
+		}
+	}
+	return names, nil
+}
+
+// newNodeCordon makes the command that keeps new tasks off nodes.
+func newNodeCordon(f *cmdutil.Factory) *cobra.Command {
+	var choice nodeChoice
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "cordon NODE...",
+		Short: "Bind nothing new to nodes; what is there stays",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeNodes(f, cmd.Context(), choice, args, "is cordoned already", func(ctx context.Context, client *controlplane.Client, node string) (bool, error) {
+				return client.Cordon(ctx, node, types.Cordon{Reason: reason})
+			})
+		},
+	}
+	choice.Add(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in words, for who looks at the node")
+	return cmd
+}
+
+// newNodeUncordon makes the command that lets nodes take tasks again.
+func newNodeUncordon(f *cmdutil.Factory) *cobra.Command {
+	var choice nodeChoice
+	cmd := &cobra.Command{
+		Use:   "uncordon NODE...",
+		Short: "Let nodes take tasks again, and end their drains",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeNodes(f, cmd.Context(), choice, args, "is not cordoned", func(ctx context.Context, client *controlplane.Client, node string) (bool, error) {
+				return client.Uncordon(ctx, node)
+			})
+		},
+	}
+	choice.Add(cmd)
+	return cmd
+}
+
+// changeNodes changes the nodes that are meant, one after the other, prints their names,
+// and says of which nothing was to be changed.
+func changeNodes(f *cmdutil.Factory, ctx context.Context, choice nodeChoice, args []string, already string,
+	change func(ctx context.Context, client *controlplane.Client, node string) (bool, error)) error {
+	client, err := f.Client(ctx)
+	if err != nil {
+		return err
+	}
+	names, err := choice.names(ctx, client, args)
+	if err != nil {
+		return err
+	}
+	for _, node := range names {
+		changed, err := change(ctx, client, node)
+		if err != nil {
+			return err
+		}
+		if !changed {
+			f.ProgressLine("node %s %s", node, already)
+		}
+		fmt.Fprintln(f.Out, node)
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+const drainHelp = `Binds nothing new to nodes, and has what is there leave. A server sees to it,
+also when this command has ended, until escher node uncordon.
+
+  --mode finish   what runs may end by itself until the deadline; the rest is moved
+  --mode move     what runs is stopped at once, and waits for its next attempt elsewhere
+  --mode stop     what runs is stopped for good
+
+At most 32 tasks leave a node at a time. What can run nowhere else waits until the
+node takes tasks again, and is listed. Reservations keep what they were granted there.
+A node that is drained already is drained as is said last, but what was told to end is
+given no more time, and what was stopped stays stopped.`
+
+// drainFlags say how nodes are drained.
+type drainFlags struct {
+	choice   nodeChoice
+	mode     string
+	deadline time.Duration
+	grace    time.Duration
+	reason   string
+	detach   bool
+}
+
+// newNodeDrain makes the command that empties nodes.
+func newNodeDrain(f *cmdutil.Factory) *cobra.Command {
+	var flags drainFlags
+	cmd := &cobra.Command{
+		Use:   "drain NODE...",
+		Short: "Bind nothing new to nodes, and have what is there leave",
+		Long:  drainHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cordon, err := flags.cordon(cmd, time.Now())
+			if err != nil {
+				return err
+			}
+			return flags.drain(cmd.Context(), f, args, cordon)
+		},
+	}
+	flags.choice.Add(cmd)
+	set := cmd.Flags()
+	set.StringVar(&flags.mode, "mode", string(types.DrainFinish), "finish, move or stop")
+	set.DurationVar(&flags.deadline, "deadline", time.Hour, "with --mode finish: how long what runs may go on; 0 is without end")
+	set.DurationVar(&flags.grace, "grace", 0, "time between the stop signal and the kill of what has to leave, instead of each task's own")
+	set.StringVar(&flags.reason, "reason", "", "why, in words, for who looks at the node")
+	set.BoolVarP(&flags.detach, "detach", "d", false, "return at once, and not when nothing is left")
+	return cmd
+}
+
+// cordon returns the cordon that is asked for.
+func (d *drainFlags) cordon(cmd *cobra.Command, now time.Time) (types.Cordon, error) {
+	c := types.Cordon{Reason: d.reason, Drain: types.DrainMode(d.mode)}
+	set := cmd.Flags()
+	switch c.Drain {
+	case types.DrainFinish, types.DrainMove, types.DrainStop:
+	default:
+		return c, types.Errorf(types.Invalid, "mode: %q is unknown: use finish, move or stop", d.mode)
+	}
+	switch {
+	case d.deadline < 0:
+		return c, types.Errorf(types.Invalid, "deadline: %s is negative: use 0 or more", d.deadline)
+	case c.Drain != types.DrainFinish && set.Changed("deadline"):
+		return c, types.Errorf(types.Invalid, "deadline: is for --mode finish: leave it out, as nothing is waited for")
+	case d.grace < 0:
+		return c, types.Errorf(types.Invalid, "grace: %s is negative: use 0 or more", d.grace)
+	}
+	if c.Drain == types.DrainFinish && d.deadline > 0 {
+		c.DrainBy = now.Add(d.deadline).UnixNano()
+	}
+	if c.Grace = d.grace; set.Changed("grace") && d.grace == 0 {
+		c.Grace = controlplane.NoGrace
+	}
+	return c, nil
+}
+
+// drain begins drains, tells what is to be known of them, and waits for their ends.
+func (d *drainFlags) drain(ctx context.Context, f *cmdutil.Factory, args []string, cordon types.Cordon) error {
+	client, err := f.Client(ctx)
+	if err != nil {
+		return err
+	}
+	names, err := d.choice.names(ctx, client, args)
+	if err != nil {
+		return err
+	}
+	for _, node := range names {
+		if _, err := client.Cordon(ctx, node, cordon); err != nil {
+			return err
+		}
+		if err := tellStaying(f, ctx, client.Store(), node, cordon.Drain); err != nil {
+			return err
+		}
+		if d.detach {
+			fmt.Fprintln(f.Out, node)
+		}
+	}
+	if d.detach {
+		return nil
+	}
+	err = awaitDrained(f, ctx, client.Store(), names)
+	if ctx.Err() != nil {
+		f.ProgressLine("interrupted: the drain goes on: escher nodes shows how far it is, escher node uncordon %s ends it", strings.Join(names, " "))
+	}
+	return err
+}
+
+// awaitDrained returns when nothing is bound to any of the nodes, and prints the name of
+// each when nothing is bound to it. Precondition: one is not drained any more.
+func awaitDrained(f *cmdutil.Factory, ctx context.Context, store controlplane.Store, names []string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	w := drainWait{f: f, left: make(map[string]map[string]struct{}), drained: make(map[string]bool)}
+	for _, node := range names {
+		w.left[node] = make(map[string]struct{})
+	}
+	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: func(key string) bool {
+		k, ok := controlplane.Parse(key)
+		return !ok || w.left[k.Node] == nil || k.Kind != controlplane.Bindings && k.Kind != controlplane.Cordons
+	}}
+	err := controlplane.ListWatch(ctx, store, opts, func(u controlplane.Update) error {
+		if err := w.take(u); err != nil {
+			return err
+		}
+		if len(w.left) == 0 {
+			stop()
+		}
+		return nil
+	})
+	if len(w.left) == 0 {
+		return nil
+	}
+	return err
+}
+
+// drainWait is nodes whose drains are waited for.
+type drainWait struct {
+	f *cmdutil.Factory
+	// left is what is bound to the nodes that are not empty yet, by node.
+	left map[string]map[string]struct{}
+	// drained tells which of the nodes are being drained.
+	drained map[string]bool
+	// said is what was said last.
+	said string
+}
+
+// take takes in what has changed.
+func (w *drainWait) take(u controlplane.Update) error {
+	for _, e := range u.Events {
+		k, _ := controlplane.Parse(e.Key)
+		switch {
+		case w.left[k.Node] == nil: // it was empty already
+		case k.Kind == controlplane.Bindings && e.Delete:
+			delete(w.left[k.Node], e.Key)
+		case k.Kind == controlplane.Bindings:
+			w.left[k.Node][e.Key] = struct{}{}
+		default:
+			var c types.Cordon
+			if !e.Delete && !controlplane.Read(e.KV, &c) {
+				c = types.Cordon{}
+			}
+			w.drained[k.Node] = c.Drain != types.DrainNone
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(w.left)) {
+		switch {
+		case len(w.left[node]) == 0:
+			delete(w.left, node)
+			fmt.Fprintln(w.f.Out, node)
+		case !w.drained[node]:
+			return types.Errorf(types.Precondition, "drain node %s: it is not drained any more, and %d tasks are there: somebody ended it", node, len(w.left[node]))
+		}
+	}
+	if text := w.Text(); text != w.said && text != "" {
+		w.said = text
+		w.f.ProgressLine("%s", text)
+	}
+	return nil
+}
+
+// Text says what is left, empty if nothing is.
+func (w *drainWait) Text() string {
+	var texts []string
+	for _, node := range slices.Sorted(maps.Keys(w.left)) {
+		tasks := boundTasks(slices.Sorted(maps.Keys(w.left[node])))
+		texts = append(texts, fmt.Sprintf("%d left on %s: %s", len(tasks), node, someOf(tasks)))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// someOf lists a few of what may be many.
+func someOf(all []string) string {
+	const most = 5
+	if len(all) > most {
+		return strings.Join(all[:most], ", ") + fmt.Sprintf(" and %d more", len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,113 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/parts"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+const nodeRmHelp = `Forgets nodes that are gone for good. It is refused while the agent of a node is alive,
+while tasks are bound there, which wait for their next attempt once the node is lost, and while
+reservations hold a part of it. What applications made there stays, and counts again if a
+node of that name comes. NODE is the whole name, not how it begins.
+
+Tasks with --on-disconnect keep stay bound to a node that is lost, as they may run on there.
+--dead is your word that they do not: that the machine is off, or wiped, and never comes back
+as it was. Then they are given up as others are, and run elsewhere. If the machine is only cut
+off from etcd, they run twice from then on: switch it off first.`
+
+// newNodeRm makes the command that forgets nodes.
+func newNodeRm(f *cmdutil.Factory) *cobra.Command {
+	var dead bool
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "rm NODE...",
+		Short: "Forget nodes that are gone for good",
+		Long:  nodeRmHelp,
+		Args:  cmdutil.AtLeastOne("NODE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if cmd.Flags().Changed("reason") && !dead {
+				return types.Errorf(types.Invalid, "reason: %q is of --dead alone, as nothing is left of a node that is forgotten: leave it out, or add --dead", reason)
+			}
+			client, err := f.Client(ctx)
+			if err != nil {
+				return err
+			}
+			names, err := wholeNames(ctx, client, args)
+			if err != nil {
+				return err
+			}
+			for _, node := range names {
+				if dead {
+					if err := giveUp(f, ctx, client, node, reason); err != nil {
+						return err
+					}
+				}
+				if err := client.Forget(ctx, node); err != nil {
+					return err
+				}
+				fmt.Fprintln(f.Out, node)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&dead, "dead", false, "the machines are off or wiped, and nothing runs there: give up what is kept there")
+	cmd.Flags().StringVar(&reason, "reason", "declared dead", "with --dead: why, in words, for who looks at the node meanwhile")
+	return cmd
+}
+
+// wholeNames returns the nodes of exactly these names, each once. The beginning of a name
+// will not do: of a node that is gone already, it may be that of another one.
+func wholeNames(ctx context.Context, client *controlplane.Client, args []string) ([]string, error) {
+	names := slices.Compact(slices.Sorted(slices.Values(args)))
+	for _, name := range names {
+		if err := client.FindKind(ctx, controlplane.Nodes, name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// giveUp declares a node dead, and returns when nothing is bound there any more.
+func giveUp(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client, node, reason string) error {
+	if err := client.DeclareDead(ctx, node, reason); err != nil {
+		return err
+	}
+	left := make(map[string]struct{})
+	said := false
+	err := parts.Await(ctx, client.Store(), controlplane.Prefix(controlplane.Bindings, node), func(u controlplane.Update) bool {
+		for _, e := range u.Events {
+			if left[e.Key] = struct{}{}; e.Delete {
+				delete(left, e.Key)
+			}
+		}
+		if !said && len(left) > 0 {
+			said = true
+			f.ProgressLine("given up on %s: %s: a server sees to it", node, someOf(boundTasks(slices.Sorted(maps.Keys(left)))))
+		}
+		return len(left) == 0
+	})
+	if ctx.Err() != nil {
+		f.ProgressLine("interrupted: it is given up all the same: call escher node rm %s again, or escher node uncordon %s to take the word back", node, node)
+	}
+	return err
+}
+
+// boundTasks returns the tasks that keys of bindings are about.
+func boundTasks(keys []string) []string {
+	tasks := make([]string, len(keys))
+	for i, key := range keys {
+		k, _ := controlplane.Parse(key)
+		tasks[i] = k.Namespace + "/" + k.ID
+	}
+	return tasks
+}

@@ -1,0 +1,185 @@
+// Package node holds the commands about nodes: nodes, gpus, node cordon, drain, rm.
+package node
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// NodeRow is a node as it is printed.
+type NodeRow struct {
+	cluster.NodeState
+	// Left is how many tasks are on a node that is drained, where that is known.
+	Left *int `json:"left,omitempty"`
+}
+
+// Header returns the columns; amounts are in use/capacity.
+func (NodeRow) Header() []table.Column {
+	return table.Columns("node", "status", "cpu", "memory", "gpu", "ephemeral", "(version)", "(labels)")
+}
+
+// Row returns what stands in them.
+func (n NodeRow) Row() []string {
+	ephemeral := 0
+	for _, a := range n.Resources {
+		if !types.IsPhysical(a.Name) {
+			ephemeral++
+		}
+	}
+	var labels []string
+	for _, l := range n.Labels {
+		labels = append(labels, l.Name+"="+l.Value)
+	}
+	return []string{
+		n.Name, n.Status(), n.inUse(types.CPU), n.inUse(types.Memory), n.inUse(types.GPU),
+		strconv.Itoa(ephemeral), n.Version, strings.Join(labels, ","),
+	}
+}
+
+// Status says whether tasks may be bound to the node.
+func (n NodeRow) Status() string {
+	switch {
+	case !n.Alive:
+		return "lost"
+	case n.Drain != "":
+		return n.drain()
+	case n.Cordoned:
+		return "cordoned"
+	}
+	return "alive"
+}
+
+// drain says how far a node is that is drained.
+func (n NodeRow) drain() string {
+	if n.Left != nil && *n.Left == 0 {
+		return "drained"
+	}
+	var texts []string
+	if n.Left != nil {
+		texts = append(texts, fmt.Sprintf("%d left", *n.Left))
+	}
+	if n.DrainBy != nil {
+		texts = append(texts, "until "+n.DrainBy.UTC().Format(time.RFC3339))
+	}
+	if len(texts) == 0 {
+		return "draining"
+	}
+	return "draining (" + strings.Join(texts, ", ") + ")"
+}
+
+// countLeft counts what is on nodes that are drained, of all namespaces.
+func countLeft(ctx context.Context, store controlplane.Store, rows []NodeRow) error {
+	for i := range rows {
+		if rows[i].Drain == "" {
+			continue
+		}
+		kvs, _, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, rows[i].Name), KeysOnly: true})
+		if err != nil {
+			return err
+		}
+		left := len(kvs)
+		rows[i].Left = &left
+	}
+	return nil
+}
+
+// countBound is countLeft with a view at hand.
+func countBound(view *cluster.View, rows []NodeRow) {
+	for i := range rows {
+		if n := view.Nodes[rows[i].Name]; n != nil && rows[i].Drain != "" {
+			left := len(n.Bindings)
+			rows[i].Left = &left
+		}
+	}
+}
+
+// inUse formats how much is in use of what there is.
+func (n NodeRow) inUse(id types.ResourceID) string {
+	a, ok := n.Get(string(id))
+	if !ok {
+		return ""
+	}
+	return a.Allocated.Format(id) + "/" + a.Capacity.Format(id)
+}
+
+// StateKinds are the keys that the state of the cluster is made of.
+func StateKinds() []controlplane.Kind {
+	return []controlplane.Kind{
+		controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Allocated,
+		controlplane.Resources, controlplane.Provided, controlplane.Reservations, controlplane.Grants,
+		controlplane.Bindings, controlplane.Reports,
+	}
+}
+
+// ListState makes a command that lists what is in the state of the cluster.
+func ListState[T table.Row](f *cmdutil.Factory, cmd *cobra.Command, rows func(*cluster.State) []T) *cobra.Command {
+	var watch bool
+	var everyones []controlplane.Kind
+	if cmd.Name() == "nodes" {
+		everyones = append(everyones, controlplane.Bindings) // whoever's it is, it has to leave a node that is drained
+	}
+	cmd.Args = cmdutil.Exactly()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if watch {
+			return cmdutil.WatchList(ctx, f, cmdutil.Listing[T]{
+				Kinds: StateKinds(),
+				All:   everyones,
+				Rows: func(view *cluster.View, _ time.Time) []T {
+					out := rows(view.Show(f.Namespace()))
+					if nodes, ok := any(out).([]NodeRow); ok {
+						countBound(view, nodes)
+					}
+					return out
+				},
+			})
+		}
+		tasks, err := f.Tasks(ctx)
+		if err != nil {
+			return err
+		}
+		state, err := tasks.State(ctx)
+		if err != nil {
+			return err
+		}
+		if cmd.Name() == "state" && f.Format.Encoded() {
+			return table.Encode(f.Out, f.Format, state)
+		}
+		out := rows(state)
+		if nodes, ok := any(out).([]NodeRow); ok && !f.InTask() {
+			store, err := f.Store(ctx)
+			if err == nil {
+				err = countLeft(ctx, store, nodes)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return cmdutil.Print(f, out)
+	}
+	cmdutil.AddWatch(cmd, &watch)
+	return cmd
+}
+
+// NewNodes makes the command that lists nodes.
+func NewNodes(f *cmdutil.Factory) *cobra.Command {
+	cmd := &cobra.Command{Use: "nodes", Short: "List nodes with what is in use of what they have"}
+	return ListState(f, cmd, func(state *cluster.State) []NodeRow {
+		rows := make([]NodeRow, len(state.Nodes))
+		for i, n := range state.Nodes {
+			rows[i] = NodeRow{NodeState: n}
+		}
+		return rows
+	})
+}

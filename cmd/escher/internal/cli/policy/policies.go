@@ -1,0 +1,353 @@
+// Package policy holds the commands about policies, and what policies say about waiting tasks.
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+const policiesHelp = `What jobs keep to beyond what each task asks for: gang, spread, queue and others. They
+are given to escher run by flags, or written into a file, and end with their job; those
+that jobs share, such as a queue, are declared in a file, with kind: Policy, and stay.
+
+  escher policies kinds             what there is, with its parameters
+  escher policies ls                what is kept now
+  escher policies describe train    what it has made, holds, and says of what waits
+  escher policies rm batch          ends a shared one`
+
+// NewPolicies makes the commands about policies.
+func NewPolicies(f *cmdutil.Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policies",
+		Short: "List and describe scheduling policies, and end shared ones",
+		Long:  policiesHelp,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return types.Errorf(types.Invalid, "command: policies %q is unknown: use ls, describe, rm or kinds: escher policies --help", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPoliciesList(f), newPoliciesRemove(f), newPoliciesKinds(f))
+	return cmd
+}
+
+// KeptRow is the policies of a job, or one that jobs share, as it is printed.
+type KeptRow struct {
+	ID string `json:"id"`
+	// Job is the name of the job, and JobID its id; empty if jobs share it.
+	Job      string            `json:"job,omitempty"`
+	Session  string            `json:"session,omitempty"`
+	Policies []manifest.Policy `json:"policies"`
+	// Jobs are those that refer to a shared one.
+	Jobs []string `json:"jobs,omitempty"`
+	// Wrong is what the programs that keep them find wrong with their parameters.
+	Wrong []string `json:"wrong,omitempty"`
+
+	Shared bool `json:"-"`
+}
+
+// Header returns the columns.
+func (KeptRow) Header() []table.Column {
+	return table.Columns("id", "of", "policies", "session", "(with)")
+}
+
+// Row returns what stands in them.
+func (k KeptRow) Row() []string {
+	var names, with []string
+	for _, p := range k.Policies {
+		names = append(names, p.Name)
+		with = append(with, PolicyWords(p))
+	}
+	kinds := strings.Join(names, ",")
+	if len(k.Wrong) > 0 {
+		kinds += " (wrong)"
+	}
+	return []string{k.ID, k.Of(), kinds, k.Session, strings.Join(with, ", ")}
+}
+
+// Of says whose they are.
+func (k KeptRow) Of() string {
+	switch {
+	case !k.Shared:
+		return strings.TrimSpace("job " + k.Job)
+	case len(k.Jobs) == 1:
+		return "1 job"
+	}
+	return fmt.Sprintf("%d jobs", len(k.Jobs))
+}
+
+// PolicyWords is a policy with its parameters on a line.
+func PolicyWords(p manifest.Policy) string {
+	return strings.TrimSpace(p.Name + " " + string(p.With))
+}
+
+// KeptRows lists the policies of a view, which has those of one namespace.
+func KeptRows(view *cluster.View, _ time.Time) []KeptRow {
+	kinds := esl.Builtin()
+	rows := make(map[string]*KeptRow)
+	for id, c := range view.Policies {
+		if c.V == nil {
+			continue
+		}
+		row := &KeptRow{ID: id.ID, Session: c.V.Session, Policies: Written(c.V.Policies), Shared: c.V.Job == ""}
+		if j := view.Jobs[cluster.ID{Namespace: id.Namespace, ID: c.V.Job}]; j != nil && j.V != nil {
+			row.Job = j.V.Name
+		}
+		for _, p := range c.V.Policies {
+			if p.Wrong != "" {
+				row.Wrong = append(row.Wrong, p.Kind+": "+p.Wrong)
+			}
+		}
+		rows[id.ID] = row
+	}
+	out := make([]KeptRow, 0, len(rows))
+	for id, c := range view.Policies {
+		for _, shared := range RefersTo(kinds, c.V) {
+			if row := rows[shared]; row != nil && row.Shared {
+				row.Jobs = append(row.Jobs, id.ID)
+			}
+		}
+	}
+	for _, row := range rows {
+		slices.Sort(row.Jobs)
+		out = append(out, *row)
+	}
+	cmdutil.SortBy(out, func(k KeptRow) string { return k.ID })
+	return out
+}
+
+// Written returns policies as files have them.
+func Written(stored []types.Policy) []manifest.Policy {
+	out := make([]manifest.Policy, len(stored))
+	for i, p := range stored {
+		out[i] = manifest.Policy{Name: p.Kind, With: manifest.With(p.With)}
+	}
+	return out
+}
+
+// RefersTo returns the ids of the shared policies that those of a job name.
+func RefersTo(kinds esl.Kinds, kept *types.Policies) []string {
+	var out []string
+	if kept == nil || kept.Job == "" {
+		return nil
+	}
+	for _, p := range kept.Policies {
+		made, err := kinds.Read(p)
+		if err != nil {
+			continue // somebody else's
+		}
+		if r, ok := made.(esl.Refers); ok && !slices.Contains(out, r.Shared()) {
+			out = append(out, r.Shared())
+		}
+	}
+	return out
+}
+
+// newPoliciesList makes the command that lists what is kept.
+func newPoliciesList(f *cmdutil.Factory) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the policies of jobs, and those that jobs share",
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			kinds := []controlplane.Kind{controlplane.Policies, controlplane.Jobs}
+			if watch {
+				return cmdutil.WatchList(cmd.Context(), f, cmdutil.Listing[KeptRow]{Kinds: kinds, Rows: KeptRows})
+			}
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			ns := client.Namespace()
+			view, err := cmdutil.ReadView(cmd.Context(), client.Store(), controlplane.Prefix(controlplane.Policies, ns), controlplane.Prefix(controlplane.Jobs, ns))
+			if err != nil {
+				return err
+			}
+			return cmdutil.Print(f, KeptRows(view, time.Now()))
+		},
+	}
+	cmdutil.AddWatch(cmd, &watch)
+	return cmd
+}
+
+// newPoliciesRemove makes the command that ends shared policies.
+func newPoliciesRemove(f *cmdutil.Factory) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "rm POLICY...",
+		Short: "End policies that jobs share, with the resources that they have made",
+		Args:  cmdutil.AtLeastOne("POLICY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			client, err := f.Client(ctx)
+			if err != nil {
+				return err
+			}
+			for _, id := range args {
+				if _, _, err := client.Policies(ctx, id); types.Is(err, types.NotFound) {
+					_, err = client.ResolveKind(ctx, controlplane.Policies, id)
+					return notWhole(id, err)
+				}
+				if err := esl.New(client).Withdraw(ctx, id, force); err != nil {
+					return err
+				}
+				fmt.Fprintln(f.Out, id)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "though jobs refer to them: tasks of these that wait do so for ever")
+	return cmd
+}
+
+// notWhole says that an id must be given in full, or err.
+func notWhole(id string, err error) error {
+	if err != nil {
+		return err
+	}
+	return types.Errorf(types.NotFound, "policies rm: there is no policy %s, though some begin so: give its name in full", id)
+}
+
+// kindRow is a policy that there is, as it is printed.
+type kindRow struct {
+	Name string `json:"name"`
+	// Use says whether jobs name it, or it is declared by itself.
+	Use  string `json:"use"`
+	Does string `json:"does"`
+	// Parameters is the JSON Schema of its parameters.
+	Parameters json.RawMessage `json:"parameters"`
+	// With are the names of its parameters, those that must be given first.
+	With []manifest.Parameter `json:"with,omitempty"`
+}
+
+// Header returns the columns.
+func (kindRow) Header() []table.Column { return table.Columns("policy", "use", "does", "parameters") }
+
+// Row returns what stands in them.
+func (k kindRow) Row() []string {
+	var names []string
+	for _, p := range k.With {
+		name := p.Name
+		if !p.Required {
+			name = "[" + name + "]"
+		}
+		names = append(names, name)
+	}
+	return []string{k.Name, k.Use, k.Does, strings.Join(names, " ")}
+}
+
+// newPoliciesKinds makes the command that tells which policies there are.
+func newPoliciesKinds(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "kinds [KIND]",
+		Short: "Tell which policies there are, or the parameters of one",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cmdutil.Exactly("KIND")(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			known := KnownPolicies()
+			var rows []kindRow
+			for _, name := range render.SortedKeys(known) {
+				row, err := newKindRow(name, known)
+				if err != nil {
+					return err
+				}
+				rows = append(rows, row)
+			}
+			if len(args) == 0 {
+				return cmdutil.Print(f, rows)
+			}
+			at := slices.IndexFunc(rows, func(k kindRow) bool { return k.Name == args[0] })
+			if at < 0 {
+				return types.Errorf(types.NotFound, "policies kinds: %q is unknown: %s", args[0], known.Meant(args[0], render.SortedKeys(known)))
+			}
+			return f.Show(rows[at], args[0], rows[at].Write)
+		},
+	}
+}
+
+func newKindRow(name string, known manifest.Policies) (kindRow, error) {
+	kind := known[name]
+	row := kindRow{Name: name, Use: "job", Does: kind.Desc, With: manifest.Parameters(kind)}
+	switch {
+	case kind.Job && kind.Shared:
+		row.Use = "job, shared"
+	case kind.Shared:
+		row.Use = "shared"
+	}
+	text, err := manifest.ParameterSchema(kind)
+	row.Parameters = text
+	return row, err
+}
+
+// Write writes it as text.
+func (k kindRow) Write(w io.Writer) error {
+	s := render.NewSheet(w)
+	s.Line("Policy", k.Name)
+	s.Line("Does", k.Does)
+	s.Line("Use", k.Use)
+	s.Group("Parameters")
+	var all cmdutil.Form
+	if err := json.Unmarshal(k.Parameters, &all); err != nil {
+		return err
+	}
+	for _, p := range k.With {
+		text := p.Desc
+		if p.Required {
+			text += " (must be given)"
+		}
+		at := all.Properties[p.Name]
+		s.Line("  "+at.Written(p.Name), text)
+		fields := at.Fields(all.Defs)
+		for _, name := range render.SortedKeys(fields) {
+			s.Line("    "+fields[name].Written(name), fields[name].Description)
+		}
+	}
+	if len(k.With) == 0 {
+		s.Line("  none", "it has no parameters")
+	}
+	return s.End()
+}
+
+// ResolvePolicies returns the id of the only policies whose id is name, or begins with
+// it; of several of the job whose name it is exactly.
+func ResolvePolicies(ctx context.Context, client *controlplane.Client, name string) (string, error) {
+	id, err := client.ResolveKind(ctx, controlplane.Policies, name)
+	if !types.Is(err, types.Invalid) {
+		return id, err
+	}
+	jobs, wrong := cmdutil.IdsCalled(ctx, client, controlplane.Jobs, name)
+	if wrong != nil {
+		return "", wrong
+	}
+	kept := slices.DeleteFunc(jobs, func(job string) bool {
+		_, _, none := client.Policies(ctx, job)
+		return none != nil
+	})
+	if len(kept) == 1 {
+		return kept[0], nil
+	}
+	return "", err
+}

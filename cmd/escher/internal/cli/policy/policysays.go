@@ -1,0 +1,316 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+// saidAtMost bounds the keys of one kind that are read for what policies say.
+const saidAtMost = 100_000
+
+// askedAtMost bounds the tasks of which policies are asked: some look at all for each.
+const askedAtMost = 64
+
+// PolicySaying is what the policies of one job say, and what is to be known of them.
+type PolicySaying struct {
+	ID    cluster.ID
+	Kept  *types.Policies
+	Kinds esl.Kinds
+	// View has what the policies go by, nil if that is too much.
+	View *cluster.View
+	Now  time.Time
+}
+
+// PoliciesOf reads the policies that are kept under an id, and what they go by, as it
+// was at a revision; nil if there are none.
+func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, revision int64, now time.Time) (*PolicySaying, error) {
+	s := &PolicySaying{ID: cluster.ID{Namespace: client.Namespace(), ID: id}, Kinds: esl.Builtin(), Now: now}
+	var err error
+	if s.Kept, revision, err = KeptAt(ctx, client, id, revision); s.Kept == nil || err != nil {
+		return nil, err
+	}
+	all := s.Kept.Policies
+	for _, shared := range RefersTo(s.Kinds, s.Kept) {
+		kept, _, err := KeptAt(ctx, client, shared, revision)
+		if err != nil {
+			return nil, err
+		}
+		if kept != nil {
+			all = append(all[:len(all):len(all)], kept.Policies...)
+		}
+	}
+	s.View, err = readSome(ctx, client.Store(), revision, prefixesFor(client.Namespace(), s.wide(all)))
+	return s, err
+}
+
+// KeptAt reads the policies that were kept under an id at a revision, 0 is the newest;
+// nil if there were none.
+func KeptAt(ctx context.Context, client *controlplane.Client, id string, revision int64) (*types.Policies, int64, error) {
+	page, err := client.Store().List(ctx, controlplane.ListOptions{Key: controlplane.PoliciesKey(client.Namespace(), id), Revision: revision})
+	if err != nil || len(page.KVs) == 0 {
+		return nil, 0, err
+	}
+	kept := new(types.Policies)
+	if !controlplane.Read(page.KVs[0], kept) {
+		return nil, 0, nil
+	}
+	return kept, page.Revision, nil
+}
+
+// prefixesFor are the ranges that policies go by: of the nodes, and of their namespace;
+// everything if one of them looks that far.
+func prefixesFor(ns string, wide bool) []string {
+	narrow := map[controlplane.Kind]bool{
+		controlplane.Tasks: true, controlplane.Statuses: true, controlplane.Jobs: true, controlplane.Reservations: true,
+		controlplane.Grants: true, controlplane.Resources: true, controlplane.Provided: true, controlplane.Policies: true,
+	}
+	near := map[controlplane.Kind]bool{
+		controlplane.Nodes: true, controlplane.Alive: true, controlplane.Cordons: true, controlplane.Devices: true,
+		controlplane.Namespaces: true, controlplane.Allocated: true,
+	}
+	var out []string
+	for _, a := range controlplane.AccessTable() {
+		switch {
+		case a.Kind == controlplane.Specs:
+		case wide || near[a.Kind]:
+			out = append(out, controlplane.Prefix(a.Kind))
+		case narrow[a.Kind]:
+			out = append(out, controlplane.Prefix(a.Kind, ns))
+		}
+	}
+	return out
+}
+
+// wide reports whether a policy goes by what is bound, by whomever.
+func (s *PolicySaying) wide(policies []types.Policy) bool {
+	return slices.ContainsFunc(policies, func(p types.Policy) bool {
+		made, err := s.Kinds.Read(p)
+		_, wide := made.(esl.Wide)
+		return err == nil && wide
+	})
+}
+
+// readSome reads ranges of keys at a revision, nil if one of them is too large.
+func readSome(ctx context.Context, store controlplane.Store, revision int64, prefixes []string) (*cluster.View, error) {
+	view := cluster.New()
+	for _, prefix := range prefixes {
+		page, err := store.List(ctx, controlplane.ListOptions{Prefix: prefix, Revision: revision, Limit: saidAtMost})
+		if err != nil || page.More {
+			return nil, err
+		}
+		for _, kv := range page.KVs {
+			// What cannot be read counts as absent.
+			_, _, _ = view.Apply(controlplane.Event{KV: kv})
+		}
+	}
+	view.Reached(revision)
+	return view, nil
+}
+
+// tooMuch is said instead of what policies say.
+func tooMuch() []string {
+	return []string{fmt.Sprintf("What its policies say is left out: they go by more than %d tasks or the like.", saidAtMost)}
+}
+
+// says returns what the policies say of a task.
+func (s *PolicySaying) says(task cluster.ID) []string {
+	if s.View == nil {
+		return tooMuch()
+	}
+	return esl.Why(s.View, s.Kinds, task, s.Now)
+}
+
+// SaysOfAll returns what the policies say of the tasks that wait, the most frequent first, in
+// a few lines: what is the same but for numbers is one. Of very many tasks some are asked,
+// evenly from the first to the last.
+func (s *PolicySaying) SaysOfAll() []string {
+	if s.View == nil {
+		return tooMuch()
+	}
+	waiting := s.waiting()
+	asked := render.Evenly(waiting, askedAtMost)
+	var all sayings
+	for _, task := range asked {
+		for _, text := range s.says(task) {
+			all.Add(text)
+		}
+	}
+	lines := all.Lines()
+	if len(lines) > 0 && len(asked) < len(waiting) {
+		lines = append(lines, fmt.Sprintf("(these are of %d of the %d tasks that wait: escher why TASK says it of one)", len(asked), len(waiting)))
+	}
+	return lines
+}
+
+// waiting are the tasks that wait, of the job, or of those that refer to a shared policy.
+func (s *PolicySaying) waiting() []cluster.ID {
+	jobs := []cluster.ID{s.ID}
+	if s.Kept.Job == "" {
+		jobs = nil
+		for id, c := range s.View.Policies {
+			if id.Namespace == s.ID.Namespace && slices.Contains(RefersTo(s.Kinds, c.V), s.ID.ID) {
+				jobs = append(jobs, id)
+			}
+		}
+		cmdutil.SortBy(jobs, func(id cluster.ID) string { return id.ID })
+	}
+	var out []cluster.ID
+	for _, job := range jobs {
+		for _, t := range s.View.Members(job) {
+			if t.Phase() == types.Pending {
+				out = append(out, t.ID)
+			}
+		}
+	}
+	return out
+}
+
+// owners are what the names begin with of what the policies make, and the shared ones
+// that they refer to, with the policy of each.
+func (s *PolicySaying) owners() map[string]string {
+	out := make(map[string]string)
+	for i, name := range esl.Labels(s.Kept.Policies) {
+		policy := s.Kept.Policies[i].Kind
+		if made, err := s.Kinds.Read(s.Kept.Policies[i]); err == nil {
+			if r, ok := made.(esl.Refers); ok {
+				policy += " of " + r.Shared()
+			}
+		}
+		out[s.ID.ID+"."+name] = policy
+	}
+	for _, shared := range RefersTo(s.Kinds, s.Kept) {
+		out[shared] = shared
+		if s.View == nil {
+			continue
+		}
+		if c := s.View.Policies[cluster.ID{Namespace: s.ID.Namespace, ID: shared}]; c != nil && c.V != nil {
+			out[shared+"."+c.V.Policies[0].Kind] = c.V.Policies[0].Kind + " " + shared
+		}
+	}
+	return out
+}
+
+// explain has an explanation name the policies rather than only what they have made,
+// and suggest nothing that is theirs to do.
+func (s *PolicySaying) explain(e *scheduler.Explanation) {
+	for _, prefix := range render.SortedKeys(s.owners()) {
+		policy := s.owners()[prefix]
+		name := pattern(prefix)
+		if Suggests(e, prefix) {
+			e.Suggestion = fmt.Sprintf("Policy %s sees to that. See how far it is: escher policies describe %s", policy, s.ID.ID)
+			if s.withdrawn(policy) {
+				e.Suggestion = fmt.Sprintf("Policy %s has been withdrawn: declare it again, or stop what waits for it.", policy)
+			}
+		}
+		if at := regexp.MustCompile(`(?:^|[^\w.-])` + name).FindStringSubmatchIndex(e.Summary); at != nil && !strings.Contains(e.Summary[at[3]:], "(policy ") {
+			e.Summary = e.Summary[:at[3]] + " (policy " + policy + ")" + e.Summary[at[3]:]
+		}
+	}
+}
+
+// withdrawn reports whether a policy, as owners call it, is or belongs to a shared one that
+// is not there.
+func (s *PolicySaying) withdrawn(policy string) bool {
+	if s.View == nil {
+		return false
+	}
+	for _, shared := range RefersTo(s.Kinds, s.Kept) {
+		if policy == shared || strings.HasSuffix(policy, " of "+shared) {
+			c := s.View.Policies[cluster.ID{Namespace: s.ID.Namespace, ID: shared}]
+			return c == nil || c.V == nil
+		}
+	}
+	return false
+}
+
+// Suggests reports whether an explanation suggests to set, or reserve, what a policy makes
+// under a name.
+func Suggests(e *scheduler.Explanation, prefix string) bool {
+	return regexp.MustCompile(`escher (?:set-resource|reserve) ` + pattern(prefix)).MatchString(e.Suggestion)
+}
+
+// pattern matches what a policy makes under a name: that itself, and what is named after it;
+// not other names that begin alike.
+func pattern(prefix string) string {
+	return `(` + regexp.QuoteMeta(prefix) + `(?:\.[\w.-]*\w)?)(?:[^\w-]|$)`
+}
+
+// Explained is an explanation with what policies say.
+type Explained struct {
+	scheduler.Explanation
+	// Policies are what the policies of the job say, a sentence each.
+	Policies []string `json:"policies,omitempty"`
+	// Closed says which budget of its namespace is used up: the job and its policies cannot add
+	// anything then.
+	Closed string `json:"closed,omitempty"`
+}
+
+// Sentences are what is shown: what policies say comes first, as the rest follows from it, and last
+// what holds up what is not there yet.
+func (e Explained) Sentences(wide bool) []string {
+	lines := append(slices.Clone(e.Policies), e.Lines(wide)...)
+	if e.Closed != "" {
+		lines = append(lines, e.Closed)
+	}
+	return lines
+}
+
+// ClosedText says why nothing can be added to a namespace. It is empty for one within its budget.
+func ClosedText(ctx context.Context, client *controlplane.Client) (string, error) {
+	reason, err := client.Closed(ctx, client.Namespace())
+	if reason == "" || err != nil {
+		return "", err
+	}
+	return "nothing can be added: " + controlplane.OverBudget(client.Namespace(), reason).Error(), nil
+}
+
+// Explain adds to an explanation what the policies of its job say.
+func Explain(ctx context.Context, client *controlplane.Client, e scheduler.Explanation, view *cluster.View, now time.Time) (Explained, error) {
+	out := Explained{Explanation: e}
+	job := jobOf(view, e)
+	if job == "" {
+		return out, nil
+	}
+	s, err := PoliciesOf(ctx, client, job, view.Revision, now)
+	if s == nil || err != nil {
+		return out, err
+	}
+	s.explain(&out.Explanation)
+	switch {
+	case e.Kind != scheduler.KindTask:
+		out.Policies = s.SaysOfAll()
+	case e.Phase == string(types.Pending):
+		out.Policies = s.says(cluster.ID{Namespace: e.Namespace, ID: e.ID})
+	}
+	return out, nil
+}
+
+// jobOf returns the job that an explanation is about, or is of; empty for none.
+func jobOf(view *cluster.View, e scheduler.Explanation) string {
+	id := cluster.ID{Namespace: e.Namespace, ID: e.ID}
+	switch e.Kind {
+	case scheduler.KindJob:
+		return e.ID
+	case scheduler.KindTask:
+		if t := view.Task(id); t != nil && t.Info.V != nil {
+			return t.Info.V.Job
+		}
+	case scheduler.KindReservation:
+		if r := view.Reservations[id]; r != nil && r.Info.V != nil {
+			return r.Info.V.Job
+		}
+	}
+	return ""
+}

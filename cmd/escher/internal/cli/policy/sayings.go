@@ -1,0 +1,112 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// sayings are sentences, those together that differ in numbers alone.
+type sayings struct{ groups []*saying }
+
+// saying is such sentences: how many they are, the words of one, and the least and the
+// largest number at each place where there is one.
+type saying struct {
+	count       int
+	like        string
+	words       []string
+	least, most []number
+}
+
+// number is a number, or a duration, as it is written.
+type number struct {
+	value float64
+	text  string
+}
+
+// saidAtMostLines bounds the lines that sentences make.
+const saidAtMostLines = 10
+
+// Add adds a sentence.
+func (s *sayings) Add(text string) {
+	words, numbers := apart(text)
+	like := strings.Join(words, " ")
+	at := slices.IndexFunc(s.groups, func(g *saying) bool { return g.like == like })
+	if at < 0 {
+		s.groups = append(s.groups, &saying{count: 1, like: like, words: words, least: numbers, most: slices.Clone(numbers)})
+		return
+	}
+	g := s.groups[at]
+	g.count++
+	for i, n := range numbers {
+		if n.value < g.least[i].value {
+			g.least[i] = n
+		}
+		if n.value > g.most[i].value {
+			g.most[i] = n
+		}
+	}
+}
+
+// Lines returns a line for sentences that are alike, the most frequent first; and one that
+// counts what there is no room for.
+func (s *sayings) Lines() []string {
+	slices.SortStableFunc(s.groups, func(a, b *saying) int { return b.count - a.count })
+	var out []string
+	for i, g := range s.groups {
+		if i == saidAtMostLines {
+			more := 0
+			for _, rest := range s.groups[i:] {
+				more += rest.count
+			}
+			return append(out, fmt.Sprintf("… and %d more", more))
+		}
+		out = append(out, g.Line())
+	}
+	return out
+}
+
+// Line is the sentence, with the numbers that there are at a place as from 3 to 14.
+func (g *saying) Line() string {
+	words, n := slices.Clone(g.words), 0
+	for i, word := range words {
+		if !strings.Contains(word, numberMark) {
+			continue
+		}
+		text := g.least[n].text
+		if g.most[n].value > g.least[n].value {
+			text += " to " + g.most[n].text
+		}
+		words[i] = strings.Replace(word, numberMark, text, 1)
+		n++
+	}
+	line := strings.Join(words, " ")
+	if g.count > 1 {
+		line = fmt.Sprintf("%d × %s", g.count, line)
+	}
+	return line
+}
+
+// numberMark stands where a number was.
+const numberMark = "\x00"
+
+// apart returns the words of a sentence, with a mark where there are numbers, and these.
+func apart(text string) (words []string, numbers []number) {
+	words = strings.Split(text, " ")
+	for i, word := range words {
+		bare := strings.Trim(word, ",;:.()")
+		n := number{text: bare}
+		value, err := strconv.ParseFloat(bare, 64)
+		if n.value = value; err != nil {
+			d, wrong := time.ParseDuration(bare)
+			if n.value = d.Seconds(); wrong != nil {
+				continue
+			}
+		}
+		words[i] = strings.Replace(word, bare, numberMark, 1)
+		numbers = append(numbers, n)
+	}
+	return words, numbers
+}

@@ -1,0 +1,118 @@
+// Package render writes values as the text that people read: durations, amounts, phases, sheets of fields.
+package render
+
+import (
+	"fmt"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// PhaseText is how far a task is, and how it is found if it is looked at.
+func PhaseText(phase types.Phase, health types.Health) string {
+	if phase != types.Running || health == "" {
+		return string(phase)
+	}
+	return fmt.Sprintf("%s (%s)", phase, health)
+}
+
+// DevicesText says which devices are wanted, a text for each resource.
+func DevicesText(requests []types.DeviceRequest) []string {
+	var out []string
+	for i := range requests {
+		out = append(out, fmt.Sprintf("%s %s", requests[i].Resource, &requests[i]))
+	}
+	return out
+}
+
+// NeedsText is requestsText, with which devices are wanted.
+func NeedsText(requests types.Requests, devices []types.DeviceRequest) string {
+	texts := DevicesText(devices)
+	if text := RequestsText(requests); text != "" {
+		texts = append([]string{text}, texts...)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// SortedKeys returns the keys of a map in order.
+func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// Evenly returns so many of all, at the same distance from the first to the last; all if
+// these are no more.
+func Evenly[T any](all []T, most int) []T {
+	if len(all) <= most {
+		return all
+	}
+	out := make([]T, most)
+	for i := range out {
+		out[i] = all[i*(len(all)-1)/(most-1)]
+	}
+	return out
+}
+
+// Moment is a time in nanoseconds as people read it, nil if there is none.
+func Moment(nanos int64) *time.Time {
+	if nanos == 0 {
+		return nil
+	}
+	t := time.Unix(0, nanos).UTC()
+	return &t
+}
+
+// Shortly formats a duration with its largest units only.
+func Shortly(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + "s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + "m"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + "h"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + "d"
+}
+
+// RequestsText formats a vector as flags give it.
+func RequestsText(requests types.Requests) string {
+	text := ""
+	for i, r := range requests {
+		if i > 0 {
+			text += ","
+		}
+		text += r.Name + "=" + r.Amount.Format(types.ResourceID(r.Name))
+	}
+	return text
+}
+
+// UntilText is the inverse of parseUntil.
+func UntilText(until controlplane.Until) string {
+	for text, u := range Untils() {
+		if u == until {
+			return text
+		}
+	}
+	return ""
+}
+
+// WithCode says with which exit code a task has ended that did not succeed, nothing if
+// it never ran.
+func WithCode(s *types.Status) string {
+	if s.Started == 0 && s.ExitCode == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" with exit code %d", s.ExitCode)
+}
+
+// Untils are what can be waited for, by what people call it.
+func Untils() map[string]controlplane.Until {
+	return map[string]controlplane.Until{
+		"ended": controlplane.UntilEnded, "running": controlplane.UntilRunning, "bound": controlplane.UntilBound,
+		"healthy": controlplane.UntilHealthy,
+	}
+}

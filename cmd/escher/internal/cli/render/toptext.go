@@ -1,0 +1,129 @@
+package render
+
+import (
+	"math"
+	"strconv"
+
+	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
+)
+
+// What follows formats what is used; what is not known is empty.
+
+// CoresText formats thousandths of a core as cores.
+func CoresText(milli *float64) string {
+	if milli == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*milli/1000, 'f', 2, 64)
+}
+
+// BytesText formats an amount of memory to three digits or so.
+func BytesText(bytes *int64) string {
+	if bytes == nil {
+		return ""
+	}
+	return amountText(float64(*bytes))
+}
+
+// RateText formats bytes a second.
+func RateText(rate *float64) string {
+	if rate == nil {
+		return ""
+	}
+	return amountText(math.Round(*rate))
+}
+
+func amountText(value float64) string {
+	const ki = 1 << 10
+	units := []string{"B", "Ki", "Mi", "Gi", "Ti"}
+	for value >= 1000 && len(units) > 1 {
+		value, units = value/ki, units[1:]
+	}
+	digits := 0
+	if value < 10 && units[0] != "B" {
+		digits = 1
+	}
+	return strconv.FormatFloat(value, 'f', digits, 64) + units[0]
+}
+
+// percentText formats a part of a hundred.
+func percentText(percent float64) string { return strconv.FormatFloat(percent, 'f', 0, 64) + "%" }
+
+// OfLimitText is how much of its limit the memory is.
+func OfLimitText(u sampled.Use) string {
+	if u.MemoryBytes == nil || u.MemoryLimitBytes == nil {
+		return ""
+	}
+	return percentText(100 * float64(*u.MemoryBytes) / float64(*u.MemoryLimitBytes))
+}
+
+// PressureText names the resource for which something waited most: io 12%.
+func PressureText(p *sampled.Pressure) string {
+	if p == nil {
+		return ""
+	}
+	name, most := "", -1.0
+	for _, r := range []struct {
+		name  string
+		stall *sampled.Stall
+	}{{"cpu", p.CPU}, {"memory", p.Memory}, {"io", p.IO}} {
+		if r.stall != nil && r.stall.SomePercent10s > most {
+			name, most = r.name, r.stall.SomePercent10s
+		}
+	}
+	switch {
+	case most < 0:
+		return ""
+	case most < 0.5:
+		return "0%"
+	}
+	return name + " " + percentText(most)
+}
+
+// BusyText is how busy devices are, in the mean.
+func BusyText(devices []sampled.Device) string {
+	percent := Busy(devices)
+	if percent == nil {
+		return ""
+	}
+	return percentText(*percent)
+}
+
+// DeviceMemoryText is how much of the memory of devices is used.
+func DeviceMemoryText(devices []sampled.Device) string {
+	var used, total int64
+	known := false
+	for _, d := range devices {
+		if d.MemoryBytes != nil && d.MemoryTotalBytes != nil {
+			known = true
+			used, total = used+*d.MemoryBytes, total+*d.MemoryTotalBytes
+		}
+	}
+	if !known {
+		return ""
+	}
+	return amountText(float64(used)) + "/" + amountText(float64(total))
+}
+
+func OrZero[T int64 | float64](n *T) T {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// Busy is how busy devices are, in percent: their mean, nil if none tells.
+func Busy(devices []sampled.Device) *float64 {
+	var sum float64
+	n := 0
+	for _, d := range devices {
+		if d.BusyPercent != nil {
+			sum += *d.BusyPercent
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return new(sum / float64(n))
+}

@@ -1,0 +1,103 @@
+package resource
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// ReservationRow is a reservation as it is printed.
+type ReservationRow struct {
+	ID string `json:"id"`
+	// Phase is that of the grant, or pending.
+	Phase   string         `json:"phase"`
+	Bundles []types.Bundle `json:"bundles,omitempty"`
+	// Nodes are where the bundles are, in their order.
+	Nodes []string `json:"nodes,omitempty"`
+
+	age time.Duration
+}
+
+// Header returns the columns.
+func (ReservationRow) Header() []table.Column {
+	return table.Columns("reservation", "phase", "bundles", "age", "nodes", "(requests)")
+}
+
+// Row returns what stands in them.
+func (r ReservationRow) Row() []string {
+	var requests []string
+	for _, b := range r.Bundles {
+		requests = append(requests, render.NeedsText(b.Requests, b.Devices))
+	}
+	return []string{
+		r.ID, r.Phase, strconv.Itoa(len(r.Bundles)), render.Shortly(r.age),
+		strings.Join(r.Nodes, ","), strings.Join(requests, " "),
+	}
+}
+
+// NewReservations makes the command that lists reservations.
+func NewReservations(f *cmdutil.Factory) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "reservations",
+		Short: "List reservations with their grants",
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watch {
+				return cmdutil.WatchList(cmd.Context(), f, cmdutil.Listing[ReservationRow]{
+					Kinds: []controlplane.Kind{controlplane.Reservations, controlplane.Grants}, Rows: reservationRows,
+				})
+			}
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			view, err := cmdutil.ReadView(cmd.Context(), client.Store(),
+				controlplane.Prefix(controlplane.Reservations, client.Namespace()),
+				controlplane.Prefix(controlplane.Grants, client.Namespace()))
+			if err != nil {
+				return err
+			}
+			return cmdutil.Print(f, reservationRows(view, time.Now()))
+		},
+	}
+	cmdutil.AddWatch(cmd, &watch)
+	return cmd
+}
+
+// reservationRows lists the reservations of a view, which has those of one namespace.
+func reservationRows(view *cluster.View, now time.Time) []ReservationRow {
+	var rows []ReservationRow
+	for id, r := range view.Reservations {
+		if r.Info.Absent() && r.Grant.V != nil && r.Grant.V.Task != 0 {
+			continue // what a task collects: escher why says it of the task
+		}
+		rows = append(rows, NewReservationRow(id, r, now))
+	}
+	cmdutil.SortBy(rows, func(r ReservationRow) string { return r.ID })
+	return rows
+}
+
+func NewReservationRow(id cluster.ID, r *cluster.Reservation, now time.Time) ReservationRow {
+	row := ReservationRow{ID: id.ID, Phase: string(types.Pending)}
+	if r.Info.V != nil {
+		row.Bundles = r.Info.V.Bundles
+		row.age = now.Sub(time.Unix(0, r.Info.V.Submitted))
+	}
+	if g := r.Grant.V; g != nil {
+		row.Phase, row.Nodes = string(g.Phase), g.Bundles
+		if !r.Current() {
+			row.Phase = string(types.Releasing) // whether its grant says so yet or not
+		}
+	}
+	return row
+}

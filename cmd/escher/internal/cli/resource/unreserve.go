@@ -1,0 +1,36 @@
+package resource
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/controlplane"
+)
+
+// NewUnreserve makes the command that gives a reservation up.
+func NewUnreserve(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "unreserve RESERVATION...",
+		Short: "Give reservations up; tasks keep what they hold of them",
+		Args:  cmdutil.AtLeastOne("RESERVATION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, arg := range args {
+				id, err := client.ResolveKind(cmd.Context(), controlplane.Reservations, arg)
+				if err != nil {
+					return err
+				}
+				if err := client.Unreserve(cmd.Context(), id); err != nil {
+					return err
+				}
+				fmt.Fprintln(f.Out, id)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,127 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+const rmHelp = `Forgets tasks that have ended, and jobs of which all tasks have: they are no longer
+listed. Without it they are forgotten after a while. Logs are kept as long as the node
+keeps them.
+
+  escher rm web-x7k2
+  escher rm --force train-m4q9      stops it first, and waits for its end
+  escher rm --ended                 all that has ended in the namespace`
+
+// NewRm makes the command that forgets what has ended.
+func NewRm(f *cmdutil.Factory) *cobra.Command {
+	var force, ended bool
+	cmd := &cobra.Command{
+		Use:   "rm TASK|JOB...",
+		Short: "Forget tasks and jobs that have ended",
+		Long:  rmHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if ended && len(args) > 0 {
+				return types.Errorf(types.Invalid, "ended: forgets all that has ended, and %s is named too: give one of them", args[0])
+			}
+			if ended {
+				return nil
+			}
+			return cmdutil.AtLeastOne("TASK")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			client, err := f.Client(ctx)
+			if err != nil {
+				return err
+			}
+			var targets []cmdutil.Named
+			if ended {
+				targets, err = endedTargets(ctx, client)
+			} else {
+				targets, err = cmdutil.FindAll(ctx, client, args, controlplane.Tasks, controlplane.Jobs)
+			}
+			if err != nil {
+				return err
+			}
+			if force {
+				if err := stopFirst(ctx, f, client, targets); err != nil {
+					return err
+				}
+			}
+			return remove(ctx, f, client, targets)
+		},
+	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "stop them first if they have not ended")
+	cmd.Flags().BoolVar(&ended, "ended", false, "all tasks and jobs of the namespace that have ended")
+	return cmd
+}
+
+// endedTargets returns the jobs of which all tasks have ended, and the tasks of none
+// that have.
+func endedTargets(ctx context.Context, client *controlplane.Client) ([]cmdutil.Named, error) {
+	all, _, err := client.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []cmdutil.Named
+	jobs := make(map[string]bool)
+	for _, t := range all {
+		job, over := t.Task.Job, t.Phase().Ended()
+		if job == "" && over {
+			out = append(out, cmdutil.Named{Kind: controlplane.Tasks, ID: t.ID})
+		}
+		if job != "" {
+			known, seen := jobs[job]
+			jobs[job] = over && (known || !seen)
+		}
+	}
+	for _, job := range render.SortedKeys(jobs) {
+		if jobs[job] {
+			out = append(out, cmdutil.Named{Kind: controlplane.Jobs, ID: job})
+		}
+	}
+	return out, nil
+}
+
+// stopFirst stops what has not ended, and waits until it has.
+func stopFirst(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, targets []cmdutil.Named) error {
+	flags := stopFlags{reason: "stopped by escher rm", wait: true}
+	ids, err := flags.stop(ctx, client, targets)
+	if err != nil {
+		return err
+	}
+	return flags.waitFor(ctx, f, cmdutil.Direct{Client: client}, ids)
+}
+
+// remove forgets targets; what was checked of all is checked before the first is gone.
+func remove(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, targets []cmdutil.Named) error {
+	tasks, err := cmdutil.TasksOf(ctx, client, targets)
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if !t.Phase().Ended() {
+			return types.Errorf(types.Precondition, "rm: task %s is %s: stop it first, or give --force", t.ID, t.Phase())
+		}
+	}
+	for _, t := range targets {
+		if t.Kind == controlplane.Jobs {
+			_, err = client.RemoveJob(ctx, t.ID)
+		} else {
+			err = client.Remove(ctx, t.ID)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(f.Out, t.ID)
+	}
+	return nil
+}

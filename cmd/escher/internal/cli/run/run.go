@@ -1,0 +1,136 @@
+// Package run holds the commands that submit, follow and end tasks: run, submit, wait, logs, stop, rm.
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/runtime/image"
+	"github.com/escher-sched/escher/types"
+)
+
+const runHelp = `Submits a task. Attached, it shows the output of the task and ends with its exit
+code; a first Ctrl-C stops the task. With -d it prints the id and returns.
+
+The task is the cluster's. If this command is killed (kill -9, or its machine is gone)
+nobody stops the task, which runs on: find it by escher ps, see its output by escher
+logs -f ID, its end by escher wait ID, and end it by escher stop ID.
+
+  escher run --cpu 1 --memory 256Mi docker.io/library/busybox:1.36 -- echo hello
+  escher run -d --request co_location=1 --binary ./task2
+  escher run -d --provide co_location=1@running --binary ./task1
+  escher run -p http -v /srv/www:/www:ro --restart always:5 --workdir /www IMAGE
+  escher run -- hostname                  (in a task: its own image)
+  escher run --gang 4 --spread rack IMAGE              four tasks, all at once or none
+  escher run --policy 'spread={over: rack}' IMAGE      any policy: escher policies kinds
+
+What a file describes is for escher submit.`
+
+// NewRun makes the command that submits tasks.
+func NewRun(f *cmdutil.Factory) *cobra.Command {
+	var flags runFlags
+	cmd := &cobra.Command{
+		Use:   "run [IMAGE|--binary PATH] [-- COMMAND...|ARGUMENT...]",
+		Short: "Run a task",
+		Long:  runHelp,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := flags.launch(f, args, cmd.ArgsLenAtDash())
+			if err != nil {
+				return err
+			}
+			return runAll(cmd.Context(), f, l, flags.detach)
+		},
+	}
+	flags.Add(cmd)
+	return cmd
+}
+
+// launching is what is to be launched.
+type launching struct {
+	subs []controlplane.Submission
+	// policies are what the tasks keep to, as one job.
+	policies []types.Policy
+	// image is to be made first, unless it has no name.
+	image image.Spec
+}
+
+// launch checks all of it before anything is written. dash is how many arguments
+// stand before --.
+func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launching, error) {
+	var l launching
+	command, err := r.split(f, args, dash)
+	if err != nil {
+		return l, err
+	}
+	if r.binary != "" {
+		if f.InTask() {
+			return l, types.Errorf(types.Precondition, "run: a task cannot make images: make one outside, with escher image make, and name it")
+		}
+		if err := checkBinary(r.binary); err != nil {
+			return l, err
+		}
+		if l.image, err = images.BinaryImage(r.binary); err != nil {
+			return l, err
+		}
+		r.image = l.image.Name
+		if len(command) > 0 {
+			// The binary is the command; what is given are its arguments.
+			command = append([]string{images.InImage(r.binary)}, command...)
+		}
+	}
+	if l.policies, err = r.policies.Policies(); err != nil {
+		return l, err
+	}
+	if f.InTask() && len(l.policies) > 0 {
+		return l, errPoliciesInside()
+	}
+	l.subs, err = r.submissions(f, command)
+	return l, err
+}
+
+// errPoliciesInside says that the socket of a task knows no policies.
+func errPoliciesInside() error {
+	return types.Errorf(types.Precondition, "policies: a task cannot submit what has some: submit it outside, or leave them out")
+}
+
+// submit submits the tasks: one by itself, several, or what has policies, as a job.
+func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplane.Launched, error) {
+	job := controlplane.Job{Name: l.subs[0].Task.Name}
+	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {
+		return policy.NewLibrary(direct.Client).LaunchWith(ctx, job, l.subs, l.policies)
+	}
+	if len(l.subs) == 1 {
+		return tasks.Launch(ctx, nil, l.subs...)
+	}
+	return tasks.Launch(ctx, &job, l.subs...)
+}
+
+func runAll(ctx context.Context, f *cmdutil.Factory, l launching, detach bool) error {
+	tasks, err := f.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	if l.image.Name != "" {
+		if err := images.ImportImage(ctx, f, l.image); err != nil {
+			return err
+		}
+	}
+	res, err := l.submit(ctx, tasks)
+	if err != nil {
+		return err
+	}
+	if detach {
+		for _, id := range res.Tasks {
+			fmt.Fprintln(f.Out, id)
+		}
+		return nil
+	}
+	return attached(ctx, f, tasks, res.Tasks)
+}

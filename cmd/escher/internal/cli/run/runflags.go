@@ -1,0 +1,172 @@
+package run
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// runFlags say what a task is.
+type runFlags struct {
+	name                    string
+	cpu, memory, gpu        string
+	requests                []string
+	alternatives            []string
+	provides                []string
+	reservation             string
+	count, priority         int
+	onDisconnect, scheduler string
+	maxRun                  time.Duration
+	deadline                string
+	accumulate              bool
+	retries                 int
+	image, binary           string
+	detach                  bool
+	gpus                    flagset.GpuChoice
+	spec                    specFlags
+	policies                PolicyFlags
+}
+
+func (r *runFlags) Add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&r.binary, "binary", "", "run this static binary instead of an image; what follows -- are its arguments")
+	flags.StringVar(&r.name, "name", "", "a label; the id begins with it")
+	flags.StringVar(&r.cpu, "cpu", "", "cores, such as 2, 0.5 or 500m: what is held, and the limit")
+	flags.StringVar(&r.memory, "memory", "", "memory, such as 512Mi: what is held, and the limit")
+	flags.StringVar(&r.gpu, "gpu", "", "devices")
+	r.gpus.Add(flags)
+	flags.StringArrayVar(&r.requests, "request", nil, "name=amount of any other resource; repeat for several")
+	flags.StringArrayVar(&r.alternatives, "alternative", nil, "name=amount,…[,after=3s]: one of these is requested too, the first that fits")
+	flags.StringArrayVar(&r.provides, "provide", nil, "name=amount[@bound|running|healthy|succeeded]: what it gives to its node")
+	flags.StringVar(&r.reservation, "reservation", "", "take cpu, memory and gpu from this reservation")
+	flags.IntVar(&r.count, "count", 1, "how many such tasks, as one job")
+	flags.IntVar(&r.priority, "priority", 0, "the higher comes first")
+	flags.StringVar(&r.onDisconnect, "on-disconnect", types.Fence.String(), "when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on")
+	flags.StringVar(&r.scheduler, "scheduler", "", "the scheduler to leave it to")
+	flags.DurationVar(&r.maxRun, "max-run", 0, "how long it may run; 0 is for ever")
+	flags.IntVar(&r.retries, "retries", 0, "how many more attempts follow those that fail, on any node, after a wait of 1s that doubles up to 5m")
+	flags.StringVar(&r.deadline, "deadline", "", "when it fails if it has not ended, waiting or running: 2h from now, or 2026-01-02T15:04:05Z")
+	flags.BoolVar(&r.accumulate, "accumulate", false, "when it has waited long, collect piecemeal on one node what becomes free")
+	flags.BoolVarP(&r.detach, "detach", "d", false, "print the ids, and leave the tasks running")
+	r.spec.Add(cmd)
+	r.policies.Add(flags)
+}
+
+// split tells image and command apart. dash is how many arguments stand before --,
+// -1 if it is not there. Inside a task the image is the task's own if none is named.
+func (r *runFlags) split(f *cmdutil.Factory, args []string, dash int) (command []string, err error) {
+	switch {
+	case r.binary != "" && len(args) > 0 && dash != 0:
+		return nil, types.Errorf(types.Invalid, "IMAGE: %q is given together with --binary: drop one of them; arguments of the binary follow --", args[0])
+	case r.binary != "":
+		return args, nil
+	case dash == 0 && f.InTask() && f.Getenv(tasksocket.EnvImage) != "":
+		r.image = f.Getenv(tasksocket.EnvImage)
+		return args, nil
+	case len(args) == 0 || dash == 0:
+		return nil, types.Errorf(types.Invalid, "IMAGE: is missing: name an image, or give --binary")
+	}
+	r.image = args[0]
+	return args[1:], nil
+}
+
+// submissions makes the tasks.
+func (r *runFlags) submissions(f *cmdutil.Factory, command []string) ([]controlplane.Submission, error) {
+	if gang := r.policies.gang; gang > 0 {
+		if r.count != 1 && r.count != gang {
+			return nil, types.Errorf(types.Invalid, "count: %d tasks, and a gang of %d: give one of them", r.count, gang)
+		}
+		if gang > manifest.MaxTasks {
+			return nil, types.Errorf(types.Invalid, "gang: %d is out of range: give 1 to %d", gang, manifest.MaxTasks)
+		}
+		r.count = gang
+	}
+	if r.count < 1 || r.count > manifest.MaxTasks {
+		return nil, types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", r.count, manifest.MaxTasks)
+	}
+	task, err := r.task()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := r.spec.spec(f, r.image, command)
+	if err != nil {
+		return nil, err
+	}
+	task.Requests = spec.WithImplied(task.Requests)
+	return slices.Repeat([]controlplane.Submission{{Task: task, Spec: spec}}, r.count), task.Validate()
+}
+
+func (r *runFlags) task() (types.Task, error) {
+	onDisconnect, err := types.ParseOnDisconnect(r.onDisconnect)
+	if err != nil {
+		return types.Task{}, err
+	}
+	task := types.Task{
+		Name: r.name, Priority: r.priority, OnDisconnect: onDisconnect, Scheduler: r.scheduler, MaxRun: r.maxRun, Accumulate: r.accumulate, Retries: r.retries,
+	}
+	physical, err := r.physical()
+	if err != nil {
+		return task, err
+	}
+	requests, err := cmdutil.ParseRequests("request", r.requests)
+	if err != nil {
+		return task, err
+	}
+	for _, x := range physical {
+		if requests.Get(x.Name) > 0 {
+			return task, types.Errorf(types.Invalid, "request: %s is given by a flag of its own too: give it once", x.Name)
+		}
+	}
+	task.Requests = physical.Plus(requests)
+	for _, text := range r.alternatives {
+		a, err := cmdutil.ParseAlternative(text)
+		if err != nil {
+			return task, err
+		}
+		task.Alternatives = append(task.Alternatives, a)
+	}
+	vectors := []types.Requests{task.Requests}
+	for _, a := range task.Alternatives {
+		vectors = append(vectors, a.Requests)
+	}
+	if task.Devices, err = r.gpus.Of(vectors...); err != nil {
+		return task, err
+	}
+	for _, text := range r.provides {
+		p, err := cmdutil.ParseProvide(text)
+		if err != nil {
+			return task, err
+		}
+		task.Provides = append(task.Provides, p)
+	}
+	if task.Deadline, err = manifest.Deadline(r.deadline).At(time.Now()); err != nil {
+		return task, types.Errorf(types.Invalid, "deadline: %w", err)
+	}
+	return task, task.Validate()
+}
+
+// physical is what the flags of their own ask for.
+func (r *runFlags) physical() (types.Requests, error) {
+	suffix := ""
+	if r.reservation != "" {
+		if err := types.ValidateName("reservation", r.reservation); err != nil {
+			return nil, err
+		}
+		suffix = "@" + r.reservation
+	}
+	texts := make(map[string]string)
+	for id, text := range map[types.ResourceID]string{types.CPU: r.cpu, types.Memory: r.memory, types.GPU: r.gpu} {
+		if text != "" {
+			texts[string(id)+suffix] = text
+		}
+	}
+	return types.MakeRequests(texts)
+}

@@ -1,0 +1,121 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/escher-sched/escher/types"
+)
+
+// healthFlags say how it is found out whether a task does its work, and how it is told
+// that it has to end.
+type healthFlags struct {
+	command, http, tcp             string
+	interval, timeout, startPeriod time.Duration
+	retries                        int
+	then                           string
+	signal                         string
+	init                           bool
+}
+
+func (h *healthFlags) Add(flags *pflag.FlagSet) {
+	flags.StringVar(&h.command, "health-cmd", "", "command for the shell in the container that exits with 0 while the task is healthy; or a program, as '[\"/bin/check\", \"-q\"]'")
+	flags.StringVar(&h.http, "health-http", "", "PORT/PATH: a request to that port of the task, by name or number, is answered with 200 to 399")
+	flags.StringVar(&h.tcp, "health-tcp", "", "PORT: that port of the task, by name or number, takes a connection")
+	flags.DurationVar(&h.interval, "health-interval", 0, "time from probe to probe; 0 is 10s")
+	flags.DurationVar(&h.timeout, "health-timeout", 0, "how long a probe may take; 0 is 2s")
+	flags.DurationVar(&h.startPeriod, "health-start-period", 0, "how long after the start failures do not count, before the first success")
+	flags.IntVar(&h.retries, "health-retries", 0, "how many probes have to fail in a row; 0 is 3")
+	flags.StringVar(&h.then, "health-then", "", "report: what is unhealthy is shown (the default); restart: it is ended too, and run again as --restart says")
+	flags.StringVar(&h.signal, "signal", "", "SIGNAL@TIME: warn it by that signal so long before its end, such as USR1@120s")
+	flags.BoolVar(&h.init, "init", false, "run it below a small init, which passes on signals and waits for processes that nobody waits for")
+}
+
+// look adds what the flags say to a spec.
+func (h *healthFlags) look(out *types.Spec) error {
+	var errs []error
+	for _, make := range []func() (*types.Check, error){h.execCheck, h.httpCheck, h.tcpCheck} {
+		c, err := make()
+		errs = append(errs, err)
+		if c == nil {
+			continue
+		}
+		c.Every, c.Timeout, c.StartPeriod, c.Failures, c.Then = h.interval, h.timeout, h.startPeriod, h.retries, types.Then(h.then)
+		out.Checks = append(out.Checks, *c)
+	}
+	if len(out.Checks) == 0 && h.detailed() {
+		errs = append(errs, types.Errorf(types.Invalid, "health: is described, and there is no check: give --health-cmd, --health-http or --health-tcp too"))
+	}
+	warn, err := parseWarn(h.signal)
+	out.Warn, out.Init = warn, h.init
+	return errors.Join(append(errs, err)...)
+}
+
+// detailed reports whether something is said of a check.
+func (h *healthFlags) detailed() bool {
+	return h.interval != 0 || h.timeout != 0 || h.startPeriod != 0 || h.retries != 0 || h.then != ""
+}
+
+// execCheck is the check that --health-cmd makes, nil if none.
+func (h *healthFlags) execCheck() (*types.Check, error) {
+	if h.command == "" {
+		return nil, nil
+	}
+	c := &types.Check{Name: "cmd", Exec: []string{"/bin/sh", "-c", h.command}}
+	if strings.HasPrefix(strings.TrimSpace(h.command), "[") && json.Unmarshal([]byte(h.command), &c.Exec) != nil {
+		return nil, types.Errorf(types.Invalid, "health-cmd: %q is no list of texts: write '[\"/bin/check\", \"-q\"]', or a command for the shell", h.command)
+	}
+	if len(c.Exec) == 0 {
+		return nil, types.Errorf(types.Invalid, "health-cmd: %q names no program: write '[\"/bin/check\", \"-q\"]', or a command for the shell", h.command)
+	}
+	return c, nil
+}
+
+// httpCheck is the check that --health-http makes, nil if none.
+func (h *healthFlags) httpCheck() (*types.Check, error) {
+	if h.http == "" {
+		return nil, nil
+	}
+	port, path, found := strings.Cut(h.http, "/")
+	if port == "" {
+		return nil, types.Errorf(types.Invalid, "health-http: %q has no port: write PORT/PATH, such as http/healthz or 8080/", h.http)
+	}
+	c := &types.Check{Name: "http", HTTP: &types.HTTPCheck{Port: port}}
+	if found {
+		c.HTTP.Path = "/" + path
+	}
+	return c, nil
+}
+
+// tcpCheck is the check that --health-tcp makes, nil if none.
+func (h *healthFlags) tcpCheck() (*types.Check, error) {
+	if h.tcp == "" {
+		return nil, nil
+	}
+	return &types.Check{Name: "tcp", TCP: &types.TCPCheck{Port: h.tcp}}, nil
+}
+
+// parseWarn reads SIGNAL@TIME, nil if text is empty. A number is seconds.
+func parseWarn(text string) (*types.Warn, error) {
+	if text == "" {
+		return nil, nil
+	}
+	name, before, found := strings.Cut(text, "@")
+	if seconds, err := strconv.Atoi(before); err == nil {
+		before = strconv.Itoa(seconds) + "s"
+	}
+	d, err := time.ParseDuration(before)
+	if !found || err != nil || d <= 0 {
+		return nil, types.Errorf(types.Invalid, "signal: %q does not say how long before the end: write SIGNAL@TIME, such as USR1@120s", text)
+	}
+	known, err := types.ParseSignal(name)
+	if err != nil {
+		return nil, types.Errorf(types.Invalid, "signal: %q is no signal: write its name, such as USR1@120s", name)
+	}
+	return &types.Warn{Signal: known, Before: d}, nil
+}

@@ -1,0 +1,249 @@
+package run
+
+import (
+	"bufio"
+	"debug/elf"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
+	"github.com/escher-sched/escher/types"
+)
+
+// specFlags say what is run, and how.
+type specFlags struct {
+	env, envFiles   []string
+	workdir, user   string
+	mounts, scratch []string
+	ports           []string
+	restart         string
+	delay, maxDelay time.Duration
+	stopSignal      string
+	grace           time.Duration
+	isolation       flagset.IsolationFlags
+	health          healthFlags
+}
+
+func (s *specFlags) Add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&s.env, "env", "e", nil, "NAME=value, or NAME for the value that it has here; repeat for several")
+	flags.StringArrayVar(&s.envFiles, "env-file", nil, "file of such lines; --env overrides it")
+	flags.StringVarP(&s.workdir, "workdir", "w", "", "working directory")
+	flags.StringVarP(&s.user, "user", "u", "", "uid[:gid], or a name of the image")
+	flags.StringArrayVarP(&s.mounts, "mount", "v", nil, "SOURCE:TARGET[:ro]: a path of the node, which must allow it, in the container")
+	flags.StringArrayVar(&s.scratch, "scratch", nil, "TARGET: an empty directory of the task's own, gone with it")
+	flags.StringArrayVarP(&s.ports, "port", "p", nil, "NAME[=NUMBER]: a port of the node, in ESCHER_PORT_NAME and the first one in PORT; it chooses one unless it is given")
+	flags.StringVar(&s.restart, "restart", "never", "never, on-failure[:LIMIT] or always[:LIMIT]: when its process is run again where it is")
+	flags.DurationVar(&s.delay, "restart-delay", 0, "wait before the first restart, doubled for each that follows; 0 is 1s")
+	flags.DurationVar(&s.maxDelay, "restart-max-delay", 0, "longest wait before a restart; 0 is 5m")
+	flags.StringVar(&s.stopSignal, "stop-signal", "", "asks it to end, such as SIGINT (default: the image's, or SIGTERM)")
+	flags.DurationVar(&s.grace, "grace", 0, "time between the stop signal and the kill; 0 is 10s")
+	s.isolation.Add(flags)
+	s.health.Add(flags)
+}
+
+// spec makes what the flags say.
+func (s *specFlags) spec(f *cmdutil.Factory, image string, command []string) (*types.Spec, error) {
+	out := &types.Spec{Image: image, Command: command, Dir: s.workdir, User: s.user, Grace: s.grace}
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	env, err := s.environment(f)
+	out.Env = env
+	note(err)
+	for _, text := range s.mounts {
+		m, err := parseMount(text)
+		out.Mounts = append(out.Mounts, m)
+		note(err)
+	}
+	for _, target := range s.scratch {
+		out.Mounts = append(out.Mounts, types.Mount{Target: target})
+	}
+	for _, text := range s.ports {
+		p, err := parsePort(text)
+		out.Ports = append(out.Ports, p)
+		note(err)
+	}
+	out.Restart, err = s.parseRestart()
+	note(err)
+	if s.stopSignal != "" {
+		out.StopSignal, err = types.ParseSignal(s.stopSignal)
+		note(err)
+	}
+	note(s.isolation.Isolate(out))
+	note(s.health.look(out))
+	if err := errors.Join(errs...); err != nil {
+		return nil, types.Errorf(types.Invalid, "%w", err)
+	}
+	return out, out.Validate()
+}
+
+// environment reads the files, then the flags.
+func (s *specFlags) environment(f *cmdutil.Factory) ([]string, error) {
+	var env []string
+	for _, name := range s.envFiles {
+		lines, err := readEnvFile(f, name)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, lines...)
+	}
+	given, err := Variables(f, "env", s.env)
+	if err != nil {
+		return nil, err
+	}
+	return latest(append(env, given...)), nil
+}
+
+// Variables completes each that is only a name.
+func Variables(f *cmdutil.Factory, field string, texts []string) ([]string, error) {
+	var env []string
+	for _, text := range texts {
+		e, err := variable(f, field, text)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, e)
+	}
+	return env, nil
+}
+
+// variable completes NAME by the value that it has here.
+func variable(f *cmdutil.Factory, field, text string) (string, error) {
+	if strings.HasPrefix(text, "=") {
+		return "", types.Errorf(types.Invalid, "%s: %q has no name: write NAME=value", field, text)
+	}
+	if strings.Contains(text, "=") {
+		return text, nil
+	}
+	value := f.Getenv(text)
+	if value == "" {
+		return "", types.Errorf(types.Invalid, "%s: %q is not NAME=value, and no variable that is set here: write NAME=value", field, text)
+	}
+	return text + "=" + value, nil
+}
+
+// latest keeps the last value of each variable, where the first one was.
+func latest(env []string) []string {
+	var out []string
+	at := make(map[string]int)
+	for _, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		if i, ok := at[name]; ok {
+			out[i] = e
+			continue
+		}
+		at[name] = len(out)
+		out = append(out, e)
+	}
+	return out
+}
+
+// readEnvFile reads lines of NAME=value or NAME; empty ones and those that begin
+// with # are left out.
+func readEnvFile(f *cmdutil.Factory, name string) ([]string, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, types.Errorf(types.Invalid, "env-file: %w: name a file of lines NAME=value", err)
+	}
+	defer file.Close()
+	var env []string
+	lines := bufio.NewScanner(io.LimitReader(file, types.MaxSpecBytes))
+	lines.Buffer(nil, types.MaxSpecBytes)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		e, err := variable(f, name+":"+strconv.Itoa(n), text)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, e)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, types.Errorf(types.Invalid, "env-file: %s: %w: write lines NAME=value", name, err)
+	}
+	return env, nil
+}
+
+// parseMount reads SOURCE:TARGET[:ro].
+func parseMount(text string) (types.Mount, error) {
+	parts := strings.Split(text, ":")
+	switch {
+	case len(parts) == 1:
+		return types.Mount{}, types.Errorf(types.Invalid, "mount: %q has no target: write /on/the/node:/in/the/container, or give --scratch %s for an empty directory", text, text)
+	case len(parts) > 3 || len(parts) == 3 && parts[2] != "ro" && parts[2] != "rw" || parts[0] == "":
+		return types.Mount{}, types.Errorf(types.Invalid, "mount: %q is no mount: write SOURCE:TARGET or SOURCE:TARGET:ro", text)
+	}
+	clean := func(p string) string {
+		if path.IsAbs(p) {
+			return path.Clean(p) // completion leaves a slash at the end
+		}
+		return p
+	}
+	return types.Mount{Source: clean(parts[0]), Target: clean(parts[1]), ReadOnly: len(parts) == 3 && parts[2] == "ro"}, nil
+}
+
+// parsePort reads NAME[=NUMBER].
+func parsePort(text string) (types.TaskPort, error) {
+	name, number, given := strings.Cut(text, "=")
+	if n, err := strconv.Atoi(name); err == nil && !given {
+		return types.TaskPort{}, types.Errorf(types.Invalid, "port: %q has no name: write http=%d, or a name alone for a port that the node chooses", text, n)
+	}
+	if !given {
+		return types.TaskPort{Name: name}, nil
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > types.MaxPort {
+		return types.TaskPort{}, types.Errorf(types.Invalid, "port: %q is no port: write NAME=NUMBER with a number from 1 to %d", text, types.MaxPort)
+	}
+	return types.TaskPort{Name: name, Number: n}, nil
+}
+
+// parseRestart reads never, on-failure[:LIMIT] or always[:LIMIT].
+func (s *specFlags) parseRestart() (*types.Restart, error) {
+	when, limit, limited := strings.Cut(s.restart, ":")
+	r := &types.Restart{When: types.RestartWhen(when), Delay: s.delay, MaxDelay: s.maxDelay}
+	switch {
+	case s.restart == "never" || s.restart == "no" || s.restart == "":
+		if s.delay != 0 || s.maxDelay != 0 {
+			return nil, types.Errorf(types.Invalid, "restart-delay: is given, and nothing is restarted: give --restart on-failure or --restart always too")
+		}
+		return nil, nil
+	case r.When != types.RestartOnFailure && r.When != types.RestartAlways:
+		return nil, types.Errorf(types.Invalid, "restart: %q is unknown: use never, on-failure, on-failure:5 or always", s.restart)
+	case limited:
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 {
+			return nil, types.Errorf(types.Invalid, "restart: %q has no limit after the colon: write how often at most, such as %s:5", s.restart, when)
+		}
+		r.Limit = n
+	}
+	return r, nil
+}
+
+// checkBinary refuses what cannot run in an image of its own.
+func checkBinary(name string) error {
+	file, err := elf.Open(name)
+	if err != nil {
+		if _, ok := errors.AsType[*os.PathError](err); ok {
+			return types.Errorf(types.Invalid, "binary: %w: give the path of a static binary", err)
+		}
+		return types.Errorf(types.Invalid, "binary: %s is no program for Linux: give the path of a static binary", name)
+	}
+	defer func() { _ = file.Close() }() // it was read
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP {
+			return types.Errorf(types.Invalid, "binary: %s needs libraries, and its image would have none: link it statically (Go: CGO_ENABLED=0), or run an image that has them", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/apply"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+)
+
+const submitHelp = `Launches the tasks and jobs that a file describes, anew each time, all of them or
+none, and prints the id of each. escher schema prints what may stand in a file;
+docs/jobs.md explains it.
+
+  escher submit -f job.yaml
+  escher submit -f job.yaml --attach     shows the output, like escher run
+  escher submit -f task.yaml --count 100
+  escher wait $(escher submit -f job.yaml)`
+
+// submitFlags say what is submitted, and how.
+type submitFlags struct {
+	file  string
+	count int
+	// counted tells that count was given.
+	counted bool
+	attach  bool
+}
+
+// NewSubmit makes the command that launches what a file describes.
+func NewSubmit(f *cmdutil.Factory) *cobra.Command {
+	var flags submitFlags
+	cmd := &cobra.Command{
+		Use:   "submit -f FILE",
+		Short: "Launch the tasks and jobs that a file describes",
+		Long:  submitHelp,
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags.counted = cmd.Flags().Changed("count")
+			docs, err := file.ReadManifest(f, flags.file)
+			if err != nil {
+				return err
+			}
+			return flags.submit(cmd.Context(), f, docs)
+		},
+	}
+	file.AddFile(cmd, &flags.file)
+	cmd.Flags().IntVar(&flags.count, "count", 0, "how many such tasks, as one job; the file describes one task or one job with a template")
+	cmd.Flags().BoolVar(&flags.attach, "attach", false, "show the output of the tasks, and end with their exit code")
+	return cmd
+}
+
+// multiply makes one document so many tasks.
+func (s *submitFlags) multiply(docs []manifest.Document) error {
+	if !s.counted {
+		return nil
+	}
+	if s.count < 1 || s.count > manifest.MaxTasks {
+		return types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", s.count, manifest.MaxTasks)
+	}
+	if len(docs) != 1 {
+		return types.Errorf(types.Invalid, "count: the file describes %d things: give it for one alone, or write count into the file", len(docs))
+	}
+	doc := &docs[0]
+	switch {
+	case doc.Kind == manifest.KindTask && doc.Task.ID != "":
+		return types.Errorf(types.Invalid, "count: the task has an id, which only one can have: leave id out")
+	case doc.Kind == manifest.KindTask:
+		doc.Job = &manifest.Job{Name: doc.Task.Name, Count: s.count, Template: doc.Task}
+		doc.Kind, doc.Task = manifest.KindJob, nil
+	case doc.Kind == manifest.KindJob && doc.Job.Template != nil:
+		doc.Job.Count = s.count
+	default:
+		return types.Errorf(types.Invalid, "count: %s has no template to be counted: leave --count out", doc)
+	}
+	return nil
+}
+
+func (s *submitFlags) submit(ctx context.Context, f *cmdutil.Factory, docs []manifest.Document) error {
+	if err := s.multiply(docs); err != nil {
+		return err
+	}
+	d, err := apply.Submit(docs, time.Now())
+	if err != nil {
+		return err
+	}
+	tasks, err := f.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	done := f.Progress("submitting")
+	err = expand(ctx, tasks, d)
+	if err == nil {
+		err = launchAll(ctx, tasks, d)
+	}
+	done()
+	if err != nil {
+		return err
+	}
+	if s.attach {
+		return attached(ctx, f, tasks, d.Launched())
+	}
+	for i := range d.Changes {
+		fmt.Fprintln(f.Out, d.Changes[i].ID)
+	}
+	return nil
+}
+
+// expand has the policies of jobs add what they ask for.
+func expand(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) error {
+	if direct, ok := tasks.(cmdutil.Direct); ok {
+		return d.Expand(ctx, policy.NewLibrary(direct.Client))
+	}
+	if d.HasPolicies() {
+		return errPoliciesInside()
+	}
+	return nil
+}
+
+// launchAll launches what was decided: outside in one transaction if it fits, in a
+// task one document after the other.
+func launchAll(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) error {
+	if direct, ok := tasks.(cmdutil.Direct); ok {
+		return d.Perform(ctx, direct.Client)
+	}
+	for i := range d.Changes {
+		c := &d.Changes[i]
+		var job *controlplane.Job
+		if c.Kind == manifest.KindJob {
+			job = &controlplane.Job{Name: c.Name}
+		}
+		l, err := tasks.Launch(ctx, job, c.Submissions...)
+		if err != nil {
+			return err
+		}
+		c.Done(l)
+	}
+	return nil
+}

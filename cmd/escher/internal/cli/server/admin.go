@@ -1,0 +1,52 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/controlplane"
+)
+
+// NewAdmin makes the group of commands for the administrator of a cluster.
+func NewAdmin(f *cmdutil.Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "admin",
+		Short: "Administer a cluster",
+		Args:  cmdutil.Exactly(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newAdminRestored(f))
+	return cmd
+}
+
+const adminRestoredHelp = `Tells every server and agent that etcd was restored from a backup. Agents then end, within
+one --ttl, everything that they run: the restored state may not know it. Servers begin to decide
+again 30 s later. Tasks that were bound in the backup wait for their next attempt.
+
+Servers notice by themselves that a snapshot was restored. After the files of etcd were copied
+back only this command tells: give it as soon as etcd serves, before the servers are started.`
+
+// newAdminRestored makes the command that begins a new epoch.
+func newAdminRestored(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:     "restored",
+		Short:   "Tell the cluster that etcd was restored from a backup",
+		Long:    adminRestoredHelp,
+		Example: "  escher admin restored",
+		Args:    cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := f.Store(cmd.Context())
+			if err != nil {
+				return err
+			}
+			id, err := controlplane.MarkRestored(cmd.Context(), store)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(f.Out, id)
+			return err
+		},
+	}
+}

@@ -1,0 +1,158 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/types"
+)
+
+const benchHelp = `Measures Escher on a cluster of its own, which it starts in a directory on a disk and
+removes afterwards: etcd, schedulers and the load are processes of their own. Beside
+each figure stands what it is compared with, measured in turns with it in the same run:
+mostly the floor, what etcd or containerd itself does with the same work, over the same
+transport. Only the ratio says something of Escher; run it on a machine that does
+nothing else.
+
+--trace replays a workload instead: a directory with nodes.csv and tasks.csv (or .csv.gz),
+of any cluster, in the columns that docs/performance.md lists.
+
+Every run ends with an audit of the state; a violation fails it. Without --scenario and
+--trace it lists what can be measured.`
+
+// BenchProgram is the name of the program that measures. It lies beside escher.
+const BenchProgram = "escher-bench"
+
+// benchConfig is what escher bench tells the program that measures: the fields of
+// bench.Config in package e2e/bench.
+type benchConfig struct {
+	Scenario, Escher, Dir     string
+	Nodes, Tasks, Rounds, Ops int
+	Quick                     bool
+	Trace                     string
+	Speed, Must               float64
+	Profile, Plot             string
+	JSON                      bool
+	Width                     int
+}
+
+// NewBench makes the command that measures.
+func NewBench(f *cmdutil.Factory) *cobra.Command {
+	cfg := benchConfig{}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure Escher against the floor under it",
+		Long:  benchHelp,
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cfg.Scenario == "" && cfg.Trace == "" {
+				return listScenarios(f, cmd.Context())
+			}
+			return bench(f, cmd.Context(), cfg)
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&cfg.Scenario, "scenario", "", "what to measure; all: whatever needs no containers")
+	set.StringVar(&cfg.Trace, "trace", "", "directory of a workload to replay instead; --tasks of it at most")
+	set.Float64Var(&cfg.Speed, "speed", 0, "how many times as fast a workload is replayed; 0 makes it take a minute")
+	set.StringVar(&cfg.Dir, "data", os.TempDir(), "directory on a disk for etcd's data")
+	set.IntVar(&cfg.Nodes, "nodes", 0, "how many nodes; 0 is what the scenario says")
+	set.IntVar(&cfg.Tasks, "tasks", 0, "how many tasks; 0 is what the scenario says")
+	set.IntVar(&cfg.Rounds, "rounds", 0, "how often to measure; medians count; 0 is what the scenario says")
+	set.IntVar(&cfg.Ops, "ops", 0, "operations that etcd allows in a transaction; 0 is what it allows untold, 128")
+	set.BoolVar(&cfg.Quick, "quick", false, "small sizes: under a minute a scenario")
+	set.StringVar(&cfg.Profile, "profile", "", "directory for CPU profiles of what is measured, one a process")
+	set.StringVar(&cfg.Plot, "plot", "", "file for a picture (SVG), of a scenario that draws one")
+	set.Float64Var(&cfg.Must, "must", 0, "the figure to be called ok; 0 is what the scenario says")
+	set.BoolVar(&cfg.JSON, "json", false, "print JSON lines")
+	_ = cmd.RegisterFlagCompletionFunc("scenario", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		names, err := scenarios(f, cmd.Context())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	})
+	return cmd
+}
+
+// bench has the program beside this one measure. It ends with the exit code of that program,
+// which has said why.
+func bench(f *cmdutil.Factory, ctx context.Context, cfg benchConfig) error {
+	cmd, err := benchCommand(f, ctx, "run")
+	if err != nil {
+		return err
+	}
+	if cfg.Escher, err = f.Executable(); err != nil {
+		return types.Errorf(types.Internal, "find this program: %w", err)
+	}
+	if width, _, terminal := f.TerminalSize(f.Err); terminal {
+		cfg.Width = width
+	}
+	input, err := json.Marshal(cfg)
+	if err != nil {
+		return types.Errorf(types.Internal, "encode the configuration: %w", err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), f.Out, f.Err
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+		return cmdutil.Ended{Code: exit.ExitCode()}
+	}
+	if err != nil {
+		return types.Errorf(types.Internal, "run %s: %w", cmd.Path, err)
+	}
+	return nil
+}
+
+// benchCommand returns the call of the program that measures. An interrupt asks that program
+// to end in order, as it has processes of its own.
+func benchCommand(f *cmdutil.Factory, ctx context.Context, verb string) (*exec.Cmd, error) {
+	self, err := f.Executable()
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "find this program: %w", err)
+	}
+	path := filepath.Join(filepath.Dir(self), BenchProgram)
+	if _, err := os.Stat(path); err != nil {
+		return nil, types.Errorf(types.Precondition, "find %s: %w: make build in the source builds it: copy it to where escher is", path, err)
+	}
+	cmd := exec.CommandContext(ctx, path, verb)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	return cmd, nil
+}
+
+// scenarios returns what can be measured: name, tab, and what the scenario is about.
+func scenarios(f *cmdutil.Factory, ctx context.Context) ([]string, error) {
+	cmd, err := benchCommand(f, ctx, "scenarios")
+	if err != nil {
+		return nil, err
+	}
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, types.Errorf(types.Internal, "run %s: %w", cmd.Path, err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n"), nil
+}
+
+// listScenarios prints what can be measured.
+func listScenarios(f *cmdutil.Factory, ctx context.Context) error {
+	all, err := scenarios(f, ctx)
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(f.Out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "SCENARIO\tMEASURES")
+	for _, line := range all {
+		fmt.Fprintln(t, line)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,180 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/agent"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
+	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/nodeagent/machine/devices"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+const devHelp = `Runs a cluster on this machine until it is interrupted: etcd, scheduler, collector
+and agents in one process, containers in the containerd of this machine or, where
+there is none, in one of its own. Needs root.
+
+Everything is kept in the directory, which only its owner can enter; etcd listens
+on a Unix socket in it, and on no port. Interrupted, it stops the tasks that run,
+unless --keep is given. Killed, it leaves them running for some seconds: it adopts them
+when it is run in the same directory again by then; else a watchdog has ended them, and
+they are run again.`
+
+// devFlags say what cluster to run.
+type devFlags struct {
+	nodes           int
+	cpu, memory     string
+	gpus            string
+	labels          []string
+	placement       string
+	keep, verbose   bool
+	containerd, ops string
+	allow           []string
+	permit          flagset.PermissionFlags
+	pprof           bool
+	logs            flagset.LoggingFlags
+}
+
+// NewDev makes the command that runs a cluster.
+func NewDev(f *cmdutil.Factory) *cobra.Command {
+	var flags devFlags
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a cluster on this machine",
+		Long:  devHelp,
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := flags.config(f)
+			if err != nil {
+				return err
+			}
+			log, closeLog, err := openLog(cfg.Dir, f, &flags)
+			if err != nil {
+				return err
+			}
+			defer closeLog()
+			cfg.Log = log
+			return dev.Run(cmd.Context(), cfg)
+		},
+	}
+	set := cmd.Flags()
+	set.IntVar(&flags.nodes, "nodes", 1, "how many nodes share the machine")
+	set.StringVar(&flags.cpu, "cpu", "", "cores of each node; default: a share of the machine")
+	set.StringVar(&flags.memory, "memory", "", "memory of each node; default: a share of the machine")
+	set.StringVar(&flags.gpus, "gpus", "0", "simulated GPUs of each node: 8,model=H100,memory=80Gi,links=all|pairs|none,numa=2")
+	set.StringArrayVar(&flags.labels, "label", nil, "node:name=value; repeat for several")
+	set.StringVar(&flags.placement, "placement", string(scheduler.Spread), placementHelp)
+	set.BoolVar(&flags.keep, "keep", false, "leave tasks running when interrupted")
+	set.StringVar(&flags.containerd, "containerd", "", agent.ContainerdHelp)
+	set.StringArrayVar(&flags.allow, "allow-mount", nil, agent.AllowMountHelp)
+	flags.permit.Add(set)
+	set.StringVar(&flags.ops, "ops", "", "host:port for metrics and health, which ask for no password; default: only the socket run/ops.sock in the directory")
+	set.BoolVar(&flags.pprof, "pprof", false, "serve profiles at run/ops.sock, too")
+	set.BoolVarP(&flags.verbose, "verbose", "v", false, "show the log")
+	flags.logs.Add(set)
+	return cmd
+}
+
+// config makes the configuration.
+func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
+	var cfg dev.Config
+	dir, err := f.Dir()
+	if err != nil {
+		return cfg, err
+	}
+	capacity := make(map[string]string)
+	for id, text := range map[types.ResourceID]string{types.CPU: d.cpu, types.Memory: d.memory} {
+		if text != "" {
+			capacity[string(id)] = text
+		}
+	}
+	requests, err := types.MakeRequests(capacity)
+	if err != nil {
+		return cfg, err
+	}
+	labels, err := parseNodeLabels(d.labels)
+	if err != nil {
+		return cfg, err
+	}
+	allow, err := agent.ParseAllowMounts(d.allow)
+	if err != nil {
+		return cfg, err
+	}
+	gpus, err := devices.ParseSimulated(d.gpus)
+	if err != nil {
+		return cfg, err
+	}
+	permissions, err := d.permit.Permissions()
+	if err != nil {
+		return cfg, err
+	}
+	self, err := f.Executable()
+	if err != nil {
+		return cfg, types.Errorf(types.Internal, "find the path of this program: %w", err)
+	}
+	cfg = dev.Config{
+		Dir: dir, Nodes: d.nodes, Capacity: requests, GPUs: gpus, Labels: labels, Placement: scheduler.Choice(d.placement), Keep: d.keep,
+		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: cmdutil.Version(),
+		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof,
+		Progress: f.ProgressLine,
+		Ready:    func(info dev.Info) { greet(f, dir, info) },
+	}
+	// Nothing is made before all is known to be right.
+	return cfg, cfg.Validate()
+}
+
+// parseNodeLabels reads node:name=value.
+func parseNodeLabels(texts []string) (map[string][]types.Label, error) {
+	labels := make(map[string][]types.Label)
+	for _, text := range texts {
+		node, given, ok := strings.Cut(text, ":")
+		if !ok || !strings.Contains(given, "=") {
+			return nil, types.Errorf(types.Invalid, "label: %q is not node:name=value: write it like node-1:zone=a", text)
+		}
+		label, err := agent.ParseLabel(given)
+		if err != nil {
+			return nil, err
+		}
+		labels[node] = append(labels[node], label)
+	}
+	return labels, nil
+}
+
+// greet says that the cluster is there, and how to use it.
+func greet(f *cmdutil.Factory, dir dev.Dir, info dev.Info) {
+	fmt.Fprintf(f.Out, "ready: %d nodes, etcd at %s\n", len(info.Nodes), info.Endpoint)
+	fmt.Fprintf(f.Out, "  export ESCHER_DIR=%s\n  escher nodes\n", dir)
+	fmt.Fprintf(f.Out, "programs connect to ESCHER_ENDPOINTS=%s; the log is %s\n", info.Endpoint, dir.LogFile())
+}
+
+// openLog returns the log of the cluster: a file in its directory, and the error
+// output too if it is to be shown.
+func openLog(dir dev.Dir, f *cmdutil.Factory, flags *devFlags) (log *zap.Logger, closeLog func(), err error) {
+	shown, err := flags.logs.Core(f.Err)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(string(dir), 0o700); err != nil {
+		return nil, nil, types.Errorf(types.Precondition, "dir: make %s: %w: name a directory that can be made with --dir", dir, err)
+	}
+	file, err := os.OpenFile(dir.LogFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, types.Errorf(types.Precondition, "dir: open log: %w: name another directory with --dir", err)
+	}
+	core, err := (&flagset.LoggingFlags{Format: "json", Level: flags.logs.Level}).Core(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if flags.verbose {
+		core = zapcore.NewTee(core, shown)
+	}
+	return zap.New(core), func() { file.Close() }, nil
+}

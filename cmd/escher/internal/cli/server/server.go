@@ -1,0 +1,74 @@
+// Package server holds the commands that run, measure and check clusters: dev, server, admin, audit, bench.
+package server
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/agent"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
+	"github.com/escher-sched/escher/cmd/escher/internal/parts"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/scheduler"
+)
+
+const serverHelp = `Runs what binds tasks to nodes, and deletes what is finished, over an etcd that runs
+elsewhere and is Escher's own: start one (3.6 or later, or see --etcd-quota) with
+
+  etcd --max-txn-ops=4096 --quota-backend-bytes=8589934592 \
+       --listen-client-urls=https://0.0.0.0:2379 --advertise-client-urls=https://HOST:2379 \
+       --client-cert-auth --trusted-ca-file=ca.pem --cert-file=etcd.pem --key-file=etcd.key
+
+Several servers may run at once: they share the namespaces, and when one dies the
+others take over what was its. A server keeps nothing on its machine, needs no root, and
+waits while etcd is away. Machines that run tasks run escher agent.
+
+Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/monitoring.md.`
+
+// placementHelp is what servers and dev say of --placement.
+const placementHelp = "spread or pack: of the nodes that fit a task, take the least loaded or the fullest"
+
+// NewServer makes the command that runs a scheduler and a collector.
+func NewServer(f *cmdutil.Factory) *cobra.Command {
+	var cfg parts.ServerConfig
+	var logs flagset.LoggingFlags
+	var quota string
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run the scheduler of a cluster over an etcd elsewhere",
+		Long:  serverHelp,
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if cfg.Etcd, err = f.EtcdConfig(); err != nil {
+				return err
+			}
+			if cfg.Name, err = agent.HostnameOr("name", cfg.Name); err != nil {
+				return err
+			}
+			if cfg.EtcdQuota, err = cmdutil.ParseBytes("etcd-quota", quota); err != nil {
+				return err
+			}
+			if cfg.Log, err = logs.Logger(f); err != nil {
+				return err
+			}
+			cfg.Version = cmdutil.Version()
+			cfg.Progress = f.ProgressLine
+			cfg.Ready = func(cluster, ops string) {
+				fmt.Fprintf(f.Out, "ready: server %s of %s; metrics and health at %s\n", cfg.Name, cluster, ops)
+			}
+			return parts.RunServer(cmd.Context(), cfg)
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&cfg.Name, "name", "", "name of this server, unlike that of any other; default: the host's")
+	set.StringVar((*string)(&cfg.Placement), "placement", string(scheduler.Spread), placementHelp)
+	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "how many tasks may wait before whoever submits more is slowed")
+	set.StringVar(&quota, "etcd-quota", "", "what --quota-backend-bytes of etcd is, such as 8Gi, for an etcd before 3.6, which does not tell it")
+	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, which ask for no password")
+	set.BoolVar(&cfg.Pprof, "pprof", false, "serve profiles at --ops, too")
+	logs.Add(set)
+	return cmd
+}

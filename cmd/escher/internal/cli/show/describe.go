@@ -1,0 +1,99 @@
+package show
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/types"
+)
+
+const describeHelp = `Tells everything about a task, job, reservation or node: what it is, how far it is,
+what it holds, which policies it has, and of a task that waits also why, of one that was bound what happened
+to it last. -o yaml has all of it, in fields. The values of environment variables are
+left out, as they may be secrets; --env shows them.`
+
+// Describable are the kinds that describe knows.
+func Describable() []controlplane.Kind {
+	return []controlplane.Kind{controlplane.Tasks, controlplane.Jobs, controlplane.Reservations, controlplane.Nodes}
+}
+
+// NewDescribe makes the command that tells everything about one thing.
+func NewDescribe(f *cmdutil.Factory) *cobra.Command {
+	var env bool
+	cmd := &cobra.Command{
+		Use:   "describe TASK|JOB|RESERVATION|NODE|POLICY",
+		Short: "Tell everything about a task, job, reservation or node",
+		Long:  describeHelp,
+		Args:  cmdutil.Exactly("TASK"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			client, err := f.Client(ctx)
+			if err != nil {
+				return err
+			}
+			it, shared, err := findOrShared(ctx, client, args[0], Describable()...)
+			switch {
+			case err != nil:
+				return err
+			case shared != "":
+				return showPolicies(f, ctx, client, shared)
+			}
+			d := describing{f: f, client: client, env: env, now: time.Now()}
+			var e scheduler.Explanation
+			if e, d.view, err = scheduler.Why(ctx, client.Store(), subject(it, client.Namespace()), d.now); err != nil {
+				return err
+			}
+			if d.why, err = policy.Explain(ctx, client, e, d.view, d.now); err != nil {
+				return err
+			}
+			v, err := d.describe(ctx, it)
+			if err != nil {
+				return err
+			}
+			return f.Show(v, it.ID, func(w io.Writer) error { return v.Write(w) })
+		},
+	}
+	cmd.Flags().BoolVar(&env, "env", false, "show the values of environment variables")
+	return cmd
+}
+
+// description is what is told: by its fields, or as text.
+type description interface{ Write(w io.Writer) error }
+
+// describing is what descriptions are made of.
+type describing struct {
+	f      *cmdutil.Factory
+	client *controlplane.Client
+	// why is what is described, explained, and view what was read for that.
+	why  policy.Explained
+	view *cluster.View
+	// env shows the values of environment variables.
+	env bool
+	now time.Time
+}
+
+func (d *describing) describe(ctx context.Context, it cmdutil.Named) (description, error) {
+	id := cluster.ID{Namespace: d.client.Namespace(), ID: it.ID}
+	switch it.Kind {
+	case controlplane.Tasks:
+		return d.task(ctx, id)
+	case controlplane.Jobs:
+		return d.job(ctx, id)
+	case controlplane.Reservations:
+		return d.reservation(id)
+	}
+	return d.Node(it.ID)
+}
+
+// gone says that something is not there any more, since it was looked for.
+func gone(it cmdutil.Named) error {
+	return types.Errorf(types.NotFound, "%s is not there any more: look again", it)
+}

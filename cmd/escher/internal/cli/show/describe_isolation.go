@@ -1,0 +1,32 @@
+package show
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/types"
+)
+
+// writeIsolation writes which limits and rights it has, where they are not the usual ones.
+func (t *taskDescription) writeIsolation(s *render.Sheet) {
+	if t.spec.Pids > 0 {
+		s.Line("  processes", "at most "+strconv.Itoa(t.spec.Pids))
+	}
+	if t.spec.CPULimit == types.CPUNone {
+		s.Line("  cpu limit", "none: what is requested is its share")
+	}
+	switch {
+	case t.spec.Privileged:
+		s.Line("  rights", "privileged: those of the node's root")
+	case len(t.spec.CapAdd)+len(t.spec.CapDrop) > 0:
+		s.Line("  capabilities", cmdutil.First(strings.Join(types.CapabilitiesOf(t.spec.CapAdd, t.spec.CapDrop), " "), "none"))
+	}
+	if t.spec.Socket != types.SocketNamespace {
+		s.Line("  task socket", t.spec.Socket.String())
+	}
+	if t.spec.ReadOnlyRoot {
+		s.Line("  root", "read-only")
+	}
+}

@@ -1,0 +1,249 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
+	"github.com/escher-sched/escher/types"
+)
+
+// taskDescription is everything about a task.
+type taskDescription struct {
+	TaskRow
+	Namespace string `json:"namespace"`
+	// Stopping says that it is to end, and why.
+	Stopping string `json:"stopping,omitempty"`
+	// Description is the task as a file describes it.
+	Description manifest.Task `json:"task"`
+	// Ports are the numbers that it was given, by name.
+	Ports map[string]int `json:"ports,omitempty"`
+	// Holds are what it holds on its node.
+	Holds []string `json:"holds,omitempty"`
+	// Policies are what the tasks of its job keep to, with their parameters.
+	Policies []manifest.Policy `json:"policies,omitempty"`
+	// Why says where it is, above all why it waits.
+	Why *policy.Explained `json:"why,omitempty"`
+	// Usage is what it uses, nil if it does not run, or its node does not tell.
+	Usage *sampled.Task `json:"usage,omitempty"`
+	// Events are what happened to the present attempt last, as its node tells.
+	Events []nodeapi.Event `json:"events,omitempty"`
+
+	task   *types.Task
+	spec   *types.Spec
+	status *types.Status
+	now    time.Time
+}
+
+// task describes a task.
+func (d *describing) task(ctx context.Context, id cluster.ID) (description, error) {
+	t := d.view.Task(id)
+	if t == nil || t.Info.V == nil {
+		return nil, gone(cmdutil.Named{Kind: controlplane.Tasks, ID: id.ID})
+	}
+	spec, err := d.client.Spec(ctx, t.Info.V.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if !d.env {
+		spec = withoutValues(spec)
+	}
+	state := controlplane.TaskState{ID: id.ID, Task: t.Info.V.Full(), Status: t.Status.V.Full(), Accepted: d.view.Visible(t)}
+	out := &taskDescription{
+		TaskRow: NewTaskRow(state, d.now), Namespace: id.Namespace,
+		Description: manifest.FromSubmission(controlplane.Submission{Task: *t.Info.V.Full(), Spec: spec}),
+		task:        t.Info.V.Full(), spec: spec, status: t.Status.V.Full(), now: d.now,
+	}
+	if s := t.Info.V.Stop; s != nil && !out.Phase.Ended() {
+		out.Stopping = cmdutil.First(s.Reason, "it was stopped")
+	}
+	if len(t.Bindings) > 0 {
+		out.holding(t.Bindings[0].Info.V, id.Namespace)
+	}
+	if out.Phase == types.Pending {
+		out.Why = &d.why
+	}
+	if out.Policies, err = d.policiesKept(ctx, out.Job); err != nil {
+		return nil, err
+	}
+	if out.Node != "" {
+		out.Events = d.events(ctx, id, out.Node, out.Attempt)
+	}
+	if out.Phase == types.Running {
+		out.Usage = d.usage(ctx, id, out.Node, out.Attempt)
+	}
+	return out, nil
+}
+
+// holding notes what a binding holds, and which ports.
+func (t *taskDescription) holding(b *cluster.BindingValue, ns string) {
+	for _, h := range b.Holds {
+		t.Holds = append(t.Holds, render.HoldingText(h, ns))
+	}
+	t.Ports = make(map[string]int)
+	given := b.Ports()
+	for _, p := range t.spec.Ports {
+		number := p.Number
+		if number == 0 && len(given) > 0 {
+			number, given = given[0], given[1:]
+		}
+		t.Ports[p.Name] = number
+	}
+}
+
+// events are what happened last to an attempt, none if its node does not tell soon.
+func (d *describing) events(ctx context.Context, id cluster.ID, node string, attempt int) []nodeapi.Event {
+	const soon, most = 2 * time.Second, 10
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	var all []nodeapi.Event
+	err := d.f.OnNode(ctx, node, func(c *nodeapi.Client) error {
+		return c.Events(ctx, id.Namespace, id.ID, attempt, 0, false, func(e nodeapi.Event) error {
+			all = append(all, e)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil
+	}
+	return all[max(0, len(all)-most):]
+}
+
+// Write writes it as text.
+func (t *taskDescription) Write(w io.Writer) error {
+	s := render.NewSheet(w)
+	s.Line("Task", t.ID)
+	s.Line("Name", t.Name)
+	s.Line("Job", t.Job)
+	for _, p := range t.Policies {
+		s.Line("Policy", policy.PolicyWords(p))
+	}
+	s.Line("Namespace", t.Namespace)
+	t.writeStatus(s)
+	t.writeNeeds(s)
+	t.writeSpec(s)
+	t.writeUsage(s)
+	if t.Why != nil {
+		s.Text("Why it waits", t.Why.Sentences(false))
+	}
+	var events []string
+	for _, e := range t.Events {
+		events = append(events, fmt.Sprintf("%s  %s %s", e.At.UTC().Format("15:04:05.000"), e.Step, e.Text))
+	}
+	s.Text("Events of attempt "+strconv.Itoa(t.Attempt)+", the last ones", events)
+	return s.End()
+}
+
+// writeStatus writes how far it is.
+func (t *taskDescription) writeStatus(s *render.Sheet) {
+	phase := render.PhaseText(t.Phase, t.Health)
+	if t.Node != "" {
+		phase += " on " + t.Node
+	}
+	if t.Attempt > 0 {
+		phase += ", attempt " + strconv.Itoa(t.Attempt)
+	}
+	if exit := t.exit(); exit != "" {
+		phase += ", exit code " + exit
+	}
+	s.Line("Phase", phase)
+	s.Line("Reason", t.Reason)
+	s.Line("Stopping", t.Stopping)
+	if t.Restarts > 0 {
+		s.Line("Restarts", strconv.Itoa(t.Restarts))
+	}
+	if t.Failures > 0 && t.task.Retries > 0 {
+		s.Line("Failed attempts", fmt.Sprintf("%d of %d", t.Failures, 1+t.task.Retries))
+	}
+	s.Line("Submitted", render.When(t.task.Submitted, t.now))
+	if t.status != nil {
+		s.Line("Bound", render.When(t.status.Bound, t.now))
+		s.Line("Started", render.When(t.status.Started, t.now))
+		s.Line("Ended", render.When(t.status.Ended, t.now))
+		if t.status.Retry > t.now.UnixNano() {
+			s.Line("Next attempt", render.When(t.status.Retry, t.now))
+		}
+	}
+	s.Line("Deadline", render.When(t.task.Deadline, t.now))
+	s.Lines("Holds", t.Holds)
+	var ports []string
+	for _, p := range t.spec.Ports {
+		if n := t.Ports[p.Name]; n != 0 {
+			ports = append(ports, fmt.Sprintf("%s %d (%s)", p.Name, n, p.Env()))
+		}
+	}
+	s.Lines("Ports", ports)
+}
+
+// writeNeeds writes what it asks for.
+func (t *taskDescription) writeNeeds(s *render.Sheet) {
+	s.Group("Needs")
+	s.Line("  requests", cmdutil.First(render.RequestsText(t.task.Requests), "nothing"))
+	s.Lines("  devices", render.DevicesText(t.task.Devices))
+	if t.task.Accumulate {
+		s.Line("  accumulates", "what becomes free, once it has waited")
+	}
+	for i, a := range t.task.Alternatives {
+		text := cmdutil.First(render.RequestsText(a.Requests), "nothing more")
+		if a.After > 0 {
+			text += ", after " + a.After.String()
+		}
+		s.Line("  alternative "+strconv.Itoa(i+1), text)
+	}
+	for _, p := range t.task.Provides {
+		s.Line("  provides", fmt.Sprintf("%s=%s when %s", p.Name, p.Amount.Format(types.ResourceID(p.Name)), p.When))
+	}
+	if t.task.Priority != 0 {
+		s.Line("  priority", strconv.Itoa(t.task.Priority))
+	}
+	s.Line("  scheduler", t.task.Scheduler)
+	s.Line("  on disconnect", string(t.task.OnDisconnect))
+	s.Line("  may run", render.Duration(t.task.MaxRun))
+	if t.task.Retries > 0 {
+		s.Line("  retries", strconv.Itoa(t.task.Retries))
+	}
+	s.Line("  session", t.task.Session)
+}
+
+// withoutValues returns a spec without the values of its environment variables.
+func withoutValues(spec *types.Spec) *types.Spec {
+	masked := *spec
+	masked.Env = make([]string, len(spec.Env))
+	for i, variable := range spec.Env {
+		name, _, _ := strings.Cut(variable, "=")
+		masked.Env[i] = name + "=…"
+	}
+	return &masked
+}
+
+// writeSpec writes what it runs.
+func (t *taskDescription) writeSpec(s *render.Sheet) {
+	s.Group("Runs")
+	s.Line("  image", t.spec.Image)
+	if t.Image != t.spec.Image {
+		s.Line("  pinned", t.Image)
+	}
+	s.Line("  command", render.CommandText(t.spec.Command))
+	s.Lines("  env", t.spec.Env)
+	s.Line("  directory", t.spec.Dir)
+	s.Line("  user", t.spec.User)
+	for _, m := range t.spec.Mounts {
+		s.Line("  mount", render.MountText(m))
+	}
+	t.writeIsolation(s)
+	s.Line("  restart", render.RestartText(t.spec.Restart))
+	s.Line("  stop signal", t.spec.StopSignal)
+	s.Line("  grace", controlplane.GraceOf(t.spec).String())
+	t.writeHealth(s)
+}

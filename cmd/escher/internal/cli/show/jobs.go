@@ -1,0 +1,139 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// jobRow is a job as it is printed.
+type jobRow struct {
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	// Phase sums up those of its tasks: what waits or runs before what has ended.
+	Phase types.Phase `json:"phase"`
+	// Tasks is how many it has; Phases how many of those that are remembered are in
+	// each phase.
+	Tasks     int                 `json:"tasks"`
+	Phases    map[types.Phase]int `json:"phases"`
+	Submitted *time.Time          `json:"submitted,omitempty"`
+
+	age time.Duration
+}
+
+// Header returns the columns.
+func (jobRow) Header() []table.Column {
+	return table.Columns("job", "name", "phase", "tasks", "pending", "running", "succeeded", "failed", "cancelled", "age")
+}
+
+// Row returns what stands in them.
+func (j jobRow) Row() []string {
+	count := func(phases ...types.Phase) string {
+		n := 0
+		for _, p := range phases {
+			n += j.Phases[p]
+		}
+		return strconv.Itoa(n)
+	}
+	return []string{
+		j.ID, j.Name, string(j.Phase), strconv.Itoa(j.Tasks), count(types.Pending), count(types.Bound, types.Running),
+		count(types.Succeeded), count(types.Failed), count(types.Cancelled), render.Shortly(j.age),
+	}
+}
+
+// NewJobs makes the command that lists jobs.
+func NewJobs(f *cmdutil.Factory) *cobra.Command {
+	var all, watch bool
+	cmd := &cobra.Command{
+		Use:   "jobs",
+		Short: "List jobs",
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			client, err := f.Client(ctx)
+			if err != nil {
+				return err
+			}
+			ns := client.Namespace()
+			kinds := []controlplane.Kind{controlplane.Jobs, controlplane.Tasks, controlplane.Statuses}
+			shown := func(j jobRow) bool { return all || !j.Phase.Ended() }
+			if watch {
+				rows := func(v *cluster.View, now time.Time) []jobRow { return jobRows(v, ns, now) }
+				return cmdutil.WatchList(ctx, f, cmdutil.Listing[jobRow]{Kinds: kinds, Rows: rows, Shown: shown})
+			}
+			view, err := cmdutil.ReadView(ctx, client.Store(), controlplane.Prefix(controlplane.Jobs, ns),
+				controlplane.Prefix(controlplane.Tasks, ns), controlplane.Prefix(controlplane.Statuses, ns))
+			if err != nil {
+				return err
+			}
+			rows := slices.DeleteFunc(jobRows(view, ns, time.Now()), func(j jobRow) bool { return !shown(j) })
+			return cmdutil.Print(f, rows)
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
+	cmdutil.AddWatch(cmd, &watch)
+	return cmd
+}
+
+// jobRows lists the jobs of a view, by id.
+func jobRows(view *cluster.View, ns string, now time.Time) []jobRow {
+	var rows []jobRow
+	for id, j := range view.Jobs {
+		if id.Namespace == ns && j.V != nil {
+			rows = append(rows, newJobRow(view, id, now))
+		}
+	}
+	cmdutil.SortBy(rows, func(r jobRow) string { return r.ID })
+	return rows
+}
+
+func newJobRow(view *cluster.View, id cluster.ID, now time.Time) jobRow {
+	j := view.Jobs[id].V
+	row := jobRow{
+		ID: id.ID, Name: j.Name, Tasks: j.Tasks, Phases: make(map[types.Phase]int),
+		Submitted: render.Moment(j.Submitted), age: now.Sub(time.Unix(0, j.Submitted)),
+	}
+	for _, t := range view.Members(id) {
+		if t.Info.V != nil {
+			row.Phases[t.Phase()]++
+		}
+	}
+	row.Phase = phaseOf(row.Phases)
+	return row
+}
+
+// phaseOf sums up phases: running while a task runs, pending while one waits, and
+// failed if one has.
+func phaseOf(phases map[types.Phase]int) types.Phase {
+	for _, p := range []types.Phase{types.Running, types.Bound, types.Pending, types.Failed, types.Cancelled} {
+		if phases[p] > 0 {
+			return p
+		}
+	}
+	return types.Succeeded
+}
+
+// phasesText says how many are in each phase.
+func phasesText(phases map[types.Phase]int) string {
+	text := ""
+	for _, p := range types.Phases() {
+		if phases[p] == 0 {
+			continue
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("%d %s", phases[p], p)
+	}
+	return text
+}

@@ -1,0 +1,152 @@
+// Package show holds the commands that show tasks and jobs: ps, jobs, why, describe.
+package show
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// newestTasks is how many tasks a table has at most, if nothing else is said.
+const newestTasks = 500
+
+const psHelp = `Lists the tasks of the namespace: those that have not ended, with -a all of them.
+
+  escher ps -w                       goes on, and shows what changes
+  escher ps -a -o wide               with attempts, jobs, requests and reasons
+  escher stop $(escher ps -o name)   stops them all
+  escher ps -o jsonpath='{range .items[*]}{.id} {.node}{"\n"}{end}'`
+
+// psFlags say which tasks to list.
+type psFlags struct {
+	all, watch bool
+	job        string
+	limit      int
+}
+
+// NewPs makes the command that lists tasks.
+func NewPs(f *cmdutil.Factory) *cobra.Command {
+	var flags psFlags
+	cmd := &cobra.Command{
+		Use:   "ps",
+		Short: "List tasks",
+		Long:  psHelp,
+		Args:  cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.limit < 0 {
+				return types.Errorf(types.Invalid, "limit: %d is negative: give how many to list, or 0 for all", flags.limit)
+			}
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("limit") && f.Format.Encoded() {
+				flags.limit = 0
+			}
+			if flags.job != "" {
+				if flags.job, err = client.ResolveKind(cmd.Context(), controlplane.Jobs, flags.job); err != nil {
+					return err
+				}
+			}
+			if flags.watch {
+				return cmdutil.WatchList(cmd.Context(), f, flags.listing(client.Namespace()))
+			}
+			return flags.list(cmd.Context(), f, client)
+		},
+	}
+	set := cmd.Flags()
+	set.BoolVarP(&flags.all, "all", "a", false, "also those that have ended")
+	set.StringVar(&flags.job, "job", "", "only those of this job")
+	set.IntVar(&flags.limit, "limit", newestTasks, "only the newest so many, when printed as a table; 0 is all")
+	cmdutil.AddWatch(cmd, &flags.watch)
+	return cmd
+}
+
+// shown reports whether a task is listed.
+func (p *psFlags) shown(row TaskRow) bool {
+	return (p.all || !row.Phase.Ended()) && p.ofJob(row)
+}
+
+func (p *psFlags) ofJob(row TaskRow) bool { return p.job == "" || row.Job == p.job }
+
+// list lists the tasks as they are.
+func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client) error {
+	now, all := time.Now(), 0
+	var rows []TaskRow
+	_, err := client.EachTask(ctx, func(t controlplane.TaskState) error {
+		row := NewTaskRow(t, now)
+		if !p.shown(row) {
+			return nil
+		}
+		all++
+		if rows = append(rows, row); p.limit > 0 && len(rows) > 2*p.limit+newestTasks {
+			rows = p.newest(rows) // there may be millions
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	rows = p.newest(rows)
+	if err := cmdutil.Print(f, rows); err != nil {
+		return err
+	}
+	if more := all - len(rows); more > 0 {
+		f.Tell("these are the newest %d; %d more: --limit 0 lists all", len(rows), more)
+	}
+	return nil
+}
+
+// newest leaves out the oldest rows beyond the limit.
+func (p *psFlags) newest(rows []TaskRow) []TaskRow {
+	if p.limit <= 0 || len(rows) <= p.limit {
+		return rows
+	}
+	ages := make([]time.Duration, len(rows))
+	for i, row := range rows {
+		ages[i] = row.Age
+	}
+	slices.Sort(ages)
+	oldest := ages[p.limit-1]
+	newer, _ := slices.BinarySearch(ages, oldest)
+	left := p.limit - newer // of those that are as old as the oldest
+	return slices.DeleteFunc(rows, func(row TaskRow) bool {
+		if row.Age == oldest {
+			left--
+			return left < 0
+		}
+		return row.Age > oldest
+	})
+}
+
+// listing is the list of tasks as it can be watched.
+func (p *psFlags) listing(ns string) cmdutil.Listing[TaskRow] {
+	return cmdutil.Listing[TaskRow]{
+		Kinds: []controlplane.Kind{controlplane.Tasks, controlplane.Statuses, controlplane.Jobs},
+		Rows:  func(view *cluster.View, now time.Time) []TaskRow { return TaskRows(view, ns, now, p.ofJob) },
+		Shown: p.shown,
+	}
+}
+
+// TaskRows lists the tasks of a view for which keep is true, by id.
+func TaskRows(view *cluster.View, ns string, now time.Time, keep func(TaskRow) bool) []TaskRow {
+	var rows []TaskRow
+	for t := range view.Tasks() {
+		if t.Info.V == nil || t.ID.Namespace != ns {
+			continue
+		}
+		state := controlplane.TaskState{ID: t.ID.ID, Task: t.Info.V.Full(), Status: t.Status.V.Full(), Accepted: view.Visible(t)}
+		if row := NewTaskRow(state, now); keep(row) {
+			rows = append(rows, row)
+		}
+	}
+	cmdutil.SortBy(rows, func(r TaskRow) string { return r.ID })
+	return rows
+}

@@ -1,0 +1,98 @@
+package show
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// TaskRow is a task as it is printed.
+type TaskRow struct {
+	ID           string                `json:"id"`
+	Name         string                `json:"name,omitempty"`
+	Job          string                `json:"job,omitempty"`
+	Phase        types.Phase           `json:"phase"`
+	Health       types.Health          `json:"health,omitempty"`
+	Node         string                `json:"node,omitempty"`
+	Attempt      int                   `json:"attempt,omitempty"`
+	ExitCode     int                   `json:"exitCode"`
+	Reason       string                `json:"reason,omitempty"`
+	Restarts     int                   `json:"restarts,omitempty"`
+	Failures     int                   `json:"failures,omitempty"`
+	Image        string                `json:"image,omitempty"`
+	Requests     types.Requests        `json:"requests"`
+	Alternatives []types.Alternative   `json:"alternatives,omitempty"`
+	Devices      []types.DeviceRequest `json:"devices,omitempty"`
+	Priority     int                   `json:"priority,omitempty"`
+	Submitted    *time.Time            `json:"submitted,omitempty"`
+	Bound        *time.Time            `json:"bound,omitempty"`
+	Started      *time.Time            `json:"started,omitempty"`
+	Ended        *time.Time            `json:"ended,omitempty"`
+	Retry        *time.Time            `json:"retry,omitempty"`
+	Deadline     *time.Time            `json:"deadline,omitempty"`
+
+	Age time.Duration `json:"-"`
+}
+
+// Header returns the columns.
+func (TaskRow) Header() []table.Column {
+	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(restarts)", "(job)", "(requests)", "reason")
+}
+
+// Row returns what stands in them.
+func (t TaskRow) Row() []string {
+	return []string{
+		t.ID, render.PhaseText(t.Phase, t.Health), t.Node, render.Shortly(t.Age), t.exit(),
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.Needs(), t.Reason,
+	}
+}
+
+// exit is the exit code with which it has ended; empty if it has not, or never ran.
+func (t TaskRow) exit() string {
+	if !t.Phase.Ended() || t.Phase != types.Succeeded && t.Started == nil && t.ExitCode == 0 {
+		return ""
+	}
+	return strconv.Itoa(t.ExitCode)
+}
+
+// NewTaskRow makes the row of a task.
+func NewTaskRow(t controlplane.TaskState, now time.Time) TaskRow {
+	row := TaskRow{
+		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Phase: t.Phase(),
+		Requests: t.Task.Requests, Alternatives: t.Task.Alternatives, Devices: t.Task.Devices, Priority: t.Task.Priority,
+		Submitted: render.Moment(t.Task.Submitted), Deadline: render.Moment(t.Task.Deadline), Age: now.Sub(time.Unix(0, t.Task.Submitted)),
+	}
+	if s := t.Status; s != nil {
+		row.Node, row.Attempt, row.ExitCode, row.Reason = s.Node, s.Attempt, s.ExitCode, s.Reason
+		row.Restarts, row.Image, row.Health = s.Restarts, s.Image, s.Health
+		row.Failures, row.Retry = s.Failures, render.Moment(s.Retry)
+		row.Bound, row.Started, row.Ended = render.Moment(s.Bound), render.Moment(s.Started), render.Moment(s.Ended)
+	}
+	return row
+}
+
+// Needs says what the task requests, alternatives included.
+func (t TaskRow) Needs() string {
+	const most = 2
+	var ways []string
+	for i, a := range t.Alternatives {
+		if i == most {
+			ways = append(ways, fmt.Sprintf("%d more", len(t.Alternatives)-most))
+			break
+		}
+		ways = append(ways, render.RequestsText(a.Requests))
+	}
+	var parts []string
+	for _, text := range []string{render.NeedsText(t.Requests, t.Devices), strings.Join(ways, " or ")} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, "; ")
+}

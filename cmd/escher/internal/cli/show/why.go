@@ -1,0 +1,78 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler"
+)
+
+const whyHelp = `Says in one sentence where something is, above all why it waits, and what to do about
+it; then which nodes reject it for what, which come nearest and what they lack, who holds
+that or is to provide it, and its place in the queue. What the policies of its job say of
+it comes first. Of a node, it says why nothing, or
+what, is placed there; of a policy that jobs share, all that escher policies describe does.
+
+-o wide shows all of it, -o json and yaml have it in fields.`
+
+// NewWhy makes the command that explains where something is.
+func NewWhy(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "why TASK|JOB|RESERVATION|NODE|POLICY",
+		Short: "Say why a task, job, reservation or node is where it is, above all why it waits",
+		Long:  whyHelp,
+		Args:  cmdutil.Exactly("TASK"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			client, err := f.Client(ctx)
+			if err != nil {
+				return err
+			}
+			// A reservation comes before a task of the same name: it is what others
+			// wait for.
+			it, shared, err := findOrShared(ctx, client, args[0], controlplane.Reservations, controlplane.Tasks, controlplane.Jobs, controlplane.Nodes)
+			switch {
+			case err != nil:
+				return err
+			case shared != "":
+				return showPolicies(f, ctx, client, shared)
+			}
+			done := f.Progress("reading the cluster")
+			now := time.Now()
+			e, view, err := scheduler.Why(ctx, client.Store(), subject(it, client.Namespace()), now)
+			var all policy.Explained
+			if err == nil {
+				all, err = policy.Explain(ctx, client, e, view, now)
+			}
+			if err == nil && it.Kind != controlplane.Nodes {
+				all.Closed, err = policy.ClosedText(ctx, client)
+			}
+			done()
+			if err != nil {
+				return err
+			}
+			return f.Show(all, it.ID, func(w io.Writer) error {
+				for _, line := range all.Sentences(f.Format == table.Wide) {
+					fmt.Fprintln(w, table.Line(line))
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// subject is what was found, to be explained.
+func subject(t cmdutil.Named, ns string) scheduler.Subject {
+	kind := map[controlplane.Kind]scheduler.Kind{
+		controlplane.Tasks: scheduler.KindTask, controlplane.Jobs: scheduler.KindJob,
+		controlplane.Reservations: scheduler.KindReservation, controlplane.Nodes: scheduler.KindNode,
+	}[t.Kind]
+	return scheduler.Subject{Kind: kind, Namespace: ns, ID: t.ID}
+}

@@ -1,0 +1,259 @@
+// Package top holds the command that shows what tasks and nodes use now.
+package top
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/node"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
+	"github.com/escher-sched/escher/types"
+)
+
+const topHelp = `Shows what nodes have, what is in use of it (allocated/capacity) and what their
+tasks really use, and the tasks of the namespace by what they use. On a terminal it
+goes on until interrupted; else it prints once.
+
+"cpu" is in cores and, like "read/s" and "write/s", the mean of the last seconds; "of
+limit" is memory; "pressure" is the resource for which something waited the largest part
+of the last ten seconds. Of a node "used" is by its tasks, and with -o wide "machine" by
+all that runs there. Where a - stands, it is not known: see docs/usage.md.`
+
+// How often usage is asked for, how long a task that is new is measured, and how long an
+// answer may take.
+const (
+	topEvery = 2 * time.Second
+	topNew   = time.Second
+)
+
+// NewTop makes the command that shows usage.
+func NewTop(f *cmdutil.Factory) *cobra.Command {
+	var once bool
+	sorting := sortDefault
+	cmd := &cobra.Command{
+		Use:   "top [nodes|tasks]",
+		Short: "Show what nodes and tasks use, as it changes",
+		Long:  topHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && args[0] != "nodes" && args[0] != "tasks" {
+				return types.Errorf(types.Invalid, "argument: %q is unknown: %s", args[len(args)-1], cmdutil.Usage(cmd))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t := &top{f: f, what: cmdutil.First(args...), sort: sorting, view: cluster.New(), synced: make(chan struct{})}
+			_, _, terminal := f.TerminalSize(f.Out)
+			return t.run(cmd.Context(), once || !terminal || f.Format.Encoded() || f.Format == table.Name)
+		},
+	}
+	cmd.Flags().Var(&sorting, "sort", "what comes first: "+strings.Join(TopSorts(), ", ")+"; default: nodes by name, tasks by cpu")
+	cmd.Flags().BoolVar(&once, "once", false, "print once, also on a terminal")
+	return cmd
+}
+
+// top shows usage.
+type top struct {
+	f *cmdutil.Factory
+	// what is nodes, tasks, or empty for both.
+	what   string
+	synced chan struct{}
+
+	sort topSort
+
+	mu   sync.Mutex
+	view *cluster.View
+	// used is what nodes said last; one that does not answer is not in it.
+	used map[string]nodeUse
+}
+
+// nodeUse is what a node said of what is used.
+type nodeUse struct {
+	tasks []sampled.Task
+	// machine is nil if the agent is of a version that does not tell.
+	machine *sampled.Node
+}
+
+// run follows the cluster and shows it.
+func (t *top) run(ctx context.Context, once bool) error {
+	client, err := t.f.Client(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	over := false
+	g.Go(func() error {
+		kinds := append(node.StateKinds(), controlplane.Tasks, controlplane.Statuses, controlplane.Jobs)
+		opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: cmdutil.SkipOthers(client.Namespace(), kinds)}
+		err := controlplane.ListWatch(ctx, client.Store(), opts, t.take)
+		if over {
+			return nil
+		}
+		return err
+	})
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.synced:
+		}
+		if !once {
+			return t.Draw(ctx)
+		}
+		err := t.measure(ctx)
+		over = err == nil
+		stop()
+		return err
+	})
+	if err := g.Wait(); err != nil || !once {
+		return err
+	}
+	return t.print()
+}
+
+// take notes changes.
+func (t *top) take(u controlplane.Update) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range u.Events {
+		_, _, _ = t.view.Apply(e) // what cannot be read counts as absent
+	}
+	t.view.Reached(u.Revision)
+	select {
+	case <-t.synced:
+	default:
+		close(t.synced)
+	}
+	return nil
+}
+
+// measure asks what is used, twice if something is so new that its rates are not known.
+func (t *top) measure(ctx context.Context) error {
+	if t.ask(ctx); !t.isNew() {
+		return ctx.Err()
+	}
+	if err := cmdutil.Sleep(ctx, topNew); err != nil {
+		return err
+	}
+	t.ask(ctx)
+	return ctx.Err()
+}
+
+// isNew reports whether there is something whose rates are not known.
+func (t *top) isNew() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range t.used {
+		if slices.ContainsFunc(n.tasks, func(u sampled.Task) bool { return u.OverSeconds == 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask asks all live nodes what is used.
+func (t *top) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cmdutil.TopAnswer)
+	defer cancel()
+	var alive []string
+	t.mu.Lock()
+	for name, n := range t.view.Nodes {
+		if n.Info.V != nil && n.Alive.V != nil {
+			alive = append(alive, name)
+		}
+	}
+	t.mu.Unlock()
+	var mu sync.Mutex
+	all := make(map[string]nodeUse)
+	// Which did not answer is seen by what is not there.
+	_ = t.f.EachNode(ctx, alive, func(ctx context.Context, c *nodeapi.Client) error {
+		used, err := askNode(ctx, c)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			all[c.Node()] = used
+		}
+		return err
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.used = all
+}
+
+// askNode asks one node what is used.
+func askNode(ctx context.Context, c *nodeapi.Client) (nodeUse, error) {
+	tasks, err := c.Usage(ctx, time.Time{})
+	if err != nil {
+		return nodeUse{}, err
+	}
+	machine, err := c.NodeUsage(ctx, time.Time{})
+	if types.Is(err, types.NotFound) {
+		return nodeUse{tasks: tasks}, nil
+	}
+	return nodeUse{tasks, &machine}, err
+}
+
+// Draw shows usage until ctx is done.
+func (t *top) Draw(ctx context.Context) error {
+	s := &cmdutil.Screen{To: t.f.Raw(), Size: func() (int, int) {
+		width, height, _ := t.f.TerminalSize(t.f.Out)
+		return width, height
+	}}
+	defer s.Close()
+	if err := t.measure(ctx); err != nil {
+		return err
+	}
+	for {
+		s.Draw(t.Lines())
+		if err := cmdutil.Sleep(ctx, topEvery); err != nil {
+			return err
+		}
+		t.ask(ctx)
+	}
+}
+
+// Lines are the tables as text.
+func (t *top) Lines() []string {
+	out := t.f.Output()
+	nodes, tasks := t.rows()
+	switch t.what {
+	case "nodes":
+		return table.Lines(out, nodes)
+	case "tasks":
+		return table.Lines(out, tasks)
+	}
+	return append(append(table.Lines(out, nodes), ""), table.Lines(out, tasks)...)
+}
+
+// print prints once, in the format that was asked for.
+func (t *top) print() error {
+	nodes, tasks := t.rows()
+	switch {
+	case t.what == "nodes":
+		return cmdutil.Print(t.f, nodes)
+	case t.what == "tasks", t.f.Format == table.Name:
+		return cmdutil.Print(t.f, tasks)
+	case t.f.Format.Encoded():
+		return table.Encode(t.f.Out, t.f.Format, struct {
+			Nodes []topNode `json:"nodes"`
+			Tasks []topTask `json:"tasks"`
+		}{nodes, tasks})
+	}
+	for _, line := range t.Lines() {
+		fmt.Fprintln(t.f.Raw(), line)
+	}
+	return nil
+}
