@@ -1,4 +1,4 @@
-package layers
+package laws
 
 import (
 	"go/ast"

@@ -1,4 +1,4 @@
-package layers
+package laws
 
 import (
 	"fmt"
@@ -88,6 +88,7 @@ func laws() map[string]func(source) []string {
 		"tests":     honestTests,
 		"leftovers": leftovers,
 		"logs":      logs,
+		"english":   english,
 	}
 }
 

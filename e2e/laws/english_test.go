@@ -1,0 +1,65 @@
+package laws
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+)
+
+// decidesByEnglish are the files in which code still decides by the words of a sentence. The
+// list only gets shorter: a reason that code needs is a value, and words are made of it last.
+func decidesByEnglish() []string {
+	return []string{
+		"cmd/escher/internal/cli/file/plan.go",
+		"cmd/escher/internal/cli/policy/policysays.go",
+		"controlplane/server/index_budgets.go",
+		"e2e/sim/coverage.go",
+		"scheduler/explain_task.go",
+	}
+}
+
+// english finds code that looks for words in a sentence made for people. A file that is listed
+// and has none is wrong, too.
+func english(s source) (wrong []string) {
+	if s.test() {
+		return nil
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		sel, ok := call.Fun.(*ast.SelectorExpr)
+		if ok && seeks(sel.Sel.Name) && slices.ContainsFunc(call.Args, isSentence) {
+			wrong = append(wrong, s.at(call.Pos(), "%s decides by words made for people: compare a value", sel.Sel.Name))
+		}
+		return true
+	})
+	listed := slices.Contains(decidesByEnglish(), s.path)
+	switch {
+	case listed && len(wrong) == 0:
+		return []string{s.at(token.NoPos, "decides by no words: take it from the list")}
+	case listed:
+		return nil
+	}
+	return wrong
+}
+
+// seeks reports whether a function of strings or regexp looks for something in a text.
+func seeks(name string) bool {
+	return slices.Contains([]string{"Contains", "HasPrefix", "HasSuffix", "Cut", "Index", "EqualFold"}, name) ||
+		strings.HasPrefix(name, "Match") || strings.HasPrefix(name, "Find")
+}
+
+// isSentence reports whether an argument is, or is a part of, a field that holds words for
+// people. Errors of other people's libraries often have nothing but words.
+func isSentence(x ast.Expr) bool {
+	switch x := x.(type) {
+	case *ast.SliceExpr:
+		return isSentence(x.X)
+	case *ast.SelectorExpr:
+		return slices.Contains([]string{"Reason", "Summary", "Suggestion", "Message"}, x.Sel.Name)
+	}
+	return false
+}

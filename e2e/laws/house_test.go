@@ -1,0 +1,259 @@
+package laws
+
+import (
+	"fmt"
+	"go/ast"
+	"go/types"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// What a package may have. A reader has to know one file of a circle to understand any other of
+// it; measured so, ten to twenty files are usual in etcd, containerd and raft.
+const (
+	maxCircle = 20
+	maxFiles  = 40
+	maxLines  = 6000
+)
+
+// maxInterfaces is how many exported interfaces the tree may have in the end: most of what is
+// needed twice is a function, or a struct.
+const maxInterfaces = 15
+
+// size is what is measured of a package, without its tests.
+type size struct {
+	// circle is the number of files in the largest circle of files that use one another.
+	circle, files, lines int
+}
+
+// ceilings are the packages that are beyond the limits, with the size that they may have: that of
+// today. A ceiling only goes down. Lines are rounded up to hundreds.
+func ceilings() map[string]size {
+	return map[string]size{
+		"controlplane":       {files: 51, lines: 6500},
+		"controlplane/audit": {circle: 21},
+		"e2e/bench":          {circle: 63, files: 70, lines: 9800},
+		"esl":                {circle: 64, files: 76, lines: 13700},
+		"nodeagent":          {circle: 30},
+		"scheduler":          {circle: 49, files: 68, lines: 13600},
+		"types":              {circle: 22},
+	}
+}
+
+// interfacesCeiling is how many exported interfaces there are today. It only goes down.
+const interfacesCeiling = 31
+
+// testedPercent is how many lines of tests there are for each 100 lines of source. It only goes up,
+// to 80: above all by less source.
+const testedPercent = 60
+
+// TestTested counts lines of tests.
+func TestTested(t *testing.T) {
+	tests, rest := 0, 0
+	for _, s := range sources(t) {
+		n := s.fset.File(s.file.FileStart).LineCount()
+		if s.test() {
+			tests += n
+		} else {
+			rest += n
+		}
+	}
+	switch percent := 100 * tests / rest; {
+	case percent < testedPercent:
+		t.Errorf("%d lines of tests for 100 lines of source, less than the %d there were: test what is new", percent, testedPercent)
+	case percent > testedPercent+2 && testedPercent < 80:
+		t.Errorf("%d lines of tests for 100 lines of source: raise testedPercent from %d", percent, testedPercent)
+	}
+}
+
+// measured is the module with its types, without tests.
+func measured(t *testing.T) []*packages.Package {
+	t.Helper()
+	all, err := packages.Load(&packages.Config{
+		Dir:  root,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports,
+	}, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		for _, e := range p.Errors {
+			t.Errorf("load %s: %v", p.PkgPath, e)
+		}
+	}
+	return all
+}
+
+// measure returns the size of a package.
+func measure(p *packages.Package) size {
+	var s size
+	for _, f := range p.Syntax {
+		if ast.IsGenerated(f) {
+			continue
+		}
+		s.files++
+		s.lines += p.Fset.Position(f.FileEnd).Line
+	}
+	for _, c := range circles(uses(p)) {
+		s.circle = max(s.circle, len(c))
+	}
+	return s
+}
+
+// uses returns, for each file of a package, the files that declare what it uses: types,
+// functions, methods, fields, constants and variables of the package.
+func uses(p *packages.Package) map[string][]string {
+	used := make(map[string]map[string]bool)
+	for _, f := range p.Syntax {
+		used[p.Fset.Position(f.Package).Filename] = make(map[string]bool)
+	}
+	for id, obj := range p.TypesInfo.Uses {
+		if obj.Pkg() != p.Types {
+			continue
+		}
+		if v, ok := obj.(*types.Var); obj.Parent() != p.Types.Scope() && obj.Parent() != nil || ok && !v.IsField() && obj.Parent() != p.Types.Scope() {
+			continue // local
+		}
+		from, to := p.Fset.Position(id.Pos()).Filename, p.Fset.Position(obj.Pos()).Filename
+		if from != to && used[from] != nil && used[to] != nil {
+			used[from][to] = true
+		}
+	}
+	out := make(map[string][]string)
+	for file, to := range used {
+		out[filepath.Base(file)] = nil
+		for other := range to {
+			out[filepath.Base(file)] = append(out[filepath.Base(file)], filepath.Base(other))
+		}
+	}
+	return out
+}
+
+// circles returns the strongly connected components of a graph, by Tarjan's algorithm
+// (SIAM J. Comput. 1(2), 1972).
+func circles(graph map[string][]string) [][]string {
+	var all [][]string
+	var stack []string
+	index, low, on := make(map[string]int), make(map[string]int), make(map[string]bool)
+	var visit func(n string)
+	visit = func(n string) {
+		index[n] = len(index) + 1
+		low[n] = index[n]
+		stack = append(stack, n)
+		on[n] = true
+		for _, m := range graph[n] {
+			if index[m] == 0 {
+				visit(m)
+				low[n] = min(low[n], low[m])
+			} else if on[m] {
+				low[n] = min(low[n], index[m])
+			}
+		}
+		if low[n] != index[n] {
+			return
+		}
+		at := slices.Index(stack, n)
+		all = append(all, slices.Clone(stack[at:]))
+		for _, m := range stack[at:] {
+			on[m] = false
+		}
+		stack = stack[:at]
+	}
+	for _, n := range slices.Sorted(maps.Keys(graph)) {
+		if index[n] == 0 {
+			visit(n)
+		}
+	}
+	return all
+}
+
+// TestCircles finds circles.
+func TestCircles(t *testing.T) {
+	got := circles(map[string][]string{"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": nil, "f": {"f", "a"}})
+	for _, c := range got {
+		slices.Sort(c)
+	}
+	slices.SortFunc(got, slices.Compare)
+	if want := "[[a b c] [d] [e] [f]]"; fmt.Sprint(got) != want {
+		t.Errorf("circles are %v, want %s", got, want)
+	}
+}
+
+// within returns what is wrong with the size of a package, which may be as large as its ceiling.
+// A ceiling that is higher than needed is wrong, too.
+func within(name string, s, ceiling size) []string {
+	s.lines = (s.lines + 99) / 100 * 100
+	var wrong []string
+	for _, x := range []struct {
+		what            string
+		is, most, limit int
+		unit            string
+	}{
+		{"the largest circle of files", s.circle, ceiling.circle, maxCircle, "files"},
+		{"the package", s.files, ceiling.files, maxFiles, "files"},
+		{"the package", s.lines, ceiling.lines, maxLines, "lines"},
+	} {
+		allowed := max(x.most, x.limit)
+		switch {
+		case x.is > allowed:
+			wrong = append(wrong, fmt.Sprintf("%s: %s has %d %s, and may have %d: split it", name, x.what, x.is, x.unit, allowed))
+		case x.most > 0 && x.is < x.most && x.most > x.limit:
+			wrong = append(wrong, fmt.Sprintf("%s: %s has %d %s: lower the ceiling of %d", name, x.what, x.is, x.unit, x.most))
+		case x.most > 0 && x.most <= x.limit:
+			wrong = append(wrong, fmt.Sprintf("%s: a ceiling of %d %s is none: remove it", name, x.most, x.unit))
+		}
+	}
+	return wrong
+}
+
+// TestWithin finds packages beyond their ceilings, and ceilings that are too high.
+func TestWithin(t *testing.T) {
+	for _, test := range []struct {
+		is, ceiling size
+		want        int
+	}{
+		{size{20, 40, 6000}, size{}, 0},
+		{size{21, 41, 6001}, size{}, 3},
+		{size{21, 41, 6001}, size{21, 41, 6100}, 0},
+		{size{22, 42, 6101}, size{21, 41, 6100}, 3},
+		{size{21, 41, 6001}, size{22, 42, 6200}, 3},
+		{size{20, 40, 6000}, size{20, 0, 0}, 1},
+	} {
+		if got := within("p", test.is, test.ceiling); len(got) != test.want {
+			t.Errorf("%v within %v: %q, want %d", test.is, test.ceiling, got, test.want)
+		}
+	}
+}
+
+// TestHouse keeps packages small enough to be understood, and interfaces few.
+func TestHouse(t *testing.T) {
+	interfaces := 0
+	most := ceilings()
+	for _, p := range measured(t) {
+		name := strings.TrimPrefix(p.PkgPath, strings.TrimSuffix(module, "/")+"/")
+		for _, w := range within(name, measure(p), most[name]) {
+			t.Error(w)
+		}
+		delete(most, name)
+		for _, n := range p.Types.Scope().Names() {
+			o := p.Types.Scope().Lookup(n)
+			if tn, ok := o.(*types.TypeName); ok && o.Exported() && !tn.IsAlias() && types.IsInterface(o.Type()) {
+				interfaces++
+			}
+		}
+	}
+	for name := range most {
+		t.Errorf("%s has a ceiling, but is not there: remove it", name)
+	}
+	switch limit := max(interfacesCeiling, maxInterfaces); {
+	case interfaces > limit:
+		t.Errorf("%d exported interfaces, and %d is the most: use a function or a struct", interfaces, limit)
+	case interfaces < interfacesCeiling && interfacesCeiling > maxInterfaces:
+		t.Errorf("%d exported interfaces: lower the ceiling of %d", interfaces, interfacesCeiling)
+	}
+}
