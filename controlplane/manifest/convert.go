@@ -65,20 +65,20 @@ func (s *Spec) spec() *types.Spec {
 func FromSubmission(s controlplane.Submission) Task {
 	t := Task{
 		ID: s.ID, Name: s.Task.Name, Requests: s.Task.Requests, Priority: s.Task.Priority,
-		Scheduler: s.Task.Scheduler, OnDisconnect: s.Task.OnDisconnect, MaxRun: Duration(s.Task.MaxRun), Session: s.Task.Session, Accumulate: s.Task.Accumulate, Retries: s.Task.Retries,
+		Scheduler: s.Task.Scheduler, OnDisconnect: s.Task.OnDisconnect, MaxRun: types.Duration(s.Task.MaxRun), Session: s.Task.Session, Accumulate: s.Task.Accumulate, Retries: s.Task.Retries,
 		Devices: fromDeviceRequests(s.Task.Devices),
 	}
 	if s.Task.Deadline != 0 {
-		t.Deadline = Deadline(time.Unix(0, s.Task.Deadline).UTC().Format(time.RFC3339Nano))
+		t.Deadline = types.Deadline(time.Unix(0, s.Task.Deadline).UTC().Format(time.RFC3339Nano))
 	}
 	if s.Spec != nil {
 		t.Spec = fromSpec(s.Spec)
 	}
 	for _, a := range s.Task.Alternatives {
-		t.Alternatives = append(t.Alternatives, Alternative{Requests: a.Requests, After: Duration(a.After)})
+		t.Alternatives = append(t.Alternatives, Alternative{Requests: a.Requests, After: types.Duration(a.After)})
 	}
 	for _, p := range s.Task.Provides {
-		t.Provides = append(t.Provides, Provide{Name: p.Name, Amount: Amount(p.Amount.Format(types.ResourceID(p.Name))), When: p.When})
+		t.Provides = append(t.Provides, Provide{Name: p.Name, Amount: types.Amount(p.Amount.Format(types.ResourceID(p.Name))), When: p.When})
 	}
 	return t
 }
@@ -86,10 +86,10 @@ func FromSubmission(s controlplane.Submission) Task {
 func fromSpec(s *types.Spec) Spec {
 	out := Spec{
 		Image: s.Image, Command: s.Command, Env: s.Env, Dir: s.Dir, User: s.User,
-		Grace: Duration(s.Grace), StopSignal: s.StopSignal,
+		Grace: types.Duration(s.Grace), StopSignal: s.StopSignal,
 	}
 	if r := s.Restart; r != nil {
-		out.Restart = &Restart{When: r.When, Limit: r.Limit, Delay: Duration(r.Delay), MaxDelay: Duration(r.MaxDelay)}
+		out.Restart = &Restart{When: r.When, Limit: r.Limit, Delay: types.Duration(r.Delay), MaxDelay: types.Duration(r.MaxDelay)}
 	}
 	for _, m := range s.Mounts {
 		out.Mounts = append(out.Mounts, Mount(m))

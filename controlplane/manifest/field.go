@@ -57,7 +57,7 @@ func fields(t reflect.Type) []field {
 
 // isTime reports whether values of a type are times, none of which is negative.
 func isTime(t reflect.Type) bool {
-	return t == reflect.TypeFor[Duration]() || t == reflect.TypeFor[Wait]()
+	return t == reflect.TypeFor[types.Duration]() || t == reflect.TypeFor[types.Wait]()
 }
 
 // keeps checks what is written in a field by what its tags say.

@@ -10,16 +10,16 @@ import (
 
 // Check is how it is found out whether a task does its work.
 type Check struct {
-	Name        string     `json:"name" desc:"tells it from the other checks of the task" is:"name"`
-	Exec        *ExecCheck `json:"exec,omitempty" desc:"a command in the container that exits with 0"`
-	HTTP        *HTTPCheck `json:"http,omitempty" desc:"a GET request to 127.0.0.1 that is answered well"`
-	TCP         *TCPCheck  `json:"tcp,omitempty" desc:"a port on 127.0.0.1 that takes a connection"`
-	Every       Duration   `json:"every,omitempty" desc:"time from probe to probe; 10s if it is left out" zero:"is no time: give a longer one, or leave it out for 10s"`
-	Timeout     Duration   `json:"timeout,omitempty" desc:"how long a probe may take; 2s if it is left out" zero:"is no time: give a longer one, or leave it out for 2s"`
-	StartPeriod Duration   `json:"startPeriod,omitempty" desc:"how long after the start failures do not count, before the first success"`
-	Failures    int        `json:"failures,omitempty" desc:"how many in a row make the task unhealthy; 3 if it is left out" zero:"is none: give how many, or leave it out for 3"`
-	Successes   int        `json:"successes,omitempty" desc:"how many in a row make it healthy; 1 if it is left out" zero:"is none: give how many, or leave it out for 1"`
-	Then        types.Then `json:"then,omitempty" desc:"what becomes of it when it is unhealthy: report, if it is left out, says so; restart ends the process too, and runs it again as restart says"`
+	Name        string         `json:"name" desc:"tells it from the other checks of the task" is:"name"`
+	Exec        *ExecCheck     `json:"exec,omitempty" desc:"a command in the container that exits with 0"`
+	HTTP        *HTTPCheck     `json:"http,omitempty" desc:"a GET request to 127.0.0.1 that is answered well"`
+	TCP         *TCPCheck      `json:"tcp,omitempty" desc:"a port on 127.0.0.1 that takes a connection"`
+	Every       types.Duration `json:"every,omitempty" desc:"time from probe to probe; 10s if it is left out" zero:"is no time: give a longer one, or leave it out for 10s"`
+	Timeout     types.Duration `json:"timeout,omitempty" desc:"how long a probe may take; 2s if it is left out" zero:"is no time: give a longer one, or leave it out for 2s"`
+	StartPeriod types.Duration `json:"startPeriod,omitempty" desc:"how long after the start failures do not count, before the first success"`
+	Failures    int            `json:"failures,omitempty" desc:"how many in a row make the task unhealthy; 3 if it is left out" zero:"is none: give how many, or leave it out for 3"`
+	Successes   int            `json:"successes,omitempty" desc:"how many in a row make it healthy; 1 if it is left out" zero:"is none: give how many, or leave it out for 1"`
+	Then        types.Then     `json:"then,omitempty" desc:"what becomes of it when it is unhealthy: report, if it is left out, says so; restart ends the process too, and runs it again as restart says"`
 }
 
 // ExecCheck is a command in the container.
@@ -41,8 +41,8 @@ type TCPCheck struct {
 
 // Warn is a signal ahead of the end.
 type Warn struct {
-	Signal string   `json:"signal" desc:"the signal, such as USR1"`
-	Before Duration `json:"before" desc:"how long before the end, or the stop signal" zero:"is no time: give how long before"`
+	Signal string         `json:"signal" desc:"the signal, such as USR1"`
+	Before types.Duration `json:"before" desc:"how long before the end, or the stop signal" zero:"is no time: give how long before"`
 }
 
 // PortRef is the name of a port of the task, or the number of any.
@@ -90,7 +90,7 @@ func (c *Check) check() types.Check {
 
 func fromCheck(c *types.Check) Check {
 	out := Check{
-		Name: c.Name, Every: Duration(c.Every), Timeout: Duration(c.Timeout), StartPeriod: Duration(c.StartPeriod),
+		Name: c.Name, Every: types.Duration(c.Every), Timeout: types.Duration(c.Timeout), StartPeriod: types.Duration(c.StartPeriod),
 		Failures: c.Failures, Successes: c.Successes, Then: c.Then,
 	}
 	if len(c.Exec) > 0 {
@@ -125,7 +125,7 @@ func (s *Spec) fromHealth(from *types.Spec) {
 		s.Checks = append(s.Checks, fromCheck(&from.Checks[i]))
 	}
 	if w := from.Warn; w != nil {
-		s.Warn = &Warn{Signal: w.Signal, Before: Duration(w.Before)}
+		s.Warn = &Warn{Signal: w.Signal, Before: types.Duration(w.Before)}
 	}
 	s.Init = from.Init
 }

@@ -207,13 +207,13 @@ func TestAliasesAreBounded(t *testing.T) {
 func fullTask() manifest.Task {
 	return manifest.Task{
 		ID: "i", Name: "n", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100, "escher.io/privileged": 1000, "port": 1000, "port/80": 1000}), Priority: -1,
-		Alternatives: []manifest.Alternative{{Requests: types.NewRequests(map[string]types.Quantity{"x": 1000}), After: manifest.Duration(time.Second)}},
+		Alternatives: []manifest.Alternative{{Requests: types.NewRequests(map[string]types.Quantity{"x": 1000}), After: types.Duration(time.Second)}},
 		Devices:      []manifest.Devices{{Resource: "gpu", Model: []string{"m"}, MinMemory: 1, Topology: types.OneNUMA}},
 		Provides:     []manifest.Provide{{Name: "y", Amount: "0.5", When: types.WhenBound}},
-		Scheduler:    "s", OnDisconnect: types.Keep, MaxRun: manifest.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t", Accumulate: true, Retries: 2,
+		Scheduler:    "s", OnDisconnect: types.Keep, MaxRun: types.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t", Accumulate: true, Retries: 2,
 		Spec: manifest.Spec{
-			Image: "img", Command: []string{"a"}, Env: []string{"B=c"}, Dir: "/d", User: "1", Grace: manifest.Duration(time.Second), StopSignal: "SIGINT",
-			Restart: &manifest.Restart{When: types.RestartAlways, Limit: 1, Delay: manifest.Duration(1), MaxDelay: manifest.Duration(2)},
+			Image: "img", Command: []string{"a"}, Env: []string{"B=c"}, Dir: "/d", User: "1", Grace: types.Duration(time.Second), StopSignal: "SIGINT",
+			Restart: &manifest.Restart{When: types.RestartAlways, Limit: 1, Delay: types.Duration(1), MaxDelay: types.Duration(2)},
 			Mounts:  []manifest.Mount{{Source: "/s", Target: "/t", ReadOnly: true}}, Ports: []manifest.Port{{Name: "p"}, {Name: "q", Number: 80}},
 			Checks: []manifest.Check{fullCheck()}, Warn: &manifest.Warn{Signal: "SIGUSR1", Before: 3}, Init: true,
 			Pids: 9, CPULimit: types.CPUNone, CapAdd: []string{"SETFCAP"}, CapDrop: []string{"ALL"}, ReadOnlyRoot: true, Privileged: true, Socket: types.SocketSelf,

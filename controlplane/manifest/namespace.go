@@ -21,13 +21,13 @@ type Namespace struct {
 // Budget bounds what the applications of a namespace may use. What is left out, or 0, is
 // the built-in budget.
 type Budget struct {
-	Keys       int64  `json:"keys,omitempty" desc:"how many keys its tasks, jobs, resources and all else may have" min:"0"`
-	Bytes      Amount `json:"bytes,omitempty" desc:"how many bytes these keys and their values may have"`
-	Pending    int64  `json:"pending,omitempty" desc:"how many of its tasks may wait" min:"0"`
-	Requests   int64  `json:"requests,omitempty" desc:"how many requests a second its tasks may make through their sockets, on each node" min:"0"`
-	Watches    int64  `json:"watches,omitempty" desc:"how many watches its tasks may have open, on each node" min:"0"`
-	Priority   *int   `json:"priority,omitempty" desc:"the highest priority of its tasks and reservations"`
-	Accumulate *bool  `json:"accumulate,omitempty" desc:"whether its tasks and reservations may accumulate"`
+	Keys       int64        `json:"keys,omitempty" desc:"how many keys its tasks, jobs, resources and all else may have" min:"0"`
+	Bytes      types.Amount `json:"bytes,omitempty" desc:"how many bytes these keys and their values may have"`
+	Pending    int64        `json:"pending,omitempty" desc:"how many of its tasks may wait" min:"0"`
+	Requests   int64        `json:"requests,omitempty" desc:"how many requests a second its tasks may make through their sockets, on each node" min:"0"`
+	Watches    int64        `json:"watches,omitempty" desc:"how many watches its tasks may have open, on each node" min:"0"`
+	Priority   *int         `json:"priority,omitempty" desc:"the highest priority of its tasks and reservations"`
+	Accumulate *bool        `json:"accumulate,omitempty" desc:"whether its tasks and reservations may accumulate"`
 }
 
 // Settings returns it as it is stored. Invalid: it cannot be set.
@@ -69,7 +69,7 @@ func FromNamespace(n *types.Namespace) Namespace {
 	}
 	out.Budget = &Budget{Keys: n.Budget.Keys, Pending: n.Budget.Pending, Requests: n.Budget.Requests, Watches: n.Budget.Watches}
 	if n.Budget.Bytes != 0 {
-		out.Budget.Bytes = Amount(types.Quantity(n.Budget.Bytes).Format(types.Memory))
+		out.Budget.Bytes = types.Amount(types.Quantity(n.Budget.Bytes).Format(types.Memory))
 	}
 	if n.Budget.Priority != nil {
 		out.Budget.Priority = &n.Budget.Priority.Max

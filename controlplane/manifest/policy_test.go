@@ -23,10 +23,10 @@ type team struct {
 
 // packed has parameters of every type.
 type packed struct {
-	Over  side              `json:"over" desc:"which side"`
-	Most  int               `json:"most,omitempty" desc:"how many at most"`
-	Wait  manifest.Duration `json:"wait,omitempty" desc:"how long"`
-	Names []string          `json:"names,omitempty" desc:"which ones"`
+	Over  side           `json:"over" desc:"which side"`
+	Most  int            `json:"most,omitempty" desc:"how many at most"`
+	Wait  types.Duration `json:"wait,omitempty" desc:"how long"`
+	Names []string       `json:"names,omitempty" desc:"which ones"`
 
 	cached int
 }

@@ -89,17 +89,17 @@ func (g *generator) object(t reflect.Type) schema {
 // value is the schema of what the decoder reads into a type.
 func (g *generator) value(t reflect.Type) schema {
 	switch t {
-	case reflect.TypeFor[Duration](), reflect.TypeFor[Wait]():
+	case reflect.TypeFor[types.Duration](), reflect.TypeFor[types.Wait]():
 		return schema{"type": "string", "pattern": patternOfTime, "examples": []string{"30s", "1h30m"}}
 	case reflect.TypeFor[DeviceMemory]():
 		return schema{"type": "string", "pattern": patternOfBytes, "not": schema{"pattern": patternOfNone}, "examples": []string{"40Gi"}}
-	case reflect.TypeFor[Deadline]():
+	case reflect.TypeFor[types.Deadline]():
 		return schema{"type": "string", "pattern": patternOfTime + `|^[0-9]{4}-[0-9]{2}-[0-9]{2}T|^$`, "not": schema{"pattern": patternOfZero}}
-	case reflect.TypeFor[Amount]():
+	case reflect.TypeFor[types.Amount]():
 		return amount()
 	case reflect.TypeFor[PortRef]():
 		return schema{"type": []string{"string", "integer"}, "examples": []any{"http", 8080}}
-	case reflect.TypeFor[types.Requests](), reflect.TypeFor[map[string]Amount]():
+	case reflect.TypeFor[types.Requests](), reflect.TypeFor[map[string]types.Amount]():
 		return requests()
 	case reflect.TypeFor[Policy]():
 		return g.policy()

@@ -15,9 +15,9 @@ type Task struct {
 	Priority     int                `json:"priority,omitempty" desc:"the higher comes first"`
 	Scheduler    string             `json:"scheduler,omitempty" desc:"the scheduler to leave it to" is:"name"`
 	OnDisconnect types.OnDisconnect `json:"onDisconnect,omitempty" desc:"when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on"`
-	MaxRun       Duration           `json:"maxRun,omitempty" desc:"how long an attempt may run; without limit if it is left out" zero:"is no time: give a longer one, or leave it out for no limit"`
+	MaxRun       types.Duration     `json:"maxRun,omitempty" desc:"how long an attempt may run; without limit if it is left out" zero:"is no time: give a longer one, or leave it out for no limit"`
 	Retries      int                `json:"retries,omitempty" desc:"how many more attempts follow those that fail, on any node, after a wait of 1s that doubles up to 5m" min:"0"`
-	Deadline     Deadline           `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
+	Deadline     types.Deadline     `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
 	Session      string             `json:"session,omitempty" desc:"the session it is stopped with" is:"name"`
 	Accumulate   bool               `json:"accumulate,omitempty" desc:"holds piecemeal on one node what becomes free, once it has waited"`
 }
@@ -25,7 +25,7 @@ type Task struct {
 // Alternative is one of several vectors of requests.
 type Alternative struct {
 	Requests types.Requests `json:"requests" desc:"what is requested too"`
-	After    Duration       `json:"after,omitempty" desc:"how long after its submission the task may take it"`
+	After    types.Duration `json:"after,omitempty" desc:"how long after its submission the task may take it"`
 }
 
 // Devices says which devices one request is to be made up of.
@@ -38,23 +38,23 @@ type Devices struct {
 
 // Provide is a resource that a task gives to its node.
 type Provide struct {
-	Name   string     `json:"name" desc:"the resource" is:"resource"`
-	Amount Amount     `json:"amount" desc:"how much of it"`
-	When   types.When `json:"when" desc:"from when on"`
+	Name   string       `json:"name" desc:"the resource" is:"resource"`
+	Amount types.Amount `json:"amount" desc:"how much of it"`
+	When   types.When   `json:"when" desc:"from when on"`
 }
 
 // Spec is what to run.
 type Spec struct {
-	Image      string   `json:"image" desc:"the image, such as docker.io/library/busybox:1.36" is:"image"`
-	Command    []string `json:"command,omitempty" desc:"replaces the image's entry point and arguments"`
-	Env        []string `json:"env,omitempty" desc:"NAME=value, added to the image's environment" is:"setting"`
-	Dir        string   `json:"dir,omitempty" desc:"working directory" is:"absolute"`
-	User       string   `json:"user,omitempty" desc:"uid[:gid], or a name of the image"`
-	Grace      Duration `json:"grace,omitempty" desc:"time between the stop signal and the kill; 10s if it is left out" zero:"is not the least: give 1ms to have it killed at once, or leave it out for 10s"`
-	Restart    *Restart `json:"restart,omitempty" desc:"when a process that ended by itself is run again, on the same node; never if it is left out"`
-	StopSignal string   `json:"stopSignal,omitempty" desc:"asks the process to end; the image's or SIGTERM if it is left out"`
-	Mounts     []Mount  `json:"mounts,omitempty" desc:"directories and files made visible in the container"`
-	Ports      []Port   `json:"ports,omitempty" desc:"ports of the node that it listens at; they are requested too"`
+	Image      string         `json:"image" desc:"the image, such as docker.io/library/busybox:1.36" is:"image"`
+	Command    []string       `json:"command,omitempty" desc:"replaces the image's entry point and arguments"`
+	Env        []string       `json:"env,omitempty" desc:"NAME=value, added to the image's environment" is:"setting"`
+	Dir        string         `json:"dir,omitempty" desc:"working directory" is:"absolute"`
+	User       string         `json:"user,omitempty" desc:"uid[:gid], or a name of the image"`
+	Grace      types.Duration `json:"grace,omitempty" desc:"time between the stop signal and the kill; 10s if it is left out" zero:"is not the least: give 1ms to have it killed at once, or leave it out for 10s"`
+	Restart    *Restart       `json:"restart,omitempty" desc:"when a process that ended by itself is run again, on the same node; never if it is left out"`
+	StopSignal string         `json:"stopSignal,omitempty" desc:"asks the process to end; the image's or SIGTERM if it is left out"`
+	Mounts     []Mount        `json:"mounts,omitempty" desc:"directories and files made visible in the container"`
+	Ports      []Port         `json:"ports,omitempty" desc:"ports of the node that it listens at; they are requested too"`
 
 	Pids         int            `json:"pids,omitempty" desc:"how many processes and threads it may have; what its node gives if it is left out" zero:"is no process: give how many, or leave it out for what its node gives"`
 	CPULimit     types.CPULimit `json:"cpuLimit,omitempty" desc:"none lets it use what others leave of cpu; no more than it requests if it is left out"`
@@ -72,8 +72,8 @@ type Spec struct {
 type Restart struct {
 	When     types.RestartWhen `json:"when" desc:"after which ends"`
 	Limit    int               `json:"limit,omitempty" desc:"how often at most; without limit if it is left out" zero:"is not never: leave restart out for that, or limit for no limit"`
-	Delay    Duration          `json:"delay,omitempty" desc:"the wait before the first restart, doubled for each that follows; 1s if it is left out" zero:"is no wait: give a longer time, or leave it out for 1s"`
-	MaxDelay Duration          `json:"maxDelay,omitempty" desc:"the longest wait; 5m if it is left out" zero:"is no wait: give a longer time, or leave it out for 5m"`
+	Delay    types.Duration    `json:"delay,omitempty" desc:"the wait before the first restart, doubled for each that follows; 1s if it is left out" zero:"is no wait: give a longer time, or leave it out for 1s"`
+	MaxDelay types.Duration    `json:"maxDelay,omitempty" desc:"the longest wait; 5m if it is left out" zero:"is no wait: give a longer time, or leave it out for 5m"`
 }
 
 // Mount makes a directory or file visible.
@@ -102,7 +102,7 @@ type Job struct {
 // Resource is an ephemeral resource as it is to be.
 type Resource struct {
 	Name     string         `json:"name" desc:"the resource" is:"resource"`
-	Capacity Amount         `json:"capacity" desc:"how much there is, at each place; inf is no bound, 0 removes it"`
+	Capacity types.Amount   `json:"capacity" desc:"how much there is, at each place; inf is no bound, 0 removes it"`
 	Where    *Where         `json:"where" desc:"where it is; {} is every node, present and future"`
 	Declare  bool           `json:"declare,omitempty" desc:"keeps it when its capacity is 0: it exists, and is closed"`
 	Lifetime types.Lifetime `json:"lifetime,omitempty" desc:"what it ends with; nothing if it is left out"`

@@ -12,7 +12,7 @@ import (
 // The parts of a launch are those of a file that is submitted.
 type (
 	// Duration is a time.Duration that is JSON as text: "1m30s".
-	Duration = manifest.Duration
+	Duration = types.Duration
 	// Task is a task to be launched.
 	Task = manifest.Task
 	// Alternative is one of several vectors of requests.

@@ -125,7 +125,7 @@ func ask(t *testing.T, mode types.Socket, method string, a asked) (code int, tex
 // TestModesDocumented finds each route in the table of the documentation, with what it says of
 // a task for itself alone.
 func TestModesDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/task-api.md")
+	text, err := os.ReadFile("../../../docs/task-api.md")
 	if err != nil {
 		t.Fatal(err)
 	}

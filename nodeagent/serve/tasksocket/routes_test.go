@@ -9,7 +9,7 @@ import (
 
 // TestDocumented finds every request in the documentation, and no other.
 func TestDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/task-api.md")
+	text, err := os.ReadFile("../../../docs/task-api.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 		"gang={onLoss: restart}":          esl.Gang{Loss: esl.Restart},
 		"spread={maxSkew: 2, over: rack}": esl.Spread{Over: esl.Rack, MaxSkew: 2},
 		"share={as: a/alice, in: teams}":  esl.Share{In: "teams", As: "a/alice"},
-		"near={to: corpus, wait: 90s}":    esl.Near{To: "corpus", Wait: manifest.Wait(90e9)},
+		"near={to: corpus, wait: 90s}":    esl.Near{To: "corpus", Wait: types.Wait(90e9)},
 		"fair-share={anyone: 1, of: {a: {of: {b: {weight: 2}}}}}": nil,
 	} {
 		if want == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
 )
 
 // zeros are the numbers and times of policies, and what a 0 that is written is: refused, with
@@ -120,7 +121,7 @@ func numbers(kind manifest.PolicyKind) map[string]any {
 	for i := range v.NumField() {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		switch v.Field(i).Interface().(type) {
-		case manifest.Duration, manifest.Wait:
+		case types.Duration, types.Wait:
 			out[name] = "0s"
 		case int, float64:
 			out[name] = 0

@@ -1,10 +1,8 @@
-package manifest
+package types
 
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/escher-sched/escher/types"
 )
 
 // Duration is a time.Duration that is written as text: "1m30s".
@@ -17,11 +15,11 @@ func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Durat
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	var s string
 	if err := json.Unmarshal(text, &s); err != nil {
-		return types.Errorf(types.Invalid, "%s is no duration: write it as text with a unit, such as \"30s\"", text)
+		return Errorf(Invalid, "%s is no duration: write it as text with a unit, such as \"30s\"", text)
 	}
 	v, err := time.ParseDuration(s)
 	if err != nil {
-		return types.Errorf(types.Invalid, "%q is no duration: write it such as \"1m30s\"", s)
+		return Errorf(Invalid, "%q is no duration: write it such as \"1m30s\"", s)
 	}
 	*d = Duration(v)
 	return nil
@@ -70,7 +68,7 @@ func (a *Amount) UnmarshalJSON(text []byte) error {
 	}
 	var n json.Number
 	if err := json.Unmarshal(text, &n); err != nil {
-		return types.Errorf(types.Invalid, "%s is no amount: write it such as \"1\", \"500m\" or \"4Gi\"", text)
+		return Errorf(Invalid, "%s is no amount: write it such as \"1\", \"500m\" or \"4Gi\"", text)
 	}
 	*a = Amount(n)
 	return nil
@@ -91,9 +89,9 @@ func (d Deadline) At(submitted time.Time) (int64, error) {
 	after, err := time.ParseDuration(string(d))
 	switch {
 	case err != nil:
-		return 0, types.Errorf(types.Invalid, "%q is no time and no duration: write it such as 2026-01-02T15:04:05Z, or 2h after the submission", string(d))
+		return 0, Errorf(Invalid, "%q is no time and no duration: write it such as 2026-01-02T15:04:05Z, or 2h after the submission", string(d))
 	case after <= 0:
-		return 0, types.Errorf(types.Invalid, "%s has passed when the task is submitted: give a later one", after)
+		return 0, Errorf(Invalid, "%s has passed when the task is submitted: give a later one", after)
 	}
 	return submitted.Add(after).UnixNano(), nil
 }
