@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Option changes a Client that is being made.
@@ -42,7 +43,7 @@ func (c *Client) admit(ctx context.Context, s Store, keys []KV) error {
 
 // refusal is the error that nothing new is admitted: Precondition.
 func refusal(a *types.Admission) error {
-	return types.Errorf(types.Precondition, "nothing new is admitted: %s: wait until what has ended is deleted, delete some of it with escher rm, or give etcd a larger quota", a.Reason)
+	return types.Errorf(types.Precondition, "nothing new is admitted: %s: wait until what has ended is deleted, %s, or give etcd a larger quota", a.Reason, action.DeleteEnded.Of())
 }
 
 // admission reads what is said about new tasks; nil is nothing.

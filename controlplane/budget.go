@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Over returns what is stored while a namespace uses more of a budget than is allowed. The
@@ -64,12 +65,12 @@ func (c *Client) settings(ctx context.Context, s Store, change *Change, guesses 
 func allows(n *types.Namespace, ns, field string, priority int, accumulate bool) error {
 	b := n.Allowed()
 	if most := b.Priority.Max; priority > most {
-		return types.Errorf(types.Precondition, "%spriority: %d is above %d, the highest of namespace %s: lower it, or have an administrator allow more: "+
-			"escher namespace set %s --max-priority", field, priority, most, ns, ns)
+		return types.Errorf(types.Precondition, "%spriority: %d is above %d, the highest of namespace %s: lower it, or have an administrator allow more: %s",
+			field, priority, most, ns, action.RaiseBudget.Of(ns, "max-priority"))
 	}
 	if accumulate && b.NoAccumulate {
-		return types.Errorf(types.Precondition, "%saccumulate: nothing accumulates in namespace %s: leave it out, or have an administrator allow it: "+
-			"escher namespace set %s --accumulate", field, ns, ns)
+		return types.Errorf(types.Precondition, "%saccumulate: nothing accumulates in namespace %s: leave it out, or have an administrator allow it: %s",
+			field, ns, action.RaiseBudget.Of(ns, "accumulate"))
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func allows(n *types.Namespace, ns, field string, priority int, accumulate bool)
 // OverBudget is the error that a namespace has used up a budget, for a reason as Over gives
 // it: Precondition.
 func OverBudget(ns, reason string) error {
-	flag, _, _ := strings.Cut(reason, ":")
-	return types.Errorf(types.Precondition, "namespace %s is over its budget: %s: delete what it no longer needs, with escher rm or escher set-resource NAME 0, "+
-		"or have an administrator allow more: escher namespace set %s --%s", ns, reason, ns, flag)
+	setting, _, _ := strings.Cut(reason, ":")
+	return types.Errorf(types.Precondition, "namespace %s is over its budget: %s: %s, or have an administrator allow more: %s",
+		ns, reason, action.DeleteUnneeded.Of(), action.RaiseBudget.Of(ns, setting))
 }

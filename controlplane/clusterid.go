@@ -14,7 +14,7 @@ func ClusterID(ctx context.Context, s Store) (string, error) {
 		return "", err
 	}
 	if kv.ModRevision == 0 {
-		return "", types.Errorf(types.NotFound, "find the cluster: no escher server has run on this etcd yet: start one")
+		return "", types.Errorf(types.NotFound, "find the cluster: no server has run on this etcd yet: start one")
 	}
 	var c types.Cluster
 	if !Read(kv, &c) || types.ValidateName(ClusterKey(), c.ID) != nil {

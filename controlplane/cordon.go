@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Cordon keeps new tasks off a node, and with want.Drain has what is there leave, which
@@ -84,7 +85,7 @@ func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 		return err
 	}
 	if node.ModRevision == 0 {
-		return types.Errorf(types.NotFound, "there is no node %s: escher nodes lists those there are", e.node)
+		return types.Errorf(types.NotFound, "there is no node %s: %s", e.node, action.ListNodes.Of())
 	}
 	// It is there as long as it was not removed and made anew: what it has may change.
 	change.IfCreated(node.Key, node.CreateRevision)
@@ -94,7 +95,7 @@ func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 			return err
 		}
 		if alive.ModRevision != 0 {
-			return types.Errorf(types.Precondition, "its agent is alive, so the machine is not dead: drain it, or end its agent first, and wait until escher nodes calls the node lost")
+			return types.Errorf(types.Precondition, "its agent is alive, so the machine is not dead: drain it, or end its agent first, and wait until the node is lost: %s", action.AwaitLost.Of())
 		}
 		change.IfUnchanged(alive.Key, 0)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Forget deletes what is known of a node that is gone for good, its cordon included. If
@@ -26,7 +27,7 @@ func (e *forget) draw(ctx context.Context, s Store, change *Change) error {
 		return err
 	}
 	if kv.ModRevision == 0 {
-		return types.Errorf(types.NotFound, "there is no node %s: escher nodes lists those there are", e.node)
+		return types.Errorf(types.NotFound, "there is no node %s: %s", e.node, action.ListNodes.Of())
 	}
 	change.IfUnchanged(kv.Key, kv.ModRevision)
 	change.Delete(kv.Key)
@@ -34,7 +35,7 @@ func (e *forget) draw(ctx context.Context, s Store, change *Change) error {
 		return err
 	}
 	if kv.ModRevision != 0 {
-		return types.Errorf(types.Precondition, "its agent is alive: end it first, and wait until escher nodes calls the node lost")
+		return types.Errorf(types.Precondition, "its agent is alive: end it first, and wait until the node is lost: %s", action.AwaitLost.Of())
 	}
 	change.IfUnchanged(kv.Key, 0)
 	if err := e.unheld(ctx, s, change); err != nil {
@@ -66,7 +67,7 @@ func (e *forget) unheld(ctx context.Context, s Store, change *Change) error {
 				tasks = append(tasks, k.Namespace+"/"+k.ID)
 			}
 		}
-		return types.Errorf(types.Precondition, "tasks are bound there, such as %s: a scheduler gives them a new attempt elsewhere once the node is lost: wait for that; one with on-disconnect keep stays with its node until that is declared dead: escher node rm --dead %s", listing(tasks), e.node)
+		return types.Errorf(types.Precondition, "tasks are bound there, such as %s: a scheduler gives them a new attempt elsewhere once the node is lost: wait for that; one with on-disconnect keep stays with its node until that is declared dead: %s", listing(tasks), action.DeclareDead.Of(e.node))
 	}
 	change.IfNoneSince(Prefix(Bindings, e.node), 0)
 	kv, err := get(ctx, s, AllocatedKey(e.node))
@@ -75,10 +76,10 @@ func (e *forget) unheld(ctx context.Context, s Store, change *Change) error {
 	}
 	var a types.Allocated
 	if !Read(kv, &a) {
-		return types.Errorf(types.Precondition, "what is in use there cannot be read: see it with escher audit, and remove it with escher audit --repair %s", kv.Key)
+		return types.Errorf(types.Precondition, "what is in use there cannot be read: %s", action.RepairKey.Of(kv.Key))
 	}
 	if len(a.Holds) > 0 {
-		return types.Errorf(types.Precondition, "reservations hold a part of it: escher reservations lists them, escher unreserve gives one up")
+		return types.Errorf(types.Precondition, "reservations hold a part of it: give them up: %s", action.ListReservations.Of())
 	}
 	return nil
 }

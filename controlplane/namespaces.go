@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Namespace is a namespace for which an administrator has set something.
@@ -108,7 +109,7 @@ func (c *Client) editNamespace(ctx context.Context, e *namespaceEdit) error {
 
 // noNamespace is the error that nothing is set for a namespace: NotFound.
 func noNamespace(name string) error {
-	return types.Errorf(types.NotFound, "nothing is set for namespace %s, which has the built-in defaults: escher namespace ls lists those with settings", name)
+	return types.Errorf(types.NotFound, "nothing is set for namespace %s, which has the built-in defaults: %s", name, action.ListNamespaces.Of())
 }
 
 // namespaceEdit is a namespace being changed, or removed if change is nil.
@@ -144,7 +145,7 @@ func (e *namespaceEdit) draw(ctx context.Context, s Store, change *Change) error
 	same := kv.ModRevision != 0 && types.Same(kv.Value, &n)
 	switch {
 	case e.create && kv.ModRevision != 0 && !(same && e.sent):
-		return types.Errorf(types.AlreadyExists, "it has settings already: change them with escher namespace set %s", e.name)
+		return types.Errorf(types.AlreadyExists, "it has settings already: change them: %s", action.SetNamespace.Of(e.name))
 	case !same:
 		change.Put(kv.Key, &n)
 	}
@@ -167,7 +168,7 @@ func (e *namespaceEdit) drawRemoval(ctx context.Context, s Store, kv KV, change 
 			return err
 		}
 		if len(page.KVs) > 0 {
-			return types.Errorf(types.Precondition, "it is in use: %s is there: delete all it has first, or change its settings with escher namespace set", page.KVs[0].Key)
+			return types.Errorf(types.Precondition, "it is in use: %s is there: delete all it has first, or change its settings: %s", page.KVs[0].Key, action.SetNamespace.Of(e.name))
 		}
 		change.IfNoneSince(prefix, 0)
 	}

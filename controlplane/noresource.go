@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // IfNoResource makes the transaction depend on there being no ephemeral resource of a name,
@@ -52,19 +53,19 @@ func (e *noResource) own(ctx context.Context, s Store) (newest int64, err error)
 // taken says what there is, and how to remove it.
 func (e *noResource) taken(kv KV, r *types.Resource) error {
 	at, _ := Parse(kv.Key)
-	where, flag := "on node "+at.Where, "--node "+at.Where
+	where, remove := "on node "+at.Where, action.SetOnNode.Of(e.name, "0", at.Where)
 	switch at.Where {
 	case types.ClusterWide:
-		where, flag = "in the cluster", "--cluster"
+		where, remove = "in the cluster", action.SetInCluster.Of(e.name, "0")
 	case types.EveryNode:
-		where, flag = "on every node", "--all"
+		where, remove = "on every node", action.SetOnEveryNode.Of(e.name, "0")
 	}
 	whose := "which would be taken over"
 	if r.Owner != "" {
 		whose = fmt.Sprintf("of %s %s, %s", r.Lifetime, r.Owner, whose)
 	}
-	return types.Errorf(types.AlreadyExists, "there is a resource %s already (%s %s), %s: remove it by escher set-resource %s 0 %s, or choose another id",
-		e.name, r.Capacity.Format(types.ResourceID(e.name)), where, whose, e.name, flag)
+	return types.Errorf(types.AlreadyExists, "there is a resource %s already (%s %s), %s: remove it by %s, or choose another id",
+		e.name, r.Capacity.Format(types.ResourceID(e.name)), where, whose, remove)
 }
 
 func (e *noResource) refused(ctx context.Context, s Store, keys []KV) error {

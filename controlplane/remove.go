@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Remove deletes tasks that have ended, with their statuses, before the collector
@@ -170,7 +171,7 @@ func (c *Client) deleteUnseen(ctx context.Context, job string, tasks []KV) error
 		return err
 	}
 	if !res.Committed {
-		return types.Errorf(types.Conflict, "job %s, or a task of it, is there after all: see escher ps --job %s", job, job)
+		return types.Errorf(types.Conflict, "job %s, or a task of it, is there after all: %s", job, action.ListTasksOf.Of(job))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // candidates bounds how many ids an error lists.
@@ -56,9 +57,9 @@ func (c *Client) missing(ctx context.Context, kind Kind, id string) error {
 	if err != nil {
 		return err
 	}
-	remedy := fmt.Sprintf("%s lists what there is", what.list)
+	remedy := types.Textf("%s", what.list.Of())
 	if len(near) > 0 {
-		remedy = "did you mean " + strings.Join(near, " or ") + "?"
+		remedy = types.Textf("did you mean %s?", strings.Join(near, " or "))
 	}
 	return types.Errorf(types.NotFound, "there is no %s %q%s: %s", what.kind, id, what.where, remedy)
 }
@@ -79,25 +80,26 @@ func (c *Client) Near(ctx context.Context, kind Kind, typed string) ([]string, e
 
 // named is a kind of key whose last segment is a name that people type.
 type named struct {
-	// kind is what one is called, where is where they are looked for, and list
-	// is the command that lists them.
-	kind, where, list string
-	prefix            string
+	// kind is what one is called, where is where they are looked for, and list lists
+	// them.
+	kind, where string
+	list        action.Verb
+	prefix      string
 }
 
 func (c *Client) named(kind Kind) named {
 	n := named{where: " in namespace " + c.ns, prefix: Prefix(kind, c.ns)}
 	switch kind {
 	case Nodes:
-		n = named{kind: "node", list: "escher nodes", prefix: Prefix(Nodes)}
+		n = named{kind: "node", list: action.ListNodes, prefix: Prefix(Nodes)}
 	case Jobs:
-		n.kind, n.list = "job", "escher jobs"
+		n.kind, n.list = "job", action.ListJobs
 	case Reservations:
-		n.kind, n.list = "reservation", "escher reservations"
+		n.kind, n.list = "reservation", action.ListReservations
 	case Policies:
-		n.kind, n.list = "policy", "escher policies ls"
+		n.kind, n.list = "policy", action.ListPolicies
 	default:
-		n.kind, n.list = "task", "escher ps -a"
+		n.kind, n.list = "task", action.ListTasks
 	}
 	return n
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Class says what kind of failure an error is. It alone decides whether an
@@ -100,14 +102,20 @@ func (c Class) Retryable() bool { return c == Unavailable || c == Unknown }
 type Error struct {
 	Class Class
 	err   error
+	// said is nil where no action is named.
+	said *said
 }
 
-// Errorf makes an error of the given class; a %w verb keeps the cause.
+// Errorf makes an error of the given class; a %w verb keeps the cause. Arguments may be
+// actions, and texts and errors that name some: see Render.
 func Errorf(class Class, format string, args ...any) error {
+	if s := newSaid(format, args); s != nil {
+		return &Error{Class: class, err: s.in(action.Action.String), said: s}
+	}
 	return &Error{Class: class, err: fmt.Errorf(format, args...)}
 }
 
-// Error returns the text.
+// Error returns the text, with its actions in words that are of no program.
 func (e *Error) Error() string { return e.err.Error() }
 
 // Unwrap returns the error that the text was formatted from.

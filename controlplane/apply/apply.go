@@ -58,7 +58,7 @@ type Change struct {
 	// Differences say what differs from what is there: "spec.image: a → b".
 	Differences []string `json:"differences,omitempty"`
 	// Blocked says why it is not done; empty if it is.
-	Blocked string `json:"blocked,omitempty"`
+	Blocked types.Text `json:"blocked,omitzero"`
 
 	// Adds says what policies add: requests of tasks, resources, reservations.
 	Adds []string `json:"adds,omitempty"`
@@ -90,7 +90,7 @@ type stopped struct {
 }
 
 func (s stopped) options() controlplane.StopOptions {
-	return controlplane.StopOptions{Reason: "replaced by escher apply", Grace: s.grace}
+	return controlplane.StopOptions{Reason: "replaced by apply", Grace: s.grace}
 }
 
 // Decision is what is to be done.
@@ -108,7 +108,7 @@ type Decision struct {
 // Precondition.
 func (d *Decision) Blocked() error {
 	for i := range d.Changes {
-		if c := &d.Changes[i]; c.Blocked != "" {
+		if c := &d.Changes[i]; !c.Blocked.IsZero() {
 			return types.Errorf(types.Precondition, "%s: %s", c, c.Blocked)
 		}
 	}

@@ -14,10 +14,11 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // planAgain is the remedy for a condition that does not hold.
-const planAgain = "look at escher plan again"
+func planAgain() types.Text { return types.Textf("look at the plan again: %s", action.PlanFile.Of()) }
 
 // Condition is that nothing that documents name has changed since a revision.
 type Condition struct {
@@ -45,7 +46,7 @@ func ParseCondition(text string) (Condition, error) {
 	number, seen, hasDigest := strings.Cut(text, "-")
 	revision, err := strconv.ParseInt(number, 10, 64)
 	if raw, bad := hex.DecodeString(seen); err != nil || revision <= 0 || hasDigest && (bad != nil || len(raw) != seenBytes) {
-		return Condition{}, types.Errorf(types.Invalid, "%q is not what escher plan said, such as 4711-9f86d081: give that, or leave it out", text)
+		return Condition{}, types.Errorf(types.Invalid, "%q is not what a plan said, such as 4711-9f86d081: give that, or leave it out", text)
 	}
 	return Condition{revision, seen}, nil
 }
@@ -82,7 +83,7 @@ func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, d
 				if !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return names(&doc, e) }) {
 					return nil
 				}
-				return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", e.Key, e.ModRevision, c.Revision, planAgain)
+				return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", e.Key, e.ModRevision, c.Revision, planAgain())
 			})
 		})
 	}
@@ -93,7 +94,7 @@ func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, d
 	case c.Seen != "" && !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return doc.Kind == manifest.KindNamespace }):
 		return nil // which the digest tells, but of namespaces
 	}
-	return types.Errorf(types.Precondition, "what has happened since revision %d is forgotten: give all that escher plan said, such as %d-9f86d081, or %s", c.Revision, c.Revision, planAgain)
+	return types.Errorf(types.Precondition, "what has happened since revision %d is forgotten: give all that the plan said, such as %d-9f86d081, or %s", c.Revision, c.Revision, planAgain())
 }
 
 // concerned returns the prefixes of the keys that a document may be about.

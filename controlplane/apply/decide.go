@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Specs returns the spec of a digest that a task refers to.
@@ -49,7 +50,7 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 	for i := range docs {
 		doc := &docs[i]
 		if doc.Name() == "" {
-			return nil, types.Errorf(types.Invalid, "the %s in line %d: name: is missing: apply knows things by their name: give one, or use escher submit", doc, doc.Line)
+			return nil, types.Errorf(types.Invalid, "the %s in line %d: name: is missing: apply knows things by their name: give one, or use %s", doc, doc.Line, action.SubmitFile.Of())
 		}
 		c, err := d.change(doc)
 		if err != nil {
@@ -59,7 +60,7 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 	}
 	out.Condition = Condition{Revision: view.Revision, Seen: digest(d.seen)}
 	if is := opts.If.Seen; is != "" && is != out.Condition.Seen {
-		return nil, types.Errorf(types.Conflict, "something that the file names has gone since revision %d: %s", opts.If.Revision, planAgain)
+		return nil, types.Errorf(types.Conflict, "something that the file names has gone since revision %d: %s", opts.If.Revision, planAgain())
 	}
 	return out, nil
 }
@@ -144,7 +145,7 @@ func (d *decider) task(c *Change) error {
 		return []controlplane.Submission{s}, err
 	}
 	if c.doc.Task.ID != "" {
-		return types.Errorf(types.Invalid, "id: apply knows things by their name: leave it out, or use escher submit")
+		return types.Errorf(types.Invalid, "id: apply knows things by their name: leave it out, or use %s", action.SubmitFile.Of())
 	}
 	return d.compare(c, all, wanted)
 }
@@ -219,12 +220,12 @@ func (c *Change) block(opts Options) {
 	}
 	there := strings.Join(c.Stops, ", ")
 	if c.Action == Replace && len(c.Stops) == 1 {
-		c.Blocked = fmt.Sprintf("%s differs and has not ended (%s): give --replace to stop it and launch the new one", there, summary(c.Differences))
+		c.Blocked = types.Textf("%s differs and has not ended (%s): %s to stop it and launch the new one", there, summary(c.Differences), action.ReplaceLive.Of())
 		return
 	}
-	c.Blocked = fmt.Sprintf("%s of the same name have not ended: give --replace to stop them, or stop all but one", there)
+	c.Blocked = types.Textf("%s of the same name have not ended: %s to stop them, or stop all but one", there, action.ReplaceLive.Of())
 	if c.Action == Unchanged {
-		c.Blocked = fmt.Sprintf("beside %s, which is as described, %s of the same name has not ended: give --replace to stop that", c.ID, there)
+		c.Blocked = types.Textf("beside %s, which is as described, %s of the same name has not ended: %s to stop that", c.ID, there, action.ReplaceLive.Of())
 	}
 }
 
@@ -256,7 +257,7 @@ func (d *decider) fresh(what string, revisions ...int64) error {
 	slices.Sort(revisions)
 	d.seen = append(d.seen, fmt.Sprint(what, revisions))
 	if newest := revisions[len(revisions)-1]; d.opts.If.Revision != 0 && newest > d.opts.If.Revision {
-		return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", what, newest, d.opts.If.Revision, planAgain)
+		return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", what, newest, d.opts.If.Revision, planAgain())
 	}
 	return nil
 }
@@ -392,7 +393,7 @@ func (d *decider) reservation(c *Change) error {
 	}
 	if !bytes.Equal(types.Encode(0, &is), types.Encode(0, &want)) {
 		c.Action = Replace
-		c.Blocked = fmt.Sprintf("it is there and differs, and is not replaced in place: escher unreserve %s, then apply again", c.Name)
+		c.Blocked = types.Textf("it is there and differs, and is not replaced in place: %s, then apply again", action.Unreserve.Of(c.Name))
 	}
 	return d.fresh(c.Name, r.Info.Mod)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // differences says in which fields what is there differs from what is wanted. Of a
@@ -128,7 +129,7 @@ func Submit(docs []manifest.Document, now time.Time) (*Decision, error) {
 		case manifest.KindJob:
 			c.Submissions, err = doc.Job.Submissions(now)
 		default:
-			err = types.Errorf(types.Invalid, "line %d: %s is nothing that runs: use escher apply, or leave it out", doc.Line, doc)
+			err = types.Errorf(types.Invalid, "line %d: %s is nothing that runs: use %s, or leave it out", doc.Line, doc, action.ApplyFile.Of())
 		}
 		if err != nil {
 			return nil, err

@@ -51,7 +51,7 @@ func (d *Decision) setNamespaces(ctx context.Context, client *controlplane.Clien
 			want.Extra = is.Extra
 			now := types.Encode(0, is)
 			if x.namespace != nil && !types.Same(now, x.namespace) && !types.Same(now, &want) {
-				return types.Errorf(types.Conflict, "it has changed since: %s", planAgain)
+				return types.Errorf(types.Conflict, "it has changed since: %s", planAgain())
 			}
 			*is = want
 			return nil

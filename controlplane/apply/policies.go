@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Library is what policies are: of what they do, nothing is known here.
@@ -67,14 +68,14 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 		switch x := &d.Changes[i]; {
 		case x.Action == Declare:
 			declared[x.Name] = x.policies[0]
-		case (x.Kind == manifest.KindJob || x.Kind == manifest.KindTask) && x.Blocked == "":
+		case (x.Kind == manifest.KindJob || x.Kind == manifest.KindTask) && x.Blocked.IsZero():
 			beside = append(beside, x.Name)
 		}
 	}
 	var errs []error
 	for i := range d.Changes {
 		x := &d.Changes[i]
-		if len(x.policies) == 0 || x.Kind == manifest.KindPolicy && x.Blocked != "" {
+		if len(x.policies) == 0 || x.Kind == manifest.KindPolicy && !x.Blocked.IsZero() {
 			continue
 		}
 		var err error
@@ -199,7 +200,7 @@ func (d *decider) policy(c *Change) error {
 	d.reads[key], d.reads[controlplane.JobKey(d.ns, c.Name)] = 0, 0
 	is := d.view.Policies[cluster.ID{Namespace: d.ns, ID: c.Name}]
 	if job := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: c.Name}]; job != nil {
-		c.Action, c.Blocked = Replace, "there is a job of that id: give it another name"
+		c.Action, c.Blocked = Replace, types.Textf("there is a job of that id: give it another name")
 		return d.fresh(c.Name, job.Mod)
 	}
 	if is == nil || is.V == nil {
@@ -210,13 +211,13 @@ func (d *decider) policy(c *Change) error {
 	want := c.policies[0]
 	switch {
 	case is.V.Job != "":
-		c.Action, c.Blocked = Replace, fmt.Sprintf("policies of job %s are of that id: give it another name", is.V.Job)
+		c.Action, c.Blocked = Replace, types.Textf("policies of job %s are of that id: give it another name", is.V.Job)
 	case len(is.V.Policies) != 1 || is.V.Policies[0].Kind != want.Kind:
 		c.Action = Replace
-		c.Blocked = fmt.Sprintf("it is %s, and becomes no %s in place: escher policies rm %s, then apply again", textOf(is.V.Policies), want.Kind, c.Name)
+		c.Blocked = types.Textf("it is %s, and becomes no %s in place: %s, then apply again", textOf(is.V.Policies), want.Kind, action.RemovePolicy.Of(c.Name))
 	case is.V.Session == "" && c.doc.Policy.Session != "":
 		c.Action = Replace
-		c.Blocked = fmt.Sprintf("it lasts until it is removed, and ends with no session: escher policies rm %s, then apply again", c.Name)
+		c.Blocked = types.Textf("it lasts until it is removed, and ends with no session: %s, then apply again", action.RemovePolicy.Of(c.Name))
 	case controlplane.Wish(nil, is.V.Policies) == controlplane.Wish(nil, c.policies) && is.V.Session == c.doc.Policy.Session:
 		c.Action, c.ID = Unchanged, c.Name
 	default:

@@ -1,10 +1,9 @@
 package audit
 
 import (
-	"fmt"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // checkChanges runs the validators of changes over what the revision touched.
@@ -162,7 +161,7 @@ func (c *Checker) checkInPart() {
 }
 
 func (c *Checker) finding(g Guarantee, object, format string, args []any) Finding {
-	return Finding{Guarantee: g, Object: object, Revision: c.s.revision, Text: fmt.Sprintf(format, args...)}
+	return Finding{Guarantee: g, Object: object, Revision: c.s.revision, Text: types.Textf(format, args...)}
 }
 
 // schema validates Schema: every key below controlplane.Root is of a known form,
@@ -175,11 +174,11 @@ func (s *state) schema(key string, found finder) {
 	k, known := controlplane.Parse(key)
 	for _, a := range controlplane.AccessTable() {
 		if known && a.Kind == k.Kind {
-			found("key "+key, "%s; %s writes such keys; repair it with escher audit --repair %s", why, (&Repair{Writers: a.Put}).Writer(), key)
+			found("key "+key, "%s; %s writes such keys; repair it: %s", why, (&Repair{Writers: a.Put}).Writer(), action.RepairKey.Of(key))
 			return
 		}
 	}
-	found("key "+key, "%s; remove it with escher audit --repair %s", why, key)
+	found("key "+key, "%s; remove it: %s", why, action.RepairKey.Of(key))
 }
 
 // moment is when something was bound or granted.

@@ -123,7 +123,7 @@ func (c *Checker) state(g Guarantee, of any, check func(finder)) {
 // same returns the finding among found that says the same as f.
 func same(found []Finding, f Finding) *Finding {
 	for i := range found {
-		if found[i].Object == f.Object && found[i].Text == f.Text {
+		if found[i].Object == f.Object && found[i].Text.String() == f.Text.String() {
 			return &found[i]
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/escher-sched/escher/types"
 )
 
 // Guarantee is the name of one thing that must always hold.
@@ -94,27 +96,30 @@ type Finding struct {
 	// Revision is the one it was found at.
 	Revision int64 `json:"revision"`
 	// Text says in words what is wrong.
-	Text string `json:"text"`
+	Text types.Text `json:"text"`
 }
 
 // String returns the finding as one line.
 func (f Finding) String() string {
-	return "revision " + strconv.FormatInt(f.Revision, 10) + ": " + string(f.Guarantee) + ": " + f.Object + ": " + f.Text
+	return "revision " + strconv.FormatInt(f.Revision, 10) + ": " + string(f.Guarantee) + ": " + f.Object + ": " + f.Text.String()
 }
+
+// equal reports whether two findings say the same.
+func (f Finding) equal(other Finding) bool { return f.String() == other.String() }
 
 // Header returns the titles of a table of findings.
 func (Finding) Header() []string { return []string{"REVISION", "GUARANTEE", "OBJECT", "TEXT"} }
 
 // Row returns the finding as a row of the table.
 func (f Finding) Row() []string {
-	return []string{strconv.FormatInt(f.Revision, 10), string(f.Guarantee), f.Object, f.Text}
+	return []string{strconv.FormatInt(f.Revision, 10), string(f.Guarantee), f.Object, f.Text.String()}
 }
 
 // sorted sorts findings in place, drops duplicates and returns them.
 func sorted(found []Finding) []Finding {
 	slices.SortFunc(found, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), strings.Compare(string(a.Guarantee), string(b.Guarantee)),
-			strings.Compare(a.Object, b.Object), strings.Compare(a.Text, b.Text))
+			strings.Compare(a.Object, b.Object), strings.Compare(a.Text.String(), b.Text.String()))
 	})
-	return slices.Compact(found)
+	return slices.CompactFunc(found, Finding.equal)
 }

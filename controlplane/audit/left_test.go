@@ -100,7 +100,7 @@ func TestLeft(t *testing.T) {
 			}
 			var got []string
 			for _, f := range c.Left() {
-				if f.Guarantee != audit.NothingLeft || f.Revision != c.Revision() || f.Text == "" {
+				if f.Guarantee != audit.NothingLeft || f.Revision != c.Revision() || f.Text.IsZero() {
 					t.Errorf("found %+v", f)
 				}
 				got = append(got, f.Object)

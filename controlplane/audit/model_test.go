@@ -75,7 +75,7 @@ func (m *model) agree(t *testing.T, c *audit.Checker, found []audit.Finding) {
 func plain(found []audit.Finding) []string {
 	var out []string
 	for _, f := range found {
-		out = append(out, string(f.Guarantee)+" "+f.Object+" "+f.Text)
+		out = append(out, string(f.Guarantee)+" "+f.Object+" "+f.Text.String())
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

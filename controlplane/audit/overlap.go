@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/execution"
 )
 
@@ -36,7 +37,7 @@ func CheckExecutions(logs [][]execution.Record, skew time.Duration) Executions {
 	found := func(x *run, format string, args ...any) {
 		report.Findings = append(report.Findings, Finding{
 			Guarantee: NeverTwice, Object: "task " + x.start.Namespace + "/" + x.start.Task,
-			Revision: x.start.Revision, Text: fmt.Sprintf(format, args...),
+			Revision: x.start.Revision, Text: types.Textf(format, args...),
 		})
 	}
 	tasks := make(map[id][]*run)

@@ -96,7 +96,7 @@ func TestNeverTwice(t *testing.T) {
 					if f.Guarantee != audit.NeverTwice || f.Object != "task d/a" {
 						t.Errorf("found %+v", f)
 					}
-					texts = append(texts, f.Text)
+					texts = append(texts, f.Text.String())
 				}
 				if test.want == "" && len(texts) > 0 || test.want != "" && (len(texts) != 1 || !strings.Contains(texts[0], test.want)) {
 					t.Errorf("found %q, want %q", texts, test.want)

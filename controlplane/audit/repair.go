@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Repair is what ends the quarantine of a key: see PlanRepair.
@@ -56,9 +57,9 @@ func PlanRepair(ctx context.Context, store controlplane.Store, key string, now t
 	why, quarantined := c.s.unread[key]
 	switch {
 	case there.ModRevision == 0:
-		return nil, types.Errorf(types.NotFound, "repair %s: there is no such key: escher audit lists those that cannot be read", key)
+		return nil, types.Errorf(types.NotFound, "repair %s: there is no such key: %s", key, action.ListUnreadable.Of())
 	case !quarantined:
-		return nil, types.Errorf(types.Precondition, "repair %s: its value can be read: escher audit lists those that cannot", key)
+		return nil, types.Errorf(types.Precondition, "repair %s: its value can be read: %s", key, action.ListUnreadable.Of())
 	}
 	r := &Repair{Key: key, Value: there.Value, Revision: there.ModRevision, Why: why, change: controlplane.NewChange(controlplane.NewBatch())}
 	k, known := controlplane.Parse(key)

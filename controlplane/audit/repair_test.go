@@ -79,7 +79,7 @@ func TestRepair(t *testing.T) {
 			}
 			report, err := audit.Run(t.Context(), store)
 			if err != nil || !slices.ContainsFunc(report.Findings, func(f audit.Finding) bool {
-				return f.Guarantee == audit.Schema && f.Object == "key "+key && strings.Contains(f.Text, "escher audit --repair "+key)
+				return f.Guarantee == audit.Schema && f.Object == "key "+key && strings.Contains(f.Text.String(), "repair key "+key)
 			}) {
 				t.Errorf("%v, %v", report.Findings, err)
 			}

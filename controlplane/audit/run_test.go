@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/audit/audittest"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
 )
 
 // replay commits the revisions of a script to a store.
@@ -137,7 +138,7 @@ func TestLivesCountWrites(t *testing.T) {
 }
 
 func TestFindingsAreATable(t *testing.T) {
-	f := audit.Finding{Guarantee: audit.GangAtomic, Object: "grant d/r", Revision: 9, Text: "is partial"}
+	f := audit.Finding{Guarantee: audit.GangAtomic, Object: "grant d/r", Revision: 9, Text: types.Textf("is partial")}
 	if len(f.Header()) != len(f.Row()) {
 		t.Error(f.Header(), f.Row())
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
 )
 
 // Author is who sends a transaction.
@@ -54,7 +55,7 @@ func (w *Authored) Check(by Author, txn controlplane.Txn, revision int64) []Find
 			may, verb = access.Delete, "deleted"
 		}
 		if !slices.Contains(may, by.Writer) || !by.covers(k) {
-			out = append(out, Finding{OneWriter, "key " + op.Key, revision, verb + " by the " + by.String()})
+			out = append(out, Finding{OneWriter, "key " + op.Key, revision, types.Textf("%s by the %s", verb, by)})
 		}
 	}
 	return out

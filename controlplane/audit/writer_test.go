@@ -39,7 +39,7 @@ func TestOneWriter(t *testing.T) {
 			continue
 		}
 		if len(found) != 1 || found[0].Guarantee != audit.OneWriter || found[0].Revision != 7 ||
-			!strings.Contains(found[0].Object, c.op.Key) || found[0].Text != c.want {
+			!strings.Contains(found[0].Object, c.op.Key) || found[0].Text.String() != c.want {
 			t.Errorf("%s, %s: %v, want %q", c.by, c.op.Key, found, c.want)
 		}
 	}

@@ -81,19 +81,19 @@ func TestServerNameIsAskedFor(t *testing.T) {
 
 func TestRemedyOfWhatTLSSays(t *testing.T) {
 	for says, want := range map[string]string{
-		"error reading server preface: remote error: tls: certificate required":                                             "--cert",
-		"authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority": "--cacert",
-		"x509: certificate is valid for etcd.example, not other.example":                                                    "--servername",
-		"x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs":                             "--servername",
+		"error reading server preface: remote error: tls: certificate required":                                             "cert",
+		"authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority": "cacert",
+		"x509: certificate is valid for etcd.example, not other.example":                                                    "servername",
+		"x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs":                             "servername",
 		"authentication handshake failed: tls: first record does not look like a TLS handshake":                             "http://",
-		"write tcp 10.0.0.2:1->10.0.0.1:2379: write: broken pipe":                                                           "--cert",
+		"write tcp 10.0.0.2:1->10.0.0.1:2379: write: broken pipe":                                                           "cert",
 		"error reading server preface: EOF":                                                                                 "https://",
 	} {
-		if got := Remedy(errors.New(says)); !strings.Contains(got, want) {
+		if got := Remedy(errors.New(says)); !strings.Contains(got.String(), want) {
 			t.Errorf("%s: %q, want %s", says, got, want)
 		}
 	}
-	if got := Remedy(errors.New("connect: connection refused")); got != "" {
+	if got := Remedy(errors.New("connect: connection refused")); !got.IsZero() {
 		t.Errorf("of other errors it says %q", got)
 	}
 }

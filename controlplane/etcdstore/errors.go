@@ -13,6 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // fail makes the error of a call that changes nothing, or nothing that matters
@@ -96,25 +97,31 @@ func plainly(text string) string {
 
 // Remedy says what to do about an error of TLS between here and etcd; of others it
 // says nothing.
-func Remedy(err error) string {
-	for _, x := range [...]struct{ says, remedy string }{
-		{"remote error: tls: expired certificate", "renew the certificate of --cert"},
-		{"remote error: tls: ", "give a certificate that etcd accepts, and its key, with --cert and --key"},
-		{"certificate signed by unknown authority", "name the file of the authority of etcd's certificate with --cacert"},
-		{"certificate is valid for ", "name what etcd's certificate is for with --servername"},
-		{"certificate is not valid for any names", "name what etcd's certificate is for with --servername"},
-		{"IP SANs", "name what etcd's certificate is for with --servername"},
-		{"certificate has expired or is not yet valid", "renew etcd's certificate, or set the clock"},
-		{"first record does not look like a TLS handshake", "etcd is not encrypted there: write http://, and leave out --cacert, --cert and --key"},
+func Remedy(err error) types.Text {
+	cert, key, ca := action.EtcdCert.Of(), action.EtcdKey.Of(), action.EtcdCA.Of()
+	name := types.Textf("name what etcd's certificate is for with %s", action.EtcdServerName.Of())
+	encrypted := types.Textf("etcd may want TLS there: write https://, and give %s and %s", cert, key)
+	for _, x := range [...]struct {
+		says   string
+		remedy types.Text
+	}{
+		{"remote error: tls: expired certificate", types.Textf("renew the certificate of %s", cert)},
+		{"remote error: tls: ", types.Textf("give a certificate that etcd accepts, and its key, with %s and %s", cert, key)},
+		{"certificate signed by unknown authority", types.Textf("name the file of the authority of etcd's certificate with %s", ca)},
+		{"certificate is valid for ", name},
+		{"certificate is not valid for any names", name},
+		{"IP SANs", name},
+		{"certificate has expired or is not yet valid", types.Textf("renew etcd's certificate, or set the clock")},
+		{"first record does not look like a TLS handshake", types.Textf("etcd is not encrypted there: write http://, and leave out %s, %s and %s", ca, cert, key)},
 		// Who shows no certificate is told, or finds the connection closed.
-		{"error reading server preface", "etcd may want TLS there: write https://, and give --cert and --key"},
-		{"broken pipe", "etcd may want TLS there: write https://, and give --cert and --key"},
+		{"error reading server preface", encrypted},
+		{"broken pipe", encrypted},
 	} {
 		if strings.Contains(err.Error(), x.says) {
 			return x.remedy
 		}
 	}
-	return ""
+	return types.Text{}
 }
 
 func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) }

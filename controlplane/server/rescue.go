@@ -134,7 +134,7 @@ func (r *Rescue) describe(ctx context.Context, usage controlplane.Usage) (string
 	case foreign != "":
 		text += fmt.Sprintf("; they never delete what is not Escher's, such as %q: delete it (etcdctl del --prefix), or start etcd with a larger --quota-backend-bytes", foreign)
 	default:
-		text += "; if that does not help, stop tasks (escher stop), or start etcd with a larger --quota-backend-bytes"
+		text += "; if that does not help, stop tasks, or start etcd with a larger --quota-backend-bytes"
 	}
 	return text, nil
 }

@@ -15,7 +15,7 @@ func TestCheckEtcdAdvises(t *testing.T) {
 		t.Errorf("with large transactions: %q, %v", advice, err)
 	}
 	advice, err := CheckEtcd(t.Context(), srv.Client, etcdstore.StockLimits(), 0)
-	if err != nil || len(advice) != 1 || !strings.Contains(advice[0], "--max-txn-ops=4096") {
+	if err != nil || len(advice) != 1 || !strings.Contains(advice[0].String(), "--max-txn-ops=4096") {
 		t.Errorf("with small ones: %q, %v", advice, err)
 	}
 }
@@ -31,8 +31,8 @@ func TestCheckMember(t *testing.T) {
 	}{
 		{version: "3.7.1", told: 2 << 30},
 		{version: "3.6.0", told: 2 << 30, quota: 2 << 30},
-		{version: "3.6.0", told: 2 << 30, quota: 8 << 30, advice: "--etcd-quota does not count: leave it out"},
-		{version: "3.5.21", refused: "it is version 3.5.21, which does not tell how large its database may get: give --etcd-quota"},
+		{version: "3.6.0", told: 2 << 30, quota: 8 << 30, advice: "etcd-quota does not count: leave it out"},
+		{version: "3.5.21", refused: "it is version 3.5.21, which does not tell how large its database may get: give etcd-quota"},
 		{version: "3.5.21", quota: 8 << 30},
 		{version: "3.4.0", quota: 8 << 30},
 		{version: "3.3.27", quota: 8 << 30, refused: "use 3.4.0 or later"},
@@ -42,7 +42,11 @@ func TestCheckMember(t *testing.T) {
 		if (x.refused == "") != (err == nil) || err != nil && (!types.Is(err, types.Precondition) || !strings.Contains(err.Error(), x.refused)) {
 			t.Errorf("%+v: %v", x, err)
 		}
-		if text := strings.Join(advice, "\n"); (x.advice == "") != (text == "") || !strings.Contains(text, x.advice) {
+		text := ""
+		for _, a := range advice {
+			text += a.String()
+		}
+		if (x.advice == "") != (text == "") || !strings.Contains(text, x.advice) {
 			t.Errorf("%+v: %q", x, text)
 		}
 	}

@@ -101,7 +101,7 @@ func (w *world) checkAtRest() {
 	found = append(found, w.checker.Standing()...)
 	w.mu.Unlock()
 	for _, f := range found {
-		if !planted(f.Object + f.Text) {
+		if !planted(f.Object + f.Text.String()) {
 			w.fail("at rest: %s", f)
 		}
 	}

@@ -193,7 +193,7 @@ func (w *world) audit() {
 			w.fail("the audit lost its watch: %v", b.Err)
 		}
 		for _, f := range found {
-			if !planted(f.Object + f.Text) {
+			if !planted(f.Object + f.Text.String()) {
 				w.fail("%s", f)
 			}
 		}

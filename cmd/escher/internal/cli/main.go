@@ -13,6 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/nodeagent/output/tasklog"
 	"github.com/escher-sched/escher/types"
@@ -59,7 +60,7 @@ func exitCode(err error, w io.Writer) int {
 	if e, ok := errors.AsType[cmdutil.Ended](err); ok {
 		return e.Code
 	}
-	fmt.Fprintf(w, "escher: %s\n", table.Plain(err.Error()))
+	fmt.Fprintf(w, "escher: %s\n", table.Plain(types.Render(err, howto.Say)))
 	class := types.ClassOf(err)
 	if hint := hints(class); hint != "" {
 		fmt.Fprintf(w, "escher: %s\n", hint)

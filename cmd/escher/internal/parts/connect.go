@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/types"
@@ -20,7 +21,7 @@ type Progress func(format string, args ...any)
 func Connect(ctx context.Context, cfg etcdstore.Config, progress Progress) (store *etcdstore.Store, err error) {
 	err = Persist(ctx, progress, func() error {
 		if store, err = etcdstore.Dial(ctx, cfg); err != nil {
-			err = types.Errorf(types.ClassOf(err), "%w: %s", err, cmp.Or(etcdstore.Remedy(err), "start etcd there, or correct --endpoints"))
+			err = types.Errorf(types.ClassOf(err), "%w: %s", err, cmp.Or(etcdstore.Remedy(err), types.Textf("start etcd there, or correct --endpoints")))
 		}
 		return err
 	})
@@ -38,7 +39,7 @@ func Persist(ctx context.Context, progress Progress, do func() error) error {
 		if !types.Is(err, types.Unavailable) && !errors.Is(err, controlplane.ErrFull) || ctx.Err() != nil {
 			return err
 		}
-		if why := err.Error(); why != said {
+		if why := types.Render(err, howto.Say); why != said {
 			progress("waiting: %s", why)
 			said = why
 		}

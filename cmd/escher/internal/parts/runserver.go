@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
@@ -68,7 +69,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 		return err
 	}
 	for _, line := range advice {
-		cfg.Progress("%s", line)
+		cfg.Progress("%s", line.Say(howto.Say))
 	}
 	err = Server{Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
 	if err != nil {

@@ -148,8 +148,7 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	cfg.Options = append(cfg.Options, etcdstore.WithProgressInterval(progressInterval))
 	store, err := etcdstore.Dial(ctx, cfg)
 	if err != nil {
-		remedy = cmp.Or(etcdstore.Remedy(err), remedy)
-		return nil, types.Errorf(types.ClassOf(err), "%w: %s", err, remedy)
+		return nil, types.Errorf(types.ClassOf(err), "%w: %s", err, cmp.Or(etcdstore.Remedy(err), types.Textf("%s", remedy)))
 	}
 	f.Opened, f.closeStore = store, store.Close
 	return store, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
@@ -114,7 +115,7 @@ func NodesFailed(what string, of int, failed map[string]error) error {
 	var texts []string
 	class := types.Class(-1)
 	for node, err := range failed {
-		texts = append(texts, fmt.Sprintf("\n  %s: %v", node, err))
+		texts = append(texts, fmt.Sprintf("\n  %s: %s", node, types.Render(err, howto.Say)))
 		if c := types.ClassOf(err); class == -1 || class == c {
 			class = c
 			continue

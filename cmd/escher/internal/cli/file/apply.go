@@ -11,6 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/apply"
@@ -109,6 +110,9 @@ func decide(ctx context.Context, client *controlplane.Client, docs []manifest.Do
 	}
 	if err := d.Expand(ctx, policy.NewLibrary(client)); err != nil {
 		return nil, nil, err
+	}
+	for i := range d.Changes {
+		d.Changes[i].Blocked = d.Changes[i].Blocked.In(howto.Say)
 	}
 	return d, view, d.CheckSettings(ctx, client)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
@@ -273,7 +274,7 @@ func ClosedText(ctx context.Context, client *controlplane.Client) (string, error
 	if reason == "" || err != nil {
 		return "", err
 	}
-	return "nothing can be added: " + controlplane.OverBudget(client.Namespace(), reason).Error(), nil
+	return "nothing can be added: " + types.Render(controlplane.OverBudget(client.Namespace(), reason), howto.Say), nil
 }
 
 // Explain adds to an explanation what the policies of its job say.

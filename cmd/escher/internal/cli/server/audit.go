@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
@@ -97,6 +98,7 @@ func stillToDo(left []audit.Finding) string {
 }
 
 func printReport(f *cmdutil.Factory, report audit.Report) error {
+	spoken(report.Findings)
 	switch {
 	case f.Format.Encoded():
 		if err := table.Encode(f.Out, f.Format, report); err != nil {
@@ -123,6 +125,7 @@ func followAudit(ctx context.Context, f *cmdutil.Factory, store controlplane.Sto
 	err := audit.Follow(ctx, store, nil, func(_ int64, found []audit.Finding) error {
 		revisions++
 		total += len(found)
+		spoken(found)
 		for _, x := range found {
 			fmt.Fprintln(f.Out, x)
 		}
@@ -133,6 +136,13 @@ func followAudit(ctx context.Context, f *cmdutil.Factory, store controlplane.Sto
 	}
 	f.Tell("%d revisions checked", revisions)
 	return verdict(total)
+}
+
+// spoken has findings name what to do as command lines.
+func spoken(found []audit.Finding) {
+	for i := range found {
+		found[i].Text = found[i].Text.In(howto.Say)
+	}
 }
 
 func verdict(findings int) error {
