@@ -145,7 +145,7 @@ func (e *namespaceEdit) draw(ctx context.Context, s Store, change *Change) error
 	same := kv.ModRevision != 0 && types.Same(kv.Value, &n)
 	switch {
 	case e.create && kv.ModRevision != 0 && !(same && e.sent):
-		return types.Errorf(types.AlreadyExists, "it has settings already: change them: %s", action.SetNamespace.Of(e.name))
+		return types.Errorf(types.AlreadyExists, "it is there already: %s", action.SetNamespace.Of(e.name))
 	case !same:
 		change.Put(kv.Key, &n)
 	}
@@ -168,7 +168,7 @@ func (e *namespaceEdit) drawRemoval(ctx context.Context, s Store, kv KV, change 
 			return err
 		}
 		if len(page.KVs) > 0 {
-			return types.Errorf(types.Precondition, "it is in use: %s is there: delete all it has first, or change its settings: %s", page.KVs[0].Key, action.SetNamespace.Of(e.name))
+			return types.Errorf(types.Precondition, "it is in use: %s is there: delete all it has first, or %s", page.KVs[0].Key, action.SetNamespace.Of(e.name))
 		}
 		change.IfNoneSince(prefix, 0)
 	}

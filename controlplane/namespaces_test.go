@@ -23,7 +23,7 @@ func TestNamespaces(t *testing.T) {
 	if err := w.CreateNamespace(ctx, "a", keys(7)); err != nil {
 		t.Fatal(err)
 	}
-	w.refused(types.AlreadyExists, func() error { return w.CreateNamespace(ctx, "a", keys(7)) }, "escher namespace set a")
+	w.refused(types.AlreadyExists, func() error { return w.CreateNamespace(ctx, "a", keys(7)) }, "change the settings of namespace a")
 	w.lossy.next(lost)
 	for _, name := range []string{"a", "b"} {
 		if err := w.SetNamespace(ctx, name, set(8)); err != nil {
@@ -41,7 +41,7 @@ func TestNamespaces(t *testing.T) {
 	if err := w.RemoveNamespace(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
-	w.refused(types.NotFound, func() error { _, err := w.GetNamespace(ctx, "a"); return err }, "escher namespace ls")
+	w.refused(types.NotFound, func() error { _, err := w.GetNamespace(ctx, "a"); return err }, "list the namespaces")
 }
 
 // TestNamespaceAllows: the ceiling of priorities and whether anything accumulates hold for
@@ -75,11 +75,11 @@ func TestNamespaceAllows(t *testing.T) {
 	}
 	accepted(launch(task(100, true)), reserve("a", 100, true))
 	set(types.Budget{Priority: &types.Ceiling{Max: 0}})
-	w.refused(types.Precondition, launch(task(0, false), task(7, false)), "tasks[1].priority: 7 is above 0", "escher namespace set team --max-priority")
+	w.refused(types.Precondition, launch(task(0, false), task(7, false)), "tasks[1].priority: 7 is above 0", "change max-priority of namespace team")
 	w.refused(types.Precondition, reserve("b", 7, false), "priority: 7 is above 0")
 	accepted(launch(task(0, true)), launch(task(-5, false)), reserve("b", 0, true))
 	set(types.Budget{NoAccumulate: true})
-	w.refused(types.Precondition, launch(task(0, true)), "tasks[0].accumulate: nothing accumulates in namespace team", "--accumulate")
+	w.refused(types.Precondition, launch(task(0, true)), "tasks[0].accumulate: nothing accumulates in namespace team", "change accumulate of namespace team")
 	w.refused(types.Precondition, reserve("c", 0, true), "accumulate")
 	accepted(launch(task(100, false)), reserve("c", 100, false))
 }

@@ -64,7 +64,7 @@ func (e *noResource) taken(kv KV, r *types.Resource) error {
 	if r.Owner != "" {
 		whose = fmt.Sprintf("of %s %s, %s", r.Lifetime, r.Owner, whose)
 	}
-	return types.Errorf(types.AlreadyExists, "there is a resource %s already (%s %s), %s: remove it by %s, or choose another id",
+	return types.Errorf(types.AlreadyExists, "there is a resource %s already (%s %s), %s: remove it: %s, or choose another id",
 		e.name, r.Capacity.Format(types.ResourceID(e.name)), where, whose, remove)
 }
 

@@ -132,14 +132,14 @@ func TestNoResource(t *testing.T) {
 		return err
 	}
 	w.put(controlplane.ResourceKey("team", "q.queue", "n1"), &types.Resource{Capacity: 2000, Lifetime: types.OfSession, Owner: "s"})
-	w.refused(types.AlreadyExists, set, "q.queue already (2 on node n1), of session s, which would be taken over", "escher set-resource q.queue 0 --node n1")
+	w.refused(types.AlreadyExists, set, "q.queue already (2 on node n1), of session s, which would be taken over", "set q.queue to 0 on node n1")
 	w.delete(controlplane.ResourceKey("team", "q.queue", "n1"))
 	if err := set(); err != nil {
 		t.Error(err)
 	}
-	w.refused(types.AlreadyExists, set, "q.queue already (1 in the cluster), which would", "--cluster")
+	w.refused(types.AlreadyExists, set, "q.queue already (1 in the cluster), which would", "set q.queue to 0 in the cluster")
 	w.put(controlplane.ResourceKey("team", "q.queue", "*"), &types.Resource{Capacity: 2000, Lifetime: types.OfPolicy, Owner: "other"})
-	w.refused(types.AlreadyExists, set, "q.queue already (2 in the cluster), of policy other, which would", "--cluster")
+	w.refused(types.AlreadyExists, set, "q.queue already (2 in the cluster), of policy other, which would", "set q.queue to 0 in the cluster")
 	w.put(controlplane.ResourceKey("team", "q.queue", "*"), &types.Resource{Capacity: 2000, Lifetime: types.OfPolicy, Owner: "q"})
 	if err := set(); err != nil {
 		t.Errorf("of one that was left by the same policy the error is %v", err)

@@ -104,7 +104,7 @@ func TestNothingFailsForJunk(t *testing.T) {
 			"spec of":       func() error { return second(w.Spec(ctx, strings.Repeat("0", 64))) },
 			"state of junk": func() error { return w.Evict(ctx, "junk", 0) },
 		} {
-			if err := call(); !types.Is(err, types.NotFound) || !strings.Contains(err.Error(), "escher audit --repair /escher/") {
+			if err := call(); !types.Is(err, types.NotFound) || !strings.Contains(err.Error(), "repair key /escher/") {
 				t.Errorf("%s: %v; want NotFound, and how to repair it", what, err)
 			}
 		}

@@ -13,5 +13,5 @@ func Read(kv KV, m types.Message) bool { return types.Decode(kv.Value, m) == nil
 
 // unreadable is the error about one key whose value is quarantined: NotFound.
 func unreadable(key string) error {
-	return types.Errorf(types.NotFound, "%s cannot be read, so it counts as absent: repair it: %s", key, action.RepairKey.Of(key))
+	return types.Errorf(types.NotFound, "%s cannot be read, so it counts as absent: %s", key, action.RepairKey.Of(key))
 }

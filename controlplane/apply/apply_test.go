@@ -191,7 +191,7 @@ func TestApplyReplacesOnlyIfTold(t *testing.T) {
 	w := newWorld(t)
 	first := w.apply(web, apply.Options{}).Changes[0].ID
 	w.phase(first, types.Running)
-	w.blocked(changed, apply.Options{}, types.Precondition, first+" differs", "spec.env[0]: none → X=y", "spec.image: a → b", "--replace")
+	w.blocked(changed, apply.Options{}, types.Precondition, first+" differs", "spec.env[0]: none → X=y", "spec.image: a → b", "allow replacing")
 	d := w.apply(changed, apply.Options{Replace: true})
 	want(t, d, apply.Replace)
 	if s, err := w.Status(t.Context(), first); err != nil || s.Task.Stop == nil || s.Task.Stop.Grace != controlplane.DefaultGrace {
@@ -280,7 +280,7 @@ func TestApplyOnCondition(t *testing.T) {
 	if _, err := w.SetResource(t.Context(), "slot", 5000, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.blocked(slot, apply.Options{If: d.Condition}, types.Conflict, "slot has changed at revision", "look at escher plan again")
+	w.blocked(slot, apply.Options{If: d.Condition}, types.Conflict, "slot has changed at revision", "look at the plan again")
 	want(t, w.apply(slot, apply.Options{}), apply.Set)
 
 	// What changes between the decision and the commit is a conflict too.
@@ -299,10 +299,10 @@ func TestApplyOnCondition(t *testing.T) {
 func TestApplyRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.apply(room, apply.Options{})
-	w.blocked(strings.Replace(room, "cpu: 1", "cpu: 2", 1), apply.Options{Replace: true}, types.Precondition, "reservation room", "escher unreserve room")
-	w.blocked(header+"kind: Task\nspec: {image: a}\n", apply.Options{}, types.Invalid, "line 1", "name: is missing", "escher submit")
+	w.blocked(strings.Replace(room, "cpu: 1", "cpu: 2", 1), apply.Options{Replace: true}, types.Precondition, "reservation room", "give up reservation room")
+	w.blocked(header+"kind: Task\nspec: {image: a}\n", apply.Options{}, types.Invalid, "line 1", "name: is missing", "submit it")
 	w.blocked(header+"kind: Task\nid: x\nname: x\nspec: {image: a}\n", apply.Options{}, types.Invalid, "id: ", "leave it out")
-	if _, err := apply.Submit(w.parse(slot), time.Now()); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "use escher apply") {
+	if _, err := apply.Submit(w.parse(slot), time.Now()); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "apply it") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -363,7 +363,7 @@ func TestApplyOnConditionOfWhatCameAndWent(t *testing.T) {
 					class = types.Precondition
 				}
 				_, err := w.decide(c.file, apply.Options{If: condition})
-				if (class == types.Internal) != (err == nil) || err != nil && (types.ClassOf(err) != class || !strings.Contains(err.Error(), "look at escher plan again")) {
+				if (class == types.Internal) != (err == nil) || err != nil && (types.ClassOf(err) != class || !strings.Contains(err.Error(), "look at the plan again")) {
 					t.Errorf("%s, %v, forgotten %v: %v", name, condition, forgotten, err)
 				}
 				if class == types.Conflict && condition.Seen != "" && !strings.Contains(err.Error(), c.conflict) {

@@ -17,9 +17,6 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// planAgain is the remedy for a condition that does not hold.
-func planAgain() types.Text { return types.Textf("look at the plan again: %s", action.PlanFile.Of()) }
-
 // Condition is that nothing that documents name has changed since a revision.
 type Condition struct {
 	// Revision is the one that was decided on; 0 is no condition.
@@ -83,7 +80,7 @@ func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, d
 				if !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return names(&doc, e) }) {
 					return nil
 				}
-				return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", e.Key, e.ModRevision, c.Revision, planAgain())
+				return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", e.Key, e.ModRevision, c.Revision, action.PlanAgain.Of())
 			})
 		})
 	}
@@ -94,7 +91,7 @@ func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, d
 	case c.Seen != "" && !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return doc.Kind == manifest.KindNamespace }):
 		return nil // which the digest tells, but of namespaces
 	}
-	return types.Errorf(types.Precondition, "what has happened since revision %d is forgotten: give all that the plan said, such as %d-9f86d081, or %s", c.Revision, c.Revision, planAgain())
+	return types.Errorf(types.Precondition, "what has happened since revision %d is forgotten: give all that the plan said, such as %d-9f86d081, or %s", c.Revision, c.Revision, action.PlanAgain.Of())
 }
 
 // concerned returns the prefixes of the keys that a document may be about.

@@ -50,7 +50,7 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 	for i := range docs {
 		doc := &docs[i]
 		if doc.Name() == "" {
-			return nil, types.Errorf(types.Invalid, "the %s in line %d: name: is missing: apply knows things by their name: give one, or use %s", doc, doc.Line, action.SubmitFile.Of())
+			return nil, types.Errorf(types.Invalid, "the %s in line %d: name: is missing: apply knows things by their name: give one, or %s", doc, doc.Line, action.SubmitFile.Of())
 		}
 		c, err := d.change(doc)
 		if err != nil {
@@ -60,7 +60,7 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 	}
 	out.Condition = Condition{Revision: view.Revision, Seen: digest(d.seen)}
 	if is := opts.If.Seen; is != "" && is != out.Condition.Seen {
-		return nil, types.Errorf(types.Conflict, "something that the file names has gone since revision %d: %s", opts.If.Revision, planAgain())
+		return nil, types.Errorf(types.Conflict, "something that the file names has gone since revision %d: %s", opts.If.Revision, action.PlanAgain.Of())
 	}
 	return out, nil
 }
@@ -145,7 +145,7 @@ func (d *decider) task(c *Change) error {
 		return []controlplane.Submission{s}, err
 	}
 	if c.doc.Task.ID != "" {
-		return types.Errorf(types.Invalid, "id: apply knows things by their name: leave it out, or use %s", action.SubmitFile.Of())
+		return types.Errorf(types.Invalid, "id: apply knows things by their name: leave it out, or %s", action.SubmitFile.Of())
 	}
 	return d.compare(c, all, wanted)
 }
@@ -257,7 +257,7 @@ func (d *decider) fresh(what string, revisions ...int64) error {
 	slices.Sort(revisions)
 	d.seen = append(d.seen, fmt.Sprint(what, revisions))
 	if newest := revisions[len(revisions)-1]; d.opts.If.Revision != 0 && newest > d.opts.If.Revision {
-		return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", what, newest, d.opts.If.Revision, planAgain())
+		return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", what, newest, d.opts.If.Revision, action.PlanAgain.Of())
 	}
 	return nil
 }

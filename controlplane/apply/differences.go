@@ -129,7 +129,7 @@ func Submit(docs []manifest.Document, now time.Time) (*Decision, error) {
 		case manifest.KindJob:
 			c.Submissions, err = doc.Job.Submissions(now)
 		default:
-			err = types.Errorf(types.Invalid, "line %d: %s is nothing that runs: use %s, or leave it out", doc.Line, doc, action.ApplyFile.Of())
+			err = types.Errorf(types.Invalid, "line %d: %s is nothing that runs: %s, or leave it out", doc.Line, doc, action.ApplyFile.Of())
 		}
 		if err != nil {
 			return nil, err

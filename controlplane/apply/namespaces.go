@@ -6,6 +6,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // compareNamespace finds out whether a namespace is set as its document says, and what differs.
@@ -51,7 +52,7 @@ func (d *Decision) setNamespaces(ctx context.Context, client *controlplane.Clien
 			want.Extra = is.Extra
 			now := types.Encode(0, is)
 			if x.namespace != nil && !types.Same(now, x.namespace) && !types.Same(now, &want) {
-				return types.Errorf(types.Conflict, "it has changed since: %s", planAgain())
+				return types.Errorf(types.Conflict, "it has changed since: %s", action.PlanAgain.Of())
 			}
 			*is = want
 			return nil

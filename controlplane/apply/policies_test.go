@@ -189,7 +189,7 @@ func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {
 	want(t, w.apply(lane5, apply.Options{}), apply.Unchanged)
 	w.blocked(strings.Replace(both, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "(spec.image: a → b)")
 	w.blocked(strings.Replace(lane5, "name: lane", "name: house", 1), apply.Options{}, types.Precondition,
-		`it is lane {"most":5}, and becomes no house in place: escher policies rm fast`)
+		`it is lane {"most":5}, and becomes no house in place: remove policy fast`)
 }
 
 func TestSharedPolicyTakesNoIDOfAJob(t *testing.T) {
@@ -211,7 +211,7 @@ func TestSharedPolicyTakesNothingOver(t *testing.T) {
 		}
 	}
 	set(5000, controlplane.OnEvery())
-	w.blocked(lane, apply.Options{}, types.AlreadyExists, "there is a resource fast.lane already (5 on every node), which would be taken over: remove it by escher set-resource fast.lane 0 --all, or choose another id")
+	w.blocked(lane, apply.Options{}, types.AlreadyExists, "there is a resource fast.lane already (5 on every node), which would be taken over: remove it: set fast.lane to 0 on every node, or choose another id")
 	d, err := w.decide(lane, apply.Options{})
 	if err != nil {
 		t.Fatal(err)

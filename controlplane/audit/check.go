@@ -174,11 +174,11 @@ func (s *state) schema(key string, found finder) {
 	k, known := controlplane.Parse(key)
 	for _, a := range controlplane.AccessTable() {
 		if known && a.Kind == k.Kind {
-			found("key "+key, "%s; %s writes such keys; repair it: %s", why, (&Repair{Writers: a.Put}).Writer(), action.RepairKey.Of(key))
+			found("key "+key, "%s; %s writes such keys; %s", why, (&Repair{Writers: a.Put}).Writer(), action.RepairKey.Of(key))
 			return
 		}
 	}
-	found("key "+key, "%s; remove it: %s", why, action.RepairKey.Of(key))
+	found("key "+key, "%s; %s", why, action.RepairKey.Of(key))
 }
 
 // moment is when something was bound or granted.

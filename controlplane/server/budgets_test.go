@@ -80,7 +80,7 @@ func refusedFor(t *testing.T, c *controlplane.Client, flag, allowed string) {
 		"session":      session,
 		"policies":     policies,
 	} {
-		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), flag+": "+allowed+" allowed") || !strings.Contains(err.Error(), "escher namespace set greedy --"+flag) {
+		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), flag+": "+allowed+" allowed") || !strings.Contains(err.Error(), "change "+flag+" of namespace greedy") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -35,7 +35,7 @@ const (
 	RunInside             //
 	SubmitFile            //
 	ApplyFile             //
-	PlanFile              //
+	PlanAgain             //
 	ReplaceLive           // by applying a file
 	Stop                  // task or job
 	StopSome              // tasks
@@ -123,9 +123,9 @@ var neutral = [...]string{
 	ShowState:        "look at the state of the cluster",
 	AwaitRunning:     "wait until task %s runs",
 	RunInside:        "run a program in the container",
-	SubmitFile:       "submit the file",
-	ApplyFile:        "apply the file",
-	PlanFile:         "plan the file",
+	SubmitFile:       "submit it",
+	ApplyFile:        "apply it",
+	PlanAgain:        "look at the plan again",
 	ReplaceLive:      "allow replacing",
 	Stop:             "stop %s",
 	StopSome:         "stop what is not needed",

@@ -31,9 +31,9 @@ var phrases = [...]string{
 	action.ShowState:        "{escher state}, with the same flags, says more",
 	action.AwaitRunning:     "{escher wait --until running %s}",
 	action.RunInside:        "{escher exec}",
-	action.SubmitFile:       "{escher submit}",
-	action.ApplyFile:        "{escher apply}",
-	action.PlanFile:         "{escher plan}",
+	action.SubmitFile:       "use {escher submit}",
+	action.ApplyFile:        "use {escher apply}",
+	action.PlanAgain:        "look at {escher plan} again",
 	action.ReplaceLive:      "give {escher apply |--replace}",
 	action.Stop:             "{escher stop %s}",
 	action.StopSome:         "{escher stop} what is not needed",
@@ -46,13 +46,13 @@ var phrases = [...]string{
 	action.ReserveBundle:    "{escher reserve %s --bundle %s=%s}",
 	action.Unreserve:        "{escher unreserve %s}",
 	action.RemovePolicy:     "{escher policies rm %s}",
-	action.SetNamespace:     "{escher namespace set %s}",
+	action.SetNamespace:     "change its settings with {escher namespace set %s}",
 	action.RaiseBudget:      "{escher namespace set %s --%s}",
 	action.Drain:            "{escher node drain}",
 	action.Uncordon:         "{escher node uncordon %s}",
 	action.DeclareDead:      "{escher node rm --dead %s}",
 	action.ListUnreadable:   "{escher audit} lists those that cannot be read",
-	action.RepairKey:        "{escher audit --repair %s}",
+	action.RepairKey:        "repair it with {escher audit --repair %s}",
 	action.CheckMachine:     "sudo {escher node doctor}",
 	action.LoadImage:        "{escher image load}",
 	action.StartNode:        "{escher dev} on this machine, or {escher agent} on each of several",
@@ -102,12 +102,14 @@ func Say(a action.Action) string {
 	var format strings.Builder
 	for part := range strings.SplitSeq(phrases[a.Verb], "}") {
 		words, typed, isTyped := strings.Cut(part, "{")
-		if _, flag, isFlag := strings.Cut(typed, "|"); isFlag {
-			typed = flag
-		}
-		format.WriteString(words + typed)
-		if isTyped {
-			format.WriteString(in)
+		_, flag, isFlag := strings.Cut(typed, "|")
+		switch {
+		case isFlag:
+			format.WriteString(words + flag)
+		case isTyped:
+			format.WriteString(words + typed + in)
+		default:
+			format.WriteString(words)
 		}
 	}
 	return a.Fill(format.String())
