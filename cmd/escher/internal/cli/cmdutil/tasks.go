@@ -42,7 +42,7 @@ func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
 	return Direct{Client: client}, nil
 }
 
-// outside is a client of etcd.
+// Direct is a client of etcd, as Tasks.
 type Direct struct{ *controlplane.Client }
 
 // Set sets a resource.
