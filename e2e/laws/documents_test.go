@@ -20,8 +20,8 @@ const (
 	maxLine      = 120
 )
 
-// TestDocuments finds links that lead nowhere, pages that the index leaves out, and pages and
-// paragraphs that are too long.
+// TestDocuments finds links that lead nowhere, files that do not exist, pages that the index
+// leaves out, and pages and paragraphs that are too long.
 func TestDocuments(t *testing.T) {
 	pages := documents(t)
 	headings := make(map[string][]string)
@@ -45,8 +45,16 @@ func TestDocuments(t *testing.T) {
 				t.Errorf("%s: the link %s names no heading: %s has %s", path, target, to, strings.Join(known, ", "))
 			}
 		}
-		if path == "CHANGELOG.md" || strings.HasPrefix(path, "docs/cli") {
-			continue // A list, and pages that commands write: readers look things up in them.
+		if path == "CHANGELOG.md" {
+			continue // What it names was there at its time.
+		}
+		for _, m := range regexp.MustCompile("`([a-z0-9]+/[a-z0-9_/]+\\.(?:go|proto|yaml))`").FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				t.Errorf("%s names %s, which does not exist", path, m[1])
+			}
+		}
+		if strings.HasPrefix(path, "docs/cli") {
+			continue // The commands write these pages: readers look things up in them.
 		}
 		if lines := strings.Count(text, "\n"); lines > maxPage {
 			t.Errorf("%s has %d lines: make it two pages of at most %d", path, lines, maxPage)
