@@ -139,7 +139,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) pauseGuarded(ctx context.Context, wait time.Duration) error {
 	stop := a.guardLast(ctx)
 	defer stop()
-	return pause(ctx, wait)
+	return supervise.Pause(ctx, wait)
 }
 
 // live is one life of the agent: one session, or a part of it.
@@ -223,18 +223,6 @@ func (a *Agent) lookSoon() {
 	select {
 	case a.look <- struct{}{}:
 	default: // One that waits stands for all.
-	}
-}
-
-// pause waits, or returns why ctx is done.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

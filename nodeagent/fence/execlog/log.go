@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/execution"
 )
@@ -166,7 +167,7 @@ func (l *Log) End(ctx context.Context, r execution.Record) error {
 		if err == nil {
 			return nil
 		}
-		if pause(ctx) != nil {
+		if supervise.Pause(ctx, retryEvery) != nil {
 			return types.Errorf(types.Unavailable, "note the end of %s: %w", r.Container, err)
 		}
 	}
@@ -368,16 +369,4 @@ func syncDir(path string) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// pause waits a moment, or returns why not.
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(retryEvery)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
