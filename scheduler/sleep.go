@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/heap"
 	"github.com/escher-sched/escher/controlplane/slab"
 	"github.com/escher-sched/escher/types"
 )
@@ -225,7 +226,7 @@ func (q *queue) shrink() {
 	q.entries.byHash = roomless(q.entries.byHash)
 	q.shapes = roomless(q.shapes)
 	q.waiting = roomless(q.waiting)
-	q.ready = append(make(shapeHeap, 0, len(q.ready)), q.ready...)
+	q.ready = append(make(heap.Heap[readyShape], 0, len(q.ready)), q.ready...)
 }
 
 // roomless returns a map of the same that has no more room than it needs.
