@@ -46,7 +46,7 @@ func ceilings() map[string]size {
 }
 
 // interfacesCeiling is how many exported interfaces there are today. It only goes down.
-const interfacesCeiling = 31
+const interfacesCeiling = 23
 
 // testedPercent is how many lines of tests there are for each 100 lines of source. It only goes up,
 // to 80: above all by less source.

@@ -40,8 +40,8 @@ const (
 	maxDrain = 256 << 20
 )
 
-// Agent is what the API serves of an agent; nodeagent.Agent is one.
-type Agent interface {
+// agent is what the API serves of a nodeagent.Agent.
+type agent interface {
 	Node() string
 	Token() string
 	Ready() error
@@ -52,14 +52,15 @@ type Agent interface {
 	Events(ns, id string, attempt, after int) ([]nodeagent.Event, <-chan struct{})
 }
 
-var _ Agent = (*nodeagent.Agent)(nil)
+var _ agent = (*nodeagent.Agent)(nil)
 
 // Config says what is served. Agent and Runtime must be set.
 type Config struct {
-	Agent   Agent
+	// Agent is a nodeagent.Agent, but for tests.
+	Agent   agent
 	Runtime nodeagent.Runtime
-	// Usage tells what is used; nil: nobody knows.
-	Usage Usage
+	// Usage is a usage.Sampler, but for tests; nil means that nothing is sampled.
+	Usage sampler
 	// Open serves /healthz, /readyz and /metrics, which need no token; nil is
 	// nothing. Full serves them to who has the token; nil is Open.
 	Open, Full http.Handler
@@ -127,7 +128,7 @@ func Serve(ctx context.Context, l net.Listener, cfg Config) error {
 	defer s.hijacked.Wait()
 	srv := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog:    log.New(complaints{s.Log}, "", 0),
+		ErrorLog: log.New(complaints{s.Log}, "", 0),
 	}
 	err := answer.Serve(ctx, l, srv)
 	if ctx.Err() != nil {

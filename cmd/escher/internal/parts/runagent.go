@@ -127,7 +127,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 		return err
 	}
 	err = Agent{
-		Usage:  usage.Config{Every: cfg.UsageEvery, Metrics: used, Devices: finder},
+		Usage:  usage.Config{Every: cfg.UsageEvery, Metrics: used, Devices: finder.Use},
 		Config: cfg.Agent, Close: runtime.Close, Health: p.health, Metrics: p.registry, Outline: !at.local && !cfg.OpenTaskMetrics,
 		Listen: at.again(l, address),
 	}.Start(p.stack)
