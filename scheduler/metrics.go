@@ -75,7 +75,7 @@ func (m *Metrics) looked(c *Core, n int, took time.Duration) {
 	ready, stalled := len(c.queue.ready), len(c.queue.stalled)
 	m.shapes.WithLabelValues("ready").Set(float64(ready))
 	m.shapes.WithLabelValues("stalled").Set(float64(stalled))
-	m.shapes.WithLabelValues("lacking").Set(float64(len(c.queue.shapes) + c.queue.asleep.len() - ready - stalled))
+	m.shapes.WithLabelValues("lacking").Set(float64(len(c.queue.shapes) + c.queue.asleep.Len() - ready - stalled))
 	m.wakeups.Inc() // last: who sees it sees the others as of this look
 }
 

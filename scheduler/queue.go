@@ -176,7 +176,7 @@ func (q *queue) entry(k entryKey) *entry {
 }
 
 // len returns how many are queued.
-func (q *queue) len() int { return q.entries.len() + q.asleep.len() }
+func (q *queue) len() int { return q.entries.len() + q.asleep.Len() }
 
 // add queues an entry under the key of its shape; one that is queued so already
 // stays. It returns the shape if that is new: it is steered nowhere yet.
