@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/nodeagent/bounded"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/execution"
 )
@@ -126,14 +127,8 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	idle := l.idle
 	l.mu.Unlock()
-	if idle != nil {
-		timer := time.NewTimer(closeWait)
-		defer timer.Stop()
-		select {
-		case <-idle:
-		case <-timer.C:
-			return types.Errorf(types.Unavailable, "close log of executions: it is still being written after %s", closeWait)
-		}
+	if idle != nil && !bounded.Wait(idle, closeWait) {
+		return types.Errorf(types.Unavailable, "close log of executions: it is still being written after %s", closeWait)
 	}
 	return l.file.Close()
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/nodeagent/bounded"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -154,10 +155,5 @@ func (p *process) part(leave bool) {
 		case <-gaveUp:
 		}
 	}()
-	timer := time.NewTimer(endWait)
-	defer timer.Stop()
-	select {
-	case <-answer:
-	case <-timer.C:
-	}
+	bounded.Wait(answer, endWait)
 }
