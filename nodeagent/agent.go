@@ -98,7 +98,7 @@ func New(cfg Config) (*Agent, error) {
 
 		unsaved: make(chan struct{}, 1),
 	}
-	cfg.Metrics.of(a)
+	cfg.Metrics.of(sampled{cfg.Node, a.sample})
 	return a, nil
 }
 
@@ -209,6 +209,21 @@ func (a *Agent) storedReports(ctx context.Context) (map[string]types.Report, err
 		return nil
 	})
 	return out, err
+}
+
+// sample returns how many processes run, and how long the session has lasted.
+func (a *Agent) sample() (running int, age time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.tasks {
+		if t.seen.Container == Running {
+			running++
+		}
+	}
+	if a.session != 0 {
+		age = time.Since(a.since)
+	}
+	return running, age
 }
 
 // wakeAll has every task look again. The caller holds a.mu.

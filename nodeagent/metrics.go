@@ -24,7 +24,14 @@ type Metrics struct {
 
 	running, sessionAge *prometheus.Desc
 	mu                  sync.Mutex
-	agents              []*Agent
+	agents              []sampled
+}
+
+// sampled is an agent whose state the metrics show. sample returns how many processes run, and how
+// long the session has lasted.
+type sampled struct {
+	node   string
+	sample func() (running int, age time.Duration)
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -53,10 +60,10 @@ func NewMetrics() *Metrics {
 }
 
 // of has the metrics show an agent, too; the last one of its node counts.
-func (m *Metrics) of(a *Agent) {
+func (m *Metrics) of(a sampled) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.agents = append(slices.DeleteFunc(m.agents, func(other *Agent) bool { return other.cfg.Node == a.cfg.Node }), a)
+	m.agents = append(slices.DeleteFunc(m.agents, func(other sampled) bool { return other.node == a.node }), a)
 }
 
 // Describe implements prometheus.Collector.
@@ -73,24 +80,9 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	defer m.mu.Unlock()
 	for _, a := range m.agents {
 		running, age := a.sample()
-		out <- prometheus.MustNewConstMetric(m.running, prometheus.GaugeValue, float64(running), a.cfg.Node)
-		out <- prometheus.MustNewConstMetric(m.sessionAge, prometheus.GaugeValue, age.Seconds(), a.cfg.Node)
+		out <- prometheus.MustNewConstMetric(m.running, prometheus.GaugeValue, float64(running), a.node)
+		out <- prometheus.MustNewConstMetric(m.sessionAge, prometheus.GaugeValue, age.Seconds(), a.node)
 	}
-}
-
-// sample returns how many processes run, and how long the session has lasted.
-func (a *Agent) sample() (running int, age time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, t := range a.tasks {
-		if t.seen.Container == Running {
-			running++
-		}
-	}
-	if a.session != 0 {
-		age = time.Since(a.since)
-	}
-	return running, age
 }
 
 // started counts the end of a start.

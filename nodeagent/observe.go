@@ -62,7 +62,7 @@ func (a *Agent) observe(ctx context.Context) error {
 			retry.Reset()
 		}
 		if away = err != nil || away && !looked; err != nil {
-			if err := pause(ctx, failedGap); err != nil {
+			if err := supervise.Pause(ctx, failedGap); err != nil {
 				return err
 			}
 		}

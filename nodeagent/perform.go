@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/moby/sys/signal"
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -150,6 +151,30 @@ func (t *task) over(exit Exit) {
 	t.note(StepExited, "%s", exitText(&d, &exit))
 	t.log.Info("exited", zap.Int("code", exit.Code), zap.String("reason", exitReason(&d, &exit)))
 	t.a.cfg.Metrics.exited(t.seen.Cause, exit)
+}
+
+// warn sends the process its warning. That it was is noted before: an agent that begins
+// anew must not send it again, and what ends at it when it was stopped has not ended by
+// itself.
+func (t *task) warn(ctx context.Context, reason string) error {
+	t.a.mu.Lock()
+	spec := t.spec
+	t.a.mu.Unlock()
+	if spec == nil || spec.Warn == nil {
+		return nil
+	}
+	number, err := signal.ParseSignal(spec.Warn.Signal)
+	if err != nil {
+		return types.Errorf(types.Invalid, "warn task %s: %w", t.attempt.Task, err)
+	}
+	now := time.Now()
+	if err := t.a.marks.write(t.id, mark{warned: now}); err != nil {
+		t.log.Error("after a restart, it will be warned again", zap.Error(err))
+	}
+	return t.tell(ctx, number, func(s *Seen) {
+		s.Warned = now
+		t.note(StepWarned, "%s: %s", spec.Warn.Signal, reason)
+	})
 }
 
 // signal asks the process to end. Why is noted before: what ends at a signal has

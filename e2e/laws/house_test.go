@@ -39,8 +39,7 @@ func ceilings() map[string]size {
 		"controlplane/audit": {circle: 21},
 		"e2e/bench":          {circle: 63, files: 70, lines: 9800},
 		"esl":                {circle: 64, files: 76, lines: 13700},
-		"nodeagent":          {circle: 30},
-		"scheduler":          {circle: 49, files: 68, lines: 13600},
+		"scheduler":          {circle: 49, files: 68, lines: 13400},
 		"types":              {circle: 22},
 	}
 }
