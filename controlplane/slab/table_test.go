@@ -31,7 +31,7 @@ func TestTable(t *testing.T) {
 			"add": func(t *rapid.T) {
 				id := task(t)
 				if _, there := want[id]; there {
-					t.Skip()
+					return
 				}
 				x := row{rapid.Int32().Draw(t, "number"), rapid.Int64().Draw(t, "long"), strings.Repeat("x", rapid.IntRange(0, slab.Most).Draw(t, "text"))}
 				p := table.Add(id[0], id[1], []byte(x.text))
