@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 )
 
 const (
@@ -43,7 +44,7 @@ func (a *Agent) observe(ctx context.Context) error {
 				timer.Reset(max(0, time.Until(last.Add(hintGap))))
 				continue
 			}
-			if err := pause(ctx, retry.NextBackOff()); err != nil {
+			if err := supervise.Pause(ctx, retry.NextBackOff()); err != nil {
 				return err
 			}
 			changes = a.cfg.Runtime.Changes(ctx)
@@ -61,7 +62,7 @@ func (a *Agent) observe(ctx context.Context) error {
 			retry.Reset()
 		}
 		if away = err != nil || away && !looked; err != nil {
-			if err := pause(ctx, failedGap); err != nil {
+			if err := supervise.Pause(ctx, failedGap); err != nil {
 				return err
 			}
 		}
