@@ -11,7 +11,7 @@ import (
 // Over returns what is stored while a namespace uses more of a budget than is allowed. The
 // budget is called as the flag of escher namespace set is: keys is max-keys.
 func Over(budget, used, allowed string) *types.Admission {
-	return &types.Admission{Reason: "max-" + budget + ": " + allowed + " allowed, " + used + " used"}
+	return &types.Admission{Budget: budget, Reason: "max-" + budget + ": " + allowed + " allowed, " + used + " used"}
 }
 
 // ifInBudget makes a change that adds to the namespace depend on its budget: the leader

@@ -90,6 +90,8 @@ type Report struct {
 	ExitCode       int
 	// Reason says why it ended, where the exit code does not.
 	Reason string
+	// Cause is the reason for programs; empty if it is none of the causes.
+	Cause Cause
 	// Fenced tells that the agent ended it because it could not renew its
 	// lease in time: the attempt is lost, not failed.
 	Fenced bool
@@ -120,8 +122,21 @@ func (r *Report) fields(w *wire) {
 	text(w, 10, &r.Image)
 	integer(w, 11, &r.Restarts)
 	integer(w, 12, &r.Delay)
+	text(w, 13, &r.Cause)
 	text(w, 20, &r.Health)
 }
+
+// Cause is why an attempt ended, or a task failed, where programs go by it.
+type Cause string
+
+// The causes.
+const (
+	CauseMemory   Cause = "memory"   // the kernel killed it, as it had used up its memory
+	CauseDeadline Cause = "deadline" // its deadline passed
+	CauseEvicted  Cause = "evicted"  // it was evicted
+	CauseLost     Cause = "lost"     // its node was lost
+	CauseFenced   Cause = "fenced"   // its node could not tell that it was still alive
+)
 
 // ReportPhase is how far an agent is with a binding.
 type ReportPhase string
@@ -150,6 +165,9 @@ type Status struct {
 	// task that is bound, what its start suffers from; of one that runs, why it is
 	// unhealthy, or how it ended that it is run again.
 	Reason string
+	// Cause is the reason for programs; empty if it is none of the causes, or if an older
+	// version wrote it.
+	Cause Cause
 	// Image is the image by digest, once a node has resolved it; every later
 	// attempt runs the same.
 	Image string
@@ -178,6 +196,7 @@ func (s *Status) fields(w *wire) {
 	integer(w, 11, &s.Restarts)
 	integer(w, 12, &s.Failures)
 	integer(w, 13, &s.Retry)
+	text(w, 14, &s.Cause)
 	text(w, 20, &s.Health)
 }
 
@@ -232,6 +251,9 @@ func (p *Progress) fields(w *wire) {
 type Admission struct {
 	Extra
 	Reason string
+	// Budget is the budget of the namespace that is used up, such as keys; empty if it is
+	// not about one, or if an older version wrote it.
+	Budget string
 	// Busy tells that it is only because too many tasks wait: who submits waits too,
 	// until some have gone.
 	Busy bool
@@ -240,4 +262,5 @@ type Admission struct {
 func (a *Admission) fields(w *wire) {
 	reason(w, 2, &a.Reason)
 	w.boolean(3, &a.Busy)
+	text(w, 4, &a.Budget)
 }
