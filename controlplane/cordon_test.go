@@ -26,8 +26,7 @@ func (w *world) cordonOf(node string) *types.Cordon {
 	return c
 }
 
-// TestCordon puts cordons up and takes them away, each twice: the second time nothing
-// changes.
+// TestCordon cordons and uncordons nodes, each twice: the second time changes nothing.
 func TestCordon(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	w.refused(types.NotFound, func() error { _, err := w.Cordon(ctx, "n1", types.Cordon{}); return err }, "cordon node n1", "no node n1")
@@ -47,7 +46,7 @@ func TestCordon(t *testing.T) {
 		{types.Cordon{Reason: "disk"}, false, types.Cordon{Reason: "disk", Drain: types.DrainFinish, DrainBy: by}},
 		{types.Cordon{Drain: types.DrainStop, Grace: time.Second}, true, types.Cordon{Reason: "disk", Drain: types.DrainStop, Grace: time.Second}},
 	} {
-		// Not answered, it is looked at again.
+		// An unanswered commit is checked.
 		w.lossy.next(lost)
 		changed, err := w.Cordon(ctx, "n1", step.ask)
 		if err != nil || changed != step.changed {
@@ -68,7 +67,7 @@ func TestCordon(t *testing.T) {
 	}
 }
 
-// TestCordonSaysWhatIsWrong asks for drains that make no sense.
+// TestCordonSaysWhatIsWrong requests invalid drains.
 func TestCordonSaysWhatIsWrong(t *testing.T) {
 	w := newWorld(t)
 	w.put(controlplane.NodeKey("n1"), &types.Node{})

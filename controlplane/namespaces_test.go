@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestNamespaces creates, changes and removes what is set for a namespace, each time with
-// an answer that is lost.
+// TestNamespaces creates, changes and removes settings of a namespace, each time with a lost
+// answer.
 func TestNamespaces(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	keys := func(n int64) types.Namespace { return types.Namespace{Budget: &types.Budget{Keys: n}} }
@@ -44,8 +44,8 @@ func TestNamespaces(t *testing.T) {
 	w.refused(types.NotFound, func() error { _, err := w.GetNamespace(ctx, "a"); return err }, "list the namespaces")
 }
 
-// TestNamespaceAllows: the ceiling of priorities and whether anything accumulates hold for
-// tasks and reservations, also for a client that launched before they were set.
+// TestNamespaceAllows checks that the highest priority and the ban on accumulation apply to tasks
+// and reservations, even for a client that launched before they were set.
 func TestNamespaceAllows(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	task := func(priority int, accumulate bool) controlplane.Submission {

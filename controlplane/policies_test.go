@@ -8,13 +8,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// gang are policies of one kind.
+// gang returns policies with one gang policy.
 func gang(job string) types.Policies {
 	return types.Policies{Job: job, Policies: []types.Policy{{Kind: "gang", With: `{"onLoss":"fail"}`}}}
 }
 
-// TestJobsAreSubmittedWithWhatIsTheirs: what ends with a job is made in the transaction
-// that launches it.
+// TestJobsAreSubmittedWithWhatIsTheirs creates objects owned by a job in the transaction that
+// launches it.
 func TestJobsAreSubmittedWithWhatIsTheirs(t *testing.T) {
 	w := newWorld(t)
 	tx := w.Begin()
@@ -42,8 +42,8 @@ func TestJobsAreSubmittedWithWhatIsTheirs(t *testing.T) {
 	}
 }
 
-// TestWhatIsOfAJobNeedsIt: neither of one that is not there, nor of one that the same
-// transaction takes away, is anything made.
+// TestWhatIsOfAJobNeedsIt checks that an object cannot be owned by a missing job, or by one that
+// the same transaction removes.
 func TestWhatIsOfAJobNeedsIt(t *testing.T) {
 	w := newWorld(t)
 	r := bundles(1)
@@ -65,7 +65,8 @@ func TestWhatIsOfAJobNeedsIt(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreSetAndRemoved: what was there is replaced only if it is as it was read.
+// TestPoliciesAreSetAndRemoved checks that policies are replaced only at the revision that was
+// read.
 func TestPoliciesAreSetAndRemoved(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	_, _, err := w.Policies(ctx, "q")
@@ -123,8 +124,8 @@ func TestSetPoliciesRefuses(t *testing.T) {
 	}
 }
 
-// TestNoResource: the condition that there is no resource of a name says whose the one is
-// that there is, also if that came when the transaction was on its way.
+// TestNoResource checks that the condition names the owner of an existing resource, even one
+// created just before the commit.
 func TestNoResource(t *testing.T) {
 	w := newWorld(t)
 	set := func() error {

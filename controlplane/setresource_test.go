@@ -156,10 +156,10 @@ func TestSetResourceRefuses(t *testing.T) {
 			return err
 		}, c.says...)
 	}
-	w.set("x", 0, controlplane.OnNode("dead")) // nothing to remove is success
+	w.set("x", 0, controlplane.OnNode("dead")) // removing nothing succeeds
 }
 
-// A transaction is small, so that setting many takes parts, and says so.
+// Transactions are small, so setting many resources takes parts, and the result says so.
 func TestSetResourceInParts(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 22, Bytes: 1 << 20}))
 	var names []string
@@ -183,7 +183,7 @@ func TestSetResourceInParts(t *testing.T) {
 	}, "takes 22 at once", "--max-txn-ops")
 }
 
-// What somebody sets between two parts stays.
+// A value set by another client between two parts stays.
 func TestSetResourceInPartsWritesNothingTwice(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 21, Bytes: 1 << 20}))
 	var names []string
@@ -217,7 +217,7 @@ func TestSetResourceAgainstOthers(t *testing.T) {
 		if n := w.lossy.commits(); n != 4 {
 			t.Errorf("it took %d commits, want 4", n)
 		}
-		// The node goes and comes back in between.
+		// The node leaves and returns in between.
 		var session int64
 		w.lossy.before = func(n int) {
 			if n == 1 {
@@ -230,7 +230,7 @@ func TestSetResourceAgainstOthers(t *testing.T) {
 		if w.get(controlplane.ResourceKey("team", "x", "n1"), &r); r.NodeSession != session {
 			t.Errorf("%+v is not of session %d", r, session)
 		}
-		// Somebody makes it a pool in between.
+		// Another client makes it a pool in between.
 		w.lossy.commits()
 		w.lossy.before = func(n int) {
 			if n == 1 {
@@ -244,7 +244,7 @@ func TestSetResourceAgainstOthers(t *testing.T) {
 	})
 }
 
-// A client that has set something on a node does not go by what the node was then.
+// A client that has set a resource on a node notices a new session of the node.
 func TestSetResourceOnANodeThatChanged(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
@@ -279,7 +279,7 @@ func TestSetResourceGivesUpUnderEndlessChange(t *testing.T) {
 	})
 }
 
-// Whatever becomes of the first copies, what is set is set, once.
+// A resource is set, and once, whatever the fate of the first copies.
 func TestSetResourceNotAnswered(t *testing.T) {
 	for _, fates := range [][]fate{
 		{lost}, {forgotten}, {late}, {unavailable}, {forgotten, lost}, {late, forgotten}, {late, lost}, {lost, lost, lost}, {forgotten, unavailable, late},
@@ -307,8 +307,8 @@ func TestSetResourceNotAnswered(t *testing.T) {
 	}
 }
 
-// A copy that was applied unanswered, and then overwritten, is not sent anew: it
-// would undo what is newer.
+// A copy that was applied without an answer and then overwritten is not sent again, because that
+// would undo the newer value.
 func TestSetResourceLateNeverOverwrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
