@@ -18,7 +18,7 @@ func TestMatchesModel(t *testing.T) {
 		{h100, "nvidia h100", true},
 		{h100, "H100 HBM3", true},
 		{h100, "H100-80GB", true},
-		{h100, "HBM3 H100", false}, // in that order
+		{h100, "HBM3 H100", false}, // the order matters
 		{h100, "H10", false},
 		{h100, "100", false},
 		{h100, "H100 H100", false},
@@ -131,7 +131,7 @@ func TestValidateDevices(t *testing.T) {
 	alternatives := []Alternative{{Requests: gpu}, {Requests: NewRequests(map[string]Quantity{"cpu": 1000})}}
 	tests := map[string]struct {
 		task Task
-		want string // of the error; empty: it is valid
+		want string // of the error; empty means valid
 	}{
 		"as it should be": {Task{Requests: gpu, Devices: []DeviceRequest{h100}}, ""},
 		"of a domain": {Task{

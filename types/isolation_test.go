@@ -59,7 +59,7 @@ func TestCapabilities(t *testing.T) {
 	refusal(t, err, `cap-add: "fly" is no capability`)
 }
 
-// TestPermits tells what is placed by what a node permits, and what is not.
+// TestPermits checks the specs that need a permit of their node, and those that do not.
 func TestPermits(t *testing.T) {
 	for _, test := range []struct {
 		spec Spec

@@ -78,7 +78,8 @@ func TestAddAndMinus(t *testing.T) {
 	}
 }
 
-// FuzzQuantity: what is accepted is within bounds and comes back as it was written.
+// FuzzQuantity checks that accepted texts are within bounds, and that formatting is the inverse of
+// parsing.
 func FuzzQuantity(f *testing.F) {
 	for _, text := range []string{"1", "0.5", "500m", "4Gi", "inf", "-1", "1e99", "9.9999E", "1n", "1000000000000000000B"} {
 		f.Add("cpu", text)

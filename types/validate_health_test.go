@@ -56,7 +56,7 @@ func TestValidateHealth(t *testing.T) {
 		"signal":         {func(s *Spec) { s.Warn.Signal = "USR1" }, []string{`warn.signal: "USR1" is no signal`}},
 		"kill":           {func(s *Spec) { s.Warn.Signal = "SIGKILL" }, []string{"warn.signal: SIGKILL cannot be heeded"}},
 		"before":         {func(s *Spec) { s.Warn.Before = 0 }, []string{"warn.before: 0s is not positive", "such as 120s"}},
-		"beside init":    {func(s *Spec) { s.Mounts[0].Target = "/.escher" }, []string{"mounts[0].target: ", "where the init of a task is"}},
+		"beside init":    {func(s *Spec) { s.Mounts[0].Target = "/.escher" }, []string{"mounts[0].target: ", "holds the init of a task"}},
 	} {
 		bad := healthy()
 		c.spoil(&bad)

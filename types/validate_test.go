@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// refusal checks that err is Invalid and says each of the texts.
+// refusal checks that err is Invalid and contains each of the texts.
 func refusal(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if !Is(err, Invalid) {
