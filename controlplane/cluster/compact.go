@@ -10,66 +10,65 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A million tasks may wait for what is not there yet. As they are otherwise, each of them
-// is ten small objects, and every collection of garbage looks at all of them: seconds of
-// processor time. So who follows the cluster folds what merely waits: of a folded task the
-// view keeps what is stored alone, where nothing points to anything, and makes the
-// task anew when it is asked for.
+// A million tasks may wait for a resource that does not exist yet. In full, each task is ten small
+// objects, and each garbage collection scans them all: seconds of CPU time. So a follower of the
+// cluster compacts tasks that merely wait. The view keeps only the stored form of a compacted task,
+// in memory without pointers, and rebuilds the task on request.
 
-// folded are the folded tasks of a view. They have no status and no bindings.
-type folded struct {
+// compacted holds the compacted tasks of a view. They have no status and no bindings.
+type compacted struct {
 	seed maphash.Seed
-	mask uint64 // of hashes; all but a test use all of them
+	mask uint64 // of hashes; only a test masks any bits
 	slab slab.Slab
-	// byID are the tasks by the hash of their id, jobs the first member of each job.
+	// byID finds tasks by the hash of their id; jobs finds the first member of each job.
 	byID map[uint64]slab.Place
 	jobs map[ID]slab.Place
-	// spaces are the namespaces, numbers where each is in it.
+	// spaces lists the namespaces; numbers has the index of each one.
 	spaces  []string
 	numbers map[string]uint32
 	buf     []byte
-	full    types.Task // to be encoded
+	full    types.Task // buffer for encoding
 }
 
-// What a folded task consists of, and behind that its id and its value.
+// The layout of a record. The id and the value of the task follow it.
 const (
-	foldMod    = 0
-	foldCreate = foldMod + 8
-	foldSpace  = foldCreate + 8
-	foldNext   = foldSpace + 4 // of the members of its job; 0 is none
-	foldPrev   = foldNext + 4
-	foldID     = foldPrev + 4 // how long its id is
-	foldValue  = foldID + 1   // how long its value is
-	foldTexts  = foldValue + 2
+	recMod    = 0
+	recCreate = recMod + 8
+	recSpace  = recCreate + 8
+	recNext   = recSpace + 4 // next member of its job; 0 means none
+	recPrev   = recNext + 4
+	recID     = recPrev + 4 // length of its id
+	recValue  = recID + 1   // length of its value
+	recTexts  = recValue + 2
 )
 
-// fold is a folded task.
-type fold []byte
+// record is a compacted task.
+type record []byte
 
-func (b fold) get(at int) slab.Place    { return slab.Place(binary.LittleEndian.Uint32(b[at:])) }
-func (b fold) put(at int, p slab.Place) { binary.LittleEndian.PutUint32(b[at:], uint32(p)) }
-func (b fold) long(at int) int64        { return int64(binary.LittleEndian.Uint64(b[at:])) }
-func (b fold) putLong(at int, n int64)  { binary.LittleEndian.PutUint64(b[at:], uint64(n)) }
+func (b record) get(at int) slab.Place    { return slab.Place(binary.LittleEndian.Uint32(b[at:])) }
+func (b record) put(at int, p slab.Place) { binary.LittleEndian.PutUint32(b[at:], uint32(p)) }
+func (b record) long(at int) int64        { return int64(binary.LittleEndian.Uint64(b[at:])) }
+func (b record) putLong(at int, n int64)  { binary.LittleEndian.PutUint64(b[at:], uint64(n)) }
 
-func (b fold) id() []byte { return b[foldTexts : foldTexts+int(b[foldID])] }
+func (b record) id() []byte { return b[recTexts : recTexts+int(b[recID])] }
 
-func (b fold) value() []byte {
-	from := foldTexts + int(b[foldID])
-	return b[from : from+int(binary.LittleEndian.Uint16(b[foldValue:]))]
+func (b record) value() []byte {
+	from := recTexts + int(b[recID])
+	return b[from : from+int(binary.LittleEndian.Uint16(b[recValue:]))]
 }
 
-func newFolded() folded {
-	return folded{seed: maphash.MakeSeed(), mask: ^uint64(0), byID: make(map[uint64]slab.Place), jobs: make(map[ID]slab.Place), numbers: make(map[string]uint32)}
+func newCompacted() compacted {
+	return compacted{seed: maphash.MakeSeed(), mask: ^uint64(0), byID: make(map[uint64]slab.Place), jobs: make(map[ID]slab.Place), numbers: make(map[string]uint32)}
 }
 
-func (x *folded) at(p slab.Place) fold { return fold(x.slab.At(p)) }
+func (x *compacted) at(p slab.Place) record { return record(x.slab.At(p)) }
 
-func (x *folded) hash(space uint32, id string) uint64 {
+func (x *compacted) hash(space uint32, id string) uint64 {
 	return (maphash.String(x.seed, id) + uint64(space)*0x9e3779b97f4a7c15) & x.mask
 }
 
-// find returns where a task is folded, 0 if it is not.
-func (x *folded) find(id ID) slab.Place {
+// find returns the place of a compacted task, 0 if there is none.
+func (x *compacted) find(id ID) slab.Place {
 	space, ok := x.numbers[id.Namespace]
 	if !ok {
 		return 0
@@ -78,18 +77,18 @@ func (x *folded) find(id ID) slab.Place {
 	if p == 0 {
 		return 0
 	}
-	if b := x.at(p); string(b.id()) != id.ID || uint32(b.get(foldSpace)) != space {
+	if b := x.at(p); string(b.id()) != id.ID || uint32(b.get(recSpace)) != space {
 		return 0
 	}
 	return p
 }
 
-// add keeps a task, and reports whether it could.
-func (x *folded) add(t *Task) bool {
+// add compacts a task, and reports whether it could.
+func (x *compacted) add(t *Task) bool {
 	x.full = *t.Info.V.sharedTask
 	x.full.Name, x.full.Job, x.full.Submitted = t.Info.V.Name, t.Info.V.Job, t.Info.V.Submitted
 	x.buf = types.AppendEncode(x.buf[:0], 0, &x.full)
-	size := foldTexts + len(t.ID.ID) + len(x.buf)
+	size := recTexts + len(t.ID.ID) + len(x.buf)
 	if size > slab.Most || len(t.ID.ID) > 255 {
 		return false
 	}
@@ -101,102 +100,102 @@ func (x *folded) add(t *Task) bool {
 	}
 	h := x.hash(space, t.ID.ID)
 	if x.byID[h] != 0 {
-		return false // another one of the same hash
+		return false // a hash collision
 	}
 	p := x.slab.Keep(size)
 	x.byID[h] = p
 	b := x.at(p)
-	b.putLong(foldMod, t.Info.Mod)
-	b.putLong(foldCreate, t.Info.Create)
-	b.put(foldSpace, slab.Place(space))
-	b[foldID] = byte(len(t.ID.ID))
-	binary.LittleEndian.PutUint16(b[foldValue:], uint16(len(x.buf)))
+	b.putLong(recMod, t.Info.Mod)
+	b.putLong(recCreate, t.Info.Create)
+	b.put(recSpace, slab.Place(space))
+	b[recID] = byte(len(t.ID.ID))
+	binary.LittleEndian.PutUint16(b[recValue:], uint16(len(x.buf)))
 	copy(b.id(), t.ID.ID)
 	copy(b.value(), x.buf)
 	x.join(p, b, t)
 	return true
 }
 
-// join lists a task with its job.
-func (x *folded) join(p slab.Place, b fold, t *Task) {
-	b.put(foldPrev, 0)
-	b.put(foldNext, 0)
+// join adds a task to the list of its job.
+func (x *compacted) join(p slab.Place, b record, t *Task) {
+	b.put(recPrev, 0)
+	b.put(recNext, 0)
 	if t.Info.V.Job == "" {
 		return
 	}
 	job := ID{t.ID.Namespace, t.Info.V.Job}
 	first := x.jobs[job]
 	if x.jobs[job] = p; first != 0 {
-		b.put(foldNext, first)
-		x.at(first).put(foldPrev, p)
+		b.put(recNext, first)
+		x.at(first).put(recPrev, p)
 	}
 }
 
-// remove forgets the task at p, which is t.
-func (x *folded) remove(p slab.Place, t *Task) {
+// remove removes the task t at p.
+func (x *compacted) remove(p slab.Place, t *Task) {
 	b := x.at(p)
-	prev, next := b.get(foldPrev), b.get(foldNext)
+	prev, next := b.get(recPrev), b.get(recNext)
 	if next != 0 {
-		x.at(next).put(foldPrev, prev)
+		x.at(next).put(recPrev, prev)
 	}
 	job := ID{t.ID.Namespace, t.Info.V.Job}
 	switch {
 	case prev != 0:
-		x.at(prev).put(foldNext, next)
+		x.at(prev).put(recNext, next)
 	case next != 0:
 		x.jobs[job] = next
 	default:
 		delete(x.jobs, job)
 	}
-	delete(x.byID, x.hash(uint32(b.get(foldSpace)), t.ID.ID))
+	delete(x.byID, x.hash(uint32(b.get(recSpace)), t.ID.ID))
 	x.slab.Free(p)
 }
 
-// unfolded makes the task at p anew. The view does not have it.
-func (v *View) unfolded(p slab.Place) *Task {
-	x := &v.folded
+// expanded rebuilds the task at p, without adding it to the view.
+func (v *View) expanded(p slab.Place) *Task {
+	x := &v.compacted
 	b := x.at(p)
-	t := &Task{ID: ID{x.spaces[b.get(foldSpace)], string(b.id())}}
-	// What was encoded can be decoded.
+	t := &Task{ID: ID{x.spaces[b.get(recSpace)], string(b.id())}}
+	// Encoded values can be decoded.
 	t.Info.V, _ = v.readTask(t.ID, b.value(), false)
-	t.Info.Mod, t.Info.Create = b.long(foldMod), b.long(foldCreate)
+	t.Info.Mod, t.Info.Create = b.long(recMod), b.long(recCreate)
 	return t
 }
 
-// Task returns a task, nil if there is none. It is the same one each time, until it is
-// folded.
+// Task returns a task, nil if there is none. It expands a compacted task, and returns the same task
+// until that is compacted again.
 func (v *View) Task(id ID) *Task {
-	if t := v.tasks[id]; t != nil || len(v.folded.byID) == 0 {
+	if t := v.tasks[id]; t != nil || len(v.compacted.byID) == 0 {
 		return t
 	}
-	p := v.folded.find(id)
+	p := v.compacted.find(id)
 	if p == 0 {
 		return nil
 	}
-	t := v.unfolded(p)
-	v.folded.remove(p, t)
+	t := v.expanded(p)
+	v.compacted.remove(p, t)
 	v.tasks[t.ID] = t
 	v.joinJob(t)
 	return t
 }
 
-// Fold has the view keep less of a task that is seldom looked at, if it has neither status
-// nor bindings. It is there as before, but nobody may use t any more.
+// Fold compacts a task that has neither status nor bindings. The view still has the task, but no
+// caller may use t any more.
 func (v *View) Fold(t *Task) {
-	if t.Info.V == nil || !t.Status.Absent() || len(t.Bindings) > 0 || v.tasks[t.ID] != t || !v.folded.add(t) {
+	if t.Info.V == nil || !t.Status.Absent() || len(t.Bindings) > 0 || v.tasks[t.ID] != t || !v.compacted.add(t) {
 		return
 	}
 	v.leaveJob(t)
 	delete(v.tasks, t.ID)
 }
 
-// Tasks are all tasks, in no order. Folded ones stay so: they are made for the occasion,
-// and Task returns another one. Tasks may be folded and unfolded meanwhile; what is
-// unfolded may then come twice.
+// Tasks iterates over all tasks, in no order. Compacted ones stay compacted: it yields temporary
+// copies, which Task does not return. Tasks may be compacted and expanded meanwhile; an expanded
+// one may come twice.
 func (v *View) Tasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
-		for _, p := range v.folded.byID {
-			if !yield(v.unfolded(p)) {
+		for _, p := range v.compacted.byID {
+			if !yield(v.expanded(p)) {
 				return
 			}
 		}
@@ -208,19 +207,19 @@ func (v *View) Tasks() iter.Seq[*Task] {
 	}
 }
 
-// NumTasks returns how many tasks there are.
-func (v *View) NumTasks() int { return len(v.tasks) + len(v.folded.byID) }
+// NumTasks returns the number of tasks.
+func (v *View) NumTasks() int { return len(v.tasks) + len(v.compacted.byID) }
 
-// Copy returns a view of the same, to be read, and to suppose tasks in. Nothing is folded
-// after it.
+// Copy returns a copy of the view, for reading and for hypothetical tasks. It expands all compacted
+// tasks.
 func (v *View) Copy() *View {
 	for t := range v.Tasks() {
 		v.Task(t.ID)
 	}
 	c := *v
-	c.tasks, c.folded = maps.Clone(v.tasks), newFolded()
+	c.tasks, c.compacted = maps.Clone(v.tasks), newCompacted()
 	return &c
 }
 
-// Suppose has a copy have a task that is stored nowhere. Its job does not list it.
+// Suppose adds a hypothetical task to a copy. Its job does not list it.
 func (v *View) Suppose(t *Task) { v.tasks[t.ID] = t }
