@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Metrics tell what collectors do, and how full the database is. It is a
+// Metrics count the work of collectors, and show the size of the database. It is a
 // prometheus.Collector; a nil one counts nothing.
 type Metrics struct {
 	leading   prometheus.Gauge
@@ -19,29 +19,29 @@ type Metrics struct {
 	namespace *prometheus.GaugeVec
 }
 
-// NewMetrics makes metrics that have counted nothing.
+// NewMetrics returns metrics at zero.
 func NewMetrics() *Metrics {
 	return &Metrics{
 		leading: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "escher_collector_leading", Help: "1 while this process collects, 0 while another one does.",
 		}),
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_collector_collected_total", Help: "What was stopped or deleted, by the reason.",
+			Name: "escher_collector_collected_total", Help: "Objects stopped or deleted, by reason.",
 		}, []string{"reason"}),
 		troubles: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "escher_collector_interrupted_total", Help: "Looks that were given up, to be tried again, as etcd did not answer.",
+			Name: "escher_collector_interrupted_total", Help: "Passes that failed because etcd did not answer, and are retried.",
 		}),
 		database: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "escher_collector_database_bytes", Help: "What etcd's database holds (used), takes on disk (file) and may take (quota).",
+			Name: "escher_collector_database_bytes", Help: "Bytes of data in etcd's database (used), on disk (file) and allowed (quota).",
 		}, []string{"what"}),
 		refuses: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "escher_collector_database_full", Help: "1 while etcd refuses writes as its database is full.",
+			Name: "escher_collector_database_full", Help: "1 while etcd refuses writes because its database is full.",
 		}),
 		namespace: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "escher_collector_namespace_used", Help: "What a namespace uses of its budgets: keys, bytes, pending.",
+			Name: "escher_collector_namespace_used", Help: "Usage of a namespace's budgets: keys, bytes, pending.",
 		}, []string{"namespace", "what"}),
 		aside: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_collector_set_aside_total", Help: "Items that failed and are tried again later while the others go on, by what failed: collect, drain.",
+			Name: "escher_collector_set_aside_total", Help: "Items that failed and are retried later, by activity: collect, drain.",
 		}, []string{"what"}),
 	}
 }
@@ -86,14 +86,14 @@ func (m *Metrics) trouble() {
 	}
 }
 
-// setAside counts an item of what failed.
+// setAside counts a failed item of an activity.
 func (m *Metrics) setAside(what string) {
 	if m != nil {
 		m.aside.WithLabelValues(what).Inc()
 	}
 }
 
-// use tells what a namespace uses. One that uses nothing is not listed.
+// use sets the usage of a namespace. It drops one without keys.
 func (m *Metrics) use(ns string, used types.Budget) {
 	if m == nil {
 		return

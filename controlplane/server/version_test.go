@@ -20,7 +20,8 @@ func TestCheckEtcdAdvises(t *testing.T) {
 	}
 }
 
-// TestCheckMember tells which etcd is refused: one that tells no quota, unless it is given.
+// TestCheckMember checks which etcd is refused: one that does not report its quota, unless it is
+// given.
 func TestCheckMember(t *testing.T) {
 	large := etcdstore.ServerLimits()
 	for _, x := range []struct {
