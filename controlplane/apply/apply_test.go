@@ -280,7 +280,7 @@ func TestApplyOnCondition(t *testing.T) {
 	if _, err := w.SetResource(t.Context(), "slot", 5000, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.blocked(slot, apply.Options{If: d.Condition}, types.Conflict, "slot has changed at revision", "look at the plan again")
+	w.blocked(slot, apply.Options{If: d.Condition}, types.Conflict, "slot has changed at revision", "review the plan")
 	want(t, w.apply(slot, apply.Options{}), apply.Set)
 
 	// What changes between the decision and the commit is a conflict too.
@@ -299,7 +299,7 @@ func TestApplyOnCondition(t *testing.T) {
 func TestApplyRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.apply(room, apply.Options{})
-	w.blocked(strings.Replace(room, "cpu: 1", "cpu: 2", 1), apply.Options{Replace: true}, types.Precondition, "reservation room", "give up reservation room")
+	w.blocked(strings.Replace(room, "cpu: 1", "cpu: 2", 1), apply.Options{Replace: true}, types.Precondition, "reservation room", "delete reservation room")
 	w.blocked(header+"kind: Task\nspec: {image: a}\n", apply.Options{}, types.Invalid, "line 1", "name: is missing", "submit it")
 	w.blocked(header+"kind: Task\nid: x\nname: x\nspec: {image: a}\n", apply.Options{}, types.Invalid, "id: ", "leave it out")
 	if _, err := apply.Submit(w.parse(slot), time.Now()); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "apply it") {
@@ -363,7 +363,7 @@ func TestApplyOnConditionOfWhatCameAndWent(t *testing.T) {
 					class = types.Precondition
 				}
 				_, err := w.decide(c.file, apply.Options{If: condition})
-				if (class == types.Internal) != (err == nil) || err != nil && (types.ClassOf(err) != class || !strings.Contains(err.Error(), "look at the plan again")) {
+				if (class == types.Internal) != (err == nil) || err != nil && (types.ClassOf(err) != class || !strings.Contains(err.Error(), "review the plan")) {
 					t.Errorf("%s, %v, forgotten %v: %v", name, condition, forgotten, err)
 				}
 				if class == types.Conflict && condition.Seen != "" && !strings.Contains(err.Error(), c.conflict) {

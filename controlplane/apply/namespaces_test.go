@@ -61,5 +61,5 @@ func TestPlanOfNamespaceForgotten(t *testing.T) {
 	w.apply(web, apply.Options{})
 	w.apply(train, apply.Options{})
 	w.forget(w.revision())
-	w.blocked(lab, apply.Options{If: d.Condition}, types.Precondition, "is forgotten", "look at the plan again")
+	w.blocked(lab, apply.Options{If: d.Condition}, types.Precondition, "is forgotten", "review the plan")
 }
