@@ -39,7 +39,7 @@ func TestWhichDevices(t *testing.T) {
 	}
 }
 
-// Each is wrong in what both see, Parse and the schema, or in what Parse alone does.
+// Parse and the schema both refuse some of these, and Parse alone the others.
 func TestWrongDevices(t *testing.T) {
 	s := compiled(t)
 	for text, tt := range map[string]struct {

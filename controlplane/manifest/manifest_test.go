@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// compiled returns the schema of the types.
+// compiled returns the compiled schema.
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := manifest.Schema(known())
@@ -58,7 +58,7 @@ func admits(t *testing.T, s *jsonschema.Schema, text string) bool {
 	return true
 }
 
-// head begins a document.
+// head returns the beginning of a document.
 func head(kind manifest.Kind) string {
 	return "apiVersion: " + manifest.APIVersion + "\nkind: " + string(kind) + "\n"
 }
@@ -69,7 +69,7 @@ spec:
   image: img
 `
 
-// Each document is wrong in what both see, Parse and the schema.
+// Parse and the schema both refuse these documents.
 func TestBothRefuse(t *testing.T) {
 	s := compiled(t)
 	task := head(manifest.KindTask) + taskText
@@ -123,7 +123,7 @@ func refused(t *testing.T, err error, text, says string) {
 	}
 }
 
-// What only Parse sees.
+// Only Parse refuses these.
 func TestParseRefuses(t *testing.T) {
 	task := head(manifest.KindTask) + taskText
 	job := head(manifest.KindJob)
@@ -167,8 +167,8 @@ func TestAllProblemsAreTold(t *testing.T) {
 	}
 }
 
-// TestValuesOfAllKindsAreTold: what a value alone says wrong hides nothing that is found by
-// looking at several, and each field is named once, as it is written.
+// TestValuesOfAllKindsAreTold checks that a problem of a single value hides no problem between
+// values, and that each field is named once, in its spelling.
 func TestValuesOfAllKindsAreTold(t *testing.T) {
 	text := head(manifest.KindTask) + `name: web
 requests: {cpu: 1}
@@ -183,7 +183,7 @@ spec:
 		t.Fatal("it is accepted")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	for i, want := range []string{"f:9: spec.checks[0].every: 0s is no time", "spec.restart", "spec.ports[0].number"} {
+	for i, want := range []string{"f:9: spec.checks[0].every: 0s is not a duration", "spec.restart", "spec.ports[0].number"} {
 		if n := strings.Count(err.Error(), want); n != 1 || len(lines) != 3 {
 			t.Errorf("%d: %q is said %d times in\n%s", i, want, n, err)
 		}
@@ -203,7 +203,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	refused(t, err, "many aliases", "f:")
 }
 
-// fullTask uses every field.
+// fullTask returns a task with every field set.
 func fullTask() manifest.Task {
 	return manifest.Task{
 		ID: "i", Name: "n", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100, "escher.io/privileged": 1000, "port": 1000, "port/80": 1000}), Priority: -1,
@@ -221,7 +221,7 @@ func fullTask() manifest.Task {
 	}
 }
 
-// fullCheck uses every field, though no check may.
+// fullCheck returns a check with every field set, which no valid check has.
 func fullCheck() manifest.Check {
 	return manifest.Check{
 		Name: "c", Exec: &manifest.ExecCheck{Command: []string{"a"}}, HTTP: &manifest.HTTPCheck{Port: "p", Path: "/x", Status: 204}, TCP: &manifest.TCPCheck{Port: "80"},
@@ -229,7 +229,7 @@ func fullCheck() manifest.Check {
 	}
 }
 
-// A field that is forgotten on the way is missing on the way back.
+// A field lost in the conversion is missing after the conversion back.
 func TestSubmissionAndBack(t *testing.T) {
 	want := fullTask()
 	checkFull(t, "Task", reflect.ValueOf(want))
@@ -314,7 +314,7 @@ func TestResourcesAndReservations(t *testing.T) {
 	}
 }
 
-// A port of a check is a name or a number, and the name of a signal is completed.
+// The port of a check is a name or a number, and the name of a signal is completed.
 func TestChecks(t *testing.T) {
 	docs, err := manifest.Parse("f", []byte(head(manifest.KindTask)+taskText+"  ports: [{name: web}]\n  warn: {signal: usr1, before: 120s}\n"+
 		"  checks: [{name: a, tcp: {port: 8080}}, {name: b, http: {port: \"8080\"}}, {name: c, tcp: {port: web}}]\n"), known())
@@ -334,7 +334,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestLostBundles: what is lost waits unless it is to move, whichever way that is written.
+// TestLostBundles checks that lost bundles wait unless they must move, in both spellings.
 func TestLostBundles(t *testing.T) {
 	for text, want := range map[string]types.LostBundles{"": types.WaitForNode, "wait": types.WaitForNode, "move": types.MoveBundles} {
 		r := manifest.Reservation{Lost: types.LostBundles(text)}

@@ -9,10 +9,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// side is a text of which there are few.
+// side is a text with few allowed values.
 type side string
 
-// Choices are the few.
+// Choices returns the allowed values.
 func (side) Choices() []string { return []string{"left", "right"} }
 
 // team has teams.
@@ -45,7 +45,7 @@ func (p *packed) Validate() error {
 	return errors.Join(errs...)
 }
 
-// known are some policies.
+// known returns some policies.
 func known() manifest.Policies {
 	return manifest.Policies{
 		"pack":   {New: func() any { return &packed{} }, Job: true, Desc: "packs them"},
@@ -55,7 +55,7 @@ func known() manifest.Policies {
 	}
 }
 
-// policies begins a job with policies.
+// policies returns the beginning of a job with policies.
 func policies(text string) string {
 	return head(manifest.KindJob) + "template:\n  spec: {image: a}\npolicies:\n" + text
 }
@@ -89,12 +89,12 @@ func TestPoliciesAreReadAsTheirLibraryHasThem(t *testing.T) {
 	}
 }
 
-// What is wrong with policies both see, Parse and the schema.
+// Parse and the schema both refuse these policies.
 func TestBothRefusePolicies(t *testing.T) {
 	s := compiled(t)
 	for text, says := range map[string]string{
 		"- {name: pak}\n":                             `f:6: policies[0].name: "pak" is unknown: did you mean pack?`,
-		"- {name: everything}\n":                      `f:6: policies[0].name: "everything" is unknown: use both, pack, plain, or that of somebody else`,
+		"- {name: everything}\n":                      `f:6: policies[0].name: "everything" is unknown: use both, pack, plain, or another party's policy`,
 		"- {name: shares}\n":                          "f:6: policies[0].name: shares is shared by jobs: declare it in a document of its own, with kind: Policy",
 		"- {name: sharse}\n":                          `f:6: policies[0].name: "sharse" is unknown: did you mean shares?`,
 		"- pack\n":                                    `f:6: policies[0]: "pack" is given: write {name: pack}`,
@@ -119,7 +119,7 @@ func TestBothRefusePolicies(t *testing.T) {
 	}
 }
 
-// What only Parse sees of policies: the line of each field is told, all of them at once.
+// Only Parse refuses these policies, all at once, with the line of each field.
 func TestValuesOfPoliciesAreChecked(t *testing.T) {
 	text := policies("- name: pack\n  with:\n    over: left\n    most: -1\n    names: [a, \"\"]\n- name: acme/even\n")
 	_, err := manifest.Parse("f", []byte(text), known())
@@ -142,7 +142,7 @@ func TestValuesOfPoliciesAreChecked(t *testing.T) {
 	}
 }
 
-// What JSON cannot have is told by its value.
+// JSON lacks such numbers; the error has their text.
 func TestNumbersAreFinite(t *testing.T) {
 	text := policies("- {name: acme.com/even, with: {a: .inf}}\n")
 	_, err := manifest.Parse("f", []byte(text), known())
@@ -183,7 +183,7 @@ func TestPolicyOnALine(t *testing.T) {
 	}
 }
 
-// TestReadPolicyToTheEnd has something follow the parameters.
+// TestReadPolicyToTheEnd appends text to the parameters.
 func TestReadPolicyToTheEnd(t *testing.T) {
 	known := manifest.Policies{"gang": {New: func() any { return &struct{}{} }, Job: true}}
 	for text, ok := range map[string]bool{"gang={}": true, "gang={} ": true, "gang={}x": false, "gang={}\n---\n{a: 1}": false, "gang=": false} {
