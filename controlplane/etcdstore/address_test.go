@@ -47,8 +47,8 @@ func TestAddressFromEnvFillsIn(t *testing.T) {
 	}
 }
 
-// TestServerNameIsAskedFor looks at what a client says when it connects to an address
-// for which the certificate is not.
+// TestServerNameIsAskedFor checks the name that a client requests from a server whose certificate
+// is for another name.
 func TestServerNameIsAskedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// detectLimits asks etcd how many operations a transaction may have: it tells nobody,
-// so that transactions which do nothing are tried, at most a dozen.
+// detectLimits finds etcd's limit of operations in a transaction. etcd does not report it, so at
+// most a dozen transactions without effect try it out.
 func (s *Store) detectLimits(ctx context.Context) (controlplane.Limits, error) {
 	limits := ServerLimits()
 	if ok, err := s.allows(ctx, limits.Ops); ok || err != nil {
@@ -28,11 +28,11 @@ func (s *Store) detectLimits(ctx context.Context) (controlplane.Limits, error) {
 	return limits, failed
 }
 
-// allows tells whether a transaction may have n operations.
+// allows reports whether a transaction may have n operations.
 func (s *Store) allows(ctx context.Context, n int) (bool, error) {
 	key := []byte(controlplane.Root)
 	req := &pb.TxnRequest{
-		// No key has that revision: what follows is counted, and not done.
+		// No key has that revision, so etcd counts the operations but does not perform them.
 		Compare: []*pb.Compare{compare(key, controlplane.Compare{Revision: math.MaxInt64})},
 		Success: make([]*pb.RequestOp, n),
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Metrics count what a store asks of etcd. It is a prometheus.Collector; a nil one
-// counts nothing.
+// Metrics count the requests of a store to etcd. It is a prometheus.Collector; a nil one counts
+// nothing.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -17,21 +17,21 @@ type Metrics struct {
 	ended    *prometheus.CounterVec
 }
 
-// NewMetrics makes metrics that have counted nothing.
+// NewMetrics returns metrics at zero.
 func NewMetrics() *Metrics {
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_store_requests_total", Help: "Requests to etcd, by what was asked and the class of its error, ok without one.",
+			Name: "escher_store_requests_total", Help: "Requests to etcd, by method and class of the error, or ok.",
 		}, []string{"method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "escher_store_request_seconds", Help: "Time from a request to its answer.",
+			Name: "escher_store_request_seconds", Help: "Time between a request and its answer.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
 		}, []string{"method"}),
 		watches: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "escher_store_watches", Help: "Watches that are open.",
+			Name: "escher_store_watches", Help: "Open watches.",
 		}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_store_watches_broken_total", Help: "Watches that ended before they were to, by the class of the error; each is begun again.",
+			Name: "escher_store_watches_broken_total", Help: "Watches that broke, by the class of the error; each one is restarted.",
 		}, []string{"code"}),
 	}
 }
@@ -54,7 +54,7 @@ func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.seconds, m.watches, m.ended}
 }
 
-// answered counts a request that was begun then.
+// answered counts a request, with the time since begin.
 func (m *Metrics) answered(method string, begin time.Time, err error) {
 	if m == nil {
 		return
@@ -63,14 +63,14 @@ func (m *Metrics) answered(method string, begin time.Time, err error) {
 	m.seconds.WithLabelValues(method).Observe(time.Since(begin).Seconds())
 }
 
-// watching counts a watch that begins.
+// watching counts a new watch.
 func (m *Metrics) watching() {
 	if m != nil {
 		m.watches.Inc()
 	}
 }
 
-// watched counts one that ended, of itself if err is not nil.
+// watched counts an ended watch; err, unless nil, ended it.
 func (m *Metrics) watched(err error) {
 	if m == nil {
 		return

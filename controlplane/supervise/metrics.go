@@ -15,14 +15,14 @@ type Metrics struct {
 	components []*Component
 }
 
-// NewMetrics returns the metrics of no component yet.
+// NewMetrics returns metrics without components.
 func NewMetrics() *Metrics {
 	label := []string{"component"}
 	return &Metrics{
 		running: prometheus.NewDesc("escher_component_running",
-			"1 while a component of the process runs, 0 while it waits to be started again.", label, nil),
+			"1 while a component of the process runs, 0 while it waits for a restart.", label, nil),
 		restarts: prometheus.NewDesc("escher_component_restarts_total",
-			"Restarts of a component that ended by an error or a panic.", label, nil),
+			"Restarts of a component after an error or a panic.", label, nil),
 	}
 }
 

@@ -27,8 +27,8 @@ func TestScheduleGrowsAndBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestComponentIsRestarted counts the runs of a component that ends at once, and looks at
-// what is told of it.
+// TestComponentIsRestarted counts the runs of a component that ends at once, and checks its
+// reported state.
 func TestComponentIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -37,7 +37,7 @@ func TestComponentIsRestarted(t *testing.T) {
 			runs := count.Add(1)
 			switch runs {
 			case 1:
-				panic("nobody expects it")
+				panic("unexpected")
 			case 2:
 				return nil
 			case 40:
@@ -53,7 +53,7 @@ func TestComponentIsRestarted(t *testing.T) {
 			t.Errorf("after a panic: %+v", s)
 		}
 		err := c.Ready()
-		if !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "it panicked: nobody expects it") || strings.Contains(err.Error(), "\n") {
+		if !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "it panicked: unexpected") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("ready: %v", err)
 		}
 		time.Sleep(10 * time.Minute)
@@ -95,7 +95,7 @@ func TestComponentWarnsForSomeTime(t *testing.T) {
 	})
 }
 
-// TestComponentEnds shows which errors end a component for good.
+// TestComponentEnds checks which errors end a component for good.
 func TestComponentEnds(t *testing.T) {
 	for name, x := range map[string]struct {
 		err   error
