@@ -72,12 +72,12 @@ func TestCordonSaysWhatIsWrong(t *testing.T) {
 	w := newWorld(t)
 	w.put(controlplane.NodeKey("n1"), &types.Node{})
 	for text, c := range map[string]types.Cordon{
-		`mode: "gone" is unknown`: {Drain: "gone"},
-		"deadline: is of mode":    {Drain: types.DrainMove, DrainBy: 1},
-		"deadline: it is before":  {Drain: types.DrainFinish, DrainBy: -1},
-		"grace: is of a drain":    {Grace: 1},
-		"grace: -1ns is negative": {Drain: types.DrainStop, Grace: -1},
-		"has 1025 bytes: at most": {Reason: strings.Repeat("x", types.MaxReason+1)},
+		`mode: "gone" is unknown`:   {Drain: "gone"},
+		"deadline: applies to mode": {Drain: types.DrainMove, DrainBy: 1},
+		"deadline: it is before":    {Drain: types.DrainFinish, DrainBy: -1},
+		"grace: applies to a drain": {Grace: 1},
+		"grace: -1ns is negative":   {Drain: types.DrainStop, Grace: -1},
+		"has 1025 bytes: at most":   {Reason: strings.Repeat("x", types.MaxReason+1)},
 	} {
 		w.refused(types.Invalid, func() error { _, err := w.Cordon(t.Context(), "n1", c); return err }, text)
 	}

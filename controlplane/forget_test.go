@@ -27,7 +27,7 @@ func TestForget(t *testing.T) {
 	w.delete(binding)
 	held := &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 1}}}
 	w.put(controlplane.AllocatedKey("n1"), held)
-	w.refused(types.Precondition, forget, "reservations hold a part of it")
+	w.refused(types.Precondition, forget, "reservations hold capacity there")
 	w.put(controlplane.AllocatedKey("n1"), &types.Allocated{})
 	// An unanswered commit is checked.
 	w.lossy.next(lost)

@@ -167,7 +167,7 @@ func TestLaunchRefuses(t *testing.T) {
 		tasks []controlplane.Submission
 		says  []string
 	}{
-		"none":     {types.Invalid, nil, []string{"tasks: there is none"}},
+		"none":     {types.Invalid, nil, []string{"tasks: is empty"}},
 		"requests": {types.Invalid, spoil(func(s *controlplane.Submission) { s.Task.Requests[0].Amount = -1 }), []string{"tasks[1]: requests.cpu: -0.001"}},
 		"id":       {types.Invalid, spoil(func(s *controlplane.Submission) { s.ID = "a/b" }), []string{"tasks[1]: id: "}},
 		"twice":    {types.Invalid, spoil(func(s *controlplane.Submission) { s.ID = "web-3" }), []string{`tasks[1]: id: "web-3" is given twice`}},
@@ -199,7 +199,7 @@ func TestLaunchWhileAdmissionIsClosed(t *testing.T) {
 	w.refused(types.Precondition, func() error {
 		_, err := w.Launch(t.Context(), one("web-1"))
 		return err
-	}, "71 % full", "wait until what has ended is deleted", "larger quota")
+	}, "71 % full", "wait until ended tasks are deleted", "larger quota")
 	w.refused(types.Precondition, func() error {
 		return w.Reserve(t.Context(), "train", types.Reservation{Bundles: []types.Bundle{{Requests: types.Requests{{Name: "cpu", Amount: 1}}}}})
 	}, "71 % full")

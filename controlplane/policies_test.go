@@ -82,7 +82,7 @@ func TestPoliciesAreSetAndRemoved(t *testing.T) {
 	if err != nil || revision == 0 || len(got.Policies) != 1 || got.Policies[0] != gang("").Policies[0] {
 		t.Fatalf("%+v of %d, %v", got, revision, err)
 	}
-	w.refused(types.AlreadyExists, func() error { return set(gang(""), 0) }, "set policies q", "there are policies of that id")
+	w.refused(types.AlreadyExists, func() error { return set(gang(""), 0) }, "set policies q", "policies with that id exist")
 	other := types.Policies{Session: "s", Policies: []types.Policy{{Kind: "acme.com/even"}}}
 	w.refused(types.Precondition, func() error { return set(other, revision) }, `session: there is no session "s"`)
 	w.put(controlplane.SessionKey("team", "s"), &types.Session{})
@@ -107,9 +107,9 @@ func TestSetPoliciesRefuses(t *testing.T) {
 		p    types.Policies
 		says []string
 	}{
-		"nothing": {"q", types.Policies{}, []string{"policies: there are none"}},
+		"nothing": {"q", types.Policies{}, []string{"policies: is empty"}},
 		"names": {"a b", types.Policies{Job: "a/b", Session: "-", Policies: []types.Policy{{Kind: "gang"}, {Kind: "even/even"}, {Kind: ""}}},
-			[]string{"id: ", "job: ", "session: ", "policies[1].name: ", "is of no domain", "policies[2].name: "}},
+			[]string{"id: ", "job: ", "session: ", "policies[1].name: ", "has no domain", "policies[2].name: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.store.Revision()
@@ -133,7 +133,7 @@ func TestNoResource(t *testing.T) {
 		return err
 	}
 	w.put(controlplane.ResourceKey("team", "q.queue", "n1"), &types.Resource{Capacity: 2000, Lifetime: types.OfSession, Owner: "s"})
-	w.refused(types.AlreadyExists, set, "q.queue already (2 on node n1), of session s, which would be taken over", "set q.queue to 0 on node n1")
+	w.refused(types.AlreadyExists, set, "q.queue already (2 on node n1), of session s, which would change its owner", "set q.queue to 0 on node n1")
 	w.delete(controlplane.ResourceKey("team", "q.queue", "n1"))
 	if err := set(); err != nil {
 		t.Error(err)

@@ -59,7 +59,7 @@ func TestReserveRefuses(t *testing.T) {
 		"id":      {"a b", both, types.Invalid, []string{"id: ", "bundles[0].requests.cpu: 0"}},
 		"empty":   {"train", types.Reservation{}, types.Invalid, []string{"bundles: is empty"}},
 		"policy":  {"train", policy, types.Precondition, []string{`policy: there is no policy "q"`}},
-		"itself":  {"train", itself, types.Invalid, []string{"atOnce: is false, and it is to collect for itself"}},
+		"itself":  {"train", itself, types.Invalid, []string{"atOnce: is false, but forItself is set"}},
 		"node":    {"train", unknown, types.Invalid, []string{`bundles[1].node: "n9" is unknown`, "such as n1"}},
 		"session": {"train", session, types.Precondition, []string{`no session "s-1"`}},
 	} {

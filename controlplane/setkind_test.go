@@ -127,7 +127,7 @@ func TestNameIsOneKindInATransaction(t *testing.T) {
 			w.refused(types.Invalid, func() error {
 				_, err := tx.Commit(t.Context())
 				return err
-			}, `where: "x" is set in the cluster and on nodes`, "remove the one first")
+			}, `where: "x" is set in the cluster and on nodes`, "remove one first")
 			if w.store.Revision() != before {
 				t.Error("something was written")
 			}

@@ -82,7 +82,7 @@ func TestSetResourceOnLabels(t *testing.T) {
 	w.refused(types.Precondition, func() error {
 		_, err := w.SetResource(t.Context(), "x", 5, rack("r9"), controlplane.SetOptions{})
 		return err
-	}, "none of 2 nodes has rack=r9", "to come")
+	}, "none of 2 nodes has rack=r9", "future nodes")
 	w.set("x", 6, rack("r9"), controlplane.SetOptions{Future: true})
 	w.wantHas("x", caps{"+": 6, "n2": 1})
 	w.set("x", 0, rack("r9"))
@@ -136,7 +136,7 @@ func TestSetResourceRefuses(t *testing.T) {
 		{types.Invalid, strings.Repeat("x", 300), 1, on, controlplane.SetOptions{}, []string{"shorten it"}},
 		{types.Invalid, "gpu@train", 1, on, controlplane.SetOptions{}, []string{"use Reserve"}},
 		{types.Invalid, "x", -1, on, controlplane.SetOptions{}, []string{"capacity: -0.001 is negative", "give 0"}},
-		{types.Invalid, "x", types.MaxQuantity + 1, on, controlplane.SetOptions{}, []string{"too large", "write inf"}},
+		{types.Invalid, "x", types.MaxQuantity + 1, on, controlplane.SetOptions{}, []string{"too large", "inf means no bound"}},
 		{types.Invalid, "x", 1, controlplane.OnNode("n1", "n1"), controlplane.SetOptions{}, []string{"where.nodes[1]", "twice"}},
 		{types.Invalid, "x", 1, controlplane.OnNode("n1", "a/b"), controlplane.SetOptions{}, []string{"where.nodes[1]: "}},
 		{types.Invalid, "x", 1, controlplane.OnNode("n1", "n7", "n8"), controlplane.SetOptions{}, []string{`"n7", "n8" is unknown`, "3 registered nodes", "n1"}},
@@ -149,7 +149,7 @@ func TestSetResourceRefuses(t *testing.T) {
 		{types.Precondition, "x", 1, controlplane.OnNode("n1", "dead"), controlplane.SetOptions{}, []string{"node dead is not alive", "wait"}},
 		{types.Precondition, "pool", 1, on, controlplane.SetOptions{}, []string{"one pool", "remove it there first"}},
 		{types.Precondition, "pool", 1, controlplane.OnEvery(), controlplane.SetOptions{}, []string{"one pool"}},
-		{types.Precondition, "x", 1, controlplane.Where{Nodes: []string{"n1"}, Labels: []types.Label{{Name: "rack", Value: "r1"}}}, controlplane.SetOptions{}, []string{"none of the nodes"}},
+		{types.Precondition, "x", 1, controlplane.Where{Nodes: []string{"n1"}, Labels: []types.Label{{Name: "rack", Value: "r1"}}}, controlplane.SetOptions{}, []string{"no node matches"}},
 	} {
 		w.refused(c.class, func() error {
 			_, err := w.SetResource(t.Context(), c.name, c.capacity, c.where, c.opts)

@@ -43,7 +43,7 @@ func TestResolve(t *testing.T) {
 		"web-77": `no task "web-77" in namespace team: did you mean web-1 or web-10 or web-2?`,
 		"zebra":  `no task "zebra" in namespace team: list all tasks`,
 		"dc":     `did you mean db-7?`,
-		"":       "is no id", "a/b": "is no id", "a b": "is no id",
+		"":       "is not an id", "a/b": "is not an id", "a b": "is not an id",
 	} {
 		class := types.Invalid
 		if prefix == "zebra" || prefix == "web-77" || prefix == "dc" {

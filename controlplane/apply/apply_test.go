@@ -317,7 +317,7 @@ func TestApplyOnConditionOfWhatCameAndWent(t *testing.T) {
 		conflict     string
 	}{
 		"task came and went": {file: web, change: func(w *world) { w.removed(w.apply(web, apply.Options{})) }, conflict: "/escher/tasks/team/web-"},
-		"task went":          {file: web, before: web, change: func(w *world) { w.removed(w.apply(web, apply.Options{})) }, conflict: "something that the file names has gone"},
+		"task went":          {file: web, before: web, change: func(w *world) { w.removed(w.apply(web, apply.Options{})) }, conflict: "an object that the file names was deleted"},
 		"job came and went": {file: train, change: func(w *world) {
 			d := w.apply(train, apply.Options{})
 			for _, id := range d.Launched() {

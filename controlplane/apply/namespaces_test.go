@@ -60,5 +60,5 @@ func TestPlanOfNamespaceForgotten(t *testing.T) {
 	w.apply(web, apply.Options{})
 	w.apply(train, apply.Options{})
 	w.forget(w.revision())
-	w.blocked(lab, apply.Options{If: d.Condition}, types.Precondition, "is forgotten", "review the plan")
+	w.blocked(lab, apply.Options{If: d.Condition}, types.Precondition, "is gone", "review the plan")
 }

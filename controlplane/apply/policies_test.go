@@ -189,15 +189,15 @@ func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {
 	want(t, w.apply(lane5, apply.Options{}), apply.Unchanged)
 	w.blocked(strings.Replace(both, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "(spec.image: a → b)")
 	w.blocked(strings.Replace(lane5, "name: lane", "name: house", 1), apply.Options{}, types.Precondition,
-		`it is lane {"most":5}, and becomes no house in place: remove policy fast`)
+		`it is lane {"most":5}, and cannot be changed to house: remove policy fast`)
 }
 
 func TestSharedPolicyTakesNoIDOfAJob(t *testing.T) {
 	w := newWorld(t)
 	id := w.apply(gang, apply.Options{}).Changes[0].ID
-	w.blocked(strings.Replace(lane, "name: fast", "name: "+id, 1), apply.Options{}, types.Precondition, "there is a job of that id: give it another name")
+	w.blocked(strings.Replace(lane, "name: fast", "name: "+id, 1), apply.Options{}, types.Precondition, "a job has that id: give the policy another name")
 	plain := w.apply(strings.Replace(train, "name: train", "name: plain", 1), apply.Options{}).Changes[0].ID
-	w.blocked(strings.Replace(lane, "name: fast", "name: "+plain, 1), apply.Options{}, types.Precondition, "there is a job of that id: give it another name")
+	w.blocked(strings.Replace(lane, "name: fast", "name: "+plain, 1), apply.Options{}, types.Precondition, "a job has that id: give the policy another name")
 }
 
 // TestSharedPolicyTakesNothingOver checks that a shared policy leaves an existing resource of its
@@ -211,7 +211,7 @@ func TestSharedPolicyTakesNothingOver(t *testing.T) {
 		}
 	}
 	set(5000, controlplane.OnEvery())
-	w.blocked(lane, apply.Options{}, types.AlreadyExists, "there is a resource fast.lane already (5 on every node), which would be taken over: remove it: set fast.lane to 0 on every node, or choose another id")
+	w.blocked(lane, apply.Options{}, types.AlreadyExists, "there is a resource fast.lane already (5 on every node), which would change its owner: remove it: set fast.lane to 0 on every node, or choose another id")
 	d, err := w.decide(lane, apply.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestSharedPolicyTakesNothingOver(t *testing.T) {
 	}
 	set(0, controlplane.OnEvery())
 	resource := header + "kind: Resource\nname: fast.lane\ncapacity: 3\nwhere: {cluster: true}\n---\n"
-	w.blocked(resource+lane, apply.Options{}, types.Invalid, "policy fast: it makes a resource fast.lane, which the document in line 1 sets: drop that")
+	w.blocked(resource+lane, apply.Options{}, types.Invalid, "policy fast: it creates resource fast.lane, which the document in line 1 sets: drop that")
 	want(t, w.apply(lane, apply.Options{}), apply.Declare)
 	want(t, w.apply(lane5, apply.Options{}), apply.Declare) // it owns the resource now
 }

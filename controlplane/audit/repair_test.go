@@ -47,9 +47,9 @@ func TestRepair(t *testing.T) {
 		does, writer string
 		after        func(t *testing.T, store controlplane.Store)
 	}{
-		"allocated/n1":      {"writes what bindings and grants hold there", "the scheduler", nil},
-		"allocated/*/d/lic": {"writes what bindings and grants hold there", "the scheduler", nil},
-		"bindings/n1/d/a/1": {"ends task d/a as failed, and counts again what is in use on node n1", "the scheduler", failed},
+		"allocated/n1":      {"writes the amounts that bindings and grants hold there", "the scheduler", nil},
+		"allocated/*/d/lic": {"writes the amounts that bindings and grants hold there", "the scheduler", nil},
+		"bindings/n1/d/a/1": {"ends task d/a as failed, and recomputes the amounts in use on node n1", "the scheduler", failed},
 		"status/d/a": {"writes that it is bound to node n1", "the scheduler", func(t *testing.T, store controlplane.Store) {
 			if s := statusOf(t, store, "a"); s.Phase != types.Bound || s.Node != "n1" || s.Attempt != 1 {
 				t.Errorf("%+v", s)

@@ -95,7 +95,7 @@ func TestBothRefusePolicies(t *testing.T) {
 	for text, says := range map[string]string{
 		"- {name: pak}\n":                             `f:6: policies[0].name: "pak" is unknown: did you mean pack?`,
 		"- {name: everything}\n":                      `f:6: policies[0].name: "everything" is unknown: use both, pack, plain, or another party's policy`,
-		"- {name: shares}\n":                          "f:6: policies[0].name: shares is shared by jobs: declare it in a document of its own, with kind: Policy",
+		"- {name: shares}\n":                          "f:6: policies[0].name: shares is shared by jobs: declare it in its own document, with kind: Policy",
 		"- {name: sharse}\n":                          `f:6: policies[0].name: "sharse" is unknown: did you mean shares?`,
 		"- pack\n":                                    `f:6: policies[0]: "pack" is given: write {name: pack}`,
 		"- {with: {}}\n":                              "f:6: policies[0].name: is missing",
@@ -104,10 +104,10 @@ func TestBothRefusePolicies(t *testing.T) {
 		"- {name: pack, with: left}\n":                `f:6: policies[0].with: "left" is given: write fields, such as over`,
 		"- name: pack\n  with: {over: up}\n":          `f:7: policies[0].with.over: "up" is unknown: use left or right`,
 		"- name: pack\n  with: {over: left, mst: 1}":  "f:7: policies[0].with.mst: is unknown: did you mean most?",
-		"- {name: pack, with: {over: left, wait: 3}}": "f:6: policies[0].with.wait: 3 is no duration",
-		"- {name: plain, with: {a: 1}}":               "f:6: policies[0].with.a: is unknown: there are none: leave it out",
+		"- {name: pack, with: {over: left, wait: 3}}": "f:6: policies[0].with.wait: 3 is not a duration",
+		"- {name: plain, with: {a: 1}}":               "f:6: policies[0].with.a: is unknown: this object has no fields: leave it out",
 		"- {name: acme.com/even, with: 3}":            `f:6: policies[0].with: "3" is given: write fields`,
-		"- {name: plain}\n---\n" + head(manifest.KindPolicy) + "name: p\npolicy: {name: pack, with: {over: left}}\n":      "f:11: policy.name: pack is of one job: write it to the policies of that",
+		"- {name: plain}\n---\n" + head(manifest.KindPolicy) + "name: p\npolicy: {name: pack, with: {over: left}}\n":      "f:11: policy.name: pack belongs to one job: add it to the policies of that",
 		"- {name: plain}\n---\n" + head(manifest.KindPolicy) + "name: p\npolicy: {name: shares, with: {weight: heavy}}\n": `f:11: policy.with.weight: "heavy" is given: write a number`,
 	} {
 		text = policies(text)
@@ -129,7 +129,7 @@ func TestValuesOfPoliciesAreChecked(t *testing.T) {
 	want := []string{
 		"f:9: policies[0].with.most: -1 is negative: give at least 1",
 		"f:10: policies[0].with.names[1]: is empty: give a name",
-		`f:11: policies[1].name: "acme/even" is of no domain: write it like acme.com/even`,
+		`f:11: policies[1].name: "acme/even" has no domain: write it like acme.com/even`,
 	}
 	got := strings.Split(err.Error(), "\n")
 	if len(got) != len(want) {
@@ -146,13 +146,13 @@ func TestValuesOfPoliciesAreChecked(t *testing.T) {
 func TestNumbersAreFinite(t *testing.T) {
 	text := policies("- {name: acme.com/even, with: {a: .inf}}\n")
 	_, err := manifest.Parse("f", []byte(text), known())
-	refused(t, err, text, "f:6: policies[0].with: .inf is given: write a number that is finite")
+	refused(t, err, text, "f:6: policies[0].with: .inf is given: write a finite number")
 }
 
 func TestTasksHaveNoPolicies(t *testing.T) {
 	text := head(manifest.KindTask) + taskText + "policies: [{name: plain}]\n"
 	_, err := manifest.Parse("f", []byte(text), known())
-	refused(t, err, text, "f:7: policies: is unknown: it is of a job: write kind: Job, with the task as its template")
+	refused(t, err, text, "f:7: policies: is unknown: it belongs to a job: write kind: Job, with the task as its template")
 }
 
 func TestPolicyOnALine(t *testing.T) {
@@ -170,8 +170,8 @@ func TestPolicyOnALine(t *testing.T) {
 	for text, says := range map[string]string{
 		"pak":                     `pak: name: "pak" is unknown: did you mean pack?`,
 		"pack":                    "pack: with.over: is missing",
-		"pack=":                   `pack: "" is no object: write it such as pack=`,
-		"pack={":                  `pack: "{" is no object`,
+		"pack=":                   `pack: "" is not an object: write it such as pack=`,
+		"pack={":                  `pack: "{" is not an object`,
 		"pack={over: up, mst: 1}": `pack: with.over: "up" is unknown: use left or right`,
 		"shares":                  "shares: name: shares is shared by jobs",
 		"":                        `: name: "" is unknown`,

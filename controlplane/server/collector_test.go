@@ -109,7 +109,7 @@ func remove(t *testing.T, s controlplane.Store, key string) {
 	}
 }
 
-// wantKeys checks which keys there are, without the root.
+// wantKeys checks the keys of a store, without the root.
 func wantKeys(t *testing.T, s controlplane.Store, want ...string) {
 	t.Helper()
 	page, err := s.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Root})

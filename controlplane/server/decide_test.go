@@ -242,7 +242,7 @@ func admissionTests() []decideTest {
 		},
 		{
 			name: "too many tasks wait", state: []put{aTask("a", types.Task{}), aTask("b", types.Task{}), status("b", types.Status{Phase: types.Pending}), aTask("c", types.Task{}), aTask("d", types.Task{})},
-			want: "too many tasks wait: put system/admission (4 tasks wait, and 4 are to at most; slowed) if system/admission=0",
+			want: "too many tasks wait: put system/admission (4 tasks wait, and at most 4 may; slowed) if system/admission=0",
 		},
 		{
 			name: "or run", state: []put{aTask("a", types.Task{}), aTask("b", types.Task{}), status("b", types.Status{Phase: types.Bound}), aTask("c", types.Task{}), status("c", types.Status{Phase: types.Running})},
@@ -260,7 +260,7 @@ func admissionTests() []decideTest {
 		},
 		{
 			name: "and then the tasks do", state: []put{closed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{}), aTask("d", types.Task{})}, usage: controlplane.Usage{InUse: 600, Quota: 1000},
-			want: "too many tasks wait: put system/admission (4 tasks wait, and 4 are to at most; slowed) if system/admission=1",
+			want: "too many tasks wait: put system/admission (4 tasks wait, and at most 4 may; slowed) if system/admission=1",
 		},
 		{
 			name: "until there is room", usage: controlplane.Usage{InUse: 649, Quota: 1000}, state: []put{closed()},

@@ -185,7 +185,7 @@ func TestDiskFillsUp(t *testing.T) {
 	r := run(t, cfg)
 	r.put(t, "k", "v")
 	free.Store(DefaultStopFree - 1)
-	wantPrecondition(t, <-r.ended, dir, "255 MiB of disk are free", "256 MiB", "make room")
+	wantPrecondition(t, <-r.ended, dir, "255 MiB of disk are free", "256 MiB", "free some space")
 	r.close(t)
 
 	e, err := New(cfg)

@@ -138,7 +138,7 @@ func TestNearlyFullDatabase(t *testing.T) {
 	// The writers of a test are faster than the passes.
 	s.collect(func(p *Policy) { p.OpenBelow, p.CloseAt, p.PurgeAt = 0.25, 0.3, 0.5 })
 	err := s.fill()
-	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "of its quota of 32 MiB: wait until what has ended is deleted") {
+	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "of its quota of 32 MiB: wait until ended tasks are deleted") {
 		t.Fatalf("it is refused with %v", err)
 	}
 	if s.tasks() == 0 {

@@ -165,7 +165,7 @@ func TestRescueFromOthers(t *testing.T) {
 		defer cancel()
 		f.run(ctx, 2)
 		synctest.Wait()
-		f.warned(`such as "/junk/0": delete it`)
+		f.warned(`such as "/junk/0": delete them`)
 		time.Sleep(time.Minute)
 		f.kept()
 		if f.full() {
@@ -179,7 +179,7 @@ func TestRescueFromOthers(t *testing.T) {
 			remove(t, f, "/small")
 		}
 		time.Sleep(time.Hour)
-		f.warned(`such as "/junk/0": delete it`)
+		f.warned(`such as "/junk/0": delete them`)
 		if !f.full() {
 			t.Error("the store has room")
 		}

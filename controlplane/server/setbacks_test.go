@@ -225,8 +225,8 @@ func TestPanicsOverOneItem(t *testing.T) {
 			}
 		}
 		for path, want := range map[string]string{
-			controlplane.BindingKey("n1", "ns", "bad", 1): "attempt cannot be told to leave: the others go on",
-			controlplane.TaskKey("left", "bad"):           "cannot be collected: the others go on",
+			controlplane.BindingKey("n1", "ns", "bad", 1): "attempt cannot be told to leave: the drain continues with others",
+			controlplane.TaskKey("left", "bad"):           "cannot be collected: collection continues with others",
 		} {
 			if lines.FilterMessage(want).FilterField(zap.String("path", path)).Len() == 0 {
 				t.Errorf("%s is not named: %v", path, lines.All())
