@@ -10,6 +10,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// NamedReservation is a reservation with its id, as Reserve takes it.
+type NamedReservation struct {
+	ID string
+	types.Reservation
+}
+
 // Reserve asks the scheduler to lock bundles under an id, all or none. Tasks draw on them with
 // requests such as gpu@<id>. Reserve sets Submitted to now.
 //

@@ -2,20 +2,17 @@ package controlplane
 
 import "context"
 
-// A Scanner is a store that reads a large range faster than page by page. Callers use the function
-// Scan with any store.
-type Scanner interface {
-	// Scan implements the function Scan.
-	Scan(ctx context.Context, opts ListOptions, take func([]KV) error) (revision int64, err error)
-}
-
 // Scan reads a whole range at one revision, which it returns: the requested one, or the newest. It
 // calls take with one part after the other, in the order of keys; take owns the part. Scan stops at
 // and returns an error of take. After another error, the parts taken existed at an unknown
-// revision. opts.Limit bounds the keys of a part; 0 means the default of the store.
+// revision. opts.Limit bounds the keys of a page; 0 means the default of the store. A store with a
+// method Scan reads the range by it, which is faster than pages.
 func Scan(ctx context.Context, s Store, opts ListOptions, take func([]KV) error) (revision int64, err error) {
-	if s, ok := s.(Scanner); ok {
-		return s.Scan(ctx, opts, take)
+	fast, ok := s.(interface {
+		Scan(ctx context.Context, opts ListOptions, take func([]KV) error) (revision int64, err error)
+	})
+	if ok {
+		return fast.Scan(ctx, opts, take)
 	}
 	return ScanPages(ctx, s, opts, take)
 }

@@ -24,6 +24,14 @@ type SetOptions struct {
 	Future bool
 }
 
+// Setting is an ephemeral resource to set, as SetResource takes it.
+type Setting struct {
+	Name     string
+	Capacity types.Quantity
+	Where    Where
+	Options  SetOptions
+}
+
 // SetResult is the result of SetResource.
 type SetResult struct {
 	// Revision is the revision of the last part.

@@ -300,9 +300,8 @@ type Restart struct {
 	When RestartWhen
 	// Limit is the largest number of restarts; 0 means no limit.
 	Limit int
-	// Delay is the wait before the first restart, doubled for each later one up to MaxDelay. A
-	// process that ran for ten minutes starts with Delay again. 0 means one second for Delay, and
-	// five minutes for MaxDelay.
+	// Delay is the wait before the first restart, doubled for each later one up to MaxDelay. After
+	// a run of LongRun the wait is Delay again. 0 means RestartDelay and MaxRestartDelay: see Next.
 	Delay, MaxDelay time.Duration
 }
 

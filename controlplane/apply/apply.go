@@ -72,7 +72,7 @@ type Change struct {
 	// the one it replaces.
 	policies []types.Policy
 	expanded *Expanded
-	sets     []Setting
+	sets     []controlplane.Setting
 	was      int64
 	// namespace has the settings at the comparison; nil before it.
 	namespace *types.Namespace

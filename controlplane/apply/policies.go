@@ -21,7 +21,7 @@ type Library interface {
 	// policies cannot be satisfied, alone or together.
 	Expand(ctx context.Context, job Wished) (Expanded, error)
 	// Declare returns the initial resources of a shared policy, which end with it.
-	Declare(id string, p types.Policy) ([]Setting, error)
+	Declare(id string, p types.Policy) ([]controlplane.Setting, error)
 }
 
 // Wished is a job as described.
@@ -40,22 +40,10 @@ type Wished struct {
 type Expanded struct {
 	ID           string
 	Tasks        []controlplane.Submission
-	Resources    []Setting
-	Reservations []Reservation
+	Resources    []controlplane.Setting
+	Reservations []controlplane.NamedReservation
 	// Add adds all of it to a transaction.
 	Add func(tx *controlplane.Transaction) controlplane.Launched
-}
-
-// Setting is an ephemeral resource to set.
-type Setting struct {
-	Name string
-	manifest.Setting
-}
-
-// Reservation is a reservation with its id.
-type Reservation struct {
-	ID string
-	types.Reservation
 }
 
 // Expand adds the additions of policies to the decision, and writes nothing. Invalid: the error
@@ -100,7 +88,7 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 func (d *Decision) setBeside(x *Change) error {
 	for i := range d.Changes {
 		other := &d.Changes[i]
-		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s Setting) bool { return s.Name == other.Name }) {
+		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s controlplane.Setting) bool { return s.Name == other.Name }) {
 			return types.Errorf(types.Invalid, "it creates resource %s, which the document in line %d sets: drop that document, or rename one of them", other.Name, other.doc.Line)
 		}
 	}

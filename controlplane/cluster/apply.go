@@ -217,10 +217,10 @@ func (v *View) applyPool(rid types.ResourceID, f func(*Pool) (bool, error)) (boo
 }
 
 func (v *View) applyTask(id ID, f func(*Task) (bool, error)) (bool, error) {
-	before := len(v.compacted.byID)
+	before := v.compacted.Len()
 	t := v.task(id)
 	changed, err := f(t)
-	if v.forget(t); !changed && len(v.compacted.byID) < before {
+	if v.forget(t); !changed && v.compacted.Len() < before {
 		v.Fold(t) // it is unchanged, so nothing needs it expanded
 	}
 	return changed, err

@@ -46,9 +46,9 @@ func fill(t testing.TB, v *cluster.View, events []controlplane.Event) {
 func TestViewMemory(t *testing.T) {
 	const tasks = 20_000
 	for _, test := range []struct {
-		name string
-		kvs  []controlplane.KV
-		room int64
+		name    string
+		kvs     []controlplane.KV
+		room    int64
 		compact bool
 	}{
 		{"bound", clustertest.Bound(tasks/100, tasks), 600, false},

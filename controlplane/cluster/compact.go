@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"encoding/binary"
-	"hash/maphash"
 	"iter"
 	"maps"
 
@@ -15,160 +13,101 @@ import (
 // cluster compacts tasks that merely wait. The view keeps only the stored form of a compacted task,
 // in memory without pointers, and rebuilds the task on request.
 
-// compacted holds the compacted tasks of a view. They have no status and no bindings.
+// compacted holds the stored form of the compacted tasks of a view. They have no status and no
+// bindings.
 type compacted struct {
-	seed maphash.Seed
-	mask uint64 // of hashes; only a test masks any bits
-	slab slab.Slab
-	// byID finds tasks by the hash of their id; jobs finds the first member of each job.
-	byID map[uint64]slab.Place
+	slab.Table
+	// jobs finds the first member of each job.
 	jobs map[ID]slab.Place
-	// spaces lists the namespaces; numbers has the index of each one.
-	spaces  []string
-	numbers map[string]uint32
-	buf     []byte
-	full    types.Task // buffer for encoding
+	buf  []byte
+	full types.Task // buffer for encoding
 }
 
-// The layout of a record. The id and the value of the task follow it.
+// The numbers of a compacted task. The text of its record is its value.
 const (
 	recMod    = 0
 	recCreate = recMod + 8
-	recSpace  = recCreate + 8
-	recNext   = recSpace + 4 // next member of its job; 0 means none
+	recNext   = recCreate + 8 // next member of its job; 0 means none
 	recPrev   = recNext + 4
-	recID     = recPrev + 4 // length of its id
-	recValue  = recID + 1   // length of its value
-	recTexts  = recValue + 2
+	recBytes  = recPrev + 4
 )
 
-// record is a compacted task.
-type record []byte
-
-func (b record) get(at int) slab.Place    { return slab.Place(binary.LittleEndian.Uint32(b[at:])) }
-func (b record) put(at int, p slab.Place) { binary.LittleEndian.PutUint32(b[at:], uint32(p)) }
-func (b record) long(at int) int64        { return int64(binary.LittleEndian.Uint64(b[at:])) }
-func (b record) putLong(at int, n int64)  { binary.LittleEndian.PutUint64(b[at:], uint64(n)) }
-
-func (b record) id() []byte { return b[recTexts : recTexts+int(b[recID])] }
-
-func (b record) value() []byte {
-	from := recTexts + int(b[recID])
-	return b[from : from+int(binary.LittleEndian.Uint16(b[recValue:]))]
-}
-
 func newCompacted() compacted {
-	return compacted{seed: maphash.MakeSeed(), mask: ^uint64(0), byID: make(map[uint64]slab.Place), jobs: make(map[ID]slab.Place), numbers: make(map[string]uint32)}
+	return compacted{Table: slab.NewTable(recBytes), jobs: make(map[ID]slab.Place)}
 }
 
-func (x *compacted) at(p slab.Place) record { return record(x.slab.At(p)) }
+// link returns the number at an offset of a compacted task: another compacted task, or 0.
+func (x *compacted) link(p slab.Place, at int) slab.Place { return slab.Place(x.At(p).Uint32(at)) }
 
-func (x *compacted) hash(space uint32, id string) uint64 {
-	return (maphash.String(x.seed, id) + uint64(space)*0x9e3779b97f4a7c15) & x.mask
-}
-
-// find returns the place of a compacted task, 0 if there is none.
-func (x *compacted) find(id ID) slab.Place {
-	space, ok := x.numbers[id.Namespace]
-	if !ok {
-		return 0
-	}
-	p := x.byID[x.hash(space, id.ID)]
-	if p == 0 {
-		return 0
-	}
-	if b := x.at(p); string(b.id()) != id.ID || uint32(b.get(recSpace)) != space {
-		return 0
-	}
-	return p
-}
+func (x *compacted) setLink(p slab.Place, at int, to slab.Place) { x.At(p).SetUint32(at, uint32(to)) }
 
 // add compacts a task, and reports whether it could.
 func (x *compacted) add(t *Task) bool {
 	x.full = *t.Info.V.sharedTask
 	x.full.Name, x.full.Job, x.full.Submitted = t.Info.V.Name, t.Info.V.Job, t.Info.V.Submitted
 	x.buf = types.AppendEncode(x.buf[:0], 0, &x.full)
-	size := recTexts + len(t.ID.ID) + len(x.buf)
-	if size > slab.Most || len(t.ID.ID) > 255 {
+	p := x.Add(t.ID.Namespace, t.ID.ID, x.buf)
+	if p == 0 {
 		return false
 	}
-	space, ok := x.numbers[t.ID.Namespace]
-	if !ok {
-		space = uint32(len(x.spaces))
-		x.spaces = append(x.spaces, t.ID.Namespace)
-		x.numbers[t.ID.Namespace] = space
-	}
-	h := x.hash(space, t.ID.ID)
-	if x.byID[h] != 0 {
-		return false // a hash collision
-	}
-	p := x.slab.Keep(size)
-	x.byID[h] = p
-	b := x.at(p)
-	b.putLong(recMod, t.Info.Mod)
-	b.putLong(recCreate, t.Info.Create)
-	b.put(recSpace, slab.Place(space))
-	b[recID] = byte(len(t.ID.ID))
-	binary.LittleEndian.PutUint16(b[recValue:], uint16(len(x.buf)))
-	copy(b.id(), t.ID.ID)
-	copy(b.value(), x.buf)
-	x.join(p, b, t)
+	r := x.At(p)
+	r.SetInt64(recMod, t.Info.Mod)
+	r.SetInt64(recCreate, t.Info.Create)
+	x.join(p, t)
 	return true
 }
 
 // join adds a task to the list of its job.
-func (x *compacted) join(p slab.Place, b record, t *Task) {
-	b.put(recPrev, 0)
-	b.put(recNext, 0)
+func (x *compacted) join(p slab.Place, t *Task) {
+	x.setLink(p, recPrev, 0)
+	x.setLink(p, recNext, 0)
 	if t.Info.V.Job == "" {
 		return
 	}
 	job := ID{t.ID.Namespace, t.Info.V.Job}
 	first := x.jobs[job]
 	if x.jobs[job] = p; first != 0 {
-		b.put(recNext, first)
-		x.at(first).put(recPrev, p)
+		x.setLink(p, recNext, first)
+		x.setLink(first, recPrev, p)
 	}
 }
 
 // remove removes the task t at p.
 func (x *compacted) remove(p slab.Place, t *Task) {
-	b := x.at(p)
-	prev, next := b.get(recPrev), b.get(recNext)
+	prev, next := x.link(p, recPrev), x.link(p, recNext)
 	if next != 0 {
-		x.at(next).put(recPrev, prev)
+		x.setLink(next, recPrev, prev)
 	}
 	job := ID{t.ID.Namespace, t.Info.V.Job}
 	switch {
 	case prev != 0:
-		x.at(prev).put(recNext, next)
+		x.setLink(prev, recNext, next)
 	case next != 0:
 		x.jobs[job] = next
 	default:
 		delete(x.jobs, job)
 	}
-	delete(x.byID, x.hash(uint32(b.get(recSpace)), t.ID.ID))
-	x.slab.Free(p)
+	x.Remove(p)
 }
 
 // expanded rebuilds the task at p, without adding it to the view.
 func (v *View) expanded(p slab.Place) *Task {
 	x := &v.compacted
-	b := x.at(p)
-	t := &Task{ID: ID{x.spaces[b.get(recSpace)], string(b.id())}}
+	r := x.At(p)
+	t := &Task{ID: ID{x.Namespace(p), string(r.ID())}}
 	// Encoded values can be decoded.
-	t.Info.V, _ = v.readTask(t.ID, b.value(), false)
-	t.Info.Mod, t.Info.Create = b.long(recMod), b.long(recCreate)
+	t.Info.V, _ = v.readTask(t.ID, r.Text(), false)
+	t.Info.Mod, t.Info.Create = r.Int64(recMod), r.Int64(recCreate)
 	return t
 }
 
 // Task returns a task, nil if there is none. It expands a compacted task, and returns the same task
 // until that is compacted again.
 func (v *View) Task(id ID) *Task {
-	if t := v.tasks[id]; t != nil || len(v.compacted.byID) == 0 {
+	if t := v.tasks[id]; t != nil || v.compacted.Len() == 0 {
 		return t
 	}
-	p := v.compacted.find(id)
+	p := v.compacted.Find(id.Namespace, id.ID)
 	if p == 0 {
 		return nil
 	}
@@ -194,7 +133,7 @@ func (v *View) Fold(t *Task) {
 // one may come twice.
 func (v *View) Tasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
-		for _, p := range v.compacted.byID {
+		for p := range v.compacted.All() {
 			if !yield(v.expanded(p)) {
 				return
 			}
@@ -208,7 +147,7 @@ func (v *View) Tasks() iter.Seq[*Task] {
 }
 
 // NumTasks returns the number of tasks.
-func (v *View) NumTasks() int { return len(v.tasks) + len(v.compacted.byID) }
+func (v *View) NumTasks() int { return len(v.tasks) + v.compacted.Len() }
 
 // Copy returns a copy of the view, for reading and for hypothetical tasks. It expands all compacted
 // tasks.

@@ -65,7 +65,7 @@ func (v *View) Members(job ID) []*Task {
 func (v *View) EachMember(job ID, f func(*Task)) {
 	for p := v.compacted.jobs[job]; p != 0; {
 		t := v.expanded(p)
-		p = v.compacted.at(p).get(recNext)
+		p = v.compacted.link(p, recNext)
 		f(t)
 	}
 	m := v.members[job]

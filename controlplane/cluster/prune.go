@@ -48,9 +48,8 @@ func (v *View) keys(f func(key string)) {
 	for name, n := range v.Nodes {
 		n.keys(name, f)
 	}
-	for _, p := range v.compacted.byID {
-		b := v.compacted.at(p)
-		f(controlplane.TaskKey(v.compacted.spaces[b.get(recSpace)], string(b.id())))
+	for p := range v.compacted.All() {
+		f(controlplane.TaskKey(v.compacted.Namespace(p), string(v.compacted.At(p).ID())))
 	}
 	for id, t := range v.tasks {
 		present(&t.Info, f, controlplane.Key{Kind: controlplane.Tasks, Namespace: id.Namespace, ID: id.ID})

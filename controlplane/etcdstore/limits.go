@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sort"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -13,18 +14,24 @@ import (
 )
 
 // detectLimits finds etcd's limit of operations in a transaction. etcd does not report it, so at
-// most a dozen transactions without effect try it out.
-func (s *Store) detectLimits(ctx context.Context) (controlplane.Limits, error) {
+// most a dozen transactions without effect try it out. patience bounds each of them.
+func (s *Store) detectLimits(ctx context.Context, patience time.Duration) (controlplane.Limits, error) {
 	limits := ServerLimits()
-	if ok, err := s.allows(ctx, limits.Ops); ok || err != nil {
-		return limits, err
-	}
 	var failed error
-	limits.Ops = sort.Search(limits.Ops, func(n int) bool {
-		ok, err := s.allows(ctx, n+1)
-		failed = errors.Join(failed, err)
-		return !ok
-	})
+	allows := func(n int) bool {
+		if failed != nil {
+			return false
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		ok, err := s.allows(ctx, n)
+		failed = err
+		return ok
+	}
+	if allows(limits.Ops) || failed != nil {
+		return limits, failed
+	}
+	limits.Ops = sort.Search(limits.Ops, func(n int) bool { return !allows(n + 1) })
 	return limits, failed
 }
 

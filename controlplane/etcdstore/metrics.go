@@ -5,12 +5,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/controlplane/metric"
 	"github.com/escher-sched/escher/types"
 )
 
 // Metrics count the requests of a store to etcd. It is a prometheus.Collector; a nil one counts
 // nothing.
 type Metrics struct {
+	set      *metric.Set
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	watches  prometheus.Gauge
@@ -19,40 +21,21 @@ type Metrics struct {
 
 // NewMetrics returns metrics at zero.
 func NewMetrics() *Metrics {
+	set := metric.NewSet("store")
 	return &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_store_requests_total", Help: "Requests to etcd, by method and class of the error, or ok.",
-		}, []string{"method", "code"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "escher_store_request_seconds", Help: "Time between a request and its answer.",
-			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
-		}, []string{"method"}),
-		watches: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "escher_store_watches", Help: "Open watches.",
-		}),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_store_watches_broken_total", Help: "Watches that broke, by the class of the error; each one is restarted.",
-		}, []string{"code"}),
+		set:      set,
+		requests: set.Counters("requests_total", "Requests to etcd, by method and class of the error, or ok.", "method", "code"),
+		seconds:  set.Histograms("request_seconds", "Time between a request and its answer.", 0.00025, 2, 16, "method"),
+		watches:  set.Gauge("watches", "Open watches."),
+		ended:    set.Counters("watches_broken_total", "Watches that broke, by the class of the error; each one is restarted.", "code"),
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range m.all() {
-		c.Describe(ch)
-	}
-}
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) { m.set.Describe(out) }
 
 // Collect implements prometheus.Collector.
-func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range m.all() {
-		c.Collect(ch)
-	}
-}
-
-func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.seconds, m.watches, m.ended}
-}
+func (m *Metrics) Collect(out chan<- prometheus.Metric) { m.set.Collect(out) }
 
 // answered counts a request, with the time since begin.
 func (m *Metrics) answered(method string, begin time.Time, err error) {

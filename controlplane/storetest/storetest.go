@@ -15,21 +15,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Compacter is a store that can drop the history before a revision. Compacted: it is already gone.
+// compacter is a store that can drop the history before a revision. Compacted: it is already gone.
 // Invalid: the revision does not exist yet.
-type Compacter interface {
+type compacter interface {
 	Compact(ctx context.Context, revision int64) error
 }
 
-// Filler is a store that a test can fill: SetFull raises or clears the alarm of a full database.
-type Filler interface {
+// filler is a store that a test can fill: SetFull raises or clears the alarm of a full database.
+type filler interface {
 	SetFull(ctx context.Context, full bool) error
 }
 
 // Run checks a store. It calls factory once for each test; the factory may return the same store
-// each time, with any content, because each test has its own keys. The store must be a Compacter
-// and a Filler, report the progress of a quiet watch within seconds, and keep no lease longer than
-// 3 s after its end.
+// each time, with any content, because each test has its own keys. The store must have the methods
+// of compacter and filler, report the progress of a quiet watch within seconds, and keep no lease
+// longer than 3 s after its end.
 func Run(t *testing.T, factory func(t *testing.T) controlplane.Store) {
 	groups := []struct {
 		name  string
