@@ -10,20 +10,20 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Option changes a Client that is being made.
+// Option configures a Client in New.
 type Option func(*Client)
 
-// WithNotice has the client tell, in words, that it waits before it submits, as too
-// many tasks wait already: once each time that it begins to. Told must return soon; it
-// may be called concurrently.
+// WithNotice makes the client call told before a submission waits because too many tasks wait
+// already. It calls told once for each wait, with the reason in words. Told must return soon; calls
+// may be concurrent.
 func WithNotice(told func(reason string)) Option {
 	return func(c *Client) { c.notice = told }
 }
 
-// admit returns when something new is admitted again, if one of the keys, as they
-// were found, says that it is not: at once where it does not. It waits while too many
-// tasks wait. Precondition: nothing new is admitted for another reason. Unavailable: ctx
-// is done before there is room.
+// admit returns when the cluster admits new tasks again. keys are compared keys as they were found:
+// admit returns at once unless one of them closes admission. It waits while too many tasks wait.
+// Precondition: admission is closed for another reason. Unavailable: ctx is done before admission
+// opens.
 func (c *Client) admit(ctx context.Context, s Store, keys []KV) error {
 	for _, kv := range keys {
 		if kv.Key != AdmissionKey() || kv.ModRevision == 0 {
@@ -42,25 +42,24 @@ func (c *Client) admit(ctx context.Context, s Store, keys []KV) error {
 	return nil
 }
 
-// refusal is the error that nothing new is admitted: Precondition.
+// refusal returns the error for closed admission: Precondition.
 func refusal(a *types.Admission) error {
-	return types.Errorf(types.Precondition, "nothing new is admitted: %s: wait until what has ended is deleted, %s, or give etcd a larger quota", a.Reason, action.DeleteEnded.Of())
+	return types.Errorf(types.Precondition, "nothing new is admitted: %s: wait until ended tasks are deleted, %s, or give etcd a larger quota", a.Reason, action.DeleteEnded.Of())
 }
 
-// admission reads what is said about new tasks; nil is nothing.
+// admission reads the key that closes admission; nil means that admission is open.
 func admission(ctx context.Context, s Store) (a *types.Admission, revision int64, err error) {
 	kv, err := get(ctx, s, AdmissionKey())
 	if err != nil || kv.ModRevision == 0 {
 		return nil, 0, err
 	}
 	if a = new(types.Admission); !Read(kv, a) {
-		a = &types.Admission{Busy: true, Reason: "it cannot be read why: a server writes it again"}
+		a = &types.Admission{Busy: true, Reason: "the reason is unreadable: a server writes it again"}
 	}
 	return a, kv.ModRevision, nil
 }
 
-// untilAdmitted waits while too many tasks wait. Those that wait for it ask at times
-// of their own.
+// untilAdmitted waits while too many tasks wait. Each client polls at random intervals of its own.
 func untilAdmitted(ctx context.Context, s Store) error {
 	wait := RetryPolicy()
 	for {

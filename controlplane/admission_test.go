@@ -12,10 +12,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// busy is said while too many tasks wait.
+// busy returns the admission of a cluster in which too many tasks wait.
 func busy() *types.Admission { return &types.Admission{Reason: "7 tasks wait", Busy: true} }
 
-// noticing makes the client of w one that notes what it is told.
+// noticing gives w a client that records its notices.
 func (w *world) noticing() *[]string {
 	w.t.Helper()
 	var told []string
@@ -69,7 +69,7 @@ func TestLaunchThatWaitsGivesUp(t *testing.T) {
 			_, err := w.Launch(ctx, one("web-1"))
 			return err
 		}, "7 tasks wait", "submit it later", "deadline exceeded")
-		// Now it is for another reason.
+		// Now admission is closed for another reason.
 		ended := make(chan error)
 		go func() {
 			_, err := w.Launch(t.Context(), one("web-1"))
@@ -83,7 +83,7 @@ func TestLaunchThatWaitsGivesUp(t *testing.T) {
 	})
 }
 
-// A launch that has begun is not held up by tasks that wait, maybe for its own sake.
+// A launch that has begun ignores waiting tasks, which may be its own.
 func TestLaunchInPartsGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		says *types.Admission

@@ -7,17 +7,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// InParts lets the tasks of jobs that the transaction launches be written ahead of it, in
-// as many transactions as they take, if all together is more than the store takes at
-// once. Nobody sees them before their job, which is still of one revision with the rest:
-// so it is all or nothing as before. What is left of one that fails is deleted.
+// InParts lets Commit write the tasks of launched jobs ahead of the transaction. It does so if the
+// whole is larger than the store takes at once, in as many transactions as the tasks need.
+// Schedulers ignore tasks until their job exists, and the jobs are still written with the rest at
+// one revision: so the transaction stays all or nothing. The tasks of a transaction that fails are
+// deleted.
 func (t *Transaction) InParts() *Transaction {
 	t.inParts = true
 	return t
 }
 
-// commitInParts is Commit of what is too large, as cause says, and how many transactions
-// it took.
+// commitInParts commits a transaction that is too large, for the reason in cause. It returns the
+// number of transactions as Parts.
 func (t *Transaction) commitInParts(ctx context.Context, cause error) (Committed, error) {
 	var ahead []*launch
 	for _, e := range t.edits {
@@ -28,7 +29,7 @@ func (t *Transaction) commitInParts(ctx context.Context, cause error) (Committed
 	if len(ahead) == 0 {
 		return Committed{}, cause
 	}
-	// Whatever else is wrong, or too large, is refused before anything is written.
+	// Checks everything else first: an error here must come before the first write.
 	for _, l := range ahead {
 		l.start = len(l.tasks)
 	}
@@ -44,7 +45,7 @@ func (t *Transaction) commitInParts(ctx context.Context, cause error) (Committed
 	return res, err
 }
 
-// writeAhead writes the tasks of some launches, and then the rest of the transaction.
+// writeAhead writes the tasks of some launches, then the rest of the transaction.
 func (t *Transaction) writeAhead(ctx context.Context, ahead []*launch) (Committed, error) {
 	res := Committed{Parts: 1}
 	for _, l := range ahead {
@@ -62,7 +63,7 @@ func (t *Transaction) writeAhead(ctx context.Context, ahead []*launch) (Committe
 	return res, err
 }
 
-// tooLarge is a refusal of a transaction that is larger than the store takes.
+// tooLarge is the error for a transaction larger than the store takes.
 type tooLarge struct{ error }
 
 func (e tooLarge) Unwrap() error { return e.error }

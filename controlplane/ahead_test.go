@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// tight is a store that takes so many operations at once, and ends the call after so many
-// commits, if that is not 0, as if the process were killed.
+// tight is a store with a small limit of operations. It ends the call after a number of commits,
+// unless that is 0, like a killed process.
 type tight struct {
 	controlplane.Store
 	commits, most int
@@ -53,8 +53,8 @@ func gangOf(c *controlplane.Client, n int) (*controlplane.Transaction, controlpl
 	return tx.Reserve("train", bundles(2)), launched
 }
 
-// A job that is too large for one transaction is as visible as a small one: with what
-// goes with it, at one revision.
+// A job too large for one transaction becomes visible at one revision with everything submitted
+// with it, like a small one.
 func TestTransactionInParts(t *testing.T) {
 	c, s := tightWorld(t, 128)
 	tx, launched := gangOf(c, 600)
@@ -75,7 +75,7 @@ func TestTransactionInParts(t *testing.T) {
 			t.Fatalf("%s is of revision %d, not before %d", kv.Key, kv.ModRevision, res.Revision)
 		}
 	}
-	// What fits takes one.
+	// A small job takes one transaction.
 	small := c.Begin().InParts()
 	small.LaunchJob(controlplane.Job{Name: "small"}, one("a-1"), one("a-2"))
 	before := s.commits
@@ -84,7 +84,7 @@ func TestTransactionInParts(t *testing.T) {
 	}
 }
 
-// Without it nothing has changed: it is refused, and told why.
+// Without InParts a large job is refused with the reason.
 func TestTransactionIsTooLarge(t *testing.T) {
 	c, s := tightWorld(t, 128)
 	tx := c.Begin()
@@ -95,7 +95,7 @@ func TestTransactionIsTooLarge(t *testing.T) {
 	}
 }
 
-// What is wrong with the rest is said before anything is written.
+// Errors of the rest come before the first write.
 func TestTransactionInPartsIsRefusedFirst(t *testing.T) {
 	c, s := tightWorld(t, 128)
 	r := bundles(100)
@@ -119,7 +119,7 @@ func TestTransactionInPartsIsRefusedFirst(t *testing.T) {
 	}
 }
 
-// Wherever it ends, nothing of it is there, or all is.
+// Wherever it breaks off, all of the transaction exists or nothing.
 func TestTransactionInPartsIsAllOrNothing(t *testing.T) {
 	for most := 1; ; most++ {
 		c, s := tightWorld(t, 64)

@@ -6,9 +6,10 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Away returns in how many letters a name differs from what was typed, which are missing, too
-// many, others or swapped with the next one, and whether these are so few that it may be
-// meant: a third of them, one of two, three at most. Capitals are no others.
+// Away returns the edit distance between a typed name and a known one, and whether it is near
+// enough to suggest the known one. It counts missing, extra and different letters and swapped
+// neighbors, and ignores case. Near is a third of the letters typed, at least one of two, at most
+// three.
 func Away(typed, name string) (away int, near bool) {
 	typed, name = strings.ToLower(typed), strings.ToLower(name)
 	away = levenshtein.ComputeDistance(typed, name)

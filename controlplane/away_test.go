@@ -6,7 +6,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// TestAway: what is suggested for a name that was mistyped is near to it.
+// TestAway checks that suggestions for a mistyped name are near it.
 func TestAway(t *testing.T) {
 	for _, c := range []struct {
 		typed, name string

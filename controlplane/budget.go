@@ -8,20 +8,20 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Over returns what is stored while a namespace uses more of a budget than is allowed. The
-// budget is called as the flag of escher namespace set is: keys is max-keys.
+// Over returns the value to store while a namespace uses more of a budget than it is allowed.
+// budget is the flag of escher namespace set without its prefix: keys for max-keys.
 func Over(budget, used, allowed string) *types.Admission {
 	return &types.Admission{Budget: budget, Reason: "max-" + budget + ": " + allowed + " allowed, " + used + " used"}
 }
 
-// ifInBudget makes a change that adds to the namespace depend on its budget: the leader
-// of the servers puts the key when the budget is used up.
+// ifInBudget makes a change that adds to the namespace depend on its budget. The leading server
+// puts the compared key when the budget is used up.
 func (c *Client) ifInBudget(change *Change) {
 	change.IfUnchanged(NamespaceAdmissionKey(c.ns), 0)
 }
 
-// inBudget returns why nothing is added to the namespace, if one of the keys, as they were
-// found, says so: Precondition.
+// inBudget returns why the namespace may not grow: Precondition. keys are compared keys as they
+// were found; the result is nil unless one of them says that the budget is used up.
 func (c *Client) inBudget(ctx context.Context, s Store, keys []KV) error {
 	for _, kv := range keys {
 		if kv.Key != NamespaceAdmissionKey(c.ns) || kv.ModRevision == 0 {
@@ -36,9 +36,9 @@ func (c *Client) inBudget(ctx context.Context, s Store, keys []KV) error {
 	return nil
 }
 
-// settings returns what an administrator has set for the namespace, nil for nothing, and
-// makes the change depend on that. If the client may guess, it goes by what it remembers,
-// or by that nothing is set.
+// settings returns an administrator's settings of the namespace, nil if there are none, and makes
+// the change depend on them. With guesses it uses what the client remembers, or assumes no
+// settings.
 func (c *Client) settings(ctx context.Context, s Store, change *Change, guesses bool) (*types.Namespace, error) {
 	key := NamespaceKey(c.ns)
 	kv, ok := c.known.get(key)
@@ -60,8 +60,8 @@ func (c *Client) settings(ctx context.Context, s Store, change *Change, guesses 
 	return &n, nil
 }
 
-// allows checks a priority, and whether something may accumulate, against the budget of a
-// namespace: Precondition.
+// allows checks a priority, and the use of accumulation, against the budget of a namespace:
+// Precondition.
 func allows(n *types.Namespace, ns, field string, priority int, accumulate bool) error {
 	b := n.Allowed()
 	if most := b.Priority.Max; priority > most {
@@ -69,14 +69,14 @@ func allows(n *types.Namespace, ns, field string, priority int, accumulate bool)
 			field, priority, most, ns, action.RaiseBudget.Of(ns, "max-priority"))
 	}
 	if accumulate && b.NoAccumulate {
-		return types.Errorf(types.Precondition, "%saccumulate: nothing accumulates in namespace %s: leave it out, or have an administrator allow it: %s",
+		return types.Errorf(types.Precondition, "%saccumulate: namespace %s may not accumulate: leave it out, or have an administrator allow it: %s",
 			field, ns, action.RaiseBudget.Of(ns, "accumulate"))
 	}
 	return nil
 }
 
-// OverBudget is the error that a namespace has used up a budget, for a reason as Over gives
-// it: Precondition.
+// OverBudget returns the error for a namespace that has used up a budget: Precondition. reason has
+// the form that Over gives it.
 func OverBudget(ns, reason string) error {
 	setting, _, _ := strings.Cut(reason, ":")
 	return types.Errorf(types.Precondition, "namespace %s is over its budget: %s: %s, or have an administrator allow more: %s",

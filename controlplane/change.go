@@ -11,23 +11,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Change builds a transaction. Every value it puts is marked with its batch id,
-// so that a writer whose commit was not answered can recognise it.
+// A Change builds a transaction. It marks every value it puts with its batch id, so that a writer
+// recognizes its own values after an unanswered commit.
 type Change struct {
-	// Batch is the id; unique, not 0.
+	// Batch is the id: unique, never 0.
 	Batch uint64
 
 	txn Txn
-	// compared says where the compare of a key is that was added last.
+	// compared holds the index of the latest compare of each key.
 	compared map[string]int
-	// written are the keys of its first operations, as many as were asked about, and
-	// whether they are put.
+	// written caches the keys of the first len(written) operations; true means a put.
 	written map[string]bool
-	// buf has room for the values of further operations; largest is how long those were
-	// that it had no room for.
+	// buf has free capacity for the values of further operations. largest is the size in bytes of
+	// the largest value that did not fit.
 	buf     []byte
 	largest int
-	// bytes is about how large the request is, rather more than less.
+	// bytes estimates the size of the request, and errs upward.
 	bytes int
 }
 
@@ -39,20 +38,20 @@ func NewChange(batch uint64) *Change {
 // NewBatch returns a fresh batch id.
 func NewBatch() uint64 { return rand.Uint64() | 1 }
 
-// IfUnchanged makes the change depend on the key's last change being that of
-// revision; 0: on its absence.
+// IfUnchanged makes the change depend on the key's ModRevision being revision; 0 means the key is
+// absent.
 func (c *Change) IfUnchanged(key string, revision int64) {
 	c.compare(Compare{Key: key, Target: ModRevision, Revision: revision})
 }
 
-// IfCreated makes the change depend on the key having been created at revision;
-// 0: on its absence.
+// IfCreated makes the change depend on the key's CreateRevision being revision; 0 means the key is
+// absent.
 func (c *Change) IfCreated(key string, revision int64) {
 	c.compare(Compare{Key: key, Target: CreateRevision, Revision: revision})
 }
 
-// IfNoneSince makes the change depend on no key that begins with prefix having
-// come, or changed, after revision; 0: on there being none. See Newest.
+// IfNoneSince makes the change depend on no key below prefix being created or changed after
+// revision; 0 means no such key exists. See Newest.
 func (c *Change) IfNoneSince(prefix string, revision int64) {
 	c.compare(Compare{Key: prefix, Target: Newest, Revision: revision})
 }
@@ -74,7 +73,7 @@ func (c *Change) Depends(key string, revision int64) bool {
 	return ok && c.txn.Compares[at] == Compare{Key: key, Target: ModRevision, Revision: revision}
 }
 
-// Grow makes room for so many compares more.
+// Grow reserves capacity for further compares.
 func (c *Change) Grow(compares int) {
 	c.txn.Compares = slices.Grow(c.txn.Compares, compares)
 	if c.compared == nil {
@@ -82,21 +81,21 @@ func (c *Change) Grow(compares int) {
 	}
 }
 
-// Expect makes room for so many compares and operations more: about how many will come.
+// Expect reserves capacity for about that many further compares and operations.
 func (c *Change) Expect(compares, ops int) {
 	c.txn.Compares = slices.Grow(c.txn.Compares, compares)
 	c.txn.Ops = slices.Grow(c.txn.Ops, ops)
 }
 
-// If adds a condition of which the caller knows that it is not there yet: once too
-// often would do no harm but take room.
+// If adds a condition that the caller knows is not there yet. A duplicate is harmless and takes
+// space.
 func (c *Change) If(x Compare) {
 	c.txn.Compares = append(c.txn.Compares, x)
 	c.bytes += x.bytes()
 }
 
-// bytes is about what a compare takes in a request. Its key is sent twice, as it is
-// read back if a compare fails, and of a range that is both ends.
+// bytes estimates the size of a compare in a request. Its key counts twice, because a failed
+// compare reads it back. A range has two ends, so its key counts four times.
 func (c Compare) bytes() int {
 	if c.Target == Newest {
 		return 2 * (2*len(c.Key) + 2*entryBytes)
@@ -114,16 +113,16 @@ func (c *Change) PutOn(key string, m types.Message, lease LeaseID) int {
 	return len(value)
 }
 
-// Values are encoded one behind the other into blocks of memory, larger ones as
-// there are more.
+// Change encodes values one after the other into blocks of memory. The blocks grow with the number
+// of values.
 const (
 	firstBlock   = 256
 	largestBlock = 64 << 10
 )
 
-// encode encodes a value.
+// encode encodes m into the buffer and returns the encoding, which the change owns.
 func (c *Change) encode(m types.Message) []byte {
-	if room := cap(c.buf) - len(c.buf); room < max(firstBlock/2, c.largest) {
+	if free := cap(c.buf) - len(c.buf); free < max(firstBlock/2, c.largest) {
 		c.buf = make([]byte, 0, min(largestBlock, max(firstBlock, 2*cap(c.buf), 2*c.largest)))
 	}
 	value := types.AppendEncode(c.buf[len(c.buf):], c.Batch, m)
@@ -145,7 +144,7 @@ func (c *Change) write(op Op) {
 	c.bytes += len(op.Key) + len(op.Value) + entryBytes
 }
 
-// writes reports whether the change writes a key, puts whether it puts it.
+// writes reports whether the change writes a key; puts reports whether it puts it.
 func (c *Change) writes(key string) bool {
 	_, writes := c.keys()[key]
 	return writes
@@ -163,26 +162,25 @@ func (c *Change) keys() map[string]bool {
 	return c.written
 }
 
-// Txn returns the transaction; the change must not be added to afterwards.
+// Txn returns the transaction. The caller adds nothing to the change afterwards.
 func (c *Change) Txn() Txn { return c.txn }
 
-// Size returns how many compares and operations the change has.
+// Size returns the numbers of compares and operations.
 func (c *Change) Size() (compares, ops int) { return len(c.txn.Compares), len(c.txn.Ops) }
 
-// Bytes returns about how large the change is as a request, rather more than less.
+// Bytes estimates the size of the request in bytes, and errs upward.
 func (c *Change) Bytes() int { return c.bytes }
 
-// entryBytes is about what a compare or an operation takes in a request besides
-// its key and value.
+// entryBytes estimates what a compare or an operation takes in a request besides its key and value.
 const entryBytes = 16
 
-// Commit commits txn and settles what is not answered: an Unknown outcome is
-// pending, not failed, so the identical transaction is sent again until there is
-// an answer or ctx is done. An answer "not committed" after an Unknown one may be
-// the doing of the first copy: then what it put is looked for.
+// Commit commits txn and resolves unanswered commits. An Unknown outcome is pending, not failed:
+// Commit sends the identical transaction again until there is an answer or ctx is done. "Not
+// committed" after an Unknown outcome may mean that the first copy was committed: then Commit looks
+// for the values it put.
 //
-// Unavailable is tried again too. When ctx is done the error is Unknown if a copy
-// was not answered, and Unavailable if nothing can have happened.
+// Commit retries after Unavailable too. When ctx is done, the error is Unknown if a copy was not
+// answered, and Unavailable if no copy can have been committed.
 func Commit(ctx context.Context, s Store, txn Txn) (Result, error) {
 	ambiguous := false
 	var last error
@@ -209,7 +207,7 @@ func retry[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	return backoff.Retry(ctx, f, backoff.WithBackOff(RetryPolicy()), backoff.WithMaxElapsedTime(0))
 }
 
-// permanent marks an error after which trying again is of no use.
+// permanent marks an error that a retry cannot fix.
 func permanent(err error) error {
 	if err == nil || types.ClassOf(err).Retryable() {
 		return err
@@ -217,9 +215,9 @@ func permanent(err error) error {
 	return backoff.Permanent(err)
 }
 
-// settle finds out whether an unanswered copy of txn was committed: then what it
-// put is there, marked with its batch id; of one that only deletes, the keys are gone. When it was overwritten since, the
-// change is reported as not committed, which is true of the present state.
+// settle reports whether an unanswered copy of txn was committed. If so, the keys it put bear its
+// batch id, or the keys it only deleted are gone. If another writer has overwritten them since,
+// settle reports the change as not committed, which is true of the present state.
 func settle(ctx context.Context, s Store, txn Txn, res Result) (Result, error) {
 	if deleted(txn, res.Read) {
 		return Result{Committed: true, Revision: res.Revision}, nil
@@ -233,7 +231,7 @@ func settle(ctx context.Context, s Store, txn Txn, res Result) (Result, error) {
 			return page, permanent(err)
 		})
 		if err != nil {
-			return res, types.Errorf(types.Unknown, "commit: it was not answered, and what became of it cannot be read: %w", err)
+			return res, types.Errorf(types.Unknown, "commit: the store did not answer, and the outcome cannot be read: %w", err)
 		}
 		if len(page.KVs) == 1 && types.Batch(page.KVs[0].Value) == types.Batch(op.Value) {
 			return Result{Committed: true, Revision: page.KVs[0].ModRevision}, nil
@@ -242,8 +240,8 @@ func settle(ctx context.Context, s Store, txn Txn, res Result) (Result, error) {
 	return res, nil
 }
 
-// deleted reports whether txn only deletes, and what was read is what it leaves behind: the
-// keys that it deletes are absent, and all other compares hold.
+// deleted reports whether txn only deletes, and read shows its effect: the deleted keys are absent,
+// and all other compares hold.
 func deleted(txn Txn, read []KV) bool {
 	absent := make(map[string]bool, len(txn.Compares))
 	for i, kv := range read {
@@ -263,7 +261,8 @@ func deleted(txn Txn, read []KV) bool {
 	return len(deletes) > 0
 }
 
-// RetryPolicy is the one way in which calls to the store are tried again.
+// RetryPolicy returns the one backoff schedule for calls to the store: from 20 ms to 2 s, without
+// end.
 func RetryPolicy() backoff.BackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval = 20 * time.Millisecond

@@ -35,7 +35,7 @@ func TestChangeBuildsATransaction(t *testing.T) {
 	}
 }
 
-// Of two compares of one key both count, and each once.
+// Two different compares of one key both count, and each once.
 func TestChangeComparesEachOnce(t *testing.T) {
 	c := controlplane.NewChange(77)
 	c.Grow(10)
@@ -53,7 +53,7 @@ func TestChangeComparesEachOnce(t *testing.T) {
 	}
 }
 
-// Values stay as they are, however large those are that come after them.
+// Later large values leave earlier values unchanged.
 func TestChangeOfLargeValues(t *testing.T) {
 	c := controlplane.NewChange(77)
 	var want []*types.Leader
@@ -69,12 +69,12 @@ func TestChangeOfLargeValues(t *testing.T) {
 	}
 }
 
-// TestCommit sends a change with every fate, with and without somebody who changes
-// the same first.
+// TestCommit sends a change with every fate, with and without another writer that changes the same
+// key first.
 func TestCommit(t *testing.T) {
 	for _, c := range []struct {
 		fates     []fate
-		contender int // the commit before which somebody else writes the key
+		contender int // the commit before which another writer puts the key
 		committed bool
 	}{
 		{nil, 0, true},
@@ -86,7 +86,7 @@ func TestCommit(t *testing.T) {
 		{nil, 1, false},
 		{[]fate{forgotten}, 2, false},
 		{[]fate{late}, 2, false},
-		// It was committed, and overwritten before it could be seen.
+		// It was committed, and overwritten before the check.
 		{[]fate{lost}, 2, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -118,12 +118,12 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// TestCommitOfDeletions sends a change that only deletes, with every fate, and with a
-// contender that changes a key that it compares.
+// TestCommitOfDeletions sends a change that only deletes, with every fate, and with a contender
+// that changes a compared key.
 func TestCommitOfDeletions(t *testing.T) {
 	for _, c := range []struct {
 		fates     []fate
-		contender string // the key that is changed before the second commit
+		contender string // the key that another writer changes before the second commit
 		committed bool
 	}{
 		{nil, "", true},
@@ -132,7 +132,7 @@ func TestCommitOfDeletions(t *testing.T) {
 		{[]fate{forgotten}, "", true},
 		{[]fate{forgotten}, "/a", false},
 		{[]fate{forgotten}, "/other", false},
-		// It was committed, and a key was made again before that could be seen.
+		// It was committed, and a key was created again before the check.
 		{[]fate{lost}, "/a", false},
 		{[]fate{lost}, "/other", false},
 	} {
@@ -160,9 +160,9 @@ func TestCommitOfDeletions(t *testing.T) {
 	}
 }
 
-func put(t *testing.T, s controlplane.Store, key, who string) {
+func put(t *testing.T, s controlplane.Store, key, holder string) {
 	t.Helper()
-	value := types.Encode(controlplane.NewBatch(), &types.Leader{Holder: who})
+	value := types.Encode(controlplane.NewBatch(), &types.Leader{Holder: holder})
 	if _, err := s.Commit(context.Background(), controlplane.Txn{Ops: []controlplane.Op{{Key: key, Value: value}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func holder(t *testing.T, s controlplane.Store, key string) string {
 	return l.Holder
 }
 
-// When ctx is done, the class tells whether anything can have happened.
+// When ctx is done, the class of the error says whether a copy may have been committed.
 func TestCommitUntilCancelled(t *testing.T) {
 	for f, class := range map[fate]types.Class{forgotten: types.Unknown, lost: types.Unknown, unavailable: types.Unavailable} {
 		synctest.Test(t, func(t *testing.T) {

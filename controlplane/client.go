@@ -6,16 +6,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Client is how an application reads and changes what is its own: the resources,
-// tasks and reservations of one namespace. Its methods may be called concurrently.
+// A Client reads and changes the objects of one namespace: resources, tasks and reservations. Its
+// methods may be called concurrently.
 //
-// Every method that changes something checks all of its input first, and writes
-// nothing when any of it is wrong (Invalid, or Precondition when only the present
-// state forbids it). Every write depends on what it was decided on, so that a copy
-// of it that arrives late changes nothing that is newer. What is not answered is
-// sent again until ctx is done; then the error is Unknown.
+// Every method that writes checks all of its input first, and writes nothing if any of it is wrong
+// (Invalid, or Precondition if only the present state forbids it). Every write compares the keys
+// its decision relied on, so that a late copy of it overwrites nothing newer. The client sends an
+// unanswered write again until ctx is done; then the error is Unknown.
 //
-// The state of the whole cluster is read with package cluster.
+// Package cluster reads the state of the whole cluster.
 type Client struct {
 	store    Store
 	ns       string
@@ -24,7 +23,7 @@ type Client struct {
 	notice   func(reason string)
 }
 
-// New makes a client of a namespace. Invalid: namespace is not a name.
+// New returns a client of a namespace. Invalid: namespace is not a name.
 func New(store Store, namespace string, opts ...Option) (*Client, error) {
 	if err := types.ValidateName("namespace", namespace); err != nil {
 		return nil, err
@@ -36,10 +35,10 @@ func New(store Store, namespace string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Namespace returns the namespace.
+// Namespace returns the client's namespace.
 func (c *Client) Namespace() string { return c.ns }
 
-// Store returns the store.
+// Store returns the client's store.
 func (c *Client) Store() Store { return c.store }
 
 // get reads one key; an absent one has ModRevision 0.

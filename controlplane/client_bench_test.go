@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// BenchmarkSetResource sets resources in a real etcd that syncs nothing, beside a put of
-// the same size with nothing to compare.
+// BenchmarkSetResource sets resources in a real etcd without fsync, and puts values of the same
+// size without compares.
 func BenchmarkSetResource(b *testing.B) {
 	store := etcdstore.New(etcdtest.Start(b).Client, etcdstore.ServerLimits())
 	put := func(key string, m types.Message) {
@@ -75,8 +75,8 @@ func BenchmarkSetResource(b *testing.B) {
 	})
 }
 
-// reportCPU has a benchmark report the CPU time of the process, etcd's included, which
-// others on the machine disturb less than the time that passes.
+// reportCPU makes a benchmark report the CPU time of the process, etcd's included. Other load on
+// the machine disturbs it less than wall time.
 func reportCPU(b *testing.B) (end func()) {
 	used := func() time.Duration {
 		var u syscall.Rusage
@@ -108,7 +108,7 @@ func BenchmarkLaunch(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(many)), "ns/task")
 }
 
-// yes is a store that takes every transaction.
+// yes is a store that commits every transaction.
 type yes struct{ controlplane.Store }
 
 func (yes) Limits() controlplane.Limits { return etcdstore.ServerLimits() }

@@ -32,7 +32,7 @@ func newWorld(t *testing.T, opts ...memstore.Option) *world {
 	return w
 }
 
-// put writes a value, whatever is there.
+// put writes a value without a condition.
 func (w *world) put(key string, m types.Message) int64 {
 	w.t.Helper()
 	return w.commit(controlplane.Op{Key: key, Value: types.Encode(controlplane.NewBatch(), m)})
@@ -65,7 +65,7 @@ func (w *world) node(name string, labels ...string) int64 {
 	return w.put(controlplane.AliveKey(name), &types.Alive{TTLSeconds: 15})
 }
 
-// get reads a key into m; false: it is absent.
+// get reads a key into m; false means that it is absent.
 func (w *world) get(key string, m types.Message) bool {
 	w.t.Helper()
 	page, err := w.store.List(context.Background(), controlplane.ListOptions{Key: key})
@@ -81,7 +81,7 @@ func (w *world) get(key string, m types.Message) bool {
 	return true
 }
 
-// has returns the places of a resource of the namespace, with their capacities.
+// has returns the locations of a resource of the namespace, with their capacities.
 func (w *world) has(name string) map[string]types.Quantity {
 	w.t.Helper()
 	page, err := w.store.List(context.Background(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Resources, "team", name)})
@@ -109,8 +109,8 @@ func (w *world) wantHas(name string, want caps) {
 	}
 }
 
-// refused runs f and checks that its error has the class and says the texts, and
-// that nothing was written.
+// refused runs f and checks that its error has the class and contains the texts, and that f wrote
+// nothing.
 func (w *world) refused(class types.Class, f func() error, texts ...string) {
 	w.t.Helper()
 	before := w.store.Revision()
@@ -129,7 +129,7 @@ func (w *world) refused(class types.Class, f func() error, texts ...string) {
 	}
 }
 
-// fate is what becomes of a commit.
+// fate is the outcome of a commit.
 type fate int
 
 const (
@@ -158,7 +158,7 @@ func (l *lossy) next(fates ...fate) {
 	l.fates = append(l.fates, fates...)
 }
 
-// commits returns how many were sent since it was last asked.
+// commits returns the number of commits since its last call.
 func (l *lossy) commits() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

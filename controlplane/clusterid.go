@@ -6,8 +6,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ClusterID returns the id of the cluster that the store is of. NotFound: no server
-// has run on it yet, or its value cannot be read.
+// ClusterID returns the id of the store's cluster. NotFound: no server has run on it yet, or its
+// value is unreadable.
 func ClusterID(ctx context.Context, s Store) (string, error) {
 	kv, err := get(ctx, s, ClusterKey())
 	if err != nil {
@@ -23,8 +23,8 @@ func ClusterID(ctx context.Context, s Store) (string, error) {
 	return c.ID, nil
 }
 
-// MakeClusterID returns the id of the cluster, making it when it is first asked for. One
-// that cannot be read is replaced.
+// MakeClusterID returns the id of the cluster, and creates it on first use. It replaces an
+// unreadable id.
 func MakeClusterID(ctx context.Context, s Store) (string, error) {
 	id, err := ClusterID(ctx, s)
 	if !types.Is(err, types.NotFound) {
@@ -40,6 +40,6 @@ func MakeClusterID(ctx context.Context, s Store) (string, error) {
 	if _, err := Commit(ctx, s, c.Txn()); err != nil {
 		return "", err
 	}
-	// Another server may have been first.
+	// Another server may have won.
 	return ClusterID(ctx, s)
 }

@@ -7,42 +7,41 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Cordon keeps new tasks off a node, and with want.Drain has what is there leave, which
-// a server sees to. It reports whether that changed anything. A node that is cordoned
-// already keeps its reason unless another is given, and its drain unless another is
-// begun. NotFound: there is no such node.
+// Cordon keeps new tasks off a node. With want.Drain it also drains the node: a server makes the
+// tasks there leave. It reports whether anything changed. A cordoned node keeps its reason unless
+// want gives another, and its drain unless want begins another. NotFound: there is no such node.
 func (c *Client) Cordon(ctx context.Context, node string, want types.Cordon) (changed bool, err error) {
 	if err := validCordon(&want); err != nil {
 		return false, err
 	}
-	want.Dead = false // that is said by DeclareDead alone
+	want.Dead = false // only DeclareDead sets it
 	e := &cordon{node: node, want: want}
 	_, err = perform(ctx, c.store, nil, e)
 	return e.changed, err
 }
 
-// DeclareDead cordons a node for good, on the word of whoever asks that nothing runs on the
-// machine any more: what was bound there, also what is kept, is given up by a scheduler. A
-// machine that comes back all the same ends everything before it is alive again. NotFound:
-// there is no such node. Precondition: its agent is alive.
+// DeclareDead cordons a node for good, on the caller's word that nothing runs on the machine any
+// more. A scheduler then gives up the tasks bound there, kept ones included. If the machine does
+// come back, its agent ends everything before the node is alive again. NotFound: there is no such
+// node. Precondition: its agent is alive.
 //
-// If something does run there, cut off from etcd, it runs twice from then on: nothing but
-// that word stands in between.
+// If a task still runs there, cut off from etcd, it runs twice from then on: nothing but the
+// caller's word prevents that.
 func (c *Client) DeclareDead(ctx context.Context, node, reason string) error {
 	_, err := perform(ctx, c.store, nil, &cordon{node: node, want: types.Cordon{Reason: reason, Dead: true}})
 	return err
 }
 
-// Uncordon lets tasks be bound to a node again, and ends its drain: what was told to
-// leave leaves, and nothing else. It reports whether the node was cordoned. NotFound:
-// there is no such node.
+// Uncordon lets schedulers bind tasks to a node again, and ends its drain: tasks already told to
+// leave still leave, and no others. It reports whether the node was cordoned. NotFound: there is no
+// such node.
 func (c *Client) Uncordon(ctx context.Context, node string) (changed bool, err error) {
 	e := &cordon{node: node, off: true}
 	_, err = perform(ctx, c.store, nil, e)
 	return e.changed, err
 }
 
-// validCordon says what is wrong with a cordon that is asked for.
+// validCordon checks a requested cordon.
 func validCordon(c *types.Cordon) error {
 	switch c.Drain {
 	case types.DrainNone, types.DrainFinish, types.DrainMove, types.DrainStop:
@@ -53,14 +52,14 @@ func validCordon(c *types.Cordon) error {
 	case c.DrainBy < 0:
 		return types.Errorf(types.Invalid, "deadline: it is before 1970: give a later one")
 	case c.DrainBy != 0 && c.Drain != types.DrainFinish:
-		return types.Errorf(types.Invalid, "deadline: is of mode finish alone: leave it out, as nothing is waited for")
+		return types.Errorf(types.Invalid, "deadline: applies to mode finish only: leave it out, because the other modes do not wait")
 	case c.Grace != 0 && c.Drain == types.DrainNone:
-		return types.Errorf(types.Invalid, "grace: is of a drain, and none is asked for: give a mode, or leave it out")
+		return types.Errorf(types.Invalid, "grace: applies to a drain only: give a mode, or leave it out")
 	}
 	return StopOptions{Grace: c.Grace}.validate()
 }
 
-// cordon is a cordon that is put up or, with off, taken away.
+// cordon is an edit that cordons a node or, with off, uncordons it.
 type cordon struct {
 	node    string
 	want    types.Cordon
@@ -87,7 +86,7 @@ func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 	if node.ModRevision == 0 {
 		return types.Errorf(types.NotFound, "there is no node %s: %s", e.node, action.ListNodes.Of())
 	}
-	// It is there as long as it was not removed and made anew: what it has may change.
+	// CreateRevision, not ModRevision: the agent may update the node meanwhile, but not replace it.
 	change.IfCreated(node.Key, node.CreateRevision)
 	if e.want.Dead {
 		alive, err := get(ctx, s, AliveKey(e.node))

@@ -26,8 +26,7 @@ func (w *world) cordonOf(node string) *types.Cordon {
 	return c
 }
 
-// TestCordon puts cordons up and takes them away, each twice: the second time nothing
-// changes.
+// TestCordon cordons and uncordons nodes, each twice: the second time changes nothing.
 func TestCordon(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	w.refused(types.NotFound, func() error { _, err := w.Cordon(ctx, "n1", types.Cordon{}); return err }, "cordon node n1", "no node n1")
@@ -47,7 +46,7 @@ func TestCordon(t *testing.T) {
 		{types.Cordon{Reason: "disk"}, false, types.Cordon{Reason: "disk", Drain: types.DrainFinish, DrainBy: by}},
 		{types.Cordon{Drain: types.DrainStop, Grace: time.Second}, true, types.Cordon{Reason: "disk", Drain: types.DrainStop, Grace: time.Second}},
 	} {
-		// Not answered, it is looked at again.
+		// An unanswered commit is checked.
 		w.lossy.next(lost)
 		changed, err := w.Cordon(ctx, "n1", step.ask)
 		if err != nil || changed != step.changed {
@@ -68,17 +67,17 @@ func TestCordon(t *testing.T) {
 	}
 }
 
-// TestCordonSaysWhatIsWrong asks for drains that make no sense.
+// TestCordonSaysWhatIsWrong requests invalid drains.
 func TestCordonSaysWhatIsWrong(t *testing.T) {
 	w := newWorld(t)
 	w.put(controlplane.NodeKey("n1"), &types.Node{})
 	for text, c := range map[string]types.Cordon{
-		`mode: "gone" is unknown`: {Drain: "gone"},
-		"deadline: is of mode":    {Drain: types.DrainMove, DrainBy: 1},
-		"deadline: it is before":  {Drain: types.DrainFinish, DrainBy: -1},
-		"grace: is of a drain":    {Grace: 1},
-		"grace: -1ns is negative": {Drain: types.DrainStop, Grace: -1},
-		"has 1025 bytes: at most": {Reason: strings.Repeat("x", types.MaxReason+1)},
+		`mode: "gone" is unknown`:   {Drain: "gone"},
+		"deadline: applies to mode": {Drain: types.DrainMove, DrainBy: 1},
+		"deadline: it is before":    {Drain: types.DrainFinish, DrainBy: -1},
+		"grace: applies to a drain": {Grace: 1},
+		"grace: -1ns is negative":   {Drain: types.DrainStop, Grace: -1},
+		"has 1025 bytes: at most":   {Reason: strings.Repeat("x", types.MaxReason+1)},
 	} {
 		w.refused(types.Invalid, func() error { _, err := w.Cordon(t.Context(), "n1", c); return err }, text)
 	}

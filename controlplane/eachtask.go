@@ -6,9 +6,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// EachTask calls f for every task of the namespace, by id, at one revision, which it
-// returns. It keeps nothing of what it read: there may be millions. An error of f ends
-// it, and is returned.
+// EachTask calls f for every task of the namespace, by id, at one revision, which it returns. It
+// holds no listing in memory, because there may be millions. It stops at and returns an error of f.
 func (c *Client) EachTask(ctx context.Context, f func(TaskState) error) (revision int64, err error) {
 	jobs, revision, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Jobs, c.ns), KeysOnly: true})
 	if err != nil {
@@ -35,8 +34,7 @@ func (c *Client) EachTask(ctx context.Context, f func(TaskState) error) (revisio
 	return revision, err
 }
 
-// taskState makes a TaskState of a task as it is stored, and reports whether it is
-// readable.
+// taskState decodes a stored task, and reports whether it is readable.
 func (c *Client) taskState(kv KV, complete map[string]bool, statuses *statusReader) (t TaskState, readable bool, err error) {
 	k, ok := Parse(kv.Key)
 	t = TaskState{ID: k.ID}
@@ -50,14 +48,14 @@ func (c *Client) taskState(kv KV, complete map[string]bool, statuses *statusRead
 	return t, true, err
 }
 
-// statusReader reads statuses beside the tasks, which are in the same order.
+// statusReader reads statuses in parallel with the tasks; both are sorted by id.
 type statusReader struct {
 	parts chan []KV
 	err   error // once parts is closed
 	part  []KV
 }
 
-// readStatuses begins to read the statuses of the namespace; stop ends it.
+// readStatuses starts reading the statuses of the namespace; stop ends that.
 func (c *Client) readStatuses(ctx context.Context, revision int64) (r *statusReader, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	r = &statusReader{parts: make(chan []KV)}
@@ -74,14 +72,13 @@ func (c *Client) readStatuses(ctx context.Context, revision int64) (r *statusRea
 	}()
 	return r, func() {
 		cancel()
-		for range r.parts { // until it has ended
+		for range r.parts { // until the goroutine has ended
 			continue
 		}
 	}
 }
 
-// of returns the value of a key, which is behind those asked for before; empty if there
-// is none.
+// of returns the value of a key, empty if there is none. Keys must come in ascending order.
 func (r *statusReader) of(key string) (KV, error) {
 	for {
 		for len(r.part) > 0 && r.part[0].Key < key {

@@ -10,38 +10,35 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// edit is a change that somebody asked for, such as a resource to be set. What it
-// writes depends on what is there: it is drawn up, sent, and drawn up again if
-// something it depends on has changed meanwhile.
+// An edit is one requested change, such as setting a resource. Its writes depend on the present
+// state: perform drafts it, sends it, and drafts it again if a compared key has changed meanwhile.
 type edit interface {
-	// verb says what it does, for errors: "set resource x".
+	// verb names the action for errors: "set resource x".
 	verb() string
 	// draw reads what it needs and adds its compares and writes to change.
 	draw(ctx context.Context, s Store, change *Change) error
-	// refused is told the compared keys that were not as expected, and returns
-	// an error if drawing up again is of no use.
+	// refused receives the compared keys that had changed. It returns an error if a new draft
+	// cannot succeed.
 	refused(ctx context.Context, s Store, keys []KV) error
-	// done is told that what was drawn up last is committed.
+	// done is called once the latest draft is committed.
 	done(revision int64)
-	// once tells that what it writes is never written twice, as it is about
-	// keys that are never used again.
+	// once reports whether its writes can only ever happen once, because their keys are never
+	// reused.
 	once() bool
 }
 
-// guesser is an edit that can be drawn up without reading, going by what its client
-// remembers.
+// A guesser is an edit that can be drafted without reading, from what its client remembers.
 type guesser interface {
 	edit
-	// guess lets it do so the next time.
+	// guess allows that for the next draft.
 	guess()
 }
 
-// maxRedraws bounds how often edits are drawn up for one transaction: each time,
-// somebody else's change came in between.
+// maxRedraws bounds the drafts for one transaction: each one more lost to another writer.
 const maxRedraws = 100
 
-// perform commits edits as one transaction on the condition of reads, and returns
-// its revision. Conflict: something read has changed, which the error names.
+// perform commits edits as one transaction on the condition of reads, and returns its revision.
+// Conflict: a key in reads has changed; the error names it.
 func perform(ctx context.Context, s Store, reads ReadSet, edits ...edit) (int64, error) {
 	for _, e := range edits {
 		if g, ok := e.(guesser); ok {
@@ -59,7 +56,7 @@ func perform(ctx context.Context, s Store, reads ReadSet, edits ...edit) (int64,
 		case err != nil:
 			return 0, failed(edits, err)
 		case !res.Committed && rec.unanswered:
-			res, err = lookAgain(ctx, s, reads, edits, change, res)
+			res, err = recheckUnanswered(ctx, s, reads, edits, change, res)
 		case !res.Committed:
 			err = explain(ctx, s, reads, edits, differing(change.Txn(), res.Read))
 		}
@@ -73,13 +70,13 @@ func perform(ctx context.Context, s Store, reads ReadSet, edits ...edit) (int64,
 			return res.Revision, nil
 		}
 		if err := supervise.Pause(ctx, time.Duration(rand.Int64N(int64(try+1)))*time.Millisecond); err != nil {
-			return 0, failed(edits, types.Errorf(types.Unavailable, "others change the same: %w", err))
+			return 0, failed(edits, types.Errorf(types.Unavailable, "other writers keep changing the same keys: %w", err))
 		}
 	}
-	return 0, failed(edits, types.Errorf(types.Conflict, "it was changed by others %d times in a row: try again later", maxRedraws))
+	return 0, failed(edits, types.Errorf(types.Conflict, "other writers changed it %d times in a row: try again later", maxRedraws))
 }
 
-// failed says what could not be done. The class is the cause's.
+// failed prefixes an error with the action that failed. It keeps the class of the cause.
 func failed(edits []edit, err error) error {
 	text := edits[0].verb()
 	if len(edits) > 1 {
@@ -88,7 +85,7 @@ func failed(edits []edit, err error) error {
 	return types.Errorf(types.ClassOf(err), "%s: %w", text, err)
 }
 
-// draw makes one transaction of the edits, which the store can take.
+// draw drafts one transaction of the edits, within the limits of the store.
 func draw(ctx context.Context, s Store, reads ReadSet, edits []edit) (*Change, error) {
 	change, err := drawn(ctx, s, reads, edits)
 	if err != nil {
@@ -100,7 +97,7 @@ func draw(ctx context.Context, s Store, reads ReadSet, edits []edit) (*Change, e
 	return change, nil
 }
 
-// drawn makes one transaction of the edits, however large it is.
+// drawn drafts one transaction of the edits, however large.
 func drawn(ctx context.Context, s Store, reads ReadSet, edits []edit) (*Change, error) {
 	change := NewChange(NewBatch())
 	reads.compare(change)
@@ -112,7 +109,7 @@ func drawn(ctx context.Context, s Store, reads ReadSet, edits []edit) (*Change, 
 	return change, nil
 }
 
-// fits refuses a transaction that is larger than the store takes at once.
+// fits refuses a transaction larger than the store takes at once.
 func fits(change *Change, limits Limits) error {
 	compares, ops := change.Size()
 	if n := max(compares, ops); n > limits.Ops {
@@ -126,7 +123,7 @@ func fits(change *Change, limits Limits) error {
 	return nil
 }
 
-// differing returns what was found of the compares that did not hold.
+// differing returns the found values of the compares that did not hold.
 func differing(txn Txn, found []KV) []KV {
 	var out []KV
 	for i, c := range txn.Compares {
@@ -140,7 +137,7 @@ func differing(txn Txn, found []KV) []KV {
 	return out
 }
 
-// explain returns why drawing up the edits again is of no use, nil if it is.
+// explain returns why another draft of the edits cannot succeed, or nil if it may.
 func explain(ctx context.Context, s Store, reads ReadSet, edits []edit, found []KV) error {
 	if err := reads.changed(found); err != nil {
 		return err
@@ -153,10 +150,10 @@ func explain(ctx context.Context, s Store, reads ReadSet, edits []edit, found []
 	return nil
 }
 
-// lookAgain decides about a transaction of which a copy was not answered, and that
-// left no trace that is still there. Sending it anew might undo what somebody did
-// after that copy; only if there is nothing left to write it has succeeded.
-func lookAgain(ctx context.Context, s Store, reads ReadSet, edits []edit, sent *Change, res Result) (Result, error) {
+// recheckUnanswered decides about a transaction with an unanswered copy that left no trace. Another commit
+// might undo what another writer did after that copy. So it counts as committed only if nothing is
+// left to write.
+func recheckUnanswered(ctx context.Context, s Store, reads ReadSet, edits []edit, sent *Change, res Result) (Result, error) {
 	if !slices.ContainsFunc(edits, func(e edit) bool { return !e.once() }) {
 		return res, explain(ctx, s, reads, edits, differing(sent.Txn(), res.Read))
 	}
@@ -167,7 +164,7 @@ func lookAgain(ctx context.Context, s Store, reads ReadSet, edits []edit, sent *
 	if _, ops := change.Size(); ops == 0 {
 		return Result{Committed: true, Revision: res.Revision}, nil
 	}
-	return res, types.Errorf(types.Conflict, "the store did not answer, and what was to be written has changed since: read again, decide again")
+	return res, types.Errorf(types.Conflict, "the store did not answer, and the keys to write have changed since: read again, decide again")
 }
 
 // recorder notes whether a commit was not answered.
@@ -176,7 +173,7 @@ type recorder struct {
 	unanswered bool
 }
 
-// Commit commits: see Store.
+// Commit implements Store.
 func (r *recorder) Commit(ctx context.Context, txn Txn) (Result, error) {
 	res, err := r.Store.Commit(ctx, txn)
 	r.unanswered = r.unanswered || types.Is(err, types.Unknown)

@@ -6,32 +6,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Etcd is what a cluster of etcd members says of itself.
+// Etcd identifies an etcd cluster and its progress.
 type Etcd struct {
-	// Cluster identifies it.
+	// Cluster is the cluster id.
 	Cluster string
-	// Index is raft's committed index on a member that has reached Revision; 0 is not known.
+	// Index is raft's committed index on a member that has reached Revision; 0 means unknown.
 	Index, Revision int64
 }
 
-// restored reports whether the store was restored since its epoch and progress were written.
-// etcdutl makes a cluster of another id, as a rule, and begins a new log of raft always:
-// its index begins again, while the revision goes on from that of the backup. In one history
-// a member that has reached the revision of the progress has passed its index.
+// restored reports whether the store was restored after its epoch and progress were written.
+// etcdutl usually gives the restored cluster another id, and always begins a new raft log: the
+// index starts over, while the revision continues from the backup. Within one history, a member
+// that has reached the revision of the progress has passed its index.
 func (e Etcd) restored(epoch *types.Epoch, progress KV, was *types.Progress) bool {
 	return epoch.Etcd != e.Cluster || e.Index != 0 && e.Index < was.Index && e.Revision >= progress.ModRevision
 }
 
-// due reports whether the progress is to be written again: often enough to notice a restore
-// of any backup before its new history has as many entries, and seldom once there are many.
+// due reports whether to write the progress again. That is often enough to notice a restore of any
+// backup before the new history has as many entries, and rare once there are many.
 func (e Etcd) due(was *types.Progress) bool {
 	const least, part = 64, 8
 	return e.Index > was.Index+was.Index/part+least
 }
 
-// KeepEpoch returns the epoch of the store: the id of its history, which a restore from a
-// backup ends. The epoch of a store that was restored is replaced, and one is made if there
-// is none. renewed reports that the store was restored since its epoch was written.
+// KeepEpoch returns the epoch of the store: the id of its history. A restore from a backup ends a
+// history. KeepEpoch creates the epoch if there is none, and replaces the epoch of a restored
+// store. renewed reports whether the store was restored since its epoch was written.
 func KeepEpoch(ctx context.Context, s Store, etcd Etcd) (id string, renewed bool, err error) {
 	for {
 		kv, err := get(ctx, s, EpochKey())
@@ -44,7 +44,7 @@ func KeepEpoch(ctx context.Context, s Store, etcd Etcd) (id string, renewed bool
 		}
 		var now types.Epoch
 		var was types.Progress
-		Read(progress, &was) // What cannot be read is nothing to go by.
+		Read(progress, &was) // An unreadable value counts as no progress.
 		there := kv.ModRevision != 0 && Read(kv, &now)
 		if there && !etcd.restored(&now, progress, &was) {
 			if etcd.due(&was) {
@@ -59,8 +59,8 @@ func KeepEpoch(ctx context.Context, s Store, etcd Etcd) (id string, renewed bool
 	}
 }
 
-// MarkRestored begins a new epoch: the store was restored from a backup, whatever its
-// revision is by now. Every agent ends what it began in the former epoch.
+// MarkRestored begins a new epoch after a restore from a backup, whatever the revision of the
+// store. Every agent then ends what it began in the former epoch.
 func MarkRestored(ctx context.Context, s Store) (id string, err error) {
 	for {
 		kv, err := get(ctx, s, EpochKey())
@@ -68,15 +68,15 @@ func MarkRestored(ctx context.Context, s Store) (id string, err error) {
 			return "", err
 		}
 		var now types.Epoch
-		Read(kv, &now) // An epoch that cannot be read has no id of etcd: a server adds it.
+		Read(kv, &now) // An unreadable epoch has no etcd id: a server adds it.
 		if id, err := putEpoch(ctx, s, kv, Etcd{Cluster: now.Etcd}); err != nil || id != "" {
 			return id, err
 		}
 	}
 }
 
-// putEpoch replaces the epoch that was read, and the progress of the former one. The id is
-// empty if the epoch has changed since.
+// putEpoch replaces the epoch in read, and the progress of the former one. The id is empty if the
+// epoch has changed since.
 func putEpoch(ctx context.Context, s Store, read KV, etcd Etcd) (id string, err error) {
 	c := NewChange(NewBatch())
 	c.IfUnchanged(EpochKey(), read.ModRevision)
@@ -90,7 +90,7 @@ func putEpoch(ctx context.Context, s Store, read KV, etcd Etcd) (id string, err 
 	return id, nil
 }
 
-// putProgress notes how far etcd has come in an epoch. If that fails, the next look does it.
+// putProgress stores etcd's index for an epoch. It ignores errors: the next check tries again.
 func putProgress(ctx context.Context, s Store, epoch, read KV, index int64) {
 	c := NewChange(NewBatch())
 	c.IfUnchanged(EpochKey(), epoch.ModRevision)

@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestKeepEpoch keeps an epoch for one etcd, renews it for another one, and when told.
+// TestKeepEpoch keeps an epoch for one etcd, and renews it for another one and on request.
 func TestKeepEpoch(t *testing.T) {
 	s := memstore.New()
 	ids := make(map[string]bool)
@@ -39,7 +39,7 @@ func TestKeepEpoch(t *testing.T) {
 	}
 	keep("b", true, false)
 
-	// Raft's index begins again at a restore; the revision tells who lags behind.
+	// Raft's index starts over at a restore; the revision reveals a member that lags behind.
 	b := func(index, revision int64) controlplane.Etcd {
 		return controlplane.Etcd{Cluster: "b", Index: index, Revision: revision}
 	}
@@ -50,7 +50,7 @@ func TestKeepEpoch(t *testing.T) {
 	at(b(991, 1001), false, false)
 	at(b(5000, 2000), false, false)
 	at(b(100, 3000), true, true)
-	// It is told by hand, and not noticed again.
+	// MarkRestored has renewed the epoch; KeepEpoch does not renew it again.
 	at(b(5000, 5000), false, false)
 	if id, err = controlplane.MarkRestored(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -58,12 +58,12 @@ func TestKeepEpoch(t *testing.T) {
 	ids[id] = true
 	at(b(100, 6000), false, false)
 	at(b(10, 7000), true, true)
-	// An etcd that does not tell it is believed.
+	// An etcd without a known index is trusted.
 	at(b(0, 7000), false, false)
 }
 
-// TestProgressIsWrittenSeldom lets an etcd come far: few of its steps are noted, and the
-// last one noted is never far behind.
+// TestProgressIsWrittenSeldom lets an etcd advance far. KeepEpoch stores few of its steps, and the
+// stored one is never far behind.
 func TestProgressIsWrittenSeldom(t *testing.T) {
 	s, notes := memstore.New(), make(map[int64]bool)
 	var last string

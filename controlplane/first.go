@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// first is the condition that nothing has come under a name since a revision: no key
-// of an id that was made of it.
+// first is the condition that no task or job was created under a name since a revision: no key
+// whose id was made of that name.
 type first struct {
 	// kind is Tasks or Jobs.
 	kind     Kind
@@ -26,9 +26,8 @@ func (f *first) draw(_ context.Context, _ Store, change *Change) error {
 	return nil
 }
 
-// refused returns a Conflict that names what came. What begins alike because it was made
-// of a longer name is not meant: where nothing else came, the condition is about what comes
-// after that was seen.
+// refused returns a Conflict that names the new key. Ids made of a longer name share the prefix and
+// do not count: if only those are new, the condition moves on to the revision of this check.
 func (f *first) refused(ctx context.Context, s Store, found []KV) error {
 	if !slices.ContainsFunc(found, f.newer) {
 		return nil
@@ -39,19 +38,19 @@ func (f *first) refused(ctx context.Context, s Store, found []KV) error {
 	}
 	for _, kv := range there {
 		if f.newer(kv) && madeOf(strings.TrimPrefix(kv.Key, f.prefix())) {
-			return types.Errorf(types.Conflict, "%s came, or was changed, at revision %d, after %d: read again, decide again", kv.Key, kv.ModRevision, f.since)
+			return types.Errorf(types.Conflict, "%s was created or changed at revision %d, after %d: read again, decide again", kv.Key, kv.ModRevision, f.since)
 		}
 	}
 	f.since = revision
 	return nil
 }
 
-// newer reports whether a key begins so, and came or was changed since.
+// newer reports whether a key has the prefix and was created or changed after since.
 func (f *first) newer(kv KV) bool {
 	return strings.HasPrefix(kv.Key, f.prefix()) && kv.ModRevision > f.since
 }
 
-// once is true: it writes nothing.
+// once reports true: first writes nothing.
 func (f *first) once() bool { return true }
 
 func (f *first) done(int64) {}

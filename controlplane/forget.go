@@ -7,16 +7,16 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Forget deletes what is known of a node that is gone for good, its cordon included. If
-// its agent comes again it is a new node. NotFound: there is no such node. Precondition:
-// its agent is alive, or something holds a part of it: a task that is bound there, which
-// a scheduler sees to as the node is lost, or a reservation.
+// Forget deletes all keys of a node that is gone for good, its cordon included. If its agent
+// returns, it is a new node. NotFound: there is no such node. Precondition: its agent is alive, or
+// a task is bound there or a reservation holds capacity there. A scheduler releases such tasks once
+// the node is lost.
 func (c *Client) Forget(ctx context.Context, node string) error {
 	_, err := perform(ctx, c.store, nil, &forget{node: node})
 	return err
 }
 
-// forget is a node being forgotten.
+// forget is an edit that removes a node.
 type forget struct{ node string }
 
 func (e *forget) verb() string { return "remove node " + e.node }
@@ -53,8 +53,8 @@ func (e *forget) draw(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// unheld makes the change depend on nothing being bound to the node, or held there. All
-// that holds something is in what is allocated, which is compared.
+// unheld makes the change depend on the node having no binding and no hold of a reservation. The
+// allocated key lists all holds, and is compared.
 func (e *forget) unheld(ctx context.Context, s Store, change *Change) error {
 	page, err := s.List(ctx, ListOptions{Prefix: Prefix(Bindings, e.node), KeysOnly: true, Limit: candidates})
 	if err != nil {
@@ -67,7 +67,7 @@ func (e *forget) unheld(ctx context.Context, s Store, change *Change) error {
 				tasks = append(tasks, k.Namespace+"/"+k.ID)
 			}
 		}
-		return types.Errorf(types.Precondition, "tasks are bound there, such as %s: a scheduler gives them a new attempt elsewhere once the node is lost: wait for that; one with on-disconnect keep stays with its node until that is declared dead: %s", listing(tasks), action.DeclareDead.Of(e.node))
+		return types.Errorf(types.Precondition, "tasks are bound there, such as %s: a scheduler gives them a new attempt elsewhere once the node is lost: wait for that; a task with on-disconnect keep stays until its node is declared dead: %s", listing(tasks), action.DeclareDead.Of(e.node))
 	}
 	change.IfNoneSince(Prefix(Bindings, e.node), 0)
 	kv, err := get(ctx, s, AllocatedKey(e.node))
@@ -76,10 +76,10 @@ func (e *forget) unheld(ctx context.Context, s Store, change *Change) error {
 	}
 	var a types.Allocated
 	if !Read(kv, &a) {
-		return types.Errorf(types.Precondition, "what is in use there cannot be read: %s", action.RepairKey.Of(kv.Key))
+		return types.Errorf(types.Precondition, "its allocated key is unreadable: %s", action.RepairKey.Of(kv.Key))
 	}
 	if len(a.Holds) > 0 {
-		return types.Errorf(types.Precondition, "reservations hold a part of it: give them up: %s", action.ListReservations.Of())
+		return types.Errorf(types.Precondition, "reservations hold capacity there: delete them: %s", action.ListReservations.Of())
 	}
 	return nil
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestForget refuses as long as the node is alive, or holds something, and deletes all
-// of it then.
+// TestForget refuses while the node is alive or holds anything, and then deletes all of its keys.
 func TestForget(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	forget := func() error { return w.Forget(ctx, "n1") }
@@ -28,9 +27,9 @@ func TestForget(t *testing.T) {
 	w.delete(binding)
 	held := &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 1}}}
 	w.put(controlplane.AllocatedKey("n1"), held)
-	w.refused(types.Precondition, forget, "reservations hold a part of it")
+	w.refused(types.Precondition, forget, "reservations hold capacity there")
 	w.put(controlplane.AllocatedKey("n1"), &types.Allocated{})
-	// Not answered, it is looked at again.
+	// An unanswered commit is checked.
 	w.lossy.next(lost)
 	if err := forget(); err != nil && !types.Is(err, types.NotFound) {
 		t.Fatal(err)
@@ -47,7 +46,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// meeting is a store in which something happens just before the first commit.
+// meeting is a store in which an event happens just before the first commit.
 type meeting struct {
 	controlplane.Store
 	do func()
@@ -61,8 +60,7 @@ func (m *meeting) Commit(ctx context.Context, txn controlplane.Txn) (controlplan
 	return m.Store.Commit(ctx, txn)
 }
 
-// TestForgetComparesWhatItGoesBy has something come just before a node is forgotten: it
-// is not forgotten then.
+// TestForgetComparesWhatItGoesBy checks that an event just before the commit prevents it.
 func TestForgetComparesWhatItGoesBy(t *testing.T) {
 	for name, come := range map[string]func(w *world){
 		"alive": func(w *world) { w.put(controlplane.AliveKey("n1"), &types.Alive{}) },
@@ -88,8 +86,8 @@ func TestForgetComparesWhatItGoesBy(t *testing.T) {
 	}
 }
 
-// TestDeclareDead takes the word of an administrator for a node that is not alive, and for
-// no other.
+// TestDeclareDead accepts the word of an administrator for a node that is not alive, and for no
+// other.
 func TestDeclareDead(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	declare := func() error { return w.DeclareDead(ctx, "n1", "burnt") }
@@ -108,7 +106,7 @@ func TestDeclareDead(t *testing.T) {
 	if c := w.cordonOf("n1"); c == nil || !c.Dead || c.Reason != "burnt" || c.Drain != types.DrainMove {
 		t.Errorf("there is %+v", c)
 	}
-	// Nobody takes that back by cordoning it again, nor says it so.
+	// A later cordon neither sets nor clears it.
 	if _, err := w.Cordon(ctx, "n1", types.Cordon{Reason: "x"}); err != nil || !w.cordonOf("n1").Dead {
 		t.Errorf("cordoned again: %+v, %v", w.cordonOf("n1"), err)
 	}
@@ -121,7 +119,7 @@ func TestDeclareDead(t *testing.T) {
 	}
 }
 
-// TestDeclareDeadComparesAlive has the agent come back just before it is written.
+// TestDeclareDeadComparesAlive brings the agent back just before the commit.
 func TestDeclareDeadComparesAlive(t *testing.T) {
 	w := newWorld(t)
 	w.put(controlplane.NodeKey("n1"), &types.Node{})

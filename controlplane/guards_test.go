@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// between is a store in which something happens before the first commit, and in which the
-// compares of some keys are left out.
+// between is a store in which an event happens before the first commit, and which drops the
+// compares of some keys.
 type between struct {
 	controlplane.Store
 	do        func()
@@ -30,8 +30,8 @@ func (s *between) Commit(ctx context.Context, txn controlplane.Txn) (controlplan
 	return s.Store.Commit(ctx, txn)
 }
 
-// clientGuard is what a client does, what another one does between its decision and its commit,
-// and what is wrong afterwards if its compares of the keys below prefix are left out.
+// clientGuard has an action of one client, an action of another one between its decision and its
+// commit, and the damage if the compares below prefix are dropped.
 type clientGuard struct {
 	name, prefix string
 	before       func(*world)
@@ -42,7 +42,7 @@ type clientGuard struct {
 
 const guardedTask = "t-0123456789"
 
-// bound has the task on node n1.
+// bound binds the task to node n1.
 func bound(w *world) {
 	w.node("n1")
 	w.put(controlplane.TaskKey("team", guardedTask), &types.Task{Name: "t", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})})
@@ -54,7 +54,7 @@ func launchOne(ctx context.Context, c *controlplane.Client) error {
 	return err
 }
 
-// exists says what is there although it must not be.
+// exists describes a key that exists although it must not.
 func exists(key, although string) func(*world) string {
 	return func(w *world) string {
 		if page, _ := w.store.List(context.Background(), controlplane.ListOptions{Key: key}); len(page.KVs) > 0 {
@@ -92,7 +92,7 @@ func taskGuards() []clientGuard {
 		{"launch/task of that id", task, nil, launchOne, func(w *world) { w.put(task, &types.Task{Name: "other"}) }, func(w *world) string {
 			var t types.Task
 			if w.get(task, &t); t.Name != "other" {
-				return "the task of somebody else is gone"
+				return "another client's task is gone"
 			}
 			return ""
 		}},
@@ -115,7 +115,7 @@ func thingGuards() []clientGuard {
 		}, func(w *world) { w.put(reservation, &types.Reservation{Priority: 1}) }, func(w *world) string {
 			var r types.Reservation
 			if w.get(reservation, &r); r.Priority != 1 {
-				return "the reservation of somebody else is gone"
+				return "another client's reservation is gone"
 			}
 			return ""
 		}},
@@ -149,7 +149,7 @@ func thingGuards() []clientGuard {
 		}, func(w *world) { w.put(policies, &types.Policies{Policies: []types.Policy{{Kind: "theirs"}}}) }, func(w *world) string {
 			var p types.Policies
 			if w.get(policies, &p); len(p.Policies) != 1 || p.Policies[0].Kind != "theirs" {
-				return "what somebody else declared is gone"
+				return "another client's declaration is gone"
 			}
 			return ""
 		}},
@@ -167,7 +167,7 @@ func administratorGuards() []clientGuard {
 		}, func(w *world) { w.put(space, &types.Namespace{Pids: 1}) }, func(w *world) string {
 			var n types.Namespace
 			if w.get(space, &n); n.Pids != 1 {
-				return "the settings of somebody else are gone"
+				return "another client's settings are gone"
 			}
 			return ""
 		}},
@@ -208,7 +208,7 @@ func administratorGuards() []clientGuard {
 				w.put(controlplane.AllocatedKey("n1"), &types.Allocated{Holds: []types.Holding{{Resource: types.CPU, Amount: 1000}}})
 			}, func(w *world) string {
 				if !w.get(controlplane.NodeKey("n1"), &types.Node{}) {
-					return "a node of which something is held is forgotten"
+					return "a node with a hold is forgotten"
 				}
 				return ""
 			}},
@@ -225,7 +225,7 @@ func (w *world) other() *controlplane.Client {
 	return c
 }
 
-// run has the client do it while the other one comes in between, and returns what is wrong then.
+// run lets the client act while the other one interferes, and returns the damage.
 func (g clientGuard) run(t *testing.T, guarded bool) string {
 	t.Helper()
 	w := newWorld(t)
@@ -248,8 +248,8 @@ func (g clientGuard) run(t *testing.T, guarded bool) string {
 	return wrong
 }
 
-// TestClientGuards: whatever another client does between what a client read and what it commits,
-// nothing is lost and nothing is there that must not be; and each compare is needed for it.
+// TestClientGuards checks that no interference between a read and a commit loses or corrupts
+// anything, and that every compare is needed for that.
 func TestClientGuards(t *testing.T) {
 	for _, g := range slices.Concat(taskGuards(), thingGuards(), administratorGuards()) {
 		t.Run(strings.ReplaceAll(g.name, " ", "-"), func(t *testing.T) {

@@ -1,18 +1,18 @@
 package controlplane
 
-// Who makes room somewhere, and hands it over to others, does so in one transaction: it is not
-// to be made where the store does not take that. Who reserves it, and the scheduler, reckon
-// alike.
+// A reservation that collects capacity hands it over to its tasks in one transaction. A plan that
+// the store could not take in one transaction is never started. Reservations and the scheduler
+// therefore share this estimate.
 
-// NodeCompares is how many compares a node costs that somebody gets room on: what is in use
-// there, if it is alive and the same, and if it is cordoned.
+// NodeCompares is the number of compares for each node that receives a task: its allocated key, its
+// liveness, its identity and its cordon.
 const NodeCompares = 4
 
-// handOverBase is how many a hand-over takes besides, of reservations and their grants, and
-// what a transaction leaves free for what is decided on last.
+// handOverBase is the number of further compares of a hand-over: reservations, their grants, and a
+// reserve for late decisions.
 const handOverBase = 15
 
-// HandOverCompares returns how many compares the transaction takes that hands over room on so
-// many nodes, which relies on so many keys besides: the namespace, pools, devices, and what
-// applications have made.
+// HandOverCompares returns the number of compares of a transaction that hands over capacity on a
+// number of nodes. keys is the number of other keys it relies on: the namespace, pools, devices,
+// and resources of applications.
 func HandOverCompares(nodes, keys int) int { return handOverBase + NodeCompares*nodes + keys }

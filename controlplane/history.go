@@ -6,9 +6,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// History calls take with every change below a prefix that came after one revision, up
-// to another one that the store has reached, in order. An error of take ends it, and is
-// returned. Compacted: the store has forgotten a part of it.
+// History calls take, in order, with every change below a prefix after one revision, up to and
+// including another revision that the store has reached. It stops at and returns an error of take.
+// Compacted: the store no longer has the whole range.
 func History(ctx context.Context, s Store, prefix string, after, until int64, take func(Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	batches := s.Watch(ctx, WatchOptions{Prefix: prefix, From: after + 1})

@@ -9,15 +9,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Hold keeps a key on a lease for as long as ctx lasts: it puts m under key if the
-// key is absent, renews the lease, and begins anew when the lease was lost. The
-// key is gone when Hold returns, or ttl later if the store could not be reached.
+// Hold keeps a key on a lease until ctx is done. It puts m under key if the key is absent, renews
+// the lease, and starts over when the lease is lost. The key is gone when Hold returns, or ttl
+// later if the store is unreachable.
 //
-// Others that hold the same key are waited for: a key is a role that one has at a
-// time. A store that is full, which grants no lease, is waited for too. held, unless nil, is
-// told when the role is had, with the CreateRevision of the key, and with 0 when it is lost.
+// Hold waits for another holder of the same key: a key is a role with one holder at a time. It also
+// waits for a full store, which grants no lease. It calls held, unless nil, with the CreateRevision
+// of the key when it gets the role, and with 0 when it loses the role.
 //
-// Invalid: the message is, and nothing is written.
+// Invalid: the message is invalid, and nothing is written.
 func Hold(ctx context.Context, s Store, key string, m types.Message, ttl time.Duration, held func(revision int64)) error {
 	if err := m.Validate(); err != nil {
 		return types.Errorf(types.Invalid, "hold %s: %w", key, err)
@@ -38,8 +38,8 @@ func Hold(ctx context.Context, s Store, key string, m types.Message, ttl time.Du
 	return ctx.Err()
 }
 
-// holdOnce holds the key until the lease is lost or ctx is done. It returns at once
-// if somebody else has it.
+// holdOnce holds the key until the lease is lost or ctx is done. It returns at once if another
+// process has the key.
 func holdOnce(ctx context.Context, s Store, key string, m types.Message, ttl time.Duration, held func(int64)) error {
 	lease, err := s.GrantLease(ctx, ttl)
 	if err != nil {
@@ -59,8 +59,8 @@ func holdOnce(ctx context.Context, s Store, key string, m types.Message, ttl tim
 	return Renew(ctx, s, lease, ttl)
 }
 
-// Renew renews a lease three times within its time to live until ctx is done or the
-// lease is lost: NotFound when it ended, Unavailable when it may have.
+// Renew renews a lease three times within its time to live, until ctx is done or the lease is lost.
+// NotFound: the lease ended. Unavailable: it may have ended.
 func Renew(ctx context.Context, s Store, lease LeaseID, ttl time.Duration) error {
 	renewed := time.Now()
 	for {
@@ -78,8 +78,8 @@ func Renew(ctx context.Context, s Store, lease LeaseID, ttl time.Duration) error
 	}
 }
 
-// revoke ends a lease, also when ctx is done already, and gives up soon: the lease
-// ends by itself.
+// revoke ends a lease, even if ctx is done. It gives up after a second: the lease then expires by
+// itself.
 func revoke(ctx context.Context, s Store, lease LeaseID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

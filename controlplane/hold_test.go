@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestHoldRefusesWhatNobodyWouldRead asks for a role under a name that is too long.
-func TestHoldRefusesWhatNobodyWouldRead(t *testing.T) {
+// TestHoldRefusesInvalidMessages requests a role under a name that is too long.
+func TestHoldRefusesInvalidMessages(t *testing.T) {
 	s := memstore.New()
 	err := controlplane.Hold(t.Context(), s, controlplane.LeaderKey("x"), &types.Leader{Holder: strings.Repeat("x", 2<<20)}, time.Second, nil)
 	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "hold /escher/leaders/x: holder: ") {

@@ -9,17 +9,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// idSuffix is how many random letters make an id unique: 50 bits, base32.
+// idSuffix is the number of random letters that make an id unique: 50 bits in base32.
 const idSuffix = 10
 
-// NewID returns an id that was never used: the name, shortened to fit, and random
-// letters and digits. The name may be empty.
+// NewID returns an id that was never used: the name, shortened to fit, and random letters and
+// digits. The name may be empty.
 func NewID(name string) string { return idStem(name) + idTag() }
 
 func idTag() string { return strings.ToLower(rand.Text()[:idSuffix]) }
 
-// idStem is what the ids that are made of a name begin with, and maybe others: those
-// made of web-api begin as those made of web do.
+// idStem returns the prefix of all ids made of a name. Ids of longer names may share it: those made
+// of web-api begin like those made of web.
 func idStem(name string) string {
 	if len(name) > types.MaxName-idSuffix-1 {
 		name = strings.TrimRight(name[:types.MaxName-idSuffix-1], "-_.")
@@ -30,9 +30,8 @@ func idStem(name string) string {
 	return name + "-"
 }
 
-// madeOf reports whether what follows the stem of a name in an id is all that was added
-// to the name: no hyphen is in it. If there is one, the id was made of a longer name,
-// provided that it was made here.
+// madeOf reports whether rest, the part of an id after the stem of a name, is only a tag: it has no
+// hyphen. A hyphen means that the id was made of a longer name, provided that NewID made it.
 func madeOf(rest string) bool {
 	i := strings.LastIndexByte(rest, '-')
 	return i <= 0 || !isTag(rest[i+1:])
@@ -44,48 +43,46 @@ func MadeOf(id, name string) bool {
 	return ok && madeOf(rest)
 }
 
-// isTag reports whether this is what is added to a name, with or without a number.
+// isTag reports whether added is a tag, with or without a number.
 func isTag(added string) bool {
 	if len(added) <= idSuffix {
 		return len(added) == idSuffix
 	}
-	number, ok := strings.CutPrefix(added[idSuffix:], kinSeparator)
+	number, ok := strings.CutPrefix(added[idSuffix:], siblingSeparator)
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// kinSeparator stands before the number of a task among those of its name that were
-// launched together.
-const kinSeparator = "."
+// siblingSeparator stands before the number of a task among the tasks of its name in one launch.
+const siblingSeparator = "."
 
-// kinIDs makes the ids of tasks that are launched together: those of a name share the
-// letters that make them unique, and are numbered. That they are free is so one question
-// about all of them: see launch.add.
-type kinIDs struct {
+// siblingIDs makes the ids of tasks launched together. Tasks of one name share a tag and are
+// numbered. So one compare of a range shows that all of these ids are free: see launch.add.
+type siblingIDs struct {
 	tag string
-	// of is how many there are of each name, next how many have an id.
-	of, next map[string]int
+	// count is the number of tasks of each name, next the number of them that have an id.
+	count, next map[string]int
 }
 
-func newKinIDs(tasks []Submission, tag string) *kinIDs {
-	k := &kinIDs{tag: tag, of: make(map[string]int), next: make(map[string]int)}
+func newSiblingIDs(tasks []Submission, tag string) *siblingIDs {
+	k := &siblingIDs{tag: tag, count: make(map[string]int), next: make(map[string]int)}
 	for i := range tasks {
 		if tasks[i].ID == "" {
-			k.of[idStem(tasks[i].Task.Name)]++
+			k.count[idStem(tasks[i].Task.Name)]++
 		}
 	}
 	return k
 }
 
-// id returns the id of the next task of a name, and what all ids of its kin begin with,
-// and no other: nothing if it is the only one.
-func (k *kinIDs) id(name string) (id, kin string) {
+// id returns the id of the next task of a name, and the prefix that only its siblings share. The
+// prefix is empty for the only task of a name.
+func (k *siblingIDs) id(name string) (id, siblings string) {
 	stem := idStem(name)
-	width := len(strconv.Itoa(k.of[stem] - 1))
-	kin = stem + k.tag + kinSeparator
-	if k.of[stem] == 1 || len(kin)+width > types.MaxName {
+	width := len(strconv.Itoa(k.count[stem] - 1))
+	siblings = stem + k.tag + siblingSeparator
+	if k.count[stem] == 1 || len(siblings)+width > types.MaxName {
 		return NewID(name), ""
 	}
 	n := k.next[stem]
 	k.next[stem]++
-	return kin + fmt.Sprintf("%0*d", width, n), kin
+	return siblings + fmt.Sprintf("%0*d", width, n), siblings
 }

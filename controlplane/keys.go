@@ -7,17 +7,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Every key of Escher is built and parsed in this file and nowhere else. Names
-// and ids are validated (types.ValidateName) before they get here, so that
-// nothing needs escaping and keys read well in etcdctl. Every prefix ends in "/".
+// This file alone builds and parses keys. Callers validate names and ids first
+// (types.ValidateName), so nothing needs escaping and keys read well in etcdctl. Every prefix ends
+// in "/".
 
 // Root is the prefix of all keys.
 const Root = "/escher/"
 
-// Kind is what a key is about: its first segment below Root.
+// Kind is the first segment of a key below Root.
 type Kind string
 
-// The kinds of keys, with the key in full, its content, and the only writer.
+// The kinds of keys, each with its full key, its content, and its only writer.
 const (
 	// Nodes: /escher/nodes/<node> → types.Node. Agent.
 	Nodes Kind = "nodes"
@@ -78,25 +78,23 @@ const (
 	System Kind = "system"
 )
 
-// Key is a parsed key. Which fields are set follows from the Kind; the expanded
-// forms stand beside the kinds.
+// A Key is a parsed key. Its Kind determines which fields are set: see the full forms at the kinds.
 type Key struct {
 	Kind      Kind
 	Node      string
 	Namespace string
-	// ID is of a task, job, session, reservation, spec, scheduler, role or
-	// system value.
+	// ID is the id of a task, job, session, reservation, spec, scheduler, role or system value.
 	ID string
-	// Name is of a resource.
+	// Name is the name of a resource.
 	Name string
-	// Where is of an ephemeral resource: a node, + or *.
+	// Where is the location of an ephemeral resource: a node, + or *.
 	Where string
-	// Attempt is of a binding or report.
+	// Attempt is the attempt of a binding or report.
 	Attempt int
 }
 
-// Prefix returns the prefix of all keys of a kind, or of those below the given
-// segments: Prefix(Tasks, ns), Prefix(Resources, ns, name).
+// Prefix returns the prefix of all keys of a kind, or of the keys below the given segments:
+// Prefix(Tasks, ns), Prefix(Resources, ns, name).
 func Prefix(kind Kind, segments ...string) string {
 	var b strings.Builder
 	b.WriteString(Root)
@@ -134,7 +132,7 @@ func DevicesKey(node string) string { return join(Devices, node) }
 // AliveKey is the key that a node's agent keeps on its lease.
 func AliveKey(node string) string { return join(Alive, node) }
 
-// TokenKey is the key of what lets its bearer use the API of a node.
+// TokenKey is the key of the secret whose bearer may use the API of a node.
 func TokenKey(node string) string { return join(Tokens, node) }
 
 // CordonKey is the key that keeps new tasks off a node.
@@ -146,8 +144,8 @@ func NamespaceKey(ns string) string { return join(Namespaces, ns) }
 // NamespaceAdmissionKey exists while a namespace is over its budget.
 func NamespaceAdmissionKey(ns string) string { return join(Admissions, ns) }
 
-// ResourceKey is the key of an ephemeral resource at a place: a node,
-// types.EveryNode or types.ClusterWide.
+// ResourceKey is the key of an ephemeral resource at a location: a node, types.EveryNode or
+// types.ClusterWide.
 func ResourceKey(ns, name, where string) string { return join(Resources, ns, name, where) }
 
 // SessionKey is the key of a session.
@@ -171,10 +169,10 @@ func PoliciesKey(ns, id string) string { return join(Policies, ns, id) }
 // GrantKey is the key of a reservation as granted.
 func GrantKey(ns, id string) string { return join(Grants, ns, id) }
 
-// AllocatedKey is the key of what is in use on a node.
+// AllocatedKey is the key of the amounts in use on a node.
 func AllocatedKey(node string) string { return join(Allocated, node) }
 
-// PoolKey is the key of what is in use of a cluster-wide resource.
+// PoolKey is the key of the amount in use of a cluster-wide resource.
 func PoolKey(ns, name string) string { return join(Allocated, "*", ns, name) }
 
 // BindingKey is the key of one attempt of a task on a node.
@@ -182,12 +180,12 @@ func BindingKey(node, ns, id string, attempt int) string {
 	return join(Bindings, node, ns, id, strconv.Itoa(attempt))
 }
 
-// ReportKey is the key of what an agent says of a binding.
+// ReportKey is the key of an agent's report about a binding.
 func ReportKey(node, ns, id string, attempt int) string {
 	return join(Reports, node, ns, id, strconv.Itoa(attempt))
 }
 
-// ProvidedKey is the key of what an ended task left behind on a node.
+// ProvidedKey is the key of a resource that an ended task left on a node.
 func ProvidedKey(ns, name, node string) string { return join(Provided, ns, name, node) }
 
 // StatusKey is the key of the status of a task.
@@ -196,24 +194,23 @@ func StatusKey(ns, id string) string { return join(Statuses, ns, id) }
 // SchedulerKey is the key of a live scheduler.
 func SchedulerKey(name string) string { return join(Schedulers, name) }
 
-// LeaderKey is the key of a role that one process at a time has.
+// LeaderKey is the key of a role that one process at a time holds.
 func LeaderKey(role string) string { return join(Leaders, role) }
 
-// AdmissionKey exists while no new task is admitted.
+// AdmissionKey is the key that exists while admission is closed.
 func AdmissionKey() string { return join(System, "admission") }
 
-// ClusterKey says which cluster it is.
+// ClusterKey is the key of the cluster's id.
 func ClusterKey() string { return join(System, "cluster") }
 
-// EpochKey changes with every restore.
+// EpochKey is the key of the epoch, which changes with every restore.
 func EpochKey() string { return join(System, "epoch") }
 
-// ProgressKey says how far etcd had come.
+// ProgressKey is the key of etcd's last recorded index.
 func ProgressKey() string { return join(System, "progress") }
 
-// Parse is the inverse of the functions above; ok is false for any other text, also one
-// with a part that is no name: nothing of Escher is under such a key, and no reader looks
-// at it.
+// Parse is the inverse of the functions above. ok is false for any other text, including one with a
+// segment that is no name: Escher neither writes nor reads such a key.
 func Parse(key string) (k Key, ok bool) {
 	rest, ok := strings.CutPrefix(key, Root)
 	if !ok {
@@ -235,7 +232,7 @@ func Parse(key string) (k Key, ok bool) {
 	return k.fill(seg, n)
 }
 
-// isPart reports whether a text may be the n-th segment behind a kind.
+// isPart reports whether a text may be the n-th segment after a kind.
 func isPart(kind Kind, n int, text string) bool {
 	switch {
 	case types.IsName(text):
@@ -248,7 +245,7 @@ func isPart(kind Kind, n int, text string) bool {
 	return false
 }
 
-// fill sets the fields of k from the n segments behind its kind.
+// fill sets the fields of k from the n segments after its kind.
 func (k Key) fill(seg [4]string, n int) (Key, bool) {
 	switch k.Kind {
 	case Nodes, Devices, Alive, Tokens, Cordons:

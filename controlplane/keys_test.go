@@ -18,8 +18,7 @@ func kinds() []controlplane.Kind {
 	return all
 }
 
-// built returns a key of every form, made of the given parts, with what it parses
-// to.
+// built returns a key of every form, made of the given parts, with its parsed form.
 func built(node, ns, id, name string, attempt int) map[string]controlplane.Key {
 	return map[string]controlplane.Key{
 		controlplane.NodeKey(node):                            {Kind: controlplane.Nodes, Node: node},
@@ -102,11 +101,11 @@ func TestAccessTableHasEveryKindOnce(t *testing.T) {
 	for _, a := range controlplane.AccessTable() {
 		seen[a.Kind]++
 		if len(a.Put) == 0 || len(a.Delete) == 0 {
-			t.Errorf("%s: nobody may put (%v) or delete (%v) it", a.Kind, a.Put, a.Delete)
+			t.Errorf("%s: no writer may put (%v) or delete (%v) it", a.Kind, a.Put, a.Delete)
 		}
 		for _, w := range slices.Concat(a.Put, a.Delete) {
 			if !slices.Contains(known, w) {
-				t.Errorf("%s: who is %q?", a.Kind, w)
+				t.Errorf("%s: unknown writer %q", a.Kind, w)
 			}
 		}
 	}
@@ -134,7 +133,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzKeys: what is built of valid names parses to these names.
+// FuzzKeys checks that keys built of valid names parse to these names.
 func FuzzKeys(f *testing.F) {
 	f.Add("n1", "team", "web-1", "x", 1)
 	f.Add("a.b", "A_b", "0", "z-z", 1<<30)
@@ -155,7 +154,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// FuzzParse: what parses is written back as it was.
+// FuzzParse checks that every parsed key is written back unchanged.
 func FuzzParse(f *testing.F) {
 	for key := range built("n1", "team", "id", "x", 3) {
 		f.Add(key)

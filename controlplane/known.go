@@ -5,20 +5,18 @@ import (
 	"sync"
 )
 
-// maxKnown bounds how many keys a client remembers of each sort. What is forgotten is
-// read.
+// maxKnown bounds the keys of each sort that a client remembers. The client reads the others.
 const maxKnown = 1 << 14
 
-// known is what a client remembers of keys, so that it need not read them before it
-// writes. What it says may be out of date: whoever goes by it compares it, and reads
-// when that fails.
+// known is a client's memory of keys, which saves reads before writes. It may be out of date: a
+// change compares what it took from here, and reads when that fails.
 type known struct {
 	mu sync.Mutex
-	// sessions are those of nodes, which are used again and again; others come and go.
+	// sessions holds those of nodes, which are used again and again; others come and go.
 	sessions, others map[string]KV
 }
 
-// sort returns where a key is remembered.
+// sort returns the map that remembers a key.
 func (k *known) sort(key string) *map[string]KV {
 	if strings.HasPrefix(key, Prefix(Alive)) {
 		return &k.sessions
@@ -26,7 +24,7 @@ func (k *known) sort(key string) *map[string]KV {
 	return &k.others
 }
 
-// get returns what is remembered of a key; ok is false if that is nothing.
+// get returns the remembered value of a key; ok is false if there is none.
 func (k *known) get(key string) (kv KV, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

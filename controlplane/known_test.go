@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSessionsAreRemembered while a client makes any number of resources.
+// TestSessionsAreRemembered checks that memory of sessions survives any number of resources.
 func TestSessionsAreRemembered(t *testing.T) {
 	var k known
 	k.set(KV{Key: AliveKey("n1"), CreateRevision: 7})

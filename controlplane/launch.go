@@ -9,44 +9,43 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Job says how tasks that belong together are known.
+// A Job names a set of tasks that are launched together.
 type Job struct {
-	// ID is unique in its namespace, for ever; empty: made from Name.
+	// ID is unique in its namespace, forever. Empty means an id made of Name.
 	ID string
-	// Drawn tells that ID was made by NewID for this launch: as when it is made here, the
-	// ids of tasks share its letters.
+	// Drawn reports whether NewID made ID for this launch. The ids of the tasks then share its
+	// letters, as they do when Launch makes the id.
 	Drawn bool
 	// Name is a label.
 	Name string
-	// NoneSince, unless 0, makes the launch depend on no job having come after
-	// that revision that has its id from that name: Conflict. So two that look for
-	// a name at once, find nothing, and launch it, do so once.
+	// NoneSince, unless 0, makes the launch depend on no job of the same name being created after
+	// that revision: Conflict. So of two callers that look for a name at once, find nothing and
+	// launch it, one succeeds.
 	NoneSince int64
-	// Wish is a digest of what was wished for, if policies have changed the tasks since:
-	// see Wish.
+	// Wish is a digest of the job as requested, if policies have changed its tasks since: see Wish.
 	Wish string
 }
 
-// Launched tells what Launch did.
+// Launched is the result of a launch.
 type Launched struct {
-	// Tasks are the ids, in the order in which they were given.
+	// Tasks are the ids, in the order of the submissions.
 	Tasks []string
-	// Job is the id of the job; empty for a task of its own.
+	// Job is the id of the job; empty for a single task without a job.
 	Job string
-	// Revision is the one from which schedulers see the tasks, all at once.
+	// Revision is the revision from which schedulers see the tasks, all at once.
 	Revision int64
-	// Parts is how many transactions it took.
+	// Parts is the number of transactions it took.
 	Parts int
 }
 
 // Launch submits tasks: all are accepted or none. Several become a job.
 //
-// Invalid: the error names all that is wrong. AlreadyExists: an id was used.
-// Precondition: nothing new is admitted at present, or a session named is not open.
+// Invalid: the error names all that is wrong. AlreadyExists: an id was used. Precondition:
+// admission is closed, or a named session is not open.
 //
-// While too many tasks of the cluster wait already it waits, and tells so: see
-// WithNotice. Unavailable: ctx was done before there was room. A launch of several
-// parts, one after the other, waits before the first of them.
+// Launch waits while too many tasks of the cluster wait already, and reports so: see WithNotice.
+// Unavailable: ctx was done before admission opened. A launch in several parts waits only before
+// its first part.
 func (c *Client) Launch(ctx context.Context, tasks ...Submission) (Launched, error) {
 	if len(tasks) == 1 {
 		return c.launch(ctx, nil, tasks)
@@ -54,10 +53,9 @@ func (c *Client) Launch(ctx context.Context, tasks ...Submission) (Launched, err
 	return c.launch(ctx, &Job{}, tasks)
 }
 
-// LaunchJob submits tasks as a job: see Launch. Schedulers see all of them at once,
-// however many there are. A call that failed half-way may be made again with the
-// same ids, and goes on from there; if it did not name the job, or a task, what it had
-// written is deleted.
+// LaunchJob submits tasks as a job: see Launch. Schedulers see all of them at once, however many
+// there are. A call that failed half-way may be repeated with the same ids, and continues from
+// there. If the call did not name the job, or a task, LaunchJob deletes what it had written.
 func (c *Client) LaunchJob(ctx context.Context, job Job, tasks ...Submission) (Launched, error) {
 	return c.launch(ctx, &job, tasks)
 }
@@ -78,21 +76,21 @@ func (c *Client) launch(ctx context.Context, job *Job, tasks []Submission) (Laun
 	return res, nil
 }
 
-// brokeOff deletes what a launch in parts has written, if nobody can go on with it:
-// its id is known to nobody.
+// brokeOff deletes the written part of a launch that no caller can continue, because no caller
+// knows its id.
 func (e *launch) brokeOff(ctx context.Context, cause error) error {
 	if e.first == 0 && !types.Is(cause, types.Unknown) {
 		return cause // nothing was written
 	}
 	if e.job != nil && !e.resumable && len(e.tasks) > 1 && (e.start > 0 || e.end < len(e.tasks)) {
 		if err := e.c.abandon(ctx, e.jobID, e.tasks[0].id, e.first); err != nil {
-			return types.Errorf(types.ClassOf(cause), "%w; what was written of it is removed after a while, as it could not be now: %w", cause, err)
+			return types.Errorf(types.ClassOf(cause), "%w; a server removes the part already written after a while, because removing it now failed: %w", cause, err)
 		}
 	}
 	return cause
 }
 
-// launch is tasks being submitted.
+// launch is an edit that submits tasks.
 type launch struct {
 	c     *Client
 	jobID string
@@ -100,32 +98,31 @@ type launch struct {
 	tasks []submission
 	specs *specs
 
-	// alone is the condition of Job.NoneSince, nil for none.
+	// alone is the condition of Job.NoneSince; nil means none.
 	alone *first
-	// resumable tells that the caller named the job and its tasks, and may go on with them.
+	// resumable reports whether the caller named the job and its tasks, and can continue with them.
 	resumable bool
-	// first is the revision at which the first part was written, 0 before that.
+	// first is the revision of the first part; 0 means not written yet.
 	first int64
-	// inParts lets it take several transactions: tasks[start:end] are drawn up.
+	// inParts allows several transactions. The latest draft has tasks[start:end].
 	inParts    bool
 	start, end int
-	// withoutJob leaves the key of the job, which makes the tasks visible, for later.
+	// withoutJob postpones the key of the job, which makes the tasks visible.
 	withoutJob bool
-	// admission is the ModRevision of the key of which the parts after the first take
-	// no notice, as it came later and is only about how many tasks wait.
+	// admission is the ModRevision of an admission key that parts after the first ignore: it came
+	// later and only says that many tasks wait.
 	admission int64
-	// guesses lets it go by what the client remembers, the next time that it is drawn
-	// up.
+	// guesses lets the next draft use what the client remembers.
 	guesses bool
-	// scratch has room for the encoding of a task.
+	// scratch is a buffer for the encoding of a task.
 	scratch []byte
-	// singly has it compared of each id that it is free, and not of all kin at once.
+	// singly makes the draft compare each id by itself, and not the range of all siblings.
 	singly bool
-	// taken are the tasks that an earlier call of the same job wrote.
+	// taken holds the ModRevisions of tasks that an earlier call for the same job wrote.
 	taken map[string]int64
 }
 
-// newLaunch checks everything that can be checked without the cluster.
+// newLaunch does every check that does not need the cluster.
 func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 	stamp := time.Now().UnixNano()
 	job, tag := withID(job)
@@ -140,14 +137,14 @@ func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 	}
 	for i := range made {
 		made[i].task.Job = e.jobID
-		// With ids that were made here nobody goes on.
+		// No later call can continue a launch whose ids were made here.
 		e.resumable = e.resumable && tasks[i].ID != ""
 	}
 	return e, nil
 }
 
-// withID gives a job an id if it has none, and returns the letters that the ids of the
-// tasks are made of: those of its own, if nobody chose it.
+// withID gives a job an id if it has none. It returns the tag for the ids of the tasks: that of the
+// job's id, unless the caller chose that id.
 func withID(job *Job) (*Job, string) {
 	switch {
 	case job == nil:
@@ -174,7 +171,7 @@ func (e *launch) setJob(job Job, stamp int64) error {
 	e.resumable = !job.Drawn
 	switch {
 	case job.NoneSince != 0 && job.Name == "":
-		errs = append(errs, types.Errorf(types.Invalid, "job.name: is missing, and there is to be no other job of that name: give one"))
+		errs = append(errs, types.Errorf(types.Invalid, "job.name: is missing, and the launch depends on no other job of that name: give one"))
 	case job.NoneSince != 0:
 		e.alone = &first{Jobs, e.c.ns, job.Name, job.NoneSince}
 	}
@@ -200,8 +197,8 @@ func (e *launch) verb() string {
 	return fmt.Sprintf("launch %d tasks", len(e.tasks))
 }
 
-// draw adds tasks, as many as fit if it may take parts; the job comes with the last
-// of them, and makes them visible.
+// draw adds as many tasks as fit, or all unless it may take parts. The job comes with the last
+// task, and makes all of them visible.
 func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
 	change.IfUnchanged(AdmissionKey(), e.admission)
 	e.c.ifInBudget(change)
@@ -217,8 +214,7 @@ func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
 		}
 	}
 	if e.first != 0 && !e.resumable {
-		// What is abandoned begins with the first task: a part that comes late, after
-		// that, does nothing.
+		// abandon deletes the first task first, so a part that arrives later does nothing.
 		change.IfUnchanged(TaskKey(e.c.ns, e.tasks[0].id), e.first)
 	}
 	defer func() { e.guesses = false }()
@@ -239,8 +235,8 @@ func (e *launch) draw(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// bytesWith returns how large the change is with the next task. The first of a
-// part always fits: so large is none.
+// bytesWith returns the size of the change with the next task added; 0 for the first task of a
+// part, which always fits.
 func (e *launch) bytesWith(change *Change) int {
 	if e.end == e.start {
 		return 0
@@ -250,7 +246,7 @@ func (e *launch) bytesWith(change *Change) int {
 	return change.bytes + len(e.scratch) + e.specs.bytes[t.Spec] + 4*(maxKeyBytes+entryBytes)
 }
 
-// allowed checks the tasks against what is set for their namespace.
+// allowed checks the tasks against the budget of their namespace.
 func (e *launch) allowed(ctx context.Context, s Store, change *Change) error {
 	n, err := e.c.settings(ctx, s, change, e.guesses)
 	if err != nil || n == nil || n.Budget == nil {
@@ -264,10 +260,10 @@ func (e *launch) allowed(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// maxKeyBytes is about the length of the longest key.
+// maxKeyBytes estimates the length of the longest key.
 const maxKeyBytes = 256
 
-// add adds one task with what it names, each spec once.
+// add adds one task with its session and spec, each spec once.
 func (e *launch) add(ctx context.Context, s Store, change *Change, t submission, drawn map[string]bool) error {
 	if key := SpecKey(e.c.ns, t.task.Spec); !drawn[key] {
 		drawn[key] = true
@@ -283,14 +279,14 @@ func (e *launch) add(ctx context.Context, s Store, change *Change, t submission,
 	}
 	key := TaskKey(e.c.ns, t.id)
 	switch {
-	case t.kin == "" || e.singly || e.start > 0:
-		// Ids are unique: nobody else compares these.
+	case t.siblings == "" || e.singly || e.start > 0:
+		// Ids are unique: no other writer compares these.
 		change.If(Compare{Key: key, Revision: e.taken[key]})
 		change.If(Compare{Key: StatusKey(e.c.ns, t.id)})
-	case !drawn[t.kin]:
-		drawn[t.kin] = true
-		change.IfNoneSince(TaskKey(e.c.ns, t.kin), 0)
-		change.IfNoneSince(StatusKey(e.c.ns, t.kin), 0)
+	case !drawn[t.siblings]:
+		drawn[t.siblings] = true
+		change.IfNoneSince(TaskKey(e.c.ns, t.siblings), 0)
+		change.IfNoneSince(StatusKey(e.c.ns, t.siblings), 0)
 	}
 	if e.taken[key] == 0 {
 		change.Put(key, t.task)
@@ -298,11 +294,10 @@ func (e *launch) add(ctx context.Context, s Store, change *Change, t submission,
 	return nil
 }
 
-// addSpec puts a spec, also when it is there: it is named by its content, so that
-// nothing is lost by it, and the collector, which deletes a spec only if that has
-// not changed, cannot take away one that was found unused just before this launch.
-// For the same reason it is not compared: launches that share a spec do not hold
-// each other up.
+// addSpec puts a spec even if it is already there. Its key is its content, so nothing is lost. The
+// collector deletes a spec only if it has not changed, so it cannot delete one that it found unused
+// just before this launch. For the same reason addSpec does not compare the key: launches that
+// share a spec do not block each other.
 func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, digest string) error {
 	spec := e.specs.byDigest[digest]
 	if spec == nil {
@@ -311,7 +306,7 @@ func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, dige
 			return err
 		}
 		if kv.ModRevision == 0 {
-			return types.Errorf(types.NotFound, "spec: there is none stored as %s: give the spec itself", digest)
+			return types.Errorf(types.NotFound, "spec: none is stored as %s: give the spec itself", digest)
 		}
 		spec = &types.Spec{}
 		if !Read(kv, spec) {
@@ -319,15 +314,14 @@ func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, dige
 		}
 		e.specs.byDigest[digest] = spec
 	}
-	// Of several launches in one transaction, one writes it.
+	// One of several launches in a transaction writes it.
 	if !change.writes(key) {
 		change.Put(key, spec)
 	}
 	return nil
 }
 
-// refused learns what is there: nothing is read beforehand, because as a rule
-// nothing is.
+// refused reads what is there. A launch reads nothing beforehand, because usually nothing is there.
 func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
 	if err := e.admit(ctx, s, keys); err != nil {
 		return err
@@ -340,7 +334,7 @@ func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
 			return err
 		}
 	}
-	e.singly = true // if one of its kin was there, it is asked which
+	e.singly = true // a sibling's key was there: compare each key to find which
 	for _, kv := range keys {
 		k, _ := Parse(kv.Key)
 		switch {
@@ -350,7 +344,7 @@ func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
 		case k.Kind == Jobs && k.ID == e.jobID, k.Kind == Statuses && e.has(k.ID):
 			return taken(k.ID)
 		case k.Kind == Tasks && e.has(k.ID):
-			if err := e.take(ctx, s, k); err != nil {
+			if err := e.acceptTask(ctx, s, k); err != nil {
 				return err
 			}
 		}
@@ -358,8 +352,8 @@ func (e *launch) refused(ctx context.Context, s Store, keys []KV) error {
 	return nil
 }
 
-// admit waits until something new is admitted, unless it has begun: then it must come
-// to its end, as its tasks wait for it.
+// admit waits for admission unless the launch has begun. Then it must finish, because its tasks
+// wait for the job.
 func (e *launch) admit(ctx context.Context, s Store, keys []KV) error {
 	if e.start == 0 {
 		return e.c.admit(ctx, s, keys)
@@ -389,9 +383,8 @@ func (e *launch) has(id string) bool {
 	return false
 }
 
-// take accepts a task that is there if an earlier call for the same job, which is
-// not complete, wrote it.
-func (e *launch) take(ctx context.Context, s Store, k Key) error {
+// acceptTask accepts an existing task if an earlier, incomplete call for the same job wrote it.
+func (e *launch) acceptTask(ctx context.Context, s Store, k Key) error {
 	kv, err := get(ctx, s, k.String())
 	if err != nil {
 		return err
@@ -418,16 +411,16 @@ func (e *launch) take(ctx context.Context, s Store, k Key) error {
 }
 
 func taken(id string) error {
-	return types.Errorf(types.AlreadyExists, "id %s was used: ids are never used again, choose another", id)
+	return types.Errorf(types.AlreadyExists, "id %s was used: ids are never reused, choose another", id)
 }
 
-// guess lets it go by what its client remembers of sessions.
+// guess lets the next draft use what the client remembers of sessions.
 func (e *launch) guess() { e.guesses = true }
 
-// once is true: ids are never used again.
+// once reports true: ids are never reused.
 func (e *launch) once() bool { return true }
 
-// done goes on to the next part.
+// done moves on to the next part.
 func (e *launch) done(revision int64) {
 	if e.start == 0 {
 		e.first = revision

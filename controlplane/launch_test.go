@@ -15,7 +15,7 @@ import (
 
 func busybox() *types.Spec { return &types.Spec{Image: "busybox", Command: []string{"true"}} }
 
-// one is a task that can be launched.
+// one returns a valid task.
 func one(id string) controlplane.Submission {
 	return controlplane.Submission{ID: id, Task: types.Task{Name: "web", Requests: types.Requests{{Name: "cpu", Amount: 100}}}, Spec: busybox()}
 }
@@ -48,8 +48,8 @@ func TestLaunchOne(t *testing.T) {
 	if task.Submitted < before || task.Job != "" || spec.Image != "busybox" || task.Spec != controlplane.SpecDigest(busybox()) {
 		t.Errorf("%+v, %+v", task, spec)
 	}
-	// A second one shares the spec. It is written again, so that a collector that
-	// found it unused before that does not take it away.
+	// A second task shares the spec. Launch writes the spec again, so that a collector that found
+	// it unused before does not delete it.
 	mod := w.mod(controlplane.SpecKey("team", task.Spec))
 	if _, err := w.Launch(t.Context(), one("")); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestLaunchOne(t *testing.T) {
 	if res, err := w.store.Commit(t.Context(), unused.Txn()); err != nil || res.Committed {
 		t.Error("a spec was taken away that a launch relies on", err)
 	}
-	// And one that names the stored spec.
+	// A third one names the stored spec.
 	if _, err := w.Launch(t.Context(), controlplane.Submission{Task: types.Task{Spec: task.Spec}}); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestLaunchSeveralIsAJob(t *testing.T) {
 	}
 }
 
-// However many tasks a job has, it is there at once: its key is written last.
+// All tasks of a job, however many, become visible at once: its key is written last.
 func TestLaunchOfAJobInParts(t *testing.T) {
 	w := newWorld(t)
 	got, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1", Name: "sweep"}, several(10000)...)
@@ -115,7 +115,7 @@ func TestLaunchOfAJobInParts(t *testing.T) {
 	}, "id sweep-1 was used")
 }
 
-// What went wrong half-way goes on with the same ids.
+// A repeated call with the same ids continues a failed launch.
 func TestLaunchGoesOnWhereItFailed(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 32, Bytes: 1 << 20}))
 	job := controlplane.Job{ID: "sweep-1"}
@@ -136,7 +136,7 @@ func TestLaunchGoesOnWhereItFailed(t *testing.T) {
 	if err != nil || len(got.Tasks) != 50 || !w.has1(controlplane.JobKey("team", "sweep-1")) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	// Not with other tasks of the same ids, and not for another job.
+	// Other tasks with the same ids, or another job, do not continue it.
 	if _, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "other-1"}, several(50)...); !types.Is(err, types.AlreadyExists) {
 		t.Errorf("got %v", err)
 	}
@@ -167,7 +167,7 @@ func TestLaunchRefuses(t *testing.T) {
 		tasks []controlplane.Submission
 		says  []string
 	}{
-		"none":     {types.Invalid, nil, []string{"tasks: there is none"}},
+		"none":     {types.Invalid, nil, []string{"tasks: is empty"}},
 		"requests": {types.Invalid, spoil(func(s *controlplane.Submission) { s.Task.Requests[0].Amount = -1 }), []string{"tasks[1]: requests.cpu: -0.001"}},
 		"id":       {types.Invalid, spoil(func(s *controlplane.Submission) { s.ID = "a/b" }), []string{"tasks[1]: id: "}},
 		"twice":    {types.Invalid, spoil(func(s *controlplane.Submission) { s.ID = "web-3" }), []string{`tasks[1]: id: "web-3" is given twice`}},
@@ -199,7 +199,7 @@ func TestLaunchWhileAdmissionIsClosed(t *testing.T) {
 	w.refused(types.Precondition, func() error {
 		_, err := w.Launch(t.Context(), one("web-1"))
 		return err
-	}, "71 % full", "wait until what has ended is deleted", "larger quota")
+	}, "71 % full", "wait until ended tasks are deleted", "larger quota")
 	w.refused(types.Precondition, func() error {
 		return w.Reserve(t.Context(), "train", types.Reservation{Bundles: []types.Bundle{{Requests: types.Requests{{Name: "cpu", Amount: 1}}}}})
 	}, "71 % full")
@@ -209,13 +209,13 @@ func TestLaunchWhileAdmissionIsClosed(t *testing.T) {
 	}
 }
 
-// A launch is accepted once, whatever becomes of the answers.
+// A launch is accepted once, whatever the fate of its commits.
 func TestLaunchNotAnswered(t *testing.T) {
 	for _, fates := range [][]fate{{lost}, {forgotten}, {late}, {late, lost}, {lost, lost}, {forgotten, unavailable, late, lost}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 32, Bytes: 1 << 20}))
 			w.lossy.next(fates...)
-			// Somebody stores the spec in between, which makes the first copy fail.
+			// Another client stores the spec in between, which makes the first copy fail.
 			w.lossy.before = func(n int) {
 				if n == 2 && fates[0] != lost {
 					w.put(controlplane.SpecKey("team", controlplane.SpecDigest(busybox())), busybox())
@@ -235,7 +235,7 @@ func TestLaunchNotAnswered(t *testing.T) {
 	}
 }
 
-// writes returns how often a key was put.
+// writes returns the number of puts of a key.
 func (w *world) writes(key string) int {
 	n := 0
 	for _, b := range w.store.Events(2) {

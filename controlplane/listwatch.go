@@ -11,27 +11,26 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Update is one step of a list-watch: whoever has applied it holds exactly the
-// state of the store at Revision, within the prefix and without what is skipped.
+// An Update is one step of a list-watch. A consumer that has applied it has exactly the state of
+// the store at Revision, within the prefix and without skipped keys.
 type Update struct {
-	// Revision of the state after this update.
+	// Revision is the revision of the state after this update.
 	Revision int64
-	// Events in the order of the transaction, at most one a key; none tells
-	// only that nothing changed up to Revision. They must not be modified.
+	// Events are in the order of the transaction, at most one a key. No events mean only that
+	// nothing changed up to Revision. The consumer must not modify them.
 	Events []Event
-	// Synced marks the update that a listing made: the first one, and one
-	// after every reload. Its events are the difference to what was delivered
-	// before, puts first, in the order of keys; their ModRevision may be less
-	// than Revision, and a delete bears Revision, as its own is not known.
+	// Synced marks an update made by a listing: the first one, and one after every reload. Its
+	// events are the difference to what was delivered before: puts in the order of keys, then
+	// deletes. The ModRevision of a put may be less than Revision. A delete bears Revision, because
+	// its own is unknown.
 	Synced bool
-	// More tells, if Parts was asked for, that this is a part of a listing, and others
-	// follow: all of them together are what Synced says.
+	// More reports, with Parts, that further parts of the same listing follow. All parts together
+	// have the meaning of Synced.
 	More bool
-	// Has is set on the last part, which may be empty, of a listing before which
-	// something had been delivered. It tells whether a key is in the store at Revision: what the
-	// consumer has of others is gone, and is not among Events. It may be called until
-	// handle returns, and never fails to know a key that is there; of one that is not it
-	// says the contrary less often than once in 10^12.
+	// Has is set on the last part, possibly empty, of a reload. It reports whether a key is in the
+	// store at Revision. The consumer drops every key for which it is false, because Events lacks
+	// those deletes. Has is valid until handle returns. It is always true for a key in the store,
+	// and wrongly true for another key less than once in 10^12.
 	Has func(key string) bool
 }
 
@@ -39,56 +38,49 @@ type Update struct {
 type ListWatchOptions struct {
 	// Prefix selects all keys that begin with it.
 	Prefix string
-	// Skip leaves out the keys for which it returns true; nil leaves out none.
-	// It must always say the same of a key.
+	// Skip reports whether to leave out a key; nil leaves out none. Its answer for a key must never
+	// change.
 	Skip func(key string) bool
-	// PageSize bounds how many keys one request of a listing asks for; 0 leaves that
-	// to the store.
+	// PageSize bounds the keys in one request of a listing; 0 means the default of the store.
 	PageSize int
-	// Parts has listings delivered part by part, as they are read, and has the
-	// consumer find out itself what it has that is gone: see Update.More and
-	// Update.Has. It is for who follows millions of keys, and would otherwise hold all of them
-	// twice.
+	// Parts delivers a listing part by part, as it is read. The consumer then finds deleted keys
+	// itself: see Update.More and Update.Has. It serves consumers of millions of keys, which would
+	// otherwise be in memory twice.
 	Parts bool
-	// Log is told when the watch is lost, once, and when it goes on; nil is nobody.
+	// Log receives a line when the watch is lost and another when it resumes; nil disables logging.
 	Log *zap.Logger
-	// Heard, unless nil, is called whenever the store shows that the watch lives,
-	// even if there is nothing to deliver.
+	// Heard, unless nil, is called whenever the store shows that the watch is alive, even with
+	// nothing to deliver.
 	Heard func()
 }
 
-// ListWatch follows a part of the store: it lists it, watches from there, and
-// calls handle with every change, until ctx is done or handle returns an error.
-// It is the only such loop there is. Its contract:
+// ListWatch follows a part of the store. It lists the part, watches from there, and calls handle
+// with every change, until ctx is done or handle returns an error. No other code lists and watches.
+// Its contract:
 //
-//   - Handle is called by the caller's goroutine, with one update at a time.
-//   - The first update is a listing, read in parts that are all pinned to one
-//     revision, and has Synced set. With Parts, a listing is several updates, one
-//     after the other, all with Synced set. One that breaks off is followed by another
-//     one, whose events are the difference to what was delivered of the first.
-//   - Each later revision with a change is one update, whole and in order; what
-//     Skip leaves out, an update lacks.
-//   - Updates without events tell how far the watch is. Whoever waits until
-//     Update.Revision is at least R has seen everything up to R.
+//   - The caller's goroutine calls handle, with one update at a time.
+//   - The first update is a listing and has Synced set. The pages of a listing are pinned to one
+//     revision. With Parts, a listing is several updates in a row, all with Synced set. After a
+//     listing breaks off, the next one delivers the difference to what was already delivered.
+//   - Each later revision with a change is one update, complete and in order, without the keys
+//     that Skip leaves out.
+//   - Updates without events report progress. A consumer that waits until Update.Revision is at
+//     least R has seen everything up to R.
 //   - Revision never goes back, and only a reload repeats it.
-//   - After Unavailable the watch resumes from the revision after that of the last
-//     event, or of the listing if there was none since: nothing is lost, nothing
-//     delivered twice.
-//   - After Compacted the state is listed again and compared with what was
-//     delivered: a key that is gone becomes a delete, a key that did not change
-//     is not delivered again.
-//   - A stream with a stale, duplicate, unordered or foreign event, or one that
-//     betrays a gap, is not believed: nothing of that batch is delivered, and the
-//     state is listed again.
-//   - Between tries it waits as RetryPolicy says, longer each time; a batch of the
-//     watch sets that back. It tries for ever.
-//   - A store whose history ends before what was delivered was restored from a
-//     backup: the loop ends with Precondition, as what was delivered may never
-//     have happened.
+//   - After Unavailable the watch resumes after the revision of the last event or listing: it
+//     loses nothing and delivers nothing twice.
+//   - After Compacted the loop lists the state again and compares it with what was delivered: a
+//     missing key becomes a delete, and an unchanged key is not delivered again.
+//   - The loop rejects a batch with a stale, duplicate, unordered or foreign event, or with
+//     evidence of a gap. It delivers nothing of that batch and lists the state again.
+//   - The loop waits between tries as RetryPolicy says, longer each time. A batch of the watch
+//     resets the wait. The loop never gives up.
+//   - A store whose history ends before what was delivered was restored from a backup. The loop
+//     then returns Precondition, because what was delivered may never have happened.
 //   - An error of the store of another class ends the loop, which returns it.
-//   - An error of handle ends the loop, which returns it as it is.
-//   - When ctx is done the loop returns ctx.Err(). On every return its watch has
-//     ended and is drained: nothing runs on.
+//   - An error of handle ends the loop, which returns it unchanged.
+//   - When ctx is done the loop returns ctx.Err(). On every return its watch has ended and is
+//     drained: no goroutine is left.
 func ListWatch(ctx context.Context, s Store, opts ListWatchOptions, handle func(Update) error) error {
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
@@ -111,14 +103,14 @@ type listWatch struct {
 	handle func(Update) error
 	retry  backoff.BackOff
 
-	// delivered is what was delivered and not deleted.
+	// delivered is the set of keys delivered and not deleted.
 	delivered *mirror
-	// last is the revision of the last event or listing, seen that of the last
-	// update: progress may be ahead of events.
+	// last is the revision of the last event or listing. seen is that of the last update, which may
+	// be ahead because of progress.
 	last, seen int64
 	// handled is the error of handle.
 	handled error
-	// lost tells that the store has not been heard of since the watch was lost.
+	// lost reports whether the watch is lost and the store has been silent since.
 	lost bool
 }
 
@@ -146,7 +138,7 @@ func (l *listWatch) run(ctx context.Context) error {
 		wait := l.retry.NextBackOff()
 		if !l.lost {
 			l.lost = true
-			l.opts.Log.Warn("watch lost, to be begun again", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.last), zap.Error(err))
+			l.opts.Log.Warn("watch lost, retrying", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.last), zap.Error(err))
 		}
 		if err := supervise.Pause(ctx, wait); err != nil {
 			return err
@@ -173,7 +165,7 @@ func (l *listWatch) list(ctx context.Context) error {
 		return err
 	}
 	if revision < l.seen {
-		return types.Errorf(types.Precondition, "list %s: the store is at revision %d, but %d was seen: it was restored from a backup: start again",
+		return types.Errorf(types.Precondition, "list %s: the store is at revision %d, after revision %d was read: it was restored from a backup: start again",
 			l.opts.Prefix, revision, l.seen)
 	}
 	u := Update{Revision: revision, Events: append(events, l.delivered.finish(revision)...), Synced: true}
@@ -186,7 +178,7 @@ func (l *listWatch) list(ctx context.Context) error {
 	return err
 }
 
-// changed appends to events what of a part of a listing was not delivered already.
+// changed appends the undelivered keys of a part of a listing to events.
 func (l *listWatch) changed(events []Event, part []KV) []Event {
 	events = slices.Grow(events, len(part))
 	for _, kv := range part {
@@ -197,12 +189,12 @@ func (l *listWatch) changed(events []Event, part []KV) []Event {
 	return events
 }
 
-// heard notes that the store answers.
+// heard records that the store answers.
 func (l *listWatch) heard() {
 	l.opts.Heard()
 	if l.lost {
 		l.lost = false
-		l.opts.Log.Info("watch goes on", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.seen))
+		l.opts.Log.Info("watch resumed", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.seen))
 	}
 }
 
@@ -220,7 +212,7 @@ func (l *listWatch) watch(ctx context.Context) error {
 		if batch.Err != nil {
 			return batch.Err
 		}
-		if err := l.take(batch); err != nil {
+		if err := l.takeBatch(batch); err != nil {
 			return err
 		}
 		l.retry.Reset()
@@ -229,9 +221,9 @@ func (l *listWatch) watch(ctx context.Context) error {
 	return types.Errorf(types.Unavailable, "watch %s: it ended without a reason", l.opts.Prefix)
 }
 
-// take checks a batch and delivers it. A batch that cannot be believed is treated
-// like a compaction: what it should have been is read from the store.
-func (l *listWatch) take(batch Batch) error {
+// takeBatch checks a batch and delivers it. It treats an invalid batch like a compaction: the loop
+// reads the true state from the store.
+func (l *listWatch) takeBatch(batch Batch) error {
 	if len(batch.Events) == 0 {
 		if batch.Revision <= l.seen {
 			return nil

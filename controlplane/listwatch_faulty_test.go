@@ -11,13 +11,13 @@ import (
 	"github.com/escher-sched/escher/controlplane/memstore"
 )
 
-// faulty is a store that fails as it is told, and records how it is called.
+// faulty is a store that fails on request, and records its calls.
 type faulty struct {
 	controlplane.Store
-	// failList and failWatch return the error of the nth call, counted from 0,
-	// nil for none. They are called before the call is passed on.
+	// failList and failWatch return the error of the nth call, counted from 0; nil means none. They
+	// run before the call is passed on.
 	failList, failWatch func(n int) error
-	// inject is delivered by the watch in between; a batch with an error ends it.
+	// inject is a batch that the watch delivers in between; a batch with an error ends the watch.
 	inject chan controlplane.Batch
 
 	mu      sync.Mutex
@@ -98,7 +98,7 @@ func (f *faulty) last() controlplane.WatchOptions {
 	return f.watches[len(f.watches)-1]
 }
 
-// follower runs a list-watch of a memory store and takes its updates.
+// follower runs a list-watch of a memory store and receives its updates.
 type follower struct {
 	*testing.T
 	mem     *memstore.Store
@@ -106,12 +106,11 @@ type follower struct {
 	updates chan controlplane.Update
 	cancel  context.CancelFunc
 	ended   chan error
-	// state is what a consumer would have.
+	// state is the state of a consumer.
 	state map[string]string
 }
 
-// follow begins a list-watch of "/", which t ends, on a store that fails as setup
-// has it.
+// follow starts a list-watch of "/" on a store with the faults of setup; it ends with t.
 func follow(t *testing.T, opts controlplane.ListWatchOptions, setup ...func(*follower)) *follower {
 	mem := memstore.New()
 	f := &follower{
@@ -179,8 +178,7 @@ func (f *follower) compact() {
 	}
 }
 
-// next returns the next update, applied to the state; an error of the loop ends
-// the test.
+// next returns the next update, applied to the state; an error of the loop ends the test.
 func (f *follower) next() controlplane.Update {
 	f.Helper()
 	select {
@@ -199,7 +197,7 @@ func (f *follower) next() controlplane.Update {
 	panic("not reached")
 }
 
-// news is the next update that is not mere progress.
+// news returns the next update with events or a listing.
 func (f *follower) news() controlplane.Update {
 	f.Helper()
 	for {
@@ -209,7 +207,7 @@ func (f *follower) news() controlplane.Update {
 	}
 }
 
-// want fails the test unless the next news is as written: see describe.
+// want fails the test unless the next news is as described: see describe.
 func (f *follower) want(want string) {
 	f.Helper()
 	if got := describe(f.news()); got != want {
@@ -220,7 +218,7 @@ func (f *follower) want(want string) {
 // lose breaks the watch.
 func (f *follower) lose(err error) { f.store.inject <- controlplane.Batch{Err: err} }
 
-// describe writes an update down: revision, changes, whether it is a listing.
+// describe writes an update as text: revision, changes, whether it is a listing.
 func describe(u controlplane.Update) string {
 	s := fmt.Sprintf("%d:", u.Revision)
 	if u.Synced {

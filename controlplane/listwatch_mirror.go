@@ -7,30 +7,27 @@ import (
 	"strings"
 )
 
-// mirror is what a list-watch has delivered and not deleted: the ModRevision of each
-// key. A consumer may have millions of keys: the mirror has their hashes, of 64 bits and
-// with a seed of this process's, in maps that the garbage collector need not look
-// into.
+// mirror is the set of keys that a list-watch has delivered and not deleted, with the ModRevision
+// of each. A consumer may have millions of keys: the mirror stores their 64-bit hashes, with a seed
+// of this process, in maps that the garbage collector need not scan.
 //
-// Two keys of one hash do no harm that lasts: an event of one of them looks wrong, and
-// the state is listed again; a listing delivers the one of which the revision is not
-// known, again and again. A key that is gone would be missed in a reload, but that needs one of
-// millions to have its hash: see Update.Has.
+// A hash collision does no lasting harm. An event of one of the two keys looks wrong, and the loop
+// lists the state again; each listing delivers the key whose revision is unknown again. A reload
+// can miss a deleted key if one of millions has its hash: see Update.Has.
 type mirror struct {
 	seed      maphash.Seed
 	revisions map[uint64]int64
-	// listed are the revisions as a listing under way has them; nil while that is all
-	// that was ever delivered, in revisions.
+	// listed holds the revisions of the listing under way. It is nil during the first listing
+	// without names, which fills revisions directly.
 	listed map[uint64]int64
-	// names are the keys themselves, some that were listed and not delivered
-	// included; nil if the consumer knows what it has.
+	// names holds the keys themselves, including some that were listed and not delivered. It is nil
+	// if the consumer tracks its own keys.
 	names map[uint64]string
-	// hashes are of the events looked at last; sorted is room to sort them.
+	// hashes are those of the events checked last; sorted is a buffer to sort them.
 	hashes, sorted []uint64
 }
 
-// newMirror returns the mirror of nothing. One without names takes what is listed for
-// delivered at once.
+// newMirror returns an empty mirror. An unnamed one counts a listed key as delivered at once.
 func newMirror(named bool) *mirror {
 	m := &mirror{seed: maphash.MakeSeed(), revisions: make(map[uint64]int64)}
 	if named {
@@ -48,7 +45,7 @@ func (m *mirror) begin() bool {
 	return reload
 }
 
-// list records a key of a listing, and reports whether it is to be delivered.
+// list records a key of a listing, and reports whether to deliver it.
 func (m *mirror) list(kv KV) bool {
 	h := maphash.String(m.seed, kv.Key)
 	news := m.revisions[h] != kv.ModRevision
@@ -64,8 +61,8 @@ func (m *mirror) list(kv KV) bool {
 	return news
 }
 
-// finish ends a listing, of the given revision, and returns the deletes of what is
-// not in it, as far as names are known, in order.
+// finish ends a listing at a revision. It returns deletes, in order, of the named keys that are
+// missing from it.
 func (m *mirror) finish(revision int64) []Event {
 	var gone []Event
 	for h, key := range m.names {
@@ -98,7 +95,7 @@ func (m *mirror) hashed(events []Event) {
 	}
 }
 
-// apply records the events that were hashed last.
+// apply records the events that hashed saw last.
 func (m *mirror) apply(events []Event) {
 	for i := range events {
 		e, h := &events[i], m.hashes[i]
@@ -114,9 +111,8 @@ func (m *mirror) apply(events []Event) {
 	}
 }
 
-// follow tells what is wrong with the events that were hashed last as the next ones: a
-// store that skipped none has one event of a key, deletes only what is there, and
-// creates only what is not.
+// follow checks that the events that hashed saw last may come next. A store that skipped nothing
+// has one event a key, deletes only what is there, and creates only what is not.
 func (m *mirror) follow(events []Event) error {
 	for i := range events {
 		e := &events[i]
@@ -140,8 +136,8 @@ func (m *mirror) follow(events []Event) error {
 	return nil
 }
 
-// check validates a batch as the next one of the watch. Events are those of it that are
-// not skipped.
+// check validates a batch as the next one of the watch. events are those of the batch that Skip
+// keeps.
 func (l *listWatch) check(batch Batch, events []Event) error {
 	if batch.Revision <= l.seen {
 		return fmt.Errorf("events of revision %d came after revision %d", batch.Revision, l.seen)
@@ -161,7 +157,7 @@ func (l *listWatch) check(batch Batch, events []Event) error {
 
 func (l *listWatch) skips(key string) bool { return l.opts.Skip != nil && l.opts.Skip(key) }
 
-// unskipped returns the events that are not left out, uncopied if those are all.
+// unskipped returns the events that Skip keeps, uncopied if those are all.
 func (l *listWatch) unskipped(events []Event) []Event {
 	n := 0
 	for n < len(events) && !l.skips(events[n].Key) {

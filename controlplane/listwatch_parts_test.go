@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/memstore"
 )
 
-// describePart writes an update of a list-watch in parts down, with those of the given
-// keys that the store does not have.
+// describePart writes an update of a list-watch in parts as text, with those of the given keys that
+// are missing in the store.
 func describePart(u controlplane.Update, keys ...string) string {
 	s := describe(u)
 	if u.More {
@@ -27,8 +27,8 @@ func describePart(u controlplane.Update, keys ...string) string {
 	return s
 }
 
-// inParts follows "/" in parts of two keys and returns what was delivered until n
-// updates with events, or last parts, were.
+// inParts follows "/" in parts of two keys. It returns the deliveries up to n updates with events
+// or last parts.
 func inParts(t *testing.T, s controlplane.Store, n int, keys ...string) (got []string) {
 	t.Helper()
 	enough := errors.New("enough")
@@ -79,8 +79,8 @@ func TestListWatchPartsAreDeliveredAsTheyAreRead(t *testing.T) {
 	})
 }
 
-// TestListWatchPartsBrokenOff: what was delivered of a listing is not delivered again
-// by the next one, and what of it is gone by then is not there.
+// TestListWatchPartsBrokenOff checks that the next listing repeats nothing delivered before it
+// broke off, and that keys deleted by then are absent.
 func TestListWatchPartsBrokenOff(t *testing.T) {
 	for name, err := range map[string]error{"unavailable": errUnavailable(), "compacted": errCompacted()} {
 		t.Run(name, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestListWatchPartsOfAReload(t *testing.T) {
 	})
 }
 
-// TestScanPagesGrow: pages that nobody gave a size are as large as is good for the
-// store, and one key that is larger than that is a page.
+// TestScanPagesGrow checks that pages without a given size grow as far as suits the store, and that
+// a single key larger than that is a page.
 func TestScanPagesGrow(t *testing.T) {
 	mem := memstore.New()
 	want := map[string]int{}

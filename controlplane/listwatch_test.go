@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// One test for each sentence of ListWatch's contract, in its order.
+// Each sentence of ListWatch's contract has one test, in order.
 
 func errUnavailable() error { return types.Errorf(types.Unavailable, "injected loss") }
 func errCompacted() error   { return types.Errorf(types.Compacted, "injected compaction") }
@@ -22,7 +22,7 @@ func errCompacted() error   { return types.Errorf(types.Compacted, "injected com
 func TestListWatchHandleIsCalledByTheCallersGoroutineOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
-		calls, inside := 0, false // unguarded: the race detector is the judge
+		calls, inside := 0, false // unguarded: the race detector must find nothing
 		done := errors.New("enough")
 		err := controlplane.ListWatch(t.Context(), s, controlplane.ListWatchOptions{}, func(controlplane.Update) error {
 			if inside {
@@ -30,7 +30,7 @@ func TestListWatchHandleIsCalledByTheCallersGoroutineOneAtATime(t *testing.T) {
 			}
 			inside = true
 			_, err := s.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: "/a"}}})
-			time.Sleep(time.Second) // of the bubble: the watch has time to do wrong
+			time.Sleep(time.Second) // of the bubble: time for the watch to fail
 			inside = false
 			if calls++; calls == 5 {
 				return done
@@ -92,7 +92,7 @@ func TestListWatchSkipLeavesOut(t *testing.T) {
 		f.del("/x")
 		f.want("3: /b=1@3")
 		if u := f.next(); describe(u) != "4:" {
-			t.Errorf("a revision of which all is skipped is %q, want progress", describe(u))
+			t.Errorf("a revision with skipped keys only is %q, want progress", describe(u))
 		}
 		f.lose(errCompacted())
 		f.want("4 synced:")
@@ -174,7 +174,7 @@ func TestListWatchResumesWhenTheChannelClosesWithoutAReason(t *testing.T) {
 	})
 }
 
-// closingStore closes the channel of its first watch at once, and writes a key.
+// closingStore closes the channel of its first watch at once, and puts a key.
 type closingStore struct {
 	controlplane.Store
 	watches int
@@ -344,7 +344,7 @@ func TestListWatchEndsWithAnErrorOfAnotherClass(t *testing.T) {
 
 func TestListWatchEndsWithTheErrorOfHandle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// It must not be taken for an error of the store.
+		// The loop must not mistake it for an error of the store.
 		mine := errUnavailable()
 		for _, at := range []int64{1, 2} {
 			s := newFaulty(memstore.New())
@@ -355,7 +355,7 @@ func TestListWatchEndsWithTheErrorOfHandle(t *testing.T) {
 				_, err := s.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: "/a"}}})
 				return err
 			})
-			if err != mine { // as it is, not wrapped
+			if err != mine { // unchanged, not wrapped
 				t.Errorf("error %v, want that of handle", err)
 			}
 			if s.open != 0 {
@@ -369,7 +369,7 @@ func TestListWatchEndsWithItsContextAndNothingRunsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := follow(t, controlplane.ListWatchOptions{})
 		f.want("1 synced:")
-		// The watch has something to deliver that nobody takes.
+		// The watch has an undelivered update.
 		f.put("1", "/a")
 		f.put("2", "/a")
 		synctest.Wait()
@@ -385,7 +385,7 @@ func TestListWatchEndsWithItsContextAndNothingRunsOn(t *testing.T) {
 		f := follow(t, controlplane.ListWatchOptions{}, func(f *follower) {
 			f.store.failList = func(int) error { return errUnavailable() }
 		})
-		synctest.Wait() // it waits for its next try
+		synctest.Wait() // the loop waits for its next try
 		f.cancel()
 		if err := <-f.ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v while it waits, want that of the context", err)
@@ -393,7 +393,7 @@ func TestListWatchEndsWithItsContextAndNothingRunsOn(t *testing.T) {
 	})
 }
 
-// TestListWatchIsHeard has nothing happen: whoever listens hears that the watch lives.
+// TestListWatchIsHeard checks that Heard reports a live watch while nothing changes.
 func TestListWatchIsHeard(t *testing.T) {
 	s := memstore.New()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -411,7 +411,7 @@ func TestListWatchIsHeard(t *testing.T) {
 	}
 }
 
-// progressing is a store whose watches say how far they are, and nothing else.
+// progressing is a store whose watches only report progress.
 type progressing struct{ controlplane.Store }
 
 func (p progressing) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {

@@ -2,21 +2,21 @@ package controlplane
 
 import "context"
 
-// Usage is how full a database is.
+// Usage describes how full a database is.
 type Usage struct {
-	// Revision of the store.
+	// Revision is the revision of the store.
 	Revision int64
-	// InUse is what it holds, history included, and File what it takes on disk,
-	// in bytes. The file does not shrink; what is free in it is used first.
+	// InUse is the size of the data, history included, and File the size on disk, both in bytes.
+	// The file never shrinks: the store reuses its free pages first.
 	InUse, File int64
-	// Quota is how large the file may get; then the store refuses what is not a
-	// deletion. 0 means unknown.
+	// Quota is the largest size of the file in bytes. Beyond it the store refuses everything but
+	// deletions. 0 means unknown.
 	Quota int64
-	// Alarm reports whether the store has begun to refuse: see ErrFull.
+	// Alarm reports whether the store refuses writes: see ErrFull.
 	Alarm bool
 }
 
-// Share returns the part of the quota that is in use; 0 when it is not known.
+// Share returns the fraction of the quota in use; 0 if the quota is unknown.
 func (u Usage) Share() float64 {
 	if u.Quota <= 0 {
 		return 0
@@ -24,21 +24,21 @@ func (u Usage) Share() float64 {
 	return float64(u.InUse) / float64(u.Quota)
 }
 
-// roomy is the share of the quota, in percent, below which a file has room.
+// roomy is the percentage of the quota below which a file accepts further writes.
 const roomy = 98
 
-// Roomy reports whether the file has room for more: an alarm that is ended in a file without
-// room is raised again by the next write.
+// Roomy reports whether the file has free space for further writes. In a full file the next write
+// raises a cleared alarm again.
 func (u Usage) Roomy() bool { return u.Quota <= 0 || u.File < u.Quota/100*roomy }
 
-// Maintenance is what the collector needs of a store besides reading and writing.
+// Maintenance is the part of a store that the collector needs besides reads and writes.
 type Maintenance interface {
-	// Usage says how full the store is.
+	// Usage reports how full the store is.
 	Usage(ctx context.Context) (Usage, error)
-	// Compact forgets what was before revision; nil when that is done already.
+	// Compact drops the history before revision; nil if that is already gone.
 	Compact(ctx context.Context, revision int64) error
-	// Defragment rewrites the database without what is free in it, and lets it
-	// accept writes again if that made room; else the error is Precondition with
-	// ErrFull. A member answers nothing meanwhile.
+	// Defragment rewrites the database without its free pages. If that made space, it lets the
+	// store accept writes again; otherwise the error is Precondition with ErrFull. A member answers
+	// no request meanwhile.
 	Defragment(ctx context.Context) error
 }

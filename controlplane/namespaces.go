@@ -7,16 +7,16 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Namespace is a namespace for which an administrator has set something.
+// A Namespace is a namespace with settings by an administrator.
 type Namespace struct {
 	Name string
-	// Revision is that of its last change.
+	// Revision is the revision of its last change.
 	Revision int64
 	types.Namespace
 }
 
-// Namespaces returns the namespaces for which an administrator has set something, by name.
-// One whose value cannot be read has the built-in defaults.
+// Namespaces returns the namespaces that have settings, by name. It leaves out unreadable settings:
+// the defaults apply there.
 func (c *Client) Namespaces(ctx context.Context) ([]Namespace, error) {
 	kvs, _, err := ListAll(ctx, c.store, ListOptions{Prefix: Prefix(Namespaces)})
 	if err != nil {
@@ -33,8 +33,8 @@ func (c *Client) Namespaces(ctx context.Context) ([]Namespace, error) {
 	return all, nil
 }
 
-// GetNamespace returns what an administrator has set for a namespace. NotFound: nothing is
-// set for it, and the built-in defaults hold.
+// GetNamespace returns the settings of a namespace. NotFound: it has none, and the built-in
+// defaults apply.
 func (c *Client) GetNamespace(ctx context.Context, name string) (Namespace, error) {
 	n := Namespace{Name: name}
 	err := types.ValidateName("namespace", name)
@@ -56,8 +56,7 @@ func (c *Client) GetNamespace(ctx context.Context, name string) (Namespace, erro
 	return n, nil
 }
 
-// Closed returns why nothing can be added to a namespace, which budget it has used up: "" if it
-// is within its budget.
+// Closed returns the budget that a namespace has used up, as text; "" if it is within its budgets.
 func (c *Client) Closed(ctx context.Context, name string) (reason string, err error) {
 	kv, err := get(ctx, c.store, NamespaceAdmissionKey(name))
 	if err != nil {
@@ -69,17 +68,16 @@ func (c *Client) Closed(ctx context.Context, name string) (reason string, err er
 	return closedReason(kv), nil
 }
 
-// closedReason returns why a namespace is closed, as its admission says.
+// closedReason returns why a namespace is closed, from its admission key.
 func closedReason(kv KV) string {
 	var a types.Admission
 	if !Read(kv, &a) {
-		return "max-keys: it cannot be read which budget"
+		return "max-keys: the name of the budget is unreadable"
 	}
 	return a.Reason
 }
 
-// CreateNamespace stores what an administrator sets for a namespace. AlreadyExists:
-// something is set for it.
+// CreateNamespace stores the settings of a namespace. AlreadyExists: it has some.
 func (c *Client) CreateNamespace(ctx context.Context, name string, n types.Namespace) error {
 	return c.editNamespace(ctx, &namespaceEdit{name: name, verbs: "create", create: true, change: func(is *types.Namespace) error {
 		*is = n
@@ -87,14 +85,14 @@ func (c *Client) CreateNamespace(ctx context.Context, name string, n types.Names
 	}})
 }
 
-// SetNamespace changes what is set for a namespace, which need not be there before.
-// Change is called with what is set now, and may be called again.
+// SetNamespace changes the settings of a namespace, which may have none yet. It calls change with
+// the present settings, possibly more than once.
 func (c *Client) SetNamespace(ctx context.Context, name string, change func(*types.Namespace) error) error {
 	return c.editNamespace(ctx, &namespaceEdit{name: name, verbs: "set", change: change})
 }
 
-// RemoveNamespace deletes what is set for a namespace: the built-in defaults hold for it
-// again. NotFound: nothing is set for it. Precondition: the namespace is in use.
+// RemoveNamespace deletes the settings of a namespace: the built-in defaults apply again. NotFound:
+// it has none. Precondition: the namespace is in use.
 func (c *Client) RemoveNamespace(ctx context.Context, name string) error {
 	return c.editNamespace(ctx, &namespaceEdit{name: name, verbs: "remove"})
 }
@@ -107,17 +105,18 @@ func (c *Client) editNamespace(ctx context.Context, e *namespaceEdit) error {
 	return err
 }
 
-// noNamespace is the error that nothing is set for a namespace: NotFound.
+// noNamespace returns the error for a namespace without settings: NotFound.
 func noNamespace(name string) error {
-	return types.Errorf(types.NotFound, "nothing is set for namespace %s, which has the built-in defaults: %s", name, action.ListNamespaces.Of())
+	return types.Errorf(types.NotFound, "namespace %s has no settings, only the built-in defaults: %s", name, action.ListNamespaces.Of())
 }
 
-// namespaceEdit is a namespace being changed, or removed if change is nil.
+// namespaceEdit is an edit that changes the settings of a namespace, or removes them if change is
+// nil.
 type namespaceEdit struct {
 	name, verbs string
 	create      bool
 	change      func(*types.Namespace) error
-	// sent reports whether it was drawn up before: then what it would write may be there.
+	// sent reports whether an earlier draft exists, whose write may have happened.
 	sent bool
 }
 
@@ -145,7 +144,7 @@ func (e *namespaceEdit) draw(ctx context.Context, s Store, change *Change) error
 	same := kv.ModRevision != 0 && types.Same(kv.Value, &n)
 	switch {
 	case e.create && kv.ModRevision != 0 && !(same && e.sent):
-		return types.Errorf(types.AlreadyExists, "it is there already: %s", action.SetNamespace.Of(e.name))
+		return types.Errorf(types.AlreadyExists, "it exists already: %s", action.SetNamespace.Of(e.name))
 	case !same:
 		change.Put(kv.Key, &n)
 	}
@@ -153,7 +152,7 @@ func (e *namespaceEdit) draw(ctx context.Context, s Store, change *Change) error
 	return nil
 }
 
-// drawRemoval adds that the key is deleted, unless the namespace is in use.
+// drawRemoval deletes the key, unless the namespace is in use.
 func (e *namespaceEdit) drawRemoval(ctx context.Context, s Store, kv KV, change *Change) error {
 	if kv.ModRevision == 0 {
 		if e.sent {
@@ -168,7 +167,7 @@ func (e *namespaceEdit) drawRemoval(ctx context.Context, s Store, kv KV, change 
 			return err
 		}
 		if len(page.KVs) > 0 {
-			return types.Errorf(types.Precondition, "it is in use: %s is there: delete all it has first, or %s", page.KVs[0].Key, action.SetNamespace.Of(e.name))
+			return types.Errorf(types.Precondition, "it is in use: %s exists: delete everything in it first, or %s", page.KVs[0].Key, action.SetNamespace.Of(e.name))
 		}
 		change.IfNoneSince(prefix, 0)
 	}

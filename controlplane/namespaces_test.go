@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestNamespaces creates, changes and removes what is set for a namespace, each time with
-// an answer that is lost.
+// TestNamespaces creates, changes and removes settings of a namespace, each time with a lost
+// answer.
 func TestNamespaces(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	keys := func(n int64) types.Namespace { return types.Namespace{Budget: &types.Budget{Keys: n}} }
@@ -17,7 +17,7 @@ func TestNamespaces(t *testing.T) {
 	}
 	w.refused(types.Invalid, func() error { return w.CreateNamespace(ctx, "A b", keys(1)) }, "create namespace", "A b")
 	w.refused(types.Invalid, func() error { return w.CreateNamespace(ctx, "a", keys(-1)) }, "budget.keys", "-1")
-	w.refused(types.NotFound, func() error { _, err := w.GetNamespace(ctx, "a"); return err }, "nothing is set for namespace a")
+	w.refused(types.NotFound, func() error { _, err := w.GetNamespace(ctx, "a"); return err }, "namespace a has no settings")
 	w.refused(types.NotFound, func() error { return w.RemoveNamespace(ctx, "a") }, "remove namespace a")
 	w.lossy.next(lost)
 	if err := w.CreateNamespace(ctx, "a", keys(7)); err != nil {
@@ -44,8 +44,8 @@ func TestNamespaces(t *testing.T) {
 	w.refused(types.NotFound, func() error { _, err := w.GetNamespace(ctx, "a"); return err }, "list the namespaces")
 }
 
-// TestNamespaceAllows: the ceiling of priorities and whether anything accumulates hold for
-// tasks and reservations, also for a client that launched before they were set.
+// TestNamespaceAllows checks that the highest priority and the ban on accumulation apply to tasks
+// and reservations, even for a client that launched before they were set.
 func TestNamespaceAllows(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	task := func(priority int, accumulate bool) controlplane.Submission {
@@ -79,7 +79,7 @@ func TestNamespaceAllows(t *testing.T) {
 	w.refused(types.Precondition, reserve("b", 7, false), "priority: 7 is above 0")
 	accepted(launch(task(0, true)), launch(task(-5, false)), reserve("b", 0, true))
 	set(types.Budget{NoAccumulate: true})
-	w.refused(types.Precondition, launch(task(0, true)), "tasks[0].accumulate: nothing accumulates in namespace team", "change accumulate of namespace team")
+	w.refused(types.Precondition, launch(task(0, true)), "tasks[0].accumulate: namespace team may not accumulate", "change accumulate of namespace team")
 	w.refused(types.Precondition, reserve("c", 0, true), "accumulate")
 	accepted(launch(task(100, false)), reserve("c", 100, false))
 }

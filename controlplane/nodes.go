@@ -9,17 +9,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// place is a node as somebody named it.
-type place struct {
+// nodeState is a node with its session and its stored value.
+type nodeState struct {
 	name    string
 	session int64 // 0: not alive
 	info    *types.Node
 }
 
-// places reads the nodes of these names. Invalid: some are not there; the error
-// names them, and those that are.
-func places(ctx context.Context, s Store, names []string) ([]place, error) {
-	out := make([]place, len(names))
+// readNodes reads the named nodes. Invalid: some do not exist; the error names them and some that
+// do.
+func readNodes(ctx context.Context, s Store, names []string) ([]nodeState, error) {
+	out := make([]nodeState, len(names))
 	var unknown []string
 	for i, name := range names {
 		out[i].name = name
@@ -47,11 +47,10 @@ func places(ctx context.Context, s Store, names []string) ([]place, error) {
 	return out, nil
 }
 
-// livePlaces returns the nodes of these names if all of them are few and alive, going
-// by what is remembered where that is wanted; nil if not. Nothing else is known of them
-// then.
-func (c *Client) livePlaces(ctx context.Context, s Store, names []string, remember bool) ([]place, error) {
-	out := make([]place, len(names))
+// liveNodes returns the named nodes if they are few and all alive, and nil otherwise. It reads only
+// their sessions, or remembers them if remember is set; info stays nil.
+func (c *Client) liveNodes(ctx context.Context, s Store, names []string, remember bool) ([]nodeState, error) {
+	out := make([]nodeState, len(names))
 	for i, name := range names {
 		kv, ok := c.known.get(AliveKey(name))
 		if !ok || !remember {
@@ -64,7 +63,7 @@ func (c *Client) livePlaces(ctx context.Context, s Store, names []string, rememb
 			}
 			c.knowAlive(name, kv.CreateRevision)
 		}
-		out[i] = place{name: name, session: kv.CreateRevision}
+		out[i] = nodeState{name: name, session: kv.CreateRevision}
 	}
 	return out, nil
 }
@@ -74,22 +73,22 @@ func (c *Client) knowAlive(name string, session int64) {
 	c.known.set(KV{Key: AliveKey(name), CreateRevision: session})
 }
 
-// few is how many nodes are read one by one; of more, all are read.
+// few is the number of nodes up to which each is read by itself; for more, one scan reads all.
 const few = 16
 
-// placesOf reads nodes like places, in a way that suits their number.
-func placesOf(ctx context.Context, s Store, names []string) ([]place, error) {
+// nodesNamed reads the named nodes, one by one or by one scan, whichever suits their number.
+func nodesNamed(ctx context.Context, s Store, names []string) ([]nodeState, error) {
 	if len(names) <= few {
-		return places(ctx, s, names)
+		return readNodes(ctx, s, names)
 	}
-	all, err := allPlaces(ctx, s)
+	all, err := readAllNodes(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]place, 0, len(names))
+	out := make([]nodeState, 0, len(names))
 	var unknown []string
 	for _, name := range names {
-		i, ok := slices.BinarySearchFunc(all, name, func(p place, name string) int { return strings.Compare(p.name, name) })
+		i, ok := slices.BinarySearchFunc(all, name, func(p nodeState, name string) int { return strings.Compare(p.name, name) })
 		if !ok {
 			unknown = append(unknown, name)
 			continue
@@ -102,8 +101,8 @@ func placesOf(ctx context.Context, s Store, names []string) ([]place, error) {
 	return out, nil
 }
 
-// allPlaces reads every node, sorted by name.
-func allPlaces(ctx context.Context, s Store) ([]place, error) {
+// readAllNodes reads every node, sorted by name.
+func readAllNodes(ctx context.Context, s Store) ([]nodeState, error) {
 	nodes, revision, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Nodes)})
 	if err != nil {
 		return nil, err
@@ -116,13 +115,13 @@ func allPlaces(ctx context.Context, s Store) ([]place, error) {
 	for _, kv := range alive {
 		sessions[kv.Key] = kv.CreateRevision
 	}
-	out := make([]place, 0, len(nodes))
+	out := make([]nodeState, 0, len(nodes))
 	for _, kv := range nodes {
 		k, ok := Parse(kv.Key)
 		if !ok {
 			continue
 		}
-		p := place{name: k.Node, session: sessions[AliveKey(k.Node)], info: new(types.Node)}
+		p := nodeState{name: k.Node, session: sessions[AliveKey(k.Node)], info: new(types.Node)}
 		if Read(kv, p.info) {
 			out = append(out, p)
 		}
@@ -131,7 +130,7 @@ func allPlaces(ctx context.Context, s Store) ([]place, error) {
 	return out, nil
 }
 
-// unknownNodes is the error about nodes that are not there.
+// unknownNodes returns the error for nodes that do not exist.
 func unknownNodes(ctx context.Context, s Store, names []string) error {
 	known, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Nodes), KeysOnly: true})
 	if err != nil {
@@ -154,5 +153,5 @@ func unknownNodes(ctx context.Context, s Store, names []string) error {
 		strings.Join(quoted, ", "), len(there), strings.Join(firstOf(there), ", "))
 }
 
-// firstOf returns as many of the texts as an error can well list.
+// firstOf returns the first few texts, as many as an error can list.
 func firstOf(texts []string) []string { return texts[:min(len(texts), 5)] }

@@ -9,21 +9,21 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// IfNoResource makes the transaction depend on there being no ephemeral resource of a name,
-// neither in the cluster nor on a node, but what ends with the policy of an id: for who makes
-// one that is to be that policy's, and would take over one that is somebody else's.
-// AlreadyExists: the error says what it is.
+// IfNoResource makes the transaction depend on the absence of an ephemeral resource of that name,
+// in the cluster and on nodes. Only keys that end with the given policy may exist. A policy calls
+// it before it creates a resource, so that it takes over no other owner's resource. AlreadyExists:
+// the error describes the resource.
 func (t *Transaction) IfNoResource(name, policy string) *Transaction {
 	return t.add(&noResource{c: t.c, name: name, policy: policy}, types.ValidateEphemeral("name", name))
 }
 
-// noResource is the condition that there is no resource of a name but that of a policy.
+// noResource is the condition of IfNoResource.
 type noResource struct {
 	c            *Client
 	name, policy string
 }
 
-func (e *noResource) verb() string { return "look for resource " + e.name }
+func (e *noResource) verb() string { return "check resource " + e.name }
 
 func (e *noResource) prefix() string { return Prefix(Resources, e.c.ns, e.name) }
 
@@ -36,8 +36,8 @@ func (e *noResource) draw(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// own returns the revision of the last change of what is the policy's own, as when one of
-// its id has just ended; 0 if nothing is there. AlreadyExists: it is somebody else's.
+// own returns the revision of the last change of the policy's own keys, which remain when a policy
+// of its id has just ended; 0 if there are none. AlreadyExists: a key has another owner.
 func (e *noResource) own(ctx context.Context, s Store) (newest int64, err error) {
 	kvs, _, err := ListAll(ctx, s, ListOptions{Prefix: e.prefix()})
 	for _, kv := range kvs {
@@ -50,7 +50,7 @@ func (e *noResource) own(ctx context.Context, s Store) (newest int64, err error)
 	return newest, err
 }
 
-// taken says what there is, and how to remove it.
+// taken returns the error that describes the existing resource and how to remove it.
 func (e *noResource) taken(kv KV, r *types.Resource) error {
 	at, _ := Parse(kv.Key)
 	where, remove := "on node "+at.Where, action.SetOnNode.Of(e.name, "0", at.Where)
@@ -60,7 +60,7 @@ func (e *noResource) taken(kv KV, r *types.Resource) error {
 	case types.EveryNode:
 		where, remove = "on every node", action.SetOnEveryNode.Of(e.name, "0")
 	}
-	whose := "which would be taken over"
+	whose := "which would change its owner"
 	if r.Owner != "" {
 		whose = fmt.Sprintf("of %s %s, %s", r.Lifetime, r.Owner, whose)
 	}
@@ -80,5 +80,5 @@ func (e *noResource) refused(ctx context.Context, s Store, keys []KV) error {
 
 func (e *noResource) done(int64) {}
 
-// once is true: it writes nothing.
+// once reports true: noResource writes nothing.
 func (e *noResource) once() bool { return true }

@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Policies returns the policies kept under an id: that of a job, or of some that jobs
-// share; and the revision of their last change. NotFound: there are none.
+// Policies returns the policies stored under an id, and the revision of their last change. The id
+// is that of a job, or of policies that jobs share. NotFound: there are none.
 func (c *Client) Policies(ctx context.Context, id string) (types.Policies, int64, error) {
 	var p types.Policies
 	kv, err := get(ctx, c.store, PoliciesKey(c.ns, id))
@@ -24,9 +24,8 @@ func (c *Client) Policies(ctx context.Context, id string) (types.Policies, int64
 	return p, kv.ModRevision, nil
 }
 
-// SetPolicies adds that p is kept under an id, in place of what was there at a revision;
-// 0: nothing was. Its job, and its session, must be there, or launched by the
-// transaction before.
+// SetPolicies stores p under an id, in place of the policies of a revision; 0 means that there are
+// none yet. The job and the session of p must exist, or be launched earlier in the transaction.
 func (t *Transaction) SetPolicies(id string, p types.Policies, revision int64) *Transaction {
 	errs := []error{types.ValidateName("id", id), p.Validate()}
 	if err := invalid(errs); err != nil {
@@ -35,12 +34,12 @@ func (t *Transaction) SetPolicies(id string, p types.Policies, revision int64) *
 	return t.add(&setPolicies{c: t.c, id: id, p: &p, revision: revision}, nil)
 }
 
-// RemovePolicies adds that what is kept under an id since a revision is kept no longer.
+// RemovePolicies deletes the policies of an id, which must be those of a revision.
 func (t *Transaction) RemovePolicies(id string, revision int64) *Transaction {
 	return t.add(&setPolicies{c: t.c, id: id, revision: revision}, types.ValidateName("id", id))
 }
 
-// setPolicies is policies being set, or removed if there is no p.
+// setPolicies is an edit that stores policies, or removes them if p is nil.
 type setPolicies struct {
 	c        *Client
 	id       string
@@ -72,7 +71,7 @@ func (e *setPolicies) draw(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// refused ends it: what was there has changed.
+// refused returns an error if the policies have changed.
 func (e *setPolicies) refused(ctx context.Context, s Store, keys []KV) error {
 	if err := e.c.inBudget(ctx, s, keys); err != nil {
 		return err
@@ -81,9 +80,9 @@ func (e *setPolicies) refused(ctx context.Context, s Store, keys []KV) error {
 		switch {
 		case kv.Key != PoliciesKey(e.c.ns, e.id):
 		case e.revision == 0 && e.p != nil && e.p.Job != "":
-			return types.Errorf(types.AlreadyExists, "there are policies of the id %q already, which jobs share, or of another job: choose another job id", e.id)
+			return types.Errorf(types.AlreadyExists, "policies with the id %q exist already, shared by jobs or of another job: choose another job id", e.id)
 		case e.revision == 0:
-			return types.Errorf(types.AlreadyExists, "there are policies of that id: read them, and set them anew")
+			return types.Errorf(types.AlreadyExists, "policies with that id exist: read them and set them again")
 		default:
 			return types.Errorf(types.Conflict, "they have changed: read them again, decide again")
 		}
@@ -93,23 +92,23 @@ func (e *setPolicies) refused(ctx context.Context, s Store, keys []KV) error {
 
 func (e *setPolicies) done(int64) {}
 
-// once is false: the same may be set again.
+// once reports false: the same policies may be set again.
 func (e *setPolicies) once() bool { return false }
 
-// IfNoPoliciesSince makes the transaction depend on no policies of the namespace having
-// been set after a revision: Conflict. So what nobody refers to can be removed, and nobody
-// begins to refer to it meanwhile.
+// IfNoPoliciesSince makes the transaction depend on no policies of the namespace having been set
+// after a revision: Conflict. So a caller can remove an object without references, and no policy
+// can start to refer to it meanwhile.
 func (t *Transaction) IfNoPoliciesSince(revision int64) *Transaction {
 	return t.add(&noPolicies{ns: t.c.ns, since: revision}, nil)
 }
 
-// noPolicies is the condition that none have been set since a revision.
+// noPolicies is the condition of IfNoPoliciesSince.
 type noPolicies struct {
 	ns    string
 	since int64
 }
 
-func (e *noPolicies) verb() string { return "look for policies" }
+func (e *noPolicies) verb() string { return "check policies" }
 
 func (e *noPolicies) draw(_ context.Context, _ Store, change *Change) error {
 	change.IfNoneSince(Prefix(Policies, e.ns), e.since)

@@ -8,13 +8,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// gang are policies of one kind.
+// gang returns policies with one gang policy.
 func gang(job string) types.Policies {
 	return types.Policies{Job: job, Policies: []types.Policy{{Kind: "gang", With: `{"onLoss":"fail"}`}}}
 }
 
-// TestJobsAreSubmittedWithWhatIsTheirs: what ends with a job is made in the transaction
-// that launches it.
+// TestJobsAreSubmittedWithWhatIsTheirs creates objects owned by a job in the transaction that
+// launches it.
 func TestJobsAreSubmittedWithWhatIsTheirs(t *testing.T) {
 	w := newWorld(t)
 	tx := w.Begin()
@@ -42,8 +42,8 @@ func TestJobsAreSubmittedWithWhatIsTheirs(t *testing.T) {
 	}
 }
 
-// TestWhatIsOfAJobNeedsIt: neither of one that is not there, nor of one that the same
-// transaction takes away, is anything made.
+// TestWhatIsOfAJobNeedsIt checks that an object cannot be owned by a missing job, or by one that
+// the same transaction removes.
 func TestWhatIsOfAJobNeedsIt(t *testing.T) {
 	w := newWorld(t)
 	r := bundles(1)
@@ -65,7 +65,8 @@ func TestWhatIsOfAJobNeedsIt(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreSetAndRemoved: what was there is replaced only if it is as it was read.
+// TestPoliciesAreSetAndRemoved checks that policies are replaced only at the revision that was
+// read.
 func TestPoliciesAreSetAndRemoved(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	_, _, err := w.Policies(ctx, "q")
@@ -81,7 +82,7 @@ func TestPoliciesAreSetAndRemoved(t *testing.T) {
 	if err != nil || revision == 0 || len(got.Policies) != 1 || got.Policies[0] != gang("").Policies[0] {
 		t.Fatalf("%+v of %d, %v", got, revision, err)
 	}
-	w.refused(types.AlreadyExists, func() error { return set(gang(""), 0) }, "set policies q", "there are policies of that id")
+	w.refused(types.AlreadyExists, func() error { return set(gang(""), 0) }, "set policies q", "policies with that id exist")
 	other := types.Policies{Session: "s", Policies: []types.Policy{{Kind: "acme.com/even"}}}
 	w.refused(types.Precondition, func() error { return set(other, revision) }, `session: there is no session "s"`)
 	w.put(controlplane.SessionKey("team", "s"), &types.Session{})
@@ -106,9 +107,9 @@ func TestSetPoliciesRefuses(t *testing.T) {
 		p    types.Policies
 		says []string
 	}{
-		"nothing": {"q", types.Policies{}, []string{"policies: there are none"}},
+		"nothing": {"q", types.Policies{}, []string{"policies: is empty"}},
 		"names": {"a b", types.Policies{Job: "a/b", Session: "-", Policies: []types.Policy{{Kind: "gang"}, {Kind: "even/even"}, {Kind: ""}}},
-			[]string{"id: ", "job: ", "session: ", "policies[1].name: ", "is of no domain", "policies[2].name: "}},
+			[]string{"id: ", "job: ", "session: ", "policies[1].name: ", "has no domain", "policies[2].name: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.store.Revision()
@@ -123,8 +124,8 @@ func TestSetPoliciesRefuses(t *testing.T) {
 	}
 }
 
-// TestNoResource: the condition that there is no resource of a name says whose the one is
-// that there is, also if that came when the transaction was on its way.
+// TestNoResource checks that the condition names the owner of an existing resource, even one
+// created just before the commit.
 func TestNoResource(t *testing.T) {
 	w := newWorld(t)
 	set := func() error {
@@ -132,7 +133,7 @@ func TestNoResource(t *testing.T) {
 		return err
 	}
 	w.put(controlplane.ResourceKey("team", "q.queue", "n1"), &types.Resource{Capacity: 2000, Lifetime: types.OfSession, Owner: "s"})
-	w.refused(types.AlreadyExists, set, "q.queue already (2 on node n1), of session s, which would be taken over", "set q.queue to 0 on node n1")
+	w.refused(types.AlreadyExists, set, "q.queue already (2 on node n1), of session s, which would change its owner", "set q.queue to 0 on node n1")
 	w.delete(controlplane.ResourceKey("team", "q.queue", "n1"))
 	if err := set(); err != nil {
 		t.Error(err)

@@ -7,12 +7,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// RemoveProvided removes what tasks that have succeeded left behind of a resource: on the
-// nodes that are named, or on every node. What a task leaves behind later is there again.
-// What is too much for one transaction takes several; nothing to remove is success.
+// RemoveProvided deletes what succeeded tasks left behind of a resource, on the named nodes or on
+// every node. Tasks that succeed later leave it behind again. A large removal takes several
+// transactions; an empty one is a success.
 func (c *Client) RemoveProvided(ctx context.Context, name string, nodes ...string) error {
 	if err := types.ValidateEphemeral("name", name); err != nil {
-		return types.Errorf(types.Invalid, "remove what was provided: %w", err)
+		return types.Errorf(types.Invalid, "remove provided resource: %w", err)
 	}
 	e := &unprovide{ns: c.ns, name: name, nodes: nodes}
 	for e.more = true; e.more; {
@@ -23,15 +23,15 @@ func (c *Client) RemoveProvided(ctx context.Context, name string, nodes ...strin
 	return nil
 }
 
-// unprovide is what was left behind being removed, as much of it as fits.
+// unprovide is an edit that deletes provided keys, as many as fit.
 type unprovide struct {
 	ns, name string
 	nodes    []string
-	// more tells that there is more than was drawn up last.
+	// more reports whether keys remain that the latest draft lacks.
 	more bool
 }
 
-func (e *unprovide) verb() string { return "remove what was provided of " + e.name }
+func (e *unprovide) verb() string { return "remove provided resource " + e.name }
 
 func (e *unprovide) draw(ctx context.Context, s Store, change *Change) error {
 	e.more = false

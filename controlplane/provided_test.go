@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestRemoveProvidedInParts removes what fits a transaction by number and not by bytes.
+// TestRemoveProvidedInParts removes keys that fit one transaction by number but not by bytes.
 func TestRemoveProvidedInParts(t *testing.T) {
 	s := memstore.New(memstore.WithLimits(controlplane.Limits{Ops: 4096, Bytes: 10_000}))
 	client, err := controlplane.New(s, "team")

@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// plantJunk puts a value that cannot be read under a key of every kind, of the namespace of
-// the world and of another one.
+// plantJunk puts an unreadable value under a key of every kind, in the namespace of the world and
+// in another one.
 func (w *world) plantJunk() []string {
 	w.t.Helper()
 	var keys []string
@@ -54,11 +54,11 @@ func (w *world) plantJunk() []string {
 	return keys
 }
 
-// second returns the error of a call that returns something else, too.
+// second returns the error of a call with two results.
 func second[T any](_ T, err error) error { return err }
 
-// TestNothingFailsForJunk calls everything that a client offers where a value under a key of
-// every kind cannot be read.
+// TestNothingFailsForJunk calls every method of a client with an unreadable value under a key of
+// every kind.
 func TestNothingFailsForJunk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -111,7 +111,7 @@ func TestNothingFailsForJunk(t *testing.T) {
 	})
 }
 
-// TestWaitOutlastsJunk waits for a task whose status is junk for a while, and watches.
+// TestWaitOutlastsJunk waits for and watches a task whose status is junk for a while.
 func TestWaitOutlastsJunk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -6,17 +6,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// maxRaise bounds by how much something is raised: orders are never near the end of int.
+// maxRaise bounds a raise, so that priorities never overflow an int.
 const maxRaise = 1 << 20
 
-// Raise has a task come earlier, or with less than 0 later, while it waits: as if it were of
-// a priority higher by so much, and for nothing but that. 0 takes it back. A task that does
-// not wait is left as it is; id is the task's in full. Invalid: that is too much.
+// Raise moves a waiting task ahead in the queue, or back if by is negative, as if its priority were
+// higher by that much. It has no other effect. 0 takes it back. Raise ignores a task that does not
+// wait; id is the full id. Invalid: by is too large.
 func (t *Transaction) Raise(id string, by int) *Transaction {
 	return t.add(&raise{c: t.c, id: id, by: by}, validRaise(by))
 }
 
-// RaiseReservation is Raise of a reservation.
+// RaiseReservation is Raise for a reservation.
 func (t *Transaction) RaiseReservation(id string, by int) *Transaction {
 	return t.add(&raiseReservation{ns: t.c.ns, id: id, by: by}, validRaise(by))
 }
@@ -28,7 +28,7 @@ func validRaise(by int) error {
 	return nil
 }
 
-// raise is a task being raised.
+// raise is an edit that raises a task.
 type raise struct {
 	c  *Client
 	id string
@@ -55,7 +55,7 @@ func (e *raise) refused(context.Context, Store, []KV) error { return nil }
 func (e *raise) once() bool                                 { return false }
 func (e *raise) done(int64)                                 {}
 
-// raiseReservation is a reservation being raised.
+// raiseReservation is an edit that raises a reservation.
 type raiseReservation struct {
 	ns, id string
 	by     int

@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestRaise raises a task, or reservation, that waits, and back, and changes nothing else
-// of it; one that has a node it leaves as it is.
+// TestRaise raises a waiting task or reservation, and takes it back, without other changes. It
+// leaves a task with a node unchanged.
 func TestRaise(t *testing.T) {
 	w := newWorld(t)
 	w.put(controlplane.TaskKey("team", "waits"), &types.Task{Priority: 2})

@@ -7,11 +7,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ReadSet is what a decision was computed from: by key, the revision of its last
-// change, and 0 for a key that was absent. It can be sent as JSON.
+// A ReadSet holds the keys a decision was computed from, each with the revision of its last change;
+// 0 means absent. It can be sent as JSON.
 type ReadSet map[string]int64
 
-// Add merges other into r. Conflict: a key was read at two revisions.
+// Add merges other into r. Conflict: a key has two revisions.
 func (r ReadSet) Add(other ReadSet) error {
 	for _, key := range slices.Sorted(maps.Keys(other)) {
 		if was, ok := r[key]; ok && was != other[key] {
@@ -23,15 +23,15 @@ func (r ReadSet) Add(other ReadSet) error {
 	return nil
 }
 
-// compare makes the change depend on all of r.
+// compare makes the change depend on every key of r.
 func (r ReadSet) compare(c *Change) {
 	for _, key := range slices.Sorted(maps.Keys(r)) {
 		c.IfUnchanged(key, r[key])
 	}
 }
 
-// changed returns a Conflict that names the first of the keys, as they were found,
-// that is not as it was read; nil if there is none.
+// changed returns a Conflict that names the first found key with another revision than in r; nil if
+// there is none.
 func (r ReadSet) changed(found []KV) error {
 	for _, kv := range found {
 		was, ok := r[kv.Key]

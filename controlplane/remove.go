@@ -9,16 +9,16 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Remove deletes tasks that have ended, with their statuses, before the collector
-// does; ids are in full. Precondition: one of them has not ended: nothing of its part,
-// of a few dozen tasks, is deleted then. What is gone already is no error.
+// Remove deletes ended tasks and their statuses before the collector does; ids are full ids. It
+// works in parts of a few dozen tasks. Precondition: a task has not ended; its part is not deleted.
+// Missing tasks are no error.
 func (c *Client) Remove(ctx context.Context, ids ...string) error {
 	return c.remove(ctx, "", ids)
 }
 
-// RemoveJob deletes a job and all its tasks, which must have ended; id is in full. It
-// returns how many they were. NotFound: there is no such job. Precondition: a task has
-// not ended; nothing is deleted then.
+// RemoveJob deletes a job and all its tasks, which must have ended; id is the full id. It returns
+// the number of tasks. NotFound: there is no such job. Precondition: a task has not ended; nothing
+// is deleted.
 func (c *Client) RemoveJob(ctx context.Context, id string) (int, error) {
 	kv, err := get(ctx, c.store, JobKey(c.ns, id))
 	if err != nil {
@@ -27,7 +27,7 @@ func (c *Client) RemoveJob(ctx context.Context, id string) (int, error) {
 	if kv.ModRevision == 0 {
 		return 0, types.Errorf(types.NotFound, "there is no job %s in namespace %s", id, c.ns)
 	}
-	// The job is there: none joins it any more.
+	// The job exists, so no further task joins it.
 	tasks, _, err := c.Tasks(ctx)
 	if err != nil {
 		return 0, err
@@ -49,10 +49,9 @@ func (c *Client) RemoveJob(ctx context.Context, id string) (int, error) {
 	return len(ids), c.remove(ctx, id, ids)
 }
 
-// remove deletes in parts; the job goes with the last of its tasks, which it makes
-// visible.
+// remove deletes in parts. The job goes with the last tasks, because it makes its tasks visible.
 func (c *Client) remove(ctx context.Context, job string, ids []string) error {
-	const each = 3 // compares of a task, and a little
+	const each = 3 // compares of a task, and some reserve
 	part := max(1, c.store.Limits().Ops/each)
 	for {
 		e := &remove{c: c, ids: ids[:min(part, len(ids))]}
@@ -71,7 +70,7 @@ func (c *Client) remove(ctx context.Context, job string, ids []string) error {
 	}
 }
 
-// remove is tasks being deleted.
+// remove is an edit that deletes ended tasks, and their job if it is set.
 type remove struct {
 	c   *Client
 	ids []string
@@ -117,15 +116,14 @@ func (e *remove) refused(context.Context, Store, []KV) error { return nil }
 func (e *remove) once() bool                                 { return false }
 func (e *remove) done(int64)                                 {}
 
-// abandonTime bounds how long it is tried to delete what a launch has left.
+// abandonTime bounds the deletion of an abandoned launch.
 const abandonTime = 30 * time.Second
 
-// abandon deletes the tasks of a job that did not come to be: nobody has seen them.
-// The first one, which was written at a revision unless that is 0, goes first: no part
-// of the launch that is still on its way does anything after that. What is missed, the
-// collector deletes after a while.
+// abandon deletes the tasks of a job that was never completed, which no scheduler has seen. It
+// deletes the first task first, if revision is not 0 but the revision it was written at. From then
+// on late parts of the launch do nothing. The collector deletes leftovers after a while.
 func (c *Client) abandon(ctx context.Context, job, first string, revision int64) error {
-	// Also if what broke the launch off was the end of ctx.
+	// The end of ctx may be what broke the launch off.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 	defer cancel()
 	if revision != 0 {
@@ -144,7 +142,7 @@ func (c *Client) abandon(ctx context.Context, job, first string, revision int64)
 			left = append(left, kv)
 		}
 	}
-	const each = 3 // compares of a task, and a little
+	const each = 3 // compares of a task, and some reserve
 	part := max(1, c.store.Limits().Ops/each)
 	for len(left) > 0 {
 		n := min(part, len(left))
@@ -156,7 +154,7 @@ func (c *Client) abandon(ctx context.Context, job, first string, revision int64)
 	return nil
 }
 
-// deleteUnseen deletes tasks of a job that is not there. Conflict: it is.
+// deleteUnseen deletes tasks of a job that does not exist. Conflict: it does.
 func (c *Client) deleteUnseen(ctx context.Context, job string, tasks []KV) error {
 	change := NewChange(NewBatch())
 	change.IfUnchanged(JobKey(c.ns, job), 0)
@@ -171,7 +169,7 @@ func (c *Client) deleteUnseen(ctx context.Context, job string, tasks []KV) error
 		return err
 	}
 	if !res.Committed {
-		return types.Errorf(types.Conflict, "job %s, or a task of it, is there after all: %s", job, action.ListTasksOf.Of(job))
+		return types.Errorf(types.Conflict, "job %s or one of its tasks exists after all: %s", job, action.ListTasksOf.Of(job))
 	}
 	return nil
 }

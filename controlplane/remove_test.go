@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// keysOf returns how many keys of a kind the namespace has.
+// keysOf returns the number of keys of a kind in the namespace.
 func (w *world) keysOf(kind controlplane.Kind) int {
 	w.t.Helper()
 	kvs, _, err := controlplane.ListAll(context.Background(), w.store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind, "team")})
@@ -35,7 +35,7 @@ func TestRemoveTask(t *testing.T) {
 	w.put(controlplane.StatusKey("team", "a"), &types.Status{Phase: types.Running, Attempt: 1})
 	w.refused(types.Precondition, func() error { return w.Remove(ctx, "a") }, "running")
 	w.put(controlplane.StatusKey("team", "a"), &types.Status{Phase: types.Failed, Attempt: 1})
-	// Not answered, it is looked at again.
+	// An unanswered commit is checked.
 	w.lossy.next(lost)
 	if err := w.Remove(ctx, "a"); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestRemoveJob(t *testing.T) {
 	}
 }
 
-// unnamed are tasks of which nobody knows the ids.
+// unnamed returns tasks without ids.
 func unnamed(n int) []controlplane.Submission {
 	tasks := several(n)
 	for i := range tasks {
@@ -76,7 +76,7 @@ func unnamed(n int) []controlplane.Submission {
 	return tasks
 }
 
-// What is broken off half-way leaves nothing, unless somebody can go on with it.
+// A launch that breaks off half-way leaves nothing, unless the caller can continue it.
 func TestLaunchBrokenOff(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1 << 20}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -107,7 +107,7 @@ func TestLaunchBrokenOff(t *testing.T) {
 	w.wantKeys(controlplane.Tasks, 300)
 }
 
-// The last part was committed, and nobody was told.
+// The last part was committed without an answer.
 func TestLaunchBrokenOffAfterItsEnd(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1 << 20}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,8 +126,7 @@ func TestLaunchBrokenOffAfterItsEnd(t *testing.T) {
 	w.wantKeys(controlplane.Jobs, 1)
 }
 
-// The last part is committed after what came before it has been deleted: it makes no
-// job of the rest.
+// The last part is committed after the earlier parts were deleted: it must not create the job.
 func TestLaunchBrokenOffBeforeItsEndArrives(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1 << 20}))
 	ctx, cancel := context.WithCancel(t.Context())

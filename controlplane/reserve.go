@@ -10,17 +10,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// NamedReservation is bundles to be locked, under an id: what Reserve takes.
+// NamedReservation is a reservation with its id, as Reserve takes it.
 type NamedReservation struct {
 	ID string
 	types.Reservation
 }
 
-// Reserve asks for bundles to be locked under an id: all of them or none. Tasks draw
-// on them with requests such as gpu@<id>. Submitted is set to now.
+// Reserve asks the scheduler to lock bundles under an id, all or none. Tasks draw on them with
+// requests such as gpu@<id>. Reserve sets Submitted to now.
 //
-// AlreadyExists: there is a reservation of that id. Invalid: also when it collects at once on
-// more nodes than a transaction of the store could hand over.
+// AlreadyExists: a reservation has that id. Invalid: the reservation is invalid, or collects at
+// once on more nodes than one transaction can hand over.
 func (c *Client) Reserve(ctx context.Context, id string, r types.Reservation) error {
 	e, err := c.newReserve(id, r)
 	if err != nil {
@@ -30,20 +30,19 @@ func (c *Client) Reserve(ctx context.Context, id string, r types.Reservation) er
 	return err
 }
 
-// Unreserve gives a reservation up. Nothing new draws on it; what tasks hold of it
-// they keep. NotFound: there is none of that id.
+// Unreserve deletes a reservation. No further task draws on it; running tasks keep their amounts.
+// NotFound: no reservation has that id.
 func (c *Client) Unreserve(ctx context.Context, id string) error {
 	_, err := perform(ctx, c.store, nil, &unreserve{ns: c.ns, id: id})
 	return err
 }
 
-// reserve is a reservation being made.
+// reserve is an edit that creates a reservation.
 type reserve struct {
 	c      *Client
 	ns, id string
 	r      types.Reservation
-	// guesses lets it go by what the client remembers of the namespace, the next time that
-	// it is drawn up.
+	// guesses lets the next draft use what the client remembers of the namespace.
 	guesses bool
 }
 
@@ -101,7 +100,8 @@ func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// check refuses what could never be granted. That takes the nodes only if some are named.
+// check refuses a reservation that can never be granted. It reads the nodes only if bundles name
+// some.
 func (e *reserve) check(ctx context.Context, s Store) error {
 	if !slices.ContainsFunc(e.r.Bundles, func(b types.Bundle) bool { return b.Node != "" }) {
 		return nil
@@ -119,7 +119,7 @@ func (e *reserve) check(ctx context.Context, s Store) error {
 	return nil
 }
 
-// nodesKnown checks the nodes that bundles name.
+// nodesKnown checks the names of nodes in bundles.
 func (e *reserve) nodesKnown(nodes []KV) error {
 	there := make(map[string]bool, len(nodes))
 	var names []string
@@ -137,20 +137,20 @@ func (e *reserve) nodesKnown(nodes []KV) error {
 	return invalid(errs)
 }
 
-// handOverFits refuses bundles that collect at once on more nodes than one transaction could
-// hand over.
+// handOverFits refuses bundles that collect at once on more nodes than one transaction can hand
+// over.
 func handOverFits(bundles []types.Bundle, limits Limits) error {
 	nodes := make(map[string]struct{})
 	for _, b := range bundles {
 		nodes[b.Node] = struct{}{}
 	}
-	size := HandOverCompares(len(nodes), 1) // of what else it relies on who asks for it has seen to
+	size := HandOverCompares(len(nodes), 1) // the caller has checked the other keys it relies on
 	if size <= limits.Ops {
 		return nil
 	}
 	most := (limits.Ops - HandOverCompares(0, 1)) / NodeCompares
 	return types.Errorf(types.Invalid, "bundles: handing them over on %d nodes takes a transaction of %d, and the store takes %d at once: "+
-		"at most %d nodes fit: ask for fewer, or run etcd with a larger --max-txn-ops", len(nodes), size, limits.Ops, max(0, most))
+		"at most %d nodes fit: request fewer, or run etcd with a larger --max-txn-ops", len(nodes), size, limits.Ops, max(0, most))
 }
 
 func (e *reserve) refused(ctx context.Context, s Store, keys []KV) error {
@@ -162,22 +162,22 @@ func (e *reserve) refused(ctx context.Context, s Store, keys []KV) error {
 	}
 	for _, kv := range keys {
 		if kv.Key == ReservationKey(e.ns, e.id) && kv.ModRevision != 0 {
-			return types.Errorf(types.AlreadyExists, "there is a reservation %s: unreserve it first, or choose another id", e.id)
+			return types.Errorf(types.AlreadyExists, "reservation %s exists: unreserve it first, or choose another id", e.id)
 		}
 	}
 	return nil
 }
 
-// guess lets it go by what its client remembers of the namespace.
+// guess lets the next draft use what the client remembers of the namespace.
 func (e *reserve) guess() { e.guesses = true }
 
 func (e *reserve) once() bool { return false }
 func (e *reserve) done(int64) {}
 
-// unreserve is a reservation being given up.
+// unreserve is an edit that deletes a reservation.
 type unreserve struct {
 	ns, id string
-	// sent tells that it was drawn up before: then its absence is its success.
+	// sent reports whether an earlier draft deleted it: then its absence is success.
 	sent bool
 }
 

@@ -59,7 +59,7 @@ func TestReserveRefuses(t *testing.T) {
 		"id":      {"a b", both, types.Invalid, []string{"id: ", "bundles[0].requests.cpu: 0"}},
 		"empty":   {"train", types.Reservation{}, types.Invalid, []string{"bundles: is empty"}},
 		"policy":  {"train", policy, types.Precondition, []string{`policy: there is no policy "q"`}},
-		"itself":  {"train", itself, types.Invalid, []string{"atOnce: is false, and it is to collect for itself"}},
+		"itself":  {"train", itself, types.Invalid, []string{"atOnce: is false, but forItself is set"}},
 		"node":    {"train", unknown, types.Invalid, []string{`bundles[1].node: "n9" is unknown`, "such as n1"}},
 		"session": {"train", session, types.Precondition, []string{`no session "s-1"`}},
 	} {
@@ -70,8 +70,8 @@ func TestReserveRefuses(t *testing.T) {
 	}
 }
 
-// However little the store takes at once, a reservation may be on any number of nodes, unless
-// it collects at once: that is handed over in one transaction.
+// A reservation may span any number of nodes, whatever the limit of operations, unless it collects
+// at once: the hand-over is one transaction.
 func TestReserveLargerThanATransaction(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1536 << 10}))
 	for i := range 40 {
@@ -115,7 +115,7 @@ func TestReserveNotAnswered(t *testing.T) {
 	}
 }
 
-// A reservation that was made, unanswered, and given up by somebody is not made
+// A reservation that was created without an answer, and deleted by another client, is not created
 // again.
 func TestReserveLateIsNotMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

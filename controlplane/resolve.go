@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// candidates bounds how many ids an error lists.
+// candidates bounds the ids that an error lists.
 const candidates = 10
 
 // Resolve returns the id of the only task whose id is prefix or begins with it.
@@ -20,11 +20,11 @@ func (c *Client) Resolve(ctx context.Context, prefix string) (string, error) {
 	return c.ResolveKind(ctx, Tasks, prefix)
 }
 
-// ResolveKind is like Resolve of a task, job, reservation, node or policies.
+// ResolveKind is Resolve for a task, job, reservation, node or policy id.
 func (c *Client) ResolveKind(ctx context.Context, kind Kind, prefix string) (string, error) {
 	what := c.named(kind)
 	if prefix == "" || len(prefix) > types.MaxName || strings.ContainsAny(prefix, "/ \t\n") {
-		return "", types.Errorf(types.Invalid, "%s: %q is no id: give the id of a %s, or how it begins", what.kind, prefix, what.kind)
+		return "", types.Errorf(types.Invalid, "%s: %q is not an id: give the id of a %s, or its beginning", what.kind, prefix, what.kind)
 	}
 	ids, err := c.ids(ctx, what, prefix, candidates+1)
 	if err != nil {
@@ -39,9 +39,8 @@ func (c *Client) ResolveKind(ctx context.Context, kind Kind, prefix string) (str
 	return "", c.missing(ctx, kind, prefix)
 }
 
-// FindKind returns nil if there is a task, job, reservation or node of exactly that id:
-// for what cannot be undone, and must not meet another one. NotFound: there is none; the
-// error lists those that are near.
+// FindKind checks that a task, job, reservation or node has exactly that id. It serves actions that
+// cannot be undone. NotFound: there is none; the error lists similar ids.
 func (c *Client) FindKind(ctx context.Context, kind Kind, id string) error {
 	what := c.named(kind)
 	if ids, err := c.ids(ctx, what, id, 1); err != nil || len(ids) == 1 && ids[0] == id {
@@ -50,7 +49,7 @@ func (c *Client) FindKind(ctx context.Context, kind Kind, id string) error {
 	return c.missing(ctx, kind, id)
 }
 
-// missing is the error that there is nothing of an id, with those that are near.
+// missing returns the error for an unknown id, with similar ones.
 func (c *Client) missing(ctx context.Context, kind Kind, id string) error {
 	what := c.named(kind)
 	near, err := c.Near(ctx, kind, id)
@@ -64,24 +63,24 @@ func (c *Client) missing(ctx context.Context, kind Kind, id string) error {
 	return types.Errorf(types.NotFound, "there is no %s %q%s: %s", what.kind, id, what.where, remedy)
 }
 
-// IDs returns the ids of a kind in the namespace, or of the nodes, that begin with
-// prefix: at most limit of them, in order.
+// IDs returns the ids of a kind in the namespace, or of the nodes, that begin with prefix: at most
+// limit, in order.
 func (c *Client) IDs(ctx context.Context, kind Kind, prefix string, limit int) ([]string, error) {
 	return c.ids(ctx, c.named(kind), prefix, limit)
 }
 
-// Near returns the few ids of a kind that are, or begin, most like what was typed.
+// Near returns the few ids of a kind that are most similar to typed, as a whole or by their
+// beginning.
 func (c *Client) Near(ctx context.Context, kind Kind, typed string) ([]string, error) {
-	// Names are few, or begin alike: what is near is among the first of them.
+	// Names are few or share their beginnings, so the first ids include similar ones.
 	const first = 1000
 	ids, err := c.IDs(ctx, kind, "", first)
 	return nearest(ids, typed), err
 }
 
-// named is a kind of key whose last segment is a name that people type.
+// named describes a kind of key whose last segment is a name that people type.
 type named struct {
-	// kind is what one is called, where is where they are looked for, and list lists
-	// them.
+	// kind is the singular noun, where the scope in words, and list the action that lists them.
 	kind, where string
 	list        action.Verb
 	prefix      string
@@ -120,17 +119,17 @@ func listing(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// nearest returns the few ids that are most like what was typed.
+// nearest returns the few ids most similar to typed.
 func nearest(ids []string, typed string) []string {
 	const most = 3
 	type near struct {
 		id string
-		// away is how far the most alike of its parts is, whole the id itself.
+		// away is the distance of the most similar part, whole that of the id.
 		away, whole int
 	}
 	var all []near
 	for _, id := range ids {
-		// Ids of tasks end in letters that nobody types, those of nodes in numbers.
+		// Ids of tasks end in random letters and those of nodes in numbers; people type neither.
 		whole, isNear := Away(typed, id)
 		least := whole
 		for _, part := range []string{id[:min(len(id), len(typed))], stem(id)} {
@@ -152,7 +151,7 @@ func nearest(ids []string, typed string) []string {
 	return out
 }
 
-// stem is a name without what follows its last hyphen.
+// stem returns a name without its part after the last hyphen.
 func stem(id string) string {
 	if i := strings.LastIndexByte(id, '-'); i > 0 {
 		return id[:i]

@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// counted counts how often a store is asked.
+// counted counts the calls of a store.
 type counted struct {
 	controlplane.Store
 	n atomic.Int32
@@ -27,8 +27,8 @@ func (c *counted) Commit(ctx context.Context, txn controlplane.Txn) (controlplan
 	return c.Store.Commit(ctx, txn)
 }
 
-// TestRoundTrips is about how often the store is asked for each thing, one after the
-// other, by a client that knows nothing at first.
+// TestRoundTrips checks the number of consecutive calls of the store for each action, by a client
+// that starts without memory.
 func TestRoundTrips(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"n1", "n2"} {
@@ -78,7 +78,7 @@ func TestRoundTrips(t *testing.T) {
 		{"a task in a session", launch(inSession), 1},
 		{"a job", launch(several(10)...), 1},
 		{"a reservation", func() error { return c.Reserve(t.Context(), "r", bundles(8)) }, 1},
-		{"what somebody else has set meanwhile", func() error {
+		{"a resource that another client has set meanwhile", func() error {
 			w.put(controlplane.ResourceKey("team", "y", "n1"), &types.Resource{Capacity: 7})
 			store.n.Store(0)
 			return set("y", 9, controlplane.OnNode("n1"), controlplane.SetOptions{})()
@@ -97,7 +97,7 @@ func TestRoundTrips(t *testing.T) {
 	w.wantHas("p", caps{})
 }
 
-// TestSetManyAtOnce: a thousand resources in one transaction take one round trip, once
+// TestSetManyAtOnce checks that a thousand resources in one transaction take one round trip, once
 // their nodes are known.
 func TestSetManyAtOnce(t *testing.T) {
 	w := newWorld(t)
@@ -129,9 +129,9 @@ func TestSetManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhatIsRememberedIsNotTrusted: whatever others do to what a client has set, it sets
-// what it is asked to.
-func TestWhatIsRememberedIsNotTrusted(t *testing.T) {
+// TestMemoryIsNotTrusted checks that a client sets the requested value, whatever others did to its
+// earlier values.
+func TestMemoryIsNotTrusted(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){
 		"removed":         func(w *world) { w.delete(controlplane.ResourceKey("team", "x", "n1")) },
 		"changed":         func(w *world) { w.put(controlplane.ResourceKey("team", "x", "n1"), &types.Resource{Capacity: 99}) },
@@ -157,8 +157,8 @@ func TestWhatIsRememberedIsNotTrusted(t *testing.T) {
 	}
 }
 
-// TestRefusedLaunchReadsLittle: who is refused before anything was written looks for
-// nothing that it might have left.
+// TestRefusedLaunchReadsLittle checks that a launch refused before its first write looks for no
+// leftovers.
 func TestRefusedLaunchReadsLittle(t *testing.T) {
 	w := newWorld(t)
 	w.put(controlplane.AdmissionKey(), &types.Admission{Reason: "full"})
@@ -176,8 +176,8 @@ func TestRefusedLaunchReadsLittle(t *testing.T) {
 	}
 }
 
-// TestWaitForManyPrefixes: of how many ids only the beginnings are given makes no more
-// requests; what is ambiguous or not there is refused as ever.
+// TestWaitForManyPrefixes checks that prefixes need no more requests, however many, and that
+// ambiguous and unknown ones are refused.
 func TestWaitForManyPrefixes(t *testing.T) {
 	w := newWorld(t)
 	var prefixes []string

@@ -2,12 +2,11 @@ package controlplane
 
 import "context"
 
-// Scan reads a whole range, all at one revision, which it returns: the one asked for,
-// or the newest. It calls take with one part after the other, in the order of keys;
-// a part is take's to keep, and an error of take ends the scan, which returns it. What
-// was taken before another error was there, at a revision that is not known. opts.Limit
-// bounds the keys of a part where parts are asked for; 0 leaves that to the store. A store that
-// has a method Scan reads the range by it: faster than page by page.
+// Scan reads a whole range at one revision, which it returns: the requested one, or the newest. It
+// calls take with one part after the other, in the order of keys; take owns the part. Scan stops at
+// and returns an error of take. After another error, the parts taken existed at an unknown
+// revision. opts.Limit bounds the keys of a page; 0 means the default of the store. A store with a
+// method Scan reads the range by it, which is faster than pages.
 func Scan(ctx context.Context, s Store, opts ListOptions, take func([]KV) error) (revision int64, err error) {
 	fast, ok := s.(interface {
 		Scan(ctx context.Context, opts ListOptions, take func([]KV) error) (revision int64, err error)
@@ -18,15 +17,15 @@ func Scan(ctx context.Context, s Store, opts ListOptions, take func([]KV) error)
 	return ScanPages(ctx, s, opts, take)
 }
 
-// The bounds of a page whose size nobody asked for: etcd counts, for each page, all
-// keys from there to the end of the range, so that many small pages are expensive.
+// The default page sizes. etcd counts all keys from a page to the end of the range, so many small
+// pages are expensive.
 const (
 	firstPage = 1000
 	maxPage   = 100_000
 	pageBytes = 4 << 20
 )
 
-// ScanPages is Scan by Store.List alone.
+// ScanPages implements Scan with Store.List alone.
 func ScanPages(ctx context.Context, s Store, opts ListOptions, take func([]KV) error) (revision int64, err error) {
 	adapt := opts.Limit == 0
 	if adapt {
@@ -50,7 +49,7 @@ func ScanPages(ctx context.Context, s Store, opts ListOptions, take func([]KV) e
 	}
 }
 
-// nextPage returns how many keys like those of the last page have pageBytes.
+// nextPage returns the number of keys that fill pageBytes, if they are like those of the last page.
 func nextPage(last []KV) int {
 	size := 0
 	for _, kv := range last {
@@ -59,8 +58,8 @@ func nextPage(last []KV) int {
 	return min(max(len(last)*pageBytes/size, 1), 8*len(last), maxPage)
 }
 
-// ListAll reads a whole range, all at one revision: the one asked for, or the newest;
-// it returns that too. Limit and After are ignored.
+// ListAll reads a whole range at one revision, which it returns: the requested one, or the newest.
+// It ignores Limit and After.
 func ListAll(ctx context.Context, s Store, opts ListOptions) ([]KV, int64, error) {
 	opts.Limit, opts.After = 0, ""
 	var all []KV

@@ -8,25 +8,24 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Session is an application's presence: what it owns (resources, tasks and
-// reservations that name it) ends when it does. It lasts while Run runs, and ttl
-// longer at most.
+// A Session is the presence of an application. The resources, tasks and reservations that name it
+// end with it. It lasts while Run runs, and at most ttl longer.
 type Session struct {
-	// ID names it in the namespace.
+	// ID is the name of the session in its namespace.
 	ID string
 
 	c     *Client
 	ttl   time.Duration
 	lease LeaseID
-	// sent is when the last renewal that succeeded was sent.
+	// sent is the sending time of the last successful renewal.
 	sent time.Time
 }
 
-// MinTTL is the least time to live of a session: less is not kept alive reliably.
+// MinTTL is the shortest time to live of a session; a shorter one cannot be renewed reliably.
 const MinTTL = time.Second
 
-// OpenSession opens a session. The name says whose it is, for people; ttl is how
-// long it lasts without being renewed, in whole seconds. Run must be called soon.
+// OpenSession opens a session. The name tells people its owner. ttl is how long it lasts without
+// renewal, in whole seconds. The caller calls Run soon.
 func (c *Client) OpenSession(ctx context.Context, name string, ttl time.Duration) (*Session, error) {
 	errs := []error{types.ValidateName("name", name)}
 	if ttl < MinTTL {
@@ -53,14 +52,13 @@ func (c *Client) OpenSession(ctx context.Context, name string, ttl time.Duration
 		if err := c.inBudget(ctx, c.store, differing(change.Txn(), res.Read)); err != nil {
 			return nil, types.Errorf(types.ClassOf(err), "open session %s: %w", name, err)
 		}
-		return nil, types.Errorf(types.AlreadyExists, "open session %s: there is one: open it again", s.ID)
+		return nil, types.Errorf(types.AlreadyExists, "open session %s: it exists already: open it again", s.ID)
 	}
 	return s, nil
 }
 
-// Run keeps the session until ctx is done, and returns ctx.Err() then; the session
-// goes on for up to its time to live. Precondition: the session was lost, and with
-// it what it owned.
+// Run renews the session until ctx is done, and then returns ctx.Err(); the session lasts for up to
+// its time to live. Precondition: the session and everything it owned are lost.
 func (s *Session) Run(ctx context.Context) error {
 	retry := RetryPolicy()
 	wait := s.ttl / 3
@@ -80,21 +78,21 @@ func (s *Session) Run(ctx context.Context) error {
 		case types.Is(err, types.NotFound):
 			return types.Errorf(types.Precondition, "keep session %s: it has ended: open another", s.ID)
 		case time.Since(s.sent) >= s.ttl:
-			return types.Errorf(types.Precondition, "keep session %s: it could not be renewed for %s: %w", s.ID, time.Since(s.sent), err)
+			return types.Errorf(types.Precondition, "keep session %s: the store did not renew it for %s: %w", s.ID, time.Since(s.sent), err)
 		default:
 			wait = min(retry.NextBackOff(), max(0, s.ttl-time.Since(s.sent)))
 		}
 	}
 }
 
-// renew renews the lease once, and does not wait longer than that makes sense.
+// renew renews the lease once, and gives up when the session has expired.
 func (s *Session) renew(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithDeadline(ctx, s.sent.Add(s.ttl))
 	defer cancel()
 	return s.c.store.RenewLease(ctx, s.lease)
 }
 
-// Close ends the session, and with it what it owns. That it had ended is success.
+// Close ends the session and everything it owns. An ended session is a success.
 func (s *Session) Close(ctx context.Context) error {
 	if err := s.c.store.RevokeLease(ctx, s.lease); err != nil {
 		return types.Errorf(types.ClassOf(err), "close session %s: %w", s.ID, err)

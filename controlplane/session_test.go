@@ -55,7 +55,7 @@ func TestSessionIsLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A short interruption does no harm, a long one ends it in time.
+		// A short interruption does no harm; a long one ends the session in time.
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(t.Context()) }()
 		time.Sleep(6 * time.Second)
@@ -86,7 +86,7 @@ func TestSessionIsLost(t *testing.T) {
 	})
 }
 
-// renewing is a store whose renewals can fail.
+// renewing is a store with renewals that can fail.
 type renewing struct {
 	*memstore.Store
 	err atomic.Pointer[error]

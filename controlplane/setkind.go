@@ -7,12 +7,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A name of a namespace is either one pool of the cluster or on nodes. So whoever relies on
-// a key of a node need not compare that there is no pool, in which nothing on nodes
-// counts.
+// A resource name of a namespace is either one cluster-wide pool or a resource on nodes. So a
+// reader of a node's key need not compare the absence of a pool.
 
-// oneKind makes the change depend on the name not being of the other kind, if it makes a
-// key: a key that is there and stays says as much. If the client may not guess, it reads.
+// oneKind makes a change that creates a key depend on the name not being of the other kind. An
+// existing key proves that already. Without guesses it also reads.
 func (e *set) oneKind(ctx context.Context, s Store, change *Change, writes []write) error {
 	if !e.makes(writes) {
 		return nil
@@ -40,7 +39,7 @@ func (e *set) oneKind(ctx context.Context, s Store, change *Change, writes []wri
 	return nil
 }
 
-// makes reports whether a key that is not there is still to be written.
+// makes reports whether the edit still has to create a key.
 func (e *set) makes(writes []write) bool {
 	for _, w := range writes {
 		if w.mod == 0 && w.want != nil && !e.written[w.where] {
@@ -50,13 +49,12 @@ func (e *set) makes(writes []write) bool {
 	return false
 }
 
-// grows reports whether what is to be written takes more room in the store: a key that is
-// not there, or labels.
+// grows reports whether the writes take more space in the store: they create a key, or set labels.
 func (e *set) grows(writes []write) bool {
 	return e.makes(writes) || slices.ContainsFunc(writes, func(w write) bool { return !w.same && w.want != nil && w.want.Selector != nil })
 }
 
-// otherKind says so when a key that is there makes the name one of the other kind.
+// otherKind returns an error if an existing key makes the name one of the other kind.
 func (e *set) otherKind(kv KV) error {
 	k, ok := Parse(kv.Key)
 	if e.removes() || !ok || kv.ModRevision == 0 || k.Kind != Resources || k.Namespace != e.c.ns || k.Name != e.name {
@@ -72,11 +70,11 @@ func (e *set) otherKind(kv KV) error {
 	if k.Where == types.EveryNode {
 		on = OnEvery()
 	}
-	return types.Errorf(types.Precondition, "where.cluster: %q is %s, and what is one pool of the cluster can be on no node: remove it on every node first, or choose another name", e.name, on)
+	return types.Errorf(types.Precondition, "where.cluster: %q is %s, and a pool of the cluster cannot be on nodes: remove it on every node first, or choose another name", e.name, on)
 }
 
-// oneKindEach refuses edits that make a name both: the compares of a transaction are about
-// what was there before it.
+// oneKindEach refuses edits that together make a name both kinds. The compares of a transaction
+// cannot: they see the state before it.
 func oneKindEach(edits []edit) error {
 	last := make(map[string]*set)
 	for _, e := range edits {
@@ -86,7 +84,7 @@ func oneKindEach(edits []edit) error {
 		}
 		before := last[x.name]
 		if before != nil && before.where.Cluster != x.where.Cluster && !(before.removes() && x.removes()) {
-			return types.Errorf(types.Invalid, "where: %q is set in the cluster and on nodes in one transaction, and a name is one or the other: remove the one first, in a transaction of its own", x.name)
+			return types.Errorf(types.Invalid, "where: %q is set in the cluster and on nodes in one transaction, and a name is one or the other: remove one first, in a transaction of its own", x.name)
 		}
 		if before == nil || before.removes() {
 			last[x.name] = x

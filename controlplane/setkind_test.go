@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A name is either one pool of the cluster or on nodes.
+// A name is either one cluster-wide pool or on nodes.
 func TestNameIsOneKind(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second controlplane.Where
@@ -34,7 +34,7 @@ func TestNameIsOneKind(t *testing.T) {
 				_, err := w.Begin().SetResource("x", 2, c.second, controlplane.SetOptions{}).Preview(t.Context())
 				return err
 			}, c.says...)
-			// To remove what is not there is no mistake.
+			// Removing a missing resource is no mistake.
 			w.set("x", 0, c.second)
 			w.wantHas("x", before)
 			w.set("x", 0, c.first)
@@ -45,7 +45,7 @@ func TestNameIsOneKind(t *testing.T) {
 	}
 }
 
-// Two clients that make it one and the other at once: one of them is refused.
+// Two clients create both kinds at once: one of them is refused.
 func TestNameIsOneKindAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		where controlplane.Where
@@ -73,7 +73,7 @@ func TestNameIsOneKindAtOnce(t *testing.T) {
 	}
 }
 
-// What a client remembers to be on a node has become a pool since.
+// A resource that a client remembers on a node is now a pool.
 func TestNameIsOneKindThoughRemembered(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
@@ -87,7 +87,7 @@ func TestNameIsOneKindThoughRemembered(t *testing.T) {
 	w.wantHas("x", caps{"*": 7})
 }
 
-// The compares of one transaction do not see what it does itself.
+// The compares of a transaction do not see its own writes.
 func TestNameIsOneKindInATransaction(t *testing.T) {
 	on, every, pool := controlplane.OnNode("n1"), controlplane.OnEvery(), controlplane.InCluster()
 	type step struct {
@@ -127,7 +127,7 @@ func TestNameIsOneKindInATransaction(t *testing.T) {
 			w.refused(types.Invalid, func() error {
 				_, err := tx.Commit(t.Context())
 				return err
-			}, `where: "x" is set in the cluster and on nodes`, "remove the one first")
+			}, `where: "x" is set in the cluster and on nodes`, "remove one first")
 			if w.store.Revision() != before {
 				t.Error("something was written")
 			}
@@ -140,7 +140,7 @@ func TestNameIsOneKindInATransaction(t *testing.T) {
 	}
 }
 
-// comparing notes how many compares the last transaction had.
+// comparing records the compares of the last transaction.
 type comparing struct {
 	controlplane.Store
 	last int
@@ -151,7 +151,7 @@ func (c *comparing) Commit(ctx context.Context, txn controlplane.Txn) (controlpl
 	return c.Store.Commit(ctx, txn)
 }
 
-// A change of a key that is there relies on that key, and on nothing else.
+// A change of an existing key relies on that key alone.
 func TestChangeOfWhatIsThereComparesNoPool(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
@@ -161,7 +161,7 @@ func TestChangeOfWhatIsThereComparesNoPool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// It remembers what is there.
+		// The client remembers the key.
 		for range 2 {
 			if _, err := c.SetResource(t.Context(), "x", capacity, where, controlplane.SetOptions{}); err != nil {
 				t.Fatal(err)
@@ -170,7 +170,7 @@ func TestChangeOfWhatIsThereComparesNoPool(t *testing.T) {
 		}
 		return store.last
 	}
-	// The key, and the session of its node.
+	// The compares are the key, and the session of its node.
 	if n := compared(5, controlplane.OnNode("n1")); n != 2 {
 		t.Errorf("changing it on a node compares %d keys", n)
 	}

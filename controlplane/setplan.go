@@ -8,19 +8,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// write is one key of a resource to be set.
+// write is a planned write of one key of a resource.
 type write struct {
 	where string
-	// mod is the revision it was read at.
+	// mod is the ModRevision of the key as read.
 	mod int64
-	// want is what is to be there, nil for nothing; value is that as it is stored.
+	// want is the value to store, nil to delete the key; value is its stored form.
 	want  *types.Resource
 	value []byte
-	// same tells that it is there already.
+	// same reports whether the key already has that value.
 	same bool
 }
 
-// add adds one write, of nothing if it is there already, and returns it with its value.
+// add adds one write to the change, if the key differs, and returns it with its value.
 func (e *set) add(change *Change, w write) write {
 	key := ResourceKey(e.c.ns, e.name, w.where)
 	change.IfUnchanged(key, w.mod)
@@ -38,7 +38,7 @@ func (e *set) add(change *Change, w write) write {
 	return w
 }
 
-// plan reads the cluster and returns the keys of the resource as they are to be.
+// plan reads the cluster and returns the writes that set the resource.
 func (e *set) plan(ctx context.Context, s Store) ([]write, error) {
 	if e.where.Cluster {
 		kv, ok := e.guessed(types.ClusterWide)
@@ -54,7 +54,7 @@ func (e *set) plan(ctx context.Context, s Store) ([]write, error) {
 	return e.planEvery(ctx, s)
 }
 
-// resource is what is to be stored, nil if nothing.
+// resource returns the value to store; nil removes the resource.
 func (e *set) resource() *types.Resource {
 	if e.removes() {
 		return nil
@@ -62,8 +62,8 @@ func (e *set) resource() *types.Resource {
 	return &types.Resource{Capacity: e.capacity, Lifetime: e.opts.Lifetime, Owner: e.opts.Owner}
 }
 
-// guessed returns what the client goes by where it may guess. To remove what it does
-// not know, it must read.
+// guessed returns the remembered key of a resource, if guesses allow it. A removal of an unknown
+// key must read.
 func (e *set) guessed(where string) (KV, bool) {
 	if !e.guesses {
 		return KV{}, false
@@ -74,7 +74,7 @@ func (e *set) guessed(where string) (KV, bool) {
 	return kv, ok || !e.removes()
 }
 
-// write compares what is there with what is wanted.
+// write compares the present value with the wanted one.
 func (e *set) write(where string, kv KV, want *types.Resource) write {
 	w := write{where: where, mod: kv.ModRevision, want: want, value: kv.Value}
 	switch {
@@ -86,7 +86,7 @@ func (e *set) write(where string, kv KV, want *types.Resource) write {
 	return w
 }
 
-// planNodes plans for nodes that are named or chosen.
+// planNodes plans the keys of named or chosen nodes.
 func (e *set) planNodes(ctx context.Context, s Store) ([]write, error) {
 	at, err := e.chosen(ctx, s)
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *set) planNodes(ctx context.Context, s Store) ([]write, error) {
 		want := e.resource()
 		if want != nil {
 			if p.session == 0 {
-				return nil, types.Errorf(types.Precondition, "node %s is not alive, and what is set there would end at once: wait until its agent is back", p.name)
+				return nil, types.Errorf(types.Precondition, "node %s is not alive, so a resource there would end at once: wait until its agent is back", p.name)
 			}
 			want.NodeSession = p.session
 		}
@@ -113,7 +113,7 @@ func (e *set) planNodes(ctx context.Context, s Store) ([]write, error) {
 	return writes, nil
 }
 
-// mine refuses a key that ends with another owner, if only the owner's own are to be set.
+// mine refuses a key with another owner, if SetOptions.Own is set.
 func (e *set) mine(kv KV) error {
 	if !e.opts.Own || kv.ModRevision == 0 {
 		return nil
@@ -122,11 +122,11 @@ func (e *set) mine(kv KV) error {
 	if Read(kv, &r) && r.Lifetime == e.opts.Lifetime && r.Owner == e.opts.Owner {
 		return nil
 	}
-	return types.Errorf(types.Precondition, "resource %s is there, and is not of %s %s: choose another name", e.name, e.opts.Lifetime, e.opts.Owner)
+	return types.Errorf(types.Precondition, "resource %s exists, and does not belong to %s %s: choose another name", e.name, e.opts.Lifetime, e.opts.Owner)
 }
 
-// chosen returns the nodes. What was chosen stays so once a part is written.
-func (e *set) chosen(ctx context.Context, s Store) ([]place, error) {
+// chosen returns the nodes. The choice stays the same once a part is written.
+func (e *set) chosen(ctx context.Context, s Store) ([]nodeState, error) {
 	names := e.where.Nodes
 	if e.where.Among != nil {
 		if len(e.written) == 0 {
@@ -141,7 +141,7 @@ func (e *set) chosen(ctx context.Context, s Store) ([]place, error) {
 	if at, err := e.live(ctx, s, names); at != nil || err != nil {
 		return at, err
 	}
-	at, err := placesOf(ctx, s, names)
+	at, err := nodesNamed(ctx, s, names)
 	if err != nil {
 		return nil, err
 	}
@@ -157,23 +157,22 @@ func (e *set) chosen(ctx context.Context, s Store) ([]place, error) {
 		}
 	}
 	if len(matching) == 0 {
-		return nil, types.Errorf(types.Precondition, "where: none of the nodes is as asked for: ask for less")
+		return nil, types.Errorf(types.Precondition, "where: no node matches: ask for less")
 	}
 	return matching, nil
 }
 
-// live returns the nodes if all that is needed of them are their sessions, and all are
-// alive; nil if not. To remove what the client itself has set there takes not even that;
-// to remove what it does not know takes more, as nothing would show that a node is
-// unknown.
-func (e *set) live(ctx context.Context, s Store, names []string) ([]place, error) {
+// live returns the nodes if their sessions suffice and all are alive, and nil otherwise. A removal
+// of the client's own keys needs no sessions. A removal of unknown keys needs the nodes themselves,
+// to detect unknown ones.
+func (e *set) live(ctx context.Context, s Store, names []string) ([]nodeState, error) {
 	switch {
 	case len(e.where.Labels) > 0:
 		return nil, nil
 	case !e.removes():
-		return e.c.livePlaces(ctx, s, names, e.guesses)
+		return e.c.liveNodes(ctx, s, names, e.guesses)
 	}
-	at := make([]place, len(names))
+	at := make([]nodeState, len(names))
 	for i, name := range names {
 		if _, ok := e.guessed(name); !ok {
 			return nil, nil
@@ -183,9 +182,8 @@ func (e *set) live(ctx context.Context, s Store, names []string) ([]place, error
 	return at, nil
 }
 
-// own returns the keys that nodes have of their own: those that may be guessed, or all
-// of them as they are.
-func (e *set) own(ctx context.Context, s Store, at []place) (map[string]KV, error) {
+// own returns the nodes' own keys of the resource, guessed or read.
+func (e *set) own(ctx context.Context, s Store, at []nodeState) (map[string]KV, error) {
 	out := make(map[string]KV, len(at))
 	for _, p := range at {
 		if kv, ok := e.guessed(p.name); ok {
@@ -208,7 +206,7 @@ func (e *set) own(ctx context.Context, s Store, at []place) (map[string]KV, erro
 	return out, nil
 }
 
-// keys reads all keys of the resource, by place.
+// keys reads all keys of the resource, by location.
 func (e *set) keys(ctx context.Context, s Store) (map[string]KV, error) {
 	kvs, _, err := ListAll(ctx, s, ListOptions{Prefix: Prefix(Resources, e.c.ns, e.name)})
 	out := make(map[string]KV, len(kvs))
@@ -220,8 +218,7 @@ func (e *set) keys(ctx context.Context, s Store) (map[string]KV, error) {
 	return out, err
 }
 
-// planEvery plans for every node that has the labels: one key for all, and none of
-// the nodes' own.
+// planEvery plans one key for every node with the labels, and removes the own keys of those nodes.
 func (e *set) planEvery(ctx context.Context, s Store) ([]write, error) {
 	keys, err := e.keys(ctx, s)
 	if err != nil {
@@ -243,7 +240,7 @@ func (e *set) planEvery(ctx context.Context, s Store) ([]write, error) {
 		}
 		return writes, nil
 	}
-	all, err := allPlaces(ctx, s)
+	all, err := readAllNodes(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -258,12 +255,12 @@ func (e *set) planEvery(ctx context.Context, s Store) ([]write, error) {
 		}
 	}
 	if matching == 0 && want != nil && !e.opts.Future {
-		return nil, types.Errorf(types.Precondition, "where.labels: none of %d nodes has %s: correct it, or say that such nodes are to come", len(all), labelTexts(e.where.Labels))
+		return nil, types.Errorf(types.Precondition, "where.labels: none of %d nodes has %s: correct it, or allow labels of future nodes", len(all), labelTexts(e.where.Labels))
 	}
 	return writes, nil
 }
 
-// sameSelector refuses to remove, with some labels, what is on nodes with others.
+// sameSelector refuses a removal by labels if the resource has others.
 func (e *set) sameSelector(kv KV) error {
 	if !e.removes() || kv.ModRevision == 0 || len(e.where.Labels) == 0 {
 		return nil

@@ -8,23 +8,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// SetOptions says more about a resource than how much of it there is, and where.
+// SetOptions are the properties of a resource besides capacity and location.
 type SetOptions struct {
-	// Declare keeps a resource of capacity 0: it exists, and is closed. Without
-	// it, 0 removes the resource.
+	// Declare keeps a resource of capacity 0, which exists and is closed. Without it, 0 removes the
+	// resource.
 	Declare bool
-	// Lifetime is what the resource ends with, besides being removed; Owner is
-	// the id of that task, session, reservation or job, which must exist, or come to be in
-	// the same transaction, before.
+	// Lifetime is the kind of object whose end removes the resource. Owner is the id of that task,
+	// session, reservation, job or policy. The owner must exist, or be created earlier in the same
+	// transaction.
 	Lifetime types.Lifetime
 	Owner    string
-	// Own refuses to change or remove a resource that ends with another owner, or with none.
+	// Own refuses to change or remove a resource with another owner or none.
 	Own bool
 	// Future allows labels that no node has yet.
 	Future bool
 }
 
-// Setting is an ephemeral resource as it is to be: what SetResource takes.
+// Setting is an ephemeral resource to set, as SetResource takes it.
 type Setting struct {
 	Name     string
 	Capacity types.Quantity
@@ -32,27 +32,25 @@ type Setting struct {
 	Options  SetOptions
 }
 
-// SetResult tells what became of SetResource.
+// SetResult is the result of SetResource.
 type SetResult struct {
-	// Revision is that of the last part.
+	// Revision is the revision of the last part.
 	Revision int64
-	// Parts is how many transactions it took: more than one when it was too
-	// large. Others may have seen some of the parts without the rest.
+	// Parts is the number of transactions: several if one would be too large. Readers may have seen
+	// some parts without the rest.
 	Parts int
 }
 
-// SetResource makes the capacity of an ephemeral resource what is given, whatever
-// it was: 0 removes it, types.Inf is no bound. It may be less than what is in use:
-// those who hold it keep it, and nothing new is bound to it until some is free.
-// Setting what is already so changes nothing.
+// SetResource sets the capacity of an ephemeral resource, whatever it was. 0 removes the resource;
+// types.Inf means no bound. The capacity may be less than the amount in use: holders keep their
+// amounts, and nothing new is bound until some is free. Setting the present value changes nothing.
 //
-// On nodes that are named or chosen it is the node's own, and ends with the present
-// session of the node. On every node (with these labels) it replaces what these
-// nodes had of their own, and the labels given before: there is one set of labels
-// for each resource. A name is either one pool of the cluster or on nodes, never both:
-// to make one of the other, remove it first, or it is Precondition.
+// On named or chosen nodes the resource is the node's own, and ends with the present session of the
+// node. On every node, with optional labels, it replaces the nodes' own capacities and the labels
+// given before: a resource has one set of labels. A name is either one cluster-wide pool or on
+// nodes: Precondition if it is of the other kind, which must be removed first.
 //
-// Conflict: the store did not answer, and somebody else changed it since.
+// Conflict: the store did not answer, and another writer has changed the resource since.
 func (c *Client) SetResource(ctx context.Context, name string, capacity types.Quantity, where Where, opts SetOptions) (SetResult, error) {
 	e, err := c.newSet(name, capacity, where, opts)
 	if err != nil {
@@ -69,7 +67,7 @@ func (c *Client) SetResource(ctx context.Context, name string, capacity types.Qu
 	return res, nil
 }
 
-// set is a resource being set.
+// set is an edit that sets a resource.
 type set struct {
 	c        *Client
 	name     string
@@ -77,28 +75,27 @@ type set struct {
 	where    Where
 	opts     SetOptions
 
-	// inParts lets it take several transactions; more tells that there is more
-	// to do than was drawn up last.
+	// inParts allows several transactions; more reports whether writes remain that the latest draft
+	// lacks.
 	inParts, more bool
-	// nodes are those chosen; they stay once a part is committed.
+	// nodes are the chosen nodes; they stay the same once a part is committed.
 	nodes []string
-	// drawn is what was drawn up last, written the places of earlier parts. What
-	// was written is not written again: it may have been changed since.
+	// drawn is the latest draft. written holds the locations of earlier parts: they are not written
+	// again, because they may have changed since.
 	drawn   []write
 	written map[string]bool
-	// guesses lets it go by what the client remembers the next time that it is
-	// drawn up.
+	// guesses lets the next draft use what the client remembers.
 	guesses bool
 }
 
-// newSet checks all that can be checked without the cluster.
+// newSet does every check that does not need the cluster.
 func (c *Client) newSet(name string, capacity types.Quantity, where Where, opts SetOptions) (*set, error) {
 	errs := []error{types.ValidateEphemeral("name", name), where.validate()}
 	if capacity < 0 {
 		errs = append(errs, types.Errorf(types.Invalid, "capacity: %s is negative: give 0 to remove the resource, or more", capacity.Format(types.ResourceID(name))))
 	}
 	if capacity > types.MaxQuantity && capacity != types.Inf {
-		errs = append(errs, types.Errorf(types.Invalid, "capacity: %d is too large: the largest is %s; write inf for no bound",
+		errs = append(errs, types.Errorf(types.Invalid, "capacity: %d is too large: the largest is %s; inf means no bound",
 			capacity, types.MaxQuantity.Format(types.ResourceID(name))))
 	}
 	switch opts.Lifetime {
@@ -119,10 +116,10 @@ func (c *Client) newSet(name string, capacity types.Quantity, where Where, opts 
 
 func (e *set) verb() string { return fmt.Sprintf("set resource %s %s", e.name, e.where) }
 
-// removes reports whether the resource is to go.
+// removes reports whether the edit removes the resource.
 func (e *set) removes() bool { return e.capacity == 0 && !e.opts.Declare }
 
-// draw adds what is still to be written, as much as fits if it may take parts.
+// draw adds the remaining writes, as many as fit if it may take parts.
 func (e *set) draw(ctx context.Context, s Store, change *Change) error {
 	defer func() { e.guesses = false }()
 	if err := e.guard(ctx, s, change); err != nil {
@@ -154,8 +151,7 @@ func (e *set) draw(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// guard makes the change depend on what must be there or must not, besides the
-// resource itself.
+// guard makes the change depend on the owner of the resource.
 func (e *set) guard(ctx context.Context, s Store, change *Change) error {
 	if e.removes() {
 		return nil
@@ -167,7 +163,7 @@ func (e *set) guard(ctx context.Context, s Store, change *Change) error {
 	return e.c.ifThere(ctx, s, change, key, e.guesses, "owner", e.opts.Owner, string(e.opts.Lifetime))
 }
 
-// ownerKey is the key of what it ends with, empty for nothing.
+// ownerKey returns the key of the owner, empty if there is none.
 func (e *set) ownerKey() string {
 	switch e.opts.Lifetime {
 	case types.OfTask:
@@ -184,8 +180,8 @@ func (e *set) ownerKey() string {
 	return ""
 }
 
-// ifThere makes the change depend on a key that must be there, and read unless it may
-// be remembered, or the change itself puts or deletes it.
+// ifThere makes the change depend on a key that must exist. It reads the key unless remember lets
+// it rely on memory, or the change itself puts or deletes the key.
 func (c *Client) ifThere(ctx context.Context, s Store, change *Change, key string, remember bool, field, id, kind string) error {
 	missing := func() error {
 		return types.Errorf(types.Precondition, "%s: there is no %s %q: create it first, or correct the id", field, kind, id)
@@ -211,8 +207,7 @@ func (c *Client) ifThere(ctx context.Context, s Store, change *Change, key strin
 	return nil
 }
 
-// refused tells when the name is of the other kind. What was remembered of the keys is
-// out of date.
+// refused forgets the compared keys, and returns an error if the name is of the other kind.
 func (e *set) refused(ctx context.Context, s Store, keys []KV) error {
 	if err := e.c.inBudget(ctx, s, keys); err != nil {
 		return err
@@ -226,14 +221,14 @@ func (e *set) refused(ctx context.Context, s Store, keys []KV) error {
 	return nil
 }
 
-// once is false: a resource can be set again and again.
+// once reports false: a resource may be set repeatedly.
 func (e *set) once() bool { return false }
 
-// guess lets it go by what its client remembers: that a resource which it does not
-// know is not there.
+// guess lets the next draft use what the client remembers, and assume that an unknown resource is
+// absent.
 func (e *set) guess() { e.guesses = true }
 
-// done notes what is written.
+// done records the written locations.
 func (e *set) done(revision int64) {
 	for _, w := range e.drawn {
 		e.written[w.where] = true
@@ -244,7 +239,7 @@ func (e *set) done(revision int64) {
 		case w.same:
 			e.c.known.set(KV{Key: key, ModRevision: w.mod, Value: w.value})
 		default:
-			// The value is part of a larger block of memory.
+			// Clone, because the value is part of a larger block of memory.
 			e.c.known.set(KV{Key: key, ModRevision: revision, Value: bytes.Clone(w.value)})
 		}
 	}

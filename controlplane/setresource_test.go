@@ -82,7 +82,7 @@ func TestSetResourceOnLabels(t *testing.T) {
 	w.refused(types.Precondition, func() error {
 		_, err := w.SetResource(t.Context(), "x", 5, rack("r9"), controlplane.SetOptions{})
 		return err
-	}, "none of 2 nodes has rack=r9", "to come")
+	}, "none of 2 nodes has rack=r9", "future nodes")
 	w.set("x", 6, rack("r9"), controlplane.SetOptions{Future: true})
 	w.wantHas("x", caps{"+": 6, "n2": 1})
 	w.set("x", 0, rack("r9"))
@@ -136,7 +136,7 @@ func TestSetResourceRefuses(t *testing.T) {
 		{types.Invalid, strings.Repeat("x", 300), 1, on, controlplane.SetOptions{}, []string{"shorten it"}},
 		{types.Invalid, "gpu@train", 1, on, controlplane.SetOptions{}, []string{"use Reserve"}},
 		{types.Invalid, "x", -1, on, controlplane.SetOptions{}, []string{"capacity: -0.001 is negative", "give 0"}},
-		{types.Invalid, "x", types.MaxQuantity + 1, on, controlplane.SetOptions{}, []string{"too large", "write inf"}},
+		{types.Invalid, "x", types.MaxQuantity + 1, on, controlplane.SetOptions{}, []string{"too large", "inf means no bound"}},
 		{types.Invalid, "x", 1, controlplane.OnNode("n1", "n1"), controlplane.SetOptions{}, []string{"where.nodes[1]", "twice"}},
 		{types.Invalid, "x", 1, controlplane.OnNode("n1", "a/b"), controlplane.SetOptions{}, []string{"where.nodes[1]: "}},
 		{types.Invalid, "x", 1, controlplane.OnNode("n1", "n7", "n8"), controlplane.SetOptions{}, []string{`"n7", "n8" is unknown`, "3 registered nodes", "n1"}},
@@ -149,17 +149,17 @@ func TestSetResourceRefuses(t *testing.T) {
 		{types.Precondition, "x", 1, controlplane.OnNode("n1", "dead"), controlplane.SetOptions{}, []string{"node dead is not alive", "wait"}},
 		{types.Precondition, "pool", 1, on, controlplane.SetOptions{}, []string{"one pool", "remove it there first"}},
 		{types.Precondition, "pool", 1, controlplane.OnEvery(), controlplane.SetOptions{}, []string{"one pool"}},
-		{types.Precondition, "x", 1, controlplane.Where{Nodes: []string{"n1"}, Labels: []types.Label{{Name: "rack", Value: "r1"}}}, controlplane.SetOptions{}, []string{"none of the nodes"}},
+		{types.Precondition, "x", 1, controlplane.Where{Nodes: []string{"n1"}, Labels: []types.Label{{Name: "rack", Value: "r1"}}}, controlplane.SetOptions{}, []string{"no node matches"}},
 	} {
 		w.refused(c.class, func() error {
 			_, err := w.SetResource(t.Context(), c.name, c.capacity, c.where, c.opts)
 			return err
 		}, c.says...)
 	}
-	w.set("x", 0, controlplane.OnNode("dead")) // nothing to remove is success
+	w.set("x", 0, controlplane.OnNode("dead")) // removing nothing succeeds
 }
 
-// A transaction is small, so that setting many takes parts, and says so.
+// Transactions are small, so setting many resources takes parts, and the result says so.
 func TestSetResourceInParts(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 22, Bytes: 1 << 20}))
 	var names []string
@@ -183,7 +183,7 @@ func TestSetResourceInParts(t *testing.T) {
 	}, "takes 22 at once", "--max-txn-ops")
 }
 
-// What somebody sets between two parts stays.
+// A value set by another client between two parts stays.
 func TestSetResourceInPartsWritesNothingTwice(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 21, Bytes: 1 << 20}))
 	var names []string
@@ -217,7 +217,7 @@ func TestSetResourceAgainstOthers(t *testing.T) {
 		if n := w.lossy.commits(); n != 4 {
 			t.Errorf("it took %d commits, want 4", n)
 		}
-		// The node goes and comes back in between.
+		// The node leaves and returns in between.
 		var session int64
 		w.lossy.before = func(n int) {
 			if n == 1 {
@@ -230,7 +230,7 @@ func TestSetResourceAgainstOthers(t *testing.T) {
 		if w.get(controlplane.ResourceKey("team", "x", "n1"), &r); r.NodeSession != session {
 			t.Errorf("%+v is not of session %d", r, session)
 		}
-		// Somebody makes it a pool in between.
+		// Another client makes it a pool in between.
 		w.lossy.commits()
 		w.lossy.before = func(n int) {
 			if n == 1 {
@@ -244,7 +244,7 @@ func TestSetResourceAgainstOthers(t *testing.T) {
 	})
 }
 
-// A client that has set something on a node does not go by what the node was then.
+// A client that has set a resource on a node notices a new session of the node.
 func TestSetResourceOnANodeThatChanged(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
@@ -279,7 +279,7 @@ func TestSetResourceGivesUpUnderEndlessChange(t *testing.T) {
 	})
 }
 
-// Whatever becomes of the first copies, what is set is set, once.
+// A resource is set, and once, whatever the fate of the first copies.
 func TestSetResourceNotAnswered(t *testing.T) {
 	for _, fates := range [][]fate{
 		{lost}, {forgotten}, {late}, {unavailable}, {forgotten, lost}, {late, forgotten}, {late, lost}, {lost, lost, lost}, {forgotten, unavailable, late},
@@ -307,8 +307,8 @@ func TestSetResourceNotAnswered(t *testing.T) {
 	}
 }
 
-// A copy that was applied unanswered, and then overwritten, is not sent anew: it
-// would undo what is newer.
+// A copy that was applied without an answer and then overwritten is not sent again, because that
+// would undo the newer value.
 func TestSetResourceLateNeverOverwrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

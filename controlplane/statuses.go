@@ -11,43 +11,42 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// statuses follows the statuses of a namespace while anybody waits for one. Who comes
-// first is followed what he waits for, which may be one status of very many; who waits
-// for something else meanwhile has all of the namespace followed, and so have all who
-// come later: there are at most two watches.
+// statuses follows the statuses of a namespace while callers wait for some. The first caller's
+// watch covers what that caller waits for, perhaps one status of very many. A later caller that
+// waits for another task starts a watch of the whole namespace, which serves all later callers. So
+// there are at most two watches.
 type statuses struct {
 	mu      sync.Mutex
 	current []*following
 }
 
-// following is one list-watch of statuses. Its fields are guarded by the mutex of
-// statuses.
+// following is one list-watch of statuses. The mutex of statuses guards its fields.
 type following struct {
 	prefix  string
 	waiters int
 	cancel  context.CancelFunc
 	ended   chan struct{}
-	// known are the statuses, once synced.
+	// known holds the statuses, once synced.
 	known  map[string]*types.Status
 	synced bool
-	// waiting are those who wait for a task.
+	// waiting holds the waiters of each task.
 	waiting map[string]map[*waiter]struct{}
 	all     map[*waiter]struct{}
 }
 
-// waiter waits until tasks are as far as it wants.
+// waiter waits until tasks reach a phase.
 type waiter struct {
 	until Until
 	left  map[string]struct{}
 	found map[string]types.Status
-	// err says why there is nothing to wait for any more.
+	// err is the reason why the wait cannot succeed.
 	err error
 	// over is closed when left is empty or err is set.
 	over   chan struct{}
 	closed bool
 }
 
-// join makes w wait.
+// join starts the wait of w.
 func (s *statuses) join(store Store, ns string, w *waiter) *following {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +67,7 @@ func (s *statuses) join(store Store, ns string, w *waiter) *following {
 	return f
 }
 
-// covering returns what follows everything that w waits for.
+// covering returns a list-watch that covers all tasks of w.
 func (s *statuses) covering(store Store, ns string, w *waiter) *following {
 	wanted := statusPrefix(ns, maps.Keys(w.left))
 	for _, f := range s.current {
@@ -82,7 +81,7 @@ func (s *statuses) covering(store Store, ns string, w *waiter) *following {
 	return s.start(store, wanted)
 }
 
-// statusPrefix returns what the status keys of all these tasks begin with.
+// statusPrefix returns the longest common prefix of the status keys of tasks.
 func statusPrefix(ns string, ids iter.Seq[string]) string {
 	prefix, first := Prefix(Statuses, ns), true
 	for id := range ids {
@@ -100,7 +99,7 @@ func statusPrefix(ns string, ids iter.Seq[string]) string {
 	return prefix
 }
 
-// start begins to follow.
+// start starts a list-watch.
 func (s *statuses) start(store Store, prefix string) *following {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &following{
@@ -125,7 +124,7 @@ func (s *statuses) start(store Store, prefix string) *following {
 	return f
 }
 
-// leave makes w wait no more; the last one to leave ends the following.
+// leave ends the wait of w; the last waiter ends the list-watch.
 func (s *statuses) leave(f *following, w *waiter) {
 	s.mu.Lock()
 	delete(f.all, w)
@@ -144,12 +143,12 @@ func (s *statuses) leave(f *following, w *waiter) {
 	}
 }
 
-// drop lets nobody join f any more.
+// drop keeps further waiters from joining f.
 func (s *statuses) drop(f *following) {
 	s.current = slices.DeleteFunc(s.current, func(other *following) bool { return other == f })
 }
 
-// apply takes an update and tells those who wait.
+// apply applies an update and informs the waiters.
 func (f *following) apply(u Update) error {
 	for _, e := range u.Events {
 		k, ok := Parse(e.Key)
@@ -165,7 +164,7 @@ func (f *following) apply(u Update) error {
 		}
 		status := new(types.Status)
 		if !Read(e.KV, status) {
-			delete(f.known, k.ID) // until it is repaired, its task waits
+			delete(f.known, k.ID) // the task waits until the key is repaired
 			continue
 		}
 		f.known[k.ID] = status
@@ -177,7 +176,7 @@ func (f *following) apply(u Update) error {
 	return nil
 }
 
-// tell tells a waiter how far a task is.
+// tell informs a waiter of the status of a task.
 func (f *following) tell(w *waiter, id string, status *types.Status) {
 	if status == nil || !w.until.reached(status) {
 		return

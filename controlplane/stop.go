@@ -7,27 +7,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// StopOptions says how a task is to be stopped.
+// StopOptions describes how to stop a task.
 type StopOptions struct {
-	// Reason is who or what stops it, in words; it shows in its status.
+	// Reason is the cause in words; the status of the task shows it.
 	Reason string
-	// Grace is how long it has between its stop signal and the kill; 0 is that of
-	// its spec, NoGrace none.
+	// Grace is the time between stop signal and kill. 0 means the grace of the spec; NoGrace means
+	// none.
 	Grace time.Duration
 }
 
-// NoGrace kills a task as soon as it is signalled. 0 cannot say so: that is what a
-// task has which nobody gave another grace.
+// NoGrace kills a task as soon as it is signaled. It is not 0, because 0 means the default.
 const NoGrace = time.Nanosecond
 
 func (o StopOptions) validate() error {
 	return (&types.Stop{Reason: o.Reason, Grace: o.Grace}).Validate()
 }
 
-// Stop ends a task for good; id may be a prefix that only one has. It returns when
-// that is recorded; Wait tells when the task has ended. Stopping a task that has
-// ended, or is being stopped, changes nothing, unless it gives it less grace than it
-// has.
+// Stop ends a task for good; id may be a unique prefix. Stop returns once the intent is stored;
+// Wait returns when the task has ended. Stopping an ended or stopping task changes nothing, unless
+// it shortens its grace.
 func (c *Client) Stop(ctx context.Context, id string, opts StopOptions) error {
 	if err := opts.validate(); err != nil {
 		return err
@@ -40,9 +38,8 @@ func (c *Client) Stop(ctx context.Context, id string, opts StopOptions) error {
 	return err
 }
 
-// Evict ends an attempt of a task, which then waits for its next one; id may be a
-// prefix that only one has. Attempt 0 is the present one. Precondition: that attempt
-// is not on a node.
+// Evict ends an attempt of a task, which then waits for its next one; id may be a unique prefix.
+// Attempt 0 means the present one. Precondition: that attempt is not on a node.
 func (c *Client) Evict(ctx context.Context, id string, attempt int) error {
 	if err := validAttempt(attempt); err != nil {
 		return err
@@ -62,7 +59,7 @@ func validAttempt(attempt int) error {
 	return nil
 }
 
-// stop is a task being stopped.
+// stop is an edit that stops a task.
 type stop struct {
 	c    *Client
 	id   string
@@ -95,9 +92,8 @@ func (e *stop) draw(ctx context.Context, s Store, change *Change) error {
 	return nil
 }
 
-// Sooner reports whether asked ends a task, of the spec of that digest, sooner than what it
-// was told before: by a shorter grace that was given. Unlike types.Stop.Sooner it knows the
-// task's own.
+// Sooner reports whether asked ends a task sooner than was does, by a shorter grace. digest is that
+// of the task's spec: unlike types.Stop.Sooner, this method knows the spec's own grace.
 func (c *Client) Sooner(ctx context.Context, asked, was *types.Stop, digest string) (bool, error) {
 	if was.Grace > 0 || !asked.Sooner(was) {
 		return asked.Sooner(was), nil
@@ -113,7 +109,7 @@ func (e *stop) refused(context.Context, Store, []KV) error { return nil }
 func (e *stop) once() bool                                 { return false }
 func (e *stop) done(int64)                                 {}
 
-// evict is an attempt being ended.
+// evict is an edit that ends an attempt.
 type evict struct {
 	c       *Client
 	id      string
@@ -135,7 +131,7 @@ func (e *evict) draw(ctx context.Context, s Store, change *Change) error {
 	if !t.Phase().Held() || e.attempt != 0 && t.Status.Attempt != e.attempt {
 		return types.Errorf(types.Precondition, "it is %s, at attempt %d: evict a task that is on a node, by its present attempt", t.Phase(), t.Attempt())
 	}
-	// Drawn up again, it is still about the attempt it was first about.
+	// A new draft must concern the same attempt as the first.
 	e.attempt = t.Status.Attempt
 	if t.Task.Evict == e.attempt {
 		return nil

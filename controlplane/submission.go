@@ -10,40 +10,39 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Submission is a task to be launched.
+// A Submission is a task to launch.
 type Submission struct {
-	// ID is unique in its namespace, for ever; empty: made from Task.Name, and numbered
-	// among those of that name which are launched with it.
+	// ID is unique in its namespace, forever. Empty means an id made of Task.Name, with a number if
+	// the launch has several tasks of that name.
 	ID string
-	// Task is what it needs. Job and Submitted are set by Launch, and Spec too
-	// if that below is given.
+	// Task holds the intent. Launch sets Job and Submitted, and also Task.Spec if Spec below is
+	// given.
 	Task types.Task
-	// Spec is what to run; tasks may share it. Nil: the stored one that
-	// Task.Spec names.
+	// Spec is the program to run; tasks may share it. nil means the stored spec that Task.Spec
+	// names.
 	Spec *types.Spec
 }
 
-// SpecDigest returns what a spec is stored as: the SHA-256 of its encoding, in
-// hexadecimal.
+// SpecDigest returns the id of a spec in the store: the SHA-256 of its encoding, in hexadecimal.
 func SpecDigest(s *types.Spec) string {
 	sum := sha256.Sum256(types.Encode(0, s))
 	return hex.EncodeToString(sum[:])
 }
 
-// submission is a task checked and ready to be written.
+// submission is a checked task, ready to be written.
 type submission struct {
 	id string
-	// kin is what its id and those of others of this launch begin with, and nobody
-	// else's; empty if it has an id by itself.
-	kin  string
-	task *types.Task
+	// siblings is the prefix of the ids of its siblings in this launch, and of no other ids; empty
+	// if the task has no siblings.
+	siblings string
+	task     *types.Task
 }
 
 // specs are the distinct specs of a launch, by digest.
 type specs struct {
 	byDigest map[string]*types.Spec
 	digests  map[*types.Spec]string
-	// bytes are how large they are, by digest.
+	// bytes holds their sizes, by digest.
 	bytes map[string]int
 }
 
@@ -62,19 +61,19 @@ func (s *specs) add(spec *types.Spec) (string, error) {
 	return digest, nil
 }
 
-// prepare checks submissions and gives ids to those that have none, made of a tag where
-// there are several of a name: all problems at once.
+// prepare checks submissions and makes the missing ids. Tasks of one name share the tag. The error
+// names all problems.
 func prepare(tasks []Submission, tag string, limits Limits, stamp int64) ([]submission, *specs, error) {
 	if len(tasks) == 0 {
-		return nil, nil, types.Errorf(types.Invalid, "tasks: there is none: give at least one")
+		return nil, nil, types.Errorf(types.Invalid, "tasks: is empty: give at least one")
 	}
 	all := &specs{byDigest: make(map[string]*types.Spec), digests: make(map[*types.Spec]string), bytes: make(map[string]int)}
 	out := make([]submission, 0, len(tasks))
 	ids := make(map[string]bool, len(tasks))
-	kin := newKinIDs(tasks, tag)
+	siblings := newSiblingIDs(tasks, tag)
 	var errs []error
 	for i := range tasks {
-		s, err := tasks[i].prepare(all, kin, limits, stamp)
+		s, err := tasks[i].prepare(all, siblings, limits, stamp)
 		if ids[s.id] {
 			err = types.Errorf(types.Invalid, "id: %q is given twice: ids are unique", s.id)
 		}
@@ -89,7 +88,7 @@ func prepare(tasks []Submission, tag string, limits Limits, stamp int64) ([]subm
 }
 
 // prepare checks one submission.
-func (s *Submission) prepare(all *specs, ids *kinIDs, limits Limits, stamp int64) (submission, error) {
+func (s *Submission) prepare(all *specs, ids *siblingIDs, limits Limits, stamp int64) (submission, error) {
 	task := s.Task
 	task.Submitted = stamp
 	errs := []error{task.Validate()}
@@ -99,17 +98,17 @@ func (s *Submission) prepare(all *specs, ids *kinIDs, limits Limits, stamp int64
 		task.Spec = digest
 		errs = append(errs, err, task.ValidateImplied(s.Spec), task.ValidateWarning(s.Spec))
 	case len(task.Spec) != hex.EncodedLen(sha256.Size) || strings.Trim(task.Spec, "0123456789abcdef") != "":
-		errs = append(errs, types.Errorf(types.Invalid, "spec: %q is no digest: give the spec to run", task.Spec))
+		errs = append(errs, types.Errorf(types.Invalid, "spec: %q is not a digest: give the spec to run", task.Spec))
 	}
 	if task.Deadline != 0 && task.Deadline <= stamp {
 		errs = append(errs, types.Errorf(types.Invalid, "deadline: %s has passed: give a later time", time.Unix(0, task.Deadline).UTC().Format(time.RFC3339)))
 	}
 	if task.Stop != nil || task.Evict != 0 || task.EvictGrace != 0 || task.Later != nil {
-		errs = append(errs, types.Errorf(types.Invalid, "stop: is set: launch the task first"))
+		errs = append(errs, types.Errorf(types.Invalid, "stop: is set before the launch: launch the task first"))
 	}
-	id, kin := s.ID, ""
+	id, siblings := s.ID, ""
 	if id == "" {
-		id, kin = ids.id(task.Name)
+		id, siblings = ids.id(task.Name)
 	} else {
 		errs = append(errs, types.ValidateName("id", id))
 	}
@@ -117,21 +116,21 @@ func (s *Submission) prepare(all *specs, ids *kinIDs, limits Limits, stamp int64
 		errs = append(errs, types.Errorf(types.Invalid, "requests: binding it may take %d compares, and the store takes %d at once: "+
 			"request fewer ephemeral resources, or run etcd with a larger --max-txn-ops", n, limits.Ops))
 	}
-	return submission{id, kin, &task}, invalid(errs)
+	return submission{id, siblings, &task}, invalid(errs)
 }
 
-// What binding a task may have to compare.
+// The compares that binding a task may need.
 const (
-	// fixedCompares are the task, its status, its namespace; and of the node:
-	// itself, what is allocated there, its session, its cordon, its devices.
+	// fixedCompares counts the task, its status and its namespace, and of the node: itself, its
+	// allocated key, session, cordon and devices.
 	fixedCompares = 8
-	// ephemeralCompares are the node's own key of a resource; that of every node, or
-	// that of the cluster; what was left behind; a provider and its report.
+	// ephemeralCompares counts, for a resource: the node's own key; that of every node, or of the
+	// cluster; a provided key; a provider and its report.
 	ephemeralCompares = 5
 )
 
-// bindCompares returns how many compares binding the task may take: the most of
-// any of its alternatives.
+// bindCompares returns the largest number of compares that binding the task may need, over its
+// alternatives.
 func bindCompares(t *types.Task) int {
 	most := requestCompares(t.Requests)
 	for _, a := range t.Alternatives {
@@ -140,7 +139,7 @@ func bindCompares(t *types.Task) int {
 	return fixedCompares + most
 }
 
-// requestCompares is the part of the requests.
+// requestCompares returns the share of the requests in bindCompares.
 func requestCompares(r types.Requests) int {
 	n := 0
 	for _, x := range r {

@@ -7,19 +7,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TaskState is a task as it is.
+// TaskState is a task with its status.
 type TaskState struct {
 	ID   string
 	Task *types.Task
 	// Status is nil before the first attempt.
 	Status *types.Status
-	// Accepted is false while the job it belongs to is not complete.
+	// Accepted reports whether the task's job, if any, is complete.
 	Accepted bool
 
 	mod, statusMod int64
 }
 
-// Phase returns how far the task is.
+// Phase returns the phase of the task.
 func (t *TaskState) Phase() types.Phase {
 	if t.Status == nil {
 		return types.Pending
@@ -27,7 +27,7 @@ func (t *TaskState) Phase() types.Phase {
 	return t.Status.Phase
 }
 
-// Attempt returns which attempt it is at, 0 before the first.
+// Attempt returns the number of the present attempt, 0 before the first.
 func (t *TaskState) Attempt() int {
 	if t.Status == nil {
 		return 0
@@ -35,7 +35,7 @@ func (t *TaskState) Attempt() int {
 	return t.Status.Attempt
 }
 
-// Status returns a task with its status; id may be a prefix that only one has.
+// Status returns a task with its status; id may be a unique prefix.
 func (c *Client) Status(ctx context.Context, id string) (TaskState, error) {
 	id, err := c.Resolve(ctx, id)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Client) Status(ctx context.Context, id string) (TaskState, error) {
 	return c.read(ctx, id)
 }
 
-// read reads a task by its id in full. NotFound: it is not there.
+// read reads a task by its full id. NotFound: it does not exist.
 func (c *Client) read(ctx context.Context, id string) (TaskState, error) {
 	t := TaskState{ID: id, Accepted: true}
 	page, err := c.store.List(ctx, ListOptions{Key: TaskKey(c.ns, id)})
@@ -69,8 +69,8 @@ func (c *Client) read(ctx context.Context, id string) (TaskState, error) {
 	return t, err
 }
 
-// Tasks returns all tasks of the namespace, by id, at one revision. Where they may be
-// very many, EachTask needs less memory.
+// Tasks returns all tasks of the namespace, by id, at one revision. EachTask needs less memory for
+// very many.
 func (c *Client) Tasks(ctx context.Context) ([]TaskState, int64, error) {
 	out := make([]TaskState, 0)
 	revision, err := c.EachTask(ctx, func(t TaskState) error {
@@ -83,7 +83,7 @@ func (c *Client) Tasks(ctx context.Context) ([]TaskState, int64, error) {
 	return out, revision, nil
 }
 
-// decode reads the task, and reports whether it is readable.
+// decode decodes the task, and reports whether it is readable.
 func (t *TaskState) decode(kv KV, complete func(job string) bool) bool {
 	t.Task, t.mod = new(types.Task), kv.ModRevision
 	if !Read(kv, t.Task) {
@@ -93,7 +93,7 @@ func (t *TaskState) decode(kv KV, complete func(job string) bool) bool {
 	return true
 }
 
-// decodeStatus reads the status. One that cannot be read counts as none.
+// decodeStatus decodes the status. An unreadable one counts as none.
 func (t *TaskState) decodeStatus(kv KV) {
 	t.Status, t.statusMod = new(types.Status), kv.ModRevision
 	if !Read(kv, t.Status) {
@@ -101,8 +101,7 @@ func (t *TaskState) decodeStatus(kv KV) {
 	}
 }
 
-// Spec returns the spec that tasks of the namespace name by its digest. NotFound: it
-// is not there.
+// Spec returns the spec with a digest. NotFound: the namespace has none.
 func (c *Client) Spec(ctx context.Context, digest string) (*types.Spec, error) {
 	kv, err := get(ctx, c.store, SpecKey(c.ns, digest))
 	if err != nil {
@@ -118,7 +117,7 @@ func (c *Client) Spec(ctx context.Context, digest string) (*types.Spec, error) {
 	return spec, nil
 }
 
-// DefaultGrace is the time between stop signal and kill of a spec that does not say.
+// DefaultGrace is the time between stop signal and kill for a spec without a grace.
 const DefaultGrace = 10 * time.Second
 
 // GraceOf returns the time between stop signal and kill; spec may be nil.

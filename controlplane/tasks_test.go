@@ -43,7 +43,7 @@ func TestResolve(t *testing.T) {
 		"web-77": `no task "web-77" in namespace team: did you mean web-1 or web-10 or web-2?`,
 		"zebra":  `no task "zebra" in namespace team: list all tasks`,
 		"dc":     `did you mean db-7?`,
-		"":       "is no id", "a/b": "is no id", "a b": "is no id",
+		"":       "is not an id", "a/b": "is not an id", "a b": "is not an id",
 	} {
 		class := types.Invalid
 		if prefix == "zebra" || prefix == "web-77" || prefix == "dc" {
@@ -56,7 +56,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveKinds resolves what else has a name, each among its own.
+// TestResolveKinds resolves ids of other kinds.
 func TestResolveKinds(t *testing.T) {
 	w := newWorld(t)
 	w.put(controlplane.NodeKey("rack-1"), &types.Node{})
@@ -136,8 +136,8 @@ func TestStop(t *testing.T) {
 	w.refused(types.Invalid, func() error { return w.Stop(t.Context(), "web", controlplane.StopOptions{Grace: -1}) }, "grace: ")
 }
 
-// TestStopSooner: of several stops the one that gives the least grace counts, and that of
-// the spec is what one gives that says nothing.
+// TestStopSooner checks that the shortest grace of several stops applies, and that a stop without a
+// grace means that of the spec.
 func TestStopSooner(t *testing.T) {
 	w := newWorld(t)
 	if _, err := w.Launch(t.Context(), controlplane.Submission{ID: "web-1", Spec: &types.Spec{Image: "i", Grace: 7 * time.Second}}); err != nil {
@@ -157,7 +157,7 @@ func TestStopSooner(t *testing.T) {
 	}
 }
 
-// TestStopAfterEviction: a stop of what is evicted gives it no more grace than it has.
+// TestStopAfterEviction checks that a stop of an evicted task does not extend its grace.
 func TestStopAfterEviction(t *testing.T) {
 	for _, c := range []struct{ evicted, asked, want time.Duration }{
 		{time.Second, 0, time.Second}, {time.Second, 2 * time.Second, time.Second}, {3 * time.Second, 2 * time.Second, 2 * time.Second},
@@ -200,7 +200,7 @@ func TestEvict(t *testing.T) {
 	w.refused(types.Invalid, func() error { return w.Evict(t.Context(), "web", -1) }, "attempt: -1")
 }
 
-// Eviction, drawn up again, stays about the attempt it was about.
+// A new draft of an eviction stays with the same attempt.
 func TestStopAndEvictUnderChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -231,8 +231,8 @@ func TestStopAndEvictUnderChange(t *testing.T) {
 	})
 }
 
-// TestEachTask: tasks come with their statuses, and statuses without a task are passed
-// over; what fails, of the caller or of either range, ends it.
+// TestEachTask checks that tasks come with their statuses, that statuses without a task are
+// skipped, and that any error ends the call.
 func TestEachTask(t *testing.T) {
 	w := newWorld(t)
 	w.status("a-none", types.Running, 1)
@@ -249,7 +249,7 @@ func TestEachTask(t *testing.T) {
 	revision := w.store.Revision()
 	n := 0
 	got, err := w.EachTask(t.Context(), func(s controlplane.TaskState) error {
-		w.task("later-"+s.ID, "", 0) // all is of one revision
+		w.task("later-"+s.ID, "", 0) // EachTask reads one revision
 		if want := fmt.Sprintf("t-%04d", n); s.ID != want || s.Accepted || n%3 == 0 && s.Attempt() != n+1 || n%3 != 0 && s.Status != nil {
 			return fmt.Errorf("the %d. is %+v", n, s)
 		}
@@ -274,7 +274,7 @@ func TestEachTask(t *testing.T) {
 	}
 }
 
-// unlisted is a store of which a range cannot be read.
+// unlisted is a store with a range that cannot be read.
 type unlisted struct {
 	controlplane.Store
 	prefix string

@@ -6,29 +6,28 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Transaction is several changes that are made together or not at all, on the
-// condition that nothing they were computed from has changed. Build it with the
-// methods that are named like those of Client, then Commit it. It is used once, by
-// one goroutine.
+// A Transaction makes several changes together or not at all, on the condition that nothing they
+// were computed from has changed. Build it with the methods named like those of Client, then Commit
+// it. Use it once, in one goroutine.
 type Transaction struct {
 	c     *Client
 	reads ReadSet
 	edits []edit
 	errs  []error
-	// inParts lets the tasks of its jobs be written ahead.
+	// inParts allows writing the tasks of jobs ahead of the transaction.
 	inParts bool
 }
 
-// Committed tells what a Transaction did.
+// Committed is the result of a Transaction.
 type Committed struct {
-	// Revision is that of all its changes.
+	// Revision is the revision of all its changes.
 	Revision int64
-	// Parts is how many transactions it took: see Transaction.InParts.
+	// Parts is the number of transactions it took: see Transaction.InParts.
 	Parts int
 }
 
-// Begin returns a transaction on the condition that what was read is unchanged.
-// Without reads, it has no condition but its changes go together.
+// Begin returns a transaction on the condition that reads are unchanged. Without reads it has no
+// condition, and its changes still go together.
 func (c *Client) Begin(reads ...ReadSet) *Transaction {
 	t := &Transaction{c: c, reads: make(ReadSet)}
 	for _, r := range reads {
@@ -37,8 +36,7 @@ func (c *Client) Begin(reads ...ReadSet) *Transaction {
 	return t
 }
 
-// If adds to what must be unchanged. A key that was read at two revisions makes
-// Commit fail with Conflict.
+// If adds keys that must be unchanged. A key with two revisions makes Commit fail with Conflict.
 func (t *Transaction) If(reads ReadSet) *Transaction {
 	if err := t.reads.Add(reads); err != nil {
 		t.errs = append(t.errs, err)
@@ -46,10 +44,9 @@ func (t *Transaction) If(reads ReadSet) *Transaction {
 	return t
 }
 
-// IfNoTaskSince makes the transaction depend on no task having been launched, or
-// changed, after a revision, that Launch made the id of from that name: Conflict.
-// So two that look for a name at once, find nothing, and launch it, do so once. 0 is no
-// condition.
+// IfNoTaskSince makes the transaction depend on no task being launched or changed after a revision
+// under an id that Launch made of name: Conflict. So of two callers that look for a name at once,
+// find nothing and launch it, one succeeds. 0 means no condition.
 func (t *Transaction) IfNoTaskSince(name string, revision int64) *Transaction {
 	if revision == 0 {
 		return t
@@ -72,9 +69,8 @@ func (t *Transaction) SetResource(name string, capacity types.Quantity, where Wh
 	return t.add(e, err)
 }
 
-// Launch adds what Client.Launch does, without making a job of several tasks: they
-// are seen together anyway. It returns their ids; what is wrong with them is for
-// Commit to say.
+// Launch adds what Client.Launch does, but makes no job of several tasks, which become visible
+// together anyway. It returns their ids; Commit returns the errors.
 func (t *Transaction) Launch(tasks ...Submission) []string { return t.launch(nil, tasks).Tasks }
 
 // LaunchJob adds what Client.LaunchJob does, and returns the ids.
@@ -101,24 +97,23 @@ func (t *Transaction) Unreserve(id string) *Transaction {
 	return t.add(&unreserve{ns: t.c.ns, id: id}, nil)
 }
 
-// Stop adds what Client.Stop does; id is the task's in full.
+// Stop adds what Client.Stop does; id is the full id.
 func (t *Transaction) Stop(id string, opts StopOptions) *Transaction {
 	return t.add(&stop{c: t.c, id: id, opts: opts}, opts.validate())
 }
 
-// Evict adds what Client.Evict does; id is the task's in full.
+// Evict adds what Client.Evict does; id is the full id.
 func (t *Transaction) Evict(id string, attempt int) *Transaction {
 	return t.add(&evict{c: t.c, id: id, attempt: attempt}, validAttempt(attempt))
 }
 
-// EvictFor is Evict for a reason in words, which the status of the task shows then.
+// EvictFor is Evict with a reason in words, which the status of the task shows.
 func (t *Transaction) EvictFor(id string, attempt int, reason string) *Transaction {
 	return t.add(&evict{c: t.c, id: id, attempt: attempt, reason: reason}, validAttempt(attempt))
 }
 
-// Commit makes the changes, in one transaction. Invalid: one of them is wrong, or
-// all of them are too large for one. Conflict: something read has changed, which
-// the error names; nothing was done.
+// Commit makes the changes in one transaction. Invalid: one of them is wrong, or together they are
+// too large. Conflict: a key in the read set has changed, which the error names; nothing was done.
 func (t *Transaction) Commit(ctx context.Context) (Committed, error) {
 	if err := t.problems(); err != nil {
 		return Committed{}, err
@@ -130,16 +125,16 @@ func (t *Transaction) Commit(ctx context.Context) (Committed, error) {
 	return Committed{Revision: revision, Parts: 1}, err
 }
 
-// Preview is what a Transaction would do now.
+// A Preview shows what a Transaction would do now.
 type Preview struct {
-	// Writes are the keys that it would write.
+	// Writes are the operations it would perform.
 	Writes []Op
-	// TooLarge says why it is more than one transaction of the store; nil if it fits.
+	// TooLarge is the reason if it exceeds one transaction of the store; nil if it fits.
 	TooLarge error
 }
 
-// Preview returns what Commit would do now, and changes nothing. Its errors are those
-// of Commit, but for a transaction that is too large.
+// Preview returns what Commit would do now, and changes nothing. It has the errors of Commit,
+// except the one for a transaction that is too large.
 func (t *Transaction) Preview(ctx context.Context) (Preview, error) {
 	if err := t.problems(); err != nil {
 		return Preview{}, err
@@ -151,8 +146,8 @@ func (t *Transaction) Preview(ctx context.Context) (Preview, error) {
 	return Preview{Writes: change.Txn().Ops, TooLarge: fits(change, t.c.store.Limits())}, nil
 }
 
-// problems returns what is wrong with the transaction: all that is Invalid, or the
-// first Conflict.
+// problems returns what is wrong with the transaction: everything Invalid, or else the first
+// Conflict.
 func (t *Transaction) problems() error {
 	var wrong []error
 	for _, err := range t.errs {
@@ -166,7 +161,7 @@ func (t *Transaction) problems() error {
 	case len(t.errs) > 0:
 		return t.errs[0]
 	case len(t.edits) == 0:
-		return types.Errorf(types.Invalid, "commit: there is nothing to do: add a change")
+		return types.Errorf(types.Invalid, "commit: the transaction is empty: add a change")
 	}
 	if err := oneKindEach(t.edits); err != nil {
 		return types.Errorf(types.Invalid, "commit: %w", err)

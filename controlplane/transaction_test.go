@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A reservation, the tasks that draw on it and a resource go together.
+// A reservation, the tasks that draw on it and a resource are committed together.
 func TestTransactionIsOneRevision(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
@@ -65,8 +65,8 @@ func TestTransactionIsRefusedWhenWhatWasReadChanged(t *testing.T) {
 	}
 }
 
-// What was read is a condition to the end; what the changes themselves look at may
-// change meanwhile.
+// Keys in the read set must stay unchanged to the end; keys that the edits read may change
+// meanwhile.
 func TestTransactionTriesAgainForOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -113,7 +113,7 @@ func TestTransactionRefuses(t *testing.T) {
 			return err
 		}
 	}
-	w.refused(types.Invalid, commit(w.Begin()), "nothing to do")
+	w.refused(types.Invalid, commit(w.Begin()), "is empty")
 	tx := w.Begin().Reserve("a b", types.Reservation{}).SetResource("gpu", -1, controlplane.Where{}, controlplane.SetOptions{})
 	tx.Launch(one("-"))
 	w.refused(types.Invalid, commit(tx), "id: ", "bundles: ", "capacity: ", "tasks[0]: ")
@@ -127,7 +127,7 @@ func TestTransactionRefuses(t *testing.T) {
 	w.refused(types.Invalid, commit(w.Begin(many).SetResource("x", 1, controlplane.OnNode("n1"), controlplane.SetOptions{})), "takes 16 at once")
 	w.refused(types.Conflict, commit(w.Begin(controlplane.ReadSet{"/a": 1}, controlplane.ReadSet{"/a": 2}).Unreserve("x")), "read /a: it moved from revision 1 to 2")
 	w.refused(types.Invalid, commit(w.Begin().SetResource("x", 1, controlplane.OnNode("n1"), controlplane.SetOptions{}).SetResource("x", 2, controlplane.OnNode("n1"), controlplane.SetOptions{})), "twice")
-	// One wrong part, and nothing of the rest is written.
+	// One invalid part prevents all writes.
 	w.refused(types.Invalid, commit(w.Begin().SetResource("x", 1, controlplane.OnNode("n1"), controlplane.SetOptions{}).SetResource("y", 1, controlplane.OnNode("n7"), controlplane.SetOptions{})), `"n7" is unknown`)
 	w.refused(types.NotFound, commit(w.Begin().SetResource("x", 1, controlplane.OnNode("n1"), controlplane.SetOptions{}).Stop("nobody-1", controlplane.StopOptions{})), "no task nobody-1")
 }

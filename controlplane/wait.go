@@ -9,23 +9,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Until is how far a task must be to be waited for no longer. One that has ended is
-// past everything.
+// Until is the phase that a waiter waits for. An ended task is past every phase.
 type Until int
 
-// What can be waited for.
+// The phases to wait for.
 const (
-	// UntilEnded: it has ended for good.
+	// UntilEnded waits until the task has ended for good.
 	UntilEnded Until = iota
-	// UntilRunning: it runs.
+	// UntilRunning waits until the task runs.
 	UntilRunning
-	// UntilBound: it has a node.
+	// UntilBound waits until the task has a node.
 	UntilBound
-	// UntilHealthy: it runs, and all of its checks hold, if it has any.
+	// UntilHealthy waits until the task runs and all of its checks, if any, pass.
 	UntilHealthy
 )
 
-// reached reports whether a task of that status is that far.
+// reached reports whether a task with that status has reached the phase.
 func (u Until) reached(s *types.Status) bool {
 	switch {
 	case s.Phase.Ended():
@@ -40,11 +39,11 @@ func (u Until) reached(s *types.Status) bool {
 	return false
 }
 
-// Wait returns the statuses of tasks, by id, when all of them are that far; ids may
-// be prefixes that only one has. However many wait, the store is watched twice at most.
+// Wait returns the statuses of tasks, by id, once all of them have reached a phase; ids may be
+// unique prefixes. All waiters together need at most two watches of the store.
 //
-// Unavailable: ctx is done; the statuses are of those that were that far. NotFound:
-// there is no such task, or it was removed.
+// Unavailable: ctx is done; the statuses are those that reached the phase. NotFound: there is no
+// such task, or it was removed.
 func (c *Client) Wait(ctx context.Context, until Until, ids ...string) (map[string]types.Status, error) {
 	w := &waiter{until: until, left: make(map[string]struct{}), found: make(map[string]types.Status), over: make(chan struct{})}
 	if err := c.resolveAll(ctx, ids, w.left); err != nil {
@@ -66,12 +65,12 @@ func (c *Client) Wait(ctx context.Context, until Until, ids ...string) (map[stri
 		return w.found, types.Errorf(types.ClassOf(w.err), "wait: %w", w.err)
 	case len(w.left) > 0:
 		left := slices.Sorted(maps.Keys(w.left))
-		return w.found, types.Errorf(types.Unavailable, "wait: %d of %d tasks are not that far, such as %s: %w", len(left), len(left)+len(w.found), left[0], ctx.Err())
+		return w.found, types.Errorf(types.Unavailable, "wait: %d of %d tasks have not reached the phase, such as %s: %w", len(left), len(left)+len(w.found), left[0], ctx.Err())
 	}
 	return w.found, nil
 }
 
-// resolveAll resolves ids: a few one by one, many by reading all at once.
+// resolveAll resolves ids: a few one by one, many by one scan.
 func (c *Client) resolveAll(ctx context.Context, ids []string, into map[string]struct{}) error {
 	var all []KV
 	if len(ids) > few {
@@ -83,7 +82,7 @@ func (c *Client) resolveAll(ctx context.Context, ids []string, into map[string]s
 	for _, id := range ids {
 		full, ok := onlyOne(all, TaskKey(c.ns, id))
 		if !ok {
-			// One that is missing, or ambiguous, is the last that is asked for.
+			// The last one asked for: a missing or ambiguous id ends the loop with its error.
 			var err error
 			if full, err = c.Resolve(ctx, id); err != nil {
 				return err
@@ -94,7 +93,7 @@ func (c *Client) resolveAll(ctx context.Context, ids []string, into map[string]s
 	return nil
 }
 
-// onlyOne returns the id of the only key, of some in order, that is so or begins so.
+// onlyOne returns the id of the only key that equals or begins with key, among sorted keys.
 func onlyOne(all []KV, key string) (id string, ok bool) {
 	at, exact := slices.BinarySearchFunc(all, key, func(kv KV, key string) int { return strings.Compare(kv.Key, key) })
 	begins := func(i int) bool { return i < len(all) && strings.HasPrefix(all[i].Key, key) }

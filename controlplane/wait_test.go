@@ -47,7 +47,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestWaitUntilHealthy: what runs is healthy when its checks say so, or it has none.
+// TestWaitUntilHealthy checks that a running task is healthy if its checks pass or it has none.
 func TestWaitUntilHealthy(t *testing.T) {
 	for name, c := range map[string]struct {
 		status types.Status
@@ -110,7 +110,7 @@ func TestWaitForAnyNumberWatchesTwiceAtMost(t *testing.T) {
 	})
 }
 
-// TestWaitForOneReadsOne: who waits for one task of very many is not told of the others.
+// TestWaitForOneReadsOne checks that a waiter for one of many tasks does not receive the others.
 func TestWaitForOneReadsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -218,7 +218,7 @@ func TestWatch(t *testing.T) {
 		w.status("web-2", types.Running, 1)
 		w.task("web-3", types.Bound, 1)
 		w.task("web-4", types.Bound, 1)
-		// Resumed, it tells what is newer, in the order in which it came to be.
+		// A resumed watch delivers newer changes in order.
 		story, _ = follow(controlplane.WatchTasks{After: last}, func() { w.status("web-2", types.Failed, 1) })
 		if want := "web-2 running, web-3 bound, web-4 bound, web-2 failed, "; story != want {
 			t.Errorf("got %s, want %s", story, want)

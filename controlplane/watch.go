@@ -9,41 +9,39 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// StatusUpdate is what changed of the statuses of a namespace up to Revision.
+// A StatusUpdate holds the status changes of a namespace up to Revision.
 type StatusUpdate struct {
 	Revision int64
-	// Changes may be empty: then it only tells how far the watch is.
+	// Changes may be empty: the update then only reports the progress of the watch.
 	Changes []StatusChange
-	// Synced marks the first update, which tells how things are, and those
-	// after a time for which there is no history: they tell only the newest
-	// status of each task.
+	// Synced marks the first update, which holds the present statuses, and updates after a gap in
+	// the history. They hold only the newest status of each task.
 	Synced bool
 }
 
 // StatusChange is the status of one task after a change.
 type StatusChange struct {
 	ID string
-	// Revision is that of the change.
+	// Revision is the revision of the change.
 	Revision int64
-	// Status is nil when it was removed, or cannot be read.
+	// Status is nil if it was removed or is unreadable.
 	Status *types.Status
 }
 
 // WatchTasks selects what Watch delivers.
 type WatchTasks struct {
-	// IDs are the tasks, in full; none is all of the namespace.
+	// IDs are full task ids; none means all tasks of the namespace.
 	IDs []string
-	// After resumes a watch: give the Revision of the last update. What changed
-	// since is told, but of each task only the newest; not that a status was
-	// removed.
+	// After resumes a watch: it is the Revision of the last update. The watch then delivers the
+	// newest change of each task since, but no removals.
 	After int64
-	// Log is told when the watch is lost; nil is nobody.
+	// Log receives a line when the watch is lost; nil disables logging.
 	Log *zap.Logger
 }
 
-// Watch calls handle with the statuses of tasks as they are, and then with every
-// change, in order, until ctx is done or handle returns an error, which it returns.
-// What is lost on the way to the store is made up for: see ListWatch.
+// Watch calls handle with the present statuses of tasks, and then with every change, in order. It
+// ends when ctx is done or handle returns an error, which it returns. It recovers from a lost
+// connection: see ListWatch.
 func (c *Client) Watch(ctx context.Context, opts WatchTasks, handle func(StatusUpdate) error) error {
 	lw := ListWatchOptions{Prefix: statusPrefix(c.ns, slices.Values(opts.IDs)), Log: opts.Log}
 	if len(opts.IDs) > 0 {

@@ -8,28 +8,28 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ResourceUpdate is what changed of the ephemeral resources of a namespace up to
-// Revision. The fields are those of StatusUpdate.
+// A ResourceUpdate holds the changes of the ephemeral resources of a namespace up to Revision. Its
+// fields are those of StatusUpdate.
 type ResourceUpdate struct {
 	Revision int64
 	Changes  []ResourceChange
 	Synced   bool
 }
 
-// ResourceChange is a resource at one place after a change.
+// ResourceChange is a resource at one location after a change.
 type ResourceChange struct {
 	Name string
 	// Where is a node, types.EveryNode or types.ClusterWide.
 	Where string
-	// Revision is that of the change.
+	// Revision is the revision of the change.
 	Revision int64
-	// Resource is nil when it was removed, or cannot be read.
+	// Resource is nil if it was removed or is unreadable.
 	Resource *types.Resource
 }
 
-// WatchResources calls handle with the ephemeral resources of the namespace as they are
-// set, and then with every change, in order, until ctx is done or handle returns an
-// error, which it returns. What tasks provide is not among them.
+// WatchResources calls handle with the ephemeral resources of the namespace, and then with every
+// change, in order. It ends when ctx is done or handle returns an error, which it returns. It
+// leaves out what tasks provide.
 func (c *Client) WatchResources(ctx context.Context, log *zap.Logger, handle func(ResourceUpdate) error) error {
 	opts := ListWatchOptions{Prefix: Prefix(Resources, c.ns), Log: log}
 	return ListWatch(ctx, c.store, opts, func(u Update) error {

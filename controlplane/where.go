@@ -10,33 +10,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Where says where a resource is. The zero value is every node, present and
-// future.
+// Where is the location of a resource. The zero value means every node, present and future.
 type Where struct {
-	// Nodes are names of nodes: each gets a capacity of its own, which overrides
-	// that of every node.
+	// Nodes are names of nodes. Each gets a capacity of its own, which overrides that of every
+	// node.
 	Nodes []string
-	// Labels pick the nodes that have all of them: with Nodes, among these and
-	// once; without, every node, present and future.
+	// Labels select the nodes that have all of them: once among Nodes, or, without Nodes, every
+	// such node, present and future.
 	Labels []types.Label
-	// Among picks the nodes, once, instead of Nodes and Labels. Package cluster
-	// makes one of what is to be available: cluster.Where.
+	// Among selects nodes, once, instead of Nodes and Labels. cluster.Where makes one from the
+	// availability of resources.
 	Among func(ctx context.Context, c *Client) ([]string, error)
-	// Cluster makes it one pool for the whole cluster: requests of the resource
-	// then draw on it alone, wherever the task runs.
+	// Cluster makes the resource one pool for the whole cluster. Requests then draw on it alone,
+	// wherever the task runs.
 	Cluster bool
 }
 
-// OnNode is the nodes of these names.
+// OnNode returns the location of the named nodes.
 func OnNode(names ...string) Where { return Where{Nodes: names} }
 
-// OnEvery is every node with these labels, present and future.
+// OnEvery returns the location of every node with these labels, present and future.
 func OnEvery(labels ...types.Label) Where { return Where{Labels: labels} }
 
-// InCluster is one pool for the whole cluster.
+// InCluster returns the location of one pool for the whole cluster.
 func InCluster() Where { return Where{Cluster: true} }
 
-// String says it in words.
+// String returns the location in words.
 func (w Where) String() string {
 	switch {
 	case w.Cluster:
@@ -61,10 +60,10 @@ func labelTexts(labels []types.Label) string {
 	return strings.Join(texts, ",")
 }
 
-// once reports whether it picks nodes once, which get keys of their own.
+// once reports whether the location selects nodes once, which get keys of their own.
 func (w Where) once() bool { return len(w.Nodes) > 0 || w.Among != nil }
 
-// validate checks everything that can be checked without the cluster.
+// validate does every check that does not need the cluster.
 func (w Where) validate() error {
 	var errs []error
 	ways := 0
@@ -74,7 +73,7 @@ func (w Where) validate() error {
 		}
 	}
 	if ways > 1 {
-		errs = append(errs, types.Errorf(types.Invalid, "where: says nodes or labels, a choice and the cluster at once: give one of them"))
+		errs = append(errs, types.Errorf(types.Invalid, "where: nodes or labels, a choice and the cluster exclude each other: give one of them"))
 	}
 	if n := len(w.Nodes); n > types.MaxSelected {
 		return types.Errorf(types.Invalid, "where.nodes: has %d: at most %d are allowed: select by label, or say every node", n, types.MaxSelected)
@@ -102,7 +101,7 @@ func (w Where) validate() error {
 	return invalid(errs)
 }
 
-// invalid makes one Invalid error of those that are not nil, and nil of none.
+// invalid joins the errors that are not nil into one of class Invalid; nil if there are none.
 func invalid(errs []error) error {
 	const most = 20
 	var out []error

@@ -10,10 +10,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Wish returns a digest of tasks with policies as they are wished for: whatever the
-// order of the tasks, and of the fields of policies, and the deadlines, which count from
-// the submission. By it a job is known again whose tasks policies have changed since;
-// "" is one without policies, whose tasks are as they were wished for.
+// Wish returns a digest of tasks and policies as the user requested them. It ignores the order of
+// tasks, the order of the fields of policies, and deadlines, which count from the submission. It
+// identifies a job whose tasks policies have changed since. It is "" without policies: the tasks
+// are then as requested.
 func Wish(tasks []Submission, policies []types.Policy) string {
 	if len(policies) == 0 {
 		return ""
@@ -38,7 +38,7 @@ func Wish(tasks []Submission, policies []types.Policy) string {
 	sum := sha256.New()
 	for i, one := range all {
 		if i > 0 && one == all[i-1] {
-			one = "" // as the one before, of which there may be thousands
+			one = "" // equal to the one before; there may be thousands
 		}
 		sum.Write([]byte{byte(len(one) >> 16), byte(len(one) >> 8), byte(len(one))})
 		sum.Write([]byte(one))
@@ -46,7 +46,7 @@ func Wish(tasks []Submission, policies []types.Policy) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// sortedFields returns JSON with its fields in order, or as it is if it is none.
+// sortedFields returns JSON with its fields sorted; other text is unchanged.
 func sortedFields(text string) string {
 	var v any
 	d := json.NewDecoder(strings.NewReader(text))
@@ -61,8 +61,8 @@ func sortedFields(text string) string {
 	return string(sorted)
 }
 
-// Content is what tells a task from another one, as text, but for its deadline: spec is
-// the digest of what it runs.
+// Content returns what distinguishes a task from another, as text, except its deadline. spec is the
+// digest of its spec.
 func Content(t types.Task, spec string) string {
 	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Later, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, nil, 0, spec
 	return string(types.Encode(0, &t))

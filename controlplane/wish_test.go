@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// wished is a job of two tasks with a policy.
+// wished returns a job of two tasks with a policy.
 func wished() ([]controlplane.Submission, []types.Policy) {
 	spec := &types.Spec{Image: "img"}
 	one := types.Task{Name: "a", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}

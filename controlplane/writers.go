@@ -1,6 +1,6 @@
 package controlplane
 
-// Writer is who may change a key.
+// Writer is a role that may change keys.
 type Writer string
 
 // The writers.
@@ -12,19 +12,18 @@ const (
 	Administrator Writer = "administrator"
 )
 
-// Access says who writes the keys of a kind: invariant 6, one writer a key, and
-// only within its range. An agent's range is what is below its node, an
-// application's what is below its namespace.
+// Access lists the writers of the keys of a kind. It is invariant 6: one writer a key, and only
+// within its range. The range of an agent is below its node, that of an application below its
+// namespace.
 type Access struct {
 	Kind Kind
-	// Put is who creates and changes the key.
+	// Put lists the roles that create and change the key.
 	Put []Writer
-	// Delete is who deletes it, besides the end of the lease it is on.
+	// Delete lists the roles that delete it. The end of its lease deletes it too.
 	Delete []Writer
 }
 
-// AccessTable returns the table of writers, a line a kind. The collector is part
-// of the server.
+// AccessTable returns the writers of every kind. The collector is part of the server.
 func AccessTable() []Access {
 	return []Access{
 		{Nodes, by(Agent), by(Administrator)},

@@ -167,8 +167,8 @@ func TestCollectsAtOnceGoesOn(t *testing.T) {
 // TestAtOnceIsValid: it may accumulate, and all its bundles name a node.
 func TestAtOnceIsValid(t *testing.T) {
 	for want, r := range map[string]types.Reservation{
-		"bundles[0].node: is empty":    {AtOnce: true, Accumulate: true, Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"cpu": 1})}},
-		"accumulate: is false, and it": {AtOnce: true, Bundles: []types.Bundle{{Node: "n", Requests: types.Requests{{Name: "cpu", Amount: 1}}}}},
+		"bundles[0].node: is empty":               {AtOnce: true, Accumulate: true, Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"cpu": 1})}},
+		"accumulate: is false, but atOnce is set": {AtOnce: true, Bundles: []types.Bundle{{Node: "n", Requests: types.Requests{{Name: "cpu", Amount: 1}}}}},
 	} {
 		if err := r.Validate(); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

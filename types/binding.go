@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Binding is one attempt of a task on a node: all that its agent watches.
+// A Binding is one attempt of a task on a node: agents watch nothing else.
 type Binding struct {
 	Extra
-	// Session is the session of the node it was bound in.
+	// Session is the session of the node at the bind.
 	Session int64
-	// Holds are what it takes, physical, ephemeral and scoped.
+	// Holds are the amounts it takes: physical, ephemeral and scoped.
 	Holds []Holding
 	// Alternative is the index of the alternative taken.
 	Alternative int
-	// Provides are what it adds to its node while it exists, or leaves behind.
+	// Provides are resources that it adds to its node while it exists, or leaves behind.
 	Provides []Provide
-	// Spec is the digest of what to run.
+	// Spec is the digest of the spec to run.
 	Spec string
-	// Bound is when it was bound, in Unix nanoseconds.
+	// Bound is the time of the bind, in Unix nanoseconds.
 	Bound int64
-	// MaxRun is how long it may run; 0 is for ever.
+	// MaxRun is the longest run time; 0 means no limit.
 	MaxRun time.Duration
-	// OnDisconnect is the task's: no loss of the node releases a kept binding, and
-	// there is no attempt after one to be stopped.
+	// OnDisconnect is the task's. A kept binding survives every loss of its node, and a StopLost
+	// attempt has no successor.
 	OnDisconnect OnDisconnect
-	// Stop is set to end it.
+	// Stop, unless nil, ends the attempt.
 	Stop *Stop
-	// Deadline is the task's.
+	// Deadline is the task's deadline.
 	Deadline int64
-	// Image is the image by digest, as an earlier attempt of the task, or a task
-	// of its job, ran it; empty before any did.
+	// Image is the image by digest, as an earlier attempt of the task or a task of its job ran it;
+	// empty before the first.
 	Image string
 }
 
@@ -49,8 +49,8 @@ func (b *Binding) fields(w *wire) {
 	text(w, 12, &b.Image)
 }
 
-// Amount returns how much of the base resource id the binding may use, whether
-// it holds it itself or draws it from a reservation: its limit.
+// Amount returns the binding's limit of the base resource id, whether it holds the amount itself or
+// draws it from a reservation.
 func (b *Binding) Amount(id ResourceID) Quantity {
 	var sum Quantity
 	for _, h := range b.Holds {
@@ -61,7 +61,7 @@ func (b *Binding) Amount(id ResourceID) Quantity {
 	return sum
 }
 
-// Ports returns the numbers that the binding holds of Port, in order.
+// Ports returns the port numbers that the binding holds, in order.
 func (b *Binding) Ports() []int {
 	var numbers []int
 	for _, h := range b.Holds {
@@ -78,35 +78,35 @@ func (b *Binding) Ports() []int {
 	return numbers
 }
 
-// Report is what an agent says of a binding.
+// A Report is an agent's report about a binding.
 type Report struct {
 	Extra
 	// Phase is ReportStarting, ReportRunning or ReportExited.
 	Phase ReportPhase
-	// Binding is the CreateRevision of the binding it is about.
+	// Binding is the CreateRevision of the reported binding.
 	Binding int64
 	// Started and Ended are in Unix nanoseconds.
 	Started, Ended int64
 	ExitCode       int
-	// Reason says why it ended, where the exit code does not.
+	// Reason says why it ended, if the exit code does not.
 	Reason string
 	// Cause is the reason for programs; empty if it is none of the causes.
 	Cause Cause
-	// Fenced tells that the agent ended it because it could not renew its
-	// lease in time: the attempt is lost, not failed.
+	// Fenced reports whether the agent ended it because it could not renew its lease in time. The
+	// attempt is then lost, not failed.
 	Fenced bool
-	// Stopped tells that the agent ended it because the binding said so: what
-	// ended by itself before that counts by its exit code.
+	// Stopped reports whether the agent ended it because of Binding.Stop. A process that ended by
+	// itself before that counts by its exit code.
 	Stopped bool
 	// Image is the image by digest, once it is known.
 	Image string
-	// Restarts is how often the process was run again. A running attempt with
-	// Ended set waits to be: its process ended then, with ExitCode.
+	// Restarts is the number of restarts of the process. A running attempt with Ended set waits for
+	// a restart: its process ended then, with ExitCode.
 	Restarts int
-	// Delay is how long it waits, or waited, from Ended to the last restart.
+	// Delay is the wait between Ended and the last restart.
 	Delay time.Duration
-	// Health is what the checks say of a process that runs; empty if it has none.
-	// Reason then says why it is unhealthy.
+	// Health is the result of the checks of a running process; empty if it has none. Reason says
+	// why it is unhealthy.
 	Health Health
 }
 
@@ -126,19 +126,19 @@ func (r *Report) fields(w *wire) {
 	text(w, 20, &r.Health)
 }
 
-// Cause is why an attempt ended, or a task failed, where programs go by it.
+// Cause is why an attempt ended or a task failed, for programs that decide by it.
 type Cause string
 
 // The causes.
 const (
-	CauseMemory   Cause = "memory"   // the kernel killed it, as it had used up its memory
+	CauseMemory   Cause = "memory"   // the kernel killed it because it had used up its memory
 	CauseDeadline Cause = "deadline" // its deadline passed
 	CauseEvicted  Cause = "evicted"  // it was evicted
 	CauseLost     Cause = "lost"     // its node was lost
-	CauseFenced   Cause = "fenced"   // its node could not tell that it was still alive
+	CauseFenced   Cause = "fenced"   // its node could not show in time that it was alive
 )
 
-// ReportPhase is how far an agent is with a binding.
+// ReportPhase is the phase of a binding on its node.
 type ReportPhase string
 
 // The phases of a report.
@@ -148,38 +148,35 @@ const (
 	ReportExited   ReportPhase = "exited"
 )
 
-// Status is what users and Wait watch of a task. There is none before its first
-// binding.
+// Status is the state of a task for users and Wait. A task has none before its first binding.
 type Status struct {
 	Extra
 	Phase Phase
-	// Node is where it is bound, or was last.
+	// Node is the node it is or was last bound to.
 	Node string
 	// Attempt counts its bindings, from 1.
 	Attempt int
-	// Bound, Started and Ended are of this attempt, in Unix nanoseconds. Of one that was
-	// lost with its node Ended is when it was given up, by the clock of the scheduler.
+	// Bound, Started and Ended belong to this attempt, in Unix nanoseconds. For an attempt lost
+	// with its node, Ended is when the scheduler gave it up, by its clock.
 	Bound, Started, Ended int64
 	ExitCode              int
-	// Reason says in words why it is in this phase, where that is not plain: of a
-	// task that is bound, what its start suffers from; of one that runs, why it is
-	// unhealthy, or how it ended that it is run again.
+	// Reason explains the phase in words, if that is not obvious: what delays the start of a bound
+	// task, or why a running one is unhealthy or was restarted.
 	Reason string
 	// Cause is the reason for programs; empty if it is none of the causes, or if an older
 	// version wrote it.
 	Cause Cause
-	// Image is the image by digest, once a node has resolved it; every later
-	// attempt runs the same.
+	// Image is the image by digest, once a node has resolved it. Every later attempt runs the same
+	// one.
 	Image string
-	// Restarts is how often the process of this attempt was run again.
+	// Restarts is the number of restarts of the process in this attempt.
 	Restarts int
-	// Failures counts the attempts that failed, this one included.
+	// Failures counts the failed attempts, this one included.
 	Failures int
-	// Retry is, of a task that waits because its last attempt failed, when the next one
-	// may be bound, in Unix nanoseconds, by the clock of the scheduler.
+	// Retry is the earliest time of the next attempt of a task that waits after a failure, in Unix
+	// nanoseconds, by the scheduler's clock.
 	Retry int64
-	// Health is the one that was reported of it while it runs; empty if it has no
-	// checks.
+	// Health is the last reported health while the task runs; empty if it has no checks.
 	Health Health
 }
 
@@ -200,11 +197,11 @@ func (s *Status) fields(w *wire) {
 	text(w, 20, &s.Health)
 }
 
-// Leader is who holds a role, or a scheduler that is there.
+// Leader is the holder of a role, or a live scheduler.
 type Leader struct {
 	Extra
 	Holder string
-	// Version is that of the server, where it says.
+	// Version is the version of the server, if known.
 	Version string
 }
 
@@ -213,21 +210,21 @@ func (l *Leader) fields(w *wire) {
 	text(w, 3, &l.Version)
 }
 
-// Cluster says which cluster a store is of.
+// Cluster identifies the cluster of a store.
 type Cluster struct {
 	Extra
-	// ID is new for each cluster: what runs on a machine is marked with it.
+	// ID is new for each cluster: agents mark what they run on a machine with it.
 	ID string
 }
 
 func (c *Cluster) fields(w *wire) { text(w, 2, &c.ID) }
 
-// Epoch names the history of a store, which a restore from a backup ends.
+// Epoch names the history of a store. A restore from a backup ends a history.
 type Epoch struct {
 	Extra
 	// ID is new after each restore.
 	ID string
-	// Etcd identifies the cluster of etcd members that the history is of.
+	// Etcd is the id of the etcd cluster of the history.
 	Etcd string
 }
 
@@ -236,10 +233,10 @@ func (e *Epoch) fields(w *wire) {
 	text(w, 3, &e.Etcd)
 }
 
-// Progress is how far etcd had come. A restore sets raft's index back, not the revision.
+// Progress records how far etcd had advanced. A restore resets raft's index, but not the revision.
 type Progress struct {
 	Extra
-	// Index is raft's index of an entry that was committed before this was written.
+	// Index is raft's index of an entry committed before this write.
 	Index int64
 }
 
@@ -247,15 +244,15 @@ func (p *Progress) fields(w *wire) {
 	integer(w, 2, &p.Index)
 }
 
-// Admission says, when its key exists, that no new task is admitted, and why.
+// Admission exists while the cluster or a namespace admits no new task, and says why.
 type Admission struct {
 	Extra
 	Reason string
-	// Budget is the budget of the namespace that is used up, such as keys; empty if it is
-	// not about one, or if an older version wrote it.
+	// Budget is the used-up budget of the namespace, such as keys; empty if there is none, or if
+	// an older version wrote it.
 	Budget string
-	// Busy tells that it is only because too many tasks wait: who submits waits too,
-	// until some have gone.
+	// Busy reports whether the only cause is that too many tasks wait. Submitters then wait until
+	// some have started.
 	Busy bool
 }
 

@@ -7,17 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// DeviceRequest says which devices a request is to be made up of. Models and MinMemory
-// must hold of each of them, Topology of all together.
+// DeviceRequest restricts the devices of a request. Models and MinMemory apply to each device,
+// Topology to all together.
 type DeviceRequest struct {
-	// Resource is the request that it is about, by the name that has in the vector:
-	// gpu, or gpu@train.
+	// Resource is the name of the request in the vector: gpu, or gpu@train.
 	Resource string
-	// Models are the models that will do: see MatchesModel. None is any.
+	// Models are the allowed models: see MatchesModel. None means any.
 	Models []string
-	// MinMemory is how much memory a device has at least, in bytes; 0 is any.
+	// MinMemory is the least memory of a device, in bytes; 0 means any.
 	MinMemory int64
-	// Topology says how they lie to one another. One device alone always lies so.
+	// Topology is how the devices must be connected. A single device always satisfies it.
 	Topology Topology
 }
 
@@ -28,18 +27,18 @@ func (r *DeviceRequest) fields(w *wire) {
 	text(w, 5, &r.Topology)
 }
 
-// Topology is how the devices of one request lie to one another.
+// Topology is how the devices of one request are connected.
 type Topology string
 
-// The topologies. LinkedDevices reach one another directly, each each: Device.Links. The
-// devices of OneNUMA are on the same NUMA node, which must be known.
+// The topologies. With LinkedDevices every device reaches every other directly: see Device.Links.
+// With OneNUMA all are on the same, known NUMA node.
 const (
 	AnyTopology   Topology = ""
 	LinkedDevices Topology = "nvlink"
 	OneNUMA       Topology = "numa"
 )
 
-// Takes reports whether a device is of the models and has the memory.
+// Takes reports whether a device has an allowed model and enough memory.
 func (r *DeviceRequest) Takes(d *Device) bool {
 	if d.MemoryBytes < r.MinMemory {
 		return false
@@ -52,7 +51,7 @@ func (r *DeviceRequest) Takes(d *Device) bool {
 	return len(r.Models) == 0
 }
 
-// Joins reports whether two devices of one node lie to one another as Topology says.
+// Joins reports whether two devices of one node satisfy the topology.
 func (r *DeviceRequest) Joins(a, b *Device) bool {
 	switch r.Topology {
 	case AnyTopology:
@@ -71,10 +70,10 @@ func (r *DeviceRequest) Joins(a, b *Device) bool {
 	return false // of a later version
 }
 
-// MatchesModel reports whether a device of a model is of those that wanted names: all
-// words of wanted are words of model, in that order, others between them or not. A word
-// is letters and digits; capitals do not matter. So "H100" and "nvidia h100 hbm3" are
-// words of NVIDIA H100 80GB HBM3, "a100-sxm4" of NVIDIA A100-SXM4-40GB, and "A10" is not.
+// MatchesModel reports whether wanted names a model: all words of wanted are words of model, in the
+// same order, possibly with others in between. A word consists of letters and digits; case does not
+// matter. So "H100" and "nvidia h100 hbm3" name NVIDIA H100 80GB HBM3, "a100-sxm4" names NVIDIA
+// A100-SXM4-40GB, and "A10" does not.
 func MatchesModel(model, wanted string) bool {
 	for want, more := firstWord(wanted); want != ""; want, more = firstWord(more) {
 		word, rest := firstWord(model)
@@ -89,7 +88,7 @@ func MatchesModel(model, wanted string) bool {
 	return true
 }
 
-// firstWord returns the first word of a text, and what is behind it; "" if there is none.
+// firstWord returns the first word of a text, "" if there is none, and the text after it.
 func firstWord(text string) (word, rest string) {
 	from := 0
 	for from < len(text) && !inWord(text[from]) {
@@ -102,11 +101,11 @@ func firstWord(text string) (word, rest string) {
 	return text[from:to], text[to:]
 }
 
-// inWord: what is not ASCII is taken for letters.
+// inWord reports whether a byte is part of a word; every byte outside ASCII counts as a letter.
 func inWord(c byte) bool { return isAlnum(c) || c >= utf8.RuneSelf }
 
-// String returns what is asked for, in words that follow the amount: "of model H100 or
-// A100, with at least 40Gi memory, linked to one another".
+// String returns the restrictions in words that follow the amount: "of model H100 or A100, with at
+// least 40Gi memory, linked to one another".
 func (r *DeviceRequest) String() string {
 	var parts []string
 	if len(r.Models) > 0 {
@@ -127,7 +126,7 @@ func (r *DeviceRequest) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// deviceRequestText is a DeviceRequest as JSON has it.
+// deviceRequestText is the JSON form of a DeviceRequest.
 type deviceRequestText struct {
 	Resource  string   `json:"resource"`
 	Models    []string `json:"model,omitempty"`
@@ -144,8 +143,8 @@ func (r DeviceRequest) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, and no other fields: one that is misspelt
-// must not be taken for one that is not given.
+// UnmarshalJSON reads what MarshalJSON writes. It refuses unknown fields, so that a misspelled one
+// does not count as absent.
 func (r *DeviceRequest) UnmarshalJSON(data []byte) error {
 	var t deviceRequestText
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -174,10 +173,10 @@ func ParseDeviceMemory(text string) (int64, error) {
 	case err != nil && !strings.HasPrefix(text, "-"):
 		return 0, Errorf(Invalid, "%s", strings.TrimPrefix(err.Error(), string(Memory)+": "))
 	}
-	return 0, Errorf(Invalid, "%q is no size of a device's memory: give more than 0, such as 40Gi, or leave it out", text)
+	return 0, Errorf(Invalid, "%q is not a size of a device's memory: give more than 0, such as 40Gi, or leave it out", text)
 }
 
-// ParseTopology reads nvlink or numa; empty is any. Invalid: it is none of these.
+// ParseTopology reads nvlink or numa; empty means any. Invalid: any other text.
 func ParseTopology(s string) (Topology, error) {
 	t := Topology(s)
 	if t != AnyTopology && t != LinkedDevices && t != OneNUMA {
@@ -186,8 +185,8 @@ func ParseTopology(s string) (Topology, error) {
 	return t, nil
 }
 
-// validateDevices checks what is said of the devices of a request vector; of several, it
-// must be of each.
+// validateDevices checks the device requests of one or several request vectors; with several, each
+// resource must be in every one.
 func validateDevices(field string, devices []DeviceRequest, vectors ...namedRequests) error {
 	var errs []error
 	if n := len(devices); n > MaxRequests {
@@ -198,14 +197,14 @@ func validateDevices(field string, devices []DeviceRequest, vectors ...namedRequ
 		at, r := index(field, i), &devices[i]
 		errs = append(errs, r.validate(at), r.validateIn(at+".resource", vectors))
 		if seen[r.Resource] {
-			errs = append(errs, Errorf(Invalid, "%s.resource: %q is there twice: say all of it in one place", at, r.Resource))
+			errs = append(errs, Errorf(Invalid, "%s.resource: %q is given twice: put all of it in one entry", at, r.Resource))
 		}
 		seen[r.Resource] = true
 	}
 	return joinInvalid(nonNil(errs))
 }
 
-// validate checks what can be checked of it alone.
+// validate checks the request by itself.
 func (r *DeviceRequest) validate(field string) error {
 	var errs []error
 	if n := len(r.Models); n > MaxModels {
@@ -215,7 +214,7 @@ func (r *DeviceRequest) validate(field string) error {
 		errs = append(errs, ValidateModel(index(field+".model", j), m))
 	}
 	if r.MinMemory < 0 || r.MinMemory > int64(MaxQuantity) {
-		errs = append(errs, Errorf(Invalid, "%s.minMemory: %d bytes are no size of a device's memory: give more than 0, such as 40Gi, or leave it out", field, r.MinMemory))
+		errs = append(errs, Errorf(Invalid, "%s.minMemory: %d bytes is not a size of a device's memory: give more than 0, such as 40Gi, or leave it out", field, r.MinMemory))
 	}
 	if _, err := ParseTopology(string(r.Topology)); err != nil {
 		errs = append(errs, Errorf(Invalid, "%s.topology: %w", field, err))
@@ -240,13 +239,13 @@ func ValidateModel(field, model string) error {
 	return nil
 }
 
-// namedRequests is a request vector, and the field that it is in.
+// namedRequests is a request vector with the name of its field.
 type namedRequests struct {
 	field string
 	Requests
 }
 
-// validateIn checks that it is about what is requested, and is made of devices.
+// validateIn checks that the resource is requested, and consists of devices.
 func (r *DeviceRequest) validateIn(field string, vectors []namedRequests) error {
 	if err := validateRequestName(field, r.Resource); err != nil {
 		return err
@@ -266,7 +265,7 @@ func (r *DeviceRequest) validateIn(field string, vectors []namedRequests) error 
 	return nil
 }
 
-// validateDevices checks what the task says of devices.
+// validateDevices checks the device requests of the task.
 func (t *Task) validateDevices() error {
 	if len(t.Devices) == 0 {
 		return nil

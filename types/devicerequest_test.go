@@ -18,7 +18,7 @@ func TestMatchesModel(t *testing.T) {
 		{h100, "nvidia h100", true},
 		{h100, "H100 HBM3", true},
 		{h100, "H100-80GB", true},
-		{h100, "HBM3 H100", false}, // in that order
+		{h100, "HBM3 H100", false}, // the order matters
 		{h100, "H10", false},
 		{h100, "100", false},
 		{h100, "H100 H100", false},
@@ -131,7 +131,7 @@ func TestValidateDevices(t *testing.T) {
 	alternatives := []Alternative{{Requests: gpu}, {Requests: NewRequests(map[string]Quantity{"cpu": 1000})}}
 	tests := map[string]struct {
 		task Task
-		want string // of the error; empty: it is valid
+		want string // of the error; empty means valid
 	}{
 		"as it should be": {Task{Requests: gpu, Devices: []DeviceRequest{h100}}, ""},
 		"of a domain": {Task{
@@ -154,13 +154,13 @@ func TestValidateDevices(t *testing.T) {
 		"ephemeral":     {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Resource = "x@train" })}, `"x@train" is not made of devices`},
 		"of no name":    {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Resource = "" })}, `devices[0].resource: is empty`},
 		"nothing":       {Task{Requests: gpu, Devices: []DeviceRequest{{Resource: "gpu"}}}, `devices[0]: asks for nothing: give model, minMemory or topology`},
-		"twice":         {Task{Requests: gpu, Devices: []DeviceRequest{h100, h100}}, `devices[1].resource: "gpu" is there twice: say all of it in one place`},
+		"twice":         {Task{Requests: gpu, Devices: []DeviceRequest{h100, h100}}, `devices[1].resource: "gpu" is given twice: put all of it in one entry`},
 		"empty model":   {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Models = []string{""} })}, `devices[0].model[0]: "" has no word`},
 		"no word":       {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Models = []string{" - "} })}, `devices[0].model[0]: " - " has no word`},
 		"a zero byte":   {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Models = []string{"H\x00"} })}, `devices[0].model[0]: "H\x00" contains a zero byte`},
 		"a long model":  {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Models = []string{strings.Repeat("H", 101)} })}, `has 101 bytes: at most 100 are allowed`},
 		"many models":   {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Models = make([]string, 17) })}, `devices[0].model: has 17: at most 16 are allowed`},
-		"less than no":  {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.MinMemory = -1 })}, `devices[0].minMemory: -1 bytes are no size of a device's memory: give more than 0`},
+		"less than no":  {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.MinMemory = -1 })}, `devices[0].minMemory: -1 bytes is not a size of a device's memory: give more than 0`},
 		"odd topology":  {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Topology = "ring" })}, `devices[0].topology: "ring" is unknown: use nvlink or numa, or leave it out`},
 		"one that lies": {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Topology = OneNUMA })}, ""},
 	}

@@ -2,21 +2,20 @@ package types
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Of the values of a large cluster most are alike but for a few fields: the tasks of a
-// job, what is bound of one kind. Who keeps millions of them divides a stored value
-// into what is its own, and the rest, which is a stored value of the same kind without
-// that, and without the id of the transaction: values with the same rest can share
-// what it decodes to.
+// Most values of a large cluster differ in a few fields only: those of tasks of one job, or of
+// bindings of one kind. A reader that keeps millions of them divides each stored value into its own
+// fields and the rest. The rest is a stored value of the same kind without those fields and without
+// the transaction id. Values with the same rest share what it decodes to.
 
-// OwnOfTask is what a task has of its own. Texts are parts of the value.
+// OwnOfTask has the fields that distinguish a task from its siblings. Its texts are parts of the
+// stored value.
 type OwnOfTask struct {
 	Name, Job []byte
 	Submitted int64
 }
 
-// Divide reads what is a stored task's own, and appends the rest to rest. Internal: the
-// value is of another version, or broken; that it can be decoded shows when the rest
-// is.
+// Divide reads the own fields of a stored task, and appends the rest to rest. Internal: the value
+// has another version, or is broken; decoding the rest shows whether it is valid.
 func (o *OwnOfTask) Divide(value, rest []byte) ([]byte, error) {
 	*o = OwnOfTask{}
 	return divide(value, rest, func(f field) bool {
@@ -34,7 +33,7 @@ func (o *OwnOfTask) Divide(value, rest []byte) ([]byte, error) {
 	})
 }
 
-// Validate checks what a task has of its own.
+// Validate checks the own fields of a task.
 func (o *OwnOfTask) Validate() error {
 	var p problems
 	p.bytes("name", o.Name)
@@ -43,7 +42,7 @@ func (o *OwnOfTask) Validate() error {
 	return p.err()
 }
 
-// OwnOfStatus is what a status has of its own.
+// OwnOfStatus has the fields that distinguish a status from others.
 type OwnOfStatus struct {
 	Node                  []byte
 	Bound, Started, Ended int64
@@ -69,7 +68,7 @@ func (o *OwnOfStatus) Divide(value, rest []byte) ([]byte, error) {
 	})
 }
 
-// Validate checks what a status has of its own.
+// Validate checks the own fields of a status.
 func (o *OwnOfStatus) Validate() error {
 	var p problems
 	p.bytes("node", o.Node)
@@ -77,7 +76,7 @@ func (o *OwnOfStatus) Validate() error {
 	return p.err()
 }
 
-// OwnOfBinding is what a binding has of its own.
+// OwnOfBinding has the fields that distinguish a binding from others.
 type OwnOfBinding struct{ Session, Bound int64 }
 
 // Divide is like OwnOfTask.Divide.
@@ -96,7 +95,7 @@ func (o *OwnOfBinding) Divide(value, rest []byte) ([]byte, error) {
 	})
 }
 
-// Validate checks what a binding has of its own.
+// Validate checks the own fields of a binding.
 func (o *OwnOfBinding) Validate() error {
 	var p problems
 	p.revisions("session", o.Session)
@@ -104,7 +103,7 @@ func (o *OwnOfBinding) Validate() error {
 	return p.err()
 }
 
-// OwnOfReport is what a report has of its own.
+// OwnOfReport has the fields that distinguish a report from others.
 type OwnOfReport struct{ Binding, Started, Ended int64 }
 
 // Divide is like OwnOfTask.Divide.
@@ -125,7 +124,7 @@ func (o *OwnOfReport) Divide(value, rest []byte) ([]byte, error) {
 	})
 }
 
-// Validate checks what a report has of its own.
+// Validate checks the own fields of a report.
 func (o *OwnOfReport) Validate() error {
 	var p problems
 	p.revisions("binding", o.Binding)
@@ -133,14 +132,14 @@ func (o *OwnOfReport) Validate() error {
 	return p.err()
 }
 
-// bytes checks a name that may be empty, without a copy of one that is valid.
+// bytes checks an optional name, without a copy of a valid one.
 func (p *problems) bytes(field string, name []byte) {
 	if len(name) > 0 && !isName(name) {
 		p.add(ValidateName(field, string(name)))
 	}
 }
 
-// field is one field of a message.
+// field is one field of an encoded message.
 type field struct {
 	num    protowire.Number
 	typ    protowire.Type
@@ -156,8 +155,7 @@ func (f *field) integer(num protowire.Number) bool {
 	return f.num == num && f.typ == protowire.VarintType
 }
 
-// divide appends to rest what own does not take of the fields of a value, but for the
-// id of the transaction.
+// divide appends to rest the fields of a value that own refuses, without the transaction id.
 func divide(value, rest []byte, own func(field) bool) ([]byte, error) {
 	if len(value) == 0 || value[0] != wireVersion {
 		return nil, Errorf(Internal, "not a value of version %d", wireVersion)
@@ -176,8 +174,8 @@ func divide(value, rest []byte, own func(field) bool) ([]byte, error) {
 	return rest, nil
 }
 
-// next reads the first field of a message, and returns how long it is with its tag, or
-// less than 0.
+// next reads the first field of a message. size is its length with its tag, negative if it is
+// broken.
 func next(data []byte) (f field, size int) {
 	num, typ, tag := protowire.ConsumeTag(data)
 	if tag < 0 {
@@ -198,8 +196,8 @@ func next(data []byte) (f field, size int) {
 	return f, tag + size
 }
 
-// NoMessage keeps what has it, and a message as a part, from being taken for that
-// message: the part alone must not be stored.
+// NoMessage prevents a type that embeds a message from being a message itself: only the whole may
+// be stored.
 type NoMessage struct{}
 
 var _ interface{ fields(w *wire) } = NoMessage{}

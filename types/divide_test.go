@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// divided is what a value is divided into, put together again.
+// divided divides a value and puts the parts together again.
 func divided(t *testing.T, m Message, value []byte) (Message, error) {
 	t.Helper()
 	var rest []byte
@@ -45,11 +45,11 @@ func divided(t *testing.T, m Message, value []byte) (Message, error) {
 	return again, nil
 }
 
-// dividing are the kinds that can be divided.
+// dividing lists the kinds that can be divided.
 func dividing() []string { return []string{"Task", "Status", "Binding", "Report"} }
 
-// TestDividedIsWhatWasStored: nothing is lost or changed, whatever fields there are, and
-// the rest of two values that differ in their own fields and their writers is the same.
+// TestDividedIsWhatWasStored checks that division loses and changes nothing, whatever the fields.
+// Two values that differ only in their own fields and writers have the same rest.
 func TestDividedIsWhatWasStored(t *testing.T) {
 	later := protowire.AppendString(protowire.AppendTag(nil, 200, protowire.BytesType), "of a later version")
 	later = protowire.AppendFixed32(protowire.AppendTag(later, 201, protowire.Fixed32Type), 4711)
@@ -74,8 +74,7 @@ func TestDividedIsWhatWasStored(t *testing.T) {
 	}
 }
 
-// FuzzDivide: what can be decoded can be divided, with the same result, and nothing
-// else can be.
+// FuzzDivide checks that exactly the decodable values can be divided, with the same result.
 func FuzzDivide(f *testing.F) {
 	for _, name := range dividing() {
 		f.Add(Encode(3, full()[name]))

@@ -1,5 +1,5 @@
-// Package types says what things are in a cluster: nodes, resources, tasks,
-// reservations and what is recorded of them, the quantities and request vectors
-// that matching is about, which changes of state are legal, and how each is
-// encoded. It is plain data: no I/O, no clock, nothing of Escher imported.
+// Package types defines the objects of a cluster: nodes, resources, tasks, reservations and their
+// records. It defines the quantities and request vectors of matching, the legal state changes, and
+// the encoding of each object. It is plain data: no I/O, no clock, no import of another Escher
+// package.
 package types

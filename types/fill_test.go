@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// messages returns an empty message of every kind that is stored, by its name in
-// the schema.
+// messages returns an empty message of every stored kind, by its name in the schema.
 func messages() map[string]Message {
 	return map[string]Message{
 		"Node": &Node{}, "Alive": &Alive{}, "Devices": &Devices{}, "Cordon": &Cordon{},
@@ -19,8 +18,7 @@ func messages() map[string]Message {
 	}
 }
 
-// fill sets every exported field below v to a value of its own, two elements to a
-// list.
+// fill sets every exported field below v to a distinct value, with two elements in each list.
 func fill(v reflect.Value, next *int64) {
 	*next++
 	switch v.Kind() {
@@ -42,7 +40,7 @@ func fill(v reflect.Value, next *int64) {
 	case reflect.Bool:
 		v.SetBool(true)
 	default:
-		// Every third is negative, as some quantities and exit codes are.
+		// Every third is negative, like some quantities and exit codes.
 		n := *next
 		if n%3 == 0 {
 			n = -n

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// Check is how the agent of its node finds out whether a process does its work. One of
-// Exec, HTTP and TCP is set.
+// A Check lets the agent find out whether a process does its work. Exactly one of Exec, HTTP and
+// TCP is set.
 type Check struct {
-	// Name tells it from others of the task, in reasons.
+	// Name distinguishes it from other checks of the task, in reasons.
 	Name string
-	// Exec is a command that is run in the container: its exit code 0 is good.
+	// Exec is a command to run in the container: exit code 0 is a success.
 	Exec []string
-	// HTTP is a request that is answered well.
+	// HTTP is a request; a good status is a success.
 	HTTP *HTTPCheck
-	// TCP is a port that takes a connection.
+	// TCP is a port; an accepted connection is a success.
 	TCP *TCPCheck
-	// Every is how long after the beginning of a probe the next one begins; 0 is 10 s.
+	// Every is the time between the beginnings of two probes; 0 means 10 s.
 	Every time.Duration
-	// Timeout is how long a probe may take; 0 is 2 s.
+	// Timeout is the longest duration of a probe; 0 means 2 s.
 	Timeout time.Duration
-	// StartPeriod is how long after its start a process may fail the check: until then
-	// only a success counts, after which failures do.
+	// StartPeriod is the time after the start of a process in which failures do not count. A
+	// success ends it early.
 	StartPeriod time.Duration
-	// Failures is how many probes have to fail in a row for the check to fail; 0 is 3.
+	// Failures is the number of consecutive failures that make the check fail; 0 means 3.
 	Failures int
-	// Successes is how many have to succeed in a row for it to hold; 0 is 1.
+	// Successes is the number of consecutive successes that make the check pass; 0 means 1.
 	Successes int
-	// Then is what becomes of a process that fails it.
+	// Then is the reaction to a failed check.
 	Then Then
 }
 
@@ -48,9 +48,9 @@ func (c *Check) fields(w *wire) {
 type HTTPCheck struct {
 	// Port is the name of a port of the task, or a number.
 	Port string
-	// Path begins with "/"; empty is "/".
+	// Path begins with "/"; empty means "/".
 	Path string
-	// Status is the one that is good; 0 is each from 200 to 399. Nothing is followed.
+	// Status is the good status; 0 means 200 to 399. The agent follows no redirect.
 	Status int
 }
 
@@ -68,17 +68,17 @@ type TCPCheck struct {
 
 func (c *TCPCheck) fields(w *wire) { text(w, 2, &c.Port) }
 
-// Then is what becomes of a process that fails a check.
+// Then is the reaction to a failed check.
 type Then string
 
-// What becomes of it: that it does is told, or it is ended too, and run again as
-// Spec.Restart says.
+// The reactions. ThenReport reports the failure. ThenRestart also ends the process, which
+// Spec.Restart may run again.
 const (
 	ThenReport  Then = "report"
 	ThenRestart Then = "restart"
 )
 
-// The values that hold where a check says nothing.
+// The defaults of a check.
 const (
 	DefaultCheckEvery     = 10 * time.Second
 	DefaultCheckTimeout   = 2 * time.Second
@@ -86,7 +86,7 @@ const (
 	DefaultCheckSuccesses = 1
 )
 
-// WithDefaults returns the check with what was left out.
+// WithDefaults returns the check with its defaults filled in.
 func (c Check) WithDefaults() Check {
 	if c.Every == 0 {
 		c.Every = DefaultCheckEvery
@@ -106,8 +106,8 @@ func (c Check) WithDefaults() Check {
 	return c
 }
 
-// PortNumbers returns the numbers of the ports of the spec by name. Those without a
-// number of their own get those of given, in order, as far as there are.
+// PortNumbers returns the numbers of the spec's ports, by name. Ports without a number get those of
+// given, in order, while there are any.
 func (s *Spec) PortNumbers(given []int) map[string]int {
 	numbers := make(map[string]int, len(s.Ports))
 	for _, p := range s.Ports {
@@ -121,7 +121,7 @@ func (s *Spec) PortNumbers(given []int) map[string]int {
 	return numbers
 }
 
-// fixedPort reads the number of a port; 0 if text is none.
+// fixedPort reads a port number; 0 if text is not one.
 func fixedPort(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxPort {
@@ -130,8 +130,8 @@ func fixedPort(text string) int {
 	return n
 }
 
-// CheckPort returns the number of the port that a check names, of the ports by name
-// that its task has. Invalid: there is none.
+// CheckPort returns the port number that a check names, given the task's ports by name. Invalid:
+// there is none.
 func CheckPort(port string, ports map[string]int) (int, error) {
 	if n := ports[port]; n != 0 {
 		return n, nil
@@ -139,31 +139,30 @@ func CheckPort(port string, ports map[string]int) (int, error) {
 	if n := fixedPort(port); n != 0 {
 		return n, nil
 	}
-	return 0, Errorf(Invalid, "port %s: the task has none of that name, and it is no number: name one of its ports", shorten(port))
+	return 0, Errorf(Invalid, "port %s: the task has no port of that name, and it is not a number: name one of its ports", shorten(port))
 }
 
-// Health is what the checks of a process say of it.
+// Health is the result of the checks of a process.
 type Health string
 
 // The healths. A task without checks has none.
 const (
-	// HealthStarting: it has not been found healthy yet, and may still be.
+	// HealthStarting: it has not been healthy yet, and may still become so.
 	HealthStarting Health = "starting"
-	// Healthy: every check holds.
+	// Healthy: every check passes.
 	Healthy Health = "healthy"
 	// Unhealthy: a check fails.
 	Unhealthy Health = "unhealthy"
 )
 
-// Fit reports whether nothing speaks against what runs: all its checks hold, if it has
-// any.
+// Fit reports whether a running process is usable: all its checks, if any, pass.
 func (h Health) Fit() bool { return h == Healthy || h == "" }
 
-// Warn is a signal that a process gets some time before it is asked to end.
+// Warn is a signal that a process gets some time before its stop signal.
 type Warn struct {
-	// Signal is its name, such as SIGUSR1.
+	// Signal is the name of the signal, such as SIGUSR1.
 	Signal string
-	// Before is how long before its end, or before the stop signal.
+	// Before is the time between the warning and the end of the process or its stop signal.
 	Before time.Duration
 }
 

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Holding is an amount of a resource that is taken, and of which devices.
+// Holding is a held amount of a resource, with its devices.
 type Holding struct {
 	Resource ResourceID
 	Amount   Quantity
-	// Cluster tells that it is drawn from the cluster-wide pool of Resource
-	// and counted there, not on the node.
+	// Cluster reports whether the amount comes from the cluster-wide pool of Resource. It then
+	// counts there, not on the node.
 	Cluster bool
-	// Devices are the shares that make up Amount, when the node has devices.
+	// Devices are the shares that make up Amount, if the resource has devices.
 	Devices []DeviceShare
 }
 
@@ -34,9 +34,9 @@ func (d *DeviceShare) fields(w *wire) {
 	integer(w, 3, &d.Share)
 }
 
-// Allocated is what is in use on one node, or of one cluster-wide resource:
-// sorted by resource, without zeros. It is where concurrent schedulers meet: every
-// bind, grant and release compares and writes it.
+// Allocated holds the amounts in use on one node, or of one cluster-wide resource, sorted by
+// resource and without zeros. Concurrent schedulers meet here: every bind, grant and release
+// compares and writes it.
 type Allocated struct {
 	Extra
 	Holds []Holding
@@ -44,7 +44,7 @@ type Allocated struct {
 
 func (a *Allocated) fields(w *wire) { list(w, 2, &a.Holds, (*Holding).fields) }
 
-// Of returns how much of id is in use.
+// Of returns the amount of id in use.
 func (a *Allocated) Of(id ResourceID) Quantity {
 	if h := a.find(id); h != nil {
 		return h.Amount
@@ -52,7 +52,7 @@ func (a *Allocated) Of(id ResourceID) Quantity {
 	return 0
 }
 
-// DevicesOf returns the shares of devices in use as id.
+// DevicesOf returns the device shares of id in use.
 func (a *Allocated) DevicesOf(id ResourceID) []DeviceShare {
 	if h := a.find(id); h != nil {
 		return h.Devices
@@ -69,7 +69,7 @@ func (a *Allocated) find(id ResourceID) *Holding {
 }
 
 func (a *Allocated) search(id ResourceID) (int, bool) {
-	// As slices.BinarySearchFunc, without a copy of each holding that is looked at.
+	// Like slices.BinarySearchFunc, without copying each holding.
 	from, to := 0, len(a.Holds)
 	for from < to {
 		at := int(uint(from+to) / 2)
@@ -85,7 +85,7 @@ func (a *Allocated) search(id ResourceID) (int, bool) {
 	return from, false
 }
 
-// Full reports whether so many resources are in use that none of another one may be.
+// Full reports whether so many resources are in use that no further one may be.
 func (a *Allocated) Full(id ResourceID) bool {
 	return a != nil && len(a.Holds) >= MaxHeld && a.find(id) == nil && !id.IsPlacement()
 }
@@ -99,7 +99,7 @@ func (a *Allocated) Clone() *Allocated {
 	return c
 }
 
-// Take adds h to what is in use.
+// Take adds h to the amounts in use.
 func (a *Allocated) Take(h Holding) {
 	i, ok := a.search(h.Resource)
 	if !ok {
@@ -118,7 +118,7 @@ func (a *Allocated) Take(h Holding) {
 	}
 }
 
-// Return takes h away from what is in use.
+// Return subtracts h from the amounts in use.
 func (a *Allocated) Return(h Holding) {
 	i, ok := a.search(h.Resource)
 	if !ok {
@@ -134,7 +134,7 @@ func (a *Allocated) Return(h Holding) {
 	}
 }
 
-// addShare adds to the share of one device; a share of zero is left out.
+// addShare adds q to the share of one device, and drops a share of zero.
 func addShare(shares []DeviceShare, id string, q Quantity) []DeviceShare {
 	for i := range shares {
 		if shares[i].ID != id {

@@ -46,8 +46,8 @@ func TestTakeDoesNotShareDevices(t *testing.T) {
 	}
 }
 
-// Whatever was taken, returning it in any order leaves nothing; in between the
-// list is sorted and has no zeros.
+// Returning all that was taken, in any order, leaves nothing. In between the list is sorted and has
+// no zeros.
 func TestTakeAndReturnBalance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// CPULimit says what a task may use of cpu beside what it requests. Whatever it is,
-// what tasks request is their share when a node has too little for all.
+// CPULimit is the limit of cpu beyond the task's request. In any case, the requests are the tasks'
+// shares when a node has too little for all.
 type CPULimit string
 
-// The limits. With CPUHard a task never gets more than it requests, with CPUNone it
-// takes what others leave, too.
+// The limits. With CPUHard a task never gets more than it requests. With CPUNone it may also use
+// what others leave.
 const (
 	CPUHard CPULimit = ""
 	CPUNone CPULimit = "none"
 )
 
-// AllCapabilities stands, in Spec.CapDrop, for each.
+// AllCapabilities means every capability in Spec.CapDrop.
 const AllCapabilities = "ALL"
 
-// The resources that permit what is dangerous to a node: it has them without bound if
-// its agent is configured to, and a task whose spec asks for such a thing requests them
-// (Spec.Implied), so that it is placed nowhere else.
+// Permits are resources for rights that are dangerous to a node. A node has them without bound if
+// its agent allows the right. A task whose spec needs the right requests the permit (Spec.Implied),
+// so that it is placed only there.
 const (
 	// PermitPrivileged permits privileged containers.
 	PermitPrivileged ResourceID = permits + "privileged"
@@ -34,8 +34,8 @@ const (
 // escher.io/cap-NET_ADMIN for NET_ADMIN.
 func PermitCapability(name string) ResourceID { return ResourceID(permitsCap + name) }
 
-// Permit returns what the resource permits, as the agent's flag says it, such as
-// --allow-cap NET_ADMIN; false if it is none of those.
+// Permit returns the agent's flag that the permit requires, such as --allow-cap NET_ADMIN; ok is
+// false for other resources.
 func (id ResourceID) Permit() (flag string, ok bool) {
 	if id == PermitPrivileged {
 		return "--allow-privileged", true
@@ -44,7 +44,7 @@ func (id ResourceID) Permit() (flag string, ok bool) {
 	return "--allow-cap " + name, ok
 }
 
-// capabilities are those of Linux 6.18 (capabilities(7)), without CAP_.
+// capabilities lists those of Linux 6.18 (capabilities(7)), without CAP_.
 var capabilities = [...]string{
 	"AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "CHOWN", "DAC_OVERRIDE",
 	"DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE", "LINUX_IMMUTABLE", "MAC_ADMIN",
@@ -53,26 +53,24 @@ var capabilities = [...]string{
 	"SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM",
 }
 
-// Capabilities returns all that there are, sorted.
+// Capabilities returns every capability, sorted.
 func Capabilities() []string { return slices.Clone(capabilities[:]) }
 
-// DefaultCapabilities returns those that every container has unless its spec drops
-// them, sorted: what ordinary images need to set up their files and become another
-// user, and no more.
+// DefaultCapabilities returns the capabilities of every container whose spec does not drop them,
+// sorted. Ordinary images need them to set up their files and become another user.
 func DefaultCapabilities() []string {
 	return []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID", "SYS_CHROOT"}
 }
 
-// permitted reports whether every node lets a task have the capability. Beyond the
-// default ones these are what Docker gives too, without NET_RAW, which reads what
-// others send on the network of the host, and MKNOD, which leaves device nodes in
-// mounted directories of the host.
+// permitted reports whether every node grants the capability. Besides the defaults these are
+// Docker's, without two. NET_RAW reads the traffic of others on the host's network. MKNOD leaves
+// device nodes in mounted directories of the host.
 func permitted(name string) bool {
 	return slices.Contains(DefaultCapabilities(), name) || slices.Contains([]string{"AUDIT_WRITE", "SETFCAP", "SETPCAP"}, name)
 }
 
-// CapabilitiesOf returns those of a container that is not privileged, sorted: the default
-// ones, less what is dropped, with what is added.
+// CapabilitiesOf returns the capabilities of an unprivileged container, sorted: the defaults
+// without drop, and add.
 func CapabilitiesOf(add, drop []string) []string {
 	var has []string
 	if !slices.Contains(drop, AllCapabilities) {
@@ -83,7 +81,7 @@ func CapabilitiesOf(add, drop []string) []string {
 	return slices.Compact(has)
 }
 
-// Permits returns what a node has to permit for the spec to be run there.
+// Permits returns the permits that a node needs to run the spec.
 func (s *Spec) Permits() []ResourceID {
 	var ids []ResourceID
 	if s.Privileged {

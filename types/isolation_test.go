@@ -19,12 +19,12 @@ func TestValidateIsolation(t *testing.T) {
 		"too many pids":    {func(s *Spec) { s.Pids = MaxPids + 1 }, []string{"pids: 4194305 is out of range"}},
 		"socket":           {func(s *Spec) { s.Socket = "read" }, []string{`socket: "read" is unknown: use namespace, self or none`}},
 		"cpu limit":        {func(s *Spec) { s.CPULimit = "soft" }, []string{`cpuLimit: "soft" is unknown: use none`}},
-		"unknown":          {func(s *Spec) { s.CapAdd = []string{"NET_ADMIN", "FLY"} }, []string{`capAdd[1]: "FLY" is no capability`, "such as NET_BIND_SERVICE"}},
-		"prefix":           {func(s *Spec) { s.CapAdd = []string{"CAP_NET_ADMIN"} }, []string{`capAdd[0]: "CAP_NET_ADMIN" is written another way here: write NET_ADMIN`}},
-		"lower case":       {func(s *Spec) { s.CapDrop = []string{"all"} }, []string{`capDrop[0]: "all" is written another way here: write ALL`}},
-		"twice":            {func(s *Spec) { s.CapAdd = []string{"KILL", "KILL"} }, []string{`capAdd[1]: "KILL" is there twice`}},
+		"unknown":          {func(s *Spec) { s.CapAdd = []string{"NET_ADMIN", "FLY"} }, []string{`capAdd[1]: "FLY" is not a capability`, "such as NET_BIND_SERVICE"}},
+		"prefix":           {func(s *Spec) { s.CapAdd = []string{"CAP_NET_ADMIN"} }, []string{`capAdd[0]: "CAP_NET_ADMIN" has another spelling here: write NET_ADMIN`}},
+		"lower case":       {func(s *Spec) { s.CapDrop = []string{"all"} }, []string{`capDrop[0]: "all" has another spelling here: write ALL`}},
+		"twice":            {func(s *Spec) { s.CapAdd = []string{"KILL", "KILL"} }, []string{`capAdd[1]: "KILL" is given twice`}},
 		"all":              {func(s *Spec) { s.CapAdd = []string{"ALL"}; s.CapDrop = nil }, []string{"capAdd: ALL is more than any program needs: name each, or use privileged"}},
-		"added, dropped":   {func(s *Spec) { s.CapDrop = []string{"SYS_TIME"} }, []string{`capAdd: "SYS_TIME" is in capDrop, too`}},
+		"added, dropped":   {func(s *Spec) { s.CapDrop = []string{"SYS_TIME"} }, []string{`capAdd: "SYS_TIME" is in capDrop too`}},
 		"privileged, adds": {func(s *Spec) { s.Privileged = true }, []string{"privileged: has every capability, and capAdd or capDrop is given"}},
 	} {
 		bad := good
@@ -56,10 +56,10 @@ func TestCapabilities(t *testing.T) {
 		}
 	}
 	_, err := ParseCapability("cap-add", "fly")
-	refusal(t, err, `cap-add: "fly" is no capability`)
+	refusal(t, err, `cap-add: "fly" is not a capability`)
 }
 
-// TestPermits tells what is placed by what a node permits, and what is not.
+// TestPermits checks the specs that need a permit of their node, and those that do not.
 func TestPermits(t *testing.T) {
 	for _, test := range []struct {
 		spec Spec

@@ -22,8 +22,7 @@ func TestMinusAtTheBound(t *testing.T) {
 	}
 }
 
-// sample returns a message with one element in each list and pointer, and nothing in its
-// fields.
+// sample returns a message with one element in each list and pointer, and all other fields empty.
 func sample(m Message) reflect.Value {
 	var fill func(v reflect.Value)
 	fill = func(v reflect.Value) {
@@ -64,7 +63,7 @@ func eachField(path string, v reflect.Value, f func(path string, v reflect.Value
 	}
 }
 
-// complaints returns what Validate says.
+// complaints returns the text of the error of Validate.
 func complaints(m Message) string {
 	if err := m.Validate(); err != nil {
 		return err.Error()
@@ -72,11 +71,11 @@ func complaints(m Message) string {
 	return ""
 }
 
-// TestEverythingIsBounded sets one field after the other of every message that is stored to
-// something huge: a text of 2 MiB, a list of 2^20 elements, a number far below 0 and one far
-// above everything. Validate must complain; only reasons are cut when they are written.
+// TestEverythingIsBounded sets one field after the other of every stored message to a huge value: a
+// text of 2 MiB, a list of 2^20 elements, a number far below 0 and one far above every limit.
+// Validate must refuse it; only reasons are shortened on writing.
 func TestEverythingIsBounded(t *testing.T) {
-	// An exit code is what a process says, and -1 is a NUMA node that is not known.
+	// A process chooses its exit code, and -1 is an unknown NUMA node.
 	free := map[string]bool{"Report.ExitCode": true, "Status.ExitCode": true, "Devices.Devices[0].NUMA": true}
 	for name, m := range messages() {
 		v := sample(m)
@@ -108,7 +107,7 @@ func TestEverythingIsBounded(t *testing.T) {
 	}
 }
 
-// isRevision reports whether a field has a revision of etcd.
+// isRevision reports whether a field is a revision of etcd.
 func isRevision(path string) bool {
 	for _, end := range []string{"Session", ".Binding", ".Reservation", "Grant.Task"} {
 		if strings.HasSuffix(path, end) {

@@ -6,22 +6,21 @@ import (
 	"strings"
 )
 
-// Namespace is what an administrator sets for all tasks of a namespace.
+// Namespace holds an administrator's settings for all tasks of a namespace.
 type Namespace struct {
 	Extra
-	// Requests are added to every task and every bundle of it. Full ids, such
-	// as admin:slots, name pools that the namespace itself cannot write.
+	// Requests are added to every task and every bundle of the namespace. Full ids, such as
+	// admin:slots, name pools that the namespace itself cannot write.
 	Requests Requests
-	// Quotas draw, for each unit of a physical resource requested, one unit
-	// from a pool.
+	// Quotas draw one unit from a pool for each requested unit of a physical resource.
 	Quotas []Quota
-	// Budget bounds what its applications may use; nil means the built-in defaults.
+	// Budget bounds the use of its applications; nil means the built-in defaults.
 	Budget *Budget
-	// Defaults are the cpu, memory and disk of each task that requests none of it. A task that
-	// draws on a reservation has what it draws, and no defaults.
+	// Defaults are the cpu, memory and disk of a task that requests none of it. A task that draws
+	// on a reservation has no defaults.
 	Defaults Requests
-	// Pids is how many processes and threads a task has whose spec does not say; 0 is what
-	// its node gives.
+	// Pids is the limit of processes and threads of a task whose spec has none; 0 means the node's
+	// default.
 	Pids int
 }
 
@@ -33,7 +32,7 @@ func (n *Namespace) fields(w *wire) {
 	integer(w, 6, &n.Pids)
 }
 
-// Missing returns the defaults that a task with these requests has besides. n may be nil.
+// Missing returns the defaults that apply to a task with these requests. n may be nil.
 func (n *Namespace) Missing(requests Requests) Requests {
 	if n == nil || len(n.Defaults) == 0 || slices.ContainsFunc(requests, func(r Request) bool { return strings.Contains(r.Name, "@") }) {
 		return nil
@@ -47,20 +46,20 @@ func (n *Namespace) Missing(requests Requests) Requests {
 	return out
 }
 
-// Budget bounds what the applications of a namespace may use of the cluster's store. 0
-// means the built-in default.
+// Budget bounds what the applications of a namespace may use of the cluster's store. 0 means the
+// built-in default.
 type Budget struct {
-	// Keys and Bytes bound what is stored: keys of the namespace, and their bytes with
-	// those of their values.
+	// Keys bounds the number of stored keys of the namespace, and Bytes their size with their
+	// values.
 	Keys, Bytes int64
-	// Pending bounds its tasks that no node has.
+	// Pending bounds its tasks without a node.
 	Pending int64
 	// Priority bounds the priority of its tasks and reservations; nil means MaxPriority.
 	Priority *Ceiling
-	// NoAccumulate keeps its tasks and reservations from accumulating.
+	// NoAccumulate forbids its tasks and reservations to accumulate.
 	NoAccumulate bool
-	// Requests and Watches bound, on each node, the requests a second of its tasks' sockets,
-	// and the watches that these have open.
+	// Requests bounds the requests a second through the sockets of its tasks, and Watches their
+	// open watches, on each node.
 	Requests, Watches int64
 }
 
@@ -79,8 +78,8 @@ type Ceiling struct{ Max int }
 
 func (c *Ceiling) fields(w *wire) { integer(w, 2, &c.Max) }
 
-// Allowed returns the budget of a namespace, with the built-in default of each number that
-// is not set. A nil Namespace has all of them.
+// Allowed returns the budget of a namespace, with built-in defaults for the numbers that are not
+// set. A nil Namespace has all defaults.
 func (n *Namespace) Allowed() Budget {
 	var b Budget
 	if n != nil && n.Budget != nil {
@@ -94,7 +93,7 @@ func (n *Namespace) Allowed() Budget {
 	return b
 }
 
-// Validate checks what an administrator sets for a namespace.
+// Validate checks the settings of a namespace.
 func (n *Namespace) Validate() error {
 	var p problems
 	if p.count("requests", len(n.Requests), MaxRequests) {
@@ -112,7 +111,7 @@ func (n *Namespace) Validate() error {
 		for _, x := range n.Defaults {
 			at := "defaults." + shorten(x.Name)
 			if !slices.Contains(defaulted(), ResourceID(x.Name)) {
-				p.add(Errorf(Invalid, "%s: there are defaults of cpu, memory and disk alone: leave it out", at))
+				p.add(Errorf(Invalid, "%s: only cpu, memory and disk have defaults: leave it out", at))
 			}
 			p.add(validateAmount(at, x))
 		}
@@ -131,5 +130,5 @@ func (n *Namespace) Validate() error {
 	return p.err()
 }
 
-// defaulted are the resources of which a namespace may set defaults.
+// defaulted returns the resources for which a namespace may set defaults.
 func defaulted() []ResourceID { return []ResourceID{CPU, Memory, Disk} }

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Node is a machine, as its agent registered it.
+// A Node is a machine, as its agent registered it.
 type Node struct {
 	Extra
-	// Capacity is what it has of physical resources.
+	// Capacity is the amount of each physical resource.
 	Capacity Requests
 	// Labels are sorted by name. rack and zone also become the placement
 	// resources rack/<label> and zone/<label>.
 	Labels []Label
-	// Address is where its agent answers: unix:/path, http://host:port or
-	// https://host:port. Empty if it does not.
+	// Address is the address of its agent: unix:/path, http://host:port or https://host:port. Empty
+	// if the agent does not listen.
 	Address string
-	// Version is the agent's.
+	// Version is the version of the agent.
 	Version string
-	// PortFirst and PortLast are the range of which its tasks are given ports, both
-	// included; 0 if there is none. Capacity has as many of Port.
+	// PortFirst and PortLast are the range of ports for its tasks, both included; 0 if there is
+	// none. Capacity has the same number of Port.
 	PortFirst, PortLast int
 }
 
@@ -50,14 +50,14 @@ func (n *Node) Label(name string) string {
 	return ""
 }
 
-// Alive is what an agent keeps on its lease. The CreateRevision of its key is
-// the session of the node.
+// Alive is the value that an agent keeps on its lease. The CreateRevision of its key is the session
+// of the node.
 type Alive struct {
 	Extra
 	// TTLSeconds is the time to live of the lease, in seconds.
 	TTLSeconds int64
-	// Token is where agents of older versions put what a Token has now. It is read if
-	// there is no Token, and never written.
+	// Token has the content of a Token in keys of older agents. It is read if there is no Token,
+	// and never written.
 	Token string
 }
 
@@ -66,9 +66,9 @@ func (a *Alive) fields(w *wire) {
 	text(w, 3, &a.Token)
 }
 
-// Token lets its bearer use the API of a node: its tasks' files, output and commands, of all
-// namespaces. It is new in each session, and ends with it. It has a key of its own so that who
-// may read sessions need not be able to use the nodes.
+// Token lets its bearer use the API of a node: files, output and commands of its tasks, in all
+// namespaces. It is new in each session, and ends with it. It has its own key, so that a reader of
+// sessions cannot use the nodes.
 type Token struct {
 	Extra
 	Token string
@@ -76,7 +76,7 @@ type Token struct {
 
 func (t *Token) fields(w *wire) { text(w, 2, &t.Token) }
 
-// Devices are the devices of a node, by the physical resource they are.
+// Devices lists the devices of a node.
 type Devices struct {
 	Extra
 	Devices []Device
@@ -89,24 +89,24 @@ type Device struct {
 	// ID is its name in the Container Device Interface, such as
 	// nvidia.com/gpu=GPU-1234.
 	ID string
-	// Resource is what it is one of.
+	// Resource is the physical resource of the device.
 	Resource ResourceID
-	// Model, MemoryBytes and NUMA describe it: empty, 0 and -1 are not known. NUMA is the
-	// node of the machine's memory that it is near to.
+	// Model, MemoryBytes and NUMA describe it; empty, 0 and -1 mean unknown. NUMA is the nearest
+	// memory node of the machine.
 	Model       string
 	MemoryBytes int64
 	NUMA        int
-	// Unhealthy says why it must not be given out; empty if it may.
+	// Unhealthy says why the device must not be used; empty means that it may.
 	Unhealthy string
-	// Links are the names, of this node's own choice, of the links that it is on:
-	// devices on one link reach one another directly.
+	// Links are names, chosen by the node, of the links of the device. Devices on one link reach
+	// each other directly.
 	Links []string
-	// UnhealthySince is when Unhealthy began, in Unix nanoseconds; 0 if it is healthy.
+	// UnhealthySince is the beginning of Unhealthy, in Unix nanoseconds; 0 if it is healthy.
 	UnhealthySince int64
-	// Bus is its address on the PCI bus, such as 0000:17:00.0, empty if that is not known.
+	// Bus is its address on the PCI bus, such as 0000:17:00.0; empty if unknown.
 	Bus string
-	// Parent is the device that it is a slice of, as its driver names it: that one is not
-	// given out itself. Empty if it is none.
+	// Parent is the device that it is a slice of, by its driver's name; tasks do not get the parent
+	// itself. Empty if it is no slice.
 	Parent string
 }
 
@@ -127,26 +127,25 @@ func (d *Device) fields(w *wire) {
 type Cordon struct {
 	Extra
 	Reason string
-	// DrainBy is when what runs there has to leave, in Unix nanoseconds: with
-	// DrainFinish what is still there then is moved. 0 is never.
+	// DrainBy is the deadline of DrainFinish, in Unix nanoseconds: tasks still there then are
+	// moved. 0 means no deadline.
 	DrainBy int64
-	// Drain says how what runs there leaves.
+	// Drain says how running tasks leave.
 	Drain DrainMode
-	// Grace is what tasks that have to leave have between their stop signal and the
-	// kill; 0 is that of their specs.
+	// Grace is the time between stop signal and kill of tasks that must leave; 0 means that of
+	// their specs.
 	Grace time.Duration
-	// Dead is the word of an administrator that nothing runs on the machine any more, nor
-	// ever will of what was bound there: also what is kept is lost with it. It holds as long
-	// as the node is not alive.
+	// Dead is the word of an administrator that no task of the node runs on the machine any more,
+	// or ever will. Kept tasks are then lost too. It applies while the node is not alive.
 	Dead bool
 }
 
-// DrainMode says how what runs on a cordoned node leaves it.
+// DrainMode says how running tasks leave a cordoned node.
 type DrainMode string
 
-// The modes. DrainFinish leaves tasks to end by themselves until Cordon.DrainBy, and
-// moves the rest then; DrainMove evicts them at once: they wait for their next attempt;
-// DrainStop stops them for good.
+// The modes. DrainFinish lets tasks end by themselves until Cordon.DrainBy, and then moves the
+// rest. DrainMove evicts them at once, so they wait for their next attempt. DrainStop stops them
+// for good.
 const (
 	DrainNone   DrainMode = ""
 	DrainFinish DrainMode = "finish"
@@ -162,14 +161,14 @@ func (c *Cordon) fields(w *wire) {
 	w.boolean(6, &c.Dead)
 }
 
-// Selector picks nodes; all that is set must hold, and the empty one picks all.
+// Selector selects nodes: every part that is set must match, and an empty one selects all nodes.
 type Selector struct {
-	// Nodes are names.
+	// Nodes are the names to select from.
 	Nodes []string `json:"nodes,omitempty"`
-	// Labels must be as given.
+	// Labels are the labels a node must have.
 	Labels []Label `json:"labels,omitempty"`
-	// Available is what must be free there at the moment of selecting. A
-	// selector with it picks the nodes once; it does not follow later ones.
+	// Available is the least free amount of each resource at the time of the selection. Such a
+	// selector selects nodes once, and ignores later ones.
 	Available Requests `json:"available,omitempty"`
 }
 
@@ -179,8 +178,7 @@ func (s *Selector) fields(w *wire) {
 	list(w, 4, (*[]Request)(&s.Available), (*Request).fields)
 }
 
-// Matches reports whether name and labels of a node are as selected; what is
-// available is for the caller to look at.
+// Matches reports whether name and labels of a node match. The caller checks Available.
 func (s *Selector) Matches(name string, n *Node) bool {
 	if len(s.Nodes) > 0 && !slices.Contains(s.Nodes, name) {
 		return false

@@ -2,17 +2,17 @@ package types
 
 import "strings"
 
-// Policies are what keeps to the wishes of a job, or of all who name them, while these
-// last: scheduling policies of libraries, of which the scheduler knows nothing. Whoever
-// keeps them reads here what was wished.
+// Policies are the scheduling policies of a job, or of all jobs that name them. Libraries run them,
+// and the scheduler does not know them. The program that runs them reads its parameters here.
 type Policies struct {
 	Extra
-	// Job is the id of the job whose tasks they are about: they end with it. Empty for
-	// policies that jobs share, by the id of these.
+	// Job is the id of the owning job, whose end deletes them. It is empty for shared policies,
+	// which jobs name by id.
 	Job string
-	// Session owns them: they end with it. Whoever has it keeps them; empty: a server.
+	// Session is the owning session, whose end deletes them. Its program runs them; empty means
+	// that a server does.
 	Session string
-	// Policies are in the order in which they were given.
+	// Policies are in the order of the submission.
 	Policies []Policy
 }
 
@@ -24,13 +24,12 @@ func (p *Policies) fields(w *wire) {
 
 // Policy is one policy with its parameters.
 type Policy struct {
-	// Kind is its name, such as gang; one of somebody else's has a domain,
-	// acme.com/even.
+	// Kind is its name, such as gang. A kind of another party has a domain: acme.com/even.
 	Kind string
-	// With are its parameters: a JSON object, as its library has them.
+	// With has its parameters: a JSON object in the form of its library.
 	With string
-	// Wrong is what the program that keeps it finds wrong with its parameters, such as
-	// one that it does not know; empty: nothing, or it has not looked.
+	// Wrong is the problem that the running program found in the parameters, such as an unknown
+	// one. Empty means that it found none or has not checked.
 	Wrong string
 }
 
@@ -40,11 +39,11 @@ func (p *Policy) fields(w *wire) {
 	text(w, 4, &p.Wrong)
 }
 
-// Validate checks what can be checked without the library of each.
+// Validate does every check that needs no policy library.
 func (p *Policies) Validate() error {
 	var found problems
 	if len(p.Policies) == 0 {
-		found.add(Errorf(Invalid, "policies: there are none: name one, or remove the key"))
+		found.add(Errorf(Invalid, "policies: is empty: name one, or remove the key"))
 	}
 	found.add(p.validateParts())
 	return found.err()
@@ -72,7 +71,7 @@ func (p *Policies) validateParts() error {
 	return joinInvalid(nonNil(errs))
 }
 
-// ValidatePolicyKind checks the name of a policy: a name, or a domain and one,
+// ValidatePolicyKind checks the name of a policy: a name, with or without a domain such as
 // acme.com/even.
 func ValidatePolicyKind(field, kind string) error {
 	domain, name, ok := strings.Cut(kind, "/")
@@ -80,7 +79,7 @@ func ValidatePolicyKind(field, kind string) error {
 		return ValidateName(field, kind)
 	}
 	if !strings.Contains(domain, ".") {
-		return Errorf(Invalid, "%s: %q is of no domain: write it like acme.com/%s, or leave what is before the / out", field, shorten(kind), shorten(name))
+		return Errorf(Invalid, "%s: %q has no domain: write it like acme.com/%s, or leave out the part before the /", field, shorten(kind), shorten(name))
 	}
 	if err := ValidateName(field, domain); err != nil {
 		return err

@@ -11,11 +11,11 @@ func TestValidatePolicies(t *testing.T) {
 		change func(*Policies)
 		says   []string
 	}{
-		"none":        {func(p *Policies) { p.Policies = nil }, []string{"policies: there are none"}},
+		"none":        {func(p *Policies) { p.Policies = nil }, []string{"policies: is empty"}},
 		"job":         {func(p *Policies) { p.Job = "a b" }, []string{"job: "}},
 		"session":     {func(p *Policies) { p.Session = "/" }, []string{"session: "}},
 		"no name":     {func(p *Policies) { p.Policies[0].Kind = "" }, []string{"policies[0].name: "}},
-		"no domain":   {func(p *Policies) { p.Policies[1].Kind = "acme/even" }, []string{`policies[1].name: "acme/even" is of no domain`, "acme.com/even"}},
+		"no domain":   {func(p *Policies) { p.Policies[1].Kind = "acme/even" }, []string{`policies[1].name: "acme/even" has no domain`, "acme.com/even"}},
 		"domain":      {func(p *Policies) { p.Policies[2].Kind = ".com/even" }, []string{"policies[2].name: "}},
 		"name":        {func(p *Policies) { p.Policies[2].Kind = "acme.com/even/odd" }, []string{"policies[2].name: "}},
 		"all at once": {func(p *Policies) { p.Job, p.Policies[0].Kind = "?", "!" }, []string{"job: ", "policies[0].name: "}},

@@ -10,15 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Quantity is an amount of a resource in its unit: bytes for memory and disk,
-// thousandths for everything else (cpu: milli-cpu; 0.5 gpu is 500). It may be
-// negative only where it says what is free.
+// Quantity is an amount of a resource in its unit: bytes for memory and disk, thousandths for
+// everything else (cpu: milli-cpu; 0.5 gpu is 500). Only free amounts may be negative.
 type Quantity int64
 
 // Inf is an unbounded capacity.
 const Inf Quantity = math.MaxInt64
 
-// Unit is what one of a Quantity stands for.
+// Unit is the unit of a Quantity.
 type Unit int
 
 // The units.
@@ -27,7 +26,7 @@ const (
 	Bytes             // one byte
 )
 
-// Add returns q + r; Inf absorbs, and overflow saturates short of Inf.
+// Add returns q + r. Inf stays Inf, and overflow saturates just below Inf.
 func (q Quantity) Add(r Quantity) Quantity {
 	if q == Inf || r == Inf {
 		return Inf
@@ -38,8 +37,8 @@ func (q Quantity) Add(r Quantity) Quantity {
 	return q + r
 }
 
-// Minus returns what is left of capacity q when used is in use. Inf stays Inf as long as
-// any quantity can be added to what is in use; nothing is left above MaxAllocated.
+// Minus returns the free part of capacity q with used in use. Inf stays Inf while any quantity can
+// still be added to used. Beyond MaxAllocated nothing is free.
 func (q Quantity) Minus(used Quantity) Quantity {
 	if q == Inf && used <= MaxAllocated-MaxQuantity {
 		return Inf
@@ -47,9 +46,9 @@ func (q Quantity) Minus(used Quantity) Quantity {
 	return min(q, MaxAllocated) - used
 }
 
-// ParseQuantity reads an amount of the named resource: "2", "0.5", "500m",
-// "4Gi" or "inf". Memory and disk need a unit (Ki, Mi, Gi, Ti, k, M, G, T, or B
-// for bytes). Invalid: the text names the field, the value and the remedy.
+// ParseQuantity parses an amount of the named resource: "2", "0.5", "500m", "4Gi" or "inf". Memory
+// and disk need a unit (Ki, Mi, Gi, Ti, k, M, G, T, or B for bytes). Invalid: the error has field,
+// value and remedy.
 func ParseQuantity(name, text string) (Quantity, error) {
 	text = strings.TrimSpace(text)
 	if strings.EqualFold(text, "inf") {
@@ -68,7 +67,7 @@ func ParseQuantity(name, text string) (Quantity, error) {
 		return 0, Errorf(Invalid, "%s: %q has too many digits: write inf for no bound", name, shorten(text))
 	}
 	if unit == Milli && strings.HasSuffix(plain, "i") {
-		return 0, Errorf(Invalid, "%s: %q is a size in bytes, and this is no memory: write a number such as %s", name, shorten(text), unit.example())
+		return 0, Errorf(Invalid, "%s: %q is a size in bytes, and this resource is not memory: write a number such as %s", name, shorten(text), unit.example())
 	}
 	value, err := resource.ParseQuantity(plain)
 	if err != nil {
@@ -77,7 +76,7 @@ func ParseQuantity(name, text string) (Quantity, error) {
 	return fromDecimal(name, text, unit, value)
 }
 
-// fromDecimal converts exactly: what cannot be held is refused, never rounded.
+// fromDecimal converts exactly: it refuses values that do not fit, and never rounds.
 func fromDecimal(name, text string, unit Unit, value resource.Quantity) (Quantity, error) {
 	dec := value.AsDec()
 	if dec.Sign() < 0 {
@@ -97,16 +96,16 @@ func fromDecimal(name, text string, unit Unit, value resource.Quantity) (Quantit
 		return 0, Errorf(Invalid, "%s: %q is finer than %s: round it", name, text, unit.smallest())
 	}
 	if !rat.Num().IsInt64() || Quantity(rat.Num().Int64()) > MaxQuantity {
-		return 0, Errorf(Invalid, "%s: %q is too large: the largest is %s; write inf for no bound", name, text, MaxQuantity.Format(ResourceID(name)))
+		return 0, Errorf(Invalid, "%s: %q is too large: the largest is %s; inf means no bound", name, text, MaxQuantity.Format(ResourceID(name)))
 	}
 	return Quantity(rat.Num().Int64()), nil
 }
 
-// maxQuantityText is more digits than any quantity that can be held has.
+// maxQuantityText is longer than the text of any valid quantity.
 const maxQuantityText = 40
 
-// hugeExponent reports whether text has an exponent with which nothing can be held.
-// To compute the number would take very long.
+// hugeExponent reports whether text has an exponent beyond any valid quantity. Computing such a
+// number would take very long.
 func hugeExponent(text string) bool {
 	i := strings.IndexAny(text, "eE")
 	if i < 0 {
@@ -136,7 +135,7 @@ func (u Unit) smallest() string {
 	return "one thousandth"
 }
 
-// Format writes q as ParseQuantity reads it for the resource id.
+// Format formats q in the form that ParseQuantity parses for the resource.
 func (q Quantity) Format(id ResourceID) string {
 	switch {
 	case q == Inf:
@@ -145,7 +144,7 @@ func (q Quantity) Format(id ResourceID) string {
 		return formatMilli(q)
 	case q == 0:
 		return "0"
-	case q == math.MinInt64: // which has no opposite
+	case q == math.MinInt64: // its negation overflows
 		return strconv.FormatInt(int64(q), 10) + "B"
 	case q < 0:
 		return "-" + (-q).Format(id)
@@ -157,7 +156,7 @@ func (q Quantity) Format(id ResourceID) string {
 	return text
 }
 
-// formatMilli writes thousandths as a decimal number without needless zeros.
+// formatMilli formats thousandths as a decimal number without trailing zeros.
 func formatMilli(q Quantity) string {
 	sign, n := "", uint64(q)
 	if q < 0 {

@@ -6,11 +6,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// cutMark ends a reason of which the rest was left out.
+// cutMark ends a shortened reason.
 const cutMark = "…"
 
-// CutReason returns a reason as it is stored: its first MaxReason bytes at most, as
-// valid UTF-8. A mark ends a reason that was cut.
+// CutReason returns a reason in its stored form: valid UTF-8 of at most MaxReason bytes, with a
+// mark at the end if it was shortened.
 func CutReason(text string) string {
 	if len(text) <= MaxReason {
 		return strings.ToValidUTF8(text, "")
@@ -18,8 +18,8 @@ func CutReason(text string) string {
 	return strings.ToValidUTF8(text[:MaxReason-len(cutMark)], "") + cutMark
 }
 
-// reason visits the string field of a reason. It is cut when it is written, and also
-// when it is read: another writer may have stored more.
+// reason visits the string field of a reason. It shortens on writing and on reading, because
+// another writer may have stored more.
 func reason(w *wire, num protowire.Number, v *string) {
 	if w.decoding {
 		text(w, num, v)

@@ -23,8 +23,8 @@ func TestCutReason(t *testing.T) {
 	}
 }
 
-// TestReasonsAreBounded encodes each message with a reason larger than a transaction, and
-// decodes one that another program wrote without a bound.
+// TestReasonsAreBounded encodes each message with a reason larger than a transaction, and decodes
+// one that another program wrote without a bound.
 func TestReasonsAreBounded(t *testing.T) {
 	long := strings.Repeat("r", 3<<19)
 	later := Later{EvictReason: long}

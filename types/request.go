@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Request asks for an amount of a resource, by the name its namespace knows it.
+// A Request asks for an amount of a resource, by its name in the task's namespace.
 type Request struct {
 	Name   string
 	Amount Quantity
@@ -19,12 +19,12 @@ func (r *Request) fields(w *wire) {
 	integer(w, 3, &r.Amount)
 }
 
-// Requests is a request vector: all of it, on one node. It is sorted by name and
-// names each resource once; make it with NewRequests or MakeRequests.
+// Requests is a request vector, for one node. It is sorted by name and names each resource once;
+// build it with NewRequests or MakeRequests.
 type Requests []Request
 
-// MakeRequests parses a vector given as text, {"cpu": "500m", "gpu@train": "1"}.
-// Invalid: the error names every amount that is wrong.
+// MakeRequests parses a vector of texts, {"cpu": "500m", "gpu@train": "1"}. Invalid: the error
+// names every wrong amount.
 func MakeRequests(texts map[string]string) (Requests, error) {
 	var errs []error
 	var out Requests
@@ -39,7 +39,7 @@ func MakeRequests(texts map[string]string) (Requests, error) {
 	return out, joinInvalid(errs)
 }
 
-// NewRequests makes a vector of amounts in the units of their resources.
+// NewRequests builds a vector from amounts in the units of their resources.
 func NewRequests(amounts map[string]Quantity) Requests {
 	out := make(Requests, 0, len(amounts))
 	for name, q := range amounts {
@@ -49,7 +49,7 @@ func NewRequests(amounts map[string]Quantity) Requests {
 	return out
 }
 
-// Get returns the amount of name, 0 if it is not in the vector.
+// Get returns the amount of name, 0 if the vector lacks it.
 func (r Requests) Get(name string) Quantity {
 	i, ok := slices.BinarySearchFunc(r, name, func(x Request, n string) int { return compareStrings(x.Name, n) })
 	if !ok {
@@ -58,8 +58,8 @@ func (r Requests) Get(name string) Quantity {
 	return r[i].Amount
 }
 
-// Plus returns r and s concatenated: where both name a resource, the amounts add
-// up. AND, in the words of the paper.
+// Plus returns the concatenation of r and s: the sum of both for each resource. It is the AND of
+// the ESCHER paper.
 func (r Requests) Plus(s Requests) Requests {
 	if len(s) == 0 {
 		return r
@@ -74,7 +74,7 @@ func (r Requests) Plus(s Requests) Requests {
 	return NewRequests(sum)
 }
 
-// MarshalJSON writes the vector as an object of texts.
+// MarshalJSON encodes the vector as an object of texts.
 func (r Requests) MarshalJSON() ([]byte, error) {
 	texts := make(map[string]string, len(r))
 	for _, x := range r {
@@ -83,7 +83,7 @@ func (r Requests) MarshalJSON() ([]byte, error) {
 	return json.Marshal(texts)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes; numbers are accepted too.
+// UnmarshalJSON decodes what MarshalJSON encodes; it also accepts numbers.
 func (r *Requests) UnmarshalJSON(data []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
@@ -102,11 +102,11 @@ func (r *Requests) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Alternative is one of several vectors a task may be bound by, in order of
-// preference: soft constraints, and OR.
+// Alternative is one of several request vectors of a task, in order of preference: a soft
+// constraint, or an OR.
 type Alternative struct {
 	Requests Requests `json:"requests"`
-	// After is how long after its submission the task may take it.
+	// After is the time after the submission from which the task may use it.
 	After time.Duration `json:"after,omitempty"`
 }
 

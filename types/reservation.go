@@ -2,40 +2,37 @@ package types
 
 import "cmp"
 
-// Reservation asks for bundles to be locked for the tasks that name it: all of
-// them or none.
+// A Reservation asks the scheduler to lock bundles for the tasks that name it, all or none.
 type Reservation struct {
 	Extra
 	Bundles []Bundle
-	// Priority and Submitted order it among pending tasks and reservations.
+	// Priority and Submitted order it in the queue of tasks and reservations.
 	Priority  int
 	Submitted int64 // Unix nanoseconds
-	// Session owns it: it is deleted when the session ends.
+	// Session is the owning session, whose end deletes it.
 	Session string
-	// Accumulate lets it, when it has waited, hold piecemeal what becomes
-	// free, one reservation at a time in the cluster: so that the large do not
-	// starve.
+	// Accumulate lets an aged reservation hold capacity piecemeal as it becomes free. Only one task
+	// or reservation in the cluster does so at a time. That keeps large ones from starving.
 	Accumulate bool
-	// Job owns it: it is deleted when all tasks of the job have ended, or the job is
-	// gone.
+	// Job is the owning job. The reservation is deleted when all of its tasks have ended, or the
+	// job is gone.
 	Job string
-	// Lost says what becomes of its bundles on a node that is lost, or drained.
+	// Lost says what happens to its bundles on a lost or drained node.
 	Lost LostBundles
-	// AtOnce has it collect from the first moment on, beside others, on the nodes that all
-	// of its bundles name. When all of it is there, what waits of its job is placed with
-	// that: see HandedOver.
+	// AtOnce lets it collect from the start, in parallel with others, on the nodes that all of its
+	// bundles name. Once complete, it is handed over to the waiting tasks of its job: see
+	// HandedOver.
 	AtOnce bool
-	// Raised is by how much it comes earlier while it waits: see Order.
+	// Raised is added to its priority while it waits: see Order.
 	Raised int
-	// Policy owns it, by its id: it is deleted when that policy, which jobs share, is
-	// withdrawn.
+	// Policy is the id of the owning shared policies, whose end deletes it.
 	Policy string
-	// ForItself has what collects at once, when all of it is there, be granted like any
-	// other: so a place is kept that tasks of its job are about to leave.
+	// ForItself makes a complete AtOnce reservation be granted like any other. That keeps capacity
+	// for tasks of its job that are about to leave their nodes.
 	ForItself bool
 }
 
-// Order is what orders it among what waits, the highest first: see Task.Order.
+// Order is its rank in the queue, highest first: see Task.Order.
 func (r *Reservation) Order() int { return r.Priority + r.Raised }
 
 func (r *Reservation) fields(w *wire) {
@@ -52,22 +49,21 @@ func (r *Reservation) fields(w *wire) {
 	w.boolean(12, &r.ForItself)
 }
 
-// LostBundles is what becomes of the bundles of a granted reservation on a node that is
-// lost, or drained, when no task draws on them there any more.
+// LostBundles says what happens to the bundles of a granted reservation on a lost or drained node,
+// once no task draws on them there.
 type LostBundles string
 
-// WaitForNode keeps them there until the node is back. MoveBundles gives them other nodes,
-// all that are on such nodes at once, when there is room.
+// WaitForNode keeps them there until the node is back. MoveBundles moves all bundles of such nodes
+// together, once other nodes have capacity.
 const (
-	WaitForNode LostBundles = "" // in text: wait
+	WaitForNode LostBundles = "" // as text: wait
 	MoveBundles LostBundles = "move"
 )
 
-// waitText is what people write for WaitForNode.
+// waitText is the text form of WaitForNode.
 const waitText = "wait"
 
-// ParseLostBundles reads what people write: wait, which is what holds if they write
-// nothing, or move. Invalid: the error names what is possible.
+// ParseLostBundles parses wait, which is the default, or move. Invalid: the error names the values.
 func ParseLostBundles(s string) (LostBundles, error) {
 	switch l := LostBundles(s); l {
 	case WaitForNode, MoveBundles:
@@ -82,15 +78,15 @@ func errLostBundles(s string) error {
 	return Errorf(Invalid, "lost: %q is unknown: use wait or move", s)
 }
 
-// String returns what ParseLostBundles reads.
+// String returns the form that ParseLostBundles parses.
 func (l LostBundles) String() string { return cmp.Or(string(l), waitText) }
 
-// Bundle is a request vector to be locked on one node.
+// A Bundle is a request vector to lock on one node.
 type Bundle struct {
 	Requests Requests `json:"requests"`
-	// Node is where it must be; empty is anywhere.
+	// Node is the required node; empty means any.
 	Node string `json:"node,omitempty"`
-	// Devices say which devices the requests are to be made up of.
+	// Devices restrict the devices of the requests.
 	Devices []DeviceRequest `json:"devices,omitempty"`
 }
 
@@ -100,26 +96,26 @@ func (b *Bundle) fields(w *wire) {
 	list(w, 4, &b.Devices, (*DeviceRequest).fields)
 }
 
-// GrantPhase is how far a grant is.
+// GrantPhase is the phase of a grant.
 type GrantPhase string
 
 // The phases of a grant.
 const (
-	// Accumulating: part of the bundles is held, and nobody may draw on it.
+	// Accumulating: part of the bundles is held, and no task may draw on it.
 	Accumulating GrantPhase = "accumulating"
-	// Granting: the bundles are being taken, in several transactions as one has no room for
-	// them. Nobody may draw on it before the last of these grants it. A bundle without a node
-	// says that it is being given back.
+	// Granting: the scheduler takes the bundles in several transactions, because they do not fit
+	// one. No task may draw on them before the last transaction. A bundle without a node means that
+	// the scheduler returns them.
 	Granting GrantPhase = "granting"
 	// Granted: all bundles are held.
 	Granted GrantPhase = "granted"
-	// Releasing: the reservation is gone. The grant holds what tasks still
-	// draw on it, that is what is allocated of its scoped resources.
+	// Releasing: the reservation is gone. The grant holds only what tasks still draw on: the
+	// allocated amounts of its scoped resources.
 	Releasing GrantPhase = "releasing"
-	// Collecting: part of the bundles is held, by a reservation that collects at once.
+	// Collecting: an AtOnce reservation holds part of the bundles.
 	Collecting GrantPhase = "collecting"
-	// HandedOver: all that was collected at once has gone to what waited of the job, in one
-	// transaction. The grant holds nothing any more.
+	// HandedOver: one transaction gave everything that AtOnce collected to the waiting tasks of the
+	// job. The grant holds nothing any more.
 	HandedOver GrantPhase = "handed-over"
 )
 
@@ -127,19 +123,19 @@ const (
 type Grant struct {
 	Extra
 	Phase GrantPhase
-	// Reservation is the CreateRevision of the reservation it is for: a later
-	// one of the same name waits until this grant is gone.
+	// Reservation is the CreateRevision of the reservation. A later one of the same name waits
+	// until this grant is gone.
 	Reservation int64
-	// Nodes are the places, sorted by name.
+	// Nodes are the amounts held, sorted by node.
 	Nodes []GrantNode
-	// Bundles are the nodes of the reservation's bundles, in their order; ""
-	// for one that is not placed yet.
+	// Bundles are the nodes of the reservation's bundles, in order; "" for an unplaced bundle.
 	Bundles []string
-	// Task is, of what a task of that id has collected, the CreateRevision of the
-	// task, and there is no reservation: nobody draws on it, and it goes when the task
-	// is bound, or ends. The one bundle is what the task asks for.
+	// Task is the CreateRevision of the task with the grant's id, if the grant belongs to a
+	// collecting task and not to a reservation. No task draws on it. It ends when the task is bound
+	// or ends. Its one bundle is the task's request.
 	Task int64
-	// Since is when it began to collect, in Unix nanoseconds; 0 if it was granted at once.
+	// Since is when it began to collect, in Unix nanoseconds; 0 if it was granted without
+	// collecting.
 	Since int64
 }
 
@@ -152,12 +148,12 @@ func (g *Grant) fields(w *wire) {
 	integer(w, 7, &g.Since)
 }
 
-// GrantNode is what a grant holds on one node.
+// GrantNode is the part of a grant on one node.
 type GrantNode struct {
 	Node  string
 	Holds []Holding
-	// Whole reports, of a grant that is Releasing, that all of Holds is held there still: it is
-	// given back node by node where one transaction has no room for all.
+	// Whole reports whether a Releasing grant still holds all of Holds there. It is returned node
+	// by node if one transaction cannot return all.
 	Whole bool
 }
 
@@ -167,7 +163,7 @@ func (g *GrantNode) fields(w *wire) {
 	w.boolean(4, &g.Whole)
 }
 
-// On returns what the grant holds on a node.
+// On returns the amounts that the grant holds on a node.
 func (g *Grant) On(node string) []Holding {
 	for i := range g.Nodes {
 		if g.Nodes[i].Node == node {

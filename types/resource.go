@@ -5,37 +5,36 @@ import (
 	"strings"
 )
 
-// ResourceID names a resource as accounting knows it, the same in every
-// namespace:
+// ResourceID names a resource in accounting, the same in every namespace:
 //
 //	cpu memory disk gpu port   physical, a fixed list
 //	port/8080                  physical, one on every node
 //	acme.com/fpga              physical, of a domain
 //	escher.io/privileged       physical, unbounded, on the nodes that permit it: see Spec.Permits
-//	node/n1  rack/r7  zone/a   placement: unbounded, on the nodes so labelled
+//	node/n1  rack/r7  zone/a   placement: unbounded, on the nodes with that name or label
 //	team-a:co_location         ephemeral, of namespace team-a
 //	team-a:gpu@train           scoped: gpu that reservation train of team-a holds
 //
-// A request names it without the namespace; see Resolve. Names of ephemeral
-// resources contain neither "/" nor ":" nor "@", so that none can collide.
+// A request uses the name without the namespace; see Resolve. Names of ephemeral resources contain
+// no "/", ":" or "@", so that none can collide.
 type ResourceID string
 
-// The physical resources every node may have.
+// The physical resources that every node may have.
 const (
 	CPU    ResourceID = "cpu"    // milli-cpu
 	Memory ResourceID = "memory" // bytes
 	Disk   ResourceID = "disk"   // bytes
 	GPU    ResourceID = "gpu"    // thousandths of a device
-	Port   ResourceID = "port"   // a port of the node's range, given out by number
+	Port   ResourceID = "port"   // a port of the node's range, assigned by number
 )
 
-// FixedPort returns the resource that is one port of a node by its number, such as
-// port/8080: every node has one of each that is not in its own range.
+// FixedPort returns the resource of one port number, such as port/8080. Every node has one of each
+// outside its own range.
 func FixedPort(number int) ResourceID {
 	return ResourceID(string(Port) + "/" + strconv.Itoa(number))
 }
 
-// FixedPort returns the number of the port that id is; false for another resource.
+// FixedPort returns the port number of id; ok is false for other resources.
 func (id ResourceID) FixedPort() (number int, ok bool) {
 	kind, text, _ := strings.Cut(string(id), "/")
 	if kind != string(Port) {
@@ -48,11 +47,10 @@ func (id ResourceID) FixedPort() (number int, ok bool) {
 	return number, true
 }
 
-// MaxPort is the largest number of a port.
+// MaxPort is the largest port number.
 const MaxPort = 65535
 
-// Resolve returns the id of a resource that a task of namespace ns requests by
-// name.
+// Resolve returns the id of the resource that a task of namespace ns requests by name.
 func Resolve(ns, name string) ResourceID {
 	if !isOf(name) {
 		return ResourceID(name)
@@ -60,12 +58,12 @@ func Resolve(ns, name string) ResourceID {
 	return ResourceID(ns + ":" + name)
 }
 
-// isOf reports whether a name is of the namespace that asks for it.
+// isOf reports whether a name belongs to the requesting namespace.
 func isOf(name string) bool {
 	return !strings.Contains(name, ":") && (strings.Contains(name, "@") || !IsPhysical(name))
 }
 
-// AppendResolved appends to b what Resolve returns.
+// AppendResolved appends the result of Resolve to b.
 func AppendResolved(b []byte, ns, name string) []byte {
 	if !isOf(name) {
 		return append(b, name...)
@@ -73,8 +71,8 @@ func AppendResolved(b []byte, ns, name string) []byte {
 	return append(append(append(b, ns...), ':'), name...)
 }
 
-// IsPhysical reports whether an application may not create name: it is one of
-// the fixed list, of a domain, or a placement.
+// IsPhysical reports whether applications may not create name: it is in the fixed list, in a
+// domain, or a placement.
 func IsPhysical(name string) bool {
 	switch ResourceID(name) {
 	case CPU, Memory, Disk, GPU, Port:
@@ -83,21 +81,20 @@ func IsPhysical(name string) bool {
 	return strings.Contains(name, "/")
 }
 
-// IsPlacement reports whether id says where and is not counted: node/<name>,
-// rack/<label> or zone/<label>.
+// IsPlacement reports whether id is a location and not counted: node/<name>, rack/<label> or
+// zone/<label>.
 func (id ResourceID) IsPlacement() bool {
 	kind, _, ok := strings.Cut(string(id), "/")
 	return ok && (kind == "node" || kind == "rack" || kind == "zone")
 }
 
-// Physical reports whether id is counted against the capacity that a node's
-// agent registered.
+// Physical reports whether id counts against the capacity that a node's agent registered.
 func (id ResourceID) Physical() bool {
 	return !strings.Contains(string(id), ":")
 }
 
-// Split returns the namespace, name and reservation of an ephemeral or scoped
-// resource; ns is empty for a physical one, reservation unless it is scoped.
+// Split returns the namespace, name and reservation of an ephemeral or scoped resource. ns is empty
+// for a physical one, reservation for an unscoped one.
 func (id ResourceID) Split() (ns, name, reservation string) {
 	ns, name, ok := strings.Cut(string(id), ":")
 	if !ok {
@@ -107,12 +104,11 @@ func (id ResourceID) Split() (ns, name, reservation string) {
 	return ns, name, reservation
 }
 
-// Scoped reports whether id is drawn from a reservation.
+// Scoped reports whether id draws on a reservation.
 func (id ResourceID) Scoped() bool { return strings.Contains(string(id), "@") }
 
-// Unscoped returns what the reservation of a scoped resource holds: gpu for
-// team-a:gpu@train, team-a:x for team-a:x@train. Other ids are returned as they
-// are.
+// Unscoped returns the resource that the reservation of a scoped id holds: gpu for
+// team-a:gpu@train, team-a:x for team-a:x@train. Other ids are unchanged.
 func (id ResourceID) Unscoped() ResourceID {
 	ns, name, reservation := id.Split()
 	if reservation == "" {
@@ -121,7 +117,7 @@ func (id ResourceID) Unscoped() ResourceID {
 	return Resolve(ns, name)
 }
 
-// Scope returns id as reservation of ns holds it.
+// Scope returns the scoped id of id, held by a reservation of ns.
 func (id ResourceID) Scope(ns, reservation string) ResourceID {
 	_, name, _ := id.Split()
 	return ResourceID(ns + ":" + name + "@" + reservation)
@@ -132,7 +128,7 @@ func (id ResourceID) In(ns string) string {
 	return strings.TrimPrefix(string(id), ns+":")
 }
 
-// UnitOf returns the unit of a resource, by id or by name.
+// UnitOf returns the unit of a resource, given its id or name.
 func UnitOf(id ResourceID) Unit {
 	_, name, _ := id.Split()
 	base, _, _ := strings.Cut(name, "@")
@@ -142,19 +138,19 @@ func UnitOf(id ResourceID) Unit {
 	return Milli
 }
 
-// Resource is what is stored of an ephemeral resource at one place.
+// Resource is the stored value of an ephemeral resource at one location.
 type Resource struct {
 	Extra
-	// Capacity is how much of it there is; 0 when it is declared and closed.
+	// Capacity is the total amount; 0 means declared and closed.
 	Capacity Quantity
-	// Lifetime is what ends it.
+	// Lifetime is the kind of object whose end removes it.
 	Lifetime Lifetime
-	// Owner is the task, session, reservation, job or shared policy of that lifetime, by id.
+	// Owner is the id of the task, session, reservation, job or shared policies of that lifetime.
 	Owner string
-	// Selector says on which nodes it is, for a resource of many nodes.
+	// Selector selects the nodes of a resource of many nodes.
 	Selector *Selector
-	// NodeSession is the session of the node it is on, for a resource of one
-	// node: it is void in any other.
+	// NodeSession is the session of its node, for a resource of one node. The resource is void in
+	// any other session.
 	NodeSession int64
 }
 
@@ -166,7 +162,7 @@ func (r *Resource) fields(w *wire) {
 	integer(w, 6, &r.NodeSession)
 }
 
-// Lifetime is what an ephemeral resource ends with, besides being removed.
+// Lifetime is the kind of object whose end removes an ephemeral resource.
 type Lifetime string
 
 // The lifetimes. A resource of one node also ends with the session of the node.
@@ -175,16 +171,16 @@ const (
 	OfTask        Lifetime = "task"
 	OfSession     Lifetime = "session"
 	OfReservation Lifetime = "reservation"
-	// OfJob is until all tasks of the job have ended.
+	// OfJob lasts until all tasks of the job have ended.
 	OfJob Lifetime = "job"
-	// OfPolicy is until the policy that jobs share, by its id, is withdrawn.
+	// OfPolicy lasts until the shared policies with the owner's id are withdrawn.
 	OfPolicy Lifetime = "policy"
 )
 
-// Where a resource is, in its key, when it is not on one node.
+// The locations of a resource, in its key, besides one node.
 const (
-	// EveryNode is that capacity on every node its selector matches.
+	// EveryNode means that capacity on every node that the selector matches.
 	EveryNode = "+"
-	// ClusterWide is one pool for the whole cluster.
+	// ClusterWide means one pool for the whole cluster.
 	ClusterWide = "*"
 )

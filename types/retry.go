@@ -2,19 +2,19 @@ package types
 
 import "time"
 
-// The waits before what failed runs again: a task on any node, a process where it is.
+// The waits before a failed run starts again: a task on any node, a process in place.
 const (
-	// RestartDelay is the wait before the first time.
+	// RestartDelay is the first wait.
 	RestartDelay = time.Second
 	// MaxRestartDelay is the longest wait.
 	MaxRestartDelay = 5 * time.Minute
-	// LongRun is how long a run lasts after which the next wait is the first one again: what
-	// ended it is hardly what ended the runs before it.
+	// LongRun is the run time after which a failure counts as unrelated to earlier ones. The next
+	// wait is then the first one again.
 	LongRun = 10 * time.Minute
 )
 
-// Next returns the wait before a process runs again that ran for ran, where last is the wait
-// before that run, 0 if there was none. It is Delay, doubled each time, up to MaxDelay.
+// Next returns the wait before the next run of a process. ran is the time of its last run, and last
+// the wait before that run; 0 means none. The wait is Delay, doubled each time, up to MaxDelay.
 func (r *Restart) Next(last, ran time.Duration) time.Duration {
 	first, most := r.Delay, r.MaxDelay
 	if first <= 0 {
@@ -29,8 +29,8 @@ func (r *Restart) Next(last, ran time.Duration) time.Duration {
 	return min(2*last, most)
 }
 
-// RetryDelay returns how long a task waits before another attempt, after a number of attempts
-// that failed, the last of which ran for ran. The waits are those of a Restart that names none.
+// RetryDelay returns how long a task waits after a failed attempt, given its number of failures and
+// the run time of the last attempt. The waits are those of a Restart without delays.
 func RetryDelay(failures int, ran time.Duration) time.Duration {
 	var r Restart
 	delay := r.Next(0, ran)
@@ -40,10 +40,10 @@ func RetryDelay(failures int, ran time.Duration) time.Duration {
 	return delay
 }
 
-// validateRetries checks how many more attempts a task is to be given.
+// validateRetries checks the number of further attempts.
 func (t *Task) validateRetries() error {
 	if t.Retries < 0 {
-		return Errorf(Invalid, "retries: %d is negative: give how many more attempts follow those that fail, or 0 for none", t.Retries)
+		return Errorf(Invalid, "retries: %d is negative: give the number of attempts after failed ones, or 0 for none", t.Retries)
 	}
 	if t.Retries > MaxCount {
 		return Errorf(Invalid, "retries: %d is too large: give at most %d", t.Retries, MaxCount)

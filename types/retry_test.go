@@ -17,7 +17,7 @@ func TestRetryDelay(t *testing.T) {
 		{9, 10 * time.Minute, time.Second}, {9, -time.Hour, 256 * time.Second},
 	} {
 		if got := RetryDelay(test.failures, test.ran); got != test.want {
-			t.Errorf("after %d failures, of which the last ran %s: %s, want %s", test.failures, test.ran, got, test.want)
+			t.Errorf("after %d failures and a last run of %s: %s, want %s", test.failures, test.ran, got, test.want)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestRetriesAreNotNegative(t *testing.T) {
 	}
 }
 
-// TestMayCount: failures are counted one by one, where an attempt ends by one.
+// TestMayCount checks that failures are counted one by one, when an attempt ends.
 func TestMayCount(t *testing.T) {
 	for _, test := range []struct {
 		from, to Phase

@@ -42,7 +42,7 @@ func TestSchemaHasEveryMessage(t *testing.T) {
 	}
 }
 
-// What we write is what the schema says, byte for byte.
+// The encoding is that of the schema, byte for byte.
 func TestEncodingIsThatOfTheSchema(t *testing.T) {
 	all := schema(t)
 	for name, m := range full() {
@@ -67,7 +67,7 @@ func TestEncodingIsThatOfTheSchema(t *testing.T) {
 	}
 }
 
-// checkKnown fails if anything that we wrote is not in the schema.
+// checkKnown fails if the encoding has a field outside the schema.
 func checkKnown(t *testing.T, path string, m protoreflect.Message) {
 	t.Helper()
 	if raw := m.GetUnknown(); len(raw) > 0 {
@@ -89,8 +89,8 @@ func checkKnown(t *testing.T, path string, m protoreflect.Message) {
 	})
 }
 
-// What the schema can say we know: nothing of it is kept as a field of a later
-// version, and nothing nested is dropped.
+// Every field of the schema is known: none is kept as a field of a later version, and no nested one
+// is dropped.
 func TestSchemaSaysNoMoreThanWeKnow(t *testing.T) {
 	all := schema(t)
 	for name, m := range messages() {

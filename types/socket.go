@@ -2,20 +2,20 @@ package types
 
 import "cmp"
 
-// Socket is what a container may do through the socket of its task.
+// Socket is the set of rights of a container through the socket of its task.
 type Socket string
 
-// The modes. Namespace is all that the task API has: read, launch, stop and set whatever is in
-// the task's namespace. Self is about the task itself. None is no socket.
+// The modes. SocketNamespace grants the whole task API: read, launch, stop and set everything in
+// the task's namespace. SocketSelf grants calls about the task itself. SocketNone provides no
+// socket.
 const (
-	SocketNamespace Socket = "" // in text: namespace
+	SocketNamespace Socket = "" // as text: namespace
 	SocketSelf      Socket = "self"
 	SocketNone      Socket = "none"
 	socketText             = "namespace"
 )
 
-// ParseSocket reads what people write: namespace, which is what holds if they write nothing,
-// self or none.
+// ParseSocket parses namespace, which is the default, self or none.
 func ParseSocket(s string) (Socket, error) {
 	if s == socketText {
 		return SocketNamespace, nil
@@ -23,7 +23,7 @@ func ParseSocket(s string) (Socket, error) {
 	return Socket(s), Socket(s).validate()
 }
 
-// String returns what ParseSocket reads.
+// String returns the form that ParseSocket parses.
 func (s Socket) String() string { return cmp.Or(string(s), socketText) }
 
 func (s Socket) validate() error {

@@ -1,10 +1,10 @@
 package types
 
-// Phase is how far a task is.
+// Phase is the phase of a task.
 type Phase string
 
-// The phases of a task. Pending is both before the first binding, when there is
-// no status yet, and after an attempt that was lost or evicted.
+// The phases of a task. Pending comes before the first binding, while there is no status, and after
+// a lost or evicted attempt.
 const (
 	Pending   Phase = "pending"
 	Bound     Phase = "bound"
@@ -14,10 +14,10 @@ const (
 	Cancelled Phase = "cancelled"
 )
 
-// Phases lists the phases, in the order in which a task goes through them.
+// Phases lists the phases, in their order in the life of a task.
 func Phases() []Phase { return []Phase{Pending, Bound, Running, Succeeded, Failed, Cancelled} }
 
-// transitions lists what may follow each phase. Ended phases are final.
+// transitions lists the phases that may follow each phase. Ended phases are final.
 func transitions(p Phase) []Phase {
 	switch p {
 	case Pending:
@@ -36,11 +36,9 @@ func (p Phase) Ended() bool { return p == Succeeded || p == Failed || p == Cance
 // Held reports whether a task in phase p has a binding.
 func (p Phase) Held() bool { return p == Bound || p == Running }
 
-// MayFollow reports whether the status of a task may go from one to the other;
-// nil is the absence of a status. The attempt rises by one with each binding, and
-// never otherwise. While it lasts, what its start suffers from and how often its
-// process was run again may change in the same phase. That it failed is counted when it
-// ends.
+// MayFollow reports whether a status may change from one to the other; nil means no status. The
+// attempt rises by one with each binding, and never otherwise. While a phase lasts, its reason and
+// the number of restarts may change. A failure is counted when the attempt ends.
 func MayFollow(from, to *Status) bool {
 	if from == nil {
 		from = &Status{Phase: Pending}
@@ -69,8 +67,8 @@ func MayFollow(from, to *Status) bool {
 	return false
 }
 
-// mayCount reports whether the attempts that failed are counted as they are: one more when
-// an attempt ends by which the task has failed, or after which it waits for the next one.
+// mayCount reports whether the number of failures is right: it rises by one when an attempt ends
+// and the task failed or waits for another attempt.
 func mayCount(from, to *Status) bool {
 	switch to.Failures {
 	case from.Failures:

@@ -8,7 +8,7 @@ import (
 
 func phases() []Phase { return []Phase{Pending, Bound, Running, Succeeded, Failed, Cancelled} }
 
-// TestMayFollow looks at every pair of phases: a line a phase, what may follow it.
+// TestMayFollow tests every pair of phases: a line a phase, with the phases that may follow.
 func TestMayFollow(t *testing.T) {
 	allowed := map[Phase]string{
 		Pending:   "bound failed cancelled",
@@ -43,8 +43,8 @@ func TestMayFollow(t *testing.T) {
 	}
 }
 
-// TestMayFollowWithinAPhase: while an attempt lasts, its trouble and its restarts
-// change; whose attempt it is does not.
+// TestMayFollowWithinAPhase checks that reason and restarts may change during an attempt, and its
+// identity may not.
 func TestMayFollowWithinAPhase(t *testing.T) {
 	for _, phase := range []Phase{Bound, Running} {
 		from := Status{Phase: phase, Node: "n1", Attempt: 2, Bound: 7, Restarts: 3}

@@ -2,15 +2,14 @@ package types
 
 import "cmp"
 
-// Sooner reports whether s ends a task sooner than a stop that was asked for before: by a
-// shorter grace that was given, where that of the task counts as longer than any.
+// Sooner reports whether s ends a task sooner than an earlier stop: by a shorter explicit grace.
+// The task's own grace counts as longer than any.
 func (s *Stop) Sooner(than *Stop) bool {
 	return s.Grace > 0 && (than.Grace == 0 || s.Grace < than.Grace)
 }
 
-// Leaving returns what the task has an attempt of it be told, nil if that is to go on: its
-// stop, or its eviction. With both it is the stop, with the grace of that which ends it
-// sooner.
+// Leaving returns the order to end an attempt of the task: its stop or its eviction, nil if the
+// attempt continues. With both it is the stop, with the shorter grace.
 func (t *Task) Leaving(attempt int) *Stop {
 	if attempt == 0 || t.Evict != attempt {
 		return t.Stop
@@ -22,8 +21,7 @@ func (t *Task) Leaving(attempt int) *Stop {
 	return t.Stop.Over(evict)
 }
 
-// Over returns s in the place of a stop that was told before, with the grace of that which
-// ends it sooner.
+// Over returns s in place of an earlier stop, with the shorter grace of both.
 func (s *Stop) Over(before *Stop) *Stop {
 	if s.Grace == before.Grace || s.Sooner(before) {
 		return s

@@ -2,8 +2,8 @@ package types
 
 import "testing"
 
-// TestLeaving: a stop goes before an eviction, with the grace that ends the attempt sooner;
-// an eviction is of its attempt alone.
+// TestLeaving checks that a stop precedes an eviction, with the shorter grace, and that an eviction
+// concerns its attempt alone.
 func TestLeaving(t *testing.T) {
 	for _, c := range []struct {
 		task    Task

@@ -5,58 +5,55 @@ import (
 	"time"
 )
 
-// Task is the intent of an application: what is to run once, and what it needs.
-// It is small and, but for Stop, Evict and Later, immutable.
+// A Task is the intent of an application: what to run once, and what it needs. It is small and,
+// except for Stop, Evict and Later, immutable.
 type Task struct {
 	Extra
-	// Name is a label; the id is in the key and never used again.
+	// Name is a label. The id is in the key and never reused.
 	Name string
-	// Job is the id of the job the task belongs to: it is invisible to
-	// schedulers until that is there. Empty for a task of its own.
+	// Job is the id of the job. Schedulers ignore the task until the job exists. Empty for a single
+	// task without a job.
 	Job string
-	// Requests must all be met, on one node.
+	// Requests are all required, on one node.
 	Requests Requests
-	// Alternatives, if any, are vectors of which one is added to Requests.
+	// Alternatives, if any, are vectors; one of them is added to Requests.
 	Alternatives []Alternative
-	// Spec is the digest of what to run.
+	// Spec is the digest of the spec to run.
 	Spec string
-	// Provides are resources that the task gives to its node.
+	// Provides are resources that the task adds to its node.
 	Provides []Provide
-	// Priority orders pending tasks, the highest first; then age does.
+	// Priority orders waiting tasks, highest first; age orders equal ones.
 	Priority int
-	// Submitted is when it was submitted, in Unix nanoseconds.
+	// Submitted is the time of the submission, in Unix nanoseconds.
 	Submitted int64
-	// Scheduler is the only one that may bind and release it; empty is any.
+	// Scheduler is the only scheduler that may bind and release it; empty means any.
 	Scheduler string
-	// OnDisconnect says what becomes of it when its node is cut off.
+	// OnDisconnect says what happens when its node is cut off.
 	OnDisconnect OnDisconnect
-	// MaxRun is how long it may run; 0 is for ever. A task with it can
-	// backfill through what a reservation accumulates.
+	// MaxRun is the longest run time; 0 means no limit. A task with a limit can backfill capacity
+	// that a reservation accumulates.
 	MaxRun time.Duration
-	// Deadline is when it fails if it has not ended, waiting or running, in Unix
-	// nanoseconds; 0 is never.
+	// Deadline is when the task fails if it has not ended, waiting or running, in Unix nanoseconds;
+	// 0 means never.
 	Deadline int64
-	// Session owns the task: it is stopped when the session ends.
+	// Session is the owning session, whose end stops the task.
 	Session string
-	// Stop is set to end the task for good.
+	// Stop, unless nil, ends the task for good.
 	Stop *Stop
-	// Evict is the attempt to end; the task then waits for its next one.
+	// Evict is the number of the attempt to end; the task then waits for its next one.
 	Evict int
-	// EvictGrace is how long that attempt has between its stop signal and the kill; 0 is
-	// the grace of its spec.
+	// EvictGrace is that attempt's time between stop signal and kill; 0 means the grace of its
+	// spec.
 	EvictGrace time.Duration
-	// Later is what else was said of it since it was submitted; nil is nothing.
+	// Later has rare changes since the submission; nil means none.
 	Later *Later
-	// Accumulate lets it, when it has waited, hold piecemeal on one node what becomes
-	// free there, one task or reservation at a time in the cluster: so that the
-	// large do not starve.
+	// Accumulate lets an aged task hold capacity piecemeal on one node as it becomes free. Only one
+	// task or reservation in the cluster does so at a time. That keeps large ones from starving.
 	Accumulate bool
-	// Devices say which devices the requests are to be made up of, whichever
-	// alternative is taken.
+	// Devices restrict the devices of the requests, with any alternative.
 	Devices []DeviceRequest
-	// Retries is how many more attempts it is given after attempts that failed, each
-	// on any node, and after a wait: see RetryDelay. Attempts that were evicted, or lost
-	// with their node, do not count.
+	// Retries is the number of further attempts after failed ones, each on any node and after a
+	// wait: see RetryDelay. Attempts that were evicted, or lost with their node, do not count.
 	Retries int
 }
 
@@ -83,12 +80,12 @@ func (t *Task) fields(w *wire) {
 	optional(w, 22, &t.Later, (*Later).fields)
 }
 
-// Later is what is said of a task after it was submitted, beside that it is to end. It is
-// said of few, and there are very many tasks.
+// Later has the changes of a task since its submission, apart from its end. Few of the very many
+// tasks have any, so they are kept apart.
 type Later struct {
-	// EvictReason is who or what ends the attempt that is evicted, in words.
+	// EvictReason is the cause of the eviction in words.
 	EvictReason string
-	// Raised is by how much it comes earlier while it waits: see Order.
+	// Raised is added to its priority while it waits: see Order.
 	Raised int
 }
 
@@ -97,8 +94,8 @@ func (l *Later) fields(w *wire) {
 	integer(w, 3, &l.Raised)
 }
 
-// Order is what orders it among what waits, the highest first: its priority, and what it
-// was raised by. Of what has its place, and for all else, the priority alone counts.
+// Order is its rank in the queue, highest first: its priority plus its raise. The raise counts in
+// the queue only; all else uses the priority.
 func (t *Task) Order() int {
 	if t.Later == nil {
 		return t.Priority
@@ -106,7 +103,7 @@ func (t *Task) Order() int {
 	return t.Priority + t.Later.Raised
 }
 
-// EvictReason is who or what ends the attempt that is evicted; empty if nobody says.
+// EvictReason returns the cause of the eviction; empty if none was given.
 func (t *Task) EvictReason() string {
 	if t.Later == nil {
 		return ""
@@ -114,7 +111,7 @@ func (t *Task) EvictReason() string {
 	return t.Later.EvictReason
 }
 
-// Tell changes what is said of a task, without changing what others share with it.
+// Tell changes the Later of a task, without changing a Later that other tasks share.
 func Tell(t *Task, change func(*Later)) {
 	var l Later
 	if t.Later != nil {
@@ -127,14 +124,13 @@ func Tell(t *Task, change func(*Later)) {
 	t.Later = &l
 }
 
-// Stop asks for the end of a task.
+// Stop is the order to end a task.
 type Stop struct {
-	// Reason is who or what asked, in words.
+	// Reason is the cause in words.
 	Reason string
-	// Grace is how long the task has between its stop signal and the kill; 0 is that
-	// of its spec.
+	// Grace is the time between stop signal and kill; 0 means that of its spec.
 	Grace time.Duration
-	// Evicted tells, in a binding, that the task is to run again elsewhere.
+	// Evicted reports, in a binding, whether the task will run again.
 	Evicted bool
 }
 
@@ -144,23 +140,23 @@ func (s *Stop) fields(w *wire) {
 	w.boolean(4, &s.Evicted)
 }
 
-// OnDisconnect is what becomes of an attempt whose node is cut off from the cluster.
+// OnDisconnect says what happens to an attempt whose node is cut off from the cluster.
 type OnDisconnect string
 
-// Fence and StopLost end it on the node before the node's lease can have run out. Then
-// Fence gives the task another attempt elsewhere, and StopLost has it fail for good. Keep
-// leaves it to that node, however long it is away.
+// Fence and StopLost end the attempt on the node before the node's lease can expire. Then Fence
+// gives the task another attempt, and StopLost makes it fail for good. Keep leaves the attempt to
+// its node, however long the node is away.
 const (
-	Fence    OnDisconnect = "" // in text: fence
+	Fence    OnDisconnect = "" // as text: fence
 	StopLost OnDisconnect = "stop"
 	Keep     OnDisconnect = "keep"
 )
 
-// fenceText is what people write for Fence.
+// fenceText is the text form of Fence.
 const fenceText = "fence"
 
-// ParseOnDisconnect reads what people write: fence, which is what holds if they write
-// nothing, stop or keep. Invalid: the error names what is possible.
+// ParseOnDisconnect parses fence, which is the default, stop or keep. Invalid: the error names the
+// values.
 func ParseOnDisconnect(s string) (OnDisconnect, error) {
 	switch d := OnDisconnect(s); d {
 	case Fence, StopLost, Keep:
@@ -175,10 +171,10 @@ func errOnDisconnect(s string) error {
 	return Errorf(Invalid, "on disconnect: %q is unknown: use fence, stop or keep", s)
 }
 
-// String returns what ParseOnDisconnect reads.
+// String returns the form that ParseOnDisconnect parses.
 func (d OnDisconnect) String() string { return cmp.Or(string(d), fenceText) }
 
-// Provide is an ephemeral resource that a task creates on the node it runs on.
+// Provide is an ephemeral resource that a task creates on its node.
 type Provide struct {
 	Name   string
 	Amount Quantity
@@ -191,13 +187,13 @@ func (p *Provide) fields(w *wire) {
 	text(w, 4, &p.When)
 }
 
-// When is the moment from which a task provides a resource.
+// When is the time from which a task provides a resource.
 type When string
 
-// The moments. What is provided when bound or running ends with the binding; what is
-// provided when healthy, as long as it runs and no check speaks against it; what is
-// provided on success stays until the application removes it or, under a name that begins
-// with the id of the task's job and a dot, until all tasks of the job have ended.
+// The times. A resource provided when bound or running ends with the binding. One provided when
+// healthy lasts while the task runs and no check fails. One provided on success stays until the
+// application removes it. If its name begins with the id of the task's job and a dot, it ends when
+// all tasks of the job have ended.
 const (
 	WhenBound     When = "bound"
 	WhenRunning   When = "running"
@@ -205,16 +201,16 @@ const (
 	WhenSucceeded When = "succeeded"
 )
 
-// Provided is what an ended task left behind on a node.
+// Provided is a resource that an ended task left on a node.
 type Provided struct {
 	Extra
 	Amount Quantity
-	// Task is the id of the task that left it.
+	// Task is the id of that task.
 	Task string
-	// NodeSession is the session of the node it is on: void in any other.
+	// NodeSession is the session of its node: the resource is void in any other.
 	NodeSession int64
-	// Job owns it, if its name begins with the id of the task's job and a dot: it is
-	// deleted when all tasks of the job have ended, or the job is gone.
+	// Job is the owning job, if its name begins with the id of the task's job and a dot. The
+	// resource is deleted when all tasks of the job have ended, or the job is gone.
 	Job string
 }
 
@@ -225,52 +221,52 @@ func (p *Provided) fields(w *wire) {
 	text(w, 5, &p.Job)
 }
 
-// Spec is what to run: immutable, shared by the tasks of a job, named by the
-// digest of its encoding.
+// A Spec is the program to run: immutable, shared by the tasks of a job, and named by the digest of
+// its encoding.
 type Spec struct {
 	Extra
 	// Image is a reference such as docker.io/library/busybox:1.36.
 	Image string
-	// Command replaces the image's entry point and arguments, if not empty.
+	// Command, unless empty, replaces the image's entry point and arguments.
 	Command []string
 	// Env is added to the image's environment, as NAME=value.
 	Env []string
-	// Dir is the working directory; empty is the image's.
+	// Dir is the working directory; empty means the image's.
 	Dir string
-	// User is uid[:gid] or a name of the image; empty is the image's.
+	// User is uid[:gid] or a name of the image; empty means the image's.
 	User string
-	// Grace is the time between the stop signal and the kill; 0 is 10 s.
+	// Grace is the time between stop signal and kill; 0 means 10 s.
 	Grace time.Duration
-	// Restart says when a process that ended by itself is run again; nil is never.
+	// Restart says when to restart a process that ended by itself; nil means never.
 	Restart *Restart
-	// StopSignal asks the process to end, such as SIGINT; empty is the image's,
-	// and SIGTERM where that names none.
+	// StopSignal asks the process to end, such as SIGINT. Empty means the image's, or SIGTERM if
+	// the image names none.
 	StopSignal string
-	// Mounts are directories and files made visible inside.
+	// Mounts are directories and files mounted into the container.
 	Mounts []Mount
-	// Ports are given to the task: each is also one of its requests.
+	// Ports are the task's ports: each is also one of its requests.
 	Ports []TaskPort
-	// Pids is how many processes and threads it may have; 0 is what its node gives.
+	// Pids is the limit of processes and threads; 0 means the node's default.
 	Pids int
-	// CPULimit is what it may use of cpu beside what the task requests.
+	// CPULimit is the limit of cpu beyond the task's request.
 	CPULimit CPULimit
-	// CapAdd and CapDrop change the capabilities that its root user has, which are
-	// DefaultCapabilities, by their names without CAP_; AllCapabilities drops each. What
-	// is added, another user has, too. See CapabilitiesOf.
+	// CapAdd and CapDrop change the capabilities of its root user, which are DefaultCapabilities.
+	// Names are without CAP_; AllCapabilities drops every one. Other users get only what CapAdd
+	// lists. See CapabilitiesOf.
 	CapAdd, CapDrop []string
-	// ReadOnlyRoot keeps it from writing to the files of its image.
+	// ReadOnlyRoot makes the files of its image read-only.
 	ReadOnlyRoot bool
-	// Privileged gives it what root of the node has: capabilities, devices, all system
+	// Privileged grants the rights of the node's root user: capabilities, devices, all system
 	// calls, and the files of the kernel.
 	Privileged bool
-	// Checks say whether its process does its work.
+	// Checks report whether its process does its work.
 	Checks []Check
-	// Warn is sent to the process some time before it is asked to end; nil is nothing.
+	// Warn is a signal some time before the process must end; nil means none.
 	Warn *Warn
-	// Init makes a small init the first process, which passes on signals and the exit
-	// code, and takes care of processes that nobody waits for.
+	// Init makes a small init the first process, which passes on signals and the exit code, and
+	// reaps orphaned processes.
 	Init bool
-	// Socket is what its container may do through the task socket.
+	// Socket is the set of rights of its container through the task socket.
 	Socket Socket
 }
 
@@ -297,16 +293,15 @@ func (s *Spec) fields(w *wire) {
 	text(w, 23, &s.Socket)
 }
 
-// Restart is when a process that ended by itself is run again, on the same node and
-// in the same attempt.
+// Restart says when to restart a process that ended by itself, on the same node and in the same
+// attempt.
 type Restart struct {
 	// When is RestartOnFailure or RestartAlways.
 	When RestartWhen
-	// Limit is how often at most; 0 is without limit.
+	// Limit is the largest number of restarts; 0 means no limit.
 	Limit int
-	// Delay is the wait before the first restart. It is doubled for each that follows,
-	// up to MaxDelay. After a run of LongRun the wait is Delay again. 0 means the constants
-	// RestartDelay and MaxRestartDelay: see Next.
+	// Delay is the wait before the first restart, doubled for each later one up to MaxDelay. After
+	// a run of LongRun the wait is Delay again. 0 means RestartDelay and MaxRestartDelay: see Next.
 	Delay, MaxDelay time.Duration
 }
 
@@ -317,10 +312,10 @@ func (r *Restart) fields(w *wire) {
 	integer(w, 5, &r.MaxDelay)
 }
 
-// RestartWhen says which ends a process is restarted after.
+// RestartWhen selects the ends after which a process restarts.
 type RestartWhen string
 
-// The policies. What is stopped, has run too long or can never run is not restarted.
+// The policies. A process that was stopped, ran too long or can never run does not restart.
 const (
 	RestartOnFailure RestartWhen = "on-failure"
 	RestartAlways    RestartWhen = "always"
@@ -328,13 +323,13 @@ const (
 
 // Mount makes a file or directory visible in a container.
 type Mount struct {
-	// Source is an absolute path of the node, which its configuration must allow;
-	// NodePlaceholder in it stands for the name of the node. Empty is a scratch directory: empty at first, the task's alone, kept over
-	// restarts, gone with the attempt.
+	// Source is an absolute path of the node, which its configuration must allow. NodePlaceholder
+	// in it stands for the name of the node. Empty means a scratch directory: empty at first,
+	// private to the task, kept over restarts, and gone with the attempt.
 	Source string
 	// Target is the absolute path in the container.
 	Target string
-	// ReadOnly keeps the task from writing there.
+	// ReadOnly forbids writes.
 	ReadOnly bool
 }
 
@@ -344,16 +339,16 @@ func (m *Mount) fields(w *wire) {
 	w.boolean(4, &m.ReadOnly)
 }
 
-// NodePlaceholder stands, in the source of a mount, for the name of the node: so nodes
-// that share a machine, or a file system, have directories of their own.
+// NodePlaceholder stands for the name of the node in the source of a mount. It gives nodes that
+// share a machine or file system separate directories.
 const NodePlaceholder = "{node}"
 
-// TaskPort is a port of the node that a task listens at.
+// TaskPort is a port of the node that a task listens on.
 type TaskPort struct {
-	// Name is how the task finds the number: HTTP is in ESCHER_PORT_HTTP.
+	// Name determines the variable with the number: HTTP is in ESCHER_PORT_HTTP.
 	Name string
-	// Number is the port, requested as port/<number>; 0 is any of the node's
-	// range, requested as port.
+	// Number is the port, requested as port/<number>. 0 means any port of the node's range,
+	// requested as port.
 	Number int
 }
 
@@ -362,15 +357,15 @@ func (p *TaskPort) fields(w *wire) {
 	integer(w, 3, &p.Number)
 }
 
-// Job is written after its tasks, in one piece: it makes them visible.
+// A Job is written after all of its tasks, and makes them visible.
 type Job struct {
 	Extra
 	Name string
-	// Tasks is how many it has.
+	// Tasks is the number of its tasks.
 	Tasks int
-	// Submitted is when it was submitted, in Unix nanoseconds.
+	// Submitted is the time of the submission, in Unix nanoseconds.
 	Submitted int64
-	// Wish is a digest of what was wished for, if policies have changed its tasks since.
+	// Wish is a digest of the job as requested, if policies have changed its tasks since.
 	Wish string
 }
 
@@ -392,11 +387,11 @@ func (q *Quota) fields(w *wire) {
 	text(w, 3, &q.Pool)
 }
 
-// Session is what an application keeps on its lease: the owner of what must not
-// outlive it.
+// Session is the value that an application keeps on its lease. It owns objects that must not
+// outlive the application.
 type Session struct {
 	Extra
-	// Name says whose it is, for people.
+	// Name tells people the owner.
 	Name string
 }
 

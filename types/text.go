@@ -10,40 +10,40 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Text is a sentence for people that may name actions. It can be said in the words of any
-// program; encoded, and to a program that does not care, it is a plain string.
+// Text is a sentence for people that may contain actions. Every program can render it in its own
+// words. Its encoding, and its String, are plain text.
 type Text struct {
 	plain string
-	// said is nil where no action is named.
-	said *said
+	// phrase is nil if the text contains no action.
+	phrase *phrase
 }
 
-// Textf formats a text. Arguments may be actions, and texts and errors that name some.
+// Textf formats a text. Arguments may be actions, or texts and errors that contain some.
 func Textf(format string, args ...any) Text {
-	if s := newSaid(format, args); s != nil {
-		return Text{plain: s.in(action.Action.String).Error(), said: s}
+	if s := newPhrase(format, args); s != nil {
+		return Text{plain: s.in(action.Action.String).Error(), phrase: s}
 	}
 	return Text{plain: fmt.Sprintf(format, args...)}
 }
 
-// String returns the text in words that are of no program.
+// String returns the text with neutral words for its actions.
 func (t Text) String() string { return t.plain }
 
-// Say returns the text with its actions as voice says them.
+// Say returns the text with its actions rendered by voice.
 func (t Text) Say(voice action.Voice) string {
-	if t.said == nil {
+	if t.phrase == nil {
 		return t.plain
 	}
-	return t.said.in(voice).Error()
+	return t.phrase.in(voice).Error()
 }
 
-// In returns the text as voice says it, from now on: its String is what Say returns.
+// In returns a text whose String is what Say returns.
 func (t Text) In(voice action.Voice) Text { return Text{plain: t.Say(voice)} }
 
 // IsZero reports whether the text is empty.
 func (t Text) IsZero() bool { return t.plain == "" }
 
-// Actions returns the actions that the text names, in order.
+// Actions returns the actions in the text, in order.
 func (t Text) Actions() []action.Action {
 	var all []action.Action
 	t.Say(func(a action.Action) string {
@@ -53,23 +53,22 @@ func (t Text) Actions() []action.Action {
 	return all
 }
 
-// MarshalText returns the text as String does.
+// MarshalText returns the text like String.
 func (t Text) MarshalText() ([]byte, error) { return []byte(t.plain), nil }
 
-// UnmarshalText reads what MarshalText wrote. The actions are words from then on.
+// UnmarshalText reads what MarshalText wrote. Its actions become plain words.
 func (t *Text) UnmarshalText(text []byte) error {
 	*t = Text{plain: string(text)}
 	return nil
 }
 
-// Render returns the text of an error, or of one that wraps such, with its actions as
-// voice says them.
+// Render returns the text of an error, and of the errors it wraps, with actions rendered by voice.
 func Render(err error, voice action.Voice) string {
 	if e, ok := err.(*Error); ok {
-		if e.said == nil {
+		if e.phrase == nil {
 			return e.Error()
 		}
-		return e.said.in(voice).Error()
+		return e.phrase.in(voice).Error()
 	}
 	text := err.Error()
 	for _, cause := range causes(err) {
@@ -80,7 +79,7 @@ func Render(err error, voice action.Voice) string {
 	return text
 }
 
-// causes returns the errors that an error wraps.
+// causes returns the errors that err wraps.
 func causes(err error) []error {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		return several.Unwrap()
@@ -91,45 +90,45 @@ func causes(err error) []error {
 	return nil
 }
 
-// said is a format with its arguments, of which some name actions. It holds no other value
-// for longer than it takes to format it once: errors and explanations may be kept.
-type said struct {
+// phrase is a format with arguments, at least one of which contains an action. It formats other
+// values once and then drops them, because errors and explanations may live long.
+type phrase struct {
 	format string
 	args   []any
 }
 
-// newSaid returns nil if no argument names an action.
-func newSaid(format string, args []any) *said {
+// newPhrase returns nil if no argument contains an action.
+func newPhrase(format string, args []any) *phrase {
 	if !slices.ContainsFunc(args, names) {
 		return nil
 	}
-	s := &said{format: format, args: make([]any, len(args))}
+	s := &phrase{format: format, args: make([]any, len(args))}
 	for i, arg := range args {
 		s.args[i] = arg
 		if !names(arg) && !plain(arg) {
-			s.args[i] = &words{of: arg}
+			s.args[i] = &formattedArg{of: arg}
 		}
 	}
 	return s
 }
 
-// names reports whether an argument names an action.
+// names reports whether an argument contains an action.
 func names(arg any) bool {
 	switch arg := arg.(type) {
 	case action.Action:
 		return true
 	case Text:
-		return arg.said != nil
+		return arg.phrase != nil
 	case *Error:
-		return arg != nil && arg.said != nil
+		return arg != nil && arg.phrase != nil
 	case error:
 		return slices.ContainsFunc(causes(arg), func(cause error) bool { return names(cause) })
 	}
 	return false
 }
 
-// plain reports whether an argument is kept as it is: an error, which may be the cause, or a
-// number or string.
+// plain reports whether to keep an argument as it is: an error, which may be the cause, or a number
+// or string.
 func plain(arg any) bool {
 	if _, ok := arg.(error); ok || arg == nil {
 		return true
@@ -138,18 +137,18 @@ func plain(arg any) bool {
 	return kind == reflect.String || kind >= reflect.Bool && kind <= reflect.Complex128
 }
 
-// in formats it with the actions as voice says them.
-func (s *said) in(voice action.Voice) error {
+// in formats the phrase with its actions rendered by voice.
+func (s *phrase) in(voice action.Voice) error {
 	args := make([]any, len(s.args))
 	for i, arg := range s.args {
 		switch arg := arg.(type) {
 		case action.Action:
-			args[i] = spoken{text: voice(arg)}
+			args[i] = renderedArg{text: voice(arg)}
 		case Text:
-			args[i] = spoken{text: arg.Say(voice)}
+			args[i] = renderedArg{text: arg.Say(voice)}
 		case error:
 			if names(arg) {
-				args[i] = spoken{Render(arg, voice), arg}
+				args[i] = renderedArg{Render(arg, voice), arg}
 			} else {
 				args[i] = arg
 			}
@@ -160,23 +159,23 @@ func (s *said) in(voice action.Voice) error {
 	return fmt.Errorf(s.format, args...)
 }
 
-// spoken is an argument as a voice said it. It is an error, so that %w takes it.
-type spoken struct {
+// renderedArg is an argument rendered by a voice. It is an error, so that %w accepts it.
+type renderedArg struct {
 	text  string
 	cause error
 }
 
-func (s spoken) Error() string { return s.text }
-func (s spoken) Unwrap() error { return s.cause }
+func (s renderedArg) Error() string { return s.text }
+func (s renderedArg) Unwrap() error { return s.cause }
 
-// words is an argument that is formatted once, and then only what it was formatted as.
-type words struct {
+// formattedArg is an argument that is formatted once, and afterwards only its text.
+type formattedArg struct {
 	of   any
 	text string
 }
 
-// Format writes the argument, the first time as it is formatted.
-func (w *words) Format(f fmt.State, verb rune) {
+// Format writes the text of the argument, and formats it the first time.
+func (w *formattedArg) Format(f fmt.State, verb rune) {
 	if w.of != nil {
 		w.text, w.of = fmt.Sprintf(fmt.FormatString(f, verb), w.of), nil
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// loud is a voice that is easily told from the neutral one.
+// loud is a voice that differs visibly from the neutral one.
 func loud(a action.Action) string { return fmt.Sprintf("<%d%q>", a.Verb, a.Args) }
 
-// TestErrorSaysItsActionsInAnyVoice renders errors, and what wraps them, in another voice.
+// TestErrorSaysItsActionsInAnyVoice renders errors, and errors that wrap them, in another voice.
 func TestErrorSaysItsActionsInAnyVoice(t *testing.T) {
 	stop := action.Stop.Of("a")
 	inner := types.Errorf(types.NotFound, "there is no %q: %s", "b", stop)
@@ -43,7 +43,7 @@ func TestErrorSaysItsActionsInAnyVoice(t *testing.T) {
 	}
 }
 
-// TestErrorWithActionsKeepsItsCause finds what was wrapped by %w next to an action.
+// TestErrorWithActionsKeepsItsCause unwraps a %w cause next to an action.
 func TestErrorWithActionsKeepsItsCause(t *testing.T) {
 	inner := types.Errorf(types.NotFound, "%w: %s", fs.ErrExist, action.ListNodes.Of())
 	outer := types.Errorf(types.Conflict, "x: %w", inner)
@@ -52,7 +52,7 @@ func TestErrorWithActionsKeepsItsCause(t *testing.T) {
 	}
 }
 
-// TestErrorKeepsWordsOnly changes an argument after the error was made.
+// TestErrorKeepsWordsOnly changes an argument after the error was created.
 func TestErrorKeepsWordsOnly(t *testing.T) {
 	list := []string{"a", "b"}
 	err := types.Errorf(types.Invalid, "%v: %s", list, action.ListNodes.Of())
@@ -62,7 +62,7 @@ func TestErrorKeepsWordsOnly(t *testing.T) {
 	}
 }
 
-// TestTextIsAString encodes a text, decodes it, and says it in another voice.
+// TestTextIsAString encodes and decodes a text, and renders it in another voice.
 func TestTextIsAString(t *testing.T) {
 	type note struct {
 		Text types.Text `json:"text,omitzero"`

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// joinInvalid makes one Invalid error of many, nil of none.
+// joinInvalid joins errors into one Invalid error; nil if there are none.
 func joinInvalid(errs []error) error {
 	if len(errs) == 0 {
 		return nil
 	}
 	if n := len(errs) - maxProblems; n > 0 {
-		errs = append(errs[:maxProblems:maxProblems], Errorf(Invalid, "there are %d problems more: correct these first", n))
+		errs = append(errs[:maxProblems:maxProblems], Errorf(Invalid, "%d further problems: correct these first", n))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Errorf(Invalid, "%w", err)
@@ -22,9 +22,8 @@ func joinInvalid(errs []error) error {
 	return nil
 }
 
-// ValidateName checks an id or a name that becomes part of a key: letters,
-// digits, "-", "_" and ".", at most MaxName bytes, beginning and ending with a
-// letter or digit.
+// ValidateName checks an id or a name that becomes part of a key: letters, digits, "-", "_" and
+// ".", at most MaxName bytes, with a letter or digit at both ends.
 func ValidateName(field, name string) error {
 	switch {
 	case isName(name):
@@ -53,7 +52,7 @@ func shorten(s string) string {
 	return s
 }
 
-// IsName reports whether ValidateName has nothing to say against a name.
+// IsName reports whether ValidateName accepts a name.
 func IsName(name string) bool { return isName(name) }
 
 func isName[T ~string | ~[]byte](name T) bool {
@@ -85,7 +84,7 @@ func ValidateEphemeral(field, name string) error {
 	return ValidateName(field, name)
 }
 
-// validateRequestName checks a name as it may be requested.
+// validateRequestName checks the name in a request.
 func validateRequestName(field, name string) error {
 	base, reservation, scoped := strings.Cut(name, "@")
 	if scoped {
@@ -98,7 +97,7 @@ func validateRequestName(field, name string) error {
 		id := ResourceID(base)
 		if domain == string(Port) {
 			if _, ok := id.FixedPort(); !ok {
-				return Errorf(Invalid, "%s: %q is no port: write it like port/8080, from 1 to %d", field, name, MaxPort)
+				return Errorf(Invalid, "%s: %q is not a port: write it like port/8080, from 1 to %d", field, name, MaxPort)
 			}
 			return nil
 		}
@@ -106,7 +105,7 @@ func validateRequestName(field, name string) error {
 			return Errorf(Invalid, "%s: %q is neither a placement (node/…, rack/…, zone/…), a port (port/8080) nor of a domain (acme.com/…): correct it", field, name)
 		}
 		if scoped && id.IsPlacement() {
-			return Errorf(Invalid, "%s: %q: a placement is not held by reservations: request %q", field, name, base)
+			return Errorf(Invalid, "%s: %q: reservations hold no placements: request %q", field, name, base)
 		}
 		if err := ValidateName(field, domain); err != nil {
 			return err
@@ -124,7 +123,7 @@ func (r Requests) Validate(field string) error {
 	}
 	for i, x := range r {
 		if validateRequestName("", x.Name) == nil && validateAmount("", x) == nil && (i == 0 || r[i-1].Name < x.Name) {
-			continue // as a rule; what is wrong is said with the field
+			continue // the common case; errors below need the field
 		}
 		at := field + "." + shorten(x.Name)
 		errs = append(errs, validateRequestName(at, x.Name), validateAmount(at, x))
@@ -155,7 +154,7 @@ func nonNil(errs []error) []error {
 	return out
 }
 
-// Validate checks a task as it is submitted, all problems at once.
+// Validate checks a submitted task, and lists all problems.
 func (t *Task) Validate() error {
 	errs := []error{t.Requests.Validate("requests"), t.validateLater(), t.validateSize()}
 	if t.Job != "" {
@@ -196,7 +195,7 @@ func validateOnDisconnect(d OnDisconnect) error {
 	return nil
 }
 
-// validateLater checks what is said of a task since it was submitted, and by whom.
+// validateLater checks the fields that change after the submission.
 func (t *Task) validateLater() error {
 	var p problems
 	p.text("spec", t.Spec, MaxText)
@@ -211,8 +210,8 @@ func (t *Task) validateLater() error {
 	return p.err()
 }
 
-// validateSize checks how large a task is where it may be too large: the limits of its
-// parts allow more than is stored of it as a whole.
+// validateSize checks the encoded size of a task that may be too large, because the limits of its
+// parts allow more than its own.
 func (t *Task) validateSize() error {
 	vectors := 1 + len(t.Alternatives) + len(t.Provides) + len(t.Devices)
 	if vectors*MaxRequests*2*MaxName < MaxTaskBytes && len(t.Alternatives)*len(t.Devices) == 0 {
@@ -224,15 +223,15 @@ func (t *Task) validateSize() error {
 	return nil
 }
 
-// validateAccumulate checks that it is known what a task is to collect, and that it can.
+// validateAccumulate checks that the amounts to collect are known, and can be collected.
 func (t *Task) validateAccumulate() error {
 	switch {
 	case !t.Accumulate:
 		return nil
 	case len(t.Alternatives) > 0:
-		return Errorf(Invalid, "accumulate: there are alternatives, and it is not known which of them to collect: give one of the two")
+		return Errorf(Invalid, "accumulate: the task also has alternatives, so the amount to collect is unknown: give one of the two")
 	case len(t.Requests) == 0:
-		return Errorf(Invalid, "accumulate: there is nothing to collect: request something, or leave it out")
+		return Errorf(Invalid, "accumulate: the task requests nothing to collect: request something, or leave it out")
 	}
 	for _, x := range t.Requests {
 		if strings.Contains(x.Name, "@") {
@@ -255,7 +254,7 @@ func validateProvides(provides []Provide) error {
 		case p.Amount <= 0:
 			errs = append(errs, Errorf(Invalid, "%s.amount: %s is not positive: provide more than 0", at, p.Amount.Format(ResourceID(p.Name))))
 		case p.Amount > MaxQuantity && p.Amount != Inf:
-			errs = append(errs, Errorf(Invalid, "%s.amount: %d is too large: the largest is %s; write inf for no bound", at, p.Amount, MaxQuantity.Format(ResourceID(p.Name))))
+			errs = append(errs, Errorf(Invalid, "%s.amount: %d is too large: the largest is %s; inf means no bound", at, p.Amount, MaxQuantity.Format(ResourceID(p.Name))))
 		}
 		if p.When != WhenBound && p.When != WhenRunning && p.When != WhenHealthy && p.When != WhenSucceeded {
 			errs = append(errs, Errorf(Invalid, "%s.when: %q is unknown: use bound, running, healthy or succeeded", at, p.When))
@@ -268,7 +267,7 @@ func validateProvides(provides []Provide) error {
 	return joinInvalid(nonNil(errs))
 }
 
-// Validate checks a reservation, all problems at once.
+// Validate checks a reservation, and lists all problems.
 func (r *Reservation) Validate() error {
 	var p problems
 	if len(r.Bundles) == 0 {
@@ -297,7 +296,7 @@ func (r *Reservation) validateParts() error {
 	before, fine := Bundle{}, false
 	for i, b := range r.Bundles {
 		if fine && b.Node == before.Node && len(b.Devices)+len(before.Devices) == 0 && slices.Equal(b.Requests, before.Requests) {
-			continue // as in most gangs
+			continue // most gangs have equal bundles
 		}
 		at, found := index("bundles", i), len(errs)
 		errs = append(errs, b.Requests.Validate(at+".requests"))
@@ -319,18 +318,18 @@ func (r *Reservation) validateParts() error {
 	return joinInvalid(nonNil(errs))
 }
 
-// validateAtOnce checks what collects at once: it may accumulate, and names its nodes.
+// validateAtOnce checks an AtOnce reservation: it accumulates, and every bundle names a node.
 func (r *Reservation) validateAtOnce() error {
 	switch {
 	case !r.AtOnce && r.ForItself:
-		return Errorf(Invalid, "atOnce: is false, and it is to collect for itself: set it, or leave that out")
+		return Errorf(Invalid, "atOnce: is false, but forItself is set: set both, or leave both out")
 	case !r.AtOnce:
 		return nil
 	case !r.Accumulate:
-		return Errorf(Invalid, "accumulate: is false, and it is to collect at once: set it, or leave that out")
+		return Errorf(Invalid, "accumulate: is false, but atOnce is set: set both, or leave both out")
 	}
 	if i := slices.IndexFunc(r.Bundles, func(b Bundle) bool { return b.Node == "" }); i >= 0 {
-		return Errorf(Invalid, "%s.node: is empty, and what collects at once says where: name a node", index("bundles", i))
+		return Errorf(Invalid, "%s.node: is empty, but atOnce needs a node: name one", index("bundles", i))
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// validateHealth checks the checks and the warning.
+// validateHealth checks the checks and the warning of a spec.
 func (s *Spec) validateHealth() error {
 	var errs []error
 	names := make(map[string]bool)
@@ -13,7 +13,7 @@ func (s *Spec) validateHealth() error {
 		c, at := &s.Checks[i], index("checks", i)
 		errs = append(errs, ValidateName(at+".name", c.Name), c.validateProbe(at, s.Ports), c.validateTimes(at))
 		if names[c.Name] {
-			errs = append(errs, Errorf(Invalid, "%s.name: %q is there twice: choose another", at, shorten(c.Name)))
+			errs = append(errs, Errorf(Invalid, "%s.name: %q is given twice: choose another", at, shorten(c.Name)))
 		}
 		names[c.Name] = true
 		if c.Then != "" && c.Then != ThenReport && c.Then != ThenRestart {
@@ -24,7 +24,7 @@ func (s *Spec) validateHealth() error {
 	return joinInvalid(nonNil(errs))
 }
 
-// validateProbe checks what is looked at.
+// validateProbe checks the target of a probe.
 func (c *Check) validateProbe(at string, ports []TaskPort) error {
 	kinds := 0
 	var errs []error
@@ -41,7 +41,7 @@ func (c *Check) validateProbe(at string, ports []TaskPort) error {
 		kinds++
 		errs = append(errs, validateCheckPort(at+".http.port", h.Port, ports), validateCheckPath(at+".http.path", h.Path))
 		if h.Status != 0 && (h.Status < 200 || h.Status > 599) {
-			errs = append(errs, Errorf(Invalid, "%s.http.status: %d is no status: give one from 200 to 599, or leave it out for 200 to 399", at, h.Status))
+			errs = append(errs, Errorf(Invalid, "%s.http.status: %d is not a status: give one from 200 to 599, or leave it out for 200 to 399", at, h.Status))
 		}
 	}
 	if t := c.TCP; t != nil {
@@ -54,8 +54,7 @@ func (c *Check) validateProbe(at string, ports []TaskPort) error {
 	return joinInvalid(nonNil(errs))
 }
 
-// validateCheckPort checks that a check names a port that the task has, or any by
-// number.
+// validateCheckPort checks that a check names a port of the task, or any port by number.
 func validateCheckPort(field, port string, ports []TaskPort) error {
 	if port == "" {
 		return Errorf(Invalid, "%s: is missing: name one of the task's ports, or give a number", field)
@@ -71,9 +70,9 @@ func validateCheckPort(field, port string, ports []TaskPort) error {
 		return nil
 	}
 	if len(names) == 0 {
-		return Errorf(Invalid, "%s: %q is no port of the task, which has none, and no number from 1 to %d: add it to ports", field, shorten(port), MaxPort)
+		return Errorf(Invalid, "%s: %q is not a port of the task, which has none, and not a number from 1 to %d: add it to ports", field, shorten(port), MaxPort)
 	}
-	return Errorf(Invalid, "%s: %q is no port of the task, and no number from 1 to %d: use %s", field, shorten(port), MaxPort, strings.Join(names, " or "))
+	return Errorf(Invalid, "%s: %q is neither a port of the task nor a number from 1 to %d: use %s", field, shorten(port), MaxPort, strings.Join(names, " or "))
 }
 
 func validateCheckPath(field, path string) error {
@@ -87,12 +86,12 @@ func validateCheckPath(field, path string) error {
 		return Errorf(Invalid, "%s: %q does not begin with '/': write /%s", field, shorten(path), shorten(path))
 	}
 	if u, err := url.ParseRequestURI(path); path != "" && (err != nil || u.Host != "") || strings.ContainsAny(path, " \t\r\n") {
-		return Errorf(Invalid, "%s: %q is no path of a request: write it such as /healthz?full=1", field, shorten(path))
+		return Errorf(Invalid, "%s: %q is not the path of a request: write it such as /healthz?full=1", field, shorten(path))
 	}
 	return nil
 }
 
-// validateTimes checks how often a check is made, and what is made of it.
+// validateTimes checks the timing and the counts of a check.
 func (c *Check) validateTimes(at string) error {
 	errs := []error{validateDelay(at+".startPeriod", c.StartPeriod), validateDelay(at+".timeout", c.Timeout)}
 	if c.Every != 0 && c.Every < MinCheckEvery {
@@ -103,7 +102,7 @@ func (c *Check) validateTimes(at string) error {
 	}
 	for field, n := range map[string]int{"failures": c.Failures, "successes": c.Successes} {
 		if n < 0 || n > MaxCheckCount {
-			errs = append(errs, Errorf(Invalid, "%s.%s: %d is out of range: give how many in a row, 1 to %d", at, field, n, MaxCheckCount))
+			errs = append(errs, Errorf(Invalid, "%s.%s: %d is out of range: give the number in a row, 1 to %d", at, field, n, MaxCheckCount))
 		}
 	}
 	return joinInvalid(nonNil(errs))
@@ -118,20 +117,20 @@ func (x *Warn) validate() error {
 	case x.Signal == "":
 		errs = append(errs, Errorf(Invalid, "warn.signal: is missing: name the signal, such as SIGUSR1"))
 	case x.Signal == "SIGKILL" || x.Signal == "SIGSTOP":
-		errs = append(errs, Errorf(Invalid, "warn.signal: %s cannot be heeded by any program: use one such as SIGUSR1", x.Signal))
+		errs = append(errs, Errorf(Invalid, "warn.signal: no program can handle %s: use one such as SIGUSR1", x.Signal))
 	default:
 		errs = append(errs, validateSignal("warn.signal", x.Signal))
 	}
 	if x.Before <= 0 {
-		errs = append(errs, Errorf(Invalid, "warn.before: %s is not positive: give how long before its end, such as 120s", x.Before))
+		errs = append(errs, Errorf(Invalid, "warn.before: %s is not positive: give the time before its end, such as 120s", x.Before))
 	}
 	return joinInvalid(nonNil(errs))
 }
 
-// ValidateWarning checks that a task may run long enough to be warned of its end.
+// ValidateWarning checks that the task runs long enough for its warning.
 func (t *Task) ValidateWarning(s *Spec) error {
 	if s.Warn == nil || t.MaxRun == 0 || s.Warn.Before < t.MaxRun {
 		return nil
 	}
-	return Errorf(Invalid, "warn.before: %s is not shorter than what it may run, which is %s: give a shorter one, or let it run longer", s.Warn.Before, t.MaxRun)
+	return Errorf(Invalid, "warn.before: %s is not shorter than the run time limit of %s: give a shorter one, or raise the limit", s.Warn.Before, t.MaxRun)
 }

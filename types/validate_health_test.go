@@ -36,7 +36,7 @@ func TestValidateHealth(t *testing.T) {
 		"program":        {func(s *Spec) { s.Checks[0].Exec[0] = "" }, []string{"checks[0].exec.command[0]: is empty"}},
 		"argument":       {func(s *Spec) { s.Checks[0].Exec[1] = "\x00" }, []string{"checks[0].exec.command[1]: ", "zero byte"}},
 		"name":           {func(s *Spec) { s.Checks[1].Name = "a b" }, []string{"checks[1].name: "}},
-		"same name":      {func(s *Spec) { s.Checks[1].Name = "alive" }, []string{`checks[1].name: "alive" is there twice`}},
+		"same name":      {func(s *Spec) { s.Checks[1].Name = "alive" }, []string{`checks[1].name: "alive" is given twice`}},
 		"many":           {func(s *Spec) { s.Checks = make([]Check, MaxChecks+1) }, []string{"checks: has 9: at most 8"}},
 		"often":          {func(s *Spec) { s.Checks[0].Every = time.Millisecond }, []string{"checks[0].every: 1ms is too often: give 1s or more"}},
 		"negative every": {func(s *Spec) { s.Checks[0].Every = -1 }, []string{"checks[0].every: -1ns"}},
@@ -45,18 +45,18 @@ func TestValidateHealth(t *testing.T) {
 		"failures":       {func(s *Spec) { s.Checks[0].Failures = -1 }, []string{"checks[0].failures: -1 is out of range"}},
 		"successes":      {func(s *Spec) { s.Checks[0].Successes = MaxCheckCount + 1 }, []string{"checks[0].successes: 1001 is out of range"}},
 		"then":           {func(s *Spec) { s.Checks[0].Then = "kill" }, []string{`checks[0].then: "kill" is unknown: use report or restart`}},
-		"port":           {func(s *Spec) { s.Checks[1].HTTP.Port = "htp" }, []string{`checks[1].http.port: "htp" is no port of the task`, "use http or admin.v-1 or rpc"}},
+		"port":           {func(s *Spec) { s.Checks[1].HTTP.Port = "htp" }, []string{`checks[1].http.port: "htp" is neither a port of the task`, "use http or admin.v-1 or rpc"}},
 		"no port":        {func(s *Spec) { s.Checks[2].TCP.Port = "" }, []string{"checks[2].tcp.port: is missing"}},
 		"port number":    {func(s *Spec) { s.Checks[2].TCP.Port = "65536" }, []string{`checks[2].tcp.port: "65536"`, "1 to 65535"}},
 		"no ports":       {func(s *Spec) { s.Ports = nil }, []string{`checks[1].http.port: "http"`, "add it to ports"}},
 		"path":           {func(s *Spec) { s.Checks[1].HTTP.Path = "healthz" }, []string{`checks[1].http.path: "healthz" does not begin with '/'`, "write /healthz"}},
 		"path text":      {func(s *Spec) { s.Checks[1].HTTP.Path = "/a b\r\nHost: x" }, []string{"checks[1].http.path: "}},
-		"status":         {func(s *Spec) { s.Checks[1].HTTP.Status = 99 }, []string{"checks[1].http.status: 99 is no status"}},
+		"status":         {func(s *Spec) { s.Checks[1].HTTP.Status = 99 }, []string{"checks[1].http.status: 99 is not a status"}},
 		"no signal":      {func(s *Spec) { s.Warn.Signal = "" }, []string{"warn.signal: is missing"}},
-		"signal":         {func(s *Spec) { s.Warn.Signal = "USR1" }, []string{`warn.signal: "USR1" is no signal`}},
-		"kill":           {func(s *Spec) { s.Warn.Signal = "SIGKILL" }, []string{"warn.signal: SIGKILL cannot be heeded"}},
+		"signal":         {func(s *Spec) { s.Warn.Signal = "USR1" }, []string{`warn.signal: "USR1" is not a signal`}},
+		"kill":           {func(s *Spec) { s.Warn.Signal = "SIGKILL" }, []string{"warn.signal: no program can handle SIGKILL"}},
 		"before":         {func(s *Spec) { s.Warn.Before = 0 }, []string{"warn.before: 0s is not positive", "such as 120s"}},
-		"beside init":    {func(s *Spec) { s.Mounts[0].Target = "/.escher" }, []string{"mounts[0].target: ", "where the init of a task is"}},
+		"beside init":    {func(s *Spec) { s.Mounts[0].Target = "/.escher" }, []string{"mounts[0].target: ", "holds the init of a task"}},
 	} {
 		bad := healthy()
 		c.spoil(&bad)
@@ -91,7 +91,7 @@ func TestSooner(t *testing.T) {
 func TestValidateWarning(t *testing.T) {
 	spec := healthy()
 	for may, says := range map[time.Duration]string{
-		0: "", time.Hour: "", 2 * time.Minute: "warn.before: 2m0s is not shorter than what it may run, which is 2m0s", time.Minute: "warn.before: ",
+		0: "", time.Hour: "", 2 * time.Minute: "warn.before: 2m0s is not shorter than the run time limit of 2m0s", time.Minute: "warn.before: ",
 	} {
 		err := (&Task{MaxRun: may}).ValidateWarning(&spec)
 		if says == "" && err != nil {

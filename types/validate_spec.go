@@ -8,15 +8,14 @@ import (
 	"github.com/moby/sys/signal"
 )
 
-// SocketDir is the directory of the task's socket in its container: nothing may be
-// mounted there.
+// SocketDir is the directory of the task's socket in its container. Nothing may be mounted there.
 const SocketDir = "/run/escher"
 
-// InitPath is where a container that asks for an init has it: nothing may be mounted
-// beside it.
+// InitPath is the path of the init in a container that asks for one. Nothing may be mounted in its
+// directory.
 const InitPath = "/.escher/init"
 
-// Validate checks a spec, all problems at once.
+// Validate checks a spec, and lists all problems.
 func (s *Spec) Validate() error {
 	var errs []error
 	if err := s.validateCounts(); err != nil {
@@ -34,7 +33,7 @@ func (s *Spec) Validate() error {
 	errs = append(errs, s.validateTexts())
 	for i, e := range s.Env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
-			errs = append(errs, Errorf(Invalid, "%s: %q is not NAME=value: write it so", index("env", i), shorten(e)))
+			errs = append(errs, Errorf(Invalid, "%s: %q is not NAME=value: write it in that form", index("env", i), shorten(e)))
 		}
 	}
 	errs = append(errs, validateGrace("grace", s.Grace), s.Restart.validate(), validateSignal("stopSignal", s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports), s.validateIsolation(), s.validateHealth())
@@ -44,7 +43,7 @@ func (s *Spec) Validate() error {
 	return joinInvalid(nonNil(errs))
 }
 
-// validateCounts checks how many there are of everything, before any is looked at.
+// validateCounts checks the lengths of all lists before their elements.
 func (s *Spec) validateCounts() error {
 	var p problems
 	p.count("mounts", len(s.Mounts), MaxMounts)
@@ -60,7 +59,7 @@ func (s *Spec) validateCounts() error {
 	return p.err()
 }
 
-// words checks the size of a list of texts as a program is given it, each with an end.
+// words checks the size of a list of texts in the memory of a program, each with a zero byte.
 func (p *problems) words(field string, words []string, limit int) {
 	size := 0
 	for _, w := range words {
@@ -71,7 +70,7 @@ func (p *problems) words(field string, words []string, limit int) {
 	}
 }
 
-// validateTexts checks what is handed to the kernel and stored as text.
+// validateTexts checks texts for the kernel.
 func (s *Spec) validateTexts() error {
 	var p problems
 	p.text("image", s.Image, MaxImage)
@@ -87,7 +86,7 @@ func (s *Spec) validateTexts() error {
 	return joinInvalid(nonNil(errs))
 }
 
-// validateText checks a text that may be anything that can be stored and executed.
+// validateText checks that a text can be stored and passed to a program.
 func validateText(field, text string) error {
 	if !utf8.ValidString(text) {
 		return Errorf(Invalid, "%s: %q is not UTF-8: encode it, or put it into the image or a file", field, shorten(text))
@@ -107,19 +106,19 @@ func (r *Restart) validate() error {
 		errs = append(errs, Errorf(Invalid, "restart.when: %q is unknown: use on-failure or always, or leave restart out for never", shorten(string(r.When))))
 	}
 	if r.Limit < 0 {
-		errs = append(errs, Errorf(Invalid, "restart.limit: %d is negative: give how often at most, or 0 for without limit", r.Limit))
+		errs = append(errs, Errorf(Invalid, "restart.limit: %d is negative: give the highest number, or 0 for no limit", r.Limit))
 	} else if r.Limit > MaxCount {
-		errs = append(errs, Errorf(Invalid, "restart.limit: %d is too large: give at most %d, or 0 for without limit", r.Limit, MaxCount))
+		errs = append(errs, Errorf(Invalid, "restart.limit: %d is too large: give at most %d, or 0 for no limit", r.Limit, MaxCount))
 	}
 	errs = append(errs, validateDelay("restart.delay", r.Delay), validateDelay("restart.maxDelay", r.MaxDelay))
 	if r.MaxDelay > 0 && r.Delay > r.MaxDelay {
-		errs = append(errs, Errorf(Invalid, "restart.delay: %s is longer than restart.maxDelay, which is %s: exchange them, or give one of them", r.Delay, r.MaxDelay))
+		errs = append(errs, Errorf(Invalid, "restart.delay: %s is longer than restart.maxDelay, which is %s: swap them, or give one of them", r.Delay, r.MaxDelay))
 	}
 	return joinInvalid(nonNil(errs))
 }
 
-// ParseSignal returns the name of a signal as a spec has it: SIGINT for int, INT or
-// SIGINT. Invalid: there is none of that name.
+// ParseSignal returns the name of a signal in the form of a spec: SIGINT for int, INT or SIGINT.
+// Invalid: there is no such signal.
 func ParseSignal(text string) (string, error) {
 	name := "SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG")
 	return name, validateSignal("stopSignal", name)
@@ -131,7 +130,7 @@ func validateSignal(field, name string) error {
 	}
 	_, known := signal.SignalMap[strings.TrimPrefix(name, "SIG")]
 	if !known || !strings.HasPrefix(name, "SIG") {
-		return Errorf(Invalid, "%s: %q is no signal: write its name, such as SIGINT, SIGQUIT or SIGUSR1", field, shorten(name))
+		return Errorf(Invalid, "%s: %q is not a signal: write its name, such as SIGINT, SIGQUIT or SIGUSR1", field, shorten(name))
 	}
 	return nil
 }
@@ -153,7 +152,7 @@ func validateMounts(mounts []Mount) error {
 	return joinInvalid(nonNil(errs))
 }
 
-// validatePath checks that a path says one place, and nothing else.
+// validatePath checks that a path is absolute and clean.
 func validatePath(field, p string) error {
 	if len(p) > MaxPath {
 		return Errorf(Invalid, "%s: %q has %d bytes: at most %d are allowed, shorten it", field, shorten(p), len(p), MaxPath)
@@ -167,27 +166,26 @@ func validatePath(field, p string) error {
 	case !path.IsAbs(p):
 		return Errorf(Invalid, "%s: %q is not absolute: begin it with '/'", field, shorten(p))
 	case path.Clean(p) != p:
-		return Errorf(Invalid, "%s: %q is roundabout: write %s", field, shorten(p), shorten(path.Clean(p)))
+		return Errorf(Invalid, "%s: %q is not a clean path: write %s", field, shorten(p), shorten(path.Clean(p)))
 	}
 	return nil
 }
 
-// validateTarget keeps the parts of a container that are not the task's.
+// validateTarget refuses mounts over the parts of a container that Escher manages.
 func validateTarget(field, target string) error {
 	below := func(dir string) bool { return target == dir || strings.HasPrefix(target, dir+"/") }
 	switch {
 	case target == "/", target == "/dev", below("/proc"), below("/sys"):
 		return Errorf(Invalid, "%s: %q is part of every container: choose a directory of your own", field, shorten(target))
 	case below(path.Dir(InitPath)):
-		return Errorf(Invalid, "%s: %q is where the init of a task is: choose another directory", field, shorten(target))
+		return Errorf(Invalid, "%s: %q holds the init of a task: choose another directory", field, shorten(target))
 	case below(SocketDir), target == path.Dir(SocketDir):
 		return Errorf(Invalid, "%s: %q would hide the task's socket in %s: choose another directory", field, shorten(target), SocketDir)
 	}
 	return nil
 }
 
-// Env returns the variable by which a task finds the number of the port:
-// ESCHER_PORT_HTTP for http.
+// Env returns the name of the variable with the port number: ESCHER_PORT_HTTP for http.
 func (p *TaskPort) Env() string {
 	return "ESCHER_PORT_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(p.Name))
 }
@@ -200,35 +198,34 @@ func validatePorts(ports []TaskPort) error {
 		errs = append(errs, ValidateName(at+".name", p.Name))
 		switch {
 		case p.Number < 0 || p.Number > MaxPort:
-			errs = append(errs, Errorf(Invalid, "%s.number: %d is no port: give 1 to %d, or leave it out for one that the node chooses", at, p.Number, MaxPort))
+			errs = append(errs, Errorf(Invalid, "%s.number: %d is not a port: give 1 to %d, or leave it out to let the node choose", at, p.Number, MaxPort))
 		case numbers[p.Number]:
-			errs = append(errs, Errorf(Invalid, "%s.number: %d is there twice: choose another", at, p.Number))
+			errs = append(errs, Errorf(Invalid, "%s.number: %d is given twice: choose another", at, p.Number))
 		}
 		numbers[p.Number] = p.Number != 0
 		if names[p.Env()] {
-			errs = append(errs, Errorf(Invalid, "%s.name: %q is there twice, as %s: choose another", at, shorten(p.Name), p.Env()))
+			errs = append(errs, Errorf(Invalid, "%s.name: %q is given twice, as %s: choose another", at, shorten(p.Name), p.Env()))
 		}
 		names[p.Env()] = true
 	}
 	return joinInvalid(nonNil(errs))
 }
 
-// validatePortAmount checks that ports are requested as a whole.
+// validatePortAmount checks that a request is for whole ports.
 func validatePortAmount(field string, x Request) error {
 	_, name, _ := ResourceID(x.Name).Split()
 	base, _, _ := strings.Cut(name, "@")
 	if _, fixed := ResourceID(base).FixedPort(); fixed && x.Amount != 1000 {
-		return Errorf(Invalid, "%s: %s of a port is requested, and there is one: request 1", field, x.Amount.Format(Port))
+		return Errorf(Invalid, "%s: %s of a single port is requested: request 1", field, x.Amount.Format(Port))
 	}
 	if base == string(Port) && x.Amount%1000 != 0 {
-		return Errorf(Invalid, "%s: %s is a part of a port: request whole ones", field, x.Amount.Format(Port))
+		return Errorf(Invalid, "%s: %s is not a whole number of ports: request whole ones", field, x.Amount.Format(Port))
 	}
 	return nil
 }
 
-// Implied returns what a task has to request for what its spec says: as many of Port as
-// it leaves to the node, each port that it names by number, and what a node has to
-// permit.
+// Implied returns the requests that follow from the spec: the number of Port without a number, each
+// port with a number, and the permits.
 func (s *Spec) Implied() Requests {
 	amounts := make(map[string]Quantity)
 	for _, id := range s.Permits() {
@@ -237,7 +234,7 @@ func (s *Spec) Implied() Requests {
 	for _, p := range s.Ports {
 		id := Port
 		if p.Number < 0 || p.Number > MaxPort {
-			continue // which Validate refuses
+			continue // Validate refuses it
 		}
 		if p.Number != 0 {
 			id = FixedPort(p.Number)
@@ -250,8 +247,8 @@ func (s *Spec) Implied() Requests {
 	return NewRequests(amounts)
 }
 
-// WithImplied returns requests with what they lack of what the spec implies. More than
-// that may be requested, and be drawn from a reservation.
+// WithImplied returns requests with the missing part of Implied added. The requests may exceed it,
+// and draw on a reservation.
 func (s *Spec) WithImplied(requests Requests) Requests {
 	var lack []Request
 	for _, x := range s.Implied() {
@@ -262,7 +259,7 @@ func (s *Spec) WithImplied(requests Requests) Requests {
 	return requests.Plus(lack)
 }
 
-// unscoped returns how much of name is requested, freely and from reservations.
+// unscoped returns the amount of name in the requests, with and without a reservation.
 func (r Requests) unscoped(name string) Quantity {
 	var sum Quantity
 	for _, x := range r {
@@ -273,8 +270,7 @@ func (r Requests) unscoped(name string) Quantity {
 	return sum
 }
 
-// ValidateImplied checks that the task requests what the spec that it is to run
-// implies: see Spec.Implied.
+// ValidateImplied checks that the task requests what its spec implies: see Spec.Implied.
 func (t *Task) ValidateImplied(s *Spec) error {
 	var errs []error
 	for _, x := range s.Implied() {

@@ -28,8 +28,8 @@ func TestValidateRestartMountsAndPorts(t *testing.T) {
 		"restart":        {func(s *Spec) { s.Restart = &Restart{When: "sometimes"} }, []string{`restart.when: "sometimes" is unknown`, "on-failure or always", "never"}},
 		"limit":          {func(s *Spec) { s.Restart = &Restart{When: RestartAlways, Limit: -1} }, []string{"restart.limit: -1 is negative"}},
 		"delays":         {func(s *Spec) { s.Restart = &Restart{When: RestartAlways, Delay: -1, MaxDelay: -2} }, []string{"restart.delay: -1ns", "restart.maxDelay: -2ns"}},
-		"order":          {func(s *Spec) { s.Restart = &Restart{When: RestartAlways, Delay: 2, MaxDelay: 1} }, []string{"restart.delay: 2ns is longer than", "exchange them"}},
-		"signal":         {func(s *Spec) { s.StopSignal = "INT" }, []string{`stopSignal: "INT" is no signal`, "such as SIGINT"}},
+		"order":          {func(s *Spec) { s.Restart = &Restart{When: RestartAlways, Delay: 2, MaxDelay: 1} }, []string{"restart.delay: 2ns is longer than", "swap them"}},
+		"signal":         {func(s *Spec) { s.StopSignal = "INT" }, []string{`stopSignal: "INT" is not a signal`, "such as SIGINT"}},
 		"unknown signal": {func(s *Spec) { s.StopSignal = "SIGNAL" }, []string{"stopSignal: "}},
 		"source":         {func(s *Spec) { s.Mounts = []Mount{{Source: "data", Target: "/a"}} }, []string{`mounts[0].source: "data" is not absolute`}},
 		"no target":      {func(s *Spec) { s.Mounts = []Mount{{Source: "/a"}} }, []string{"mounts[0].target: is empty"}},
@@ -42,8 +42,8 @@ func TestValidateRestartMountsAndPorts(t *testing.T) {
 		"mounts":         {func(s *Spec) { s.Mounts = make([]Mount, MaxMounts+1) }, []string{"mounts: has 101"}},
 		"ports":          {func(s *Spec) { s.Ports = make([]TaskPort, MaxPorts+1) }, []string{"ports: has 101"}},
 		"port name":      {func(s *Spec) { s.Ports[0].Name = "a b" }, []string{"ports[0].name: "}},
-		"port number":    {func(s *Spec) { s.Ports[0].Number = 65536 }, []string{"ports[0].number: 65536 is no port", "leave it out"}},
-		"same number":    {func(s *Spec) { s.Ports[0].Number = 8080 }, []string{"ports[1].number: 8080 is there twice"}},
+		"port number":    {func(s *Spec) { s.Ports[0].Number = 65536 }, []string{"ports[0].number: 65536 is not a port", "leave it out"}},
+		"same number":    {func(s *Spec) { s.Ports[0].Number = 8080 }, []string{"ports[1].number: 8080 is given twice"}},
 		"same name":      {func(s *Spec) { s.Ports[0].Name = "ADMIN_V.1" }, []string{"ports[1].name: ", "as ESCHER_PORT_ADMIN_V_1"}},
 	} {
 		bad := goodSpec()
@@ -99,7 +99,7 @@ func TestParseSignal(t *testing.T) {
 		}
 	}
 	_, err := ParseSignal("9")
-	refusal(t, err, "no signal")
+	refusal(t, err, "not a signal")
 }
 
 func TestDeadlineIsChecked(t *testing.T) {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Validate methods of what agents, schedulers and servers store, and helpers for all of
-// them. They bound every text, list, amount and moment by the table of limits. Decode
-// calls them: a stored value that is not valid counts as absent.
+// Validate methods of the values that agents, schedulers and servers store, and their helpers. They
+// bound every text, list, amount and time by the table of limits. Decode calls them: an invalid
+// stored value counts as absent.
 
-// maxBytes returns how large an encoded message may be.
+// maxBytes returns the largest size of an encoded message.
 func maxBytes(m Message) int {
 	switch m.(type) {
 	case *Task:
@@ -28,7 +28,7 @@ func validateSize(m Message, size int) error {
 	return nil
 }
 
-// problems collects what is wrong with a message.
+// problems collects the problems of a message.
 type problems []error
 
 func (p *problems) add(errs ...error) {
@@ -39,10 +39,10 @@ func (p *problems) add(errs ...error) {
 	}
 }
 
-// err returns all problems as one Invalid error, nil if there are none.
+// err joins all problems into one Invalid error; nil if there are none.
 func (p problems) err() error { return joinInvalid(p) }
 
-// name checks a name that may be empty.
+// name checks an optional name.
 func (p *problems) name(field, name string) {
 	if name != "" {
 		p.add(ValidateName(field, name))
@@ -58,7 +58,7 @@ func (p *problems) text(field, text string, limit int) {
 	p.add(validateText(field, text))
 }
 
-// count checks the length of a list, and reports whether it may be looked at.
+// count checks the length of a list, and reports whether its elements may be checked.
 func (p *problems) count(field string, n, limit int) bool {
 	if n <= limit {
 		return true
@@ -67,30 +67,30 @@ func (p *problems) count(field string, n, limit int) bool {
 	return false
 }
 
-// within checks a number.
+// within checks the range of a number.
 func within[N ~int | ~int64](p *problems, field string, n, least, most N) {
 	if n < least || n > most {
 		p.add(Errorf(Invalid, "%s: %d is out of range: give %d to %d", field, n, least, most))
 	}
 }
 
-// moments checks moments in Unix nanoseconds; 0 is none.
+// moments checks times in Unix nanoseconds; 0 means none.
 func (p *problems) moments(field string, at ...int64) {
 	for _, t := range at {
 		within(p, field, t, 0, MaxMoment)
 	}
 }
 
-// revisions checks revisions of etcd; 0 is none.
+// revisions checks revisions of etcd; 0 means none.
 func (p *problems) revisions(field string, revisions ...int64) {
 	for _, r := range revisions {
 		if r < 0 {
-			p.add(Errorf(Invalid, "%s: %d is no revision: give 0 or more", field, r))
+			p.add(Errorf(Invalid, "%s: %d is not a revision: give 0 or more", field, r))
 		}
 	}
 }
 
-// oneOf checks an enumeration.
+// oneOf checks the value of an enumeration.
 func oneOf[T ~string](p *problems, field string, value T, allowed ...T) {
 	for _, a := range allowed {
 		if value == a {
@@ -122,7 +122,7 @@ func validateTime(field string, d, most time.Duration) error {
 	return nil
 }
 
-// validatePriority checks a priority, or what one is raised by.
+// validatePriority checks a priority or a raise.
 func validatePriority(field string, n int) error {
 	if n < -MaxPriority || n > MaxPriority {
 		return Errorf(Invalid, "%s: %d is out of range: use %d to %d", field, n, -MaxPriority, MaxPriority)
@@ -142,18 +142,18 @@ func (id ResourceID) validate(field string) error {
 	return validateRequestName(field, name)
 }
 
-// capacity checks an amount there may be: 0 or more, or no bound.
+// capacity checks a capacity: 0 or more, or Inf.
 func (p *problems) capacity(field string, id ResourceID, q Quantity) {
 	switch {
 	case q < 0:
 		p.add(Errorf(Invalid, "%s: %s is negative: a capacity is 0 or more", field, q.Format(id)))
 	case q > MaxQuantity && q != Inf:
-		p.add(Errorf(Invalid, "%s: %s is too large: the largest is %s; write inf for no bound", field, q.Format(id), MaxQuantity.Format(id)))
+		p.add(Errorf(Invalid, "%s: %s is too large: the largest is %s; inf means no bound", field, q.Format(id), MaxQuantity.Format(id)))
 	}
 }
 
-// holdings checks what is held: each amount is 0 or more. Two holders of one device are
-// for an audit to find: an account that counted as absent would hide them.
+// holdings checks held amounts: each is 0 or more. It allows two holders of one device: an audit
+// must find them, and an account that counts as absent would hide them.
 func (p *problems) holdings(field string, holds []Holding) {
 	if !p.count(field, len(holds), MaxMessageBytes/8) {
 		return
@@ -161,7 +161,7 @@ func (p *problems) holdings(field string, holds []Holding) {
 	for i := range holds {
 		h := &holds[i]
 		if h.Amount >= 0 && h.Amount <= MaxAllocated && len(h.Devices) == 0 && h.Resource.validate("") == nil {
-			continue // as a rule; what is wrong is said with the field
+			continue // the common case; errors below need the field
 		}
 		at := index(field, i)
 		p.add(h.Resource.validate(at + ".resource"))
@@ -180,7 +180,7 @@ func (p *problems) holdings(field string, holds []Holding) {
 	}
 }
 
-// Validate checks a node as its agent registers it, all problems at once.
+// Validate checks a node of an agent, and lists all problems.
 func (n *Node) Validate() error {
 	var p problems
 	if p.count("capacity", len(n.Capacity), MaxCapacities) {
@@ -208,7 +208,7 @@ func (p *problems) labels(field string, labels []Label) {
 	}
 }
 
-// Validate checks what an agent keeps on its lease.
+// Validate checks the liveness value of a node.
 func (a *Alive) Validate() error {
 	var p problems
 	within(&p, "ttlSeconds", a.TTLSeconds, 0, int64(MaxDuration/time.Second))
@@ -216,14 +216,14 @@ func (a *Alive) Validate() error {
 	return p.err()
 }
 
-// Validate checks what lets its bearer use a node.
+// Validate checks the token of a node.
 func (t *Token) Validate() error {
 	var p problems
 	p.text("token", t.Token, MaxText)
 	return p.err()
 }
 
-// Validate checks the devices of a node, all problems at once.
+// Validate checks the devices of a node, and lists all problems.
 func (d *Devices) Validate() error {
 	var p problems
 	if !p.count("devices", len(d.Devices), MaxDevices) {
@@ -260,7 +260,7 @@ func (c *Cordon) Validate() error {
 	return p.err()
 }
 
-// validate checks a selector, all problems at once; field names it in errors.
+// validate checks a selector, and lists all problems; field names it in errors.
 func (s *Selector) validate(field string) error {
 	var p problems
 	if s == nil {
@@ -276,7 +276,7 @@ func (s *Selector) validate(field string) error {
 	return p.err()
 }
 
-// Validate checks an ephemeral resource as it is stored.
+// Validate checks a stored ephemeral resource.
 func (r *Resource) Validate() error {
 	var p problems
 	p.capacity("capacity", "", r.Capacity)
@@ -287,7 +287,7 @@ func (r *Resource) Validate() error {
 	return p.err()
 }
 
-// Validate checks what an ended task left behind.
+// Validate checks a resource that an ended task left behind.
 func (p *Provided) Validate() error {
 	var found problems
 	found.capacity("amount", "", p.Amount)
@@ -314,7 +314,7 @@ func (s *Session) Validate() error {
 	return p.err()
 }
 
-// Validate checks what is in use of the resources of a node, or of a pool.
+// Validate checks the amounts in use on a node or of a pool.
 func (a *Allocated) Validate() error {
 	var p problems
 	p.holdings("holds", a.Holds)
@@ -342,7 +342,7 @@ func (g *Grant) Validate() error {
 	return p.err()
 }
 
-// stop checks a request to end a task; nil is none.
+// stop checks an order to end a task; nil means none.
 func (p *problems) stop(s *Stop) {
 	if s != nil {
 		p.text("stop.reason", s.Reason, MaxReason)
@@ -350,7 +350,7 @@ func (p *problems) stop(s *Stop) {
 	}
 }
 
-// Validate checks the request to stop a task.
+// Validate checks the order to stop a task.
 func (s *Stop) Validate() error {
 	var p problems
 	p.text("reason", s.Reason, MaxReason)
@@ -374,7 +374,7 @@ func (b *Binding) Validate() error {
 	return p.err()
 }
 
-// Validate checks what an agent says of a binding.
+// Validate checks an agent's report.
 func (r *Report) Validate() error {
 	var p problems
 	oneOf(&p, "phase", r.Phase, ReportStarting, ReportRunning, ReportExited)
@@ -409,7 +409,7 @@ func (s *Status) Validate() error {
 	return p.err()
 }
 
-// Validate checks who is a scheduler, or has a role.
+// Validate checks the holder of a role.
 func (l *Leader) Validate() error {
 	var p problems
 	p.text("holder", l.Holder, MaxText)
@@ -417,14 +417,14 @@ func (l *Leader) Validate() error {
 	return p.err()
 }
 
-// Validate checks which cluster it is.
+// Validate checks the identity of a cluster.
 func (c *Cluster) Validate() error {
 	var p problems
 	p.text("id", c.ID, MaxText)
 	return p.err()
 }
 
-// Validate checks which history it is.
+// Validate checks the identity of a history.
 func (e *Epoch) Validate() error {
 	var p problems
 	p.text("id", e.ID, MaxText)
@@ -432,14 +432,14 @@ func (e *Epoch) Validate() error {
 	return p.err()
 }
 
-// Validate checks how far etcd had come.
+// Validate checks the progress of etcd.
 func (p *Progress) Validate() error {
 	var found problems
 	within(&found, "index", p.Index, 0, MaxIndex)
 	return found.err()
 }
 
-// Validate checks what is said about new tasks.
+// Validate checks the closure of admission.
 func (a *Admission) Validate() error {
 	var p problems
 	p.text("reason", a.Reason, MaxReason)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// refusal checks that err is Invalid and says each of the texts.
+// refusal checks that err is Invalid and contains each of the texts.
 func refusal(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if !Is(err, Invalid) {
@@ -128,10 +128,10 @@ func TestValidateTask(t *testing.T) {
 		"provides":      {func(t *Task) { t.Provides = make([]Provide, 101) }, []string{"provides: has 101", "drop some"}},
 		"physical":      {func(t *Task) { t.Provides[0].Name = "gpu" }, []string{"provides[0].name: ", "physical"}},
 		"amount":        {func(t *Task) { t.Provides[0].Amount = 0 }, []string{"provides[0].amount: 0 is not positive"}},
-		"large":         {func(t *Task) { t.Provides[0].Amount = Inf - 1 }, []string{"provides[0].amount: ", "too large", "write inf"}},
+		"large":         {func(t *Task) { t.Provides[0].Amount = Inf - 1 }, []string{"provides[0].amount: ", "too large", "inf means no bound"}},
 		"when":          {func(t *Task) { t.Provides[0].When = "" }, []string{`provides[0].when: "" is unknown`, "bound, running, healthy or succeeded"}},
-		"choice":        {func(t *Task) { t.Accumulate = true }, []string{"accumulate: there are alternatives", "give one of the two"}},
-		"nothing":       {func(t *Task) { t.Accumulate, t.Alternatives, t.Requests = true, nil, nil }, []string{"accumulate: there is nothing to collect"}},
+		"choice":        {func(t *Task) { t.Accumulate = true }, []string{"accumulate: the task also has alternatives", "give one of the two"}},
+		"nothing":       {func(t *Task) { t.Accumulate, t.Alternatives, t.Requests = true, nil, nil }, []string{"accumulate: the task requests nothing to collect"}},
 		"drawn":         {func(t *Task) { t.Accumulate, t.Alternatives, t.Requests = true, nil, Requests{{"cpu@r", 1}} }, []string{`accumulate: "cpu@r" is held`, "let the reservation"}},
 		"twice":         {func(t *Task) { t.Provides[1].Name = "here" }, []string{`provides[1].name: "here" is provided twice`, "add the amounts up"}},
 	} {

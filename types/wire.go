@@ -7,31 +7,30 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Values are stored as a version byte followed by a Protocol Buffers message of
-// the schema in escher.proto. Each message is described once, by a method that
-// visits its fields in ascending order of their numbers; the same description
-// encodes and decodes. That costs neither reflection nor generated code, and
-// fields that this version does not know are kept and written back.
+// A value is a version byte followed by a Protocol Buffers message of the schema in escher.proto.
+// One method describes each message by visiting its fields in ascending order of their numbers. The
+// same description encodes and decodes, without reflection or generated code. Fields unknown to
+// this version are kept and written back.
 
 // wireVersion is the first byte of every value.
 const wireVersion = 1
 
-// batchField is the number, in every message, of the id of the transaction that
-// wrote it: what lets a writer recognise its own unanswered commit.
+// batchField is the number of the transaction id, in every message. A writer recognizes its own
+// unanswered commit by it.
 const batchField = 1
 
-// Message is something stored under a key.
+// A Message can be stored under a key.
 type Message interface {
 	// fields visits every field, in ascending order of numbers, from 2.
 	fields(w *wire)
-	// extra returns where fields of later versions are kept.
+	// extra returns the storage of unknown fields.
 	extra() *Extra
-	// Validate checks all of it by the table of limits: the error is Invalid, and lists
-	// the problems, each with its field, its value and the remedy.
+	// Validate checks the message against the table of limits. The error is Invalid and lists all
+	// problems, each with field, value and remedy.
 	Validate() error
 }
 
-// Extra keeps what a message holds that this version does not know.
+// Extra stores the fields of a message that this version does not know.
 type Extra struct{ raw string }
 
 func (e *Extra) extra() *Extra { return e }
@@ -41,7 +40,7 @@ func Encode(batch uint64, m Message) []byte {
 	return AppendEncode(make([]byte, 0, 128), batch, m)
 }
 
-// AppendEncode appends to buf what Encode returns.
+// AppendEncode appends the result of Encode to buf.
 func AppendEncode(buf []byte, batch uint64, m Message) []byte {
 	w := wire{buf: append(buf, wireVersion)}
 	w.buf = protowire.AppendTag(w.buf, batchField, protowire.Fixed64Type)
@@ -50,9 +49,9 @@ func AppendEncode(buf []byte, batch uint64, m Message) []byte {
 	return append(w.buf, m.extra().raw...)
 }
 
-// Decode reads a stored value into m and validates it: nothing that is stored is
-// believed. Internal: it is not a value of this schema, or not a valid one. The reader
-// then treats the key as absent, and goes on.
+// Decode decodes a stored value into m and validates it, because stored values are not trusted.
+// Internal: it is no valid value of this schema. The reader then treats the key as absent and
+// continues.
 func Decode(value []byte, m Message) error {
 	if err := validateSize(m, len(value)); err != nil {
 		return Errorf(Internal, "decode %T: %w", m, err)
@@ -70,11 +69,11 @@ func Decode(value []byte, m Message) error {
 	return nil
 }
 
-// emptiable is a message that may not be submitted empty, and does no harm when it is
-// found so.
+// emptiable is a message that is refused when it is submitted empty, and harmless when it is stored
+// empty.
 type emptiable interface{ validateParts() error }
 
-// Parse is Decode without validation, for an audit that looks for what is wrong.
+// Parse is Decode without validation, for an audit that looks for invalid values.
 func Parse(value []byte, m Message) error {
 	if len(value) == 0 || value[0] != wireVersion {
 		return Errorf(Internal, "decode %T: not a value of version %d", m, wireVersion)
@@ -100,15 +99,15 @@ func Batch(value []byte) uint64 {
 	return id
 }
 
-// Same reports whether a stored value is m as Encode writes it, whichever
-// transaction wrote it. It may be false of a value that decodes the same.
+// Same reports whether a stored value equals the encoding of m, whatever its transaction. It may be
+// false for a value that decodes to the same message.
 func Same(value []byte, m Message) bool {
 	return bytes.Equal(value, Encode(Batch(value), m))
 }
 
 // wire is one pass over the fields of one message, encoding or decoding.
 type wire struct {
-	buf      []byte // encoding: what was written; decoding: what is left
+	buf      []byte // encoding: the output; decoding: the rest of the input
 	decoding bool
 	last     protowire.Number // the field visited last
 	next     protowire.Number // decoding: the field that buf begins with, or 0
@@ -118,15 +117,15 @@ type wire struct {
 	err      error
 }
 
-// decodeFields runs passes over buf until all of it is consumed. Encoders write
-// fields in ascending order, which takes one pass; any order is accepted.
+// decodeFields runs passes over buf until it is consumed. Encoders write fields in ascending order,
+// which takes one pass, but any order is accepted.
 func decodeFields(buf []byte, fields func(*wire)) (unknown []byte, err error) {
 	w := wire{decoding: true, buf: buf}
 	w.decode(fields)
 	return w.unknown, w.err
 }
 
-// decode is decodeFields of what buf has.
+// decode is decodeFields for the rest of buf.
 func (w *wire) decode(fields func(*wire)) {
 	w.peek()
 	for {
@@ -142,7 +141,7 @@ func (w *wire) decode(fields func(*wire)) {
 	}
 }
 
-// peek reads the tag that buf begins with.
+// peek reads the tag at the start of buf.
 func (w *wire) peek() {
 	w.next = 0
 	if len(w.buf) == 0 {
@@ -180,8 +179,8 @@ func (w *wire) keep() {
 	w.peek()
 }
 
-// at reports whether the next field is num of the given type. What lies between
-// the fields described is unknown to this version.
+// at reports whether the next field is num of the given type. It moves fields in between to the
+// unknown ones.
 func (w *wire) at(num protowire.Number, typ protowire.Type) bool {
 	for w.next > w.last && w.next < num || w.next == num && w.typ != typ || w.next == batchField && num != batchField {
 		if w.next == batchField {
@@ -230,9 +229,9 @@ func (w *wire) varint(num protowire.Number, v uint64) uint64 {
 	return v
 }
 
-// integer visits an int64 field (Protocol Buffers' int64) or one of its kind.
+// integer visits an int64 field (Protocol Buffers' int64) or a field with such a type.
 func integer[T ~int | ~int32 | ~int64](w *wire, num protowire.Number, v *T) {
-	// Encoding writes nothing to the message: others may be encoding it too.
+	// Encoding does not write to the message, which others may be encoding too.
 	if n := w.varint(num, uint64(int64(*v))); w.decoding {
 		*v = T(n)
 	}
@@ -249,7 +248,7 @@ func (w *wire) boolean(num protowire.Number, v *bool) {
 	}
 }
 
-// text visits a string field or one of its kind.
+// text visits a string field or a field with such a type.
 func text[T ~string](w *wire, num protowire.Number, v *T) {
 	if !w.decoding {
 		if *v != "" {
@@ -277,7 +276,7 @@ func texts[T ~string](w *wire, num protowire.Number, v *[]T) {
 	}
 }
 
-// bytes consumes the length-delimited field that at found.
+// bytes consumes the length-delimited field that at has found.
 func (w *wire) bytes() []byte {
 	b, n := protowire.ConsumeBytes(w.buf[w.tagLen:])
 	if n < 0 {
@@ -288,9 +287,8 @@ func (w *wire) bytes() []byte {
 	return b
 }
 
-// list visits a repeated message field; each describes one element. Fields of
-// elements that this version does not know are dropped: a message that is to be
-// extended gets new fields beside the list, not within it.
+// list visits a repeated message field; each describes one element. Unknown fields of elements are
+// dropped: a new version adds fields next to the list, not in its elements.
 func list[T any](w *wire, num protowire.Number, v *[]T, each func(*T, *wire)) {
 	if !w.decoding {
 		for i := range *v {
@@ -325,8 +323,8 @@ func optional[T any](w *wire, num protowire.Number, v **T, each func(*T, *wire))
 	}
 }
 
-// element encodes one nested message. Its length comes before it and is known
-// after it: one byte is left for it, and more made when it needs more.
+// element encodes one nested message. It reserves one byte for the length, which comes first but is
+// known last, and makes space for more if needed.
 func (w *wire) element(num protowire.Number, fields func(*wire)) {
 	w.buf = protowire.AppendTag(w.buf, num, protowire.BytesType)
 	start := len(w.buf)
@@ -340,7 +338,7 @@ func (w *wire) element(num protowire.Number, fields func(*wire)) {
 	protowire.AppendVarint(w.buf[:start], uint64(size))
 }
 
-// nested decodes the message in the field that at found.
+// nested decodes the message in the field that at has found.
 func (w *wire) nested(fields func(*wire)) {
 	b := w.bytes()
 	if w.err != nil || len(b) == 0 {
@@ -355,7 +353,7 @@ func (w *wire) nested(fields func(*wire)) {
 	}
 }
 
-// count returns how many fields of the number of the next one come one behind the other.
+// count returns the number of consecutive fields with the number of the next one.
 func (w *wire) count() int {
 	n := 0
 	for rest := w.buf; len(rest) > 0; n++ {

@@ -59,8 +59,8 @@ func TestUnknownFieldsAreWrittenBack(t *testing.T) {
 	}
 }
 
-// A field of a later version may lie between those known, and fields may come in
-// any order: other encoders do that.
+// A field of a later version may come between known ones, and fields may come in any order, as
+// other encoders write them.
 func TestFieldsInAnyOrder(t *testing.T) {
 	field := func(num protowire.Number, text string) []byte {
 		return protowire.AppendString(protowire.AppendTag(nil, num, protowire.BytesType), text)
@@ -77,7 +77,7 @@ func TestFieldsInAnyOrder(t *testing.T) {
 	}
 }
 
-// The elements of a list may come in several runs, with other fields in between, and hold
+// The elements of a list may come in several runs, with other fields in between, and may have
 // fields of a later version.
 func TestListInSeveralRuns(t *testing.T) {
 	field := func(num protowire.Number, content []byte) []byte {
@@ -128,9 +128,8 @@ func TestSameLooksAtContentNotWriter(t *testing.T) {
 	}
 }
 
-// FuzzDecode gives any bytes to every kind of message. What is parsed must come back from
-// its encoding, what is unknown included; what is decoded is valid, and so small that it can
-// be stored.
+// FuzzDecode passes any bytes to every kind of message. A parsed message survives encoding, unknown
+// fields included; a decoded one is valid and small enough to be stored.
 func FuzzDecode(f *testing.F) {
 	for _, m := range full() {
 		f.Add(Encode(3, m))

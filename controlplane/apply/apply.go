@@ -1,6 +1,6 @@
-// Package apply makes a cluster what documents describe: what is there and equal is
-// left alone, what is not there is made. Decide compares, and is pure; Perform does
-// it, in one conditional transaction where it fits one.
+// Package apply makes a cluster match documents: it leaves equal objects alone and creates missing
+// ones. Decide compares, and is pure. Perform makes the changes, in one conditional transaction if
+// they fit one.
 package apply
 
 import (
@@ -15,75 +15,74 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Action is what is to be done about a document.
+// Action is the change for a document.
 type Action string
 
 // The actions.
 const (
-	// Launch: it is not there.
+	// Launch: it does not exist.
 	Launch Action = "launch"
-	// Unchanged: it is there as described.
+	// Unchanged: it exists as described.
 	Unchanged Action = "unchanged"
-	// Replace: another one of that name is there; it is stopped.
+	// Replace: a different one with its name exists, and is stopped.
 	Replace Action = "replace"
-	// Set: the resource, or the namespace, is to be set.
+	// Set: set the resource or the namespace.
 	Set Action = "set"
-	// Reserve: the reservation is to be made.
+	// Reserve: create the reservation.
 	Reserve Action = "reserve"
-	// Declare: the shared policy is to be declared, or changed.
+	// Declare: declare or change the shared policy.
 	Declare Action = "declare"
 )
 
-// Options says what may be done.
+// Options restrict the changes.
 type Options struct {
-	// Replace allows to stop what differs and runs, or waits to.
+	// Replace allows stopping waiting and running objects that differ.
 	Replace bool
-	// If is the condition under which anything is done; the zero value is none.
+	// If is the condition of all changes; the zero value means no condition.
 	If Condition
 }
 
-// Change is what is to be done about a document.
+// Change is the change for one document.
 type Change struct {
 	Kind   manifest.Kind `json:"kind"`
 	Name   string        `json:"name,omitempty"`
 	Action Action        `json:"action"`
-	// ID is what is there already, or has been launched.
+	// ID is the id of the existing or launched object.
 	ID string `json:"id,omitempty"`
-	// Tasks is how many tasks are to be launched.
+	// Tasks is the number of tasks to launch.
 	Tasks int `json:"tasks,omitempty"`
-	// Note says how far what is there is.
+	// Note is the phase of the existing object.
 	Note string `json:"note,omitempty"`
-	// Stops are the ids of tasks or jobs that are stopped for it.
+	// Stops are the ids of tasks or jobs to stop for it.
 	Stops []string `json:"stops,omitempty"`
-	// Differences say what differs from what is there: "spec.image: a → b".
+	// Differences are the differing fields: "spec.image: a → b".
 	Differences []string `json:"differences,omitempty"`
-	// Blocked says why it is not done; empty if it is.
+	// Blocked is the reason against the change; empty if there is none.
 	Blocked types.Text `json:"blocked,omitzero"`
 
-	// Adds says what policies add: requests of tasks, resources, reservations.
+	// Adds lists additions of policies: requests of tasks, resources, reservations.
 	Adds []string `json:"adds,omitempty"`
 
-	// Submissions are the tasks to be launched, once Expand was called with all that
-	// policies add to them.
+	// Submissions are the tasks to launch, with the additions of policies once Expand was called.
 	Submissions []controlplane.Submission `json:"-"`
 
 	doc *manifest.Document
-	// policies are those of a job, or the one that is declared, as they are stored;
-	// expanded is the job with what they add, sets what a declared one has from the
-	// first moment on, and was the revision of what it replaces.
+	// policies are the stored policies of a job, or the declared one. expanded is the job with
+	// their additions. sets are the initial resources of a declared policy, and was the revision of
+	// the one it replaces.
 	policies []types.Policy
 	expanded *Expanded
 	sets     []controlplane.Setting
 	was      int64
-	// namespace is what was set for a namespace when it was compared; nil before that.
+	// namespace has the settings at the comparison; nil before it.
 	namespace *types.Namespace
-	// stop are the tasks that are to be stopped.
+	// stop are the tasks to stop.
 	stop []stopped
-	// launched is set once it is in a transaction.
+	// launched is set once a transaction has it.
 	launched []string
 }
 
-// stopped is a task that is to be stopped.
+// stopped is a task to stop.
 type stopped struct {
 	id    string
 	grace time.Duration
@@ -93,19 +92,18 @@ func (s stopped) options() controlplane.StopOptions {
 	return controlplane.StopOptions{Reason: "replaced by apply", Grace: s.grace}
 }
 
-// Decision is what is to be done.
+// A Decision is the list of changes to make.
 type Decision struct {
-	// Revision is the one that was decided on.
+	// Revision is the revision of the decision.
 	Revision int64    `json:"revision"`
 	Changes  []Change `json:"changes"`
-	// Condition is that nothing concerned has changed since.
+	// Condition is that no named object has changed since.
 	Condition Condition `json:"condition"`
 
 	reads controlplane.ReadSet
 }
 
-// Blocked returns an error that says what is in the way; nil if nothing is.
-// Precondition.
+// Blocked returns an error that names the first obstacle; nil if there is none. Precondition.
 func (d *Decision) Blocked() error {
 	for i := range d.Changes {
 		if c := &d.Changes[i]; !c.Blocked.IsZero() {
@@ -115,13 +113,12 @@ func (d *Decision) Blocked() error {
 	return nil
 }
 
-// String names what the change is about.
+// String returns kind and name of the change.
 func (c *Change) String() string {
 	return strings.TrimSpace(strings.ToLower(string(c.Kind)) + " " + c.Name)
 }
 
-// transaction is all of it as one transaction. It fills in the ids of what is
-// launched.
+// transaction makes all changes one transaction, and fills in the launched ids.
 func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction {
 	tx := c.Begin(d.reads)
 	for i := range d.Changes {
@@ -148,7 +145,7 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 	return tx
 }
 
-// job is the job of a change, on the condition that no other one of its name has come.
+// job returns the job of a change, on the condition that no other one of its name was created.
 func (d *Decision) job(x *Change) controlplane.Job {
 	return controlplane.Job{Name: x.Name, NoneSince: d.Revision}
 }
@@ -158,9 +155,9 @@ func (c *Change) make(tx *controlplane.Transaction) {
 	switch c.Action {
 	case Set:
 		if c.doc.Resource == nil {
-			return // namespaces are set before
+			return // namespaces are set earlier
 		}
-		s, _ := c.doc.Resource.Setting() // which was checked when it was parsed
+		s, _ := c.doc.Resource.Setting() // checked when it was parsed
 		tx.SetResource(c.Name, s.Capacity, s.Where, s.Options)
 	case Reserve:
 		tx.Reserve(c.Name, c.doc.Reservation.Reservation())
@@ -182,8 +179,7 @@ func first(ids []string) string {
 	return ids[0]
 }
 
-// Launched returns the ids of all tasks that were launched, in the order of the
-// documents.
+// Launched returns the ids of all launched tasks, in the order of the documents.
 func (d *Decision) Launched() []string {
 	var ids []string
 	for i := range d.Changes {
@@ -192,15 +188,14 @@ func (d *Decision) Launched() []string {
 	return ids
 }
 
-// Perform does what was decided, and fills in the ids. Namespaces are set first: what is
-// launched goes by them. One transaction does the rest, on
-// the condition that nothing has changed that it was decided on, and that no task or
-// job of a name that is launched has come. What is too large
-// for one is done in several, in this order: resources, reservations and tasks of
-// their own; each job; then what is replaced is stopped.
+// Perform makes the changes, and fills in the ids. It sets namespaces first, because launches obey
+// them. One transaction makes the rest. Its condition is that nothing the decision relied on has
+// changed, and that no task or job with a launched name was created. Changes too large for one
+// transaction take several, in this order: resources, reservations and single tasks; each job; the
+// stops of replaced objects.
 //
-// Conflict: something has changed. Precondition: something is in the way, see
-// Blocked. Nothing was done then, or what the error says.
+// Conflict: something has changed. Precondition: something is in the way, see Blocked. Nothing was
+// done then, unless the error says so.
 func (d *Decision) Perform(ctx context.Context, c *controlplane.Client) error {
 	if err := d.Blocked(); err != nil {
 		return err
@@ -225,7 +220,7 @@ func (d *Decision) Perform(ctx context.Context, c *controlplane.Client) error {
 	return d.inParts(ctx, c)
 }
 
-// todo reports whether there is something to be done besides namespaces.
+// todo reports whether there are changes besides namespaces.
 func (d *Decision) todo() bool {
 	for i := range d.Changes {
 		if d.Changes[i].Kind == manifest.KindNamespace {
@@ -238,7 +233,7 @@ func (d *Decision) todo() bool {
 	return false
 }
 
-// large reports whether it is certainly more than one transaction.
+// large reports whether the changes certainly exceed one transaction.
 func (d *Decision) large(limits controlplane.Limits) bool {
 	n := 0
 	for i := range d.Changes {
@@ -247,7 +242,7 @@ func (d *Decision) large(limits controlplane.Limits) bool {
 	return n > limits.Ops
 }
 
-// inParts does it in several transactions.
+// inParts makes the changes in several transactions.
 func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 	small := Decision{Revision: d.Revision, reads: d.reads}
 	var at, large []int
@@ -271,21 +266,21 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 	for _, i := range large {
 		x := &d.Changes[i]
 		if err := d.launch(ctx, c, x); err != nil {
-			return types.Errorf(types.ClassOf(err), "%s: %w: what is smaller, or comes before it in the file, is done: apply it again", x, err)
+			return types.Errorf(types.ClassOf(err), "%s: %w: smaller and earlier changes are done: apply the file again", x, err)
 		}
 	}
 	for i := range d.Changes {
 		x := &d.Changes[i]
 		for _, s := range x.stop {
 			if err := c.Stop(ctx, s.id, s.options()); err != nil && !types.Is(err, types.NotFound) {
-				return types.Errorf(types.ClassOf(err), "%s: launched, but what it replaces is not stopped: %w: stop it by hand", x, err)
+				return types.Errorf(types.ClassOf(err), "%s: launched, but the replaced one is not stopped: %w: stop it by hand", x, err)
 			}
 		}
 	}
 	return nil
 }
 
-// launch launches what is launched by itself.
+// launch launches one large change.
 func (d *Decision) launch(ctx context.Context, c *controlplane.Client, x *Change) error {
 	if x.expanded != nil {
 		tx := c.Begin()
@@ -304,7 +299,7 @@ func (d *Decision) launch(ctx context.Context, c *controlplane.Client, x *Change
 	return err
 }
 
-// Done notes what was launched for the change by somebody else.
+// Done records a launch for the change by the caller.
 func (c *Change) Done(l controlplane.Launched) {
 	c.launched, c.ID = l.Tasks, l.Job
 	if c.Kind == manifest.KindTask {
@@ -312,8 +307,8 @@ func (c *Change) Done(l controlplane.Launched) {
 	}
 }
 
-// CheckSettings finds out which resources are so already: that takes the store, which
-// knows the nodes. Invalid, or Precondition: one of them cannot be set so.
+// CheckSettings finds resources that are set already, which needs the store's nodes. Invalid or
+// Precondition: one of them cannot be set.
 func (d *Decision) CheckSettings(ctx context.Context, c *controlplane.Client) error {
 	for i := range d.Changes {
 		x := &d.Changes[i]
@@ -337,8 +332,8 @@ func (d *Decision) CheckSettings(ctx context.Context, c *controlplane.Client) er
 	return nil
 }
 
-// Preview shows in a view what the change of resources and reservations will be, those
-// of policies included, so that tasks can be placed on it. What is to be stopped still holds its room there.
+// Preview applies the changes of resources and reservations to a view, with those of policies, so
+// that tasks can be placed on it. Tasks to stop still hold their resources there.
 func (d *Decision) Preview(ctx context.Context, c *controlplane.Client, v *cluster.View) error {
 	tx := c.Begin()
 	n := 0
@@ -364,7 +359,7 @@ func (d *Decision) Preview(ctx context.Context, c *controlplane.Client, v *clust
 	at := v.Revision + 1
 	for _, op := range p.Writes {
 		if k, _ := controlplane.Parse(op.Key); k.Kind != controlplane.Resources && k.Kind != controlplane.Reservations {
-			continue // the tasks are placed by who asks
+			continue // the caller places the tasks
 		}
 		e := controlplane.Event{Delete: op.Delete, KV: controlplane.KV{Key: op.Key, Value: op.Value, ModRevision: at}}
 		if _, _, err := v.Apply(e); err != nil {

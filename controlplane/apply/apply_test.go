@@ -55,7 +55,7 @@ func (w *world) view() *cluster.View {
 	return v
 }
 
-// revision returns that of the store.
+// revision returns the revision of the store.
 func (w *world) revision() int64 {
 	w.t.Helper()
 	page, err := w.store.List(w.t.Context(), controlplane.ListOptions{Key: controlplane.EpochKey()})
@@ -65,7 +65,7 @@ func (w *world) revision() int64 {
 	return page.Revision
 }
 
-// removed lets what was launched end, and removes it.
+// removed ends and removes the launched tasks.
 func (w *world) removed(d *apply.Decision) {
 	w.t.Helper()
 	id := d.Changes[0].ID
@@ -83,7 +83,7 @@ func (w *world) forget(revision int64) {
 	}
 }
 
-// phase sets how far a task is.
+// phase sets the phase of a task.
 func (w *world) phase(id string, p types.Phase) {
 	w.t.Helper()
 	change := controlplane.NewChange(controlplane.NewBatch())
@@ -119,7 +119,7 @@ func (w *world) decide(text string, opts apply.Options) (*apply.Decision, error)
 	return d, d.CheckSettings(w.t.Context(), w.Client)
 }
 
-// apply applies and returns what was done, a word a document.
+// apply applies a file and returns the decision.
 func (w *world) apply(text string, opts apply.Options) *apply.Decision {
 	w.t.Helper()
 	d, err := w.decide(text, opts)
@@ -144,7 +144,7 @@ func want(t *testing.T, d *apply.Decision, actions ...apply.Action) {
 	}
 }
 
-// blocked checks that it is not done, and nothing is written.
+// blocked checks that nothing is done and nothing is written.
 func (w *world) blocked(text string, opts apply.Options, class types.Class, says ...string) {
 	w.t.Helper()
 	before := w.revision()
@@ -179,7 +179,7 @@ func TestApplyIsDoneOnce(t *testing.T) {
 	w := newWorld(t)
 	all := strings.Join([]string{web, train, slot, room}, "---\n")
 	want(t, w.apply(all, apply.Options{}), apply.Launch, apply.Launch, apply.Set, apply.Reserve)
-	// A deadline counts from the submission, whenever it is applied again.
+	// A relative deadline counts from the submission, whenever the file is applied again.
 	before := w.revision()
 	want(t, w.apply(all, apply.Options{}), apply.Unchanged, apply.Unchanged, apply.Unchanged, apply.Unchanged)
 	if w.revision() != before {
@@ -203,14 +203,14 @@ func TestApplyReplacesOnlyIfTold(t *testing.T) {
 func TestApplyOfWhatHasEnded(t *testing.T) {
 	w := newWorld(t)
 	id := w.apply(web, apply.Options{}).Changes[0].ID
-	// What has ended by itself is there; what was stopped is not.
+	// A task that ended by itself counts; a stopped one does not.
 	w.phase(id, types.Succeeded)
 	d := w.apply(web, apply.Options{})
 	want(t, d, apply.Unchanged)
 	if d.Changes[0].Note != "succeeded" {
 		t.Errorf("note %q", d.Changes[0].Note)
 	}
-	// Nothing is in the way of what differs.
+	// Nothing blocks a different one.
 	d = w.apply(changed, apply.Options{})
 	want(t, d, apply.Launch)
 	if err := w.Stop(t.Context(), d.Changes[0].ID, controlplane.StopOptions{}); err != nil {
@@ -237,7 +237,7 @@ func TestApplyOfSeveralOfOneName(t *testing.T) {
 	if _, err := w.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "web"}, Spec: &types.Spec{Image: "x"}}); err != nil {
 		t.Fatal(err)
 	}
-	w.blocked(web, apply.Options{}, types.Precondition, "beside "+d.Changes[0].ID+", which is as described")
+	w.blocked(web, apply.Options{}, types.Precondition, d.Changes[0].ID+" is as described")
 	want(t, w.apply(web, apply.Options{Replace: true}), apply.Unchanged)
 	want(t, w.apply(web, apply.Options{}), apply.Unchanged)
 }
@@ -251,7 +251,7 @@ func TestApplyOfJobs(t *testing.T) {
 	}
 	w.blocked(strings.Replace(train, "count: 3", "count: 4", 1), apply.Options{}, types.Precondition, "tasks: 3 → 4")
 	w.blocked(strings.Replace(train, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "spec.image: a → b")
-	// Of those that have ended, some may be forgotten.
+	// Some ended tasks may be deleted.
 	w.phase(ids[0], types.Succeeded)
 	if err := w.Remove(t.Context(), ids[0]); err != nil {
 		t.Fatal(err)
@@ -280,10 +280,10 @@ func TestApplyOnCondition(t *testing.T) {
 	if _, err := w.SetResource(t.Context(), "slot", 5000, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.blocked(slot, apply.Options{If: d.Condition}, types.Conflict, "slot has changed at revision", "look at the plan again")
+	w.blocked(slot, apply.Options{If: d.Condition}, types.Conflict, "slot has changed at revision", "review the plan")
 	want(t, w.apply(slot, apply.Options{}), apply.Set)
 
-	// What changes between the decision and the commit is a conflict too.
+	// A change between the decision and the commit is a conflict too.
 	d, err = w.decide(changed, apply.Options{Replace: true})
 	if err != nil {
 		t.Fatal(err)
@@ -299,7 +299,7 @@ func TestApplyOnCondition(t *testing.T) {
 func TestApplyRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.apply(room, apply.Options{})
-	w.blocked(strings.Replace(room, "cpu: 1", "cpu: 2", 1), apply.Options{Replace: true}, types.Precondition, "reservation room", "give up reservation room")
+	w.blocked(strings.Replace(room, "cpu: 1", "cpu: 2", 1), apply.Options{Replace: true}, types.Precondition, "reservation room", "delete reservation room")
 	w.blocked(header+"kind: Task\nspec: {image: a}\n", apply.Options{}, types.Invalid, "line 1", "name: is missing", "submit it")
 	w.blocked(header+"kind: Task\nid: x\nname: x\nspec: {image: a}\n", apply.Options{}, types.Invalid, "id: ", "leave it out")
 	if _, err := apply.Submit(w.parse(slot), time.Now()); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "apply it") {
@@ -307,8 +307,8 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// A condition of a plan holds until anything that the file names changes: also what is
-// there again as it was, or is gone again.
+// The condition of a plan fails if an object that the file names has changed, even if it is back as
+// it was, or gone again.
 func TestApplyOnConditionOfWhatCameAndWent(t *testing.T) {
 	room2 := strings.Replace(room, "name: room", "name: room2", 1)
 	for name, c := range map[string]struct {
@@ -317,7 +317,7 @@ func TestApplyOnConditionOfWhatCameAndWent(t *testing.T) {
 		conflict     string
 	}{
 		"task came and went": {file: web, change: func(w *world) { w.removed(w.apply(web, apply.Options{})) }, conflict: "/escher/tasks/team/web-"},
-		"task went":          {file: web, before: web, change: func(w *world) { w.removed(w.apply(web, apply.Options{})) }, conflict: "something that the file names has gone"},
+		"task went":          {file: web, before: web, change: func(w *world) { w.removed(w.apply(web, apply.Options{})) }, conflict: "an object that the file names was deleted"},
 		"job came and went": {file: train, change: func(w *world) {
 			d := w.apply(train, apply.Options{})
 			for _, id := range d.Launched() {
@@ -363,7 +363,7 @@ func TestApplyOnConditionOfWhatCameAndWent(t *testing.T) {
 					class = types.Precondition
 				}
 				_, err := w.decide(c.file, apply.Options{If: condition})
-				if (class == types.Internal) != (err == nil) || err != nil && (types.ClassOf(err) != class || !strings.Contains(err.Error(), "look at the plan again")) {
+				if (class == types.Internal) != (err == nil) || err != nil && (types.ClassOf(err) != class || !strings.Contains(err.Error(), "review the plan")) {
 					t.Errorf("%s, %v, forgotten %v: %v", name, condition, forgotten, err)
 				}
 				if class == types.Conflict && condition.Seen != "" && !strings.Contains(err.Error(), c.conflict) {
@@ -390,7 +390,7 @@ func TestParseCondition(t *testing.T) {
 	}
 }
 
-// What does not fit one transaction is done in parts, each once.
+// Changes too large for one transaction are made in parts, each once.
 func TestApplyInParts(t *testing.T) {
 	w := newWorld(t)
 	many := strings.Replace(train, "count: 3", "count: 200", 1)

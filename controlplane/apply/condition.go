@@ -17,16 +17,15 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Condition is that nothing that documents name has changed since a revision.
+// Condition is that no object named by documents has changed since a revision.
 type Condition struct {
-	// Revision is the one that was decided on; 0 is no condition.
+	// Revision is the revision of the decision; 0 means no condition.
 	Revision int64
-	// Seen is a digest of what was there of these names; empty where only the revision
-	// is known.
+	// Seen is a digest of the named objects; empty if only the revision is known.
 	Seen string
 }
 
-// String returns the condition as plan prints it: 4711-9f86d081.
+// String returns the condition in the form that plan prints: 4711-9f86d081.
 func (c Condition) String() string {
 	if c.Seen == "" {
 		return strconv.FormatInt(c.Revision, 10)
@@ -34,35 +33,34 @@ func (c Condition) String() string {
 	return fmt.Sprintf("%d-%s", c.Revision, c.Seen)
 }
 
-// MarshalText returns the condition as plan prints it.
+// MarshalText returns the form that plan prints.
 func (c Condition) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// ParseCondition reads a condition as plan prints it, or a revision alone. Invalid: it is
-// neither.
+// ParseCondition parses the form that plan prints, or a revision alone. Invalid: it is neither.
 func ParseCondition(text string) (Condition, error) {
 	number, seen, hasDigest := strings.Cut(text, "-")
 	revision, err := strconv.ParseInt(number, 10, 64)
 	if raw, bad := hex.DecodeString(seen); err != nil || revision <= 0 || hasDigest && (bad != nil || len(raw) != seenBytes) {
-		return Condition{}, types.Errorf(types.Invalid, "%q is not what a plan said, such as 4711-9f86d081: give that, or leave it out", text)
+		return Condition{}, types.Errorf(types.Invalid, "%q is not the condition of a plan, such as 4711-9f86d081: give that, or leave it out", text)
 	}
 	return Condition{revision, seen}, nil
 }
 
-// seenBytes is the length of a digest in bytes: people copy it.
+// seenBytes is the length of a digest in bytes, short because people copy it.
 const seenBytes = 4
 
-// digest returns a short digest of what was seen, in any order.
+// digest returns a short digest of texts, in any order.
 func digest(seen []string) string {
 	slices.Sort(seen)
 	sum := sha256.Sum256([]byte(strings.Join(seen, "\n")))
 	return hex.EncodeToString(sum[:seenBytes])
 }
 
-// Check reads what has happened in a namespace from the revision of the condition up to
-// another one. So it finds what came and went in between, of which a view shows nothing.
+// Check reads the history of a namespace from the revision of the condition up to another one. So
+// it finds objects that came and went in between, which a view does not show.
 //
-// Conflict: something that the documents name has changed. Precondition: the store has
-// forgotten what happened, and the digest is not known that tells most changes as well.
+// Conflict: a named object has changed. Precondition: the history is gone, and there is no digest,
+// which shows most changes as well.
 func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, docs []manifest.Document, until int64) error {
 	if c.Revision == 0 || c.Revision >= until {
 		return nil
@@ -89,12 +87,12 @@ func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, d
 	case !types.Is(err, types.Compacted):
 		return err
 	case c.Seen != "" && !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return doc.Kind == manifest.KindNamespace }):
-		return nil // which the digest tells, but of namespaces
+		return nil // the digest covers everything except namespaces
 	}
-	return types.Errorf(types.Precondition, "what has happened since revision %d is forgotten: give all that the plan said, such as %d-9f86d081, or %s", c.Revision, c.Revision, action.PlanAgain.Of())
+	return types.Errorf(types.Precondition, "the history since revision %d is gone: give the whole condition of the plan, such as %d-9f86d081, or %s", c.Revision, c.Revision, action.PlanAgain.Of())
 }
 
-// concerned returns the prefixes of the keys that a document may be about.
+// concerned returns the key prefixes that a document may be about.
 func concerned(doc *manifest.Document, ns string) []string {
 	switch doc.Kind {
 	case manifest.KindTask:
@@ -111,7 +109,7 @@ func concerned(doc *manifest.Document, ns string) []string {
 	return []string{controlplane.Prefix(controlplane.Resources, ns, doc.Name())}
 }
 
-// names reports whether a document names the object that changed.
+// names reports whether a document names the changed object.
 func names(doc *manifest.Document, e controlplane.Event) bool {
 	k, ok := controlplane.Parse(e.Key)
 	if !ok {
@@ -136,8 +134,7 @@ func names(doc *manifest.Document, e controlplane.Event) bool {
 	return false
 }
 
-// decoded reads the value of an object that was put; one that cannot be read counts as
-// absent.
+// decoded decodes a put value; an unreadable one counts as absent.
 func decoded(e controlplane.Event, m types.Message) bool {
 	return !e.Delete && types.Decode(e.Value, m) == nil
 }

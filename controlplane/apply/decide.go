@@ -15,10 +15,10 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Specs returns the spec of a digest that a task refers to.
+// Specs returns the spec with a digest.
 type Specs func(digest string) (*types.Spec, error)
 
-// decider compares documents with what is there.
+// decider compares documents with the present state.
 type decider struct {
 	view  *cluster.View
 	ns    string
@@ -26,20 +26,18 @@ type decider struct {
 	now   time.Time
 	opts  Options
 	reads controlplane.ReadSet
-	// seen lists what is there of what the documents name, with its revisions.
+	// seen lists the existing named objects, with their revisions.
 	seen []string
-	// byName are the tasks of their own, and the jobs, of each name.
+	// tasks holds the single tasks, and jobs the jobs, of each name.
 	tasks map[string][]*cluster.Task
 	jobs  map[string][]cluster.ID
 }
 
-// Decide says what is to be done to make the namespace what the documents describe.
-// The view has its tasks, statuses, jobs, resources and reservations. A task or job is
-// known by its name: it is there while it waits or runs, and when it has ended by
-// itself for as long as that is remembered; what was stopped is not there.
+// Decide returns the changes that make the namespace match the documents. The view has its tasks,
+// statuses, jobs, resources and reservations. It finds a task or job by name: it exists while it
+// waits or runs, and after it ended by itself until it is deleted. A stopped one does not count.
 //
-// Invalid: a document has no name. Conflict: something concerned has changed since
-// Options.If.
+// Invalid: a document has no name. Conflict: a named object has changed since Options.If.
 func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document, now time.Time, opts Options) (*Decision, error) {
 	d := &decider{
 		view: view, ns: ns, specs: specs, now: now, opts: opts, reads: make(controlplane.ReadSet),
@@ -50,7 +48,7 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 	for i := range docs {
 		doc := &docs[i]
 		if doc.Name() == "" {
-			return nil, types.Errorf(types.Invalid, "the %s in line %d: name: is missing: apply knows things by their name: give one, or %s", doc, doc.Line, action.SubmitFile.Of())
+			return nil, types.Errorf(types.Invalid, "the %s in line %d: name: is missing: apply finds objects by name: give one, or %s", doc, doc.Line, action.SubmitFile.Of())
 		}
 		c, err := d.change(doc)
 		if err != nil {
@@ -60,12 +58,12 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 	}
 	out.Condition = Condition{Revision: view.Revision, Seen: digest(d.seen)}
 	if is := opts.If.Seen; is != "" && is != out.Condition.Seen {
-		return nil, types.Errorf(types.Conflict, "something that the file names has gone since revision %d: %s", opts.If.Revision, action.PlanAgain.Of())
+		return nil, types.Errorf(types.Conflict, "an object that the file names was deleted since revision %d: %s", opts.If.Revision, action.PlanAgain.Of())
 	}
 	return out, nil
 }
 
-// index finds what is there by name.
+// index lists tasks and jobs by name.
 func (d *decider) index() {
 	for t := range d.view.Tasks() {
 		if t.ID.Namespace == d.ns && t.Info.V != nil && t.Info.V.Job == "" && t.Info.V.Name != "" {
@@ -91,7 +89,7 @@ func (d *decider) change(doc *manifest.Document) (Change, error) {
 	case manifest.KindPolicy:
 		return c, d.policy(&c)
 	case manifest.KindNamespace:
-		c.Action = Set // unless it is so already: see CheckSettings
+		c.Action = Set // CheckSettings finds those already set
 		return c, nil
 	}
 	return c, d.resource(&c)
@@ -110,18 +108,17 @@ func newChange(doc *manifest.Document) Change {
 	return c
 }
 
-// there is a task or job that is there under the name.
+// there is an existing task or job of a name.
 type there struct {
 	id    string
 	tasks []*cluster.Task
-	// submitted is when, created the revision.
+	// submitted is the time of its submission, created the revision of its creation.
 	submitted, created int64
-	// live tells that it waits or runs.
+	// live reports whether it waits or runs.
 	live bool
 }
 
-// stage says how far tasks are: live while one waits or runs; gone when they were
-// stopped.
+// stage returns the state of tasks: live while one waits or runs, gone if they were stopped.
 func stage(tasks []*cluster.Task) (live, gone bool) {
 	gone = true
 	for _, t := range tasks {
@@ -132,7 +129,7 @@ func stage(tasks []*cluster.Task) (live, gone bool) {
 	return live, gone && !live
 }
 
-// task decides about a task of its own.
+// task decides about a single task.
 func (d *decider) task(c *Change) error {
 	var all []there
 	for _, t := range d.tasks[c.Name] {
@@ -145,7 +142,7 @@ func (d *decider) task(c *Change) error {
 		return []controlplane.Submission{s}, err
 	}
 	if c.doc.Task.ID != "" {
-		return types.Errorf(types.Invalid, "id: apply knows things by their name: leave it out, or %s", action.SubmitFile.Of())
+		return types.Errorf(types.Invalid, "id: apply finds objects by name: leave it out, or %s", action.SubmitFile.Of())
 	}
 	return d.compare(c, all, wanted)
 }
@@ -163,8 +160,8 @@ func (d *decider) job(c *Change) error {
 	return d.compare(c, all, c.doc.Job.Submissions)
 }
 
-// compare decides about what is launched. One that is there and equal is kept, the
-// newest that is live above all; all others that are live are in the way.
+// compare decides about a launch. It keeps an equal existing one, preferably the newest live one;
+// all other live ones are in the way.
 func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]controlplane.Submission, error)) error {
 	slices.SortFunc(all, func(a, b there) int {
 		if a.live != b.live {
@@ -177,7 +174,7 @@ func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]cont
 		if err := d.watch(c, t); err != nil {
 			return err
 		}
-		// What counts from the submission does so from that of what is there.
+		// Times relative to the submission count from the existing one's.
 		subs, err := wanted(time.Unix(0, t.submitted))
 		if err != nil {
 			return err
@@ -213,7 +210,7 @@ func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]cont
 	return nil
 }
 
-// block says what is in the way.
+// block records the reason against the change.
 func (c *Change) block(opts Options) {
 	if len(c.Stops) == 0 || opts.Replace {
 		return
@@ -225,7 +222,7 @@ func (c *Change) block(opts Options) {
 	}
 	c.Blocked = types.Textf("%s of the same name have not ended: %s to stop them, or stop all but one", there, action.ReplaceLive.Of())
 	if c.Action == Unchanged {
-		c.Blocked = types.Textf("beside %s, which is as described, %s of the same name has not ended: %s to stop that", c.ID, there, action.ReplaceLive.Of())
+		c.Blocked = types.Textf("%s is as described, but %s of the same name has not ended either: %s to stop it", c.ID, there, action.ReplaceLive.Of())
 	}
 }
 
@@ -236,8 +233,8 @@ func summary(differences []string) string {
 	return strings.Join(differences, "; ")
 }
 
-// watch makes the change depend on what is there, and checks that it is not newer
-// than Options.If.
+// watch makes the change depend on an existing object, and checks that it is not newer than
+// Options.If.
 func (d *decider) watch(c *Change, t there) error {
 	newest := t.created
 	for _, m := range t.tasks {
@@ -251,18 +248,17 @@ func (d *decider) watch(c *Change, t there) error {
 	return d.fresh(t.id, newest)
 }
 
-// fresh notes the revisions of an object that a document names. Conflict: one of them is
-// newer than Options.If.
-func (d *decider) fresh(what string, revisions ...int64) error {
+// fresh records the revisions of a named object. Conflict: one of them is newer than Options.If.
+func (d *decider) fresh(object string, revisions ...int64) error {
 	slices.Sort(revisions)
-	d.seen = append(d.seen, fmt.Sprint(what, revisions))
+	d.seen = append(d.seen, fmt.Sprint(object, revisions))
 	if newest := revisions[len(revisions)-1]; d.opts.If.Revision != 0 && newest > d.opts.If.Revision {
-		return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", what, newest, d.opts.If.Revision, action.PlanAgain.Of())
+		return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", object, newest, d.opts.If.Revision, action.PlanAgain.Of())
 	}
 	return nil
 }
 
-// stop notes what is to be stopped.
+// stop records tasks to stop.
 func (d *decider) stop(c *Change, t there) error {
 	c.Stops = append(c.Stops, t.id)
 	for _, m := range t.tasks {
@@ -278,14 +274,14 @@ func (d *decider) stop(c *Change, t there) error {
 	return nil
 }
 
-// sameDeadline reports whether two deadlines are meant to be the same: one that counts
-// from the submission is computed a little before that.
+// sameDeadline reports whether two deadlines mean the same: one relative to the submission is
+// computed slightly before it.
 func sameDeadline(a, b int64) bool {
 	const little = int64(time.Minute)
 	return a == b || a != 0 && b != 0 && max(a-b, b-a) < little
 }
 
-// sameDeadlines reports whether the deadlines of tasks are those that are wanted.
+// sameDeadlines reports whether the deadlines of tasks are the wanted ones.
 func sameDeadlines(tasks []*cluster.Task, wanted []controlplane.Submission) bool {
 	var is, want []int64
 	for _, t := range tasks {
@@ -296,7 +292,7 @@ func sameDeadlines(tasks []*cluster.Task, wanted []controlplane.Submission) bool
 	}
 	slices.Sort(is)
 	slices.Sort(want)
-	// Of ended tasks some may be forgotten: those that are left have to be among them.
+	// Some ended tasks may be deleted: the deadlines of the others must be among the wanted ones.
 	for _, deadline := range is {
 		at := slices.IndexFunc(want, func(w int64) bool { return sameDeadline(w, deadline) })
 		if at < 0 {
@@ -307,7 +303,7 @@ func sameDeadlines(tasks []*cluster.Task, wanted []controlplane.Submission) bool
 	return true
 }
 
-// equal reports whether what is there is what is wanted, as far as it is remembered.
+// equal reports whether an existing object equals the wanted one, as far as it is stored.
 func (d *decider) equal(t there, wanted []controlplane.Submission, policies []types.Policy) bool {
 	if t.tasks[0].Info.V.Job != "" {
 		j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]
@@ -315,7 +311,7 @@ func (d *decider) equal(t there, wanted []controlplane.Submission, policies []ty
 			return false
 		}
 		if j.V.Wish != "" {
-			return sameDeadlines(t.tasks, wanted) // the rest is in the wish
+			return sameDeadlines(t.tasks, wanted) // the digest covers the rest
 		}
 	}
 	left := make(map[string]int)
@@ -339,7 +335,7 @@ func (d *decider) equal(t there, wanted []controlplane.Submission, policies []ty
 	return true
 }
 
-// note says how far what is there is.
+// note describes the phases of existing tasks.
 func note(t there) string {
 	counts := make(map[types.Phase]int)
 	for _, m := range t.tasks {
@@ -357,7 +353,7 @@ func note(t there) string {
 	return strings.Join(parts, ", ")
 }
 
-// resource decides about a resource: to set it is idempotent.
+// resource decides about a resource, whose setting is idempotent.
 func (d *decider) resource(c *Change) error {
 	c.Action = Set
 	id := types.ResourceID(d.ns + ":" + c.Name)
@@ -376,8 +372,8 @@ func (d *decider) resource(c *Change) error {
 	return d.fresh(c.Name, revisions...)
 }
 
-// reservation decides about a reservation. One that differs is not replaced: its
-// bundles may be in use, and it would have to wait for its own room.
+// reservation decides about a reservation. A different one is not replaced: its bundles may be in
+// use, and the new one would wait for their capacity.
 func (d *decider) reservation(c *Change) error {
 	r := d.view.Reservations[cluster.ID{Namespace: d.ns, ID: c.Name}]
 	if r == nil || r.Info.V == nil {
@@ -393,7 +389,7 @@ func (d *decider) reservation(c *Change) error {
 	}
 	if !bytes.Equal(types.Encode(0, &is), types.Encode(0, &want)) {
 		c.Action = Replace
-		c.Blocked = types.Textf("it is there and differs, and is not replaced in place: %s, then apply again", action.Unreserve.Of(c.Name))
+		c.Blocked = types.Textf("it exists and differs, and cannot be changed: %s, then apply again", action.Unreserve.Of(c.Name))
 	}
 	return d.fresh(c.Name, r.Info.Mod)
 }

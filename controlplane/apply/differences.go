@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// differences says in which fields what is there differs from what is wanted. Of a
-// job the first tasks are compared.
+// differences lists the fields in which an existing object differs from the wanted one. It compares
+// the first tasks of a job.
 func (d *decider) differences(t there, wanted []controlplane.Submission, policies []types.Policy) ([]string, error) {
 	out := d.otherPolicies(t, policies)
 	if j := len(t.tasks); t.tasks[0].Info.V.Job != "" && j != len(wanted) {
@@ -35,7 +35,7 @@ func (d *decider) differences(t there, wanted []controlplane.Submission, policie
 		return nil, err
 	}
 	if sameDeadline(want.Task.Deadline-d.now.UnixNano(), is.Deadline-is.Submitted) {
-		want.Task.Deadline = is.Deadline // as long after the submission
+		want.Task.Deadline = is.Deadline // the same time after the submission
 	}
 	after, err := flat(manifest.FromSubmission(want))
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *decider) differences(t there, wanted []controlplane.Submission, policie
 	return out, nil
 }
 
-// different says which fields differ.
+// different lists the differing fields.
 func different(before, after map[string]string) []string {
 	var out []string
 	keys := maps.Clone(before)
@@ -112,8 +112,8 @@ func flatten(out map[string]string, path string, v any) {
 	}
 }
 
-// Submit returns the decision to launch what documents describe, whatever is there.
-// Invalid: one of them is nothing that is launched.
+// Submit returns the decision to launch the documents, whatever exists. Invalid: one of them cannot
+// be launched.
 func Submit(docs []manifest.Document, now time.Time) (*Decision, error) {
 	out := &Decision{reads: make(controlplane.ReadSet)}
 	for i := range docs {
@@ -129,7 +129,7 @@ func Submit(docs []manifest.Document, now time.Time) (*Decision, error) {
 		case manifest.KindJob:
 			c.Submissions, err = doc.Job.Submissions(now)
 		default:
-			err = types.Errorf(types.Invalid, "line %d: %s is nothing that runs: %s, or leave it out", doc.Line, doc, action.ApplyFile.Of())
+			err = types.Errorf(types.Invalid, "line %d: %s cannot run: %s, or leave it out", doc.Line, doc, action.ApplyFile.Of())
 		}
 		if err != nil {
 			return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// compareNamespace finds out whether a namespace is set as its document says, and what differs.
+// compareNamespace compares the settings of a namespace with its document.
 func (c *Change) compareNamespace(ctx context.Context, client *controlplane.Client) error {
 	want, err := c.doc.Namespace.Settings()
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Change) compareNamespace(ctx context.Context, client *controlplane.Clie
 	return nil
 }
 
-// setNamespaces sets the namespaces that differ. Conflict: one has changed since it was compared.
+// setNamespaces sets the namespaces that differ. Conflict: one has changed since the comparison.
 func (d *Decision) setNamespaces(ctx context.Context, client *controlplane.Client) error {
 	for i := range d.Changes {
 		x := &d.Changes[i]

@@ -13,8 +13,7 @@ name: lab
 budget: {keys: 10}
 `
 
-// A namespace that somebody else sets between the decision and its performance stays as they
-// set it.
+// Settings that another client changes between the decision and its performance stay.
 func TestNamespaceChangedSince(t *testing.T) {
 	for name, before := range map[string]bool{"new": false, "set": true} {
 		t.Run(name, func(t *testing.T) {
@@ -49,8 +48,8 @@ func TestNamespaceChangedSince(t *testing.T) {
 	}
 }
 
-// The digest of a plan does not cover namespaces: once the history is forgotten, the plan
-// has to be made again.
+// The digest of a plan does not cover namespaces: after a compaction of the history it must be
+// planned again.
 func TestPlanOfNamespaceForgotten(t *testing.T) {
 	w := newWorld(t)
 	w.apply(slot, apply.Options{})
@@ -61,5 +60,5 @@ func TestPlanOfNamespaceForgotten(t *testing.T) {
 	w.apply(web, apply.Options{})
 	w.apply(train, apply.Options{})
 	w.forget(w.revision())
-	w.blocked(lab, apply.Options{If: d.Condition}, types.Precondition, "is forgotten", "look at the plan again")
+	w.blocked(lab, apply.Options{If: d.Condition}, types.Precondition, "is gone", "review the plan")
 }

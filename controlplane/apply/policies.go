@@ -15,29 +15,28 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Library is what policies are: of what they do, nothing is known here.
+// Library is a policy library: this package does not know what policies do.
 type Library interface {
-	// Expand returns a job with all that its policies add to it, and writes nothing.
-	// Invalid: they cannot be met, alone or together.
+	// Expand returns a job with all additions of its policies, and writes nothing. Invalid: the
+	// policies cannot be satisfied, alone or together.
 	Expand(ctx context.Context, job Wished) (Expanded, error)
-	// Declare returns the resources that a shared policy has from the first moment on,
-	// and that end with it.
+	// Declare returns the initial resources of a shared policy, which end with it.
 	Declare(id string, p types.Policy) ([]controlplane.Setting, error)
 }
 
-// Wished is a job as it is described.
+// Wished is a job as described.
 type Wished struct {
 	controlplane.Job
 
 	Tasks    []controlplane.Submission
 	Policies []types.Policy
-	// Declared are the shared policies that are declared together with it, by id, and
-	// Beside the names of the jobs, and tasks, that are launched together with it.
+	// Declared are the shared policies declared together with it, by id. Beside are the names of
+	// jobs and tasks launched together with it.
 	Declared map[string]types.Policy
 	Beside   []string
 }
 
-// Expanded is a job with all that its policies add to it.
+// Expanded is a job with all additions of its policies.
 type Expanded struct {
 	ID           string
 	Tasks        []controlplane.Submission
@@ -47,8 +46,8 @@ type Expanded struct {
 	Add func(tx *controlplane.Transaction) controlplane.Launched
 }
 
-// Expand finds out what policies add to what is decided, and writes nothing. Invalid:
-// the error names all policies that cannot be met, alone or together.
+// Expand adds the additions of policies to the decision, and writes nothing. Invalid: the error
+// names all policies that cannot be satisfied, alone or together.
 func (d *Decision) Expand(ctx context.Context, library Library) error {
 	declared := make(map[string]types.Policy)
 	var beside []string
@@ -85,18 +84,18 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 	return nil
 }
 
-// setBeside refuses a shared policy that makes a resource which another document sets.
+// setBeside refuses a shared policy that creates a resource which another document sets.
 func (d *Decision) setBeside(x *Change) error {
 	for i := range d.Changes {
 		other := &d.Changes[i]
 		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s controlplane.Setting) bool { return s.Name == other.Name }) {
-			return types.Errorf(types.Invalid, "it makes a resource %s, which the document in line %d sets: drop that, or give either another name", other.Name, other.doc.Line)
+			return types.Errorf(types.Invalid, "it creates resource %s, which the document in line %d sets: drop that document, or rename one of them", other.Name, other.doc.Line)
 		}
 	}
 	return nil
 }
 
-// HasPolicies reports whether a job has policies: it must be expanded.
+// HasPolicies reports whether a job has policies and must be expanded.
 func (d *Decision) HasPolicies() bool {
 	for i := range d.Changes {
 		if len(d.Changes[i].policies) > 0 {
@@ -106,8 +105,8 @@ func (d *Decision) HasPolicies() bool {
 	return false
 }
 
-// Planned returns the policies of a job that is to be launched, and the id that it is
-// planned under: another one than it will have. Nil: there are none.
+// Planned returns the policies of a job to launch, and the id used for planning, which differs from
+// its later id. nil means no policies.
 func (c *Change) Planned() (id string, policies []types.Policy) {
 	if c.expanded == nil {
 		return "", nil
@@ -126,8 +125,8 @@ func (c *Change) expand(ctx context.Context, library Library, job Wished) error 
 	return err
 }
 
-// adds says what policies add to tasks. The id of the job, which is another one each
-// time, is written <job>.
+// adds lists the additions of policies to tasks. It writes <job> for the id of the job, which
+// differs each time.
 func (e *Expanded) adds(wished []controlplane.Submission) ([]string, error) {
 	var out []string
 	named := func(text string) string { return strings.ReplaceAll(text, e.ID+".", "<job>.") }
@@ -156,7 +155,7 @@ func (e *Expanded) adds(wished []controlplane.Submission) ([]string, error) {
 	const most = 5
 	for i, text := range texts {
 		if i == most {
-			out = append(out, fmt.Sprintf("… and %d more sorts of tasks", len(texts)-most))
+			out = append(out, fmt.Sprintf("… and %d more kinds of tasks", len(texts)-most))
 			break
 		}
 		out = append(out, fmt.Sprintf("of %d tasks, %s", tasks[text], text))
@@ -164,7 +163,7 @@ func (e *Expanded) adds(wished []controlplane.Submission) ([]string, error) {
 	return out, nil
 }
 
-// placeText says where a resource is.
+// placeText returns the location of a resource in words.
 func placeText(w controlplane.Where) string {
 	var parts []string
 	if len(w.Nodes) > 0 {
@@ -188,7 +187,7 @@ func (d *decider) policy(c *Change) error {
 	d.reads[key], d.reads[controlplane.JobKey(d.ns, c.Name)] = 0, 0
 	is := d.view.Policies[cluster.ID{Namespace: d.ns, ID: c.Name}]
 	if job := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: c.Name}]; job != nil {
-		c.Action, c.Blocked = Replace, types.Textf("there is a job of that id: give it another name")
+		c.Action, c.Blocked = Replace, types.Textf("a job has that id: give the policy another name")
 		return d.fresh(c.Name, job.Mod)
 	}
 	if is == nil || is.V == nil {
@@ -199,13 +198,13 @@ func (d *decider) policy(c *Change) error {
 	want := c.policies[0]
 	switch {
 	case is.V.Job != "":
-		c.Action, c.Blocked = Replace, types.Textf("policies of job %s are of that id: give it another name", is.V.Job)
+		c.Action, c.Blocked = Replace, types.Textf("the policies of job %s have that id: give it another name", is.V.Job)
 	case len(is.V.Policies) != 1 || is.V.Policies[0].Kind != want.Kind:
 		c.Action = Replace
-		c.Blocked = types.Textf("it is %s, and becomes no %s in place: %s, then apply again", textOf(is.V.Policies), want.Kind, action.RemovePolicy.Of(c.Name))
+		c.Blocked = types.Textf("it is %s, and cannot be changed to %s: %s, then apply again", textOf(is.V.Policies), want.Kind, action.RemovePolicy.Of(c.Name))
 	case is.V.Session == "" && c.doc.Policy.Session != "":
 		c.Action = Replace
-		c.Blocked = types.Textf("it lasts until it is removed, and ends with no session: %s, then apply again", action.RemovePolicy.Of(c.Name))
+		c.Blocked = types.Textf("it has no session, and cannot get one: %s, then apply again", action.RemovePolicy.Of(c.Name))
 	case controlplane.Wish(nil, is.V.Policies) == controlplane.Wish(nil, c.policies) && is.V.Session == c.doc.Policy.Session:
 		c.Action, c.ID = Unchanged, c.Name
 	default:
@@ -228,7 +227,7 @@ func parameters(p types.Policy, session string) map[string]string {
 	return out
 }
 
-// wish returns what is known of the wish of a job.
+// wish returns the stored wish digest of a job.
 func (d *decider) wish(id string) string {
 	if j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: id}]; j != nil && j.V != nil {
 		return j.V.Wish
@@ -236,7 +235,7 @@ func (d *decider) wish(id string) string {
 	return ""
 }
 
-// otherPolicies says how the policies of what is there differ from those wanted.
+// otherPolicies describes how the policies of an existing job differ from the wanted ones.
 func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 	var is []types.Policy
 	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]; c != nil && c.V != nil {
@@ -248,7 +247,7 @@ func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(is)), orNone(textOf(wanted)))}
 }
 
-// textOf lists policies.
+// textOf returns policies as text.
 func textOf(policies []types.Policy) string {
 	texts := make([]string, len(policies))
 	for i, p := range policies {
@@ -257,8 +256,8 @@ func textOf(policies []types.Policy) string {
 	return strings.Join(texts, ", ")
 }
 
-// makers are the ids that names begin with of what the policies of a job make: its own,
-// and those of what jobs share.
+// makers returns the ids with which names of resources of a job's policies begin: the job's own,
+// and those of shared policies.
 func (d *decider) makers(job string) []string {
 	out := []string{job}
 	for id, c := range d.view.Policies {
@@ -269,9 +268,8 @@ func (d *decider) makers(job string) []string {
 	return out
 }
 
-// wished returns a task without what policies have added to it, as far as that can be
-// told: by the names of what they make; and what becomes of it after a loss or failure,
-// if nothing is wanted of that, has been said by them.
+// wished returns a task without the additions of its policies, as far as they are known. It removes
+// names made by policies, and OnDisconnect and Retries if the job does not set them.
 func wished(t, want types.Task, makers []string) types.Task {
 	if want.OnDisconnect == types.Fence {
 		t.OnDisconnect = types.Fence
@@ -300,8 +298,8 @@ func wished(t, want types.Task, makers []string) types.Task {
 	return t
 }
 
-// unscoped returns the name of a resource without the reservation that it is of, if
-// policies have made that.
+// unscoped returns the name of a resource without its reservation, if policies made that
+// reservation.
 func unscoped(name string, made func(string) bool) string {
 	if base, reservation, ok := strings.Cut(name, "@"); ok && made(reservation) {
 		return base

@@ -14,13 +14,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// slots is a policy that makes a resource, of which each task asks for one.
+// slots is a policy that creates a resource and makes each task request one unit.
 type slots struct {
 	Most int    `json:"most,omitempty" desc:"how many there are"`
 	In   string `json:"in,omitempty" desc:"what they are of"`
 }
 
-// fakes are the policies of these tests.
+// fakes returns the policies of these tests.
 func fakes() manifest.Policies {
 	return manifest.Policies{
 		"slots": {New: func() any { return &slots{} }, Job: true},
@@ -29,7 +29,7 @@ func fakes() manifest.Policies {
 	}
 }
 
-// fake is a library of them.
+// fake is a library of these policies.
 type fake struct{}
 
 func (fake) Expand(_ context.Context, w apply.Wished) (apply.Expanded, error) {
@@ -116,7 +116,7 @@ func TestJobWithPoliciesIsAppliedOnce(t *testing.T) {
 	if w.revision() != before {
 		t.Error("something was written")
 	}
-	// When it has ended, and nothing is left of its policies, it is known still.
+	// A job that has ended, without its policies, is still known.
 	for _, task := range w.tasks(id) {
 		w.phase(task, types.Succeeded)
 	}
@@ -136,7 +136,7 @@ func TestChangedPoliciesAreDifferences(t *testing.T) {
 	other := strings.Replace(gang, "most: 2", "most: 3", 1)
 	w.blocked(other, apply.Options{}, types.Precondition, id+" differs", `(policies: slots {"most":2} → slots {"most":3})`)
 	w.blocked(train, apply.Options{}, types.Precondition, `policies: slots {"most":2} → none`)
-	// What the policies have added is no difference.
+	// The additions of policies are no difference.
 	w.blocked(strings.Replace(gang, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "(spec.image: a → b)")
 	w.blocked(strings.Replace(gang, "spec:", "deadline: 1h, spec:", 1), apply.Options{}, types.Precondition, "(deadline: none → ")
 	d := w.apply(other, apply.Options{Replace: true})
@@ -144,7 +144,7 @@ func TestChangedPoliciesAreDifferences(t *testing.T) {
 	want(t, w.apply(other, apply.Options{}), apply.Unchanged)
 }
 
-// A job without policies is not taken for one with.
+// A job without policies does not equal one with.
 func TestPoliciesAreAddedToAJob(t *testing.T) {
 	w := newWorld(t)
 	id := w.apply(train, apply.Options{}).Changes[0].ID
@@ -181,7 +181,7 @@ func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {
 		t.Errorf("it differs by %s", got)
 	}
 	w.blocked(lane5, apply.Options{If: apply.Condition{Revision: 1}}, types.Conflict, "fast has changed at revision")
-	// Two who change it at once: one is told.
+	// One of two concurrent changes is refused.
 	want(t, w.apply(lane5, apply.Options{}), apply.Declare)
 	if err := d.Perform(t.Context(), w.Client); !types.Is(err, types.Conflict) {
 		t.Errorf("the second one got %v", err)
@@ -189,19 +189,19 @@ func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {
 	want(t, w.apply(lane5, apply.Options{}), apply.Unchanged)
 	w.blocked(strings.Replace(both, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "(spec.image: a → b)")
 	w.blocked(strings.Replace(lane5, "name: lane", "name: house", 1), apply.Options{}, types.Precondition,
-		`it is lane {"most":5}, and becomes no house in place: remove policy fast`)
+		`it is lane {"most":5}, and cannot be changed to house: remove policy fast`)
 }
 
 func TestSharedPolicyTakesNoIDOfAJob(t *testing.T) {
 	w := newWorld(t)
 	id := w.apply(gang, apply.Options{}).Changes[0].ID
-	w.blocked(strings.Replace(lane, "name: fast", "name: "+id, 1), apply.Options{}, types.Precondition, "there is a job of that id: give it another name")
+	w.blocked(strings.Replace(lane, "name: fast", "name: "+id, 1), apply.Options{}, types.Precondition, "a job has that id: give the policy another name")
 	plain := w.apply(strings.Replace(train, "name: train", "name: plain", 1), apply.Options{}).Changes[0].ID
-	w.blocked(strings.Replace(lane, "name: fast", "name: "+plain, 1), apply.Options{}, types.Precondition, "there is a job of that id: give it another name")
+	w.blocked(strings.Replace(lane, "name: fast", "name: "+plain, 1), apply.Options{}, types.Precondition, "a job has that id: give the policy another name")
 }
 
-// TestSharedPolicyTakesNothingOver: a resource of the name that it would make is left alone,
-// also one that comes in between.
+// TestSharedPolicyTakesNothingOver checks that a shared policy leaves an existing resource of its
+// name alone, even one created in between.
 func TestSharedPolicyTakesNothingOver(t *testing.T) {
 	w := newWorld(t)
 	set := func(capacity types.Quantity, where controlplane.Where) {
@@ -211,7 +211,7 @@ func TestSharedPolicyTakesNothingOver(t *testing.T) {
 		}
 	}
 	set(5000, controlplane.OnEvery())
-	w.blocked(lane, apply.Options{}, types.AlreadyExists, "there is a resource fast.lane already (5 on every node), which would be taken over: remove it: set fast.lane to 0 on every node, or choose another id")
+	w.blocked(lane, apply.Options{}, types.AlreadyExists, "there is a resource fast.lane already (5 on every node), which would change its owner: remove it: set fast.lane to 0 on every node, or choose another id")
 	d, err := w.decide(lane, apply.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -221,12 +221,12 @@ func TestSharedPolicyTakesNothingOver(t *testing.T) {
 	}
 	set(0, controlplane.OnEvery())
 	resource := header + "kind: Resource\nname: fast.lane\ncapacity: 3\nwhere: {cluster: true}\n---\n"
-	w.blocked(resource+lane, apply.Options{}, types.Invalid, "policy fast: it makes a resource fast.lane, which the document in line 1 sets: drop that")
+	w.blocked(resource+lane, apply.Options{}, types.Invalid, "policy fast: it creates resource fast.lane, which the document in line 1 sets: drop that")
 	want(t, w.apply(lane, apply.Options{}), apply.Declare)
-	want(t, w.apply(lane5, apply.Options{}), apply.Declare) // it is its own now
+	want(t, w.apply(lane5, apply.Options{}), apply.Declare) // it owns the resource now
 }
 
-// What policies make is there before the tasks are placed in a preview.
+// A preview has the objects of policies before the tasks are placed.
 func TestPreviewHasWhatPoliciesMake(t *testing.T) {
 	w := newWorld(t)
 	before := w.revision()

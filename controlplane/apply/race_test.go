@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Many who apply one new file at once decide on the same state, and launch it once.
+// Many concurrent applications of one new file decide on the same state, and launch it once.
 func TestApplyAtOnceLaunchesOnce(t *testing.T) {
 	limits := controlplane.Limits{Ops: 128, Bytes: 1 << 20}
 	stores := map[string]func(t *testing.T) controlplane.Store{
@@ -51,8 +51,8 @@ func TestApplyAtOnceLaunchesOnce(t *testing.T) {
 	}
 }
 
-// race has several decide, and only then perform, all at once. It returns how many
-// were told that they did it.
+// race lets several decide, and only then perform, all at once. It returns the number that
+// succeeded.
 func (w *world) race(file string, n int) (won int) {
 	w.t.Helper()
 	decisions := make([]*apply.Decision, n)
@@ -80,8 +80,8 @@ func (w *world) race(file string, n int) (won int) {
 	return won
 }
 
-// What is launched of one file does not stand in the way of what comes after it there,
-// also if its ids begin as those of that do.
+// Objects launched from a file do not block later ones of the same file, even with common id
+// prefixes.
 func TestApplyInPartsOfNamesThatBeginAlike(t *testing.T) {
 	w := newWorld(t)
 	large := strings.Replace(train, "count: 3", "count: 300", 1)
@@ -96,8 +96,8 @@ func TestApplyInPartsOfNamesThatBeginAlike(t *testing.T) {
 	want(t, w.apply(file, apply.Options{}), apply.Unchanged, apply.Unchanged)
 }
 
-// Between the decision and its transaction others launch something: what was made of a
-// longer name is in nobody's way, and does not hide what is.
+// Between the decision and its transaction other objects are launched: one with a longer name does
+// not matter, and does not hide one that does.
 func TestApplyMindsItsOwnNameAlone(t *testing.T) {
 	longer := strings.Replace(web, "name: web", "name: web-api", 1)
 	for meanwhile, refused := range map[string]bool{longer: false, web + "---\n" + longer: true} {

@@ -6,17 +6,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// account is what is in use at one place, a node or a pool: as it is stored, and as
-// the sum of what is held there.
+// account holds the amounts in use on one node or of one pool: as stored, and as the sum over the
+// holders.
 type account struct {
 	object string
-	// node is the one it is of, nil for a pool, which is of rid.
+	// node is the account's node; nil for a pool, which is of rid.
 	node      *node
 	rid       types.ResourceID
 	allocated cell[types.Allocated]
-	// sums are of bindings and of grants that are not releasing.
+	// sums are those of bindings and of grants that are not releasing.
 	sums map[types.ResourceID]usage
-	// releasing are the grants here that hold just what is drawn from them.
+	// releasing are grants here that hold only what tasks draw from them.
 	releasing map[*reservation]struct{}
 	stamp     int64
 }
@@ -29,7 +29,7 @@ func (a *account) resource(rid types.ResourceID) string {
 	return a.object + " " + string(rid)
 }
 
-// usage is how much is in use of a resource, and of which devices.
+// usage is the amount in use of a resource, with its devices.
 type usage struct {
 	amount  types.Quantity
 	devices map[string]types.Quantity
@@ -43,7 +43,7 @@ func newAccount(object string) account {
 	}
 }
 
-// add adds a holding to sums, sign times. What is in use no longer is left out.
+// add adds sign times a holding to sums, and drops zeros.
 func add(sums map[types.ResourceID]usage, rid types.ResourceID, h types.Holding, sign types.Quantity) {
 	u := sums[rid]
 	u.amount += sign * h.Amount
@@ -62,21 +62,21 @@ func add(sums map[types.ResourceID]usage, rid types.ResourceID, h types.Holding,
 	sums[rid] = u
 }
 
-// place returns the account in which a holding on a node is counted.
-func (s *state) place(n *node, h types.Holding) *account {
+// accountFor returns the account that counts a holding on a node.
+func (s *state) accountFor(n *node, h types.Holding) *account {
 	if h.Cluster {
 		return &s.pool(h.Resource).account
 	}
 	return &n.account
 }
 
-// count adds what a binding holds and provides, sign times.
+// count adds sign times the holds and provided resources of a binding.
 func (s *state) count(b *binding, sign types.Quantity) {
 	if b.info.V == nil {
 		return
 	}
 	for _, h := range b.info.V.Holds {
-		a := s.place(b.node, h)
+		a := s.accountFor(b.node, h)
 		add(a.sums, h.Resource, h, sign)
 		s.touchAccount(a)
 		s.touchBehind(b.node, h)
@@ -86,8 +86,8 @@ func (s *state) count(b *binding, sign types.Quantity) {
 	}
 }
 
-// touchBehind touches the account of the pool from which the grant behind a scoped
-// holding was taken: a releasing grant holds what is drawn from it.
+// touchBehind touches the pool account of the grant behind a scoped holding, because a releasing
+// grant holds what is drawn from it.
 func (s *state) touchBehind(n *node, h types.Holding) {
 	g := s.grantOf(h.Resource)
 	if !h.Resource.Scoped() || g == nil {
@@ -95,12 +95,12 @@ func (s *state) touchBehind(n *node, h types.Holding) {
 	}
 	for _, x := range g.On(n.name) {
 		if x.Cluster && x.Resource == h.Resource.Unscoped() {
-			s.touchAccount(s.place(n, x))
+			s.touchAccount(s.accountFor(n, x))
 		}
 	}
 }
 
-// provide notes whether a binding provides rid on the node.
+// provide records whether a binding provides rid on the node.
 func (n *node) provide(rid types.ResourceID, b *binding, does bool) {
 	if does && n.providers[rid] == nil {
 		n.providers[rid] = make(map[*binding]struct{})
@@ -112,7 +112,7 @@ func (n *node) provide(rid types.ResourceID, b *binding, does bool) {
 	}
 }
 
-// countGrant adds what a grant holds, sign times.
+// countGrant adds sign times the holds of a grant.
 func (s *state) countGrant(r *reservation, sign types.Quantity) {
 	g := r.grant.V
 	if g == nil {
@@ -120,10 +120,10 @@ func (s *state) countGrant(r *reservation, sign types.Quantity) {
 	}
 	for _, at := range g.Nodes {
 		n := s.node(at.Node)
-		// Its scoped resources are judged with the node's.
+		// Its scoped resources are checked with the node's.
 		s.touchAccount(&n.account)
 		for _, h := range at.Holds {
-			a := s.place(n, h)
+			a := s.accountFor(n, h)
 			s.touchAccount(a)
 			switch {
 			case g.Phase != types.Releasing || at.Whole:
@@ -137,7 +137,7 @@ func (s *state) countGrant(r *reservation, sign types.Quantity) {
 	}
 }
 
-// held returns what is held at an account, by resource: nobody may change it.
+// held returns the sums of an account, by resource. The caller must not change them.
 func (s *state) held(a *account) map[types.ResourceID]usage {
 	if len(a.releasing) == 0 {
 		return a.sums
@@ -150,7 +150,7 @@ func (s *state) held(a *account) map[types.ResourceID]usage {
 		for _, at := range r.grant.V.Nodes {
 			n := s.node(at.Node)
 			for _, h := range at.Holds {
-				if !at.Whole && s.place(n, h) == a {
+				if !at.Whole && s.accountFor(n, h) == a {
 					add(sums, h.Resource, n.drawn(r, h), 1)
 				}
 			}
@@ -159,7 +159,7 @@ func (s *state) held(a *account) map[types.ResourceID]usage {
 	return sums
 }
 
-// drawn returns what tasks on the node draw from what grant r holds as h.
+// drawn returns what tasks on the node draw from holding h of grant r.
 func (n *node) drawn(r *reservation, h types.Holding) types.Holding {
 	u := n.sums[h.Resource.Scope(r.id.ns, r.id.id)]
 	out := types.Holding{Resource: h.Resource, Amount: u.amount}

@@ -8,9 +8,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// allocatedIsSum validates AllocatedIsSum: of each resource, what is stored as
-// allocated is the sum of what bindings and grants hold, devices included; sorted
-// by resource, without zeros, as it is searched.
+// allocatedIsSum validates AllocatedIsSum: the allocated amount of each resource is the sum over
+// bindings and grants, devices included. The stored list is sorted by resource and has no zeros,
+// because readers search it.
 func allocatedIsSum(a *account, held map[types.ResourceID]usage, found finder) {
 	var stored []types.Holding
 	if a.allocated.V != nil {
@@ -19,7 +19,7 @@ func allocatedIsSum(a *account, held map[types.ResourceID]usage, found finder) {
 	matched := 0
 	for i, h := range stored {
 		if i > 0 && stored[i-1].Resource >= h.Resource {
-			found(a.resource(h.Resource), "allocated is not in order: %s comes after %s", h.Resource, stored[i-1].Resource)
+			found(a.resource(h.Resource), "allocated is not sorted: %s comes after %s", h.Resource, stored[i-1].Resource)
 		}
 		u, ok := held[h.Resource]
 		if ok {
@@ -27,7 +27,7 @@ func allocatedIsSum(a *account, held map[types.ResourceID]usage, found finder) {
 		}
 		switch {
 		case h.Amount == 0 && len(h.Devices) == 0:
-			found(a.resource(h.Resource), "nothing is allocated, which is not to be stored")
+			found(a.resource(h.Resource), "a zero amount is stored")
 		case h.Amount != u.amount:
 			found(a.resource(h.Resource), "%s allocated, %s held", amount(h.Amount, h.Resource), amount(u.amount, h.Resource))
 		case !sameDevices(h.Devices, u.devices):
@@ -53,56 +53,56 @@ func sameDevices(stored []types.DeviceShare, held map[string]types.Quantity) boo
 	return len(stored) == len(held)
 }
 
-// rise is a resource of which more came to be held.
+// rise is a resource with a higher held amount.
 type rise struct {
 	at  *account
 	rid types.ResourceID
 }
 
-// checkRises validates NoOversubscription: where something new is held, what is
-// held is at most the capacity at that revision. What is held already stays when a
-// capacity is lowered, and then nothing new may be.
+// checkRises validates NoOversubscription: where a holder takes more, the held amount is at most
+// the capacity at that revision. After a capacity is lowered, holders keep their amounts, and none
+// takes more.
 func (c *Checker) checkRises() {
 	s := c.s
-	by := make(map[rise]string)
+	holders := make(map[rise]string)
 	for _, b := range s.touched.bindings {
 		if b.info.Mod == s.revision && b.info.V != nil {
 			var before []types.Holding
 			if b.info.old != nil {
 				before = b.info.old.Holds
 			}
-			s.rises(b.node, before, b.info.V.Holds, func(x rise) { by[x] = b.String() })
+			s.rises(b.node, before, b.info.V.Holds, func(x rise) { holders[x] = b.String() })
 		}
 	}
 	for _, r := range s.touched.reservations {
-		s.grantRises(r, func(x rise) { by[x] = r.object() })
+		s.grantRises(r, func(x rise) { holders[x] = r.object() })
 	}
-	if len(by) == 0 {
+	if len(holders) == 0 {
 		return
 	}
 	found := c.change(NoOversubscription)
-	for x, who := range by {
+	for x, holder := range holders {
 		held, capacity := s.held(x.at)[x.rid].amount, s.capacity(x.at.node, x.rid)
 		if held > capacity {
-			found(x.at.resource(x.rid), "%s makes it %s of %s held", who, amount(held, x.rid), amount(capacity, x.rid))
+			found(x.at.resource(x.rid), "%s makes it %s of %s held", holder, amount(held, x.rid), amount(capacity, x.rid))
 		}
 	}
 }
 
-// rises calls f for what is held more of on n than before.
+// rises calls f for each resource that is held more on n than before.
 func (s *state) rises(n *node, before, after []types.Holding, f func(rise)) {
 	for i, h := range after {
-		// As a rule nothing was held before, or the same.
+		// Usually there was no holding before, or the same.
 		if len(before) == len(after) && before[i].Resource == h.Resource && before[i].Cluster == h.Cluster && before[i].Amount >= h.Amount {
 			continue
 		}
 		if held(after, h) > held(before, h) {
-			f(rise{s.place(n, h), h.Resource})
+			f(rise{s.accountFor(n, h), h.Resource})
 		}
 	}
 }
 
-// held returns how much holds has of what h is of.
+// held returns the amount of h's resource in holds.
 func held(holds []types.Holding, h types.Holding) types.Quantity {
 	var sum types.Quantity
 	for _, x := range holds {
@@ -127,9 +127,8 @@ func (s *state) grantRises(r *reservation, f func(rise)) {
 	}
 }
 
-// oversubscribed finds from the state alone where more of a physical or
-// cluster-wide resource is held than there is, although the capacity has not
-// changed since the last one came to hold it.
+// oversubscribed finds, from the state alone, physical and cluster-wide resources with more held
+// than capacity, although the capacity has not changed since the last holder came.
 func (s *state) oversubscribed(found finder) {
 	for x, last := range s.newestHolders() {
 		var mod int64
@@ -149,15 +148,15 @@ func (s *state) oversubscribed(found finder) {
 	}
 }
 
-// unknown is when a grant that was made in parts came to hold a resource.
+// unknown is the time when a grant made in parts came to hold a resource.
 const unknown = math.MaxInt64
 
-// newestHolders returns, of each resource held, when the newest holder came.
+// newestHolders returns the revision of the newest holder of each held resource.
 func (s *state) newestHolders() map[rise]int64 {
 	newest := make(map[rise]int64)
 	note := func(n *node, holds []types.Holding, at int64) {
 		for _, h := range holds {
-			x := rise{s.place(n, h), h.Resource}
+			x := rise{s.accountFor(n, h), h.Resource}
 			newest[x] = max(newest[x], at)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// touched is what a revision was about, each object once.
+// touched lists what a revision touched, each object once.
 type touched struct {
 	tasks        []*task
 	bindings     []*binding
@@ -16,9 +16,9 @@ type touched struct {
 	accounts     []*account
 	names        []types.ResourceID
 	unread       []string
-	// jobs are those that were deleted.
+	// jobs are deleted jobs.
 	jobs []id
-	// written are the jobs that were put, specs the specs that were deleted.
+	// written are jobs that were put, specs deleted specs.
 	written []id
 	specs   []id
 }
@@ -37,7 +37,7 @@ func (s *state) apply(e controlplane.Event) {
 	if ok {
 		err = s.update(k, e)
 	} else if !e.Delete {
-		err = fmt.Errorf("the key is of no known form")
+		err = fmt.Errorf("the key has no known form")
 	}
 	if err != nil {
 		s.unread[e.Key] = err.Error()
@@ -106,14 +106,14 @@ func (s *state) update(k controlplane.Key, e controlplane.Event) error {
 	return readable(k, e)
 }
 
-// readable tries to read a value of a kind that no other validator looks at.
+// readable tries to decode a value that no other validator reads.
 func readable(k controlplane.Key, e controlplane.Event) error {
 	m := NewMessage(k)
 	switch {
 	case e.Delete:
 		return nil
 	case m == nil:
-		return fmt.Errorf("the key is of no known form")
+		return fmt.Errorf("the key has no known form")
 	}
 	return types.Decode(e.Value, m)
 }
@@ -212,7 +212,7 @@ func (s *state) touchBinding(b *binding) {
 	}
 }
 
-// touchHolders touches what holds anything on a node: what is known of it is another now.
+// touchHolders touches the holders on a node, whose devices have changed.
 func (s *state) touchHolders(n *node) {
 	for _, b := range n.bindings {
 		s.touchBinding(b)
@@ -238,7 +238,7 @@ func (s *state) touchAccount(a *account) {
 	}
 }
 
-// end drops the objects of which the revision left nothing.
+// end drops objects that the revision left without keys.
 func (s *state) end() {
 	for _, b := range s.touched.bindings {
 		if b.info.V == nil && b.report.V == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit/audittest"
 )
 
-// BenchmarkLife gives a checker the whole lives of 1,000 tasks on 10 nodes, 100
-// running at a time.
+// BenchmarkLife gives a checker the whole lives of 1,000 tasks on 10 nodes, 100 running at a time.
 func BenchmarkLife(b *testing.B) {
 	batches := lives(b, 10, 10, 10)
 	events := 0
@@ -28,8 +27,7 @@ func BenchmarkLife(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*events), "ns/event")
 }
 
-// lives makes the history of rounds in which each of so many nodes runs so many
-// tasks.
+// lives returns a history of rounds in which each node runs a number of tasks.
 func lives(b *testing.B, rounds, nodes, tasks int) []controlplane.Batch {
 	script := ""
 	for n := range nodes {

@@ -21,15 +21,14 @@ func boundOnce(t *task, found finder) {
 	}
 }
 
-// singleAttempt validates NoDoubleBind: attempts count up by one, and a binding
-// goes only after its end was reported, by the agent that had it, or after its node
-// was lost, which no kept binding minds.
+// singleAttempt validates NoDoubleBind: attempts count up by one. A binding goes only after its
+// agent reported its end, or after its node was lost, unless it is kept.
 func (s *state) singleAttempt(b *binding, found finder) {
 	was := b.info.before(s.revision)
 	switch {
 	case b.info.created(s.revision):
 		if b.number != b.of.last+1 {
-			found(b.of.object(), "is bound as attempt %d, and the last one was %d", b.number, b.of.last)
+			found(b.of.object(), "is bound as attempt %d after attempt %d", b.number, b.of.last)
 		}
 	case b.info.deleted(s.revision):
 		report := b.report.before(s.revision)
@@ -39,19 +38,19 @@ func (s *state) singleAttempt(b *binding, found finder) {
 			found(b.of.object(), "%s is released: no end was reported and its node was not lost", b)
 		}
 		if st := b.of.status.V; !ended && was.OnDisconnect == types.StopLost && st != nil && !st.Phase.Ended() {
-			found(b.of.object(), "%s is given up with its node, and the task is %s: it was to fail then", b, st.Phase)
+			found(b.of.object(), "%s is given up with its node, but the task is %s and not failed", b, st.Phase)
 		}
 	}
 }
 
-// dead reports whether an administrator had said before a revision that nothing runs on
-// a node, which is not alive, any more.
+// dead reports whether the node is not alive, and an administrator had declared it dead before a
+// revision.
 func (n *node) dead(revision int64) bool {
 	c := n.cordon.before(revision)
 	return n.alive.V == nil && c != nil && c.Dead
 }
 
-// settle notes the highest attempt.
+// settle records the highest attempt.
 func (t *task) settle() {
 	if t.status.V != nil {
 		t.last = max(t.last, t.status.V.Attempt)
@@ -61,10 +60,9 @@ func (t *task) settle() {
 	}
 }
 
-// eligible validates BoundImpliesEligible of a binding at the moment m at which it
-// was made: its node is there, alive in the binding's session and not cordoned; its
-// task is there, visible and not stopped; and what the task asks for is held, where
-// it asks for it.
+// eligible validates BoundImpliesEligible for a binding at the moment m of the bind. Its node
+// exists, is alive in the binding's session and not cordoned. Its task exists, is visible and not
+// stopped. The binding holds what the task requests, where the task requests it.
 func (s *state) eligible(b *binding, m moment, found finder) {
 	n, t := b.node, b.of
 	s.nodeEligible(n, m, b.String(), found)
@@ -91,7 +89,7 @@ func (s *state) eligible(b *binding, m moment, found finder) {
 	}
 }
 
-// nodeEligible finds why nothing may be bound to or granted on a node.
+// nodeEligible finds reasons against binding or granting on a node.
 func (s *state) nodeEligible(n *node, m moment, object string, found finder) {
 	if n.info.V == nil && m.now {
 		found(object, "node %s is not registered", n.name)
@@ -104,7 +102,7 @@ func (s *state) nodeEligible(n *node, m moment, object string, found finder) {
 	}
 }
 
-// holdsMeet finds what a task asks for and its binding does not have.
+// holdsMeet finds requests of a task that its binding does not meet.
 func (s *state) holdsMeet(b *binding, m moment, found finder) {
 	requests, i := b.of.info.V.Requests, b.info.V.Alternative
 	if alternatives := b.of.info.V.Alternatives; i < len(alternatives) && i >= 0 {
@@ -121,12 +119,12 @@ func (s *state) holdsMeet(b *binding, m moment, found finder) {
 		switch {
 		case rid.IsPlacement():
 			if b.node.info.V != nil && m.knows(b.node.info.Mod) && !b.node.isAt(rid) {
-				found(b.String(), "is not on %s, which the task asks for", rid)
+				found(b.String(), "is not on %s, which the task requests", rid)
 			}
 		case amountOf(b.info.V.Holds, rid) < needs[rid]:
-			found(b.String(), "holds %s %s, and the task asks for %s", amount(amountOf(b.info.V.Holds, rid), rid), rid, amount(needs[rid], rid))
+			found(b.String(), "holds %s %s, but the task requests %s", amount(amountOf(b.info.V.Holds, rid), rid), rid, amount(needs[rid], rid))
 		case rid.Scoped() && m.now && !s.mayDraw(rid):
-			found(b.String(), "draws %s, and no reservation of that name is granted", rid)
+			found(b.String(), "draws %s, but no reservation of that name is granted", rid)
 		}
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// capacity returns how much of rid there is at an account of node n; n is nil for
-// a pool.
+// capacity returns the capacity of rid in an account of node n; n is nil for a pool.
 func (s *state) capacity(n *node, rid types.ResourceID) types.Quantity {
 	switch {
 	case n == nil:
@@ -17,7 +16,7 @@ func (s *state) capacity(n *node, rid types.ResourceID) types.Quantity {
 	case rid.Scoped():
 		return s.granted(n, rid)
 	case s.pooled(rid):
-		return 0 // requests draw on the pool alone
+		return 0 // requests draw on the pool only
 	}
 	q := s.base(n, rid)
 	for b := range n.providers[rid] {
@@ -45,11 +44,11 @@ func (s *state) pooled(rid types.ResourceID) bool {
 // nameIsOneKind validates NameIsOneKind.
 func (s *state) nameIsOneKind(rid types.ResourceID, found finder) {
 	if s.pooled(rid) && s.onNodes[rid] > 0 {
-		found("resource "+string(rid), "is one pool of the cluster, and on nodes")
+		found("resource "+string(rid), "is both a pool of the cluster and on nodes")
 	}
 }
 
-// physical returns what the agent of the node registered.
+// physical returns the capacity that the agent of the node registered.
 func (n *node) physical(rid types.ResourceID) types.Quantity {
 	if n.info.V == nil {
 		return 0
@@ -60,7 +59,7 @@ func (n *node) physical(rid types.ResourceID) types.Quantity {
 	return n.info.V.Capacity.Get(string(rid))
 }
 
-// granted returns what a grant that may be drawn on holds for rid.
+// granted returns the amount that a granted reservation holds for rid.
 func (s *state) granted(n *node, rid types.ResourceID) types.Quantity {
 	g := s.grantOf(rid)
 	if g == nil || g.Phase != types.Granted {
@@ -79,8 +78,8 @@ func amountOf(holds []types.Holding, rid types.ResourceID) types.Quantity {
 	return sum
 }
 
-// base returns what applications set: for the node, if in its present session, else
-// for all nodes that a selector matches.
+// base returns the capacity set by applications: for the node in its present session, else for all
+// nodes that a selector matches.
 func (s *state) base(n *node, rid types.ResourceID) types.Quantity {
 	if own := n.own.get(rid); own != nil && own.NodeSession == n.session() {
 		return own.Capacity
@@ -92,7 +91,7 @@ func (s *state) base(n *node, rid types.ResourceID) types.Quantity {
 	return all.Capacity
 }
 
-// provides returns how much of rid the binding adds to its node at present.
+// provides returns the amount of rid that the binding adds to its node at present.
 func (b *binding) provides(rid types.ResourceID) types.Quantity {
 	var sum types.Quantity
 	running := b.report.V != nil && b.report.V.Phase == types.ReportRunning
@@ -105,7 +104,7 @@ func (b *binding) provides(rid types.ResourceID) types.Quantity {
 	return sum
 }
 
-// isAt reports whether the node is where a placement resource says.
+// isAt reports whether the node has a placement.
 func (n *node) isAt(rid types.ResourceID) bool {
 	kind, value, _ := strings.Cut(string(rid), "/")
 	if kind == "node" {
@@ -114,9 +113,8 @@ func (n *node) isAt(rid types.ResourceID) bool {
 	return n.info.V != nil && n.info.V.Label(kind) == value
 }
 
-// needs resolves what a request vector of a namespace asks for, with what the
-// namespace adds to each: its own requests, and what its quotas draw. Keyed by
-// resource; placements are included.
+// needs resolves the requests of a namespace, with its additional requests and the draws on its
+// quotas. The result is by resource, placements included.
 func (s *state) needs(ns string, requests types.Requests, m moment) map[types.ResourceID]types.Quantity {
 	out := make(map[types.ResourceID]types.Quantity, len(requests))
 	want := func(rid types.ResourceID, q types.Quantity) { out[rid] = out[rid].Add(q) }

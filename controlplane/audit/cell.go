@@ -5,21 +5,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// cell is a decoded key, with what it was before its last change. V is nil while
-// the key is absent.
+// cell is a decoded key, with its value before the last change. V is nil while the key is absent.
 type cell[T any] struct {
 	V *T
-	// Create is the revision at which the key came to be; 0 while it is absent.
+	// Create is the revision of its creation; 0 while it is absent.
 	Create int64
-	// Mod is the revision of the last change, a delete included.
+	// Mod is the revision of its last change, deletes included.
 	Mod int64
 
 	old       *T
 	oldCreate int64
 }
 
-// before returns the value as it was before the given revision, which is the last
-// one applied.
+// before returns the value before the given revision, which is the last one applied.
 func (c *cell[T]) before(revision int64) *T {
 	if c.Mod == revision {
 		return c.old
@@ -27,14 +25,12 @@ func (c *cell[T]) before(revision int64) *T {
 	return c.V
 }
 
-// created reports whether the key came to be at the given revision, which is the
-// last one applied.
+// created reports whether the key was created at the given revision, which is the last one applied.
 func (c *cell[T]) created(revision int64) bool {
 	return c.Mod == revision && c.V != nil && c.old == nil
 }
 
-// deleted reports whether the key went at the given revision, which is the last
-// one applied.
+// deleted reports whether the key was deleted at the given revision, which is the last one applied.
 func (c *cell[T]) deleted(revision int64) bool {
 	return c.Mod == revision && c.V == nil && c.old != nil
 }
@@ -45,8 +41,8 @@ type message[T any] interface {
 	types.Message
 }
 
-// update applies a change. A value that cannot be parsed counts as absent; one that is
-// not valid is told, and audited by what it says.
+// update applies a change. An undecodable value counts as absent. An invalid one is reported, and
+// still audited.
 func update[T any, P message[T]](c *cell[T], e controlplane.Event) error {
 	c.old, c.oldCreate = c.V, c.Create
 	c.V, c.Create, c.Mod = nil, 0, e.ModRevision
@@ -64,7 +60,7 @@ func update[T any, P message[T]](c *cell[T], e controlplane.Event) error {
 // cells are the decoded keys of a kind.
 type cells[K comparable, T any] map[K]*cell[T]
 
-// get returns a key's value, nil if the key is absent.
+// get returns the value of a key, nil if the key is absent.
 func (m cells[K, T]) get(k K) *T {
 	if c := m[k]; c != nil {
 		return c.V

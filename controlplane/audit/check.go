@@ -6,7 +6,7 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// checkChanges runs the validators of changes over what the revision touched.
+// checkChanges runs the validators of changes over the touched objects.
 func (c *Checker) checkChanges() {
 	s := c.s
 	m := moment{at: s.revision, now: true}
@@ -56,7 +56,7 @@ func (c *Checker) checkChanges() {
 	c.checkRises()
 }
 
-// checkTouched runs the validators of the state over what the revision touched.
+// checkTouched runs the validators of the state over the touched objects.
 func (c *Checker) checkTouched() {
 	t := &c.s.touched
 	for _, key := range t.unread {
@@ -88,8 +88,8 @@ func (c *Checker) checkTouched() {
 	}
 }
 
-// checkAll runs the validators of the state over everything, and those of changes
-// as far as it is known what was there at the change.
+// checkAll runs the validators of the state over everything. It also runs those of changes, as far
+// as the state at the time of the change is known.
 func (c *Checker) checkAll() {
 	s := c.s
 	for key := range s.unread {
@@ -164,8 +164,7 @@ func (c *Checker) finding(g Guarantee, object, format string, args []any) Findin
 	return Finding{Guarantee: g, Object: object, Revision: c.s.revision, Text: types.Textf(format, args...)}
 }
 
-// schema validates Schema: every key below controlplane.Root is of a known form,
-// and its value can be read.
+// schema validates Schema: every key below controlplane.Root has a known form and a readable value.
 func (s *state) schema(key string, found finder) {
 	why, ok := s.unread[key]
 	if !ok {
@@ -181,17 +180,16 @@ func (s *state) schema(key string, found finder) {
 	found("key "+key, "%s; %s", why, action.RepairKey.Of(key))
 }
 
-// moment is when something was bound or granted.
+// moment is the time of a bind or grant.
 type moment struct {
 	// at is the revision.
 	at int64
-	// now tells that it is the present one: then what is absent was absent.
+	// now reports whether it is the present revision: then a key that is absent was absent.
 	now bool
 }
 
-// knows reports whether a key that was changed last at revision mod is still what
-// it was at the moment.
+// knows reports whether a key last changed at revision mod is unchanged since the moment.
 func (m moment) knows(mod int64) bool { return mod <= m.at }
 
-// amount writes a quantity of a resource.
+// amount formats a quantity of a resource.
 func amount(q types.Quantity, rid types.ResourceID) string { return q.Format(rid) }

@@ -4,22 +4,20 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// Checker follows the keys of a cluster and checks every guarantee but OneWriter,
-// for which the writer must be known: see Authored. It is not safe for concurrent
-// use.
+// Checker follows the keys of a cluster and checks every guarantee except OneWriter, which needs
+// the writer: see Authored. It is not safe for concurrent use.
 type Checker struct {
 	s *state
-	// standing are the findings about the state that held when it was looked at
-	// last.
+	// standing holds the findings about the state at the last check of each subject.
 	standing map[subject][]Finding
 	found    []Finding
 	lives    Lives
 }
 
-// subject is what a validator of the state looks at.
+// subject is one object under one guarantee about the state.
 type subject struct {
 	guarantee Guarantee
-	// of points to the object, or is the key that cannot be read.
+	// of is a pointer to the object, or an unreadable key.
 	of any
 }
 
@@ -28,12 +26,11 @@ func NewChecker() *Checker {
 	return &Checker{s: newState(), standing: make(map[subject][]Finding)}
 }
 
-// Revision returns the revision that was applied last.
+// Revision returns the last applied revision.
 func (c *Checker) Revision() int64 { return c.s.revision }
 
-// Apply applies the changes of one revision, checks what they touched, and returns
-// what is found now and was not before. Revisions must be given in order, without
-// gaps between those that change something.
+// Apply applies the changes of one revision, checks the touched objects, and returns new findings.
+// Revisions must come in order, without gaps between those with changes.
 func (c *Checker) Apply(batch controlplane.Batch) []Finding {
 	if len(batch.Events) == 0 {
 		return nil
@@ -50,9 +47,9 @@ func (c *Checker) Apply(batch controlplane.Batch) []Finding {
 	return sorted(c.found)
 }
 
-// Load applies the difference to the state at a later revision, without knowing
-// what happened in between, checks all of it, and returns what is found now and was
-// not before. Given to a new checker, the events are the cluster at that revision.
+// Load applies the difference to the state at a later revision, without the history in between. It
+// checks everything and returns new findings. For a new checker, the events are the whole cluster
+// at that revision.
 func (c *Checker) Load(events []controlplane.Event, revision int64) []Finding {
 	c.s.begin(revision)
 	for _, e := range events {
@@ -62,13 +59,13 @@ func (c *Checker) Load(events []controlplane.Event, revision int64) []Finding {
 		t.settle()
 	}
 	c.found = nil
-	c.checkTouched() // what is gone is found no longer
+	c.checkTouched() // removes findings about deleted objects
 	c.s.end()
 	c.checkAll()
 	return sorted(c.found)
 }
 
-// Standing returns the findings about the state that hold at present.
+// Standing returns the present findings about the state.
 func (c *Checker) Standing() []Finding {
 	var all []Finding
 	for _, found := range c.standing {
@@ -77,26 +74,24 @@ func (c *Checker) Standing() []Finding {
 	return sorted(all)
 }
 
-// Full checks all of the state, and returns all that is wrong with it at present,
-// and what must have been wrong when it came about.
+// Full checks the whole state. It returns every present problem, and every past one that it proves.
 func (c *Checker) Full() []Finding {
 	full := Checker{s: c.s, standing: make(map[subject][]Finding)}
 	full.checkAll()
 	return sorted(full.found)
 }
 
-// finder reports what is wrong with an object.
+// finder reports a problem of an object.
 type finder func(object, format string, args ...any)
 
-// change makes a finder of a change, which is found once.
+// change returns a finder for a change, which is reported once.
 func (c *Checker) change(g Guarantee) finder {
 	return func(object, format string, args ...any) {
 		c.found = append(c.found, c.finding(g, object, format, args))
 	}
 }
 
-// state checks an object anew: what was found of it before and is still so is not
-// reported again.
+// state checks an object again, and does not repeat findings that still hold.
 func (c *Checker) state(g Guarantee, of any, check func(finder)) {
 	var now []Finding
 	check(func(object, format string, args ...any) {
@@ -120,7 +115,7 @@ func (c *Checker) state(g Guarantee, of any, check func(finder)) {
 	c.standing[at] = now
 }
 
-// same returns the finding among found that says the same as f.
+// same returns the finding with the object and text of f, nil if there is none.
 func same(found []Finding, f Finding) *Finding {
 	for i := range found {
 		if found[i].Object == f.Object && found[i].Text.String() == f.Text.String() {

@@ -6,8 +6,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// devicesBound validates DevicesAsRequested of a binding at the moment m at which it was
-// made: what its task says of devices holds of those that it was given.
+// devicesBound validates DevicesAsRequested for a binding at the moment m of the bind: its devices
+// satisfy the device requests of its task.
 func (s *state) devicesBound(b *binding, m moment, found finder) {
 	t := b.of.info.V
 	if t == nil || len(t.Devices) == 0 || !m.knows(b.of.info.Create) || !m.knows(b.node.devices.Mod) || b.node.devices.V == nil && !m.now {
@@ -23,12 +23,12 @@ func (s *state) devicesBound(b *binding, m moment, found finder) {
 			}
 		}
 		if why := b.node.wrongDevices(r, given); why != "" {
-			found(b.String(), "is to have %s %s, and %s", rid, r, why)
+			found(b.String(), "must have %s %s, but %s", rid, r, why)
 		}
 	}
 }
 
-// wrongDevices says why devices of the node are not as r wants them; empty if they are.
+// wrongDevices returns why devices of the node do not satisfy r; empty if they do.
 func (n *node) wrongDevices(r *types.DeviceRequest, given []types.DeviceShare) string {
 	if len(given) == 0 {
 		return "holds no device"
@@ -37,14 +37,14 @@ func (n *node) wrongDevices(r *types.DeviceRequest, given []types.DeviceShare) s
 	for _, d := range given {
 		dev := n.device(d.ID)
 		if dev == nil {
-			return fmt.Sprintf("holds device %s, of which node %s knows nothing", d.ID, n.name)
+			return fmt.Sprintf("holds device %s, which node %s does not have", d.ID, n.name)
 		}
 		if !r.Takes(dev) {
 			return fmt.Sprintf("holds device %s, of model %q with %s memory", d.ID, dev.Model, amount(types.Quantity(dev.MemoryBytes), types.Memory))
 		}
 		for _, other := range chosen {
 			if !r.Joins(dev, other) {
-				return fmt.Sprintf("devices %s and %s do not lie so", other.ID, dev.ID)
+				return fmt.Sprintf("devices %s and %s are not connected that way", other.ID, dev.ID)
 			}
 		}
 		chosen = append(chosen, dev)
@@ -52,9 +52,8 @@ func (n *node) wrongDevices(r *types.DeviceRequest, given []types.DeviceShare) s
 	return ""
 }
 
-// devicesGranted validates DevicesAsRequested of a grant that has just become whole:
-// what it holds on each node can be divided so that each bundle has devices as it wants
-// them.
+// devicesGranted validates DevicesAsRequested for a new complete grant: its devices on each node
+// can be divided so that each bundle's device requests are satisfied.
 func (s *state) devicesGranted(r *reservation, found finder) {
 	g, was := r.grant.V, r.grant.before(s.revision)
 	if r.grant.Mod != s.revision || g == nil || g.Phase != types.Granted || !r.current() || was != nil && was.Phase == types.Granted ||
@@ -80,21 +79,21 @@ func (s *state) devicesGranted(r *reservation, found finder) {
 			}
 		}
 		if !p.divide(0) && p.steps > 0 {
-			found(r.object(), "holds on node %s devices %v, of which its bundles there cannot have what they want", at.Node, p.devices)
+			found(r.object(), "holds devices %[2]v on node %[1]s, which cannot satisfy its bundles there", at.Node, p.devices)
 		}
 	}
 }
 
-// wanted is what a bundle wants of devices, and how much of it.
+// wanted is a device request of a bundle, with its amount.
 type wanted struct {
 	*types.DeviceRequest
 	amount types.Quantity
 }
 
-// partitionSteps bounds the search for a partition; what takes longer is not found out.
+// partitionSteps bounds the search for a partition; a longer one counts as success.
 const partitionSteps = 1 << 16
 
-// partition is the search for devices of a node for each bundle there.
+// partition is a search for devices of a node for each bundle there.
 type partition struct {
 	node    *node
 	wanted  []wanted
@@ -103,7 +102,7 @@ type partition struct {
 	steps   int
 }
 
-// divide reports whether there are devices for the bundles from the i-th on.
+// divide reports whether the bundles from the i-th on can get devices.
 func (p *partition) divide(i int) bool {
 	if i == len(p.wanted) {
 		return true
@@ -111,8 +110,8 @@ func (p *partition) divide(i int) bool {
 	return p.give(i, p.wanted[i].amount, 0, nil)
 }
 
-// give gives the i-th bundle so much more of the devices from a place on, beside those
-// that it has, and the rest theirs.
+// give tries to give the i-th bundle further devices from an index on, in addition to has, and then
+// serves the remaining bundles.
 func (p *partition) give(i int, more types.Quantity, from int, has []*types.Device) bool {
 	if p.steps--; p.steps <= 0 {
 		return false
@@ -135,7 +134,7 @@ func (p *partition) give(i int, more types.Quantity, from int, has []*types.Devi
 	return false
 }
 
-// fits reports whether the i-th bundle may have a device beside those that it has.
+// fits reports whether the i-th bundle may have a device together with those in has.
 func (p *partition) fits(i int, dev *types.Device, has []*types.Device) bool {
 	if !p.wanted[i].Takes(dev) {
 		return false

@@ -7,12 +7,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// wholeDevice is all of a device.
+// wholeDevice is the share of a whole device.
 const wholeDevice types.Quantity = 1000
 
-// deviceExclusive validates DeviceExclusive: what is held of a device sums to at
-// most all of it, and what is drawn of it from a reservation to at most what that
-// holds of it.
+// deviceExclusive validates DeviceExclusive: the shares of a device sum to at most a whole one. The
+// shares drawn from a reservation sum to at most its own share.
 func (s *state) deviceExclusive(a *account, held map[types.ResourceID]usage, found finder) {
 	var total map[string]types.Quantity
 	for rid, u := range held {
@@ -36,7 +35,7 @@ func (s *state) deviceExclusive(a *account, held map[types.ResourceID]usage, fou
 	}
 	for _, device := range slices.Sorted(maps.Keys(total)) {
 		if share := total[device]; share > wholeDevice || share < 0 {
-			found(a.object+" device "+device, "%s of it is held", amount(share, types.GPU))
+			found(a.object+" device "+device, "%s of it are held", amount(share, types.GPU))
 		}
 	}
 }
@@ -48,7 +47,7 @@ func (s *state) scopedDevices(n *node, rid types.ResourceID, u usage, found find
 	}
 	for device, share := range u.devices {
 		if has := shareOf(holds, rid.Unscoped(), device); share > has {
-			found(n.object+" device "+device, "%s of it is drawn from %s, which has %s", amount(share, types.GPU), rid, amount(has, types.GPU))
+			found(n.object+" device "+device, "%s of it are drawn from %s, which has %s", amount(share, types.GPU), rid, amount(has, types.GPU))
 		}
 	}
 }
@@ -65,9 +64,9 @@ func shareOf(holds []types.Holding, rid types.ResourceID, device string) types.Q
 	return sum
 }
 
-// deviceGiven validates DeviceExclusive of what a binding or grant came to hold: the
-// devices are of the resource, drawn from a reservation or not, and healthy.
-func (s *state) deviceGiven(n *node, before, after []types.Holding, who string, found finder) {
+// deviceGiven validates DeviceExclusive for new holdings of a binding or grant: the devices belong
+// to the resource and are healthy.
+func (s *state) deviceGiven(n *node, before, after []types.Holding, holder string, found finder) {
 	for _, h := range after {
 		of := h.Resource.Unscoped()
 		for _, d := range h.Devices {
@@ -76,46 +75,46 @@ func (s *state) deviceGiven(n *node, before, after []types.Holding, who string, 
 			}
 			if of == types.Port {
 				if !h.Resource.Scoped() {
-					n.portGiven(d, who, found)
+					n.portGiven(d, holder, found)
 				}
 				continue
 			}
 			switch dev := n.device(d.ID); {
 			case dev == nil || dev.Resource != of:
-				found(who, "holds device %s as %s, which node %s does not have", d.ID, h.Resource, n.name)
+				found(holder, "holds device %s as %s, which node %s does not have", d.ID, h.Resource, n.name)
 			case dev.Unhealthy != "":
-				found(who, "holds device %s, which is unhealthy: %s", d.ID, dev.Unhealthy)
+				found(holder, "holds device %s, which is unhealthy: %s", d.ID, dev.Unhealthy)
 			}
 		}
 		if h.Resource.Scoped() && h.Amount != 0 && len(h.Devices) == 0 && s.drawnInDevices(n, h.Resource) {
-			found(who, "holds %s %s, and no devices", amount(h.Amount, h.Resource), h.Resource)
+			found(holder, "holds %s %s without devices", amount(h.Amount, h.Resource), h.Resource)
 		}
 	}
 }
 
-// devicesAddUp validates DeviceExclusive of what is held since the moment m: the devices of
-// a resource that is made of them add up to the amount.
-func (n *node) devicesAddUp(holds []types.Holding, m moment, who string, found finder) {
+// devicesAddUp validates DeviceExclusive for holdings since the moment m: the devices of a resource
+// add up to its amount.
+func (n *node) devicesAddUp(holds []types.Holding, m moment, holder string, found finder) {
 	for _, h := range holds {
 		var sum types.Quantity
 		for _, d := range h.Devices {
 			sum += d.Share
 		}
 		if sum != h.Amount && (len(h.Devices) > 0 || n.madeOfDevices(h.Resource, m)) {
-			found(who, "holds %s %s, and devices for %s", amount(h.Amount, h.Resource), h.Resource, amount(sum, h.Resource))
+			found(holder, "holds %s %s, but devices for %s", amount(h.Amount, h.Resource), h.Resource, amount(sum, h.Resource))
 		}
 	}
 }
 
-// bindingAddsUp is devicesAddUp of a binding.
+// bindingAddsUp is devicesAddUp for a binding.
 func bindingAddsUp(b *binding, found finder) {
 	if b.info.V != nil {
 		b.node.devicesAddUp(b.info.V.Holds, moment{at: b.info.Create}, b.String(), found)
 	}
 }
 
-// grantAddsUp is devicesAddUp of a grant. One that is not whole, or not any more, may hold
-// what it came to hold before it was known that there are devices.
+// grantAddsUp is devicesAddUp for a grant. An incomplete one may have holdings from before its
+// devices were known.
 func (s *state) grantAddsUp(r *reservation, found finder) {
 	g := r.grant.V
 	if g == nil {
@@ -150,8 +149,8 @@ func (s *state) drawnInDevices(n *node, rid types.ResourceID) bool {
 	})
 }
 
-// madeOfDevices reports whether it is known that rid, not drawn from a reservation, was
-// devices on the node at a moment.
+// madeOfDevices reports whether the unscoped resource rid is known to have consisted of devices on
+// the node at a moment.
 func (n *node) madeOfDevices(rid types.ResourceID, m moment) bool {
 	if rid == types.Port {
 		return true

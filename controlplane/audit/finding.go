@@ -9,78 +9,73 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Guarantee is the name of one thing that must always hold.
+// Guarantee is the name of a property that always holds.
 type Guarantee string
 
-// The guarantees; the number is that of the invariant it belongs to.
+// The guarantees, each with the number of its invariant.
 const (
-	// AllocatedIsSum (1): what is allocated is the sum of what is held.
+	// AllocatedIsSum (1): the allocated amount is the sum of the held amounts.
 	AllocatedIsSum Guarantee = "AllocatedIsSum"
-	// NoOversubscription (1): what is held is at most the capacity, at the
-	// revision of each bind and grant.
+	// NoOversubscription (1): the held amount is at most the capacity, at the revision of each bind
+	// and grant.
 	NoOversubscription Guarantee = "NoOversubscription"
-	// NameIsOneKind (1): a name of a namespace is a pool of the cluster or on nodes, not
-	// both, as who relies on what a node has does not ask whether there is a pool.
+	// NameIsOneKind (1): a name of a namespace is a pool of the cluster or on nodes, never both. A
+	// bind on a node relies on that and does not compare the pool.
 	NameIsOneKind Guarantee = "NameIsOneKind"
-	// NoDoubleBind (2): a task has one attempt at a time, and a later one only
-	// after the earlier one has ended.
+	// NoDoubleBind (2): a task has one attempt at a time, and a later one only after the earlier
+	// one has ended.
 	NoDoubleBind Guarantee = "NoDoubleBind"
-	// NeverTwice (2): two processes of a task never ran at the same time, and none was run
-	// twice, as the logs of what nodes ran prove: see CheckExecutions.
+	// NeverTwice (2): two processes of a task never ran at the same time, and none ran twice. The
+	// nodes' logs of executions prove it: see CheckExecutions.
 	NeverTwice Guarantee = "NeverTwice"
-	// BoundImpliesEligible (2): what is bound or granted may be, there and then.
+	// BoundImpliesEligible (2): every bind and grant was allowed on its node at its time.
 	BoundImpliesEligible Guarantee = "BoundImpliesEligible"
-	// DeviceExclusive (3): shares of a device sum to at most 1, and a port has one
-	// holder.
+	// DeviceExclusive (3): the shares of a device sum to at most 1, and a port has one holder.
 	DeviceExclusive Guarantee = "DeviceExclusive"
-	// DevicesAsRequested (3): what is bound or granted has devices of the models, with the
-	// memory and in the topology that are asked for, there and then.
+	// DevicesAsRequested (3): bindings and grants have devices with the requested models, memory
+	// and topology, at the time of the bind or grant.
 	DevicesAsRequested Guarantee = "DevicesAsRequested"
 	// GangAtomic (4): a reservation's bundles are all granted or none.
 	GangAtomic Guarantee = "GangAtomic"
 	// NothingLost (5): a task is pending, bound or finished with a reason.
 	NothingLost Guarantee = "NothingLost"
-	// StatusMonotonic (5): a status changes only as types.MayFollow says.
+	// StatusMonotonic (5): a status changes only as types.MayFollow allows.
 	StatusMonotonic Guarantee = "StatusMonotonic"
-	// StoppedStaysStopped (5): a stop is never taken back, nor put off, nor is
-	// an eviction put off.
+	// StoppedStaysStopped (5): a stop is never withdrawn or delayed, and an eviction is never
+	// delayed.
 	StoppedStaysStopped Guarantee = "StoppedStaysStopped"
-	// ImagePinned (5): every attempt of a task runs the image of its first.
+	// ImagePinned (5): every attempt of a task runs the image of its first one.
 	ImagePinned Guarantee = "ImagePinned"
-	// DeadlineKept (5): nothing is bound after its deadline, and what is bound
-	// knows it.
+	// DeadlineKept (5): no task is bound after its deadline, and every binding has it.
 	DeadlineKept Guarantee = "DeadlineKept"
-	// RetriesKept (5): what failed is given the retries that its task has, and each not
-	// before its time.
+	// RetriesKept (5): a failed task gets its retries, none of them early.
 	RetriesKept Guarantee = "RetriesKept"
-	// SpecKept (5): the spec of a task that has not ended is there, and is the one that the
-	// task names.
+	// SpecKept (5): the spec of a task that has not ended exists and has the task's digest.
 	SpecKept Guarantee = "SpecKept"
-	// JobWhole (5): a job that is new has all of its tasks.
+	// JobWhole (5): a new job has all of its tasks.
 	JobWhole Guarantee = "JobWhole"
-	// Admitted (5): nothing is submitted while the cluster is closed to new tasks, or the
-	// namespace has used up a budget.
+	// Admitted (5): nothing is submitted while the cluster is closed to new tasks or the namespace
+	// is over a budget.
 	Admitted Guarantee = "Admitted"
-	// Immutable (5): but for being stopped, what was submitted or bound stays as
-	// it was.
+	// Immutable (5): submitted and bound objects never change, apart from being stopped.
 	Immutable Guarantee = "Immutable"
-	// OneWriter (6): a key is written by its writer alone.
+	// OneWriter (6): only its writer writes a key.
 	OneWriter Guarantee = "OneWriter"
-	// NoOrphanReport: a report is of a binding that is there.
+	// NoOrphanReport: every report belongs to a present binding.
 	NoOrphanReport Guarantee = "NoOrphanReport"
 	// KeyWrites: the life of a task takes a bounded number of writes.
 	KeyWrites Guarantee = "KeyWrites"
-	// NothingLeft: nothing outlives for long what it ends with, be it a task, job, session,
-	// reservation or the session of a node: see Checker.Left.
+	// NothingLeft: no object outlives its owner, or the session of its node, for long: see
+	// Checker.Left.
 	NothingLeft Guarantee = "NothingLeft"
-	// Progress: what a component has to do is done soon: an attempt that ended is released, a
-	// stop reaches its node, a grant that nothing draws on goes: see Checker.Stuck.
+	// Progress: components do their work soon. An ended attempt is released, a stop reaches its
+	// node, and an unused grant goes: see Checker.Stuck.
 	Progress Guarantee = "Progress"
-	// Schema: every key is of a known form, and its value can be read.
+	// Schema: every key has a known form and a readable value.
 	Schema Guarantee = "Schema"
 )
 
-// Guarantees returns all of them.
+// Guarantees returns every guarantee.
 func Guarantees() []Guarantee {
 	return []Guarantee{
 		AllocatedIsSum, NoOversubscription, NameIsOneKind, NoDoubleBind, NeverTwice, BoundImpliesEligible, DeviceExclusive, DevicesAsRequested, GangAtomic,
@@ -88,14 +83,14 @@ func Guarantees() []Guarantee {
 	}
 }
 
-// Finding is a guarantee that does not hold.
+// A Finding is a violated guarantee.
 type Finding struct {
 	Guarantee Guarantee `json:"guarantee"`
-	// Object is what it is about, such as "task default/web-1" or "node n1".
+	// Object is the subject, such as "task default/web-1" or "node n1".
 	Object string `json:"object"`
-	// Revision is the one it was found at.
+	// Revision is the revision of the finding.
 	Revision int64 `json:"revision"`
-	// Text says in words what is wrong.
+	// Text describes the problem.
 	Text types.Text `json:"text"`
 }
 
@@ -104,7 +99,7 @@ func (f Finding) String() string {
 	return "revision " + strconv.FormatInt(f.Revision, 10) + ": " + string(f.Guarantee) + ": " + f.Object + ": " + f.Text.String()
 }
 
-// equal reports whether two findings say the same.
+// equal reports whether two findings are the same.
 func (f Finding) equal(other Finding) bool { return f.String() == other.String() }
 
 // Header returns the titles of a table of findings.

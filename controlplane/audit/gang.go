@@ -7,56 +7,55 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// gangAtomic validates GangAtomic: what is granted has a place for every bundle of
-// its reservation, where the bundle asks for it, and holds there all that the
-// bundles ask for. Only a reservation that may accumulate, collects at once or is being
-// granted in several transactions holds a part, and only one that is gone is releasing.
+// gangAtomic validates GangAtomic: a granted reservation has a node for every bundle, the requested
+// one if any, and holds the bundles' requests there. Only reservations that accumulate, collect at
+// once, or are being granted in several transactions hold a part. Only a deleted reservation is
+// releasing.
 func (s *state) gangAtomic(r *reservation, found finder) {
 	g := r.grant.V
 	if g == nil {
 		return
 	}
 	if g.Task != 0 && (g.Phase != types.Accumulating || len(g.Bundles) != 1 || len(g.Nodes) > 1) {
-		found(r.object(), "of a task, is %s, of %d bundles on %d nodes: nobody could draw on it", g.Phase, len(g.Bundles), len(g.Nodes))
+		found(r.object(), "belongs to a task, but is %s with %d bundles on %d nodes: no task could draw on it", g.Phase, len(g.Bundles), len(g.Nodes))
 		return
 	}
 	switch g.Phase {
 	case types.Granted:
 		if i := slices.Index(g.Bundles, ""); i >= 0 {
-			found(r.object(), "is granted, and bundle %d is not placed", i)
+			found(r.object(), "is granted, but bundle %d has no node", i)
 		}
 		if r.current() {
 			s.bundlesHeld(r, moment{}, nil, found)
 		}
 	case types.Accumulating:
 		if g.Task == 0 && r.current() && !r.info.V.Accumulate {
-			found(r.object(), "holds a part, and its reservation may not accumulate")
+			found(r.object(), "holds a part, but its reservation may not accumulate")
 		}
 	case types.Granting:
-		// For the moment that it takes.
+		// Legal while it lasts.
 	case types.Collecting, types.HandedOver:
 		if r.current() && !r.info.V.AtOnce {
-			found(r.object(), "is %s, and its reservation does not collect at once", g.Phase)
+			found(r.object(), "is %s, but its reservation does not collect at once", g.Phase)
 		}
 		if g.Phase == types.HandedOver && len(g.Nodes) > 0 {
-			found(r.object(), "is handed over, and holds something on %d nodes", len(g.Nodes))
+			found(r.object(), "is handed over, but holds something on %d nodes", len(g.Nodes))
 		}
 	case types.Releasing:
 		if r.current() {
-			found(r.object(), "is releasing, and its reservation is there")
+			found(r.object(), "is releasing, but its reservation exists")
 		}
 	default:
 		found(r.object(), "its phase is %q", g.Phase)
 	}
 }
 
-// bundlesHeld finds what the bundles of a reservation ask for and its grant does
-// not have: with what the namespace adds, as far as the moment m knows it. What was
-// granted before, of was, is not looked at.
+// bundlesHeld finds requests of bundles that the grant does not hold, with the namespace's
+// additional requests as far as the moment m knows them. It skips nodes of the earlier grant was.
 func (s *state) bundlesHeld(r *reservation, m moment, was *types.Grant, found finder) {
 	g, bundles := r.grant.V, r.info.V.Bundles
 	if len(g.Bundles) != len(bundles) {
-		found(r.object(), "has places for %d of %d bundles", len(g.Bundles), len(bundles))
+		found(r.object(), "has nodes for %d of %d bundles", len(g.Bundles), len(bundles))
 		return
 	}
 	asked := make(map[string]map[types.ResourceID]types.Quantity)
@@ -66,7 +65,7 @@ func (s *state) bundlesHeld(r *reservation, m moment, was *types.Grant, found fi
 			continue
 		}
 		if b.Node != "" && b.Node != name {
-			found(r.object(), "bundle %d is on node %s, and asks for node %s", i, name, b.Node)
+			found(r.object(), "bundle %d is on node %s, but requests node %s", i, name, b.Node)
 		}
 		if asked[name] == nil {
 			asked[name] = make(map[types.ResourceID]types.Quantity)
@@ -78,15 +77,15 @@ func (s *state) bundlesHeld(r *reservation, m moment, was *types.Grant, found fi
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		for rid, q := range asked[name] {
 			if has := amountOf(g.On(name), rid); has < q && !rid.IsPlacement() {
-				found(r.object(), "holds %s %s on node %s, and its bundles there ask for %s", amount(has, rid), rid, name, amount(q, rid))
+				found(r.object(), "holds %s %s on node %s, but its bundles there request %s", amount(has, rid), rid, name, amount(q, rid))
 			}
 		}
 	}
 }
 
-// moved validates GangAtomic of a grant that has changed: bundles whose node is gone, or
-// drained, have another one, if their reservation says so and nobody draws on them there.
-// All else is as it was.
+// moved validates GangAtomic for a changed grant. Bundles of lost or drained nodes have another
+// node, if the reservation allows moves and no task draws on them there. Everything else is
+// unchanged.
 func (s *state) moved(r *reservation, was *types.Grant, found finder) {
 	is := r.grant.V
 	if r.info.V.Lost != types.MoveBundles || len(is.Bundles) != len(was.Bundles) {
@@ -95,7 +94,7 @@ func (s *state) moved(r *reservation, was *types.Grant, found finder) {
 	}
 	for i, from := range was.Bundles {
 		if from != is.Bundles[i] && isAt(is, from) {
-			found(r.object(), "bundle %d moved from node %s, where others stay", i, from)
+			found(r.object(), "bundle %d moved from node %s without the others there", i, from)
 		}
 	}
 	for _, at := range was.Nodes {
@@ -120,13 +119,13 @@ func (s *state) moved(r *reservation, was *types.Grant, found finder) {
 	s.bundlesHeld(r, moment{at: s.revision, now: true}, was, found)
 }
 
-// isAt reports whether a grant, if there is one, is on a node.
+// isAt reports whether a grant, if any, is on a node.
 func isAt(g *types.Grant, node string) bool {
 	return g != nil && slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return at.Node == node })
 }
 
-// oneInPart validates GangAtomic: one reservation at a time accumulates, and one is being
-// granted in several transactions, so that two never hold what the other needs.
+// oneInPart validates GangAtomic: at most one reservation accumulates, and at most one is being
+// granted in several transactions. So two never hold what the other needs.
 func (s *state) oneInPart(found finder) {
 	names := make(map[types.GrantPhase][]string)
 	for r, phase := range s.inPart {
@@ -140,9 +139,9 @@ func (s *state) oneInPart(found finder) {
 	}
 }
 
-// grantSteps validates GangAtomic of a change: a grant is of the reservation that is
-// there, comes whole or after accumulating, stays as granted, and goes only when
-// its reservation has gone and nobody draws on it any more.
+// grantSteps validates GangAtomic for a change. A grant belongs to the present reservation, and
+// becomes complete at once or after accumulating. It then stays unchanged, and goes only after its
+// reservation, when no task draws on it.
 func (s *state) grantSteps(r *reservation, found finder) {
 	if r.grant.Mod != s.revision {
 		return
@@ -156,10 +155,10 @@ func (s *state) grantSteps(r *reservation, found finder) {
 		s.claimSteps(r, was, found)
 	case is.Phase == types.Releasing:
 		if was == nil {
-			found(r.object(), "is releasing, and was never granted")
+			found(r.object(), "is releasing, but was never granted")
 		}
 	case !r.current():
-		found(r.object(), "is of a reservation that is gone")
+		found(r.object(), "belongs to a deleted reservation")
 	case was != nil && was.Reservation != is.Reservation:
 		found(r.object(), "replaces the grant of an earlier reservation")
 	case was != nil && (was.Phase == types.Releasing || was.Phase == types.HandedOver), was != nil && was.Phase == types.Granted && is.Phase != types.Granted:
@@ -171,33 +170,33 @@ func (s *state) grantSteps(r *reservation, found finder) {
 	}
 }
 
-// claimSteps validates GangAtomic of what a task has collected: the task is there, may
-// collect, and waits; and it holds no more than that asks for.
+// claimSteps validates GangAtomic for the grant of a collecting task. The task exists, may collect,
+// and waits; the grant holds no more than it requests.
 func (s *state) claimSteps(r *reservation, was *types.Grant, found finder) {
 	is, t := r.grant.V, s.tasks[r.id]
 	switch {
 	case was != nil && was.Task != is.Task:
-		found(r.object(), "replaces a grant of another")
+		found(r.object(), "replaces the grant of another task")
 		return
 	case t == nil || t.info.V == nil || t.info.Create != is.Task:
-		found(r.object(), "is of a task that is gone")
+		found(r.object(), "belongs to a deleted task")
 		return
 	case !t.info.V.Accumulate:
-		found(r.object(), "holds a part, and its task may not accumulate")
+		found(r.object(), "holds a part, but its task may not accumulate")
 	case t.status.V != nil && t.status.V.Phase != types.Pending:
-		found(r.object(), "holds a part, and its task is %s", t.status.V.Phase)
+		found(r.object(), "holds a part, but its task is %s", t.status.V.Phase)
 	}
 	asked := s.needs(r.id.ns, t.info.V.Requests, moment{at: s.revision, now: true})
 	for _, at := range is.Nodes {
 		for _, h := range at.Holds {
 			if q := asked[h.Resource]; h.Amount > q && (was == nil || heldOf(was.On(at.Node), h) < h.Amount) {
-				found(r.object(), "holds %s %s, and its task asks for %s", amount(h.Amount, h.Resource), h.Resource, amount(q, h.Resource))
+				found(r.object(), "holds %s %s, but its task requests %s", amount(h.Amount, h.Resource), h.Resource, amount(q, h.Resource))
 			}
 		}
 	}
 }
 
-// heldOf returns how much holds have of what h is of.
+// heldOf returns the amount of h's resource in holds.
 func heldOf(holds []types.Holding, h types.Holding) types.Quantity {
 	var sum types.Quantity
 	for _, x := range holds {
@@ -209,15 +208,15 @@ func heldOf(holds []types.Holding, h types.Holding) types.Quantity {
 }
 
 func (s *state) grantGoes(r *reservation, was *types.Grant, found finder) {
-	// Nobody draws on what collects yet, so that it may be given up.
+	// No task draws on an incomplete grant yet, so it may be given up.
 	if r.info.V != nil && r.info.Create == was.Reservation && was.Phase != types.Accumulating && was.Phase != types.Granting {
-		found(r.object(), "is gone, and its reservation is there")
+		found(r.object(), "is gone, but its reservation exists")
 	}
 	for _, at := range was.Nodes {
 		n := s.node(at.Node)
 		for _, h := range at.Holds {
 			if q := n.drawn(r, h).Amount; q != 0 {
-				found(r.object(), "is gone, and %s %s is drawn from it on node %s", amount(q, h.Resource), h.Resource, at.Node)
+				found(r.object(), "is gone, but %s %s is drawn from it on node %s", amount(q, h.Resource), h.Resource, at.Node)
 			}
 		}
 	}
@@ -231,8 +230,8 @@ func sameGrant(a, b *types.Grant) bool {
 	})
 }
 
-// grantedWhereEligible validates, of what a grant came to hold, BoundImpliesEligible
-// of its nodes and DeviceExclusive of its devices.
+// grantedWhereEligible validates BoundImpliesEligible for the nodes of new holdings of a grant, and
+// DeviceExclusive for their devices.
 func (s *state) grantedWhereEligible(r *reservation, eligible, devices finder) {
 	g, was := r.grant.V, r.grant.before(s.revision)
 	if r.grant.Mod != s.revision || g == nil || g.Phase == types.Releasing {

@@ -6,8 +6,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// taskFixed validates Immutable of a task: but for being stopped or evicted it stays
-// as it was submitted.
+// taskFixed validates Immutable for a task: apart from stops and evictions, it never changes.
 func (s *state) taskFixed(t *task, found finder) {
 	was, is := t.info.before(s.revision), t.info.V
 	if t.info.Mod != s.revision || was == nil || is == nil {
@@ -20,8 +19,7 @@ func (s *state) taskFixed(t *task, found finder) {
 	}
 }
 
-// bindingFixed validates Immutable of a binding: but for being stopped it stays as
-// it was bound.
+// bindingFixed validates Immutable for a binding: apart from stops, it never changes.
 func (s *state) bindingFixed(b *binding, found finder) {
 	was, is := b.info.before(s.revision), b.info.V
 	if b.info.Mod != s.revision || was == nil || is == nil {
@@ -34,7 +32,7 @@ func (s *state) bindingFixed(b *binding, found finder) {
 	}
 }
 
-// reservationFixed validates Immutable of a reservation.
+// reservationFixed validates Immutable for a reservation.
 func (s *state) reservationFixed(r *reservation, found finder) {
 	was, is := r.info.before(s.revision), r.info.V
 	if r.info.Mod != s.revision || was == nil || is == nil {
@@ -43,7 +41,7 @@ func (s *state) reservationFixed(r *reservation, found finder) {
 	same := *was
 	same.Raised = is.Raised
 	if !equal(&same, is) {
-		found("reservation "+r.id.String(), "was changed after it was made")
+		found("reservation "+r.id.String(), "was changed after it was created")
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Left returns what has outlived what it ends with, at present. It is no mistake for as
-// long as the collector may take to see it; later, and at rest, it is NothingLeft.
+// Left returns the objects that have outlived their owners at present. That is legal until the
+// collector sees it. At rest it violates NothingLeft.
 func (c *Checker) Left() []Finding {
 	l := leftovers{s: c.s, open: c.s.openJobs()}
 	l.found = func(object, format string, args ...any) {
@@ -35,16 +35,16 @@ func (c *Checker) Left() []Finding {
 	return sorted(l.all)
 }
 
-// leftovers looks for what was left behind.
+// leftovers searches for objects left behind.
 type leftovers struct {
 	s *state
-	// open are the jobs of which a task has not ended.
+	// open are the jobs with tasks that have not ended.
 	open  map[id]bool
 	found finder
 	all   []Finding
 }
 
-// openJobs returns the jobs of which a task has not ended.
+// openJobs returns the jobs with tasks that have not ended.
 func (s *state) openJobs() map[id]bool {
 	open := make(map[id]bool)
 	for _, t := range s.tasks {
@@ -58,7 +58,7 @@ func (s *state) openJobs() map[id]bool {
 // ended reports whether the task has ended.
 func (t *task) ended() bool { return t.status.V != nil && t.status.V.Phase.Ended() }
 
-// resource looks at one key of an ephemeral resource.
+// resource checks one key of an ephemeral resource.
 func (l *leftovers) resource(rid types.ResourceID, where string, r *types.Resource) {
 	if r == nil {
 		return
@@ -79,7 +79,7 @@ func (l *leftovers) resource(rid types.ResourceID, where string, r *types.Resour
 	}
 }
 
-// ofNode looks at what is on a node.
+// ofNode checks the resources of a node.
 func (l *leftovers) ofNode(n *node) {
 	for rid, r := range n.own {
 		l.resource(rid, n.name, r.V)
@@ -92,11 +92,11 @@ func (l *leftovers) ofNode(n *node) {
 	}
 }
 
-// session looks at what is of a session of its node.
-func (l *leftovers) session(n *node, what string, rid types.ResourceID, session int64) {
+// session checks a resource of a session of its node.
+func (l *leftovers) session(n *node, noun string, rid types.ResourceID, session int64) {
 	if session != n.session() {
 		ns, name, _ := rid.Split()
-		l.found(what+" "+ns+"/"+name+"/"+n.name, "is of session %d of its node, which is over", session)
+		l.found(noun+" "+ns+"/"+name+"/"+n.name, "belongs to session %d of its node, which is over", session)
 	}
 }
 
@@ -110,8 +110,7 @@ func (l *leftovers) reservation(r *reservation) {
 	l.ends(object, controlplane.Policies, id{r.id.ns, r.info.V.Policy})
 }
 
-// task looks at a task that is to be stopped with its session. One whose job has not come
-// is seen by nobody.
+// task checks a task that ends with its session. No scheduler sees a task whose job is missing.
 func (l *leftovers) task(t *task) {
 	x := t.info.V
 	if x == nil || x.Session == "" || x.Stop != nil || t.ended() || x.Job != "" && l.s.jobs[id{t.id.ns, x.Job}] == nil {
@@ -120,7 +119,7 @@ func (l *leftovers) task(t *task) {
 	l.ends(t.object(), controlplane.Sessions, id{t.id.ns, x.Session})
 }
 
-// ends looks at something that ends with what has an id, if it has one.
+// ends checks an object that ends with an owner, if the owner's id is set.
 func (l *leftovers) ends(object string, kind controlplane.Kind, with id) {
 	if with.id == "" {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// leftTests are states, and what of them is left behind.
+// leftTests are states with the objects left behind.
 func leftTests() map[string]struct {
 	script string
 	want   []string
@@ -78,7 +78,7 @@ put resources/d/y/n1 {"Capacity": 1000, "NodeSession": 1}
 put provided/d/z/n1 {"Amount": 1000, "NodeSession": 1}
 put resources/d/x/n2 {"Capacity": 1000, "NodeSession": 1}
 `, want: []string{"provided d/z/n1", "resource d/x/n2", "resource d/y/n1"}},
-		"tasks that are stopped, have ended, or that nobody sees": {script: `
+		"tasks that are stopped, ended or invisible": {script: `
 put tasks/d/a {"Session": "s", "Stop": {"Reason": "session s ended"}}
 put tasks/d/b {"Session": "s"}
 put status/d/b {"Phase": "succeeded"}
@@ -113,8 +113,9 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForTheCollector: what is deleted some seconds later, or has come meanwhile, is
-// no finding; what stays is. It waits no longer than it must, and says for what.
+// TestRunWaitsForTheCollector checks that an object deleted some seconds later, or created
+// meanwhile, is no finding, and one that stays is. Run waits no longer than it must, and names the
+// work it waits for.
 func TestRunWaitsForTheCollector(t *testing.T) {
 	of := func(job string) *types.Resource { return &types.Resource{Lifetime: types.OfJob, Owner: job} }
 	key := func(name string) string { return controlplane.ResourceKey("d", name, types.ClusterWide) }
@@ -130,7 +131,7 @@ func TestRunWaitsForTheCollector(t *testing.T) {
 			}
 			change(func(c *controlplane.Change) { c.Put(key("x"), of("j")) })
 			if deleted == time.Second {
-				// Something that stays.
+				// This one stays.
 				change(func(c *controlplane.Change) { c.Put(key("y"), of("k")) })
 			}
 			go func() {

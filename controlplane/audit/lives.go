@@ -2,27 +2,26 @@ package audit
 
 import "github.com/escher-sched/escher/types"
 
-// MaxKeyWrites is how many writes of keys, deletes included, the life of a task
-// takes at most that is bound once and runs to its end: its own keys, and what is
-// allocated on its node when it is bound and released.
+// MaxKeyWrites bounds the key writes, deletes included, in the life of a task that is bound once
+// and runs to its end: its own keys, and its node's allocated key at bind and release.
 const MaxKeyWrites = 13
 
-// Lives sums up the writes of the tasks of which nothing is left.
+// Lives sums up the writes of tasks that are completely deleted.
 type Lives struct {
-	// Tasks is how many there were.
+	// Tasks is the number of tasks.
 	Tasks int
-	// Writes is the sum over them, Most the largest of them; what several tasks
-	// share counts in full for each.
+	// Writes is the sum over the tasks, Most the largest number. A write shared by several tasks
+	// counts for each of them.
 	Writes, Most int
 }
 
-// Lives returns what the lives of tasks took that the checker has seen end.
+// Lives returns the sums over the lives that the checker has seen end.
 func (c *Checker) Lives() Lives { return c.lives }
 
 // life counts the writes of a task.
 type life struct {
 	writes int
-	// eventful tells that more than a start and an end happened to it.
+	// eventful reports whether more than a start and an end happened to it.
 	eventful bool
 	reported bool
 }
@@ -44,7 +43,7 @@ func (c *Checker) checkLives() {
 			t.life.eventful = true
 		}
 		if t.status.V != nil && t.status.V.Phase == types.Pending {
-			t.life.eventful = true // an attempt of it has ended, and it has not
+			t.life.eventful = true // an attempt has ended, but not the task
 		}
 		if t.life.writes > MaxKeyWrites && !t.life.eventful && !t.life.reported {
 			t.life.reported = true
@@ -62,12 +61,12 @@ func (l *Lives) add(writes int) {
 	l.Most = max(l.Most, writes)
 }
 
-// eventful reports whether the attempt is a later one, was slow to start, was run
-// again in place, has checks, or was told something.
+// eventful reports whether the attempt is a later one, started slowly, restarted in place, has
+// checks, or was told something.
 func (b *binding) eventful() bool {
 	slow := b.report.V != nil && b.report.V.Phase == types.ReportStarting
 	again := b.report.V != nil && b.report.V.Restarts > 0
-	// Each change of its health is told.
+	// Each change of its health is reported.
 	checked := b.report.V != nil && b.report.V.Health != ""
 	told := b.info.V != nil && b.info.old != nil
 	return b.number > 1 || slow || again || checked || told

@@ -5,8 +5,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// NewMessage returns what to decode the value of a key into; nil if its form is
-// not one of package types.
+// NewMessage returns a message for the value of a key; nil if package types has none.
 func NewMessage(k controlplane.Key) types.Message {
 	switch k.Kind {
 	case controlplane.Nodes:

@@ -8,12 +8,12 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit"
 )
 
-// model holds the keys as they are, and what was found about them.
+// model holds the present keys and the findings about them.
 type model struct {
 	keys map[string]controlplane.KV
 	ever map[string]bool
-	// changed tells that something was that is immutable: then a listing tells
-	// wrongly what was there before.
+	// changed reports whether an immutable object was changed: a listing then misjudges what was
+	// there before.
 	changed bool
 }
 
@@ -31,7 +31,7 @@ func (m *model) apply(batch controlplane.Batch) {
 	}
 }
 
-// loaded returns what is found in the keys as a listing.
+// loaded returns the findings about the keys as a listing.
 func (m *model) loaded(revision int64) []audit.Finding {
 	var events []controlplane.Event
 	for _, kv := range m.keys {
@@ -40,13 +40,13 @@ func (m *model) loaded(revision int64) []audit.Finding {
 	return audit.NewChecker().Load(events, revision)
 }
 
-// changes are the guarantees that the state alone tells of only in part.
+// changes reports whether the state alone shows a guarantee only in part.
 func changes(g audit.Guarantee) bool {
 	return g == audit.BoundImpliesEligible || g == audit.NoOversubscription || g == audit.DevicesAsRequested
 }
 
-// agree fails the test unless the checker, which was given every revision, says of
-// the state what one says that was given the keys as they are.
+// agree fails the test unless the checker of every revision and a checker of the present keys agree
+// about the state.
 func (m *model) agree(t *testing.T, c *audit.Checker, found []audit.Finding) {
 	t.Helper()
 	for _, f := range found {

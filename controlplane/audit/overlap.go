@@ -10,28 +10,27 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// DefaultClockSkew is how far the wall clocks of machines may be apart that are kept by
-// NTP.
+// DefaultClockSkew is the largest difference of wall clocks under NTP.
 const DefaultClockSkew = 500 * time.Millisecond
 
-// Executions is what the logs of nodes prove of what ran.
+// Executions is the result of auditing nodes' logs of executions.
 type Executions struct {
-	// Executions is how many processes were started, or tried to be, Tasks of how
-	// many tasks.
+	// Executions is the number of processes started, or attempted, and Tasks the number of their
+	// tasks.
 	Executions int `json:"executions"`
 	Tasks      int `json:"tasks"`
-	// Running is how many have not ended, and Unknown how many ended at a time that
-	// nobody knows, as their machine was started again.
+	// Running is the number that have not ended. Unknown is the number that ended at an unknown
+	// time, because their machine restarted.
 	Running int `json:"running"`
 	Unknown int `json:"unknown"`
-	// BadLines are lines of the logs that are no records: what a crash tore.
+	// BadLines is the number of invalid log lines, such as lines torn by a crash.
 	BadLines int `json:"badLines"`
-	// Findings are what is wrong; none is the rule.
+	// Findings are the violations; usually there are none.
 	Findings []Finding `json:"findings"`
 }
 
-// CheckExecutions validates NeverTwice over the logs of nodes: what was noted on each, in
-// the order in which it was. Between machines, or boots of one, clocks may differ by skew.
+// CheckExecutions validates NeverTwice over the logs of nodes, each in order. Clocks of different
+// machines, or boots, may differ by skew.
 func CheckExecutions(logs [][]execution.Record, skew time.Duration) Executions {
 	report := Executions{Findings: []Finding{}}
 	found := func(x *run, format string, args ...any) {
@@ -62,25 +61,25 @@ func CheckExecutions(logs [][]execution.Record, skew time.Duration) Executions {
 	return report
 }
 
-// run is a process that a node ran, from before its start until it was seen to have
-// ended, or tried to run.
+// run is a process that a node ran or tried to run, from before its start until it was seen to have
+// ended.
 type run struct {
 	start, end execution.Record
 	last       knowledge
-	// ran tells that there was a process for certain.
+	// ran reports whether a process certainly existed.
 	ran bool
 }
 
-// knowledge is what is known of an end.
+// knowledge is the knowledge about an end.
 type knowledge int
 
 const (
 	stillRuns knowledge = iota // as far as is known
 	ended                      // at end, or before
-	notKnown                   // before end, the boot of the machine after it
+	notKnown                   // before end, which is the next boot of the machine
 )
 
-// runsOf returns what a node ran.
+// runsOf returns the runs of a node.
 func runsOf(log []execution.Record, found func(*run, string, ...any)) []*run {
 	var all []*run
 	current := make(map[execution.Key]*run)
@@ -88,9 +87,9 @@ func runsOf(log []execution.Record, found func(*run, string, ...any)) []*run {
 		x := current[r.Key()]
 		switch {
 		case r.Event == execution.Start && x != nil && x.last == stillRuns && x.start.BootID == r.BootID:
-			// It is tried again: the first try may have begun it.
+			// A repeated start: the first try may have started it.
 		case r.Event == execution.Start && x != nil && x.start.At == r.At && x.start.BootID == r.BootID:
-			// It was taken along when the log was put aside.
+			// The start was copied when the log was rotated.
 		case r.Event == execution.Start:
 			if x != nil && x.ran {
 				found(x, "%s was run a second time as restart %d, at %s, after it had ended at %s",
@@ -98,9 +97,9 @@ func runsOf(log []execution.Record, found func(*run, string, ...any)) []*run {
 			}
 			current[r.Key()] = &run{start: r, end: r}
 			all = append(all, current[r.Key()])
-		case x == nil: // Its start is in a log that was put aside long ago.
+		case x == nil: // Its start is in a log that was rotated away.
 		case x.last == stillRuns || r.Event == execution.Kill && r.Ran:
-			// A process that was killed lived until then, whatever was noted before.
+			// A killed process lived until then, whatever was recorded before.
 			x.end, x.last = r, ended
 			x.ran = x.ran || r.Ran
 			if r.BootID != x.start.BootID {
@@ -116,7 +115,7 @@ func runsOf(log []execution.Record, found func(*run, string, ...any)) []*run {
 	return all
 }
 
-// outlastedByBoot notes of a run without an end that the machine was booted after it.
+// outlastedByBoot ends a run without an end if the machine booted after it.
 func (x *run) outlastedByBoot(log []execution.Record) {
 	if x.last != stillRuns {
 		return
@@ -129,7 +128,7 @@ func (x *run) outlastedByBoot(log []execution.Record) {
 	}
 }
 
-// endedWithBoot notes that the machine was booted after it, before r.
+// endedWithBoot records that the machine booted after the run, before r.
 func (x *run) endedWithBoot(r *execution.Record) {
 	x.last = notKnown
 	x.end.At, x.end.Boot, x.end.BootID = r.At-int64(r.Boot), 0, r.BootID
@@ -138,7 +137,7 @@ func (x *run) endedWithBoot(r *execution.Record) {
 // noneOverlaps checks the runs of one task.
 func noneOverlaps(runs []*run, skew time.Duration, found func(*run, string, ...any)) {
 	slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(a.start.At, b.start.At) })
-	var before []*run // those that may not have ended when the next one started
+	var before []*run // runs that may not have ended when the next one started
 	for _, x := range runs {
 		kept := before[:0]
 		for _, y := range before {
@@ -153,8 +152,8 @@ func noneOverlaps(runs []*run, skew time.Duration, found func(*run, string, ...a
 	}
 }
 
-// overlap is for how long two runs were noted as running at the same time, beyond what
-// clocks may differ by. What ended at a time that nobody knows proves nothing.
+// overlap returns the time that two runs were recorded as running at once, beyond the possible
+// difference of clocks. A run with an unknown end proves nothing.
 func overlap(y, x *run, skew time.Duration) time.Duration {
 	if y.last == notKnown || x.last == notKnown {
 		return 0
@@ -175,11 +174,11 @@ func overlap(y, x *run, skew time.Duration) time.Duration {
 	return both - skew
 }
 
-// oneClock reports whether the boot clock of one boot tells when each began and ended.
+// oneClock reports whether one boot clock measured both runs.
 func oneClock(y, x *run) bool { return y.start.BootID == x.start.BootID && y.start.BootID != "" }
 
-// before reports whether x ended so long before another began that it did before all
-// that began later, too.
+// before reports whether x ended so long before later began that it also ended before all runs that
+// began after later.
 func (x *run) before(later *run, skew time.Duration) bool {
 	if x.last != ended || oneClock(x, later) && x.end.Boot > later.start.Boot {
 		return false
@@ -202,7 +201,7 @@ func (x *run) until(by time.Duration) string {
 	return fmt.Sprintf("ran from %s until %s: %s at the same time", clock(&x.start), clock(&x.end), by)
 }
 
-// clock writes when something was noted, by both clocks.
+// clock formats the time of a record, by both clocks.
 func clock(r *execution.Record) string {
 	return fmt.Sprintf("%s (boot %.8s + %s)", time.Unix(0, r.At).UTC().Format("2006-01-02T15:04:05.000Z"), r.BootID, r.Boot.Round(time.Millisecond))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// node notes what a node runs; moments are in seconds, of the boot clock and, but for
-// ahead, of the wall clock.
+// node records the runs of a node. Times are in seconds of the boot clock, and of the wall clock
+// plus ahead.
 type node struct {
 	name, boot string
 	ahead      time.Duration
@@ -31,15 +31,15 @@ func (n *node) start(attempt int, at float64) { n.note(execution.Start, attempt,
 func (n *node) end(attempt int, at float64)   { n.note(execution.End, attempt, 0, at, true) }
 func (n *node) kill(attempt int, at float64)  { n.note(execution.Kill, attempt, 0, at, true) }
 
-// TestNeverTwice: what the logs of two nodes prove, and what they do not.
+// TestNeverTwice checks what the logs of two nodes prove, and what they do not.
 func TestNeverTwice(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// other is the boot of the other machine, and ahead how far its clock is.
+		// other is the boot of the other machine, and ahead the advance of its clock.
 		other string
 		ahead time.Duration
 		note  func(a, b *node)
-		want  string // in the only finding; empty: none
+		want  string // in the only finding; empty means none
 	}{
 		{"one after the other", "1", 0, func(a, b *node) { a.start(1, 1); a.end(1, 2); b.start(2, 3); b.end(2, 4) }, ""},
 		{"at once", "1", 0, func(a, b *node) { a.start(1, 1); a.end(1, 3.001); b.start(2, 3); b.end(2, 4) }, "attempt 2 on b (container b/2) started at 1970-01-01T00:16:43.000Z (boot 1 + 3s), and attempt 1 on a (container a/1) ran from 1970-01-01T00:16:41.000Z (boot 1 + 1s) until 1970-01-01T00:16:43.001Z (boot 1 + 3.001s): 1ms at the same time"},
@@ -84,7 +84,7 @@ func TestNeverTwice(t *testing.T) {
 		{"taken along to another log", "1", 0, func(a, _ *node) { a.start(1, 1); a.end(1, 2); a.start(1, 1) }, ""},
 		{"restarts in place", "1", 0, func(a, _ *node) { a.start(1, 1); a.end(1, 2); a.note(execution.Start, 1, 1, 3, false) }, ""},
 		{"restarted too early", "1", 0, func(a, _ *node) { a.start(1, 1); a.note(execution.Start, 1, 1, 3, false); a.end(1, 4) }, "restart 1 of attempt 1 on a"},
-		{"an end of what nobody saw start", "1", 0, func(a, b *node) { a.end(1, 9); b.start(2, 3) }, ""},
+		{"an end without a start", "1", 0, func(a, b *node) { a.end(1, 9); b.start(2, 3) }, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a, b := &node{name: "a", boot: "1"}, &node{name: "b", boot: test.other, ahead: test.ahead}
@@ -106,7 +106,7 @@ func TestNeverTwice(t *testing.T) {
 	}
 }
 
-// TestExecutionsCounted: what is known is told apart from what is not.
+// TestExecutionsCounted checks the counts of known and unknown ends.
 func TestExecutionsCounted(t *testing.T) {
 	a := &node{name: "a", boot: "1"}
 	a.start(1, 1)

@@ -7,11 +7,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// wholePort is one port.
+// wholePort is the amount of one port.
 const wholePort types.Quantity = 1000
 
-// portNumber returns the number of a port that is asked for by it, 0 of any other
-// resource.
+// portNumber returns the number of a fixed port, 0 for any other resource.
 func portNumber(rid types.ResourceID) int {
 	text, ok := strings.CutPrefix(string(rid), "port/")
 	if !ok {
@@ -24,13 +23,13 @@ func portNumber(rid types.ResourceID) int {
 	return n
 }
 
-// gives reports whether the node gives out port number n as one of its range.
+// gives reports whether a port number is in the node's own range.
 func (n *node) gives(number int) bool {
 	at := n.info.V
 	return at != nil && at.PortFirst > 0 && at.PortFirst <= number && number <= at.PortLast
 }
 
-// ports returns how much there is of a port resource; ok is false for any other.
+// ports returns the capacity of a port resource; ok is false for any other.
 func (n *node) ports(rid types.ResourceID) (q types.Quantity, ok bool) {
 	number := portNumber(rid)
 	switch {
@@ -47,19 +46,19 @@ func (n *node) ports(rid types.ResourceID) (q types.Quantity, ok bool) {
 	return wholePort, true
 }
 
-// portGiven finds what is wrong with a port of the node's range that was given out.
-func (n *node) portGiven(d types.DeviceShare, who string, found finder) {
+// portGiven checks a port of the node's range.
+func (n *node) portGiven(d types.DeviceShare, holder string, found finder) {
 	number, err := strconv.Atoi(d.ID)
 	if err != nil || !n.gives(number) || d.ID != strconv.Itoa(number) {
-		found(who, "holds port %s, which is not in the range of node %s", d.ID, n.name)
+		found(holder, "holds port %s, which is not in the range of node %s", d.ID, n.name)
 	}
 	if d.Share != wholePort {
-		found(who, "holds %s of port %s", amount(d.Share, types.Port), d.ID)
+		found(holder, "holds %s of port %s", amount(d.Share, types.Port), d.ID)
 	}
 }
 
-// deviceName names what a holding of rid has a share of: ports are devices, of which
-// those that were asked for by their number are not listed.
+// deviceName returns the name of a device of rid: ports are devices too, apart from fixed ones,
+// which list none.
 func deviceName(rid types.ResourceID, device string) string {
 	if rid == types.Port {
 		return "port/" + device

@@ -11,10 +11,9 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit/audittest"
 )
 
-// TestFullAndIncrementalAgree makes wild histories of those in the scripts: parts
-// of several, in turn, with changes left out, repeated or about other objects. What
-// a checker that was given each revision says of the state must be what is found in
-// the keys alone.
+// TestFullAndIncrementalAgree builds wild histories from the scripts: parts of several, in turn,
+// with changes left out, repeated or about other objects. A checker of each revision must agree
+// with the keys alone.
 func TestFullAndIncrementalAgree(t *testing.T) {
 	all := cases(t)
 	sorted := slices.Sorted(maps.Keys(all))
@@ -39,7 +38,7 @@ func TestFullAndIncrementalAgree(t *testing.T) {
 	}
 }
 
-// wild is a history that is being made.
+// wild is a history under construction.
 type wild struct {
 	*model
 	revision int64

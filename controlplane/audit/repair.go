@@ -13,29 +13,29 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Repair is what ends the quarantine of a key: see PlanRepair.
+// A Repair ends the quarantine of a key: see PlanRepair.
 type Repair struct {
 	Key string
-	// Value is the one that cannot be read, and Revision that of its last change.
+	// Value is the unreadable value, and Revision its last change.
 	Value    []byte
 	Revision int64
 	// Why says what is wrong with the value.
 	Why string
-	// Writers are those that write such keys, by controlplane.AccessTable.
+	// Writers are the roles that write such keys, by controlplane.AccessTable.
 	Writers []controlplane.Writer
-	// Does says in words what Perform does.
+	// Does describes the effect of Perform.
 	Does string
 
 	change *controlplane.Change
 }
 
-// RepairReason is the reason of a task that ends because a key of it was repaired.
-const RepairReason = "what is stored of it could not be read, and was repaired"
+// RepairReason is the reason of a task that fails because one of its keys was repaired.
+const RepairReason = "one of its keys was unreadable and has been repaired"
 
-// PlanRepair reads the cluster at one revision and returns how to repair a key. What the
-// key should say is computed from other keys where they tell; else the key is removed. A
-// task whose binding or status could not be read fails: it is not known what ran.
-// NotFound: there is no such key. Precondition: its value can be read.
+// PlanRepair reads the cluster at one revision and plans the repair of a key. It computes the value
+// from other keys if they determine it; otherwise it removes the key. A task with an unreadable
+// binding or status fails, because it is unknown what ran. NotFound: there is no such key.
+// Precondition: its value is readable.
 func PlanRepair(ctx context.Context, store controlplane.Store, key string, now time.Time) (*Repair, error) {
 	c, errRead := NewChecker(), errors.New("read")
 	var there controlplane.KV
@@ -59,7 +59,7 @@ func PlanRepair(ctx context.Context, store controlplane.Store, key string, now t
 	case there.ModRevision == 0:
 		return nil, types.Errorf(types.NotFound, "repair %s: there is no such key: %s", key, action.ListUnreadable.Of())
 	case !quarantined:
-		return nil, types.Errorf(types.Precondition, "repair %s: its value can be read: %s", key, action.ListUnreadable.Of())
+		return nil, types.Errorf(types.Precondition, "repair %s: its value is readable: %s", key, action.ListUnreadable.Of())
 	}
 	r := &Repair{Key: key, Value: there.Value, Revision: there.ModRevision, Why: why, change: controlplane.NewChange(controlplane.NewBatch())}
 	k, known := controlplane.Parse(key)
@@ -69,18 +69,18 @@ func PlanRepair(ctx context.Context, store controlplane.Store, key string, now t
 		}
 	}
 	r.change.IfUnchanged(key, there.ModRevision)
-	// For every reader the key counts as absent.
+	// Readers treat the key as absent.
 	c.Apply(controlplane.Batch{Revision: c.s.revision + 1, Events: []controlplane.Event{{KV: controlplane.KV{Key: key, ModRevision: c.s.revision + 1}, Delete: true}}})
 	p := repairing{s: c.s, mods: mods, r: r, now: now}
 	p.plan(k, known)
 	return r, nil
 }
 
-// Perform repairs the key. Conflict: something it was decided on has changed.
+// Perform repairs the key. Conflict: a key that the plan relied on has changed.
 func (r *Repair) Perform(ctx context.Context, store controlplane.Store) error {
 	res, err := controlplane.Commit(ctx, store, r.change.Txn())
 	if err == nil && !res.Committed {
-		err = types.Errorf(types.Conflict, "it changed meanwhile: look at it again")
+		err = types.Errorf(types.Conflict, "it changed meanwhile: plan the repair again")
 	}
 	if err != nil {
 		return types.Errorf(types.ClassOf(err), "repair %s: %w", r.Key, err)
@@ -88,10 +88,10 @@ func (r *Repair) Perform(ctx context.Context, store controlplane.Store) error {
 	return nil
 }
 
-// repairing decides how to repair a key.
+// repairing plans the repair of a key.
 type repairing struct {
 	s *state
-	// mods are the revisions of all keys.
+	// mods holds the revisions of all keys.
 	mods map[string]int64
 	r    *Repair
 	now  time.Time
@@ -102,7 +102,7 @@ func (p *repairing) plan(k controlplane.Key, known bool) {
 	switch {
 	case known && k.Kind == controlplane.Allocated:
 		p.account(p.s.accountOf(k), p.r.Key)
-		p.r.Does = "writes what bindings and grants hold there"
+		p.r.Does = "writes the amounts that bindings and grants hold there"
 	case known && k.Kind == controlplane.Bindings && t != nil && t.status.V != nil && t.status.V.Phase.Held() && t.status.V.Attempt == k.Attempt && t.status.V.Node == k.Node:
 		p.binding(k, t)
 	case known && k.Kind == controlplane.Statuses && t != nil && t.info.V != nil:
@@ -113,7 +113,7 @@ func (p *repairing) plan(k controlplane.Key, known bool) {
 	}
 }
 
-// account writes what is in use at an account if that is not what is stored.
+// account writes the held amounts of an account.
 func (p *repairing) account(a *account, key string) {
 	held := p.s.held(a)
 	var sum types.Allocated
@@ -128,8 +128,8 @@ func (p *repairing) account(a *account, key string) {
 	p.r.change.Put(key, &sum)
 }
 
-// binding ends an attempt of which it is not known what it holds: the task fails, its agent
-// ends what runs, and what the node and the pools have in use is counted anew.
+// binding ends an attempt with unknown holdings: the task fails, its agent ends the process, and
+// the accounts of the node and the pools are computed again.
 func (p *repairing) binding(k controlplane.Key, t *task) {
 	p.r.change.Delete(p.r.Key)
 	if report := controlplane.ReportKey(k.Node, k.Namespace, k.ID, k.Attempt); p.mods[report] != 0 {
@@ -145,10 +145,10 @@ func (p *repairing) binding(k controlplane.Key, t *task) {
 			p.account(&pool.account, controlplane.PoolKey(ns, name))
 		}
 	}
-	p.r.Does = "removes the binding, ends task " + t.id.String() + " as failed, and counts again what is in use on node " + k.Node
+	p.r.Does = "removes the binding, ends task " + t.id.String() + " as failed, and recomputes the amounts in use on node " + k.Node
 }
 
-// status says of a task that is bound that it is, and of any other that it failed.
+// status marks a bound task as bound, and any other as failed.
 func (p *repairing) status(t *task) {
 	for _, b := range t.bindings {
 		if b.info.V != nil && b.number == t.last {
@@ -158,10 +158,10 @@ func (p *repairing) status(t *task) {
 		}
 	}
 	p.fail(t)
-	p.r.Does = "ends task " + t.id.String() + " as failed, as it is not known what ran"
+	p.r.Does = "ends task " + t.id.String() + " as failed, because it is unknown what ran"
 }
 
-// fail ends a task as failed.
+// fail marks a task as failed.
 func (p *repairing) fail(t *task) {
 	key := controlplane.StatusKey(t.id.ns, t.id.id)
 	next := types.Status{Phase: types.Failed, Attempt: t.last, ExitCode: -1, Ended: p.now.UnixNano(), Reason: RepairReason}

@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// repairable is a cluster in order: on n1 runs a, which holds a device and a part of a pool,
-// and a grant holds some cpu; b waits.
+// repairable is a consistent cluster. Task a runs on n1 with a device and a part of a pool, a grant
+// holds some cpu, and b waits.
 const repairable = `
 put nodes/n1 {"Capacity": {"cpu": "4", "gpu": "2"}}
 put devices/n1 {"Devices": [{"ID": "g0", "Resource": "gpu", "NUMA": -1}, {"ID": "g1", "Resource": "gpu", "NUMA": -1}]}
@@ -35,8 +35,8 @@ put reports/n1/d/a/1 {"Phase": "running", "Binding": $(bindings/n1/d/a/1)}
 put status/d/a {"Phase": "running", "Node": "n1", "Attempt": 1}
 `
 
-// TestRepair spoils one key after the other of a cluster in order, repairs it, and finds
-// nothing wrong with the cluster afterwards.
+// TestRepair spoils one key after the other of a consistent cluster, repairs it, and then finds
+// nothing wrong.
 func TestRepair(t *testing.T) {
 	failed := func(t *testing.T, store controlplane.Store) {
 		if s := statusOf(t, store, "a"); s.Phase != types.Failed || s.Attempt != 1 || s.Reason != audit.RepairReason {
@@ -47,16 +47,16 @@ func TestRepair(t *testing.T) {
 		does, writer string
 		after        func(t *testing.T, store controlplane.Store)
 	}{
-		"allocated/n1":      {"writes what bindings and grants hold there", "the scheduler", nil},
-		"allocated/*/d/lic": {"writes what bindings and grants hold there", "the scheduler", nil},
-		"bindings/n1/d/a/1": {"ends task d/a as failed, and counts again what is in use on node n1", "the scheduler", failed},
+		"allocated/n1":      {"writes the amounts that bindings and grants hold there", "the scheduler", nil},
+		"allocated/*/d/lic": {"writes the amounts that bindings and grants hold there", "the scheduler", nil},
+		"bindings/n1/d/a/1": {"ends task d/a as failed, and recomputes the amounts in use on node n1", "the scheduler", failed},
 		"status/d/a": {"writes that it is bound to node n1", "the scheduler", func(t *testing.T, store controlplane.Store) {
 			if s := statusOf(t, store, "a"); s.Phase != types.Bound || s.Node != "n1" || s.Attempt != 1 {
 				t.Errorf("%+v", s)
 			}
 		}},
 		"status/d/b":        {"ends task d/b as failed", "the scheduler", nil},
-		"status/d/nobody":   {"removes the key", "the scheduler", nil},
+		"status/d/unknown":  {"removes the key", "the scheduler", nil},
 		"bindings/n1/d/x/7": {"removes the key", "the scheduler", nil},
 		"resources/d/y/+":   {"removes the key", "the application", nil},
 		"cordons/n1":        {"removes the key", "the administrator", nil},
@@ -119,7 +119,7 @@ func statusOf(t *testing.T, store controlplane.Store, id string) types.Status {
 	return s
 }
 
-// TestRepairRefuses: what is in order, is not there, or changed meanwhile is not repaired.
+// TestRepairRefuses checks that a readable, missing or changed key is not repaired.
 func TestRepairRefuses(t *testing.T) {
 	store := memstore.New()
 	steps, err := audittest.Parse(repairable)

@@ -13,28 +13,27 @@ import (
 	"github.com/escher-sched/escher/controlplane/supervise"
 )
 
-// Report is what an audit of a cluster found.
+// A Report is the result of an audit.
 type Report struct {
-	// Revision is the one that was read.
+	// Revision is the audited revision.
 	Revision int64 `json:"revision"`
-	// Keys, Nodes, Tasks and Bindings are how many were looked at.
+	// Keys, Nodes, Tasks and Bindings count the audited objects.
 	Keys     int `json:"keys"`
 	Nodes    int `json:"nodes"`
 	Tasks    int `json:"tasks"`
 	Bindings int `json:"bindings"`
-	// Findings are what is wrong; none is the rule.
+	// Findings are the violations; usually there are none.
 	Findings []Finding `json:"findings"`
 }
 
-// Run checks a cluster as it is at one revision. It tries until the store can be
-// read or ctx is done.
+// Run audits a cluster at one revision. It retries until the store can be read or ctx is done.
 //
-// A component may be about to do what is not done yet, such as the collector that deletes
-// what lost its owner. Then Run reads again until that is done, for half a minute at most, and
-// reports the rest as NothingLeft and Progress. Each of waits is called with it each time.
+// A component may have unfinished work, such as the collector with ownerless objects. Then Run
+// reads again until the work is done, for at most half a minute, and reports the rest as
+// NothingLeft and Progress. It calls each of waits with the unfinished work before each wait.
 func Run(ctx context.Context, store controlplane.Store, waits ...func(left []Finding)) (Report, error) {
-	report, left, err := look(ctx, store)
-	for _, wait := range looksAgain() {
+	report, left, err := readOnce(ctx, store)
+	for _, wait := range rereadDelays() {
 		if err != nil || len(left) == 0 {
 			break
 		}
@@ -42,7 +41,7 @@ func Run(ctx context.Context, store controlplane.Store, waits ...func(left []Fin
 			told(left)
 		}
 		if err = supervise.Pause(ctx, wait); err != nil {
-			err = fmt.Errorf("audit: wait until a component does what it has to: %s: %w", left[0], err)
+			err = fmt.Errorf("audit: wait for unfinished work: %s: %w", left[0], err)
 			break
 		}
 		left, err = stillLeft(ctx, store, left)
@@ -54,26 +53,26 @@ func Run(ctx context.Context, store controlplane.Store, waits ...func(left []Fin
 	return report, nil
 }
 
-// looksAgain is how long it waits for the collector: it looks about once a second, and one
-// that takes over from another that died does so within the time that a leader has.
-func looksAgain() []time.Duration {
+// rereadDelays returns the waits between reads. The collector runs about once a second, and a new
+// leader takes over within the leader's time to live.
+func rereadDelays() []time.Duration {
 	const ms = time.Millisecond
 	return []time.Duration{500 * ms, 1000 * ms, 1500 * ms, 2000 * ms, 3000 * ms, 4000 * ms, 6000 * ms, 6000 * ms, 6000 * ms}
 }
 
-// stillLeft returns what was left before, and is now.
+// stillLeft returns the part of an earlier list that is still left.
 func stillLeft(ctx context.Context, store controlplane.Store, before []Finding) ([]Finding, error) {
-	_, now, err := look(ctx, store)
+	_, now, err := readOnce(ctx, store)
 	return slices.DeleteFunc(before, func(f Finding) bool { return same(now, f) == nil }), err
 }
 
-// look reads the cluster once, and returns also what a component has still to do.
-func look(ctx context.Context, store controlplane.Store) (Report, []Finding, error) {
+// readOnce audits the cluster once, and also returns the components' unfinished work.
+func readOnce(ctx context.Context, store controlplane.Store) (Report, []Finding, error) {
 	errRead := errors.New("read")
 	c, report := NewChecker(), Report{}
 	err := controlplane.ListWatch(ctx, store, controlplane.ListWatchOptions{Prefix: controlplane.Root}, func(u controlplane.Update) error {
 		report.Revision, report.Keys = u.Revision, len(u.Events)
-		report.Findings = append([]Finding{}, c.Load(u.Events, u.Revision)...) // in JSON, none is []
+		report.Findings = append([]Finding{}, c.Load(u.Events, u.Revision)...) // encodes to [] when empty
 		return errRead
 	})
 	if !errors.Is(err, errRead) {
@@ -89,13 +88,12 @@ func look(ctx context.Context, store controlplane.Store) (Report, []Finding, err
 	return report, sorted(append(c.Left(), c.Stuck()...)), nil
 }
 
-// Follow checks a cluster as it is, and then at every revision, until ctx is done or
-// handle returns an error, which it returns. handle is told each revision that was
-// checked, with what is found there and was not before; a revision at which nothing
-// changed is told now and then. log is told when the watch is lost; nil is nobody.
+// Follow audits a cluster, and then every revision, until ctx is done or handle returns an error,
+// which it returns. It calls handle for each audited revision with the new findings, and now and
+// then for a revision without changes. log receives a line when the watch is lost; nil disables
+// logging.
 //
-// After a time for which there is no history any more, the state is checked again,
-// not what happened.
+// After a gap in the history it audits the state again, but not the changes in the gap.
 func Follow(ctx context.Context, store controlplane.Store, log *zap.Logger, handle func(revision int64, found []Finding) error) error {
 	c := NewChecker()
 	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Log: log}

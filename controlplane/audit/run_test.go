@@ -68,8 +68,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestFollowTellsEachRevision starts in the middle of a history and follows it to
-// its end.
+// TestFollowTellsEachRevision starts in the middle of a history and follows it to its end.
 func TestFollowTellsEachRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, steps := memstore.New(), cases(t)["accounts/allocated is forgotten, and then too much"]
@@ -96,8 +95,7 @@ func TestFollowTellsEachRevision(t *testing.T) {
 	})
 }
 
-// TestLoadForgetsWhatIsGone loads a later state, after which what was wrong before
-// is found no longer.
+// TestLoadForgetsWhatIsGone loads a later state, which ends earlier findings.
 func TestLoadForgetsWhatIsGone(t *testing.T) {
 	steps, err := audittest.Parse("put status/d/a {\"Phase\": \"pending\"}\nput odd {}\n\ndel status/d/a\ndel odd\n\nput nodes/n1 {}")
 	if err != nil {
@@ -113,8 +111,8 @@ func TestLoadForgetsWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestOneLookSeesWhatIsHeldWithoutDevices: nobody need have looked on when it was bound or
-// granted.
+// TestOneLookSeesWhatIsHeldWithoutDevices checks that a single audit finds holdings without
+// devices.
 func TestOneLookSeesWhatIsHeldWithoutDevices(t *testing.T) {
 	for _, name := range []string{"without a device", "with less of devices than of the resource", "granted without a device"} {
 		m, last := newModel(), audittest.Step{}

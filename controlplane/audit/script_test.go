@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit/audittest"
 )
 
-// cases reads the scripts of testdata: what a file begins with is the beginning of
-// each of its cases, which "== name" lines separate.
+// cases reads the scripts of testdata. "== name" lines separate the cases of a file; the lines
+// before the first one begin each case.
 func cases(t *testing.T) map[string][]audittest.Step {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -40,7 +40,7 @@ func cases(t *testing.T) map[string][]audittest.Step {
 	return all
 }
 
-// names returns the findings as scripts want them.
+// names returns findings in the form of scripts.
 func names(found []audit.Finding) []string {
 	var out []string
 	for _, f := range found {
@@ -69,7 +69,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestEveryGuaranteeHasAScript makes sure that no validator is never seen to fail.
+// TestEveryGuaranteeHasAScript checks that every validator is seen to fail.
 func TestEveryGuaranteeHasAScript(t *testing.T) {
 	wanted := make(map[string]bool)
 	for _, steps := range cases(t) {
@@ -81,8 +81,8 @@ func TestEveryGuaranteeHasAScript(t *testing.T) {
 		}
 	}
 	for _, g := range audit.Guarantees() {
-		// OneWriter is not about keys alone, NeverTwice not at all, and NothingLeft and
-		// Progress about how long: see TestOneWriter, TestNeverTwice, TestLeft and TestStuck.
+		// OneWriter needs authors, NeverTwice needs logs, and NothingLeft and Progress need time:
+		// see TestOneWriter, TestNeverTwice, TestLeft and TestStuck.
 		if g != audit.OneWriter && g != audit.Progress && g != audit.NothingLeft && g != audit.NeverTwice && !wanted[string(g)] {
 			t.Errorf("no script wants %s", g)
 		}

@@ -10,38 +10,37 @@ type id struct{ ns, id string }
 
 func (x id) String() string { return x.ns + "/" + x.id }
 
-// state is the cluster as decoded from its keys at a revision.
+// state is the cluster decoded from its keys at a revision.
 type state struct {
 	revision   int64
 	nodes      map[string]*node
 	pools      map[types.ResourceID]*pool
 	everywhere cells[types.ResourceID, types.Resource]
-	// onNodes is how many keys of nodes, or of every node, each resource has.
+	// onNodes counts the keys of each resource for nodes, or for every node.
 	onNodes    map[types.ResourceID]int
 	namespaces cells[string, types.Namespace]
 	jobs       cells[id, types.Job]
 	sessions   cells[id, types.Session]
 	policies   cells[id, types.Policies]
-	// specs has an entry for every spec that is stored: what is wrong with it, or "".
+	// specs has an entry for every stored spec: its problem, or "".
 	specs map[id]string
 	// closed is the revision at which the cluster was closed to new tasks; 0 means open.
 	closed int64
-	// over are the revisions since which namespaces have used up a budget.
+	// over holds the revisions since which namespaces are over a budget.
 	over         map[string]int64
 	reservations map[id]*reservation
 	tasks        map[id]*task
 	// members is the number of stored tasks of each job.
 	members map[id]int
-	// inPart are the reservations whose grants accumulate, or are being granted in several
-	// transactions.
+	// inPart are the reservations that accumulate, or are being granted in several transactions.
 	inPart map[*reservation]types.GrantPhase
-	// unread are the keys that are of no known form or cannot be read, and why.
+	// unread are the keys without a known form or readable value, with the reason.
 	unread map[string]string
-	// touched is what the last revision was about.
+	// touched lists what the last revision touched.
 	touched touched
 }
 
-// node is all that is known of a node, from the first of its keys to the last.
+// node holds the keys of one node, from the first to the last.
 type node struct {
 	account
 	name    string
@@ -52,7 +51,7 @@ type node struct {
 	// own and left are its ephemeral resources, valid in its session or not.
 	own  cells[types.ResourceID, types.Resource]
 	left cells[types.ResourceID, types.Provided]
-	// bindings are those with a key of their own or a report.
+	// bindings are the attempts with a binding or a report.
 	bindings map[attempt]*binding
 	// providers are the bindings that provide a resource here.
 	providers map[types.ResourceID]map[*binding]struct{}
@@ -70,7 +69,7 @@ type attempt struct {
 	number int
 }
 
-// binding is an attempt with what its agent reported.
+// binding is an attempt with its agent's report.
 type binding struct {
 	attempt
 	node   *node
@@ -108,7 +107,7 @@ type reservation struct {
 
 func (r *reservation) object() string { return "grant " + r.id.String() }
 
-// current reports whether the grant is of the reservation that is there.
+// current reports whether the grant belongs to the present reservation.
 func (r *reservation) current() bool {
 	return r.info.V != nil && r.grant.V != nil && r.grant.V.Reservation == r.info.Create
 }

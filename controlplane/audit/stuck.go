@@ -2,8 +2,8 @@ package audit
 
 import "github.com/escher-sched/escher/types"
 
-// Stuck returns what a component has to do at present and has not done. It is no mistake
-// for as long as the component may take; later, and at rest, it is Progress.
+// Stuck returns unfinished work of components. That is legal while a component works on it. At rest
+// it violates Progress.
 func (c *Checker) Stuck() []Finding {
 	var all []Finding
 	found := func(object, format string, args ...any) {
@@ -14,29 +14,28 @@ func (c *Checker) Stuck() []Finding {
 	}
 	for _, r := range c.s.reservations {
 		if g := r.grant.V; g != nil && g.Phase == types.Releasing && !c.s.drawnOn(r) {
-			found(r.object(), "is being released, and nothing is drawn on it")
+			found(r.object(), "is being released, but no task draws on it")
 		}
 	}
 	return sorted(all)
 }
 
-// stuckTask looks for an exit that no scheduler released, and for a stop or an eviction that
-// did not reach the binding.
+// stuckTask finds an exit without a release, and a stop or eviction that did not reach the binding.
 func stuckTask(t *task, found finder) {
 	b := t.bound()
 	if b != nil && b.report.V != nil && b.report.V.Phase == types.ReportExited && b.report.V.Binding == b.info.Create {
-		found(t.object(), "%s has ended, and what it holds is not released", b)
+		found(t.object(), "%s has ended, but its resources are not released", b)
 		return
 	}
 	x := t.info.V
 	switch {
 	case x == nil || t.ended():
 	case x.Stop != nil && b == nil:
-		found(t.object(), "was stopped while it was pending, and has not ended")
+		found(t.object(), "was stopped while it was pending, but has not ended")
 	case x.Stop != nil && b.info.V.Stop == nil:
-		found(t.object(), "was stopped, and %s is not told", b)
+		found(t.object(), "was stopped, but %s does not say so", b)
 	case b != nil && x.Evict == b.number && b.info.V.Stop == nil:
-		found(t.object(), "attempt %d was evicted, and %s is not told", x.Evict, b)
+		found(t.object(), "attempt %d was evicted, but %s does not say so", x.Evict, b)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit/audittest"
 )
 
-// TestStuck: what a component has to do is found until it is done.
+// TestStuck checks that unfinished work is found until it is done.
 func TestStuck(t *testing.T) {
 	const bound = `put nodes/n1 {"Capacity": {"cpu": "2"}}
 put alive/n1 {}

@@ -7,8 +7,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// updateSpec applies a change of a spec: of a spec that is there, state keeps what is wrong
-// with it.
+// updateSpec applies a change of a spec, and records the problem of a stored one.
 func (s *state) updateSpec(k controlplane.Key, e controlplane.Event) error {
 	at := id{k.Namespace, k.ID}
 	delete(s.specs, at)
@@ -27,8 +26,8 @@ func (s *state) updateSpec(k controlplane.Key, e controlplane.Event) error {
 	return nil
 }
 
-// updateAdmission applies a change of what is said about new tasks. Where too many tasks
-// are pending, the cluster is not closed: a job that was begun is still submitted.
+// updateAdmission applies a change of admission. Too many waiting tasks do not close the cluster: a
+// launch that has begun continues.
 func (s *state) updateAdmission(e controlplane.Event) {
 	var a types.Admission
 	switch {
@@ -39,8 +38,7 @@ func (s *state) updateAdmission(e controlplane.Event) {
 	}
 }
 
-// specKept validates SpecKept of a task: while it has not ended, its spec is there, and is
-// the one that it names.
+// specKept validates SpecKept for a task: until it has ended, its spec exists and has its digest.
 func (s *state) specKept(t *task, found finder) {
 	if t.info.V == nil || t.info.V.Spec == "" || t.ended() {
 		return
@@ -56,8 +54,7 @@ func (s *state) specKept(t *task, found finder) {
 	}
 }
 
-// checkSpecs checks the tasks whose specs were deleted, and again those that were found
-// without theirs.
+// checkSpecs checks the tasks whose specs were deleted, and tasks found without a spec earlier.
 func (c *Checker) checkSpecs() {
 	for at := range c.standing {
 		if at.guarantee == SpecKept {
@@ -77,18 +74,18 @@ func (c *Checker) checkSpec(t *task) {
 	c.state(SpecKept, t, func(found finder) { c.s.specKept(t, found) })
 }
 
-// jobWhole validates JobWhole of a job that is new: all of its tasks are there.
+// jobWhole validates JobWhole for a new job: all of its tasks exist.
 func (s *state) jobWhole(job id, found finder) {
 	cell := s.jobs[job]
 	if cell == nil || !cell.created(s.revision) {
 		return
 	}
 	if tasks := s.members[job]; tasks != cell.V.Tasks {
-		found("job "+job.String(), "has %d tasks, and %d of them are stored", cell.V.Tasks, tasks)
+		found("job "+job.String(), "has %d tasks, but %d of them are stored", cell.V.Tasks, tasks)
 	}
 }
 
-// updateBudget applies a change of whether a namespace has used up a budget.
+// updateBudget applies a change of a namespace's admission.
 func (s *state) updateBudget(ns string, e controlplane.Event) {
 	switch _, is := s.over[ns]; {
 	case e.Delete, types.Parse(e.Value, new(types.Admission)) != nil:
@@ -98,19 +95,19 @@ func (s *state) updateBudget(ns string, e controlplane.Event) {
 	}
 }
 
-// admitted validates Admitted: while the cluster is closed nothing new is submitted, and
-// nothing is added to a namespace that has used up a budget. Tasks of a job count when the
-// job is written, as they are seen then.
+// admitted validates Admitted: nothing new is submitted while the cluster is closed, or added to a
+// namespace that is over a budget. Tasks of a job count when the job is written, because they
+// become visible then.
 func (s *state) admitted(object, ns string, found finder) {
 	if s.closed != 0 && s.closed < s.revision {
-		found(object, "is new, and the cluster has been closed to new tasks since revision %d", s.closed)
+		found(object, "is new, but the cluster is closed to new tasks since revision %d", s.closed)
 	}
 	s.inBudget(object, ns, found)
 }
 
-// inBudget is the part of Admitted that is about the budget of a namespace.
+// inBudget is the part of Admitted for the budget of a namespace.
 func (s *state) inBudget(object, ns string, found finder) {
 	if over, is := s.over[ns]; is && over < s.revision {
-		found(object, "is new, and namespace %s has been over its budget since revision %d", ns, over)
+		found(object, "is new, but namespace %s is over its budget since revision %d", ns, over)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// nothingLost validates NothingLost: a task is pending without a binding, bound or
-// running with the one its status names, or has ended without one and with a
-// reason; and what has a binding or has not ended is a task that is there.
+// nothingLost validates NothingLost. A task is pending without a binding, bound or running with the
+// binding in its status, or ended without a binding and with a reason. A binding, or a status that
+// has not ended, belongs to an existing task.
 func nothingLost(t *task, found finder) {
 	phase, st := types.Pending, t.status.V
 	if st != nil {
@@ -18,11 +18,11 @@ func nothingLost(t *task, found finder) {
 	switch {
 	case phase == types.Pending || phase.Ended():
 		if b != nil {
-			found(t.object(), "is %s, and has %s", phase, b)
+			found(t.object(), "is %s, but has %s", phase, b)
 		}
 	case phase.Held():
 		if !t.boundAs(st) {
-			found(t.object(), "is %s on node %s as attempt %d, and has no such binding", phase, st.Node, st.Attempt)
+			found(t.object(), "is %s on node %s as attempt %d, but has no such binding", phase, st.Node, st.Attempt)
 		}
 	default:
 		found(t.object(), "its phase is %q", phase)
@@ -31,12 +31,12 @@ func nothingLost(t *task, found finder) {
 		found(t.object(), "has failed without a reason")
 	}
 	if t.info.V == nil && (b != nil || st != nil && !phase.Ended()) {
-		found(t.object(), "is %s, and the task is gone", phase)
+		found(t.object(), "is %s, but the task is gone", phase)
 	}
 }
 
-// bound returns the binding of the task, the first by name if there are several,
-// nil if there is none.
+// bound returns the binding of the task, the first by name if there are several, nil if there is
+// none.
 func (t *task) bound() *binding {
 	var first *binding
 	for _, b := range t.bindings {
@@ -56,9 +56,8 @@ func (t *task) boundAs(st *types.Status) bool {
 	return false
 }
 
-// notDropped validates NothingLost of a change: a task is deleted only once it has
-// ended, or if it was never visible; its status stays as long as the task; an id is
-// not used again.
+// notDropped validates NothingLost for a change. A task is deleted only once it has ended, or if it
+// was never visible. Its status is not deleted before the task. No id is reused.
 func (s *state) notDropped(t *task, found finder) {
 	was := t.status.before(s.revision)
 	ended := was != nil && was.Phase.Ended()
@@ -66,14 +65,14 @@ func (s *state) notDropped(t *task, found finder) {
 		found(t.object(), "was deleted before it ended")
 	}
 	if t.status.deleted(s.revision) && t.info.V != nil {
-		found(t.object(), "its status was deleted, and the task is there")
+		found(t.object(), "its status was deleted, but the task exists")
 	}
 	if t.info.created(s.revision) && was != nil {
-		found(t.object(), "is new, and there is a status of that id")
+		found(t.object(), "is new, but a status with its id exists")
 	}
 }
 
-// wasVisible reports whether schedulers could see a task that is deleted now.
+// wasVisible reports whether schedulers could see a task that is now deleted.
 func (s *state) wasVisible(t *task) bool {
 	if t.info.old.Job == "" {
 		return true
@@ -87,15 +86,15 @@ func (s *state) wasVisible(t *task) bool {
 	return s.jobs[job] != nil
 }
 
-// jobFinished validates NothingLost of a job that is deleted: without it, those of
-// its tasks that have not ended are seen no longer.
+// jobFinished validates NothingLost for a deleted job: its tasks that have not ended become
+// invisible.
 func (s *state) jobFinished(job id, found finder) {
 	for _, t := range s.tasks {
 		if t.info.V == nil || t.id.ns != job.ns || t.info.V.Job != job.id {
 			continue
 		}
 		if t.status.V == nil || !t.status.V.Phase.Ended() {
-			found("job "+job.String(), "was deleted, and %s has not ended", t.object())
+			found("job "+job.String(), "was deleted, but %s has not ended", t.object())
 		}
 	}
 }
@@ -109,8 +108,8 @@ func (s *state) monotonic(t *task, found finder) {
 	found(t.object(), "went from %s to %s", describe(was), describe(is))
 }
 
-// copied validates StatusMonotonic of the status of an attempt that lasts: what it
-// says of trouble and restarts is what the report of that revision says.
+// copied validates StatusMonotonic for a status within a phase: its reason and restarts equal those
+// of the report at that revision.
 func (s *state) copied(t *task, found finder) {
 	was, is := t.status.before(s.revision), t.status.V
 	if t.status.Mod != s.revision || was == nil || is == nil || is.Phase != was.Phase || !is.Phase.Held() {
@@ -122,22 +121,22 @@ func (s *state) copied(t *task, found finder) {
 			continue
 		}
 		if r.Restarts != is.Restarts || r.Reason != is.Reason {
-			found(t.object(), "its status says %d restarts, %q, and its report says %d, %q", is.Restarts, is.Reason, r.Restarts, r.Reason)
+			found(t.object(), "its status says %d restarts, %q, but its report says %d, %q", is.Restarts, is.Reason, r.Restarts, r.Reason)
 		}
 		return
 	}
 	found(t.object(), "its status changed without a report")
 }
 
-// deadlineKept validates DeadlineKept of a binding that is made.
+// deadlineKept validates DeadlineKept for a new binding.
 func (s *state) deadlineKept(b *binding, found finder) {
 	t, x := b.of.info.V, b.info.V
 	switch {
 	case t == nil:
 	case x.Deadline != t.Deadline:
-		found(b.of.object(), "%s has deadline %d, and the task has %d", b, x.Deadline, t.Deadline)
+		found(b.of.object(), "%s has deadline %d, but the task has %d", b, x.Deadline, t.Deadline)
 	case t.Deadline != 0 && x.Bound >= t.Deadline:
-		found(b.of.object(), "%s was bound at %d, and the deadline was %d", b, x.Bound, t.Deadline)
+		found(b.of.object(), "%s was bound at %d, after the deadline %d", b, x.Bound, t.Deadline)
 	}
 }
 
@@ -151,38 +150,37 @@ func describe(st *types.Status) string {
 	return string(st.Phase) + " as attempt " + strconv.Itoa(st.Attempt)
 }
 
-// stopStays validates StoppedStaysStopped of a task: its stop is not taken back, nor put
-// off, nor is the eviction of an attempt.
+// stopStays validates StoppedStaysStopped for a task: neither its stop nor an eviction is withdrawn
+// or delayed.
 func (s *state) stopStays(t *task, found finder) {
 	was, is := t.info.before(s.revision), t.info.V
 	switch {
 	case was == nil || is == nil:
 	case was.Evict != 0 && was.Evict == is.Evict && putOff(&types.Stop{Grace: was.EvictGrace}, &types.Stop{Grace: is.EvictGrace}):
-		found(t.object(), "attempt %d was evicted with grace %s, and has %s now", is.Evict, was.EvictGrace, is.EvictGrace)
+		found(t.object(), "attempt %d was evicted with grace %s, but now has %s", is.Evict, was.EvictGrace, is.EvictGrace)
 	case was.Stop == nil:
 	case is.Stop == nil:
-		found(t.object(), "was stopped, and is not any more")
+		found(t.object(), "was stopped, but no longer is")
 	case putOff(was.Stop, is.Stop):
-		found(t.object(), "was stopped with grace %s, and has %s now", was.Stop.Grace, is.Stop.Grace)
+		found(t.object(), "was stopped with grace %s, but now has %s", was.Stop.Grace, is.Stop.Grace)
 	}
 }
 
-// putOff reports whether a stop took the place of one that would have ended the task
-// sooner.
+// putOff reports whether a stop replaced one that would have ended the task sooner.
 func putOff(was, is *types.Stop) bool { return was.Grace != is.Grace && !is.Sooner(was) }
 
-// stopsStay validates StoppedStaysStopped of a binding: what it was told stays, and
-// the end of a task does not become the end of an attempt.
+// stopsStay validates StoppedStaysStopped for a binding: its stop stays, and does not become an
+// eviction.
 func (s *state) stopsStay(b *binding, found finder) {
 	was, is := b.info.before(s.revision), b.info.V
 	if was == nil || was.Stop == nil || is == nil {
 		return
 	}
 	if is.Stop == nil {
-		found(b.of.object(), "%s was told to stop, and is not any more", b)
+		found(b.of.object(), "%s was told to stop, but no longer is", b)
 	} else if is.Stop.Evicted && !was.Stop.Evicted {
-		found(b.of.object(), "%s was told to stop, and is evicted now", b)
+		found(b.of.object(), "%s was told to stop, but is now evicted", b)
 	} else if putOff(was.Stop, is.Stop) {
-		found(b.of.object(), "%s was told to end with grace %s, and has %s now", b, was.Stop.Grace, is.Stop.Grace)
+		found(b.of.object(), "%s was told to end with grace %s, but now has %s", b, was.Stop.Grace, is.Stop.Grace)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Author is who sends a transaction.
+// Author is the sender of a transaction.
 type Author struct {
 	Writer controlplane.Writer
 	// Node is the range of an agent, Namespace that of an application.
@@ -25,7 +25,7 @@ func (a Author) String() string {
 	return string(a.Writer)
 }
 
-// Authored checks who writes what: see controlplane.AccessTable.
+// Authored checks the writers of keys: see controlplane.AccessTable.
 type Authored struct {
 	table map[controlplane.Kind]controlplane.Access
 }
@@ -39,9 +39,8 @@ func NewAuthored() *Authored {
 	return w
 }
 
-// Check validates OneWriter of a transaction that was committed at a revision: its
-// author is the writer of every key that it writes, and the key is in the author's
-// range.
+// Check validates OneWriter for a transaction committed at a revision: its author may write every
+// key in it, and each key is in the author's range.
 func (w *Authored) Check(by Author, txn controlplane.Txn, revision int64) []Finding {
 	var out []Finding
 	for _, op := range txn.Ops {

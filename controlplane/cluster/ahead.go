@@ -8,18 +8,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Who commits a transaction knows what it changed before the watch tells. The view
-// applies it at once, from the values as they were before they were encoded, and
-// knows the copy that the watch brings by its revision.
+// A committer knows what its transaction changed before the watch delivers it. The view applies the
+// change at once, from the values before encoding, and recognizes the copy from the watch by its
+// revision.
 
-// Write is what a transaction did to one key.
+// A Write is the effect of a transaction on one key.
 type Write struct {
 	Key string
-	// Value was put; nil: the key was deleted. It must not be changed any more.
+	// Value was put; nil means that the key was deleted. The caller must not change it any more.
 	Value types.Message
-	// Encoded is Value as it is stored, if it is known.
+	// Encoded is the stored form of Value, if known.
 	Encoded []byte
-	// Made tells that the key was not there before.
+	// Made reports whether the transaction created the key.
 	Made bool
 }
 
@@ -27,18 +27,17 @@ type Write struct {
 type committed struct {
 	revision int64
 	writes   []Write
-	// delivered is how many writes came with the watch, in their order. When others
-	// come, as with a listing, pending are the keys of those that did not yet; nil
-	// before that.
+	// delivered is the number of writes that the watch has delivered in order. pending holds the
+	// keys not yet delivered, once the order is broken, as by a listing; nil before that.
 	delivered int
 	pending   map[string]struct{}
 }
 
-// Committed applies what a transaction changed, in the order of its operations,
-// before the watch or listing that brings it, and returns the keys of which the view
-// changed: to be used before it is called again. What is not newer than Revision is
-// ignored: it was applied, and perhaps undone since. Every key that it did not make must
-// have been compared by it, or be one that does not change without another that was.
+// Committed applies the changes of a transaction, in the order of its operations, ahead of the
+// watch or listing that delivers them. It returns the keys that changed in the view; the list is
+// valid until the next call. It ignores revisions up to Revision, whose changes were applied and
+// perhaps undone since. The transaction must have compared every key that it did not create, or a
+// key that always changes with it.
 func (v *View) Committed(revision int64, writes []Write) []controlplane.Key {
 	if revision <= v.Revision {
 		return nil
@@ -53,13 +52,13 @@ func (v *View) Committed(revision int64, writes []Write) []controlplane.Key {
 		if w.Made {
 			e.CreateRevision = revision
 		}
-		// Nothing can go wrong: there is nothing to be decoded.
+		// Nothing has to be decoded, so no error is possible.
 		k, changed, err := v.applyChange(e)
 		switch {
 		case changed && err == nil:
 			keys = append(keys, k)
 		case w.Value != nil:
-			// A part of a listing brought it before the answer came, or what was put after it.
+			// A part of a listing brought it, or a later put, before the answer came.
 			c.mark(w.Key)
 		}
 	}
@@ -67,17 +66,17 @@ func (v *View) Committed(revision int64, writes []Write) []controlplane.Key {
 	return keys
 }
 
-// deliver notes that the watch or a listing brought an event, and reports whether it
-// is of a transaction that was applied ahead. A watch brings all of one, in order, and
-// before what is newer; a listing the keys that are left of it, and not as it put them
-// if they were put again.
+// deliver records an event of the watch or a listing, and reports whether it belongs to a
+// transaction that was applied ahead. A watch delivers all events of one transaction, in order,
+// before newer ones. A listing delivers only the keys that still exist, and with later values if
+// they changed again.
 func (v *View) deliver(e controlplane.Event) bool {
 	for _, c := range v.committed {
 		switch {
 		case c.revision > e.ModRevision:
 			return false
 		case c.revision == e.ModRevision:
-			// A listing says of all that is gone that it went at its own revision.
+			// A listing gives every deleted key its own revision.
 			return c.mark(e.Key)
 		}
 		c.mark(e.Key)
@@ -85,8 +84,8 @@ func (v *View) deliver(e controlplane.Event) bool {
 	return false
 }
 
-// mark notes that an event of a key was brought, and reports whether it is one of those
-// written, of which none was brought yet.
+// mark records an event of a key, and reports whether it is one of the transaction's writes and the
+// first event of it.
 func (c *committed) mark(key string) bool {
 	if c.pending == nil {
 		if c.delivered < len(c.writes) && c.writes[c.delivered].Key == key {
@@ -103,7 +102,7 @@ func (c *committed) mark(key string) bool {
 	return ok
 }
 
-// vanished are the keys that it put of which no event was brought.
+// vanished returns the put keys without an event.
 func (c *committed) vanished() []string {
 	var keys []string
 	for _, w := range c.writes[c.delivered:] {
@@ -120,16 +119,16 @@ type burial struct {
 	revision int64
 }
 
-// bury remembers a delete until its revision is reached: what is older, and applied
-// after it, is ignored.
+// bury remembers a delete until its revision is reached, so that older changes applied after it are
+// ignored.
 func (v *View) bury(key string, revision int64) {
 	v.gone[key] = revision
 	v.buried = append(v.buried, burial{key, revision})
 }
 
-// Reached says that every change up to revision has been applied. It returns the
-// deletes that nobody can have delivered, to be applied: of keys that were put ahead,
-// and gone again before a listing that is all that was delivered of that time.
+// Reached reports that every change up to revision has been applied. It returns deletes that no
+// watch can deliver, for the caller to apply. Their keys were put ahead, and deleted before the
+// listing that covers that time.
 func (v *View) Reached(revision int64) []controlplane.Event {
 	v.Revision = max(v.Revision, revision)
 	v.buried = slices.DeleteFunc(v.buried, func(x burial) bool {

@@ -25,8 +25,8 @@ func gone(key string, mod int64) controlplane.Event {
 	return controlplane.Event{Delete: true, KV: controlplane.KV{Key: key, ModRevision: mod}}
 }
 
-// TestCommittedIsKnownAgain: what a transaction changed is there before the watch tells,
-// and the watch's copy changes nothing.
+// TestCommittedIsKnownAgain checks that the view has the changes of a transaction before the watch,
+// and that the watch's copy changes nothing.
 func TestCommittedIsKnownAgain(t *testing.T) {
 	v := cluster.New()
 	apply(t, v, put(controlplane.AllocatedKey("n"), &types.Allocated{}, 3, 5))
@@ -57,8 +57,8 @@ func TestCommittedIsKnownAgain(t *testing.T) {
 	}
 }
 
-// TestListingAtTheRevisionOfACommit: a listing says of what is gone that it went at its
-// own revision, which may be that of a transaction applied ahead.
+// TestListingAtTheRevisionOfACommit checks deletes from a listing at the revision of a transaction
+// applied ahead.
 func TestListingAtTheRevisionOfACommit(t *testing.T) {
 	v := cluster.New()
 	task := controlplane.TaskKey("d", "t")
@@ -75,7 +75,8 @@ func TestListingAtTheRevisionOfACommit(t *testing.T) {
 	}
 }
 
-// TestVanishedBetweenCommitAndListing: what was put ahead and is in no listing is gone.
+// TestVanishedBetweenCommitAndListing checks that a key put ahead and missing in the listing is
+// gone.
 func TestVanishedBetweenCommitAndListing(t *testing.T) {
 	v := cluster.New()
 	keys := []string{controlplane.LeaderKey("a"), controlplane.LeaderKey("b"), controlplane.LeaderKey("c")}
@@ -84,7 +85,7 @@ func TestVanishedBetweenCommitAndListing(t *testing.T) {
 		writes = append(writes, cluster.Write{Key: key, Value: &types.Leader{}, Made: true})
 	}
 	v.Committed(9, writes)
-	// a was put again, b is as it was put, c is gone.
+	// a was put again, b is unchanged, c is gone.
 	apply(t, v, put(keys[1], &types.Leader{}, 9, 9), put(keys[0], &types.Leader{Holder: "x"}, 9, 12))
 	x := v.Reached(14)
 	if len(x) != 1 || x[0].Key != keys[2] || !x[0].Delete {
@@ -96,8 +97,8 @@ func TestVanishedBetweenCommitAndListing(t *testing.T) {
 	}
 }
 
-// TestDeletedAheadStaysDeleted: what is older than a delete that was applied ahead does
-// not bring the key back.
+// TestDeletedAheadStaysDeleted checks that a change older than a delete applied ahead does not
+// bring the key back.
 func TestDeletedAheadStaysDeleted(t *testing.T) {
 	v := cluster.New()
 	key := controlplane.LeaderKey("r")
@@ -116,8 +117,8 @@ func TestDeletedAheadStaysDeleted(t *testing.T) {
 	}
 }
 
-// TestAnsweredAmidAListing: a listing in parts may have brought what a transaction put, or
-// what was put there since, before the transaction is answered.
+// TestAnsweredAmidAListing checks a transaction whose writes, or later values, come with a listing
+// in parts before its answer.
 func TestAnsweredAmidAListing(t *testing.T) {
 	v := cluster.New()
 	apply(t, v, put(controlplane.AllocatedKey("n"), &types.Allocated{}, 3, 5))

@@ -8,10 +8,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Apply applies one change. It returns the key parsed, and whether the view
-// changed: a change that is older than what is known of the key, or that is of no
-// kind the view keeps, is ignored. Internal: the value cannot be decoded. The key
-// then counts as absent (see Cell.Unread), and the view goes on.
+// Apply applies one change. It returns the parsed key, and whether the view changed: it ignores
+// changes older than the state of the key, and kinds that the view lacks. Internal: the value is
+// undecodable. The key then counts as absent (see Cell.Unread), and the view stays usable.
 func (v *View) Apply(e controlplane.Event) (controlplane.Key, bool, error) {
 	if len(v.committed) > 0 && v.deliver(e) {
 		return controlplane.Key{}, false, nil
@@ -19,13 +18,13 @@ func (v *View) Apply(e controlplane.Event) (controlplane.Key, bool, error) {
 	return v.applyChange(change{Event: e})
 }
 
-// change is an event, and the value of a put if it was decoded already.
+// change is an event, with its decoded value if that is known.
 type change struct {
 	controlplane.Event
 	decoded types.Message
 }
 
-// value returns the value of a put as it is stored.
+// value returns the stored form of the put value.
 func (e *change) value() []byte {
 	if e.Value == nil && e.decoded != nil {
 		return types.Encode(0, e.decoded)
@@ -43,7 +42,7 @@ func (v *View) applyChange(e change) (controlplane.Key, bool, error) {
 	}
 	changed, err := v.apply(k, e)
 	if was := v.unread[e.Key]; was != 0 && was < e.ModRevision {
-		// It counted as absent, and is known again, if only to be so.
+		// The key counted as absent and is known again, even if only as deleted.
 		delete(v.unread, e.Key)
 		changed = true
 	}
@@ -124,7 +123,7 @@ type message[T any] interface {
 	types.Message
 }
 
-// update applies e to a cell unless the cell is as new.
+// update applies e to a cell unless the cell is as new or newer.
 func update[T any, P message[T]](c *Cell[T], e change) (bool, error) {
 	return updateBy(c, e.Event, func() (*T, error) {
 		if m, ok := e.decoded.(P); ok {
@@ -135,12 +134,11 @@ func update[T any, P message[T]](c *Cell[T], e change) (bool, error) {
 	})
 }
 
-// updateBy is update of a cell whose values are read by a function.
+// updateBy is update for a cell whose values read decodes.
 func updateBy[T any](c *Cell[T], e controlplane.Event, read func() (*T, error)) (bool, error) {
 	if e.ModRevision <= c.Mod {
 		if e.ModRevision == c.Mod && e.CreateRevision != 0 {
-			// Applied ahead it may have looked like a change of a key that was
-			// deleted in between.
+			// A key deleted in between may have looked changed when it was applied ahead.
 			c.Create = e.CreateRevision
 		}
 		return false, nil
@@ -158,7 +156,7 @@ func updateBy[T any](c *Cell[T], e controlplane.Event, read func() (*T, error)) 
 	return true, err
 }
 
-// updateIn applies e to a cell of a map that holds present keys only.
+// updateIn applies e to a cell of a map of present keys.
 func updateIn[K comparable, T any, P message[T]](m map[K]*Cell[T], k K, e change) (bool, error) {
 	c := m[k]
 	if c == nil {
@@ -176,7 +174,7 @@ func updateIn[K comparable, T any, P message[T]](m map[K]*Cell[T], k K, e change
 func (v *View) node(name string) *Node {
 	n := v.Nodes[name]
 	if n == nil {
-		name = strings.Clone(name) // not the key that it is a part of
+		name = strings.Clone(name) // keeps no reference to the whole key
 		n = &Node{
 			Name:      name,
 			Serial:    v.serials,
@@ -219,11 +217,11 @@ func (v *View) applyPool(rid types.ResourceID, f func(*Pool) (bool, error)) (boo
 }
 
 func (v *View) applyTask(id ID, f func(*Task) (bool, error)) (bool, error) {
-	before := v.folded.Len()
+	before := v.compacted.Len()
 	t := v.task(id)
 	changed, err := f(t)
-	if v.forget(t); !changed && v.folded.Len() < before {
-		v.Fold(t) // nobody need look at it
+	if v.forget(t); !changed && v.compacted.Len() < before {
+		v.Fold(t) // it is unchanged, so nothing needs it expanded
 	}
 	return changed, err
 }
@@ -237,7 +235,7 @@ func (v *View) task(id ID) *Task {
 	return t
 }
 
-// forget drops a task of which nothing is left.
+// forget drops a task without any key.
 func (v *View) forget(t *Task) {
 	if t.Info.Absent() && t.Status.Absent() && len(t.Bindings) == 0 {
 		delete(v.tasks, t.ID)
@@ -271,10 +269,10 @@ func (v *View) applyGrant(id ID, e change) (bool, error) {
 	return changed, err
 }
 
-// applyBinding keeps a binding and its report as one, whichever comes first.
+// applyBinding keeps a binding and its report together, whichever comes first.
 func (v *View) applyBinding(k controlplane.Key, e change) (bool, error) {
 	n := v.node(k.Node)
-	t := v.tasks[ID{k.Namespace, k.ID}] // a folded one has no bindings
+	t := v.tasks[ID{k.Namespace, k.ID}] // compacted tasks have no bindings
 	b := t.binding(k)
 	if b == nil {
 		if e.Delete {
@@ -320,14 +318,12 @@ func (v *View) drop(b *Binding) {
 	v.forget(t)
 }
 
-// Binding returns the attempt that the key of a binding or report names, nil if there is
-// none.
+// Binding returns the attempt of a binding or report key, nil if there is none.
 func (v *View) Binding(k controlplane.Key) *Binding {
 	return v.tasks[ID{k.Namespace, k.ID}].binding(k)
 }
 
-// binding returns the attempt of the task that a key names, nil if there is none, or no
-// task.
+// binding returns the attempt of the task for a key, nil if there is none or t is nil.
 func (t *Task) binding(k controlplane.Key) *Binding {
 	if t == nil {
 		return nil
@@ -340,7 +336,7 @@ func (t *Task) binding(k controlplane.Key) *Binding {
 	return nil
 }
 
-// namespace returns the name of a namespace, the same string each time.
+// namespace returns the name of a namespace, always the same string.
 func (v *View) namespace(name string) string {
 	if same, ok := v.names[name]; ok {
 		return same
@@ -350,7 +346,7 @@ func (v *View) namespace(name string) string {
 	return name
 }
 
-// reindexProviders keeps the providers of the node's resources up to date.
+// reindexProviders updates the providers of the node's resources.
 func (v *View) reindexProviders(b *Binding, before *BindingValue) {
 	if before != nil {
 		for _, p := range before.Provides {

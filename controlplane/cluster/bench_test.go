@@ -9,16 +9,16 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster/clustertest"
 )
 
-// live returns the bytes that are in use.
+// live returns the bytes in use.
 func live() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one finalised
+	runtime.GC() // frees what the first one finalized
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// copied returns events that share nothing with those given: as a store delivers them.
+// copied returns copies of events that share no memory with them, like those of a store.
 func copied(events []controlplane.Event) []controlplane.Event {
 	out := make([]controlplane.Event, len(events))
 	for i, e := range events {
@@ -41,19 +41,19 @@ func fill(t testing.TB, v *cluster.View, events []controlplane.Event) {
 	}
 }
 
-// TestViewMemory: a million tasks are to have room in a scheduler, bound, waiting for
-// something of their own each, or ended.
+// TestViewMemory checks that a million tasks fit into the memory of a scheduler: bound, each
+// waiting for a resource of its own, or ended.
 func TestViewMemory(t *testing.T) {
 	const tasks = 20_000
 	for _, test := range []struct {
-		name string
-		kvs  []controlplane.KV
-		room int64
-		fold bool
+		name    string
+		kvs     []controlplane.KV
+		room    int64
+		compact bool
 	}{
 		{"bound", clustertest.Bound(tasks/100, tasks), 600, false},
 		{"waiting", clustertest.Waiting(tasks), 650, false},
-		{"folded", clustertest.Waiting(tasks), 330, true},
+		{"compacted", clustertest.Waiting(tasks), 330, true},
 		{"ended", clustertest.Ended(tasks), 400, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestViewMemory(t *testing.T) {
 			v := cluster.New()
 			fill(t, v, events)
 			for task := range v.Tasks() {
-				if test.fold {
+				if test.compact {
 					v.Fold(task)
 				}
 			}
@@ -78,8 +78,7 @@ func TestViewMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkApply: what a change costs that is news, and one that is not, as it was
-// applied ahead of the watch.
+// BenchmarkApply measures a new change, and a change that was applied ahead of the watch.
 func BenchmarkApply(b *testing.B) {
 	events := clustertest.Events(clustertest.Bound(1000, 100_000))
 	b.Run("news", func(b *testing.B) {

@@ -8,19 +8,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// nodeSet is a set of nodes in the order in which they came to it.
+// nodeSet is a set of nodes in the order of their addition.
 type nodeSet struct {
 	list []*Node
-	// pos is where each node is in list; nil while there are few: most resources are on
-	// one node, and there are many resources.
+	// pos is the index of each node in list. It is nil for few nodes, because most of the many
+	// resources are on one node.
 	pos map[*Node]int
 }
 
-// fewNodes is how many are looked through.
+// fewNodes is the number of nodes up to which a scan finds a node.
 const fewNodes = 8
 
-// at returns where n is in list, -1 if it is not.
-func (s *nodeSet) at(n *Node) int {
+// index returns the index of n in list, -1 if it is absent.
+func (s *nodeSet) index(n *Node) int {
 	if s.pos == nil {
 		return slices.Index(s.list, n)
 	}
@@ -31,7 +31,7 @@ func (s *nodeSet) at(n *Node) int {
 }
 
 func (s *nodeSet) add(n *Node) {
-	if s.at(n) >= 0 {
+	if s.index(n) >= 0 {
 		return
 	}
 	s.list = append(s.list, n)
@@ -46,7 +46,7 @@ func (s *nodeSet) add(n *Node) {
 }
 
 func (s *nodeSet) remove(n *Node) {
-	i, last := s.at(n), len(s.list)-1
+	i, last := s.index(n), len(s.list)-1
 	if i < 0 {
 		return
 	}
@@ -59,8 +59,8 @@ func (s *nodeSet) remove(n *Node) {
 	s.list = s.list[:last]
 }
 
-// index notes whether node n has some of the ephemeral resource rid by a key of
-// its own, by a provider, or left behind.
+// index records whether node n has some of the ephemeral resource rid: by a key of its own, by a
+// provider, or left behind.
 func (v *View) index(rid types.ResourceID, n *Node) {
 	if n.Own[rid] == nil && n.Left[rid] == nil && len(n.providers[rid]) == 0 {
 		v.unindex(rid, n)
@@ -70,10 +70,10 @@ func (v *View) index(rid types.ResourceID, n *Node) {
 }
 
 func (v *View) indexAt(rid types.ResourceID, n *Node) {
-	set := v.at[rid]
+	set := v.nodesWith[rid]
 	if set == nil {
 		set = &nodeSet{}
-		v.at[rid] = set
+		v.nodesWith[rid] = set
 	}
 	set.add(n)
 	n.has[rid] = struct{}{}
@@ -81,17 +81,16 @@ func (v *View) indexAt(rid types.ResourceID, n *Node) {
 
 func (v *View) unindex(rid types.ResourceID, n *Node) {
 	delete(n.has, rid)
-	set := v.at[rid]
+	set := v.nodesWith[rid]
 	if set == nil {
 		return
 	}
 	if set.remove(n); len(set.list) == 0 {
-		delete(v.at, rid)
+		delete(v.nodesWith, rid)
 	}
 }
 
-// indexGrant notes where the scoped resources of a grant are; g may be one that
-// was replaced.
+// indexGrant records the nodes of the scoped resources of a grant, present or replaced.
 func (v *View) indexGrant(id ID, g *types.Grant) {
 	if g == nil {
 		return
@@ -109,25 +108,24 @@ func (v *View) indexGrant(id ID, g *types.Grant) {
 	}
 }
 
-// At returns the nodes that have some of an ephemeral or scoped resource other
-// than by Everywhere. The caller must not change the list.
+// At returns the nodes with some of an ephemeral or scoped resource, apart from Everywhere. The
+// caller must not change the list.
 func (v *View) At(rid types.ResourceID) []*Node {
-	if set := v.at[rid]; set != nil {
+	if set := v.nodesWith[rid]; set != nil {
 		return set.list
 	}
 	return nil
 }
 
-// Has calls f for every ephemeral or scoped resource that node n has some of other
-// than by Everywhere, in no order.
+// Has calls f for every ephemeral or scoped resource of node n, apart from Everywhere, in no order.
 func (n *Node) Has(f func(rid types.ResourceID)) {
 	for rid := range n.has {
 		f(rid)
 	}
 }
 
-// Pool returns the cluster-wide pool of a resource: where there is one, requests
-// of the resource draw on it alone.
+// Pool returns the cluster-wide pool of a resource, nil if there is none. Requests of a resource
+// with a pool draw on the pool alone.
 func (v *View) Pool(rid types.ResourceID) *Pool {
 	if p := v.Pools[rid]; p != nil && p.Info.V != nil {
 		return p
@@ -135,14 +133,14 @@ func (v *View) Pool(rid types.ResourceID) *Pool {
 	return nil
 }
 
-// Capacity returns how much of rid node n has; ok is false when the resource is
-// unknown there. A resource that has a Pool is not on nodes.
+// Capacity returns the capacity of rid on node n; ok is false if the resource does not exist there.
+// A resource with a Pool is on no node.
 func (v *View) Capacity(n *Node, rid types.ResourceID) (q types.Quantity, ok bool) {
 	return v.CapacityWithout(n, rid, nil)
 }
 
-// CapacityWithout returns how much of rid node n has once some bindings have ended:
-// what they provide is not counted.
+// CapacityWithout returns the capacity of rid on node n after some bindings have ended, without
+// what they provide.
 func (v *View) CapacityWithout(n *Node, rid types.ResourceID, ended []*Binding) (q types.Quantity, ok bool) {
 	if rid.Physical() {
 		return n.physical(rid)
@@ -169,8 +167,8 @@ func (v *View) CapacityWithout(n *Node, rid types.ResourceID, ended []*Binding) 
 	return q, ok
 }
 
-// base returns the key that gives node n its capacity of rid: its own if that is
-// of the node's present session, else that of all nodes if it matches.
+// base returns the key with the capacity of rid on node n: the node's own key if it belongs to the
+// present session, else the matching key of all nodes.
 func (v *View) base(n *Node, rid types.ResourceID) *Cell[types.Resource] {
 	if c := n.Own[rid]; c != nil && c.V.NodeSession == n.Session() {
 		return c
@@ -178,7 +176,7 @@ func (v *View) base(n *Node, rid types.ResourceID) *Cell[types.Resource] {
 	return v.everywhere(n, rid)
 }
 
-// everywhere returns the key that gives all nodes their capacity of rid, if it matches n.
+// everywhere returns the key of rid for all nodes, if its selector matches n.
 func (v *View) everywhere(n *Node, rid types.ResourceID) *Cell[types.Resource] {
 	c := v.Everywhere[rid]
 	if c == nil || n.Info.V == nil || c.V.Selector != nil && !c.V.Selector.Matches(n.Name, n.Info.V) {
@@ -208,7 +206,7 @@ func (n *Node) physical(rid types.ResourceID) (types.Quantity, bool) {
 	return n.registered(rid)
 }
 
-// registered returns how much of rid the node's agent registered.
+// registered returns the capacity of rid that the node's agent registered.
 func (n *Node) registered(rid types.ResourceID) (types.Quantity, bool) {
 	capacity := n.Info.V.Capacity
 	for i := range capacity {
@@ -219,7 +217,7 @@ func (n *Node) registered(rid types.ResourceID) (types.Quantity, bool) {
 	return 0, false
 }
 
-// scoped returns what the grant behind a scoped resource holds on n.
+// scoped returns the amount that the grant of a scoped resource holds on n.
 func (v *View) scoped(n *Node, rid types.ResourceID) (q types.Quantity, ok bool) {
 	for _, h := range v.GrantHolds(n, rid) {
 		if h.Resource == rid.Unscoped() {
@@ -229,8 +227,8 @@ func (v *View) scoped(n *Node, rid types.ResourceID) (q types.Quantity, ok bool)
 	return q, ok
 }
 
-// GrantHolds returns what the grant of a scoped resource holds on node n, nothing
-// unless the grant is granted.
+// GrantHolds returns what the grant of a scoped resource holds on node n; nothing unless its phase
+// is Granted.
 func (v *View) GrantHolds(n *Node, rid types.ResourceID) []types.Holding {
 	ns, _, reservation := rid.Split()
 	r := v.Reservations[ID{ns, reservation}]
@@ -240,7 +238,7 @@ func (v *View) GrantHolds(n *Node, rid types.ResourceID) []types.Holding {
 	return r.Grant.V.On(n.Name)
 }
 
-// Used returns how much of rid is allocated on node n.
+// Used returns the allocated amount of rid on node n.
 func (n *Node) Used(rid types.ResourceID) types.Quantity {
 	if n.Allocated.V == nil {
 		return 0
@@ -248,15 +246,14 @@ func (n *Node) Used(rid types.ResourceID) types.Quantity {
 	return n.Allocated.V.Of(rid)
 }
 
-// Free returns how much of rid is free on node n: negative when the capacity was
-// lowered below what is held. ok is as of Capacity.
+// Free returns the free amount of rid on node n. It is negative if the capacity was lowered below
+// the allocated amount. ok is as in Capacity.
 func (v *View) Free(n *Node, rid types.ResourceID) (q types.Quantity, ok bool) {
 	q, ok = v.Capacity(n, rid)
 	return q.Minus(n.Used(rid)), ok
 }
 
-// PoolOf returns the accounts of a cluster-wide resource, also when the resource
-// itself is gone and only what is held of it is left.
+// PoolOf returns the accounts of a cluster-wide resource, even if only allocations of it are left.
 func (v *View) PoolOf(rid types.ResourceID) *Pool {
 	p := v.Pools[rid]
 	if p == nil {
@@ -266,7 +263,7 @@ func (v *View) PoolOf(rid types.ResourceID) *Pool {
 	return p
 }
 
-// Capacity returns the capacity of a pool, 0 when the resource is gone.
+// Capacity returns the capacity of a pool, 0 if the resource is gone.
 func (p *Pool) Capacity() types.Quantity {
 	if p.Info.V == nil {
 		return 0
@@ -274,7 +271,7 @@ func (p *Pool) Capacity() types.Quantity {
 	return p.Info.V.Capacity
 }
 
-// Free returns how much of a pool is free.
+// Free returns the free amount of a pool.
 func (p *Pool) Free() types.Quantity {
 	if p.Allocated.Unread() {
 		return 0
@@ -285,9 +282,9 @@ func (p *Pool) Free() types.Quantity {
 	return p.Capacity().Minus(p.Allocated.V.Of(p.ID))
 }
 
-// Relied calls f for every key, with the revision of its last change (0: absent),
-// that the capacity of the ephemeral or scoped resource rid on n was derived from:
-// what a transaction that relies on it compares.
+// Relied calls f for every key that determines the capacity of the ephemeral or scoped resource rid
+// on n. mod is the revision of its last change; 0 means absent. A transaction that relies on the
+// capacity compares these keys.
 func (v *View) Relied(n *Node, rid types.ResourceID, f func(key string, mod int64)) {
 	ns, name, reservation := rid.Split()
 	switch {
@@ -314,8 +311,8 @@ func (v *View) Relied(n *Node, rid types.ResourceID, f func(key string, mod int6
 		}
 	}
 	if !there {
-		// A name is one pool or on nodes, never both: where a key of nodes is there, and
-		// compared, there is no pool.
+		// A name is one pool or on nodes, never both: an existing, compared key of a node proves
+		// that there is no pool.
 		pool := controlplane.ResourceKey(ns, name, types.ClusterWide)
 		f(pool, v.UnreadMod(pool))
 	}

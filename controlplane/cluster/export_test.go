@@ -1,4 +1,4 @@
 package cluster
 
-// MaskFolded has only some bits of the hashes of folded tasks count.
-func (v *View) MaskFolded(mask uint64) { v.folded.Mask = mask }
+// MaskCompacted restricts the hashes of compacted tasks to some bits.
+func (v *View) MaskCompacted(mask uint64) { v.compacted.Mask = mask }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// joinJob lists a task with its job.
+// joinJob adds a task to its job.
 func (v *View) joinJob(t *Task) {
 	if t.Info.V == nil || t.Info.V.Job == "" {
 		return
@@ -38,14 +38,14 @@ func (v *View) leaveJob(t *Task) {
 	}
 }
 
-// members are the tasks of a job that are not folded.
+// members are the expanded tasks of a job.
 type members struct {
 	all map[*Task]struct{}
-	// sorted are the same by id, nil until somebody asks while none is folded.
+	// sorted holds the same tasks by id. It is nil until a caller asks while none is compacted.
 	sorted []*Task
 }
 
-// Members returns the tasks of a job, sorted by id; folded ones as Tasks has them.
+// Members returns the tasks of a job, sorted by id; compacted ones as in Tasks.
 func (v *View) Members(job ID) []*Task {
 	m := v.members[job]
 	if m != nil && m.sorted != nil {
@@ -54,18 +54,18 @@ func (v *View) Members(job ID) []*Task {
 	var out []*Task
 	v.EachMember(job, func(t *Task) { out = append(out, t) })
 	slices.SortFunc(out, func(a, b *Task) int { return strings.Compare(a.ID.ID, b.ID.ID) })
-	if m != nil && v.folded.jobs[job] == 0 {
+	if m != nil && v.compacted.jobs[job] == 0 {
 		m.sorted = slices.Clone(out)
 	}
 	return out
 }
 
-// EachMember calls f for every task of a job, in no order; folded ones as Tasks has them.
-// f may fold the task, or unfold it, and no other one of the job.
+// EachMember calls f for every task of a job, in no order; compacted ones as in Tasks. f may
+// compact or expand this task, but no other one of the job.
 func (v *View) EachMember(job ID, f func(*Task)) {
-	for p := v.folded.jobs[job]; p != 0; {
-		t := v.unfolded(p)
-		p = v.folded.link(p, foldNext)
+	for p := v.compacted.jobs[job]; p != 0; {
+		t := v.expanded(p)
+		p = v.compacted.link(p, recNext)
 		f(t)
 	}
 	m := v.members[job]
@@ -77,19 +77,18 @@ func (v *View) EachMember(job ID, f func(*Task)) {
 	}
 }
 
-// kin are the tasks of a job that run the same.
-type kin struct {
+// siblings identifies the tasks of a job with the same spec.
+type siblings struct {
 	job  ID
 	spec string
 }
 
-// countImage counts the image by digest that the status of a member of a job names,
-// sign times.
+// countImage adds sign to the count of the image by digest in the status of a member of a job.
 func (v *View) countImage(t *Task, sign int) {
 	if t.Info.V == nil || t.Info.V.Job == "" || t.Status.V == nil || t.Status.V.Image == "" {
 		return
 	}
-	of := kin{ID{t.ID.Namespace, t.Info.V.Job}, t.Info.V.Spec}
+	of := siblings{ID{t.ID.Namespace, t.Info.V.Job}, t.Info.V.Spec}
 	counts := v.images[of]
 	if counts == nil {
 		counts = make(map[string]int)
@@ -103,10 +102,9 @@ func (v *View) countImage(t *Task, sign int) {
 	}
 }
 
-// Image returns the image by digest that the next attempt of a task is to run: that
-// of its earlier ones, or of another task of its job that runs the same; "" while
-// nobody knows it. Tasks that were bound before anybody knew may have found
-// different ones: then the first by name is that of the job.
+// Image returns the image by digest for the next attempt of a task: that of its earlier attempts,
+// or of a sibling with the same spec; "" while it is unknown. Siblings bound before it was known
+// may have resolved different images: then the first one by name counts.
 func (v *View) Image(t *Task) string {
 	if t.Status.V != nil && t.Status.V.Image != "" {
 		return t.Status.V.Image
@@ -115,7 +113,7 @@ func (v *View) Image(t *Task) string {
 		return ""
 	}
 	first := ""
-	for image := range v.images[kin{ID{t.ID.Namespace, t.Info.V.Job}, t.Info.V.Spec}] {
+	for image := range v.images[siblings{ID{t.ID.Namespace, t.Info.V.Job}, t.Info.V.Spec}] {
 		if first == "" || image < first {
 			first = image
 		}

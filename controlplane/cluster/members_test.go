@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestMembers come and go, and are folded, while somebody asks for them in between.
+// TestMembers adds, removes and compacts members of a job between calls of Members.
 func TestMembers(t *testing.T) {
 	v, revision := New(), int64(0)
 	change := func(id string, there bool) {
@@ -29,7 +29,7 @@ func TestMembers(t *testing.T) {
 			for _, m := range all {
 				ids = append(ids, m.ID.ID)
 			}
-			clear(all) // it is the caller's
+			clear(all) // the caller owns it
 			if got := fmt.Sprint(ids); got != want {
 				t.Errorf("members %s, want %s", got, want)
 			}
@@ -44,7 +44,7 @@ func TestMembers(t *testing.T) {
 	v.Fold(v.Task(ID{"d", "b"}))
 	want("[a b c]")
 	if v.members[ID{"d", "j"}].sorted != nil {
-		t.Error("a task that is folded is kept in memory")
+		t.Error("a task that is compacted is kept in memory")
 	}
 	change("c", false)
 	want("[a b]")

@@ -7,18 +7,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Need is a request resolved: what accounting calls it, and how much.
+// Need is a resolved request: the id in accounting, and the amount.
 type Need struct {
 	ID     types.ResourceID
 	Amount types.Quantity
-	// Devices says which devices it is to be made up of; nil is any.
+	// Devices restricts its devices; nil means any.
 	Devices *types.DeviceRequest
 }
 
-// Needs resolves the request vector of a task of namespace ns, and what is said of its
-// devices, with what the namespace adds to every one: its defaults, its own requests, and the
-// draw on its quotas. Sorted by id, each id once. What is drawn from a reservation was counted
-// against quotas when that was granted.
+// Needs resolves the requests and device requests of a task of namespace ns. It adds the
+// namespace's defaults, its own requests, and the draws on its quotas. The result is sorted by id,
+// each id once. Amounts drawn from a reservation counted against quotas when it was granted.
 func (v *View) Needs(ns string, requests types.Requests, devices ...types.DeviceRequest) []Need {
 	if c := v.Namespaces[ns]; c != nil {
 		if missing := c.V.Missing(requests); missing != nil {
@@ -28,8 +27,8 @@ func (v *View) Needs(ns string, requests types.Requests, devices ...types.Device
 	return v.BundleNeeds(ns, requests, devices...)
 }
 
-// BundleNeeds is Needs of a bundle of a reservation, which has no defaults: what draws on it
-// has none either.
+// BundleNeeds is Needs for a bundle of a reservation, without defaults: tasks that draw on it have
+// none either.
 func (v *View) BundleNeeds(ns string, requests types.Requests, devices ...types.DeviceRequest) []Need {
 	out := make([]Need, 0, len(requests)+2)
 	for _, r := range requests {
@@ -58,7 +57,7 @@ func (v *View) BundleNeeds(ns string, requests types.Requests, devices ...types.
 	return out
 }
 
-// merge adds up neighbours of the same id.
+// merge adds up neighbors with the same id.
 func merge(needs []Need) []Need {
 	out := needs[:0]
 	for _, n := range needs {

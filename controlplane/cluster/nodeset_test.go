@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNodeSet: few or many, it holds each node once, and what it says of a place is true.
+// TestNodeSet checks that sets of all sizes hold each node once, at the right index.
 func TestNodeSet(t *testing.T) {
 	nodes := make([]*Node, 3*fewNodes)
 	for i := range nodes {
@@ -24,8 +24,8 @@ func TestNodeSet(t *testing.T) {
 				s.remove(n)
 			}
 			for _, n := range nodes {
-				if i := slices.Index(s.list, n); i != s.at(n) || i >= 0 != in[n] {
-					t.Fatalf("at %d, said to be at %d, in it: %t", i, s.at(n), in[n])
+				if i := slices.Index(s.list, n); i != s.index(n) || i >= 0 != in[n] {
+					t.Fatalf("at %d, said to be at %d, in it: %t", i, s.index(n), in[n])
 				}
 			}
 		}

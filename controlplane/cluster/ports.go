@@ -2,8 +2,8 @@ package cluster
 
 import "github.com/escher-sched/escher/types"
 
-// portCapacity returns how much of a port resource node n has: as many of types.Port
-// as its range has numbers, and one of each port by number that is not in it.
+// portCapacity returns the capacity of a port resource on node n: the size of its range for
+// types.Port, and one for each port number outside the range.
 func (n *Node) portCapacity(rid types.ResourceID) (types.Quantity, bool) {
 	if rid == types.Port {
 		if n.Info.V.PortFirst == 0 {
@@ -18,11 +18,11 @@ func (n *Node) portCapacity(rid types.ResourceID) (types.Quantity, bool) {
 	return onePort, true
 }
 
-// onePort is the amount that is one port.
+// onePort is the amount of one port.
 const onePort types.Quantity = 1000
 
-// HasInRange reports whether a port is of the range of which the node gives out
-// ports: then it can be had only as types.Port.
+// HasInRange reports whether a port is in the node's range, where it is available only as
+// types.Port.
 func (n *Node) HasInRange(number int) bool {
 	return n.Info.V != nil && n.Info.V.PortFirst != 0 && number >= n.Info.V.PortFirst && number <= n.Info.V.PortLast
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Gone returns the deletes, at the given revision, of the keys that the view has and
-// the store does not, in the order of keys: what a listing in parts leaves to be found out. See
-// controlplane.Update.Has. What was applied ahead of that revision stays.
+// Gone returns deletes, at the given revision, of the keys that the view has and the store lacks,
+// sorted. A listing in parts needs it: see controlplane.Update.Has. Keys applied ahead of that
+// revision stay.
 func (v *View) Gone(revision int64, has func(key string) bool) []controlplane.Event {
 	var gone []controlplane.Event
 	v.keys(func(key string) {
@@ -22,13 +22,13 @@ func (v *View) Gone(revision int64, has func(key string) bool) []controlplane.Ev
 	return slices.CompactFunc(gone, func(a, b controlplane.Event) bool { return a.Key == b.Key })
 }
 
-// GoneNodes reports whether the view has more than most nodes of which no key is there any
-// longer. It looks at the nodes again only when as many have come since it last did.
+// GoneNodes reports whether the view has more than most nodes without any key. It counts again only
+// after that many new nodes.
 func (v *View) GoneNodes(most int) bool {
-	if len(v.Nodes) <= v.looked+most {
+	if len(v.Nodes) <= v.checked+most {
 		return false
 	}
-	v.looked = len(v.Nodes)
+	v.checked = len(v.Nodes)
 	gone := 0
 	for name, n := range v.Nodes {
 		there := false
@@ -40,8 +40,7 @@ func (v *View) GoneNodes(most int) bool {
 	return gone > most
 }
 
-// keys calls f for every key that is there, in no order; for one that cannot be read
-// perhaps twice.
+// keys calls f for every present key, in no order; an unreadable key may come twice.
 func (v *View) keys(f func(key string)) {
 	for key := range v.unread {
 		f(key)
@@ -49,8 +48,8 @@ func (v *View) keys(f func(key string)) {
 	for name, n := range v.Nodes {
 		n.keys(name, f)
 	}
-	for p := range v.folded.All() {
-		f(controlplane.TaskKey(v.folded.Namespace(p), string(v.folded.At(p).ID())))
+	for p := range v.compacted.All() {
+		f(controlplane.TaskKey(v.compacted.Namespace(p), string(v.compacted.At(p).ID())))
 	}
 	for id, t := range v.tasks {
 		present(&t.Info, f, controlplane.Key{Kind: controlplane.Tasks, Namespace: id.Namespace, ID: id.ID})
@@ -72,7 +71,7 @@ func (v *View) keys(f func(key string)) {
 	v.others(f)
 }
 
-// others are the keys that nothing else is kept with.
+// others calls f for the keys without any other object.
 func (v *View) others(f func(key string)) {
 	for id := range v.Jobs {
 		f(controlplane.JobKey(id.Namespace, id.ID))
@@ -120,7 +119,7 @@ func (n *Node) keys(name string, f func(key string)) {
 	}
 }
 
-// present calls f with a key if it is there.
+// present calls f with a key if it exists.
 func present[T any](c *Cell[T], f func(key string), k controlplane.Key) {
 	if !c.Absent() {
 		f(k.String())

@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestInvalidCountsAsAbsent puts values that can be decoded and are not valid: each key
-// counts as absent, of its revision, until it is given a valid value or is gone.
+// TestInvalidCountsAsAbsent puts values that are decodable but invalid. Each key counts as absent,
+// with its revision, until it gets a valid value or is deleted.
 func TestInvalidCountsAsAbsent(t *testing.T) {
 	id := cluster.ID{Namespace: "d", ID: "a"}
 	cpu := func(amount types.Quantity) types.Requests { return types.Requests{{Name: "cpu", Amount: amount}} }
@@ -67,7 +67,7 @@ func TestInvalidCountsAsAbsent(t *testing.T) {
 				}
 				return err
 			}
-			for _, revision := range []int64{2, 4} { // also as the second of its kind, which may be shared
+			for _, revision := range []int64{2, 4} { // the second equal value may be shared
 				if err := apply(revision, x.bad); !types.Is(err, types.Internal) || !strings.Contains(err.Error(), x.says) || !strings.Contains(err.Error(), x.key) {
 					t.Errorf("%v; want the key, and %q", err, x.says)
 				}
@@ -85,7 +85,7 @@ func TestInvalidCountsAsAbsent(t *testing.T) {
 	}
 }
 
-// TestKeysOfNoNames: a key with a part that is no name is none of Escher's.
+// TestKeysOfNoNames checks that a key with an invalid name is not Escher's.
 func TestKeysOfNoNames(t *testing.T) {
 	v := cluster.New()
 	for _, key := range []string{

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Read reads the state of the cluster as namespace ns sees it, all at one revision.
+// Read reads the state of the cluster for namespace ns, all at one revision.
 func Read(ctx context.Context, store controlplane.Store, ns string) (*State, error) {
 	const tries = 3
 	for try := 1; ; try++ {
@@ -32,11 +32,11 @@ type reader struct {
 	revision int64
 	view     *View
 	reads    controlplane.ReadSet
-	// held are the bindings of the namespace's tasks, by the id of the task.
+	// held holds the bindings of the namespace's tasks, by the id of the task.
 	held map[string]controlplane.Key
 }
 
-// read fills the view with what the state is made of.
+// read fills the view with the keys of the state.
 func (r *reader) read(ctx context.Context) error {
 	for _, prefix := range []string{
 		controlplane.Prefix(controlplane.Nodes),
@@ -67,7 +67,7 @@ func (r *reader) read(ctx context.Context) error {
 	return nil
 }
 
-// list reads a range at the revision of the first one.
+// list reads a range, at the revision of the first range.
 func (r *reader) list(ctx context.Context, prefix string) error {
 	kvs, revision, err := controlplane.ListAll(ctx, r.store, controlplane.ListOptions{Prefix: prefix, Revision: r.revision})
 	if err != nil {
@@ -75,13 +75,13 @@ func (r *reader) list(ctx context.Context, prefix string) error {
 	}
 	r.revision = revision
 	for _, kv := range kvs {
-		r.take(kv)
+		r.takeKey(kv)
 	}
 	return nil
 }
 
-// Shown reports whether the state that namespace ns reads depends on a key: State.Reads
-// may name it.
+// Shown reports whether the state of namespace ns depends on a key, so that State.Reads may contain
+// it.
 func Shown(ns, key string) bool {
 	k, ok := controlplane.Parse(key)
 	if !ok || k.Namespace != "" && k.Namespace != ns {
@@ -96,19 +96,19 @@ func Shown(ns, key string) bool {
 	return false
 }
 
-// take applies one key unless it is another namespace's.
-func (r *reader) take(kv controlplane.KV) {
+// takeKey applies one key unless it belongs to another namespace.
+func (r *reader) takeKey(kv controlplane.KV) {
 	k, ok := controlplane.Parse(kv.Key)
 	switch {
 	case ok && k.Namespace == r.ns && k.Kind == controlplane.Statuses:
 		r.takeStatus(k, kv)
 	case Shown(r.ns, kv.Key):
 		r.reads[kv.Key] = kv.ModRevision
-		_, _, _ = r.view.Apply(controlplane.Event{KV: kv}) // what cannot be read counts as absent
+		_, _, _ = r.view.Apply(controlplane.Event{KV: kv}) // an unreadable key counts as absent
 	}
 }
 
-// takeStatus notes the binding of a task, which is where its status says.
+// takeStatus records the binding key of a task, which follows from its status.
 func (r *reader) takeStatus(k controlplane.Key, kv controlplane.KV) {
 	var s types.Status
 	if controlplane.Read(kv, &s) && s.Phase.Held() {
@@ -116,9 +116,8 @@ func (r *reader) takeStatus(k controlplane.Key, kv controlplane.KV) {
 	}
 }
 
-// providers reads the bindings of those tasks of the namespace that provide resources, and
-// what was reported of them. It reads nothing of other namespaces, however many tasks
-// this one has.
+// providers reads the bindings and reports of the namespace's tasks that provide resources. It
+// reads nothing of other namespaces, however many tasks this one has.
 func (r *reader) providers(ctx context.Context) error {
 	if len(r.held) == 0 {
 		return nil
@@ -142,14 +141,14 @@ func (r *reader) providers(ctx context.Context) error {
 				return err
 			}
 			for _, kv := range page.KVs {
-				r.take(kv)
+				r.takeKey(kv)
 			}
 		}
 	}
 	return nil
 }
 
-// state makes the state of the view.
+// state builds the state from the view.
 func (r *reader) state() *State {
 	s := &State{Namespace: r.ns, Revision: r.revision, view: r.view, reads: r.reads}
 	for _, n := range r.view.Nodes {
@@ -197,8 +196,7 @@ func (r *reader) node(n *Node) NodeState {
 	for rid := range r.view.Everywhere {
 		ids[rid] = struct{}{}
 	}
-	// What was removed while it was held is there still, with less than nothing
-	// free.
+	// A resource removed while it was held still exists here, with a negative free amount.
 	if n.Allocated.V != nil {
 		for _, h := range n.Allocated.V.Holds {
 			if ns, _, _ := h.Resource.Split(); ns == "" || ns == r.ns {

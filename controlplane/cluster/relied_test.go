@@ -9,10 +9,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestReliedKeys: a name is a pool or on nodes. So it is compared that there is no pool only
-// where no key of a node, or of every node, says so.
+// TestReliedKeys checks that the absence of a pool is compared only where no key of a node, or of
+// every node, proves it.
 func TestReliedKeys(t *testing.T) {
-	const former = 7 // another session than that of the node
+	const former = 7 // an earlier session of the node
 	res := func(session int64) *types.Resource { return &types.Resource{Capacity: 1000, NodeSession: session} }
 	provider := &types.Binding{Provides: []types.Provide{{Name: "x", Amount: 1000, When: types.WhenBound}}}
 	racks := &types.Resource{Capacity: 1000, Selector: &types.Selector{Labels: []types.Label{{Name: "rack", Value: "r2"}}}}

@@ -1,8 +1,7 @@
 package cluster
 
-// Show returns the state as a view of one namespace has it: of a view that was given
-// nothing of others. It says nothing of what was read, so no change can be made
-// conditional on it.
+// Show returns the state of a namespace, from a view with no other namespaces. It has no read set,
+// so no change can be conditional on it.
 func (v *View) Show(ns string) *State {
 	r := reader{ns: ns, revision: v.Revision, view: v}
 	s := r.state()

@@ -11,10 +11,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// State is what an application sees of the cluster, at one revision: the physical
-// resources of every node, and what its namespace made of them. It can be sent as
-// JSON, amounts as text; what was read is not sent with it, and a change that is
-// made conditional on it then is refused.
+// State is an application's view of the cluster at one revision: the physical resources of every
+// node, and the ephemeral resources of its namespace. It can be sent as JSON, with amounts as text.
+// The JSON lacks the read set, so a change conditional on a decoded State is refused.
 type State struct {
 	Namespace string      `json:"namespace"`
 	Revision  int64       `json:"revision"`
@@ -26,34 +25,33 @@ type State struct {
 	reads controlplane.ReadSet
 }
 
-// NodeState is one node.
+// NodeState is the state of one node.
 type NodeState struct {
 	Name string `json:"name"`
-	// Alive tells that its agent is there; Cordoned that nothing new may be
-	// bound to it.
+	// Alive reports whether its agent is alive, and Cordoned whether nothing new may be bound to
+	// it.
 	Alive    bool `json:"alive"`
 	Cordoned bool `json:"cordoned,omitempty"`
-	// Reason is why it is cordoned; Drain says how what is there leaves, and DrainBy,
-	// unless nil, until when it may end by itself.
+	// Reason is why it is cordoned, and Drain how its tasks leave. DrainBy, unless nil, is the time
+	// until which they may end by themselves.
 	Reason  string          `json:"reason,omitempty"`
 	Drain   types.DrainMode `json:"drain,omitempty"`
 	DrainBy *time.Time      `json:"drain_by,omitempty"`
-	// Version is that of its agent.
+	// Version is the version of its agent.
 	Version string        `json:"version,omitempty"`
 	Labels  []types.Label `json:"labels,omitempty"`
-	// Resources are sorted by name; a scoped one is there as gpu@train.
+	// Resources are sorted by name; a scoped one has a name like gpu@train.
 	Resources []Amounts `json:"resources"`
 }
 
-// Amounts is how much there is of a resource, by the name the namespace knows it.
-// Free is Capacity less Allocated: negative when the capacity was lowered below
-// what is held.
+// Amounts are the amounts of a resource, by its name in the namespace. Free is Capacity minus
+// Allocated: negative if the capacity was lowered below the allocated amount.
 type Amounts struct {
 	Name                      string
 	Capacity, Allocated, Free types.Quantity
 }
 
-// amountsText is Amounts as JSON.
+// amountsText is the JSON form of Amounts.
 type amountsText struct {
 	Name      string `json:"name"`
 	Capacity  string `json:"capacity"`
@@ -61,13 +59,13 @@ type amountsText struct {
 	Free      string `json:"free"`
 }
 
-// MarshalJSON writes amounts as text, with their units.
+// MarshalJSON encodes amounts as text, with their units.
 func (a Amounts) MarshalJSON() ([]byte, error) {
 	text := func(q types.Quantity) string { return q.Format(types.ResourceID(a.Name)) }
 	return json.Marshal(amountsText{a.Name, text(a.Capacity), text(a.Allocated), text(a.Free)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON decodes what MarshalJSON encodes.
 func (a *Amounts) UnmarshalJSON(data []byte) error {
 	var t amountsText
 	if err := json.Unmarshal(data, &t); err != nil {
@@ -90,12 +88,12 @@ func (a *Amounts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ClusterState reads the state of the cluster as the client's namespace sees it.
+// ClusterState reads the state of the cluster for the client's namespace.
 func ClusterState(ctx context.Context, c *controlplane.Client) (*State, error) {
 	return Read(ctx, c.Store(), c.Namespace())
 }
 
-// Node returns the node of that name, nil if there is none.
+// Node returns the node with a name, nil if there is none.
 func (s *State) Node(name string) *NodeState {
 	i, ok := slices.BinarySearchFunc(s.Nodes, name, func(n NodeState, name string) int { return strings.Compare(n.Name, name) })
 	if !ok {
@@ -104,13 +102,13 @@ func (s *State) Node(name string) *NodeState {
 	return &s.Nodes[i]
 }
 
-// Pool returns the amounts of a cluster-wide resource; ok is false if it is none.
+// Pool returns the amounts of a cluster-wide resource; ok is false if there is none.
 func (s *State) Pool(name string) (a Amounts, ok bool) { return find(s.Pools, name) }
 
 // Get returns the amounts of a resource on the node; ok is false if it is not there.
 func (n *NodeState) Get(name string) (a Amounts, ok bool) { return find(n.Resources, name) }
 
-// Free returns how much of a resource is free on the node, 0 if it is not there.
+// Free returns the free amount of a resource on the node, 0 if it is not there.
 func (n *NodeState) Free(name string) types.Quantity {
 	a, _ := n.Get(name)
 	return a.Free
@@ -124,8 +122,8 @@ func find(list []Amounts, name string) (Amounts, bool) {
 	return list[i], true
 }
 
-// WithFree returns the names of the nodes that a task with these requests could be
-// bound to as far as their own resources go: alive, not cordoned, all of it free.
+// WithFree returns the names of the nodes that could run a task with these requests, by their own
+// resources alone: alive, not cordoned, and everything free.
 func (s *State) WithFree(requests types.Requests) []string {
 	var names []string
 	for i := range s.Nodes {
@@ -151,7 +149,7 @@ func (n *NodeState) hasFree(requests types.Requests) bool {
 	return n.Alive && !n.Cordoned
 }
 
-// isAt reports whether the node is the placement.
+// isAt reports whether the node has the placement.
 func (n *NodeState) isAt(id types.ResourceID) bool {
 	kind, value, _ := strings.Cut(string(id), "/")
 	if kind == "node" {
@@ -160,10 +158,9 @@ func (n *NodeState) isAt(id types.ResourceID) bool {
 	return slices.Contains(n.Labels, types.Label{Name: kind, Value: value})
 }
 
-// Reads returns everything that was read, absences included: a change that is
-// conditional on it is refused if anything at all changed of these keys. Nodes and
-// resources that came to be since are not among them. In a large cluster it is
-// larger than a transaction: see Relied.
+// Reads returns every key that was read, absent ones included: a change conditional on it is
+// refused if any of them changed. It lacks nodes and resources created since. In a large cluster it
+// is larger than a transaction: see Relied.
 func (s *State) Reads() controlplane.ReadSet {
 	all := make(controlplane.ReadSet, len(s.reads))
 	for key, revision := range s.reads {
@@ -172,8 +169,8 @@ func (s *State) Reads() controlplane.ReadSet {
 	return all
 }
 
-// Relied returns what the amounts of these resources on a node were derived from,
-// and that it is alive and not cordoned: what a decision about them depends on.
+// Relied returns the keys that determine the amounts of these resources on a node, and that it is
+// alive and not cordoned.
 func (s *State) Relied(node string, names ...string) controlplane.ReadSet {
 	reads := make(controlplane.ReadSet)
 	for _, key := range nodeKeys(node) {
@@ -197,8 +194,8 @@ func (s *State) Relied(node string, names ...string) controlplane.ReadSet {
 	return reads
 }
 
-// ReliedPool is like Relied of a cluster-wide resource, or of a reservation by any
-// of its scoped resources: its absence, if there is none.
+// ReliedPool is Relied for a cluster-wide resource, or for a reservation by one of its scoped
+// resources. It has the absence of a missing one.
 func (s *State) ReliedPool(name string) controlplane.ReadSet {
 	ns, base, reservation := types.Resolve(s.Namespace, name).Split()
 	key := controlplane.ResourceKey(ns, base, types.ClusterWide)
@@ -212,7 +209,7 @@ func (s *State) ReliedPool(name string) controlplane.ReadSet {
 	return reads
 }
 
-// nodeKeys are the keys that say what a node is and has in use.
+// nodeKeys returns the keys that describe a node and its allocations.
 func nodeKeys(node string) []string {
 	return []string{
 		controlplane.NodeKey(node), controlplane.AliveKey(node),

@@ -66,7 +66,7 @@ func (w *world) set(name string, q types.Quantity, where controlplane.Where) {
 	}
 }
 
-// busy has one of everything that a state shows.
+// busy returns a cluster with one of everything that a state shows.
 func busy(t *testing.T) *world {
 	w := newWorld(t)
 	session := w.node("n1")
@@ -172,7 +172,7 @@ func TestStateAsJSON(t *testing.T) {
 	}
 }
 
-// listed notes what is read of a store.
+// listed records the reads of a store.
 type listed struct {
 	controlplane.Store
 	what []string
@@ -183,8 +183,8 @@ func (l *listed) List(ctx context.Context, opts controlplane.ListOptions) (contr
 	return l.Store.List(ctx, opts)
 }
 
-// TestStateOfManyBindings reads the bindings that provide something, one by one, and nothing
-// of another namespace, however many there are.
+// TestStateOfManyBindings checks that the bindings of providers are read one by one, and no key of
+// another namespace, however many there are.
 func TestStateOfManyBindings(t *testing.T) {
 	w := newWorld(t)
 	session := w.node("n1")
@@ -222,8 +222,7 @@ func TestStateOfManyBindings(t *testing.T) {
 	}
 }
 
-// Everything that a resource depends on makes a change that relies on it fail; what
-// it does not depend on does not.
+// Every key that a resource depends on makes a change that relies on it fail; no other key does.
 func TestRelied(t *testing.T) {
 	for name, c := range map[string]struct {
 		relies   string
@@ -322,7 +321,7 @@ func TestWhereAvailable(t *testing.T) {
 	}
 }
 
-// All of a state is of one revision, whatever happens while it is read.
+// A state has one revision, whatever happens while it is read.
 func TestStateIsOfOneRevision(t *testing.T) {
 	w := busy(t)
 	want := describe(w.state())
@@ -352,7 +351,7 @@ func (d *disturbed) List(ctx context.Context, opts controlplane.ListOptions) (co
 	return page, err
 }
 
-// A state whose revision is compacted while it is read is read again.
+// A state whose revision is compacted during the read is read again.
 func TestStateIsReadAgainAfterCompaction(t *testing.T) {
 	w := busy(t)
 	c := &compacting{Store: w.store, t: t, left: 2}
@@ -365,7 +364,7 @@ func TestStateIsReadAgainAfterCompaction(t *testing.T) {
 	}
 }
 
-// compacting is a store that forgets what was just listed.
+// compacting is a store that compacts each revision after its listing.
 type compacting struct {
 	*memstore.Store
 	t    *testing.T

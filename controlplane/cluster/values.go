@@ -7,11 +7,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A cluster has millions of tasks, statuses, bindings and reports, and most of each are
-// alike but for a name and a time. So the view keeps of them what is their own, and has them share the
-// rest, which nobody may change: see types.OwnOfTask.
+// A cluster has millions of tasks, statuses, bindings and reports, and most values of a kind differ
+// only in a name and a time. The view stores those fields for each value, and shares the rest
+// between values: see types.OwnOfTask. No reader may change a shared part.
 
-// The parts that are shared. Their own fields are zero: those of the values count.
+// The shared parts. Their own fields are zero: the fields of the values count.
 type (
 	sharedTask    = types.Task
 	sharedStatus  = types.Status
@@ -19,7 +19,7 @@ type (
 	sharedReport  = types.Report
 )
 
-// TaskValue is a types.Task, not to be changed.
+// TaskValue is a read-only types.Task.
 type TaskValue struct {
 	types.NoMessage
 	*sharedTask
@@ -27,12 +27,12 @@ type TaskValue struct {
 	Submitted int64
 }
 
-// NewTask returns t as a view has it. The view's own are not made by this.
+// NewTask returns t as a value of a view, without sharing.
 func NewTask(t *types.Task) *TaskValue {
 	return &TaskValue{sharedTask: t, Name: t.Name, Job: t.Job, Submitted: t.Submitted}
 }
 
-// Full returns a copy in one piece, of nil nil.
+// Full returns a complete copy; nil for nil.
 func (v *TaskValue) Full() *types.Task {
 	if v == nil {
 		return nil
@@ -42,7 +42,7 @@ func (v *TaskValue) Full() *types.Task {
 	return &t
 }
 
-// StatusValue is a types.Status, not to be changed.
+// StatusValue is a read-only types.Status.
 type StatusValue struct {
 	types.NoMessage
 	*sharedStatus
@@ -50,7 +50,7 @@ type StatusValue struct {
 	Bound, Started, Ended int64
 }
 
-// Full returns a copy in one piece, of nil nil.
+// Full returns a complete copy; nil for nil.
 func (v *StatusValue) Full() *types.Status {
 	if v == nil {
 		return nil
@@ -60,14 +60,14 @@ func (v *StatusValue) Full() *types.Status {
 	return &s
 }
 
-// BindingValue is a types.Binding, not to be changed.
+// BindingValue is a read-only types.Binding.
 type BindingValue struct {
 	types.NoMessage
 	*sharedBinding
 	Session, Bound int64
 }
 
-// Full returns a copy in one piece, of nil nil.
+// Full returns a complete copy; nil for nil.
 func (v *BindingValue) Full() *types.Binding {
 	if v == nil {
 		return nil
@@ -77,14 +77,14 @@ func (v *BindingValue) Full() *types.Binding {
 	return &b
 }
 
-// ReportValue is a types.Report, not to be changed.
+// ReportValue is a read-only types.Report.
 type ReportValue struct {
 	types.NoMessage
 	*sharedReport
 	Binding, Started, Ended int64
 }
 
-// Full returns a copy in one piece, of nil nil.
+// Full returns a complete copy; nil for nil.
 func (v *ReportValue) Full() *types.Report {
 	if v == nil {
 		return nil
@@ -94,18 +94,17 @@ func (v *ReportValue) Full() *types.Report {
 	return &r
 }
 
-// maxKnown is how much of a kind is kept to be shared. What is in use stays in use when it is
-// forgotten; what is alike and comes later has another copy.
+// maxKnown bounds the shared parts kept of each kind. Forgotten ones that are in use stay in use;
+// later equal values get another copy.
 const maxKnown = 1 << 14
 
-// common are the decoded rests of values of one kind, by their encoding.
+// common holds the decoded shared parts of values of one kind, by their encoding.
 type common[T any, P message[T]] struct {
 	known map[string]*T
-	// once are the hashes of what was met once: most of what is unlike all others never
-	// comes again.
+	// once holds the hashes of parts seen once, because most unusual ones never come again.
 	once map[uint64]struct{}
 	seed maphash.Seed
-	// trim has a new one share what it can.
+	// trim makes a new part share its strings.
 	trim func(*T)
 }
 
@@ -113,7 +112,7 @@ func newCommon[T any, P message[T]](trim func(*T)) *common[T, P] {
 	return &common[T, P]{known: make(map[string]*T), once: make(map[uint64]struct{}), seed: maphash.MakeSeed(), trim: trim}
 }
 
-// get returns what rest decodes to. What is news is kept if it may come again.
+// get returns the decoded form of rest. With news it keeps a new one that may come again.
 func (c *common[T, P]) get(rest []byte, news bool) (*T, error) {
 	if m := c.known[string(rest)]; m != nil {
 		return m, nil
@@ -132,7 +131,7 @@ func (c *common[T, P]) get(rest []byte, news bool) (*T, error) {
 	return m, nil
 }
 
-// again reports whether a rest that is not known was met before.
+// again reports whether an unknown part was seen before.
 func (c *common[T, P]) again(rest []byte) bool {
 	h := maphash.Bytes(c.seed, rest)
 	if _, ok := c.once[h]; ok {
@@ -146,7 +145,7 @@ func (c *common[T, P]) again(rest []byte) bool {
 	return false
 }
 
-// texts are strings, each kept once.
+// texts stores equal strings once.
 type texts map[string]string
 
 func (t texts) share(s *string) {
@@ -160,7 +159,7 @@ func (t texts) share(s *string) {
 	*s = same
 }
 
-// decoder decodes what there is very much of.
+// decoder decodes the kinds of values that are very numerous.
 type decoder struct {
 	tasks    *common[types.Task, *types.Task]
 	statuses *common[types.Status, *types.Status]
@@ -169,8 +168,8 @@ type decoder struct {
 	rest     []byte
 }
 
-// newDecoder returns a decoder. Also tasks of which each is another one have the specs
-// of their jobs, and run the images of those.
+// newDecoder returns a decoder. Even tasks that differ otherwise share the digests of specs and
+// images.
 func newDecoder() decoder {
 	known := make(texts)
 	return decoder{
@@ -181,13 +180,13 @@ func newDecoder() decoder {
 	}
 }
 
-// divider is what a value has of its own.
+// divider is the own part of a value.
 type divider interface {
 	Divide(value, rest []byte) ([]byte, error)
 	Validate() error
 }
 
-// divide divides a value and returns what it shares with others.
+// divide divides a value and returns its shared part.
 func divide[T any, P message[T]](d *decoder, c *common[T, P], own divider, value []byte, news bool) (*T, error) {
 	rest, err := own.Divide(value, d.rest[:0])
 	if err != nil {
@@ -200,7 +199,7 @@ func divide[T any, P message[T]](d *decoder, c *common[T, P], own divider, value
 	return c.get(rest, news)
 }
 
-// readTask decodes the task of an id, which is news or was read before.
+// readTask decodes a task. news reports whether it is new or was read before.
 func (v *View) readTask(id ID, value []byte, news bool) (*TaskValue, error) {
 	var own types.OwnOfTask
 	shared, err := divide(&v.decode, v.decode.tasks, &own, value, news)
@@ -208,7 +207,7 @@ func (v *View) readTask(id ID, value []byte, news bool) (*TaskValue, error) {
 		return nil, err
 	}
 	t := &TaskValue{sharedTask: shared, Submitted: own.Submitted}
-	// An id begins with the name, as a rule.
+	// An id usually begins with the name.
 	if n := len(own.Name); n <= len(id.ID) && id.ID[:n] == string(own.Name) {
 		t.Name = id.ID[:n]
 	} else {

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestValuesAreWhatWasStored: what tasks share with others, and what is their own, is
-// together what was stored, whoever stored it and however the view was told.
+// TestValuesAreWhatWasStored checks that shared and own parts together are the stored value,
+// whatever its writer and its way into the view.
 func TestValuesAreWhatWasStored(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pick := func(n int) int64 { return rng.Int64N(int64(n)) }
@@ -63,7 +63,8 @@ func TestValuesAreWhatWasStored(t *testing.T) {
 	}
 }
 
-// TestValuesAreNoMessages: what is stored in place of a value would lack what is its own.
+// TestValuesAreNoMessages checks that a value cannot be stored, because it would lack its own
+// fields.
 func TestValuesAreNoMessages(t *testing.T) {
 	for _, v := range []any{&cluster.TaskValue{}, &cluster.StatusValue{}, &cluster.BindingValue{}, &cluster.ReportValue{}} {
 		if _, ok := v.(types.Message); ok {
@@ -76,7 +77,7 @@ func TestValuesAreNoMessages(t *testing.T) {
 	}
 }
 
-// TestBindingsComeAndGo: a node lists those that are there, each once.
+// TestBindingsComeAndGo checks that a node lists each present binding once.
 func TestBindingsComeAndGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	k := newKeys(t)

@@ -1,8 +1,8 @@
-// Package cluster is the cluster as its keys say it is: decoded, related to one
-// another, with the capacity of every resource derived. Schedulers, ClusterState,
-// the explanation of what waits and the audit look at the same View.
+// Package cluster decodes the keys of a cluster into one View, which relates them to each other and
+// derives the capacity of every resource. Schedulers, ClusterState, the explanations of waiting
+// tasks and the audit use the same View.
 //
-// What is free is never stored; it is Capacity minus what is allocated.
+// Free amounts are never stored: they are Capacity minus the allocated amount.
 package cluster
 
 import (
@@ -12,26 +12,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ID names a task, job, reservation, grant or session: ids are unique within
-// their namespace.
+// ID names a task, job, reservation, grant or session; it is unique within its namespace.
 type ID struct{ Namespace, ID string }
 
 // String returns namespace/id.
 func (id ID) String() string { return id.Namespace + "/" + id.ID }
 
-// Cell is a decoded key. V is nil while the key is absent; Mod and Create are then
-// 0.
+// Cell is a decoded key. While the key is absent, V is nil, and Mod and Create are 0.
 type Cell[T any] struct {
 	V           *T
 	Mod, Create int64
 }
 
-// Unread reports whether the key is there, of the revisions of the cell, and its value
-// cannot be decoded: V is nil.
+// Unread reports whether the key exists with an undecodable value: V is nil, and the revisions are
+// set.
 func (c *Cell[T]) Unread() bool { return c.V == nil && c.Mod != 0 }
 
-// Quarantined returns how many keys have a value that cannot be read, and some of them,
-// sorted.
+// Quarantined returns the number of keys with unreadable values, and a few of them, sorted.
 func (v *View) Quarantined() (count int, some []string) {
 	const few = 5
 	for key := range v.unread {
@@ -43,17 +40,16 @@ func (v *View) Quarantined() (count int, some []string) {
 	return len(v.unread), some
 }
 
-// Absent reports whether the key is not there.
+// Absent reports whether the key does not exist.
 func (c *Cell[T]) Absent() bool { return c.V == nil && c.Mod == 0 }
 
-// View is the cluster, from the changes applied to it. It is not safe for
+// View is the state of the cluster, built from the changes applied to it. It is not safe for
 // concurrent use: one goroutine owns it.
 //
-// Changes of one key may be applied only in the order of their revisions; an older
-// one is ignored. That lets a scheduler apply what it committed at once, before
-// its watch delivers it: see Committed.
+// Changes of one key must be applied in the order of their revisions; an older one is ignored. So a
+// scheduler can apply its own commits at once, before its watch delivers them: see Committed.
 type View struct {
-	// Revision up to which everything has been applied: see Reached.
+	// Revision is the revision up to which everything has been applied: see Reached.
 	Revision int64
 
 	Nodes        map[string]*Node
@@ -61,47 +57,47 @@ type View struct {
 	Sessions     map[ID]*Cell[types.Session]
 	Namespaces   map[string]*Cell[types.Namespace]
 	Reservations map[ID]*Reservation
-	// Policies are what libraries keep to, by the job or by an id of their own.
+	// Policies are the policies of jobs, and shared ones by their own ids.
 	Policies map[ID]*Cell[types.Policies]
 	Pools    map[types.ResourceID]*Pool
-	// Everywhere are the resources of all nodes that a selector matches.
+	// Everywhere are the resources on every node that a selector matches.
 	Everywhere map[types.ResourceID]*Cell[types.Resource]
 	Schedulers map[string]*Cell[types.Leader]
 	Leaders    map[string]*Cell[types.Leader]
 	Admission  Cell[types.Admission]
 
-	// tasks are those that are not folded.
-	tasks  map[ID]*Task
-	folded folded
-	// serials is how many nodes there have been, looked how many when GoneNodes counted last.
-	serials, looked int
-	// members are the tasks of each job, present or not, that are not folded.
+	// tasks holds the expanded tasks.
+	tasks     map[ID]*Task
+	compacted compacted
+	// serials counts the nodes ever added; checked is the number of nodes at the last count of
+	// GoneNodes.
+	serials, checked int
+	// members holds the expanded tasks of each job, whether the job exists or not.
 	members map[ID]*members
-	// images counts, for the tasks of a job that run the same, the images by digest
-	// that their statuses name.
-	images map[kin]map[string]int
-	// at lists, by ephemeral or scoped resource, the nodes that have some.
-	at map[types.ResourceID]*nodeSet
-	// gone remembers deletes that are newer than Revision; buried are those of them
-	// that were applied by themselves.
+	// images counts, for siblings with one spec, the images by digest in their statuses.
+	images map[siblings]map[string]int
+	// nodesWith lists the nodes with some of an ephemeral or scoped resource.
+	nodesWith map[types.ResourceID]*nodeSet
+	// gone holds deletes that are newer than Revision; buried lists those that were applied one by
+	// one.
 	gone   map[string]int64
 	buried []burial
-	// committed are the transactions applied ahead of Revision, in its order.
+	// committed holds the transactions applied ahead of Revision, in order.
 	committed []*committed
-	// unread are the keys whose value cannot be decoded, by their revision.
+	// unread holds the keys with undecodable values, with their revisions.
 	unread map[string]int64
 
 	decode decoder
-	// touched is what Committed returned last.
+	// touched is the last result of Committed.
 	touched []controlplane.Key
-	// names are the namespaces, each once, and jobs the jobs of members.
+	// names holds each namespace once, and jobs each job with members.
 	names, jobs map[string]string
 }
 
-// Node is all that is known of a node. It is there as soon as any of its keys is.
+// Node holds the keys of one node. It exists as soon as any of them does.
 type Node struct {
 	Name string
-	// Serial numbers the nodes of a view, from 0, in the order in which they came.
+	// Serial numbers the nodes of a view, from 0, in the order of their arrival.
 	Serial    int
 	Info      Cell[types.Node]
 	Alive     Cell[types.Alive]
@@ -110,35 +106,35 @@ type Node struct {
 	Allocated Cell[types.Allocated]
 	// Own are the ephemeral resources of this node alone, valid or not.
 	Own map[types.ResourceID]*Cell[types.Resource]
-	// Left are what ended tasks left behind here, valid or not.
+	// Left are the resources that ended tasks left here, valid or not.
 	Left map[types.ResourceID]*Cell[types.Provided]
 	// Bindings are the attempts bound here, in no order.
 	Bindings []*Binding
 
-	// providers are the bindings that provide a resource here.
+	// providers lists the bindings that provide a resource here.
 	providers map[types.ResourceID][]*Binding
-	// has are the resources for which View.at lists the node.
+	// has holds the resources for which View.nodesWith lists the node.
 	has map[types.ResourceID]struct{}
 }
 
-// Binding is an attempt with what its agent reported.
+// Binding is an attempt with its agent's report.
 type Binding struct {
 	Task *Task
-	// Number is that of the attempt.
+	// Number is the number of the attempt.
 	Number int
 	Node   *Node
 	Info   Cell[BindingValue]
 	Report Cell[ReportValue]
 
-	// pos is where it is in Node.Bindings, -1 if it is gone.
+	// pos is its index in Node.Bindings, -1 if it is gone.
 	pos int
 }
 
-// Gone reports whether neither the binding nor its report is there any more.
+// Gone reports whether both the binding and its report are gone.
 func (b *Binding) Gone() bool { return b.pos < 0 }
 
-// Task is a task with its status and its bindings: at most one, while the
-// invariants hold.
+// Task is a task with its status and its bindings. It has at most one binding while the invariants
+// hold.
 type Task struct {
 	ID       ID
 	Info     Cell[TaskValue]
@@ -153,7 +149,7 @@ type Reservation struct {
 	Grant Cell[types.Grant]
 }
 
-// Current reports whether the grant is of the reservation that is there.
+// Current reports whether the grant belongs to the present reservation.
 func (r *Reservation) Current() bool {
 	return r.Info.V != nil && r.Grant.V != nil && r.Info.Create == r.Grant.V.Reservation
 }
@@ -170,7 +166,7 @@ func New() *View {
 	return &View{
 		Nodes:        make(map[string]*Node),
 		tasks:        make(map[ID]*Task),
-		folded:       newFolded(),
+		compacted:    newCompacted(),
 		Jobs:         make(map[ID]*Cell[types.Job]),
 		Sessions:     make(map[ID]*Cell[types.Session]),
 		Namespaces:   make(map[string]*Cell[types.Namespace]),
@@ -181,8 +177,8 @@ func New() *View {
 		Schedulers:   make(map[string]*Cell[types.Leader]),
 		Leaders:      make(map[string]*Cell[types.Leader]),
 		members:      make(map[ID]*members),
-		images:       make(map[kin]map[string]int),
-		at:           make(map[types.ResourceID]*nodeSet),
+		images:       make(map[siblings]map[string]int),
+		nodesWith:    make(map[types.ResourceID]*nodeSet),
 		gone:         make(map[string]int64),
 		unread:       make(map[string]int64),
 		decode:       newDecoder(),
@@ -191,12 +187,12 @@ func New() *View {
 	}
 }
 
-// UnreadMod returns the revision of a key that is there and cannot be read, 0 if it
-// can or is not there: what relies on its absence compares that.
+// UnreadMod returns the revision of a key with an unreadable value, 0 for any other key. A
+// transaction that relies on its absence compares that revision.
 func (v *View) UnreadMod(key string) int64 { return v.unread[key] }
 
-// UnreadNamespace reports whether what is set for a namespace is there and cannot be
-// read: what its tasks are to ask for besides is not known then.
+// UnreadNamespace reports whether the settings of a namespace exist but are unreadable. The
+// additional requests of its tasks are then unknown.
 func (v *View) UnreadNamespace(ns string) bool {
 	return len(v.unread) > 0 && v.UnreadMod(controlplane.NamespaceKey(ns)) != 0
 }
@@ -204,25 +200,23 @@ func (v *View) UnreadNamespace(ns string) bool {
 // Session returns the session of a node, 0 while it is not alive.
 func (n *Node) Session() int64 { return n.Alive.Create }
 
-// Eligible reports whether tasks may be bound to the node: also that nothing that
-// counts is unknown of it.
+// Eligible reports whether tasks may be bound to the node. Its devices and allocations must also be
+// readable.
 func (n *Node) Eligible() bool {
 	return n.Info.V != nil && n.Alive.V != nil && n.Cordon.Absent() && !n.Devices.Unread() && !n.Allocated.Unread()
 }
 
-// Dead reports whether an administrator has said that nothing runs on the node, which is
-// not alive, any more.
+// Dead reports whether the node is not alive and an administrator has declared it dead.
 func (n *Node) Dead() bool { return n.Alive.V == nil && n.Cordon.V != nil && n.Cordon.V.Dead }
 
-// Lost reports whether the binding's attempt is over because the session it was
-// bound in is: its agent has ended it, or will not start it. What is kept is over only
-// with the machine.
+// Lost reports whether the attempt ended with the node session of its bind: its agent has ended it,
+// or will not start it. A kept attempt is lost only with a dead node.
 func (b *Binding) Lost() bool {
 	return b.Info.V.Session != b.Node.Session() && (b.Info.V.OnDisconnect != types.Keep || b.Node.Dead())
 }
 
-// Providing reports whether the binding provides p at present. What is provided
-// ends with the session of the node, unless the attempt outlives that.
+// Providing reports whether the binding provides p at present. A provided resource ends with the
+// session of the node, unless the attempt outlives that.
 func (b *Binding) Providing(p types.Provide) bool {
 	if b.Lost() {
 		return false
@@ -238,7 +232,7 @@ func (b *Binding) Providing(p types.Provide) bool {
 	return false
 }
 
-// Phase returns how far the task is.
+// Phase returns the phase of the task.
 func (t *Task) Phase() types.Phase {
 	if t.Status.V == nil {
 		return types.Pending
@@ -246,8 +240,7 @@ func (t *Task) Phase() types.Phase {
 	return t.Status.V.Phase
 }
 
-// Visible reports whether schedulers may see the task: it is there, and so is the
-// job it belongs to.
+// Visible reports whether schedulers may see the task: the task and its job, if any, exist.
 func (v *View) Visible(t *Task) bool {
 	if t.Info.V == nil || t.Status.Unread() {
 		return false
@@ -255,7 +248,7 @@ func (v *View) Visible(t *Task) bool {
 	return t.Info.V.Job == "" || v.Jobs[ID{t.ID.Namespace, t.Info.V.Job}] != nil
 }
 
-// set stores what the event brought; nil is what cannot be read.
+// set stores the value of an event; nil means an unreadable one.
 func (c *Cell[T]) set(e controlplane.Event, v *T) {
 	if c.Absent() {
 		c.Create = e.ModRevision

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// keys is a view that changes are applied to.
+// keys is a view to apply changes to.
 type keys struct {
 	*cluster.View
 	t        *testing.T
@@ -18,7 +18,7 @@ type keys struct {
 
 func newKeys(t *testing.T) *keys { return &keys{View: cluster.New(), t: t} }
 
-// put applies a value, or its absence.
+// put applies a value, or a delete.
 func (k *keys) put(key string, m types.Message) {
 	k.t.Helper()
 	k.revision++
@@ -53,8 +53,7 @@ func TestPortCapacity(t *testing.T) {
 	}
 }
 
-// TestImageOfAJob: what the tasks of a job ran, by what they run, whatever comes first
-// and whatever goes.
+// TestImageOfAJob checks the image of siblings by their spec, in any order of arrival and removal.
 func TestImageOfAJob(t *testing.T) {
 	k := newKeys(t)
 	task := func(id, job, spec string) {
@@ -81,7 +80,7 @@ func TestImageOfAJob(t *testing.T) {
 	ran("b", "x@1")
 	ran("c", "x@1")
 	image("a", "x@2")
-	image("next", "x@1") // the first by name, whatever was first in time
+	image("next", "x@1") // the first by name, not by time
 	for _, id := range []string{"b", "c"} {
 		k.put(controlplane.StatusKey("d", id), nil)
 		k.put(controlplane.TaskKey("d", id), nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Where is the nodes that a selector picks, for SetResource. A selector that asks
-// for what is available picks them when the resource is set, and once.
+// Where returns the location of the nodes that a selector selects, for SetResource. A selector with
+// Available selects them once, when the resource is set.
 func Where(sel types.Selector) controlplane.Where {
 	if len(sel.Available) == 0 {
 		return controlplane.Where{Nodes: sel.Nodes, Labels: sel.Labels}
@@ -20,7 +20,7 @@ func Where(sel types.Selector) controlplane.Where {
 	}}
 }
 
-// available returns the nodes on which what a selector asks for is free.
+// available returns the nodes that have everything free that a selector asks for.
 func available(ctx context.Context, c *controlplane.Client, sel types.Selector) ([]string, error) {
 	if err := sel.Available.Validate("where.available"); err != nil {
 		return nil, err

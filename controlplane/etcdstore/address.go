@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The environment variables that say how etcd is reached, for every program alike.
+// The environment variables with the address of etcd, for every program.
 const (
 	EnvEndpoints  = "ESCHER_ENDPOINTS"
 	EnvCACert     = "ESCHER_CACERT"
@@ -22,23 +22,21 @@ const (
 	EnvServerName = "ESCHER_SERVERNAME"
 )
 
-// Address says how etcd is reached, in the words of flags, environment and files.
+// Address is the address of etcd, as in flags, environment and files.
 type Address struct {
 	// Endpoints are host:port, http://host:port, https://host:port or
 	// unix:///path of a socket.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// CACert is the file of the authorities that etcd's certificate may come from;
-	// empty are those of the system. Cert and Key are the files of our own
-	// certificate; both are read again for each connection. All are PEM.
+	// CACert is the file of the authorities of etcd's certificate; empty means the system's. Cert
+	// and Key are the files of our own certificate, read again for each connection. All are PEM.
 	CACert string `json:"cacert,omitempty"`
 	Cert   string `json:"cert,omitempty"`
 	Key    string `json:"key,omitempty"`
-	// ServerName is what etcd's certificate is for, if that is not the host of
-	// its endpoint.
+	// ServerName is the name in etcd's certificate, if it is not the host of the endpoint.
 	ServerName string `json:"servername,omitempty"`
 }
 
-// AddressFromEnv returns what the environment says; all is empty if it says nothing.
+// AddressFromEnv returns the address in the environment; empty if there is none.
 func AddressFromEnv(getenv func(string) string) Address {
 	return Address{
 		Endpoints: SplitEndpoints(getenv(EnvEndpoints)), CACert: getenv(EnvCACert),
@@ -46,7 +44,7 @@ func AddressFromEnv(getenv func(string) string) Address {
 	}
 }
 
-// SplitEndpoints reads endpoints with commas between them.
+// SplitEndpoints splits endpoints at commas.
 func SplitEndpoints(text string) []string {
 	if text == "" {
 		return nil
@@ -54,7 +52,7 @@ func SplitEndpoints(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// Or returns a, with what it leaves out from b.
+// Or returns a, with its missing fields from b.
 func (a Address) Or(b Address) Address {
 	if len(a.Endpoints) == 0 {
 		a.Endpoints = b.Endpoints
@@ -70,7 +68,7 @@ func (a Address) Or(b Address) Address {
 	return a
 }
 
-// Config returns what to give to Dial or Open. Invalid: it names all that is wrong.
+// Config returns the configuration for Dial or Open. Invalid: it names all that is wrong.
 func (a Address) Config() (Config, error) {
 	var errs []error
 	wrong := func(format string, args ...any) {
@@ -109,7 +107,7 @@ func (a Address) Config() (Config, error) {
 	return cfg, nil
 }
 
-// Dial makes a store that was reached there: see Dial.
+// Dial connects a store to the address: see Dial.
 func (a Address) Dial(ctx context.Context) (*Store, error) {
 	cfg, err := a.Config()
 	if err != nil {
@@ -128,7 +126,7 @@ func (a Address) tls() (*tls.Config, error) {
 	return conf, nil
 }
 
-// endpointScheme returns http, https, unix or, where none is given, "".
+// endpointScheme returns http, https, unix or, without a scheme, "".
 func endpointScheme(endpoint string) (string, error) {
 	wrong := func(why string) error {
 		return types.Errorf(types.Invalid, "endpoints: %q %s: write host:port, https://host:port or unix:///path", endpoint, why)
@@ -144,7 +142,7 @@ func endpointScheme(endpoint string) (string, error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "", wrong("is no address")
+		return "", wrong("is not an address")
 	}
 	switch {
 	case u.Scheme == "unix" && u.Host == "" && u.Path != "":
@@ -152,7 +150,7 @@ func endpointScheme(endpoint string) (string, error) {
 	case u.Scheme == "http" || u.Scheme == "https":
 		return "", wrong("has no host or no port")
 	default:
-		return "", wrong("is no address of etcd")
+		return "", wrong("is not an address of etcd")
 	}
 	return u.Scheme, nil
 }

@@ -13,14 +13,14 @@ import (
 
 func TestAddressIsChecked(t *testing.T) {
 	for says, a := range map[string]Address{
-		"endpoints: is missing":        {},
-		`"" is empty`:                  {Endpoints: SplitEndpoints("a:1,")},
-		`"host" has no port`:           {Endpoints: []string{"host"}},
-		`"https://host" has no host`:   {Endpoints: []string{"https://host"}},
-		`"ftp://host:1" is no address`: {Endpoints: []string{"ftp://host:1"}},
-		"is not encrypted":             {Endpoints: []string{"http://a:1"}, CACert: "ca.pem"},
-		"only one of them":             {Endpoints: []string{"https://a:1"}, Key: "key.pem"},
-		"readable files":               {Endpoints: []string{"https://a:1"}, CACert: "/nowhere/ca.pem"},
+		"endpoints: is missing":            {},
+		`"" is empty`:                      {Endpoints: SplitEndpoints("a:1,")},
+		`"host" has no port`:               {Endpoints: []string{"host"}},
+		`"https://host" has no host`:       {Endpoints: []string{"https://host"}},
+		`"ftp://host:1" is not an address`: {Endpoints: []string{"ftp://host:1"}},
+		"is not encrypted":                 {Endpoints: []string{"http://a:1"}, CACert: "ca.pem"},
+		"only one of them":                 {Endpoints: []string{"https://a:1"}, Key: "key.pem"},
+		"readable files":                   {Endpoints: []string{"https://a:1"}, CACert: "/nowhere/ca.pem"},
 	} {
 		if _, err := a.Config(); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want %q", a, err, says)
@@ -47,8 +47,8 @@ func TestAddressFromEnvFillsIn(t *testing.T) {
 	}
 }
 
-// TestServerNameIsAskedFor looks at what a client says when it connects to an address
-// for which the certificate is not.
+// TestServerNameIsAskedFor checks the name that a client requests from a server whose certificate
+// is for another name.
 func TestServerNameIsAskedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 var benchTasks = flag.Int("tasks", 20_000, "how many bound tasks BenchmarkList reads, on a hundredth as many nodes")
 
-// store puts keys into an etcd of a benchmark.
+// store returns a store on an etcd with keys, for a benchmark.
 func store(b *testing.B, kvs []controlplane.KV) *etcdstore.Store {
 	b.Helper()
 	srv := etcdtest.Start(b, etcdtest.WithQuota(8<<30))
@@ -32,8 +32,8 @@ func store(b *testing.B, kvs []controlplane.KV) *etcdstore.Store {
 	return s
 }
 
-// BenchmarkList: what reading a cluster costs, the etcd in the same process included:
-// alone, as a stream and in pages, and with the list-watch and the view of a scheduler.
+// BenchmarkList measures reading a cluster, with etcd in the same process: alone, as a stream, in
+// pages, and with the list-watch and view of a scheduler.
 func BenchmarkList(b *testing.B) {
 	kvs := clustertest.Bound(max(*benchTasks/100, 1), *benchTasks)
 	s := store(b, kvs)

@@ -8,21 +8,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// codec is Protocol Buffers on the wire, as etcd speaks it, without a generated message
-// in between where there are very many: those of the large ranges, the watches and
-// the transactions. For each of their keys a generated one makes several objects,
-// which costs more than what is done with them.
+// codec is the Protocol Buffers codec of etcd's wire format. It needs no generated messages for the
+// numerous ones: those of large ranges, watches and transactions. A generated message allocates
+// several objects for each key, which costs more than their processing.
 type codec struct{}
 
 var _ encoding.CodecV2 = codec{}
 
-// encoded is a request as it goes out.
+// encoded is an encoded request.
 type encoded []byte
 
-// parser is an answer that reads itself. It may keep what it is given.
+// parser is an answer that parses itself. It may keep the data.
 type parser interface{ parse(data []byte) error }
 
-// Name returns that of the codec that etcd has.
+// Name returns the name of etcd's own codec.
 func (codec) Name() string { return "proto" }
 
 // Marshal returns the wire format of a request.
@@ -34,10 +33,10 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 		data, err := proto.Marshal(v)
 		return mem.BufferSlice{mem.SliceBuffer(data)}, err
 	}
-	return nil, fmt.Errorf("encode a %T: it is no request", v)
+	return nil, fmt.Errorf("encode a %T: it is not a request", v)
 }
 
-// Unmarshal reads an answer.
+// Unmarshal decodes an answer.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch v := v.(type) {
 	case parser:
@@ -45,5 +44,5 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	case proto.Message:
 		return proto.Unmarshal(data.Materialize(), v)
 	}
-	return fmt.Errorf("decode a %T: it is no answer", v)
+	return fmt.Errorf("decode a %T: it is not an answer", v)
 }

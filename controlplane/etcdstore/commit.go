@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Commit applies a transaction: see controlplane.Store. It is sent once.
+// Commit applies a transaction: see controlplane.Store. It sends it once.
 func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (res controlplane.Result, err error) {
 	begin := time.Now()
 	defer func() { s.metrics.answered("commit", begin, err) }()
@@ -44,7 +44,7 @@ func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (res controlpl
 	return s.readRefused(ctx, txn, answer.revision)
 }
 
-// refusal is the answer to a transaction of whose compares these were read.
+// refusal returns the result of a refused transaction, given the found keys of some compares.
 func refusal(revision int64, compares []controlplane.Compare, found []controlplane.KV) controlplane.Result {
 	res := controlplane.Result{Revision: revision, Read: readBack(compares, found)}
 	for i, c := range compares {
@@ -56,13 +56,13 @@ func refusal(revision int64, compares []controlplane.Compare, found []controlpla
 	return res
 }
 
-// fewCompares is up to how many compares a transaction has what it compared read in its
-// own failure branch. That of one with many would be a good part of what etcd has to
-// take in, log and replicate, for the few that do not hold.
+// fewCompares is the largest number of compares that a transaction reads back in its own failure
+// branch. With more, the reads would be a large part of what etcd receives, logs and replicates,
+// for a few failed compares.
 const fewCompares = 16
 
-// readAtOnce returns the compares of which what they compare is read in the failure
-// branch: all if they are few, else those that may well not hold.
+// readAtOnce returns the compares to read back in the failure branch: all if they are few, else
+// those that are likely to fail.
 func readAtOnce(compares []controlplane.Compare) []controlplane.Compare {
 	if len(compares) <= fewCompares {
 		return compares
@@ -76,7 +76,7 @@ func readAtOnce(compares []controlplane.Compare) []controlplane.Compare {
 	return values
 }
 
-// readRefused reads what was compared at the revision at which the compares did not hold.
+// readRefused reads the compared keys at the revision of the refusal.
 func (s *Store) readRefused(ctx context.Context, txn controlplane.Txn, revision int64) (controlplane.Result, error) {
 	req := &pb.TxnRequest{Success: request(controlplane.Txn{Compares: txn.Compares}).Failure}
 	for _, read := range req.Success {
@@ -84,23 +84,22 @@ func (s *Store) readRefused(ctx context.Context, txn controlplane.Txn, revision 
 	}
 	var answer txnAnswer
 	if _, err := s.send(ctx, req, &answer); err != nil {
-		return controlplane.Result{}, types.Errorf(types.Unavailable, "commit: it was refused, and what was there cannot be read: etcd at %s: %w", s.at(), cause(ctx, err))
+		return controlplane.Result{}, types.Errorf(types.Unavailable, "commit: etcd refused it, and the compared keys cannot be read: etcd at %s: %w", s.at(), cause(ctx, err))
 	}
 	return controlplane.Result{Revision: revision, Read: readBack(txn.Compares, answer.found)}, nil
 }
 
-// send sends a transaction once and tells whether any of it may have left this
-// process: without a connection gRPC makes no stream.
+// send sends a transaction once, and reports whether any of it may have left this process: without
+// a connection gRPC creates no stream.
 //
-// It is the unary call by hand, because clientv3 repeats a unary call, a write
-// too, whose answer has the code DeadlineExceeded or Canceled while ctx is not
-// done. The second would not find its compares holding, and a transaction that
-// was applied would pass for one that lost.
+// It makes the unary call itself, because clientv3 repeats a unary call, even a write, on
+// DeadlineExceeded or Canceled while ctx is not done. The compares of the second call would fail,
+// and an applied transaction would look refused.
 func (s *Store) send(ctx context.Context, req, answer any) (sent bool, err error) {
 	return s.sendNoting(ctx, req, answer, nil)
 }
 
-// sendNoting is send, which calls note, unless nil, when the transaction is on its way.
+// sendNoting is send, and calls note, unless nil, when the transaction is on its way.
 func (s *Store) sendNoting(ctx context.Context, req, answer any, note func()) (sent bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -121,8 +120,7 @@ func (s *Store) sendNoting(ctx context.Context, req, answer any, note func()) (s
 	return true, err
 }
 
-// check compares a transaction with the limit of operations, and looks for what it must
-// not have.
+// check checks the number of operations and other errors of a transaction.
 func (s *Store) check(txn controlplane.Txn) error {
 	if max(len(txn.Compares), len(txn.Ops)) > s.limits.Ops {
 		return types.Errorf(types.Invalid,

@@ -15,32 +15,31 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// How much etcd may send ahead of what was read, of one answer or watch and of all. Left to
-// itself, gRPC finds that out: with a ping, and its answer, for most messages that come
-// alone, which cost both sides more than a small message does.
+// The data in flight of one answer or watch, and of all. By default gRPC sizes the windows with a
+// ping and its answer for most isolated messages, which costs both sides more than a small message.
 const (
 	streamWindow = 4 << 20
 	connWindow   = 16 << 20
 )
 
-// Config says how to reach etcd.
+// Config is the configuration of a connection to etcd.
 type Config struct {
 	// Endpoints are host:port, http://host:port, https://host:port or
 	// unix:///path of a socket.
 	Endpoints []string
 	// TLS is used if it is set; https endpoints need it.
 	TLS *tls.Config
-	// DialTimeout bounds how long one endpoint may take to answer; 0 is 3 s.
+	// DialTimeout bounds the time for one endpoint to answer; 0 means 3 s.
 	DialTimeout time.Duration
-	// Limits are those that etcd was started with. Zero: Dial asks for them, Open
-	// takes them for ServerLimits.
+	// Limits are the limits that etcd was started with. Zero: Dial detects them, and Open assumes
+	// ServerLimits.
 	Limits controlplane.Limits
-	// Options are given to New.
+	// Options are passed to New.
 	Options []Option
 }
 
-// Dial makes a store that was reached: Unavailable, naming the endpoints, when
-// none of them answers within the dial time-out. Close closes it.
+// Dial connects to etcd. Unavailable, naming the endpoints: none of them answers within the
+// timeout. Close closes the store.
 func Dial(ctx context.Context, cfg Config) (*Store, error) {
 	s, err := Open(cfg)
 	if err != nil {
@@ -50,45 +49,45 @@ func Dial(ctx context.Context, cfg Config) (*Store, error) {
 	reach, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := s.reach(reach); err != nil {
-		_ = s.Close() // there is nothing to lose
+		_ = s.Close() // the store is unused
 		return nil, err
 	}
 	if cfg.Limits == (controlplane.Limits{}) {
 		if s.limits, err = s.detectLimits(ctx, patience); err != nil {
-			_ = s.Close() // there is nothing to lose
+			_ = s.Close() // the store is unused
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// Open makes a store without waiting for etcd: calls fail with Unavailable until
-// it is there. Close closes it.
+// Open returns a store without waiting for etcd: calls fail with Unavailable until it is reachable.
+// Close closes the store.
 func Open(cfg Config) (*Store, error) {
 	if len(cfg.Endpoints) == 0 {
 		return nil, types.Errorf(types.Invalid, "open etcd: no endpoint; name one, such as 127.0.0.1:2379")
 	}
 	cfg = cfg.withDefaults()
 	opts := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-		// gRPC's own would have an agent back after two minutes.
+		// With gRPC's own backoff an agent would reconnect only after two minutes.
 		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 		MinConnectTimeout: cfg.DialTimeout,
 	}),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
 	}
 	if cfg.TLS != nil && cfg.TLS.ServerName != "" {
-		// The client of etcd takes the host of the endpoint, whatever TLS says.
+		// etcd's client uses the host of the endpoint, whatever TLS says.
 		opts = append(opts, grpc.WithAuthority(cfg.TLS.ServerName))
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: cfg.Endpoints,
 		TLS:       cfg.TLS,
-		// What it has to say, of every call that it tries again, is in the errors.
+		// Its log about each retried call would repeat the errors.
 		Logger:               zap.NewNop(),
 		DialKeepAliveTime:    10 * time.Second, // etcd refuses less than 5 s
 		DialKeepAliveTimeout: 5 * time.Second,
-		// Reads are tried again for half a second, which outlasts most
-		// changes of leader; the callers that can wait longer do so.
+		// Reads are retried for half a second, which outlasts most leader changes; callers that can
+		// wait longer retry themselves.
 		MaxUnaryRetries: 20,
 		DialOptions:     opts,
 	})
@@ -108,8 +107,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// reach waits for a connection. It does not ask etcd anything: what it may ask
-// depends on who it is.
+// reach waits for a connection. It asks etcd nothing, because the permitted requests depend on its
+// identity.
 func (s *Store) reach(ctx context.Context) error {
 	conn := s.client.ActiveConnection()
 	conn.Connect()
@@ -124,7 +123,7 @@ func (s *Store) reach(ctx context.Context) error {
 	return nil
 }
 
-// whyNot returns what kept the connection from being made: only a call is told.
+// whyNot returns the reason for the missing connection, which only a call reveals.
 func (s *Store) whyNot(ctx context.Context) error {
 	stream, err := s.watch.Watch(ctx, s.calls...)
 	if err == nil {

@@ -7,9 +7,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// encodeTxn writes the etcdserverpb.TxnRequest of a transaction, with a failure branch
-// that reads what some compares are about. It is what request would be encoded to: a test
-// compares them.
+// encodeTxn encodes the etcdserverpb.TxnRequest of a transaction, with a failure branch that reads
+// the keys of some compares. The result equals the encoding of request: a test compares them.
 func encodeTxn(txn controlplane.Txn, read []controlplane.Compare) encoded {
 	size := 0
 	for i := range txn.Compares {
@@ -31,10 +30,10 @@ func encodeTxn(txn controlplane.Txn, read []controlplane.Compare) encoded {
 	return b
 }
 
-// opOverhead is about what an operation takes besides its key and value.
+// opOverhead estimates the size of an operation besides its key and value.
 const opOverhead = 32
 
-// Numbers of fields, and values of enums, of rpc.proto.
+// Field numbers and enum values of rpc.proto.
 const (
 	txnCompare, txnSuccess, txnFailure = 1, 2, 3
 
@@ -49,7 +48,7 @@ const (
 	rangeOrder, rangeTarget, rangeKeys, rangeFrom = 5, 6, 8, 10
 )
 
-// appendField appends a number that is there even if it is 0.
+// appendField appends a number, even if it is 0.
 func appendField(b []byte, num protowire.Number, n uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), n)
 }
@@ -58,8 +57,8 @@ func appendText(b []byte, num protowire.Number, text string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), text)
 }
 
-// within appends a message that is a field of another one. Its length comes before it
-// and is known after it: two bytes are left for it.
+// within appends a nested message. It reserves two bytes for the length, which comes first but is
+// known last.
 func within(b []byte, num protowire.Number, message func(b []byte) []byte) []byte {
 	b = protowire.AppendTag(b, num, protowire.BytesType)
 	start := len(b)
@@ -122,7 +121,7 @@ func appendOp(b []byte, op *controlplane.Op) []byte {
 	})
 }
 
-// appendRead reads what was compared.
+// appendRead appends a read of the compared key.
 func appendRead(b []byte, c *controlplane.Compare) []byte {
 	return within(b, txnFailure, func(b []byte) []byte {
 		return within(b, opRange, func(b []byte) []byte {

@@ -35,7 +35,7 @@ func drawTxn(t *rapid.T) (txn controlplane.Txn) {
 	return txn
 }
 
-// TestTxnIsWhatIsMeant: what is sent is the generated message of the transaction.
+// TestTxnIsWhatIsMeant checks that the request equals the generated message.
 func TestTxnIsWhatIsMeant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		txn := drawTxn(t)
@@ -58,7 +58,7 @@ func TestTxnIsWhatIsMeant(t *testing.T) {
 	})
 }
 
-// TestTxnAnswerIsWhatWasSent: the parser finds what a generated message has.
+// TestTxnAnswerIsWhatWasSent checks the parser against generated messages.
 func TestTxnAnswerIsWhatWasSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := &pb.TxnResponse{Header: drawHeader(t), Succeeded: rapid.Bool().Draw(t, "succeeded")}
@@ -86,7 +86,7 @@ func TestTxnAnswerIsWhatWasSent(t *testing.T) {
 	})
 }
 
-// bindLike is a transaction as a scheduler of many nodes sends it.
+// bindLike returns a transaction like one of a scheduler of many nodes.
 func bindLike() (txn controlplane.Txn) {
 	for i := range 21 {
 		id := strings.Repeat(string(rune('a'+i)), 20)
@@ -103,7 +103,7 @@ func bindLike() (txn controlplane.Txn) {
 	return txn
 }
 
-// BenchmarkTxn: a transaction as it is encoded, and as a generated message would be.
+// BenchmarkTxn measures our encoding of a transaction, and that of a generated message.
 func BenchmarkTxn(b *testing.B) {
 	txn := bindLike()
 	b.Run("encoded", func(b *testing.B) {

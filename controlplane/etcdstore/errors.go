@@ -16,8 +16,8 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// fail makes the error of a call that changes nothing, or nothing that matters
-// when its answer is lost.
+// fail returns the error of a call without effects, or whose effects do not matter when its answer
+// is lost.
 func (s *Store) fail(ctx context.Context, what string, err error) error {
 	class := classify(err)
 	if class == types.Unavailable {
@@ -26,8 +26,8 @@ func (s *Store) fail(ctx context.Context, what string, err error) error {
 	return types.Errorf(class, "%s: etcd at %s: %w", what, s.at(), cause(ctx, err))
 }
 
-// failCommit makes the error of a transaction. Sent tells whether any of it may
-// have left this process.
+// failCommit returns the error of a transaction. sent reports whether any of it may have left this
+// process.
 func (s *Store) failCommit(ctx context.Context, err error, sent bool) error {
 	if classify(err) == types.Unavailable && sent && !refused(err) {
 		return types.Errorf(types.Unknown, "commit: no answer from etcd at %s, it may have been applied: %w", s.at(), cause(ctx, err))
@@ -35,16 +35,15 @@ func (s *Store) failCommit(ctx context.Context, err error, sent bool) error {
 	return s.fail(ctx, "commit", err)
 }
 
-// refused tells whether etcd answered before it proposed the transaction to
-// anybody. A change of leader, a time-out and a stopping server are not among
-// these: the transaction may be in the log.
+// refused reports whether etcd answered before it proposed the transaction. That excludes a leader
+// change, a timeout and a stopping server: the transaction may then be in the log.
 func refused(err error) bool {
 	err = rpctypes.Error(err)
 	return errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, rpctypes.ErrTooManyRequests)
 }
 
-// classify returns the class of an error of etcd or gRPC, Unavailable for
-// whatever may go well the next time.
+// classify returns the class of an error of etcd or gRPC: Unavailable for every error that may not
+// occur again.
 func classify(err error) types.Class {
 	switch known := rpctypes.Error(err); {
 	case errors.Is(known, rpctypes.ErrCompacted):
@@ -68,7 +67,7 @@ func classify(err error) types.Class {
 	}
 }
 
-// cause is what an error says without gRPC's preamble, or why ctx is done.
+// cause returns an error without gRPC's preamble, or the reason why ctx is done.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -77,12 +76,12 @@ func cause(ctx context.Context, err error) error {
 		return controlplane.ErrFull
 	}
 	if status.Code(err) == codes.Unimplemented {
-		return fmt.Errorf("what answers there is no etcd, or one older than 3.4: %s", rpctypes.ErrorDesc(err))
+		return fmt.Errorf("the server there is not etcd, or older than 3.4: %s", rpctypes.ErrorDesc(err))
 	}
 	return errors.New(plainly(rpctypes.ErrorDesc(err)))
 }
 
-// plainly returns what gRPC says of a connection without what it says around it.
+// plainly returns gRPC's text about a connection without its preambles.
 func plainly(text string) string {
 	if quoted, ok := strings.CutPrefix(text, "connection error: desc = "); ok {
 		if inner, err := strconv.Unquote(quoted); err == nil {
@@ -95,11 +94,10 @@ func plainly(text string) string {
 	return text
 }
 
-// Remedy says what to do about an error of TLS between here and etcd; of others it
-// says nothing.
+// Remedy returns what to do about a TLS error on the way to etcd; empty for other errors.
 func Remedy(err error) types.Text {
 	cert, key, ca := action.EtcdCert.Of(), action.EtcdKey.Of(), action.EtcdCA.Of()
-	name := types.Textf("name what etcd's certificate is for with %s", action.EtcdServerName.Of())
+	name := types.Textf("give the name in etcd's certificate with %s", action.EtcdServerName.Of())
 	encrypted := types.Textf("etcd may want TLS there: write https://, and give %s and %s", cert, key)
 	for _, x := range [...]struct {
 		says   string
@@ -107,13 +105,13 @@ func Remedy(err error) types.Text {
 	}{
 		{"remote error: tls: expired certificate", types.Textf("renew the certificate of %s", cert)},
 		{"remote error: tls: ", types.Textf("give a certificate that etcd accepts, and its key, with %s and %s", cert, key)},
-		{"certificate signed by unknown authority", types.Textf("name the file of the authority of etcd's certificate with %s", ca)},
+		{"certificate signed by unknown authority", types.Textf("give the file of the authority of etcd's certificate with %s", ca)},
 		{"certificate is valid for ", name},
 		{"certificate is not valid for any names", name},
 		{"IP SANs", name},
 		{"certificate has expired or is not yet valid", types.Textf("renew etcd's certificate, or set the clock")},
 		{"first record does not look like a TLS handshake", types.Textf("etcd is not encrypted there: write http://, and leave out %s, %s and %s", ca, cert, key)},
-		// Who shows no certificate is told, or finds the connection closed.
+		// A client without a certificate gets an error, or a closed connection.
 		{"error reading server preface", encrypted},
 		{"broken pipe", encrypted},
 	} {
@@ -126,7 +124,7 @@ func Remedy(err error) types.Text {
 
 func isNoSpace(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) }
 
-// at names the endpoints.
+// at returns the endpoints, for errors.
 func (s *Store) at() string { return strings.Join(s.client.Endpoints(), ", ") }
 
 func leaseName(id controlplane.LeaseID) string { return fmt.Sprintf("lease %x", int64(id)) }

@@ -27,7 +27,7 @@ import (
 
 func quickProgress() etcdstore.Option { return etcdstore.WithProgressInterval(50 * time.Millisecond) }
 
-// filler is a store on an etcd whose alarm a test raises and ends.
+// filler is a store on an etcd whose alarm a test controls.
 type filler struct {
 	*etcdstore.Store
 	srv *etcdtest.Server
@@ -36,7 +36,7 @@ type filler struct {
 func (f filler) SetFull(ctx context.Context, full bool) error { return f.srv.SetFull(ctx, full) }
 
 func TestConformance(t *testing.T) {
-	t.Parallel() // with the next one: both mostly wait
+	t.Parallel() // with the next test: both mostly wait
 	srv := etcdtest.Start(t)
 	s := etcdstore.New(srv.Client, etcdstore.ServerLimits(), quickProgress())
 	storetest.Run(t, func(*testing.T) controlplane.Store { return filler{s, srv} })
@@ -54,8 +54,7 @@ func TestEquivalentToMemory(t *testing.T) {
 	storetest.Equivalent(t, memstore.New(), etcdstore.New(srv.Client, etcdstore.ServerLimits(), quickProgress()))
 }
 
-// shortDir is a directory with room for a socket's name, which t.TempDir may not
-// have.
+// shortDir returns a directory with a path short enough for sockets, unlike t.TempDir.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "es")
@@ -159,8 +158,8 @@ func TestWhatWasNotSentIsUnavailable(t *testing.T) {
 	}
 }
 
-// TestAnswersOfCommit has a server say what etcd may say: the class must be right,
-// and the transaction must have been sent once.
+// TestAnswersOfCommit gives each possible answer of etcd: the class must be right, and the
+// transaction must have been sent once.
 func TestAnswersOfCommit(t *testing.T) {
 	for _, test := range []struct {
 		answer error
@@ -234,7 +233,7 @@ func TestLostStreamEndsTheWatch(t *testing.T) {
 	}
 }
 
-// watching are the ways in which a store may watch.
+// watching returns the ways in which a store may watch.
 func watching() map[string][]etcdstore.Option {
 	return map[string][]etcdstore.Option{"apart": nil, "shared": {etcdstore.SharedWatches()}}
 }
@@ -319,8 +318,7 @@ func testRealCompaction(t *testing.T, with []etcdstore.Option) {
 	}
 }
 
-// TestFullDatabase has writers race across the quota: what each is told must be
-// what happened.
+// TestFullDatabase lets writers race across the quota: each answer must be true.
 func TestFullDatabase(t *testing.T) {
 	srv := etcdtest.Start(t, etcdtest.WithQuota(8<<20))
 	s := etcdstore.New(srv.Client, etcdstore.ServerLimits())

@@ -51,10 +51,10 @@ func listen(t *testing.T) (net.Listener, string) {
 	return listener, path
 }
 
-// proxy passes connections on to an etcd until it is cut.
+// proxy forwards connections to an etcd until it is cut.
 type proxy struct {
 	path, to string
-	// deaf loses what the other side answers, and then the connection.
+	// deaf drops the answers of the other side, and then the connection.
 	deaf atomic.Bool
 
 	mu    sync.Mutex
@@ -85,7 +85,7 @@ func newProxy(t *testing.T, to string) *proxy {
 
 func (p *proxy) endpoint() string { return "unix://" + p.path }
 
-// cut ends all connections and refuses new ones, until it is mended.
+// cut ends all connections and refuses new ones, until the proxy is mended.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *proxy) mend() {
 	p.down = false
 }
 
-// add keeps a connection for cut; false when it is cut.
+// add registers a connection for cut; it reports false if the proxy is cut.
 func (p *proxy) add(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,9 +13,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// detectLimits finds how many operations a transaction may have. Etcd does not tell, so
-// detectLimits tries transactions that do nothing, at most a dozen. Each may take as long as
-// patience.
+// detectLimits finds etcd's limit of operations in a transaction. etcd does not report it, so at
+// most a dozen transactions without effect try it out. patience bounds each of them.
 func (s *Store) detectLimits(ctx context.Context, patience time.Duration) (controlplane.Limits, error) {
 	limits := ServerLimits()
 	var failed error
@@ -40,7 +39,7 @@ func (s *Store) detectLimits(ctx context.Context, patience time.Duration) (contr
 func (s *Store) allows(ctx context.Context, n int) (bool, error) {
 	key := []byte(controlplane.Root)
 	req := &pb.TxnRequest{
-		// No key has that revision: what follows is counted, and not done.
+		// No key has that revision, so etcd counts the operations but does not perform them.
 		Compare: []*pb.Compare{compare(key, controlplane.Compare{Revision: math.MaxInt64})},
 		Success: make([]*pb.RequestOp, n),
 	}

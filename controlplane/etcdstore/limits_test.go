@@ -37,7 +37,7 @@ func TestDialFindsTheLimits(t *testing.T) {
 func TestDialSaysThatItIsNoEtcd(t *testing.T) {
 	fake := &answering{err: status.Error(codes.Unimplemented, "unknown service")}
 	_, err := etcdstore.Dial(t.Context(), etcdstore.Config{Endpoints: []string{fake.serve(t)}})
-	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "no etcd") {
+	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "not etcd") {
 		t.Errorf("got %v, want Precondition that says so", err)
 	}
 }

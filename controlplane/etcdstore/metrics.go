@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Metrics count what a store asks of etcd. It is a prometheus.Collector; a nil one
-// counts nothing.
+// Metrics count the requests of a store to etcd. It is a prometheus.Collector; a nil one counts
+// nothing.
 type Metrics struct {
 	set      *metric.Set
 	requests *prometheus.CounterVec
@@ -19,15 +19,15 @@ type Metrics struct {
 	ended    *prometheus.CounterVec
 }
 
-// NewMetrics makes metrics that have counted nothing.
+// NewMetrics returns metrics at zero.
 func NewMetrics() *Metrics {
 	set := metric.NewSet("store")
 	return &Metrics{
 		set:      set,
-		requests: set.Counters("requests_total", "Requests to etcd, by what was asked and the class of its error, ok without one.", "method", "code"),
-		seconds:  set.Histograms("request_seconds", "Time from a request to its answer.", 0.00025, 2, 16, "method"),
-		watches:  set.Gauge("watches", "Watches that are open."),
-		ended:    set.Counters("watches_broken_total", "Watches that ended before they were to, by the class of the error; each is begun again.", "code"),
+		requests: set.Counters("requests_total", "Requests to etcd, by method and class of the error, or ok.", "method", "code"),
+		seconds:  set.Histograms("request_seconds", "Time between a request and its answer.", 0.00025, 2, 16, "method"),
+		watches:  set.Gauge("watches", "Open watches."),
+		ended:    set.Counters("watches_broken_total", "Watches that broke, by the class of the error; each one is restarted.", "code"),
 	}
 }
 
@@ -37,7 +37,7 @@ func (m *Metrics) Describe(out chan<- *prometheus.Desc) { m.set.Describe(out) }
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) { m.set.Collect(out) }
 
-// answered counts a request that was begun then.
+// answered counts a request, with the time since begin.
 func (m *Metrics) answered(method string, begin time.Time, err error) {
 	if m == nil {
 		return
@@ -46,14 +46,14 @@ func (m *Metrics) answered(method string, begin time.Time, err error) {
 	m.seconds.WithLabelValues(method).Observe(time.Since(begin).Seconds())
 }
 
-// watching counts a watch that begins.
+// watching counts a new watch.
 func (m *Metrics) watching() {
 	if m != nil {
 		m.watches.Inc()
 	}
 }
 
-// watched counts one that ended, of itself if err is not nil.
+// watched counts an ended watch; err, unless nil, ended it.
 func (m *Metrics) watched(err error) {
 	if m == nil {
 		return

@@ -11,16 +11,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// settleNoSpace says what became of a transaction that etcd answered with "no
-// space". That is a refusal, but for the one that crosses the quota, which etcd
-// applies and then answers in the same way. Either is done by now, so one read
-// tells:
+// settleNoSpace decides about a transaction that etcd answered with "no space". That is a refusal,
+// with one exception: etcd applies the transaction that crosses the quota, and gives the same
+// answer. Either has happened by now, so one read decides:
 //
-//   - its compares hold, of a key that it writes too: it was refused;
-//   - what it puts is there, at one revision: it was applied;
-//   - its compares do not hold otherwise: it has lost, or would have.
+//   - Its compares hold, including one of a key that it writes: it was refused.
+//   - The values that it puts exist, at one revision: it was applied.
+//   - Otherwise, if its compares do not hold, it has lost, or would have.
 //
-// What is left, a transaction without such a compare, stays Unknown.
+// A transaction without such a compare remains Unknown.
 func (s *Store) settleNoSpace(ctx context.Context, txn controlplane.Txn, noSpace error) (controlplane.Result, error) {
 	unknown := types.Errorf(types.Unknown, "commit: it may have been applied: etcd at %s: %w", s.at(), cause(ctx, noSpace))
 	req := request(txn)
@@ -52,8 +51,8 @@ func rangeOp(key []byte) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}
 }
 
-// putAt returns the revision at which all the puts of a transaction were made,
-// going by the values that were read of their keys; 0 when they were not.
+// putAt returns the revision of all puts of a transaction, given the present values of their keys;
+// 0 if they were not made.
 func putAt(ops []*pb.RequestOp, values []*pb.ResponseOp) int64 {
 	revision := int64(0)
 	for _, op := range ops {

@@ -7,9 +7,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// fields calls visit with each field of a message: its number, and its value, which is
-// a number or bytes. Fields of other types, which nothing that is read here has, are
-// left out.
+// fields calls visit with the number and value of each field of a message. The value is a number or
+// bytes. It skips fields of other types, which the parsed messages do not have.
 func fields(data []byte, visit func(num protowire.Number, n uint64, b []byte) error) error {
 	for len(data) > 0 {
 		num, typ, size := protowire.ConsumeTag(data)
@@ -41,10 +40,10 @@ func fields(data []byte, visit func(num protowire.Number, n uint64, b []byte) er
 	return nil
 }
 
-// count returns how many fields of a message have the number.
+// count returns the number of fields with a number.
 func count(data []byte, number protowire.Number) int {
 	found := 0
-	// What is wrong is found by whoever reads it.
+	// The caller's own pass reports errors.
 	_ = fields(data, func(num protowire.Number, _ uint64, _ []byte) error {
 		if num == number {
 			found++
@@ -54,7 +53,7 @@ func count(data []byte, number protowire.Number) int {
 	return found
 }
 
-// parseKV reads an mvccpb.KeyValue. The value stays where it is.
+// parseKV parses an mvccpb.KeyValue. The value aliases the data.
 func parseKV(data []byte, kv *controlplane.KV) error {
 	return fields(data, func(num protowire.Number, n uint64, b []byte) error {
 		switch num {
@@ -73,7 +72,7 @@ func parseKV(data []byte, kv *controlplane.KV) error {
 	})
 }
 
-// revisionOf reads the revision of an etcdserverpb.ResponseHeader.
+// revisionOf parses the revision of an etcdserverpb.ResponseHeader.
 func revisionOf(header []byte) (revision int64, err error) {
 	err = fields(header, func(num protowire.Number, n uint64, _ []byte) error {
 		if num == 3 {
@@ -84,8 +83,8 @@ func revisionOf(header []byte) (revision int64, err error) {
 	return revision, err
 }
 
-// rangePart is an etcdserverpb.RangeStreamResponse: a part of a range. Revision is that
-// of the store, on the last one, and 0 on the others.
+// rangePart is an etcdserverpb.RangeStreamResponse: a part of a range. The last part has the
+// revision of the store, the others 0.
 type rangePart struct {
 	kvs      []controlplane.KV
 	revision int64
@@ -100,7 +99,7 @@ func (p *rangePart) parse(data []byte) error {
 	})
 }
 
-// parseRange reads an etcdserverpb.RangeResponse.
+// parseRange parses an etcdserverpb.RangeResponse.
 func (p *rangePart) parseRange(data []byte) error {
 	p.kvs = make([]controlplane.KV, 0, count(data, 2))
 	return fields(data, func(num protowire.Number, _ uint64, b []byte) (err error) {
@@ -119,7 +118,7 @@ func (p *rangePart) parseRange(data []byte) error {
 type txnAnswer struct {
 	succeeded bool
 	revision  int64
-	// found are the keys that the reads of a branch found, absent ones empty.
+	// found are the keys found by the reads of a branch, empty for absent ones.
 	found []controlplane.KV
 }
 
@@ -138,7 +137,7 @@ func (a *txnAnswer) parse(data []byte) error {
 	})
 }
 
-// parseOp reads an etcdserverpb.ResponseOp, if it is that of a read.
+// parseOp parses an etcdserverpb.ResponseOp, if it belongs to a read.
 func (a *txnAnswer) parseOp(data []byte) error {
 	return fields(data, func(num protowire.Number, _ uint64, b []byte) error {
 		if num != 1 {
@@ -157,7 +156,7 @@ func (a *txnAnswer) parseOp(data []byte) error {
 
 // watchAnswer is an etcdserverpb.WatchResponse.
 type watchAnswer struct {
-	// id is that of the watch; noWatch is all of the stream.
+	// id is the id of the watch; noWatch means the whole stream.
 	id                          int64
 	created, canceled, fragment bool
 	reason                      string
@@ -194,7 +193,7 @@ func (a *watchAnswer) parse(data []byte) error {
 	})
 }
 
-// parseEvent reads an mvccpb.Event.
+// parseEvent parses an mvccpb.Event.
 func parseEvent(data []byte, e *controlplane.Event) error {
 	err := fields(data, func(num protowire.Number, n uint64, b []byte) error {
 		switch num {

@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// marshal is what the other side sends.
+// marshal returns the bytes that the other side sends.
 func marshal(t *rapid.T, m proto.Message) []byte {
 	t.Helper()
 	data, err := proto.Marshal(m)
@@ -41,7 +41,7 @@ func later(t *rapid.T, data []byte) []byte {
 func drawBytes(t *rapid.T, label string) []byte {
 	b := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, label)
 	if len(b) == 0 {
-		return nil // as it is read
+		return nil // as the parser returns it
 	}
 	return b
 }
@@ -65,21 +65,21 @@ func drawHeader(t *rapid.T) *pb.ResponseHeader {
 	return &pb.ResponseHeader{ClusterId: 1, MemberId: 2, Revision: rapid.Int64().Draw(t, "revision"), RaftTerm: 3}
 }
 
-// unmarshal reads what was sent, the way gRPC has it done: in pieces.
+// unmarshal parses bytes in pieces, like gRPC.
 func unmarshal(t *rapid.T, data []byte, into parser) {
 	t.Helper()
 	cut := rapid.IntRange(0, len(data)).Draw(t, "cut")
 	if err := (codec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(data[:cut]), mem.SliceBuffer(data[cut:])}, into); err != nil {
 		t.Fatal(err)
 	}
-	// Anything shorter is either an error or another message, and no panic.
+	// A shorter input is an error or another message, but never a panic.
 	_ = into.parse(data[:cut])
 	if err := into.parse(data); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestRangePartIsWhatWasSent: the parser finds what a generated message has.
+// TestRangePartIsWhatWasSent checks the parser against generated messages.
 func TestRangePartIsWhatWasSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := &pb.RangeResponse{
@@ -98,7 +98,7 @@ func TestRangePartIsWhatWasSent(t *testing.T) {
 	})
 }
 
-// TestWatchAnswerIsWhatWasSent: the same of a watch.
+// TestWatchAnswerIsWhatWasSent checks the parser of watches against generated messages.
 func TestWatchAnswerIsWhatWasSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := &pb.WatchResponse{
@@ -130,7 +130,7 @@ func TestWatchAnswerIsWhatWasSent(t *testing.T) {
 	})
 }
 
-// BenchmarkWatchAnswer: an answer with the changes of 21 binds.
+// BenchmarkWatchAnswer parses an answer with the changes of 21 binds.
 func BenchmarkWatchAnswer(b *testing.B) {
 	sent := &pb.WatchResponse{Header: &pb.ResponseHeader{Revision: 5}}
 	for _, op := range bindLike().Ops {

@@ -17,8 +17,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestRefusedOfMany: what was compared is read back, however much that is, as it was when
-// the transaction was refused.
+// TestRefusedOfMany checks that all compared keys are read back as of the refusal, however many.
 func TestRefusedOfMany(t *testing.T) {
 	srv := etcdtest.Start(t)
 	etcd, mem := etcdstore.New(srv.Client, etcdstore.ServerLimits()), memstore.New()
@@ -45,7 +44,7 @@ func TestRefusedOfMany(t *testing.T) {
 				t.Fatalf("%d compares: %+v: %v", n, res, err)
 			}
 			for k, kv := range res.Read {
-				// The last one is of a range, of which any of those that changed last will do.
+				// The last one is a range: any of its last changed keys is right.
 				if k < len(res.Read)-1 {
 					read[i] = append(read[i], fmt.Sprintf("%s@%d,%d", kv.Key, kv.CreateRevision, kv.ModRevision))
 				} else {
@@ -59,7 +58,7 @@ func TestRefusedOfMany(t *testing.T) {
 	}
 }
 
-// refusing refuses the first transaction, and is away then.
+// refusing refuses the first transaction, and is then unavailable.
 type refusing struct {
 	pb.UnimplementedKVServer
 	asked int
@@ -72,8 +71,8 @@ func (r *refusing) Txn(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error)
 	return nil, status.Error(codes.Unavailable, "away")
 }
 
-// TestRefusedAndAway: a transaction of which it is known that it was refused, and not by
-// what, was not done.
+// TestRefusedAndAway checks a transaction that is known to be refused for an unknown reason: it had
+// no effect.
 func TestRefusedAndAway(t *testing.T) {
 	s := open(t, serveKV(t, &refusing{}))
 	var txn controlplane.Txn

@@ -9,41 +9,41 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// renewer sends the renewals of a store on one stream: to open one for each of them takes
-// etcd several times as long as the renewal. clientv3's KeepAlive renews when it likes,
-// and its KeepAliveOnce tries again without a pause.
+// renewer sends the renewals of a store on one stream, because opening a stream costs etcd several
+// times as much as a renewal. clientv3's KeepAlive chooses its own times, and its KeepAliveOnce
+// retries without a pause.
 type renewer struct {
 	open func(ctx context.Context) (pb.Lease_LeaseKeepAliveClient, error)
-	// sending is held by whoever sends: etcd answers in that order.
+	// sending is held by the sender: etcd answers in the order of sending.
 	sending chan struct{}
 
-	// mu guards what follows, and all streams.
+	// mu guards the fields below, and all streams.
 	mu      sync.Mutex
 	current *renewals // nil: none is open
 }
 
-// renewals is a stream of them.
+// renewals is a stream of renewals.
 type renewals struct {
 	stream pb.Lease_LeaseKeepAliveClient
 	cancel context.CancelFunc
-	// waiting are the answers that are due, by lease, in the order of their requests.
-	// One that nobody waits for any more keeps its place: it must not pass for that of
-	// a later request, which it does not renew.
+	// waiting lists the due answers of each lease, in the order of the requests. An abandoned one
+	// keeps its position: its answer must not pass for that of a later request, which it does not
+	// renew.
 	waiting map[int64][]*renewal
-	// wanted is how many somebody waits for.
+	// wanted is the number of answers that callers wait for.
 	wanted int
-	// ended tells that there will be no answers.
+	// ended reports whether no more answers will come.
 	ended bool
 }
 
-// renewal is one that was sent, or is about to be.
+// renewal is a renewal that was sent, or is about to be.
 type renewal struct {
 	answer chan renewed
-	// settled tells that it was answered, or that nobody waits for the answer.
+	// settled reports whether it was answered or abandoned.
 	settled bool
 }
 
-// renewed is an answer.
+// renewed is the answer to a renewal.
 type renewed struct {
 	ttl time.Duration
 	err error
@@ -68,7 +68,7 @@ func (r *renewer) renew(ctx context.Context, id int64) (time.Duration, error) {
 	}
 }
 
-// send sends a renewal on the stream that is open, or on a new one.
+// send sends a renewal on the open stream, or on a new one.
 func (r *renewer) send(ctx context.Context, id int64) (*renewals, *renewal, error) {
 	select {
 	case r.sending <- struct{}{}:
@@ -86,14 +86,14 @@ func (r *renewer) send(ctx context.Context, id int64) (*renewals, *renewal, erro
 			continue // it ended just now
 		}
 		stop := context.AfterFunc(ctx, s.cancel)
-		// An error is io.EOF; the answer tells the reason.
+		// The error is io.EOF; the answer has the reason.
 		_ = s.stream.Send(&pb.LeaseKeepAliveRequest{ID: id})
 		stop()
 		return s, x, nil
 	}
 }
 
-// opened returns the stream that is open, or opens one. The caller holds sending.
+// opened returns the open stream, or opens one. The caller holds sending.
 func (r *renewer) opened(ctx context.Context) (*renewals, error) {
 	r.mu.Lock()
 	s := r.current
@@ -101,7 +101,7 @@ func (r *renewer) opened(ctx context.Context) (*renewals, error) {
 	if s != nil {
 		return s, nil
 	}
-	// It outlasts this renewal, but does not keep it longer than ctx.
+	// The stream outlasts this renewal, but opening it does not outlast ctx.
 	long, cancel := context.WithCancel(clientv3.WithRequireLeader(context.WithoutCancel(ctx)))
 	stop := context.AfterFunc(ctx, cancel)
 	stream, err := r.open(long)
@@ -120,7 +120,7 @@ func (r *renewer) opened(ctx context.Context) (*renewals, error) {
 	return s, nil
 }
 
-// await notes that an answer is due; nil when there will be none.
+// await records a due answer; nil if none will come.
 func (r *renewer) await(s *renewals, id int64) *renewal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,8 +133,8 @@ func (r *renewer) await(s *renewals, id int64) *renewal {
 	return x
 }
 
-// leave tells that an answer is not waited for any more. Something may be stuck: later
-// renewals are sent on another stream, and this one ends when nobody wants it.
+// leave abandons an answer. The stream may be stuck: later renewals use another one, and this one
+// ends when no caller wants it.
 func (r *renewer) leave(s *renewals, x *renewal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +144,7 @@ func (r *renewer) leave(s *renewals, x *renewal) {
 	r.settle(s, x)
 }
 
-// settle counts one that nobody waits for any more. The caller holds mu.
+// settle counts a renewal that no caller waits for any more. The caller holds mu.
 func (r *renewer) settle(s *renewals, x *renewal) {
 	if !x.settled {
 		x.settled = true
@@ -155,7 +155,7 @@ func (r *renewer) settle(s *renewals, x *renewal) {
 	}
 }
 
-// receive hands out the answers of a stream until it ends.
+// receive delivers the answers of a stream until it ends.
 func (r *renewer) receive(s *renewals) {
 	defer s.cancel()
 	for {
@@ -168,7 +168,7 @@ func (r *renewer) receive(s *renewals) {
 	}
 }
 
-// answered hands an answer to whoever is first in asking for it.
+// answered delivers an answer to the earliest request for its lease.
 func (r *renewer) answered(s *renewals, resp *pb.LeaseKeepAliveResponse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,7 +185,7 @@ func (r *renewer) answered(s *renewals, resp *pb.LeaseKeepAliveResponse) {
 	}
 }
 
-// end tells all who wait that there will be no answers.
+// end delivers the error of the stream to all waiting callers.
 func (r *renewer) end(s *renewals, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

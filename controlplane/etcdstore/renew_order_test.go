@@ -36,8 +36,8 @@ func (k *keptAlive) Recv() (*pb.LeaseKeepAliveResponse, error) {
 	}
 }
 
-// TestOthersKeepTheirStream gives up the first of three renewals on a stream, two of
-// them of one lease: each of the others gets its own answer, and then the stream ends.
+// TestOthersKeepTheirStream abandons the first of three renewals on a stream, two of them for one
+// lease. Each of the others gets its own answer, and then the stream ends.
 func TestOthersKeepTheirStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var streams []*keptAlive

@@ -18,8 +18,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// leasing answers renewals: the time to live counts the requests. answer, unless nil,
-// is called before each.
+// leasing answers renewals with a time to live that counts the requests. answer, unless nil, is
+// called before each.
 type leasing struct {
 	pb.UnimplementedLeaseServer
 	answer  func(id, n int64) error
@@ -49,7 +49,7 @@ func (l *leasing) LeaseKeepAlive(s grpc.BidiStreamingServer[pb.LeaseKeepAliveReq
 	}
 }
 
-// open starts it and returns a store of it.
+// open starts it and returns a store on it.
 func (l *leasing) open(t *testing.T) *etcdstore.Store {
 	t.Helper()
 	listener, path := listen(t)
@@ -71,7 +71,7 @@ func (l *leasing) open(t *testing.T) *etcdstore.Store {
 	return s
 }
 
-// TestRenewalsShareAStream, whoever sends them.
+// TestRenewalsShareAStream checks that all renewals share a stream, whatever their callers.
 func TestRenewalsShareAStream(t *testing.T) {
 	l := new(leasing)
 	s := l.open(t)
@@ -94,8 +94,8 @@ func TestRenewalsShareAStream(t *testing.T) {
 	}
 }
 
-// TestLateAnswer gives up a renewal, and expects its answer not to pass for that of the
-// next: that one would believe it lives longer than it does.
+// TestLateAnswer abandons a renewal, and checks that its answer does not pass for that of the next,
+// which would then believe in a longer life.
 func TestLateAnswer(t *testing.T) {
 	asked, late := make(chan struct{}), make(chan struct{})
 	l := &leasing{answer: func(_, n int64) error {
@@ -124,7 +124,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestBrokenStream fails what waits on it, and opens another.
+// TestBrokenStream fails the renewals on a stream, and opens another.
 func TestBrokenStream(t *testing.T) {
 	l := &leasing{answer: func(_, n int64) error {
 		if n == 2 {

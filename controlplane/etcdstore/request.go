@@ -6,8 +6,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// request translates a transaction into a generated message, for what is done with one
-// besides sending it: see encodeTxn. Its failure branch reads what was compared.
+// request translates a transaction into a generated message, for uses other than sending: see
+// encodeTxn. Its failure branch reads the compared keys.
 func request(txn controlplane.Txn) *pb.TxnRequest {
 	req := &pb.TxnRequest{
 		Compare: make([]*pb.Compare, len(txn.Compares)),
@@ -32,9 +32,9 @@ func request(txn controlplane.Txn) *pb.TxnRequest {
 	return req
 }
 
-// reads returns the compares that name what is read when one does not hold: each key
-// once, in the order in which they first name them, of each range the key that changed
-// last, and with its value each key of which that was compared.
+// reads returns the compares whose keys are read back on failure, in order of first use. A single
+// key appears once, and again with its value for each Value compare. A range stands for its last
+// changed key.
 func reads(compares []controlplane.Compare) []controlplane.Compare {
 	seen := make(map[string]bool, len(compares))
 	var first []controlplane.Compare
@@ -50,7 +50,7 @@ func reads(compares []controlplane.Compare) []controlplane.Compare {
 	return first
 }
 
-// isShared tells whether what is read of a key is the same for all such compares of it.
+// isShared reports whether all such compares of a key read back the same.
 func isShared(c controlplane.Compare) bool {
 	return c.Target != controlplane.Newest && c.Target != controlplane.Value
 }
@@ -71,8 +71,7 @@ func compare(key []byte, c controlplane.Compare) *pb.Compare {
 	}
 }
 
-// newestOf reads the key of a range that changed last, if that was after the
-// revision that is compared.
+// newestOf reads the last changed key of a range, if it changed after the compared revision.
 func newestOf(c controlplane.Compare) *pb.RequestOp {
 	key, end := prefixRange(c.Key)
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{
@@ -96,7 +95,7 @@ func change(op controlplane.Op) *pb.RequestOp {
 	}}
 }
 
-// readsOf returns the keys that the reads of a branch found, absent ones empty.
+// readsOf returns the keys found by the reads of a branch, empty for absent ones.
 func readsOf(answers []*pb.ResponseOp) []controlplane.KV {
 	found := make([]controlplane.KV, len(answers))
 	for i, answer := range answers {
@@ -107,7 +106,7 @@ func readsOf(answers []*pb.ResponseOp) []controlplane.KV {
 	return found
 }
 
-// readBack puts what was read of reads(compares) into the order of the compares.
+// readBack maps the result of reads(compares) to the order of the compares.
 func readBack(compares []controlplane.Compare, found []controlplane.KV) []controlplane.KV {
 	known := make(map[string]controlplane.KV, len(found))
 	read := make([]controlplane.KV, len(compares))

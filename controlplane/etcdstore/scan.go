@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// Scan reads a whole range: see controlplane.Scan. Etcd 3.7 streams it; an older one, and a
-// proxy, is asked for pages.
+// Scan reads a whole range: see controlplane.Scan. etcd 3.7 streams it; an older one, and a proxy,
+// deliver pages.
 func (s *Store) Scan(ctx context.Context, opts controlplane.ListOptions, take func([]controlplane.KV) error) (revision int64, err error) {
 	begin := time.Now()
 	x := &scan{take: take}
@@ -37,10 +37,10 @@ func (s *Store) Scan(ctx context.Context, opts controlplane.ListOptions, take fu
 	return x.revision, err
 }
 
-// scan is a range that is being read.
+// scan is a range being read.
 type scan struct {
 	take func([]controlplane.KV) error
-	// taken tells that take was called, failed is its error.
+	// taken reports whether take was called; failed is its error.
 	taken    bool
 	failed   error
 	revision int64

@@ -21,7 +21,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// keysOf are the keys of a scan, or what ended it.
+// keysOf returns the keys of a scan, or its error.
 func keysOf(t *testing.T, s controlplane.Store) (keys []string, revision int64, err error) {
 	t.Helper()
 	revision, err = controlplane.Scan(t.Context(), s, controlplane.ListOptions{Prefix: "/"}, func(part []controlplane.KV) error {
@@ -33,7 +33,8 @@ func keysOf(t *testing.T, s controlplane.Store) (keys []string, revision int64, 
 	return keys, revision, err
 }
 
-// TestScanWithoutStream: what does not stream is asked for pages, and says the same.
+// TestScanWithoutStream checks that a server without streams is asked for pages, with the same
+// result.
 func TestScanWithoutStream(t *testing.T) {
 	srv := etcdtest.Start(t)
 	s := etcdstore.New(srv.Client, etcdstore.ServerLimits())
@@ -60,7 +61,7 @@ func TestScanWithoutStream(t *testing.T) {
 	}
 }
 
-// paging is an etcd of before RangeStream.
+// paging is an etcd from before RangeStream.
 type paging struct {
 	pb.UnimplementedKVServer
 	kv    pb.KVClient
@@ -77,7 +78,7 @@ func (p *paging) Range(ctx context.Context, req *pb.RangeRequest) (*pb.RangeResp
 	return p.kv.Range(ctx, req)
 }
 
-// streaming is an etcd that streams what it is told.
+// streaming is an etcd that streams prepared parts.
 type streaming struct {
 	pb.UnimplementedKVServer
 	parts []*pb.RangeResponse
@@ -93,7 +94,7 @@ func (s *streaming) RangeStream(_ *pb.RangeRequest, out grpc.ServerStreamingServ
 	return s.end
 }
 
-// TestScanBrokenOff: what of a range came before the stream broke is no range.
+// TestScanBrokenOff checks that a broken stream yields no range.
 func TestScanBrokenOff(t *testing.T) {
 	first := &pb.RangeResponse{Kvs: []*mvccpb.KeyValue{{Key: []byte("/a"), Value: []byte("1"), ModRevision: 7}}}
 	last := &pb.RangeResponse{Kvs: []*mvccpb.KeyValue{{Key: []byte("/b"), Value: []byte("2"), ModRevision: 8}}, Header: &pb.ResponseHeader{Revision: 9}}

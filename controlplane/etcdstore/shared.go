@@ -12,72 +12,73 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// SharedWatches has the watches of the store share one stream, as those of etcd's own
-// client do. It is for a process that has very many: a stream takes etcd 50 KB and some
-// goroutines. What a receiver has not taken is kept here, however much that is, and
-// progress is only told while etcd has sent all that there is of each of them. It is here and not
-// with its user, the bench, as it decodes watches as Store.Watch does.
+// SharedWatches makes all watches of the store share one stream, like those of etcd's own client.
+// It serves processes with very many watches, because a stream costs etcd 50 KB and some
+// goroutines. Undelivered batches are kept here without bound. Progress is only reported while etcd
+// has sent everything to each watch. Only the bench uses it, but it decodes watches like
+// Store.Watch, so it is here.
 func SharedWatches() Option {
 	return func(s *Store) { s.shared = &sharedWatches{store: s, sending: make(chan struct{}, 1)} }
 }
 
-// sharedWatches are all of a store.
+// sharedWatches holds the watches of a store.
 type sharedWatches struct {
 	store *Store
-	// sending is held by whoever opens a stream, or sends on it.
+	// sending is held by the goroutine that opens a stream or sends on it.
 	sending chan struct{}
 
-	// mu guards what follows, the streams and the watches.
+	// mu guards the fields below, the streams and the watches.
 	mu      sync.Mutex
 	current *sharedStream // nil: none is open
 }
 
-// sharedStream is a stream of them.
+// sharedStream is a stream of watches.
 type sharedStream struct {
 	ctx    context.Context
 	stream grpc.ClientStream
 	cancel context.CancelFunc
-	// creating are the watches that were asked for: etcd answers in that order.
+	// creating lists the requested watches: etcd answers in that order.
 	creating []*sharedWatch
 	byID     map[int64]*sharedWatch
-	// wanted is how many have not ended.
+	// wanted is the number of watches that have not ended.
 	wanted int
 	ended  bool
-	// asked is for how many more looks the answer to a question for progress is waited
-	// for; none comes while etcd has not sent all.
+	// asked is the number of further intervals to wait for an answer about progress; none comes
+	// while etcd has unsent events.
 	asked int
 }
 
-// sharedWatch is one of them.
+// sharedWatch is one of the watches.
 type sharedWatch struct {
 	revisions
 	ctx  context.Context
 	out  chan controlplane.Batch
-	stop func() bool // that the end of ctx is looked for
+	stop func() bool // stops waiting for the end of ctx
 	on   *sharedStream
-	id   int64 // of the stream
-	// queue is what out had no room for; while there is a goroutine that empties it,
-	// that alone sends.
+	id   int64 // within the stream
+	// queue holds batches beyond the capacity of out. While a goroutine empties it, only that
+	// goroutine sends.
 	queue           []controlplane.Batch
 	emptying, ended bool
-	// heard tells that something came since the last look; asking, that it was there
-	// when progress was asked for.
+	// heard reports whether something came since the last check; asking whether the watch existed
+	// when progress was requested.
 	heard, asking bool
 }
 
 const (
-	// sharedRoom is how many batches a receiver may be behind until a goroutine is needed.
-	sharedRoom = 4
-	// looks is for how many intervals an answer about progress is waited for. One that
-	// takes longer than etcd is taken for alive is taken for another one.
-	looks = 3
-	// noWatch is the id of what concerns all watches of a stream.
+	// sharedBuffer is the number of batches that a receiver may lag behind before it needs a
+	// goroutine.
+	sharedBuffer = 4
+	// intervals is the number of intervals to wait for an answer about progress. A later answer
+	// could be mistaken for another one.
+	intervals = 3
+	// noWatch is the id in answers about all watches of a stream.
 	noWatch = int64(clientv3.InvalidWatchID)
 )
 
-// watch is Store.Watch.
+// watch implements Store.Watch.
 func (x *sharedWatches) watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {
-	w := &sharedWatch{ctx: ctx, out: make(chan controlplane.Batch, sharedRoom), revisions: revisions{store: x.store, prefix: opts.Prefix}}
+	w := &sharedWatch{ctx: ctx, out: make(chan controlplane.Batch, sharedBuffer), revisions: revisions{store: x.store, prefix: opts.Prefix}}
 	w.emit = func(_ context.Context, b controlplane.Batch) error { x.put(w, b); return nil }
 	x.store.metrics.watching()
 	x.mu.Lock()
@@ -87,7 +88,7 @@ func (x *sharedWatches) watch(ctx context.Context, opts controlplane.WatchOption
 	return w.out
 }
 
-// begin asks for a watch.
+// begin requests a watch.
 func (x *sharedWatches) begin(w *sharedWatch, opts controlplane.WatchOptions) {
 	err := validFrom(opts)
 	if err == nil {
@@ -100,7 +101,7 @@ func (x *sharedWatches) begin(w *sharedWatch, opts controlplane.WatchOptions) {
 	}
 }
 
-// create asks for a watch on the stream that is open, or on a new one.
+// create requests a watch on the open stream, or on a new one.
 func (x *sharedWatches) create(w *sharedWatch, opts controlplane.WatchOptions) error {
 	select {
 	case x.sending <- struct{}{}:
@@ -114,28 +115,28 @@ func (x *sharedWatches) create(w *sharedWatch, opts controlplane.WatchOptions) e
 			return w.fail(w.ctx, err)
 		}
 		if x.join(s, w) {
-			// An error is io.EOF; the answer tells the reason.
+			// The error is io.EOF; the answer has the reason.
 			_ = s.stream.SendMsg(createWatch(opts, false))
 			return nil
 		}
 	}
 }
 
-// join lists a watch with a stream, unless that ended just now.
+// join adds a watch to a stream, unless the stream has just ended.
 func (x *sharedWatches) join(s *sharedStream, w *sharedWatch) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s.ended {
 		return false
 	}
-	// If the watch has ended meanwhile, that is seen when it is there.
+	// If the watch has ended meanwhile, answered notices when it is created.
 	s.creating = append(s.creating, w)
 	s.wanted++
 	w.on = s
 	return true
 }
 
-// opened returns the stream that is open, or opens one. The caller holds sending.
+// opened returns the open stream, or opens one. The caller holds sending.
 func (x *sharedWatches) opened(ctx context.Context) (*sharedStream, error) {
 	x.mu.Lock()
 	s := x.current
@@ -143,7 +144,7 @@ func (x *sharedWatches) opened(ctx context.Context) (*sharedStream, error) {
 	if s != nil {
 		return s, nil
 	}
-	// It outlasts this watch, but does not keep it longer than ctx.
+	// The stream outlasts this watch, but opening it does not outlast ctx.
 	long, cancel := context.WithCancel(clientv3.WithRequireLeader(context.WithoutCancel(ctx)))
 	stop := context.AfterFunc(ctx, cancel)
 	desc := &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
@@ -164,7 +165,7 @@ func (x *sharedWatches) opened(ctx context.Context) (*sharedStream, error) {
 	return s, nil
 }
 
-// receive hands out what comes on a stream until it ends.
+// receive delivers the answers of a stream until it ends.
 func (x *sharedWatches) receive(s *sharedStream) {
 	defer s.cancel()
 	for {
@@ -174,14 +175,14 @@ func (x *sharedWatches) receive(s *sharedStream) {
 			return
 		}
 		if gone := x.answered(s, &answer); gone != noWatch {
-			// What is sent may wait for etcd, and that for what is to be received.
+			// Sending may wait for etcd, which may wait for this goroutine to receive.
 			go x.send(s, cancelWatch(gone))
 		}
 	}
 }
 
-// answered hands out an answer, and returns the id of a watch that is not wanted any more,
-// noWatch if there is none.
+// answered delivers an answer. It returns the id of a watch that is no longer wanted, noWatch if
+// there is none.
 func (x *sharedWatches) answered(s *sharedStream, answer *watchAnswer) (gone int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -199,7 +200,7 @@ func (x *sharedWatches) answered(s *sharedStream, answer *watchAnswer) (gone int
 		}
 	}
 	if w == nil {
-		return noWatch // its end is under way
+		return noWatch // it is ending
 	}
 	if !w.ended && (!answer.created || answer.canceled) {
 		w.heard = true
@@ -215,18 +216,18 @@ func (x *sharedWatches) answered(s *sharedStream, answer *watchAnswer) (gone int
 	return answer.id
 }
 
-// progress hands out the progress of all that were there when it was asked for.
+// progress delivers progress to all watches that existed when it was requested.
 func (s *sharedStream) progress(answer *watchAnswer) {
 	s.asked = 0
 	for _, w := range s.byID {
 		if w.asking && !w.ended {
-			_ = w.handle(w.ctx, answer) // there are no events
+			_ = w.handle(w.ctx, answer) // without events it cannot fail
 		}
 		w.asking = false
 	}
 }
 
-// unwanted counts a watch less, and ends a stream that has none.
+// unwanted counts an ended watch, and ends a stream without watches.
 func (x *sharedWatches) unwanted(s *sharedStream) {
 	if s.wanted--; s.wanted > 0 {
 		return
@@ -255,7 +256,7 @@ func (x *sharedWatches) leave(w *sharedWatch) {
 	}
 }
 
-// cancelWatch is the request to end a watch.
+// cancelWatch returns the request to end a watch.
 func cancelWatch(id int64) *pb.WatchRequest {
 	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: id}}}
 }
@@ -286,7 +287,7 @@ func (x *sharedWatches) broken(s *sharedStream, err error) {
 	}
 }
 
-// ask asks for the progress of all watches whenever nothing came of one for a while.
+// ask requests the progress of all watches whenever one was silent for a while.
 func (x *sharedWatches) ask(s *sharedStream) {
 	tick := time.NewTicker(x.store.progress)
 	defer tick.Stop()
@@ -302,7 +303,7 @@ func (x *sharedWatches) ask(s *sharedStream) {
 	}
 }
 
-// silent reports whether progress is to be asked for, and notes of which watches.
+// silent reports whether to request progress, and marks the watches that it concerns.
 func (x *sharedWatches) silent(s *sharedStream) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -315,12 +316,12 @@ func (x *sharedWatches) silent(s *sharedStream) bool {
 		w.heard, w.asking = false, true
 	}
 	if s.asked = 0; silent {
-		s.asked = looks
+		s.asked = intervals
 	}
 	return silent
 }
 
-// put hands a batch to whoever receives. The caller holds mu.
+// put delivers a batch to the receiver. The caller holds mu.
 func (x *sharedWatches) put(w *sharedWatch, b controlplane.Batch) {
 	if !w.emptying {
 		select {
@@ -334,7 +335,7 @@ func (x *sharedWatches) put(w *sharedWatch, b controlplane.Batch) {
 	w.queue = append(w.queue, b)
 }
 
-// empty hands out what there is in the queue, and closes out if that is the end.
+// empty delivers the queue, and closes out if the watch has ended.
 func (x *sharedWatches) empty(w *sharedWatch) {
 	for {
 		x.mu.Lock()
@@ -352,13 +353,12 @@ func (x *sharedWatches) empty(w *sharedWatch) {
 		select {
 		case w.out <- b:
 		case <-w.ctx.Done():
-			// Its end empties the queue.
+			// leave empties the queue.
 		}
 	}
 }
 
-// end ends a watch, with an error unless that is nil or its context is done. The caller
-// holds mu.
+// end ends a watch, with an error unless that is nil or its context is done. The caller holds mu.
 func (x *sharedWatches) end(w *sharedWatch, err error) {
 	if w.ended {
 		return

@@ -16,13 +16,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// asked is an etcd whose streams of watches a test is asked about, and answers.
+// asked is an etcd that shows a test the requests on its watch streams, for the test to answer.
 type asked struct {
 	pb.UnimplementedWatchServer
 	streams chan *askedStream
 }
 
-// askedStream is one of them; done is closed when it has ended.
+// askedStream is one of these streams; done is closed at its end.
 type askedStream struct {
 	t        *testing.T
 	requests chan *pb.WatchRequest
@@ -58,7 +58,7 @@ func (a *asked) Watch(stream grpc.BidiStreamingServer[pb.WatchRequest, pb.WatchR
 	}
 }
 
-// sharing returns a store whose watches share streams, and the etcd that it asks.
+// sharing returns a store with shared watches, and its etcd.
 func sharing(t *testing.T) (*etcdstore.Store, *asked) {
 	a := &asked{streams: make(chan *askedStream, 8)}
 	listener, path := listen(t)
@@ -77,8 +77,8 @@ func (a *asked) next(t *testing.T) *askedStream {
 	return s
 }
 
-// expect waits for a request: to create a watch below a prefix, to cancel one, or for
-// progress, which is passed over where it is not waited for.
+// expect waits for a request: to create a watch below a prefix, to cancel one, or for progress,
+// which it skips unless it is expected.
 func (s *askedStream) expect(want string) {
 	s.t.Helper()
 	for r := range s.requests {
@@ -98,7 +98,7 @@ func (s *askedStream) expect(want string) {
 	}
 }
 
-// say answers: that a watch is there, or what is new of it.
+// say answers that a watch exists, or has news.
 func (s *askedStream) say(id, revision int64, keys ...string) {
 	answer := &pb.WatchResponse{Header: &pb.ResponseHeader{Revision: revision}, WatchId: id}
 	for _, key := range keys {
@@ -139,8 +139,8 @@ func from1(prefix string) controlplane.WatchOptions {
 	return controlplane.WatchOptions{Prefix: prefix, From: 1}
 }
 
-// TestWatchesShareAStream: each gets what is its own; one that nobody receives from holds
-// up none; the stream ends with the last of them.
+// TestWatchesShareAStream checks that each watch gets its own events, that one without a receiver
+// blocks none, and that the stream ends with the last of them.
 func TestWatchesShareAStream(t *testing.T) {
 	s, etcd := sharing(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,8 +170,8 @@ func TestWatchesShareAStream(t *testing.T) {
 	etcd.next(t).expect("create /a")
 }
 
-// TestEndOfOneSharedWatch: a watch that etcd ends, or whose context does, is cancelled
-// there, and the others go on; also one that ends before it is there.
+// TestEndOfOneSharedWatch checks that a watch ended by etcd or by its context is canceled there
+// while the others continue, even if it ends before it is created.
 func TestEndOfOneSharedWatch(t *testing.T) {
 	s, etcd := sharing(t)
 	stays := s.Watch(t.Context(), from1("/stays"))
@@ -215,8 +215,8 @@ func TestEndOfOneSharedWatch(t *testing.T) {
 	expectBatch(t, stays, "9: /stays/1")
 }
 
-// TestProgressOfSharedWatches: it is told to those that were there when it was asked for;
-// etcd may not have begun with a later one.
+// TestProgressOfSharedWatches checks that progress goes to the watches that existed at its request;
+// etcd may not have started a later one.
 func TestProgressOfSharedWatches(t *testing.T) {
 	s, etcd := sharing(t)
 	old := s.Watch(t.Context(), from1("/old"))
@@ -241,7 +241,7 @@ func TestProgressOfSharedWatches(t *testing.T) {
 	expectBatch(t, fresh, "6:")
 }
 
-// TestLostStreamEndsAllSharedWatches, and the next one has a new stream.
+// TestLostStreamEndsAllSharedWatches checks that the next watch has a new stream.
 func TestLostStreamEndsAllSharedWatches(t *testing.T) {
 	s, etcd := sharing(t)
 	var all []<-chan controlplane.Batch

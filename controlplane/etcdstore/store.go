@@ -1,9 +1,8 @@
 // Package etcdstore is the store of a cluster in etcd. It passes storetest.Run.
 //
-// It speaks etcd's own API over the connection of a clientv3.Client, so that it
-// works the same against etcd, an embedded etcd and Escher's gateway. It goes
-// below clientv3 where that hides what a Store has to know: whether a
-// transaction was sent at all, and when a watch lost its stream.
+// It uses etcd's API over the connection of a clientv3.Client, so that it works with etcd, an
+// embedded etcd and Escher's gateway alike. It bypasses clientv3 where that hides facts that a
+// Store needs: whether a transaction was sent at all, and when a watch lost its stream.
 package etcdstore
 
 import (
@@ -26,45 +25,43 @@ type Store struct {
 	kv       pb.KVClient
 	lease    pb.LeaseClient
 	renewer  *renewer
-	shared   *sharedWatches // nil: each watch has a stream of its own
+	shared   *sharedWatches // nil means a stream for each watch
 	watch    pb.WatchClient
 	limits   controlplane.Limits
 	metrics  *Metrics
 	progress time.Duration
-	// calls are the options of every call, raw those of one that passes messages
-	// through codec.
+	// calls are the options of every call, raw those of calls with codec.
 	calls, raw []grpc.CallOption
 }
 
 var _ controlplane.Store = (*Store)(nil)
 
-// Option changes a Store that is being made.
+// Option configures a Store in New.
 type Option func(*Store)
 
-// WithProgressInterval sets how often a watch on which nothing happens asks etcd
-// how far it is. The default is 10 s; whoever waits for the progress of a watch
-// waits that long at most.
+// WithProgressInterval sets how often a quiet watch asks etcd for its progress. The default is 10
+// s. Progress of a watch arrives at most that late.
 func WithProgressInterval(d time.Duration) Option {
 	return func(s *Store) { s.progress = d }
 }
 
-// WithMetrics has the store count what it asks for.
+// WithMetrics makes the store count its requests.
 func WithMetrics(m *Metrics) Option {
 	return func(s *Store) { s.metrics = m }
 }
 
-// ServerLimits are the limits of the etcd that Escher runs itself.
+// ServerLimits returns the limits of Escher's own etcd.
 func ServerLimits() controlplane.Limits {
 	return controlplane.Limits{Ops: 4096, Bytes: 1536 << 10}
 }
 
-// StockLimits are the limits of an etcd that was started without flags.
+// StockLimits returns the limits of an etcd started without flags.
 func StockLimits() controlplane.Limits {
 	return controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
 }
 
-// New makes a store of a client, which stays the caller's to close. The limits
-// are those that its etcd was started with.
+// New returns a store on a client, which the caller closes. limits are those that its etcd was
+// started with.
 func New(client *clientv3.Client, limits controlplane.Limits, opts ...Option) *Store {
 	s := &Store{
 		client:   client,
@@ -88,13 +85,13 @@ func New(client *clientv3.Client, limits controlplane.Limits, opts ...Option) *S
 	return s
 }
 
-// Client returns the client that the store was made of.
+// Client returns the client of the store.
 func (s *Store) Client() *clientv3.Client { return s.client }
 
-// Close closes the client. Watches end, calls fail.
+// Close closes the client. Watches end, and calls fail.
 func (s *Store) Close() error { return s.client.Close() }
 
-// Limits says how large a transaction may be.
+// Limits returns the largest size of a transaction.
 func (s *Store) Limits() controlplane.Limits { return s.limits }
 
 // List reads a range of keys: see controlplane.Store. It is linearizable.
@@ -126,7 +123,7 @@ func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (page c
 func rangeOf(opts controlplane.ListOptions) (key, end []byte) {
 	if opts.Key != "" {
 		if opts.After >= opts.Key {
-			// An interval that is empty.
+			// An empty interval.
 			return []byte(opts.Key), []byte(opts.Key)
 		}
 		return []byte(opts.Key), nil
@@ -146,7 +143,7 @@ func prefixRange(prefix string) (key, end []byte) {
 	return []byte(prefix), []byte(clientv3.GetPrefixRangeEnd(prefix))
 }
 
-// keyValue translates a key as etcd has it.
+// keyValue translates a key of etcd.
 func keyValue(kv *mvccpb.KeyValue) controlplane.KV {
 	return controlplane.KV{
 		Key:            string(kv.Key),
@@ -157,8 +154,8 @@ func keyValue(kv *mvccpb.KeyValue) controlplane.KV {
 	}
 }
 
-// Compact forgets what was before a revision. Compacted when that was done
-// already, Invalid when the revision is not there yet.
+// Compact drops the history before a revision. Compacted: it is already gone. Invalid: the revision
+// does not exist yet.
 func (s *Store) Compact(ctx context.Context, revision int64) error {
 	_, err := s.kv.Compact(ctx, &pb.CompactionRequest{Revision: revision}, s.calls...)
 	if err != nil {
@@ -167,7 +164,7 @@ func (s *Store) Compact(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// GrantLease makes a lease: see controlplane.Store.
+// GrantLease creates a lease: see controlplane.Store.
 func (s *Store) GrantLease(ctx context.Context, ttl time.Duration) (id controlplane.LeaseID, err error) {
 	begin := time.Now()
 	defer func() { s.metrics.answered("grant", begin, err) }()

@@ -14,11 +14,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Watch delivers changes: see controlplane.Store. Each watch has a stream of its
-// own, so that one that is slow holds up nobody; etcd keeps what it has not taken.
-// A stream that breaks ends the watch, with Unavailable.
+// Watch delivers changes: see controlplane.Store. Each watch has its own stream, so that a slow one
+// blocks no other; etcd buffers its undelivered events. A broken stream ends the watch with
+// Unavailable.
 //
-// With SharedWatches they share one: see there.
+// With SharedWatches all watches share one stream.
 func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {
 	if s.shared != nil {
 		return s.shared.watch(ctx, opts)
@@ -34,7 +34,7 @@ func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-cha
 			s.metrics.watched(nil)
 		} else {
 			s.metrics.watched(err)
-			// Who ended the context meanwhile does not ask for the reason.
+			// If the context ended meanwhile, the receiver needs no reason.
 			_ = w.deliver(ctx, controlplane.Batch{Err: err})
 		}
 	}()
@@ -46,22 +46,21 @@ type watch struct {
 	revisions
 	out    chan<- controlplane.Batch
 	stream grpc.ClientStream
-	// heard is set by every response, and reset when progress is asked for.
+	// heard is set by every response, and reset when progress is requested.
 	heard atomic.Bool
 }
 
-// revisions makes batches, each of one revision, of what etcd sends for a watch.
+// revisions turns etcd's answers for a watch into batches, each of one revision.
 type revisions struct {
 	store  *Store
 	prefix string
-	// emit is given each of them; its error ends the watch.
+	// emit receives each batch; its error ends the watch.
 	emit func(context.Context, controlplane.Batch) error
-	// pending collects the events of one revision, which may come in several
-	// fragments.
+	// pending collects the events of one revision, which may come in several fragments.
 	pending controlplane.Batch
 }
 
-// run delivers until the watch ends and returns why.
+// run delivers until the watch ends, and returns the reason.
 func (w *watch) run(ctx context.Context, opts controlplane.WatchOptions) error {
 	if err := validFrom(opts); err != nil {
 		return err
@@ -76,7 +75,7 @@ func (w *watch) run(ctx context.Context, opts controlplane.WatchOptions) error {
 	if w.stream, err = w.store.client.ActiveConnection().NewStream(streamCtx, desc, pb.Watch_Watch_FullMethodName, w.store.raw...); err != nil {
 		return w.fail(ctx, err)
 	}
-	// An error of SendMsg is io.EOF; RecvMsg tells the reason.
+	// An error of SendMsg is io.EOF; RecvMsg returns the reason.
 	_ = w.stream.SendMsg(createWatch(opts, true))
 	for {
 		var answer watchAnswer
@@ -94,15 +93,14 @@ func (w *watch) run(ctx context.Context, opts controlplane.WatchOptions) error {
 	}
 }
 
-// createWatch is the request for a watch; notify has etcd tell its progress from time to
-// time.
+// createWatch returns the request for a watch; notify makes etcd report its progress now and then.
 func createWatch(opts controlplane.WatchOptions, notify bool) *pb.WatchRequest {
 	create := &pb.WatchCreateRequest{StartRevision: opts.From, ProgressNotify: notify, Fragment: true}
 	create.Key, create.RangeEnd = prefixRange(opts.Prefix)
 	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}
 }
 
-// askProgress is the request for the progress of all watches of a stream.
+// askProgress returns the request for the progress of all watches of a stream.
 func askProgress() *pb.WatchRequest {
 	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
 }
@@ -140,13 +138,13 @@ func (w *revisions) handle(ctx context.Context, answer *watchAnswer) error {
 		events = events[n:]
 	}
 	if answer.fragment {
-		// The last revision may go on in the next fragment.
+		// The next fragment may continue the last revision.
 		return nil
 	}
 	return w.flush(ctx)
 }
 
-// oneRevision returns how many of the first events are of one revision.
+// oneRevision returns the number of first events with one revision.
 func oneRevision(events []controlplane.Event) int {
 	n := 1
 	for n < len(events) && events[n].ModRevision == events[0].ModRevision {
@@ -174,8 +172,8 @@ func (w *watch) deliver(ctx context.Context, batch controlplane.Batch) error {
 	}
 }
 
-// ask asks for the progress of the watch at its start and whenever nothing came
-// for a while: left to itself, etcd tells every ten minutes.
+// ask requests the progress of the watch at its start and after each silent interval: by default
+// etcd reports it every ten minutes.
 func (w *watch) ask(ctx context.Context) {
 	tick := time.NewTicker(w.store.progress)
 	defer tick.Stop()

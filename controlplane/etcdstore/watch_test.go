@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 )
 
-// told is an etcd whose watches say what they are told to.
+// told is an etcd whose watches deliver prepared answers.
 type told struct {
 	pb.UnimplementedWatchServer
 	answers []*pb.WatchResponse
@@ -46,8 +46,8 @@ func eventAt(key string, revision int64) *mvccpb.Event {
 	return &mvccpb.Event{Kv: &mvccpb.KeyValue{Key: []byte(key), CreateRevision: revision, ModRevision: revision}}
 }
 
-// TestWatchPutsRevisionsTogether: a batch is one revision, whole, however etcd cuts what
-// it sends.
+// TestWatchPutsRevisionsTogether checks that a batch is one whole revision, however etcd fragments
+// it.
 func TestWatchPutsRevisionsTogether(t *testing.T) {
 	for name, opts := range watching() {
 		t.Run(name, func(t *testing.T) { testRevisions(t, opts) })

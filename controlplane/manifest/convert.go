@@ -12,9 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Submission returns the task as the client of the control plane has it, submitted
-// at that time. It checks nothing but what is text here and a number there; Launch
-// checks the rest.
+// Submission converts the task to the client's form, submitted at that time. It only checks texts
+// that become numbers; Launch checks the rest.
 func (t *Task) Submission(submitted time.Time) (controlplane.Submission, error) {
 	spec := t.Spec.spec()
 	onDisconnect, errDisconnect := types.ParseOnDisconnect(string(t.OnDisconnect))
@@ -134,24 +133,24 @@ func (j *Job) listed(submitted time.Time) ([]controlplane.Submission, error) {
 	return out, errors.Join(errs...)
 }
 
-// validate checks how many tasks it has.
+// validate checks the number of tasks.
 func (j *Job) validate() error {
 	switch {
 	case (j.Template == nil) == (len(j.Tasks) == 0):
 		return types.Errorf(types.Invalid, "template: give either a template and a count, or a list of tasks")
 	case j.Template == nil && j.Count != 0:
-		return types.Errorf(types.Invalid, "count: is of the template, and tasks are listed: leave it out")
+		return types.Errorf(types.Invalid, "count: belongs to a template, but tasks are listed: leave it out")
 	case j.Count < 0 || j.Count > MaxTasks:
 		return types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", j.Count, MaxTasks)
 	case len(j.Tasks) > MaxTasks:
-		return types.Errorf(types.Invalid, "tasks: %d are too many: give at most %d, and submit more in several jobs", len(j.Tasks), MaxTasks)
+		return types.Errorf(types.Invalid, "tasks: %d is too many: give at most %d, and submit more in several jobs", len(j.Tasks), MaxTasks)
 	case j.Template != nil && j.Count > 1 && j.Template.ID != "":
 		return types.Errorf(types.Invalid, "template.id: %d tasks cannot have one id: leave it out", j.Count)
 	}
 	return nil
 }
 
-// Place returns where that is, as the client of the control plane has it.
+// Place converts the location to the client's form.
 func (w *Where) Place() (controlplane.Where, error) {
 	if w.Cluster {
 		if len(w.Nodes)+len(w.Labels)+len(w.Available) > 0 {
@@ -169,7 +168,7 @@ func (w *Where) Place() (controlplane.Where, error) {
 	return cluster.Where(sel), nil
 }
 
-// Setting returns what the resource is to be.
+// Setting converts the resource to the client's form.
 func (r *Resource) Setting() (controlplane.Setting, error) {
 	capacity, err := types.ParseQuantity(r.Name, string(r.Capacity))
 	if err != nil {
@@ -184,11 +183,11 @@ func (r *Resource) Setting() (controlplane.Setting, error) {
 	}}, err
 }
 
-// Reservation returns the reservation as the client of the control plane has it.
+// Reservation converts the reservation to the client's form.
 func (r *Reservation) Reservation() types.Reservation {
 	out := types.Reservation{Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate, Lost: r.Lost}
 	if lost, err := types.ParseLostBundles(string(r.Lost)); err == nil {
-		out.Lost = lost // else Validate says so
+		out.Lost = lost // otherwise Validate reports it
 	}
 	for _, b := range r.Bundles {
 		out.Bundles = append(out.Bundles, types.Bundle{Requests: b.Requests, Node: b.Node, Devices: deviceRequests(b.Devices)})

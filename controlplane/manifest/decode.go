@@ -15,28 +15,27 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// maxNodes bounds what one document holds, aliases written out: a few lines of those
-// can stand for more than any memory has.
+// maxNodes bounds the values of one document, with aliases expanded: a few lines with aliases can
+// stand for more than any memory holds.
 const maxNodes = 500_000
 
-// decoder reads a document into the types of this package, strictly: it knows the
-// line of everything, and goes on after a problem, so that all are told at once.
+// decoder decodes a document into the types of this package, strictly. It knows the line of
+// everything, and continues after a problem, so that it reports all of them.
 type decoder struct {
 	problems []problem
-	// values is how many of the problems are of values alone: all fields are read.
+	// values is the number of problems that concern values only, after all fields were read.
 	values int
-	// nodes is how many values were looked at, depth how many those are in.
+	// nodes is the number of values visited, depth the number of values around the present one.
 	nodes, depth int
-	// known are the policies that are; shared tells that one is declared that jobs share.
+	// known are the known policies; shared reports whether the document declares a shared policy.
 	known  Policies
 	shared bool
 }
 
-// maxDepth bounds how deep values are in one another: an alias may stand in what it
-// stands for.
+// maxDepth bounds the nesting of values: an alias may occur in its own target.
 const maxDepth = 100
 
-// problem is what is wrong with a field.
+// problem is a problem of a field.
 type problem struct {
 	line int
 	path string
@@ -47,19 +46,19 @@ func (d *decoder) wrong(n *yaml.Node, path, format string, args ...any) {
 	d.problems = append(d.problems, problem{n.Line, path, fmt.Sprintf(format, args...)})
 }
 
-// wrongValue is wrong for a value that is read, and not allowed.
+// wrongValue is wrong for a value that could be read but is not allowed.
 func (d *decoder) wrongValue(n *yaml.Node, path, format string, args ...any) {
 	d.wrong(n, path, format, args...)
 	d.values++
 }
 
-// plain checks that a document is a tree of reasonable size without keys given
-// twice, and writes aliases out. False: it is of no use to go on.
+// plain checks that a document is a tree of reasonable size without duplicate keys, and expands
+// aliases. It reports false if decoding cannot continue.
 func (d *decoder) plain(n *yaml.Node, path string) bool {
 	d.depth++
 	defer func() { d.depth-- }()
 	if d.nodes++; d.nodes > maxNodes || d.depth > maxDepth {
-		d.wrong(n, "", "the document holds more than %d values, or more than %d in one another: split it", maxNodes, maxDepth)
+		d.wrong(n, "", "the document holds more than %d values, or nests more than %d: split it", maxNodes, maxDepth)
 		return false
 	}
 	if n.Kind == yaml.AliasNode {
@@ -74,11 +73,11 @@ func (d *decoder) plain(n *yaml.Node, path string) bool {
 		switch {
 		case n.Kind == yaml.MappingNode && i%2 == 0:
 			if child.Kind != yaml.ScalarNode || child.Tag == "!!merge" {
-				d.wrong(child, path, "%q is no name of a field: write a name", child.Value)
+				d.wrong(child, path, "%q is not the name of a field: write a name", child.Value)
 				return false
 			}
 			if line, twice := seen[child.Value]; twice {
-				d.wrong(child, below(path, child.Value), "is there twice, first in line %d: drop one", line)
+				d.wrong(child, below(path, child.Value), "is given twice, first in line %d: drop one", line)
 			}
 			seen[child.Value] = child.Line
 			continue
@@ -87,7 +86,7 @@ func (d *decoder) plain(n *yaml.Node, path string) bool {
 		case n.Kind == yaml.SequenceNode:
 			at = path + "[" + strconv.Itoa(i) + "]"
 		}
-		// An alias shares its target, which is written out once.
+		// An alias shares its target, which is expanded once.
 		own := *child
 		content[i] = &own
 		if !d.plain(&own, at) {
@@ -105,7 +104,7 @@ func below(path, name string) string {
 	return path + "." + name
 }
 
-// decode reads a value.
+// decode decodes a value.
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		d.wrong(n, path, "is empty: give a value, or leave it out")
@@ -145,7 +144,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// number reads a number, with a fraction or without.
+// number decodes a number, with or without a fraction.
 func (d *decoder) number(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || n.Decode(v.Addr().Interface()) != nil ||
 		math.IsInf(v.Float(), 0) || math.IsNaN(v.Float()) {
@@ -181,7 +180,7 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// suchAs names a field, if there is one.
+// suchAs returns an example of a field, if there is one.
 func suchAs(known []field) string {
 	if len(known) == 0 {
 		return ""
@@ -189,16 +188,16 @@ func suchAs(known []field) string {
 	return ", such as " + known[0].name + ": …"
 }
 
-// instead says what a name that is unknown may be meant to be.
+// instead suggests a replacement for an unknown name.
 func instead(name string, known []field) string {
 	if len(known) == 0 {
-		return "there are none: leave it out"
+		return "this object has no fields: leave it out"
 	}
 	has := func(other string) bool {
 		return slices.ContainsFunc(known, func(f field) bool { return f.name == other })
 	}
 	if name == "policies" && has("spec") {
-		return "it is of a job: write kind: Job, with the task as its template"
+		return "it belongs to a job: write kind: Job, with the task as its template"
 	}
 	if now := renamed(name); has(now) {
 		return "it is called " + now + " now"
@@ -210,7 +209,7 @@ func instead(name string, known []field) string {
 	return oneOf(name, names)
 }
 
-// oneOf says which of the names is meant, or all of them.
+// oneOf suggests the most similar name, or all names.
 func oneOf(name string, names []string) string {
 	if like := near(name, names); like != "" {
 		return "did you mean " + like + "?"
@@ -218,7 +217,7 @@ func oneOf(name string, names []string) string {
 	return "use " + strings.Join(names, ", ")
 }
 
-// near returns the name that is nearest to one, empty if none is near.
+// near returns the most similar name, empty if none is similar.
 func near(name string, names []string) string {
 	meant, least := "", 0
 	for _, n := range names {
@@ -229,7 +228,7 @@ func near(name string, names []string) string {
 	return meant
 }
 
-// renamed returns what a field of former versions is called, empty if it is none.
+// renamed returns the present name of a renamed field, empty for any other.
 func renamed(name string) string {
 	if name == "onLoss" {
 		return "onDisconnect"
@@ -248,7 +247,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// texts reads a map of texts.
+// texts decodes a map of texts.
 func (d *decoder) texts(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
 		d.wrong(n, path, "%s is given: write names with values, such as {disk: ssd}", shown(n))
@@ -262,15 +261,15 @@ func (d *decoder) texts(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// text reads a text, of those that are allowed if there are few. A number is no
-// text: 1.10 would become 1.1 on its way.
+// text decodes a text, one of the allowed ones if there are few. A number is refused: 1.10 would
+// become 1.1.
 func (d *decoder) text(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.ScalarNode {
 		d.wrong(n, path, "%s is given: write a text", shown(n))
 		return
 	}
 	if n.Tag != "!!str" && n.Tag != "!!timestamp" {
-		d.wrong(n, path, "%s is no text: write it in quotes, %q", n.Value, n.Value)
+		d.wrong(n, path, "%s is not a text: write it in quotes, %q", n.Value, n.Value)
 		return
 	}
 	if allowed := choices(v.Type()); len(allowed) > 0 && !slices.Contains(allowed, n.Value) {
@@ -286,7 +285,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path, tag, want string) 
 	}
 }
 
-// shown says what is there instead of what should be.
+// shown describes the value found.
 func shown(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -297,7 +296,7 @@ func shown(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
-// choices lists the texts that a type allows; none: any.
+// choices lists the texts that a type allows; none means any.
 func choices(t reflect.Type) []string {
 	if few, ok := reflect.Zero(t).Interface().(Chooses); ok && t.Kind() == reflect.String {
 		return few.Choices()
@@ -325,7 +324,7 @@ func choices(t reflect.Type) []string {
 	return nil
 }
 
-// unmarshal reads a value that has a form of its own.
+// unmarshal decodes a value with a form of its own.
 func unmarshal(n *yaml.Node, u json.Unmarshaler) error {
 	value, err := jsonOf(n)
 	if err != nil {
@@ -338,7 +337,7 @@ func unmarshal(n *yaml.Node, u json.Unmarshaler) error {
 	return u.UnmarshalJSON(text)
 }
 
-// jsonOf is a value as JSON has it. Numbers keep their digits.
+// jsonOf returns a value as JSON. Numbers keep their digits.
 func jsonOf(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -373,7 +372,7 @@ func jsonOf(n *yaml.Node) (any, error) {
 		return nil, types.Errorf(types.Invalid, "%w: correct it", err)
 	}
 	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
-		return nil, types.Errorf(types.Invalid, "%s is given: write a number that is finite", n.Value)
+		return nil, types.Errorf(types.Invalid, "%s is given: write a finite number", n.Value)
 	}
 	return v, nil
 }

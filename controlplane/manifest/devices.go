@@ -6,27 +6,26 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// DeviceMemory is the memory of a device, in bytes, that is written as text: "40Gi".
+// DeviceMemory is the memory of a device in bytes, with a text form: "40Gi".
 type DeviceMemory int64
 
-// MarshalJSON writes it as text.
+// MarshalJSON encodes it as text.
 func (m DeviceMemory) MarshalJSON() ([]byte, error) {
 	return json.Marshal(types.Quantity(m).Format(types.Memory))
 }
 
-// UnmarshalJSON reads text.
+// UnmarshalJSON decodes text.
 func (m *DeviceMemory) UnmarshalJSON(text []byte) error {
 	var s string
 	if err := json.Unmarshal(text, &s); err != nil {
-		return types.Errorf(types.Invalid, "%s is no size of a device's memory: write it such as 40Gi", text)
+		return types.Errorf(types.Invalid, "%s is not a size of a device's memory: write it such as 40Gi", text)
 	}
 	bytes, err := types.ParseDeviceMemory(s)
 	*m = DeviceMemory(bytes)
 	return err
 }
 
-// deviceRequests returns what is said of devices as the client of the control plane has
-// it.
+// deviceRequests converts device requests to the client's form.
 func deviceRequests(devices []Devices) []types.DeviceRequest {
 	var out []types.DeviceRequest
 	for _, d := range devices {

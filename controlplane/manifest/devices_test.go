@@ -39,7 +39,7 @@ func TestWhichDevices(t *testing.T) {
 	}
 }
 
-// Each is wrong in what both see, Parse and the schema, or in what Parse alone does.
+// Parse and the schema both refuse some of these, and Parse alone the others.
 func TestWrongDevices(t *testing.T) {
 	s := compiled(t)
 	for text, tt := range map[string]struct {
@@ -50,16 +50,16 @@ func TestWrongDevices(t *testing.T) {
 		"{resource: gpu, model: H100}":                             {`devices[0].model: "H100" is given: write a list`, true},
 		"{resource: gpu, topology: ring}":                          {`devices[0].topology: "ring" is unknown: use nvlink or numa`, true},
 		"{topology: numa}":                                         {"devices[0].resource: is missing", true},
-		"{resource: gpu, minMemory: [1]}":                          {"devices[0].minMemory: [1] is no size of a device's memory", true},
-		"{resource: gpu, minMemory: 0}":                            {"devices[0].minMemory: 0 is no size of a device's memory: write it such as 40Gi", true},
-		"{resource: gpu, minMemory: \"0\"}":                        {`devices[0].minMemory: "0" is no size of a device's memory: give more than 0`, false},
+		"{resource: gpu, minMemory: [1]}":                          {"devices[0].minMemory: [1] is not a size of a device's memory", true},
+		"{resource: gpu, minMemory: 0}":                            {"devices[0].minMemory: 0 is not a size of a device's memory: write it such as 40Gi", true},
+		"{resource: gpu, minMemory: \"0\"}":                        {`devices[0].minMemory: "0" is not a size of a device's memory: give more than 0`, false},
 		"{resource: gpu, minMemory: \"40\"}":                       {`devices[0].minMemory: "40" has no unit: write 40Mi`, false},
 		"{resource: gpu, minMemory: much}":                         {`devices[0].minMemory: "much" is not a quantity`, false},
 		"{resource: gpu}":                                          {"devices[0]: asks for nothing", false},
 		"{resource: tpu, topology: numa}":                          {`devices[0].resource: "tpu" is not made of devices`, false},
 		"{resource: acme.com/tpu, topology: numa}":                 {`devices[0].resource: "acme.com/tpu" is not requested in requests`, false},
 		"{resource: gpu, model: [H100, \"\"]}":                     {`devices[0].model[1]: "" has no word`, false},
-		"{resource: gpu, model: [a]}, {resource: gpu, model: [b]}": {`devices[1].resource: "gpu" is there twice`, false},
+		"{resource: gpu, model: [a]}, {resource: gpu, model: [b]}": {`devices[1].resource: "gpu" is given twice`, false},
 	} {
 		task := head(manifest.KindTask) + "name: a\nrequests: {gpu: 4}\nspec: {image: img}\ndevices: [" + text + "]\n"
 		_, err := manifest.Parse("f", []byte(task), nil)

@@ -1,13 +1,13 @@
-// Package manifest is how tasks, jobs, resources, reservations, policies and namespaces are written down:
-// as YAML documents with apiVersion and kind, read strictly, and as the JSON of the
-// task API, which has the same fields. Schema is the JSON Schema of the documents,
-// made of the same types that they are read into.
+// Package manifest defines the written form of tasks, jobs, resources, reservations, policies and
+// namespaces. They are YAML documents with apiVersion and kind, decoded strictly, and the JSON of
+// the task API with the same fields. Schema is the JSON Schema of the documents, made of the same
+// types.
 package manifest
 
 // APIVersion is the version of the documents.
 const APIVersion = "escher.dev/v1"
 
-// Kind is what a document describes.
+// Kind is the kind of object that a document describes.
 type Kind string
 
 // The kinds.
@@ -25,6 +25,5 @@ func Kinds() []Kind {
 	return []Kind{KindTask, KindJob, KindResource, KindReservation, KindPolicy, KindNamespace}
 }
 
-// MaxTasks bounds the tasks of one job: to submit them takes seconds, and can be
-// waited for.
+// MaxTasks bounds the tasks of one job: submitting them takes seconds, so callers can wait for it.
 const MaxTasks = 100_000

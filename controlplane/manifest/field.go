@@ -10,39 +10,38 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// field is a field of a struct as it is written: what its tags say of it. Both the decoder
-// and the schema go by zero, is and keys. The others are what a Validate refuses, too, for
-// the schema to refuse it.
+// field is a field of a struct in its written form, with the rules in its tags. The decoder and the
+// schema both enforce zero, is and keys. The others also have a Validate that refuses the value;
+// the tags let the schema refuse it too.
 type field struct {
 	name     string
 	index    int
 	required bool
 	// desc explains it.
 	desc string
-	// zero says why 0 is refused where it is written; empty: it is not.
+	// zero says why a written 0 is refused; empty means that it is allowed.
 	zero string
-	// is and keys are what texts it takes, itself, in a list or in a map, and what names those
-	// of a map have: see textOf.
+	// is names the kind of its texts: itself, in a list, or in a map. keys names the kind of the
+	// keys of a map. See textOf.
 	is, keys string
-	// min and max are the least and the greatest number that is allowed, of a map those of
-	// its values; empty: any.
+	// min and max bound the number, or the values of a map; empty means no bound.
 	min, max string
-	// some tells that a list, map or text that is written has something in it.
+	// some reports whether a written list, map or text must not be empty.
 	some bool
-	// or are other fields, of which one says something if this one does not. needs are
-	// those that say something if this one does, and without those that say nothing then.
-	// Behind = are the values that matter: onLoss=restart|alone.
+	// or are other fields: one of them must be set if this one is not. needs are fields that must
+	// be set with this one, without those that must not be. The relevant values follow =:
+	// onLoss=restart|alone.
 	or, needs, without []string
 }
 
-// fields lists what a struct is written as.
+// fields lists the written fields of a struct.
 func fields(t reflect.Type) []field {
 	out := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		name, opts, _ := strings.Cut(tag.Get("json"), ",")
 		if !t.Field(i).IsExported() || name == "-" {
-			continue // nothing that is written
+			continue // not written
 		}
 		f := field{
 			name: name, index: i, required: opts != "omitempty", desc: tag.Get("desc"),
@@ -55,12 +54,12 @@ func fields(t reflect.Type) []field {
 	return out
 }
 
-// isTime reports whether values of a type are times, none of which is negative.
+// isTime reports whether values of a type are times, which are never negative.
 func isTime(t reflect.Type) bool {
 	return t == reflect.TypeFor[types.Duration]() || t == reflect.TypeFor[types.Wait]()
 }
 
-// keeps checks what is written in a field by what its tags say.
+// keeps checks a field's value against the rules of its tags.
 func (d *decoder) keeps(f field, n *yaml.Node, v reflect.Value, path string) {
 	if f.zero != "" && v.IsZero() {
 		d.wrongValue(n, path, "%s %s", n.Value, f.zero)
@@ -88,20 +87,19 @@ func (d *decoder) keeps(f field, n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// texts is a kind of texts that fields take.
+// texts is a kind of texts of fields.
 type texts struct {
-	// pattern is what they match, and except are those of them that are refused.
+	// pattern is a pattern that they match; except are matching texts that are refused.
 	pattern string
 	except  []string
-	// check says what is wrong with one. The error begins with the field. Nil: that is
-	// left to a Validate.
+	// check checks one text. Its error begins with the field. nil means that a Validate checks it.
 	check func(field, text string) error
 }
 
-// textOf returns the texts that tags call by a name: a name, as of jobs; a word, which is a
-// name without dots; a path of words; a resource of an application; a physical one, and one
-// of these that can be shared; one that is asked for; somebody else's policy; an
-// absolute path, or none; an image; a setting of the environment; and a text that is not empty.
+// textOf returns the kind of texts for a name in a tag: a name, as of jobs; a word, which is a name
+// without dots; a path of words; a resource of an application; a physical one; a physical one that
+// can be shared; a requested one; another party's policy; an absolute or empty path; an image; a
+// setting of the environment; a non-empty text.
 func textOf(kind string) texts {
 	const (
 		name     = `[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?`
@@ -145,7 +143,7 @@ func notEmpty(field, text string) error {
 	return nil
 }
 
-// validatePath checks words with / between them.
+// validatePath checks words separated by /.
 func validatePath(field, text string) error {
 	for part := range strings.SplitSeq(text, "/") {
 		if strings.Contains(part, ".") {

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// FuzzFile reads any text as a file of documents: it is refused as Invalid, with an error
-// that a person can read, or what it describes is checked.
+// FuzzFile reads any text as a file of documents: it is refused as Invalid with a readable error,
+// or its content is checked.
 func FuzzFile(f *testing.F) {
 	for _, kind := range []manifest.Kind{manifest.KindTask, manifest.KindJob, manifest.KindResource, manifest.KindReservation, manifest.KindPolicy, manifest.KindNamespace} {
 		f.Add(head(kind) + taskText)

@@ -8,18 +8,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Check is how it is found out whether a task does its work.
+// Check is a probe that shows whether a task does its work.
 type Check struct {
-	Name        string         `json:"name" desc:"tells it from the other checks of the task" is:"name"`
+	Name        string         `json:"name" desc:"distinguishes it from the other checks of the task" is:"name"`
 	Exec        *ExecCheck     `json:"exec,omitempty" desc:"a command in the container that exits with 0"`
-	HTTP        *HTTPCheck     `json:"http,omitempty" desc:"a GET request to 127.0.0.1 that is answered well"`
-	TCP         *TCPCheck      `json:"tcp,omitempty" desc:"a port on 127.0.0.1 that takes a connection"`
-	Every       types.Duration `json:"every,omitempty" desc:"time from probe to probe; 10s if it is left out" zero:"is no time: give a longer one, or leave it out for 10s"`
-	Timeout     types.Duration `json:"timeout,omitempty" desc:"how long a probe may take; 2s if it is left out" zero:"is no time: give a longer one, or leave it out for 2s"`
-	StartPeriod types.Duration `json:"startPeriod,omitempty" desc:"how long after the start failures do not count, before the first success"`
-	Failures    int            `json:"failures,omitempty" desc:"how many in a row make the task unhealthy; 3 if it is left out" zero:"is none: give how many, or leave it out for 3"`
-	Successes   int            `json:"successes,omitempty" desc:"how many in a row make it healthy; 1 if it is left out" zero:"is none: give how many, or leave it out for 1"`
-	Then        types.Then     `json:"then,omitempty" desc:"what becomes of it when it is unhealthy: report, if it is left out, says so; restart ends the process too, and runs it again as restart says"`
+	HTTP        *HTTPCheck     `json:"http,omitempty" desc:"a GET request to 127.0.0.1 with a good status"`
+	TCP         *TCPCheck      `json:"tcp,omitempty" desc:"a port on 127.0.0.1 that accepts a connection"`
+	Every       types.Duration `json:"every,omitempty" desc:"time from probe to probe; 10s if it is left out" zero:"is not a duration: give one above zero, or leave it out for 10s"`
+	Timeout     types.Duration `json:"timeout,omitempty" desc:"how long a probe may take; 2s if it is left out" zero:"is not a duration: give one above zero, or leave it out for 2s"`
+	StartPeriod types.Duration `json:"startPeriod,omitempty" desc:"how long failures do not count after the start, before the first success"`
+	Failures    int            `json:"failures,omitempty" desc:"how many in a row make the task unhealthy; 3 if it is left out" zero:"is not enough: give at least 1, or leave it out for 3"`
+	Successes   int            `json:"successes,omitempty" desc:"how many in a row make it healthy; 1 if it is left out" zero:"is not enough: give at least 1, or leave it out for 1"`
+	Then        types.Then     `json:"then,omitempty" desc:"the reaction to an unhealthy task: report, if it is left out, shows it; restart also ends the process, and runs it again as restart says"`
 }
 
 // ExecCheck is a command in the container.
@@ -30,8 +30,8 @@ type ExecCheck struct {
 // HTTPCheck is a request.
 type HTTPCheck struct {
 	Port   PortRef `json:"port" desc:"the name of a port of the task, or a number"`
-	Path   string  `json:"path,omitempty" desc:"what is asked for; / if it is left out" is:"absolute"`
-	Status int     `json:"status,omitempty" desc:"the status that is good; each from 200 to 399 if it is left out" zero:"is none: give one, or leave it out for each from 200 to 399"`
+	Path   string  `json:"path,omitempty" desc:"the path of the request; / if it is left out" is:"absolute"`
+	Status int     `json:"status,omitempty" desc:"the good status; 200 to 399 if it is left out" zero:"is not a status: give one, or leave it out for 200 to 399"`
 }
 
 // TCPCheck is a connection.
@@ -42,13 +42,13 @@ type TCPCheck struct {
 // Warn is a signal ahead of the end.
 type Warn struct {
 	Signal string         `json:"signal" desc:"the signal, such as USR1"`
-	Before types.Duration `json:"before" desc:"how long before the end, or the stop signal" zero:"is no time: give how long before"`
+	Before types.Duration `json:"before" desc:"how long before the end, or the stop signal" zero:"is not a duration: give how long before"`
 }
 
-// PortRef is the name of a port of the task, or the number of any.
+// PortRef is the name of a port of the task, or any port number.
 type PortRef string
 
-// MarshalJSON writes a number as one.
+// MarshalJSON encodes a number as a number.
 func (p PortRef) MarshalJSON() ([]byte, error) {
 	if n, err := strconv.Atoi(string(p)); err == nil && strconv.Itoa(n) == string(p) {
 		return []byte(p), nil
@@ -56,7 +56,7 @@ func (p PortRef) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(p))
 }
 
-// UnmarshalJSON reads text or a whole number.
+// UnmarshalJSON decodes text or a whole number.
 func (p *PortRef) UnmarshalJSON(text []byte) error {
 	var s string
 	if json.Unmarshal(text, &s) == nil {
@@ -65,7 +65,7 @@ func (p *PortRef) UnmarshalJSON(text []byte) error {
 	}
 	var n int
 	if err := json.Unmarshal(text, &n); err != nil {
-		return types.Errorf(types.Invalid, "%s is no port: name one of the task's, or give a number", text)
+		return types.Errorf(types.Invalid, "%s is not a port: name one of the task's, or give a number", text)
 	}
 	*p = PortRef(strconv.Itoa(n))
 	return nil
@@ -113,7 +113,7 @@ func (s *Spec) health(out *types.Spec) {
 	if w := s.Warn; w != nil {
 		out.Warn = &types.Warn{Signal: w.Signal, Before: time.Duration(w.Before)}
 		if name, err := types.ParseSignal(w.Signal); err == nil {
-			out.Warn.Signal = name // what is none, the validation says
+			out.Warn.Signal = name // otherwise Validate reports it
 		}
 	}
 	out.Init = s.Init

@@ -2,13 +2,13 @@ package manifest
 
 import "github.com/escher-sched/escher/types"
 
-// isolate puts what the document says of limits and rights into out.
+// isolate adds the limits and rights of the document to out.
 func (s *Spec) isolate(out *types.Spec) {
 	out.Pids, out.CPULimit = s.Pids, s.CPULimit
 	out.CapAdd, out.CapDrop = s.CapAdd, s.CapDrop
 	out.ReadOnlyRoot, out.Privileged, out.Socket = s.ReadOnlyRoot, s.Privileged, s.Socket
 	if socket, err := types.ParseSocket(string(s.Socket)); err == nil {
-		out.Socket = socket // else the spec's Validate says so
+		out.Socket = socket // otherwise Validate reports it
 	}
 }
 

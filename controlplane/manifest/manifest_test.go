@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// compiled returns the schema of the types.
+// compiled returns the compiled schema.
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := manifest.Schema(known())
@@ -58,7 +58,7 @@ func admits(t *testing.T, s *jsonschema.Schema, text string) bool {
 	return true
 }
 
-// head begins a document.
+// head returns the beginning of a document.
 func head(kind manifest.Kind) string {
 	return "apiVersion: " + manifest.APIVersion + "\nkind: " + string(kind) + "\n"
 }
@@ -69,7 +69,7 @@ spec:
   image: img
 `
 
-// Each document is wrong in what both see, Parse and the schema.
+// Parse and the schema both refuse these documents.
 func TestBothRefuse(t *testing.T) {
 	s := compiled(t)
 	task := head(manifest.KindTask) + taskText
@@ -83,7 +83,7 @@ func TestBothRefuse(t *testing.T) {
 		task + "colour: red\n":                             "f:7: colour: is unknown: use id, name,",
 		task + "  ports: [{name: http, numer: 1}]\n":       "f:7: spec.ports[0].numer: is unknown: did you mean number?",
 		task + "  restart: {when: sometimes}\n":            `f:7: spec.restart.when: "sometimes" is unknown: use on-failure or always`,
-		task + "  checks: [{name: a, tcp: {port: 1.5}}]\n": "f:7: spec.checks[0].tcp.port: 1.5 is no port: name one of the task's, or give a number",
+		task + "  checks: [{name: a, tcp: {port: 1.5}}]\n": "f:7: spec.checks[0].tcp.port: 1.5 is not a port: name one of the task's, or give a number",
 		task + "  checks: [{name: a, tcp: {}}]\n":          "f:7: spec.checks[0].tcp.port: is missing: give the name of a port",
 		task + "  checks: [{tcp: {port: 1}}]\n":            "f:7: spec.checks[0].name: is missing",
 		task + "  checks: [{name: a, exec: [true]}]\n":     "f:7: spec.checks[0].exec: a list is given: write fields, such as command",
@@ -92,8 +92,8 @@ func TestBothRefuse(t *testing.T) {
 		task + "  init: 1\n":                               `f:7: spec.init: "1" is given: write true or false`,
 		task + "  restart: {limit: 1}\n":                   "f:7: spec.restart.when: is missing: give after which ends",
 		task + "  command: sh\n":                           `f:7: spec.command: "sh" is given: write a list`,
-		task + "  user: 1000\n":                            `f:7: spec.user: 1000 is no text: write it in quotes, "1000"`,
-		task + "  grace: 5\n":                              "f:7: spec.grace: 5 is no duration: write it as text with a unit",
+		task + "  user: 1000\n":                            `f:7: spec.user: 1000 is not a text: write it in quotes, "1000"`,
+		task + "  grace: 5\n":                              "f:7: spec.grace: 5 is not a duration: write it as text with a unit",
 		task + "  env:\n":                                  "f:7: spec.env: is empty: give a value, or leave it out",
 		task + "priority: high\n":                          `f:7: priority: "high" is given: write a whole number`,
 		task + "priority: 1.5\n":                           `f:7: priority: "1.5" is given: write a whole number`,
@@ -106,7 +106,7 @@ func TestBothRefuse(t *testing.T) {
 		"kind: Task\n" + taskText:                          "f:1: apiVersion: is missing",
 		head(manifest.KindReservation) + "name: r\nbundles: [{requests: {cpu: 1}, nodes: a}]\n": "f:4: bundles[0].nodes: is unknown: did you mean node?",
 		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere: {cluster: \"yes\"}\n":       `f:5: where.cluster: "yes" is given: write true or false`,
-		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere: {labels: {rack: 7}}\n":      `f:5: where.labels.rack: 7 is no text: write it in quotes`,
+		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere: {labels: {rack: 7}}\n":      `f:5: where.labels.rack: 7 is not a text: write it in quotes`,
 	} {
 		_, err := manifest.Parse("f", []byte(text), known())
 		refused(t, err, text, says)
@@ -123,36 +123,36 @@ func refused(t *testing.T, err error, text, says string) {
 	}
 }
 
-// What only Parse sees.
+// Only Parse refuses these.
 func TestParseRefuses(t *testing.T) {
 	task := head(manifest.KindTask) + taskText
 	job := head(manifest.KindJob)
 	for text, says := range map[string]string{
-		"":                              "f: describes nothing: write at least one document",
-		"# nothing\n---\n":              "f: describes nothing",
+		"":                              "f: has no document: write at least one document",
+		"# nothing\n---\n":              "f: has no document",
 		"a: [1\n":                       "f:",
 		"[]":                            "f:1: a list is given: write fields, apiVersion: escher.dev/v1 and kind first",
-		task + "name: b\n":              "f:7: name: is there twice, first in line 3: drop one",
-		task + "---\n" + task:           "f:8: task a is there twice, first in line 1",
-		task + "  stopSignal: SIGFOO\n": `f:7: spec.stopSignal: "SIGFOO" is no signal`,
+		task + "name: b\n":              "f:7: name: is given twice, first in line 3: drop one",
+		task + "---\n" + task:           "f:8: task a is described twice, first in line 1",
+		task + "  stopSignal: SIGFOO\n": `f:7: spec.stopSignal: "SIGFOO" is not a signal`,
 		task + "  mounts: [{target: /x}, {target: x}]\n":                                              `f:7: spec.mounts[1].target: "x" is not absolute`,
 		task + "maxRun: -1s\n":                                                                        "f:7: maxRun: -1s is negative",
-		task + "deadline: soon\n":                                                                     `f:7: deadline: "soon" is no time and no duration`,
+		task + "deadline: soon\n":                                                                     `f:7: deadline: "soon" is neither a time nor a duration`,
 		task + "deadline: -1h\n":                                                                      "f:7: deadline: -1h0m0s has passed",
 		task + "provides: [{name: x, amount: 1x, when: bound}]\n":                                     `f:7: provides[0].amount: x: "1x" is not a quantity`,
-		task + "requests: {}\n":                                                                       "f:7: requests: is there twice",
-		head(manifest.KindTask) + "requests: {cpu: 1, cpu: 2}\nspec: {image: a}\n":                    "f:3: requests.cpu: is there twice",
+		task + "requests: {}\n":                                                                       "f:7: requests: is given twice",
+		head(manifest.KindTask) + "requests: {cpu: 1, cpu: 2}\nspec: {image: a}\n":                    "f:3: requests.cpu: is given twice",
 		head(manifest.KindTask) + "requests:\n  a.b/c: 0\nspec: {image: a}\n":                         "f:4: requests.a.b/c: 0 is not positive",
 		head(manifest.KindTask) + "requests: {memory: 64}\nspec: {image: a}\n":                        `f:3: requests: memory: "64" has no unit`,
 		job + "name: j\n":                                                                             "f:1: template: give either a template and a count, or a list of tasks",
-		job + "count: 2\ntasks:\n- spec: {image: a}\n":                                                "f:3: count: is of the template",
+		job + "count: 2\ntasks:\n- spec: {image: a}\n":                                                "f:3: count: belongs to a template",
 		job + "count: 100001\ntemplate:\n  spec: {image: a}\n":                                        "f:3: count: 100001 is out of range",
 		job + "tasks:\n- spec: {image: a}\n- spec: {image: a b}\n":                                    `f:5: tasks[1].spec.image: "a b" contains white space`,
 		job + "count: 2\ntemplate:\n  id: x\n  spec: {image: a}\n":                                    "f:5: template.id: 2 tasks cannot have one id",
 		head(manifest.KindResource) + "name: cpu\ncapacity: 1\nwhere: {}\n":                           `f:3: name: "cpu" is a physical resource`,
 		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere:\n  cluster: true\n  nodes: [a]\n": "f:6: where.cluster: is set together",
 		head(manifest.KindReservation) + "name: r\nbundles: []\n":                                     "f:4: bundles: is empty",
-		head(manifest.KindTask) + "<<: {name: a}\nspec: {image: a}\n":                                 `f:3: "<<" is no name of a field`,
+		head(manifest.KindTask) + "<<: {name: a}\nspec: {image: a}\n":                                 `f:3: "<<" is not the name of a field`,
 		"a: &a [x, *a]\n": "f:1: the document holds more than",
 	} {
 		_, err := manifest.Parse("f", []byte(text), known())
@@ -167,8 +167,8 @@ func TestAllProblemsAreTold(t *testing.T) {
 	}
 }
 
-// TestValuesOfAllKindsAreTold: what a value alone says wrong hides nothing that is found by
-// looking at several, and each field is named once, as it is written.
+// TestValuesOfAllKindsAreTold checks that a problem of a single value hides no problem between
+// values, and that each field is named once, in its spelling.
 func TestValuesOfAllKindsAreTold(t *testing.T) {
 	text := head(manifest.KindTask) + `name: web
 requests: {cpu: 1}
@@ -183,7 +183,7 @@ spec:
 		t.Fatal("it is accepted")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	for i, want := range []string{"f:9: spec.checks[0].every: 0s is no time", "spec.restart", "spec.ports[0].number"} {
+	for i, want := range []string{"f:9: spec.checks[0].every: 0s is not a duration", "spec.restart", "spec.ports[0].number"} {
 		if n := strings.Count(err.Error(), want); n != 1 || len(lines) != 3 {
 			t.Errorf("%d: %q is said %d times in\n%s", i, want, n, err)
 		}
@@ -203,7 +203,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	refused(t, err, "many aliases", "f:")
 }
 
-// fullTask uses every field.
+// fullTask returns a task with every field set.
 func fullTask() manifest.Task {
 	return manifest.Task{
 		ID: "i", Name: "n", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100, "escher.io/privileged": 1000, "port": 1000, "port/80": 1000}), Priority: -1,
@@ -221,7 +221,7 @@ func fullTask() manifest.Task {
 	}
 }
 
-// fullCheck uses every field, though no check may.
+// fullCheck returns a check with every field set, which no valid check has.
 func fullCheck() manifest.Check {
 	return manifest.Check{
 		Name: "c", Exec: &manifest.ExecCheck{Command: []string{"a"}}, HTTP: &manifest.HTTPCheck{Port: "p", Path: "/x", Status: 204}, TCP: &manifest.TCPCheck{Port: "80"},
@@ -229,7 +229,7 @@ func fullCheck() manifest.Check {
 	}
 }
 
-// A field that is forgotten on the way is missing on the way back.
+// A field lost in the conversion is missing after the conversion back.
 func TestSubmissionAndBack(t *testing.T) {
 	want := fullTask()
 	checkFull(t, "Task", reflect.ValueOf(want))
@@ -314,7 +314,7 @@ func TestResourcesAndReservations(t *testing.T) {
 	}
 }
 
-// A port of a check is a name or a number, and the name of a signal is completed.
+// The port of a check is a name or a number, and the name of a signal is completed.
 func TestChecks(t *testing.T) {
 	docs, err := manifest.Parse("f", []byte(head(manifest.KindTask)+taskText+"  ports: [{name: web}]\n  warn: {signal: usr1, before: 120s}\n"+
 		"  checks: [{name: a, tcp: {port: 8080}}, {name: b, http: {port: \"8080\"}}, {name: c, tcp: {port: web}}]\n"), known())
@@ -334,7 +334,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestLostBundles: what is lost waits unless it is to move, whichever way that is written.
+// TestLostBundles checks that lost bundles wait unless they must move, in both spellings.
 func TestLostBundles(t *testing.T) {
 	for text, want := range map[string]types.LostBundles{"": types.WaitForNode, "wait": types.WaitForNode, "move": types.MoveBundles} {
 		r := manifest.Reservation{Lost: types.LostBundles(text)}

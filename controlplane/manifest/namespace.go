@@ -7,21 +7,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Namespace is what an administrator sets for a namespace. What is left out has the built-in
+// Namespace has an administrator's settings for a namespace. A missing one means the built-in
 // default.
 type Namespace struct {
 	Name     string            `json:"name" desc:"the namespace" is:"name"`
 	Budget   *Budget           `json:"budget,omitempty" desc:"what its applications may use"`
 	Defaults types.Requests    `json:"defaults,omitempty" desc:"cpu, memory and disk of each task that requests none of it"`
-	Pids     int               `json:"pids,omitempty" desc:"how many processes and threads a task may have that does not say; what its node gives if it is left out" min:"0"`
-	Requests types.Requests    `json:"requests,omitempty" desc:"what each task requests besides its own requests"`
+	Pids     int               `json:"pids,omitempty" desc:"how many processes and threads a task without its own limit may have; the node's default if it is left out" min:"0"`
+	Requests types.Requests    `json:"requests,omitempty" desc:"what is added to the requests of each task"`
 	Quotas   map[string]string `json:"quotas,omitempty" desc:"by resource, the pool that requests of it draw on, with its namespace"`
 }
 
-// Budget bounds what the applications of a namespace may use. What is left out, or 0, is
-// the built-in budget.
+// Budget bounds the use of a namespace's applications. A missing or zero number means the built-in
+// budget.
 type Budget struct {
-	Keys       int64        `json:"keys,omitempty" desc:"how many keys its tasks, jobs, resources and all else may have" min:"0"`
+	Keys       int64        `json:"keys,omitempty" desc:"how many keys its tasks, jobs, resources and other objects may have" min:"0"`
 	Bytes      types.Amount `json:"bytes,omitempty" desc:"how many bytes these keys and their values may have"`
 	Pending    int64        `json:"pending,omitempty" desc:"how many of its tasks may wait" min:"0"`
 	Requests   int64        `json:"requests,omitempty" desc:"how many requests a second its tasks may make through their sockets, on each node" min:"0"`
@@ -30,7 +30,7 @@ type Budget struct {
 	Accumulate *bool        `json:"accumulate,omitempty" desc:"whether its tasks and reservations may accumulate"`
 }
 
-// Settings returns it as it is stored. Invalid: it cannot be set.
+// Settings converts it to its stored form. Invalid: it cannot be set.
 func (n *Namespace) Settings() (types.Namespace, error) {
 	out := types.Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests}
 	for _, resource := range slices.Sorted(maps.Keys(n.Quotas)) {
@@ -55,7 +55,7 @@ func (n *Namespace) Settings() (types.Namespace, error) {
 	return out, out.Validate()
 }
 
-// FromNamespace returns what is stored as a document has it, without its name.
+// FromNamespace converts stored settings to a document, without its name.
 func FromNamespace(n *types.Namespace) Namespace {
 	out := Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests}
 	for _, q := range n.Quotas {

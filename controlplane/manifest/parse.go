@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Document is one document of a file. The field of its kind is set.
+// Document is one document of a file. Only the field of its kind is set.
 type Document struct {
 	Kind        Kind
 	Task        *Task
@@ -26,7 +26,7 @@ type Document struct {
 	Policy      *SharedPolicy
 	Namespace   *Namespace
 
-	// Line is where it begins, from 1.
+	// Line is its first line, counted from 1.
 	Line int
 	root *yaml.Node
 }
@@ -55,15 +55,15 @@ func (d *Document) String() string {
 	return strings.TrimSpace(strings.ToLower(string(d.Kind)) + " " + d.Name())
 }
 
-// header is what every document begins with.
+// header is the common beginning of every document.
 type header struct {
 	APIVersion string `json:"apiVersion" desc:"escher.dev/v1"`
 	Kind       Kind   `json:"kind" desc:"Task, Job, Resource, Reservation, Policy or Namespace"`
 }
 
-// Parse reads the documents of a file, YAML or JSON, and checks all that can be
-// checked without a cluster. Invalid: the error has a line for each problem, which
-// begins with file and line; file is for that alone. Known are the policies that are.
+// Parse decodes the documents of a file, YAML or JSON, and does every check that needs no cluster.
+// Invalid: the error has a line for each problem, which begins with file and line; file serves only
+// that. known are the known policies.
 func Parse(file string, text []byte, known Policies) ([]Document, error) {
 	var docs []Document
 	var errs []error
@@ -89,7 +89,7 @@ func Parse(file string, text []byte, known Policies) ([]Document, error) {
 		docs = append(docs, doc)
 	}
 	if len(docs) == 0 && len(errs) == 0 {
-		errs = append(errs, types.Errorf(types.Invalid, "%s: describes nothing: write at least one document with apiVersion: %s and a kind", file, APIVersion))
+		errs = append(errs, types.Errorf(types.Invalid, "%s: has no document: write at least one document with apiVersion: %s and a kind", file, APIVersion))
 	}
 	if len(errs) == 0 {
 		errs = twice(file, docs)
@@ -107,7 +107,7 @@ func (p problem) at() string {
 	return p.path + ": " + p.text
 }
 
-// syntax takes an error of the YAML parser apart.
+// syntax splits an error of the YAML parser into line and text.
 func syntax(err error) (line int, what string) {
 	what = strings.TrimPrefix(err.Error(), "yaml: ")
 	rest, ok := strings.CutPrefix(what, "line ")
@@ -118,7 +118,7 @@ func syntax(err error) (line int, what string) {
 	return 1, what
 }
 
-// twice checks that nothing is described twice.
+// twice checks that no object is described twice.
 func twice(file string, docs []Document) []error {
 	var errs []error
 	lines := make(map[string]int)
@@ -128,7 +128,7 @@ func twice(file string, docs []Document) []error {
 			continue
 		}
 		if line, ok := lines[d.String()]; ok {
-			errs = append(errs, types.Errorf(types.Invalid, "%s:%d: %s is there twice, first in line %d: rename one, or drop it", file, d.Line, d, line))
+			errs = append(errs, types.Errorf(types.Invalid, "%s:%d: %s is described twice, first in line %d: rename one, or drop it", file, d.Line, d, line))
 			continue
 		}
 		lines[d.String()] = d.Line
@@ -136,7 +136,7 @@ func twice(file string, docs []Document) []error {
 	return errs
 }
 
-// parse reads one document.
+// parse decodes one document.
 func parse(root *yaml.Node, known Policies) (Document, []problem) {
 	doc := Document{Line: root.Line, root: root}
 	d := &decoder{known: known}
@@ -183,7 +183,7 @@ func part(root *yaml.Node, head bool) *yaml.Node {
 	return &out
 }
 
-// target makes what a document of the kind is read into, nil if it is unknown.
+// target returns a new value for a document of the kind, nil if the kind is unknown.
 func (d *Document) target() any {
 	switch d.Kind {
 	case KindTask:
@@ -208,8 +208,8 @@ func (d *Document) target() any {
 	return nil
 }
 
-// check checks what the fields say. Each problem begins with the path of its field,
-// from which its line is found.
+// check checks the values of the fields. Each problem begins with the path of its field, which
+// leads to its line.
 func (d *decoder) check(doc *Document) {
 	said := make(map[string]bool)
 	for _, p := range d.problems {
@@ -221,8 +221,8 @@ func (d *decoder) check(doc *Document) {
 	d.problems = append(d.problems[:before], slices.DeleteFunc(d.problems[before:], again)...)
 }
 
-// Validate checks what can be checked without a cluster, all problems at once, each
-// with the path of its field.
+// Validate does every check that needs no cluster, and lists all problems, each with the path of
+// its field.
 func (d *Document) Validate(now time.Time) error {
 	var errs []error
 	switch d.Kind {
@@ -260,7 +260,7 @@ func (d *Document) Validate(now time.Time) error {
 	return nil
 }
 
-// validate checks a task; prefix is the path of it.
+// validate checks a task; prefix is its path.
 func (t *Task) validate(prefix string, now time.Time) error {
 	s, err := t.Submission(now)
 	if err == nil {
@@ -285,8 +285,8 @@ func under(prefix string, err error) error {
 	return errors.Join(errs...)
 }
 
-// locate returns the value at a path, or the nearest above it that is there, and the
-// path as the document writes it: "max run" is maxRun there.
+// locate returns the value at a path, or its nearest existing parent, and the path in the
+// document's spelling: "max run" is maxRun there.
 func locate(n *yaml.Node, path string) (at *yaml.Node, written string) {
 	same := func(a, b string) bool { return strings.EqualFold(strings.ReplaceAll(a, " ", ""), b) }
 	rest := path

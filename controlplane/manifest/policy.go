@@ -13,49 +13,48 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Policies are the policies that are known, by name. Those of somebody else have a
-// domain in their name, acme.com/even, and need not be.
+// Policies are the known policies, by name. Those of another party have a domain in their names,
+// acme.com/even, and may be unknown.
 type Policies map[string]PolicyKind
 
-// PolicyKind is what is known of a policy.
+// PolicyKind describes a known policy.
 type PolicyKind struct {
-	// New returns a pointer to its parameters, all left out. Their fields are written
-	// as those of Task are.
+	// New returns a pointer to empty parameters. Their fields have the tags of Task's fields.
 	New func() any
-	// Job tells that jobs may name it, Shared that it may be declared by itself, for
-	// jobs to share.
+	// Job reports whether jobs may name it, Shared whether it may be declared by itself, for jobs
+	// to share.
 	Job, Shared bool
-	// Desc says in a few words what it does.
+	// Desc describes it in a few words.
 	Desc string
 }
 
-// Chooses is a text of which there are few.
+// Chooses is a text type with few allowed values.
 type Chooses interface{ Choices() []string }
 
-// fits reports whether it may stand where it does.
+// fits reports whether it may be used here.
 func (k PolicyKind) fits(shared bool) bool { return shared && k.Shared || !shared && k.Job }
 
-// names returns the names of the policies that jobs may share, or may name, sorted.
+// names returns the names of the policies that may be declared or used, sorted.
 func (p Policies) names(shared bool) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(p)), func(name string) bool { return !p[name].fits(shared) })
 }
 
 // Policy is a policy with its parameters.
 type Policy struct {
-	Name string `json:"name" desc:"the policy, such as gang; that of somebody else with a domain, acme.com/even"`
+	Name string `json:"name" desc:"the policy, such as gang; another party's with a domain, acme.com/even"`
 	With With   `json:"with,omitempty" desc:"its parameters"`
 }
 
 // With are the parameters of a policy: a JSON object, empty for none.
 type With string
 
-// UnmarshalJSON takes what is there.
+// UnmarshalJSON keeps the text unchanged.
 func (w *With) UnmarshalJSON(text []byte) error {
 	*w = With(text)
 	return nil
 }
 
-// MarshalJSON writes it as it is.
+// MarshalJSON returns the text unchanged.
 func (w With) MarshalJSON() ([]byte, error) {
 	if w == "" {
 		return []byte("{}"), nil
@@ -63,7 +62,7 @@ func (w With) MarshalJSON() ([]byte, error) {
 	return []byte(w), nil
 }
 
-// stored returns it as it is stored.
+// stored returns its stored form.
 func (w With) stored() With {
 	if w == "{}" {
 		return ""
@@ -71,18 +70,18 @@ func (w With) stored() With {
 	return w
 }
 
-// SharedPolicy is a policy that jobs share, and name by their own policies.
+// SharedPolicy is a policy that jobs share and refer to by their own policies.
 type SharedPolicy struct {
-	Name    string `json:"name" desc:"its id: what policies of jobs call it" is:"name"`
+	Name    string `json:"name" desc:"its id, by which policies of jobs refer to it" is:"name"`
 	Policy  Policy `json:"policy" desc:"what it is"`
 	Session string `json:"session,omitempty" desc:"the session it ends with; it stays until it is removed if it is left out" is:"name"`
 }
 
-// Stored returns the policy as it is stored.
+// Stored returns its stored form.
 func (p Policy) Stored() types.Policy { return types.Policy{Kind: p.Name, With: string(p.With)} }
 
-// ReadPolicy reads a policy that is written as NAME or NAME={JSON}, and checks its
-// parameters. Invalid: the error names all that is wrong.
+// ReadPolicy parses a policy written as NAME or NAME={JSON}, and checks its parameters. Invalid:
+// the error names all that is wrong.
 func ReadPolicy(text string, known Policies) (Policy, error) {
 	name, with, given := strings.Cut(text, "=")
 	n := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
@@ -92,7 +91,7 @@ func ReadPolicy(text string, known Policies) (Policy, error) {
 		var parsed yaml.Node
 		text := yaml.NewDecoder(strings.NewReader(with))
 		if err := text.Decode(&parsed); err != nil || len(parsed.Content) == 0 || text.Decode(new(yaml.Node)) != io.EOF {
-			return Policy{}, types.Errorf(types.Invalid, "%s: %q is no object: write it such as %s='{\"field\": 1}'", name, with, name)
+			return Policy{}, types.Errorf(types.Invalid, "%s: %q is not an object: write it such as %s='{\"field\": 1}'", name, with, name)
 		}
 		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "with"}, parsed.Content[0])
 	}
@@ -111,7 +110,7 @@ func ReadPolicy(text string, known Policies) (Policy, error) {
 	return out, nil
 }
 
-// policy reads a policy, its parameters as its kind has them.
+// policy decodes a policy, with the parameters of its kind.
 func (d *decoder) policy(n *yaml.Node, p *Policy, path string) {
 	if n.Kind == yaml.ScalarNode {
 		d.wrong(n, path, "%s is given: write {name: %s}", shown(n), n.Value)
@@ -135,7 +134,7 @@ func (d *decoder) policy(n *yaml.Node, p *Policy, path string) {
 		}
 		p.With = p.With.stored()
 	case !known:
-		d.wrong(at, below(path, "name"), "%q is unknown: %s, or that of somebody else, with a domain, such as acme.com/even", p.Name, d.meant(p.Name))
+		d.wrong(at, below(path, "name"), "%q is unknown: %s, or another party's policy with a domain, such as acme.com/even", p.Name, d.meant(p.Name))
 	case !kind.fits(d.shared):
 		d.wrong(at, below(path, "name"), "%s", misplaced(p.Name, kind.Shared))
 	default:
@@ -143,17 +142,16 @@ func (d *decoder) policy(n *yaml.Node, p *Policy, path string) {
 	}
 }
 
-// meant says which policy may be meant by a name.
+// meant suggests a policy for an unknown name.
 func (d *decoder) meant(name string) string {
 	names := d.known.names(d.shared)
 	if len(names) == 0 {
-		return "none is known here"
+		return "no policy is known here"
 	}
 	return d.known.Meant(name, names)
 }
 
-// Meant says which policy may be meant by a name, wherever that one may stand, or else which
-// of some there are to be used.
+// Meant suggests a policy for an unknown name, wherever it may be used, or else lists some to use.
 func (p Policies) Meant(name string, use []string) string {
 	if like := near(name, slices.Sorted(maps.Keys(p))); like != "" {
 		return "did you mean " + like + "?"
@@ -163,12 +161,12 @@ func (p Policies) Meant(name string, use []string) string {
 
 func misplaced(name string, shared bool) string {
 	if shared {
-		return name + " is shared by jobs: declare it in a document of its own, with kind: Policy, and refer to that"
+		return name + " is shared by jobs: declare it in its own document, with kind: Policy, and refer to that"
 	}
-	return name + " is of one job: write it to the policies of that"
+	return name + " belongs to one job: add it to the policies of that job"
 }
 
-// valueOf returns the value of a field, an empty object if it is not there.
+// valueOf returns the value of a field, an empty object if it is missing.
 func valueOf(n *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == name {
@@ -178,7 +176,7 @@ func valueOf(n *yaml.Node, name string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
 }
 
-// parameters reads the parameters of a policy, and writes them as their kind does.
+// parameters decodes the parameters of a policy, and encodes them in the form of its kind.
 func (d *decoder) parameters(n *yaml.Node, kind PolicyKind, p *Policy, path string) {
 	before := len(d.problems)
 	into := kind.New()
@@ -197,8 +195,7 @@ func (d *decoder) parameters(n *yaml.Node, kind PolicyKind, p *Policy, path stri
 	p.With = With(text).stored()
 }
 
-// told takes in what is wrong with the fields of n, a line each that begins with the
-// path of its field.
+// told adds the problems of fields of n, one line each that begins with the path of its field.
 func (d *decoder) told(n *yaml.Node, err error, path string) {
 	if err == nil {
 		return
@@ -217,7 +214,7 @@ type Parameter struct {
 	Required bool   `json:"required,omitempty"`
 }
 
-// Parameters lists the parameters of a policy, those first that must be given.
+// Parameters lists the parameters of a policy, required ones first.
 func Parameters(kind PolicyKind) []Parameter {
 	var out []Parameter
 	t := reflect.TypeOf(kind.New()).Elem()

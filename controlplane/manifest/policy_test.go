@@ -9,10 +9,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// side is a text of which there are few.
+// side is a text with few allowed values.
 type side string
 
-// Choices are the few.
+// Choices returns the allowed values.
 func (side) Choices() []string { return []string{"left", "right"} }
 
 // team has teams.
@@ -45,7 +45,7 @@ func (p *packed) Validate() error {
 	return errors.Join(errs...)
 }
 
-// known are some policies.
+// known returns some policies.
 func known() manifest.Policies {
 	return manifest.Policies{
 		"pack":   {New: func() any { return &packed{} }, Job: true, Desc: "packs them"},
@@ -55,7 +55,7 @@ func known() manifest.Policies {
 	}
 }
 
-// policies begins a job with policies.
+// policies returns the beginning of a job with policies.
 func policies(text string) string {
 	return head(manifest.KindJob) + "template:\n  spec: {image: a}\npolicies:\n" + text
 }
@@ -89,13 +89,13 @@ func TestPoliciesAreReadAsTheirLibraryHasThem(t *testing.T) {
 	}
 }
 
-// What is wrong with policies both see, Parse and the schema.
+// Parse and the schema both refuse these policies.
 func TestBothRefusePolicies(t *testing.T) {
 	s := compiled(t)
 	for text, says := range map[string]string{
 		"- {name: pak}\n":                             `f:6: policies[0].name: "pak" is unknown: did you mean pack?`,
-		"- {name: everything}\n":                      `f:6: policies[0].name: "everything" is unknown: use both, pack, plain, or that of somebody else`,
-		"- {name: shares}\n":                          "f:6: policies[0].name: shares is shared by jobs: declare it in a document of its own, with kind: Policy",
+		"- {name: everything}\n":                      `f:6: policies[0].name: "everything" is unknown: use both, pack, plain, or another party's policy`,
+		"- {name: shares}\n":                          "f:6: policies[0].name: shares is shared by jobs: declare it in its own document, with kind: Policy",
 		"- {name: sharse}\n":                          `f:6: policies[0].name: "sharse" is unknown: did you mean shares?`,
 		"- pack\n":                                    `f:6: policies[0]: "pack" is given: write {name: pack}`,
 		"- {with: {}}\n":                              "f:6: policies[0].name: is missing",
@@ -104,10 +104,10 @@ func TestBothRefusePolicies(t *testing.T) {
 		"- {name: pack, with: left}\n":                `f:6: policies[0].with: "left" is given: write fields, such as over`,
 		"- name: pack\n  with: {over: up}\n":          `f:7: policies[0].with.over: "up" is unknown: use left or right`,
 		"- name: pack\n  with: {over: left, mst: 1}":  "f:7: policies[0].with.mst: is unknown: did you mean most?",
-		"- {name: pack, with: {over: left, wait: 3}}": "f:6: policies[0].with.wait: 3 is no duration",
-		"- {name: plain, with: {a: 1}}":               "f:6: policies[0].with.a: is unknown: there are none: leave it out",
+		"- {name: pack, with: {over: left, wait: 3}}": "f:6: policies[0].with.wait: 3 is not a duration",
+		"- {name: plain, with: {a: 1}}":               "f:6: policies[0].with.a: is unknown: this object has no fields: leave it out",
 		"- {name: acme.com/even, with: 3}":            `f:6: policies[0].with: "3" is given: write fields`,
-		"- {name: plain}\n---\n" + head(manifest.KindPolicy) + "name: p\npolicy: {name: pack, with: {over: left}}\n":      "f:11: policy.name: pack is of one job: write it to the policies of that",
+		"- {name: plain}\n---\n" + head(manifest.KindPolicy) + "name: p\npolicy: {name: pack, with: {over: left}}\n":      "f:11: policy.name: pack belongs to one job: add it to the policies of that",
 		"- {name: plain}\n---\n" + head(manifest.KindPolicy) + "name: p\npolicy: {name: shares, with: {weight: heavy}}\n": `f:11: policy.with.weight: "heavy" is given: write a number`,
 	} {
 		text = policies(text)
@@ -119,7 +119,7 @@ func TestBothRefusePolicies(t *testing.T) {
 	}
 }
 
-// What only Parse sees of policies: the line of each field is told, all of them at once.
+// Only Parse refuses these policies, all at once, with the line of each field.
 func TestValuesOfPoliciesAreChecked(t *testing.T) {
 	text := policies("- name: pack\n  with:\n    over: left\n    most: -1\n    names: [a, \"\"]\n- name: acme/even\n")
 	_, err := manifest.Parse("f", []byte(text), known())
@@ -129,7 +129,7 @@ func TestValuesOfPoliciesAreChecked(t *testing.T) {
 	want := []string{
 		"f:9: policies[0].with.most: -1 is negative: give at least 1",
 		"f:10: policies[0].with.names[1]: is empty: give a name",
-		`f:11: policies[1].name: "acme/even" is of no domain: write it like acme.com/even`,
+		`f:11: policies[1].name: "acme/even" has no domain: write it like acme.com/even`,
 	}
 	got := strings.Split(err.Error(), "\n")
 	if len(got) != len(want) {
@@ -142,17 +142,17 @@ func TestValuesOfPoliciesAreChecked(t *testing.T) {
 	}
 }
 
-// What JSON cannot have is told by its value.
+// JSON lacks such numbers; the error has their text.
 func TestNumbersAreFinite(t *testing.T) {
 	text := policies("- {name: acme.com/even, with: {a: .inf}}\n")
 	_, err := manifest.Parse("f", []byte(text), known())
-	refused(t, err, text, "f:6: policies[0].with: .inf is given: write a number that is finite")
+	refused(t, err, text, "f:6: policies[0].with: .inf is given: write a finite number")
 }
 
 func TestTasksHaveNoPolicies(t *testing.T) {
 	text := head(manifest.KindTask) + taskText + "policies: [{name: plain}]\n"
 	_, err := manifest.Parse("f", []byte(text), known())
-	refused(t, err, text, "f:7: policies: is unknown: it is of a job: write kind: Job, with the task as its template")
+	refused(t, err, text, "f:7: policies: is unknown: it belongs to a job: write kind: Job, with the task as its template")
 }
 
 func TestPolicyOnALine(t *testing.T) {
@@ -170,8 +170,8 @@ func TestPolicyOnALine(t *testing.T) {
 	for text, says := range map[string]string{
 		"pak":                     `pak: name: "pak" is unknown: did you mean pack?`,
 		"pack":                    "pack: with.over: is missing",
-		"pack=":                   `pack: "" is no object: write it such as pack=`,
-		"pack={":                  `pack: "{" is no object`,
+		"pack=":                   `pack: "" is not an object: write it such as pack=`,
+		"pack={":                  `pack: "{" is not an object`,
 		"pack={over: up, mst: 1}": `pack: with.over: "up" is unknown: use left or right`,
 		"shares":                  "shares: name: shares is shared by jobs",
 		"":                        `: name: "" is unknown`,
@@ -183,7 +183,7 @@ func TestPolicyOnALine(t *testing.T) {
 	}
 }
 
-// TestReadPolicyToTheEnd has something follow the parameters.
+// TestReadPolicyToTheEnd appends text to the parameters.
 func TestReadPolicyToTheEnd(t *testing.T) {
 	known := manifest.Policies{"gang": {New: func() any { return &struct{}{} }, Job: true}}
 	for text, ok := range map[string]bool{"gang={}": true, "gang={} ": true, "gang={}x": false, "gang={}\n---\n{a: 1}": false, "gang=": false} {

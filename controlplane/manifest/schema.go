@@ -15,8 +15,8 @@ const SchemaID = "https://escher.dev/schemas/v1.json"
 // schema is a JSON Schema, or a part of one.
 type schema = map[string]any
 
-// Schema returns the JSON Schema of a document, indented. It is made of the types that
-// documents are read into; known are the policies that are.
+// Schema returns the indented JSON Schema of a document, made of the types of documents. known are
+// the known policies.
 func Schema(known Policies) ([]byte, error) {
 	g := &generator{defs: make(schema), names: make(map[reflect.Type]string), known: known}
 	var kinds []any
@@ -29,7 +29,7 @@ func Schema(known Policies) ([]byte, error) {
 	text, err := json.MarshalIndent(schema{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
 		"$id":     SchemaID,
-		"title":   "What is submitted to Escher",
+		"title":   "Documents of Escher",
 		"oneOf":   kinds,
 		"$defs":   g.defs,
 	}, "", "  ")
@@ -44,11 +44,11 @@ type generator struct {
 	defs  schema
 	names map[reflect.Type]string
 	known Policies
-	// shared tells that a policy is declared that jobs share.
+	// shared reports whether the document declares a shared policy.
 	shared bool
 }
 
-// document is a kind: its fields and the header.
+// document returns the schema of a kind: its fields and the header.
 func (g *generator) document(kind Kind, t reflect.Type) schema {
 	s := g.object(t)
 	properties := s["properties"].(schema)
@@ -86,7 +86,7 @@ func (g *generator) object(t reflect.Type) schema {
 	return s
 }
 
-// value is the schema of what the decoder reads into a type.
+// value returns the schema of the values that the decoder accepts for a type.
 func (g *generator) value(t reflect.Type) schema {
 	switch t {
 	case reflect.TypeFor[types.Duration](), reflect.TypeFor[types.Wait]():
@@ -126,8 +126,8 @@ func (g *generator) value(t reflect.Type) schema {
 	return schema{"type": "integer", "minimum": math.MinInt, "maximum": math.MaxInt}
 }
 
-// def makes the definition of a struct, once, and returns its name: that of the type,
-// and its package if there is another one of that name.
+// def makes the definition of a struct, once, and returns its name: that of the type, with its
+// package if the name is taken.
 func (g *generator) def(t reflect.Type) string {
 	if name, made := g.names[t]; made {
 		return name
@@ -142,7 +142,7 @@ func (g *generator) def(t reflect.Type) string {
 	return name
 }
 
-// policy is the schema of a policy: one of those that are known, or somebody else's.
+// policy returns the schema of a policy: a known one, or another party's.
 func (g *generator) policy() schema {
 	var all []any
 	for _, name := range g.known.names(g.shared) {
@@ -165,7 +165,7 @@ func (g *generator) policy() schema {
 	others := schema{
 		"type": "object", "additionalProperties": false, "required": []string{"name"},
 		"properties": schema{
-			"name": schema{"type": "string", "pattern": textOf("foreign").pattern, "description": "a policy of somebody else, with a domain: acme.com/even"},
+			"name": schema{"type": "string", "pattern": textOf("foreign").pattern, "description": "a policy of another party, with a domain: acme.com/even"},
 			"with": schema{"type": "object", "description": "its parameters"},
 		},
 	}

@@ -8,8 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Texts of times and amounts. What is written with more digits than can be held only the
-// decoder refuses.
+// Patterns of times and amounts. Only the decoder refuses numbers with too many digits.
 const (
 	patternOfTime   = `^\+?((([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+|0)$`
 	patternOfZero   = `^\+?(0+\.?0*|\.0+)[a-zµμ]*$`
@@ -19,7 +18,7 @@ const (
 	patternOfBound  = `^\s*[iI][nN][fF]\s*$`
 )
 
-// bound adds to the schema of a field, of a type, what its tags say.
+// bound adds the rules of the tags to the schema of a field.
 func (f *field) bound(value schema, t reflect.Type) {
 	if f.zero != "" && isTime(t) {
 		value["not"] = schema{"pattern": patternOfZero}
@@ -50,7 +49,7 @@ func (f *field) bound(value schema, t reflect.Type) {
 	f.numbers(value)
 }
 
-// numbers adds which numbers are allowed.
+// numbers adds the bounds of a number.
 func (f *field) numbers(value schema) {
 	if values, ok := value["additionalProperties"].(schema); ok {
 		value = values
@@ -68,7 +67,7 @@ func (f *field) numbers(value schema) {
 	}
 }
 
-// admit adds that texts are of a kind.
+// admit adds the rules for texts of a kind.
 func (k texts) admit(value schema) {
 	if k.pattern != "" {
 		value["pattern"] = k.pattern
@@ -78,7 +77,7 @@ func (k texts) admit(value schema) {
 	}
 }
 
-// together lists what the fields of a struct say of one another.
+// together lists the rules between fields of a struct.
 func together(t reflect.Type) (all []any) {
 	known := fields(t)
 	typeOf := func(name string) reflect.Type {
@@ -89,7 +88,7 @@ func together(t reflect.Type) (all []any) {
 		}
 		panic("manifest: " + t.String() + " has no field " + name + ", which a tag of it names")
 	}
-	// says is met if a field says something: name, or name=value|value.
+	// says returns the schema for a field that is set: name, or name=value|value.
 	says := func(which string) schema {
 		name, values, given := strings.Cut(which, "=")
 		value := something(typeOf(name))
@@ -116,7 +115,7 @@ func together(t reflect.Type) (all []any) {
 	return all
 }
 
-// something is what a value of a type is that says something.
+// something returns the schema for values of a type that are set.
 func something(t reflect.Type) schema {
 	switch t.Kind() {
 	case reflect.Slice:
@@ -133,7 +132,7 @@ func something(t reflect.Type) schema {
 	return schema{}
 }
 
-// amount is an amount of a resource, or of several.
+// amount returns the schema of an amount, or of several.
 func amount() schema {
 	return schema{
 		"type": []string{"string", "number"}, "minimum": 0, "examples": []string{"1", "500m", "4Gi", "inf"},
@@ -144,7 +143,7 @@ func amount() schema {
 	}
 }
 
-// requests are amounts that are asked for, by resource: bounded ones, of more than nothing.
+// requests returns the schema of requested amounts by resource: bounded and above zero.
 func requests() schema {
 	names, none := make(schema), schema{"type": "string", "pattern": patternOfNone}
 	textOf("request").admit(names)

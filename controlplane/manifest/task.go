@@ -2,24 +2,23 @@ package manifest
 
 import "github.com/escher-sched/escher/types"
 
-// Task is a task to be launched. Fields without omitempty must be given, here and
-// in all types below.
+// Task is a task to launch. Fields without omitempty are required, here and in all types below.
 type Task struct {
-	ID           string             `json:"id,omitempty" desc:"unique for ever; made from the name if it is left out" is:"name"`
+	ID           string             `json:"id,omitempty" desc:"unique forever; made from the name if it is left out" is:"name"`
 	Name         string             `json:"name,omitempty" desc:"a label; the id begins with it" is:"name"`
 	Requests     types.Requests     `json:"requests,omitempty" desc:"amounts of resources, all of it on one node"`
-	Alternatives []Alternative      `json:"alternatives,omitempty" desc:"of these one is requested too, the first that fits"`
-	Devices      []Devices          `json:"devices,omitempty" desc:"which devices the requests are to be made up of, whichever alternative is taken"`
-	Provides     []Provide          `json:"provides,omitempty" desc:"resources that the task gives to its node"`
+	Alternatives []Alternative      `json:"alternatives,omitempty" desc:"one of these is requested too, the first that fits"`
+	Devices      []Devices          `json:"devices,omitempty" desc:"restrictions on the devices of the requests, with any alternative"`
+	Provides     []Provide          `json:"provides,omitempty" desc:"resources that the task adds to its node"`
 	Spec         Spec               `json:"spec" desc:"what to run"`
 	Priority     int                `json:"priority,omitempty" desc:"the higher comes first"`
 	Scheduler    string             `json:"scheduler,omitempty" desc:"the scheduler to leave it to" is:"name"`
 	OnDisconnect types.OnDisconnect `json:"onDisconnect,omitempty" desc:"when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on"`
-	MaxRun       types.Duration     `json:"maxRun,omitempty" desc:"how long an attempt may run; without limit if it is left out" zero:"is no time: give a longer one, or leave it out for no limit"`
-	Retries      int                `json:"retries,omitempty" desc:"how many more attempts follow those that fail, on any node, after a wait of 1s that doubles up to 5m" min:"0"`
+	MaxRun       types.Duration     `json:"maxRun,omitempty" desc:"how long an attempt may run; without limit if it is left out" zero:"is not a duration: give one above zero, or leave it out for no limit"`
+	Retries      int                `json:"retries,omitempty" desc:"how many more attempts follow failed ones, on any node, after a wait of 1s that doubles up to 5m" min:"0"`
 	Deadline     types.Deadline     `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
 	Session      string             `json:"session,omitempty" desc:"the session it is stopped with" is:"name"`
-	Accumulate   bool               `json:"accumulate,omitempty" desc:"holds piecemeal on one node what becomes free, once it has waited"`
+	Accumulate   bool               `json:"accumulate,omitempty" desc:"collects free capacity piecemeal on one node, once it has waited"`
 }
 
 // Alternative is one of several vectors of requests.
@@ -28,52 +27,52 @@ type Alternative struct {
 	After    types.Duration `json:"after,omitempty" desc:"how long after its submission the task may take it"`
 }
 
-// Devices says which devices one request is to be made up of.
+// Devices restricts the devices of one request.
 type Devices struct {
-	Resource  string         `json:"resource" desc:"the request that it is about, such as gpu or gpu@train" is:"request"`
-	Model     []string       `json:"model,omitempty" desc:"words of its model, such as H100; of several any will do"`
-	MinMemory DeviceMemory   `json:"minMemory,omitempty" desc:"how much memory each has at least, such as 40Gi"`
-	Topology  types.Topology `json:"topology,omitempty" desc:"nvlink: each is linked to each; numa: all are on one NUMA node"`
+	Resource  string         `json:"resource" desc:"the request, such as gpu or gpu@train" is:"request"`
+	Model     []string       `json:"model,omitempty" desc:"words of its model, such as H100; any of several"`
+	MinMemory DeviceMemory   `json:"minMemory,omitempty" desc:"the least memory of each, such as 40Gi"`
+	Topology  types.Topology `json:"topology,omitempty" desc:"nvlink: all are linked to each other; numa: all are on one NUMA node"`
 }
 
-// Provide is a resource that a task gives to its node.
+// Provide is a resource that a task adds to its node.
 type Provide struct {
 	Name   string       `json:"name" desc:"the resource" is:"resource"`
 	Amount types.Amount `json:"amount" desc:"how much of it"`
 	When   types.When   `json:"when" desc:"from when on"`
 }
 
-// Spec is what to run.
+// Spec is the program to run.
 type Spec struct {
 	Image      string         `json:"image" desc:"the image, such as docker.io/library/busybox:1.36" is:"image"`
 	Command    []string       `json:"command,omitempty" desc:"replaces the image's entry point and arguments"`
 	Env        []string       `json:"env,omitempty" desc:"NAME=value, added to the image's environment" is:"setting"`
 	Dir        string         `json:"dir,omitempty" desc:"working directory" is:"absolute"`
 	User       string         `json:"user,omitempty" desc:"uid[:gid], or a name of the image"`
-	Grace      types.Duration `json:"grace,omitempty" desc:"time between the stop signal and the kill; 10s if it is left out" zero:"is not the least: give 1ms to have it killed at once, or leave it out for 10s"`
-	Restart    *Restart       `json:"restart,omitempty" desc:"when a process that ended by itself is run again, on the same node; never if it is left out"`
+	Grace      types.Duration `json:"grace,omitempty" desc:"time between the stop signal and the kill; 10s if it is left out" zero:"does not mean at once: give 1ms for that, or leave it out for 10s"`
+	Restart    *Restart       `json:"restart,omitempty" desc:"when a process that ended by itself is restarted, on the same node; never if it is left out"`
 	StopSignal string         `json:"stopSignal,omitempty" desc:"asks the process to end; the image's or SIGTERM if it is left out"`
 	Mounts     []Mount        `json:"mounts,omitempty" desc:"directories and files made visible in the container"`
 	Ports      []Port         `json:"ports,omitempty" desc:"ports of the node that it listens at; they are requested too"`
 
-	Pids         int            `json:"pids,omitempty" desc:"how many processes and threads it may have; what its node gives if it is left out" zero:"is no process: give how many, or leave it out for what its node gives"`
-	CPULimit     types.CPULimit `json:"cpuLimit,omitempty" desc:"none lets it use what others leave of cpu; no more than it requests if it is left out"`
+	Pids         int            `json:"pids,omitempty" desc:"how many processes and threads it may have; the node's default if it is left out" zero:"is not enough: give at least 1, or leave it out for the node's default"`
+	CPULimit     types.CPULimit `json:"cpuLimit,omitempty" desc:"none lets it use idle cpu; no more than it requests if it is left out"`
 	CapAdd       []string       `json:"capAdd,omitempty" desc:"capabilities to add, such as NET_ADMIN; most only on nodes that allow it"`
 	CapDrop      []string       `json:"capDrop,omitempty" desc:"capabilities to drop, or ALL"`
 	ReadOnlyRoot bool           `json:"readOnlyRoot,omitempty" desc:"keeps it from writing to the files of its image"`
-	Privileged   bool           `json:"privileged,omitempty" desc:"gives it what root of the node has; only on nodes that allow it"`
+	Privileged   bool           `json:"privileged,omitempty" desc:"grants the rights of the node's root user; only on nodes that allow it"`
 	Socket       types.Socket   `json:"socket,omitempty" desc:"what it may do through its task socket: all of its namespace, self, or none; namespace if it is left out"`
-	Checks       []Check        `json:"checks,omitempty" desc:"whether it does its work, looked at now and then"`
+	Checks       []Check        `json:"checks,omitempty" desc:"probes that show whether it does its work"`
 	Warn         *Warn          `json:"warn,omitempty" desc:"a signal some time before it is asked to end"`
-	Init         bool           `json:"init,omitempty" desc:"runs it below a small init, which passes on signals and waits for processes that nobody waits for"`
+	Init         bool           `json:"init,omitempty" desc:"runs it below a small init, which passes on signals and reaps orphaned processes"`
 }
 
-// Restart is when a process is run again.
+// Restart says when to restart a process.
 type Restart struct {
 	When     types.RestartWhen `json:"when" desc:"after which ends"`
-	Limit    int               `json:"limit,omitempty" desc:"how often at most; without limit if it is left out" zero:"is not never: leave restart out for that, or limit for no limit"`
-	Delay    types.Duration    `json:"delay,omitempty" desc:"the wait before the first restart, doubled for each that follows; 1s if it is left out" zero:"is no wait: give a longer time, or leave it out for 1s"`
-	MaxDelay types.Duration    `json:"maxDelay,omitempty" desc:"the longest wait; 5m if it is left out" zero:"is no wait: give a longer time, or leave it out for 5m"`
+	Limit    int               `json:"limit,omitempty" desc:"how often at most; without limit if it is left out" zero:"does not mean never: leave restart out for never, or limit for no limit"`
+	Delay    types.Duration    `json:"delay,omitempty" desc:"the wait before the first restart, doubled for each that follows; 1s if it is left out" zero:"is not a wait: give a longer time, or leave it out for 1s"`
+	MaxDelay types.Duration    `json:"maxDelay,omitempty" desc:"the longest wait; 5m if it is left out" zero:"is not a wait: give a longer time, or leave it out for 5m"`
 }
 
 // Mount makes a directory or file visible.
@@ -86,52 +85,52 @@ type Mount struct {
 // Port is a port of the node.
 type Port struct {
 	Name   string `json:"name" desc:"a name; http is found in ESCHER_PORT_HTTP" is:"name"`
-	Number int    `json:"number,omitempty" desc:"this port and no other; one that the node chooses if it is left out" min:"0" max:"65535"`
+	Number int    `json:"number,omitempty" desc:"this port; one that the node chooses if it is left out" min:"0" max:"65535"`
 }
 
-// Job is tasks that belong together: so many of a template, or each as it is listed.
+// Job is a set of tasks: a number of copies of a template, or a list.
 type Job struct {
 	Name     string `json:"name,omitempty" desc:"a label; the id begins with it" is:"name"`
-	Count    int    `json:"count,omitempty" desc:"how many tasks like the template; 1 if it is left out" zero:"is no task: give 1 to 100000, or leave it out for 1" max:"100000" needs:"template"`
+	Count    int    `json:"count,omitempty" desc:"how many tasks like the template; 1 if it is left out" zero:"is not enough: give 1 to 100000, or leave it out for 1" max:"100000" needs:"template"`
 	Template *Task  `json:"template,omitempty" desc:"what each task is" or:"tasks" without:"tasks"`
 	Tasks    []Task `json:"tasks,omitempty" desc:"the tasks, instead of count and template"`
 
-	Policies []Policy `json:"policies,omitempty" desc:"what its tasks keep to together, such as gang; all of them at once"`
+	Policies []Policy `json:"policies,omitempty" desc:"policies of its tasks, such as gang; all of them apply"`
 }
 
-// Resource is an ephemeral resource as it is to be.
+// Resource is an ephemeral resource to set.
 type Resource struct {
 	Name     string         `json:"name" desc:"the resource" is:"resource"`
-	Capacity types.Amount   `json:"capacity" desc:"how much there is, at each place; inf is no bound, 0 removes it"`
-	Where    *Where         `json:"where" desc:"where it is; {} is every node, present and future"`
+	Capacity types.Amount   `json:"capacity" desc:"the amount, on each node; inf means no bound, 0 removes it"`
+	Where    *Where         `json:"where" desc:"where it is; {} means every node, present and future"`
 	Declare  bool           `json:"declare,omitempty" desc:"keeps it when its capacity is 0: it exists, and is closed"`
-	Lifetime types.Lifetime `json:"lifetime,omitempty" desc:"what it ends with; nothing if it is left out"`
+	Lifetime types.Lifetime `json:"lifetime,omitempty" desc:"the kind of owner with which it ends; none if it is left out"`
 	Owner    string         `json:"owner,omitempty" desc:"the id of the task, session, reservation, job or policy of that lifetime"`
 	Future   bool           `json:"future,omitempty" desc:"allows labels that no node has yet"`
 }
 
-// Where says where a resource is to be; the empty one is every node.
+// Where is the location of a resource; an empty one means every node.
 type Where struct {
 	Nodes     []string          `json:"nodes,omitempty" desc:"these nodes"`
 	Labels    map[string]string `json:"labels,omitempty" desc:"every node with these labels, present and future"`
-	Available types.Requests    `json:"available,omitempty" desc:"the nodes where that is free now"`
+	Available types.Requests    `json:"available,omitempty" desc:"the nodes with that much free now"`
 	Cluster   bool              `json:"cluster,omitempty" desc:"one pool for the whole cluster"`
 }
 
-// Reservation is bundles of resources to be locked.
+// Reservation is a set of bundles to lock.
 type Reservation struct {
 	Name       string   `json:"name" desc:"its id: a task draws on it by requests such as gpu@<name>" is:"name"`
 	Bundles    []Bundle `json:"bundles" desc:"what is locked, all or none" some:""`
 	Priority   int      `json:"priority,omitempty" desc:"the higher comes first"`
 	Session    string   `json:"session,omitempty" desc:"the session it ends with" is:"name"`
-	Accumulate bool     `json:"accumulate,omitempty" desc:"holds piecemeal what becomes free, once it has waited"`
+	Accumulate bool     `json:"accumulate,omitempty" desc:"collects free capacity piecemeal, once it has waited"`
 
-	Lost types.LostBundles `json:"lost,omitempty" desc:"what is on a node that is lost, or drained: wait keeps it there, move has it elsewhere when there is room for all of it"`
+	Lost types.LostBundles `json:"lost,omitempty" desc:"bundles on a lost or drained node: wait keeps them there, move moves them once other nodes fit all of them"`
 }
 
-// Bundle is what is locked on one node.
+// Bundle is a request vector to lock on one node.
 type Bundle struct {
 	Requests types.Requests `json:"requests" desc:"amounts of resources" some:""`
 	Node     string         `json:"node,omitempty" desc:"where it must be; anywhere if it is left out" is:"name"`
-	Devices  []Devices      `json:"devices,omitempty" desc:"which devices the requests are to be made up of"`
+	Devices  []Devices      `json:"devices,omitempty" desc:"restrictions on the devices of the requests"`
 }

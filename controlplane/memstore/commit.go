@@ -38,11 +38,11 @@ func (s *Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.
 	return controlplane.Result{Committed: true, Revision: s.revision}, nil
 }
 
-// perEntry is about what a compare or an operation takes in etcd's encoding
-// besides its key and value.
+// perEntry estimates the size of a compare or an operation in etcd's encoding besides its key and
+// value.
 const perEntry = 16
 
-// checkSize compares a transaction with the limits.
+// checkSize checks a transaction against the limits.
 func (s *Store) checkSize(txn controlplane.Txn) error {
 	if n := max(len(txn.Compares), len(txn.Ops)); n > s.limits.Ops {
 		return types.Errorf(types.Invalid, "commit %d compares and %d operations: at most %d of each are allowed; split the transaction, or raise the store's limit",
@@ -53,8 +53,7 @@ func (s *Store) checkSize(txn controlplane.Txn) error {
 		if c.Key == "" {
 			return types.Errorf(types.Invalid, "commit: a compare has no key; name one")
 		}
-		// The key is sent twice: it is read back if the compares do not hold. A
-		// range has two ends.
+		// The key counts twice, because failed compares read it back. A range has two ends.
 		entry := len(c.Key) + perEntry
 		if c.Target == controlplane.Newest {
 			entry *= 2
@@ -95,7 +94,7 @@ func (s *Store) checkOps(ops []controlplane.Op) error {
 	return nil
 }
 
-// now returns a key as it is now; an absent one has revisions of 0.
+// now returns the present state of a key; an absent one has revisions of 0.
 func (s *Store) now(key string) controlplane.KV {
 	if e := s.entries[key]; e != nil {
 		return e.newest()
@@ -103,7 +102,7 @@ func (s *Store) now(key string) controlplane.KV {
 	return controlplane.KV{Key: key}
 }
 
-// holds tells whether all compares hold.
+// holds reports whether all compares hold.
 func (s *Store) holds(compares []controlplane.Compare) bool {
 	for _, c := range compares {
 		if !c.Holds(s.found(c)) {
@@ -113,8 +112,7 @@ func (s *Store) holds(compares []controlplane.Compare) bool {
 	return true
 }
 
-// found returns what a compare is about: a key, or the one of a range that changed
-// last.
+// found returns the key of a compare, or the last changed key of its range.
 func (s *Store) found(c controlplane.Compare) controlplane.KV {
 	if c.Target != controlplane.Newest {
 		return s.now(c.Key)
@@ -129,8 +127,8 @@ func (s *Store) found(c controlplane.Compare) controlplane.KV {
 	return last
 }
 
-// readBack returns the compared keys without their leases, and without their values if
-// it was not these that were compared; nil if one of these does not hold.
+// readBack returns the compared keys without leases, and with values only for Value compares; nil
+// if a Value compare fails.
 func (s *Store) readBack(compares []controlplane.Compare) []controlplane.KV {
 	read := make([]controlplane.KV, len(compares))
 	for i, c := range compares {

@@ -7,22 +7,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// defaultQuota is the quota of the etcd that Escher runs itself.
+// defaultQuota is the quota of Escher's own etcd.
 const defaultQuota = 8 << 30
 
-// versionBytes is about what one version of a key takes in etcd's database besides the key
-// and the value.
+// versionBytes estimates the size of one version of a key in etcd's database besides key and value.
 const versionBytes = 64
 
-// WithQuota bounds the database, in bytes. The transaction that would exceed the quota is
-// refused and raises the alarm: see SetFull.
+// WithQuota bounds the database, in bytes. The transaction that would exceed the quota is refused
+// and raises the alarm: see SetFull.
 func WithQuota(bytes int64) Option {
 	return func(s *Store) { s.quota = bytes }
 }
 
-// SetFull raises or ends the alarm of a full store. While it is raised, every put and every
-// lease to be granted is refused with controlplane.ErrFull. Reads, transactions that only delete, renewed and ended leases and
-// compaction go on.
+// SetFull raises or clears the alarm of a full store. While it is raised, the store refuses every
+// put and every new lease with controlplane.ErrFull. Reads, deletions, renewals, revocations and
+// compaction still work.
 func (s *Store) SetFull(_ context.Context, full bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,9 +76,9 @@ func (s *Store) admit(what string, bytes int64) error {
 	return nil
 }
 
-// asEtcdSays returns the error of a transaction that a full store refuses. Of one that
-// would not contradict its own compares the store of etcd cannot tell a refusal from the
-// transaction that reached the quota, which is applied.
+// asEtcdSays returns the error of a transaction that a full store refuses. For an unguarded one,
+// the etcd store cannot tell a refusal from the transaction that reached the quota, which is
+// applied.
 func asEtcdSays(txn controlplane.Txn, err error) error {
 	if txn.Guarded() {
 		return err
@@ -87,7 +86,7 @@ func asEtcdSays(txn controlplane.Txn, err error) error {
 	return types.Errorf(types.Unknown, "commit: it may have been applied: %w", err)
 }
 
-// putBytes returns about what the puts of a transaction take in the database; 0 without any.
+// putBytes estimates the size of a transaction's puts in the database; 0 without any.
 func putBytes(ops []controlplane.Op) (bytes int64) {
 	for _, op := range ops {
 		if !op.Delete {
@@ -97,8 +96,8 @@ func putBytes(ops []controlplane.Op) (bytes int64) {
 	return bytes
 }
 
-// grow counts a version that was added, and grow with -1 one that was dropped. What is
-// free in the file is used first.
+// grow counts a version that was added, or with sign -1 dropped. The file reuses its free space
+// first.
 func (s *Store) grow(version controlplane.Event, sign int64) {
 	s.used += sign * (versionBytes + int64(len(version.Key)+len(version.Value)))
 	s.file = max(s.file, s.used)

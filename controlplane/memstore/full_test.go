@@ -10,15 +10,15 @@ import (
 	"github.com/escher-sched/escher/controlplane/memstore"
 )
 
-// create puts a key that is not there, and returns the error.
+// create puts an absent key, and returns the error.
 func create(t *testing.T, s *memstore.Store, key, value string) error {
 	t.Helper()
 	_, err := s.Commit(t.Context(), controlplane.Txn{Compares: []controlplane.Compare{{Key: key}}, Ops: []controlplane.Op{put(key, value)}})
 	return err
 }
 
-// TestQuota fills a store, and frees it: deletions free what is compacted, and the alarm
-// lasts until the database is defragmented.
+// TestQuota fills and frees a store: deletions free compacted versions, and the alarm lasts until
+// the defragmentation.
 func TestQuota(t *testing.T) {
 	s := memstore.New(memstore.WithQuota(10_000))
 	m := s.Maintenance()
@@ -49,7 +49,7 @@ func TestQuota(t *testing.T) {
 		ops[i] = controlplane.Op{Key: fmt.Sprint(i), Delete: true}
 	}
 	r := commit(t, s, ops...)
-	for range 2 { // the second finds it done
+	for range 2 { // the second one has nothing to do
 		if err := m.Compact(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -9,10 +9,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Events returns the changes of every revision from the one given on: a watch of
-// everything that needs no goroutine. The result shares memory with the store
-// and must not be modified. Nil when there is none yet; it panics when the
-// revision is compacted, which in a simulation is a mistake of the simulation.
+// Events returns the changes of every revision from the given one on: a watch of everything without
+// a goroutine. The result shares memory with the store and must not be modified. It is nil if there
+// is none yet. It panics if the revision is compacted, which is a bug of a simulation.
 func (s *Store) Events(from int64) []controlplane.Batch {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -22,14 +21,14 @@ func (s *Store) Events(from int64) []controlplane.Batch {
 	return s.since(from)
 }
 
-// since returns the kept history from a revision on.
+// since returns the stored history from a revision on.
 func (s *Store) since(from int64) []controlplane.Batch {
 	i := min(max(from-s.base, 0), int64(len(s.history)))
 	return slices.Clip(s.history[i:])
 }
 
-// Compact forgets what was before a revision. Compacted when that was done
-// already, Invalid when the revision is not there yet.
+// Compact drops the history before a revision. Compacted: it is already gone. Invalid: the revision
+// does not exist yet.
 func (s *Store) Compact(_ context.Context, revision int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +42,7 @@ func (s *Store) Compact(_ context.Context, revision int64) error {
 	if revision < s.base {
 		return nil
 	}
-	// The events of the revision itself are kept, as in etcd: a watch may still
-	// begin there.
+	// The events of the revision itself stay, as in etcd: a watch may still start there.
 	kept := revision - s.base
 	for _, batch := range s.history[:kept+1] {
 		for _, event := range batch.Events {

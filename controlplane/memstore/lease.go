@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// lease is a lease that has not ended, with the keys put on it.
+// lease is a lease that has not ended, with its keys.
 type lease struct {
 	ttl   time.Duration
 	ends  time.Time
@@ -17,7 +17,7 @@ type lease struct {
 	keys  map[*entry]struct{}
 }
 
-// attach moves a key to a lease, nil for none.
+// attach moves a key to a lease; nil means none.
 func (e *entry) attach(l *lease) {
 	if e.lease == l {
 		return
@@ -31,7 +31,7 @@ func (e *entry) attach(l *lease) {
 	e.lease = l
 }
 
-// GrantLease makes a lease: see controlplane.Store.
+// GrantLease creates a lease: see controlplane.Store.
 func (s *Store) GrantLease(ctx context.Context, ttl time.Duration) (controlplane.LeaseID, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, types.Errorf(types.Unavailable, "grant lease: %w", err)
@@ -83,8 +83,8 @@ func (s *Store) RevokeLease(ctx context.Context, id controlplane.LeaseID) error 
 	return nil
 }
 
-// ExpireLease ends a lease now, as if its time had run out: its keys are deleted
-// at one revision, in their order. Nothing happens when there is no such lease.
+// ExpireLease ends a lease now, as if its time had run out: it deletes its keys at one revision, in
+// order. It ignores an unknown lease.
 func (s *Store) ExpireLease(id controlplane.LeaseID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

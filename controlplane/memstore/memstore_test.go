@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(*testing.T) controlplane.Store { return memstore.New() })
 }
 
-// TestConformanceShared runs the suite on one store, as it is run on etcd.
+// TestConformanceShared runs the suite on one store, as on etcd.
 func TestConformanceShared(t *testing.T) {
 	s := memstore.New()
 	storetest.Run(t, func(*testing.T) controlplane.Store { return s })
@@ -142,7 +142,7 @@ func TestLimitsAreEnforced(t *testing.T) {
 	}
 }
 
-// BenchmarkCommit is a bind of one task: two keys compared and written, one made.
+// BenchmarkCommit is the bind of one task: two keys compared and written, one created.
 func BenchmarkCommit(b *testing.B) {
 	for _, watchers := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {

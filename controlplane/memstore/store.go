@@ -1,13 +1,12 @@
-// Package memstore is the store of a cluster in memory: etcd's semantics with
-// nothing underneath, for tests and simulations. It passes storetest.Run.
+// Package memstore is the store of a cluster in memory, with etcd's semantics, for tests and
+// simulations. It passes storetest.Run.
 //
-// Every method but Watch runs to its end in the caller's goroutine, so that a
-// single-threaded simulation needs no other one: it commits, and reads what
-// happened with Events. Time is the time package's, which testing/synctest
-// replaces; WithoutExpiry leaves it out altogether.
+// Every method except Watch completes in the caller's goroutine, so that a single-threaded
+// simulation needs no other one: it commits, and reads the history with Events. Time is that of
+// package time, which testing/synctest replaces; WithoutExpiry does without it.
 //
-// A store keeps the values it is given and hands out the same slices: nobody may
-// modify a value after Commit or after reading it.
+// A store keeps the values it is given and returns the same slices. The caller must not modify a
+// value after Commit or after reading it.
 package memstore
 
 import (
@@ -22,28 +21,27 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Store is a controlplane.Store in memory. Its methods may be called
-// concurrently.
+// Store is a controlplane.Store in memory. Its methods may be called concurrently.
 type Store struct {
 	limits controlplane.Limits
 	expire bool
 
 	mu sync.RWMutex
-	// revision is the newest; an empty store is at 1, as etcd's is.
+	// revision is the newest revision; an empty store is at 1, like etcd.
 	revision int64
-	// compacted is the last revision given to Compact.
+	// compacted is the last revision passed to Compact.
 	compacted int64
-	// history holds the changes of each revision from base on, none missing.
+	// history holds the changes of each revision from base on, without gaps.
 	history []controlplane.Batch
 	base    int64
-	// entries finds a key, ordered walks them in order; both hold the same.
+	// entries finds a key, and ordered walks the keys in order; both have the same content.
 	entries map[string]*entry
 	ordered *btree.Map[string, *entry]
 	// txn counts transactions, to find keys that one writes twice.
 	txn int64
 
-	// used is what the versions take in bytes, file how much that was at most since the
-	// last defragmentation, quota how much file may be, and full whether the alarm is raised.
+	// used is the size of the versions in bytes. file is its largest value since the last
+	// defragmentation, and quota the limit of file. full reports whether the alarm is raised.
 	used, file, quota int64
 	full              bool
 
@@ -54,32 +52,31 @@ type Store struct {
 	progressArmed bool
 }
 
-// entry is a key with what is kept of its past, the newest last.
+// entry is a key with its stored versions, newest last.
 type entry struct {
 	key      string
 	versions []controlplane.Event
 	lease    *lease
-	// writtenBy is the transaction that wrote it last.
+	// writtenBy is the last transaction that wrote it.
 	writtenBy int64
 }
 
 var _ controlplane.Store = (*Store)(nil)
 
-// Option changes a Store that is being made.
+// Option configures a Store in New.
 type Option func(*Store)
 
-// WithLimits sets what Limits returns and Commit enforces. The default is the
-// limits of the etcd that Escher runs itself.
+// WithLimits sets the limits. The default is those of Escher's own etcd.
 func WithLimits(limits controlplane.Limits) Option {
 	return func(s *Store) { s.limits = limits }
 }
 
-// WithoutExpiry makes leases last until they are revoked or given to ExpireLease.
+// WithoutExpiry makes leases last until they are revoked or passed to ExpireLease.
 func WithoutExpiry() Option {
 	return func(s *Store) { s.expire = false }
 }
 
-// New makes an empty store.
+// New returns an empty store.
 func New(opts ...Option) *Store {
 	s := &Store{
 		limits:   controlplane.Limits{Ops: 4096, Bytes: 1536 << 10},
@@ -98,7 +95,7 @@ func New(opts ...Option) *Store {
 	return s
 }
 
-// Limits says how large a transaction may be.
+// Limits returns the largest size of a transaction.
 func (s *Store) Limits() controlplane.Limits { return s.limits }
 
 // Revision returns the newest revision.
@@ -140,7 +137,7 @@ func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (contro
 	return page, nil
 }
 
-// readable tells whether a listing can be pinned to the revision; 0 is no pin.
+// readable returns an error unless a listing can be pinned to the revision; 0 means no pin.
 func (s *Store) readable(revision int64) error {
 	switch {
 	case revision == 0:
@@ -172,7 +169,7 @@ func (s *Store) walk(opts controlplane.ListOptions, visit func(*entry) bool) {
 	})
 }
 
-// newest returns the key as it is now; a deleted one has revisions of 0.
+// newest returns the present state of the key; a deleted one has revisions of 0.
 func (e *entry) newest() controlplane.KV {
 	if last := e.versions[len(e.versions)-1]; !last.Delete {
 		return last.KV
@@ -180,10 +177,10 @@ func (e *entry) newest() controlplane.KV {
 	return controlplane.KV{Key: e.key}
 }
 
-// at returns the key as it was at a revision.
+// at returns the key at a revision.
 func (e *entry) at(revision int64) (controlplane.KV, bool) {
 	n := len(e.versions)
-	// Most reads are of the newest revision.
+	// Most reads want the newest revision.
 	if last := e.versions[n-1]; last.ModRevision <= revision {
 		return last.KV, !last.Delete
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Watch delivers changes: see controlplane.Store. What a slow receiver has not
-// taken yet is kept for it, compaction or not.
+// Watch delivers changes: see controlplane.Store. The store keeps undelivered batches for a slow
+// receiver, even after compaction.
 func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {
 	w := &watcher{prefix: opts.Prefix, from: opts.From, wake: make(chan struct{}, 1)}
 	if err := s.begin(ctx, w); err != nil {
@@ -28,7 +28,7 @@ func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-cha
 	return out
 }
 
-// begin gives a watcher what it has missed, and from then on what happens.
+// begin queues what a watcher has missed, and registers it for later changes.
 func (s *Store) begin(ctx context.Context, w *watcher) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,20 +48,18 @@ func (s *Store) begin(ctx context.Context, w *watcher) error {
 	return nil
 }
 
-// stop ends what begin began.
+// stop undoes begin.
 func (s *Store) stop(w *watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watchers.remove(w)
 }
 
-// progressAfter is how long after a change the watches that it did not concern are told
-// its revision.
+// progressAfter is the delay after a change until unconcerned watches receive its revision.
 const progressAfter = 100 * time.Millisecond
 
-// armProgress has the watches told the newest revision a little later. One timer
-// serves all of them: telling each at every revision would wake thousands of
-// watchers for every commit.
+// armProgress schedules a report of the newest revision to the watches. One timer serves all of
+// them, because reporting each revision to each would wake thousands of watchers for every commit.
 func (s *Store) armProgress() {
 	if s.progressArmed || s.watchers.n == 0 {
 		return
@@ -75,10 +73,10 @@ func (s *Store) armProgress() {
 	})
 }
 
-// watchers finds the watches that a change concerns. It is guarded by the store.
+// watchers finds the watches that a change concerns. The store's mutex guards it.
 type watchers struct {
 	byPrefix map[string][]*watcher
-	// lengths are those of the prefixes that are watched, ascending.
+	// lengths are the lengths of the watched prefixes, ascending.
 	lengths []int
 	n       int
 }
@@ -105,7 +103,7 @@ func (ws *watchers) remove(w *watcher) {
 	ws.byPrefix[w.prefix] = same
 }
 
-// publish offers a batch to every watch that one of its keys concerns, once.
+// publish offers a batch once to every watch that one of its keys concerns.
 func (ws *watchers) publish(batch controlplane.Batch) {
 	if ws.n == 0 {
 		return
@@ -124,7 +122,7 @@ func (ws *watchers) publish(batch controlplane.Batch) {
 	}
 }
 
-// progress tells every watch that nothing is missing up to a revision.
+// progress reports a revision to every watch that has everything up to it.
 func (ws *watchers) progress(revision int64) {
 	for _, same := range ws.byPrefix {
 		for _, w := range same {
@@ -136,22 +134,22 @@ func (ws *watchers) progress(revision int64) {
 	}
 }
 
-// watcher is one watch: the store pushes, its goroutine delivers.
+// watcher is one watch: the store pushes, and its goroutine delivers.
 type watcher struct {
 	prefix string
 	from   int64
-	// told is the last revision pushed; it is guarded by the store.
+	// told is the last revision pushed. The store's mutex guards it.
 	told int64
-	// ended tells that nothing comes after what is queued.
+	// ended reports whether the queue is final.
 	ended bool
 
 	mu    sync.Mutex
 	queue []controlplane.Batch
-	// wake holds a token when the queue has something.
+	// wake holds a token while the queue is not empty.
 	wake chan struct{}
 }
 
-// offer pushes what concerns the watch of a batch.
+// offer pushes the events of a batch below the prefix.
 func (w *watcher) offer(batch controlplane.Batch) {
 	if batch.Revision < w.from {
 		return
@@ -162,7 +160,7 @@ func (w *watcher) offer(batch controlplane.Batch) {
 	}
 }
 
-// within returns the events below a prefix, without a copy when that is all.
+// within returns the events below a prefix, uncopied if those are all.
 func within(events []controlplane.Event, prefix string) []controlplane.Event {
 	outside := func(e controlplane.Event) bool { return !strings.HasPrefix(e.Key, prefix) }
 	if !slices.ContainsFunc(events, outside) {
@@ -187,7 +185,7 @@ func (w *watcher) push(batch controlplane.Batch) {
 	}
 }
 
-func (w *watcher) take() []controlplane.Batch {
+func (w *watcher) takeQueue() []controlplane.Batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	queue := w.queue
@@ -203,7 +201,7 @@ func (w *watcher) run(ctx context.Context, out chan<- controlplane.Batch) {
 			return
 		case <-w.wake:
 		}
-		for _, batch := range w.take() {
+		for _, batch := range w.takeQueue() {
 			select {
 			case <-ctx.Done():
 				return

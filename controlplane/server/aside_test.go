@@ -8,7 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPanicOfOneItem: what panics is named and passed over, and all else is collected.
+// TestPanicOfOneItem checks that an item that panics is reported and skipped, and everything else
+// is collected.
 func TestPanicOfOneItem(t *testing.T) {
 	x := indexOf([]put{
 		aSession("gone"), resource(types.ClusterWide, types.Resource{Capacity: 1, Lifetime: types.OfSession, Owner: "gone"}),
@@ -16,7 +17,7 @@ func TestPanicOfOneItem(t *testing.T) {
 	})
 	x.apply(controlplane.Event{Delete: true, KV: controlplane.KV{Key: controlplane.SessionKey("ns", "gone"), ModRevision: 9}}, now())
 	l := x.at(now(), DefaultPolicy())
-	l.metrics = new(Metrics) // which panics when it is told what a namespace uses
+	l.metrics = new(Metrics) // a zero Metrics panics in use
 	var failed []string
 	l.failed = func(key string, _ error) { failed = append(failed, key) }
 	steps, more := l.decide()

@@ -16,8 +16,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// budgeted runs a collector in a bubble over namespace greedy with a budget and namespace
-// other without settings.
+// budgeted runs a collector in a bubble, with namespace greedy under a budget and namespace other
+// without settings.
 func budgeted(t *testing.T, b types.Budget, body func(t *testing.T, s *memstore.Store, greedy, other *controlplane.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func budgeted(t *testing.T, b types.Budget, body func(t *testing.T, s *memstore.
 	})
 }
 
-// works fails unless a namespace can add things.
+// works fails unless a namespace can grow.
 func works(t *testing.T, c *controlplane.Client) {
 	t.Helper()
 	_, err := c.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "web"}, Spec: &types.Spec{Image: "x"}})
@@ -66,8 +66,8 @@ func setPool(ctx context.Context, c *controlplane.Client, name string) error {
 	return err
 }
 
-// refusedFor fails unless nothing can be added to a namespace for a budget, which each
-// error names with what is allowed and what to do.
+// refusedFor fails unless every addition to a namespace is refused for a budget. Each error must
+// contain the flag, the allowance and the remedy.
 func refusedFor(t *testing.T, c *controlplane.Client, flag, allowed string) {
 	t.Helper()
 	_, launch := c.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "web"}, Spec: &types.Spec{Image: "x"}})
@@ -86,9 +86,9 @@ func refusedFor(t *testing.T, c *controlplane.Client, flag, allowed string) {
 	}
 }
 
-// TestManyResourcesOfOneNamespace: 100,000 resources set from one namespace, a thousand a
-// second, are refused at its budget of keys while another one works, and accepted again when
-// some are removed.
+// TestManyResourcesOfOneNamespace sets 100,000 resources from one namespace, a thousand a second.
+// The budget of keys refuses them while another namespace works, and accepts them again after some
+// removals.
 func TestManyResourcesOfOneNamespace(t *testing.T) {
 	budgeted(t, types.Budget{Keys: 10_000}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
 		accepted := 0
@@ -105,7 +105,7 @@ func TestManyResourcesOfOneNamespace(t *testing.T) {
 		}
 		refusedFor(t, greedy, "max-keys", "10000")
 		works(t, other)
-		// What there is may change and go.
+		// Existing resources may change and go.
 		for i := range 3000 {
 			capacity := types.Quantity(0)
 			if i == 0 {
@@ -120,8 +120,8 @@ func TestManyResourcesOfOneNamespace(t *testing.T) {
 	})
 }
 
-// TestManyWaitingTasksOfOneNamespace: 200,000 tasks of one namespace that wait are refused
-// at its budget while another one works; with a larger budget more are accepted.
+// TestManyWaitingTasksOfOneNamespace launches 200,000 tasks from one namespace. Its budget refuses
+// them while another namespace works, and a larger budget accepts more.
 func TestManyWaitingTasksOfOneNamespace(t *testing.T) {
 	budgeted(t, types.Budget{Pending: 20_000}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
 		spec := &types.Spec{Image: "x"}
@@ -150,7 +150,7 @@ func TestManyWaitingTasksOfOneNamespace(t *testing.T) {
 	})
 }
 
-// TestManyBytesOfOneNamespace: the budget of bytes holds for what is stored under few keys.
+// TestManyBytesOfOneNamespace checks the budget of bytes with few large keys.
 func TestManyBytesOfOneNamespace(t *testing.T) {
 	budgeted(t, types.Budget{Bytes: 1 << 20}, func(t *testing.T, s *memstore.Store, greedy, other *controlplane.Client) {
 		big := types.Policies{Policies: []types.Policy{{Kind: "x", With: `{"a":"` + strings.Repeat("x", 60<<10) + `"}`}}}
@@ -171,13 +171,13 @@ func TestManyBytesOfOneNamespace(t *testing.T) {
 	})
 }
 
-// TestManySpecsOfOneNamespace: the specs of tasks count in the budget of bytes, each once, as
-// long as a task has it.
+// TestManySpecsOfOneNamespace checks that specs count in the budget of bytes, each once, while a
+// task refers to it.
 func TestManySpecsOfOneNamespace(t *testing.T) {
 	budgeted(t, types.Budget{Bytes: 1 << 20}, func(t *testing.T, s *memstore.Store, greedy, other *controlplane.Client) {
 		var ids []string
 		for i := range 20 {
-			// Of each spec there are three tasks.
+			// Each spec has three tasks.
 			spec := &types.Spec{Image: "x", Env: []string{fmt.Sprint("A", i, "=", strings.Repeat("x", 60<<10))}}
 			one := controlplane.Submission{Task: types.Task{Name: "web"}, Spec: spec}
 			got, err := greedy.Launch(t.Context(), one, one, one)
@@ -216,7 +216,7 @@ func TestManySpecsOfOneNamespace(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		refusedFor(t, greedy, "max-bytes", "1Mi")
 		works(t, other)
-		// What is not referred to is not counted, though it is kept for a while.
+		// A spec without tasks does not count, though it is kept for a while.
 		for _, id := range ids[:30] {
 			remove(t, s, controlplane.TaskKey("greedy", id))
 		}
@@ -228,8 +228,8 @@ func TestManySpecsOfOneNamespace(t *testing.T) {
 	})
 }
 
-// TestClosedUntilSpecsAreCounted: a collector that begins does not open a namespace before it
-// has counted what it was closed for.
+// TestClosedUntilSpecsAreCounted checks that a new collector does not open a namespace before it
+// has counted the specs.
 func TestClosedUntilSpecsAreCounted(t *testing.T) {
 	x, now := newIndex(), time.Unix(1, 0)
 	apply := func(p put) {
@@ -239,7 +239,7 @@ func TestClosedUntilSpecsAreCounted(t *testing.T) {
 	apply(put{controlplane.NamespaceAdmissionKey("ns"), controlplane.Over("bytes", "2Ki", "1Ki")})
 	apply(aTask("t", types.Task{Spec: "digest"}))
 	decided := func() int {
-		l := look{index: x, policy: DefaultPolicy(), now: now, limit: 10}
+		l := pass{index: x, policy: DefaultPolicy(), now: now, limit: 10}
 		l.budgets()
 		return len(l.steps)
 	}
@@ -253,7 +253,7 @@ func TestClosedUntilSpecsAreCounted(t *testing.T) {
 	}
 }
 
-// TestBudgetAfterABurst: what comes at once, and nothing after it, is counted.
+// TestBudgetAfterABurst checks that a burst is counted even if nothing follows it.
 func TestBudgetAfterABurst(t *testing.T) {
 	budgeted(t, types.Budget{Pending: 20}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
 		launch := func(n int) {
@@ -263,9 +263,9 @@ func TestBudgetAfterABurst(t *testing.T) {
 				}
 			}
 		}
-		launch(1) // its spec is counted
+		launch(1) // counts its spec
 		time.Sleep(3 * time.Second)
-		launch(1) // a look at it comes at once
+		launch(1) // a pass follows at once
 		time.Sleep(time.Second + time.Millisecond)
 		launch(30)
 		time.Sleep(3 * time.Second)

@@ -10,12 +10,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// binder binds whatever waits, as a scheduler would that gets to it only when nothing
-// new is admitted.
+// binder binds all waiting tasks, like a scheduler that only gets to it while admission is closed.
 type binder struct {
 	store controlplane.Store
 	waits map[string]bool
-	// most is how many waited at most.
+	// most is the largest number of waiting tasks.
 	most int
 }
 
@@ -46,8 +45,8 @@ func (b *binder) bind(ctx context.Context) error {
 	return err
 }
 
-// TestTenClients submit as fast as they can, and faster than they are served: they are
-// slowed, and told so; what they were told is accepted is there, once.
+// TestTenClients submits from ten clients, faster than tasks are served. The clients must be slowed
+// and told so, and every accepted task must exist once.
 func TestTenClients(t *testing.T) {
 	const clients, each, limit = 10, 400, 200
 	s := newSmall(t, 1<<30)
@@ -103,14 +102,14 @@ func TestTenClients(t *testing.T) {
 	cancel()
 	binding.Wait()
 	t.Logf("%d waited at most", b.most)
-	// What comes between two looks is more than the limit: how much is the machine's.
+	// The submissions between two passes exceed the limit, by how much depends on the machine.
 	if b.most > clients*each/2 {
 		t.Errorf("%d tasks waited at once, and about %d were to at most", b.most, limit)
 	}
 }
 
-// TestNobodyOutrunsEtcd: of a launch of several parts, one is on its way at a time.
-func TestNobodyOutrunsEtcd(t *testing.T) {
+// TestLaunchSendsOnePartAtATime checks that a launch in several parts has one part in flight.
+func TestLaunchSendsOnePartAtATime(t *testing.T) {
 	s := newSmall(t, 1<<30)
 	counting := &inFlight{Store: s.store}
 	c, err := controlplane.New(counting, "ns")
@@ -131,7 +130,7 @@ func TestNobodyOutrunsEtcd(t *testing.T) {
 	}
 }
 
-// inFlight counts the commits that are on their way.
+// inFlight counts the commits in flight.
 type inFlight struct {
 	controlplane.Store
 	now, most atomic.Int32

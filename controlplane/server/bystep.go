@@ -10,13 +10,12 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// What follows is for who has a clock of their own, and no goroutines, instead of Run.
+// The functions below replace Run for callers with their own clock and without goroutines.
 
-// Followed returns the kinds of keys that a Collector goes by.
+// Followed returns the kinds of keys that a Collector follows.
 func Followed() []controlplane.Kind { return followed() }
 
-// Refresh has the collector know all keys of a kind as they are now. Each kind is known as
-// of when it was refreshed last.
+// Refresh reads all keys of a kind. The collector knows each kind as of its last Refresh.
 func (c *Collector) Refresh(ctx context.Context, now time.Time, kind controlplane.Kind) error {
 	kvs, revision, err := controlplane.ListAll(ctx, c.store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind)})
 	if err != nil {
@@ -33,19 +32,19 @@ func (c *Collector) Refresh(ctx context.Context, now time.Time, kind controlplan
 	return c.applyAt(now, kind, u)
 }
 
-// Once does what is to be done as far as is known, nothing before all kinds are. Errors are
-// of the store; Conflict: a compare of the guard does not hold any more.
+// Once does everything due as far as is known, and nothing before every kind is known. Errors come
+// from the store. Conflict: a compare of the guard no longer holds.
 func (c *Collector) Once(ctx context.Context, now time.Time) error {
 	for more := true; more; {
 		var err error
-		if more, err = c.look(ctx, now); err != nil {
+		if more, err = c.runPass(ctx, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// inOrder sorts steps by what they are about.
+// inOrder sorts steps by their keys.
 func inOrder(steps []step) []step {
 	slices.SortStableFunc(steps, func(a, b step) int { return strings.Compare(a.key, b.key) })
 	return steps

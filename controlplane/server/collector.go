@@ -12,11 +12,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Collector deletes what is finished or has lost its owner, compacts the store's
-// history, and closes the cluster to new tasks before the database is full.
+// Collector deletes finished objects and objects without an owner, compacts the store's history,
+// and closes admission before the database is full.
 //
-// All it knows is in the store, and every write depends on what it was decided on:
-// another collector may run at the same time, or take over at any moment.
+// All its knowledge is in the store, and every write compares what it relied on. So another
+// collector may run at the same time, or take over at any moment.
 type Collector struct {
 	store  controlplane.Store
 	maint  controlplane.Maintenance
@@ -27,43 +27,41 @@ type Collector struct {
 
 	wake chan struct{}
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields up to watched
 	index *index
-	// reached is how far each kind of keys is known.
+	// reached is the revision up to which each kind of keys is known.
 	reached map[controlplane.Kind]int64
-	// watched is when the database was looked at last.
+	// watched is the time of the last look at the size of the database.
 	watched time.Time
 
-	// What follows is of the loop alone.
+	// Only the loop uses the fields below.
 	usage controlplane.Usage
-	// repeat is that of the next look.
+	// repeat applies to the next pass: see pass.repeat.
 	repeat bool
-	// idle tells that at the last look nothing was to be done.
+	// idle reports whether the last pass had nothing to do.
 	idle bool
-	// specs is where the listing of specs goes on.
+	// specs is the position of the listing of specs.
 	specs controlplane.ListOptions
-	// failed are the steps that failed, by what they are about.
+	// failed holds the steps that failed, by their keys.
 	failed    setbacks
 	rewritten rewritten
-	// history is the revision that the next compaction goes to, compacted that of
-	// the last one.
+	// history is the revision of the next compaction, compacted that of the last one.
 	history, compacted int64
 }
 
-// Options are what a Collector can do without.
+// Options are the optional parts of a Collector.
 type Options struct {
-	// Metrics are told what it does, nil: nobody is.
+	// Metrics counts its work; nil disables counting.
 	Metrics *Metrics
-	// Beat is called whenever its loop runs, every Policy.Interval at least, and with
-	// true when it has heard from the store instead; nil is nobody.
+	// Beat is called with false whenever the loop runs, at least every Policy.Interval, and with
+	// true when the store answers; nil disables it.
 	Beat func(heard bool)
-	// Logger is told what it does; nil is nobody.
+	// Logger logs its work; nil disables logging.
 	Logger *zap.Logger
 }
 
-// NewCollector returns a Collector to Run. The compares of guard are added to each
-// of its transactions: that of a leader key, while it leads.
-// Invalid: the error names all that is wrong with policy.
+// NewCollector returns a Collector to Run. It adds the compares of guard, such as that of a leader
+// key, to each of its transactions. Invalid: the error names all that is wrong with policy.
 func NewCollector(store controlplane.Store, maint controlplane.Maintenance, policy Policy, guard []controlplane.Compare, opts Options) (*Collector, error) {
 	if err := policy.Validate(); err != nil {
 		return nil, err
@@ -81,9 +79,9 @@ func NewCollector(store controlplane.Store, maint controlplane.Maintenance, poli
 	}, nil
 }
 
-// followed returns the kinds of keys that it follows. Bindings, reports and what is
-// allocated are most of what is written, and nothing of it is the collector's;
-// specs are large, and only their names are looked at, now and then.
+// followed returns the kinds of keys that the collector follows. Bindings, reports and allocations
+// are most of the writes, and none is collected here. Specs are large, so the collector only lists
+// their names now and then.
 func followed() []controlplane.Kind {
 	return []controlplane.Kind{
 		controlplane.Admissions, controlplane.Alive, controlplane.Jobs, controlplane.Namespaces, controlplane.Policies, controlplane.Provided, controlplane.Reservations,
@@ -92,8 +90,8 @@ func followed() []controlplane.Kind {
 	}
 }
 
-// Run collects until ctx is done, and returns ctx.Err() then. While the store is
-// away it waits. Conflict: a compare of the guard does not hold any more.
+// Run collects until ctx is done, and then returns ctx.Err(). It waits while the store is
+// unavailable. Conflict: a compare of the guard no longer holds.
 func (c *Collector) Run(ctx context.Context) error {
 	c.opts.Metrics.lead(true)
 	defer c.opts.Metrics.lead(false)
@@ -110,7 +108,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// apply takes in an update of a kind.
+// apply applies an update of a kind.
 func (c *Collector) apply(kind controlplane.Kind, u controlplane.Update) error {
 	return c.applyAt(time.Now(), kind, u)
 }
@@ -131,21 +129,21 @@ func (c *Collector) applyAt(now time.Time, kind controlplane.Kind, u controlplan
 	}
 	c.reached[kind] = u.Revision
 	if u.Synced || len(u.Events) > 0 {
-		c.poke()
+		c.requestPass()
 	}
 	return nil
 }
 
-// poke has the loop look again, though not before Gap has passed.
-func (c *Collector) poke() {
+// requestPass makes the loop start another pass, once Gap has passed.
+func (c *Collector) requestPass() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// consistent returns the revision up to which everything is known; ok is false
-// until all kinds have been listed.
+// consistent returns the revision up to which everything is known; ok is false until every kind has
+// been listed.
 func (c *Collector) consistent() (revision int64, ok bool) {
 	for i, kind := range followed() {
 		r, listed := c.reached[kind]
@@ -159,12 +157,11 @@ func (c *Collector) consistent() (revision int64, ok bool) {
 	return revision, true
 }
 
-// loop looks at the state after changes, though not more often than every Gap, and
-// every Interval also at what a change does not tell of.
+// loop runs a pass after changes, at most one every Gap. It does the housekeeping every Interval.
 func (c *Collector) loop(ctx context.Context) error {
 	interval := time.NewTicker(c.policy.Interval)
 	defer interval.Stop()
-	// due is when it looks next because something has changed, or more is to be done.
+	// due fires when the next pass is due, because of a change or remaining work.
 	var due <-chan time.Time
 	looked := time.Now()
 	if err := c.settle(ctx, c.housekeep(ctx)); err != nil {
@@ -200,9 +197,8 @@ func (c *Collector) loop(ctx context.Context) error {
 	}
 }
 
-// settle logs an error that the next look may not have, and returns the others: Conflict,
-// and that ctx is done. A database that is full is none of these: it takes deletions, and
-// more when it has been rewritten.
+// settle logs an error that the next pass may not have, and returns the others: Conflict, and the
+// end of ctx. A full database is logged: it accepts deletions, and more once it is rewritten.
 func (c *Collector) settle(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -217,20 +213,20 @@ func (c *Collector) settle(ctx context.Context, err error) error {
 	return nil
 }
 
-// maxSteps bounds what is done at one look: then it is seen to whether the history is
-// to be compacted, and how full the database is.
+// maxSteps bounds the steps of one pass, so that compaction and the check of the database's size
+// are not delayed.
 const maxSteps = 4096
 
-// collect looks at the state once and does what is to be done, or a good part of it.
+// collect runs one pass and does what is due, or a large part of it.
 func (c *Collector) collect(ctx context.Context) (more bool, err error) {
 	if err := c.watch(ctx); err != nil {
 		return false, err
 	}
-	return c.look(ctx, time.Now())
+	return c.runPass(ctx, time.Now())
 }
 
-// look does what is to be done at a time, or a good part of it.
-func (c *Collector) look(ctx context.Context, now time.Time) (more bool, err error) {
+// runPass does what is due at a time, or a large part of it.
+func (c *Collector) runPass(ctx context.Context, now time.Time) (more bool, err error) {
 	if err := c.sizeSpecs(ctx); err != nil {
 		return false, err
 	}
@@ -240,17 +236,17 @@ func (c *Collector) look(ctx context.Context, now time.Time) (more bool, err err
 	defer c.mu.Unlock()
 	for _, s := range undone {
 		if s.of != nil {
-			s.of.again(c.index)
+			s.of.requeue(c.index)
 		}
 	}
-	// What could not be done waits for what is to be learned first.
+	// A step that failed needs news first, so no further pass runs at once.
 	return more && len(undone) == 0, err
 }
 
-// panicked logs that deciding about a key panicked. The collector goes on with the others.
+// panicked logs a panic about a key. The collector continues with the others.
 func (c *Collector) panicked(key string, err error) {
 	c.opts.Metrics.setAside("collect")
-	c.log.Error("deciding panicked: it is passed over until it changes", zap.String("path", key), zap.Error(err))
+	c.log.Error("deciding panicked: skipped until it changes", zap.String("path", key), zap.Error(err))
 }
 
 func (c *Collector) decide(now time.Time) (steps []step, more bool) {
@@ -260,7 +256,7 @@ func (c *Collector) decide(now time.Time) (steps []step, more bool) {
 	if !ok {
 		return nil, false
 	}
-	l := look{
+	l := pass{
 		index: c.index, policy: c.policy, now: now, revision: revision, tasks: c.reached[controlplane.Tasks],
 		usage: c.usage, repeat: c.repeat, limit: maxSteps,
 		metrics: c.opts.Metrics, failed: c.panicked,

@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// yes is a store that takes every transaction.
+// yes is a store that commits every transaction.
 type yes struct{ controlplane.Store }
 
 func (yes) Limits() controlplane.Limits { return controlplane.Limits{Ops: 4096, Bytes: 1536 << 10} }
@@ -20,7 +20,7 @@ func (yes) Commit(context.Context, controlplane.Txn) (controlplane.Result, error
 	return controlplane.Result{Committed: true}, nil
 }
 
-// life is what the collector sees of a task: it comes, is bound, runs and ends.
+// life returns the events of a task for the collector: it comes, is bound, runs and ends.
 func life(i int, spec string) []controlplane.Event {
 	id := fmt.Sprintf("web-%010d", i)
 	key, statusKey := controlplane.TaskKey("team", id), controlplane.StatusKey("team", id)
@@ -40,7 +40,7 @@ func life(i int, spec string) []controlplane.Event {
 	return append(events, event(statusKey, &status))
 }
 
-// gone is the end of a task.
+// gone returns the events of a deleted task.
 func gone(i int) []controlplane.Event {
 	id := fmt.Sprintf("web-%010d", i)
 	return []controlplane.Event{
@@ -62,8 +62,8 @@ func benchCollector(tb testing.TB, retained int) *Collector {
 	return c
 }
 
-// BenchmarkCollectTask is what a task costs the collector in all: what is heard of it,
-// to decide, to ask for its deletion, and to hear of that.
+// BenchmarkCollectTask measures all the work of the collector for a task: its events, the decision,
+// the deletion, and the events of that.
 func BenchmarkCollectTask(b *testing.B) {
 	c := benchCollector(b, 0)
 	const each = 4096
@@ -78,7 +78,7 @@ func BenchmarkCollectTask(b *testing.B) {
 				c.index.apply(e, now())
 			}
 		}
-		l := look{index: c.index, policy: c.policy, now: now().Add(2 * time.Hour), revision: 1 << 40, limit: each}
+		l := pass{index: c.index, policy: c.policy, now: now().Add(2 * time.Hour), revision: 1 << 40, limit: each}
 		steps, _ := l.decide()
 		if undone, err := c.perform(b.Context(), steps); err != nil || len(undone) > 0 || len(steps) != min(each, b.N-n) {
 			b.Fatal(len(steps), len(undone), err)
@@ -91,21 +91,20 @@ func BenchmarkCollectTask(b *testing.B) {
 	}
 }
 
-// BenchmarkCollectNothing is a look when nothing is to be done, and a million tasks
-// have ended.
+// BenchmarkCollectNothing measures a pass without work over a million ended tasks.
 func BenchmarkCollectNothing(b *testing.B) {
 	c := benchCollector(b, 1_000_000)
 	c.policy.KeepNumber = 2_000_000
 	b.ReportAllocs()
 	for b.Loop() {
-		l := look{index: c.index, policy: c.policy, now: now(), revision: 1 << 40, limit: maxSteps}
+		l := pass{index: c.index, policy: c.policy, now: now(), revision: 1 << 40, limit: maxSteps}
 		if steps, _ := l.decide(); len(steps) > 0 {
 			b.Fatal(len(steps))
 		}
 	}
 }
 
-// TestEndedTasksAreSmall is about the memory that a task takes that has ended.
+// TestEndedTasksAreSmall checks the memory of an ended task.
 func TestEndedTasksAreSmall(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()

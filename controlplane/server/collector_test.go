@@ -20,7 +20,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// memMaintenance is the maintenance of a store in memory.
+// memMaintenance is the maintenance of a memory store.
 type memMaintenance struct {
 	*memstore.Store
 
@@ -30,7 +30,7 @@ type memMaintenance struct {
 	compactions  int
 }
 
-// set sets how full it is.
+// set sets the usage.
 func (m *memMaintenance) set(u controlplane.Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,7 +55,7 @@ func (m *memMaintenance) Compact(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// compacted returns how often it was compacted.
+// compacted returns the number of compactions.
 func (m *memMaintenance) compacted() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +69,7 @@ func (m *memMaintenance) Defragment(context.Context) error {
 	return nil
 }
 
-// collect runs a collector in a bubble; body is called once it has nothing to do.
+// collect runs a collector in a bubble, and calls body once it has no more work.
 func collect(t *testing.T, guard []controlplane.Compare, state []put, body func(m *memMaintenance)) error {
 	t.Helper()
 	var err error
@@ -109,7 +109,7 @@ func remove(t *testing.T, s controlplane.Store, key string) {
 	}
 }
 
-// wantKeys checks which keys there are, without the root.
+// wantKeys checks the keys of a store, without the root.
 func wantKeys(t *testing.T, s controlplane.Store, want ...string) {
 	t.Helper()
 	page, err := s.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Root})
@@ -153,8 +153,8 @@ func TestCollectorFollows(t *testing.T) {
 	}
 }
 
-// TestCollectorEndsJobs: what ends with a job does so with its last task, not when these
-// are deleted; and what came later goes as well.
+// TestCollectorEndsJobs checks that dependents of a job end with its last task, not with the
+// deletion of its tasks, and that later ones end too.
 func TestCollectorEndsJobs(t *testing.T) {
 	state := []put{
 		aTask("a", types.Task{Job: "j"}), aTask("b", types.Task{Job: "j"}), jobOf(2, "j"),
@@ -176,8 +176,8 @@ func TestCollectorEndsJobs(t *testing.T) {
 	}
 }
 
-// TestCollectorKeepsWhatJobsHold: collectors come and go while a job goes on for hours, of
-// which a task ended at the beginning.
+// TestCollectorKeepsWhatJobsHold replaces collectors while a job continues for hours after one of
+// its tasks ended.
 func TestCollectorKeepsWhatJobsHold(t *testing.T) {
 	state := []put{
 		aTask("a", types.Task{Job: "j"}), aTask("b", types.Task{Job: "j"}), jobOf(2, "j"), policies("j", types.Policies{Job: "j"}),
@@ -290,7 +290,7 @@ func TestCollectorThatDoesNotLead(t *testing.T) {
 	}
 }
 
-// TestStaleStepsAreLeftOut is about steps of which some are out of date.
+// TestStaleStepsAreLeftOut performs steps of which some are out of date.
 func TestStaleStepsAreLeftOut(t *testing.T) {
 	s := memstore.New()
 	d := new(index).at(now(), DefaultPolicy())
@@ -340,8 +340,8 @@ func TestMaintenance(t *testing.T) {
 	}
 }
 
-// TestCollectorFreesWhatIsStuck: of a database that refuses every write it is not known
-// what is free in it, until it is rewritten; which is not done again and again.
+// TestCollectorFreesWhatIsStuck checks that a database that refuses every write is defragmented,
+// but not again and again.
 func TestCollectorFreesWhatIsStuck(t *testing.T) {
 	err := collect(t, nil, []put{aSession("s")}, func(m *memMaintenance) {
 		m.set(controlplane.Usage{InUse: 990, File: 1000, Quota: 1000, Alarm: true})
@@ -362,8 +362,7 @@ func TestCollectorFreesWhatIsStuck(t *testing.T) {
 	}
 }
 
-// TestLargeTasksAreStopped: what is written of many large tasks at once is more than a
-// transaction may have.
+// TestLargeTasksAreStopped stops many large tasks, more than fit one transaction.
 func TestLargeTasksAreStopped(t *testing.T) {
 	large := &types.Task{Session: "s"}
 	for i := range types.MaxAlternatives {

@@ -10,52 +10,49 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config is what an Etcd is made of. Only Dir must be set.
+// Config configures an Etcd. Only Dir is required.
 type Config struct {
-	// Dir is where everything of it is kept: data, log and, where the path is
-	// short enough, socket. It is made if it is missing.
+	// Dir is the directory for data, log and, if the path is short enough, socket. Run creates it
+	// if it is missing.
 	Dir string
-	// Logger is told of starts, stops and trouble; nil is none. The log of
-	// etcd itself goes to the file etcd.log in Dir.
+	// Logger logs starts, stops and trouble; nil disables logging. etcd's own log goes to the file
+	// etcd.log in Dir.
 	Logger *zap.Logger
-	// Ready, if set, is called once when etcd serves, with the endpoint that
-	// clients are to use.
+	// Ready, unless nil, is called once when etcd serves, with the endpoint for clients.
 	Ready func(endpoint string)
 
-	// MaxTxnOps is how many operations a transaction may have.
+	// MaxTxnOps is the largest number of operations in a transaction.
 	MaxTxnOps int
-	// QuotaBytes is how large the database may grow.
+	// QuotaBytes is the largest size of the database in bytes.
 	QuotaBytes int64
 
-	// StartFree is how many bytes must be free on the disk of Dir for etcd to
-	// start, StopFree how many for it to go on.
+	// StartFree is the free disk space of Dir in bytes that etcd needs to start, StopFree what it
+	// needs to continue.
 	StartFree, StopFree int64
-	// CheckEvery is the time between two looks at the disk.
+	// CheckEvery is the time between two checks of the disk.
 	CheckEvery time.Duration
-	// Free returns how many bytes are free on the disk of dir.
+	// Free returns the free bytes on the disk of dir.
 	Free func(dir string) (int64, error)
 }
 
 // The defaults of Config.
 const (
-	// DefaultMaxTxnOps lets the grant of a gang of a thousand nodes, or the
-	// binding of a thousand tasks, be one transaction. etcd's own is 128.
+	// DefaultMaxTxnOps lets the grant of a gang on a thousand nodes, or the binding of a thousand
+	// tasks, be one transaction. etcd's own default is 128.
 	DefaultMaxTxnOps = 4096
-	// DefaultQuotaBytes is the largest that etcd recommends: a restart reads
-	// all of it.
+	// DefaultQuotaBytes is the largest size that etcd recommends: a restart reads all of it.
 	DefaultQuotaBytes = 8 << 30
-	// DefaultStartFree leaves room for hours of work.
+	// DefaultStartFree leaves space for hours of work.
 	DefaultStartFree = 1 << 30
-	// DefaultStopFree is room for what etcd needs to stop in order: it makes
-	// its log in segments of 64 MiB, and ends the process, in the middle of
-	// whatever it does, when it cannot make the next.
+	// DefaultStopFree is the space that etcd needs to stop cleanly. It allocates its log in
+	// segments of 64 MiB, and exits in the middle of its work if it cannot allocate the next one.
 	DefaultStopFree = 256 << 20
-	// defaultCheckEvery is short, as a fast disk takes hundreds of MiB a
-	// second, and looking costs microseconds.
+	// defaultCheckEvery is short, because a fast disk fills by hundreds of MiB a second, and a
+	// check costs microseconds.
 	defaultCheckEvery = time.Second
 )
 
-// withDefaults fills in what is not set.
+// withDefaults fills in the defaults.
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
@@ -84,14 +81,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate reports all that is wrong at once.
+// validate returns all problems at once.
 func (c Config) validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) {
 		errs = append(errs, types.Errorf(types.Invalid, format, args...))
 	}
 	if c.Dir == "" {
-		wrong("dir: is empty: name the directory to keep etcd's data in")
+		wrong("dir: is empty: name the directory for etcd's data")
 	} else if !filepath.IsAbs(c.Dir) {
 		wrong("dir: %q is relative: use an absolute path", c.Dir)
 	}

@@ -9,22 +9,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// step is one thing to do, on conditions that hold if it still is to be done.
-// Steps are independent of one another.
+// step is one action, with the conditions under which it is still due. Steps are independent of
+// each other.
 type step struct {
 	why      why
-	key      string // what it is about
+	key      string // the subject
 	compares []controlplane.Compare
 	deletes  []string
-	put      types.Message // under key, if not nil
-	// of is what is looked at again if it was not done; nil is nothing.
+	put      types.Message // stored under key, if not nil
+	// of is requeued if the step was not done; nil means nothing.
 	of subject
 }
 
-// subject is what a step is about.
+// subject is an object that a step concerns.
 type subject interface {
-	// again has it looked at again.
-	again(x *index)
+	// requeue makes the next pass consider it again.
+	requeue(x *index)
 }
 
 // why is the reason of a step, for logs.
@@ -48,38 +48,35 @@ const (
 	inBudget     why = "a namespace is within its budget again"
 )
 
-// look is one look at the index: what is to be done then.
-type look struct {
+// pass is one pass over the index, which decides what is due.
+type pass struct {
 	*index
 	policy Policy
 	now    time.Time
-	// revision is the one up to which the index lacks nothing; of some kinds of keys
-	// it may know more.
+	// revision is the revision up to which the index is complete; it may know more of some kinds.
 	revision int64
-	// tasks is the one up to which it lacks no task.
+	// tasks is the revision up to which the index knows every task.
 	tasks int64
-	// usage is that of the database; zero while it is not known.
+	// usage is that of the database; zero while it is unknown.
 	usage controlplane.Usage
-	// repeat has it said again, with the figures of now, that the database is nearly
-	// full. It is also a write: without any etcd does not find out what has become
-	// free.
+	// repeat writes the admission of a nearly full database again, with present figures. Without
+	// any write etcd does not notice freed space.
 	repeat bool
-	// limit bounds the steps, at about that many.
+	// limit is the approximate largest number of steps.
 	limit int
-	// metrics are told what namespaces use; nil means none.
+	// metrics receives the usage of namespaces; nil means none.
 	metrics *Metrics
-	// at is the key that is decided about, and failed is told when that panicked.
+	// at is the key under decision. failed is called if deciding about it panics.
 	at     string
 	failed func(key string, err error)
 
 	steps []step
 }
 
-// decide says what is to be collected; the order of steps is any. More tells that
-// there may be more to do. What it said it does not say again, unless something of
-// that changes or its subject is to be looked at again.
-func (l *look) decide() (steps []step, more bool) {
-	for _, collect := range []func(){l.admit, l.budgets, l.outlivedThings, l.emptyJobs, l.orphaned, l.leftTasks, l.unusedSpecs, l.endedTasks} {
+// decide returns the due steps, in any order. more reports whether others may be due. It returns no
+// step twice, unless its subject changes or is requeued.
+func (l *pass) decide() (steps []step, more bool) {
+	for _, collect := range []func(){l.admit, l.budgets, l.outlivedDependents, l.emptyJobs, l.orphaned, l.leftTasks, l.unusedSpecs, l.endedTasks} {
 		if l.contain(collect); l.enough() {
 			return l.steps, true
 		}
@@ -87,12 +84,12 @@ func (l *look) decide() (steps []step, more bool) {
 	return l.steps, false
 }
 
-// mostPanics bounds the items of one kind that are passed over in one look.
+// mostPanics bounds the items of one kind that a pass skips after a panic.
 const mostPanics = 32
 
-// contain collects one kind of things. An item about which deciding panics is passed over until
-// it changes, and is told.
-func (l *look) contain(collect func()) {
+// contain runs the decisions about one kind. It reports and skips an item that panics, until the
+// item changes.
+func (l *pass) contain(collect func()) {
 	for range mostPanics {
 		l.at = ""
 		err := supervise.Contain(func() error { collect(); return nil })
@@ -105,15 +102,15 @@ func (l *look) contain(collect func()) {
 	}
 }
 
-func (l *look) enough() bool { return len(l.steps) >= l.limit }
+func (l *pass) enough() bool { return len(l.steps) >= l.limit }
 
-func (l *look) add(why why, key string, of subject, compares ...controlplane.Compare) *step {
+func (l *pass) add(why why, key string, of subject, compares ...controlplane.Compare) *step {
 	l.steps = append(l.steps, step{why: why, key: key, of: of, compares: compares})
 	return &l.steps[len(l.steps)-1]
 }
 
 // remove adds a step that deletes a key.
-func (l *look) remove(why why, key string, mod int64, of subject, more ...controlplane.Compare) {
+func (l *pass) remove(why why, key string, mod int64, of subject, more ...controlplane.Compare) {
 	s := l.add(why, key, of, append(more, unchanged(key, mod))...)
 	s.deletes = []string{key}
 }
@@ -126,23 +123,23 @@ func created(key string, rev int64) controlplane.Compare {
 	return controlplane.Compare{Key: key, Target: controlplane.CreateRevision, Revision: rev}
 }
 
-// admit closes the cluster to new tasks before the database is full, or when too many
-// wait already, and opens it again.
-func (l *look) admit() {
+// admit closes admission before the database is full, or when too many tasks wait, and opens it
+// again.
+func (l *pass) admit() {
 	key := controlplane.AdmissionKey()
 	want, why := l.admitted()
 	switch is := l.admission; {
 	case want == nil && is != nil:
 		l.remove(room, key, l.admissionMod, nil)
 	case want != nil && l.usage.Alarm:
-		// Etcd would refuse it, as it refuses every task by itself.
+		// Etcd would refuse the write, and refuses every task by itself.
 	case want != nil && (is == nil || is.Busy != want.Busy || l.repeat && !want.Busy):
 		l.add(why, key, nil, unchanged(key, l.admissionMod)).put = want
 	}
 }
 
-// admitted returns what is to be said about new tasks, nil if nothing is in their way.
-func (l *look) admitted() (*types.Admission, why) {
+// admitted returns the admission to store, nil if new tasks are welcome.
+func (l *pass) admitted() (*types.Admission, why) {
 	share, is := l.usage.Share(), l.admission
 	closed, slowed := is != nil && !is.Busy, is != nil && is.Busy
 	switch {
@@ -151,16 +148,15 @@ func (l *look) admitted() (*types.Admission, why) {
 		return &types.Admission{Reason: fmt.Sprintf("etcd's database holds %s, %.0f %% of its quota of %s",
 			size(l.usage.InUse), 100*share, size(l.usage.Quota))}, full
 	case l.waiting >= l.policy.MaxPending, slowed && l.waiting >= l.policy.MaxPending-l.policy.MaxPending/20:
-		return &types.Admission{Busy: true, Reason: fmt.Sprintf("%d tasks wait, and %d are to at most", l.waiting, l.policy.MaxPending)}, crowded
+		return &types.Admission{Busy: true, Reason: fmt.Sprintf("%d tasks wait, and at most %d may", l.waiting, l.policy.MaxPending)}, crowded
 	}
 	return nil, ""
 }
 
-// outlivedThings collects what has outlived what it ends with. The compare of that is
-// for what is newer than what is known here. What is of a job of which a task may be
-// unknown is looked at again.
-func (l *look) outlivedThings() {
-	var later []*thing
+// outlivedDependents collects dependents that have outlived an owner. The compare of the owner
+// catches changes not known here. A dependent of a job with possibly unknown tasks is requeued.
+func (l *pass) outlivedDependents() {
+	var later []*dependent
 	defer func() {
 		for _, th := range later {
 			l.touch(th)
@@ -176,15 +172,15 @@ func (l *look) outlivedThings() {
 		switch {
 		case ok:
 			l.remove(why, th.key, th.mod, th, cond)
-		case l.early(th):
+		case l.awaitsTasks(th):
 			later = append(later, th)
 		}
 	}
 }
 
-func (th *thing) again(x *index) { x.touch(th) }
+func (th *dependent) requeue(x *index) { x.touch(th) }
 
-// rest returns a queue without its first.
+// rest returns a queue without its first element.
 func rest[T any](queue []*T) []*T {
 	queue[0] = nil
 	if len(queue) == 1 {
@@ -193,9 +189,9 @@ func rest[T any](queue []*T) []*T {
 	return queue[1:]
 }
 
-// emptyJobs collects jobs whose tasks are all gone. A job is written after its tasks,
-// and none joins it later.
-func (l *look) emptyJobs() {
+// emptyJobs collects jobs without tasks. A job is written after its tasks, and no task joins it
+// later.
+func (l *pass) emptyJobs() {
 	for j := range l.empty {
 		if j.asked || j.mod > l.revision {
 			continue
@@ -208,15 +204,14 @@ func (l *look) emptyJobs() {
 	}
 }
 
-func (j *job) again(*index) { j.asked = false }
+func (j *job) requeue(*index) { j.asked = false }
 
-// unusedSpecs collects specs that no task has referred to for some time. Who launches
-// a task writes its spec anew, even if it is there: that is what the compare is for.
-// One that could not be deleted is found unused again.
-func (l *look) unusedSpecs() {
+// unusedSpecs collects specs that no task has referred to for some time. A launch always writes its
+// specs, which makes the compare fail. A spec that was not deleted is found unused again.
+func (l *pass) unusedSpecs() {
 	grace := l.policy.SpecGrace
 	if l.urgent() || l.admission != nil && !l.admission.Busy {
-		// Nothing new comes that could refer to it.
+		// No new task comes that could refer to it.
 		grace = 0
 	}
 	for u := l.unused.first(); u != nil && !l.enough(); u = l.unused.first() {

@@ -8,13 +8,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ofJob is a resource that ends with job j.
+// ofJob is a resource owned by job j.
 func ofJob() put { return resource("*", types.Resource{Lifetime: types.OfJob, Owner: "j"}) }
 
 // member is a task of job j.
 func member(id string) put { return aTask(id, types.Task{Job: "j"}) }
 
-// jobTests are about what ends with a job.
+// jobTests are about dependents of jobs.
 func jobTests() []decideTest {
 	return []decideTest{
 		{
@@ -37,7 +37,7 @@ func jobTests() []decideTest {
 				"its job has ended: -resources/ns/r/* if jobs/ns/j=0 resources/ns/r/*=1",
 		},
 		{
-			name:  "a job of which some tasks are deleted already, and the others have ended",
+			name:  "a job with some tasks deleted already and the others ended",
 			state: []put{member("a"), jobOf(3, "j"), ofJob(), ended("a", 0)},
 			want:  "its job has ended: -resources/ns/r/* if jobs/ns/j@2 resources/ns/r/*=3",
 		},
@@ -84,8 +84,8 @@ func jobTests() []decideTest {
 	}
 }
 
-// TestJobsMayBeKnownBeforeTheirTasks: kinds of keys are followed each by itself. A job of
-// which none is known to be open has not ended unless its tasks must be known.
+// TestJobsMayBeKnownBeforeTheirTasks checks jobs known before their tasks, because each kind of key
+// is followed by itself. A job without open tasks has ended only if all of its tasks must be known.
 func TestJobsMayBeKnownBeforeTheirTasks(t *testing.T) {
 	x := indexOf([]put{jobOf(2, "j"), ofJob()})
 	at := func(tasks int64) string {
@@ -113,8 +113,8 @@ func TestJobsMayBeKnownBeforeTheirTasks(t *testing.T) {
 	if got := at(9); got != "" {
 		t.Errorf("decided again\n%s", got)
 	}
-	// What was missing came before the job, and is gone: nothing tells so but how far the
-	// tasks are known.
+	// The missing task came before the job and is deleted: only the revision of the tasks shows
+	// that.
 	x = indexOf([]put{member("a"), ended("a", 0), jobOf(2, "j"), ofJob()})
 	for known, want := range []string{"", "", "", "its job has ended: -resources/ns/r/* if jobs/ns/j@3 resources/ns/r/*=4"} {
 		if got := at(int64(known)); got != want {
@@ -123,8 +123,8 @@ func TestJobsMayBeKnownBeforeTheirTasks(t *testing.T) {
 	}
 }
 
-// TestJobsAreNotScanned: what ends with a job is looked at when its last task ends, not
-// whenever one does.
+// TestJobsAreNotScanned checks that dependents of a job are considered when its last task ends, not
+// at each end.
 func TestJobsAreNotScanned(t *testing.T) {
 	const tasks = 10_000
 	x := newIndex()
@@ -143,7 +143,7 @@ func TestJobsAreNotScanned(t *testing.T) {
 	if steps, _ := x.at(now(), DefaultPolicy()).decide(); len(steps) != 1 {
 		t.Errorf("decided\n%s", told(steps))
 	}
-	// That its tasks go later changes nothing.
+	// The later deletion of its tasks changes nothing.
 	x.learn(2, ofJob())
 	x.at(now(), DefaultPolicy()).decide()
 	for i := range 100 {

@@ -8,9 +8,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// orphaned collects tasks whose job has not come for long: their submission broke off,
-// and nobody has seen them.
-func (l *look) orphaned() {
+// orphaned collects tasks whose job has not come for a long time: their submission broke off, and
+// no scheduler has seen them.
+func (l *pass) orphaned() {
 	l.findOrphans()
 	for len(l.orphans) > 0 && !l.enough() {
 		t := l.orphans[0]
@@ -24,12 +24,12 @@ func (l *look) orphaned() {
 	}
 }
 
-// orphan reports whether a task waits for its job, and nobody has seen it.
+// orphan reports whether a task waits for its job, unseen by schedulers.
 func (t *task) orphan() bool { return t.mod != 0 && t.statusMod == 0 && !t.visible() }
 
-// findOrphans lists the tasks of jobs that are waited for no longer.
-func (l *look) findOrphans() {
-	in := make(map[*space]bool)
+// findOrphans lists the tasks of jobs whose waiting time is over.
+func (l *pass) findOrphans() {
+	in := make(map[*namespaceState]bool)
 	for j := range l.incomplete {
 		if !j.asked && l.now.Sub(j.since) >= l.policy.OrphanGrace {
 			j.asked, in[j.space] = true, true
@@ -44,9 +44,9 @@ func (l *look) findOrphans() {
 	}
 }
 
-// leftTasks stops tasks whose session has ended. One that is not visible is looked at
-// again when its job comes.
-func (l *look) leftTasks() {
+// leftTasks stops tasks whose session has ended. An invisible one is considered again when its job
+// comes.
+func (l *pass) leftTasks() {
 	for len(l.left) > 0 && !l.enough() {
 		t := l.left[0]
 		l.at = t.key()
@@ -61,10 +61,10 @@ func (l *look) leftTasks() {
 	}
 }
 
-// endedTasks collects tasks that have ended: what is too old, and the oldest of what
-// is too many, but nothing that somebody may not have had the time to see, nor what a job
-// holds. When the database is all but full, everything.
-func (l *look) endedTasks() {
+// endedTasks collects ended tasks that are too old, and the oldest of too many. It spares recent
+// ones, so that watchers see the end, and those that a job holds. When the database is almost full
+// it collects all.
+func (l *pass) endedTasks() {
 	urgent := l.urgent()
 	if urgent {
 		for j := range l.holding {
@@ -80,7 +80,7 @@ func (l *look) endedTasks() {
 		}
 		l.ended.remove(t)
 		if !urgent && t.job.goesOn() {
-			l.addEnded(t) // which was known before its policies were
+			l.addEnded(t) // it became known before the job's policies
 			continue
 		}
 		t.asked = true
@@ -88,13 +88,12 @@ func (l *look) endedTasks() {
 	}
 }
 
-// urgent reports whether the database is all but full.
-func (l *look) urgent() bool { return l.usage.Share() >= l.policy.PurgeAt || l.usage.Alarm }
+// urgent reports whether the database is almost full.
+func (l *pass) urgent() bool { return l.usage.Share() >= l.policy.PurgeAt || l.usage.Alarm }
 
-// removeTask deletes a task and its status together. That a task has ended does not
-// change any more: its status goes with it alone, and as long as it is there nobody
-// launches another task of that id.
-func (l *look) removeTask(t *task) {
+// removeTask deletes a task and its status together. An ended task stays ended until its status is
+// deleted, and while the status exists no launch can use the id.
+func (l *pass) removeTask(t *task) {
 	if t.mod == 0 {
 		l.remove(statusOnly, t.statusKey(), t.statusMod, t, unchanged(t.key(), 0))
 		return
@@ -104,8 +103,8 @@ func (l *look) removeTask(t *task) {
 	s.deletes = []string{key, status}
 }
 
-// again has a task looked at again that something was to be done about.
-func (t *task) again(x *index) {
+// requeue makes the next pass consider the task again.
+func (t *task) requeue(x *index) {
 	t.asked = false
 	switch {
 	case t.mod == 0 && t.statusMod == 0:

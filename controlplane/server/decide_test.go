@@ -22,7 +22,7 @@ func now() time.Time { return time.Unix(1_000_000, 0) }
 // ago returns a time stamp.
 func ago(d int64) int64 { return now().UnixNano() - d }
 
-// put is a key of a state; its revision is its place in the list, from 1.
+// put is a key of a state; its revision is its position in the list, from 1.
 type put struct {
 	key string
 	m   types.Message
@@ -36,7 +36,7 @@ func ended(id string, age int64) put {
 func aSession(id string) put { return put{controlplane.SessionKey("ns", id), &types.Session{}} }
 func aJob(id string) put     { return put{controlplane.JobKey("ns", id), &types.Job{}} }
 
-// jobOf is a job that was launched with so many tasks.
+// jobOf is a job launched with that many tasks.
 func jobOf(tasks int, id string) put {
 	return put{controlplane.JobKey("ns", id), &types.Job{Tasks: tasks}}
 }
@@ -71,13 +71,13 @@ func (x *index) learn(rev int64, p put) {
 	x.apply(controlplane.Event{KV: controlplane.KV{Key: p.key, Value: types.Encode(1, p.m), CreateRevision: rev, ModRevision: rev}}, now())
 }
 
-// at is a look at an index of which all is known, at a time.
-func (x *index) at(now time.Time, p Policy) *look {
-	return &look{index: x, policy: p, now: now, revision: 1000, tasks: 1000, limit: maxSteps}
+// at returns a pass over a complete index at a time.
+func (x *index) at(now time.Time, p Policy) *pass {
+	return &pass{index: x, policy: p, now: now, revision: 1000, tasks: 1000, limit: maxSteps}
 }
 
-// told returns what steps do, a line each: the reason, the key put with its text
-// or those deleted, and the compares.
+// told returns the effects of steps, one line each: the reason, the key put with its text or the
+// keys deleted, and the compares.
 func told(steps []step) string {
 	var lines []string
 	for _, s := range steps {
@@ -111,17 +111,17 @@ func told(steps []step) string {
 
 func short(key string) string { return strings.TrimPrefix(key, controlplane.Root) }
 
-// decideTest is a state and what is decided on it.
+// decideTest is a state with the decisions it leads to.
 type decideTest struct {
 	name  string
 	state []put
 	usage controlplane.Usage
-	// repeat has what is said of admission said again.
+	// repeat sets pass.repeat.
 	repeat bool
 	want   string
 }
 
-// retentionTests are about what is kept for how long.
+// retentionTests are about the time that finished objects are kept.
 func retentionTests() []decideTest {
 	return []decideTest{
 		{name: "nothing is nothing to do"},
@@ -156,7 +156,7 @@ func retentionTests() []decideTest {
 	}
 }
 
-// ownerTests are about what has lost its owner.
+// ownerTests are about objects without an owner.
 func ownerTests() []decideTest {
 	return []decideTest{
 		{
@@ -242,7 +242,7 @@ func admissionTests() []decideTest {
 		},
 		{
 			name: "too many tasks wait", state: []put{aTask("a", types.Task{}), aTask("b", types.Task{}), status("b", types.Status{Phase: types.Pending}), aTask("c", types.Task{}), aTask("d", types.Task{})},
-			want: "too many tasks wait: put system/admission (4 tasks wait, and 4 are to at most; slowed) if system/admission=0",
+			want: "too many tasks wait: put system/admission (4 tasks wait, and at most 4 may; slowed) if system/admission=0",
 		},
 		{
 			name: "or run", state: []put{aTask("a", types.Task{}), aTask("b", types.Task{}), status("b", types.Status{Phase: types.Bound}), aTask("c", types.Task{}), status("c", types.Status{Phase: types.Running})},
@@ -260,7 +260,7 @@ func admissionTests() []decideTest {
 		},
 		{
 			name: "and then the tasks do", state: []put{closed(), aTask("a", types.Task{}), aTask("b", types.Task{}), aTask("c", types.Task{}), aTask("d", types.Task{})}, usage: controlplane.Usage{InUse: 600, Quota: 1000},
-			want: "too many tasks wait: put system/admission (4 tasks wait, and 4 are to at most; slowed) if system/admission=1",
+			want: "too many tasks wait: put system/admission (4 tasks wait, and at most 4 may; slowed) if system/admission=1",
 		},
 		{
 			name: "until there is room", usage: controlplane.Usage{InUse: 649, Quota: 1000}, state: []put{closed()},
@@ -292,8 +292,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideWaits is about what has no time of its own: it must have been so for a
-// while, from when it was seen first.
+// TestDecideWaits checks objects without a time of their own: they are collected some time after
+// they were first seen.
 func TestDecideWaits(t *testing.T) {
 	state := []put{
 		aTask("a", types.Task{Job: "j"}),
@@ -323,10 +323,10 @@ func TestDecideWaits(t *testing.T) {
 			t.Errorf("after %s decided\n%s\nwant\n%s", at.after, got, at.want)
 		}
 	}
-	// What could not be done is done later, unless its job has come meanwhile.
+	// An undone step is done later, unless the job has come meanwhile.
 	x.learn(10, aJob("j"))
-	x.find("ns", "a").again(x)
-	x.find("ns", "d").again(x)
+	x.find("ns", "a").requeue(x)
+	x.find("ns", "d").requeue(x)
 	steps, _ := x.at(now().Add(time.Hour), p).decide()
 	if got, want := told(steps), "finished: -tasks/ns/c -status/ns/c if status/ns/c=4\n"+
 		"its job never came: -tasks/ns/d if jobs/ns/k=0 status/ns/d=0 tasks/ns/d=5"; got != want {
@@ -334,7 +334,7 @@ func TestDecideWaits(t *testing.T) {
 	}
 }
 
-// TestUnusedSpecsOfAFullDatabase: what makes room does not wait for its time.
+// TestUnusedSpecsOfAFullDatabase checks that a full database does not wait for the grace of specs.
 func TestUnusedSpecsOfAFullDatabase(t *testing.T) {
 	x := indexOf([]put{aTask("a", types.Task{Spec: "used"})})
 	x.see(specName{"ns", "used"}, 1, now())
@@ -352,7 +352,7 @@ func TestUnusedSpecsOfAFullDatabase(t *testing.T) {
 	}
 }
 
-// TestJobsWaitForTheirTasks is about a job that is known before its tasks are.
+// TestJobsWaitForTheirTasks checks a job known before its tasks.
 func TestJobsWaitForTheirTasks(t *testing.T) {
 	l := indexOf([]put{aJob("j")}).at(now(), DefaultPolicy())
 	l.revision = 0

@@ -8,24 +8,24 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// FreeBytes returns how many bytes of the disk of dir this process may still use.
+// FreeBytes returns the bytes on the disk of dir that this process may still use.
 func FreeBytes(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, types.Errorf(types.Precondition, "look at the disk of %s: %w", dir, err)
+		return 0, types.Errorf(types.Precondition, "check the disk of %s: %w", dir, err)
 	}
 	return int64(s.Bavail) * s.Bsize, nil
 }
 
-// checkDisk returns an error of class Precondition when less than want bytes are
-// free on the disk of dir; verb says what that prevents.
+// checkDisk returns a Precondition error if less than want bytes are free on the disk of dir; verb
+// names the prevented action.
 func checkDisk(verb, dir string, want int64, free func(string) (int64, error)) error {
 	n, err := free(dir)
 	if err != nil {
 		return err
 	}
 	if n < want {
-		return types.Errorf(types.Precondition, "%s in %s: %s of disk are free there, and it takes %s: make room, then start again",
+		return types.Errorf(types.Precondition, "%s in %s: %s of disk are free there, and it needs %s: free some space, then start again",
 			verb, dir, size(n), size(want))
 	}
 	return nil

@@ -15,10 +15,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Drainer has what runs on nodes that are drained leave them, as their cordons say.
+// Drainer makes tasks leave nodes under drain, as their cordons say.
 //
-// All it goes by is in the store, and every write depends on what it was decided on:
-// another one may run at the same time, or take over at any moment.
+// All its knowledge is in the store, and every write compares what it relied on. So another drainer
+// may run at the same time, or take over at any moment.
 type Drainer struct {
 	store controlplane.Store
 	guard []controlplane.Compare
@@ -26,36 +26,34 @@ type Drainer struct {
 	beat  func(heard bool)
 	count *Metrics
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards nodes
 	nodes map[string]*draining
 }
 
-// draining is a node that is drained.
+// draining is a node under drain.
 type draining struct {
 	node   string
 	cordon types.Cordon
 	mod    int64
-	// told are the attempts that were told to leave as this cordon has it, or that have no
-	// task to tell, by the key of their binding and its CreateRevision, with the time at
-	// which they should have ended.
+	// told holds the attempts told to leave under this cordon, or without a task to tell. Keys are
+	// the binding key and its CreateRevision, values the time by which they should have ended.
 	told map[attempt]time.Time
-	// stuck is how many of them have not ended then.
+	// stuck is the number of them that have not ended by then.
 	stuck int
-	// failed are the attempts that could not be told, by the key of their binding, and
-	// the node itself by its name.
+	// failed holds attempts that could not be told, by their binding keys, and the node itself by
+	// its name.
 	failed setbacks
-	// empty tells that nothing is there any more: as it is cordoned, nothing comes.
+	// empty reports whether nothing is left there. A cordoned node gets nothing new.
 	empty bool
 }
 
-// attempt is what is bound to a node.
+// attempt is a binding on a node.
 type attempt struct {
 	key     string
 	created int64
 }
 
-// NewDrainer returns a Drainer to Run, with the guard, the logger and the beat of a
-// Collector.
+// NewDrainer returns a Drainer to Run. guard, logger and beat are as for a Collector.
 func NewDrainer(store controlplane.Store, guard []controlplane.Compare, opts Options) *Drainer {
 	d := &Drainer{store: store, guard: guard, log: opts.Logger, beat: opts.Beat, count: opts.Metrics, nodes: make(map[string]*draining)}
 	if d.log == nil {
@@ -67,11 +65,11 @@ func NewDrainer(store controlplane.Store, guard []controlplane.Compare, opts Opt
 	return d
 }
 
-// drainGap is the time between two looks at a node that is drained.
+// drainGap is the time between two passes over the nodes under drain.
 const drainGap = time.Second
 
-// Run drains until ctx is done, and returns ctx.Err() then. While the store is away it
-// waits. Conflict: a compare of the guard does not hold any more.
+// Run drains until ctx is done, and then returns ctx.Err(). It waits while the store is
+// unavailable. Conflict: a compare of the guard no longer holds.
 func (d *Drainer) Run(ctx context.Context) error {
 	g, ctx := supervise.WithContext(ctx)
 	opts := controlplane.ListWatchOptions{
@@ -88,7 +86,7 @@ func (d *Drainer) Run(ctx context.Context) error {
 			case <-tick.C:
 			}
 			d.beat(false)
-			if err := d.look(ctx, time.Now()); err != nil {
+			if err := d.runPass(ctx, time.Now()); err != nil {
 				return err
 			}
 		}
@@ -96,7 +94,7 @@ func (d *Drainer) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// apply takes in changes of cordons.
+// apply applies changes of cordons.
 func (d *Drainer) apply(u controlplane.Update) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +109,7 @@ func (d *Drainer) apply(u controlplane.Update) error {
 		}
 		n := &draining{node: k.Node, mod: e.ModRevision, told: make(map[attempt]time.Time), failed: make(setbacks)}
 		if err := types.Decode(e.Value, &n.cordon); err != nil {
-			d.log.Warn("a cordon cannot be read: the node is not drained", zap.String("node", k.Node), zap.Error(err))
+			d.log.Warn("unreadable cordon: the node is not drained", zap.String("node", k.Node), zap.Error(err))
 			continue
 		}
 		if n.cordon.Drain != types.DrainNone {
@@ -121,8 +119,8 @@ func (d *Drainer) apply(u controlplane.Update) error {
 	return nil
 }
 
-// Once reads the cordons, and looks once at all nodes that are drained, as Run does each
-// second: for who has a clock of his own.
+// Once reads the cordons and runs one pass over all nodes under drain, as Run does each second. It
+// serves callers with their own clock.
 func (d *Drainer) Once(ctx context.Context, now time.Time) error {
 	kvs, _, err := controlplane.ListAll(ctx, d.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Cordons)})
 	if err != nil {
@@ -136,10 +134,10 @@ func (d *Drainer) Once(ctx context.Context, now time.Time) error {
 	if err := d.apply(controlplane.Update{Events: events}); err != nil {
 		return err
 	}
-	return d.look(ctx, now)
+	return d.runPass(ctx, now)
 }
 
-// due returns the nodes that something is to be done on, by name.
+// due returns the nodes to work on, by name.
 func (d *Drainer) due(now time.Time) []*draining {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,9 +151,9 @@ func (d *Drainer) due(now time.Time) []*draining {
 	return out
 }
 
-// look looks once at all nodes on which something is to be done. What others are in the
-// way of is done at a later look, and so is a node that failed. Conflict: another one leads.
-func (d *Drainer) look(ctx context.Context, now time.Time) error {
+// runPass works once on all nodes that are due. What conflicts with other writers is left to a
+// later pass, and so is a node that failed. Conflict: another drainer leads.
+func (d *Drainer) runPass(ctx context.Context, now time.Time) error {
 	for _, n := range d.due(now) {
 		err := d.drain(ctx, n, now)
 		switch {
@@ -170,8 +168,8 @@ func (d *Drainer) look(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// drain has some of what is on a node leave. An attempt that cannot be told is tried again
-// later, and the others go on. An error is one of the store, or Conflict.
+// drain tells some attempts on a node to leave. It retries an attempt that cannot be told later,
+// and continues with the others. An error comes from the store, or is Conflict.
 func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 	kvs, _, err := controlplane.ListAll(ctx, d.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, n.node)})
 	if err != nil {
@@ -190,7 +188,7 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 			n.stuck++
 		}
 		if err := types.Decode(kv.Value, &info); err != nil {
-			d.log.Warn("a binding cannot be read", zap.String("path", kv.Key), zap.Error(err))
+			d.log.Warn("unreadable binding", zap.String("path", kv.Key), zap.Error(err))
 		} else if info.Stop != nil {
 			b.leaving = true
 		}
@@ -203,7 +201,7 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 		return nil
 	}
 	if n.stuck > was {
-		d.log.Warn("attempts do not end though they were killed: the drain goes on past them", zap.String("node", n.node), zap.Int("count", n.stuck))
+		d.log.Warn("attempts do not end after the kill: the drain continues with others", zap.String("node", n.node), zap.Int("count", n.stuck))
 	}
 	count := 0
 	for _, a := range nextDrain(&n.cordon, there, now) {
@@ -217,7 +215,7 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 		default:
 			d.count.setAside("drain")
 			if n.failed.failed(a.key, err, now) {
-				d.log.Error("attempt cannot be told to leave: the others go on", zap.String("node", n.node), zap.String("path", a.key), zap.Error(err))
+				d.log.Error("attempt cannot be told to leave: the drain continues with others", zap.String("node", n.node), zap.String("path", a.key), zap.Error(err))
 			}
 		}
 		if told {
@@ -231,15 +229,14 @@ func (d *Drainer) drain(ctx context.Context, n *draining, now time.Time) error {
 	return nil
 }
 
-// ofItem reports whether an error may be that of one item alone, and not of the store or of
-// the role.
+// ofItem reports whether an error may concern one item only, and not the store or the role.
 func ofItem(err error) bool {
 	return !types.ClassOf(err).Retryable() && !types.Is(err, types.Precondition) && !types.Is(err, types.Conflict)
 }
 
-// tell has an attempt leave, on the condition that it is still there, that its node is
-// drained as it was, and that nobody else has changed its task. It reports whether there
-// is nothing more to tell, and how long the attempt then has to end.
+// tell orders an attempt to leave, if it still exists, its node is under the same drain, and its
+// task is unchanged. done reports whether nothing is left to tell; grace is the time the attempt
+// then has.
 func (d *Drainer) tell(ctx context.Context, n *draining, a attempt) (done bool, grace time.Duration, err error) {
 	k, ok := controlplane.Parse(a.key)
 	if !ok {
@@ -251,11 +248,11 @@ func (d *Drainer) tell(ctx context.Context, n *draining, a attempt) (done bool, 
 		return false, 0, err
 	}
 	if len(page.KVs) == 0 {
-		return true, 0, nil // whoever deleted it ended it, too
+		return true, 0, nil // its deletion ended it too
 	}
 	var t types.Task
 	if err := types.Decode(page.KVs[0].Value, &t); err != nil {
-		d.log.Warn("a task cannot be read: it stays", zap.String("path", key), zap.Error(err))
+		d.log.Warn("unreadable task: it stays", zap.String("path", key), zap.Error(err))
 		return true, 0, nil
 	}
 	sooner, err := d.sooner(ctx, k.Namespace, &t, k.Attempt, n)
@@ -289,7 +286,7 @@ func (d *Drainer) tell(ctx context.Context, n *draining, a attempt) (done bool, 
 	return false, 0, nil
 }
 
-// graceOf returns how long an attempt that was told to leave has to end.
+// graceOf returns the time that an attempt told to leave has to end.
 func (d *Drainer) graceOf(ctx context.Context, ns string, t *types.Task, number int) (time.Duration, error) {
 	switch told := t.Leaving(number); {
 	case told == nil:
@@ -305,11 +302,10 @@ func (d *Drainer) graceOf(ctx context.Context, ns string, t *types.Task, number 
 	if err != nil && !ofItem(err) {
 		return 0, err
 	}
-	return controlplane.GraceOf(spec), nil // of one that cannot be read it is the usual one
+	return controlplane.GraceOf(spec), nil // the default for an unreadable spec
 }
 
-// sooner reports whether the grace of a drain ends an attempt sooner than what it was told
-// before.
+// sooner reports whether the grace of a drain ends an attempt sooner than its earlier order.
 func (d *Drainer) sooner(ctx context.Context, ns string, t *types.Task, number int, n *draining) (bool, error) {
 	was := t.Leaving(number)
 	if was == nil || n.cordon.Grace == 0 {
@@ -322,9 +318,9 @@ func (d *Drainer) sooner(ctx context.Context, ns string, t *types.Task, number i
 	return client.Sooner(ctx, &types.Stop{Grace: n.cordon.Grace}, was, t.Spec)
 }
 
-// leave changes a task so that an attempt of it leaves the node; false if it does
-// already. An eviction becomes a stop if the drain stops, and never the other way round;
-// the grace becomes the drain's if that is sooner.
+// leave changes a task so that an attempt leaves the node, and reports whether it changed anything.
+// An eviction becomes a stop if the drain stops, never the reverse. The grace becomes the drain's
+// if that is sooner.
 func leave(t *types.Task, number int, n *draining, sooner bool) bool {
 	was, next := t.Leaving(number), types.Stop{Grace: n.cordon.Grace}
 	if was != nil && !sooner {

@@ -6,23 +6,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// drainAtOnce is how many attempts leave a node at a time: what they wait for next is
-// found while others still run.
+// drainAtOnce is the number of attempts that leave a node at a time: the first ones find new nodes
+// while others still run.
 const drainAtOnce = 32
 
-// stuckAfter is how long after its grace an attempt may take to end, before others leave in
-// its place: it hangs in the kernel, or its agent does.
+// stuckAfter is the time after its grace until an attempt counts as stuck, in the kernel or in its
+// agent. Then others leave in its place.
 const stuckAfter = time.Minute
 
-// boundHere is an attempt on a node that is drained.
+// boundHere is an attempt on a node under drain.
 type boundHere struct {
 	attempt
-	// leaving reports whether the attempt was told to end, told whether this was as the
-	// cordon has it, stuck whether it should have ended by now.
+	// leaving reports whether the attempt was told to end, told whether under this cordon, and
+	// stuck whether it should have ended by now.
 	leaving, told, stuck bool
 }
 
-// leaveNow reports whether what is on the node is to leave, and not to end by itself.
+// leaveNow reports whether attempts on the node must leave now, and not only end by themselves.
 func leaveNow(c *types.Cordon, now time.Time) bool {
 	switch c.Drain {
 	case types.DrainMove, types.DrainStop:
@@ -33,24 +33,23 @@ func leaveNow(c *types.Cordon, now time.Time) bool {
 	return false
 }
 
-// nextDrain decides which attempts are told to leave next, of those that are there. What
-// leaves already is told once, too: the cordon may want it sooner, or for good. What is
-// stuck takes the place of nothing.
+// nextDrain decides which of the attempts to tell next. It tells leaving ones once more, because
+// the cordon may want it sooner, or for good. Stuck attempts do not count against the limit.
 func nextDrain(c *types.Cordon, there []boundHere, now time.Time) []attempt {
 	if !leaveNow(c, now) {
 		return nil
 	}
-	room, again := drainAtOnce, drainAtOnce
+	slots, retells := drainAtOnce, drainAtOnce
 	for _, b := range there {
 		if (b.leaving || b.told) && !b.stuck {
-			room--
+			slots--
 		}
 	}
 	var next []attempt
 	for _, b := range there {
-		left := &room
+		left := &slots
 		if b.leaving {
-			left = &again
+			left = &retells
 		}
 		if !b.told && *left > 0 {
 			next = append(next, b.attempt)

@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestNextDrain decides who is told to leave, by mode, time and how many do already.
+// TestNextDrain decides which attempts to tell, by mode, time and number of leaving ones.
 func TestNextDrain(t *testing.T) {
 	now := time.Unix(100, 0)
 	past, later := now.UnixNano(), now.UnixNano()+1
@@ -48,8 +48,8 @@ func TestNextDrain(t *testing.T) {
 	}
 }
 
-// TestNextDrainTellsAgain: what leaves as another cordon had it, or for another reason, is
-// told too; it takes the place of another, but needs none.
+// TestNextDrainTellsAgain checks that attempts leaving under another cordon, or for another reason,
+// are told too. They count against the limit, but do not need a slot.
 func TestNextDrainTellsAgain(t *testing.T) {
 	there := make([]boundHere, drainAtOnce+8)
 	for i := range there {
@@ -60,22 +60,22 @@ func TestNextDrainTellsAgain(t *testing.T) {
 	}
 }
 
-// TestDrainedAsSaidLast drains a node in several ways, one after the other: each counts as
-// far as it ends what is there sooner, or for good.
+// TestDrainedAsSaidLast drains a node in several ways, one after the other: each one applies as far
+// as it ends attempts sooner, or for good.
 func TestDrainedAsSaidLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		spec := &types.Spec{Image: "i", Grace: 20 * time.Second}
 		write(t, s, put{controlplane.SpecKey("ns", "digest"), spec}, put{controlplane.BindingKey("n1", "ns", "a", 3), &types.Binding{}})
 		write(t, s, aTask("a", types.Task{Spec: "digest"}))
-		_ = draintest(t, nil, s, func(look func()) {
+		_ = draintest(t, nil, s, func(pass func()) {
 			for i, c := range []struct {
 				mode        types.DrainMode
 				grace       time.Duration
-				evict, stop time.Duration // -1: it is not
+				evict, stop time.Duration // -1 means that it is not told
 			}{
 				{types.DrainMove, 0, 0, -1},
-				{types.DrainMove, time.Minute, 0, -1}, // longer than its own
+				{types.DrainMove, time.Minute, 0, -1}, // longer than the spec's
 				{types.DrainMove, 9 * time.Second, 9 * time.Second, -1},
 				{types.DrainMove, 0, 9 * time.Second, -1},
 				{types.DrainStop, 10 * time.Second, 9 * time.Second, 9 * time.Second},
@@ -84,8 +84,8 @@ func TestDrainedAsSaidLast(t *testing.T) {
 				{types.DrainStop, 0, 9 * time.Second, time.Second},
 			} {
 				write(t, s, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: c.mode, Grace: c.grace}})
-				look()
-				look()
+				pass()
+				pass()
 				got := taskOf(t, s, "a")
 				stop := time.Duration(-1)
 				if got.Stop != nil {
@@ -100,7 +100,7 @@ func TestDrainedAsSaidLast(t *testing.T) {
 	})
 }
 
-// bound is a task on a node, in an attempt.
+// bound returns the keys of a bound task with an attempt.
 func bound(node, id string, number int) []put {
 	return []put{
 		aTask(id, types.Task{}),
@@ -108,21 +108,21 @@ func bound(node, id string, number int) []put {
 	}
 }
 
-// draintest runs a drainer in a bubble; body is called once it has looked.
-func draintest(t *testing.T, guard []controlplane.Compare, s *memstore.Store, body func(look func())) error {
+// draintest runs a drainer in a bubble, and calls body after the first pass.
+func draintest(t *testing.T, guard []controlplane.Compare, s *memstore.Store, body func(pass func())) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	d := NewDrainer(s, guard, Options{Logger: zaptest.NewLogger(t)})
 	go func() { ended <- d.Run(ctx) }()
-	look := func() {
+	pass := func() {
 		pass, stop := context.WithTimeout(t.Context(), drainGap)
 		defer stop()
 		<-pass.Done()
 		synctest.Wait()
 	}
-	look()
-	body(look)
+	pass()
+	body(pass)
 	cancel()
 	return <-ended
 }
@@ -140,8 +140,7 @@ func taskOf(t *testing.T, s controlplane.Store, id string) *types.Task {
 	return task
 }
 
-// TestDrainMoves evicts what is on a node that is drained, in the attempt that it is in,
-// and nothing on others.
+// TestDrainMoves evicts the present attempts on a node under drain, and none on others.
 func TestDrainMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
@@ -149,10 +148,10 @@ func TestDrainMoves(t *testing.T) {
 		write(t, s, bound("n2", "b", 1)...)
 		write(t, s, bound("n3", "c", 1)...)
 		write(t, s, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: types.DrainMove}}, put{controlplane.CordonKey("n2"), &types.Cordon{}})
-		err := draintest(t, nil, s, func(look func()) {
-			look()
+		err := draintest(t, nil, s, func(pass func()) {
+			pass()
 			revision := s.Revision()
-			look()
+			pass()
 			if got := taskOf(t, s, "a"); got.Evict != 3 || got.Stop != nil {
 				t.Errorf("a: %+v", got)
 			}
@@ -171,14 +170,14 @@ func TestDrainMoves(t *testing.T) {
 	})
 }
 
-// TestDrainMovesWithGrace gives what is evicted the grace of the cordon.
+// TestDrainMovesWithGrace evicts attempts with the grace of the cordon.
 func TestDrainMovesWithGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		write(t, s, bound("n1", "a", 3)...)
 		write(t, s, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: types.DrainMove, Grace: 7 * time.Second}})
-		_ = draintest(t, nil, s, func(look func()) {
-			look()
+		_ = draintest(t, nil, s, func(pass func()) {
+			pass()
 			if got := taskOf(t, s, "a"); got.Evict != 3 || got.EvictGrace != 7*time.Second {
 				t.Errorf("a: %+v", got)
 			}
@@ -186,8 +185,8 @@ func TestDrainMovesWithGrace(t *testing.T) {
 	})
 }
 
-// TestDrainFinish lets what runs end by itself until the deadline, and evicts it then.
-// Its cordon taken away before that, it stays.
+// TestDrainFinish lets attempts end by themselves until the deadline, and then evicts them. If the
+// cordon is removed before that, they stay.
 func TestDrainFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
@@ -195,14 +194,14 @@ func TestDrainFinish(t *testing.T) {
 		write(t, s, bound("n2", "b", 1)...)
 		by := &types.Cordon{Drain: types.DrainFinish, DrainBy: time.Now().Add(4 * drainGap).UnixNano()}
 		write(t, s, put{controlplane.CordonKey("n1"), by}, put{controlplane.CordonKey("n2"), by})
-		err := draintest(t, nil, s, func(look func()) {
-			look()
+		err := draintest(t, nil, s, func(pass func()) {
+			pass()
 			if got := taskOf(t, s, "a"); got.Evict != 0 {
 				t.Error("it is evicted before its time")
 			}
 			remove(t, s, controlplane.CordonKey("n2"))
 			for range 4 {
-				look()
+				pass()
 			}
 			if got := taskOf(t, s, "a"); got.Evict != 1 {
 				t.Error("it is not evicted")
@@ -223,8 +222,8 @@ func TestDrainStops(t *testing.T) {
 		s := memstore.New()
 		write(t, s, bound("n1", "a", 1)...)
 		write(t, s, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: types.DrainStop, Reason: "disk", Grace: time.Second}})
-		_ = draintest(t, nil, s, func(look func()) {
-			look()
+		_ = draintest(t, nil, s, func(pass func()) {
+			pass()
 			if got := taskOf(t, s, "a").Stop; got == nil || got.Reason != "node n1 is drained: disk" || got.Grace != time.Second {
 				t.Errorf("a: %+v", got)
 			}
@@ -232,8 +231,8 @@ func TestDrainStops(t *testing.T) {
 	})
 }
 
-// TestDrainIsBounded has no more leave at a time than may, another drainer taking over
-// in between, and goes on when some have left.
+// TestDrainIsBounded checks the limit of leaving attempts, also when another drainer takes over,
+// and that the drain continues when some have left.
 func TestDrainIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
@@ -249,28 +248,28 @@ func TestDrainIsBounded(t *testing.T) {
 			}
 			return count
 		}
-		_ = draintest(t, nil, s, func(look func()) {
-			look()
-			look()
+		_ = draintest(t, nil, s, func(pass func()) {
+			pass()
+			pass()
 			if got := evicted(); got != drainAtOnce {
 				t.Errorf("%d leave at a time", got)
 			}
 		})
-		// What was told is on its way, as the bindings say.
+		// Told attempts leave, as their bindings say.
 		for i := range drainAtOnce {
 			key := controlplane.BindingKey("n1", "ns", fmt.Sprintf("t%02d", i), 1)
 			write(t, s, put{key, &types.Binding{Stop: &types.Stop{Evicted: true}}})
 		}
-		_ = draintest(t, nil, s, func(look func()) {
-			look()
+		_ = draintest(t, nil, s, func(pass func()) {
+			pass()
 			if got := evicted(); got != drainAtOnce {
 				t.Errorf("%d leave at a time", got)
 			}
 			for i := range 5 {
 				remove(t, s, controlplane.BindingKey("n1", "ns", fmt.Sprintf("t%02d", i), 1))
 			}
-			look()
-			look()
+			pass()
+			pass()
 			if got := evicted(); got != drainAtOnce+5 {
 				t.Errorf("%d were told, want 5 more", got)
 			}
@@ -278,7 +277,7 @@ func TestDrainIsBounded(t *testing.T) {
 	})
 }
 
-// before is a store in which something happens just before a commit.
+// before is a store in which an event happens just before a commit.
 type before struct {
 	*memstore.Store
 	do func()
@@ -292,8 +291,8 @@ func (b *before) Commit(ctx context.Context, txn controlplane.Txn) (controlplane
 	return b.Store.Commit(ctx, txn)
 }
 
-// TestDrainComparesWhatItGoesBy changes what was decided on just before it is written:
-// nothing is written then.
+// TestDrainComparesWhatItGoesBy changes what a decision relied on just before the commit, which
+// must fail.
 func TestDrainComparesWhatItGoesBy(t *testing.T) {
 	leads := controlplane.LeaderKey("collector")
 	for _, c := range []struct {
@@ -324,7 +323,7 @@ func TestDrainComparesWhatItGoesBy(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.do = func() { c.meet(s.Store) }
-			err = d.look(t.Context(), time.Now())
+			err = d.runPass(t.Context(), time.Now())
 			if c.conflict != types.Is(err, types.Conflict) || !c.conflict && err != nil {
 				t.Errorf("it ended with %v", err)
 			}
@@ -341,8 +340,8 @@ func TestDrainComparesWhatItGoesBy(t *testing.T) {
 	}
 }
 
-// TestDrainGoesOnPastWhatDoesNotEnd: attempts that have not ended long after their grace
-// keep no others from leaving.
+// TestDrainGoesOnPastWhatDoesNotEnd checks that attempts that outlive their grace do not keep
+// others from leaving.
 func TestDrainGoesOnPastWhatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
@@ -358,19 +357,19 @@ func TestDrainGoesOnPastWhatDoesNotEnd(t *testing.T) {
 			}
 			return count
 		}
-		_ = draintest(t, nil, s, func(look func()) {
-			look()
+		_ = draintest(t, nil, s, func(pass func()) {
+			pass()
 			for _, want := range []int{drainAtOnce, 2 * drainAtOnce, n} {
 				if got := evicted(); got != want {
 					t.Errorf("%d were told, want %d", got, want)
 				}
 				time.Sleep(20*time.Second + stuckAfter - 3*time.Second)
-				look()
+				pass()
 				if got := evicted(); got != want {
 					t.Errorf("%d were told before their time", got)
 				}
 				time.Sleep(3 * time.Second)
-				look()
+				pass()
 			}
 		})
 	})

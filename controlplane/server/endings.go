@@ -1,10 +1,10 @@
 package server
 
-// endings are tasks that have ended, the one that did so first on top: a heap in
-// which each task knows its place, so that one can be taken out from anywhere.
+// endings is a heap of ended tasks, the earliest end on top. Each task knows its index, so that any
+// of them can be removed.
 type endings []*task
 
-// first returns the task that ended first, nil if there is none.
+// first returns the task with the earliest end, nil if there is none.
 func (h endings) first() *task {
 	if len(h) == 0 {
 		return nil
@@ -18,7 +18,7 @@ func (h *endings) add(t *task) {
 	h.up(int(t.at))
 }
 
-// remove takes a task out, which is in.
+// remove removes a task of the heap.
 func (h *endings) remove(t *task) {
 	i, last := int(t.at), len(*h)-1
 	h.swap(i, last)
@@ -35,7 +35,7 @@ func (h endings) swap(i, j int) {
 	h[i].at, h[j].at = int32(i), int32(j)
 }
 
-// up moves a task towards the top, and tells whether it moved.
+// up moves a task towards the top, and reports whether it moved.
 func (h endings) up(i int) bool {
 	moved := false
 	for i > 0 {

@@ -17,15 +17,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// epochEvery is how often a server looks whether the store was restored from a backup.
+// epochEvery is how often a server checks whether the store was restored from a backup.
 const epochEvery = 3 * time.Second
 
-// EpochPause is how long a server decides nothing after a restore: until then the agents have
-// noticed the restore and ended what the store does not know.
+// EpochPause is the time after a restore in which a server decides nothing. By its end the agents
+// have noticed the restore and ended tasks that the store does not know.
 const EpochPause = 30 * time.Second
 
-// AskEtcd returns what asks the members behind a client which cluster they are, and how far
-// it has come. The member that has come furthest answers. Unavailable: none answers.
+// AskEtcd returns a function that asks the members behind a client for the cluster's id and
+// progress. The most advanced member answers. Unavailable: none answers.
 func AskEtcd(client *clientv3.Client) func(context.Context) (controlplane.Etcd, error) {
 	return func(ctx context.Context) (controlplane.Etcd, error) {
 		members, err := (etcdMaintenance{client: client}).members(ctx)
@@ -33,35 +33,36 @@ func AskEtcd(client *clientv3.Client) func(context.Context) (controlplane.Etcd, 
 			return controlplane.Etcd{}, err
 		}
 		st := slices.MaxFunc(members, func(a, b etcdMember) int { return cmp.Compare(a.status.RaftIndex, b.status.RaftIndex) }).status
-		// A member looks up its revision before its index, so that the index is not older.
+		// A member reads its revision before its index, so the index is never older.
 		return controlplane.Etcd{
 			Cluster: strconv.FormatUint(st.Header.ClusterId, 16), Index: int64(st.RaftIndex), Revision: st.Header.Revision,
 		}, nil
 	}
 }
 
-// Epochs notices that the store was restored from a backup, and has what runs in this
-// process begin again: what it knows may never have happened.
+// Epochs notices a restore of the store from a backup, and restarts the work of this process: what
+// it knows may never have happened.
 type Epochs struct {
 	Store controlplane.Store
-	// Etcd returns what etcd says of itself.
+	// Etcd returns the id and progress of etcd.
 	Etcd func(context.Context) (controlplane.Etcd, error)
 	Log  *zap.Logger
 
 	mu sync.Mutex
-	// id is the epoch, ended is closed when it ends, and settled is when the agents know it.
+	// id is the epoch. ended is closed when it ends. settled is the time from which the agents know
+	// it.
 	id      string
 	ended   chan struct{}
 	settled time.Time
 }
 
-// Run looks at the epoch until ctx is done and returns ctx.Err() then. It makes the epoch of
-// a new store, and a new one when etcd was restored.
+// Run checks the epoch until ctx is done, and then returns ctx.Err(). It creates the epoch of a new
+// store, and a new epoch after a restore.
 func (e *Epochs) Run(ctx context.Context) error {
 	tick := time.NewTicker(epochEvery)
 	defer tick.Stop()
 	for {
-		if err := e.look(ctx); err != nil && ctx.Err() == nil {
+		if err := e.check(ctx); err != nil && ctx.Err() == nil {
 			e.Log.Debug("epoch not read", zap.Error(err))
 		}
 		select {
@@ -72,13 +73,13 @@ func (e *Epochs) Run(ctx context.Context) error {
 	}
 }
 
-func (e *Epochs) look(ctx context.Context) error {
+func (e *Epochs) check(ctx context.Context) error {
 	etcd, err := e.Etcd(ctx)
 	if err != nil {
 		return err
 	}
 	id, renewed, err := controlplane.KeepEpoch(ctx, e.Store, etcd)
-	full := errors.Is(err, controlplane.ErrFull) // What makes room does not wait for an epoch.
+	full := errors.Is(err, controlplane.ErrFull) // Freeing space does not wait for an epoch.
 	if err != nil && !full {
 		return err
 	}
@@ -91,7 +92,7 @@ func (e *Epochs) look(ctx context.Context) error {
 	case full || id == e.id:
 		return err
 	case renewed || e.id != "":
-		e.Log.Error("etcd was restored from a backup: deciding again once the agents know", zap.Duration("duration", EpochPause))
+		e.Log.Error("etcd was restored from a backup: decisions resume once the agents know", zap.Duration("duration", EpochPause))
 		e.settled = time.Now().Add(EpochPause)
 		close(e.ended)
 		e.ended = make(chan struct{})
@@ -100,8 +101,8 @@ func (e *Epochs) look(ctx context.Context) error {
 	return nil
 }
 
-// During runs something within one epoch: not before the agents know the epoch, and until it
-// ends. Unavailable: it has ended. A nil Epochs has one epoch.
+// During runs a function within one epoch: it starts once the agents know the epoch, and ends it
+// with the epoch. Unavailable: the epoch has ended. A nil Epochs has a single epoch.
 func (e *Epochs) During(ctx context.Context, run func(context.Context) error) error {
 	if e == nil {
 		return run(ctx)
@@ -127,7 +128,7 @@ func (e *Epochs) During(ctx context.Context, run func(context.Context) error) er
 	return err
 }
 
-// await returns what is closed when the epoch ends, once the agents know the epoch.
+// await returns the channel that closes at the end of the epoch, once the agents know the epoch.
 func (e *Epochs) await(ctx context.Context) (ended <-chan struct{}, err error) {
 	for {
 		e.mu.Lock()

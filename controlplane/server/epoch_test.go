@@ -24,8 +24,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestEpochs restores an etcd while a server runs: what runs there ends at once, and begins
-// again when the agents know, whatever the revision of the store is.
+// TestEpochs restores an etcd under a running server. Its work must end at once, and resume once
+// the agents know, whatever the revision of the store.
 func TestEpochs(t *testing.T) {
 	for name, restore := range map[string]func(t *testing.T, s *memstore.Store, etcd *atomic.Value){
 		"other members": func(_ *testing.T, _ *memstore.Store, etcd *atomic.Value) { etcd.Store(controlplane.Etcd{Cluster: "b"}) },
@@ -81,7 +81,8 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// TestEpochsOfAFullStore has what makes room not wait for an epoch that cannot be written.
+// TestEpochsOfAFullStore checks that freeing space does not wait for an epoch that cannot be
+// written.
 func TestEpochsOfAFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
@@ -104,10 +105,10 @@ func TestEpochsOfAFullStore(t *testing.T) {
 	})
 }
 
-// TestRestoreOfASnapshot restores a snapshot with the token and addresses that etcd had before,
-// so that it is the same cluster by its id, and lets the new history go further than the old.
+// TestRestoreOfASnapshot restores a snapshot with the earlier token and addresses, so that the
+// cluster keeps its id, and lets the new history outgrow the old one.
 func TestRestoreOfASnapshot(t *testing.T) {
-	dir, err := os.MkdirTemp("", "etcd") // not t.TempDir: a socket's path is short
+	dir, err := os.MkdirTemp("", "etcd") // not t.TempDir: the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestRestoreOfASnapshot(t *testing.T) {
 	}
 	var last string
 	var before int64
-	look := func(srv *etcdtest.Server, wantRenewed bool) {
+	checkOnce := func(srv *etcdtest.Server, wantRenewed bool) {
 		t.Helper()
 		etcd, err := AskEtcd(srv.Client)(t.Context())
 		if err != nil || etcd.Cluster == "" || etcd.Cluster == "0" || etcd.Index == 0 || etcd.Revision == 0 {
@@ -142,12 +143,12 @@ func TestRestoreOfASnapshot(t *testing.T) {
 	var id string
 	t.Run("before", func(t *testing.T) {
 		srv := etcdtest.Start(t, etcdtest.WithDir(dir))
-		look(srv, false)
+		checkOnce(srv, false)
 		write(srv.Client, 300)
-		look(srv, false)
+		checkOnce(srv, false)
 		save(t, srv.Client, saved)
 		write(srv.Client, 20)
-		look(srv, false)
+		checkOnce(srv, false)
 		cfg, id = srv.Etcd.Config(), srv.Etcd.Server.Cluster().ID().String()
 	})
 	data := cfg.Dir + ".restored"
@@ -170,8 +171,8 @@ func TestRestoreOfASnapshot(t *testing.T) {
 			t.Fatalf("it is cluster %s after %s: it is easy to tell", is, id)
 		}
 		write(srv.Client, 40)
-		look(srv, true)
-		look(srv, false)
+		checkOnce(srv, true)
+		checkOnce(srv, false)
 	})
 }
 

@@ -1,6 +1,5 @@
-// Package server is the server room of a cluster: the etcd that Escher runs
-// itself, and the collector of what is finished or has no owner any more. It is the
-// only package that imports etcd's server.
+// Package server runs the servers of a cluster: the etcd that Escher runs itself, and the collector
+// of finished and ownerless objects. It is the only package that imports etcd's server.
 package server
 
 import (
@@ -17,8 +16,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Etcd is an etcd of one member within this process. Clients reach it over a Unix
-// socket in a directory that only its user can enter; it listens on no port.
+// Etcd is a single-member etcd within this process. Clients reach it over a Unix socket in a
+// directory that only its user can enter; it listens on no port.
 type Etcd struct {
 	cfg Config
 }
@@ -32,16 +31,16 @@ func New(cfg Config) (*Etcd, error) {
 	return &Etcd{cfg: cfg}, nil
 }
 
-// Endpoint returns where clients reach it while it runs.
+// Endpoint returns the address for clients while it runs.
 func (e *Etcd) Endpoint() string { return Endpoint(e.cfg.Dir) }
 
-// Run starts etcd and serves until ctx is done; nil is returned then. When it
-// returns, etcd has stopped and everything it acknowledged is on disk.
+// Run starts etcd and serves until ctx is done, and then returns nil. When it returns, etcd has
+// stopped and every acknowledged write is on disk.
 //
-// Precondition: it refused to start, as the directory cannot be used, another
-// process has it, or too little of its disk is free; or it stopped because the
-// disk filled up. Started again with room it has lost nothing. Internal: etcd
-// gave up; the process is to end then, as parts of it may be left running.
+// Precondition: it refused to start, because the directory is unusable, another process uses it, or
+// its disk has too little free space; or it stopped because the disk filled up. A later start with
+// enough space finds everything. Internal: etcd gave up. The process must then end, because parts
+// of etcd may still run.
 func (e *Etcd) Run(ctx context.Context) (err error) {
 	release, err := Lock(e.cfg.Dir)
 	if err != nil {
@@ -77,7 +76,7 @@ func (e *Etcd) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// start starts etcd on a goroutine of its own, as etcd may end it.
+// start starts etcd on its own goroutine, because etcd may end that goroutine.
 func start(conf *embed.Config, fatal fatalHook) (*embed.Etcd, error) {
 	type outcome struct {
 		etcd *embed.Etcd
@@ -101,8 +100,8 @@ func start(conf *embed.Config, fatal fatalHook) (*embed.Etcd, error) {
 	}
 }
 
-// serve waits for the end of ctx, of disk space, or of etcd itself; only in the
-// last case the class of the error is Internal.
+// serve waits for the end of ctx, of disk space, or of etcd itself; only the last case is an error
+// of class Internal.
 func (e *Etcd) serve(ctx context.Context, etcd *embed.Etcd, fatal fatalHook) error {
 	tick := time.NewTicker(e.cfg.CheckEvery)
 	defer tick.Stop()
@@ -130,7 +129,7 @@ func (e *Etcd) serve(ctx context.Context, etcd *embed.Etcd, fatal fatalHook) err
 	}
 }
 
-// embedConfig returns the configuration of etcd, whose streams end with a context.
+// embedConfig returns the configuration of etcd, with streams that end with a context.
 func (e *Etcd) embedConfig(streams context.Context, log *zap.Logger) (*embed.Config, error) {
 	sockets, err := MakeSocketDir(e.cfg.Dir)
 	if err != nil {
@@ -146,24 +145,22 @@ func (e *Etcd) embedConfig(streams context.Context, log *zap.Logger) (*embed.Con
 	conf.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 	listenOn(conf, filepath.Join(sockets, socketName))
 
-	// With one member nobody waits for a heartbeat, and each tick wakes an idle
-	// process; so does looking for what is to be written to the database, all of
-	// which is in the log already. An election still takes a second at most, and
-	// leases may be as short as 2 s.
+	// A single member waits for no heartbeat, and each tick wakes an idle process. The same is true
+	// of writes to the database, whose content is already in the log. An election still takes at
+	// most a second, and leases may be as short as 2 s.
 	conf.TickMs, conf.ElectionMs = 200, 1000
 	conf.BackendBatchInterval = 500 * time.Millisecond
 
 	conf.MaxTxnOps = uint(e.cfg.MaxTxnOps)
 	conf.QuotaBackendBytes = e.cfg.QuotaBytes
-	// Compacting a minute's worth of busy history a thousand revisions at a
-	// time takes longer than that minute.
+	// Compacting a busy minute of history a thousand revisions at a time takes longer than that
+	// minute.
 	conf.CompactionBatchLimit = 10_000
-	// Watchers of quiet ranges learn often enough how far they are for
-	// compaction never to overtake them.
+	// Watchers of quiet ranges learn their progress often enough that compaction never overtakes
+	// them.
 	conf.WatchProgressNotifyInterval = 10 * time.Second
-	// How much a client may send ahead of what was read, of one call and of all. Left
-	// to itself, gRPC finds that out with a ping for most requests that come alone:
-	// for a renewal it costs both sides more than that itself.
+	// The windows are the data in flight of one call and of all. By default gRPC sizes them with a
+	// ping for most isolated requests, which costs both sides more than a lease renewal itself.
 	conf.GRPCAdditionalServerOptions = []grpc.ServerOption{
 		grpc.StaticStreamWindowSize(4 << 20), grpc.StaticConnWindowSize(16 << 20),
 		grpc.ChainStreamInterceptor(endWith(streams)),

@@ -28,7 +28,7 @@ type running struct {
 	ended    chan error
 }
 
-// run starts an Etcd and returns when it serves.
+// run starts an Etcd and returns once it serves.
 func run(t *testing.T, cfg Config) *running {
 	t.Helper()
 	if cfg.Logger == nil {
@@ -56,7 +56,7 @@ func run(t *testing.T, cfg Config) *running {
 	return r
 }
 
-// stop ends it, as often as it is called.
+// stop stops it; it may be called repeatedly.
 func (r *running) stop(t *testing.T) {
 	t.Helper()
 	if r.cancel == nil {
@@ -128,7 +128,7 @@ func TestWatchersDoNotDelayStop(t *testing.T) {
 	if err := <-r.ended; err != nil {
 		t.Errorf("Run = %v, want nil", err)
 	}
-	// Somewhere, etcd would give clients 7 s to go away by themselves.
+	// Without endWith, etcd would give clients 7 s to leave.
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("it took %s to stop", took)
 	}
@@ -185,7 +185,7 @@ func TestDiskFillsUp(t *testing.T) {
 	r := run(t, cfg)
 	r.put(t, "k", "v")
 	free.Store(DefaultStopFree - 1)
-	wantPrecondition(t, <-r.ended, dir, "255 MiB of disk are free", "256 MiB", "make room")
+	wantPrecondition(t, <-r.ended, dir, "255 MiB of disk are free", "256 MiB", "free some space")
 	r.close(t)
 
 	e, err := New(cfg)
@@ -252,7 +252,7 @@ func TestListeningSeesListeners(t *testing.T) {
 	}
 }
 
-// listening returns the internet sockets that this process listens on.
+// listening returns the internet sockets on which this process listens.
 func listening(t *testing.T) map[string]bool {
 	t.Helper()
 	own := make(map[string]bool)
@@ -261,7 +261,7 @@ func listening(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	for _, fd := range fds {
-		// A descriptor may be closed meanwhile.
+		// Another goroutine may close a descriptor meanwhile.
 		if target, err := os.Readlink(fd); err == nil {
 			own[target] = true
 		}

@@ -8,24 +8,22 @@ import (
 	"runtime/metrics"
 )
 
-// A process that keeps the state of a cluster has from a few megabytes to a gigabyte of
-// it, and makes garbage at a rate that has nothing to do with that. Go collects when
-// there is as much garbage as what is in use: with little in use that is many times a
-// second, and with much it takes twice the memory.
+// A process with the state of a cluster holds from a few megabytes to a gigabyte, and its rate of
+// garbage does not depend on that. Go collects when there is as much garbage as live memory. With
+// little live memory that is many times a second, and with much it doubles the memory.
 
-// slack is how much garbage there may be besides 0.3 of what is in use, if it is not more
-// than four times that.
+// slack is the garbage allowed on top of 0.3 of the live memory, unless it exceeds four times the
+// live memory.
 const slack = 512 << 20
 
-// garbagePercent returns how much garbage there may be when so many bytes are in use,
-// in percent of them. Just after a collection that is asked again; until then much more may be
-// in use, so that it is never very much.
+// garbagePercent returns the garbage allowed for so many live bytes, in percent of them. It is
+// bounded, because live memory may grow much before it is computed again after the next collection.
 func garbagePercent(live uint64) int {
 	return int(30 + slack*100/max(live, slack/4))
 }
 
-// CollectGarbage keeps the garbage of the process to 0.3 of what is in use, and 512 MiB or four times that,
-// until ctx is done. Where GOGC or GOMEMLIMIT is set, that decides.
+// CollectGarbage limits the garbage of the process to 0.3 of the live memory, plus 512 MiB or four
+// times the live memory, until ctx is done. GOGC and GOMEMLIMIT take precedence.
 func CollectGarbage(ctx context.Context) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		<-ctx.Done()
@@ -53,9 +51,10 @@ func CollectGarbage(ctx context.Context) error {
 	}
 }
 
-// tellCollected has the end of the next collection told.
+// tellCollected sends to collected at the end of the next collection.
 func tellCollected(collected chan<- struct{}) {
-	// Dropped at once; what had no pointer in it could be kept with others.
+	// The object is dropped at once. It has a pointer, because pointer-free objects may be kept
+	// with others.
 	runtime.AddCleanup(new(*byte), func(collected chan<- struct{}) {
 		select {
 		case collected <- struct{}{}:

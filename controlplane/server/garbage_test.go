@@ -16,7 +16,7 @@ func TestGarbagePercent(t *testing.T) {
 	}
 }
 
-// percentNow returns what is set.
+// percentNow returns the present setting.
 func percentNow() int {
 	percent := debug.SetGCPercent(100)
 	debug.SetGCPercent(percent)
@@ -43,7 +43,7 @@ func TestCollectGarbage(t *testing.T) {
 	go func() { ended <- CollectGarbage(ctx) }()
 	used := make([]byte, 1<<30)
 	for p := percentNow(); (p <= 40 || p >= 80) && len(ended) == 0; p = percentNow() {
-		runtime.GC() // now that so much is in use it allows less
+		runtime.GC() // with this much live memory it allows less
 		runtime.Gosched()
 	}
 	runtime.KeepAlive(used)

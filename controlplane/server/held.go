@@ -2,12 +2,12 @@ package server
 
 import "strings"
 
-// What has ended of a job with policies is kept while the job goes on: what comes after a
-// task, or counts it, goes by its status. It is held by its job, and joins what has ended
-// when the last of the job has, as if it had ended then. There is never more of it than
-// jobs that go on have tasks; and when the database is all but full, it goes as all else.
+// Ended tasks of a job with policies are kept while the job continues, because policies that order
+// or count tasks read their statuses. The job holds them. When its last task ends, they join the
+// ended tasks as if they had ended then. A job never holds more than its tasks, and an almost full
+// database collects them like the others.
 
-// goesOn reports whether what has ended of a job is kept.
+// goesOn reports whether a job holds its ended tasks.
 func (j *job) goesOn() bool {
 	if j == nil || j.mod == 0 || j.open == 0 {
 		return false
@@ -16,7 +16,7 @@ func (j *job) goesOn() bool {
 	return keeps
 }
 
-// addEnded lists a task that has ended, or has its job hold it.
+// addEnded lists an ended task, or lets its job hold it.
 func (x *index) addEnded(t *task) {
 	if t.held = t.job.goesOn(); t.held {
 		t.job.held.add(t)
@@ -26,7 +26,7 @@ func (x *index) addEnded(t *task) {
 	x.ended.add(t)
 }
 
-// removeEnded undoes addEnded.
+// removeEnded is the inverse of addEnded.
 func (x *index) removeEnded(t *task) {
 	if !t.held {
 		x.ended.remove(t)
@@ -38,7 +38,7 @@ func (x *index) removeEnded(t *task) {
 	}
 }
 
-// release lists what a job holds as having ended, at a time at the earliest.
+// release lists the tasks that a job holds as ended, no earlier than end.
 func (x *index) release(j *job, end int64) {
 	for _, t := range j.held {
 		t.held, t.end = false, max(t.end, end)
@@ -48,8 +48,8 @@ func (x *index) release(j *job, end int64) {
 	delete(x.holding, j)
 }
 
-// applyPolicies notes whether a job has policies.
-func (x *index) applyPolicies(s *space, id string, there bool) {
+// applyPolicies records whether a job has policies.
+func (x *index) applyPolicies(s *namespaceState, id string, there bool) {
 	if there {
 		s.policies[strings.Clone(id)] = struct{}{}
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// heldTests are about what has ended of a job that goes on.
+// heldTests are about ended tasks of a job that continues.
 func heldTests() []decideTest {
 	begun := []put{member("a"), member("b"), jobOf(2, "j")}
 	kept := policies("j", types.Policies{Job: "j"})
@@ -50,8 +50,8 @@ func heldTests() []decideTest {
 	}
 }
 
-// TestHeldIsLetGo: when a job has no policies any more, what it holds is kept no longer
-// than other tasks; and what could not be collected is held again.
+// TestHeldIsLetGo checks that a job without policies no longer holds tasks, and that tasks that
+// could not be collected are held again.
 func TestHeldIsLetGo(t *testing.T) {
 	x := indexOf([]put{member("a"), member("b"), jobOf(2, "j"), policies("j", types.Policies{Job: "j"}), ended("a", 2*hour)})
 	at := func(usage controlplane.Usage) string {
@@ -65,7 +65,7 @@ func TestHeldIsLetGo(t *testing.T) {
 	if got := at(controlplane.Usage{InUse: 90, Quota: 100}); got != gone {
 		t.Fatalf("decided\n%s", got)
 	}
-	x.find("ns", "a").again(x)
+	x.find("ns", "a").requeue(x)
 	if got := at(controlplane.Usage{InUse: 75, Quota: 100}); got != "" || len(x.holding) != 1 {
 		t.Errorf("decided\n%s", got)
 	}
@@ -75,7 +75,7 @@ func TestHeldIsLetGo(t *testing.T) {
 	}
 }
 
-// TestHeldIsForgotten: an application deletes tasks that have ended of a job that goes on.
+// TestHeldIsForgotten deletes ended tasks of a job that continues.
 func TestHeldIsForgotten(t *testing.T) {
 	x := indexOf([]put{policies("j", types.Policies{Job: "j"}), member("a"), member("b"), member("c"), jobOf(3, "j"), ended("a", hour), ended("b", hour)})
 	for _, key := range []string{controlplane.TaskKey("ns", "a"), controlplane.StatusKey("ns", "a")} {

@@ -10,11 +10,11 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// usageGap is the least time between two looks at how full the database is, while
-// something is written: in that time ten clients write some tens of MiB.
+// usageGap is the shortest time between two looks at the size of the database during writes: ten
+// clients write some tens of MiB in it.
 const usageGap = 2 * time.Second
 
-// watch looks how full the database is, unless it has just done so.
+// watch reads the size of the database, unless it has just done so.
 func (c *Collector) watch(ctx context.Context) error {
 	now := time.Now()
 	c.mu.Lock()
@@ -35,7 +35,7 @@ func (c *Collector) watch(ctx context.Context) error {
 	return nil
 }
 
-// housekeep looks at the database and the names of the specs, and compacts.
+// housekeep reads the database's size, lists specs, and compacts.
 func (c *Collector) housekeep(ctx context.Context) error {
 	c.repeat = true
 	if err := c.watch(ctx); err != nil {
@@ -44,7 +44,7 @@ func (c *Collector) housekeep(ctx context.Context) error {
 	if err := c.listSpecs(ctx); err != nil {
 		return err
 	}
-	// A full database keeps no history. What the last compaction freed is known by now.
+	// A full database keeps no history. The effect of the last compaction is known by now.
 	freed := c.compacted >= c.usage.Revision
 	if c.usage.Alarm {
 		c.history = c.usage.Revision
@@ -65,17 +65,16 @@ func (c *Collector) housekeep(ctx context.Context) error {
 	return c.maint.Defragment(ctx)
 }
 
-// rewriteGap is the least time between two defragmentations.
+// rewriteGap is the shortest time between two defragmentations.
 const rewriteGap = 15 * time.Second
 
-// rewritten is when the database was defragmented, and up to which revision it had been
-// compacted.
+// rewritten is the time of the last defragmentation, and the revision compacted before it.
 type rewritten struct {
 	at        time.Time
 	compacted int64
 }
 
-// fullInterval is Policy.Interval while the store refuses writes.
+// fullInterval replaces Policy.Interval while the store refuses writes.
 const fullInterval = 5 * time.Second
 
 // pace returns the time until the next housekeeping.
@@ -86,26 +85,24 @@ func (c *Collector) pace() time.Duration {
 	return c.policy.Interval
 }
 
-// stuckGap is the least time between two attempts to free a database that is full by
-// all that is known, while nothing is deleted.
+// stuckGap is the shortest time between two defragmentations of a database that seems full while
+// nothing is deleted.
 const stuckGap = 10 * time.Minute
 
-// stuck reports whether etcd refuses every write, and all has been deleted that may be:
-// it finds out what has become free when it writes, and so does not. To rewrite the
-// database, which keeps it from answering for a while, tells.
+// stuck reports whether etcd refuses every write and everything deletable is deleted. etcd notices
+// freed pages only when it writes, so it cannot recover by itself. A defragmentation, which makes
+// it unavailable for a while, helps.
 func (c *Collector) stuck() bool {
 	return c.usage.Alarm && c.idle && (c.compacted > c.rewritten.compacted || time.Since(c.rewritten.at) > stuckGap)
 }
 
-// specPages bounds how many pages of specs are listed at a time, and specPage how many
-// are on one.
+// specPages bounds the pages of specs listed at a time, and specPage the keys on a page.
 const (
 	specPages = 10
 	specPage  = 1000
 )
 
-// listSpecs looks at some of the specs, going on where it ended the last time, and at
-// all of them where there are not many.
+// listSpecs lists some specs, from where it stopped the last time, or all of them if they are few.
 func (c *Collector) listSpecs(ctx context.Context) error {
 	for range specPages {
 		c.specs.Prefix, c.specs.KeysOnly, c.specs.Limit = controlplane.Prefix(controlplane.Specs), true, specPage

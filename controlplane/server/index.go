@@ -9,68 +9,68 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// index is what the collector knows of the cluster: of each key no more than it takes
-// to decide what is to be collected. It is kept up change by change, and lists what
-// there may be to do, so that a look costs what there is to do, and not what there is.
+// index is the collector's knowledge of the cluster: of each key only what its decisions need. Each
+// change updates it. It lists possible work, so that a pass costs as much as there is to do, and
+// not as much as there is.
 //
-// A value that cannot be decoded counts as there, and as naming nothing.
+// An undecodable value counts as present, and refers to nothing.
 type index struct {
-	spaces map[string]*space
+	spaces map[string]*namespaceState
 	nodes  map[string]*node
-	// things are resources, what ended tasks left behind, reservations and policies, by key.
-	things map[string]*thing
-	// owned are the things that end with something else.
-	owned map[owner]map[*thing]struct{}
-	// admission is nil while everything is admitted, admissionMod its ModRevision.
+	// dependents are resources, provided resources, reservations and policies, by key.
+	dependents map[string]*dependent
+	// owned holds the dependents of each owner.
+	owned map[owner]map[*dependent]struct{}
+	// admission is nil while admission is open; admissionMod is its ModRevision.
 	admission    *types.Admission
 	admissionMod int64
-	// waiting is how many tasks there are that no node has.
+	// waiting is the number of tasks without a node.
 	waiting int
 
-	// What follows lists what there may be to do.
+	// The fields below list possible work.
 
-	// ended are the tasks that have ended, but for those that are being collected, and
-	// those that jobs hold; holding are these jobs.
+	// ended holds the ended tasks, except those being collected and those held by jobs; holding has
+	// these jobs.
 	ended   endings
 	holding map[*job]struct{}
-	// touched are things that changed, or whose owner did.
-	touched []*thing
-	// empty are jobs without tasks, incomplete those whose tasks came and they did not.
+	// touched lists dependents that changed, or whose owner did.
+	touched []*dependent
+	// empty are jobs without tasks; incomplete are missing jobs with tasks.
 	empty, incomplete map[*job]struct{}
-	// orphans are tasks whose job has not come for long.
+	// orphans lists tasks whose job has not come for a long time.
 	orphans []*task
-	// left are tasks whose session has ended.
+	// left lists tasks whose session has ended.
 	left []*task
-	// over are sessions that have ended and left tasks.
+	// over holds ended sessions with tasks.
 	over map[*session]struct{}
-	// unused are specs that no task refers to.
+	// unused holds specs that no task refers to.
 	unused unusedSpecs
-	// unsized are specs that tasks refer to, to be read for their size.
+	// unsized lists specs with tasks whose size is still to be read.
 	unsized []*spec
-	// changed are namespaces of which the use, the budget or the admission changed.
-	changed []*space
+	// changed lists namespaces whose usage, budget or admission changed.
+	changed []*namespaceState
 }
 
-// space is a namespace.
-type space struct {
+// namespaceState is the index of one namespace.
+type namespaceState struct {
 	name     string
 	tasks    map[string]*task
 	jobs     map[string]*job
 	sessions map[string]*session
-	// policies are the ids that have some.
+	// policies holds the ids with policies.
 	policies map[string]struct{}
-	// specs are those that tasks refer to, with how many do.
+	// specs holds the specs that tasks refer to, with the number of these tasks.
 	specs map[string]*spec
 	budget
 }
 
-// node is a node, as far as something on it ends with its session.
+// node is a node with the dependents of its session.
 type node struct {
-	session int64
-	things  map[*thing]struct{}
+	session    int64
+	dependents map[*dependent]struct{}
 }
 
-// owner is what something ends with: a task, job, session or reservation.
+// owner is an object whose end removes dependents: a task, job, session, reservation or policies.
 type owner struct {
 	kind   controlplane.Kind
 	ns, id string
@@ -78,20 +78,20 @@ type owner struct {
 
 func newIndex() *index {
 	return &index{
-		spaces: make(map[string]*space), nodes: make(map[string]*node),
-		things: make(map[string]*thing), owned: make(map[owner]map[*thing]struct{}),
+		spaces: make(map[string]*namespaceState), nodes: make(map[string]*node),
+		dependents: make(map[string]*dependent), owned: make(map[owner]map[*dependent]struct{}),
 		empty: make(map[*job]struct{}), incomplete: make(map[*job]struct{}), over: make(map[*session]struct{}),
 		holding: make(map[*job]struct{}),
 		unused:  unusedSpecs{known: make(map[specName]*unusedSpec)},
 	}
 }
 
-// space returns a namespace. Names of keys are parts of them, and would keep more
-// than themselves in memory: what is kept is cloned.
-func (x *index) space(name string) *space {
+// space returns a namespace. Names are parts of keys, which they would keep in memory: stored names
+// are cloned.
+func (x *index) space(name string) *namespaceState {
 	s := x.spaces[name]
 	if s == nil {
-		s = &space{
+		s = &namespaceState{
 			name: strings.Clone(name), tasks: make(map[string]*task), jobs: make(map[string]*job),
 			sessions: make(map[string]*session), specs: make(map[string]*spec), policies: make(map[string]struct{}),
 		}
@@ -100,7 +100,7 @@ func (x *index) space(name string) *space {
 	return s
 }
 
-// apply takes in a change. Now is for what has no time of its own.
+// apply applies a change. now is for objects without a time of their own.
 func (x *index) apply(e controlplane.Event, now time.Time) {
 	k, ok := controlplane.Parse(e.Key)
 	if !ok {
@@ -118,7 +118,7 @@ func (x *index) apply(e controlplane.Event, now time.Time) {
 	case controlplane.Alive:
 		x.applyAlive(k.Node, e)
 	case controlplane.Resources, controlplane.Provided, controlplane.Reservations, controlplane.Policies:
-		x.applyThing(k, e)
+		x.applyDependent(k, e)
 	case controlplane.Namespaces:
 		x.applyNamespace(x.space(k.Namespace), e)
 	case controlplane.Admissions:
@@ -130,7 +130,7 @@ func (x *index) apply(e controlplane.Event, now time.Time) {
 	}
 }
 
-// reduce takes in that of a kind of keys only some are there.
+// reduce drops the keys of a kind for which has is false.
 func (x *index) reduce(kind controlplane.Kind, has func(key string) bool, revision int64, now time.Time) {
 	var gone []string
 	for key := range x.keys(kind) {
@@ -143,7 +143,7 @@ func (x *index) reduce(kind controlplane.Kind, has func(key string) bool, revisi
 	}
 }
 
-// keys are all keys of a kind that are known.
+// keys iterates over all known keys of a kind.
 func (x *index) keys(kind controlplane.Kind) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		switch kind {
@@ -158,7 +158,7 @@ func (x *index) keys(kind controlplane.Kind) iter.Seq[string] {
 				yield(controlplane.AdmissionKey())
 			}
 		case controlplane.Resources, controlplane.Provided, controlplane.Reservations, controlplane.Policies:
-			for key := range x.things {
+			for key := range x.dependents {
 				if strings.HasPrefix(key, controlplane.Prefix(kind)) && !yield(key) {
 					return
 				}
@@ -185,8 +185,8 @@ func (x *index) applyAdmission(e controlplane.Event) {
 
 func (x *index) applyAlive(name string, e controlplane.Event) {
 	n := x.node(name)
-	n.session = e.CreateRevision // 0 of a delete
-	for th := range n.things {
+	n.session = e.CreateRevision // 0 for a delete
+	for th := range n.dependents {
 		x.touch(th)
 	}
 	x.tidyNode(name)
@@ -195,15 +195,15 @@ func (x *index) applyAlive(name string, e controlplane.Event) {
 func (x *index) node(name string) *node {
 	n := x.nodes[name]
 	if n == nil {
-		n = &node{things: make(map[*thing]struct{})}
+		n = &node{dependents: make(map[*dependent]struct{})}
 		x.nodes[strings.Clone(name)] = n
 	}
 	return n
 }
 
-// tidyNode forgets a node of which nothing is left.
+// tidyNode drops a node without session and dependents.
 func (x *index) tidyNode(name string) {
-	if n := x.nodes[name]; n != nil && n.session == 0 && len(n.things) == 0 {
+	if n := x.nodes[name]; n != nil && n.session == 0 && len(n.dependents) == 0 {
 		delete(x.nodes, name)
 	}
 }

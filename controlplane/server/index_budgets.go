@@ -7,31 +7,31 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// budget is what a namespace uses and what it is allowed.
+// budget is the usage and the allowance of a namespace.
 type budget struct {
-	// used counts what the applications of the namespace have: Keys, Bytes and Pending. The
-	// specs of its tasks count in Bytes.
+	// used is the usage of the namespace's applications: Keys, Bytes and Pending. The specs of its
+	// tasks count in Bytes.
 	used types.Budget
-	// settings is what an administrator has set, nil for nothing.
+	// settings are those of an administrator, nil if there are none.
 	settings    *types.Namespace
 	settingsMod int64
-	// admission is nil while something may be added, admissionMod its ModRevision.
+	// admission is nil while the namespace may grow; admissionMod is its ModRevision.
 	admission    *types.Admission
 	admissionMod int64
-	// queued reports whether the namespace is among those changed.
+	// queued reports whether index.changed lists the namespace.
 	queued bool
 }
 
-// again has a namespace looked at again.
-func (s *space) again(x *index) {
+// requeue makes the next pass consider a namespace.
+func (s *namespaceState) requeue(x *index) {
 	if !s.queued {
 		s.queued = true
 		x.changed = append(x.changed, s)
 	}
 }
 
-// measure counts the bytes of a key and its value, in place of those it had before.
-func (x *index) measure(s *space, size *int32, e controlplane.Event) {
+// measure counts the bytes of a key and its value, in place of the earlier ones.
+func (x *index) measure(s *namespaceState, size *int32, e controlplane.Event) {
 	if *size != 0 {
 		s.used.Keys--
 		s.used.Bytes -= int64(*size)
@@ -41,21 +41,21 @@ func (x *index) measure(s *space, size *int32, e controlplane.Event) {
 		s.used.Keys++
 		s.used.Bytes += int64(*size)
 	}
-	s.again(x)
+	s.requeue(x)
 }
 
-func (x *index) applyNamespace(s *space, e controlplane.Event) {
+func (x *index) applyNamespace(s *namespaceState, e controlplane.Event) {
 	s.settings, s.settingsMod = nil, 0
 	if !e.Delete {
 		s.settings, s.settingsMod = new(types.Namespace), e.ModRevision
 		if types.Decode(e.Value, s.settings) != nil {
-			s.settings = nil // the built-in defaults hold
+			s.settings = nil // the built-in defaults apply
 		}
 	}
-	s.again(x)
+	s.requeue(x)
 }
 
-func (x *index) applyNamespaceAdmission(s *space, e controlplane.Event) {
+func (x *index) applyNamespaceAdmission(s *namespaceState, e controlplane.Event) {
 	s.admission, s.admissionMod = nil, 0
 	if !e.Delete {
 		s.admission, s.admissionMod = new(types.Admission), e.ModRevision
@@ -63,15 +63,15 @@ func (x *index) applyNamespaceAdmission(s *space, e controlplane.Event) {
 			s.admission = new(types.Admission)
 		}
 	}
-	s.again(x)
+	s.requeue(x)
 }
 
 // budgets closes namespaces that have used up a budget, and opens them again.
-func (l *look) budgets() {
-	var later []*space
+func (l *pass) budgets() {
+	var later []*namespaceState
 	defer func() {
 		for _, s := range later {
-			s.again(l.index)
+			s.requeue(l.index)
 		}
 	}()
 	for len(l.changed) > 0 && !l.enough() {
@@ -82,21 +82,21 @@ func (l *look) budgets() {
 		key, want, is := controlplane.NamespaceAdmissionKey(s.name), s.over(), s.admission
 		switch {
 		case want == nil && is != nil && len(l.unsized) > 0:
-			later = append(later, s) // what is not counted yet may be what it was closed for
+			later = append(later, s) // uncounted specs may be the reason why it was closed
 		case want == nil && is != nil:
 			l.remove(inBudget, key, s.admissionMod, s)
 		case want == nil || l.usage.Alarm:
-			// Etcd would refuse to put it, as it refuses all that is added.
+			// Etcd would refuse to put it, as it refuses all additions.
 		case is == nil || want.Budget != is.Budget:
 			l.add(overBudget, key, s, unchanged(key, s.admissionMod)).put = want
 		}
 	}
 }
 
-// over returns what is to be said of a namespace that has used up a budget; nil is nothing.
-// One that is closed is opened when a twentieth of that budget is free, so that it is not
-// closed and opened with each key.
-func (s *space) over() *types.Admission {
+// over returns the admission of a namespace that has used up a budget; nil if it is within its
+// budgets. A closed one opens when a twentieth of that budget is free, so that single keys do not
+// close and open it.
+func (s *namespaceState) over() *types.Admission {
 	allowed := s.settings.Allowed()
 	for _, b := range []struct {
 		name          string

@@ -10,34 +10,33 @@ import (
 
 // task is a task, its status, or both.
 type task struct {
-	space *space
+	space *namespaceState
 	id    string
-	// mod and statusMod are the ModRevisions, 0 of what is not there.
+	// mod and statusMod are the ModRevisions; 0 means absent.
 	mod, statusMod int64
-	// size and statusSize are the bytes of both, 0 of what is not there.
+	// size and statusSize are the sizes of both in bytes; 0 means absent.
 	size, statusSize int32
-	// end is when it ended, in Unix nanoseconds: what the status says or, of one
-	// that never ran and does not say, when that was seen first.
+	// end is when it ended, in Unix nanoseconds: by its status, or, for a task that never ran, when
+	// its end was first seen.
 	end     int64
 	job     *job
 	spec    *spec
 	session *session
-	// at is its place among the endings, its job's if that holds it; -1 for none.
+	// at is its index in the endings, or in those of the job that holds it; -1 if it is in neither.
 	at    int32
 	held  bool
 	stage stage
-	// asked tells that what is to be done about it has been asked for, and it has
-	// not changed since.
+	// asked reports whether a step for it was returned, and it has not changed since.
 	asked bool
 }
 
-// stage is how far a task is, as far as that matters here.
+// stage is the phase of a task, as far as the collector needs it.
 type stage uint8
 
 const (
-	// waits: no node has it.
+	// waits: it has no node.
 	waits stage = iota
-	// runs: a node has it.
+	// runs: it has a node.
 	runs
 	// ends: it has ended.
 	ends
@@ -56,59 +55,59 @@ func stageOf(p types.Phase) stage {
 
 // job is a job, or only tasks that name it.
 type job struct {
-	space *space
+	space *namespaceState
 	id    string
 	mod   int64
 	bytes int32
-	// created is the revision at which it came.
+	// created is the revision of its creation.
 	created int64
-	// size is how many tasks it was launched with, tasks how many name it, and open how
-	// many of these have not ended.
+	// size is the number of tasks at its launch, tasks the number of known tasks, and open the
+	// number of these that have not ended.
 	size, tasks, open int
-	// since is when the last of these came, while the job is not there.
+	// since is when the last of these came, while the job is missing.
 	since time.Time
 	asked bool
-	// held are those of its tasks that have ended, and are kept while others have not.
+	// held are its ended tasks, kept while others continue.
 	held endings
 }
 
 // session is a session, or only tasks that name it.
 type session struct {
-	space *space
+	space *namespaceState
 	id    string
 	mod   int64
 	bytes int32
-	// tasks are those that are to be stopped when it ends.
+	// tasks are those to stop when it ends.
 	tasks map[*task]*types.Task
 }
 
 // spec is a spec that tasks refer to.
 type spec struct {
-	space  *space
+	space  *namespaceState
 	digest string
 	tasks  int
-	// bytes are those of its key and value, 0 until it was read.
+	// bytes is the size of its key and value, 0 until it is read.
 	bytes int32
 }
 
-// ended reports whether all tasks of a job that is there have ended: an ended task stays
-// so, and none joins a job that is there. The tasks are known up to a revision: those that
-// are not among those known are gone, or came with the job, and later.
-func (j *job) ended(known int64) bool { return j.open == 0 && !j.early(known) }
+// ended reports whether all tasks of a present job have ended. An ended task stays so, and no task
+// joins a present job. Tasks are known up to a revision: missing ones are deleted, or came with the
+// job, later.
+func (j *job) ended(known int64) bool { return j.open == 0 && !j.mayLackTasks(known) }
 
-// early reports whether some of its tasks may have come that are not known yet.
-func (j *job) early(known int64) bool { return j.tasks < j.size && known < j.mod }
+// mayLackTasks reports whether some of its tasks may exist that are not known yet.
+func (j *job) mayLackTasks(known int64) bool { return j.tasks < j.size && known < j.mod }
 
-// open reports whether a task is there, and has not ended.
+// open reports whether a task exists and has not ended.
 func (t *task) open() bool { return t.mod != 0 && t.stage != ends }
 
-// visible reports whether a task has no job, or that is complete.
+// visible reports whether a task has no job, or a complete one.
 func (t *task) visible() bool { return t.job == nil || t.job.mod != 0 }
 
 func (t *task) key() string       { return controlplane.TaskKey(t.space.name, t.id) }
 func (t *task) statusKey() string { return controlplane.StatusKey(t.space.name, t.id) }
 
-// find returns a task, nil if nothing of it is there.
+// find returns a task, nil if neither task nor status exists.
 func (x *index) find(ns, id string) *task {
 	if s := x.spaces[ns]; s != nil {
 		return s.tasks[id]
@@ -116,7 +115,7 @@ func (x *index) find(ns, id string) *task {
 	return nil
 }
 
-func (x *index) taskOf(s *space, id string) *task {
+func (x *index) taskOf(s *namespaceState, id string) *task {
 	t := s.tasks[id]
 	if t == nil {
 		t = &task{space: s, id: strings.Clone(id), at: -1}
@@ -125,7 +124,7 @@ func (x *index) taskOf(s *space, id string) *task {
 	return t
 }
 
-func (x *index) applyTask(s *space, id string, e controlplane.Event, now time.Time) {
+func (x *index) applyTask(s *namespaceState, id string, e controlplane.Event, now time.Time) {
 	t := x.taskOf(s, id)
 	x.uncount(t)
 	x.measure(s, &t.size, e)
@@ -142,7 +141,7 @@ func (x *index) applyTask(s *space, id string, e controlplane.Event, now time.Ti
 	}
 }
 
-// intend notes what a task names.
+// intend records the objects that a task names.
 func (x *index) intend(t *task, value []byte, now time.Time) {
 	intent := new(types.Task)
 	if types.Decode(value, intent) != nil {
@@ -169,7 +168,7 @@ func (x *index) intend(t *task, value []byte, now time.Time) {
 	}
 }
 
-// leave undoes what intend did before. What the task names still is counted by then.
+// leave undoes an earlier intend, after the present names were counted.
 func (x *index) leave(t *task, job *job, session *session, spec *spec) {
 	if job != nil {
 		job.tasks--
@@ -194,7 +193,7 @@ func (x *index) leaveSession(t *task, s *session) {
 	x.tidySession(s)
 }
 
-// tidySession forgets a session of which nothing is left.
+// tidySession drops a missing session without tasks.
 func (x *index) tidySession(s *session) {
 	if len(s.tasks) == 0 {
 		delete(x.over, s)
@@ -204,7 +203,7 @@ func (x *index) tidySession(s *session) {
 	}
 }
 
-func (x *index) applyStatus(s *space, id string, e controlplane.Event, now time.Time) {
+func (x *index) applyStatus(s *namespaceState, id string, e controlplane.Event, now time.Time) {
 	t := x.taskOf(s, id)
 	x.uncount(t)
 	x.measure(s, &t.statusSize, e)
@@ -212,7 +211,7 @@ func (x *index) applyStatus(s *space, id string, e controlplane.Event, now time.
 	if !e.Delete {
 		t.statusMod, t.asked = e.ModRevision, false
 		var status types.Status
-		// What cannot be read has not ended, as far as is known.
+		// An unreadable status counts as not ended.
 		if types.Decode(e.Value, &status) == nil {
 			x.reach(t, &status, now)
 		} else {
@@ -222,7 +221,7 @@ func (x *index) applyStatus(s *space, id string, e controlplane.Event, now time.
 	x.settle(t)
 }
 
-// reach notes how far a task is.
+// reach records the phase of a task.
 func (x *index) reach(t *task, status *types.Status, now time.Time) {
 	if t.stage = stageOf(status.Phase); t.stage != ends {
 		return
@@ -239,7 +238,7 @@ func (x *index) reach(t *task, status *types.Status, now time.Time) {
 	}
 }
 
-// uncount takes a task out of what settle puts it into.
+// uncount is the inverse of settle.
 func (x *index) uncount(t *task) {
 	if t.mod != 0 && t.stage == waits {
 		x.waiting--
@@ -253,7 +252,7 @@ func (x *index) uncount(t *task) {
 	}
 }
 
-// settle puts a task where it belongs, after a change.
+// settle counts and lists a task by its new state.
 func (x *index) settle(t *task) {
 	if t.mod != 0 && t.stage == waits {
 		x.waiting++
@@ -279,8 +278,8 @@ func (x *index) settle(t *task) {
 	}
 }
 
-// mayHaveEnded lists what a job held, as having ended at a time at the earliest, and has
-// what ends with the job looked at, if none of its tasks that are known goes on.
+// mayHaveEnded handles the end of a job without open tasks. It releases the tasks that the job
+// held, as ended no earlier than end, and touches its dependents.
 func (x *index) mayHaveEnded(j *job, end int64) {
 	if j.open > 0 {
 		return
@@ -291,7 +290,7 @@ func (x *index) mayHaveEnded(j *job, end int64) {
 	}
 }
 
-func (s *space) job(id string) *job {
+func (s *namespaceState) job(id string) *job {
 	j := s.jobs[id]
 	if j == nil {
 		j = &job{space: s, id: strings.Clone(id)}
@@ -300,7 +299,7 @@ func (s *space) job(id string) *job {
 	return j
 }
 
-func (s *space) spec(digest string) *spec {
+func (s *namespaceState) spec(digest string) *spec {
 	p := s.specs[digest]
 	if p == nil {
 		p = &spec{space: s, digest: strings.Clone(digest)}
@@ -309,7 +308,7 @@ func (s *space) spec(digest string) *spec {
 	return p
 }
 
-func (s *space) session(id string) *session {
+func (s *namespaceState) session(id string) *session {
 	e := s.sessions[id]
 	if e == nil {
 		e = &session{space: s, id: strings.Clone(id), tasks: make(map[*task]*types.Task)}
@@ -318,7 +317,7 @@ func (s *space) session(id string) *session {
 	return e
 }
 
-func (x *index) applyJob(s *space, id string, e controlplane.Event, now time.Time) {
+func (x *index) applyJob(s *namespaceState, id string, e controlplane.Event, now time.Time) {
 	j := s.job(id)
 	x.measure(s, &j.bytes, e)
 	came := j.mod == 0 && !e.Delete
@@ -336,14 +335,14 @@ func (x *index) applyJob(s *space, id string, e controlplane.Event, now time.Tim
 	x.reckonJob(j)
 	x.touchOwned(owner{controlplane.Jobs, s.name, id})
 	if came && j.tasks > 0 {
-		// It makes its tasks visible, those of sessions that have ended too.
+		// It makes its tasks visible, including those of ended sessions.
 		for session := range x.over {
 			x.leaveBehind(session)
 		}
 	}
 }
 
-// reckonJob puts a job where it belongs, after a change.
+// reckonJob lists a job by its new state.
 func (x *index) reckonJob(j *job) {
 	delete(x.empty, j)
 	delete(x.incomplete, j)
@@ -357,7 +356,7 @@ func (x *index) reckonJob(j *job) {
 	}
 }
 
-func (x *index) applySession(s *space, id string, e controlplane.Event) {
+func (x *index) applySession(s *namespaceState, id string, e controlplane.Event) {
 	session := s.session(id)
 	x.measure(s, &session.bytes, e)
 	session.mod = e.ModRevision
@@ -371,15 +370,15 @@ func (x *index) applySession(s *space, id string, e controlplane.Event) {
 	x.touchOwned(owner{controlplane.Sessions, s.name, id})
 }
 
-// leaveBehind lists the tasks of a session that has ended.
+// leaveBehind lists the tasks of an ended session.
 func (x *index) leaveBehind(s *session) {
 	for t := range s.tasks {
 		x.left = append(x.left, t)
 	}
 }
 
-// keys yields the keys of a kind, of tasks and what they belong to.
-func (s *space) keys(kind controlplane.Kind, yield func(string) bool) bool {
+// keys yields the keys of one kind: tasks, and objects that tasks belong to.
+func (s *namespaceState) keys(kind controlplane.Kind, yield func(string) bool) bool {
 	switch kind {
 	case controlplane.Namespaces:
 		return s.settingsMod == 0 || yield(controlplane.NamespaceKey(s.name))

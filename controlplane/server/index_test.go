@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// keys are few, so that they meet.
+// drawKey draws from few keys, so that they collide.
 func drawKey(r *rapid.T) (key string, m types.Message) {
 	of := func(what string, choices ...string) string { return rapid.SampledFrom(choices).Draw(r, what) }
 	id := of("id", "a", "b", "c")
@@ -56,15 +56,15 @@ func drawKey(r *rapid.T) (key string, m types.Message) {
 	return controlplane.AliveKey(of("node", "n1", "n2")), &types.Alive{}
 }
 
-// history is random changes, as they come.
+// history is a sequence of random changes.
 type history struct {
 	rapid *rapid.T
 	state map[string]controlplane.Event
 	rev   int64
 }
 
-// next returns the next changes. A task that has ended stays so until it is deleted,
-// with its status, of which either may be known first.
+// next returns the next changes. An ended task stays so until it is deleted with its status; either
+// delete may come first.
 func (h *history) next() []controlplane.Event {
 	key, m := drawKey(h.rapid)
 	if k, _ := controlplane.Parse(key); k.Kind == controlplane.Statuses || k.Kind == controlplane.Tasks {
@@ -92,7 +92,7 @@ func (h *history) delete(key string) controlplane.Event {
 	return controlplane.Event{KV: controlplane.KV{Key: key, ModRevision: h.rev}, Delete: true}
 }
 
-// reload lists everything to an index that has missed something.
+// reload lists everything to an index with gaps.
 func (h *history) reload(x *index) {
 	has := func(key string) bool { _, ok := h.state[key]; return ok }
 	for _, kind := range followed() {
@@ -105,9 +105,9 @@ func (h *history) reload(x *index) {
 	}
 }
 
-// TestIndexIsAsIfMadeAnew: after any changes, the index says what one says that is
-// made of what is there then, and holds no more.
-func TestIndexIsAsIfMadeAnew(t *testing.T) {
+// TestIndexIsAsIfRebuilt checks that after any changes the index decides like one built from the
+// present state, and is no larger.
+func TestIndexIsAsIfRebuilt(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		x, h := newIndex(), &history{rapid: r, state: make(map[string]controlplane.Event)}
 		for range rapid.IntRange(1, 40).Draw(r, "changes") {
@@ -122,32 +122,32 @@ func TestIndexIsAsIfMadeAnew(t *testing.T) {
 			if rapid.Bool().Draw(r, "sized") {
 				x.sizeAll()
 			}
-			// What was decided is not done, and is looked at again.
+			// Undone decisions are considered again.
 			steps, _ := x.at(now().Add(time.Hour), DefaultPolicy()).decide()
 			for _, s := range steps {
 				if s.of != nil {
-					s.of.again(x)
+					s.of.requeue(x)
 				}
 			}
 		}
-		anew := newIndex()
+		rebuilt := newIndex()
 		for _, key := range slices.Sorted(maps.Keys(h.state)) {
-			anew.apply(h.state[key], now())
+			rebuilt.apply(h.state[key], now())
 		}
 		x.sizeAll()
-		anew.sizeAll()
-		if got, want := x.outline(), anew.outline(); got != want {
-			r.Fatalf("it has\n%s\none that is made anew\n%s", got, want)
+		rebuilt.sizeAll()
+		if got, want := x.outline(), rebuilt.outline(); got != want {
+			r.Fatalf("it has\n%s\na rebuilt one\n%s", got, want)
 		}
 		got, _ := x.at(now().Add(time.Hour), DefaultPolicy()).decide()
-		want, _ := anew.at(now().Add(time.Hour), DefaultPolicy()).decide()
+		want, _ := rebuilt.at(now().Add(time.Hour), DefaultPolicy()).decide()
 		if told(got) != told(want) {
-			r.Fatalf("it decides\n%s\none that is made anew\n%s", told(got), told(want))
+			r.Fatalf("it decides\n%s\na rebuilt one\n%s", told(got), told(want))
 		}
 	})
 }
 
-// sizeAll sizes the specs that are not yet, by their names.
+// sizeAll sets the size of unsized specs by their names.
 func (x *index) sizeAll() {
 	for _, p := range x.unsized {
 		x.sizeSpec(p, controlplane.KV{Key: p.digest, Value: make([]byte, 100*int(p.digest[0]-'w'))})
@@ -155,14 +155,14 @@ func (x *index) sizeAll() {
 	x.unsized = nil
 }
 
-// outline says how much of everything there is.
+// outline returns the sizes of all parts.
 func (x *index) outline() string {
 	s := x.space("ns")
 	specs := 0
 	for _, p := range s.specs {
 		specs += p.tasks
 	}
-	// Which of what has ended a job holds is found out when it would be collected.
+	// Whether a job holds an ended task is only decided at its collection.
 	members, open, ended := 0, 0, len(x.ended)
 	for _, j := range s.jobs {
 		open += j.open
@@ -171,12 +171,12 @@ func (x *index) outline() string {
 	for _, p := range s.sessions {
 		members += len(p.tasks)
 	}
-	return fmt.Sprintf("used %+v, %d tasks, %d wait, %d ended, %d jobs, %d of their tasks are open, %d empty, %d incomplete, %d sessions of %d, %d over, %d specs of %d, %d nodes, %d things, %d owners",
+	return fmt.Sprintf("used %+v, %d tasks, %d wait, %d ended, %d jobs, %d of their tasks are open, %d empty, %d incomplete, %d sessions of %d, %d over, %d specs of %d, %d nodes, %d dependents, %d owners",
 		s.used, len(s.tasks), x.waiting, ended, len(s.jobs), open, len(x.empty), len(x.incomplete), len(s.sessions), members, len(x.over),
-		len(s.specs), specs, len(x.nodes), len(x.things), len(x.owned))
+		len(s.specs), specs, len(x.nodes), len(x.dependents), len(x.owned))
 }
 
-// TestEndingsAreInOrder: whatever is put in and taken out.
+// TestEndingsAreInOrder checks the order after any additions and removals.
 func TestEndingsAreInOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var h endings
@@ -204,8 +204,8 @@ func TestEndingsAreInOrder(t *testing.T) {
 	})
 }
 
-// TestUnreadableValuesAreThere: what cannot be decoded is there, names nothing, and is
-// not collected.
+// TestUnreadableValuesAreThere checks that an undecodable value counts as present, refers to
+// nothing, and is not collected.
 func TestUnreadableValuesAreThere(t *testing.T) {
 	x := newIndex()
 	broken := func(rev int64, key string) {
@@ -231,9 +231,9 @@ func TestUnreadableValuesAreThere(t *testing.T) {
 	}
 }
 
-// TestWithdrawnIsLookedAt: what ends with a policy is collected when that goes, though nothing
-// else has changed.
-func TestWithdrawnIsLookedAt(t *testing.T) {
+// TestWithdrawnIsConsidered checks that dependents of policies are collected with them, though
+// nothing else changes.
+func TestWithdrawnIsConsidered(t *testing.T) {
 	x := newIndex()
 	policy := controlplane.PoliciesKey("ns", "q")
 	x.learn(1, put{policy, &types.Policies{}})

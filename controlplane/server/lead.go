@@ -8,13 +8,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// leaderTTL is how long nobody leads after a leader died. What is collected can wait.
+// leaderTTL is the longest time without a leader after a leader died. Collection can wait.
 const leaderTTL = 15 * time.Second
 
-// Lead has one process at a time run something: it waits for the role, runs it while
-// it has that, and again when it has it again, until ctx is done; then it returns
-// ctx.Err(). The compares that run is given hold while it leads; that one does not
-// hold any more, Conflict, ends only that time of leading.
+// Lead runs a function in one process at a time. It waits for the role, runs the function while it
+// holds the role, and starts over when it loses the role. It returns ctx.Err() when ctx is done.
+// The compares passed to run hold while this process leads. A Conflict of run ends only that term.
 func Lead(ctx context.Context, s controlplane.Store, role, holder string, run func(ctx context.Context, guard []controlplane.Compare) error) error {
 	for {
 		err := leadOnce(ctx, s, role, holder, run)
@@ -27,8 +26,8 @@ func Lead(ctx context.Context, s controlplane.Store, role, holder string, run fu
 	}
 }
 
-// leadOnce waits for the role and returns when run has, or it is lost: Conflict. The
-// role is given back when run has ended, not before: the next one is not to meet it.
+// leadOnce waits for the role, and returns when run has returned or the role is lost: Conflict. It
+// gives the role back only after run has ended, so that two terms never overlap.
 func leadOnce(ctx context.Context, s controlplane.Store, role, holder string, run func(context.Context, []controlplane.Compare) error) error {
 	key := controlplane.LeaderKey(role)
 	hold, giveBack := context.WithCancel(context.WithoutCancel(ctx))

@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestLeadIsOneAtATime has two lead: the second takes over when the first is gone, not
-// when it is about to go.
+// TestLeadIsOneAtATime lets two processes lead: the second takes over after the first one's term
+// has ended, not before.
 func TestLeadIsOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
@@ -34,7 +34,7 @@ func TestLeadIsOneAtATime(t *testing.T) {
 						t.Errorf("guarded by %v", guard)
 					}
 					<-ctx.Done()
-					time.Sleep(leaderTTL) // what it does has an end of its own
+					time.Sleep(leaderTTL) // its work takes that long to end
 					return ctx.Err()
 				})
 			}()
@@ -58,14 +58,14 @@ func TestLeadIsOneAtATime(t *testing.T) {
 	})
 }
 
-// TestLeadEndsWithAnError has the role be lost first, which is none.
+// TestLeadEndsWithAnError loses the role first, which is no error.
 func TestLeadEndsWithAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		n := 0
 		err := Lead(t.Context(), memstore.New(), "collector", "a", func(context.Context, []controlplane.Compare) error {
 			if n++; n == 1 {
-				return types.Errorf(types.Conflict, "somebody else leads")
+				return types.Errorf(types.Conflict, "another process leads")
 			}
 			return broken
 		})
@@ -75,7 +75,7 @@ func TestLeadEndsWithAnError(t *testing.T) {
 	})
 }
 
-// TestLeadBeginsAgain has the lease be lost: what runs is ended, and run again.
+// TestLeadBeginsAgain loses the lease: the function ends, and runs again.
 func TestLeadBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
@@ -97,7 +97,7 @@ func TestLeadBeginsAgain(t *testing.T) {
 		synctest.Wait()
 		page, err := s.List(t.Context(), controlplane.ListOptions{Key: controlplane.LeaderKey("collector")})
 		if err != nil || len(page.KVs) != 1 {
-			t.Fatalf("nobody leads: %v, %v", page, err)
+			t.Fatalf("no process leads: %v, %v", page, err)
 		}
 		if err := s.RevokeLease(t.Context(), page.KVs[0].Lease); err != nil {
 			t.Fatal(err)

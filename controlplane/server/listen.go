@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// memberName is the name of the one member.
+	// memberName is the name of the single member.
 	memberName = "escher"
-	// peerAddress is where other members would reach it. A member must have
-	// such an address, and it becomes part of its data; nobody listens there,
-	// and no path of this machine is in it, so that data can be moved.
+	// peerAddress is the address for other members. A member must have one, and it becomes part of
+	// its data. Nothing listens there, and it contains no path of this machine, so that the data
+	// can be moved.
 	peerAddress = "/escher-single-member"
 )
 
-// listenOn makes etcd serve clients on a Unix socket, and listen nowhere else.
+// listenOn makes etcd serve clients on a Unix socket only.
 func listenOn(conf *embed.Config, socket string) {
 	client := url.URL{Scheme: "unix", Path: socket}
 	conf.ListenClientUrls = []url.URL{client}
@@ -25,6 +25,6 @@ func listenOn(conf *embed.Config, socket string) {
 	conf.ListenPeerUrls = nil
 	conf.AdvertisePeerUrls = []url.URL{{Scheme: "unix", Path: peerAddress}}
 	conf.InitialCluster = conf.InitialClusterFromName(memberName)
-	// The gateway is JSON over HTTP; it would be a client of its own server.
+	// The gateway is JSON over HTTP, and would be a client of its own server.
 	conf.EnableGRPCGateway = false
 }

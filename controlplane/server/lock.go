@@ -13,13 +13,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// lockName is the file of a directory that whoever uses it has locked.
+// lockName is the name of the lock file in a directory.
 const lockName = "lock"
 
-// Lock makes dir, readable by its owner alone, if it is missing, and takes it for
-// this process until release is called or the process ends, however it ends.
-// Precondition: it cannot be used, or another process has it; the error says
-// which.
+// Lock creates dir, if it is missing, readable by its owner alone. It locks dir for this process
+// until release is called or the process ends in any way. Precondition: dir is unusable, or another
+// process has locked it; the error names that process.
 func Lock(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, types.Errorf(types.Precondition, "make directory %s: %w", dir, err)
@@ -33,7 +32,7 @@ func Lock(dir string) (release func() error, err error) {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, types.Errorf(types.Precondition, "lock directory %s: %w", dir, err)
 		}
-		return nil, types.Errorf(types.Precondition, "use directory %s: process %s is using it: stop that one, or choose another directory",
+		return nil, types.Errorf(types.Precondition, "use directory %s: process %s is using it: stop that process, or choose another directory",
 			dir, holder(f))
 	}
 	if err := sign(f); err != nil {
@@ -42,7 +41,7 @@ func Lock(dir string) (release func() error, err error) {
 	return f.Close, nil
 }
 
-// sign writes into a lock file whose it is.
+// sign writes the process id into a lock file.
 func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
@@ -51,8 +50,7 @@ func sign(f *os.File) error {
 	return err
 }
 
-// holder reads from a lock file whose it is. Only a moment after it was taken the
-// file may not say yet.
+// holder reads the process id from a lock file. It may be missing for a moment after the lock.
 func holder(f *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(f, 32))
 	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {

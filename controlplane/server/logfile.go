@@ -11,11 +11,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// maxLogBytes is how long a log file may get; there are two at most.
+// maxLogBytes bounds a log file; there are at most two.
 const maxLogBytes = 32 << 20
 
-// logFile is a file that is appended to. When it has reached max bytes it is put
-// aside under its name with .1 added, in place of the one before.
+// logFile is a file to append to. At max bytes it is renamed to its name with .1 added, in place of
+// the previous one.
 type logFile struct {
 	path string
 	max  int64
@@ -70,21 +70,18 @@ func (l *logFile) rotate() error {
 	return l.open()
 }
 
-// Sync implements zapcore.WriteSyncer. The log is for people: what the kernel has
-// of it is safe enough.
+// Sync implements zapcore.WriteSyncer. The log is for people: data in the kernel is safe enough.
 func (l *logFile) Sync() error { return nil }
 
-// close closes the file. Every entry has been written when it was made; there is
-// nobody to tell of an error.
+// close closes the file. Every entry was written at once, so an error has no consequence.
 func (l *logFile) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_ = l.file.Close()
 }
 
-// fatalHook takes the place of what zap does after an entry of level fatal, which
-// is to end the process without a word to its user: it ends the goroutine, one of
-// etcd's, and says why to whoever reads from the channel.
+// fatalHook replaces zap's reaction to an entry of level fatal, which would end the process
+// silently. It ends the goroutine, one of etcd's, and sends the reason to the channel.
 type fatalHook chan string
 
 // OnWrite implements zapcore.CheckWriteHook.
@@ -99,12 +96,12 @@ func (h fatalHook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	}
 	select {
 	case h <- text:
-	default: // the first reason is the one that counts
+	default: // only the first reason counts
 	}
 	runtime.Goexit()
 }
 
-// etcdLogger returns the logger to give to etcd.
+// etcdLogger returns the logger for etcd.
 func etcdLogger(out zapcore.WriteSyncer, fatal fatalHook) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder

@@ -16,12 +16,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// statusWait bounds how long a member may take to say how full it is.
+// statusWait bounds the wait for the status of a member.
 const statusWait = 3 * time.Second
 
-// cramped reports whether the file has reached the quota, or nearly, and rewriting it
-// makes room: etcd goes by the size of the file, whatever is free in it. When it has
-// begun to refuse, it takes what room there is.
+// cramped reports whether the file is close to the quota and defragmentation would help. etcd
+// compares the size of the file, whatever is free in it. Once etcd refuses writes, even a small
+// gain counts.
 func cramped(u controlplane.Usage) bool {
 	switch {
 	case u.Quota <= 0:
@@ -32,9 +32,8 @@ func cramped(u controlplane.Usage) bool {
 	return float64(u.File) >= 0.95*float64(u.Quota) && u.Share() < 0.65
 }
 
-// NewMaintenance returns the maintenance of the etcd behind a client: of all its
-// members, which are its endpoints. quota is that of an etcd that does not tell it, as
-// versions before 3.6 do not; 0 means unknown.
+// NewMaintenance returns the maintenance of all members of an etcd, which are the endpoints of a
+// client. quota is used for versions before 3.6, which do not report theirs; 0 means unknown.
 func NewMaintenance(client *clientv3.Client, quota int64) controlplane.Maintenance {
 	return etcdMaintenance{client, quota}
 }
@@ -46,7 +45,7 @@ type etcdMaintenance struct {
 
 func (m etcdMaintenance) at() string { return strings.Join(m.client.Endpoints(), ", ") }
 
-// Usage returns that of the member that is fullest, of those that answer.
+// Usage returns that of the fullest member that answers.
 func (m etcdMaintenance) Usage(ctx context.Context) (controlplane.Usage, error) {
 	members, err := m.members(ctx)
 	if err != nil {
@@ -76,7 +75,7 @@ func (m etcdMember) leads() int {
 	return 0
 }
 
-// members returns the members that answer. Unavailable: none does.
+// members returns the members that answer. Unavailable: none answers.
 func (m etcdMaintenance) members(ctx context.Context) (found []etcdMember, failed error) {
 	for _, endpoint := range m.client.Endpoints() {
 		st, err := m.status(ctx, endpoint)
@@ -94,7 +93,7 @@ func (m etcdMaintenance) members(ctx context.Context) (found []etcdMember, faile
 	return found, nil
 }
 
-// status asks one member, which may be away.
+// status asks one member, which may be down.
 func (m etcdMaintenance) status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusWait)
 	defer cancel()
@@ -109,10 +108,10 @@ func (m etcdMaintenance) Compact(ctx context.Context, revision int64) error {
 	return types.Errorf(types.Unavailable, "compact etcd at %s to revision %d: %w", m.at(), revision, err)
 }
 
-// Defragment rewrites the members whose file is large, one after the other: the others answer
-// meanwhile. Another server may have rewritten the rest just now. The leader is the last
-// one, and hands over before. A member that does not answer is left alone. The alarm is
-// ended if that made room: else the error is Precondition with controlplane.ErrFull.
+// Defragment rewrites the members with large files, one after the other, while the others answer.
+// Another server may have rewritten the rest just now. The leader comes last, and hands over its
+// leadership first. Defragment skips members that do not answer. It clears the alarm if there is
+// space now; otherwise the error is Precondition with controlplane.ErrFull.
 func (m etcdMaintenance) Defragment(ctx context.Context) error {
 	members, err := m.members(ctx)
 	if err != nil {
@@ -124,7 +123,7 @@ func (m etcdMaintenance) Defragment(ctx context.Context) error {
 			continue
 		}
 		if x.leads() == 1 && len(members) > 1 {
-			// A member that stays the leader only keeps writes waiting meanwhile.
+			// If it stays the leader, writes only wait meanwhile.
 			_ = m.handOver(ctx, x, members[0])
 		}
 		if _, err := m.client.Defragment(ctx, x.endpoint); err != nil {
@@ -134,7 +133,7 @@ func (m etcdMaintenance) Defragment(ctx context.Context) error {
 	return m.endAlarm(ctx)
 }
 
-// largeFile is the share of the quota, in percent, from which on a file is rewritten.
+// largeFile is the percentage of the quota from which a file is rewritten.
 const largeFile = 85
 
 // handOver makes another member the leader.
@@ -150,7 +149,7 @@ func (m etcdMaintenance) handOver(ctx context.Context, leader, next etcdMember) 
 	return err
 }
 
-// endAlarm ends the alarm of a full database if every member has room.
+// endAlarm clears the alarm of a full database if every member has free space.
 func (m etcdMaintenance) endAlarm(ctx context.Context) error {
 	usage, err := m.Usage(ctx)
 	switch {
@@ -159,7 +158,7 @@ func (m etcdMaintenance) endAlarm(ctx context.Context) error {
 	case !usage.Alarm:
 		return nil
 	case !usage.Roomy():
-		return types.Errorf(types.Precondition, "free etcd at %s: rewritten, it still takes %s of %s: %w", m.at(), size(usage.File), size(usage.Quota), controlplane.ErrFull)
+		return types.Errorf(types.Precondition, "free etcd at %s: after defragmentation it still takes %s of %s: %w", m.at(), size(usage.File), size(usage.Quota), controlplane.ErrFull)
 	}
 	alarms, err := m.client.AlarmList(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Metrics tell what collectors do, and how full the database is. It is a
+// Metrics count the work of collectors, and show the size of the database. It is a
 // prometheus.Collector; a nil one counts nothing.
 type Metrics struct {
 	set       *metric.Set
@@ -21,18 +21,18 @@ type Metrics struct {
 	namespace *prometheus.GaugeVec
 }
 
-// NewMetrics makes metrics that have counted nothing.
+// NewMetrics returns metrics at zero.
 func NewMetrics() *Metrics {
 	set := metric.NewSet("collector")
 	return &Metrics{
 		set:       set,
 		leading:   set.Gauge("leading", "1 while this process collects, 0 while another one does."),
-		collected: set.Counters("collected_total", "What was stopped or deleted, by the reason.", "reason"),
-		troubles:  set.Counter("interrupted_total", "Looks that were given up, to be tried again, as etcd did not answer."),
-		database:  set.Gauges("database_bytes", "What etcd's database holds (used), takes on disk (file) and may take (quota).", "what"),
-		refuses:   set.Gauge("database_full", "1 while etcd refuses writes as its database is full."),
-		namespace: set.Gauges("namespace_used", "What a namespace uses of its budgets: keys, bytes, pending.", "namespace", "what"),
-		aside:     set.Counters("set_aside_total", "Items that failed and are tried again later while the others go on, by what failed: collect, drain.", "what"),
+		collected: set.Counters("collected_total", "Objects stopped or deleted, by reason.", "reason"),
+		troubles:  set.Counter("interrupted_total", "Passes that failed because etcd did not answer, and are retried."),
+		database:  set.Gauges("database_bytes", "Bytes of data in etcd's database (used), on disk (file) and allowed (quota).", "what"),
+		refuses:   set.Gauge("database_full", "1 while etcd refuses writes because its database is full."),
+		namespace: set.Gauges("namespace_used", "Usage of a namespace's budgets: keys, bytes, pending.", "namespace", "what"),
+		aside:     set.Counters("set_aside_total", "Items that failed and are retried later, by activity: collect, drain.", "what"),
 	}
 }
 
@@ -64,14 +64,14 @@ func (m *Metrics) trouble() {
 	}
 }
 
-// setAside counts an item of what failed.
+// setAside counts a failed item of an activity.
 func (m *Metrics) setAside(what string) {
 	if m != nil {
 		m.aside.WithLabelValues(what).Inc()
 	}
 }
 
-// use tells what a namespace uses. One that uses nothing is not listed.
+// use sets the usage of a namespace. It drops one without keys.
 func (m *Metrics) use(ns string, used types.Budget) {
 	if m == nil {
 		return

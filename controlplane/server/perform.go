@@ -13,19 +13,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// maxStepOps bounds the operations of one transaction: larger ones keep others
-// waiting for more than a few milliseconds, and save little.
+// maxStepOps bounds the operations of one transaction: larger ones block others for more than a few
+// milliseconds, and save little.
 const maxStepOps = 512
 
-// perform does steps, many in one transaction, and returns those that are not done:
-// their conditions do not hold any more, or an error, which is returned too, was in
-// the way.
+// perform performs steps, many in one transaction. It returns the steps that it did not perform,
+// because their conditions no longer hold, or because of an error, which it also returns.
 func (c *Collector) perform(ctx context.Context, steps []step) (undone []step, err error) {
 	done := make(tally)
 	defer func() { c.report(done) }()
 	steps, undone = c.withoutFailed(steps)
 	puts := func(s step) bool { return s.put != nil }
-	// An etcd that is full accepts transactions that only delete.
+	// A full etcd accepts transactions that only delete.
 	deletes := slices.DeleteFunc(slices.Clone(steps), puts)
 	others := slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return !puts(s) })
 	for len(deletes)+len(others) > 0 {
@@ -43,7 +42,7 @@ func (c *Collector) perform(ctx context.Context, steps []step) (undone []step, e
 	return undone, nil
 }
 
-// withoutFailed splits off the steps that failed and are not to be tried again yet.
+// withoutFailed splits off the failed steps that are not due for a retry.
 func (c *Collector) withoutFailed(steps []step) (rest, failed []step) {
 	if len(c.failed) == 0 {
 		return steps, nil
@@ -59,7 +58,7 @@ func (c *Collector) withoutFailed(steps []step) (rest, failed []step) {
 	return rest, failed
 }
 
-// fitting returns how many of the steps go into one transaction; at least one.
+// fitting returns the number of steps that fit one transaction, at least one.
 func (c *Collector) fitting(steps []step) int {
 	limits := c.store.Limits()
 	most := min(limits.Ops, maxStepOps)
@@ -70,7 +69,7 @@ func (c *Collector) fitting(steps []step) int {
 		if s.put != nil {
 			bytes += len(types.Encode(0, s.put))
 		}
-		// The keys take less than the rest of the bytes.
+		// Keys take less than the remaining quarter.
 		if i > 0 && (max(ops, compares) > most || bytes > limits.Bytes*3/4) {
 			return i
 		}
@@ -78,8 +77,9 @@ func (c *Collector) fitting(steps []step) int {
 	return len(steps)
 }
 
-// commit does steps in one transaction, and if it is refused without those that hold
-// it up, which it returns. One that the store can never take, or that panics, is set aside.
+// commit performs steps in one transaction. If it is refused, it repeats it without the steps whose
+// conditions fail, which it returns. It sets aside a step that the store can never accept, or that
+// panics.
 func (c *Collector) commit(ctx context.Context, steps []step, done tally) (refused []step, err error) {
 	for len(steps) > 0 {
 		var txn controlplane.Txn
@@ -122,13 +122,13 @@ func (c *Collector) commit(ctx context.Context, steps []step, done tally) (refus
 	return refused, nil
 }
 
-// halve does each half of some steps by itself, as together they failed. A step that fails
-// alone is tried again later.
+// halve performs each half of some steps that failed together. It retries a step that fails alone
+// later.
 func (c *Collector) halve(ctx context.Context, steps []step, done tally, refused []step, failed error) ([]step, error) {
 	if len(steps) == 1 {
 		c.opts.Metrics.setAside("collect")
 		if key := steps[0].key; c.failed.failed(key, failed, time.Now()) {
-			c.log.Error("cannot be collected: the others go on", zap.String("path", key), zap.String("reason", string(steps[0].why)), zap.Error(failed))
+			c.log.Error("cannot be collected: collection continues with others", zap.String("path", key), zap.String("reason", string(steps[0].why)), zap.Error(failed))
 		}
 		return append(refused, steps[0]), nil
 	}
@@ -141,7 +141,7 @@ func (c *Collector) halve(ctx context.Context, steps []step, done tally, refused
 	return refused, nil
 }
 
-// change makes one transaction of steps.
+// change builds one transaction of steps.
 func (c *Collector) change(steps []step) *controlplane.Change {
 	change := controlplane.NewChange(controlplane.NewBatch())
 	for _, g := range c.guard {
@@ -169,7 +169,7 @@ func add(change *controlplane.Change, x controlplane.Compare) {
 	change.IfUnchanged(x.Key, x.Revision)
 }
 
-// failing returns the compares of txn that do not hold for what was read.
+// failing returns the compares of txn that do not hold for the keys read back.
 func failing(txn controlplane.Txn, read []controlplane.KV) map[controlplane.Compare]bool {
 	failed := make(map[controlplane.Compare]bool)
 	for i, x := range txn.Compares {
@@ -180,10 +180,10 @@ func failing(txn controlplane.Txn, read []controlplane.KV) map[controlplane.Comp
 	return failed
 }
 
-// tally is what was done at one look, by the reason.
+// tally counts the work of one pass, by reason.
 type tally map[why]*deed
 
-// deed is what was done for one reason.
+// deed is the work for one reason.
 type deed struct {
 	count    int
 	first    string
@@ -202,7 +202,7 @@ func (t tally) add(steps []step, revision int64) {
 	}
 }
 
-// report logs what was done, a line a reason.
+// report logs the work, one line a reason.
 func (c *Collector) report(done tally) {
 	for why, d := range done {
 		c.opts.Metrics.collect(why, d.count)

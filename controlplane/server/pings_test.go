@@ -16,14 +16,14 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 )
 
-// What HTTP/2 sends before its frames, and of these: RFC 9113.
+// HTTP/2's preface and frame layout: RFC 9113.
 const (
 	preface   = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	framePing = 6
 	flagAck   = 1
 )
 
-// countPings counts the pings, answers to others left out, in what one side sends.
+// countPings counts the pings, without answers, from one side.
 func countPings(from io.Reader, skip int, pings *atomic.Int64) {
 	r := bufio.NewReader(from)
 	_, _ = r.Discard(skip)
@@ -42,9 +42,9 @@ func countPings(from io.Reader, skip int, pings *atomic.Int64) {
 	}
 }
 
-// tap passes one connection on to a socket, and counts the pings of both sides.
+// tap forwards one connection to a socket, and counts the pings of both sides.
 func tap(t *testing.T, to string, byClient, byServer *atomic.Int64) (endpoint string) {
-	dir, err := os.MkdirTemp("", "tap") // a socket has a short path
+	dir, err := os.MkdirTemp("", "tap") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,10 +81,9 @@ func tap(t *testing.T, to string, byClient, byServer *atomic.Int64) (endpoint st
 	return "unix://" + path
 }
 
-// TestNobodyIsPinged: small requests and answers that come alone, as renewals do, are all
-// that goes over a connection. gRPC would send a ping with each to find out how large its
-// windows should be.
-func TestNobodyIsPinged(t *testing.T) {
+// TestNoPings checks that small isolated requests and answers, such as renewals, cause no other
+// traffic. By default gRPC sends a ping with each to size its windows.
+func TestNoPings(t *testing.T) {
 	r := run(t, Config{Dir: t.TempDir()})
 	at, err := url.Parse(r.endpoint)
 	if err != nil {

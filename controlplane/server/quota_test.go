@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// small is a cluster on a real etcd whose quota is small.
+// small is a cluster on a real etcd with a small quota.
 type small struct {
 	*controlplane.Client
 	t     *testing.T
@@ -38,7 +38,7 @@ func newSmall(t *testing.T, quota int64) *small {
 	return s
 }
 
-// collect runs a collector in a hurry until the end of the test.
+// collect runs a collector with short intervals until the end of the test.
 func (s *small) collect(change func(*Policy)) {
 	s.t.Helper()
 	p := DefaultPolicy()
@@ -50,7 +50,7 @@ func (s *small) collect(change func(*Policy)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // that of the test ends before it is cleaned up
+	ctx, cancel := context.WithCancel(context.Background()) // the test's own context ends before the cleanup
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 	s.t.Cleanup(func() {
@@ -66,7 +66,7 @@ func (s *small) collect(change func(*Policy)) {
 	})
 }
 
-// launch launches a task that takes some room.
+// launch launches a task of some size.
 func (s *small) launch(ctx context.Context) (id string, err error) {
 	s.n++
 	large := strings.Repeat("x", 100<<10)
@@ -78,8 +78,8 @@ func (s *small) launch(ctx context.Context) (id string, err error) {
 	return got.Tasks[0], nil
 }
 
-// end makes a task one that has ended, as a scheduler of a later version would, with a
-// field of its own that is as long as that.
+// end marks a task as ended, like a scheduler of a later version with a field of its own of that
+// size.
 func (s *small) end(id string, bytes int) error {
 	key := controlplane.StatusKey("ns", id)
 	value := types.Encode(controlplane.NewBatch(), &types.Status{Phase: types.Failed, Attempt: 1, Ended: time.Now().UnixNano()})
@@ -91,7 +91,7 @@ func (s *small) end(id string, bytes int) error {
 	return err
 }
 
-// fill launches tasks that end until one is refused, and returns the error.
+// fill launches ended tasks until one is refused, and returns the error.
 func (s *small) fill() error {
 	s.t.Helper()
 	for {
@@ -105,7 +105,7 @@ func (s *small) fill() error {
 	}
 }
 
-// untilOpen returns when nothing keeps new tasks out.
+// untilOpen returns once admission is open.
 func (s *small) untilOpen() {
 	open := errors.New("open")
 	err := controlplane.ListWatch(s.t.Context(), s.store, controlplane.ListWatchOptions{Prefix: controlplane.Prefix(controlplane.System)}, func(u controlplane.Update) error {
@@ -120,7 +120,7 @@ func (s *small) untilOpen() {
 	}
 }
 
-// tasks returns how many there are, up to some.
+// tasks returns the number of tasks, up to a bound.
 func (s *small) tasks() int {
 	s.t.Helper()
 	page, err := s.store.List(s.t.Context(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Tasks), KeysOnly: true, Limit: 10})
@@ -130,21 +130,21 @@ func (s *small) tasks() int {
 	return len(page.KVs)
 }
 
-// TestNearlyFullDatabase: an etcd that fills up is closed to new tasks before it is
-// full; what has ended goes when there is not much room left even so; and once there
-// is room again, who was refused and tries again is let in.
+// TestNearlyFullDatabase checks that a filling etcd closes admission before it is full, and deletes
+// ended tasks when little space is left even so. Once space is free, a refused client that tries
+// again is admitted.
 func TestNearlyFullDatabase(t *testing.T) {
 	s := newSmall(t, 32<<20)
-	// The writers of a test are faster than it is looked at.
+	// The writers of a test are faster than the passes.
 	s.collect(func(p *Policy) { p.OpenBelow, p.CloseAt, p.PurgeAt = 0.25, 0.3, 0.5 })
 	err := s.fill()
-	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "of its quota of 32 MiB: wait until what has ended is deleted") {
+	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "of its quota of 32 MiB: wait until ended tasks are deleted") {
 		t.Fatalf("it is refused with %v", err)
 	}
 	if s.tasks() == 0 {
 		t.Fatal("no task is kept")
 	}
-	// What was there before ends, and takes more room: nobody is refused that.
+	// Existing tasks end, which takes more space: that is never refused.
 	waits := make(chan error, 1)
 	go func() {
 		for {
@@ -165,12 +165,11 @@ func TestNearlyFullDatabase(t *testing.T) {
 		}
 	}
 	if err := <-waits; err != nil {
-		t.Errorf("who waited is told %v", err)
+		t.Errorf("the waiting client got %v", err)
 	}
 }
 
-// TestFullDatabaseRecovers: an etcd that refuses every write, as nobody looked after
-// it, is made to take them again.
+// TestFullDatabaseRecovers checks that an unattended etcd that refuses every write recovers.
 func TestFullDatabaseRecovers(t *testing.T) {
 	s := newSmall(t, 16<<20)
 	err := s.fill()

@@ -14,23 +14,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// rescueEvery is how often a server looks whether the database is full.
+// rescueEvery is how often a server checks whether the database is full.
 const rescueEvery = 5 * time.Second
 
 // repeatFull is how often the log repeats that the database is full.
 const repeatFull = 10 * time.Minute
 
-// Rescue frees a full database while no collector leads. A role needs a lease, and a full
-// store grants none. Each server therefore collects without the role, under a guard that
-// holds until a collector leads. All deletions are conditional: several servers may collect
-// at once.
+// Rescue frees a full database while no collector leads. A role needs a lease, and a full store
+// grants none. So each server collects without the role, under a guard that holds until a collector
+// leads. All deletions are conditional, so several servers may collect at once.
 type Rescue struct {
 	Store       controlplane.Store
 	Maintenance controlplane.Maintenance
-	// Role is that of the collector. Empty means that this process always collects: Rescue
-	// then only warns that the database is full.
+	// Role is the role of the collector. Empty means that this process always collects; Rescue then
+	// only warns about a full database.
 	Role string
-	// Collect collects until ctx is done. Conflict: the guard does not hold any more.
+	// Collect collects until ctx is done. Conflict: the guard no longer holds.
 	Collect func(ctx context.Context, guard []controlplane.Compare) error
 	// Metrics may be nil.
 	Metrics *Metrics
@@ -40,7 +39,7 @@ type Rescue struct {
 	logged  time.Time
 }
 
-// Warning returns what is wrong with the database and what mends it; empty if nothing is.
+// Warning returns the problem of the database and its remedy; empty if there is none.
 func (r *Rescue) Warning() string {
 	if text := r.warning.Load(); text != nil {
 		return *text
@@ -48,12 +47,12 @@ func (r *Rescue) Warning() string {
 	return ""
 }
 
-// Run runs until ctx is done and returns ctx.Err() then. Other errors are those of Collect.
+// Run runs until ctx is done, and then returns ctx.Err(). Other errors are those of Collect.
 func (r *Rescue) Run(ctx context.Context) error {
 	tick := time.NewTicker(rescueEvery)
 	defer tick.Stop()
 	for {
-		if needed, err := r.look(ctx); needed && err == nil {
+		if needed, err := r.check(ctx); needed && err == nil {
 			if err := r.collect(ctx, tick.C); err != nil {
 				return err
 			}
@@ -84,16 +83,16 @@ func (r *Rescue) collect(ctx context.Context, tick <-chan time.Time) error {
 			}
 			return err
 		case <-tick:
-			// A member that is being defragmented does not answer: the collector goes on.
-			if needed, err := r.look(ctx); err == nil && !needed {
+			// A member under defragmentation does not answer: keep collecting.
+			if needed, err := r.check(ctx); err == nil && !needed {
 				stop()
 			}
 		}
 	}
 }
 
-// look reports whether the database is full and no collector leads.
-func (r *Rescue) look(ctx context.Context) (bool, error) {
+// check reports whether the database is full and no collector leads.
+func (r *Rescue) check(ctx context.Context) (bool, error) {
 	usage, err := r.Maintenance.Usage(ctx)
 	if err != nil {
 		return false, err
@@ -123,23 +122,23 @@ func (r *Rescue) look(ctx context.Context) (bool, error) {
 	return err == nil && len(page.KVs) == 0, err
 }
 
-// describe says that the database is full and what mends it, if a person has to.
+// describe describes the full database, and the remedy if a person has to act.
 func (r *Rescue) describe(ctx context.Context, usage controlplane.Usage) (string, error) {
-	text := fmt.Sprintf("etcd refuses writes: its database takes %s of its quota of %s; servers delete what has ended and free the rest by themselves",
+	text := fmt.Sprintf("etcd refuses writes: its database takes %s of its quota of %s; servers delete ended tasks and free the rest by themselves",
 		size(usage.File), size(usage.Quota))
 	foreign, err := r.foreign(ctx)
 	switch {
 	case err != nil:
 		return "", err
 	case foreign != "":
-		text += fmt.Sprintf("; they never delete what is not Escher's, such as %q: delete it (etcdctl del --prefix), or start etcd with a larger --quota-backend-bytes", foreign)
+		text += fmt.Sprintf("; they never delete foreign keys such as %q: delete them (etcdctl del --prefix), or start etcd with a larger --quota-backend-bytes", foreign)
 	default:
 		text += "; if that does not help, stop tasks, or start etcd with a larger --quota-backend-bytes"
 	}
 	return text, nil
 }
 
-// foreign returns a key that is not Escher's, empty if there is none.
+// foreign returns a foreign key, empty if there is none.
 func (r *Rescue) foreign(ctx context.Context) (string, error) {
 	// The second listing begins after all keys of Escher.
 	for _, after := range [...]string{"", strings.TrimSuffix(controlplane.Root, "/") + "0"} {

@@ -17,13 +17,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// fullCluster is a full store and what servers do to it.
+// fullCluster is a full store with the servers' actions on it.
 type fullCluster struct {
 	*memstore.Store
 	t *testing.T
-	// asked counts leases that were asked for.
+	// asked counts the requested leases.
 	asked atomic.Int64
-	// leading is the number of collectors that lead, and led that of times one led.
+	// leading is the number of leading collectors, and led the number of terms.
 	leading, led atomic.Int64
 	servers      []*Rescue
 }
@@ -33,7 +33,7 @@ func (f *fullCluster) GrantLease(ctx context.Context, ttl time.Duration) (contro
 	return f.Store.GrantLease(ctx, ttl)
 }
 
-// fill makes tasks that have ended, one that waits and one that runs.
+// fill creates ended tasks, a waiting one and a running one.
 func (f *fullCluster) fill() {
 	f.t.Helper()
 	for i := range 20 {
@@ -44,7 +44,7 @@ func (f *fullCluster) fill() {
 		aTask("running", types.Task{Name: "web"}), status("running", types.Status{Phase: types.Bound, Attempt: 1, Node: "n"}))
 }
 
-// junk puts a key that is not Escher's, and returns whether the store took it.
+// junk puts a foreign key, and reports whether the store accepted it.
 func (f *fullCluster) junk(key string, bytes int) bool {
 	f.t.Helper()
 	_, err := f.Commit(f.t.Context(), controlplane.Txn{
@@ -105,7 +105,7 @@ func (f *fullCluster) warned(want string) {
 	}
 }
 
-// kept checks that nothing that goes on was deleted.
+// kept checks that no live object was deleted.
 func (f *fullCluster) kept() {
 	f.t.Helper()
 	for _, key := range []string{controlplane.TaskKey("ns", "pending"), controlplane.TaskKey("ns", "running"), controlplane.StatusKey("ns", "running")} {
@@ -116,8 +116,8 @@ func (f *fullCluster) kept() {
 	}
 }
 
-// TestRescue restarts every server of a cluster whose store is full. They make room, one of
-// them leads, and what was accepted is there.
+// TestRescue restarts every server of a cluster with a full store. They must free space, one must
+// lead, and everything accepted must exist.
 func TestRescue(t *testing.T) {
 	for _, servers := range []int{1, 3} {
 		t.Run(fmt.Sprint(servers), func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestRescue(t *testing.T) {
 	}
 }
 
-// TestRescueFromOthers fills a store with keys that are not Escher's. It says so, leaves
-// them alone, deletes its own that have ended, and goes on when a person has deleted them.
+// TestRescueFromOthers fills a store with foreign keys. The servers must report it, keep those
+// keys, delete their own ended tasks, and continue when a person has deleted the keys.
 func TestRescueFromOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fullCluster{Store: memstore.New(memstore.WithQuota(100_000)), t: t}
@@ -165,13 +165,13 @@ func TestRescueFromOthers(t *testing.T) {
 		defer cancel()
 		f.run(ctx, 2)
 		synctest.Wait()
-		f.warned(`such as "/junk/0": delete it`)
+		f.warned(`such as "/junk/0": delete them`)
 		time.Sleep(time.Minute)
 		f.kept()
 		if f.full() {
 			t.Error("the store is full although tasks have ended")
 		}
-		// What was made room by deleting the ended is filled at once.
+		// The space freed by deleting ended tasks is filled at once.
 		for f.junk(fmt.Sprint("/junk/", junk), 1000) {
 			junk++
 		}
@@ -179,7 +179,7 @@ func TestRescueFromOthers(t *testing.T) {
 			remove(t, f, "/small")
 		}
 		time.Sleep(time.Hour)
-		f.warned(`such as "/junk/0": delete it`)
+		f.warned(`such as "/junk/0": delete them`)
 		if !f.full() {
 			t.Error("the store has room")
 		}
@@ -195,7 +195,7 @@ func TestRescueFromOthers(t *testing.T) {
 	})
 }
 
-// TestHoldWaitsForRoom has a store grant no lease for an hour. It is asked for one now and
+// TestHoldWaitsForRoom uses a store that grants no lease for an hour. Hold must keep asking now and
 // then.
 func TestHoldWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/supervise"
 )
 
-// setbacks remember the items that failed, by their keys: each is tried again after a pause
-// that grows, and the others go on meanwhile.
+// setbacks remembers failed items by their keys. Each is retried after a growing pause, while the
+// others continue.
 type setbacks map[string]*setback
 
 type setback struct {
@@ -16,12 +16,11 @@ type setback struct {
 	said     string
 }
 
-// maxSetbacks bounds how many items are remembered. Beyond it all are forgotten: they
-// fail, and are told, once more.
+// maxSetbacks bounds the remembered items. Beyond it all are forgotten, so they fail and are logged
+// once more.
 const maxSetbacks = 10_000
 
-// failed notes that an item failed. It reports whether that is news: the error is another
-// one than the last time.
+// failed records the failure of an item. news reports whether the error differs from the last one.
 func (s setbacks) failed(key string, err error, now time.Time) (news bool) {
 	if len(s) >= maxSetbacks {
 		clear(s)
@@ -37,7 +36,7 @@ func (s setbacks) failed(key string, err error, now time.Time) (news bool) {
 	return news
 }
 
-// pending reports whether an item failed and is not to be tried again yet.
+// pending reports whether an item failed and is not due for a retry.
 func (s setbacks) pending(key string, now time.Time) bool {
 	x := s[key]
 	return x != nil && now.Before(x.until)

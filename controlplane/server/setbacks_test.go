@@ -20,12 +20,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// choosy is a store that refuses what writes some keys, and counts that.
+// choosy is a store that refuses and counts writes of some keys.
 type choosy struct {
 	*memstore.Store
 	refuses func(key string) error
 	refused atomic.Int32
-	// calm has it refuse nothing any more.
+	// calm makes it refuse nothing any more.
 	calm atomic.Bool
 }
 
@@ -46,9 +46,9 @@ func (c *choosy) want(t *testing.T, least, most int32) {
 	}
 }
 
-// TestDrainGoesOnBesideErrors drains two nodes while the store refuses one task for good,
-// and then everything of one node for now.
-func TestDrainGoesOnBesideErrors(t *testing.T) {
+// TestDrainGoesOnDespiteErrors drains two nodes while the store refuses one task for good, and
+// everything of one node for a while.
+func TestDrainGoesOnDespiteErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &choosy{Store: memstore.New()}
 		for _, id := range []string{"a", "bad", "c"} {
@@ -79,8 +79,8 @@ func TestDrainGoesOnBesideErrors(t *testing.T) {
 				t.Errorf("%s is not told", id)
 			}
 		}
-		s.want(t, 40, 80) // two items, each some 25 times in ten minutes
-		// One for each, and that what was told does not end here.
+		s.want(t, 40, 80) // two items, about 25 times each in ten minutes
+		// One line for each, and one for attempts that do not end here.
 		if n := lines.Len(); n != 3 || lines.FilterMessageSnippet("do not end").Len() != 1 {
 			t.Errorf("%d lines of log: %v", n, lines.All())
 		}
@@ -99,9 +99,9 @@ func TestDrainGoesOnBesideErrors(t *testing.T) {
 	})
 }
 
-// TestDrainWithLongReason drains a node sooner than its tasks were stopped before, by a
-// program that stored reasons without a bound: what can be read leaves with a short reason,
-// and what cannot be read stays.
+// TestDrainWithLongReason drains a node sooner than its tasks were stopped before, by a program
+// that stored reasons without a bound. Readable tasks leave with a short reason, and unreadable
+// ones stay.
 func TestDrainWithLongReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
@@ -121,8 +121,8 @@ func TestDrainWithLongReason(t *testing.T) {
 		}
 		write(t, s, bound("n1", "other", 1)...)
 		write(t, s, put{controlplane.CordonKey("n1"), &types.Cordon{Drain: types.DrainMove, Grace: 5 * time.Second}})
-		err := draintest(t, nil, s, func(look func()) {
-			look()
+		err := draintest(t, nil, s, func(pass func()) {
+			pass()
 			task := taskOf(t, s, "long")
 			if task.Stop == nil || task.Stop.Grace != 5*time.Second || len(task.Stop.Reason) != types.MaxReason {
 				t.Errorf("it is told %+v", task.Stop)
@@ -137,9 +137,9 @@ func TestDrainWithLongReason(t *testing.T) {
 	})
 }
 
-// TestCollectorGoesOnBesideErrors stops the tasks of a session that ended, of which the
-// store refuses one for good.
-func TestCollectorGoesOnBesideErrors(t *testing.T) {
+// TestCollectorGoesOnDespiteErrors stops the tasks of an ended session while the store refuses one
+// for good.
+func TestCollectorGoesOnDespiteErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &choosy{Store: memstore.New(), refuses: func(key string) error {
 			if key == controlplane.TaskKey("ns", "t-07") {
@@ -184,8 +184,8 @@ func TestCollectorGoesOnBesideErrors(t *testing.T) {
 	})
 }
 
-// TestPanicsOverOneItem has the drainer and the collector panic over one task each: they name
-// it, and go on with the others.
+// TestPanicsOverOneItem makes the drainer and the collector panic over one task each: they must
+// report it, and continue with others.
 func TestPanicsOverOneItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &choosy{Store: memstore.New(), refuses: func(key string) error {
@@ -225,8 +225,8 @@ func TestPanicsOverOneItem(t *testing.T) {
 			}
 		}
 		for path, want := range map[string]string{
-			controlplane.BindingKey("n1", "ns", "bad", 1): "attempt cannot be told to leave: the others go on",
-			controlplane.TaskKey("left", "bad"):           "cannot be collected: the others go on",
+			controlplane.BindingKey("n1", "ns", "bad", 1): "attempt cannot be told to leave: the drain continues with others",
+			controlplane.TaskKey("left", "bad"):           "cannot be collected: collection continues with others",
 		} {
 			if lines.FilterMessage(want).FilterField(zap.String("path", path)).Len() == 0 {
 				t.Errorf("%s is not named: %v", path, lines.All())

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// socketName is the file that clients of etcd connect to.
+	// socketName is the name of etcd's socket for clients.
 	socketName = "etcd.sock"
-	// maxSocketPath is the longest path a Unix socket can have on Linux.
+	// maxSocketPath is the longest path of a Unix socket on Linux.
 	maxSocketPath = 107
-	// socketRoom is what SocketDir leaves for the names of sockets.
-	socketRoom = 32
+	// socketNameBytes is the space that SocketDir leaves for the names of sockets.
+	socketNameBytes = 32
 )
 
-// SocketDir returns the directory for the Unix sockets of whoever keeps its state
-// in dir, the same at every call: "run" below dir or, where that is too long for
-// a socket's path or not plain in a URL, a short one named by a hash of dir. It
-// makes nothing; see MakeSocketDir. Names of sockets in it may have 32 bytes.
+// SocketDir returns the directory for the Unix sockets of a process with its state in dir, always
+// the same one. It is "run" below dir. If that is too long for the path of a socket, or changes in
+// a URL, it is a short path with a hash of dir. SocketDir creates nothing; see MakeSocketDir. Names
+// of sockets in it may have 32 bytes.
 func SocketDir(dir string) string {
-	if own := filepath.Join(dir, "run"); len(own)+1+socketRoom <= maxSocketPath && plain(own) {
+	if own := filepath.Join(dir, "run"); len(own)+1+socketNameBytes <= maxSocketPath && plain(own) {
 		return own
 	}
 	sum := sha256.Sum256([]byte(filepath.Clean(dir)))
@@ -43,7 +43,7 @@ func SocketDir(dir string) string {
 	return filepath.Join("/tmp", fmt.Sprintf("%s-%d", name, uid))
 }
 
-// plain reports whether a path means the same as it stands in a URL.
+// plain reports whether a path is unchanged in a URL.
 func plain(path string) bool {
 	return !strings.ContainsFunc(path, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -51,18 +51,17 @@ func plain(path string) bool {
 	})
 }
 
-// MakeSocketDir makes SocketDir(dir) so that nobody but its owner, and root, can
-// reach what is in it. Precondition: something is in its place that is not a
-// directory of ours.
+// MakeSocketDir creates SocketDir(dir), accessible to its owner and root only. Precondition: its
+// path is something other than a directory of this user.
 func MakeSocketDir(dir string) (string, error) {
 	path := SocketDir(dir)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return "", types.Errorf(types.Precondition, "make directory for sockets %s: %w", path, err)
 	}
-	// Below /tmp somebody else may have been there first.
+	// Below /tmp another user may have created it first.
 	info, err := os.Lstat(path)
 	if err != nil {
-		return "", types.Errorf(types.Precondition, "look at directory for sockets %s: %w", path, err)
+		return "", types.Errorf(types.Precondition, "check directory for sockets %s: %w", path, err)
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() {
@@ -74,7 +73,7 @@ func MakeSocketDir(dir string) (string, error) {
 	return path, nil
 }
 
-// Endpoint returns where clients reach the etcd that keeps its data in dir.
+// Endpoint returns the address for clients of the etcd with its data in dir.
 func Endpoint(dir string) string {
 	return "unix://" + filepath.Join(SocketDir(dir), socketName)
 }

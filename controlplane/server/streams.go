@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// endWith ends all streams when a context is done: etcd, told to stop, would mostly wait
-// seconds for those who watch to go away by themselves.
+// endWith ends all streams when a context is done. A stopping etcd would otherwise wait seconds for
+// its watchers to leave.
 func endWith(end context.Context) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		ctx, cancel := context.WithCancel(stream.Context())

@@ -8,21 +8,21 @@ import (
 // specName is the name of a spec.
 type specName struct{ ns, digest string }
 
-// unusedSpecs are specs that no task refers to, in the order in which that was seen.
+// unusedSpecs holds specs without tasks, in the order in which they were noticed.
 type unusedSpecs struct {
 	known map[specName]*unusedSpec
 	queue []*unusedSpec
 }
 
-// unusedSpec is one of them.
+// unusedSpec is a spec without tasks.
 type unusedSpec struct {
 	name specName
-	// mod is its ModRevision when it was seen last.
+	// mod is its ModRevision in the last listing.
 	mod   int64
 	since time.Time
 }
 
-// see notes that a spec is there.
+// see records a listed spec.
 func (x *index) see(name specName, mod int64, now time.Time) {
 	if x.used(name) {
 		return
@@ -41,7 +41,7 @@ func (x *index) used(name specName) bool {
 	return s != nil && s.specs[name.digest] != nil
 }
 
-// first returns the spec that was seen to be unused first, nil if there is none.
+// first returns the spec noticed first, nil if there is none.
 func (u *unusedSpecs) first() *unusedSpec {
 	if len(u.queue) == 0 {
 		return nil
@@ -49,7 +49,7 @@ func (u *unusedSpecs) first() *unusedSpec {
 	return u.queue[0]
 }
 
-// drop forgets the first one: it is used, or gone, or is seen again.
+// drop forgets the first spec: it is used, or deleted, or will be listed again.
 func (u *unusedSpecs) drop() {
 	delete(u.known, u.queue[0].name)
 	u.queue = rest(u.queue)

@@ -8,18 +8,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// sizedAtOnce bounds the specs that are read at one look for their size.
+// sizedAtOnce bounds the specs whose size one pass reads.
 const sizedAtOnce = 2000
 
-// sizeSpecs counts the bytes of specs that tasks refer to since the last look. They are not
-// followed, because each launch puts its spec again: each is read once, as its content is
-// its name.
+// sizeSpecs counts the bytes of specs that tasks began to refer to since the last pass. The
+// collector does not follow specs, because each launch puts its spec again. It reads each spec
+// once, because its content is its name.
 func (c *Collector) sizeSpecs(ctx context.Context) error {
 	c.mu.Lock()
 	some := c.index.unsized[:min(len(c.index.unsized), sizedAtOnce)]
 	c.index.unsized = c.index.unsized[len(some):]
 	if len(c.index.unsized) > 0 {
-		c.poke() // the others at the next look
+		c.requestPass() // the others in the next pass
 	}
 	c.mu.Unlock()
 	for i, p := range some {
@@ -40,7 +40,7 @@ func (c *Collector) sizeSpecs(ctx context.Context) error {
 	return nil
 }
 
-// sizeSpec counts the bytes of a spec, if tasks refer to it still.
+// sizeSpec counts the bytes of a spec, if tasks still refer to it.
 func (x *index) sizeSpec(p *spec, kv controlplane.KV) {
 	if p.tasks == 0 {
 		return
@@ -48,11 +48,10 @@ func (x *index) sizeSpec(p *spec, kv controlplane.KV) {
 	p.space.used.Bytes -= int64(p.bytes)
 	p.bytes = int32(len(kv.Key) + len(kv.Value))
 	p.space.used.Bytes += int64(p.bytes)
-	p.space.again(x)
+	p.space.requeue(x)
 }
 
-// Used reads what a namespace uses of its budget: Keys, Bytes and Pending, as a Collector
-// counts them.
+// Used reads the usage of a namespace: Keys, Bytes and Pending, as a Collector counts them.
 func Used(ctx context.Context, store controlplane.Store, ns string) (types.Budget, error) {
 	x, now := newIndex(), time.Now()
 	s := x.space(ns)
@@ -73,7 +72,7 @@ func Used(ctx context.Context, store controlplane.Store, ns string) (types.Budge
 			return nil
 		})
 		if err != nil {
-			return types.Budget{}, types.Errorf(types.ClassOf(err), "read what namespace %s uses: %w", ns, err)
+			return types.Budget{}, types.Errorf(types.ClassOf(err), "read the usage of namespace %s: %w", ns, err)
 		}
 	}
 	return s.used, nil

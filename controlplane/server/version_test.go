@@ -20,7 +20,8 @@ func TestCheckEtcdAdvises(t *testing.T) {
 	}
 }
 
-// TestCheckMember tells which etcd is refused: one that tells no quota, unless it is given.
+// TestCheckMember checks which etcd is refused: one that does not report its quota, unless it is
+// given.
 func TestCheckMember(t *testing.T) {
 	large := etcdstore.ServerLimits()
 	for _, x := range []struct {
@@ -31,8 +32,8 @@ func TestCheckMember(t *testing.T) {
 	}{
 		{version: "3.7.1", told: 2 << 30},
 		{version: "3.6.0", told: 2 << 30, quota: 2 << 30},
-		{version: "3.6.0", told: 2 << 30, quota: 8 << 30, advice: "etcd-quota does not count: leave it out"},
-		{version: "3.5.21", refused: "it is version 3.5.21, which does not tell how large its database may get: give etcd-quota"},
+		{version: "3.6.0", told: 2 << 30, quota: 8 << 30, advice: "etcd-quota has no effect: leave it out"},
+		{version: "3.5.21", refused: "it is version 3.5.21, which does not report the quota of its database: "},
 		{version: "3.5.21", quota: 8 << 30},
 		{version: "3.4.0", quota: 8 << 30},
 		{version: "3.3.27", quota: 8 << 30, refused: "use 3.4.0 or later"},

@@ -1,34 +1,34 @@
-// Package slab keeps many short texts where the garbage collector need not look.
+// Package slab stores many short texts in memory that the garbage collector need not scan.
 package slab
 
-// Slab keeps texts of bytes: no pointer is among them, and they lie in large pieces. What is
-// freed is used again for others of about the same length, and given back when none of
-// those is left. It must not be used by several goroutines at once.
+// A Slab stores byte texts without pointers, in large pieces. It reuses freed space for texts of
+// about the same length, and releases it when no text of that length is left. It is not safe for
+// concurrent use.
 type Slab struct{ classes [classes]class }
 
-// Place is where a text is: its class in the low bits, and its number in that. 0 is
-// nowhere.
+// Place is the location of a text: its class in the low bits, and its number within the class. 0
+// means no location.
 type Place uint32
 
-// Most is how long a text may be, in bytes.
+// Most is the longest text, in bytes.
 const Most = step * classes
 
 const (
-	step    = 16 // by how much the texts of a class are longer than those of the one before it
+	step    = 16 // the difference in length between two classes
 	bits    = 5
 	classes = 1 << bits
 	piece   = 1 << 16 // bytes
 )
 
-// class are the texts of one length, rounded up.
+// class holds the texts of one length, rounded up.
 type class struct {
 	pieces [][]byte
-	// used is how many were ever kept at a time, in use how many are.
+	// used is the largest number of texts ever stored at a time, inUse the present number.
 	used, inUse uint32
 	free        []uint32
 }
 
-// Keep returns where there is room for n bytes, from 1 to Most. Anything may be in it.
+// Keep allocates n bytes, from 1 to Most. Their content is undefined.
 func (s *Slab) Keep(n int) Place {
 	of := (n - 1) / step
 	c := &s.classes[of]
@@ -45,7 +45,7 @@ func (s *Slab) Keep(n int) Place {
 	return Place((i+1)<<bits) | Place(of)
 }
 
-// At returns the room at p, which may be longer than was asked for.
+// At returns the space at p, which may be longer than requested.
 func (s *Slab) At(p Place) []byte {
 	of, i := p.split()
 	each := piece / size(of)
@@ -54,7 +54,7 @@ func (s *Slab) At(p Place) []byte {
 	return s.classes[of].pieces[i/each][from:to:to]
 }
 
-// Free gives up the room at p.
+// Free frees the space at p.
 func (s *Slab) Free(p Place) {
 	of, i := p.split()
 	c := &s.classes[of]
@@ -67,5 +67,5 @@ func (s *Slab) Free(p Place) {
 
 func (p Place) split() (of, i int) { return int(p % classes), int(p>>bits) - 1 }
 
-// size is how long the texts of a class may be.
+// size returns the length of the texts of a class.
 func size(of int) int { return step * (of + 1) }

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/slab"
 )
 
-// TestSlab: every text stays what it is, whatever is kept and freed besides.
+// TestSlab checks that texts stay unchanged, whatever else is stored and freed.
 func TestSlab(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var s slab.Slab
@@ -41,7 +41,7 @@ func TestSlab(t *testing.T) {
 	}
 }
 
-// TestSlabGivesBack: room is used again, and what nothing is left of is given back.
+// TestSlabGivesBack checks that space is reused, and released when it is empty.
 func TestSlabGivesBack(t *testing.T) {
 	live := func() int64 {
 		runtime.GC()

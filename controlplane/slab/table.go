@@ -9,7 +9,7 @@ import (
 // Table keeps records of tasks in a Slab, and finds them by namespace and id. Like a Slab, it must
 // not be used by several goroutines at once.
 type Table struct {
-	// Mask has the bits of hashes that count: all, but in tests of collisions.
+	// Mask selects the bits of hashes; only a test of collisions clears any.
 	Mask uint64
 
 	slab    Slab
@@ -20,8 +20,8 @@ type Table struct {
 	spaceOf map[string]uint32
 }
 
-// What each record begins with: the number of its namespace, and the lengths of its id and text.
-// Behind that are its numbers, the id and the text.
+// The start of each record: the number of its namespace, and the lengths of its id and text. Its
+// numbers, id and text follow.
 const (
 	spaceAt   = 0
 	idLenAt   = spaceAt + 4
@@ -30,7 +30,7 @@ const (
 	maxID     = 1<<8 - 1
 )
 
-// NewTable returns an empty Table whose records have room for so many bytes of numbers.
+// NewTable returns an empty Table. Its records have the given number of bytes for numbers.
 func NewTable(numbers int) Table {
 	return Table{Mask: ^uint64(0), numbers: numbers, seed: maphash.MakeSeed(), byID: make(map[uint64]Place), spaceOf: make(map[string]uint32)}
 }
@@ -38,7 +38,7 @@ func NewTable(numbers int) Table {
 // Len returns the number of records.
 func (t *Table) Len() int { return len(t.byID) }
 
-// Hash returns a hash of a text, which is the same as long as the Table is there.
+// Hash returns a hash of a text. It does not change during the life of the Table.
 func (t *Table) Hash(text string) uint64 { return maphash.String(t.seed, text) & t.Mask }
 
 // hash returns the hash of an id in a namespace.
@@ -46,8 +46,8 @@ func (t *Table) hash(space uint32, id string) uint64 {
 	return (maphash.String(t.seed, id) + uint64(space)*0x9e3779b97f4a7c15) & t.Mask
 }
 
-// Add keeps a record and returns where, with numbers that may be anything. It returns 0 if it
-// cannot: the record is too long, or the hash of its id is that of another one.
+// Add stores a record and returns its place. Its numbers are undefined. Add returns 0 if the record
+// is too long, or if another id has the same hash.
 func (t *Table) Add(namespace, id string, text []byte) Place {
 	size := numbersAt + t.numbers + len(id) + len(text)
 	if size > Most || len(id) > maxID {
@@ -66,15 +66,15 @@ func (t *Table) Add(namespace, id string, text []byte) Place {
 	p := t.slab.Keep(size)
 	t.byID[h] = p
 	r := t.At(p)
-	binary.LittleEndian.PutUint32(r.room[spaceAt:], space)
-	r.room[idLenAt] = byte(len(id))
-	binary.LittleEndian.PutUint16(r.room[textLenAt:], uint16(len(text)))
+	binary.LittleEndian.PutUint32(r.bytes[spaceAt:], space)
+	r.bytes[idLenAt] = byte(len(id))
+	binary.LittleEndian.PutUint16(r.bytes[textLenAt:], uint16(len(text)))
 	copy(r.ID(), id)
 	copy(r.Text(), text)
 	return p
 }
 
-// Find returns where the record of a task is, 0 if there is none.
+// Find returns the place of the record of a task, 0 if there is none.
 func (t *Table) Find(namespace, id string) Place {
 	space, ok := t.spaceOf[namespace]
 	if !ok {
@@ -90,7 +90,7 @@ func (t *Table) Find(namespace, id string) Place {
 	return p
 }
 
-// Remove forgets the record at p.
+// Remove removes the record at p.
 func (t *Table) Remove(p Place) {
 	r := t.At(p)
 	delete(t.byID, t.hash(r.space(), string(r.ID())))
@@ -100,7 +100,7 @@ func (t *Table) Remove(p Place) {
 // Namespace returns the namespace of the record at p.
 func (t *Table) Namespace(p Place) string { return t.spaces[t.At(p).space()] }
 
-// All are the places of all records, in no order. Records may be removed meanwhile.
+// All iterates over the places of all records, in no order. Records may be removed meanwhile.
 func (t *Table) All() iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for _, p := range t.byID {
@@ -111,7 +111,8 @@ func (t *Table) All() iter.Seq[Place] {
 	}
 }
 
-// In are the places of the records of a namespace, in no order. Records may be removed meanwhile.
+// In iterates over the places of the records of a namespace, in no order. Records may be removed
+// meanwhile.
 func (t *Table) In(namespace string) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		space, ok := t.spaceOf[namespace]
@@ -126,30 +127,30 @@ func (t *Table) In(namespace string) iter.Seq[Place] {
 	}
 }
 
-// At returns the record at p. It is valid until it is removed.
+// At returns the record at p. It is valid until its removal.
 func (t *Table) At(p Place) Record {
-	return Record{room: t.slab.At(p), texts: numbersAt + t.numbers}
+	return Record{bytes: t.slab.At(p), texts: numbersAt + t.numbers}
 }
 
-// Record is what a Table keeps of one task. The numbers are at offsets that its user chooses.
+// Record is the record of one task in a Table. Its user chooses the offsets of the numbers.
 type Record struct {
-	room  []byte
+	bytes []byte
 	texts int
 }
 
-func (r Record) space() uint32 { return binary.LittleEndian.Uint32(r.room[spaceAt:]) }
+func (r Record) space() uint32 { return binary.LittleEndian.Uint32(r.bytes[spaceAt:]) }
 
 // ID returns the id of the task, in place.
-func (r Record) ID() []byte { return r.room[r.texts : r.texts+int(r.room[idLenAt])] }
+func (r Record) ID() []byte { return r.bytes[r.texts : r.texts+int(r.bytes[idLenAt])] }
 
 // Text returns the text, in place.
 func (r Record) Text() []byte {
-	from := r.texts + int(r.room[idLenAt])
-	return r.room[from : from+int(binary.LittleEndian.Uint16(r.room[textLenAt:]))]
+	from := r.texts + int(r.bytes[idLenAt])
+	return r.bytes[from : from+int(binary.LittleEndian.Uint16(r.bytes[textLenAt:]))]
 }
 
 // Numbers returns the bytes of the numbers from an offset on, in place.
-func (r Record) Numbers(at int) []byte { return r.room[numbersAt+at : r.texts] }
+func (r Record) Numbers(at int) []byte { return r.bytes[numbersAt+at : r.texts] }
 
 // Uint32 returns a number of 4 bytes.
 func (r Record) Uint32(at int) uint32 { return binary.LittleEndian.Uint32(r.Numbers(at)) }

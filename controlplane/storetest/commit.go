@@ -60,7 +60,7 @@ func commitTests() []conformance {
 				{f.del("a"), f.del("a")},
 				{f.put("old", "2"), f.del("old")},
 			} {
-				// Whether the compares hold does not matter.
+				// The compares do not matter.
 				for _, compares := range [][]controlplane.Compare{nil, {f.mod("none", 7)}} {
 					_, err := f.Commit(f.ctx, controlplane.Txn{Compares: compares, Ops: ops})
 					expectClass(f, "commit", err, types.Invalid)
@@ -128,7 +128,7 @@ func testValue(f *fixture) {
 	for _, c := range []controlplane.Compare{f.value("a", "1\xff"), f.value("a", "1\xff\x00\x00"), f.value("a", ""), f.value("none", ""), f.value("empty", "1")} {
 		expect(f, c.Key+" "+c.Content, f.holds(c), false)
 	}
-	// What was compared is read back with its value if that holds; if it does not, nothing is.
+	// A Value compare that holds is read back with its value; if one fails, nothing is.
 	a := controlplane.KV{Key: f.key("a"), CreateRevision: r, ModRevision: r}
 	whole := a
 	whole.Value = []byte("1\xff\x00")
@@ -142,11 +142,11 @@ func testValue(f *fixture) {
 		expect(f, "committed", result.Committed, false)
 		expect(f, "revision", result.Revision, r)
 		expect(f, "read", len(result.Read), 0)
-		for range 40 { // so many are read back by themselves
+		for range 40 { // with this many, a request of its own reads them back
 			compares, read = append(compares, f.mod("a", r)), append(read, a)
 		}
 	}
-	// What is put again is not told from what was there.
+	// A repeated put of the same value satisfies the compare.
 	f.commit(f.put("a", "2"))
 	f.commit(f.put("a", "1\xff\x00"))
 	expect(f, "put again", f.holds(f.value("a", "1\xff\x00")), true)

@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// compact forgets what was before a revision.
+// compact drops the history before a revision.
 func (f *fixture) compact(revision int64) {
 	f.Helper()
 	if err := f.Store.(compacter).Compact(f.ctx, revision); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Equivalent does the same random things to two stores and checks that they
-// answer the same, history included. Revisions are compared relative to those at
-// the beginning. Nobody else may write to the stores.
+// Equivalent performs the same random steps on two stores and checks that they answer the same,
+// history included. It compares revisions relative to those at the start. No other writer may use
+// the stores.
 func Equivalent(t *testing.T, one, other controlplane.Store) {
 	round := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -39,7 +39,7 @@ func Equivalent(t *testing.T, one, other controlplane.Store) {
 	})
 }
 
-// step is one thing to do, in terms that mean the same to every store.
+// step is one step, in terms that mean the same for every store.
 type step struct {
 	do       string
 	compares []controlplane.Compare
@@ -60,12 +60,12 @@ func (s *script) int(name string, low, high int) int {
 	return rapid.IntRange(low, high).Draw(s.rapid, name)
 }
 
-// key draws one of few, so that they meet.
+// key draws from few keys, so that they collide.
 func (s *script) key() string { return string(rune('a' + s.int("key", 0, 5))) }
 
 func (s *script) revision() int64 { return int64(s.int("revision", -1, int(s.newest)+1)) }
 
-// value draws one of few, of which one is empty.
+// value draws from few values, one of them empty.
 func (s *script) value() []byte {
 	if n := s.int("value", -1, 9); n >= 0 {
 		return fmt.Append(nil, n)
@@ -113,7 +113,7 @@ func (s *script) commit() step {
 			x.Content = string(s.value())
 		}
 		if x.Target == controlplane.Newest && s.int("all", 0, 1) == 1 {
-			x.Key = "" // with the prefix, all of them
+			x.Key = "" // with the prefix it means all keys
 		}
 		c.compares = append(c.compares, x)
 	}
@@ -128,15 +128,15 @@ func (s *script) commit() step {
 	return c
 }
 
-// subject is a store in the terms of a script: its keys have no prefix, its
-// revisions begin at 0, its leases are numbered from 1, and 0 is none.
+// subject is a store in the terms of a script. Its keys have no prefix, its revisions begin at 0,
+// and its leases are numbered from 1; 0 means no lease.
 type subject struct {
 	store  controlplane.Store
 	prefix string
 	base   int64
 	newest int64
 	leases []controlplane.LeaseID
-	// watch follows all of it; cancel ends it.
+	// watch follows all keys; cancel ends it.
 	watch  <-chan controlplane.Batch
 	cancel context.CancelFunc
 }
@@ -154,7 +154,7 @@ func newSubject(r *rapid.T, store controlplane.Store, prefix string) *subject {
 	s.watch, s.cancel = store.Watch(ctx, controlplane.WatchOptions{Prefix: prefix, From: write() + 1}), cancel
 	s.base = write()
 	s.newest = s.base
-	// What follows may be compacted, but not before the watch is there.
+	// Later revisions may be compacted, but only once the watch exists.
 	for batch := range s.watch {
 		if len(batch.Events) > 0 {
 			return s
@@ -172,7 +172,7 @@ func (s *subject) end() {
 	}
 }
 
-// do takes a step and describes the answer.
+// do performs a step and describes the answer.
 func (s *subject) do(step step) string {
 	ctx := context.Background()
 	switch step.do {
@@ -194,7 +194,7 @@ func (s *subject) do(step step) string {
 	}
 }
 
-// absolute translates a revision of the script, of which -1 is none.
+// absolute translates a revision of the script; -1 means none.
 func (s *subject) absolute(revision int64) int64 {
 	if revision < 0 {
 		return 0
@@ -252,7 +252,7 @@ func (s *subject) commit(ctx context.Context, step step) string {
 	return fmt.Sprint(result.Committed, result.Revision-s.base, s.kvs(result.Read))
 }
 
-// history describes what the watch delivered from the beginning on.
+// history describes all deliveries of the watch.
 func (s *subject) history() string {
 	result, err := s.store.Commit(context.Background(), controlplane.Txn{Ops: []controlplane.Op{{Key: s.prefix + "end"}}})
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *subject) history() string {
 	return text.String()
 }
 
-// outcome describes an answer that may be an error, by its class.
+// outcome describes a result, an error by its class.
 func outcome(success string, err error) string {
 	if err != nil {
 		return types.ClassOf(err).String()

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// setFull raises or ends the alarm of a full database. Others use the store after the test.
+// setFull raises or clears the alarm of a full database. Other tests use the store later.
 func (f *fixture) setFull(full bool) {
 	f.Helper()
 	if err := f.Store.(filler).SetFull(f.ctx, full); err != nil {
@@ -28,11 +28,11 @@ func (f *fixture) fill() {
 	})
 }
 
-// expectFull fails the test unless err says that the database is full.
-func expectFull(f *fixture, what string, err error) {
+// expectFull fails the test unless err reports a full database.
+func expectFull(f *fixture, action string, err error) {
 	f.Helper()
 	if !types.Is(err, types.Precondition) || !errors.Is(err, controlplane.ErrFull) {
-		f.Errorf("%s: error %v, want one of class %v that is ErrFull", what, err, types.Precondition)
+		f.Errorf("%s: error %v, want one of class %v that is ErrFull", action, err, types.Precondition)
 	}
 }
 
@@ -52,13 +52,13 @@ func fullTests() []conformance {
 			expect(f, "left", f.names(f.list(controlplane.ListOptions{})), []string{"a", "b"})
 			expect(f, "a", string(f.get("a").Value), "1")
 		}},
-		{"what became of a put that compares nothing it writes is unknown", func(f *fixture) {
+		{"an unguarded put has an unknown outcome", func(f *fixture) {
 			f.fill()
 			_, err := f.Commit(f.ctx, controlplane.Txn{Ops: []controlplane.Op{f.put("a", "1")}})
 			expectClass(f, "commit", err, types.Unknown)
 			expect(f, "a", f.get("a"), nil)
 		}},
-		{"compares that do not hold are an answer still", func(f *fixture) {
+		{"failed compares are still an answer", func(f *fixture) {
 			r := f.commit(f.put("a", "1"))
 			f.fill()
 			res := f.try(controlplane.Txn{
@@ -77,7 +77,7 @@ func fullTests() []conformance {
 			expect(f, "revision", batch.Revision, res.Revision)
 			expect(f, "left", f.names(f.list(controlplane.ListOptions{})), []string{"b"})
 		}},
-		{"no lease is granted; there are renewed, and ended", func(f *fixture) {
+		{"no lease is granted, and leases are renewed and revoked", func(f *fixture) {
 			renewed, ended := f.grant(), f.grant()
 			f.commit(f.on(renewed, "renewed"), f.on(ended, "ended"))
 			f.fill()
@@ -105,7 +105,7 @@ func fullTests() []conformance {
 			expectFull(f, "put after the deletion", err)
 			f.setFull(false)
 			if got := f.commit(f.put("b", "")); got != r+2 {
-				f.Errorf("revision %d, want %d: what was refused is no revision", got, r+2)
+				f.Errorf("revision %d, want %d: a refused transaction makes no revision", got, r+2)
 			}
 			f.grant()
 		}},

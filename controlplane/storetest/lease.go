@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// grant makes a lease that outlasts the test.
+// grant grants a lease that outlasts the test.
 func (f *fixture) grant() controlplane.LeaseID {
 	f.Helper()
 	id, err := f.GrantLease(f.ctx, time.Minute)
@@ -21,7 +21,7 @@ func (f *fixture) grant() controlplane.LeaseID {
 	return id
 }
 
-// on puts a key on a lease.
+// on returns a put of a key on a lease.
 func (f *fixture) on(id controlplane.LeaseID, name string) controlplane.Op {
 	return controlplane.Op{Key: f.key(name), Value: []byte("x"), Lease: id}
 }
@@ -88,12 +88,11 @@ func leaseTests() []conformance {
 			_, err := f.GrantLease(f.ctx, 0)
 			expectClass(f, "grant", err, types.Invalid)
 		}},
-		{"it ends when its time is over, and renewal puts that off", testExpiry},
+		{"it expires, and renewal delays that", testExpiry},
 	}
 }
 
-// testExpiry has two leases of the same time; the one that is renewed when the
-// other one ends is still there.
+// testExpiry grants two leases with the same time to live. The renewed one must outlast the other.
 func testExpiry(f *fixture) {
 	grant := func() controlplane.LeaseID {
 		id, err := f.GrantLease(f.ctx, time.Second)

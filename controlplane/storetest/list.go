@@ -80,7 +80,7 @@ func testPages(f *fixture) {
 			break
 		}
 		if opts.Revision == 0 {
-			// What happens between the pages does not show.
+			// Changes between the pages do not show.
 			f.commit(f.put("k3x", "x"), f.del("k5"), f.put("k9x", "x"), f.put("k8", "y"))
 		}
 		opts.Revision, opts.After = page.Revision, page.KVs[len(page.KVs)-1].Key

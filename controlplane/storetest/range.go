@@ -5,7 +5,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// rangeTests are about compares of all keys that begin with a prefix.
+// rangeTests are about compares of all keys with a prefix.
 func rangeTests() []conformance {
 	return []conformance{
 		{"an empty range holds, of any revision", func(f *fixture) {
@@ -53,7 +53,7 @@ func rangeTests() []conformance {
 	}
 }
 
-// holds tells whether a compare holds.
+// holds reports whether a compare holds.
 func (f *fixture) holds(c controlplane.Compare) bool {
 	f.Helper()
 	result := f.try(controlplane.Txn{Compares: []controlplane.Compare{c}})
@@ -63,7 +63,7 @@ func (f *fixture) holds(c controlplane.Compare) bool {
 	return result.Committed
 }
 
-// testRangeRead compares ranges beside single keys, and one range at two revisions.
+// testRangeRead compares ranges together with single keys, and one range at two revisions.
 func testRangeRead(f *fixture) {
 	r1 := f.commit(f.put("a/1", "1"), f.put("a/2", "1"), f.put("a/", "1"))
 	r2 := f.commit(f.put("a/2", "2"))

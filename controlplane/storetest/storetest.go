@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite of controlplane.Store: what is not
-// checked here, no caller may rely on.
+// Package storetest is the conformance suite of controlplane.Store. Callers may not rely on
+// anything that it does not check.
 package storetest
 
 import (
@@ -15,23 +15,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// compacter is what a store has besides the interface: it forgets what was
-// before a revision. Compacted when that was done already, Invalid when the
-// revision is not there yet.
+// compacter is a store that can drop the history before a revision. Compacted: it is already gone.
+// Invalid: the revision does not exist yet.
 type compacter interface {
 	Compact(ctx context.Context, revision int64) error
 }
 
-// filler is what a store has to be filled in a test: SetFull raises or ends the alarm of a
-// full database.
+// filler is a store that a test can fill: SetFull raises or clears the alarm of a full database.
 type filler interface {
 	SetFull(ctx context.Context, full bool) error
 }
 
-// Run checks a store. The factory is called once per test and may return the
-// same store each time, whatever is in it: each test has keys of its own. The
-// store must have the methods of compacter and filler, tell the progress of a quiet watch within seconds,
-// and keep no lease longer than 3 s after its end.
+// Run checks a store. It calls factory once for each test; the factory may return the same store
+// each time, with any content, because each test has its own keys. The store must have the methods
+// of compacter and filler, report the progress of a quiet watch within seconds, and keep no lease
+// longer than 3 s after its end.
 func Run(t *testing.T, factory func(t *testing.T) controlplane.Store) {
 	groups := []struct {
 		name  string
@@ -65,8 +63,7 @@ type conformance struct {
 	run  func(f *fixture)
 }
 
-// fixture is a store under test with shorthands. Keys in them are relative to a
-// prefix of the test's own.
+// fixture is a store under test, with shorthands. Their keys are relative to the test's own prefix.
 type fixture struct {
 	*testing.T
 	controlplane.Store
@@ -133,7 +130,7 @@ func (f *fixture) list(opts controlplane.ListOptions) controlplane.Page {
 	return page
 }
 
-// get reads a key, nil when it is absent.
+// get reads a key; nil means that it is absent.
 func (f *fixture) get(name string) *controlplane.KV {
 	f.Helper()
 	page := f.list(controlplane.ListOptions{Key: f.key(name)})
@@ -143,7 +140,7 @@ func (f *fixture) get(name string) *controlplane.KV {
 	return &page.KVs[0]
 }
 
-// names are the keys of a page, relative to the prefix.
+// names returns the keys of a page, relative to the prefix.
 func (f *fixture) names(page controlplane.Page) []string {
 	var names []string
 	for _, kv := range page.KVs {
@@ -187,7 +184,7 @@ func (w *watched) next() controlplane.Batch {
 	panic("not reached")
 }
 
-// events returns the next batch that has events.
+// events returns the next batch with events.
 func (w *watched) events() controlplane.Batch {
 	w.f.Helper()
 	for {
@@ -200,7 +197,7 @@ func (w *watched) events() controlplane.Batch {
 	}
 }
 
-// describe writes a batch down: revision and changes.
+// describe writes a batch as text: revision and changes.
 func (w *watched) describe(batch controlplane.Batch) string {
 	s := fmt.Sprintf("%d:", batch.Revision)
 	for _, e := range batch.Events {
@@ -214,7 +211,7 @@ func (w *watched) describe(batch controlplane.Batch) string {
 	return s
 }
 
-// expect fails the test when what is not as it should be.
+// expect fails the test unless got equals want.
 func expect[T any](f *fixture, what string, got, want T) {
 	f.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -222,7 +219,7 @@ func expect[T any](f *fixture, what string, got, want T) {
 	}
 }
 
-// expectClass fails the test unless err is of one of the classes.
+// expectClass fails the test unless err has one of the classes.
 func expectClass(f *fixture, what string, err error, classes ...types.Class) {
 	f.Helper()
 	if err == nil || !slices.Contains(classes, types.ClassOf(err)) {

@@ -85,8 +85,7 @@ func watchTests() []conformance {
 	}
 }
 
-// testProgress makes changes outside of the watch and waits until it tells that
-// they concern it not.
+// testProgress makes changes outside the watch and waits until the watch reports their revision.
 func testProgress(f *fixture) {
 	r := f.commit(f.put("in/a", "1"))
 	w := &watched{f: f}
@@ -123,8 +122,8 @@ func testSlow(f *fixture) {
 	}
 }
 
-// testRacingWriters has writers increment counters of their own and one they
-// share, and follows the stream.
+// testRacingWriters lets writers increment their own counters and a shared one, and follows the
+// stream.
 func testRacingWriters(f *fixture) {
 	const writers, each = 4, 50
 	w := f.watch(f.commit(f.put("begin", "")) + 1)
@@ -157,8 +156,8 @@ func testRacingWriters(f *fixture) {
 	}
 }
 
-// increment writes a key together with a shared one, whose value is its former
-// revision, until no other writer is in between.
+// increment writes a key together with a shared one, whose value is its former revision, until no
+// other writer interferes.
 func (f *fixture) increment(name, value string) {
 	revision := int64(0)
 	for {
@@ -177,8 +176,8 @@ func (f *fixture) increment(name, value string) {
 	}
 }
 
-// testLargeBatch fills a transaction so that etcd has to send its events, with
-// those of another, in fragments.
+// testLargeBatch fills a transaction so that etcd must send its events, with those of another one,
+// in fragments.
 func testLargeBatch(f *fixture) {
 	const n = 20
 	value := strings.Repeat("x", f.Limits().Bytes/(n+2))

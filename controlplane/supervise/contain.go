@@ -10,10 +10,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ErrPanic is in the error that a panic becomes.
+// ErrPanic is in the chain of an error made of a panic.
 var ErrPanic = errors.New("it panicked")
 
-// Contain calls f and returns its error. A panic of f is the error ErrPanic, Internal, with
+// Contain calls f and returns its error. A panic of f becomes the error ErrPanic, Internal, with
 // the stack of the goroutine.
 func Contain(f func() error) (err error) {
 	defer func() {
@@ -24,8 +24,8 @@ func Contain(f func() error) (err error) {
 	return f()
 }
 
-// Group runs functions at the same time, as an errgroup.Group does. A panic in one of
-// them is its error and does not end the process.
+// Group runs functions concurrently, like an errgroup.Group. A panic in one of them becomes its
+// error and does not end the process.
 type Group struct{ group *errgroup.Group }
 
 // WithContext returns a Group and a context that is canceled when the first function
@@ -35,7 +35,7 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 	return &Group{group}, ctx
 }
 
-// Go runs f in a goroutine of its own.
+// Go runs f in its own goroutine.
 func (g *Group) Go(f func() error) {
 	g.group.Go(func() error { return Contain(f) })
 }
@@ -43,14 +43,14 @@ func (g *Group) Go(f func() error) {
 // Wait returns the first error once all functions have returned.
 func (g *Group) Wait() error { return g.group.Wait() }
 
-// fatal is an error after which this process cannot go on.
+// fatal is an error after which this process cannot continue.
 type fatal struct{ error }
 
 // Unwrap returns the error.
 func (f fatal) Unwrap() error { return f.error }
 
-// Fatal marks an error after which this process cannot go on, such as a data directory
-// that cannot be used: a restart of the component would not help.
+// Fatal marks an error after which this process cannot continue, such as an unusable data
+// directory, because restarting the component would not help.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

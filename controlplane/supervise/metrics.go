@@ -17,13 +17,13 @@ type Metrics struct {
 	components []*Component
 }
 
-// NewMetrics returns the metrics of no component yet.
+// NewMetrics returns metrics without components.
 func NewMetrics() *Metrics {
 	return &Metrics{
 		running: metric.Desc("component", "running",
-			"1 while a component of the process runs, 0 while it waits to be started again.", "component"),
+			"1 while a component of the process runs, 0 while it waits for a restart.", "component"),
 		restarts: metric.Desc("component", "restarts_total",
-			"Restarts of a component that ended by an error or a panic.", "component"),
+			"Restarts of a component after an error or a panic.", "component"),
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package supervise keeps the components of a process running. A component that ends,
-// by an error or a panic, is started again after a growing pause. The process goes on
-// meanwhile, and tells the state of each component.
+// Package supervise keeps the components of a process running. It restarts a component that ended
+// by an error or a panic, after a growing pause. The process continues meanwhile, and reports the
+// state of each component.
 package supervise
 
 import (
@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// firstPause is the pause before the first restart; each further one is twice as
-	// long, up to lastPause. Each varies by half, so that many machines do not act in
-	// step.
+	// firstPause is the pause before the first restart. Each further one is twice as long, up to
+	// lastPause. Each varies by half, so that many machines do not act in step.
 	firstPause = 250 * time.Millisecond
 	lastPause  = 30 * time.Second
-	// settled is the time after which a run counts as good: the next pause is the first.
+	// settled is the run time after which a run counts as good: the next pause is the first one.
 	settled = time.Minute
 )
 
-// Schedule says how long to pause before something that ended is tried again.
+// Schedule determines the pauses between tries.
 type Schedule struct{ policy *backoff.ExponentialBackOff }
 
 // NewSchedule returns a Schedule that begins with the shortest pause.
@@ -36,7 +35,7 @@ func NewSchedule() *Schedule {
 	return &Schedule{policy}
 }
 
-// Next returns the pause after a run that lasted so long.
+// Next returns the pause after a run of that length.
 func (s *Schedule) Next(lasted time.Duration) time.Duration {
 	if lasted >= settled {
 		s.policy.Reset()
@@ -47,8 +46,7 @@ func (s *Schedule) Next(lasted time.Duration) time.Duration {
 // Reset makes the next pause the shortest one.
 func (s *Schedule) Reset() { s.policy.Reset() }
 
-// Pause waits for the next pause after a run that lasted so long, or returns why ctx is
-// done.
+// Pause waits for the next pause after a run of that length, or returns why ctx is done.
 func (s *Schedule) Pause(ctx context.Context, lasted time.Duration) error {
 	return Pause(ctx, s.Next(lasted))
 }
@@ -61,7 +59,7 @@ type Component struct {
 	Run func(ctx context.Context) error
 	// Ends reports whether an error ends the component for good; nil means none does.
 	Ends func(err error) bool
-	// Log receives why it ended; nil discards that.
+	// Log receives the reason of each end; nil disables logging.
 	Log *zap.Logger
 
 	mu    sync.Mutex
@@ -70,10 +68,10 @@ type Component struct {
 
 // State is the state of a component.
 type State struct {
-	// Running reports whether it runs. Else it waits until Next to be started again, or
-	// nothing keeps it running.
+	// Running reports whether it runs. Otherwise it waits for its restart at Next, or has ended for
+	// good.
 	Running bool
-	// Since is the time at which it was started, or ended, last.
+	// Since is the time of its last start or end.
 	Since time.Time
 	// Next is the time of the next start while it does not run.
 	Next time.Time
@@ -83,10 +81,10 @@ type State struct {
 	Err error
 }
 
-// Keep runs the component until ctx is done, and starts it again when it ends. It
-// returns the last error of Run when ctx is done, or the error that ended the component
-// for good: one that Ends names, one marked by Fatal, or Invalid of a first run that was
-// short. The latter is a mistake in its configuration that no restart corrects.
+// Keep runs the component until ctx is done, and restarts it when it ends. When ctx is done it
+// returns the last error of Run. It returns earlier an error that ends the component for good: one
+// that Ends reports, one marked by Fatal, or Invalid from a short first run. The last one is a
+// configuration error that no restart corrects.
 func (c *Component) Keep(ctx context.Context) error {
 	schedule := NewSchedule()
 	for {
@@ -110,7 +108,7 @@ func (c *Component) Keep(ctx context.Context) error {
 		wait := schedule.Next(lasted)
 		c.change(func(s *State) { s.Running, s.Since, s.Next, s.Err = false, now, now.Add(wait), err })
 		if c.Log != nil {
-			c.Log.Error("component ended: it is started again", zap.String("component", c.Name), zap.Duration("duration", wait), zap.Error(err))
+			c.Log.Error("component ended, restarting", zap.String("component", c.Name), zap.Duration("duration", wait), zap.Error(err))
 		}
 		if err := Pause(ctx, wait); err != nil {
 			c.change(func(s *State) { s.Err = nil })
@@ -133,8 +131,7 @@ func (c *Component) change(edit func(*State)) {
 	edit(&c.state)
 }
 
-// Ready returns nil while the component runs. Unavailable: it ended and waits for its
-// restart.
+// Ready returns nil while the component runs. Unavailable: it ended and waits for its restart.
 func (c *Component) Ready() error {
 	s := c.State()
 	if s.Running || s.Err == nil {
@@ -144,8 +141,8 @@ func (c *Component) Ready() error {
 		clock(s.Since), s.Restarts, clock(s.Next), firstLine(s.Err))
 }
 
-// Warning returns in words that the component runs again after it had ended; empty if
-// it never ended, or has been running for so long that the cause is gone.
+// Warning describes the last end of a component that runs again; empty if it never ended, or has
+// been running for long.
 func (c *Component) Warning() string {
 	s := c.State()
 	if !s.Running || s.Restarts == 0 || time.Since(s.Since) > warnFor {
@@ -154,7 +151,7 @@ func (c *Component) Warning() string {
 	return fmt.Sprintf("it runs since %s, after %d restarts; it ended with: %v", clock(s.Since), s.Restarts, firstLine(s.Err))
 }
 
-// warnFor is how long the last end of a component is told after it runs again.
+// warnFor is how long Warning reports the last end after a restart.
 const warnFor = 10 * time.Minute
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

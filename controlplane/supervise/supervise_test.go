@@ -27,7 +27,7 @@ func TestScheduleGrowsAndBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestPause: a pause lasts as long as it is to, or until its context is done.
+// TestPause expects a pause to last its time, or until its context is done.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -43,8 +43,8 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// TestComponentIsRestarted counts the runs of a component that ends at once, and looks at
-// what is told of it.
+// TestComponentIsRestarted counts the runs of a component that ends at once, and checks its
+// reported state.
 func TestComponentIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +53,7 @@ func TestComponentIsRestarted(t *testing.T) {
 			runs := count.Add(1)
 			switch runs {
 			case 1:
-				panic("nobody expects it")
+				panic("unexpected")
 			case 2:
 				return nil
 			case 40:
@@ -69,7 +69,7 @@ func TestComponentIsRestarted(t *testing.T) {
 			t.Errorf("after a panic: %+v", s)
 		}
 		err := c.Ready()
-		if !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "it panicked: nobody expects it") || strings.Contains(err.Error(), "\n") {
+		if !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "it panicked: unexpected") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("ready: %v", err)
 		}
 		time.Sleep(10 * time.Minute)
@@ -111,7 +111,7 @@ func TestComponentWarnsForSomeTime(t *testing.T) {
 	})
 }
 
-// TestComponentEnds shows which errors end a component for good.
+// TestComponentEnds checks which errors end a component for good.
 func TestComponentEnds(t *testing.T) {
 	for name, x := range map[string]struct {
 		err   error

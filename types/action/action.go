@@ -1,6 +1,6 @@
-// Package action has the things that a person can do about a problem, as data: errors and
-// explanations of the libraries name them, and the program that prints these says how each
-// is done there.
+// Package action represents what a person can do about a problem as data. Errors and explanations
+// of the libraries contain actions; the program that prints them says how to perform each one
+// there.
 package action
 
 import (
@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Verb is one thing that a person can do.
+// Verb is one kind of action.
 type Verb int
 
-// The verbs. The comment of each names its arguments.
+// The verbs. The comment of each one names its arguments.
 const (
 	ListNodes        Verb = iota
 	AwaitLost             // until a node counts as lost
 	ListNodesFully        // with their racks, zones and addresses
-	ListTasks             // those that have ended included
-	ListRunning           // the tasks that have not ended
+	ListTasks             // ended ones included
+	ListRunning           // tasks that have not ended
 	ListTasksOf           // job
 	ListJobs              //
 	ListReservations      //
@@ -63,10 +63,10 @@ const (
 	CheckScheduler        //
 	CheckDev              //
 
-	// The settings of programs and tasks: said in a sentence, such as "give tls-cert and
+	// Settings of programs and tasks, for use within a sentence, such as "give tls-cert and
 	// tls-key".
 
-	StartAgentWith  // with one or more settings of an agent, which follow
+	StartAgentWith  // one or more settings of an agent follow
 	AllowMount      // path
 	AllowMounts     //
 	AllowPrivileged //
@@ -97,17 +97,17 @@ const (
 	TaskRequest     // resource, amount
 	TaskPort        //
 
-	verbs // how many there are
+	verbs // the number of verbs
 )
 
-// neutral are the texts of actions for somebody whose program is not known: a log, a task
-// that asks its socket. The same table says how many arguments a verb has.
+// neutral has the texts of actions for readers whose program is unknown: a log, or a task that asks
+// its socket. It also defines the number of arguments of each verb.
 var neutral = [...]string{
 	ListNodes:        "list the nodes",
-	AwaitLost:        "look at the nodes",
+	AwaitLost:        "check the nodes",
 	ListNodesFully:   "list the nodes with their labels and addresses",
 	ListTasks:        "list all tasks",
-	ListRunning:      "list the tasks that run",
+	ListRunning:      "list the running tasks",
 	ListTasksOf:      "list the tasks of job %s",
 	ListJobs:         "list the jobs",
 	ListReservations: "list the reservations",
@@ -120,38 +120,38 @@ var neutral = [...]string{
 	Explain:          "explain %s",
 	ShowOutput:       "read the output of task %s",
 	ShowEvents:       "read the events of task %s",
-	ShowState:        "look at the state of the cluster",
+	ShowState:        "show the state of the cluster",
 	AwaitRunning:     "wait until task %s runs",
 	RunInside:        "run a program in the container",
 	SubmitFile:       "submit it",
 	ApplyFile:        "apply it",
-	PlanAgain:        "look at the plan again",
+	PlanAgain:        "review the plan",
 	ReplaceLive:      "allow replacing",
 	Stop:             "stop %s",
-	StopSome:         "stop what is not needed",
-	DeleteEnded:      "delete some of it",
-	DeleteUnneeded:   "delete what it no longer needs",
+	StopSome:         "stop unneeded tasks",
+	DeleteEnded:      "delete some of them",
+	DeleteUnneeded:   "delete unneeded objects",
 	SetOnNode:        "set %s to %s on node %s",
 	SetOnEveryNode:   "set %s to %s on every node",
 	SetInCluster:     "set %s to %s in the cluster",
 	CreateResource:   "set the resource",
 	ReserveBundle:    "reserve as %s %s=%s",
-	Unreserve:        "give up reservation %s",
+	Unreserve:        "delete reservation %s",
 	RemovePolicy:     "remove policy %s",
 	SetNamespace:     "change the settings of namespace %s",
 	RaiseBudget:      "change %[2]s of namespace %[1]s",
 	Drain:            "drain the node",
 	Uncordon:         "uncordon node %s",
 	DeclareDead:      "declare node %s dead",
-	ListUnreadable:   "audit the cluster to find those that cannot be read",
+	ListUnreadable:   "audit the cluster to find unreadable keys",
 	RepairKey:        "repair key %s",
 	CheckMachine:     "check the machine as root",
 	LoadImage:        "load the image onto the node",
 	StartNode:        "start an agent",
-	RestartAgent:     "start its agent again",
+	RestartAgent:     "restart its agent",
 	StartServer:      "start a server",
-	CheckScheduler:   "look at the server and its log",
-	CheckDev:         "look whether the agent runs",
+	CheckScheduler:   "check the server and its log",
+	CheckDev:         "check whether the agent runs",
 
 	StartAgentWith:  "start its agent with",
 	AllowMount:      "allow-mount %s",
@@ -185,7 +185,7 @@ var neutral = [...]string{
 	TaskPort:        "port",
 }
 
-// Verbs returns all verbs.
+// Verbs returns every verb.
 func Verbs() []Verb {
 	all := make([]Verb, verbs)
 	for i := range all {
@@ -197,25 +197,25 @@ func Verbs() []Verb {
 // Arguments returns the number of arguments of actions of the verb.
 func (v Verb) Arguments() int { return strings.Count(neutral[v], "%") }
 
-// Of returns the action of doing it with so many arguments as the verb has.
+// Of returns the action of the verb with its arguments.
 func (v Verb) Of(args ...string) Action { return Action{Verb: v, Args: args} }
 
-// Action is something that a person can do. As an argument of types.Errorf or types.Textf,
-// by %s, it is said in the words of the program that prints the text.
+// An Action is something that a person can do. As an argument of types.Errorf or types.Textf, by
+// %s, it appears in the words of the program that prints the text.
 type Action struct {
 	Verb Verb
 	Args []string
-	// Namespace is where it is done, if that is another one than where the person is.
+	// Namespace is the namespace of the action, if it differs from the person's own.
 	Namespace string
 }
 
-// In returns the action in a namespace; empty is the one where the person is.
+// In returns the action in a namespace; empty means the person's own.
 func (a Action) In(namespace string) Action {
 	a.Namespace = namespace
 	return a
 }
 
-// String returns the action in words that are of no program.
+// String returns the action in the neutral words of no program.
 func (a Action) String() string {
 	text := a.Fill(neutral[a.Verb])
 	if a.Namespace != "" {
@@ -224,7 +224,7 @@ func (a Action) String() string {
 	return text
 }
 
-// Fill returns a format with the arguments of the action.
+// Fill formats a text with the arguments of the action.
 func (a Action) Fill(format string) string {
 	if len(a.Args) == 0 {
 		return format
@@ -236,5 +236,5 @@ func (a Action) Fill(format string) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// Voice says how an action is done.
+// Voice renders an action in the words of one program.
 type Voice func(Action) string

@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// TestEveryVerbHasItsWords says each action in neutral words, with all of its arguments.
+// TestEveryVerbHasItsWords renders each action in neutral words, with all of its arguments.
 func TestEveryVerbHasItsWords(t *testing.T) {
 	for _, verb := range action.Verbs() {
 		args := []string{"first", "second", "third"}[:verb.Arguments()]

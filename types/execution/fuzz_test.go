@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// FuzzScan reads any bytes as a log of executions: every record comes back from its line,
-// and every line that is none is counted.
+// FuzzScan reads any bytes as a log of executions: every record survives, and every invalid line is
+// counted.
 func FuzzScan(f *testing.F) {
 	line := execution.AppendLine(nil, &execution.Record{Event: execution.Start, Container: "a-1-x", Node: "n1", Namespace: "d", Task: "a", Attempt: 1, Reason: "r"})
 	f.Add(line)

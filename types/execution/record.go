@@ -1,6 +1,6 @@
-// Package execution is what a node notes of the processes that it runs, to prove
-// afterwards that two attempts of a task never ran at the same time: what package
-// nodeagent/fence/execlog writes, and package audit reads.
+// Package execution is the format of a node's log of executions. The log proves that two attempts
+// of a task never ran at the same time. Package nodeagent/fence/execlog writes it, and package
+// audit reads it.
 package execution
 
 import (
@@ -18,24 +18,24 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Event is what is noted.
+// Event is the kind of a record.
 type Event string
 
 // The events.
 const (
-	// Start: a process may run from now on. It is noted before the start is asked for.
+	// Start: a process may run from now on. The agent writes it before it requests the start.
 	Start Event = "start"
-	// End: no process of it is left.
+	// End: no process of the attempt is left.
 	End Event = "end"
-	// Kill: its processes were killed by the watchdog, and none is left.
+	// Kill: the watchdog killed the processes of the attempt, and none is left.
 	Kill Event = "kill"
 )
 
 // Record is one line of the log of a node.
 type Record struct {
 	Event Event `json:"event"`
-	// Container is the one of the attempt, which no other attempt has, and Restart
-	// how often the attempt was run before.
+	// Container is the unique container of the attempt. Restart is the number of earlier runs of
+	// the attempt.
 	Container string `json:"container"`
 	Restart   int    `json:"restart,omitempty"`
 
@@ -46,30 +46,30 @@ type Record struct {
 	// Revision is the CreateRevision of the binding.
 	Revision int64 `json:"revision"`
 
-	// At is when it was noted by the wall clock, in Unix nanoseconds, and Boot by the
-	// boot clock, of the boot that BootID names. An end was not later.
+	// At is the time of the record by the wall clock, in Unix nanoseconds. Boot is that time by the
+	// boot clock, of the boot that BootID names. The end itself was not later.
 	At     int64         `json:"at"`
 	Boot   time.Duration `json:"boot"`
 	BootID string        `json:"bootID"`
 
-	// Ran tells of an end that a process is known to have run, Code how it ended if
-	// that is known: 128 + n for signal n.
+	// Ran reports, in an end, whether a process is known to have run. Code is its exit code if
+	// known: 128 + n for signal n.
 	Ran  bool `json:"ran,omitempty"`
 	Code *int `json:"code,omitempty"`
-	// Reason says why it was ended, where the node ended it.
+	// Reason says why the node ended it.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Key is one process, or another try to start it.
+// Key identifies one process, or further tries to start it.
 type Key struct {
 	Container string
 	Restart   int
 }
 
-// Key returns whose record it is.
+// Key returns the process of the record.
 func (r *Record) Key() Key { return Key{r.Container, r.Restart} }
 
-// Stamp sets when it is noted.
+// Stamp sets the time of the record.
 func (r *Record) Stamp(wall time.Time, boot time.Duration, bootID string) {
 	r.At, r.Boot, r.BootID = wall.UnixNano(), boot, bootID
 }
@@ -77,13 +77,13 @@ func (r *Record) Stamp(wall time.Time, boot time.Duration, bootID string) {
 const (
 	// Name is the file in the state directory of an agent.
 	Name = "executions.log"
-	// maxLine is longer than any record: its reason is cut.
+	// maxLine is longer than any record, because reasons are cut.
 	maxLine = 64 << 10
-	// sumDigits are those of the checksum that a line begins with.
+	// sumDigits is the number of digits of the checksum at the start of a line.
 	sumDigits = 8
 )
 
-// Previous returns where the log before the current one is kept.
+// Previous returns the path of the log before the current one.
 func Previous(path string) string { return path + ".1" }
 
 // AppendLine appends the line of a record to b: the CRC-32C of its JSON in hexadecimal,
@@ -107,8 +107,8 @@ func AppendLine(b []byte, r *Record) []byte {
 
 func checksum(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }
 
-// Scan calls f for every record, in the order in which they were noted, and returns how
-// many lines are none: what a crash tore, or somebody changed.
+// Scan calls f for every record, in order. It returns the number of invalid lines: lines torn by a
+// crash, or changed by hand.
 func Scan(r io.Reader, f func(Record)) (bad int, err error) {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -120,7 +120,7 @@ func Scan(r io.Reader, f func(Record)) (bad int, err error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return bad, types.Errorf(types.Unavailable, "read log of executions: %w", err)
 		}
-		// An empty line is none: whoever finds a torn line begins a new one.
+		// Empty lines are legal: the writer starts a new line after a torn one.
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		if r, ok := parse(line); ok && !long {
 			f(r)
@@ -142,8 +142,7 @@ func parse(line []byte) (r Record, ok bool) {
 	return r, json.Unmarshal(text, &r) == nil
 }
 
-// ReadFile scans the log at path, and before it the one that was put aside, if there is
-// one. NotFound: there is neither.
+// ReadFile scans the log at path, after the previous log, if it exists. NotFound: neither exists.
 func ReadFile(path string, f func(Record)) (bad int, err error) {
 	found := false
 	for _, name := range []string{Previous(path), path} {
@@ -156,7 +155,7 @@ func ReadFile(path string, f func(Record)) (bad int, err error) {
 		}
 		found = true
 		n, err := Scan(file, f)
-		_ = file.Close() // It was only read.
+		_ = file.Close() // The file was only read.
 		if bad += n; err != nil {
 			return bad, err
 		}
@@ -167,7 +166,7 @@ func ReadFile(path string, f func(Record)) (bad int, err error) {
 	return bad, nil
 }
 
-// Running are the starts whose end was not noted.
+// Running holds the starts without an end.
 type Running map[Key]Record
 
 // Note applies the next record.
@@ -175,7 +174,7 @@ func (o Running) Note(r Record) {
 	switch _, known := o[r.Key()]; {
 	case r.Event != Start:
 		delete(o, r.Key())
-	case !known: // A start that is tried again began with the first try.
+	case !known: // A repeated start began with the first try.
 		o[r.Key()] = r
 	}
 }

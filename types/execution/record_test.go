@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// TestOverlongLine: a line that is none, however long, does not hide the others.
+// TestOverlongLine checks that an invalid line of any length does not hide the others.
 func TestOverlongLine(t *testing.T) {
 	a, b := execution.Record{Container: "a"}, execution.Record{Container: "b", Reason: strings.Repeat("é", 100<<10)}
 	log := execution.AppendLine(nil, &a)

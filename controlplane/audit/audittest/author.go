@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit"
 )
 
-// As returns the store as one author uses it: a transaction that is committed and
-// writes a key which is another's fails the test.
+// As returns a store for one author. A committed transaction that writes a key of another author
+// fails the test.
 func As(t testing.TB, store controlplane.Store, by audit.Author) controlplane.Store {
 	return &authored{Store: store, t: t, by: by, check: audit.NewAuthored()}
 }
@@ -21,7 +21,7 @@ type authored struct {
 	check *audit.Authored
 }
 
-// Commit commits, and checks what was.
+// Commit commits, and checks a committed transaction.
 func (s *authored) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
 	res, err := s.Store.Commit(ctx, txn)
 	if err == nil && res.Committed {

@@ -1,3 +1,3 @@
-// Package audittest puts every revision of a test's store before the audit, and
-// writes histories of keys as text.
+// Package audittest audits every revision of a test's store, and reads and writes histories of keys
+// as text.
 package audittest

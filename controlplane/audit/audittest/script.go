@@ -13,33 +13,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A script is a history of keys as text. A line is a change, and a blank line ends
-// a revision; the first is revision 2:
+// A script is a history of keys as text. A line is a change, and a blank line ends a revision; the
+// first one is revision 2:
 //
-//	# a comment
-//	put nodes/n1 {"Capacity": {"cpu": "4"}}
-//	put alive/n1 {}
+// 	# a comment
+// 	put nodes/n1 {"Capacity": {"cpu": "4"}}
+// 	put alive/n1 {}
 //
-//	put resources/d/co/n1 {"Capacity": 1000, "NodeSession": $(alive/n1)}
+// 	put resources/d/co/n1 {"Capacity": 1000, "NodeSession": $(alive/n1)}
 //
-//	del nodes/n1
-//	want NoDoubleBind task d/a
+// 	del nodes/n1
+// 	want NoDoubleBind task d/a
 //
-// Keys are below controlplane.Root. Values are JSON of the types of package types,
-// and may span lines that begin with white space; $(key) stands for the revision at
-// which the key came to be, 0 if it is not there, as the revision before left it. A
-// value that is not JSON is stored as it is.
+// Keys are below controlplane.Root. Values are JSON of the types of package types, and may continue
+// on lines that begin with white space. $(key) is the revision at which the key was created, 0 if
+// it is absent, as of the revision before. A value that is not JSON is stored unchanged.
 //
-// want says what the audit is to find at that revision, by guarantee and object.
+// want lists the findings of the audit at that revision, by guarantee and object.
 
-// Step is one revision of a script.
+// A Step is one revision of a script.
 type Step struct {
 	Batch controlplane.Batch
-	// Want are the findings, as "guarantee object".
+	// Want are the expected findings, as "guarantee object".
 	Want []string
 }
 
-// Parse reads a script.
+// Parse parses a script.
 func Parse(text string) ([]Step, error) {
 	p := parser{created: make(map[string]int64), revision: 1}
 	for _, group := range groups(text) {
@@ -122,14 +121,14 @@ func (p *parser) event(verb, key, value string) (controlplane.Event, error) {
 	return e, fmt.Errorf("%q is neither put, del nor want", verb)
 }
 
-// expand replaces $(key) by the revision at which the key came to be.
+// expand replaces $(key) by the revision at which the key was created.
 func (p *parser) expand(value string) string {
 	return regexp.MustCompile(`\$\(([^)]*)\)`).ReplaceAllStringFunc(value, func(ref string) string {
 		return strconv.FormatInt(p.created[controlplane.Root+ref[2:len(ref)-1]], 10)
 	})
 }
 
-// encode makes the stored value of a JSON text.
+// encode returns the stored value of a JSON text.
 func encode(key, text string) ([]byte, error) {
 	k, ok := controlplane.Parse(key)
 	m := audit.NewMessage(k)
@@ -144,7 +143,7 @@ func encode(key, text string) ([]byte, error) {
 	return types.Encode(0, m), nil
 }
 
-// Format writes a history as a script; revisions are in comments.
+// Format writes a history as a script, with revisions in comments.
 func Format(batches []controlplane.Batch) string {
 	var b bytes.Buffer
 	for _, batch := range batches {
@@ -165,7 +164,7 @@ func Format(batches []controlplane.Batch) string {
 	return b.String()
 }
 
-// decode writes a stored value as JSON, or as it is.
+// decode returns a stored value as JSON, or unchanged.
 func decode(e controlplane.Event) []byte {
 	k, ok := controlplane.Parse(e.Key)
 	m := audit.NewMessage(k)

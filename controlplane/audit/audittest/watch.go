@@ -12,22 +12,21 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit"
 )
 
-// patience is how long the end of a test waits for the audit of what it did.
+// patience is how long the end of a test waits for the audit.
 const patience = 30 * time.Second
 
-// Watch attaches the audit to a store for the duration of a test: every guarantee
-// that does not hold at some revision, of those there are until the end of the test,
-// fails it. Call it once the store is there and before anything runs on it: what
-// the test registered before with Cleanup may still change the store unseen.
+// Watch audits a store during a test: every violated guarantee at any revision until the end of the
+// test fails it. Call it once the store exists and before anything runs on it: cleanups registered
+// earlier may still change the store unseen.
 func Watch(t testing.TB, store controlplane.Store) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watcher{reached: make(chan int64, 1)}
 	go func() {
 		defer close(w.reached)
-		w.err = audit.Follow(ctx, store, zap.NewNop(), w.take)
+		w.err = audit.Follow(ctx, store, zap.NewNop(), w.takeFindings)
 	}()
-	// From here on no revision is missed.
+	// No revision is missed from here on.
 	started := w.await(0)
 	t.Cleanup(func() {
 		defer cancel()
@@ -53,8 +52,8 @@ type watcher struct {
 	err     error
 }
 
-// take notes what is found, and how far the audit is: only the newest counts.
-func (w *watcher) take(revision int64, found []audit.Finding) error {
+// takeFindings records findings and the newest revision.
+func (w *watcher) takeFindings(revision int64, found []audit.Finding) error {
 	w.found = append(w.found, found...)
 	select {
 	case <-w.reached:
@@ -64,7 +63,7 @@ func (w *watcher) take(revision int64, found []audit.Finding) error {
 	return nil
 }
 
-// finish waits until all that was done so far is checked.
+// finish waits until everything so far is checked.
 func (w *watcher) finish(store controlplane.Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -95,7 +94,7 @@ func (w *watcher) await(revision int64) error {
 	}
 }
 
-// mostReported is how many findings a failed test prints: one mistake makes many.
+// mostReported bounds the findings that a failed test prints: one mistake makes many.
 const mostReported = 20
 
 func report(t testing.TB, found []audit.Finding) {

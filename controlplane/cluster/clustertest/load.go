@@ -1,5 +1,4 @@
-// Package clustertest makes clusters of any size, for the tests and benchmarks of what
-// reads them.
+// Package clustertest builds clusters of any size for tests and benchmarks.
 package clustertest
 
 import (
@@ -10,10 +9,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Bound returns the keys of a cluster of nodes on which tasks are bound, in the order of
-// keys, as it would be if every key had been written at a revision of its own, from 2 on. It is sound:
-// what is allocated is what the bindings hold. Half of the tasks are of jobs of 100, and there are 200 kinds
-// of requests; a quarter of the tasks hold devices.
+// Bound returns the keys of a cluster with bound tasks, sorted, as if each key had been written at
+// its own revision, from 2 on. The cluster is consistent: allocated amounts are those of the
+// bindings. Half of the tasks belong to jobs of 100 tasks, and there are 200 kinds of requests. A
+// quarter of the tasks hold devices.
 func Bound(nodes, tasks int) []controlplane.KV {
 	b := builder{used: make([]map[types.ResourceID]types.Quantity, nodes), held: make([][]types.DeviceShare, nodes)}
 	for i := range nodes {
@@ -28,7 +27,7 @@ func Bound(nodes, tasks int) []controlplane.KV {
 	return b.sorted()
 }
 
-// Waiting returns the keys of tasks each of which waits for a resource of its own.
+// Waiting returns the keys of tasks that each wait for a different resource.
 func Waiting(tasks int) []controlplane.KV {
 	var b builder
 	for i := range tasks {
@@ -39,7 +38,7 @@ func Waiting(tasks int) []controlplane.KV {
 	return b.sorted()
 }
 
-// Ended returns the keys of tasks that have ended, of jobs of 100.
+// Ended returns the keys of ended tasks, half of them in jobs of 100.
 func Ended(tasks int) []controlplane.KV {
 	var b builder
 	for i := range tasks {
@@ -54,7 +53,7 @@ func Ended(tasks int) []controlplane.KV {
 	return b.sorted()
 }
 
-// sorted returns the keys in order, each of a revision of its own.
+// sorted returns the keys in order, each at its own revision.
 func (b *builder) sorted() []controlplane.KV {
 	slices.SortFunc(b.kvs, func(x, y controlplane.KV) int {
 		if x.Key < y.Key {
@@ -68,7 +67,7 @@ func (b *builder) sorted() []controlplane.KV {
 	return b.kvs
 }
 
-// Events returns the keys as what a listing delivers.
+// Events returns the keys as the events of a listing.
 func Events(kvs []controlplane.KV) []controlplane.Event {
 	events := make([]controlplane.Event, len(kvs))
 	for i, kv := range kvs {
@@ -77,10 +76,10 @@ func Events(kvs []controlplane.KV) []controlplane.Event {
 	return events
 }
 
-// namespace of all tasks.
+// namespace is the namespace of all tasks.
 const namespace = "default"
 
-// submitted is when the first task was.
+// submitted is the submission time of the first task.
 const submitted = 1_760_000_000_000_000_000
 
 // builder collects keys.
@@ -108,10 +107,10 @@ func (b *builder) node(i int) {
 	b.put(controlplane.AliveKey(name(i)), &types.Alive{})
 }
 
-// kinds is how many kinds of requests there are.
+// kinds is the number of kinds of requests.
 const kinds = 200
 
-// requests of a task.
+// requests returns the requests of a task.
 func requests(task int) types.Requests {
 	k := task * 7919 % kinds
 	amounts := map[string]types.Quantity{
@@ -123,10 +122,10 @@ func requests(task int) types.Requests {
 	return types.NewRequests(amounts)
 }
 
-// job of a task.
+// job returns the job id of a task.
 func job(task int) string { return fmt.Sprintf("batch-%05d-abcdefghij", task/200) }
 
-// intent returns a task and its id, of a job or not.
+// intent returns a task and its id; every other task belongs to a job.
 func (b *builder) intent(i int) (id string, t *types.Task) {
 	id = fmt.Sprintf("worker-%05d-%010x", i%1000, uint64(i)*0x9e3779b97f4a7c15>>24)
 	t = &types.Task{
@@ -152,7 +151,7 @@ func (b *builder) task(i, node int) {
 	b.put(controlplane.StatusKey(namespace, id), &types.Status{Phase: types.Bound, Node: name(node), Attempt: 1, Bound: bound})
 }
 
-// take counts what a task holds on a node.
+// take allocates the requests of a task on a node.
 func (b *builder) take(node int, requests types.Requests) []types.Holding {
 	var holds []types.Holding
 	for _, r := range requests {

@@ -19,17 +19,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// MaxTxnOps is how many operations a transaction may have, as in the etcd that
-// Escher runs itself.
+// MaxTxnOps is the largest number of operations in a transaction, as in Escher's own etcd.
 const MaxTxnOps = 4096
 
-// Server is a member of an etcd, mostly its only one. It listens on a Unix socket.
+// Server is a member of an etcd, usually the only one. It listens on a Unix socket.
 type Server struct {
-	// Client is connected to it.
+	// Client is connected to the member.
 	Client *clientv3.Client
-	// Endpoint is where it listens, unix:///path.
+	// Endpoint is its address, unix:///path.
 	Endpoint string
-	// Etcd is the server itself.
+	// Etcd is the member itself.
 	Etcd *embed.Etcd
 }
 
@@ -46,14 +45,14 @@ func WithMaxTxnOps(n uint) Option {
 	return func(c *embed.Config) { c.MaxTxnOps = n }
 }
 
-// WithDir sets the directory of the data and the socket, which must be short and
-// exist already: two servers, one after the other, share what is in it.
+// WithDir sets the directory of data and socket, which must be short and exist. Two servers, one
+// after the other, share its content.
 func WithDir(dir string) Option {
-	return func(c *embed.Config) { place(c, dir) }
+	return func(c *embed.Config) { setDirs(c, dir) }
 }
 
-// WithTLS has it listen at host:port, too, for clients that show a certificate. cert
-// and key are its own, ca that of the authority of theirs: files in PEM.
+// WithTLS makes it listen on host:port too, for clients with a certificate. cert and key are its
+// own, ca that of the clients' authority: PEM files.
 func WithTLS(address, cert, key, ca string) Option {
 	return func(c *embed.Config) {
 		at := url.URL{Scheme: "https", Host: address}
@@ -63,15 +62,14 @@ func WithTLS(address, cert, key, ca string) Option {
 	}
 }
 
-// Start starts an etcd that stops at the end of the test. It says nothing, syncs
-// nothing to disk, and elects itself within some 100 ms, so that its leases may
-// be as short as 1 s.
+// Start starts an etcd that stops at the end of the test. It logs nothing, syncs nothing to disk,
+// and elects itself within some 100 ms, so that its leases may be as short as 1 s.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	return StartMembers(t, 1, opts...)[0]
 }
 
-// StartMembers starts an etcd of n members, each as Start does.
+// StartMembers starts an etcd of n members, each like Start.
 func StartMembers(t testing.TB, n int, opts ...Option) []*Server {
 	t.Helper()
 	configs, cluster := make([]*embed.Config, n), make([]string, n)
@@ -106,7 +104,7 @@ func StartMembers(t testing.TB, n int, opts ...Option) []*Server {
 	return members
 }
 
-// peerOverTCP has a member speak to the others over TCP: over Unix sockets they do not.
+// peerOverTCP makes a member speak to the others over TCP, because peers do not use Unix sockets.
 func peerOverTCP(t testing.TB, cfg *embed.Config) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,13 +122,13 @@ func peerOverTCP(t testing.TB, cfg *embed.Config) {
 func configure(t testing.TB, opts []Option) *embed.Config {
 	t.Helper()
 	cfg := embed.NewConfig()
-	// Not t.TempDir: a socket's path has at most 107 bytes.
+	// Not t.TempDir: the path of a socket has at most 107 bytes.
 	dir, err := os.MkdirTemp("", "etcd")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	place(cfg, dir)
+	setDirs(cfg, dir)
 	cfg.TickMs, cfg.ElectionMs = 10, 100
 	cfg.UnsafeNoFsync = true
 	cfg.MaxTxnOps = MaxTxnOps
@@ -141,7 +139,7 @@ func configure(t testing.TB, opts []Option) *embed.Config {
 	return cfg
 }
 
-// SetFull raises or ends the alarm of a full database.
+// SetFull raises or clears the alarm of a full database.
 func (s *Server) SetFull(ctx context.Context, full bool) error {
 	req := &pb.AlarmRequest{
 		Action: pb.AlarmRequest_DEACTIVATE, MemberID: uint64(s.Etcd.Server.MemberID()), Alarm: pb.AlarmType_NOSPACE,
@@ -153,7 +151,7 @@ func (s *Server) SetFull(ctx context.Context, full bool) error {
 	return err
 }
 
-// Connect makes a client that is closed at the end of the test.
+// Connect returns a client that is closed at the end of the test.
 func Connect(t testing.TB, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
@@ -164,8 +162,8 @@ func Connect(t testing.TB, endpoints ...string) *clientv3.Client {
 	return client
 }
 
-// place puts data and sockets into a directory.
-func place(c *embed.Config, dir string) {
+// setDirs puts data and sockets into a directory.
+func setDirs(c *embed.Config, dir string) {
 	c.Dir = filepath.Join(dir, "data")
 	client := []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "client")}}
 	peer := []url.URL{{Scheme: "unix", Path: filepath.Join(dir, "peer")}}

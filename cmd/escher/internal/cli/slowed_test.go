@@ -14,9 +14,9 @@ import (
 func TestSubmissionThatIsSlowedSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, 0, func(w *watched) {
-			w.put(controlplane.AdmissionKey(), &types.Admission{Reason: "7 tasks wait, and 7 are to at most", Busy: true})
+			w.put(controlplane.AdmissionKey(), &types.Admission{Reason: "7 tasks wait, and at most 7 may", Busy: true})
 		}, "run", "--detach", "busybox", "true")
-		want := "escher: submission is slowed: 7 tasks wait, and 7 are to at most: it goes on when there are fewer\n"
+		want := "escher: submission is slowed: 7 tasks wait, and at most 7 may: it goes on when there are fewer\n"
 		if got := w.printed(); got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}

@@ -138,17 +138,17 @@ func TestWrittenZeroOfOthers(t *testing.T) {
 		return doc
 	}
 	for want, doc := range map[string]object{
-		"f:1: policy.with.of.a.weight: 0 is no part":             withPolicy("fair-share", object{"of": object{"a": object{"weight": 0}}}),
-		"f:1: policy.with.flows.a: 0 is out of range":            withPolicy("fair-queue", object{"limit": 1, "flows": object{"a": 0}}),
-		"f:1: count: 0 is no task: give 1 to 100000":             job(func(j, _ object) { j["count"] = 0 }),
-		"f:1: count: -1 is out of range: give 1 to 100000":       job(func(j, _ object) { j["count"] = -1 }),
-		"f:1: template.spec.grace: 0s is not the least":          job(func(_, s object) { s["grace"] = "0s" }),
-		"f:1: template.spec.restart.limit: 0 is not never":       job(func(_, s object) { s["restart"] = object{"when": "always", "limit": 0} }),
-		"f:1: template.spec.pids: 0 is no process":               job(func(_, s object) { s["pids"] = 0 }),
-		"f:1: template.maxRun: 0s is no time":                    job(func(j, _ object) { j["template"].(object)["maxRun"] = "0s" }),
-		"f:1: template.maxRun: -1s is negative":                  job(func(j, _ object) { j["template"].(object)["maxRun"] = "-1s" }),
-		"f:1: policies[0].with.of[0].requests.gpu: 0 is not":     withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": 0}}}}),
-		`f:1: policies[0].with.of[0].requests.gpu: "x" is not a`: withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": "x"}}}}),
+		"f:1: policy.with.of.a.weight: 0 is no part":              withPolicy("fair-share", object{"of": object{"a": object{"weight": 0}}}),
+		"f:1: policy.with.flows.a: 0 is out of range":             withPolicy("fair-queue", object{"limit": 1, "flows": object{"a": 0}}),
+		"f:1: count: 0 is not enough: give 1 to 100000":           job(func(j, _ object) { j["count"] = 0 }),
+		"f:1: count: -1 is out of range: give 1 to 100000":        job(func(j, _ object) { j["count"] = -1 }),
+		"f:1: template.spec.grace: 0s does not mean at once":      job(func(_, s object) { s["grace"] = "0s" }),
+		"f:1: template.spec.restart.limit: 0 does not mean never": job(func(_, s object) { s["restart"] = object{"when": "always", "limit": 0} }),
+		"f:1: template.spec.pids: 0 is not enough":                job(func(_, s object) { s["pids"] = 0 }),
+		"f:1: template.maxRun: 0s is not a duration":              job(func(j, _ object) { j["template"].(object)["maxRun"] = "0s" }),
+		"f:1: template.maxRun: -1s is negative":                   job(func(j, _ object) { j["template"].(object)["maxRun"] = "-1s" }),
+		"f:1: policies[0].with.of[0].requests.gpu: 0 is not":      withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": 0}}}}),
+		`f:1: policies[0].with.of[0].requests.gpu: "x" is not a`:  withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": "x"}}}}),
 	} {
 		if _, err := manifest.Parse("f", inJSON(t, doc), policy.KnownPolicies()); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -87,7 +87,7 @@ func TestStackStartsAgain(t *testing.T) {
 			t.Errorf("ready: %v", err)
 		}
 		const metrics = `
-			# HELP escher_component_running 1 while a component of the process runs, 0 while it waits to be started again.
+			# HELP escher_component_running 1 while a component of the process runs, 0 while it waits for a restart.
 			# TYPE escher_component_running gauge
 			escher_component_running{component="other"} 1
 			escher_component_running{component="shaky"} 0

@@ -19,8 +19,8 @@ func named(name string) controlplane.Submission {
 	return s
 }
 
-// Those of a name that are launched together have the same letters, and are numbered.
-func TestIDsOfKin(t *testing.T) {
+// Tasks of one name launched together share their letters, and are numbered.
+func TestSiblingIDs(t *testing.T) {
 	w := newWorld(t)
 	tasks := []controlplane.Submission{named("ps"), one("own")}
 	for range 11 {
@@ -35,12 +35,12 @@ func TestIDsOfKin(t *testing.T) {
 	if !regexp.MustCompile(`^ps-[a-z2-7]{10}$`).MatchString(got.Tasks[0]) || got.Tasks[1] != "own" {
 		t.Errorf("alone: %q", got.Tasks[:2])
 	}
-	kin := strings.TrimSuffix(got.Tasks[2], "00")
-	if !strings.HasSuffix(got.Job, strings.TrimPrefix(strings.TrimSuffix(kin, "."), "worker")) {
-		t.Errorf("job %s has not the letters of %s", got.Job, kin)
+	siblings := strings.TrimSuffix(got.Tasks[2], "00")
+	if !strings.HasSuffix(got.Job, strings.TrimPrefix(strings.TrimSuffix(siblings, "."), "worker")) {
+		t.Errorf("job %s has not the letters of %s", got.Job, siblings)
 	}
 	for i, id := range got.Tasks[2:13] {
-		if id != fmt.Sprintf("%s%02d", kin, i) || !regexp.MustCompile(`^worker-[a-z2-7]{10}\.$`).MatchString(kin) {
+		if id != fmt.Sprintf("%s%02d", siblings, i) || !regexp.MustCompile(`^worker-[a-z2-7]{10}\.$`).MatchString(siblings) {
 			t.Errorf("worker %d is %q", i, id)
 		}
 	}
@@ -49,8 +49,8 @@ func TestIDsOfKin(t *testing.T) {
 	}
 }
 
-// An id of a job that somebody chose is no source of letters: two may end alike.
-func TestIDsOfKinAreNotOfAChosenJob(t *testing.T) {
+// A chosen job id is no source of letters: two of them may end alike.
+func TestSiblingIDsIgnoreAChosenJob(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, job := range []string{"a-production", "b-production"} {
 		if _, err := w.LaunchJob(ctx, controlplane.Job{ID: job}, named("web"), named("web")); err != nil {
@@ -64,7 +64,7 @@ func TestIDsOfKinAreNotOfAChosenJob(t *testing.T) {
 	}
 }
 
-// before is a store that changes something before each commit, of which it is told.
+// before is a store that changes a key before each commit.
 type before struct {
 	controlplane.Store
 	commit func(n int, txn controlplane.Txn)
@@ -77,18 +77,18 @@ func (s *before) Commit(ctx context.Context, txn controlplane.Txn) (controlplane
 	return s.Store.Commit(ctx, txn)
 }
 
-// That all ids of a kin are free is two compares, however many they are. If there is one
-// of them that was never launched, it is asked for each.
-func TestLaunchComparesKinAtOnce(t *testing.T) {
+// Two compares show that all ids of siblings are free, however many there are. If one of them
+// exists, unlaunched, the client compares each.
+func TestLaunchComparesSiblingsAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
-		// number is what is there already of the kin, "" for nothing.
+		// number is that of an existing sibling, "" for none.
 		number  string
 		kind    controlplane.Kind
 		commits int
 		err     types.Class
 	}{
 		"free":           {commits: 1},
-		"somebody's":     {number: "9999", kind: controlplane.Tasks, commits: 2},
+		"another job's":  {number: "9999", kind: controlplane.Tasks, commits: 2},
 		"taken":          {number: "07", kind: controlplane.Tasks, commits: 1, err: types.AlreadyExists},
 		"was used":       {number: "07", kind: controlplane.Statuses, commits: 1, err: types.AlreadyExists},
 		"ended, deleted": {number: "9999", kind: controlplane.Statuses, commits: 2},
@@ -131,8 +131,8 @@ func TestLaunchComparesKinAtOnce(t *testing.T) {
 	}
 }
 
-// What was launched several at a time is of its name, and of no shorter one.
-func TestFirstKnowsKin(t *testing.T) {
+// The name of siblings matches, and a shorter name does not.
+func TestFirstKnowsSiblings(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	launch := func(name string, n int) {
 		t.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// said is all that a view has of its tasks, as text.
+// said returns the content of a view's tasks as text.
 func said(v *cluster.View) []string {
 	var out []string
 	say := func(t *cluster.Task, from string) {
@@ -37,18 +37,18 @@ func said(v *cluster.View) []string {
 	return append(out, fmt.Sprint(v.NumTasks()))
 }
 
-// TestFold: a view that folds tasks says of them what one says that does not, whatever
-// becomes of them, and also where many have the same hash.
-func TestFold(t *testing.T) {
+// TestCompaction checks that compaction never changes the content of a view, whatever happens to the
+// tasks, even with many hash collisions.
+func TestCompaction(t *testing.T) {
 	for name, mask := range map[string]uint64{"of other hashes": ^uint64(0), "of few hashes": 7, "of one hash": 0} {
-		t.Run(name, func(t *testing.T) { folding(t, mask) })
+		t.Run(name, func(t *testing.T) { checkCompaction(t, mask) })
 	}
 }
 
-func folding(t *testing.T, mask uint64) {
+func checkCompaction(t *testing.T, mask uint64) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	folds, other := newKeys(t), newKeys(t)
-	folds.MaskFolded(mask)
+	compacting, other := newKeys(t), newKeys(t)
+	compacting.MaskCompacted(mask)
 	id := func() cluster.ID {
 		return cluster.ID{Namespace: []string{"d", "e"}[rng.IntN(2)], ID: fmt.Sprint("t", rng.IntN(20))}
 	}
@@ -58,17 +58,17 @@ func folding(t *testing.T, mask uint64) {
 			Requests: types.NewRequests(map[string]types.Quantity{fmt.Sprint("r", rng.IntN(1000)): 1}),
 		}
 		if rng.IntN(10) == 0 {
-			for i := range types.MaxProvides { // too long to be folded
+			for i := range types.MaxProvides { // too long to be compacted
 				x.Provides = append(x.Provides, types.Provide{Name: fmt.Sprint("provided-", i), Amount: 1, When: types.WhenBound})
 			}
 		}
 		return x
 	}
 	put := func(key string, m types.Message) {
-		folds.put(key, m)
+		compacting.put(key, m)
 		other.put(key, m)
 	}
-	folded := 0
+	compacted := 0
 	for range 8000 {
 		switch x := id(); rng.IntN(9) {
 		case 0, 1, 2:
@@ -83,34 +83,34 @@ func folding(t *testing.T, mask uint64) {
 		case 6:
 			put(controlplane.BindingKey("n", x.Namespace, x.ID, 1), &types.Binding{})
 		default:
-			if task := folds.Task(x); task != nil {
-				folds.Fold(task)
-				if folds.Task(x) != task {
-					folded++
+			if task := compacting.Task(x); task != nil {
+				compacting.Fold(task)
+				if compacting.Task(x) != task {
+					compacted++
 				}
-				if again := folds.Task(x); rng.IntN(2) == 0 {
-					folds.Fold(again)
+				if again := compacting.Task(x); rng.IntN(2) == 0 {
+					compacting.Fold(again)
 				}
 			}
 		}
-		if got, want := folds.Task(id()), other.Task(id()); rng.IntN(50) == 0 && got != nil && want != nil && got.ID == want.ID && got.Info.Mod != want.Info.Mod {
+		if got, want := compacting.Task(id()), other.Task(id()); rng.IntN(50) == 0 && got != nil && want != nil && got.ID == want.ID && got.Info.Mod != want.Info.Mod {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
 		if rng.IntN(50) == 0 {
-			if got, want := said(folds.View), said(other.View); !slices.Equal(got, want) {
+			if got, want := said(compacting.View), said(other.View); !slices.Equal(got, want) {
 				t.Fatalf("got %s\nwant %s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 		}
 	}
-	if folded < 100 {
-		t.Errorf("%d were folded", folded)
+	if compacted < 100 {
+		t.Errorf("%d were compacted", compacted)
 	}
 }
 
-// TestFoldKeeps: a task that is folded is the same one when it is asked for again, with
-// what this version does not know; one that has more than its value is not folded; and
-// what is older than what is known of a folded one is ignored, and leaves it folded.
-func TestFoldKeeps(t *testing.T) {
+// TestCompactionKeeps checks that a compacted task is complete when it is expanded, with unknown fields.
+// A task with a status or bindings is not compacted. A stale change of a compacted task is ignored,
+// and leaves it compacted.
+func TestCompactionKeeps(t *testing.T) {
 	k := newKeys(t)
 	key, id := controlplane.TaskKey("d", "t"), cluster.ID{Namespace: "d", ID: "t"}
 	unknown := append(types.Encode(1, &types.Task{Name: "t", Requests: types.NewRequests(map[string]types.Quantity{"x": 1})}), 0xfa, 0x3f, 1, 'x')
@@ -124,7 +124,7 @@ func TestFoldKeeps(t *testing.T) {
 		t.Error("what is old changed it")
 	}
 	if once, twice := slices.Collect(k.Tasks()), slices.Collect(k.Tasks()); len(once) != 1 || once[0] == twice[0] {
-		t.Error("it is not folded") // as they are made for the occasion
+		t.Error("it is not compacted") // copies are temporary
 	}
 	got := k.Task(id)
 	if got == first || got != k.Task(id) || !reflect.DeepEqual(got.Info.V.Full(), want) || got.Info.Mod != 7 || got.Info.Create != 5 {
@@ -137,11 +137,11 @@ func TestFoldKeeps(t *testing.T) {
 	k.put(controlplane.StatusKey("d", "t"), &types.Status{Phase: types.Bound})
 	k.put(controlplane.BindingKey("n", "d", "t", 1), &types.Binding{})
 	if k.Fold(k.Task(id)); k.Task(id) != got {
-		t.Error("it is folded, and is bound")
+		t.Error("it is compacted, and is bound")
 	}
 }
 
-// TestSuppose: what is supposed in a copy is not in the view.
+// TestSuppose checks that a hypothetical task of a copy is not in the view.
 func TestSuppose(t *testing.T) {
 	k := newKeys(t)
 	k.put(controlplane.TaskKey("d", "t"), &types.Task{Name: "t"})

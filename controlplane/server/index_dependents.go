@@ -8,48 +8,48 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// thing is what ends with something else: a resource, what an ended task left behind, a
+// dependent is an object that ends with another one: a resource, a provided resource, a
 // reservation, or policies.
-type thing struct {
+type dependent struct {
 	key string
 	mod int64
-	// bytes are those of its key and value.
+	// bytes is the size of its key and value.
 	bytes int32
-	// node is the one it is on, in a session of which it is alone; empty for none.
+	// node is its node, in whose session it is valid; empty if it has none.
 	node        string
 	nodeSession int64
-	// ties are what it ends with, whichever of them ends first.
+	// ties are its owners; the first end of any ends it.
 	ties []tie
-	// queued tells that it is among those touched.
+	// queued reports whether index.touched lists it.
 	queued bool
 }
 
-// tie is what a thing ends with, and the reason for which it is collected then.
+// tie is an owner of a dependent, with the reason for collecting it then.
 type tie struct {
 	owner owner
 	why   why
 }
 
-// tie has a thing end with what has an id, if it has one.
-func (th *thing) tie(kind controlplane.Kind, ns, id string, why why) {
+// tie adds an owner, if the id is not empty.
+func (th *dependent) tie(kind controlplane.Kind, ns, id string, why why) {
 	if kind != "" && id != "" {
 		th.ties = append(th.ties, tie{owner{kind, strings.Clone(ns), id}, why})
 	}
 }
 
-func (x *index) applyThing(k controlplane.Key, e controlplane.Event) {
-	th := x.things[e.Key]
+func (x *index) applyDependent(k controlplane.Key, e controlplane.Event) {
+	th := x.dependents[e.Key]
 	if th == nil {
 		if e.Delete {
 			return
 		}
-		th = &thing{key: strings.Clone(e.Key)}
-		x.things[th.key] = th
+		th = &dependent{key: strings.Clone(e.Key)}
+		x.dependents[th.key] = th
 	}
 	x.disown(th)
 	x.measure(x.space(k.Namespace), &th.bytes, e)
 	if th.mod = 0; e.Delete {
-		delete(x.things, e.Key)
+		delete(x.dependents, e.Key)
 	} else {
 		th.mod = e.ModRevision
 		th.read(k, e.Value)
@@ -65,8 +65,8 @@ func (x *index) applyThing(k controlplane.Key, e controlplane.Event) {
 	}
 }
 
-// read notes what a thing ends with.
-func (th *thing) read(k controlplane.Key, value []byte) {
+// read records the owners of a dependent.
+func (th *dependent) read(k controlplane.Key, value []byte) {
 	switch k.Kind {
 	case controlplane.Resources:
 		var r types.Resource
@@ -106,7 +106,7 @@ func (th *thing) read(k controlplane.Key, value []byte) {
 	}
 }
 
-// ownerKind is the kind of the owner that a lifetime names, empty for none.
+// ownerKind returns the kind of owner for a lifetime, empty if it has none.
 func ownerKind(l types.Lifetime) controlplane.Kind {
 	switch l {
 	case types.OfTask:
@@ -123,25 +123,25 @@ func ownerKind(l types.Lifetime) controlplane.Kind {
 	return ""
 }
 
-// own lists a thing with what it ends with.
-func (x *index) own(th *thing) {
+// own lists a dependent with its owners.
+func (x *index) own(th *dependent) {
 	if th.node != "" {
-		x.node(th.node).things[th] = struct{}{}
+		x.node(th.node).dependents[th] = struct{}{}
 	}
 	for _, t := range th.ties {
 		of := x.owned[t.owner]
 		if of == nil {
-			of = make(map[*thing]struct{})
+			of = make(map[*dependent]struct{})
 			x.owned[t.owner] = of
 		}
 		of[th] = struct{}{}
 	}
 }
 
-// disown undoes own, and forgets what a thing ends with.
-func (x *index) disown(th *thing) {
+// disown is the inverse of own, and forgets the owners.
+func (x *index) disown(th *dependent) {
 	if th.node != "" {
-		delete(x.node(th.node).things, th)
+		delete(x.node(th.node).dependents, th)
 		x.tidyNode(th.node)
 	}
 	for _, t := range th.ties {
@@ -153,8 +153,8 @@ func (x *index) disown(th *thing) {
 	th.node, th.nodeSession, th.ties = "", 0, nil
 }
 
-// touch has a thing looked at again.
-func (x *index) touch(th *thing) {
+// touch makes the next pass consider a dependent.
+func (x *index) touch(th *dependent) {
 	if !th.queued {
 		th.queued = true
 		x.touched = append(x.touched, th)
@@ -167,9 +167,9 @@ func (x *index) touchOwned(o owner) {
 	}
 }
 
-// outlived returns the condition under which a thing has outlived what it ends with;
-// ok is false if, as far as is known, it has not.
-func (l *look) outlived(th *thing) (cond controlplane.Compare, why why, ok bool) {
+// outlived returns the condition under which a dependent has outlived an owner; ok is false if it
+// has not, as far as is known.
+func (l *pass) outlived(th *dependent) (cond controlplane.Compare, why why, ok bool) {
 	if th.node != "" {
 		session := int64(0)
 		if n := l.nodes[th.node]; n != nil {
@@ -187,9 +187,8 @@ func (l *look) outlived(th *thing) (cond controlplane.Compare, why why, ok bool)
 	return controlplane.Compare{}, "", false
 }
 
-// gone returns the condition under which nothing ends with an owner any more: it is not
-// there, or has ended, which is for good.
-func (l *look) gone(o owner) (cond controlplane.Compare, ok bool) {
+// gone returns the condition under which an owner is gone for good: it is missing or has ended.
+func (l *pass) gone(o owner) (cond controlplane.Compare, ok bool) {
 	switch o.kind {
 	case controlplane.Tasks:
 		switch t := l.find(o.ns, o.id); {
@@ -210,18 +209,18 @@ func (l *look) gone(o owner) (cond controlplane.Compare, ok bool) {
 			return unchanged(controlplane.SessionKey(o.ns, o.id), 0), true
 		}
 	case controlplane.Reservations:
-		if key := controlplane.ReservationKey(o.ns, o.id); l.things[key] == nil {
+		if key := controlplane.ReservationKey(o.ns, o.id); l.dependents[key] == nil {
 			return unchanged(key, 0), true
 		}
 	case controlplane.Policies:
-		if key := controlplane.PoliciesKey(o.ns, o.id); l.things[key] == nil {
+		if key := controlplane.PoliciesKey(o.ns, o.id); l.dependents[key] == nil {
 			return unchanged(key, 0), true
 		}
 	}
 	return controlplane.Compare{}, false
 }
 
-// findJob returns the job that is an owner, nil if nothing of it is there.
+// findJob returns the job of an owner, nil if it is unknown.
 func (x *index) findJob(o owner) *job {
 	if s := x.spaces[o.ns]; s != nil {
 		return s.jobs[o.id]
@@ -229,13 +228,13 @@ func (x *index) findJob(o owner) *job {
 	return nil
 }
 
-// early reports whether a thing is of a job of which a task may not be known yet.
-func (l *look) early(th *thing) bool {
+// awaitsTasks reports whether a dependent has a job with possibly unknown tasks.
+func (l *pass) awaitsTasks(th *dependent) bool {
 	return slices.ContainsFunc(th.ties, func(t tie) bool {
 		if t.owner.kind != controlplane.Jobs {
 			return false
 		}
 		j := l.findJob(t.owner)
-		return j != nil && j.mod != 0 && j.early(l.tasks)
+		return j != nil && j.mod != 0 && j.mayLackTasks(l.tasks)
 	})
 }
