@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -72,7 +73,7 @@ func untilAdmitted(ctx context.Context, s Store) error {
 		case err == nil && !a.Busy:
 			return refusal(a)
 		}
-		if err := pause(ctx, wait.NextBackOff()+time.Duration(rand.Int64N(int64(10*time.Millisecond)))); err != nil {
+		if err := supervise.Pause(ctx, wait.NextBackOff()+time.Duration(rand.Int64N(int64(10*time.Millisecond)))); err != nil {
 			if a == nil {
 				a = new(types.Admission)
 			}

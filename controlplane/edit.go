@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -71,7 +72,7 @@ func perform(ctx context.Context, s Store, reads ReadSet, edits ...edit) (int64,
 			}
 			return res.Revision, nil
 		}
-		if err := pause(ctx, time.Duration(rand.Int64N(int64(try+1)))*time.Millisecond); err != nil {
+		if err := supervise.Pause(ctx, time.Duration(rand.Int64N(int64(try+1)))*time.Millisecond); err != nil {
 			return 0, failed(edits, types.Errorf(types.Unavailable, "others change the same: %w", err))
 		}
 	}

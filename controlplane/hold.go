@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -30,7 +31,7 @@ func Hold(ctx context.Context, s Store, key string, m types.Message, ttl time.Du
 		if held != nil {
 			held(0)
 		}
-		if err := pause(ctx, ttl/3); err != nil {
+		if err := supervise.Pause(ctx, ttl/3); err != nil {
 			return err
 		}
 	}
@@ -63,7 +64,7 @@ func holdOnce(ctx context.Context, s Store, key string, m types.Message, ttl tim
 func Renew(ctx context.Context, s Store, lease LeaseID, ttl time.Duration) error {
 	renewed := time.Now()
 	for {
-		if err := pause(ctx, ttl/3); err != nil {
+		if err := supervise.Pause(ctx, ttl/3); err != nil {
 			return err
 		}
 		sent := time.Now()

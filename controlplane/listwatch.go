@@ -3,11 +3,11 @@ package controlplane
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -148,7 +148,7 @@ func (l *listWatch) run(ctx context.Context) error {
 			l.lost = true
 			l.opts.Log.Warn("watch lost, to be begun again", zap.String("path", l.opts.Prefix), zap.Int64("revision", l.last), zap.Error(err))
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := supervise.Pause(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -252,16 +252,4 @@ func (l *listWatch) deliver(u Update) error {
 	l.seen = u.Revision
 	l.handled = l.handle(u)
 	return l.handled
-}
-
-// pause waits, or returns why ctx is done.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

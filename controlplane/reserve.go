@@ -10,6 +10,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// NamedReservation is bundles to be locked, under an id: what Reserve takes.
+type NamedReservation struct {
+	ID string
+	types.Reservation
+}
+
 // Reserve asks for bundles to be locked under an id: all of them or none. Tasks draw
 // on them with requests such as gpu@<id>. Submitted is set to now.
 //

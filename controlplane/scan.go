@@ -2,21 +2,18 @@ package controlplane
 
 import "context"
 
-// Scanner is what a store may be besides: one that reads a large range faster than
-// page by page. Who wants a range calls Scan, whatever the store is.
-type Scanner interface {
-	// Scan is as the function Scan.
-	Scan(ctx context.Context, opts ListOptions, take func([]KV) error) (revision int64, err error)
-}
-
 // Scan reads a whole range, all at one revision, which it returns: the one asked for,
 // or the newest. It calls take with one part after the other, in the order of keys;
 // a part is take's to keep, and an error of take ends the scan, which returns it. What
 // was taken before another error was there, at a revision that is not known. opts.Limit
-// bounds the keys of a part where parts are asked for; 0 leaves that to the store.
+// bounds the keys of a part where parts are asked for; 0 leaves that to the store. A store that
+// has a method Scan reads the range by it: faster than page by page.
 func Scan(ctx context.Context, s Store, opts ListOptions, take func([]KV) error) (revision int64, err error) {
-	if s, ok := s.(Scanner); ok {
-		return s.Scan(ctx, opts, take)
+	fast, ok := s.(interface {
+		Scan(ctx context.Context, opts ListOptions, take func([]KV) error) (revision int64, err error)
+	})
+	if ok {
+		return fast.Scan(ctx, opts, take)
 	}
 	return ScanPages(ctx, s, opts, take)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -64,7 +65,7 @@ func (s *Session) Run(ctx context.Context) error {
 	retry := RetryPolicy()
 	wait := s.ttl / 3
 	for {
-		if err := pause(ctx, wait); err != nil {
+		if err := supervise.Pause(ctx, wait); err != nil {
 			return err
 		}
 		sent := time.Now()

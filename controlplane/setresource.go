@@ -24,6 +24,14 @@ type SetOptions struct {
 	Future bool
 }
 
+// Setting is an ephemeral resource as it is to be: what SetResource takes.
+type Setting struct {
+	Name     string
+	Capacity types.Quantity
+	Where    Where
+	Options  SetOptions
+}
+
 // SetResult tells what became of SetResource.
 type SetResult struct {
 	// Revision is that of the last part.

@@ -18,7 +18,7 @@ const nextVersion = "v99.0.0-next"
 // buildNext builds escher as nextVersion, and returns its path.
 func buildNext(t *testing.T, dir string) string {
 	t.Helper()
-	source, err := filepath.Abs("../cmd/escher/internal/cli/version.go")
+	source, err := filepath.Abs("../cmd/escher/internal/cli/cmdutil/buildinfo.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func buildNext(t *testing.T, dir string) string {
 	if next == string(text) {
 		t.Fatalf("%s does not say the version as it did", source)
 	}
-	replaced, overlay, out := filepath.Join(dir, "version.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "next")
+	replaced, overlay, out := filepath.Join(dir, "buildinfo.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "next")
 	mapping, err := json.Marshal(map[string]map[string]string{"Replace": {source: replaced}})
 	if err != nil {
 		t.Fatal(err)

@@ -160,7 +160,7 @@ func TestDeclareTakesNothingOver(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 		}
-		refused(esl.Queue{Limit: 1}, "there is a resource q.queue already (5 in the cluster), which would be taken over: remove it by set q.queue to 0 in the cluster, or choose another id")
+		refused(esl.Queue{Limit: 1}, "there is a resource q.queue already (5 in the cluster), which would be taken over: remove it: set q.queue to 0 in the cluster, or choose another id")
 		if p := w.view().Pool(types.Resolve("d", "q.queue")); p == nil || p.Capacity() != 5*esl.One || len(w.view().Policies) != 0 {
 			t.Errorf("the resource is %+v, policies %v", p, w.view().Policies)
 		}

@@ -98,7 +98,7 @@ func New(cfg Config) (*Agent, error) {
 
 		unsaved: make(chan struct{}, 1),
 	}
-	cfg.Metrics.of(a)
+	cfg.Metrics.of(sampled{cfg.Node, a.sample})
 	return a, nil
 }
 
@@ -139,7 +139,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) pauseGuarded(ctx context.Context, wait time.Duration) error {
 	stop := a.guardLast(ctx)
 	defer stop()
-	return pause(ctx, wait)
+	return supervise.Pause(ctx, wait)
 }
 
 // live is one life of the agent: one session, or a part of it.
@@ -211,6 +211,21 @@ func (a *Agent) storedReports(ctx context.Context) (map[string]types.Report, err
 	return out, err
 }
 
+// sample returns how many processes run, and how long the session has lasted.
+func (a *Agent) sample() (running int, age time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.tasks {
+		if t.seen.Container == Running {
+			running++
+		}
+	}
+	if a.session != 0 {
+		age = time.Since(a.since)
+	}
+	return running, age
+}
+
 // wakeAll has every task look again. The caller holds a.mu.
 func (a *Agent) wakeAll() {
 	for _, t := range a.tasks {
@@ -223,18 +238,6 @@ func (a *Agent) lookSoon() {
 	select {
 	case a.look <- struct{}{}:
 	default: // One that waits stands for all.
-	}
-}
-
-// pause waits, or returns why ctx is done.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

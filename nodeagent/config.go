@@ -75,6 +75,13 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
+// DeviceSource finds the devices of a node: devices.Finder, or devices.Fixed.
+type DeviceSource interface {
+	// Find returns the devices as they are now, and those of known that are not there any
+	// more, which are unhealthy: devices.Gone.
+	Find(ctx context.Context, known []types.Device) []types.Device
+}
+
 const (
 	// DefaultTTL is short enough for lost tasks to be elsewhere soon, and long
 	// enough for etcd to elect a leader three times.
@@ -84,6 +91,8 @@ const (
 	// DefaultStarts keeps a machine busy that pulls and unpacks images, and
 	// responsive.
 	DefaultStarts = 16
+	// DefaultProbeEvery is how often devices and their health are probed.
+	DefaultProbeEvery = 30 * time.Second
 	// DefaultLogRetention is long enough to look into what failed last week.
 	DefaultLogRetention = 7 * 24 * time.Hour
 	// DefaultLogBytes fits beside images on the disk of any machine.

@@ -104,3 +104,22 @@ func devicesOf(b *types.Binding) []string {
 	}
 	return ids
 }
+
+// sharesOf returns what a binding holds of devices, each once.
+func sharesOf(b *types.Binding) []types.DeviceShare {
+	var all []types.DeviceShare
+	for _, h := range b.Holds {
+		if h.Resource.Unscoped() == types.Port {
+			continue // Their numbers are no devices.
+		}
+		for _, d := range h.Devices {
+			at := slices.IndexFunc(all, func(s types.DeviceShare) bool { return s.ID == d.ID })
+			if at < 0 {
+				all = append(all, d)
+				continue
+			}
+			all[at].Share += d.Share
+		}
+	}
+	return all
+}

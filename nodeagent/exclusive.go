@@ -87,25 +87,6 @@ func (t *task) name() string {
 	return fmt.Sprintf("%s/%s (attempt %d)", t.attempt.Namespace, t.attempt.Task, t.attempt.Number)
 }
 
-// sharesOf returns what a binding holds of devices, each once.
-func sharesOf(b *types.Binding) []types.DeviceShare {
-	var all []types.DeviceShare
-	for _, h := range b.Holds {
-		if h.Resource.Unscoped() == types.Port {
-			continue // Their numbers are no devices.
-		}
-		for _, d := range h.Devices {
-			at := slices.IndexFunc(all, func(s types.DeviceShare) bool { return s.ID == d.ID })
-			if at < 0 {
-				all = append(all, d)
-				continue
-			}
-			all[at].Share += d.Share
-		}
-	}
-	return all
-}
-
 // holds notes the devices of a container whose binding nobody knows: all of each, as its
 // share is not known either. The caller holds a.mu.
 func (t *task) holds(names []string) {

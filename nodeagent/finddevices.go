@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// DefaultProbeEvery is how often is looked which devices there are, and whether they
-	// are well.
-	DefaultProbeEvery = 30 * time.Second
 	// firstLook is how long a look may take, nextLook the first one of an agent that begins
 	// anew: what it does not see, the next one does.
 	firstLook = 20 * time.Second
@@ -25,13 +22,6 @@ const (
 	// more: somebody may wonder where it is.
 	goneFor = time.Hour
 )
-
-// DeviceSource finds the devices of a node: devices.Finder, or devices.Fixed.
-type DeviceSource interface {
-	// Find returns the devices as they are now, and those of known that are not there any
-	// more, which are unhealthy: devices.Gone.
-	Find(ctx context.Context, known []types.Device) []types.Device
-}
 
 // keepDevices keeps what is stored of the devices true.
 func (a *Agent) keepDevices(ctx context.Context) error {

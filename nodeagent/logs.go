@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/output/tasklog"
 )
 
@@ -38,7 +39,7 @@ func (a *Agent) keepLogs(ctx context.Context) error {
 		return ctx.Err()
 	}
 	for {
-		if err := pause(ctx, sweepLogsEvery); err != nil {
+		if err := supervise.Pause(ctx, sweepLogsEvery); err != nil {
 			return err
 		}
 		a.sweepLogs(time.Now())

@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/escher-sched/escher/controlplane/metric"
 )
 
 // Metrics count what agents do; those of several agents of one process add up.
 type Metrics struct {
+	set         *metric.Set
 	starts      *prometheus.CounterVec
 	latency     prometheus.Histogram
 	exits       *prometheus.CounterVec
@@ -21,90 +24,65 @@ type Metrics struct {
 
 	running, sessionAge *prometheus.Desc
 	mu                  sync.Mutex
-	agents              []*Agent
+	agents              []sampled
+}
+
+// sampled is an agent whose state the metrics show. sample returns how many processes run, and how
+// long the session has lasted.
+type sampled struct {
+	node   string
+	sample func() (running int, age time.Duration)
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
 // NewMetrics makes metrics, all 0.
 func NewMetrics() *Metrics {
-	name := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: "escher", Subsystem: "agent", Name: name, Help: help}
-	}
-	counter := func(n, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts(name(n, help)))
-	}
+	set := metric.NewSet("agent")
 	return &Metrics{
-		starts: prometheus.NewCounterVec(prometheus.CounterOpts(name("starts_total",
-			"Starts of containers, by outcome: started, failed (tried again), never (cannot run).")), []string{"outcome"}),
-		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "escher", Subsystem: "agent", Name: "start_seconds",
-			Help:    "From the moment at which an agent learns of a binding until its process runs, pulling its image included.",
-			Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
-		}),
-		exits: prometheus.NewCounterVec(prometheus.CounterOpts(name("exits_total",
-			"Ends of processes, by kind: succeeded, failed, out-of-memory, stopped, overran, deadline, fenced, unhealthy.")), []string{"kind"}),
-		restarts:  counter("restarts_total", "Processes run again in place."),
-		unrenewed: counter("renewals_failed_total", "Renewals of the session that failed, each of which was tried again."),
-		sessions:  counter("sessions_total", "Sessions begun: more than one says that the node was lost, or restarted for long."),
-		fences:    counter("fences_total", "How often processes had to be ended, as the session could not be renewed in time."),
+		set: set,
+		starts: set.Counters("starts_total",
+			"Starts of containers, by outcome: started, failed (tried again), never (cannot run).", "outcome"),
+		latency: set.Histogram("start_seconds",
+			"From the moment at which an agent learns of a binding until its process runs, pulling its image included.", 0.01, 2, 14),
+		exits: set.Counters("exits_total",
+			"Ends of processes, by kind: succeeded, failed, out-of-memory, stopped, overran, deadline, fenced, unhealthy.", "kind"),
+		restarts:  set.Counter("restarts_total", "Processes run again in place."),
+		unrenewed: set.Counter("renewals_failed_total", "Renewals of the session that failed, each of which was tried again."),
+		sessions:  set.Counter("sessions_total", "Sessions begun: more than one says that the node was lost, or restarted for long."),
+		fences:    set.Counter("fences_total", "How often processes had to be ended, as the session could not be renewed in time."),
 
-		logsDeleted: counter("logs_deleted_total", "Logs of ended attempts that were deleted, by age or for room."),
-		running: prometheus.NewDesc("escher_agent_containers_running",
-			"Containers whose process runs.", []string{"node"}, nil),
-		sessionAge: prometheus.NewDesc("escher_agent_session_age_seconds",
-			"How long the session of the node has lasted, as far as this process knows; 0 without one.", []string{"node"}, nil),
+		logsDeleted: set.Counter("logs_deleted_total", "Logs of ended attempts that were deleted, by age or for room."),
+		running:     metric.Desc("agent", "containers_running", "Containers whose process runs.", "node"),
+		sessionAge: metric.Desc("agent", "session_age_seconds",
+			"How long the session of the node has lasted, as far as this process knows; 0 without one.", "node"),
 	}
 }
 
 // of has the metrics show an agent, too; the last one of its node counts.
-func (m *Metrics) of(a *Agent) {
+func (m *Metrics) of(a sampled) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.agents = append(slices.DeleteFunc(m.agents, func(other *Agent) bool { return other.cfg.Node == a.cfg.Node }), a)
-}
-
-// all returns all of them.
-func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.starts, m.latency, m.exits, m.restarts, m.unrenewed, m.sessions, m.fences, m.logsDeleted}
+	m.agents = append(slices.DeleteFunc(m.agents, func(other sampled) bool { return other.node == a.node }), a)
 }
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, c := range m.all() {
-		c.Describe(out)
-	}
+	m.set.Describe(out)
 	out <- m.running
 	out <- m.sessionAge
 }
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
-	for _, c := range m.all() {
-		c.Collect(out)
-	}
+	m.set.Collect(out)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.agents {
 		running, age := a.sample()
-		out <- prometheus.MustNewConstMetric(m.running, prometheus.GaugeValue, float64(running), a.cfg.Node)
-		out <- prometheus.MustNewConstMetric(m.sessionAge, prometheus.GaugeValue, age.Seconds(), a.cfg.Node)
+		out <- prometheus.MustNewConstMetric(m.running, prometheus.GaugeValue, float64(running), a.node)
+		out <- prometheus.MustNewConstMetric(m.sessionAge, prometheus.GaugeValue, age.Seconds(), a.node)
 	}
-}
-
-// sample returns how many processes run, and how long the session has lasted.
-func (a *Agent) sample() (running int, age time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, t := range a.tasks {
-		if t.seen.Container == Running {
-			running++
-		}
-	}
-	if a.session != 0 {
-		age = time.Since(a.since)
-	}
-	return running, age
 }
 
 // started counts the end of a start.

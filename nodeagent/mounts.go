@@ -2,7 +2,6 @@ package nodeagent
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
@@ -142,39 +139,3 @@ func (c *Config) scratch(id string, i int) (string, error) {
 
 // scratchDir returns where the scratch directories of a container are.
 func (c *Config) scratchDir(id string) string { return filepath.Join(c.StateDir, "scratch", id) }
-
-// dropScratch removes what an attempt had of scratch directories.
-func (t *task) dropScratch() {
-	if t.a.cfg.StateDir == "" {
-		return
-	}
-	if err := os.RemoveAll(t.a.cfg.scratchDir(t.id)); err != nil {
-		t.log.Error("scratch directory not removed", zap.Error(err))
-	}
-}
-
-// sweepScratch removes the scratch directories that belong to nothing any more. The
-// caller holds a.mu.
-func (a *Agent) sweepScratch() {
-	if a.cfg.StateDir == "" {
-		return
-	}
-	entries, err := os.ReadDir(filepath.Join(a.cfg.StateDir, "scratch"))
-	if err != nil {
-		return // There is none yet.
-	}
-	var left []string
-	for _, e := range entries {
-		if a.tasks[e.Name()] == nil {
-			left = append(left, a.cfg.scratchDir(e.Name()))
-		}
-	}
-	if len(left) == 0 {
-		return
-	}
-	a.spawn(func(context.Context) {
-		for _, dir := range left {
-			_ = os.RemoveAll(dir) // The next life tries again.
-		}
-	})
-}

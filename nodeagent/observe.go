@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 )
 
 const (
@@ -19,6 +20,9 @@ const (
 	lookEvery = 30 * time.Second
 	// callTimeout bounds one call of the runtime that should be short.
 	callTimeout = 30 * time.Second
+	// failedGap is the least time after a look that failed: many tasks ask for the next one
+	// while the runtime is away.
+	failedGap = 100 * time.Millisecond
 )
 
 // observe keeps what is known of the containers true: it looks at the runtime when
@@ -28,6 +32,7 @@ func (a *Agent) observe(ctx context.Context) error {
 	retry := controlplane.RetryPolicy()
 	changes := a.cfg.Runtime.Changes(ctx)
 	var last time.Time
+	away := false // whether the last look failed, which is logged once
 	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
 	for {
@@ -39,40 +44,52 @@ func (a *Agent) observe(ctx context.Context) error {
 				timer.Reset(max(0, time.Until(last.Add(hintGap))))
 				continue
 			}
-			if err := pause(ctx, retry.NextBackOff()); err != nil {
+			if err := supervise.Pause(ctx, retry.NextBackOff()); err != nil {
 				return err
 			}
 			changes = a.cfg.Runtime.Changes(ctx)
 		case <-a.look:
 		case <-timer.C:
 		}
-		if a.lookNow(ctx) {
+		looked, err := a.lookNow(ctx)
+		switch {
+		case err != nil && !away:
+			a.log.Warn("the runtime does not list its containers", zap.Error(err))
+		case looked && away:
+			a.log.Info("the runtime lists its containers again")
+		}
+		if looked {
 			retry.Reset()
+		}
+		if away = err != nil || away && !looked; err != nil {
+			if err := supervise.Pause(ctx, failedGap); err != nil {
+				return err
+			}
 		}
 		last = time.Now()
 		timer.Reset(lookEvery + rand.N(lookEvery))
 	}
 }
 
-// lookNow asks the runtime what it has, and tells the tasks.
-func (a *Agent) lookNow(ctx context.Context) bool {
+// lookNow lists the containers of the runtime, and tells the tasks. It reports whether it did: not
+// before the agent knows what is bound, and not after ctx has ended.
+func (a *Agent) lookNow(ctx context.Context) (bool, error) {
 	before, synced := a.generations()
 	if !synced {
-		return false // Nothing may be done about what is found.
+		return false, nil // Nothing may be done about what is found.
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	list, err := a.cfg.Runtime.List(call)
 	if ctx.Err() != nil {
-		return false
+		return false, nil
 	}
 	if err != nil {
-		a.log.Warn("the runtime does not say what it has", zap.Error(err))
 		a.lookFailed(err)
-		return false
+		return false, err
 	}
 	a.found(list, before)
-	return true
+	return true, nil
 }
 
 // generations returns the generation of every task: what is listed from now on is

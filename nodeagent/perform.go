@@ -1,12 +1,11 @@
 package nodeagent
 
 import (
-	"cmp"
 	"context"
-	"sync"
 	"syscall"
 	"time"
 
+	"github.com/moby/sys/signal"
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -98,133 +97,6 @@ func (t *task) never(code int, err error) {
 	})
 }
 
-// begin begins to start the container.
-func (t *task) begin(ctx context.Context) error {
-	a := t.a
-	a.mu.Lock()
-	b, spec, seen := t.binding, t.spec, t.seen
-	a.mu.Unlock()
-	if b == nil || spec == nil {
-		return nil
-	}
-	c, err := a.cfg.container(t.id, t.attempt, b, spec)
-	if types.Is(err, types.Invalid) {
-		t.never(exitCannotRun, err)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if set := a.spaces.get(ctx, t.attempt.Namespace); set != nil && spec.Pids == 0 {
-		c.Pids = a.cfg.Permissions.usual(set.Pids)
-	}
-	c.Restart = seen.Reported.Restarts
-	if seen.Image != "" {
-		c.Image = seen.Image // A restart runs what ran before, whatever its name stands for now.
-	}
-	if b.OnDisconnect == types.Keep {
-		if err := a.noteKept(t.id); err != nil {
-			return err
-		}
-	}
-	if err := t.serve(ctx); err != nil {
-		return err
-	}
-	// The watchdog may have killed a start that was cut short: that is not the end of this one.
-	if err := a.marks.unfence(t.id); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var busy error
-	t.changed(func(s *Seen) {
-		// Asked and noted at once: two that begin together see one another.
-		if busy = t.mayHaveDevices(); busy != nil {
-			return
-		}
-		t.renew()
-		if s.Cause == Fenced {
-			s.Cause, s.Signalled, s.Killed = "", time.Time{}, time.Time{}
-		}
-		s.Container, s.Restart = Starting, c.Restart
-		if s.Trouble == "" {
-			t.note(StepStarting, "image %s", c.Image)
-		}
-		t.cancelStart = cancel
-	})
-	if busy != nil {
-		cancel()
-		return busy
-	}
-	a.spawn(func(context.Context) {
-		defer cancel()
-		started := Started{}
-		err := a.starts.Acquire(ctx, 1)
-		if err == nil {
-			// A registry that is slow must not keep others from starting.
-			release := sync.OnceFunc(func() { a.starts.Release(1) })
-			a.spawn(func(context.Context) { t.watchPull(ctx, c.Image, release) })
-			err = supervise.Contain(func() (err error) {
-				started, err = t.start(ctx, c)
-				return err
-			})
-			release()
-		}
-		t.started(started, err)
-	})
-	return nil
-}
-
-// started notes how a start ended.
-func (t *task) started(what Started, err error) {
-	t.changed(func(s *Seen) {
-		cancelled := s.Cancelled
-		t.cancelStart, s.Cancelled = nil, false
-		if what.Image != "" {
-			s.Image = what.Image
-		}
-		switch {
-		case err == nil:
-			t.fine()
-			s.Container, s.Started, s.Ran = Running, time.Now(), true
-			t.note(StepStarted, "image %s", cmp.Or(s.Image, t.spec.Image))
-			t.a.cfg.Metrics.started("started")
-			if s.Restart > 0 {
-				t.a.cfg.Metrics.restarts.Inc()
-			} else {
-				t.a.cfg.Metrics.ready(time.Since(s.Since))
-			}
-		case types.Is(err, types.NotFound):
-			t.cannotRun(exitNotFound, err)
-		case types.Is(err, types.Invalid):
-			t.cannotRun(exitCannotRun, err)
-		case cancelled:
-			s.Container = Unknown
-		default:
-			t.failed(err)
-			s.Container = Unknown
-			t.a.cfg.Metrics.started("failed")
-		}
-	})
-}
-
-// cannotRun notes that nothing of the attempt can be started. The caller holds a.mu.
-func (t *task) cannotRun(code int, err error) {
-	t.log.Info("cannot run", zap.Error(err))
-	t.note(StepFailed, "%s", err)
-	t.seen.Container, t.seen.Failed = Absent, &Exit{Code: code, Reason: reasonOf(err), At: time.Now()}
-	t.a.cfg.Metrics.started("never")
-}
-
-// giveUpStart gives up the start under way.
-func (t *task) giveUpStart() {
-	t.a.mu.Lock()
-	defer t.a.mu.Unlock()
-	t.seen.Cancelled = true
-	if t.cancelStart != nil {
-		t.cancelStart()
-	}
-}
-
 // adopt waits for the end of the process, in a goroutine of its own. Whatever becomes
 // of its socket: what is not watched is not stopped either.
 func (t *task) adopt(ctx context.Context) {
@@ -279,6 +151,30 @@ func (t *task) over(exit Exit) {
 	t.note(StepExited, "%s", exitText(&d, &exit))
 	t.log.Info("exited", zap.Int("code", exit.Code), zap.String("reason", exitReason(&d, &exit)))
 	t.a.cfg.Metrics.exited(t.seen.Cause, exit)
+}
+
+// warn sends the process its warning. That it was is noted before: an agent that begins
+// anew must not send it again, and what ends at it when it was stopped has not ended by
+// itself.
+func (t *task) warn(ctx context.Context, reason string) error {
+	t.a.mu.Lock()
+	spec := t.spec
+	t.a.mu.Unlock()
+	if spec == nil || spec.Warn == nil {
+		return nil
+	}
+	number, err := signal.ParseSignal(spec.Warn.Signal)
+	if err != nil {
+		return types.Errorf(types.Invalid, "warn task %s: %w", t.attempt.Task, err)
+	}
+	now := time.Now()
+	if err := t.a.marks.write(t.id, mark{warned: now}); err != nil {
+		t.log.Error("after a restart, it will be warned again", zap.Error(err))
+	}
+	return t.tell(ctx, number, func(s *Seen) {
+		s.Warned = now
+		t.note(StepWarned, "%s: %s", spec.Warn.Signal, reason)
+	})
 }
 
 // signal asks the process to end. Why is noted before: what ends at a signal has

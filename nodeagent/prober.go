@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -96,7 +97,7 @@ func (p *prober) follow(ctx context.Context, i int) {
 		p.t.a.mu.Unlock()
 		// A process that seems to start in the future, as the clock was set, is looked at
 		// all the same.
-		if pause(ctx, min(time.Until(at), max(c.Every, firstProbe))) != nil {
+		if supervise.Pause(ctx, min(time.Until(at), max(c.Every, firstProbe))) != nil {
 			return
 		}
 		last = time.Now()

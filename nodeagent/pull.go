@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
+
+	"github.com/escher-sched/escher/controlplane/supervise"
 )
 
 // lookAtPulls is how often pulls are looked at, while a start is under way: what is
@@ -18,7 +20,7 @@ func (t *task) watchPull(ctx context.Context, image string, pulling func()) {
 		image = named.String()
 	}
 	var last *Pulling
-	for pause(ctx, lookAtPulls) == nil {
+	for supervise.Pause(ctx, lookAtPulls) == nil {
 		now := t.pulling(image)
 		t.a.mu.Lock()
 		switch {

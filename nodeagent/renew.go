@@ -7,6 +7,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -82,7 +83,7 @@ func (a *Agent) keepAlive(ctx context.Context) error {
 func (a *Agent) pauseAwake(ctx context.Context, wait time.Duration) error {
 	for until := a.cfg.BootClock() + wait; ; {
 		left := until - a.cfg.BootClock()
-		if err := pause(ctx, min(left, time.Second)); err != nil {
+		if err := supervise.Pause(ctx, min(left, time.Second)); err != nil {
 			return err
 		}
 		a.raiseFence()

@@ -13,14 +13,6 @@ import (
 // started. A report of an attempt that runs has Ended set from the first step until
 // it is stored that the process runs again.
 
-const (
-	// defaultDelay and defaultMaxDelay hold where the spec says nothing.
-	defaultDelay    = time.Second
-	defaultMaxDelay = 5 * time.Minute
-	// longRun is how long a process has to run for the delays to begin anew.
-	longRun = 10 * time.Minute
-)
-
 // restartPending reports whether it is stored that the process is to be run again,
 // and not that it was.
 func restartPending(s *Seen) bool {
@@ -73,7 +65,7 @@ func restart(d *Desired, s *Seen, now time.Time) *types.Report {
 	if ended.IsZero() || ended.After(now) {
 		ended = now // The wall clock was set back: nobody waits for it.
 	}
-	delay := restartDelay(policy, s)
+	delay := policy.Next(s.Reported.Delay, s.Exit.At.Sub(s.Started))
 	which := fmt.Sprintf("restart %d", s.Restart+1)
 	if policy.Limit > 0 {
 		which = fmt.Sprintf("%d of %d", s.Restart+1, policy.Limit)
@@ -88,22 +80,4 @@ func restart(d *Desired, s *Seen, now time.Time) *types.Report {
 		Reason:   fmt.Sprintf("%s: restarts in %s (%s)", endText(d, s), delay, which),
 		Restarts: s.Restart + 1, Delay: delay,
 	}
-}
-
-// restartDelay is how long to wait before a process is run again: twice as long as
-// the last time, unless that was long ago.
-func restartDelay(policy *types.Restart, s *Seen) time.Duration {
-	least := policy.Delay
-	if least <= 0 {
-		least = defaultDelay
-	}
-	most := policy.MaxDelay
-	if most <= 0 {
-		most = max(least, defaultMaxDelay)
-	}
-	last := s.Reported.Delay
-	if last <= 0 || s.Exit.At.Sub(s.Started) >= longRun {
-		return min(least, most)
-	}
-	return min(2*last, most)
 }

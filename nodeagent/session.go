@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -293,7 +294,7 @@ func (a *Agent) guardLast(ctx context.Context) (stop func()) {
 		defer close(done)
 		at := st.Deadline - a.cfg.TTL/killMargin
 		for wait := at - a.cfg.BootClock(); wait > 0; wait = at - a.cfg.BootClock() {
-			if pause(ctx, wait) != nil {
+			if supervise.Pause(ctx, wait) != nil {
 				return
 			}
 		}

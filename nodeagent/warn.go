@@ -1,12 +1,8 @@
 package nodeagent
 
 import (
-	"context"
 	"fmt"
 	"time"
-
-	"github.com/moby/sys/signal"
-	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -86,28 +82,4 @@ func stopHeld(d *Desired, s *Seen, now time.Time) bool {
 	at, held := stopAt(d, s)
 	// A clock that was set back is not waited for.
 	return held && (at.IsZero() || now.Before(at) && !s.Warned.After(now))
-}
-
-// warn sends the process its warning. That it was is noted before: an agent that begins
-// anew must not send it again, and what ends at it when it was stopped has not ended by
-// itself.
-func (t *task) warn(ctx context.Context, reason string) error {
-	t.a.mu.Lock()
-	spec := t.spec
-	t.a.mu.Unlock()
-	if spec == nil || spec.Warn == nil {
-		return nil
-	}
-	number, err := signal.ParseSignal(spec.Warn.Signal)
-	if err != nil {
-		return types.Errorf(types.Invalid, "warn task %s: %w", t.attempt.Task, err)
-	}
-	now := time.Now()
-	if err := t.a.marks.write(t.id, mark{warned: now}); err != nil {
-		t.log.Error("after a restart, it will be warned again", zap.Error(err))
-	}
-	return t.tell(ctx, number, func(s *Seen) {
-		s.Warned = now
-		t.note(StepWarned, "%s: %s", spec.Warn.Signal, reason)
-	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/heap"
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
@@ -74,8 +75,9 @@ type Core struct {
 	// after one was too large.
 	batch   int
 	retries map[entryKey]int32
-	// postponed wait until they may be bound again, awaited says when that is.
-	postponed postponed
+	// postponed wait until they may be bound again, awaited says when that is. A task may be in
+	// it that does not wait any more.
+	postponed heap.Heap[postponement]
 	awaited   map[cluster.ID]int64
 	shared    shared
 	text      []byte // of a shape, to be used again

@@ -1,28 +1,13 @@
 package scheduler
 
-import "container/heap"
+// expiring is an entry that has a deadline. The earliest one comes first.
+type expiring struct{ *entry }
 
-// deadlineHeap holds the entries that have a deadline, the earliest first.
-type deadlineHeap []*entry
+// Before makes it an element of a heap.
+func (e expiring) Before(f expiring) bool { return e.deadline < f.deadline }
 
-func (h deadlineHeap) Len() int           { return len(h) }
-func (h deadlineHeap) Less(i, j int) bool { return h[i].deadline < h[j].deadline }
-func (h deadlineHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].due, h[j].due = int32(i), int32(j)
-}
-func (h *deadlineHeap) Push(x any) {
-	e := x.(*entry)
-	e.due = int32(len(*h))
-	*h = append(*h, e)
-}
-func (h *deadlineHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return e
-}
+// Placed makes it an element of a heap.
+func (e expiring) Placed(at int) { e.due = int32(at) }
 
 // deadline is the earliest one of what waits, in Unix nanoseconds; 0 if there is none.
 func (q *queue) deadline() int64 {
@@ -36,7 +21,7 @@ func (q *queue) deadline() int64 {
 // ended.
 func (c *Core) failOverdue() {
 	for at := c.queue.deadline(); at != 0 && at <= c.now.UnixNano(); at = c.queue.deadline() {
-		e := c.queue.deadlines[0]
+		e := c.queue.deadlines[0].entry
 		c.queue.take(e)
 		if t := c.view.Task(e.id); t != nil {
 			c.tasks.push(t)
@@ -55,13 +40,13 @@ func earlier(a, b int64) int64 {
 // remind notes when an entry must have been placed.
 func (q *queue) remind(e *entry) {
 	if e.deadline != 0 {
-		heap.Push(&q.deadlines, e)
+		q.deadlines.Push(expiring{e})
 	}
 }
 
 // unremind forgets that.
 func (q *queue) unremind(e *entry) {
 	if e.deadline != 0 {
-		heap.Remove(&q.deadlines, int(e.due))
+		q.deadlines.Remove(int(e.due))
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/controlplane/metric"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -20,9 +21,9 @@ type idleHeld struct {
 // otherResource stands for those of applications, of which there may be any number.
 const otherResource = "other"
 
-func newIdleHeld(opts func(name, help string) prometheus.Opts) idleHeld {
-	h := idleHeld{seconds: prometheus.NewCounterVec(prometheus.CounterOpts(opts("idle_held_seconds_total",
-		"How much is held by what collects and has not all yet, times for how long: by resource, in cores, devices or bytes times seconds.")), []string{"resource"})}
+func newIdleHeld(set *metric.Set) idleHeld {
+	h := idleHeld{seconds: set.Counters("idle_held_seconds_total",
+		"How much is held by what collects and has not all yet, times for how long: by resource, in cores, devices or bytes times seconds.", "resource")}
 	h.seconds.WithLabelValues(string(types.CPU)) // 0 is shown, too
 	return h
 }

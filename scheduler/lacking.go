@@ -107,7 +107,7 @@ func (q *queue) unwait(s *shape) {
 // lacking calls f for every shape that lacks rid and asks for at most so much of it,
 // with how much that is; f must not change what lacks it.
 func (q *queue) lacking(rid types.ResourceID, most types.Quantity, f func(*shape)) {
-	if p := q.asleep.lacking(rid); p != 0 && types.Quantity(q.asleep.at(p).long(sleepLeast)) <= most {
+	if p := q.asleep.lacking(rid); p != 0 && q.asleep.least(p) <= most {
 		q.rouse(p)
 	}
 	switch w := q.waiting[rid]; {

@@ -1,11 +1,11 @@
 package scheduler
 
 import (
-	"container/heap"
 	"crypto/sha256"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/heap"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -49,11 +49,17 @@ func (e *entry) before(f *entry) bool {
 	return e.bundles && !f.bundles
 }
 
+// Before makes it an element of the heap of its shape.
+func (e *entry) Before(f *entry) bool { return e.before(f) }
+
+// Placed makes it an element of the heap of its shape.
+func (e *entry) Placed(at int) { e.pos = int32(at) }
+
 // shape is a set of entries that ask for the same. Millions may wait, each of a shape of
 // its own, so that what is small and there in every shape is part of it.
 type shape struct {
 	key     shapeKey
-	entries entryHeap
+	entries heap.Heap[*entry]
 	lacks   []missing
 	// seen is how much of the log of changed nodes was looked at when the
 	// shape last failed; -1: all nodes must be looked at.
@@ -92,27 +98,6 @@ func keyOfShape(text []byte) shapeKey {
 
 func (s *shape) head() *entry { return s.entries[0] }
 
-type entryHeap []*entry
-
-func (h entryHeap) Len() int           { return len(h) }
-func (h entryHeap) Less(i, j int) bool { return h[i].before(h[j]) }
-func (h entryHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].pos, h[j].pos = int32(i), int32(j)
-}
-func (h *entryHeap) Push(x any) {
-	e := x.(*entry)
-	e.pos = int32(len(*h))
-	*h = append(*h, e)
-}
-func (h *entryHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return e
-}
-
 // readyShape is a shape that is ready, with what mostly decides between two heads: to look
 // at the heads of thousands takes longer than all else.
 type readyShape struct {
@@ -126,44 +111,26 @@ func (x *readyShape) update() {
 	x.priority, x.submitted = head.priority, head.submitted
 }
 
-type shapeHeap []readyShape
+// Before makes it an element of a heap.
+func (x readyShape) Before(y readyShape) bool {
+	if x.priority != y.priority {
+		return x.priority > y.priority
+	}
+	if x.submitted != y.submitted {
+		return x.submitted < y.submitted
+	}
+	return x.head().before(y.head())
+}
 
-func (h shapeHeap) Len() int { return len(h) }
-func (h shapeHeap) Less(i, j int) bool {
-	a, b := &h[i], &h[j]
-	if a.priority != b.priority {
-		return a.priority > b.priority
-	}
-	if a.submitted != b.submitted {
-		return a.submitted < b.submitted
-	}
-	return a.head().before(b.head())
-}
-func (h shapeHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].pos, h[j].pos = int32(i), int32(j)
-}
-func (h *shapeHeap) Push(x any) {
-	s := readyShape{shape: x.(*shape)}
-	s.update()
-	s.pos = int32(len(*h))
-	*h = append(*h, s)
-}
-func (h *shapeHeap) Pop() any {
-	old := *h
-	s := old[len(old)-1].shape
-	old[len(old)-1] = readyShape{}
-	*h = old[:len(old)-1]
-	s.pos = -1
-	return s
-}
+// Placed makes it an element of a heap.
+func (x readyShape) Placed(at int) { x.pos = int32(at) }
 
 // headChanged puts a ready shape where its head belongs.
 func (q *queue) headChanged(s *shape) {
 	q.ready[s.pos].update()
-	heap.Fix(&q.ready, int(s.pos))
+	q.ready.Fix(int(s.pos))
 	if s.at >= 0 {
-		heap.Fix(&q.steered[s.node], int(s.at))
+		q.steered[s.node].Fix(int(s.at))
 	}
 }
 
@@ -173,14 +140,14 @@ type queue struct {
 	shapes  map[shapeKey]*shape
 	asleep  sleepers // which are not in entries, shapes and waiting
 	most    int      // how many shapes there were since shrink
-	ready   shapeHeap
-	toPlace int       // how many entries are of ready shapes
-	steered []steered // the ready shapes that are steered to each node, by its Serial
+	ready   heap.Heap[readyShape]
+	toPlace int                  // how many entries are of ready shapes
+	steered []heap.Heap[steered] // the ready shapes that are steered to each node, by its Serial
 	waiting map[types.ResourceID]waiters
 	stalled []*shape
-	timers  timerHeap
+	timers  heap.Heap[timer]
 	// deadlines are the entries that have one.
-	deadlines deadlineHeap
+	deadlines heap.Heap[expiring]
 }
 
 type entryKey struct {
@@ -209,7 +176,7 @@ func (q *queue) entry(k entryKey) *entry {
 }
 
 // len returns how many are queued.
-func (q *queue) len() int { return q.entries.len() + q.asleep.len() }
+func (q *queue) len() int { return q.entries.len() + q.asleep.Len() }
 
 // add queues an entry under the key of its shape; one that is queued so already
 // stays. It returns the shape if that is new: it is steered nowhere yet.
@@ -234,7 +201,7 @@ func (q *queue) add(x entry, key shapeKey) (fresh *shape) {
 	e := s.keep(x)
 	q.entries.put(e)
 	q.remind(e)
-	heap.Push(&s.entries, e)
+	s.entries.Push(e)
 	switch {
 	case fresh != nil:
 		q.makeReady(s)
@@ -272,7 +239,7 @@ func (q *queue) take(e *entry) {
 	q.entries.remove(e)
 	q.unremind(e)
 	s := e.shape
-	heap.Remove(&s.entries, int(e.pos))
+	s.entries.Remove(int(e.pos))
 	if s.pos >= 0 {
 		q.toPlace--
 	}
@@ -285,20 +252,13 @@ func (q *queue) take(e *entry) {
 	}
 }
 
-// drop forgets a shape of which no entry is left. A ready one has lost its head, so
-// its place in the heap must be taken away without comparing it.
+// drop forgets a shape of which no entry is left: it has no head to be compared by.
 func (q *queue) drop(s *shape) {
 	delete(q.shapes, s.key)
 	q.unwait(s)
 	q.unlist(s)
-	if s.pos < 0 {
-		return
-	}
-	i, last := int(s.pos), len(q.ready)-1
-	q.ready.Swap(i, last)
-	q.ready.Pop()
-	if i < last {
-		heap.Fix(&q.ready, i)
+	if s.pos >= 0 {
+		q.ready.Remove(int(s.pos))
 	}
 }
 
@@ -308,14 +268,16 @@ func (q *queue) makeReady(s *shape) {
 		return
 	}
 	q.unwait(s)
-	heap.Push(&q.ready, s)
+	ready := readyShape{shape: s}
+	ready.update()
+	q.ready.Push(ready)
 	q.list(s)
 	q.toPlace += len(s.entries)
 }
 
 // rest takes a shape out of the ready ones.
 func (q *queue) rest(s *shape) {
-	heap.Remove(&q.ready, int(s.pos))
+	q.ready.Remove(int(s.pos))
 	q.unlist(s)
 	q.toPlace -= len(s.entries)
 }
@@ -333,7 +295,7 @@ func (q *queue) unstall() {
 // at wakes a shape at a moment, in Unix nanoseconds.
 func (q *queue) at(s *shape, when int64) {
 	s.until = when
-	heap.Push(&q.timers, timer{when, s})
+	q.timers.Push(timer{when, s})
 }
 
 // expire makes ready the shapes whose moment has come, and returns the next one, 0
@@ -343,9 +305,9 @@ func (q *queue) expire(now time.Time) int64 {
 		t := q.timers[0]
 		switch {
 		case t.shape.until != t.when || q.shapes[t.shape.key] != t.shape:
-			heap.Pop(&q.timers)
+			q.timers.Pop()
 		case t.when <= now.UnixNano():
-			heap.Pop(&q.timers)
+			q.timers.Pop()
 			t.shape.until = 0
 			t.shape.seen = -1
 			q.makeReady(t.shape)
@@ -361,15 +323,8 @@ type timer struct {
 	shape *shape
 }
 
-type timerHeap []timer
+// Before makes it an element of a heap.
+func (t timer) Before(other timer) bool { return t.when < other.when }
 
-func (h timerHeap) Len() int           { return len(h) }
-func (h timerHeap) Less(i, j int) bool { return h[i].when < h[j].when }
-func (h timerHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *timerHeap) Push(x any)        { *h = append(*h, x.(timer)) }
-func (h *timerHeap) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return t
-}
+// Placed makes it an element of a heap, from which only the first one is taken.
+func (timer) Placed(int) {}

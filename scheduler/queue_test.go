@@ -183,10 +183,10 @@ func (m *queueModel) check(t *rapid.T) {
 			}
 		})
 	}
-	for _, p := range m.q.asleep.byEntry {
-		x := m.q.asleep.at(p)
-		if listed++; m.rested[x.key()] != types.ResourceID(x.lack()) {
-			t.Fatalf("%x is asleep until there is %s, want %s", x.key(), x.lack(), m.rested[x.key()])
+	for p := range m.q.asleep.All() {
+		key, lacks := m.q.asleep.key(p), m.q.asleep.lacks(p)
+		if listed++; m.rested[key] != types.ResourceID(lacks) {
+			t.Fatalf("%x is asleep until there is %s, want %s", key, lacks, m.rested[key])
 		}
 	}
 	if listed != len(m.rested) {
@@ -197,7 +197,7 @@ func (m *queueModel) check(t *rapid.T) {
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &queueModel{q: newQueue(), in: make(map[entryKey]*entry), shape: make(map[entryKey]shapeKey), rested: make(map[shapeKey]types.ResourceID)}
-		m.q.asleep.mask = rapid.SampledFrom([]uint64{^uint64(0), 3, 0}).Draw(t, "mask")
+		m.q.asleep.Mask = rapid.SampledFrom([]uint64{^uint64(0), 3, 0}).Draw(t, "mask")
 		t.Repeat(map[string]func(*rapid.T){
 			"add": m.add, "remove": m.remove, "take": m.take, "wake": m.wake, "beside": m.beside, "steer": m.steer, "sleep": m.sleep, "": m.check,
 		})

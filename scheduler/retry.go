@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"container/heap"
 	"fmt"
 	"time"
 
@@ -35,27 +34,20 @@ func failuresOf(s *cluster.StatusValue) int {
 	return s.Failures
 }
 
-// postponed are the tasks that wait until they may be bound again, the first first. A task
-// may be in it that does not wait any more.
-type postponed []postponement
-
+// postponement is a task that waits until it may be bound again, at a time in Unix nanoseconds.
+// The earliest one comes first.
 type postponement struct {
-	at int64 // in Unix nanoseconds
+	at int64
 	id cluster.ID
 }
 
-func (h postponed) Len() int { return len(h) }
-func (h postponed) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && compareID(h[i].id, h[j].id) < 0
+// Before makes it an element of a heap.
+func (p postponement) Before(q postponement) bool {
+	return p.at < q.at || p.at == q.at && compareID(p.id, q.id) < 0
 }
-func (h postponed) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *postponed) Push(x any)   { *h = append(*h, x.(postponement)) }
-func (h *postponed) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
+
+// Placed makes it an element of a heap, from which only the first one is taken.
+func (postponement) Placed(int) {}
 
 // postpone reports whether a task may not be bound yet, because its last attempt failed
 // and others are not to have to bear it. It is looked at again when it may.
@@ -65,7 +57,7 @@ func (c *Core) postpone(t *cluster.Task) bool {
 	}
 	if x := (postponement{t.Status.V.Retry, t.ID}); c.awaited[x.id] != x.at {
 		c.awaited[x.id] = x.at
-		heap.Push(&c.postponed, x)
+		c.postponed.Push(x)
 	}
 	return true
 }
@@ -73,7 +65,7 @@ func (c *Core) postpone(t *cluster.Task) bool {
 // resume queues the tasks that may be bound again by now.
 func (c *Core) resume() {
 	for len(c.postponed) > 0 && c.postponed[0].at <= c.now.UnixNano() {
-		x := heap.Pop(&c.postponed).(postponement)
+		x := c.postponed.Pop()
 		if c.awaited[x.id] != x.at {
 			continue // it was postponed anew
 		}

@@ -332,10 +332,8 @@ func (r *runner) commit(ctx context.Context, d *Draft, before []chan struct{}, g
 			return ctx.Err()
 		}
 		r.log.Warn("transaction was not taken: trying again", zap.Error(err))
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(retry.NextBackOff()):
+		if err := supervise.Pause(ctx, retry.NextBackOff()); err != nil {
+			return err
 		}
 	}
 }

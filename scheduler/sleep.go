@@ -2,9 +2,9 @@ package scheduler
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/heap"
 	"github.com/escher-sched/escher/controlplane/slab"
 	"github.com/escher-sched/escher/types"
 )
@@ -15,89 +15,48 @@ import (
 // resource, or anybody asks for the task or its shape. But for the memory it is as if it
 // was awake.
 
-// sleepers are the shapes asleep: by their entry, by their key, and by what they lack. No
-// two have the same of one of these.
+// sleepers are the shapes asleep, as records of their tasks: by their entry, by their key, and by
+// what they lack, which is the text of the record. No two have the same of one of these.
 type sleepers struct {
-	seed    maphash.Seed
-	mask    uint64 // of hashes; all but a test use all of them
-	slab    slab.Slab
-	byEntry map[uint64]slab.Place
+	slab.Table
 	byShape map[uint64]slab.Place
 	byLack  map[uint64]slab.Place
-	// spaces are the namespaces, numbers where each is in it.
-	spaces  []string
-	numbers map[string]uint32
 }
 
-// What is kept of a shape asleep; behind that the id of its task, and what it lacks.
+// The numbers of a shape asleep.
 const (
 	sleepPriority  = 0
 	sleepSubmitted = sleepPriority + 8
 	sleepLeast     = sleepSubmitted + 8
 	sleepSeen      = sleepLeast + 8
 	sleepCursor    = sleepSeen + 8
-	sleepKey       = sleepCursor + 8
-	sleepSpace     = sleepKey + len(shapeKey{})
-	sleepConflicts = sleepSpace + 4
+	sleepConflicts = sleepCursor + 8
 	sleepNode      = sleepConflicts + 4
-	sleepID        = sleepNode + 4 // how long the id is
-	sleepLack      = sleepID + 1   // how long what it lacks is
-	sleepTexts     = sleepLack + 1
+	sleepKey       = sleepNode + 4
+	sleepBytes     = sleepKey + len(shapeKey{})
 )
 
-// sleeper is a shape asleep.
-type sleeper []byte
-
-func (b sleeper) get(at int) uint32       { return binary.LittleEndian.Uint32(b[at:]) }
-func (b sleeper) put(at int, n uint32)    { binary.LittleEndian.PutUint32(b[at:], n) }
-func (b sleeper) long(at int) int64       { return int64(binary.LittleEndian.Uint64(b[at:])) }
-func (b sleeper) putLong(at int, n int64) { binary.LittleEndian.PutUint64(b[at:], uint64(n)) }
-
-func (b sleeper) key() shapeKey { return shapeKey(b[sleepKey:]) }
-func (b sleeper) id() []byte    { return b[sleepTexts : sleepTexts+int(b[sleepID])] }
-
-func (b sleeper) lack() []byte {
-	from := sleepTexts + int(b[sleepID])
-	return b[from : from+int(b[sleepLack])]
-}
-
 func newSleepers() sleepers {
-	return sleepers{
-		seed: maphash.MakeSeed(), mask: ^uint64(0), numbers: make(map[string]uint32),
-		byEntry: make(map[uint64]slab.Place), byShape: make(map[uint64]slab.Place), byLack: make(map[uint64]slab.Place),
-	}
+	return sleepers{Table: slab.NewTable(sleepBytes), byShape: make(map[uint64]slab.Place), byLack: make(map[uint64]slab.Place)}
 }
 
-func (x *sleepers) len() int { return len(x.byEntry) }
+// key returns the key of the shape at p, lacks what it lacks.
+func (x *sleepers) key(p slab.Place) shapeKey { return shapeKey(x.At(p).Numbers(sleepKey)) }
+func (x *sleepers) lacks(p slab.Place) []byte { return x.At(p).Text() }
 
-func (x *sleepers) at(p slab.Place) sleeper { return sleeper(x.slab.At(p)) }
-
-func (x *sleepers) hash(space uint32, id string) uint64 {
-	return (maphash.String(x.seed, id) + uint64(space)*0x9e3779b97f4a7c15) & x.mask
+// least returns how much the shape at p needs of what it lacks.
+func (x *sleepers) least(p slab.Place) types.Quantity {
+	return types.Quantity(x.At(p).Int64(sleepLeast))
 }
 
-func (x *sleepers) hashLack(rid types.ResourceID) uint64 {
-	return maphash.String(x.seed, string(rid)) & x.mask
-}
-
-func (x *sleepers) hashShape(k shapeKey) uint64 { return binary.LittleEndian.Uint64(k[:]) & x.mask }
+func (x *sleepers) hashShape(k shapeKey) uint64 { return binary.LittleEndian.Uint64(k[:]) & x.Mask }
 
 // entry returns the shape asleep that has the task of an id, 0 if there is none.
-func (x *sleepers) entry(id cluster.ID) slab.Place {
-	space, ok := x.numbers[id.Namespace]
-	if !ok {
-		return 0
-	}
-	p := x.byEntry[x.hash(space, id.ID)]
-	if p == 0 || x.at(p).get(sleepSpace) != space || string(x.at(p).id()) != id.ID {
-		return 0
-	}
-	return p
-}
+func (x *sleepers) entry(id cluster.ID) slab.Place { return x.Find(id.Namespace, id.ID) }
 
 // shape returns the shape asleep of a key, 0 if there is none.
 func (x *sleepers) shape(k shapeKey) slab.Place {
-	if p := x.byShape[x.hashShape(k)]; p != 0 && x.at(p).key() == k {
+	if p := x.byShape[x.hashShape(k)]; p != 0 && x.key(p) == k {
 		return p
 	}
 	return 0
@@ -108,7 +67,7 @@ func (x *sleepers) lacking(rid types.ResourceID) slab.Place {
 	if len(x.byLack) == 0 {
 		return 0
 	}
-	if p := x.byLack[x.hashLack(rid)]; p != 0 && string(x.at(p).lack()) == string(rid) {
+	if p := x.byLack[x.Hash(string(rid))]; p != 0 && string(x.lacks(p)) == string(rid) {
 		return p
 	}
 	return 0
@@ -117,53 +76,40 @@ func (x *sleepers) lacking(rid types.ResourceID) slab.Place {
 // add keeps a shape, and reports whether it could.
 func (x *sleepers) add(s *shape) bool {
 	e, lack := s.head(), s.lacks[0]
-	size := sleepTexts + len(e.id.ID) + len(lack.rid)
-	if size > slab.Most || len(e.id.ID) > 255 || len(lack.rid) > 255 {
-		return false
-	}
-	space, ok := x.numbers[e.id.Namespace]
-	if !ok {
-		space = uint32(len(x.spaces))
-		x.spaces = append(x.spaces, e.id.Namespace)
-		x.numbers[e.id.Namespace] = space
-	}
-	byEntry, byShape, byLack := x.hash(space, e.id.ID), x.hashShape(s.key), x.hashLack(lack.rid)
-	if x.byEntry[byEntry] != 0 || x.byShape[byShape] != 0 || x.byLack[byLack] != 0 {
+	byShape, byLack := x.hashShape(s.key), x.Hash(string(lack.rid))
+	if x.byShape[byShape] != 0 || x.byLack[byLack] != 0 {
 		return false // of another one that has the same hash
 	}
-	p := x.slab.Keep(size)
-	x.byEntry[byEntry], x.byShape[byShape], x.byLack[byLack] = p, p, p
-	b := x.at(p)
-	b.putLong(sleepPriority, int64(e.priority))
-	b.putLong(sleepSubmitted, e.submitted)
-	b.putLong(sleepLeast, int64(lack.least))
-	b.putLong(sleepSeen, int64(s.seen))
-	b.putLong(sleepCursor, int64(s.cursor))
-	copy(b[sleepKey:], s.key[:])
-	b.put(sleepSpace, space)
-	b.put(sleepConflicts, uint32(e.conflicts))
-	b.put(sleepNode, uint32(s.node))
-	b[sleepID], b[sleepLack] = byte(len(e.id.ID)), byte(len(lack.rid))
-	copy(b.id(), e.id.ID)
-	copy(b.lack(), lack.rid)
+	p := x.Add(e.id.Namespace, e.id.ID, []byte(lack.rid))
+	if p == 0 {
+		return false
+	}
+	x.byShape[byShape], x.byLack[byLack] = p, p
+	r := x.At(p)
+	r.SetInt64(sleepPriority, int64(e.priority))
+	r.SetInt64(sleepSubmitted, e.submitted)
+	r.SetInt64(sleepLeast, int64(lack.least))
+	r.SetInt64(sleepSeen, int64(s.seen))
+	r.SetInt64(sleepCursor, int64(s.cursor))
+	r.SetUint32(sleepConflicts, uint32(e.conflicts))
+	r.SetUint32(sleepNode, uint32(s.node))
+	copy(r.Numbers(sleepKey), s.key[:])
 	return true
 }
 
 // remove forgets the shape at p, and returns it, its entry and what it lacks.
 func (x *sleepers) remove(p slab.Place) (*shape, entry, missing) {
-	b := x.at(p)
-	space := b.get(sleepSpace)
-	s := &shape{key: b.key(), pos: -1, at: -1, node: int32(b.get(sleepNode)), seen: int(b.long(sleepSeen)), cursor: int(b.long(sleepCursor))}
+	r := x.At(p)
+	s := &shape{key: x.key(p), pos: -1, at: -1, node: int32(r.Uint32(sleepNode)), seen: int(r.Int64(sleepSeen)), cursor: int(r.Int64(sleepCursor))}
 	s.entries = s.onlyEntry[:0]
 	e := entry{
-		id: cluster.ID{Namespace: x.spaces[space], ID: string(b.id())}, submitted: b.long(sleepSubmitted),
-		priority: int(b.long(sleepPriority)), conflicts: int32(b.get(sleepConflicts)),
+		id: cluster.ID{Namespace: x.Namespace(p), ID: string(r.ID())}, submitted: r.Int64(sleepSubmitted),
+		priority: int(r.Int64(sleepPriority)), conflicts: int32(r.Uint32(sleepConflicts)),
 	}
-	lack := missing{types.ResourceID(b.lack()), types.Quantity(b.long(sleepLeast))}
-	delete(x.byEntry, x.hash(space, e.id.ID))
+	lack := missing{types.ResourceID(r.Text()), x.least(p)}
 	delete(x.byShape, x.hashShape(s.key))
-	delete(x.byLack, x.hashLack(lack.rid))
-	x.slab.Free(p)
+	delete(x.byLack, x.Hash(string(lack.rid)))
+	x.Remove(p)
 	return s, e, lack
 }
 
@@ -202,14 +148,8 @@ func (q *queue) rouse(p slab.Place) *shape {
 
 // rouseAll rouses all tasks of a namespace.
 func (q *queue) rouseAll(ns string) {
-	space, ok := q.asleep.numbers[ns]
-	if !ok {
-		return
-	}
-	for _, p := range q.asleep.byEntry {
-		if q.asleep.at(p).get(sleepSpace) == space {
-			q.rouse(p)
-		}
+	for p := range q.asleep.In(ns) {
+		q.rouse(p)
 	}
 }
 
@@ -225,7 +165,7 @@ func (q *queue) shrink() {
 	q.entries.byHash = roomless(q.entries.byHash)
 	q.shapes = roomless(q.shapes)
 	q.waiting = roomless(q.waiting)
-	q.ready = append(make(shapeHeap, 0, len(q.ready)), q.ready...)
+	q.ready = append(make(heap.Heap[readyShape], 0, len(q.ready)), q.ready...)
 }
 
 // roomless returns a map of the same that has no more room than it needs.

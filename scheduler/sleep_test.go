@@ -44,13 +44,13 @@ func TestSleep(t *testing.T) {
 			b.node("n1", 64000)
 			b.task("own", own("x"))
 			b.settle()
-			if q := b.core.queue; q.asleep.len() != 1 || len(q.shapes)+len(q.waiting)+q.entries.len() > 0 || b.core.Waiting() != 1 {
-				t.Fatalf("%d asleep, %d shapes, %d lacking, %d wait", q.asleep.len(), len(q.shapes), len(q.waiting), b.core.Waiting())
+			if q := b.core.queue; q.asleep.Len() != 1 || len(q.shapes)+len(q.waiting)+q.entries.len() > 0 || b.core.Waiting() != 1 {
+				t.Fatalf("%d asleep, %d shapes, %d lacking, %d wait", q.asleep.Len(), len(q.shapes), len(q.waiting), b.core.Waiting())
 			}
 			c.then(b)
 			b.settle()
 			b.expect("own", c.want)
-			if n := b.core.queue.asleep.len(); n != c.asleep {
+			if n := b.core.queue.asleep.Len(); n != c.asleep {
 				t.Errorf("%d asleep, want %d", n, c.asleep)
 			}
 		})
@@ -73,7 +73,7 @@ func TestNothingSleepsThatMustBeSeen(t *testing.T) {
 		t.Alternatives = []types.Alternative{{Requests: types.NewRequests(map[string]types.Quantity{"y": 1})}, {After: time.Minute, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1})}}
 	})
 	b.settle()
-	if n := b.core.queue.asleep.len(); n != 0 {
+	if n := b.core.queue.asleep.Len(); n != 0 {
 		t.Errorf("%d asleep", n)
 	}
 	b.now = b.now.Add(2 * time.Minute)
@@ -100,7 +100,7 @@ func TestFewAreKeptAsTheyAre(t *testing.T) {
 	for i, want := range []int{0, 0, 1, 2} {
 		b.task(fmt.Sprint("t", i), map[string]types.Quantity{fmt.Sprint("r", i): 1})
 		b.settle()
-		if n := b.core.queue.asleep.len(); n != want {
+		if n := b.core.queue.asleep.Len(); n != want {
 			t.Errorf("%d of %d are asleep, want %d", n, i+1, want)
 		}
 	}
@@ -143,7 +143,7 @@ func TestFoldedAsNot(t *testing.T) {
 				}
 				b.settle()
 			})
-			slept = max(slept, folds.core.queue.asleep.len())
+			slept = max(slept, folds.core.queue.asleep.Len())
 			if got, want := folds.tasks(), other.tasks(); got != want {
 				t.Fatalf("seed %d, step %d: got\n%s\nwant\n%s", seed, i, got, want)
 			}
@@ -187,8 +187,8 @@ func TestShrink(t *testing.T) {
 	before := inUse()
 	hear(core, clustertest.Events(clustertest.Waiting(tasks)))
 	core.Next(time.Unix(2000, 0))
-	if core.Waiting() != tasks || core.queue.asleep.len() != tasks || cap(core.queue.ready) > worthShrinking {
-		t.Errorf("%d wait, %d asleep, room for %d", core.Waiting(), core.queue.asleep.len(), cap(core.queue.ready))
+	if core.Waiting() != tasks || core.queue.asleep.Len() != tasks || cap(core.queue.ready) > worthShrinking {
+		t.Errorf("%d wait, %d asleep, room for %d", core.Waiting(), core.queue.asleep.Len(), cap(core.queue.ready))
 	}
 	after := inUse()
 	bytes, objects := (after.HeapAlloc-before.HeapAlloc)/tasks, float64(after.HeapObjects-before.HeapObjects)/tasks
@@ -208,11 +208,11 @@ func TestSleeperIsTheSame(t *testing.T) {
 	q.rest(s)
 	q.wait(s, []types.ResourceID{"d:x"})
 	q.sleep(s)
-	if len(q.shapes) > 0 || q.asleep.len() != 1 {
-		t.Fatalf("%d shapes, %d asleep", len(q.shapes), q.asleep.len())
+	if len(q.shapes) > 0 || q.asleep.Len() != 1 {
+		t.Fatalf("%d shapes, %d asleep", len(q.shapes), q.asleep.Len())
 	}
 	got := q.entry(entryKey{id: clusterID("d", "t")}).shape
-	if q.asleep.len() != 0 || q.waiting["d:x"].only != got || q.shapes[textKey("s")] != got {
+	if q.asleep.Len() != 0 || q.waiting["d:x"].only != got || q.shapes[textKey("s")] != got {
 		t.Errorf("it is not awake")
 	}
 	for _, x := range []*shape{s, got} {
@@ -240,7 +240,7 @@ func TestScheduleFoldsNothing(t *testing.T) {
 // TestSleepersOfOneHash: what cannot be told from another one by its hash stays awake.
 func TestSleepersOfOneHash(t *testing.T) {
 	q := newQueue()
-	q.asleep.mask = 0
+	q.asleep.Mask = 0
 	for i := range 3 {
 		id := clusterID("d", fmt.Sprint("t", i))
 		q.add(entry{id: id}, textKey(id.ID))
@@ -249,8 +249,8 @@ func TestSleepersOfOneHash(t *testing.T) {
 		q.wait(s, []types.ResourceID{types.ResourceID("d:" + id.ID)})
 		q.sleep(s)
 	}
-	if q.asleep.len() != 1 || q.len() != 3 {
-		t.Errorf("%d asleep, %d in all", q.asleep.len(), q.len())
+	if q.asleep.Len() != 1 || q.len() != 3 {
+		t.Errorf("%d asleep, %d in all", q.asleep.Len(), q.len())
 	}
 	for i := range 3 {
 		if q.entry(entryKey{id: clusterID("d", fmt.Sprint("t", i))}) == nil {

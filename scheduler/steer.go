@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"container/heap"
-
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -17,28 +15,15 @@ import (
 // nowhere is where a shape is steered that may go to several nodes.
 const nowhere = -1
 
-// steered are the ready shapes that are steered to one node, the first one first.
-type steered []*shape
+// steered is a ready shape that is steered to one node. The one whose head comes first is the
+// first.
+type steered struct{ *shape }
 
-func (h steered) Len() int           { return len(h) }
-func (h steered) Less(i, j int) bool { return h[i].head().before(h[j].head()) }
-func (h steered) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = int32(i), int32(j)
-}
-func (h *steered) Push(x any) {
-	s := x.(*shape)
-	s.at = int32(len(*h))
-	*h = append(*h, s)
-}
-func (h *steered) Pop() any {
-	old := *h
-	s := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	s.at = -1
-	return s
-}
+// Before makes it an element of a heap.
+func (s steered) Before(other steered) bool { return s.head().before(other.head()) }
+
+// Placed makes it an element of a heap.
+func (s steered) Placed(at int) { s.at = int32(at) }
 
 // steer notes that a shape can go to one node only, by its Serial.
 func (q *queue) steer(s *shape, node int) {
@@ -57,13 +42,13 @@ func (q *queue) list(s *shape) {
 	for len(q.steered) <= int(s.node) {
 		q.steered = append(q.steered, nil)
 	}
-	heap.Push(&q.steered[s.node], s)
+	q.steered[s.node].Push(steered{s})
 }
 
 // unlist takes a shape from where it is listed, if it is.
 func (q *queue) unlist(s *shape) {
 	if s.at >= 0 {
-		heap.Remove(&q.steered[s.node], int(s.at))
+		q.steered[s.node].Remove(int(s.at))
 	}
 }
 
@@ -73,7 +58,7 @@ func (q *queue) steeredTo(node int) *shape {
 	if node >= len(q.steered) || len(q.steered[node]) == 0 {
 		return nil
 	}
-	return q.steered[node][0]
+	return q.steered[node][0].shape
 }
 
 // mostBeside is how many tasks a node gets in one transaction at most, of which all but

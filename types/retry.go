@@ -2,27 +2,42 @@ package types
 
 import "time"
 
-// The wait before another attempt of what failed.
+// The waits before what failed runs again: a task on any node, a process where it is.
 const (
-	firstRetry = time.Second
-	lastRetry  = 5 * time.Minute
-	// ranLong is how long an attempt has run when what made it fail is not taken for
-	// what made the ones before it fail.
-	ranLong = 10 * time.Minute
+	// RestartDelay is the wait before the first time.
+	RestartDelay = time.Second
+	// MaxRestartDelay is the longest wait.
+	MaxRestartDelay = 5 * time.Minute
+	// LongRun is how long a run lasts after which the next wait is the first one again: what
+	// ended it is hardly what ended the runs before it.
+	LongRun = 10 * time.Minute
 )
 
-// RetryDelay returns how long a task of which so many attempts failed waits before it may
-// be bound again: a second, doubled for each but the first, up to five minutes. After an
-// attempt that ran for ten minutes it is a second.
+// Next returns the wait before a process runs again that ran for ran, where last is the wait
+// before that run, 0 if there was none. It is Delay, doubled each time, up to MaxDelay.
+func (r *Restart) Next(last, ran time.Duration) time.Duration {
+	first, most := r.Delay, r.MaxDelay
+	if first <= 0 {
+		first = RestartDelay
+	}
+	if most <= 0 {
+		most = max(first, MaxRestartDelay)
+	}
+	if last <= 0 || ran >= LongRun {
+		return min(first, most)
+	}
+	return min(2*last, most)
+}
+
+// RetryDelay returns how long a task waits before another attempt, after a number of attempts
+// that failed, the last of which ran for ran. The waits are those of a Restart that names none.
 func RetryDelay(failures int, ran time.Duration) time.Duration {
-	delay := firstRetry
-	if ran >= ranLong {
-		return delay
+	var r Restart
+	delay := r.Next(0, ran)
+	for ; failures > 1 && ran < LongRun && delay < MaxRestartDelay; failures-- {
+		delay = r.Next(delay, ran)
 	}
-	for ; failures > 1 && delay < lastRetry; failures-- {
-		delay *= 2
-	}
-	return min(delay, lastRetry)
+	return delay
 }
 
 // validateRetries checks how many more attempts a task is to be given.

@@ -22,6 +22,29 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
+// TestRestartNext: what a spec says of the waits counts before the defaults.
+func TestRestartNext(t *testing.T) {
+	for _, test := range []struct {
+		restart         Restart
+		last, ran, want time.Duration
+	}{
+		{Restart{}, 0, 0, time.Second},
+		{Restart{}, time.Second, time.Minute, 2 * time.Second},
+		{Restart{}, 4 * time.Minute, 0, 5 * time.Minute},
+		{Restart{}, 4 * time.Minute, 10 * time.Minute, time.Second},
+		{Restart{Delay: 4 * time.Second}, 0, 0, 4 * time.Second},
+		{Restart{Delay: 4 * time.Second}, 5 * time.Minute, time.Hour, 4 * time.Second},
+		{Restart{Delay: time.Hour}, 0, 0, time.Hour},
+		{Restart{Delay: time.Hour}, time.Hour, 0, time.Hour},
+		{Restart{MaxDelay: 10 * time.Second}, 8 * time.Second, 0, 10 * time.Second},
+		{Restart{Delay: time.Minute, MaxDelay: 10 * time.Second}, 0, 0, 10 * time.Second},
+	} {
+		if got := test.restart.Next(test.last, test.ran); got != test.want {
+			t.Errorf("%+v, after a wait of %s and a run of %s: %s, want %s", test.restart, test.last, test.ran, got, test.want)
+		}
+	}
+}
+
 func TestRetriesAreNotNegative(t *testing.T) {
 	good, bad := Task{Retries: 3}, Task{Retries: -1}
 	if err := good.Validate(); err != nil {

@@ -304,9 +304,9 @@ type Restart struct {
 	When RestartWhen
 	// Limit is how often at most; 0 is without limit.
 	Limit int
-	// Delay is the wait before the first restart, doubled for each that follows,
-	// up to MaxDelay; what ran for ten minutes begins with Delay again. 0 is
-	// one second, and five minutes.
+	// Delay is the wait before the first restart. It is doubled for each that follows,
+	// up to MaxDelay. After a run of LongRun the wait is Delay again. 0 means the constants
+	// RestartDelay and MaxRestartDelay: see Next.
 	Delay, MaxDelay time.Duration
 }
 

@@ -73,7 +73,7 @@ type Change struct {
 	// first moment on, and was the revision of what it replaces.
 	policies []types.Policy
 	expanded *Expanded
-	sets     []Setting
+	sets     []controlplane.Setting
 	was      int64
 	// namespace is what was set for a namespace when it was compared; nil before that.
 	namespace *types.Namespace

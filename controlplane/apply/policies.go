@@ -22,7 +22,7 @@ type Library interface {
 	Expand(ctx context.Context, job Wished) (Expanded, error)
 	// Declare returns the resources that a shared policy has from the first moment on,
 	// and that end with it.
-	Declare(id string, p types.Policy) ([]Setting, error)
+	Declare(id string, p types.Policy) ([]controlplane.Setting, error)
 }
 
 // Wished is a job as it is described.
@@ -41,22 +41,10 @@ type Wished struct {
 type Expanded struct {
 	ID           string
 	Tasks        []controlplane.Submission
-	Resources    []Setting
-	Reservations []Reservation
+	Resources    []controlplane.Setting
+	Reservations []controlplane.NamedReservation
 	// Add adds all of it to a transaction.
 	Add func(tx *controlplane.Transaction) controlplane.Launched
-}
-
-// Setting is an ephemeral resource as it is to be.
-type Setting struct {
-	Name string
-	manifest.Setting
-}
-
-// Reservation is bundles to be locked, under an id.
-type Reservation struct {
-	ID string
-	types.Reservation
 }
 
 // Expand finds out what policies add to what is decided, and writes nothing. Invalid:
@@ -101,7 +89,7 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 func (d *Decision) setBeside(x *Change) error {
 	for i := range d.Changes {
 		other := &d.Changes[i]
-		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s Setting) bool { return s.Name == other.Name }) {
+		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s controlplane.Setting) bool { return s.Name == other.Name }) {
 			return types.Errorf(types.Invalid, "it makes a resource %s, which the document in line %d sets: drop that, or give either another name", other.Name, other.doc.Line)
 		}
 	}

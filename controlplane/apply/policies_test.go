@@ -58,10 +58,10 @@ func (fake) Expand(_ context.Context, w apply.Wished) (apply.Expanded, error) {
 				t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{s.In + ".lane": 1000}))
 			}
 		}
-		e.Resources = append(e.Resources, apply.Setting{Name: name, Setting: manifest.Setting{
-			Capacity: types.Quantity(1000 * max(1, s.Most)), Where: controlplane.InCluster(),
+		e.Resources = append(e.Resources, controlplane.Setting{
+			Name: name, Capacity: types.Quantity(1000 * max(1, s.Most)), Where: controlplane.InCluster(),
 			Options: controlplane.SetOptions{Lifetime: types.OfJob, Owner: id},
-		}})
+		})
 		for i := range e.Tasks {
 			t := &e.Tasks[i].Task
 			t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{name: 1000}))
@@ -81,8 +81,8 @@ func (fake) Expand(_ context.Context, w apply.Wished) (apply.Expanded, error) {
 	return e, nil
 }
 
-func (fake) Declare(id string, _ types.Policy) ([]apply.Setting, error) {
-	return []apply.Setting{{Name: id + ".lane", Setting: manifest.Setting{Capacity: 0, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}}, nil
+func (fake) Declare(id string, _ types.Policy) ([]controlplane.Setting, error) {
+	return []controlplane.Setting{{Name: id + ".lane", Capacity: 0, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}, nil
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 )
 
 // Report is what an audit of a cluster found.
@@ -40,7 +41,7 @@ func Run(ctx context.Context, store controlplane.Store, waits ...func(left []Fin
 		for _, told := range waits {
 			told(left)
 		}
-		if err = sleep(ctx, wait); err != nil {
+		if err = supervise.Pause(ctx, wait); err != nil {
 			err = fmt.Errorf("audit: wait until a component does what it has to: %s: %w", left[0], err)
 			break
 		}
@@ -58,17 +59,6 @@ func Run(ctx context.Context, store controlplane.Store, waits ...func(left []Fin
 func looksAgain() []time.Duration {
 	const ms = time.Millisecond
 	return []time.Duration{500 * ms, 1000 * ms, 1500 * ms, 2000 * ms, 3000 * ms, 4000 * ms, 6000 * ms, 6000 * ms, 6000 * ms}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // stillLeft returns what was left before, and is now.

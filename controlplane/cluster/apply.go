@@ -219,10 +219,10 @@ func (v *View) applyPool(rid types.ResourceID, f func(*Pool) (bool, error)) (boo
 }
 
 func (v *View) applyTask(id ID, f func(*Task) (bool, error)) (bool, error) {
-	before := len(v.folded.byID)
+	before := v.folded.Len()
 	t := v.task(id)
 	changed, err := f(t)
-	if v.forget(t); !changed && len(v.folded.byID) < before {
+	if v.forget(t); !changed && v.folded.Len() < before {
 		v.Fold(t) // nobody need look at it
 	}
 	return changed, err

@@ -65,7 +65,7 @@ func (v *View) Members(job ID) []*Task {
 func (v *View) EachMember(job ID, f func(*Task)) {
 	for p := v.folded.jobs[job]; p != 0; {
 		t := v.unfolded(p)
-		p = v.folded.at(p).get(foldNext)
+		p = v.folded.link(p, foldNext)
 		f(t)
 	}
 	m := v.members[job]

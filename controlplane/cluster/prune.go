@@ -49,9 +49,8 @@ func (v *View) keys(f func(key string)) {
 	for name, n := range v.Nodes {
 		n.keys(name, f)
 	}
-	for _, p := range v.folded.byID {
-		b := v.folded.at(p)
-		f(controlplane.TaskKey(v.folded.spaces[b.get(foldSpace)], string(b.id())))
+	for p := range v.folded.All() {
+		f(controlplane.TaskKey(v.folded.Namespace(p), string(v.folded.At(p).ID())))
 	}
 	for id, t := range v.tasks {
 		present(&t.Info, f, controlplane.Key{Kind: controlplane.Tasks, Namespace: id.Namespace, ID: id.ID})

@@ -46,14 +46,15 @@ func Dial(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.withDefaults().DialTimeout)
+	patience := cfg.withDefaults().DialTimeout
+	reach, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := s.reach(ctx); err != nil {
+	if err := s.reach(reach); err != nil {
 		_ = s.Close() // there is nothing to lose
 		return nil, err
 	}
 	if cfg.Limits == (controlplane.Limits{}) {
-		if s.limits, err = s.detectLimits(ctx); err != nil {
+		if s.limits, err = s.detectLimits(ctx, patience); err != nil {
 			_ = s.Close() // there is nothing to lose
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sort"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -12,23 +13,30 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// detectLimits asks etcd how many operations a transaction may have: it tells nobody,
-// so that transactions which do nothing are tried, at most a dozen.
-func (s *Store) detectLimits(ctx context.Context) (controlplane.Limits, error) {
+// detectLimits finds how many operations a transaction may have. Etcd does not tell, so
+// detectLimits tries transactions that do nothing, at most a dozen. Each may take as long as
+// patience.
+func (s *Store) detectLimits(ctx context.Context, patience time.Duration) (controlplane.Limits, error) {
 	limits := ServerLimits()
-	if ok, err := s.allows(ctx, limits.Ops); ok || err != nil {
-		return limits, err
-	}
 	var failed error
-	limits.Ops = sort.Search(limits.Ops, func(n int) bool {
-		ok, err := s.allows(ctx, n+1)
-		failed = errors.Join(failed, err)
-		return !ok
-	})
+	allows := func(n int) bool {
+		if failed != nil {
+			return false
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		ok, err := s.allows(ctx, n)
+		failed = err
+		return ok
+	}
+	if allows(limits.Ops) || failed != nil {
+		return limits, failed
+	}
+	limits.Ops = sort.Search(limits.Ops, func(n int) bool { return !allows(n + 1) })
 	return limits, failed
 }
 
-// allows tells whether a transaction may have n operations.
+// allows reports whether a transaction may have n operations.
 func (s *Store) allows(ctx context.Context, n int) (bool, error) {
 	key := []byte(controlplane.Root)
 	req := &pb.TxnRequest{

@@ -5,12 +5,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/controlplane/metric"
 	"github.com/escher-sched/escher/types"
 )
 
 // Metrics count what a store asks of etcd. It is a prometheus.Collector; a nil one
 // counts nothing.
 type Metrics struct {
+	set      *metric.Set
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	watches  prometheus.Gauge
@@ -19,40 +21,21 @@ type Metrics struct {
 
 // NewMetrics makes metrics that have counted nothing.
 func NewMetrics() *Metrics {
+	set := metric.NewSet("store")
 	return &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_store_requests_total", Help: "Requests to etcd, by what was asked and the class of its error, ok without one.",
-		}, []string{"method", "code"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "escher_store_request_seconds", Help: "Time from a request to its answer.",
-			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
-		}, []string{"method"}),
-		watches: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "escher_store_watches", Help: "Watches that are open.",
-		}),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_store_watches_broken_total", Help: "Watches that ended before they were to, by the class of the error; each is begun again.",
-		}, []string{"code"}),
+		set:      set,
+		requests: set.Counters("requests_total", "Requests to etcd, by what was asked and the class of its error, ok without one.", "method", "code"),
+		seconds:  set.Histograms("request_seconds", "Time from a request to its answer.", 0.00025, 2, 16, "method"),
+		watches:  set.Gauge("watches", "Watches that are open."),
+		ended:    set.Counters("watches_broken_total", "Watches that ended before they were to, by the class of the error; each is begun again.", "code"),
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range m.all() {
-		c.Describe(ch)
-	}
-}
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) { m.set.Describe(out) }
 
 // Collect implements prometheus.Collector.
-func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range m.all() {
-		c.Collect(ch)
-	}
-}
-
-func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.seconds, m.watches, m.ended}
-}
+func (m *Metrics) Collect(out chan<- prometheus.Metric) { m.set.Collect(out) }
 
 // answered counts a request that was begun then.
 func (m *Metrics) answered(method string, begin time.Time, err error) {

@@ -15,8 +15,6 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-var _ controlplane.Scanner = (*Store)(nil)
-
 // Scan reads a whole range: see controlplane.Scan. Etcd 3.7 streams it; an older one, and a
 // proxy, is asked for pages.
 func (s *Store) Scan(ctx context.Context, opts controlplane.ListOptions, take func([]controlplane.KV) error) (revision int64, err error) {

@@ -15,7 +15,8 @@ import (
 // SharedWatches has the watches of the store share one stream, as those of etcd's own
 // client do. It is for a process that has very many: a stream takes etcd 50 KB and some
 // goroutines. What a receiver has not taken is kept here, however much that is, and
-// progress is only told while etcd has sent all that there is of each of them.
+// progress is only told while etcd has sent all that there is of each of them. It is here and not
+// with its user, the bench, as it decodes watches as Store.Watch does.
 func SharedWatches() Option {
 	return func(s *Store) { s.shared = &sharedWatches{store: s, sending: make(chan struct{}, 1)} }
 }

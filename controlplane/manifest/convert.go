@@ -169,25 +169,17 @@ func (w *Where) Place() (controlplane.Where, error) {
 	return cluster.Where(sel), nil
 }
 
-// Setting is a resource as the client of the control plane sets it.
-type Setting struct {
-	Capacity types.Quantity
-	Where    controlplane.Where
-	Options  controlplane.SetOptions
-}
-
 // Setting returns what the resource is to be.
-func (r *Resource) Setting() (Setting, error) {
-	var s Setting
+func (r *Resource) Setting() (controlplane.Setting, error) {
 	capacity, err := types.ParseQuantity(r.Name, string(r.Capacity))
 	if err != nil {
-		return s, types.Errorf(types.Invalid, "capacity: %w", err)
+		return controlplane.Setting{}, types.Errorf(types.Invalid, "capacity: %w", err)
 	}
 	if r.Where == nil {
-		return s, types.Errorf(types.Invalid, "where: is missing: write {} for every node, or nodes, labels, available or cluster")
+		return controlplane.Setting{}, types.Errorf(types.Invalid, "where: is missing: write {} for every node, or nodes, labels, available or cluster")
 	}
 	where, err := r.Where.Place()
-	return Setting{capacity, where, controlplane.SetOptions{
+	return controlplane.Setting{Name: r.Name, Capacity: capacity, Where: where, Options: controlplane.SetOptions{
 		Declare: r.Declare, Lifetime: r.Lifetime, Owner: r.Owner, Future: r.Future,
 	}}, err
 }

@@ -348,3 +348,22 @@ func TestLostBundles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDelaysInDescriptions: the descriptions of fields say the waits that count without them.
+func TestDelaysInDescriptions(t *testing.T) {
+	first, most := types.RestartDelay.String(), strings.TrimSuffix(types.MaxRestartDelay.String(), "0s")
+	for _, test := range []struct {
+		of     any
+		field  string
+		phrase string
+	}{
+		{manifest.Task{}, "Retries", "a wait of " + first + " that doubles up to " + most},
+		{manifest.Restart{}, "Delay", first + " if it is left out"},
+		{manifest.Restart{}, "MaxDelay", most + " if it is left out"},
+	} {
+		field, ok := reflect.TypeOf(test.of).FieldByName(test.field)
+		if text := field.Tag.Get("desc"); !ok || !strings.Contains(text, test.phrase) {
+			t.Errorf("%T.%s is described as %q, without %q", test.of, test.field, text, test.phrase)
+		}
+	}
+}

@@ -142,16 +142,6 @@ func (r *Room) MadeOfDevices(id types.ResourceID) bool {
 	return r.eachDevice(id, func(types.Quantity, bool) bool { return false })
 }
 
-// Devices returns how much is free of each device that a resource is made of, in thousandths: 0
-// or less of one that is unhealthy. ok reports whether the resource is made of devices.
-func (r *Room) Devices(id types.ResourceID) (free []types.Quantity, ok bool) {
-	ok = r.eachDevice(id, func(q types.Quantity, _ bool) bool {
-		free = append(free, q)
-		return true
-	})
-	return free, ok
-}
-
 // DeviceOf returns the device of an id that a node lists, nil if there is none.
 func DeviceOf(n *cluster.Node, id string) *types.Device {
 	if n.Devices.V == nil {

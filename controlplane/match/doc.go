@@ -1,8 +1,8 @@
 // Package match decides what fits where: how much of a resource is free on a node, whether a
 // task's needs fit, which devices and ports they get, and which of several nodes is better.
-// It is the only matcher: the scheduler binds by it, policies plan by it, and explanations and
-// selectors answer by it. It is pure: no I/O, no clock, no randomness. The invariant checks of
-// controlplane/audit derive the same facts on their own, because they check this package.
+// The scheduler binds by it, and explains by it why a task waits. It is pure: no I/O, no clock,
+// no randomness. The invariant checks of controlplane/audit derive the same facts on their own,
+// because they check what is decided here.
 //
 // A Room is one node as a decision leaves it: the stored state and an Overlay of what the
 // decision has taken, returned, offered or ended. An Index lets a search skip full nodes.
@@ -20,6 +20,4 @@
 //   - A port has one holder, whether it was given out by the node's range or by its number. Both
 //     count after the range changes while ports are in use.
 //   - A node that holds types.MaxHeld resources gives out no other resource.
-//   - Large ignores what is in use and the health of devices, but not their number, model or
-//     topology: 1.5 devices never fit.
 package match

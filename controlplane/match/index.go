@@ -93,9 +93,6 @@ func (c *column) set(place int, e entry) {
 	c.capacity[place] = e.capacity
 }
 
-// Len returns the number of nodes.
-func (x *Index) Len() int { return len(x.tasks) }
-
 // Grow adds a node, which has nothing yet.
 func (x *Index) Grow() {
 	x.tasks, x.locked = append(x.tasks, 0), append(x.locked, false)

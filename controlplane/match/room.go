@@ -36,18 +36,6 @@ func On(v *cluster.View, n *cluster.Node) Room { return Room{Node: n, view: v} }
 // Over returns a node as it is stored, changed by an overlay.
 func Over(v *cluster.View, n *cluster.Node, o Overlay) Room { return Room{Node: n, view: v, over: o} }
 
-// Clone returns a copy that may be changed independently.
-func (r *Room) Clone() *Room {
-	c := *r
-	if c.over.Allocated != nil {
-		c.over.Allocated = c.over.Allocated.Clone()
-	}
-	return &c
-}
-
-// Empty has nothing on the node in use.
-func (r *Room) Empty() { r.over.Allocated = &types.Allocated{} }
-
 // allocated returns what is in use; nil means nothing.
 func (r *Room) allocated() *types.Allocated {
 	if r.over.Allocated != nil {
@@ -137,21 +125,6 @@ func (r *Room) Short(needs []cluster.Need) (short types.ResourceID, ok bool) {
 	return "", true
 }
 
-// Large reports whether the node would have room for needs if nothing were in use and all
-// devices were healthy. Cluster-wide resources are not considered.
-func (r *Room) Large(needs []cluster.Need) bool {
-	for i := range needs {
-		x := &needs[i]
-		if r.view.Pool(x.ID) != nil {
-			continue
-		}
-		if q, ok := r.capacity(x.ID); !ok || q < x.Amount || !r.EverInPieces(*x) {
-			return false
-		}
-	}
-	return true
-}
-
 // Pick returns what a task or grant holds of the node when it gets needs, which fit: devices
 // and ports included, and what it draws from cluster-wide resources.
 func (r *Room) Pick(needs []cluster.Need) []types.Holding {
@@ -180,16 +153,6 @@ func (r *Room) own() *types.Allocated {
 	return r.over.Allocated
 }
 
-// Take takes needs. What does not fit is counted without its devices.
-func (r *Room) Take(needs []cluster.Need) {
-	a := r.own()
-	for _, x := range needs {
-		if !x.ID.IsPlacement() && r.view.Pool(x.ID) == nil {
-			a.Take(types.Holding{Resource: x.ID, Amount: x.Amount, Devices: r.PickDevices(x)})
-		}
-	}
-}
-
 // Hold counts holdings as in use. Cluster-wide ones are not considered.
 func (r *Room) Hold(holds []types.Holding) {
 	a := r.own()
@@ -213,33 +176,4 @@ func (r *Room) Return(holds []types.Holding) {
 			a.Return(h)
 		}
 	}
-}
-
-// Put takes needs as often as they fit, at most n times, and returns how often that was.
-func (r *Room) Put(needs []cluster.Need, n int) int {
-	for i := range n {
-		if !r.Fits(needs) {
-			return i
-		}
-		r.Take(needs)
-	}
-	return n
-}
-
-// Overdrawn reports whether more of what h holds is in use than there is: of the amount, of one
-// of the devices, or of a port.
-func (r *Room) Overdrawn(h types.Holding) bool {
-	if free, ok := r.Free(h.Resource); ok && free < 0 {
-		return true
-	}
-	if IsPort(h.Resource) && !r.PortsFree(h) {
-		return true
-	}
-	used := r.Used(h.Resource)
-	for _, x := range h.Devices {
-		if ShareOf(used, x.ID) > Whole {
-			return true
-		}
-	}
-	return false
 }

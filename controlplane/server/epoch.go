@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -135,10 +136,8 @@ func (e *Epochs) await(ctx context.Context) (ended <-chan struct{}, err error) {
 		if ended != nil && wait <= 0 {
 			return ended, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(max(wait, 50*time.Millisecond)):
+		if err := supervise.Pause(ctx, max(wait, 50*time.Millisecond)); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/metric"
 	"github.com/escher-sched/escher/types"
 )
 
 // Metrics tell what collectors do, and how full the database is. It is a
 // prometheus.Collector; a nil one counts nothing.
 type Metrics struct {
+	set       *metric.Set
 	leading   prometheus.Gauge
 	collected *prometheus.CounterVec
 	troubles  prometheus.Counter
@@ -21,48 +23,24 @@ type Metrics struct {
 
 // NewMetrics makes metrics that have counted nothing.
 func NewMetrics() *Metrics {
+	set := metric.NewSet("collector")
 	return &Metrics{
-		leading: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "escher_collector_leading", Help: "1 while this process collects, 0 while another one does.",
-		}),
-		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_collector_collected_total", Help: "What was stopped or deleted, by the reason.",
-		}, []string{"reason"}),
-		troubles: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "escher_collector_interrupted_total", Help: "Looks that were given up, to be tried again, as etcd did not answer.",
-		}),
-		database: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "escher_collector_database_bytes", Help: "What etcd's database holds (used), takes on disk (file) and may take (quota).",
-		}, []string{"what"}),
-		refuses: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "escher_collector_database_full", Help: "1 while etcd refuses writes as its database is full.",
-		}),
-		namespace: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "escher_collector_namespace_used", Help: "What a namespace uses of its budgets: keys, bytes, pending.",
-		}, []string{"namespace", "what"}),
-		aside: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "escher_collector_set_aside_total", Help: "Items that failed and are tried again later while the others go on, by what failed: collect, drain.",
-		}, []string{"what"}),
+		set:       set,
+		leading:   set.Gauge("leading", "1 while this process collects, 0 while another one does."),
+		collected: set.Counters("collected_total", "What was stopped or deleted, by the reason.", "reason"),
+		troubles:  set.Counter("interrupted_total", "Looks that were given up, to be tried again, as etcd did not answer."),
+		database:  set.Gauges("database_bytes", "What etcd's database holds (used), takes on disk (file) and may take (quota).", "what"),
+		refuses:   set.Gauge("database_full", "1 while etcd refuses writes as its database is full."),
+		namespace: set.Gauges("namespace_used", "What a namespace uses of its budgets: keys, bytes, pending.", "namespace", "what"),
+		aside:     set.Counters("set_aside_total", "Items that failed and are tried again later while the others go on, by what failed: collect, drain.", "what"),
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range m.all() {
-		c.Describe(ch)
-	}
-}
+func (m *Metrics) Describe(out chan<- *prometheus.Desc) { m.set.Describe(out) }
 
 // Collect implements prometheus.Collector.
-func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range m.all() {
-		c.Collect(ch)
-	}
-}
-
-func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.leading, m.collected, m.troubles, m.database, m.refuses, m.aside, m.namespace}
-}
+func (m *Metrics) Collect(out chan<- prometheus.Metric) { m.set.Collect(out) }
 
 func (m *Metrics) lead(leads bool) {
 	switch {

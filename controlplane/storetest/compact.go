@@ -10,7 +10,7 @@ import (
 // compact forgets what was before a revision.
 func (f *fixture) compact(revision int64) {
 	f.Helper()
-	if err := f.Store.(Compacter).Compact(f.ctx, revision); err != nil {
+	if err := f.Store.(compacter).Compact(f.ctx, revision); err != nil {
 		f.Fatalf("compact: %v", err)
 	}
 }
@@ -66,9 +66,9 @@ func compactTests() []conformance {
 		{"once is enough, and not in the future", func(f *fixture) {
 			r := f.commit(f.put("a", "1"))
 			f.compact(r)
-			compacter := f.Store.(Compacter)
-			expectClass(f, "again", compacter.Compact(f.ctx, r), types.Compacted)
-			expectClass(f, "future", compacter.Compact(f.ctx, r+1_000_000), types.Invalid)
+			store := f.Store.(compacter)
+			expectClass(f, "again", store.Compact(f.ctx, r), types.Compacted)
+			expectClass(f, "future", store.Compact(f.ctx, r+1_000_000), types.Invalid)
 		}},
 	}
 }

@@ -186,7 +186,7 @@ func (s *subject) do(step step) string {
 		}
 		return outcome("revoked", s.store.RevokeLease(ctx, s.leases[step.lease]))
 	case "compact":
-		return outcome("compacted", s.store.(Compacter).Compact(ctx, s.absolute(step.revision)))
+		return outcome("compacted", s.store.(compacter).Compact(ctx, s.absolute(step.revision)))
 	case "list":
 		return s.list(ctx, step.list)
 	default:

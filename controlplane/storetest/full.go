@@ -12,7 +12,7 @@ import (
 // setFull raises or ends the alarm of a full database. Others use the store after the test.
 func (f *fixture) setFull(full bool) {
 	f.Helper()
-	if err := f.Store.(Filler).SetFull(f.ctx, full); err != nil {
+	if err := f.Store.(filler).SetFull(f.ctx, full); err != nil {
 		f.Fatalf("set full: %v", err)
 	}
 }
@@ -22,7 +22,7 @@ func (f *fixture) fill() {
 	f.Helper()
 	f.setFull(true)
 	f.Cleanup(func() {
-		if err := f.Store.(Filler).SetFull(context.Background(), false); err != nil {
+		if err := f.Store.(filler).SetFull(context.Background(), false); err != nil {
 			f.Errorf("end the alarm: %v", err)
 		}
 	})

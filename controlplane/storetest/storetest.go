@@ -15,22 +15,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Compacter is what a store has besides the interface: it forgets what was
+// compacter is what a store has besides the interface: it forgets what was
 // before a revision. Compacted when that was done already, Invalid when the
 // revision is not there yet.
-type Compacter interface {
+type compacter interface {
 	Compact(ctx context.Context, revision int64) error
 }
 
-// Filler is what a store has to be filled in a test: SetFull raises or ends the alarm of a
+// filler is what a store has to be filled in a test: SetFull raises or ends the alarm of a
 // full database.
-type Filler interface {
+type filler interface {
 	SetFull(ctx context.Context, full bool) error
 }
 
 // Run checks a store. The factory is called once per test and may return the
 // same store each time, whatever is in it: each test has keys of its own. The
-// store must be a Compacter and a Filler, tell the progress of a quiet watch within seconds,
+// store must have the methods of compacter and filler, tell the progress of a quiet watch within seconds,
 // and keep no lease longer than 3 s after its end.
 func Run(t *testing.T, factory func(t *testing.T) controlplane.Store) {
 	groups := []struct {

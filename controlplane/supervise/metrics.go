@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/escher-sched/escher/controlplane/metric"
 )
 
 // Metrics shows the components of a process. Its methods may be called concurrently.
@@ -17,12 +19,11 @@ type Metrics struct {
 
 // NewMetrics returns the metrics of no component yet.
 func NewMetrics() *Metrics {
-	label := []string{"component"}
 	return &Metrics{
-		running: prometheus.NewDesc("escher_component_running",
-			"1 while a component of the process runs, 0 while it waits to be started again.", label, nil),
-		restarts: prometheus.NewDesc("escher_component_restarts_total",
-			"Restarts of a component that ended by an error or a panic.", label, nil),
+		running: metric.Desc("component", "running",
+			"1 while a component of the process runs, 0 while it waits to be started again.", "component"),
+		restarts: metric.Desc("component", "restarts_total",
+			"Restarts of a component that ended by an error or a panic.", "component"),
 	}
 }
 

@@ -50,7 +50,7 @@ func (s *Schedule) Reset() { s.policy.Reset() }
 // Pause waits for the next pause after a run that lasted so long, or returns why ctx is
 // done.
 func (s *Schedule) Pause(ctx context.Context, lasted time.Duration) error {
-	return pause(ctx, s.Next(lasted))
+	return Pause(ctx, s.Next(lasted))
 }
 
 // Component is one part of a process that is kept running.
@@ -112,7 +112,7 @@ func (c *Component) Keep(ctx context.Context) error {
 		if c.Log != nil {
 			c.Log.Error("component ended: it is started again", zap.String("component", c.Name), zap.Duration("duration", wait), zap.Error(err))
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := Pause(ctx, wait); err != nil {
 			c.change(func(s *State) { s.Err = nil })
 			return err
 		}
@@ -170,8 +170,8 @@ func firstLine(err error) error {
 	return errors.New(text)
 }
 
-// pause waits, or returns why ctx is done.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits for d, or returns ctx.Err() once ctx is done.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

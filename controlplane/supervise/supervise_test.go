@@ -27,6 +27,22 @@ func TestScheduleGrowsAndBeginsAgain(t *testing.T) {
 	}
 }
 
+// TestPause: a pause lasts as long as it is to, or until its context is done.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := supervise.Pause(t.Context(), time.Hour); err != nil || time.Since(began) != time.Hour {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began = time.Now()
+		if err := supervise.Pause(ctx, time.Hour); err != context.DeadlineExceeded || time.Since(began) != time.Minute {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
 // TestComponentIsRestarted counts the runs of a component that ends at once, and looks at
 // what is told of it.
 func TestComponentIsRestarted(t *testing.T) {

@@ -19,8 +19,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// phillyPatience is how long all jobs may take to begin, in parts of the week.
-const phillyPatience = 2.5
+// phillyPatience is how long all jobs may take to begin, in parts of the week. At a high speed
+// that is no time: phillyLeast is the least, so that a slow machine leaves no job out.
+const (
+	phillyPatience = 2.5
+	phillyLeast    = time.Minute
+)
 
 // philly runs the week on a cluster of hollow agents, whose every revision is audited.
 func (c *cluster) philly(ctx context.Context, found figures, jobs []workload.Training, policy phillyPolicy) error {
@@ -77,7 +81,7 @@ func (c *cluster) phillyWeek(ctx context.Context, h *sim.Cluster, found figures,
 	}
 	select {
 	case <-w.done:
-	case <-time.After(time.Until(began.Add(c.cfg.real(phillyPatience * workload.PhillyWeek)))):
+	case <-time.After(time.Until(began.Add(max(phillyLeast, c.cfg.real(phillyPatience*workload.PhillyWeek))))):
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -62,10 +62,7 @@ func (w *world) runOnce(p *part) {
 	if killed && l.draw(time.Second) < 200*time.Millisecond {
 		pause += l.draw(30 * time.Second)
 	}
-	select {
-	case <-time.After(pause):
-	case <-w.ctx.Done():
-	}
+	_ = supervise.Pause(w.ctx, pause) // the caller asks whether the world has ended
 }
 
 // open begins an incarnation.

@@ -39,14 +39,13 @@ func ceilings() map[string]size {
 		"controlplane/audit": {circle: 21},
 		"e2e/bench":          {circle: 63, files: 70, lines: 9800},
 		"esl":                {circle: 64, files: 76, lines: 13700},
-		"nodeagent":          {circle: 30},
-		"scheduler":          {circle: 49, files: 68, lines: 13600},
+		"scheduler":          {circle: 44, files: 63, lines: 12200},
 		"types":              {circle: 22},
 	}
 }
 
 // interfacesCeiling is how many exported interfaces there are today. It only goes down.
-const interfacesCeiling = 31
+const interfacesCeiling = 23
 
 // testedPercent is how many lines of tests there are for each 100 lines of source. It only goes up,
 // to 80: above all by less source.

@@ -1,5 +1,6 @@
 // Command program is what the containers of the tests run: a static binary without
-// anything of Escher in it.
+// anything of Escher in it. That of the tests of runtimes is another one, as it is the logger of
+// their containers as well.
 package main
 
 import (

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/nodeagent/bounded"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/execution"
 )
@@ -125,14 +127,8 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	idle := l.idle
 	l.mu.Unlock()
-	if idle != nil {
-		timer := time.NewTimer(closeWait)
-		defer timer.Stop()
-		select {
-		case <-idle:
-		case <-timer.C:
-			return types.Errorf(types.Unavailable, "close log of executions: it is still being written after %s", closeWait)
-		}
+	if idle != nil && !bounded.Wait(idle, closeWait) {
+		return types.Errorf(types.Unavailable, "close log of executions: it is still being written after %s", closeWait)
 	}
 	return l.file.Close()
 }
@@ -166,7 +162,7 @@ func (l *Log) End(ctx context.Context, r execution.Record) error {
 		if err == nil {
 			return nil
 		}
-		if pause(ctx) != nil {
+		if supervise.Pause(ctx, retryEvery) != nil {
 			return types.Errorf(types.Unavailable, "note the end of %s: %w", r.Container, err)
 		}
 	}
@@ -368,16 +364,4 @@ func syncDir(path string) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// pause waits a moment, or returns why not.
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(retryEvery)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/escher-sched/escher/nodeagent/bounded"
 )
 
 // readWait is how long a file is waited for: far less than lies between the moment to kill
@@ -29,12 +31,7 @@ func (c *cached[T]) get(path string, read func(path string) (T, error)) T {
 		c.reading = reading
 		go c.refresh(path, read, reading)
 		c.mu.Unlock()
-		timer := time.NewTimer(readWait)
-		select {
-		case <-reading:
-		case <-timer.C:
-		}
-		timer.Stop()
+		bounded.Wait(reading, readWait)
 		c.mu.Lock()
 	}
 	defer c.mu.Unlock()

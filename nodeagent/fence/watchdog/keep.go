@@ -14,6 +14,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/nodeagent/bounded"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -58,7 +60,7 @@ func (k Keeper) Run(ctx context.Context) error {
 			k.Logger.Error("the watchdog ended: nothing guards the deadline of the session but the agent", zap.String("reason", how))
 		}
 		for p = nil; p == nil; {
-			if err := pause(ctx, againAfter); err != nil {
+			if err := supervise.Pause(ctx, againAfter); err != nil {
 				return err
 			}
 			if p, err = k.start(ctx); err != nil {
@@ -153,10 +155,5 @@ func (p *process) part(leave bool) {
 		case <-gaveUp:
 		}
 	}()
-	timer := time.NewTimer(endWait)
-	defer timer.Stop()
-	select {
-	case <-answer:
-	case <-timer.C:
-	}
+	bounded.Wait(answer, endWait)
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/nodeagent/bounded"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -86,18 +87,11 @@ func (p *Page) Check(ctx context.Context) error {
 // wait has something done, after what was begun before, and waits for it until ctx is
 // done: a disk that hangs lets nobody go.
 func (p *Page) wait(ctx context.Context, do func() error) error {
-	done := make(chan error, 1)
 	var err error
 	select {
 	case p.busy <- struct{}{}:
-		go func() {
-			err := do()
-			<-p.busy
-			done <- err
-		}()
-		select {
-		case err = <-done:
-		case <-ctx.Done():
+		var ok bool
+		if err, ok = bounded.Do(ctx, func() error { defer func() { <-p.busy }(); return do() }); !ok {
 			err = ctx.Err()
 		}
 	case <-ctx.Done():

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -139,7 +140,7 @@ func takeOver(ctx context.Context, dir string) (lock io.Closer, err error) {
 		if pid := holder(file); pid > 1 {
 			_ = unix.Kill(pid, with) // It may just have ended.
 		}
-		if err := pause(ctx, every); err != nil {
+		if err := supervise.Pause(ctx, every); err != nil {
 			return nil, err
 		}
 	}
@@ -161,15 +162,4 @@ func holder(file *os.File) int {
 		return 0
 	}
 	return pid
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"log"
 	"sync"
 	"time"
+
+	"github.com/escher-sched/escher/nodeagent/bounded"
 )
 
 // says is what a watchdog says. It is written by a goroutine of its own, as that waits for
@@ -70,8 +72,5 @@ func (s *says) close() {
 // waitFor waits for what waits for the disk, a while.
 func waitFor(done <-chan struct{}) {
 	const patience = 5 * time.Second
-	select {
-	case <-done:
-	case <-time.After(patience):
-	}
+	bounded.Wait(done, patience)
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -35,7 +36,7 @@ func Kill(ctx context.Context, root, path string) error {
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		if err := pause(ctx); err != nil {
+		if err := supervise.Pause(ctx, killPause); err != nil {
 			return types.Errorf(types.Unavailable, "kill cgroup %s: processes %v are left: %w", path, left, err)
 		}
 	}
@@ -94,16 +95,4 @@ func write(path, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
-}
-
-// pause waits a moment, or returns why not.
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(killPause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -88,8 +88,6 @@ type Finder struct {
 	cards []card
 }
 
-var _ Meter = (*Finder)(nil)
-
 // New makes a Finder.
 func New(cfg Config) *Finder {
 	cfg = cfg.withDefaults()

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/escher-sched/escher/nodeagent/bounded"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -115,11 +116,7 @@ func (s *smi) run(ctx context.Context, args ...string) (answer, error) {
 
 // reap waits for a process that was killed, as long as that is sensible.
 func (s *smi) reap(ended <-chan struct{}) {
-	timer := time.NewTimer(2 * afterKill)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C:
+	if !bounded.Wait(ended, 2*afterKill) {
 		s.stuck = ended
 	}
 }

@@ -37,14 +37,9 @@ type Process struct {
 	MemoryBytes int64
 }
 
-// Meter tells how much devices are used. Those that nothing is known about are left out.
-// It takes up to some seconds where a driver is slow, and is not to be called by what
+// Use returns how much the devices are used that Find has found. Those that nothing is known about
+// are left out. It takes up to some seconds where a driver is slow, and is not to be called by what
 // must not wait. Unavailable: the driver does not answer.
-type Meter interface {
-	Use(ctx context.Context) ([]Use, error)
-}
-
-// Use implements Meter, for what Find has found.
 func (f *Finder) Use(ctx context.Context) ([]Use, error) {
 	f.mu.Lock()
 	ids, cards := maps.Clone(f.ids), slices.Clone(f.cards)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/nodeagent/bounded"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
@@ -176,15 +177,8 @@ func (h host) mounts() []mount {
 func within[T any](ctx context.Context, d time.Duration, f func(context.Context) T) (result T, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	done := make(chan T, 1)
-	go func() { done <- f(ctx) }()
 	// What ends with ctx is given a moment to say so.
 	late, stop := context.WithTimeout(context.WithoutCancel(ctx), d+time.Second)
 	defer stop()
-	select {
-	case result = <-done:
-		return result, true
-	case <-late.Done():
-		return result, false
-	}
+	return bounded.Do(late, func() T { return f(ctx) })
 }

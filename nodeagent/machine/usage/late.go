@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/escher-sched/escher/nodeagent/bounded"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -28,22 +29,20 @@ func within[T any](ctx context.Context, r *readers, key string, limit time.Durat
 	if !r.begin(key) {
 		return none, types.Errorf(types.Unavailable, "read what %s uses: an earlier read hangs", key)
 	}
-	out := make(chan result, 1)
-	go func() {
+	late, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	got, ok := bounded.Do(late, func() result {
 		defer r.end(key)
 		value, err := f()
-		out <- result{value, err}
-	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case got := <-out:
+		return result{value, err}
+	})
+	switch {
+	case ok:
 		return got.value, got.err
-	case <-timer.C:
-		return none, types.Errorf(types.Unavailable, "read what %s uses: it takes longer than %s", key, limit)
-	case <-ctx.Done():
+	case ctx.Err() != nil:
 		return none, types.Errorf(types.Unavailable, "read what %s uses: %w", key, ctx.Err())
 	}
+	return none, types.Errorf(types.Unavailable, "read what %s uses: it takes longer than %s", key, limit)
 }
 
 // begin notes that something is being read; false if it is already.
@@ -76,12 +75,5 @@ func (r *readers) await(limit time.Duration) (ended bool) {
 		r.all.Wait()
 		close(done)
 	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
+	return bounded.Wait(done, limit)
 }

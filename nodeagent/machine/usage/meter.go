@@ -28,10 +28,10 @@ const (
 
 // meter asks the drivers of devices how much these are used.
 type meter struct {
-	devices devices.Meter
-	proc    string
-	log     *zap.Logger
-	wanted  chan struct{}
+	use    func(context.Context) ([]devices.Use, error)
+	proc   string
+	log    *zap.Logger
+	wanted chan struct{}
 
 	mu     sync.Mutex
 	asked  time.Time // when somebody looked last
@@ -41,8 +41,8 @@ type meter struct {
 	silent bool           // that they do not answer was said
 }
 
-func newMeter(d devices.Meter, proc string, log *zap.Logger) *meter {
-	return &meter{devices: d, proc: proc, log: log, wanted: make(chan struct{}, 1)}
+func newMeter(use func(context.Context) ([]devices.Use, error), proc string, log *zap.Logger) *meter {
+	return &meter{use: use, proc: proc, log: log, wanted: make(chan struct{}, 1)}
 }
 
 // run asks until ctx is done.
@@ -66,7 +66,7 @@ func (m *meter) run(ctx context.Context) error {
 
 // ask asks once.
 func (m *meter) ask(ctx context.Context) {
-	used, err := m.devices.Use(ctx)
+	used, err := m.use(ctx)
 	if ctx.Err() != nil {
 		return
 	}

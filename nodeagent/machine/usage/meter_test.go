@@ -57,7 +57,7 @@ func metering(t *testing.T, f func(t *testing.T, d *driver, m *meter)) {
 				{PID: 4711, MemoryBytes: devices.Unknown},
 			}},
 		}}
-		m := newMeter(d, "testdata/proc", zap.NewNop())
+		m := newMeter(d.Use, "testdata/proc", zap.NewNop())
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- m.run(ctx) }()

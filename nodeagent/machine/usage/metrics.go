@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/escher-sched/escher/controlplane/metric"
 )
 
 // TaskMetrics is how the names of metrics begin whose labels name tasks.
@@ -22,13 +24,13 @@ type Metrics struct {
 	mu       sync.Mutex
 	samplers []*Sampler
 
-	task, node []metric[Use]
-	device     []metric[Device]
+	task, node []number[Use]
+	device     []number[Device]
 	failed     *prometheus.Desc
 }
 
-// metric is one number of something.
-type metric[T any] struct {
+// number is one number of something.
+type number[T any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	// of returns it, nil if it is not known.
@@ -41,19 +43,19 @@ var _ prometheus.Collector = (*Metrics)(nil)
 
 // NewMetrics makes metrics without a node yet.
 func NewMetrics() *Metrics {
-	m := &Metrics{failed: prometheus.NewDesc("escher_usage_failed_total", "Reads of what is used that failed or hung.", []string{"node"}, nil)}
-	m.task = useMetrics(TaskMetrics, "a running attempt", []string{"node", "namespace", "task", "attempt"})
-	m.node = useMetrics("escher_node_", "the machine of a node, with all that runs there,", []string{"node"})
+	m := &Metrics{failed: metric.Desc("usage", "failed_total", "Reads of what is used that failed or hung.", "node")}
+	m.task = useMetrics("task", "a running attempt", []string{"node", "namespace", "task", "attempt"})
+	m.node = useMetrics("node", "the machine of a node, with all that runs there,", []string{"node"})
 	m.device = deviceMetrics()
 	return m
 }
 
 // useMetrics are those of an attempt or a machine.
-func useMetrics(prefix, of string, labels []string) []metric[Use] {
-	var all []metric[Use]
+func useMetrics(component, of string, labels []string) []number[Use] {
+	var all []number[Use]
 	// add adds one number, or several that differ in the labels of their own.
-	add := func(name, help string, kind prometheus.ValueType, own []string, each ...metric[Use]) {
-		desc := prometheus.NewDesc(prefix+name, fmt.Sprintf(help, of), slices.Concat(labels, own), nil)
+	add := func(name, help string, kind prometheus.ValueType, own []string, each ...number[Use]) {
+		desc := metric.Desc(component, name, fmt.Sprintf(help, of), slices.Concat(labels, own)...)
 		for _, one := range each {
 			one.desc, one.kind = desc, kind
 			all = append(all, one)
@@ -69,7 +71,7 @@ func useMetrics(prefix, of string, labels []string) []metric[Use] {
 	add("io_operations_total", "Operations of disks that %s has had done, by op: read, write.", total, []string{"op"},
 		integer(func(u Use) *int64 { return u.IOReads }, "read"), integer(func(u Use) *int64 { return u.IOWrites }, "write"))
 	add("pressure_seconds_total", "Time that %s waited for a resource (cpu, memory, io), by kind: some of it, or all of it (full).", total, []string{"resource", "kind"}, stalls()...)
-	if prefix == TaskMetrics {
+	if component == "task" {
 		add("cpu_throttled_seconds_total", "Time that %s was held back by its limit.", total, nil, float(func(u Use) *float64 { return u.ThrottledSeconds }))
 		add("memory_peak_bytes", "The most memory that %s ever had, files included.", now, nil, integer(func(u Use) *int64 { return u.MemoryPeakBytes }))
 		add("oom_kills_total", "Processes of %s killed for want of memory.", total, nil, integer(func(u Use) *int64 { return u.OOMKills }))
@@ -79,11 +81,11 @@ func useMetrics(prefix, of string, labels []string) []metric[Use] {
 }
 
 // float and integer are a number of a use, with the values of its own labels.
-func float(of func(Use) *float64, last ...string) metric[Use] {
-	return metric[Use]{of: of, last: last}
+func float(of func(Use) *float64, last ...string) number[Use] {
+	return number[Use]{of: of, last: last}
 }
 
-func integer(of func(Use) *int64, last ...string) metric[Use] {
+func integer(of func(Use) *int64, last ...string) number[Use] {
 	return float(func(u Use) *float64 { return asFloat(of(u)) }, last...)
 }
 
@@ -96,8 +98,8 @@ func asFloat(n *int64) *float64 {
 }
 
 // stalls are the numbers of the pressure.
-func stalls() []metric[Use] {
-	var all []metric[Use]
+func stalls() []number[Use] {
+	var all []number[Use]
 	add := func(resource string, of func(*Pressure) *Stall) {
 		for kind, seconds := range map[string]func(*Stall) *float64{
 			"some": func(s *Stall) *float64 { return &s.SomeSeconds },
@@ -118,14 +120,14 @@ func stalls() []metric[Use] {
 }
 
 // deviceMetrics are those of devices.
-func deviceMetrics() []metric[Device] {
-	one := func(name, help string, of func(Device) *float64) metric[Device] {
-		return metric[Device]{
-			desc: prometheus.NewDesc("escher_device_"+name, help, []string{"node", "device"}, nil),
+func deviceMetrics() []number[Device] {
+	one := func(name, help string, of func(Device) *float64) number[Device] {
+		return number[Device]{
+			desc: metric.Desc("device", name, help, "node", "device"),
 			kind: prometheus.GaugeValue, of: of,
 		}
 	}
-	return []metric[Device]{
+	return []number[Device]{
 		one("busy_ratio", "Part of the driver's last period in which a device did anything, 0 to 1.", func(d Device) *float64 {
 			if d.BusyPercent == nil {
 				return nil
@@ -153,7 +155,7 @@ func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 }
 
 // describe describes each once: those with several values stand side by side.
-func describe[T any](out chan<- *prometheus.Desc, metrics []metric[T]) {
+func describe[T any](out chan<- *prometheus.Desc, metrics []number[T]) {
 	for i, one := range metrics {
 		if i == 0 || one.desc != metrics[i-1].desc {
 			out <- one.desc
@@ -189,7 +191,7 @@ func (m *Metrics) collect(out chan<- prometheus.Metric, s *Sampler) {
 }
 
 // show shows what is known of something.
-func show[T any](out chan<- prometheus.Metric, metrics []metric[T], of T, labels ...string) {
+func show[T any](out chan<- prometheus.Metric, metrics []number[T], of T, labels ...string) {
 	for _, one := range metrics {
 		if value := one.of(of); value != nil {
 			out <- prometheus.MustNewConstMetric(one.desc, one.kind, *value, slices.Concat(labels, one.last)...)

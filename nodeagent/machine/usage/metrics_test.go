@@ -76,7 +76,7 @@ func TestMetricsOfDevices(t *testing.T) {
 	metering(t, func(t *testing.T, _ *driver, m *meter) {
 		synctest.Wait()
 		metrics := NewMetrics()
-		metrics.of(&Sampler{cfg: Config{Node: "n", Source: new(world)}, meter: m})
+		metrics.of(&Sampler{cfg: Config{Node: "n", Workloads: new(world).Workloads}, meter: m})
 		got := shown(t, metrics)
 		if got["escher_device_busy_ratio{device=gpu-1,node=n}"] != 0.37 || got["escher_device_memory_bytes{device=gpu-1,node=n}"] != 5<<30 {
 			t.Errorf("%v", got)

@@ -42,23 +42,15 @@ const (
 	lastWait = time.Second
 )
 
-// Source tells what runs; nodeagent.Agent is one.
-type Source interface {
-	Workloads() map[string]nodeagent.Workload
-}
-
-// Runtime tells what a container uses; nodeagent.Runtime does.
-type Runtime interface {
-	Usage(ctx context.Context, id string) (cgroup.Stat, error)
-}
-
-// Config says what is sampled. Node, Source and Runtime must be set.
+// Config says what is sampled. Node, Workloads and Usage must be set.
 type Config struct {
-	Node    string
-	Source  Source
-	Runtime Runtime
-	// Devices tells of GPUs and the like; nil: there are none.
-	Devices devices.Meter
+	Node string
+	// Workloads returns what runs on the node, by the id of its container.
+	Workloads func() map[string]nodeagent.Workload
+	// Usage returns what a container uses.
+	Usage func(ctx context.Context, id string) (cgroup.Stat, error)
+	// Devices returns how much GPUs and the like are used; nil means there are none.
+	Devices func(context.Context) ([]devices.Use, error)
 	// Every is how often samples are taken while somebody looks; 0 is DefaultEvery.
 	Every time.Duration
 	// Proc and Sys are where the kernel's file systems are mounted; empty are /proc and
@@ -180,7 +172,7 @@ func (s *Sampler) pause() time.Duration {
 
 // round takes a sample of everything.
 func (s *Sampler) round(ctx context.Context) {
-	workloads := s.cfg.Source.Workloads()
+	workloads := s.cfg.Workloads()
 	s.drop(workloads)
 	s.readMachine(ctx)
 	for _, id := range slices.Sorted(maps.Keys(workloads)) {
@@ -221,7 +213,7 @@ func (s *Sampler) readMachine(ctx context.Context) {
 // readTask reads what a container uses. One that has just ended uses nothing: the agent
 // is about to learn of that.
 func (s *Sampler) readTask(ctx context.Context, id string, w nodeagent.Workload) {
-	stat, err := within(ctx, &s.readers, id, readLimit, func() (cgroup.Stat, error) { return s.cfg.Runtime.Usage(ctx, id) })
+	stat, err := within(ctx, &s.readers, id, readLimit, func() (cgroup.Stat, error) { return s.cfg.Usage(ctx, id) })
 	if types.Is(err, types.NotFound) {
 		return
 	}
@@ -260,7 +252,7 @@ func (s *Sampler) refresh(ctx context.Context) {
 	if s.meter != nil {
 		s.meter.want()
 	}
-	next := s.stale(s.cfg.Source.Workloads())
+	next := s.stale(s.cfg.Workloads())
 	if next == nil {
 		return
 	}
@@ -306,7 +298,7 @@ func (s *Sampler) Tasks(ctx context.Context, since time.Time) []Task {
 // known is Tasks without waiting for anything. What has ended since the last sample is not
 // in it.
 func (s *Sampler) known(since time.Time) []Task {
-	s.drop(s.cfg.Source.Workloads())
+	s.drop(s.cfg.Workloads())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]Task, 0, len(s.tasks))

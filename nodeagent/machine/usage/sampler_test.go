@@ -41,7 +41,7 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 			broken: make(map[string]error), reads: make(map[string]int),
 		}
 		var err error
-		w.Sampler, err = New(Config{Node: "n", Source: w, Runtime: w, Proc: "testdata/proc", Sys: "testdata/sys", Metrics: NewMetrics(), Log: zap.New(core)})
+		w.Sampler, err = New(Config{Node: "n", Workloads: w.Workloads, Usage: w.Usage, Proc: "testdata/proc", Sys: "testdata/sys", Metrics: NewMetrics(), Log: zap.New(core)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/escher-sched/escher/nodeagent/bounded"
 )
 
 const (
@@ -97,12 +99,7 @@ func (q *queue) await() {
 	}
 	moved := q.moved
 	q.mu.Unlock()
-	timer := time.NewTimer(stallWait)
-	defer timer.Stop()
-	select {
-	case <-moved:
-	case <-timer.C:
-	}
+	bounded.Wait(moved, stallWait)
 	q.mu.Lock()
 	if q.moved == moved {
 		q.stalled = true
@@ -158,10 +155,5 @@ func (q *queue) end() {
 	q.ended = true
 	q.more.Signal()
 	q.mu.Unlock()
-	timer := time.NewTimer(endWait)
-	defer timer.Stop()
-	select {
-	case <-q.done:
-	case <-timer.C:
-	}
+	bounded.Wait(q.done, endWait)
 }

@@ -51,13 +51,16 @@ func (b *bench) raw() *client.Client {
 	return c
 }
 
+// running waits until a container is listed as running, and returns what is listed.
 func (b *bench) running(id string) nodeagent.Observed {
 	b.Helper()
-	seen := runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Observed, error) { return b.find(ctx, id) })
-	if !seen.Running || seen.Exit != nil {
-		b.Fatalf("listed as %+v, want it running", seen)
-	}
-	return seen
+	return runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Observed, error) {
+		seen, err := b.find(ctx, id)
+		if err == nil && (!seen.Running || seen.Exit != nil) {
+			err = types.Errorf(types.Precondition, "container %s is listed as %+v, want it running", id, seen)
+		}
+		return seen, err
+	})
 }
 
 // shim returns the process that watches a container.

@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 	"github.com/escher-sched/escher/types"
 )
@@ -71,10 +72,8 @@ func (r *Runtime) endForgotten(ctx context.Context) error {
 			}
 			return errors.Join(errs...)
 		}
-		select {
-		case <-ctx.Done():
-			return classify(ctx.Err(), "end the shims of namespace %s", r.conf.Namespace)
-		case <-time.After(shimWait / 20):
+		if err := supervise.Pause(ctx, shimWait/20); err != nil {
+			return classify(err, "end the shims of namespace %s", r.conf.Namespace)
 		}
 	}
 }

@@ -50,7 +50,8 @@ func newLayer(files map[string]string) (v1.Layer, error) {
 }
 
 // writeTar writes the files and their directories in the order of their names,
-// owned by root and without times, so that the same files make the same bytes.
+// owned by root and without times, so that the same files make the same bytes; tar.Writer.AddFS
+// keeps the times and modes of the machine.
 func writeTar(w io.Writer, files map[string]string) error {
 	t := tar.NewWriter(w)
 	for _, dir := range directories(files) {

@@ -5,6 +5,9 @@ package answer
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
+
+	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -45,6 +48,35 @@ func Refuse(w http.ResponseWriter, err error) {
 // Problem returns what is sent of an error, to be encoded.
 func Problem(err error) any {
 	return problem{Error: err.Error(), Class: types.ClassOf(err).String()}
+}
+
+// Fail answers with an error, and logs it if the error is ours: one of class internal. It logs
+// nothing once the request is given up.
+func Fail(w http.ResponseWriter, r *http.Request, log *zap.Logger, err error) {
+	if types.Is(err, types.Internal) && r.Context().Err() == nil {
+		log.Error("request failed", zap.String("path", r.URL.Path), zap.Error(err))
+	}
+	Refuse(w, err)
+}
+
+// Missing refuses requests that do not exist; page is the documentation of those that do.
+func Missing(page string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see %s", r.Method, r.URL.Path, page))
+	}
+}
+
+// Flag reads a parameter that is true or false. Without it, that is false.
+func Flag(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
+	}
+	v, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, types.Errorf(types.Invalid, "%s: %q is neither true nor false: give one of them", name, text)
+	}
+	return v, nil
 }
 
 // JSON answers with v.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -30,7 +31,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
-	follow, err := flag(r, "follow")
+	follow, err := answer.Flag(r, "follow")
 	if err != nil {
 		s.refuse(w, r, err)
 		return

@@ -58,11 +58,11 @@ func (s *server) treeOf(r *http.Request) (*tree, string, error) {
 // getFiles answers with a path as a tar archive or, if asked to, with what it is.
 func (s *server) getFiles(w http.ResponseWriter, r *http.Request) {
 	err := func() error {
-		follow, err := flag(r, "follow")
+		follow, err := answer.Flag(r, "follow")
 		if err != nil {
 			return err
 		}
-		stat, err := flag(r, "stat")
+		stat, err := answer.Flag(r, "stat")
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func pack(w http.ResponseWriter, f *os.File, name string) error {
 // putFiles unpacks a tar archive into a directory.
 func (s *server) putFiles(w http.ResponseWriter, r *http.Request) {
 	err := func() error {
-		keep, err := flag(r, "owners")
+		keep, err := answer.Flag(r, "owners")
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ type logQuery struct {
 }
 
 func logQueryOf(r *http.Request) (q logQuery, err error) {
-	if q.follow, err = flag(r, "follow"); err != nil {
+	if q.follow, err = answer.Flag(r, "follow"); err != nil {
 		return q, err
 	}
 	if q.tail, err = number(r, "tail", -1); err != nil {

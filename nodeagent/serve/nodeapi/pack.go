@@ -23,7 +23,10 @@ const (
 	someNames = 4096
 )
 
-// packer makes a tar archive of what is opened.
+// packer makes a tar archive of what is opened. It is not tar.Writer.AddFS of an os.Root, as an
+// os.Root does not resolve absolute links as the container sees them, opens files of the kernel,
+// and AddFS opens by name what may have become a pipe meanwhile, and fails at the first pipe or
+// socket instead of leaving it out.
 type packer struct {
 	tar     *tar.Writer
 	skipped int

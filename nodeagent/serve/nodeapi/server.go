@@ -38,12 +38,10 @@ const (
 	idleTimeout = 2 * time.Minute
 	// maxDrain bounds how much is read of what is refused.
 	maxDrain = 256 << 20
-	// endTimeout bounds how long the end waits for what is being served.
-	endTimeout = time.Second
 )
 
-// Agent is what the API serves of an agent; nodeagent.Agent is one.
-type Agent interface {
+// agent is what the API serves of a nodeagent.Agent.
+type agent interface {
 	Node() string
 	Token() string
 	Ready() error
@@ -54,14 +52,15 @@ type Agent interface {
 	Events(ns, id string, attempt, after int) ([]nodeagent.Event, <-chan struct{})
 }
 
-var _ Agent = (*nodeagent.Agent)(nil)
+var _ agent = (*nodeagent.Agent)(nil)
 
 // Config says what is served. Agent and Runtime must be set.
 type Config struct {
-	Agent   Agent
+	// Agent is a nodeagent.Agent, but for tests.
+	Agent   agent
 	Runtime nodeagent.Runtime
-	// Usage tells what is used; nil: nobody knows.
-	Usage Usage
+	// Usage is a usage.Sampler, but for tests; nil means that nothing is sampled.
+	Usage sampler
 	// Open serves /healthz, /readyz and /metrics, which need no token; nil is
 	// nothing. Full serves them to who has the token; nil is Open.
 	Open, Full http.Handler
@@ -111,9 +110,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/images", s.loadImages)
 	mux.HandleFunc("POST /v1/images/pull", s.pullImage)
 	mux.HandleFunc("GET /v1/images/pull", s.tellPull)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answer.Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see docs/node-api.md", r.Method, r.URL.Path))
-	})
+	mux.HandleFunc("/", answer.Missing("docs/node-api.md"))
 	all := http.NewServeMux()
 	all.Handle("/", s.limited(s.authorised(mux)))
 	if s.Open != nil {
@@ -131,24 +128,12 @@ func Serve(ctx context.Context, l net.Listener, cfg Config) error {
 	defer s.hijacked.Wait()
 	srv := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog:    log.New(complaints{s.Log}, "", 0),
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog: log.New(complaints{s.Log}, "", 0),
 	}
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		defer cancel()
-		if srv.Shutdown(last) != nil {
-			_ = srv.Close() // There is nothing to be done about it.
-		}
-	})
-	err := srv.Serve(l)
-	if !stop() {
-		<-ended
+	err := answer.Serve(ctx, l, srv)
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	_ = srv.Close() // There is nothing to be done about it.
 	return types.Errorf(types.Unavailable, "serve the API of node %s at %s: %w", cfg.Agent.Node(), l.Addr(), err)
 }
 
@@ -222,12 +207,9 @@ func attemptOf(r *http.Request) (attempt, error) {
 	return a, nil
 }
 
-// refuse answers with an error, and logs it if it is ours.
+// refuse answers with an error.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if types.Is(err, types.Internal) && r.Context().Err() == nil {
-		s.Log.Error("request failed", zap.String("path", r.URL.Path), zap.Error(err))
-	}
-	answer.Refuse(w, err)
+	answer.Fail(w, r, s.Log, err)
 }
 
 // number reads a parameter that is a number of 0 or more; absent if it is not there.
@@ -241,19 +223,6 @@ func number(r *http.Request, name string, absent int64) (int64, error) {
 		return 0, types.Errorf(types.Invalid, "%s: %q is no number of 0 or more: correct it", name, text)
 	}
 	return n, nil
-}
-
-// flag reads a parameter that is true or false.
-func flag(r *http.Request, name string) (bool, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return false, nil
-	}
-	v, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, types.Errorf(types.Invalid, "%s: %q is neither true nor false: give one of them", name, text)
-	}
-	return v, nil
 }
 
 // drain reads what is left of a body that was refused, as far as that is sensible:

@@ -12,9 +12,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Usage is what the API serves of what is used; usage.Sampler is one. What they return
-// after since is the history; none is asked for if that is zero.
-type Usage interface {
+// sampler is what the API serves of a usage.Sampler. What its methods return after since is the
+// history; since may be zero, which asks for none.
+type sampler interface {
 	Tasks(ctx context.Context, since time.Time) []usage.Task
 	Node(ctx context.Context, since time.Time) usage.Node
 }

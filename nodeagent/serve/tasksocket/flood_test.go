@@ -60,9 +60,13 @@ func TestFlood(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var flood, large sync.WaitGroup
 	heads(ctx, t, &flood, filepath.Join(dir, "hostile-0", tasksocket.Name))
-	bodies(t, &large, filepath.Join(dir, "hostile-1", tasksocket.Name), filepath.Join(dir, "hostile-2", tasksocket.Name))
+	alone := bodies(t, &large, filepath.Join(dir, "hostile-1", tasksocket.Name), filepath.Join(dir, "hostile-2", tasksocket.Name))
 	over := make(chan struct{})
-	go func() { large.Wait(); close(over) }()
+	go func() {
+		large.Wait()
+		alone()
+		close(over)
+	}()
 	slowest := neighbor(t, filepath.Join(dir, "neighbor", tasksocket.Name), over)
 	cancel()
 	flood.Wait()
@@ -149,8 +153,9 @@ func heads(ctx context.Context, t *testing.T, all *sync.WaitGroup, path string) 
 }
 
 // bodies sends many bodies, 16 at a time to each socket: of as many elements as there is
-// room for, and of as many as are allowed.
-func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) {
+// room for, and of as many as are allowed. It returns what sends those again, one at a time,
+// that were never read because others took the memory.
+func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) (alone func()) {
 	list := func(before, element, after string, bytes int) string {
 		return before + strings.Repeat(element+",", bytes/(1+len(element))) + element + after
 	}
@@ -175,33 +180,43 @@ func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) {
 	for _, path := range paths {
 		dial := func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) }
 		client := &http.Client{Transport: &http.Transport{DialContext: dial, MaxConnsPerHost: 100}}
+		send := func(kind int) {
+			r := requests[kind]
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x"+r.path, strings.NewReader(r.body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			res, err := client.Do(req)
+			if err != nil {
+				return // It was refused before all of it was sent.
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+			switch res.StatusCode {
+			case http.StatusBadRequest:
+				answered[kind].Add(1)
+			case http.StatusServiceUnavailable, http.StatusTooManyRequests: // others were served
+			default:
+				t.Errorf("%s: %d", r.path, res.StatusCode)
+			}
+		}
 		for n := range 16 {
 			all.Go(func() {
 				for i := range 4 {
-					kind := (i + n) % len(requests)
-					r := requests[kind]
-					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x"+r.path, strings.NewReader(r.body))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					res, err := client.Do(req)
-					if err != nil {
-						continue // It was refused before all of it was sent.
-					}
-					_, _ = io.Copy(io.Discard, res.Body)
-					_ = res.Body.Close()
-					switch res.StatusCode {
-					case http.StatusBadRequest:
-						answered[kind].Add(1)
-					case http.StatusServiceUnavailable, http.StatusTooManyRequests: // others were served
-					default:
-						t.Errorf("%s: %d", r.path, res.StatusCode)
-					}
+					send((i + n) % len(requests))
 				}
 			})
 		}
+		alone = func() {
+			for kind := range requests {
+				for try := 0; answered[kind].Load() == 0 && try < 100; try++ {
+					send(kind)
+				}
+			}
+		}
 	}
+	return alone
 }
 
 // neighbor asks the socket of a neighbor until the flood is over, and returns how long the

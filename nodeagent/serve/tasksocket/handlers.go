@@ -5,18 +5,18 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 )
 
 func (s *Server) self(*http.Request) (any, error) { return s.cfg.Self, nil }
 
 func (s *Server) state(r *http.Request) (any, error) {
-	wanted, err := flag(r, "reads")
+	wanted, err := answer.Flag(r, "reads")
 	if err != nil {
 		return nil, err
 	}
@@ -203,17 +203,4 @@ func (s *Server) shown(reads controlplane.ReadSet) error {
 		}
 	}
 	return nil
-}
-
-// flag reads a parameter that is true or false.
-func flag(r *http.Request, name string) (bool, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return false, nil
-	}
-	v, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, types.Errorf(types.Invalid, "%s: %q is neither true nor false: give one of them", name, text)
-	}
-	return v, nil
 }

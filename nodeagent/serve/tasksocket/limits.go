@@ -41,9 +41,6 @@ const (
 	answerTimeout = 30 * time.Second
 	// idleTimeout is how long a connection is kept between requests.
 	idleTimeout = time.Minute
-	// endTimeout bounds how long the end waits for what is being served, which
-	// ends at once unless a task sends slowly.
-	endTimeout = time.Second
 )
 
 // Limits of one body, beyond its length. A request of 10,000 tasks fits.

@@ -4,10 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
-	"github.com/escher-sched/escher/types"
 )
 
 // route is a request that is served.
@@ -44,9 +41,7 @@ func (s *Server) handler() http.Handler {
 	for _, r := range s.routes() {
 		mux.Handle(r.pattern, s.permitted(r))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answer.Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see docs/task-api.md", r.Method, r.URL.Path))
-	})
+	mux.HandleFunc("/", answer.Missing("docs/task-api.md"))
 	return s.limited(mux)
 }
 
@@ -100,8 +95,5 @@ func (s *Server) finish(w http.ResponseWriter, r *http.Request, do func(*http.Re
 		answer.JSON(w, http.StatusOK, out)
 		return
 	}
-	if types.Is(err, types.Internal) {
-		s.cfg.Log.Error("request failed", zap.String("path", r.URL.Path), zap.Error(err))
-	}
-	answer.Refuse(w, err)
+	answer.Fail(w, r, s.cfg.Log, err)
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -110,21 +111,9 @@ func openToAll(path string) error {
 // socket.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.leave()
-	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		defer cancel()
-		if s.http.Shutdown(last) != nil {
-			_ = s.http.Close() // There is nothing to be done about it.
-		}
-	})
-	err := s.http.Serve(s.listener)
-	if !stop() {
-		<-ended
+	err := answer.Serve(ctx, s.listener, s.http)
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	_ = s.http.Close() // There is nothing to be done about it.
 	return types.Errorf(types.Unavailable, "serve task socket: %w", err)
 }

@@ -15,7 +15,7 @@ import (
 // that there are not.
 func TestDocumentedFlags(t *testing.T) {
 	var paths []string
-	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "examples/jobs/*.yaml"} {
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "examples/jobs/*.yaml"} {
 		found, err := filepath.Glob("../../../../" + pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, found, err)

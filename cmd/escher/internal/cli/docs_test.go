@@ -17,10 +17,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// update writes docs/cli.md: go test ./cmd/escher/internal/cli -run TestDocs -update
-var update = flag.Bool("update", false, "write docs/cli.md as the commands say")
+// update writes docs/cli.md and docs/cli: go test ./cmd/escher/internal/cli -run TestDocs -update
+var update = flag.Bool("update", false, "write docs/cli.md and docs/cli as the commands say")
 
-const docsPath = "../../../../docs/cli.md"
+// docsPath is the directory of the documents.
+const docsPath = "../../../../docs/"
 
 // leaves returns all commands that do something, in their order.
 func leaves(cmd *cobra.Command) []*cobra.Command {
@@ -36,20 +37,28 @@ func leaves(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// TestDocs compares docs/cli.md with the commands.
+// TestDocs compares docs/cli.md, and the pages in docs/cli, with the commands.
 func TestDocs(t *testing.T) {
 	want := docs(newRoot(&cmdutil.Factory{Outside: cmdutil.Outside{Getenv: func(string) string { return "" }}}))
 	if *update {
-		if err := os.WriteFile(docsPath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
+		for page, text := range want {
+			if err := os.WriteFile(docsPath+page, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	got, err := os.ReadFile(docsPath)
-	if err != nil {
-		t.Fatal(err)
+	pages, err := filepath.Glob(docsPath + "cli/*.md")
+	if err != nil || len(pages) != len(want)-1 {
+		t.Errorf("docs/cli has %d pages, want %d: %v", len(pages), len(want)-1, err)
 	}
-	if string(got) != want {
-		t.Error("docs/cli.md is not what the commands say: go test ./cmd/escher/internal/cli -run TestDocs -update writes it; read the difference")
+	for page, text := range want {
+		got, err := os.ReadFile(docsPath + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != text {
+			t.Errorf("docs/%s is not what the commands say: go test ./cmd/escher/internal/cli -run TestDocs -update writes it; read the difference", page)
+		}
 	}
 }
 
@@ -86,36 +95,54 @@ func TestEveryArgumentCompletes(t *testing.T) {
 
 const docsIntro = `# The command line
 
-This is what ` + "`escher --help`" + ` and the help of each command say; a test keeps it so.
+These pages have the same texts as ` + "`escher --help`" + ` and the help of each command; a test compares them.
 
 ## Finding the cluster
 In this order: ` + "`--endpoints` or `--dir`; `--context`; `ESCHER_ENDPOINTS` or `ESCHER_DIR`; `ESCHER_CONTEXT`" + `, or the
 context in use (` + "`escher context use`" + `); the directory ` + "`~/.local/share/escher`" + `. Inside a task, its socket.
 
 ## Names
-Ids of tasks, jobs and reservations, and names of nodes, may be given by any beginning that only one has; one that is
-there as it was typed is that one. Several: the error lists them. None: it suggests what is near.
+A unique beginning is enough for ids of tasks, jobs and reservations, and for names of nodes; an exact match wins. If
+several match, the error lists them; if none does, it suggests similar names.
 
 ## Output
-What lists or shows something takes ` + "`-o`" + `:
+Commands that list or show something take ` + "`-o`" + `:
 
 | format | prints |
 |---|---|
 | ` + "`table`, `wide`" + ` | columns; no cell is empty |
 | ` + "`json`, `yaml`" + ` | everything; a list is an array |
 | ` + "`name`" + ` | ids or names, one a line: ` + "`escher stop $(escher ps -o name)`" + ` |
-| ` + "`jsonpath=TEMPLATE`" + ` | what the template takes, as kubectl has it; a list is an object with ` + "`items`" + `: ` + "`-o jsonpath='{.items[*].id}'`" + ` |
+| ` + "`jsonpath=TEMPLATE`" + ` | the result of the template, as in kubectl; a list is an object with ` + "`items`" + `: ` + "`-o jsonpath='{.items[*].id}'`" + ` |
 
-Lists take ` + "`-w`" + `: on a terminal they are drawn again when something changes, else the rows that changed are appended.
-Phases have colours on a terminal, unless ` + "`NO_COLOR`" + ` is set; ` + "`--color always|never`" + ` decides otherwise. What takes more
-than a second says so on the error output of a terminal. Results are on the standard output, all else on the error
-output, and every error ends with what to do next. Control characters in the text of tasks are escaped, as \u001b; what a task
-itself writes (logs, run, exec) is shown as it is. An output that cannot be written ends a command with exit code 6.
+Lists take ` + "`-w`" + `: a terminal shows them again when something changes; elsewhere the changed rows are appended.
+Phases have colors on a terminal, unless ` + "`NO_COLOR`" + ` is set; ` + "`--color always|never`" + ` decides otherwise.
+
+Results go to the standard output, everything else to the error output, and every error ends with a remedy. On a terminal,
+a command that takes more than a second says so. An output that cannot be written ends a command with exit code 6.
+
+The text of tasks has its control characters escaped, as \u001b. The output of tasks (logs, run, exec) stays unchanged.
 `
 
-// docs writes the reference of the commands.
-func docs(root *cobra.Command) string {
-	var b strings.Builder
+// docs writes the reference of the commands: each page, by its path below docs.
+func docs(root *cobra.Command) map[string]string {
+	pages := make(map[string]*strings.Builder)
+	var b, index strings.Builder
+	for _, cmd := range leaves(root) {
+		group := groupOf(cmd)
+		page := "cli/" + strings.ToLower(group) + ".md"
+		if pages[page] == nil {
+			pages[page] = new(strings.Builder)
+			fmt.Fprintf(pages[page], "# Commands: %s\n\n[The command line](../cli.md) has output formats, exit codes, and the flags of all commands.\n", strings.ToLower(group))
+		}
+		path := cmd.CommandPath()
+		fmt.Fprintf(&index, "| [%s](%s#%s) | %s |\n", path, page, strings.ReplaceAll(path, " ", "-"), cmd.Short)
+		fmt.Fprintf(pages[page], "\n## %s\n%s.\n\n    %s\n", path, cmd.Short, cmd.UseLine())
+		if cmd.Long != "" {
+			fmt.Fprintf(pages[page], "\n```text\n%s\n```\n", strings.TrimRight(cmd.Long, "\n"))
+		}
+		flagTable(pages[page], cmd.LocalNonPersistentFlags())
+	}
 	b.WriteString(docsIntro)
 	b.WriteString("\n## Exit codes\nCommands that end with a task have that of the task; the others:\n\n| code | name | meaning |\n|---|---|---|\n")
 	for _, c := range types.ExitCodes() {
@@ -123,15 +150,20 @@ func docs(root *cobra.Command) string {
 	}
 	b.WriteString("\n## Flags of all commands\n")
 	flagTable(&b, root.PersistentFlags())
-	b.WriteString("\n## Commands\n")
-	for _, cmd := range leaves(root) {
-		fmt.Fprintf(&b, "\n### %s\n%s.\n\n    %s\n", cmd.CommandPath(), cmd.Short, cmd.UseLine())
-		if cmd.Long != "" {
-			fmt.Fprintf(&b, "\n```text\n%s\n```\n", strings.TrimRight(cmd.Long, "\n"))
-		}
-		flagTable(&b, cmd.LocalNonPersistentFlags())
+	b.WriteString("\n## Commands\n\n| command | does |\n|---|---|\n" + index.String())
+	out := map[string]string{"cli.md": b.String()}
+	for page, text := range pages {
+		out[page] = text.String()
 	}
-	return b.String()
+	return out
+}
+
+// groupOf returns the group under which the help of escher lists a command.
+func groupOf(cmd *cobra.Command) string {
+	for cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return cmd.GroupID
 }
 
 // flagTable writes the flags of a set, if there are any.

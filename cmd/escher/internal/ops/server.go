@@ -17,6 +17,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -32,9 +33,6 @@ type Config struct {
 	// Logger is told of trouble; nil is nobody.
 	Logger *zap.Logger
 }
-
-// stopWait bounds how long answers that are under way may take at the end.
-const stopWait = time.Second
 
 // Server serves /metrics, /healthz and /readyz. It admits whoever reaches it.
 type Server struct {
@@ -92,8 +90,8 @@ func (s *Server) Run(ctx context.Context) error {
 func Handler(metrics prometheus.Gatherer, health *Health) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Live(), nil) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, health.Ready(), health.Warnings()) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respond(w, health.Live(), nil) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { respond(w, health.Ready(), health.Warnings()) })
 	return mux
 }
 
@@ -110,7 +108,7 @@ func Outline(metrics prometheus.Gatherer, health *Health, without string) http.H
 			if err != nil {
 				err = errBrief
 			}
-			answer(w, err, nil)
+			respond(w, err, nil)
 		}
 	}
 	mux := http.NewServeMux()
@@ -133,8 +131,8 @@ func IsLocal(address string) bool {
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
-// answer writes ok, or what is not, and the warnings.
-func answer(w http.ResponseWriter, err error, warnings []string) {
+// respond writes ok, or what is not, and the warnings.
+func respond(w http.ResponseWriter, err error, warnings []string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -181,22 +179,10 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *zap.Logger)
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          zap.NewStdLog(log),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	select {
-	case err := <-failed:
-		return types.Errorf(types.Unavailable, "serve at %s: %w", l.Addr(), err)
-	case <-ctx.Done():
+	err := answer.Serve(ctx, l, server)
+	if ctx.Err() != nil {
+		return nil
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
-	defer cancel()
-	if err := server.Shutdown(last); err != nil {
-		_ = server.Close() // streams end now
-	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return types.Errorf(types.Unavailable, "serve at %s: %w", l.Addr(), err)
-	}
-	return nil
+	return types.Errorf(types.Unavailable, "serve at %s: %w", l.Addr(), err)
 }

@@ -43,7 +43,8 @@ func (a Agent) Start(stack *Stack) error {
 	if err != nil {
 		return errors.Join(err, a.close())
 	}
-	a.Usage.Node, a.Usage.Source, a.Usage.Runtime, a.Usage.Log = a.Config.Node, agent, a.Config.Runtime, a.Config.Logger.Named("usage")
+	a.Usage.Node, a.Usage.Log = a.Config.Node, a.Config.Logger.Named("usage")
+	a.Usage.Workloads, a.Usage.Usage = agent.Workloads, a.Config.Runtime.Usage
 	sampler, err := usage.New(a.Usage)
 	if err != nil {
 		return errors.Join(err, l.Close(), a.close())

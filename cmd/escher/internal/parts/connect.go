@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -43,12 +43,8 @@ func Persist(ctx context.Context, progress Progress, do func() error) error {
 			progress("waiting: %s", why)
 			said = why
 		}
-		timer := time.NewTimer(retry.NextBackOff())
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := supervise.Pause(ctx, retry.NextBackOff()); err != nil {
+			return err
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
@@ -126,7 +127,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 		return err
 	}
 	err = Agent{
-		Usage:  usage.Config{Every: cfg.UsageEvery, Metrics: used, Devices: finder},
+		Usage:  usage.Config{Every: cfg.UsageEvery, Metrics: used, Devices: finder.Use},
 		Config: cfg.Agent, Close: runtime.Close, Health: p.health, Metrics: p.registry, Outline: !at.local && !cfg.OpenTaskMetrics,
 		Listen: at.again(l, address),
 	}.Start(p.stack)
@@ -216,12 +217,8 @@ func (p *process) awaitName(ctx context.Context, node, stateDir string) error {
 		case !until.IsZero() && time.Now().After(until):
 			return types.Errorf(types.Precondition, "run an agent for node %s: another one runs under that name: end that one, or choose another name with --node", node)
 		}
-		timer := time.NewTimer(500 * time.Millisecond)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := supervise.Pause(ctx, 500*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,10 +38,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.conf.Logger.Warn("containerd ended, starting it again", zap.String("address", d.address), zap.Error(err))
 		if err := d.start(ctx); err != nil {
 			d.conf.Logger.Error("containerd does not start", zap.Error(err))
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause.NextBackOff()):
-			}
+			_ = supervise.Pause(ctx, pause.NextBackOff()) // whether ctx is done is asked next
 		}
 		if ctx.Err() != nil {
 			return d.stopNow()

@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -154,7 +155,7 @@ func (w *watching[T]) Draw(ctx context.Context) error {
 	for {
 		rows := slices.DeleteFunc(w.list(), func(row T) bool { return w.Shown != nil && !w.Shown(row) })
 		s.Draw(table.Lines(w.f.Output(), rows))
-		if err := Sleep(ctx, DrawEvery); err != nil {
+		if err := supervise.Pause(ctx, DrawEvery); err != nil {
 			return err
 		}
 		age := time.NewTimer(ageEvery - DrawEvery)
@@ -194,7 +195,7 @@ func (w *watching[T]) append(ctx context.Context) error {
 		if err := w.print(rows, news, first); err != nil {
 			return err
 		}
-		if err := Sleep(ctx, appendEvery); err != nil {
+		if err := supervise.Pause(ctx, appendEvery); err != nil {
 			return err
 		}
 	}
@@ -228,16 +229,4 @@ func (w *watching[T]) print(rows []T, which []int, header bool) error {
 		}
 	}
 	return nil
-}
-
-// Sleep waits, or returns why ctx is done.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -21,7 +21,8 @@ func packable(info fs.FileInfo) bool {
 	return kind == 0 || kind == fs.ModeDir || kind == fs.ModeSymlink
 }
 
-// localPacker makes a tar archive of what is on this machine.
+// localPacker makes a tar archive of what is on this machine. It is not tar.Writer.AddFS, which
+// fails at the first pipe or socket instead of leaving it out, and at a file that grows meanwhile.
 type localPacker struct {
 	tar     *tar.Writer
 	skipped int

@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
@@ -313,7 +314,7 @@ func (l *eventList) followNode(ctx context.Context, node string, attempt int) {
 		if err == nil || ctx.Err() != nil || !types.Is(err, types.NotFound) && !types.ClassOf(err).Retryable() {
 			return
 		}
-		if cmdutil.Sleep(ctx, retry.NextBackOff()) != nil {
+		if supervise.Pause(ctx, retry.NextBackOff()) != nil {
 			return
 		}
 	}

@@ -60,7 +60,7 @@ func (l library) Expand(ctx context.Context, w apply.Wished) (apply.Expanded, er
 	}
 	out := apply.Expanded{ID: e.ID, Tasks: e.Tasks, Resources: settings(e.Resources), Add: e.Add}
 	for _, r := range e.Reservations {
-		out.Reservations = append(out.Reservations, apply.Reservation(r))
+		out.Reservations = append(out.Reservations, controlplane.NamedReservation(r))
 	}
 	return out, nil
 }
@@ -87,7 +87,7 @@ func (l library) read(stored []types.Policy) ([]esl.Policy, error) {
 }
 
 // Declare returns the resources that a shared policy has from the first moment on.
-func (l library) Declare(id string, stored types.Policy) ([]apply.Setting, error) {
+func (l library) Declare(id string, stored types.Policy) ([]controlplane.Setting, error) {
 	p, err := l.Kinds.Read(stored)
 	if err != nil {
 		return nil, err
@@ -103,10 +103,10 @@ func (l library) Declare(id string, stored types.Policy) ([]apply.Setting, error
 	return settings(sets), err
 }
 
-func settings(sets []esl.Set) []apply.Setting {
-	out := make([]apply.Setting, len(sets))
+func settings(sets []esl.Set) []controlplane.Setting {
+	out := make([]controlplane.Setting, len(sets))
 	for i, s := range sets {
-		out[i] = apply.Setting{Name: s.Name, Setting: manifest.Setting{Capacity: s.Capacity, Where: s.Where, Options: s.Options}}
+		out[i] = controlplane.Setting(s)
 	}
 	return out
 }

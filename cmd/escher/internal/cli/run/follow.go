@@ -15,6 +15,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
@@ -291,10 +292,8 @@ func (t *tailing) Show(ctx context.Context, attempt int, status *types.Status) e
 			told = true
 			t.console.Say("waiting for the output of %s: %v", t.id, err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(retry.NextBackOff()):
+		if err := supervise.Pause(ctx, retry.NextBackOff()); err != nil {
+			return err
 		}
 	}
 }
@@ -327,10 +326,8 @@ func (t *tailing) watchStart(ctx context.Context, s *types.Status) (stop func())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		select {
-		case <-ctx.Done():
+		if supervise.Pause(ctx, startQuietly) != nil {
 			return
-		case <-time.After(startQuietly):
 		}
 		t.tellSteps(ctx, s.Node, s.Attempt)
 	}()

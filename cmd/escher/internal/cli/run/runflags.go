@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
@@ -52,7 +54,8 @@ func (r *runFlags) Add(cmd *cobra.Command) {
 	flags.StringVar(&r.onDisconnect, "on-disconnect", types.Fence.String(), "when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on")
 	flags.StringVar(&r.scheduler, "scheduler", "", "the scheduler to leave it to")
 	flags.DurationVar(&r.maxRun, "max-run", 0, "how long it may run; 0 is for ever")
-	flags.IntVar(&r.retries, "retries", 0, "how many more attempts follow those that fail, on any node, after a wait of 1s that doubles up to 5m")
+	flags.IntVar(&r.retries, "retries", 0, fmt.Sprintf("how many more attempts follow those that fail, on any node, after a wait of %s that doubles up to %s",
+		render.Shortly(types.RestartDelay), render.Shortly(types.MaxRestartDelay)))
 	flags.StringVar(&r.deadline, "deadline", "", "when it fails if it has not ended, waiting or running: 2h from now, or 2026-01-02T15:04:05Z")
 	flags.BoolVar(&r.accumulate, "accumulate", false, "when it has waited long, collect piecemeal on one node what becomes free")
 	flags.BoolVarP(&r.detach, "detach", "d", false, "print the ids, and leave the tasks running")

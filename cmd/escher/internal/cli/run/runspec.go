@@ -15,6 +15,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -42,8 +43,8 @@ func (s *specFlags) Add(cmd *cobra.Command) {
 	flags.StringArrayVar(&s.scratch, "scratch", nil, "TARGET: an empty directory of the task's own, gone with it")
 	flags.StringArrayVarP(&s.ports, "port", "p", nil, "NAME[=NUMBER]: a port of the node, in ESCHER_PORT_NAME and the first one in PORT; it chooses one unless it is given")
 	flags.StringVar(&s.restart, "restart", "never", "never, on-failure[:LIMIT] or always[:LIMIT]: when its process is run again where it is")
-	flags.DurationVar(&s.delay, "restart-delay", 0, "wait before the first restart, doubled for each that follows; 0 is 1s")
-	flags.DurationVar(&s.maxDelay, "restart-max-delay", 0, "longest wait before a restart; 0 is 5m")
+	flags.DurationVar(&s.delay, "restart-delay", 0, "wait before the first restart, doubled for each that follows; 0 is "+render.Shortly(types.RestartDelay))
+	flags.DurationVar(&s.maxDelay, "restart-max-delay", 0, "longest wait before a restart; 0 is "+render.Shortly(types.MaxRestartDelay))
 	flags.StringVar(&s.stopSignal, "stop-signal", "", "asks it to end, such as SIGINT (default: the image's, or SIGTERM)")
 	flags.DurationVar(&s.grace, "grace", 0, "time between the stop signal and the kill; 0 is 10s")
 	s.isolation.Add(flags)

@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
@@ -145,7 +146,7 @@ func (t *top) measure(ctx context.Context) error {
 	if t.ask(ctx); !t.isNew() {
 		return ctx.Err()
 	}
-	if err := cmdutil.Sleep(ctx, topNew); err != nil {
+	if err := supervise.Pause(ctx, topNew); err != nil {
 		return err
 	}
 	t.ask(ctx)
@@ -218,7 +219,7 @@ func (t *top) Draw(ctx context.Context) error {
 	}
 	for {
 		s.Draw(t.Lines())
-		if err := cmdutil.Sleep(ctx, topEvery); err != nil {
+		if err := supervise.Pause(ctx, topEvery); err != nil {
 			return err
 		}
 		t.ask(ctx)

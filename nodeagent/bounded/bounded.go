@@ -1,0 +1,32 @@
+// Package bounded waits for what may hang. Nothing interrupts a call that waits for a disk, a
+// driver or the kernel: it is left to itself.
+package bounded
+
+import (
+	"context"
+	"time"
+)
+
+// Do returns what f returns. ok is false if ctx is done before: f then runs on until it returns.
+func Do[T any](ctx context.Context, f func() T) (result T, ok bool) {
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	select {
+	case result = <-done:
+		return result, true
+	case <-ctx.Done():
+		return result, false
+	}
+}
+
+// Wait reports whether done is closed within d.
+func Wait(done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

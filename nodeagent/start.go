@@ -1,0 +1,167 @@
+package nodeagent
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/types"
+)
+
+// begin begins to start the container: it determines what to run, leaves what another agent
+// needs to take over, notes that the start is under way, and starts in the background.
+func (t *task) begin(ctx context.Context) error {
+	c, err := t.container(ctx)
+	if c == nil || err != nil {
+		return err
+	}
+	if err := t.prepare(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	if err := t.starting(c, cancel); err != nil {
+		cancel()
+		return err
+	}
+	t.a.spawn(func(context.Context) {
+		defer cancel()
+		t.started(t.startInTurn(ctx, *c))
+	})
+	return nil
+}
+
+// container returns the container to start, nil if there is nothing to start, or nothing that
+// this node can ever run.
+func (t *task) container(ctx context.Context) (*Container, error) {
+	a := t.a
+	a.mu.Lock()
+	b, spec, seen := t.binding, t.spec, t.seen
+	a.mu.Unlock()
+	if b == nil || spec == nil {
+		return nil, nil
+	}
+	c, err := a.cfg.container(t.id, t.attempt, b, spec)
+	if types.Is(err, types.Invalid) {
+		t.never(exitCannotRun, err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if set := a.spaces.get(ctx, t.attempt.Namespace); set != nil && spec.Pids == 0 {
+		c.Pids = a.cfg.Permissions.usual(set.Pids)
+	}
+	c.Restart = seen.Reported.Restarts
+	if seen.Image != "" {
+		c.Image = seen.Image // A restart runs what ran before, whatever its name stands for now.
+	}
+	return &c, nil
+}
+
+// prepare leaves what has to be there before the process: the note that it outlives sessions,
+// its task socket, and no mark of an earlier end.
+func (t *task) prepare(ctx context.Context) error {
+	if t.kept() {
+		if err := t.a.noteKept(t.id); err != nil {
+			return err
+		}
+	}
+	if err := t.serve(ctx); err != nil {
+		return err
+	}
+	// The watchdog may have killed a start that was cut short: that is not the end of this one.
+	return t.a.marks.unfence(t.id)
+}
+
+// starting notes that the start of a container is under way, which cancel gives up.
+// Unavailable: another process may still have its devices.
+func (t *task) starting(c *Container, cancel context.CancelFunc) (busy error) {
+	t.changed(func(s *Seen) {
+		// Asked and noted at once: two that begin together see one another.
+		if busy = t.mayHaveDevices(); busy != nil {
+			return
+		}
+		t.renew()
+		if s.Cause == Fenced {
+			s.Cause, s.Signalled, s.Killed = "", time.Time{}, time.Time{}
+		}
+		s.Container, s.Restart = Starting, c.Restart
+		if s.Trouble == "" {
+			t.note(StepStarting, "image %s", c.Image)
+		}
+		t.cancelStart = cancel
+	})
+	return busy
+}
+
+// startInTurn starts a container when few enough others are being started.
+func (t *task) startInTurn(ctx context.Context, c Container) (started Started, err error) {
+	a := t.a
+	if err := a.starts.Acquire(ctx, 1); err != nil {
+		return started, err
+	}
+	// A registry that is slow must not keep others from starting.
+	release := sync.OnceFunc(func() { a.starts.Release(1) })
+	defer release()
+	a.spawn(func(context.Context) { t.watchPull(ctx, c.Image, release) })
+	err = supervise.Contain(func() (err error) {
+		started, err = t.start(ctx, c)
+		return err
+	})
+	return started, err
+}
+
+// started notes how a start ended.
+func (t *task) started(what Started, err error) {
+	t.changed(func(s *Seen) {
+		cancelled := s.Cancelled
+		t.cancelStart, s.Cancelled = nil, false
+		if what.Image != "" {
+			s.Image = what.Image
+		}
+		switch {
+		case err == nil:
+			t.fine()
+			s.Container, s.Started, s.Ran = Running, time.Now(), true
+			t.note(StepStarted, "image %s", cmp.Or(s.Image, t.spec.Image))
+			t.a.cfg.Metrics.started("started")
+			if s.Restart > 0 {
+				t.a.cfg.Metrics.restarts.Inc()
+			} else {
+				t.a.cfg.Metrics.ready(time.Since(s.Since))
+			}
+		case types.Is(err, types.NotFound):
+			t.cannotRun(exitNotFound, err)
+		case types.Is(err, types.Invalid):
+			t.cannotRun(exitCannotRun, err)
+		case cancelled:
+			s.Container = Unknown
+		default:
+			t.failed(err)
+			s.Container = Unknown
+			t.a.cfg.Metrics.started("failed")
+		}
+	})
+}
+
+// cannotRun notes that nothing of the attempt can be started. The caller holds a.mu.
+func (t *task) cannotRun(code int, err error) {
+	t.log.Info("cannot run", zap.Error(err))
+	t.note(StepFailed, "%s", err)
+	t.seen.Container, t.seen.Failed = Absent, &Exit{Code: code, Reason: reasonOf(err), At: time.Now()}
+	t.a.cfg.Metrics.started("never")
+}
+
+// giveUpStart gives up the start under way.
+func (t *task) giveUpStart() {
+	t.a.mu.Lock()
+	defer t.a.mu.Unlock()
+	t.seen.Cancelled = true
+	if t.cancelStart != nil {
+		t.cancelStart()
+	}
+}
