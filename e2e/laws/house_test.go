@@ -35,7 +35,7 @@ type size struct {
 // today. A ceiling only goes down. Lines are rounded up to hundreds.
 func ceilings() map[string]size {
 	return map[string]size{
-		"controlplane":       {files: 51, lines: 6500},
+		"controlplane":       {files: 51, lines: 6400},
 		"controlplane/audit": {circle: 21},
 		"e2e/bench":          {circle: 63, files: 70, lines: 9800},
 		"esl":                {circle: 64, files: 76, lines: 13700},
