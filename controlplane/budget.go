@@ -11,7 +11,7 @@ import (
 // Over returns the value to store while a namespace uses more of a budget than it is allowed.
 // budget is the flag of escher namespace set without its prefix: keys for max-keys.
 func Over(budget, used, allowed string) *types.Admission {
-	return &types.Admission{Reason: "max-" + budget + ": " + allowed + " allowed, " + used + " used"}
+	return &types.Admission{Budget: budget, Reason: "max-" + budget + ": " + allowed + " allowed, " + used + " used"}
 }
 
 // ifInBudget makes a change that adds to the namespace depend on its budget. The leading server

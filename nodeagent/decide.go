@@ -101,7 +101,7 @@ func notRun(d *Desired, s *Seen, cause Cause) *types.Report {
 	case Overran:
 		r.Reason = overran(d)
 	case Expired:
-		r.Reason = deadlinePassed + before
+		r.Reason, r.Cause = deadlinePassed+before, types.CauseDeadline
 	}
 	return r
 }
@@ -314,15 +314,18 @@ func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 		Fenced:  (s.Cause == Fenced || s.Cause == "" && exit.Lost) && !d.StopLost,
 		Started: nanos(s.began()), Ended: nanos(exit.At),
 	}
+	if exit.OOMKilled && exit.Code != 0 {
+		r.Cause = types.CauseMemory
+	}
 	switch {
 	case s.Cause == Overran:
-		r.Reason = overran(d)
+		r.Reason, r.Cause = overran(d), ""
 	case s.Cause == Expired:
-		r.Reason = deadlinePassed
+		r.Reason, r.Cause = deadlinePassed, types.CauseDeadline
 	case s.Cause == Fenced:
-		r.Reason = "the node could not renew its session in time"
+		r.Reason, r.Cause = "the node could not renew its session in time", types.CauseFenced
 	case s.Cause == Unhealthy:
-		r.Reason = unhealthyText(s)
+		r.Reason, r.Cause = unhealthyText(s), ""
 	}
 	if s.Failed == nil && s.Restart > 0 && (s.Cause == "" && exit.Code != 0 || s.Cause == Unhealthy) {
 		r.Reason = strings.TrimPrefix(fmt.Sprintf("%s, after %s", r.Reason, times(s.Restart)), ", ")

@@ -199,7 +199,7 @@ func TestReportsOfHealth(t *testing.T) {
 		"ended, and stopped":     {stopped(again), exited(func(*Seen) {}), types.Report{Phase: types.ReportExited, Started: at(0).UnixNano(), Ended: at(4).UnixNano(), Stopped: true, Reason: "unhealthy: check b: x"}},
 		"ended before it was":    {again, exited(func(s *Seen) { s.Cause = "" }), types.Report{Phase: types.ReportExited, Started: at(0).UnixNano(), Ended: at(4).UnixNano()}},
 		"an image known by now":  {plain, well(types.Healthy, func(s *Seen) { s.Image, s.Health = "i@sha256:1", Health{} }), types.Report{Phase: types.ReportRunning, Started: at(0).UnixNano(), Image: "i@sha256:1", Health: types.Healthy}},
-		"ended, and fenced then": {again, exited(func(s *Seen) { s.Cause = Fenced }), types.Report{Phase: types.ReportExited, Started: at(0).UnixNano(), Ended: at(4).UnixNano(), Fenced: true, Reason: "the node could not renew its session in time"}},
+		"ended, and fenced then": {again, exited(func(s *Seen) { s.Cause = Fenced }), types.Report{Phase: types.ReportExited, Started: at(0).UnixNano(), Ended: at(4).UnixNano(), Fenced: true, Reason: "the node could not renew its session in time", Cause: types.CauseFenced}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.want.Binding = 7; c.want.Delay != 0 {

@@ -80,7 +80,7 @@ func ended(t *cluster.Task) (summary, suggestion string) {
 	}
 	summary = sentence("It failed "+at(s)+restarted(s), reason)
 	switch {
-	case strings.Contains(s.Reason, "out of memory"):
+	case s.Cause == types.CauseMemory:
 		if q := t.Info.V.Requests.Get(string(types.Memory)); q > 0 {
 			return summary, fmt.Sprintf("It had %s memory; run it with more: --request memory=%s", q.Format(types.Memory), (2 * q).Format(types.Memory))
 		}

@@ -131,7 +131,8 @@ func (w *small) runs(ids ...string) {
 // ends reports the end of a task.
 func (w *small) ends(id string, code int, reason string) {
 	w.t.Helper()
-	w.report(id, types.Report{Phase: types.ReportExited, Started: w.now.UnixNano(), Ended: w.now.UnixNano(), ExitCode: code, Reason: reason})
+	cause := map[string]types.Cause{"out of memory": types.CauseMemory}[reason]
+	w.report(id, types.Report{Phase: types.ReportExited, Started: w.now.UnixNano(), Ended: w.now.UnixNano(), ExitCode: code, Reason: reason, Cause: cause})
 }
 
 // view is the cluster as a client reads it.

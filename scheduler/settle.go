@@ -117,7 +117,7 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 // lost is the status that the loss of its node makes: its attempt counts as having ended
 // when that is decided, as nobody knows when it did.
 func lost(t *cluster.Task, b *cluster.Binding, now time.Time) *types.Status {
-	s := &types.Status{Phase: types.Pending, Ended: now.UnixNano(), Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
+	s := &types.Status{Phase: types.Pending, Ended: now.UnixNano(), Cause: types.CauseLost, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
 	switch {
 	case t.Info.V == nil:
 		s.Phase = types.Cancelled // there is nothing to make another attempt of
@@ -133,7 +133,7 @@ func lost(t *cluster.Task, b *cluster.Binding, now time.Time) *types.Status {
 // lasting is the status that a report of an attempt makes which has not ended.
 func lasting(was *cluster.StatusValue, r *cluster.ReportValue) *types.Status {
 	s := was.Full()
-	s.Reason, s.Restarts, s.Image, s.Health = r.Reason, r.Restarts, pinned(was, r), r.Health
+	s.Reason, s.Cause, s.Restarts, s.Image, s.Health = r.Reason, r.Cause, r.Restarts, pinned(was, r), r.Health
 	if r.Phase == types.ReportRunning {
 		s.Phase, s.Started = types.Running, r.Started
 	}
@@ -154,13 +154,13 @@ func pinned(s *cluster.StatusValue, r *cluster.ReportValue) string {
 
 // ending is the status that an exit makes.
 func ending(b *cluster.BindingValue, r *cluster.ReportValue) *types.Status {
-	s := &types.Status{Started: r.Started, Ended: r.Ended, ExitCode: r.ExitCode, Reason: r.Reason, Restarts: r.Restarts}
+	s := &types.Status{Started: r.Started, Ended: r.Ended, ExitCode: r.ExitCode, Reason: r.Reason, Cause: r.Cause, Restarts: r.Restarts}
 	switch {
 	case r.Fenced:
 		s.Phase = types.Pending
 	case r.Stopped && b.Stop != nil && b.Stop.Evicted:
 		s.Phase = types.Pending
-		s.Reason = b.Stop.Reason
+		s.Reason, s.Cause = b.Stop.Reason, types.CauseEvicted
 	case r.Stopped && b.Stop != nil:
 		s.Phase = types.Cancelled
 		s.Reason = b.Stop.Reason
@@ -300,9 +300,9 @@ func (d *Draft) cancel(t *cluster.Task) bool {
 	if !d.room(2, 1) {
 		return false
 	}
-	s := types.Status{Phase: types.Failed, Reason: overdue}
+	s := types.Status{Phase: types.Failed, Reason: overdue, Cause: types.CauseDeadline}
 	if stop := t.Info.V.Stop; stop != nil {
-		s.Phase, s.Reason = types.Cancelled, stop.Reason
+		s.Phase, s.Reason, s.Cause = types.Cancelled, stop.Reason, ""
 	}
 	if was := t.Status.V; was != nil {
 		s.Attempt, s.Node, s.Bound, s.Image, s.Failures = was.Attempt, was.Node, was.Bound, was.Image, was.Failures

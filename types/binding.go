@@ -90,6 +90,8 @@ type Report struct {
 	ExitCode       int
 	// Reason says why it ended, if the exit code does not.
 	Reason string
+	// Cause is the reason for programs; empty if it is none of the causes.
+	Cause Cause
 	// Fenced reports whether the agent ended it because it could not renew its lease in time. The
 	// attempt is then lost, not failed.
 	Fenced bool
@@ -120,8 +122,21 @@ func (r *Report) fields(w *wire) {
 	text(w, 10, &r.Image)
 	integer(w, 11, &r.Restarts)
 	integer(w, 12, &r.Delay)
+	text(w, 13, &r.Cause)
 	text(w, 20, &r.Health)
 }
+
+// Cause is the reason for the end of an attempt, or for the failure of a task, for programs.
+type Cause string
+
+// The causes.
+const (
+	CauseMemory   Cause = "memory"   // the kernel killed it because it used up its memory
+	CauseDeadline Cause = "deadline" // its deadline passed
+	CauseEvicted  Cause = "evicted"  // it was evicted
+	CauseLost     Cause = "lost"     // its node was lost
+	CauseFenced   Cause = "fenced"   // its node could not report that it was alive
+)
 
 // ReportPhase is the phase of a binding on its node.
 type ReportPhase string
@@ -148,6 +163,9 @@ type Status struct {
 	// Reason explains the phase in words, if that is not obvious: what delays the start of a bound
 	// task, or why a running one is unhealthy or was restarted.
 	Reason string
+	// Cause is the reason for programs; empty if it is none of the causes, or if an older
+	// version wrote it.
+	Cause Cause
 	// Image is the image by digest, once a node has resolved it. Every later attempt runs the same
 	// one.
 	Image string
@@ -175,6 +193,7 @@ func (s *Status) fields(w *wire) {
 	integer(w, 11, &s.Restarts)
 	integer(w, 12, &s.Failures)
 	integer(w, 13, &s.Retry)
+	text(w, 14, &s.Cause)
 	text(w, 20, &s.Health)
 }
 
@@ -229,6 +248,9 @@ func (p *Progress) fields(w *wire) {
 type Admission struct {
 	Extra
 	Reason string
+	// Budget is the exhausted budget of the namespace, such as keys; empty if the cause is another,
+	// or if an older version wrote it.
+	Budget string
 	// Busy reports whether the only cause is that too many tasks wait. Submitters then wait until
 	// some have started.
 	Busy bool
@@ -237,4 +259,5 @@ type Admission struct {
 func (a *Admission) fields(w *wire) {
 	reason(w, 2, &a.Reason)
 	w.boolean(3, &a.Busy)
+	text(w, 4, &a.Budget)
 }

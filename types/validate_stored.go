@@ -382,6 +382,7 @@ func (r *Report) Validate() error {
 	p.moments("started", r.Started)
 	p.moments("ended", r.Ended)
 	p.text("reason", r.Reason, MaxReason)
+	p.text("cause", string(r.Cause), MaxText)
 	p.text("image", r.Image, MaxImage)
 	within(&p, "restarts", r.Restarts, 0, MaxCount)
 	p.add(validateDelay("delay", r.Delay))
@@ -399,6 +400,7 @@ func (s *Status) Validate() error {
 	p.moments("started", s.Started)
 	p.moments("ended", s.Ended)
 	p.text("reason", s.Reason, MaxReason)
+	p.text("cause", string(s.Cause), MaxText)
 	p.text("image", s.Image, MaxImage)
 	within(&p, "restarts", s.Restarts, 0, MaxCount)
 	within(&p, "failures", s.Failures, 0, MaxCount)
@@ -441,5 +443,6 @@ func (p *Progress) Validate() error {
 func (a *Admission) Validate() error {
 	var p problems
 	p.text("reason", a.Reason, MaxReason)
+	p.text("budget", a.Budget, MaxText)
 	return p.err()
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -88,17 +87,10 @@ func (l *pass) budgets() {
 			l.remove(inBudget, key, s.admissionMod, s)
 		case want == nil || l.usage.Alarm:
 			// Etcd would refuse to put it, as it refuses all additions.
-		case is == nil || !sameBudget(want.Reason, is.Reason):
+		case is == nil || want.Budget != is.Budget:
 			l.add(overBudget, key, s, unchanged(key, s.admissionMod)).put = want
 		}
 	}
-}
-
-// sameBudget reports whether two reasons name the same budget, whatever the usage.
-func sameBudget(a, b string) bool {
-	a, _, _ = strings.Cut(a, ",")
-	b, _, _ = strings.Cut(b, ",")
-	return a == b
 }
 
 // over returns the admission of a namespace that has used up a budget; nil if it is within its
@@ -116,7 +108,7 @@ func (s *namespaceState) over() *types.Admission {
 		{"pending", s.used.Pending, allowed.Pending, ""},
 	} {
 		most := b.allowed
-		if s.admission != nil && strings.HasPrefix(s.admission.Reason, "max-"+b.name+":") {
+		if s.admission != nil && s.admission.Budget == b.name {
 			most -= most / 20
 		}
 		if b.used < most {

@@ -13,9 +13,6 @@ func decidesByEnglish() []string {
 	return []string{
 		"cmd/escher/internal/cli/file/plan.go",
 		"cmd/escher/internal/cli/policy/policysays.go",
-		"controlplane/server/index_budgets.go",
-		"e2e/sim/coverage.go",
-		"scheduler/explain_task.go",
 	}
 }
 

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"strings"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -40,11 +38,14 @@ func (w *world) count(b controlplane.Batch) {
 				w.seen["tasks in trouble"]++
 			case s.Phase == types.Running && s.Restarts > 0:
 				w.seen["tasks run again"]++
-			case s.Phase == types.Failed && strings.Contains(s.Reason, "deadline"):
+			case s.Phase == types.Failed && s.Cause == types.CauseDeadline:
 				w.seen["tasks overdue"]++
 			}
-			if reason, _, _ := strings.Cut(s.Reason, " "); s.Phase == types.Pending {
-				w.seen["tasks pending again: "+reason]++
+			if cause := s.Cause; s.Phase == types.Pending {
+				if s.Retry != 0 {
+					cause = "failed"
+				}
+				w.seen["tasks pending again: "+string(cause)]++
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func checkCoverage(t *testing.T, seen map[string]int) {
 		"grants accumulating", "grants accumulating later", "grants granted", "grants granted later", "grants releasing later",
 		"grants collecting", "grants collecting later", "grants handed-over later",
 		"tasks running", "tasks succeeded", "tasks failed", "tasks cancelled",
-		"tasks pending again: failure", "tasks pending again: evicted", "tasks pending again: node", "tasks pending again: the",
+		"tasks pending again: failed", "tasks pending again: evicted", "tasks pending again: lost", "tasks pending again: fenced",
 		"behind another: committed=true", "behind another: committed=false", "behind another: before its answer",
 		"refused", "recognised", "late copies committed", "reloads", "collected of a job",
 	} {
