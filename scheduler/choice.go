@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -53,8 +54,8 @@ type search struct {
 	rng    *rand.Rand
 
 	best    *cluster.Node
-	bestAt  int // its place among the nodes looked at by over
-	merit   merit
+	bestAt  int         // its place among the nodes looked at by over
+	score   match.Score // of the best
 	ties    int
 	found   int
 	skipped bool // a node in flight might have done
@@ -110,72 +111,34 @@ func (s *search) look(n *cluster.Node) bool {
 		return false
 	}
 	s.seen++
-	if short, ok := s.draft.fits(n, s.needs); !ok {
+	r := s.draft.on(n)
+	if short, ok := r.Short(s.needs); !ok {
 		if short == s.by {
 			s.shortOf++
 		}
 		return false
 	}
-	s.consider(n, s.meritOf(n))
+	s.consider(n, s.scored(r.Score(s.needs)))
 	return true
 }
 
 // consider takes a node into account that fits.
-func (s *search) consider(n *cluster.Node, m merit) {
+func (s *search) consider(n *cluster.Node, score match.Score) {
 	s.found++
 	switch {
-	case s.best == nil || m.better(s.merit):
-		s.best, s.merit, s.ties = n, m, 1
-	case !s.merit.better(m):
+	case s.best == nil || score.Better(s.score):
+		s.best, s.score, s.ties = n, score, 1
+	case !s.score.Better(score):
 		if s.ties++; s.rng.IntN(s.ties) == 0 {
 			s.best = n
 		}
 	}
 }
 
-// merit is what speaks for a node among others.
-type merit struct {
-	// apart is how far the devices that would be taken are from one another.
-	apart int
-	// load is how full the node would be; of the opposite sign when that is wanted.
-	load float64
-}
-
-// better reports whether m is to be preferred to o.
-func (m merit) better(o merit) bool {
-	if m.apart != o.apart {
-		return m.apart < o.apart
-	}
-	return m.load < o.load
-}
-
-func (s *search) meritOf(n *cluster.Node) merit {
-	m := s.meritBy(s.draft.load(n, s.needs))
-	m.apart = s.draft.apart(n, s.needs)
-	return m
-}
-
-// meritBy is what speaks for a node that would be so full.
-func (s *search) meritBy(load float64) merit {
+// scored is the score of a node by what is preferred.
+func (s *search) scored(score match.Score) match.Score {
 	if s.choice == Pack {
-		load = -load
+		score.Load = -score.Load
 	}
-	return merit{load: load}
-}
-
-// load is how full the node would be: the largest share in use of a physical
-// resource that is asked for, and a little for every task that is there.
-func (d *Draft) load(n *cluster.Node, needs []cluster.Need) float64 {
-	var most float64
-	for _, x := range needs {
-		if _, fixed := x.ID.FixedPort(); fixed || !x.ID.Physical() || x.ID.IsPlacement() {
-			continue // that a port is taken by who asks for it says nothing of a node
-		}
-		capacity, _ := d.view.Capacity(n, x.ID)
-		free, _ := d.free(n, x.ID)
-		if capacity > 0 && capacity != types.Inf {
-			most = max(most, float64(capacity-free+x.Amount)/float64(capacity))
-		}
-	}
-	return most + float64(d.tasksOn(n))/(1<<20)
+	return score
 }

@@ -103,6 +103,31 @@ func TestPlacementIsReplayable(t *testing.T) {
 	}
 }
 
+// TestTheNodeWithNearerDevices: of two nodes that fit, the one whose devices are linked
+// is taken, though it has more in use.
+func TestTheNodeWithNearerDevices(t *testing.T) {
+	for _, placement := range []Choice{Spread, Pack} {
+		b := newBench(t, Config{Placement: placement})
+		for _, node := range []string{"n1", "n2", "n3"} {
+			b.node(node, 1000)
+			d := &types.Devices{}
+			for i := range 4 {
+				dev := types.Device{ID: fmt.Sprintf("g%d", i), Resource: types.GPU, NUMA: i / 2}
+				if node == "n2" {
+					dev.Links = []string{"switch"}
+				}
+				d.Devices = append(d.Devices, dev)
+			}
+			b.putDevices(node, d)
+		}
+		b.task("busy", map[string]types.Quantity{"gpu": 1000, "node/n2": 1})
+		b.settle()
+		b.task("three", map[string]types.Quantity{"gpu": 3000})
+		b.settle()
+		b.expect("three", "bound on n2")
+	}
+}
+
 func TestPlacementValidate(t *testing.T) {
 	err := Config{Placement: "tight"}.Validate()
 	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), `placement: "tight" is unknown: give spread or pack`) {

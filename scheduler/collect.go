@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -162,13 +163,13 @@ func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.H
 	}
 	free, _ := d.free(n, x.ID)
 	amount, step := min(x.Amount, free), types.Quantity(1)
-	if isPort(x.ID) {
+	if match.IsPort(x.ID) {
 		step = whole
 	}
 	for amount -= amount % step; amount > 0; amount -= step {
 		y := cluster.Need{ID: x.ID, Amount: amount}
-		if d.devicesFit(n, y) {
-			return types.Holding{Resource: x.ID, Amount: amount, Devices: d.pickDevices(n, y)}, true
+		if r := d.on(n); r.DevicesFit(y) {
+			return types.Holding{Resource: x.ID, Amount: amount, Devices: r.PickDevices(y)}, true
 		}
 	}
 	return h, false

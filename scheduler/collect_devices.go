@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -26,12 +27,12 @@ func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantN
 	d.undo(n, []types.Holding{held})
 	free, _ := d.free(n, x.ID)
 	slots := d.slots(n, x.ID, nil)
-	anew := divide(slots, free, parts)
-	if as := divide(onlyOf(slots, held.Devices), free, parts); as.sum() == held.Amount && slices.Equal(as.amounts, anew.amounts) {
+	anew := match.Divide(slots, free, parts)
+	if as := match.Divide(match.Only(slots, held.Devices), free, parts); as.Sum() == held.Amount && slices.Equal(as.Amounts, anew.Amounts) {
 		d.take(n, []types.Holding{held})
-		return as.sum() == x.sum()
+		return as.Sum() == x.sum()
 	}
-	now := types.Holding{Resource: x.ID, Amount: anew.sum(), Devices: anew.devices}
+	now := types.Holding{Resource: x.ID, Amount: anew.Sum(), Devices: anew.Devices}
 	d.take(n, []types.Holding{now})
 	d.gave = d.gave || held.Amount > now.Amount || len(without(held.Devices, now.Devices)) > 0
 	d.keep(n, nil)
@@ -103,7 +104,7 @@ func (w wish) parts() []cluster.Need {
 			parts = append(parts, y)
 		}
 	}
-	slices.SortStableFunc(chosen, func(a, b cluster.Need) int { return byChoice(a.Devices, b.Devices) })
+	slices.SortStableFunc(chosen, func(a, b cluster.Need) int { return match.CompareChoice(a.Devices, b.Devices) })
 	if wholes > 0 {
 		chosen = append(chosen, cluster.Need{ID: w.ID, Amount: wholes})
 	}
@@ -120,56 +121,9 @@ func devicesIn(holds []types.Holding, rid types.ResourceID) []types.DeviceShare 
 	return out
 }
 
-// onlyOf returns slots as if there were nothing but some shares of them.
-func onlyOf(slots []slot, shares []types.DeviceShare) []slot {
-	out := slices.Clone(slots)
-	for i := range out {
-		s := &out[i]
-		s.capacity, s.used = min(share(shares, s.id), s.room()), 0
-	}
-	return out
-}
-
-// division is what the parts of a wish have of some devices.
-type division struct {
-	amounts []types.Quantity
-	devices []types.DeviceShare
-}
-
-func (v division) sum() types.Quantity {
-	var sum types.Quantity
-	for _, x := range v.amounts {
-		sum = sum.Add(x)
-	}
-	return sum
-}
-
-// divide gives the parts of a wish, one after another, as much as there is of slots, of
-// which so much is free in all.
-func divide(slots []slot, free types.Quantity, parts []cluster.Need) division {
-	slots = slices.Clone(slots)
-	all := &types.Allocated{}
-	v := division{amounts: make([]types.Quantity, len(parts))}
-	for i, x := range parts {
-		step := whole
-		if topologyOf(x) != types.AnyTopology || x.Amount%whole != 0 {
-			step = x.Amount
-		}
-		wanted := slices.Clone(slots)
-		restrict(wanted, x.Devices)
-		amount := max(0, min(x.Amount, free))
-		var picked []types.DeviceShare
-		for amount -= amount % step; amount > 0 && picked == nil; amount -= step {
-			if picked = pick(wanted, amount, topologyOf(x)); picked != nil {
-				v.amounts[i] = amount
-			}
-		}
-		free -= v.amounts[i]
-		for j := range slots {
-			slots[j].used += share(picked, slots[j].id)
-		}
-		all.Take(types.Holding{Amount: v.amounts[i], Devices: picked})
-	}
-	v.devices = all.DevicesOf("")
-	return v
+// everHas reports whether n has devices for all of a wish, in use or not, healthy or not.
+func (d *Draft) everHas(n *cluster.Node, x wish) bool {
+	r := d.on(n)
+	slots := r.EverSlots(cluster.Need{ID: x.ID}, nil)
+	return match.Divide(slots, types.MaxQuantity, x.parts()).Sum() == x.sum()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -101,10 +102,10 @@ func TestCollectedDevicesAreDividedAnew(t *testing.T) {
 // together, all or nothing.
 func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var slots []slot
+		var slots []match.Slot
 		for i := range rapid.IntRange(0, 8).Draw(t, "devices") {
 			d := gpu(i, rapid.SampledFrom([]string{"H100/x", "H100/y", "A100/x", "A100/y", "A100"}).Draw(t, "device"))
-			slots = append(slots, slot{id: d.ID, capacity: whole, used: rapid.SampledFrom([]types.Quantity{0, 0, 0, 300, whole}).Draw(t, "used"), device: &d})
+			slots = append(slots, match.Slot{ID: d.ID, Capacity: whole, Used: rapid.SampledFrom([]types.Quantity{0, 0, 0, 300, whole}).Draw(t, "used"), Device: &d})
 		}
 		w := wish{ID: types.GPU}
 		for range rapid.IntRange(1, 4).Draw(t, "bundles") {
@@ -119,28 +120,28 @@ func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
 		}
 		parts := w.parts()
 		free := types.Quantity(rapid.IntRange(0, 8000).Draw(t, "free"))
-		v := divide(slots, free, parts)
-		if v.sum() > free {
-			t.Fatalf("%d of %d", v.sum(), free)
+		v := match.Divide(slots, free, parts)
+		if v.Sum() > free {
+			t.Fatalf("%d of %d", v.Sum(), free)
 		}
 		var sum types.Quantity
-		for _, d := range v.devices {
+		for _, d := range v.Devices {
 			sum += d.Share
 		}
 		for i := range slots {
-			if s := share(v.devices, slots[i].id); s > slots[i].room() {
+			if s := match.ShareOf(v.Devices, slots[i].ID); s > slots[i].Free() {
 				t.Fatalf("%d of %+v", s, slots[i])
 			}
 		}
-		if sum != v.sum() {
-			t.Fatalf("%v are %d", v.devices, v.sum())
+		if sum != v.Sum() {
+			t.Fatalf("%v are %d", v.Devices, v.Sum())
 		}
 		for i, x := range parts {
-			if v.amounts[i] > x.Amount || v.amounts[i] != x.Amount && (x.Amount%whole != 0 || topologyOf(x) != "") && v.amounts[i] != 0 {
-				t.Fatalf("%d of %+v", v.amounts[i], x)
+			if v.Amounts[i] > x.Amount || v.Amounts[i] != x.Amount && (x.Amount%whole != 0 || match.TopologyOf(x) != "") && v.Amounts[i] != 0 {
+				t.Fatalf("%d of %+v", v.Amounts[i], x)
 			}
 		}
-		if again := divide(slots, free, parts); fmt.Sprint(again) != fmt.Sprint(v) {
+		if again := match.Divide(slots, free, parts); fmt.Sprint(again) != fmt.Sprint(v) {
 			t.Fatalf("%v, then %v", v, again)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/heap"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -41,7 +42,7 @@ type Core struct {
 	states []*nodeState
 	// index is by the place of a node in nodes; labelled are the nodes that a placement
 	// other than by name allows.
-	index    index
+	index    match.Index
 	blank    *Draft // which changes nothing: what the view has
 	cordons  int    // how many nodes are cordoned
 	labelled map[types.ResourceID][]*cluster.Node

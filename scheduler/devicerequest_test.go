@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -411,16 +413,16 @@ func (b *bench) couldHave(node string, r *types.DeviceRequest, amount types.Quan
 	if n.Allocated.V != nil {
 		used = n.Allocated.V.DevicesOf(types.GPU)
 	}
-	for s := range devices(1) << len(all) {
-		if s.count() != max(1, int(amount/whole)) {
+	for s := range uint64(1) << len(all) {
+		if bits.OnesCount64(s) != max(1, int(amount/whole)) {
 			continue
 		}
 		fits := true
 		for x := s; x != 0; x &= x - 1 {
-			d := &all[x.first()]
-			fits = fits && d.Unhealthy == "" && r.Takes(d) && share(used, d.ID)+min(amount, whole) <= whole
+			d := &all[bits.TrailingZeros64(x)]
+			fits = fits && d.Unhealthy == "" && r.Takes(d) && match.ShareOf(used, d.ID)+min(amount, whole) <= whole
 			for y := x & (x - 1); y != 0; y &= y - 1 {
-				fits = fits && r.Joins(d, &all[y.first()])
+				fits = fits && r.Joins(d, &all[bits.TrailingZeros64(y)])
 			}
 		}
 		if fits {

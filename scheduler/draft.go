@@ -282,25 +282,6 @@ func (d *Draft) from(p *cluster.Pool) *drawn {
 	return x
 }
 
-// free returns what is free of rid on n, as the draft leaves it.
-func (d *Draft) free(n *cluster.Node, rid types.ResourceID) (types.Quantity, bool) {
-	p := d.places[n]
-	if p == nil {
-		if n.Allocated.V.Full(rid) {
-			return 0, true
-		}
-		return d.view.Free(n, rid)
-	}
-	if p.alloc.Full(rid) {
-		return 0, true
-	}
-	q, ok := d.view.CapacityWithout(n, rid, p.ended)
-	if x, more := p.extra[rid]; more {
-		q, ok = q.Add(x), true
-	}
-	return q.Minus(p.alloc.Of(rid)), ok
-}
-
 // poolFree returns what is free of a pool, as the draft leaves it.
 func (d *Draft) poolFree(p *cluster.Pool) types.Quantity {
 	x := d.pools[p]
@@ -311,49 +292,6 @@ func (d *Draft) poolFree(p *cluster.Pool) types.Quantity {
 		return p.Free()
 	}
 	return p.Capacity().Minus(x.alloc.Of(p.ID))
-}
-
-// used returns the devices of a resource in use on n, as the draft leaves it.
-func (d *Draft) used(n *cluster.Node, rid types.ResourceID) []types.DeviceShare {
-	if p := d.places[n]; p != nil {
-		return p.alloc.DevicesOf(rid)
-	}
-	if n.Allocated.V == nil {
-		return nil
-	}
-	return n.Allocated.V.DevicesOf(rid)
-}
-
-// tasksOn returns how many tasks n has, as the draft leaves it.
-func (d *Draft) tasksOn(n *cluster.Node) int {
-	tasks := len(n.Bindings)
-	if p := d.places[n]; p != nil {
-		tasks += p.binds
-	}
-	return tasks
-}
-
-// holds returns what is in use on n, as the draft leaves it.
-func (d *Draft) holds(n *cluster.Node) []types.Holding {
-	if p := d.places[n]; p != nil {
-		return p.alloc.Holds
-	}
-	if n.Allocated.V == nil {
-		return nil
-	}
-	return n.Allocated.V.Holds
-}
-
-// grantHolds returns what the grant of a scoped resource holds on n, as the draft
-// leaves it.
-func (d *Draft) grantHolds(n *cluster.Node, rid types.ResourceID) []types.Holding {
-	if len(d.granted) > 0 {
-		ns, _, reservation := rid.Split()
-		if g := d.granted[cluster.ID{Namespace: ns, ID: reservation}]; g != nil {
-			return g.On(n.Name)
-		}
-	}
-	return d.view.GrantHolds(n, rid)
 }
 
 // take counts holds as in use on n.
@@ -383,9 +321,7 @@ func (d *Draft) noted(n *cluster.Node, rid types.ResourceID) {
 	if d.core == nil {
 		return
 	}
-	if col := d.core.index.column(rid); col != nil {
-		d.core.noteIn(col, d, n)
-	}
+	d.core.noteOf(d, n, rid)
 }
 
 // account returns where h, held on n, is counted. A pool that is not there any more

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -28,14 +29,14 @@ func which(x cluster.Need) string {
 // such returns how much of the devices that x wants is free on n, of what is free of
 // all, and how much there is of them.
 func (e *explainer) such(n *cluster.Node, x cluster.Need, free types.Quantity) (unused, capacity types.Quantity) {
-	for _, s := range e.d.unusedSlots(n, x) {
-		capacity += s.capacity
+	for _, s := range e.d.everSlots(n, x) {
+		capacity += s.Capacity
 	}
-	for _, s := range e.d.slotsFor(n, x, nil) {
+	for _, s := range e.d.slotsFor(n, x) {
 		switch {
 		case x.Amount < whole:
-			unused = max(unused, s.room())
-		case s.untouched():
+			unused = max(unused, s.Free())
+		case s.Unused():
 			unused += whole
 		}
 	}
@@ -47,8 +48,8 @@ func (e *explainer) astrayDevices(n *cluster.Node, x lack) string {
 	var parts []string
 	devices := e.d.slots(n, x.ID, nil)
 	for _, s := range devices {
-		if s.device != nil && s.device.Unhealthy != "" && x.Devices.Takes(s.device) {
-			parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", s.id, s.device.Unhealthy))
+		if s.Device != nil && s.Device.Unhealthy != "" && x.Devices.Takes(s.Device) {
+			parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", s.ID, s.Device.Unhealthy))
 		}
 	}
 	switch so := (&types.DeviceRequest{Topology: x.Devices.Topology}).String(); {
@@ -66,12 +67,12 @@ func (e *explainer) astrayDevices(n *cluster.Node, x lack) string {
 }
 
 // inventory says what devices there are: "4 of model NVIDIA L4 with 24Gi memory".
-func inventory(devices []slot) string {
+func inventory(devices []match.Slot) string {
 	var kinds []string
 	counts := make(map[string]int)
 	for _, s := range devices {
 		kind := "of which nothing is known"
-		if d := s.device; d != nil {
+		if d := s.Device; d != nil {
 			kind = "of no model that is known"
 			if d.Model != "" {
 				kind = "of model " + d.Model
@@ -130,7 +131,7 @@ func (e *explainer) holdSuch(n *cluster.Node, x cluster.Need, holders []Holder) 
 	}
 	var out []Holder
 	for _, h := range holders {
-		if slices.ContainsFunc(h.Devices, func(id string) bool { d := deviceOf(n, id); return d != nil && x.Devices.Takes(d) }) {
+		if slices.ContainsFunc(h.Devices, func(id string) bool { d := match.DeviceOf(n, id); return d != nil && x.Devices.Takes(d) }) {
 			out = append(out, h)
 		}
 	}

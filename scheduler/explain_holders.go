@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -131,7 +132,7 @@ func takes(x types.Holding, n *cluster.Node, rid types.ResourceID) bool {
 		return true
 	}
 	if number, fixed := rid.FixedPort(); fixed && x.Resource == types.Port {
-		return share(x.Devices, strconv.Itoa(number)) > 0
+		return match.ShareOf(x.Devices, strconv.Itoa(number)) > 0
 	}
 	number, fixed := x.Resource.FixedPort()
 	return fixed && rid == types.Port && n != nil && n.HasInRange(number)

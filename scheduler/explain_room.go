@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -210,7 +211,7 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 		return clause, remedy
 	}
 	switch {
-	case topologyOf(l.Need) != types.AnyTopology && l.free >= l.Amount:
+	case match.TopologyOf(l.Need) != types.AnyTopology && l.free >= l.Amount:
 		return clause, "It goes on when such are free that lie so; leave the topology out to have any."
 	case !l.ID.Physical() && !l.ID.Scoped():
 		return clause, "Raise it: " + setResource(f.ns, l.ID, l.capacity.Add(lacking), e.flagFor(near.node, l.ID))

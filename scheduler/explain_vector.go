@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -115,7 +116,7 @@ func (e *explainer) lack(n *cluster.Node, x cluster.Need) lack {
 	astray := false
 	if x.Devices != nil {
 		free, capacity = e.such(n, x, free)
-		astray = capacity >= x.Amount && !canBe(e.d.unusedSlots(n, x), x.Amount, topologyOf(x))
+		astray = capacity >= x.Amount && !match.Possible(e.d.everSlots(n, x), x.Amount, match.TopologyOf(x))
 	}
 	return lack{x, free, capacity, known, astray}
 }
@@ -142,17 +143,8 @@ func (e *explainer) everLacking(n *cluster.Node, needs []cluster.Need) []lack {
 // everInPieces reports whether an amount can be made up of the devices of n: more
 // than one only as a whole number.
 func (e *explainer) everInPieces(n *cluster.Node, x cluster.Need) bool {
-	if isPort(x.ID) {
-		return x.Amount%whole == 0
-	}
-	if n.Devices.V == nil && x.Devices == nil || x.ID.IsPlacement() {
-		return true
-	}
-	slots := e.d.unusedSlots(n, x)
-	if slots == nil {
-		return x.Devices == nil
-	}
-	return canBe(slots, x.Amount, topologyOf(x))
+	r := e.d.on(n)
+	return r.EverInPieces(x)
 }
 
 // distance says how far a node is from taking what lacks this: another place is
@@ -337,19 +329,19 @@ func (e *explainer) inPieces(n *cluster.Node, x lack) string {
 	slots := e.d.slots(n, x.ID, nil)
 	for _, s := range slots {
 		switch {
-		case s.capacity != 0:
-		case s.device == nil:
-			parts = append(parts, s.id+" is gone")
+		case s.Capacity != 0:
+		case s.Device == nil:
+			parts = append(parts, s.ID+" is gone")
 		default:
-			parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", s.id, s.device.Unhealthy))
+			parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", s.ID, s.Device.Unhealthy))
 		}
 	}
 	if x.Amount > whole && x.Amount%whole != 0 {
 		parts = append(parts, "more than one is given out only as a whole number")
 	}
 	for _, s := range slots {
-		if rest := s.capacity - s.used; rest > 0 && len(parts) < few {
-			parts = append(parts, fmt.Sprintf("%s has %s free", s.id, rest.Format(x.ID)))
+		if rest := s.Capacity - s.Used; rest > 0 && len(parts) < few {
+			parts = append(parts, fmt.Sprintf("%s has %s free", s.ID, rest.Format(x.ID)))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -86,8 +87,8 @@ func (p *packing) place(i int) bool {
 		return true
 	}
 	others, _ := p.core.candidates(p.draft, s, x.needs)
-	var some [8]filter
-	filters := p.core.index.filters(x.needs, some[:0])
+	var some [8]match.Filter
+	filters := p.core.index.Filters(x.needs, some[:0])
 	for _, n := range others {
 		if !p.core.passes(filters, n) {
 			continue
@@ -135,7 +136,7 @@ func bundleOrder(v *cluster.View, r *cluster.Reservation) []spot {
 		if (x.Node == "") != (y.Node == "") {
 			return strings.Compare(y.Node, x.Node)
 		}
-		if c := byChoice(firstOf(x.Devices), firstOf(y.Devices)); c != 0 {
+		if c := match.CompareChoice(firstOf(x.Devices), firstOf(y.Devices)); c != 0 {
 			return c
 		}
 		for _, rid := range []types.ResourceID{types.GPU, types.Memory, types.CPU} {

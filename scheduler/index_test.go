@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -101,30 +102,17 @@ func (m *indexModel) check(t *rapid.T) {
 	m.settle()
 	c := m.core
 	for pos, n := range c.nodes {
-		if got, want := int(c.index.tasks[pos]), c.blank.tasksOn(n); got != want || c.index.locked[pos] {
-			t.Fatalf("%s has %d tasks, want %d; locked %t", n.Name, got, want, c.index.locked[pos])
+		room := c.blank.on(n)
+		if err := c.index.Check(pos, &room); err != nil || c.index.Locked(pos) {
+			t.Fatalf("%s: %v; locked %t", n.Name, err, c.index.Locked(pos))
 		}
-		for _, col := range c.index.columns {
-			want, ok := c.blank.free(n, col.rid)
-			if !ok || !n.Eligible() {
-				want = absent
-			}
-			if got := col.amount.free[pos]; got != want {
-				t.Fatalf("%s of %s: %d, want %d", col.rid, n.Name, got, want)
-			}
-			for _, l := range []*lane{&col.amount, &col.wholes, &col.parts} {
-				if l.most[pos/blockSize] < l.free[pos] {
-					t.Fatalf("%s of %s: more than the most of its block", col.rid, n.Name)
-				}
-			}
-			if ok && n.Eligible() && n.Devices.V != nil && col.rid == types.GPU {
-				for _, q := range []types.Quantity{100, 500, 1000, 2000, 3000} {
-					_, fits := c.blank.fits(n, needsOf(types.GPU, q))
-					var some [8]filter
-					if passes(c.index.filters(needsOf(types.GPU, q), some[:0]), pos) != fits {
-						t.Fatalf("%d gpu fit on %s: %t", q, n.Name, fits)
-					}
-				}
+		if !n.Eligible() || n.Devices.V == nil || !c.index.Has(types.GPU) || room.Capacity(types.GPU) == 0 {
+			continue
+		}
+		for _, q := range []types.Quantity{100, 500, 1000, 2000, 3000} {
+			var some [8]match.Filter
+			if fits := room.Fits(needsOf(types.GPU, q)); match.Passes(c.index.Filters(needsOf(types.GPU, q), some[:0]), pos) != fits {
+				t.Fatalf("%d gpu fit on %s: %t", q, n.Name, fits)
 			}
 		}
 	}
@@ -142,29 +130,6 @@ func TestIndex(t *testing.T) {
 			"": m.check,
 		})
 	})
-}
-
-// TestNextPassesOverWhatIsTooFull: exactly the nodes that have enough are found, from any
-// place on.
-func TestNextPassesOverWhatIsTooFull(t *testing.T) {
-	var l lane
-	for i := range 300 {
-		l.set(i, types.Quantity(i%97))
-	}
-	for i := range 150 {
-		l.set(i, 5) // the most of their blocks is known to be more
-	}
-	for from := range 300 {
-		for range 2 { // the second time the blocks are known
-			want := from
-			for want < 300 && l.free[want] < 90 {
-				want++
-			}
-			if got := next([]filter{{&l, 90}}, from, 300); got != want {
-				t.Fatalf("from %d: %d, want %d", from, got, want)
-			}
-		}
-	}
 }
 
 // TestNodesTakeTurns: tasks that all ask for something else are spread as those are that

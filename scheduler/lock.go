@@ -53,7 +53,7 @@ func (c *Core) unlock(d *Draft) {
 func (c *Core) setLocked(n *cluster.Node, locked bool) *nodeState {
 	s := c.state(n)
 	if s.locked = locked; s.pos >= 0 {
-		c.index.locked[s.pos] = locked
+		c.index.SetLocked(s.pos, locked)
 	}
 	return s
 }

@@ -2,29 +2,84 @@ package scheduler
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
-// fits reports whether a node can take needs as the draft leaves it. If not, short
-// is the first resource there is not enough of.
-func (d *Draft) fits(n *cluster.Node, needs []cluster.Need) (short types.ResourceID, ok bool) {
-	for _, x := range needs {
-		if d.view.Pool(x.ID) != nil {
-			continue
-		}
-		free, known := d.free(n, x.ID)
-		if !known || free < x.Amount {
-			return x.ID, false
-		}
-		if !d.devicesFit(n, x) {
-			return x.ID, false
-		}
+// whole is all of one device.
+const whole = match.Whole
+
+// on returns a node as the draft leaves it.
+func (d *Draft) on(n *cluster.Node) match.Room {
+	o := match.Overlay{Granted: d.granted}
+	if p := d.places[n]; p != nil {
+		o.Allocated, o.Offered, o.Ended, o.Bound = p.alloc, p.extra, p.ended, p.binds
 	}
-	return "", true
+	return match.Over(d.view, n, o)
 }
 
-// poolShort returns the first cluster-wide resource of needs that there is not
-// enough of.
+// fits reports whether a node has room for needs. If not, short is the first resource that it has
+// not enough of.
+func (d *Draft) fits(n *cluster.Node, needs []cluster.Need) (short types.ResourceID, ok bool) {
+	r := d.on(n)
+	return r.Short(needs)
+}
+
+// hold returns what a binding or grant on n holds when it gets needs, which fit.
+func (d *Draft) hold(n *cluster.Node, needs []cluster.Need) []types.Holding {
+	r := d.on(n)
+	return r.Pick(needs)
+}
+
+// free returns how much of rid is free on n.
+func (d *Draft) free(n *cluster.Node, rid types.ResourceID) (types.Quantity, bool) {
+	r := d.on(n)
+	return r.Free(rid)
+}
+
+// used returns the devices of a resource in use on n.
+func (d *Draft) used(n *cluster.Node, rid types.ResourceID) []types.DeviceShare {
+	r := d.on(n)
+	return r.Used(rid)
+}
+
+// holds returns what is in use on n.
+func (d *Draft) holds(n *cluster.Node) []types.Holding {
+	r := d.on(n)
+	return r.Holds()
+}
+
+// slots appends to out the devices that rid is taken from on n.
+func (d *Draft) slots(n *cluster.Node, rid types.ResourceID, out []match.Slot) []match.Slot {
+	r := d.on(n)
+	return r.Slots(rid, out)
+}
+
+// slotsFor returns the devices that a need is taken from on n.
+func (d *Draft) slotsFor(n *cluster.Node, x cluster.Need) []match.Slot {
+	r := d.on(n)
+	return r.SlotsFor(x, nil)
+}
+
+// everSlots is slotsFor as if nothing were in use and all devices were healthy.
+func (d *Draft) everSlots(n *cluster.Node, x cluster.Need) []match.Slot {
+	r := d.on(n)
+	return r.EverSlots(x, nil)
+}
+
+// portsFree reports whether no port of h is in use on n under its other name.
+func (d *Draft) portsFree(n *cluster.Node, h types.Holding) bool {
+	r := d.on(n)
+	return r.PortsFree(h)
+}
+
+// madeOfDevices reports whether rid is made of devices on n.
+func (d *Draft) madeOfDevices(n *cluster.Node, rid types.ResourceID) bool {
+	r := d.on(n)
+	return r.MadeOfDevices(rid)
+}
+
+// poolShort returns the first cluster-wide resource of needs that there is not enough of.
 func (d *Draft) poolShort(needs []cluster.Need) (types.ResourceID, bool) {
 	for _, x := range needs {
 		if p := d.view.Pool(x.ID); p != nil && d.poolFree(p) < x.Amount {
@@ -32,19 +87,4 @@ func (d *Draft) poolShort(needs []cluster.Need) (types.ResourceID, bool) {
 		}
 	}
 	return "", false
-}
-
-// hold turns needs, which fit, into what a binding or grant on n holds.
-func (d *Draft) hold(n *cluster.Node, needs []cluster.Need) []types.Holding {
-	holds := make([]types.Holding, 0, len(needs))
-	for _, x := range needs {
-		switch {
-		case x.ID.IsPlacement():
-		case d.view.Pool(x.ID) != nil:
-			holds = append(holds, types.Holding{Resource: x.ID, Amount: x.Amount, Cluster: true})
-		default:
-			holds = append(holds, types.Holding{Resource: x.ID, Amount: x.Amount, Devices: d.pickDevices(n, x)})
-		}
-	}
-	return holds
 }

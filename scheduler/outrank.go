@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -221,12 +222,12 @@ func (d *Draft) isFree(n *cluster.Node, holds []types.Holding) bool {
 		if free, _ := d.free(n, h.Resource); free < h.Amount {
 			return false
 		}
-		if isPort(h.Resource) && !d.portsFree(n, h) {
+		if match.IsPort(h.Resource) && !d.portsFree(n, h) {
 			return false
 		}
 		used := d.used(n, h.Resource)
 		for _, x := range h.Devices {
-			if share(used, x.ID)+x.Share > whole {
+			if match.ShareOf(used, x.ID)+x.Share > whole {
 				return false
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -212,8 +213,8 @@ func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Nod
 	}
 	look := search{core: c, draft: d, needs: needs, rng: c.rng, choice: c.cfg.Placement}
 	candidates, by := c.candidates(d, s, needs)
-	var some [8]filter
-	filters := c.index.filters(needs, some[:0])
+	var some [8]match.Filter
+	filters := c.index.Filters(needs, some[:0])
 	passed := false
 	if by == "" && len(candidates) == len(c.nodes) {
 		c.findAnywhere(&look, s, filters)
@@ -247,7 +248,7 @@ func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Nod
 
 // findAnywhere looks among all nodes. What the index finds is looked at, and entered
 // into it anew if it was wrong.
-func (c *Core) findAnywhere(look *search, s *shape, filters []filter) {
+func (c *Core) findAnywhere(look *search, s *shape, filters []match.Filter) {
 	if len(c.nodes) == 0 {
 		return
 	}
@@ -262,9 +263,9 @@ func (c *Core) findAnywhere(look *search, s *shape, filters []filter) {
 }
 
 // findFrom is findAnywhere, from a place on, and returns where the next search is to begin.
-func (c *Core) findFrom(start int, look *search, filters []filter) int {
-	var some [8]ask
-	if asks, ok := c.index.asksOf(look.needs, some[:0]); ok {
+func (c *Core) findFrom(start int, look *search, filters []match.Filter) int {
+	var some [8]match.Ask
+	if asks, ok := c.index.Asks(look.needs, some[:0]); ok {
 		fresh := *look
 		for range enoughFound {
 			end := c.scan(look, asks, filters, start)
@@ -278,7 +279,7 @@ func (c *Core) findFrom(start int, look *search, filters []filter) int {
 			*look = fresh
 		}
 	}
-	return look.over(c.nodes, start, func(from, end int) int { return next(filters, from, end) })
+	return look.over(c.nodes, start, func(from, end int) int { return match.Next(filters, from, end) })
 }
 
 // window is where among all nodes the next search begins: behind the nodes found by the
@@ -312,9 +313,9 @@ func (c *Core) shares() int {
 }
 
 // passes reports whether the index has enough of everything on n.
-func (c *Core) passes(filters []filter, n *cluster.Node) bool {
+func (c *Core) passes(filters []match.Filter, n *cluster.Node) bool {
 	pos := c.state(n).pos
-	return pos >= 0 && passes(filters, pos)
+	return pos >= 0 && match.Passes(filters, pos)
 }
 
 // poolInFlight reports whether needs draw on pools that are in flight, so that the draft

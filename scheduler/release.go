@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -162,7 +163,7 @@ func (d *Draft) returnSome(r *cluster.Reservation, at types.GrantNode) types.Gra
 func without(shares, used []types.DeviceShare) []types.DeviceShare {
 	var out []types.DeviceShare
 	for _, s := range shares {
-		if rest := s.Share - share(used, s.ID); rest > 0 {
+		if rest := s.Share - match.ShareOf(used, s.ID); rest > 0 {
 			out = append(out, types.DeviceShare{ID: s.ID, Share: rest})
 		}
 	}

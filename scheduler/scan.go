@@ -2,32 +2,14 @@ package scheduler
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
-
-// ask is a need that the index can tell all about.
-type ask struct {
-	*column
-	amount types.Quantity
-}
-
-// asksOf returns needs as the index has them; ok is false if it does not tell all that
-// counts: some are not physical, or devices are to be near to one another, or not any.
-func (x *index) asksOf(needs []cluster.Need, out []ask) (asks []ask, ok bool) {
-	for _, need := range needs {
-		c := x.column(need.ID)
-		if c == nil || c.devices && need.Amount > whole || need.Devices != nil {
-			return nil, false
-		}
-		out = append(out, ask{c, need.Amount})
-	}
-	return out, len(needs) > 0
-}
 
 // scan is over, of all nodes, by the index alone: neither a node that is too full nor one
 // that fits is looked at, but the one taken in the end. It begins with this scheduler's
 // part of them.
-func (c *Core) scan(s *search, asks []ask, filters []filter, start int) int {
+func (c *Core) scan(s *search, asks []match.Ask, filters []match.Filter, start int) int {
 	enough := enoughFound
 	if len(c.nodes) <= lookAtAll {
 		enough = len(c.nodes)
@@ -38,14 +20,14 @@ func (c *Core) scan(s *search, asks []ask, filters []filter, start int) int {
 		if i == 2 && s.found > 0 {
 			break // others are at work there
 		}
-		for at := next(filters, part[0], part[1]); at < part[1]; at = next(filters, at+1, part[1]) {
+		for at := match.Next(filters, part[0], part[1]); at < part[1]; at = match.Next(filters, at+1, part[1]) {
 			n := c.nodes[at]
-			if c.index.locked[at] || len(c.accum.kept) > 0 && c.closed(n) {
+			if c.index.Locked(at) || len(c.accum.kept) > 0 && c.closed(n) {
 				s.skipped = true
 				continue
 			}
 			before := s.best
-			if s.consider(n, s.meritBy(c.index.load(asks, at))); s.best != before {
+			if s.consider(n, s.scored(c.index.Score(asks, at))); s.best != before {
 				s.bestAt = at
 			}
 			if s.found >= enough {
@@ -56,13 +38,22 @@ func (c *Core) scan(s *search, asks []ask, filters []filter, start int) int {
 	return s.goOn(start)
 }
 
-// load is Draft.load of the node at a place.
-func (x *index) load(asks []ask, at int) float64 {
-	var most float64
-	for _, a := range asks {
-		if capacity := a.capacity[at]; capacity > 0 && capacity != types.Inf {
-			most = max(most, float64(capacity-a.column.amount.free[at]+a.amount)/float64(capacity))
-		}
+// note enters what a node has free into the index, as the draft leaves it or, if that is nil, as
+// it is stored.
+func (c *Core) note(d *Draft, n *cluster.Node) {
+	if d == nil {
+		d = c.blank
 	}
-	return most + float64(x.tasks[at])/(1<<20)
+	if place := c.state(n).pos; place >= 0 {
+		r := d.on(n)
+		c.index.SetAll(place, &r)
+	}
+}
+
+// noteOf is note, of one resource.
+func (c *Core) noteOf(d *Draft, n *cluster.Node, rid types.ResourceID) {
+	if place := c.state(n).pos; place >= 0 && c.index.Has(rid) {
+		r := d.on(n)
+		c.index.Set(place, rid, &r)
+	}
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -66,4 +67,16 @@ func appendRequests(b []byte, r types.Requests) []byte {
 		b = strconv.AppendInt(append(b, '='), int64(r[i].Amount), 36)
 	}
 	return b
+}
+
+// sameDevices reports whether two lists ask for the same devices.
+func sameDevices(a, b []types.DeviceRequest) bool {
+	return len(a) == len(b) && (len(a) == 0 || bytes.Equal(appendDevices(nil, a), appendDevices(nil, b)))
+}
+
+func firstOf(requests []types.DeviceRequest) *types.DeviceRequest {
+	if len(requests) == 0 {
+		return nil
+	}
+	return &requests[0]
 }

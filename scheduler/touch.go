@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -80,9 +81,9 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 // mayFit reports whether the index has enough on n for what is in a shape, by any of its
 // alternatives, or if it is not known what that needs.
 func (c *Core) mayFit(s *shape, n *cluster.Node) bool {
-	var some [8]filter
+	var some [8]match.Filter
 	for _, needs := range s.resolved {
-		if c.passes(c.index.filters(needs, some[:0]), n) {
+		if c.passes(c.index.Filters(needs, some[:0]), n) {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -79,7 +80,7 @@ func (c *Core) relabel(n *cluster.Node, s *nodeState) {
 	if n.Info.V == nil {
 		return
 	}
-	c.index.add(n)
+	c.index.AddColumns(n.Info.V)
 	for _, l := range n.Info.V.Labels {
 		id := types.ResourceID(l.Name + "/" + l.Value)
 		if id.IsPlacement() && !slices.Contains(s.placements, id) {
@@ -96,12 +97,12 @@ func (c *Core) register(n *cluster.Node, s *nodeState) bool {
 	case present && s.pos < 0:
 		s.pos = len(c.nodes)
 		c.nodes = append(c.nodes, n)
-		c.index.grow()
-		c.index.locked[s.pos] = s.locked
+		c.index.Grow()
+		c.index.SetLocked(s.pos, s.locked)
 		return true
 	case !present && s.pos >= 0:
 		last := c.nodes[len(c.nodes)-1]
-		c.index.move(s.pos)
+		c.index.Remove(s.pos)
 		c.nodes[s.pos] = last
 		c.state(last).pos = s.pos
 		c.nodes = c.nodes[:len(c.nodes)-1]
@@ -133,7 +134,7 @@ func (c *Core) wakeNode(n *cluster.Node) {
 func (c *Core) took(n *cluster.Node) {
 	s := c.state(n)
 	if s.alloc = n.Allocated.V; s.pos >= 0 {
-		c.index.tasks[s.pos] = int32(len(n.Bindings))
+		c.index.SetTasks(s.pos, len(n.Bindings))
 	}
 }
 
@@ -184,7 +185,7 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 // little where others bind all the time, and reports whether anything was given back.
 func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (given bool) {
 	if pos := c.state(n).pos; pos >= 0 {
-		c.index.tasks[pos] = int32(len(n.Bindings))
+		c.index.SetTasks(pos, len(n.Bindings))
 	}
 	was, is := before.Holds, after.Holds
 	for len(was) > 0 || len(is) > 0 {
@@ -202,9 +203,7 @@ func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (g
 			}
 			given = given || x.Amount < w.Amount || len(without(w.Devices, x.Devices)) > 0
 		}
-		if col := c.index.column(rid); col != nil {
-			c.noteIn(col, c.blank, n)
-		}
+		c.noteOf(c.blank, n, rid)
 	}
 	return given
 }
@@ -213,7 +212,7 @@ func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (g
 // the range of the node may have changed since it was given out.
 func (c *Core) wakePorts(rid types.ResourceID, given []types.DeviceShare) {
 	if rid != types.Port {
-		if isPort(rid) {
+		if match.IsPort(rid) {
 			c.queue.wake(types.Port)
 		}
 		return

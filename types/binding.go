@@ -126,16 +126,16 @@ func (r *Report) fields(w *wire) {
 	text(w, 20, &r.Health)
 }
 
-// Cause is the reason for the end of an attempt, or for the failure of a task, for programs.
+// Cause is why an attempt ended or a task failed, for programs that decide by it.
 type Cause string
 
 // The causes.
 const (
-	CauseMemory   Cause = "memory"   // the kernel killed it because it used up its memory
+	CauseMemory   Cause = "memory"   // the kernel killed it because it had used up its memory
 	CauseDeadline Cause = "deadline" // its deadline passed
 	CauseEvicted  Cause = "evicted"  // it was evicted
 	CauseLost     Cause = "lost"     // its node was lost
-	CauseFenced   Cause = "fenced"   // its node could not report that it was alive
+	CauseFenced   Cause = "fenced"   // its node could not show in time that it was alive
 )
 
 // ReportPhase is the phase of a binding on its node.
@@ -248,8 +248,8 @@ func (p *Progress) fields(w *wire) {
 type Admission struct {
 	Extra
 	Reason string
-	// Budget is the exhausted budget of the namespace, such as keys; empty if the cause is another,
-	// or if an older version wrote it.
+	// Budget is the used-up budget of the namespace, such as keys; empty if there is none, or if
+	// an older version wrote it.
 	Budget string
 	// Busy reports whether the only cause is that too many tasks wait. Submitters then wait until
 	// some have started.

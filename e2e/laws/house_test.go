@@ -39,7 +39,7 @@ func ceilings() map[string]size {
 		"controlplane/audit": {circle: 21},
 		"e2e/bench":          {circle: 63, files: 70, lines: 9800},
 		"esl":                {circle: 64, files: 76, lines: 13700},
-		"scheduler":          {circle: 49, files: 68, lines: 13400},
+		"scheduler":          {circle: 44, files: 63, lines: 12200},
 		"types":              {circle: 22},
 	}
 }

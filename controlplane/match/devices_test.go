@@ -1,4 +1,4 @@
-package scheduler
+package match
 
 import (
 	"fmt"
@@ -10,15 +10,15 @@ import (
 )
 
 func TestPick(t *testing.T) {
-	free := func(used ...types.Quantity) (out []slot) {
+	free := func(used ...types.Quantity) (out []Slot) {
 		for i, u := range used {
-			out = append(out, slot{id: fmt.Sprint(i), capacity: whole, used: u})
+			out = append(out, Slot{ID: fmt.Sprint(i), Capacity: Whole, Used: u})
 		}
 		return out
 	}
 	tests := []struct {
 		name   string
-		slots  []slot
+		slots  []Slot
 		amount types.Quantity
 		want   string
 	}{
@@ -30,12 +30,12 @@ func TestPick(t *testing.T) {
 		{"a fraction of one never used", free(900, 0), 500, "[{1 500}]"},
 		{"no room for a fraction", free(900, 800), 500, "[]"},
 		{"more than one, and not whole", free(0, 0), 1500, "[]"},
-		{"none is healthy", []slot{{id: "0"}}, 1000, "[]"},
-		{"a share of a reservation", []slot{{id: "0", capacity: 500, used: 200}}, 300, "[{0 300}]"},
-		{"not a whole one of a share", []slot{{id: "0", capacity: 500}}, 1000, "[]"},
+		{"none is healthy", []Slot{{ID: "0"}}, 1000, "[]"},
+		{"a share of a reservation", []Slot{{ID: "0", Capacity: 500, Used: 200}}, 300, "[{0 300}]"},
+		{"not a whole one of a share", []Slot{{ID: "0", Capacity: 500}}, 1000, "[]"},
 	}
 	for _, tt := range tests {
-		if got := fmt.Sprint(pick(tt.slots, tt.amount, types.AnyTopology)); got != tt.want {
+		if got := fmt.Sprint(Pick(tt.slots, tt.amount, types.AnyTopology)); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}
@@ -44,25 +44,25 @@ func TestPick(t *testing.T) {
 func TestPickTakesWhatThereIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 6).Draw(t, "devices")
-		slots := make([]slot, n)
+		slots := make([]Slot, n)
 		unused, most := types.Quantity(0), types.Quantity(0)
 		for i := range slots {
-			slots[i] = slot{id: fmt.Sprint(i), capacity: whole, used: 100 * types.Quantity(rapid.IntRange(0, 10).Draw(t, "used"))}
-			if slots[i].used == 0 {
-				unused += whole
+			slots[i] = Slot{ID: fmt.Sprint(i), Capacity: Whole, Used: 100 * types.Quantity(rapid.IntRange(0, 10).Draw(t, "used"))}
+			if slots[i].Used == 0 {
+				unused += Whole
 			}
-			most = max(most, whole-slots[i].used)
+			most = max(most, Whole-slots[i].Used)
 		}
 		amount := 100 * types.Quantity(rapid.IntRange(1, 40).Draw(t, "amount"))
-		got := pick(slots, amount, types.AnyTopology)
-		possible := amount < whole && amount <= most || amount >= whole && amount%whole == 0 && amount <= unused
+		got := Pick(slots, amount, types.AnyTopology)
+		possible := amount < Whole && amount <= most || amount >= Whole && amount%Whole == 0 && amount <= unused
 		if possible != (got != nil) {
 			t.Fatalf("%d of %v: got %v", amount, slots, got)
 		}
 		sum, seen := types.Quantity(0), make(map[string]bool)
 		for _, d := range got {
 			for _, s := range slots {
-				if s.id == d.ID && s.used+d.Share > s.capacity {
+				if s.ID == d.ID && s.Used+d.Share > s.Capacity {
 					t.Fatalf("%d of %v: got %v, more than there is", amount, slots, got)
 				}
 			}

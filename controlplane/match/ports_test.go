@@ -1,4 +1,4 @@
-package scheduler
+package match
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -20,7 +19,7 @@ func TestPortsOfANode(t *testing.T) {
 		v := cluster.New()
 		n := &cluster.Node{Name: "n1", Info: cluster.Cell[types.Node]{V: &types.Node{PortFirst: 10, PortLast: 14}}}
 		v.Nodes["n1"] = n
-		d := newDraft(v, controlplane.Limits{Ops: 1, Bytes: 1}, 1)
+		r := On(v, n)
 		var held [][]types.Holding
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
@@ -30,18 +29,18 @@ func TestPortsOfANode(t *testing.T) {
 			case 1, 2, 3:
 				if len(held) > 0 {
 					i := rapid.IntRange(0, len(held)-1).Draw(t, "ends")
-					d.giveBack(n, held[i])
+					r.Return(held[i])
 					held = slices.Delete(held, i, i+1)
 				}
 			default:
-				need := cluster.Need{ID: types.Port, Amount: whole * types.Quantity(rapid.IntRange(1, 3).Draw(t, "many"))}
+				need := cluster.Need{ID: types.Port, Amount: Whole * types.Quantity(rapid.IntRange(1, 3).Draw(t, "many"))}
 				if rapid.Bool().Draw(t, "by number") {
-					need = cluster.Need{ID: types.FixedPort(rapid.IntRange(8, 16).Draw(t, "number")), Amount: whole}
+					need = cluster.Need{ID: types.FixedPort(rapid.IntRange(8, 16).Draw(t, "number")), Amount: Whole}
 				}
-				if _, ok := d.fits(n, []cluster.Need{need}); ok {
-					holds := d.hold(n, []cluster.Need{need})
+				if r.Fits([]cluster.Need{need}) {
+					holds := r.Pick([]cluster.Need{need})
 					checkGiven(t, n, holds[0], held)
-					d.take(n, holds)
+					r.Hold(holds)
 					held = append(held, holds)
 				}
 			}
@@ -56,7 +55,7 @@ func numbers(h types.Holding) (out []int) {
 	}
 	for _, dev := range h.Devices {
 		number, err := strconv.Atoi(dev.ID)
-		if err != nil || dev.Share != whole {
+		if err != nil || dev.Share != Whole {
 			panic(fmt.Sprint(dev))
 		}
 		out = append(out, number)
@@ -73,7 +72,7 @@ func checkGiven(t *rapid.T, n *cluster.Node, h types.Holding, held [][]types.Hol
 		}
 	}
 	given := numbers(h)
-	if types.Quantity(len(given))*whole != h.Amount {
+	if types.Quantity(len(given))*Whole != h.Amount {
 		t.Fatalf("%s of it are ports %v", h.Amount.Format(types.Port), given)
 	}
 	for _, number := range given {

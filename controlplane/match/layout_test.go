@@ -1,4 +1,4 @@
-package scheduler
+package match
 
 import (
 	"fmt"
@@ -33,21 +33,21 @@ var machines = map[string]machine{
 }
 
 // slots returns the devices of m, of which some are in use (digits), or unhealthy.
-func (m machine) slots(used, unhealthy string) []slot {
-	var out []slot
+func (m machine) slots(used, unhealthy string) []Slot {
+	var out []Slot
 	for i := range m.numa {
 		name := fmt.Sprint(i)
-		s := slot{id: name, capacity: whole, device: &types.Device{ID: name, NUMA: int(m.numa[i] - '0')}}
+		s := Slot{ID: name, Capacity: Whole, Device: &types.Device{ID: name, NUMA: int(m.numa[i] - '0')}}
 		for _, link := range strings.Fields(m.links) {
 			if strings.Contains(link, name) {
-				s.device.Links = append(s.device.Links, "link-"+link)
+				s.Device.Links = append(s.Device.Links, "link-"+link)
 			}
 		}
 		if strings.Contains(used, name) {
-			s.used = whole
+			s.Used = Whole
 		}
 		if strings.Contains(unhealthy, name) {
-			s.capacity = 0
+			s.Capacity = 0
 		}
 		out = append(out, s)
 	}
@@ -102,7 +102,7 @@ func TestNearestDevices(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var got string
-		for _, d := range pick(machines[tt.machine].slots(tt.used, tt.unhealthy), tt.amount, types.AnyTopology) {
+		for _, d := range Pick(machines[tt.machine].slots(tt.used, tt.unhealthy), tt.amount, types.AnyTopology) {
 			got += d.ID
 		}
 		if got != tt.want {
@@ -117,9 +117,9 @@ func TestNearestIsBest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for used := range 256 {
 				var l layout
-				l.layOut(m.slots(digits(devices(used)), ""))
+				l.read(m.slots(digits(devices(used)), ""))
 				for n := 1; n <= l.unused.count(); n++ {
-					got, best := l.nearest(n), l.cost(l.unused)
+					got, best := l.best(n), l.cost(l.unused)
 					for s := range devices(256) {
 						if s.count() == n && s&^l.unused == 0 && (n == l.unused.count() || l.cost(s).less(best) || best == l.cost(l.unused)) {
 							best = l.cost(s)
@@ -144,17 +144,17 @@ func digits(s devices) string {
 
 // TestLargeLayouts: what is beyond the size of a layout is given out in its order.
 func TestLargeLayouts(t *testing.T) {
-	var slots []slot
+	var slots []Slot
 	for i := range 100 {
-		slots = append(slots, slot{id: fmt.Sprint(i), capacity: whole, device: &types.Device{NUMA: i % 2, Links: []string{fmt.Sprint("link-", i)}}})
+		slots = append(slots, Slot{ID: fmt.Sprint(i), Capacity: Whole, Device: &types.Device{NUMA: i % 2, Links: []string{fmt.Sprint("link-", i)}}})
 	}
 	for i := range 20 {
-		slots[i].used = whole
+		slots[i].Used = Whole
 	}
-	if got := pick(slots, 4000, types.AnyTopology); len(got) != 4 {
+	if got := Pick(slots, 4000, types.AnyTopology); len(got) != 4 {
 		t.Errorf("four of what is known are %v", got)
 	}
-	got := pick(slots, 70_000, types.AnyTopology)
+	got := Pick(slots, 70_000, types.AnyTopology)
 	if len(got) != 70 || got[0].ID != "20" || got[69].ID != "89" {
 		t.Errorf("seventy of what is left are %v", got)
 	}
@@ -165,53 +165,28 @@ func TestLargeLayouts(t *testing.T) {
 func TestLayoutsOfAnySize(t *testing.T) {
 	for _, all := range []int{63, 64, 65, 100} {
 		for _, used := range []int{0, 1, all - 62} {
-			var slots []slot
+			var slots []Slot
 			for i := range all {
-				slots = append(slots, slot{id: fmt.Sprint(i), capacity: whole, device: &types.Device{Links: []string{"switch"}}})
+				slots = append(slots, Slot{ID: fmt.Sprint(i), Capacity: Whole, Device: &types.Device{Links: []string{"switch"}}})
 				if i < used {
-					slots[i].used = whole
+					slots[i].Used = Whole
 				}
 			}
 			for _, n := range []int{1, 2, 61, 62, 63, 64} {
 				for _, so := range []types.Topology{types.AnyTopology, types.OneNUMA, types.LinkedDevices} {
-					want, amount := n, types.Quantity(n)*whole
+					want, amount := n, types.Quantity(n)*Whole
 					if n > all-used {
 						want = 0
 					}
-					if got := pick(slots, amount, so); len(got) != want || canBe(slots, amount, so) != (want > 0) {
+					if got := Pick(slots, amount, so); len(got) != want || Possible(slots, amount, so) != (want > 0) {
 						t.Errorf("%d, %d of them in use: %d of topology %q are %v", all, used, n, so, got)
 					}
 				}
 			}
-			if got := pick(slots, 300, types.AnyTopology); len(got) != 1 {
+			if got := Pick(slots, 300, types.AnyTopology); len(got) != 1 {
 				t.Errorf("%d, %d of them in use: a part of one is %v", all, used, got)
 			}
 		}
-	}
-}
-
-// TestTheNodeWithNearerDevices: of two nodes that fit, the one whose devices are linked
-// is taken, though it has more in use.
-func TestTheNodeWithNearerDevices(t *testing.T) {
-	for _, placement := range []Choice{Spread, Pack} {
-		b := newBench(t, Config{Placement: placement})
-		for _, node := range []string{"n1", "n2", "n3"} {
-			b.node(node, 1000)
-			d := &types.Devices{}
-			for i := range 4 {
-				dev := types.Device{ID: fmt.Sprintf("g%d", i), Resource: types.GPU, NUMA: i / 2}
-				if node == "n2" {
-					dev.Links = []string{"switch"}
-				}
-				d.Devices = append(d.Devices, dev)
-			}
-			b.putDevices(node, d)
-		}
-		b.task("busy", map[string]types.Quantity{"gpu": 1000, "node/n2": 1})
-		b.settle()
-		b.task("three", map[string]types.Quantity{"gpu": 3000})
-		b.settle()
-		b.expect("three", "bound on n2")
 	}
 }
 
@@ -226,8 +201,8 @@ func TestLayoutIsTheSameEachTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := machines[rapid.SampledFrom(names).Draw(t, "machine")]
 		slots := m.slots(digits(devices(rapid.IntRange(0, 255).Draw(t, "used"))), "")
-		amount := whole * types.Quantity(rapid.IntRange(1, 8).Draw(t, "amount"))
-		if a, b := pick(slots, amount, types.AnyTopology), pick(slots, amount, types.AnyTopology); !slices.Equal(a, b) {
+		amount := Whole * types.Quantity(rapid.IntRange(1, 8).Draw(t, "amount"))
+		if a, b := Pick(slots, amount, types.AnyTopology), Pick(slots, amount, types.AnyTopology); !slices.Equal(a, b) {
 			t.Fatalf("%v, then %v", a, b)
 		}
 	})
@@ -240,7 +215,7 @@ func BenchmarkPick(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", strings.ReplaceAll(name, " ", "-"), n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					pick(slots, n*whole, types.AnyTopology)
+					Pick(slots, n*Whole, types.AnyTopology)
 				}
 			})
 		}

@@ -1,4 +1,4 @@
-package scheduler
+package match
 
 import (
 	"fmt"
@@ -53,29 +53,29 @@ func TestDevicesAsTheTopologySays(t *testing.T) {
 	}
 	unknown := machines["two sockets"].slots("", "")
 	for _, s := range unknown {
-		s.device.NUMA = -1
+		s.Device.NUMA = -1
 	}
-	if canBe(unknown, 2000, types.OneNUMA) || !canBe(unknown, 1000, types.OneNUMA) {
+	if Possible(unknown, 2000, types.OneNUMA) || !Possible(unknown, 1000, types.OneNUMA) {
 		t.Error("devices of which nobody knows where they are, are on one NUMA node")
 	}
 	for _, tt := range tests {
 		slots := machines[tt.machine].slots(tt.used, tt.unhealthy)
 		var got string
-		for _, d := range pick(slots, tt.amount, tt.topology) {
+		for _, d := range Pick(slots, tt.amount, tt.topology) {
 			got += d.ID
 		}
-		if got != tt.want || canBe(slots, tt.amount, tt.topology) != (tt.want != "") {
+		if got != tt.want || Possible(slots, tt.amount, tt.topology) != (tt.want != "") {
 			t.Errorf("%s, in use %q, unhealthy %q: %s of topology %q are %q, want %q", tt.machine, tt.used, tt.unhealthy, tt.amount.Format(types.GPU), tt.topology, got, tt.want)
 		}
 	}
 }
 
 // lieSo reports whether a set of slots lies as the topology says, by what types says.
-func lieSo(slots []slot, s devices, so types.Topology) bool {
+func lieSo(slots []Slot, s devices, so types.Topology) bool {
 	r := types.DeviceRequest{Topology: so}
 	for a := s; a != 0; a &= a - 1 {
 		for b := a & (a - 1); b != 0; b &= b - 1 {
-			if !r.Joins(slots[a.first()].device, slots[b.first()].device) {
+			if !r.Joins(slots[a.first()].Device, slots[b.first()].Device) {
 				return false
 			}
 		}
@@ -92,7 +92,7 @@ func TestTogetherIsBest(t *testing.T) {
 		for used := range 256 {
 			slots := m.slots(digits(devices(used)), "")
 			var l layout
-			l.layOut(slots)
+			l.read(slots)
 			for _, so := range topologies {
 				for n := 2; n <= 8; n++ {
 					var best setCost
@@ -121,23 +121,23 @@ func TestTogetherIsBest(t *testing.T) {
 // lie as the topology says, and some are found if there are any.
 func TestTogetherOfMany(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var slots []slot
+		var slots []Slot
 		for i := range rapid.IntRange(9, 16).Draw(t, "devices") {
-			slots = append(slots, slot{id: fmt.Sprint(i), capacity: whole, device: &types.Device{NUMA: rapid.IntRange(-1, 2).Draw(t, "numa")}})
+			slots = append(slots, Slot{ID: fmt.Sprint(i), Capacity: Whole, Device: &types.Device{NUMA: rapid.IntRange(-1, 2).Draw(t, "numa")}})
 		}
 		for link := range rapid.IntRange(0, 12).Draw(t, "links") {
 			for _, at := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(slots)-1), 2, 6, rapid.ID).Draw(t, "on") {
-				slots[at].device.Links = append(slots[at].device.Links, fmt.Sprint(link))
+				slots[at].Device.Links = append(slots[at].Device.Links, fmt.Sprint(link))
 			}
 		}
 		for i := range slots {
 			if rapid.IntRange(0, 9).Draw(t, "used") == 0 {
-				slots[i].used = whole
+				slots[i].Used = Whole
 			}
 		}
 		n, so := rapid.IntRange(2, 6).Draw(t, "n"), rapid.SampledFrom(topologies).Draw(t, "topology")
 		var l layout
-		l.layOut(slots)
+		l.read(slots)
 		there := false
 		for s := range devices(1) << len(slots) {
 			there = there || s.count() == n && s&^l.unused == 0 && lieSo(slots, s, so)
@@ -155,29 +155,29 @@ func TestTogetherOfMany(t *testing.T) {
 // TestTogetherWhereGrowingEnds: three that are linked, each of them also to one that is
 // linked to no other, which cuts fewer links when it is taken.
 func TestTogetherWhereGrowingEnds(t *testing.T) {
-	var slots []slot
+	var slots []Slot
 	for i, links := range []string{"ab x", "ab y", "ab z", "x", "y", "z", "", "", "", "", "", ""} {
-		slots = append(slots, slot{id: fmt.Sprint(i), capacity: whole, device: &types.Device{NUMA: i, Links: strings.Fields(links)}})
+		slots = append(slots, Slot{ID: fmt.Sprint(i), Capacity: Whole, Device: &types.Device{NUMA: i, Links: strings.Fields(links)}})
 	}
-	if got := fmt.Sprint(pick(slots, 3000, types.LinkedDevices)); got != "[{0 1000} {1 1000} {2 1000}]" {
+	if got := fmt.Sprint(Pick(slots, 3000, types.LinkedDevices)); got != "[{0 1000} {1 1000} {2 1000}]" {
 		t.Errorf("got %s", got)
 	}
-	if got := pick(slots, 4000, types.LinkedDevices); got != nil {
+	if got := Pick(slots, 4000, types.LinkedDevices); got != nil {
 		t.Errorf("got %v", got)
 	}
 }
 
 // TestDevicesOfAModel: devices that are not as they are wanted are as good as not there.
 func TestDevicesOfAModel(t *testing.T) {
-	device := func(id, model string, memory int64) slot {
-		return slot{id: id, capacity: whole, device: &types.Device{ID: id, Model: model, MemoryBytes: memory << 30}}
+	device := func(id, model string, memory int64) Slot {
+		return Slot{ID: id, Capacity: Whole, Device: &types.Device{ID: id, Model: model, MemoryBytes: memory << 30}}
 	}
-	all := func() []slot {
-		out := []slot{
+	all := func() []Slot {
+		out := []Slot{
 			device("a", "NVIDIA A100-SXM4-40GB", 40), device("b", "NVIDIA H100 80GB HBM3", 80), device("c", "NVIDIA H100 80GB HBM3", 80),
-			device("d", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", 5), device("e", "NVIDIA A100-SXM4-80GB", 80), {id: "f", capacity: whole},
+			device("d", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", 5), device("e", "NVIDIA A100-SXM4-80GB", 80), {ID: "f", Capacity: Whole},
 		}
-		out[2].used = 500
+		out[2].Used = 500
 		return out
 	}
 	tests := []struct {
@@ -199,16 +199,16 @@ func TestDevicesOfAModel(t *testing.T) {
 	}
 	for _, tt := range tests {
 		slots := all()
-		restrict(slots, &tt.r)
+		Restrict(slots, &tt.r)
 		var got string
-		for _, d := range pick(slots, tt.amount, tt.r.Topology) {
+		for _, d := range Pick(slots, tt.amount, tt.r.Topology) {
 			got += d.ID
 		}
 		if got != tt.want {
 			t.Errorf("%s gpu %s are %q, want %q", tt.amount.Format(types.GPU), &tt.r, got, tt.want)
 		}
 	}
-	if slots := all(); slices.ContainsFunc(slots, func(s slot) bool { return s.capacity != whole }) {
+	if slots := all(); slices.ContainsFunc(slots, func(s Slot) bool { return s.Capacity != Whole }) {
 		t.Error("what wants any devices leaves some out")
 	}
 }
@@ -226,7 +226,7 @@ func TestByChoice(t *testing.T) {
 	}
 	for i, a := range requests {
 		for j, b := range requests {
-			if got := byChoice(a, b); (got < 0) != (i < j) || (got == 0) != (i == j) {
+			if got := CompareChoice(a, b); (got < 0) != (i < j) || (got == 0) != (i == j) {
 				t.Errorf("%d and %d: %d", i, j, got)
 			}
 		}

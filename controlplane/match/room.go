@@ -1,0 +1,179 @@
+package match
+
+import (
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Room is one node as a decision leaves it. Several rooms of a node are independent of one
+// another, unless they share an Overlay.
+type Room struct {
+	// Node is the node.
+	Node *cluster.Node
+
+	view *cluster.View
+	over Overlay
+}
+
+// Overlay is what a decision has changed on a node and nobody has stored yet. The zero value
+// changes nothing.
+type Overlay struct {
+	// Allocated is what is in use. nil means what is stored; else the room changes it.
+	Allocated *types.Allocated
+	// Offered is capacity that the decision itself brings: provided, or granted.
+	Offered map[types.ResourceID]types.Quantity
+	// Ended are the bindings that the decision ends: what they provide does not count.
+	Ended []*cluster.Binding
+	// Granted are the grants that the decision changes, by the id of the reservation.
+	Granted map[cluster.ID]*types.Grant
+	// Bound is the number of tasks that the decision binds to the node.
+	Bound int
+}
+
+// On returns a node as it is stored.
+func On(v *cluster.View, n *cluster.Node) Room { return Room{Node: n, view: v} }
+
+// Over returns a node as it is stored, changed by an overlay.
+func Over(v *cluster.View, n *cluster.Node, o Overlay) Room { return Room{Node: n, view: v, over: o} }
+
+// allocated returns what is in use; nil means nothing.
+func (r *Room) allocated() *types.Allocated {
+	if r.over.Allocated != nil {
+		return r.over.Allocated
+	}
+	return r.Node.Allocated.V
+}
+
+// Holds returns what is in use, sorted by resource. The caller must not change it.
+func (r *Room) Holds() []types.Holding {
+	if a := r.allocated(); a != nil {
+		return a.Holds
+	}
+	return nil
+}
+
+// Used returns the shares of devices, or the ports, in use of a resource.
+func (r *Room) Used(id types.ResourceID) []types.DeviceShare {
+	if a := r.allocated(); a != nil {
+		return a.DevicesOf(id)
+	}
+	return nil
+}
+
+// Tasks returns the number of tasks on the node.
+func (r *Room) Tasks() int { return len(r.Node.Bindings) + r.over.Bound }
+
+// Free returns how much of a resource is left. It is negative where more is in use than there
+// is. ok reports whether the node has the resource.
+func (r *Room) Free(id types.ResourceID) (q types.Quantity, ok bool) {
+	a := r.allocated()
+	if a.Full(id) {
+		return 0, true
+	}
+	q, ok = r.view.CapacityWithout(r.Node, id, r.over.Ended)
+	if len(r.over.Offered) > 0 {
+		if x, more := r.over.Offered[id]; more {
+			q, ok = q.Add(x), true
+		}
+	}
+	if a == nil {
+		return q.Minus(0), ok
+	}
+	return q.Minus(a.Of(id)), ok
+}
+
+// Capacity returns how much of a resource the node has in all, stored or not.
+func (r *Room) Capacity(id types.ResourceID) types.Quantity {
+	q, _ := r.capacity(id)
+	return q
+}
+
+func (r *Room) capacity(id types.ResourceID) (q types.Quantity, ok bool) {
+	return r.view.Capacity(r.Node, id)
+}
+
+// grantHolds returns what the grant of a scoped resource holds on the node.
+func (r *Room) grantHolds(id types.ResourceID) []types.Holding {
+	if len(r.over.Granted) > 0 {
+		ns, _, reservation := id.Split()
+		if g := r.over.Granted[cluster.ID{Namespace: ns, ID: reservation}]; g != nil {
+			return g.On(r.Node.Name)
+		}
+	}
+	return r.view.GrantHolds(r.Node, id)
+}
+
+// Fits reports whether the node has room for needs. Cluster-wide resources are not considered.
+func (r *Room) Fits(needs []cluster.Need) bool {
+	_, ok := r.Short(needs)
+	return ok
+}
+
+// Short returns the first resource of needs that the node has not enough of; ok reports that
+// there is none: needs fit. Cluster-wide resources are not considered.
+func (r *Room) Short(needs []cluster.Need) (short types.ResourceID, ok bool) {
+	for i := range needs {
+		x := &needs[i]
+		if r.view.Pool(x.ID) != nil {
+			continue
+		}
+		free, known := r.Free(x.ID)
+		if !known || free < x.Amount || !r.DevicesFit(*x) {
+			return x.ID, false
+		}
+	}
+	return "", true
+}
+
+// Pick returns what a task or grant holds of the node when it gets needs, which fit: devices
+// and ports included, and what it draws from cluster-wide resources.
+func (r *Room) Pick(needs []cluster.Need) []types.Holding {
+	holds := make([]types.Holding, 0, len(needs))
+	for _, x := range needs {
+		switch {
+		case x.ID.IsPlacement():
+		case r.view.Pool(x.ID) != nil:
+			holds = append(holds, types.Holding{Resource: x.ID, Amount: x.Amount, Cluster: true})
+		default:
+			holds = append(holds, types.Holding{Resource: x.ID, Amount: x.Amount, Devices: r.PickDevices(x)})
+		}
+	}
+	return holds
+}
+
+// own returns what is in use, to be changed.
+func (r *Room) own() *types.Allocated {
+	switch a := &r.over.Allocated; {
+	case *a != nil:
+	case r.Node.Allocated.V != nil:
+		*a = r.Node.Allocated.V.Clone()
+	default:
+		*a = &types.Allocated{}
+	}
+	return r.over.Allocated
+}
+
+// Hold counts holdings as in use. Cluster-wide ones are not considered.
+func (r *Room) Hold(holds []types.Holding) {
+	a := r.own()
+	for _, h := range holds {
+		if !h.Cluster {
+			a.Take(h)
+		}
+	}
+}
+
+// Return counts holdings as not in use any more. Cluster-wide ones are not considered. An amount
+// may be negative: that is capacity which goes with its provider.
+func (r *Room) Return(holds []types.Holding) {
+	a := r.own()
+	for _, h := range holds {
+		switch {
+		case h.Cluster:
+		case a.Of(h.Resource) == 0 && len(a.DevicesOf(h.Resource)) == 0:
+			a.Take(types.Holding{Resource: h.Resource, Amount: -h.Amount})
+		default:
+			a.Return(h)
+		}
+	}
+}
