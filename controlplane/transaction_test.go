@@ -113,7 +113,7 @@ func TestTransactionRefuses(t *testing.T) {
 			return err
 		}
 	}
-	w.refused(types.Invalid, commit(w.Begin()), "is empty")
+	w.refused(types.Invalid, commit(w.Begin()), "the transaction is empty")
 	tx := w.Begin().Reserve("a b", types.Reservation{}).SetResource("gpu", -1, controlplane.Where{}, controlplane.SetOptions{})
 	tx.Launch(one("-"))
 	w.refused(types.Invalid, commit(tx), "id: ", "bundles: ", "capacity: ", "tasks[0]: ")

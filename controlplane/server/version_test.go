@@ -33,7 +33,7 @@ func TestCheckMember(t *testing.T) {
 		{version: "3.7.1", told: 2 << 30},
 		{version: "3.6.0", told: 2 << 30, quota: 2 << 30},
 		{version: "3.6.0", told: 2 << 30, quota: 8 << 30, advice: "etcd-quota has no effect: leave it out"},
-		{version: "3.5.21", refused: "it is version 3.5.21, which does not report the quota of its database: "},
+		{version: "3.5.21", refused: "it is version 3.5.21, which does not report the quota of its database: give etcd-quota"},
 		{version: "3.5.21", quota: 8 << 30},
 		{version: "3.4.0", quota: 8 << 30},
 		{version: "3.3.27", quota: 8 << 30, refused: "use 3.4.0 or later"},

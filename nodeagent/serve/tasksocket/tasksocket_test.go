@@ -290,7 +290,7 @@ func TestBadRequests(t *testing.T) {
 		{"watch something else", "GET", "/v1/watch?of=nodes", "", 400, []string{"nodes", "resources"}},
 		{"watch after what", "GET", "/v1/watch?after=x", "", 400, []string{"after", "id of the last event"}},
 		{"reads or not", "GET", "/v1/state?reads=x", "", 400, []string{"reads"}},
-		{"empty transaction", "POST", "/v1/transactions", `{}`, 400, []string{"is empty"}},
+		{"empty transaction", "POST", "/v1/transactions", `{}`, 400, []string{"the transaction is empty"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
