@@ -1,10 +1,13 @@
 package esl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -25,7 +28,7 @@ func (d Domain) Validate(field string) error {
 	case Node, Rack, Zone:
 		return nil
 	}
-	return invalid("%s: %q is unknown: use node, rack or zone", field, string(d))
+	return Invalid("%s: %q is unknown: use node, rack or zone", field, string(d))
 }
 
 // rank orders domains from the smallest to the largest.
@@ -53,19 +56,24 @@ func (g *Group) Together(in Domain) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, together: true})
 }
 
+// IsTogether reports whether a policy has all tasks in one domain of a kind.
+func (g *Group) IsTogether(d Domain) bool {
+	return slices.ContainsFunc(g.claims, func(c claim) bool { return c.together && c.in == d })
+}
+
 // AtMost notes that at most n tasks are to be in one domain.
 func (g *Group) AtMost(n int, in Domain) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, atMost: n})
 }
 
-// evenly notes that at most so many more tasks are to be in one domain than in another; 0: as
+// Evenly notes that at most so many more tasks are to be in one domain than in another; 0: as
 // even as can be.
-func (g *Group) evenly(in Domain, skew int) {
+func (g *Group) Evenly(in Domain, skew int) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, evenly: true, skew: skew})
 }
 
-// inUnits notes that so many tasks are to be together on a node each, in all in what is given.
-func (g *Group) inUnits(of int, in Domain) {
+// InUnits notes that so many tasks are to be together on a node each, in all in what is given.
+func (g *Group) InUnits(of int, in Domain) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, unit: of})
 }
 
@@ -75,25 +83,25 @@ func (g *Group) AtOnce() { g.claims = append(g.claims, claim{kind: g.kind, atOnc
 // InTurn notes that some tasks begin only when others have begun, or ended.
 func (g *Group) InTurn() { g.claims = append(g.claims, claim{kind: g.kind, inTurn: true}) }
 
-// chooses notes that the node of each task is chosen.
-func (g *Group) chooses() {
+// ChoosesNodes notes that the node of each task is chosen.
+func (g *Group) ChoosesNodes() {
 	g.claims = append(g.claims, claim{kind: g.kind, chooses: true, opens: g.opens})
 }
 
-// steers notes that where the tasks may be goes by where there is room for what they ask for.
-func (g *Group) steers() { g.claims = append(g.claims, claim{kind: g.kind, steers: true}) }
+// Steers notes that where the tasks may be goes by where there is room for what they ask for.
+func (g *Group) Steers() { g.claims = append(g.claims, claim{kind: g.kind, steers: true}) }
 
-// moves notes that tasks are moved onto nodes that are chosen for that.
-func (g *Group) moves() { g.claims = append(g.claims, claim{kind: g.kind, moves: true}) }
+// Moves notes that tasks are moved onto nodes that are chosen for that.
+func (g *Group) Moves() { g.claims = append(g.claims, claim{kind: g.kind, moves: true}) }
 
-// evicts notes that others make room for tasks.
-func (g *Group) evicts() { g.claims = append(g.claims, claim{kind: g.kind, evicts: true}) }
+// Evicts notes that others make room for tasks.
+func (g *Group) Evicts() { g.claims = append(g.claims, claim{kind: g.kind, evicts: true}) }
 
-// resizes notes that as many tasks run as there is room for, one by one.
-func (g *Group) resizes() { g.claims = append(g.claims, claim{kind: g.kind, resizes: true}) }
+// Resizes notes that as many tasks run as there is room for, one by one.
+func (g *Group) Resizes() { g.claims = append(g.claims, claim{kind: g.kind, resizes: true}) }
 
-// raises notes that what waits is raised, by what this policy alone reckons.
-func (g *Group) raises() { g.claims = append(g.claims, claim{kind: g.kind, raises: true}) }
+// Raises notes that what waits is raised, by what this policy alone reckons.
+func (g *Group) Raises() { g.claims = append(g.claims, claim{kind: g.kind, raises: true}) }
 
 // conflicts returns what cannot be met together.
 func (g *Group) conflicts() []error {
@@ -101,35 +109,35 @@ func (g *Group) conflicts() []error {
 	for i, a := range g.claims {
 		for j, b := range g.claims {
 			if a.atOnce && b.inTurn && len(g.Tasks) > 1 {
-				errs = append(errs, invalid("policies: %s and %s exclude each other: the one has all %d tasks begin at once, the other some after others: drop one of them",
+				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one has all %d tasks begin at once, the other some after others: drop one of them",
 					a.kind, b.kind, len(g.Tasks)))
 			}
 			if a.chooses && b.chooses && i < j {
-				errs = append(errs, invalid("policies: %s and %s exclude each other: each chooses a node for every task: drop one of them", a.kind, b.kind))
+				errs = append(errs, Invalid("policies: %s and %s exclude each other: each chooses a node for every task: drop one of them", a.kind, b.kind))
 			}
 			if (a.steers || a.chooses) && b.moves {
-				errs = append(errs, invalid("policies: %s and %s exclude each other: the one says where tasks may be, the other moves them onto nodes that it chooses: drop one of them", a.kind, b.kind))
+				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one says where tasks may be, the other moves them onto nodes that it chooses: drop one of them", a.kind, b.kind))
 			}
 			if a.chooses && !a.opens && b.evicts {
-				errs = append(errs, invalid("policies: %s and %s exclude each other: the one chooses nodes with room alone, the other makes room where there is none: drop one of them", a.kind, b.kind))
+				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one chooses nodes with room alone, the other makes room where there is none: drop one of them", a.kind, b.kind))
 			}
 			if a.raises && b.raises && i < j {
-				errs = append(errs, invalid("policies: %s is there twice, and each would undo what the other does: drop one of them", a.kind))
+				errs = append(errs, Invalid("policies: %s is there twice, and each would undo what the other does: drop one of them", a.kind))
 			}
 			if a.resizes && (b.atOnce || b.moves || b.resizes && i < j) {
-				errs = append(errs, invalid("policies: %s and %s exclude each other: the one has as many tasks run as there is room for, each by itself, and the other decides that, too: drop one of them", a.kind, b.kind))
+				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one has as many tasks run as there is room for, each by itself, and the other decides that, too: drop one of them", a.kind, b.kind))
 			}
 			// Who is together in a small domain is so in every larger one.
 			if a.together && b.atMost > 0 && a.in.rank() <= b.in.rank() && len(g.Tasks) > b.atMost {
-				errs = append(errs, invalid("policies: %s and %s exclude each other: all %d tasks on one %s, and at most %s: drop one of them, or have fewer tasks",
+				errs = append(errs, Invalid("policies: %s and %s exclude each other: all %d tasks on one %s, and at most %s: drop one of them, or have fewer tasks",
 					a.kind, b.kind, len(g.Tasks), a.in, fmt.Sprintf("%d on one %s", b.atMost, b.in)))
 			}
 			if a.together && b.evenly && a.in.rank() <= b.in.rank() && len(g.Tasks) > max(b.skew, 1) {
-				errs = append(errs, invalid("policies: %s and %s exclude each other: the one has all %d tasks on one %s, the other %s: drop one of them",
+				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one has all %d tasks on one %s, the other %s: drop one of them",
 					a.kind, b.kind, len(g.Tasks), a.in, b.evenness()))
 			}
 			if a.together && b.together && i < j && a.kind == b.kind {
-				errs = append(errs, invalid("policies: %s is there twice, and each time chooses where all tasks are: drop the one with %s", a.kind, larger(a.in, b.in)))
+				errs = append(errs, Invalid("policies: %s is there twice, and each time chooses where all tasks are: drop the one with %s", a.kind, larger(a.in, b.in)))
 			}
 			errs = append(errs, g.apartFrom(a, b)...)
 		}
@@ -143,12 +151,12 @@ func (g *Group) apartFrom(a, b claim) (errs []error) {
 	switch {
 	case unit < 2:
 	case b.chooses:
-		errs = append(errs, invalid("policies: %s and %s exclude each other: the one has %d tasks together on a node, the other chooses a node for each: drop one of them", a.kind, b.kind, unit))
+		errs = append(errs, Invalid("policies: %s and %s exclude each other: the one has %d tasks together on a node, the other chooses a node for each: drop one of them", a.kind, b.kind, unit))
 	case a.in == Node: // as of together
 	case b.atMost > 0 && b.atMost < unit: // in a rack are those on a node of it, too
-		errs = append(errs, invalid("policies: perNode: %d are to be together on a node, and %s has at most %d on one %s: change one of them", a.unit, b.kind, b.atMost, b.in))
+		errs = append(errs, Invalid("policies: perNode: %d are to be together on a node, and %s has at most %d on one %s: change one of them", a.unit, b.kind, b.atMost, b.in))
 	case b.evenly && b.skew > 0 && b.skew < unit:
-		errs = append(errs, invalid("policies: perNode: %d are to be together on a node, and %s %s: have that be %d, or drop one of them", a.unit, b.kind, b.evenness(), unit))
+		errs = append(errs, Invalid("policies: perNode: %d are to be together on a node, and %s %s: have that be %d, or drop one of them", a.unit, b.kind, b.evenness(), unit))
 	}
 	return errs
 }
@@ -169,10 +177,10 @@ func larger(a, b Domain) Domain {
 	return b
 }
 
-// tooFew refuses tasks that are all to be there at once, and of which so many may be in one
+// CheckDomains refuses tasks that are all to be there at once, and of which so many may be in one
 // domain at most that they go into no more than are registered, or than one of those has that
 // all are to be in. Precondition.
-func (g *Group) tooFew() error {
+func (g *Group) CheckDomains() error {
 	within := Domain("")
 	for _, c := range g.claims {
 		if c.together && (within == "" || c.in.rank() < within.rank()) {
@@ -195,7 +203,7 @@ func (g *Group) tooFew() error {
 				len(g.Tasks), within, c.kind, c.atMost, c.in, within, most))
 		}
 	}
-	return joined(errs)
+	return Join(errs)
 }
 
 // mostDomains returns how many domains of a kind the nodes are in, or, if within is given, how
@@ -228,11 +236,28 @@ func mostDomains(nodes map[string]*types.Node, in, within Domain) (most int, kno
 	return most, true
 }
 
-// joined makes one Invalid error of many, nil of none.
-func joined(errs []error) error {
+// Join makes one Invalid error of many, nil of none.
+func Join(errs []error) error {
 	err := errors.Join(errs...)
 	if err == nil {
 		return nil
 	}
 	return types.Errorf(types.ClassOf(err), "%w", err)
 }
+
+// Of returns the name of the domain that a node is in; "" if it is in none.
+func (d Domain) Of(n *cluster.Node) string {
+	switch {
+	case d == Node || d == "":
+		return n.Name
+	case n.Info.V == nil:
+		return ""
+	}
+	return n.Info.V.Label(string(d))
+}
+
+// Or returns the domain, or another one if it is not given.
+func (d Domain) Or(other Domain) Domain { return cmp.Or(d, other) }
+
+// Choices are what it may be.
+func (Domain) Choices() []string { return []string{string(Node), string(Rack), string(Zone)} }

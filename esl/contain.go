@@ -2,9 +2,9 @@ package esl
 
 import "github.com/escher-sched/escher/controlplane/supervise"
 
-// contained calls code of a policy, which a user may have written. A panic of it becomes the
+// Contain calls code of a policy, which a user may have written. A panic of it becomes the
 // error, and does no other harm.
-func contained(f func()) error {
+func Contain(f func()) error {
 	return supervise.Contain(func() error {
 		f()
 		return nil

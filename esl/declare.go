@@ -17,7 +17,7 @@ import (
 // AlreadyExists: there is a resource of a name that a new one makes, which is somebody's.
 func (c *Client) Declare(ctx context.Context, id string, p Shared, session string) error {
 	fail := func(err error) error { return types.Errorf(types.ClassOf(err), "declare %s %s: %w", p.Kind(), id, err) }
-	one, err := stored(p)
+	one, err := Stored(p)
 	if err != nil {
 		return fail(err)
 	}
@@ -62,7 +62,7 @@ func Declared(id string, p Shared) ([]Set, error) {
 		return nil, err
 	}
 	label := Labels([]types.Policy{{Kind: p.Kind()}})[0]
-	return ofPolicy(sets, own(id, label, ""), id), nil
+	return ofPolicy(sets, OwnName(id, label, ""), id), nil
 }
 
 // ofPolicy returns resources with those that are named after a shared policy, and have no
@@ -86,8 +86,8 @@ func ofName(name, prefix string) bool {
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// within has a plan of a shared policy make what ends with that.
-func (p *Plan) within(prefix, id string) {
+// EndWith has a plan of a shared policy make what ends with that.
+func (p *Plan) EndWith(prefix, id string) {
 	p.Set = ofPolicy(p.Set, prefix, id)
 	p.Reserve = slices.Clone(p.Reserve)
 	for i := range p.Reserve {

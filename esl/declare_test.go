@@ -7,8 +7,14 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/admission"
+	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/esl/keep"
+	"github.com/escher-sched/escher/esl/place"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -19,18 +25,18 @@ func TestSharedEndsWithApplication(t *testing.T) {
 		shared esl.Shared
 		refers esl.Policy
 	}{
-		"queue":           {esl.Queue{Limit: 1}, esl.Queued{In: "s"}},
-		"semaphore":       {esl.Semaphore{Limit: 1}, esl.Holds{Semaphore: "s"}},
-		"fair-queue":      {esl.FairQueue{Limit: 1, Anyone: 1}, esl.Flow{In: "s", As: "a"}},
-		"fair-share":      {esl.FairShare{Anyone: 1}, esl.Share{In: "s", As: "a"}},
-		"pack":            {esl.Pack{}, esl.Packed{In: "s"}},
-		"elastic-balance": {esl.ElasticBalance{}, esl.Balanced{In: "s"}},
-		"objective":       {esl.Objective{By: esl.Leftover}, esl.Placed{By: "s"}},
+		"queue":           {admission.Queue{Limit: 1}, admission.Queued{In: "s"}},
+		"semaphore":       {admission.Semaphore{Limit: 1}, admission.Holds{Semaphore: "s"}},
+		"fair-queue":      {admission.FairQueue{Limit: 1, Anyone: 1}, admission.Flow{In: "s", As: "a"}},
+		"fair-share":      {share.FairShare{Anyone: 1}, share.Share{In: "s", As: "a"}},
+		"pack":            {place.Pack{}, place.Packed{In: "s"}},
+		"elastic-balance": {place.ElasticBalance{}, place.Balanced{In: "s"}},
+		"objective":       {place.Objective{By: place.Leftover}, place.Placed{By: "s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := startGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
-				app, err := esl.Attach(t.Context(), g.Client, "app")
+				g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
+				app, err := keep.Attach(t.Context(), g.Client, "app")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -42,7 +48,7 @@ func TestSharedEndsWithApplication(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				g.ended(job)
+				g.Ended(job)
 				stop() // as if it were killed
 				time.Sleep(5 * time.Minute)
 				kvs, _, err := controlplane.ListAll(t.Context(), g.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Resources)})
@@ -63,8 +69,8 @@ func TestSharedEndsWithApplication(t *testing.T) {
 // own, or has a lifetime: that stays as it says.
 func TestSharedPlanEndsWithPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.asked = newRecord(func(_ string, s *esl.State) esl.Plan {
+		w := esltest.NewWorld(t, nil)
+		w.Asked = esltest.NewRecord(func(_ string, s *esl.State) esl.Plan {
 			if s.Pool("s.shared.made") != nil {
 				return esl.Plan{}
 			}
@@ -77,17 +83,17 @@ func TestSharedPlanEndsWithPolicy(t *testing.T) {
 				Reserve: []esl.Reservation{{ID: "s.shared.room", Reservation: types.Reservation{Bundles: []types.Bundle{bundle}}}},
 			}
 		})
-		w.jobs = w.client("d")
-		app, err := esl.Attach(t.Context(), w.jobs, "app")
+		w.Jobs = w.Client("d")
+		app, err := keep.Attach(t.Context(), w.Jobs, "app")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := app.Declare(t.Context(), "s", &shared{counter{Name: "s"}}); err != nil {
+		if err := app.Declare(t.Context(), "s", &esltest.Shared{Counter: esltest.Counter{Name: "s"}}); err != nil {
 			t.Fatal(err)
 		}
 		runs(t, app.Run)
-		pass(time.Second)
-		v := w.view()
+		esltest.Pass(time.Second)
+		v := w.Snapshot()
 		for name, want := range map[string]string{"s.shared": "s", "s.shared.made": "s", "s.sharedalike": "", "data": ""} {
 			p := v.Pool(types.Resolve("d", name))
 			if p == nil {
@@ -97,7 +103,7 @@ func TestSharedPlanEndsWithPolicy(t *testing.T) {
 				t.Errorf("%s is of %q: want %q", name, got, want)
 			}
 		}
-		if r := v.Reservations[idOf("s.shared.room")]; r == nil || r.Info.V.Policy != "s" {
+		if r := v.Reservations[esltest.IdOf("s.shared.room")]; r == nil || r.Info.V.Policy != "s" {
 			t.Errorf("the reservation is %+v", r)
 		}
 	})
@@ -107,37 +113,37 @@ func TestSharedPlanEndsWithPolicy(t *testing.T) {
 // withdrawn does not begin to end with a session. The other way round it may.
 func TestDeclareRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, newRecord(nil))
+		w := esltest.NewWorld(t, esltest.NewRecord(nil))
 		ctx := t.Context()
-		w.submit("train", 1, &counter{Name: "a"})
-		err := w.jobs.Declare(ctx, "train", esl.Queue{Limit: 1}, "")
+		w.Submit("train", 1, &esltest.Counter{Name: "a"})
+		err := w.Jobs.Declare(ctx, "train", admission.Queue{Limit: 1}, "")
 		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "choose another id") {
 			t.Errorf("under the id of a job the error is %v", err)
 		}
-		if kept, _, err := w.jobs.Policies(ctx, "train"); err != nil || kept.Job != "train" || kept.Policies[0].Kind != "counter" {
+		if kept, _, err := w.Jobs.Policies(ctx, "train"); err != nil || kept.Job != "train" || kept.Policies[0].Kind != "counter" {
 			t.Errorf("the job has %+v, %v", kept, err)
 		}
-		w.submit("plain", 1)
-		if err := w.jobs.Declare(ctx, "plain", esl.Queue{Limit: 1}, ""); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "there is a job of that id: choose another id") {
+		w.Submit("plain", 1)
+		if err := w.Jobs.Declare(ctx, "plain", admission.Queue{Limit: 1}, ""); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "there is a job of that id: choose another id") {
 			t.Errorf("under the id of a job without policies the error is %v", err)
 		}
-		app, err := esl.Attach(ctx, w.jobs, "app")
+		app, err := keep.Attach(ctx, w.Jobs, "app")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.jobs.Declare(ctx, "prod", esl.Queue{Limit: 1}, ""); err != nil {
+		if err := w.Jobs.Declare(ctx, "prod", admission.Queue{Limit: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := app.Declare(ctx, "prod", esl.Queue{Limit: 2}); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "withdraw it") {
+		if err := app.Declare(ctx, "prod", admission.Queue{Limit: 2}); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "withdraw it") {
 			t.Errorf("the error is %v", err)
 		}
-		if err := app.Declare(ctx, "mine", esl.Queue{Limit: 1}); err != nil {
+		if err := app.Declare(ctx, "mine", admission.Queue{Limit: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.jobs.Declare(ctx, "mine", esl.Queue{Limit: 1}, ""); err != nil {
+		if err := w.Jobs.Declare(ctx, "mine", admission.Queue{Limit: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
-		if p := w.view().Pool(types.Resolve("d", "mine.queue")); p == nil || p.Info.V.Owner != "mine" {
+		if p := w.Snapshot().Pool(types.Resolve("d", "mine.queue")); p == nil || p.Info.V.Owner != "mine" {
 			t.Errorf("the queue that lasts has %+v", p)
 		}
 	})
@@ -147,46 +153,46 @@ func TestDeclareRefused(t *testing.T) {
 // leaves a resource of its name alone, which somebody else has made.
 func TestDeclareTakesNothingOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, ctx := newWorld(t, newRecord(nil)), t.Context()
+		w, ctx := esltest.NewWorld(t, esltest.NewRecord(nil)), t.Context()
 		for _, name := range []string{"q.queue", "q.semaphore"} {
-			if _, err := w.jobs.SetResource(ctx, name, 5*esl.One, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
+			if _, err := w.Jobs.SetResource(ctx, name, 5*esl.One, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		refused := func(p esl.Shared, says string) {
 			t.Helper()
-			err := w.jobs.Declare(ctx, "q", p, "")
+			err := w.Jobs.Declare(ctx, "q", p, "")
 			if !types.Is(err, types.AlreadyExists) || !strings.Contains(err.Error(), says) {
 				t.Errorf("the error is %v", err)
 			}
 		}
-		refused(esl.Queue{Limit: 1}, "there is a resource q.queue already (5 in the cluster), which would change its owner: remove it: set q.queue to 0 in the cluster, or choose another id")
-		if p := w.view().Pool(types.Resolve("d", "q.queue")); p == nil || p.Capacity() != 5*esl.One || len(w.view().Policies) != 0 {
-			t.Errorf("the resource is %+v, policies %v", p, w.view().Policies)
+		refused(admission.Queue{Limit: 1}, "there is a resource q.queue already (5 in the cluster), which would change its owner: remove it: set q.queue to 0 in the cluster, or choose another id")
+		if p := w.Snapshot().Pool(types.Resolve("d", "q.queue")); p == nil || p.Capacity() != 5*esl.One || len(w.Snapshot().Policies) != 0 {
+			t.Errorf("the resource is %+v, policies %v", p, w.Snapshot().Policies)
 		}
-		if _, err := w.jobs.SetResource(ctx, "q.queue", 0, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
+		if _, err := w.Jobs.SetResource(ctx, "q.queue", 0, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, limit := range []int{1, 2} { // the second changes it
-			if err := w.jobs.Declare(ctx, "q", esl.Queue{Limit: limit}, ""); err != nil {
+			if err := w.Jobs.Declare(ctx, "q", admission.Queue{Limit: limit}, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
-		refused(esl.Semaphore{Limit: 1}, "there is a resource q.semaphore already")
+		refused(admission.Semaphore{Limit: 1}, "there is a resource q.semaphore already")
 	})
 }
 
 // TestIDTaken: a job does not get the id of a shared policy, and errors name it.
 func TestIDTaken(t *testing.T) {
-	w := newWorld(t, newRecord(nil))
-	if err := w.jobs.Declare(t.Context(), "prod", esl.Queue{Limit: 1}, ""); err != nil {
+	w := esltest.NewWorld(t, esltest.NewRecord(nil))
+	if err := w.Jobs.Declare(t.Context(), "prod", admission.Queue{Limit: 1}, ""); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.jobs.Submit(t.Context(), job("prod", 1), &counter{Name: "a"})
+	_, err := w.Jobs.Submit(t.Context(), job("prod", 1), &esltest.Counter{Name: "a"})
 	if !types.Is(err, types.AlreadyExists) || !strings.Contains(err.Error(), `"prod"`) || !strings.Contains(err.Error(), "choose another job id") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := w.jobs.Submit(t.Context(), esl.Job{}, esl.Gang{}); err == nil || strings.Contains(err.Error(), "job :") {
+	if _, err := w.Jobs.Submit(t.Context(), esl.Job{}, gang.Gang{}); err == nil || strings.Contains(err.Error(), "job :") {
 		t.Errorf("of a job without a name the error is %v", err)
 	}
 }
@@ -194,16 +200,16 @@ func TestIDTaken(t *testing.T) {
 // TestAttachedPrepares: what is prepared or expanded by an application is its own, too.
 func TestAttachedPrepares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, newRecord(nil))
-		app, err := esl.Attach(t.Context(), w.jobs, "app")
+		w := esltest.NewWorld(t, esltest.NewRecord(nil))
+		app, err := keep.Attach(t.Context(), w.Jobs, "app")
 		if err != nil {
 			t.Fatal(err)
 		}
-		prepared, _, err := app.Prepare(t.Context(), job("a", 1), &counter{Name: "a"})
+		prepared, _, err := app.Prepare(t.Context(), job("a", 1), &esltest.Counter{Name: "a"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := app.Expand(t.Context(), job("b", 1), &counter{Name: "b"})
+		e, err := app.Expand(t.Context(), job("b", 1), &esltest.Counter{Name: "b"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,12 +217,12 @@ func TestAttachedPrepares(t *testing.T) {
 		if _, err := prepared.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		v := w.view()
+		v := w.Snapshot()
 		for _, id := range []string{"a", "b"} {
-			if kept, _, err := w.jobs.Policies(t.Context(), id); err != nil || kept.Session != app.Session() {
+			if kept, _, err := w.Jobs.Policies(t.Context(), id); err != nil || kept.Session != app.Session() {
 				t.Errorf("the policies of %s are %+v, %v", id, kept, err)
 			}
-			for _, task := range v.Members(idOf(id)) {
+			for _, task := range v.Members(esltest.IdOf(id)) {
 				if task.Info.V.Full().Session != app.Session() {
 					t.Errorf("task %s is not of the session", task.ID.ID)
 				}

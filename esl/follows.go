@@ -87,11 +87,11 @@ func (c *Client) lone(ctx context.Context, name string) ([]string, error) {
 	return ids, err
 }
 
-// called returns the tasks of the job of an id, or the task of it, or else those of the
+// TasksOf returns the tasks of the job of an id, or the task of it, or else those of the
 // newest job of that name that was submitted before this one, or with it, or the newest such
 // task without a job; and how many of that job had ended, and were forgotten, before this one
 // was submitted.
-func (s *State) called(name string) (tasks []*cluster.Task, forgotten int) {
+func (s *State) TasksOf(name string) (tasks []*cluster.Task, forgotten int) {
 	if tasks := s.JobTasks(name); len(tasks) > 0 {
 		return tasks, s.forgotten(name, len(tasks))
 	}

@@ -7,70 +7,72 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/types"
 )
 
 // TestFollowsByName: a job is known by its id or its name, of which the newest counts that
 // was there before; one that is not there is refused, and what is near is named.
 func TestFollowsByName(t *testing.T) {
-	onSite(t, hollow.Nodes(2, 8), func(s *site) {
-		s.run("etl", esl.Copies(1, hollow.Task(100, "run", "1s", "exit", "1")))
-		s.pass(3 * time.Second)
-		etl := s.run("etl", esl.Copies(2, hollow.Task(100, "run", "30s")))
-		next := s.run("etl", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.After{Jobs: []string{"etl"}})
-		s.run("etl", esl.Copies(1, hollow.Task(100, "run", "1s", "exit", "1")))
-		s.says(next.Tasks[0], "of job etl, which is running")
-		s.pass(32 * time.Second)
-		if s.node(next.Tasks[0]) == "" {
-			t.Errorf("it has not begun after the job of that name: %s", s.why(next.Tasks[0]))
+	esltest.OnSite(t, hollow.Nodes(2, 8), func(s *esltest.Site) {
+		s.Run("etl", esl.Copies(1, hollow.Task(100, "run", "1s", "exit", "1")))
+		s.Pass(3 * time.Second)
+		etl := s.Run("etl", esl.Copies(2, hollow.Task(100, "run", "30s")))
+		next := s.Run("etl", esl.Copies(1, hollow.Task(100, "run", "1h")), admission.After{Jobs: []string{"etl"}})
+		s.Run("etl", esl.Copies(1, hollow.Task(100, "run", "1s", "exit", "1")))
+		s.Says(next.Tasks[0], "of job etl, which is running")
+		s.Pass(32 * time.Second)
+		if s.Node(next.Tasks[0]) == "" {
+			t.Errorf("it has not begun after the job of that name: %s", s.Why(next.Tasks[0]))
 		}
-		_, err := s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, esl.After{Jobs: []string{etl.Job, etl.Job[:len(etl.Job)-3]}})
+		_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, admission.After{Jobs: []string{etl.Job, etl.Job[:len(etl.Job)-3]}})
 		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "policies[0] (after): jobs[1]: there is no job") || !strings.Contains(err.Error(), etl.Job) {
 			t.Errorf("of a job that is not there: %v", err)
 		}
 		// What is submitted with it is there by then.
-		e, err := s.jobs.Expand(s.Context(), esl.Job{Name: "b", Tasks: esl.Copies(1, hollow.Task(100)), Beside: []string{"a"}}, esl.After{Jobs: []string{"a"}})
-		s.must(err)
-		tx := s.jobs.Begin()
+		e, err := s.Jobs.Expand(s.Context(), esl.Job{Name: "b", Tasks: esl.Copies(1, hollow.Task(100)), Beside: []string{"a"}}, admission.After{Jobs: []string{"a"}})
+		s.Must(err)
+		tx := s.Jobs.Begin()
 		b := e.Add(tx)
 		a := tx.LaunchJob(controlplane.Job{Name: "a"}, hollow.Task(100, "run", "5s"))
 		_, err = tx.Commit(s.Context())
-		s.must(err)
-		s.says(b.Tasks[0], "It comes after task "+a.Tasks[0])
+		s.Must(err)
+		s.Says(b.Tasks[0], "It comes after task "+a.Tasks[0])
 	})
 }
 
 // TestFollowsATask: it may be a task without a job, by its id or its name; of several of a
 // name the ids are said.
 func TestFollowsATask(t *testing.T) {
-	onSite(t, hollow.Nodes(2, 8), func(s *site) {
+	esltest.OnSite(t, hollow.Nodes(2, 8), func(s *esltest.Site) {
 		alone := hollow.Task(100, "run", "30s")
 		alone.Task.Name = "fetch"
 		launch := func() string {
-			launched, err := s.jobs.Launch(s.Context(), alone)
-			s.must(err)
+			launched, err := s.Jobs.Launch(s.Context(), alone)
+			s.Must(err)
 			return launched.Tasks[0]
 		}
 		id := launch()
-		next := s.run("next", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.After{Jobs: []string{id}})
-		named := s.run("named", esl.Copies(1, hollow.Task(100, "run", "1h")), esl.After{Jobs: []string{"fetch"}})
+		next := s.Run("next", esl.Copies(1, hollow.Task(100, "run", "1h")), admission.After{Jobs: []string{id}})
+		named := s.Run("named", esl.Copies(1, hollow.Task(100, "run", "1h")), admission.After{Jobs: []string{"fetch"}})
 		another := launch() // it came later
 		for _, job := range []string{next.Tasks[0], named.Tasks[0]} {
-			s.says(job, "It comes after task "+id+", which is running.")
+			s.Says(job, "It comes after task "+id+", which is running.")
 		}
-		_, err := s.jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, esl.After{Jobs: []string{"fetch"}})
+		_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, admission.After{Jobs: []string{"fetch"}})
 		both := []string{id, another}
 		slices.Sort(both)
 		if want := `jobs[0]: "fetch" is the name of several tasks: give the id of one of ` + strings.Join(both, ", "); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), want) {
 			t.Errorf("by the name of two: %v, want %q", err, want)
 		}
-		s.must(s.jobs.Stop(s.Context(), another, controlplane.StopOptions{}))
-		s.pass(32 * time.Second)
+		s.Must(s.Jobs.Stop(s.Context(), another, controlplane.StopOptions{}))
+		s.Pass(32 * time.Second)
 		for _, job := range []string{next.Tasks[0], named.Tasks[0]} {
-			if s.node(job) == "" {
-				t.Errorf("it has not begun after the task: %s", s.why(job))
+			if s.Node(job) == "" {
+				t.Errorf("it has not begun after the task: %s", s.Why(job))
 			}
 		}
 	})

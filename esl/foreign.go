@@ -43,7 +43,7 @@ func (p Foreign) Apply(g *Group) error {
 func (p Foreign) check() error {
 	var object map[string]json.RawMessage
 	if p.With != "" && (json.Unmarshal([]byte(p.With), &object) != nil || object == nil) {
-		return invalid("with: the parameters are no JSON object: write them like {\"every\": 2}")
+		return Invalid("with: the parameters are no JSON object: write them like {\"every\": 2}")
 	}
 	return nil
 }

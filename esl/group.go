@@ -76,7 +76,7 @@ type Group struct {
 	Reservations []Reservation
 	// Shared are the shared policies that those of the job refer to, by id.
 	Shared map[string]Policy
-	// Nodes are those that are registered, by name, for who is Looks.
+	// Nodes are those that are registered, by name, for a policy that is NeedsNodes.
 	Nodes map[string]*types.Node
 
 	label   string
@@ -98,14 +98,14 @@ type Group struct {
 // Own returns the name of an ephemeral resource, or reservation, of the policy that is
 // being applied: the id of the job, the policy, and the suffix if there is one.
 func (g *Group) Own(suffix string) string {
-	name := own(g.ID, g.label, suffix)
+	name := OwnName(g.ID, g.label, suffix)
 	if over := len(name) - types.MaxName; over > 0 && g.tooLong == nil {
-		g.tooLong = invalid("job.id: %q is too long: this policy makes %q of it, which is %d bytes more than a name may have; shorten it", g.ID, name, over)
+		g.tooLong = Invalid("job.id: %q is too long: this policy makes %q of it, which is %d bytes more than a name may have; shorten it", g.ID, name, over)
 	}
 	return name
 }
 
-func own(id, label, suffix string) string {
+func OwnName(id, label, suffix string) string {
 	name := id + "." + label
 	if suffix != "" {
 		name += "." + suffix
@@ -174,8 +174,8 @@ func (g *Group) Finally(f func() error) { g.finally = append(g.finally, f) }
 // of what is asked for.
 func (g *Group) Lastly(f func() error) { g.last = append(g.last, f) }
 
-// apply applies policies, in their order, and checks that they go together.
-func (g *Group) apply(policies []Policy) error {
+// Apply applies policies, in their order, and checks that they go together.
+func (g *Group) Apply(policies []Policy) error {
 	kinds := make([]types.Policy, len(policies))
 	for i, p := range policies {
 		kinds[i].Kind = p.Kind()
@@ -193,13 +193,13 @@ func (g *Group) apply(policies []Policy) error {
 		g.later(i, g.last[last:])
 	}
 	errs = append(errs, g.conflicts()...)
-	if err := joined(errs); err != nil {
+	if err := Join(errs); err != nil {
 		return err
 	}
 	for _, f := range slices.Concat(g.finally, g.last) {
 		errs = append(errs, f())
 	}
-	return joined(errs)
+	return Join(errs)
 }
 
 // later has functions of the i-th policy called as such, and their errors named.
@@ -231,7 +231,7 @@ func (g *Group) named(i int, kind string, err error) error {
 	return types.Errorf(types.ClassOf(err), "policies[%d] (%s): %w", i, kind, err)
 }
 
-// invalid is an error that names a parameter.
-func invalid(format string, args ...any) error {
+// Invalid is an error that names a parameter.
+func Invalid(format string, args ...any) error {
 	return types.Errorf(types.Invalid, "%w", fmt.Errorf(format, args...))
 }

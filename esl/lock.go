@@ -36,11 +36,11 @@ func (g *Group) Lock(id string, each int) (types.Reservation, error) {
 		if i > 0 && len(t.Devices) == 0 && slices.Equal(asked, before) {
 			t.Requests = members[i-1].Requests // as in most groups
 		} else {
-			draw(t, id, provided)
+			DrawOn(t, id, provided)
 		}
 		before = asked
 	}
-	r, err := relock(members, id, each)
+	r, err := Relock(members, id, each)
 	if err == nil {
 		g.Reserve(id, r)
 	}
@@ -51,7 +51,7 @@ func (g *Group) Lock(id string, each int) (types.Reservation, error) {
 // well, so that none draws on what was locked for another, and returns how many marks there
 // are.
 func (g *Group) distinguish() int {
-	if !slices.ContainsFunc(g.Tasks, func(s controlplane.Submission) bool { return !alike(&s.Task, &g.Tasks[0].Task) }) {
+	if !slices.ContainsFunc(g.Tasks, func(s controlplane.Submission) bool { return !Alike(&s.Task, &g.Tasks[0].Task) }) {
 		return 0
 	}
 	marks := make(map[string]string)
@@ -73,9 +73,9 @@ func (g *Group) distinguish() int {
 	return len(marks)
 }
 
-// alike reports whether two tasks ask for the same amounts, and neither for certain
+// Alike reports whether two tasks ask for the same amounts, and neither for certain
 // devices, nor provides anything.
-func alike(a, b *types.Task) bool {
+func Alike(a, b *types.Task) bool {
 	return slices.Equal(a.Requests, b.Requests) && len(a.Devices)+len(b.Devices)+len(a.Provides)+len(b.Provides) == 0
 }
 
@@ -90,8 +90,8 @@ func provides(members []*types.Task) map[string]bool {
 	return names
 }
 
-// draw has a task draw on a reservation.
-func draw(t *types.Task, id string, provided map[string]bool) {
+// DrawOn has a task draw on a reservation.
+func DrawOn(t *types.Task, id string, provided map[string]bool) {
 	amounts := make(map[string]types.Quantity, len(t.Requests))
 	for _, x := range t.Requests {
 		if !types.ResourceID(x.Name).IsPlacement() && !provided[x.Name] {
@@ -105,13 +105,13 @@ func draw(t *types.Task, id string, provided map[string]bool) {
 	}
 }
 
-// relock returns the reservation that tasks draw on as id: as Lock made it, of those that
+// Relock returns the reservation that tasks draw on as id: as Lock made it, of those that
 // are given.
-func relock(tasks []*types.Task, id string, each int) (types.Reservation, error) {
+func Relock(tasks []*types.Task, id string, each int) (types.Reservation, error) {
 	r := types.Reservation{Accumulate: true, Lost: types.MoveBundles, Session: tasks[0].Session}
 	var before *types.Task
 	for unit := range slices.Chunk(tasks, each) {
-		if t := unit[0]; each == 1 && before != nil && alike(t, before) {
+		if t := unit[0]; each == 1 && before != nil && Alike(t, before) {
 			r.Priority = max(r.Priority, t.Priority)
 			r.Bundles = append(r.Bundles, r.Bundles[len(r.Bundles)-1])
 			continue
@@ -123,7 +123,7 @@ func relock(tasks []*types.Task, id string, each int) (types.Reservation, error)
 		for _, t := range unit {
 			r.Priority = max(r.Priority, t.Priority)
 			if len(devices) > 0 && len(t.Devices) > 0 && !reflect.DeepEqual(devices, t.Devices) {
-				return r, invalid("devices: those together on a node ask for different ones: have them ask for the same")
+				return r, Invalid("devices: those together on a node ask for different ones: have them ask for the same")
 			}
 			if len(t.Devices) > 0 {
 				devices = t.Devices
@@ -134,12 +134,12 @@ func relock(tasks []*types.Task, id string, each int) (types.Reservation, error)
 				case scoped || types.ResourceID(name).IsPlacement():
 					b.Requests = b.Requests.Plus(types.Requests{{Name: name, Amount: x.Amount}})
 				case !provided[name]:
-					return r, invalid("%s: some ask for it, and it comes with others that have their place: have all on one node, or drop it", name)
+					return r, Invalid("%s: some ask for it, and it comes with others that have their place: have all on one node, or drop it", name)
 				}
 			}
 		}
 		if gpu := b.Requests.Get("gpu"); len(unit) > 1 && gpu > One && gpu%One != 0 {
-			return r, invalid("gpu: those together on a node ask for %s, and each part is of one device: have it be whole ones", gpu.Format("gpu"))
+			return r, Invalid("gpu: those together on a node ask for %s, and each part is of one device: have it be whole ones", gpu.Format("gpu"))
 		}
 		for _, d := range devices {
 			d.Resource = strings.TrimSuffix(d.Resource, "@"+id)

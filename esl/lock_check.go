@@ -14,24 +14,24 @@ func (g *Group) lockable() error {
 		t := &g.Tasks[i].Task
 		switch {
 		case len(t.Alternatives) > 0 && g.either != "":
-			return invalid("policies: %s gives tasks[%d] alternatives, and what is locked has none: drop one of the policies", g.either, i)
+			return Invalid("policies: %s gives tasks[%d] alternatives, and what is locked has none: drop one of the policies", g.either, i)
 		case len(t.Alternatives) > 0:
-			return invalid("tasks[%d].alternatives: what is locked has none: drop them, or the policy", i)
+			return Invalid("tasks[%d].alternatives: what is locked has none: drop them, or the policy", i)
 		case t.Accumulate:
-			return invalid("tasks[%d].accumulate: what is locked collects what becomes free anyway: drop accumulate", i)
+			return Invalid("tasks[%d].accumulate: what is locked collects what becomes free anyway: drop accumulate", i)
 		}
 		locks := len(t.Devices) > 0
 		for _, x := range t.Requests {
 			locks = locks || !types.ResourceID(x.Name).IsPlacement()
 			_, of, scoped := strings.Cut(x.Name, "@")
 			if by, own := strings.CutPrefix(of, g.ID+"."); scoped && own {
-				return invalid("policies: what tasks[%d] asks for is locked already by %s: drop one of them", i, by)
+				return Invalid("policies: what tasks[%d] asks for is locked already by %s: drop one of them", i, by)
 			} else if scoped {
-				return invalid("tasks[%d].requests: %q is of another reservation, and cannot be locked once more: drop @%s, or the policy", i, x.Name, of)
+				return Invalid("tasks[%d].requests: %q is of another reservation, and cannot be locked once more: drop @%s, or the policy", i, x.Name, of)
 			}
 		}
 		if !locks {
-			return invalid("tasks[%d].requests: there is nothing to be locked: give cpu or memory", i)
+			return Invalid("tasks[%d].requests: there is nothing to be locked: give cpu or memory", i)
 		}
 	}
 	return g.withinShared()
@@ -42,25 +42,30 @@ func (g *Group) lockable() error {
 func (g *Group) fewEnough(each, marks int) error {
 	n := len(g.Tasks)
 	if bundles := (n + each - 1) / each; bundles > types.MaxBundles {
-		return invalid("tasks: %d are %d bundles to be locked at once, with %d on a node together, and %d is the most: have fewer tasks, or of a gang more on each node (perNode; escher run --per-node)",
+		return Invalid("tasks: %d are %d bundles to be locked at once, with %d on a node together, and %d is the most: have fewer tasks, or of a gang more on each node (perNode; escher run --per-node)",
 			n, bundles, each, types.MaxBundles)
 	}
 	const markCost = 2 // that it is nowhere, neither on nodes nor in the cluster
-	if most := (g.ops - planBase) / markCost; g.ops > 0 && marks > most {
-		return invalid("tasks: %d of them ask for %d different things by requests and devices, each of which is a resource of its own, and of these the store takes %d at once: "+
+	if most := (g.ops - PlanBase) / markCost; g.ops > 0 && marks > most {
+		return Invalid("tasks: %d of them ask for %d different things by requests and devices, each of which is a resource of its own, and of these the store takes %d at once: "+
 			"have tasks ask for the same, or start etcd with a larger --max-txn-ops", n, marks, most)
 	}
 	return nil
 }
 
+// limiter is a Shared policy that bounds how many tasks of a job begin at once.
+type limiter interface {
+	// CheckAtOnce refuses so many tasks that begin at once under the policy of an id. Invalid.
+	CheckAtOnce(id string, tasks int) error
+}
+
 // withinShared refuses what asks for more at once than a shared policy ever lets have.
 func (g *Group) withinShared() error {
 	for _, id := range slices.Sorted(maps.Keys(g.Shared)) {
-		if q, ok := g.Shared[id].(FairQueue); ok && q.Limit < len(g.Tasks) {
-			return invalid("policies: all %d tasks begin at once, and %s lets in %d: have fewer tasks, or raise its limit", len(g.Tasks), id, q.Limit)
-		}
-		if q, ok := g.Shared[id].(Queue); ok && q.Rate > 0 && q.Rate < len(g.Tasks) {
-			return invalid("policies: all %d tasks begin at once, and %s lets %d begin within %s: have fewer tasks, or raise its rate", len(g.Tasks), id, q.Rate, q.per())
+		if p, ok := g.Shared[id].(limiter); ok {
+			if err := p.CheckAtOnce(id, len(g.Tasks)); err != nil {
+				return err
+			}
 		}
 		p, ok := g.Shared[id].(Shared)
 		if !ok {
@@ -77,7 +82,7 @@ func (g *Group) withinShared() error {
 			}
 			if s.Where.Cluster && s.Capacity > 0 && sum > s.Capacity { // of 0 it is closed, for now
 				name := types.ResourceID(s.Name)
-				return invalid("policies: what is locked is had at once, and it would be %s of %s, of which there is %s: have fewer tasks, or raise the limit of %s",
+				return Invalid("policies: what is locked is had at once, and it would be %s of %s, of which there is %s: have fewer tasks, or raise the limit of %s",
 					sum.Format(name), s.Name, s.Capacity.Format(name), id)
 			}
 		}

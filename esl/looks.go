@@ -11,12 +11,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Looks is a Policy that goes by which nodes are registered: Group.Nodes. What it refuses
+// NeedsNodes is a Policy that goes by which nodes are registered: Group.Nodes. What it refuses
 // because of them it refuses as Precondition.
-type Looks interface {
+type NeedsNodes interface {
 	Policy
-	// Looks reports whether it does.
-	Looks() bool
+	// NeedsNodes reports whether it does.
+	NeedsNodes() bool
 }
 
 // nodesFor is how long a client goes by the nodes that it has read: what is refused
@@ -34,7 +34,7 @@ type registered struct {
 // look returns the registered nodes by name, nil if none of the policies goes by them, and
 // whether they were read just now. A node of which it is not known what it has is nil.
 func (c *Client) look(ctx context.Context, policies []Policy, again bool) (nodes map[string]*types.Node, fresh bool, err error) {
-	if !slices.ContainsFunc(policies, func(p Policy) bool { l, ok := p.(Looks); return ok && l.Looks() }) {
+	if !slices.ContainsFunc(policies, func(p Policy) bool { l, ok := p.(NeedsNodes); return ok && l.NeedsNodes() }) {
 		return nil, true, nil
 	}
 	if !again {

@@ -9,6 +9,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -32,9 +34,9 @@ func TestCanceledSubmitWaitsForNoOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs := esl.New(c)
+	jobs := builtin.New(c)
 	submit := func(ctx context.Context) error {
-		_, err := jobs.Submit(ctx, esl.Job{Tasks: esl.Copies(2, controlplane.Submission{Spec: &types.Spec{Image: "x"}})}, esl.Gang{})
+		_, err := jobs.Submit(ctx, esl.Job{Tasks: esl.Copies(2, controlplane.Submission{Spec: &types.Spec{Image: "x"}})}, gang.Gang{})
 		return err
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -18,13 +18,13 @@ type Room struct {
 
 	view    *cluster.View
 	taken   map[types.ResourceID]types.Quantity
-	devices map[types.ResourceID][]deviceRoom
+	devices map[types.ResourceID][]DeviceRoom
 }
 
-// deviceRoom is what is free of a device.
-type deviceRoom struct {
-	device *types.Device
-	free   types.Quantity
+// DeviceRoom is what is free of a device.
+type DeviceRoom struct {
+	Device *types.Device
+	Free   types.Quantity
 }
 
 // Rooms returns the rooms of the nodes that tasks may be bound to, by name.
@@ -32,12 +32,12 @@ func (s *State) Rooms() []*Room {
 	nodes := s.Nodes()
 	rooms := make([]*Room, len(nodes))
 	for i, n := range nodes {
-		rooms[i] = newRoom(s.View, n)
+		rooms[i] = NewRoom(s.View, n)
 	}
 	return rooms
 }
 
-func newRoom(v *cluster.View, n *cluster.Node) *Room {
+func NewRoom(v *cluster.View, n *cluster.Node) *Room {
 	return &Room{Node: n, view: v} // of most, nothing is ever taken
 }
 
@@ -65,14 +65,14 @@ func (r *Room) Capacity(id types.ResourceID) types.Quantity {
 // Devices returns how much is free of each healthy device that a resource is made of, in
 // thousandths; ok is false if it is not made of devices.
 func (r *Room) Devices(id types.ResourceID) (free []types.Quantity, ok bool) {
-	list := r.devicesOf(id)
+	list := r.DevicesOf(id)
 	for _, d := range list {
-		free = append(free, d.free)
+		free = append(free, d.Free)
 	}
 	return free, len(list) > 0
 }
 
-func (r *Room) devicesOf(id types.ResourceID) []deviceRoom {
+func (r *Room) DevicesOf(id types.ResourceID) []DeviceRoom {
 	if list, ok := r.devices[id]; ok || !id.Physical() || r.Node.Devices.V == nil {
 		return list
 	}
@@ -80,25 +80,25 @@ func (r *Room) devicesOf(id types.ResourceID) []deviceRoom {
 	if r.Node.Allocated.V != nil {
 		used = r.Node.Allocated.V.DevicesOf(id)
 	}
-	list := []deviceRoom{}
+	list := []DeviceRoom{}
 	for i := range r.Node.Devices.V.Devices {
 		d := &r.Node.Devices.V.Devices[i]
 		if d.Resource != id {
 			continue
 		}
-		one := deviceRoom{device: d}
+		one := DeviceRoom{Device: d}
 		if d.Unhealthy == "" {
-			one.free = One
+			one.Free = One
 		}
 		for _, u := range used {
 			if u.ID == d.ID {
-				one.free -= u.Share
+				one.Free -= u.Share
 			}
 		}
 		list = append(list, one)
 	}
 	if r.devices == nil {
-		r.devices = make(map[types.ResourceID][]deviceRoom)
+		r.devices = make(map[types.ResourceID][]DeviceRoom)
 	}
 	r.devices[id] = list
 	return list
@@ -122,23 +122,23 @@ func (r *Room) fits(x *cluster.Need) bool {
 	if free, ok := r.Free(x.ID); !ok || free < x.Amount {
 		return false
 	}
-	list := r.devicesOf(x.ID)
-	return len(list) == 0 || r.pick(list, x, func(int) {})
+	list := r.DevicesOf(x.ID)
+	return len(list) == 0 || r.Pick(list, x, func(int) {})
 }
 
-// pick calls take with the devices that a need would be given, and reports whether they
+// Pick calls take with the devices that a need would be given, and reports whether they
 // are there: of a fraction the one with the least room, of whole ones the first.
-func (r *Room) pick(list []deviceRoom, x *cluster.Need, take func(i int)) bool {
+func (r *Room) Pick(list []DeviceRoom, x *cluster.Need, take func(i int)) bool {
 	least := -1
 	whole := int(x.Amount / One)
 	for i, d := range list {
 		switch {
-		case x.Devices != nil && !x.Devices.Takes(d.device):
+		case x.Devices != nil && !x.Devices.Takes(d.Device):
 		case x.Amount < One:
-			if d.free >= x.Amount && (least < 0 || d.free < list[least].free) {
+			if d.Free >= x.Amount && (least < 0 || d.Free < list[least].Free) {
 				least = i
 			}
-		case d.free == One && whole > 0:
+		case d.Free == One && whole > 0:
 			whole--
 			take(i)
 		}
@@ -178,8 +178,8 @@ func (r *Room) Take(needs []cluster.Need) {
 			continue
 		}
 		r.taken[x.ID] += x.Amount
-		list := r.devicesOf(x.ID)
-		r.pick(list, x, func(i int) { list[i].free -= min(x.Amount, One) })
+		list := r.DevicesOf(x.ID)
+		r.Pick(list, x, func(i int) { list[i].Free -= min(x.Amount, One) })
 	}
 }
 

@@ -1,13 +1,16 @@
 package esl
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -23,8 +26,8 @@ type Policy interface {
 	Apply(g *Group) error
 }
 
-// Keeper is a Policy with something to do while its tasks last.
-type Keeper interface {
+// Controller is a Policy with something to do while its tasks last.
+type Controller interface {
 	Policy
 	// Next returns what is to be done as things are, nothing if they are as they
 	// should be. It is pure: the same state gives the same plan, and what was done is
@@ -32,23 +35,23 @@ type Keeper interface {
 	Next(s *State) Plan
 }
 
-// Teller is a Policy that says what a task waits for on its account.
-type Teller interface {
+// Explainer is a Policy that says what a task waits for on its account.
+type Explainer interface {
 	Policy
 	// Why returns it in one sentence; "" if it waits for nothing of the policy.
 	Why(s *State, task string) string
 }
 
 // Shared is a Policy that jobs share: it is declared under an id of its own, and lasts
-// until it is withdrawn. Jobs name it by other policies; see Refers.
+// until it is withdrawn. Jobs name it by other policies; see SharedRef.
 type Shared interface {
-	Keeper
+	Controller
 	// Declare returns the resources that it has from the first moment on.
 	Declare(id string) ([]Set, error)
 }
 
-// Refers is a Policy that is about a shared one.
-type Refers interface {
+// SharedRef is a Policy that is about a shared one.
+type SharedRef interface {
 	Policy
 	// Shared returns the id of the shared policy.
 	Shared() string
@@ -118,8 +121,8 @@ func (k Kinds) Read(p types.Policy) (Policy, error) {
 	return into.Elem().Interface().(Policy), nil
 }
 
-// stored returns a policy as it is stored.
-func stored(p Policy) (types.Policy, error) {
+// Stored returns a policy as it is stored.
+func Stored(p Policy) (types.Policy, error) {
 	with, err := json.Marshal(p)
 	if err != nil {
 		return types.Policy{}, types.Errorf(types.Invalid, "policy %s: %w", p.Kind(), err)
@@ -148,4 +151,60 @@ func Labels(policies []types.Policy) []string {
 		taken[out[i]] = true
 	}
 	return out
+}
+
+// ClusterScoped is a Controller that decides by what is anywhere in the cluster, by whomever: it is
+// asked whenever anything changes. Others are asked when something changes of their
+// job or, if they are shared, of the jobs that refer to them: tasks, statuses, and
+// whatever is named after it; and when nodes come, go, or are cordoned.
+type ClusterScoped interface {
+	Controller
+	ClusterScoped()
+}
+
+// Watcher is a Controller that goes by tasks, jobs or resources of its namespace that are not
+// of its own job: it is asked when they change, too.
+type Watcher interface {
+	Controller
+	// Watches returns their ids or names. It is called once, when the policy is read.
+	Watches() []string
+}
+
+// RateLimited is a Controller that is asked at most so often: for who looks at very much.
+type RateLimited interface {
+	Controller
+	// Pace is the least time between two looks. It is called once, when the policy is
+	// read.
+	Pace() time.Duration
+}
+
+// Validator is a Policy that checks its parameters by themselves. Who keeps it says what is
+// wrong with them, as who submitted it in a file may not know the policy.
+type Validator interface {
+	Policy
+	// Validate checks the parameters. Invalid: the error names one, its value and the
+	// remedy.
+	Validate() error
+}
+
+// misread says of an error of encoding/json which parameter of a policy is wrong.
+func misread(err error, parameters reflect.Type) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return fmt.Errorf("%s: a %s is given: write what is of type %s", wrong.Field, wrong.Value, wrong.Type)
+	}
+	if parameters.Kind() == reflect.Pointer {
+		parameters = parameters.Elem()
+	}
+	name, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
+	if !unknown || parameters.Kind() != reflect.Struct {
+		return err
+	}
+	var names []string
+	for i := range parameters.NumField() {
+		f := parameters.Field(i)
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.IsExported() && tag != "-" {
+			names = append(names, cmp.Or(tag, f.Name))
+		}
+	}
+	return fmt.Errorf("%s: is unknown: use %s", strings.Trim(name, `"`), strings.Join(names, ", "))
 }

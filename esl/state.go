@@ -19,36 +19,48 @@ type State struct {
 	// Job is the id of its job; empty if it is shared.
 	Job string
 
-	label string
-	kinds Kinds
+	Label string
+	Kinds Kinds
 	// book has the policies of the view; it is made of kinds when there is none.
-	book *book
+	Registry *Registry
 	// ops is how many operations the store takes at once; 0: any number.
-	ops int
+	Ops int
 	// memo is what remembered keeps; nil for nowhere.
-	memo *any
-	// largest remembers what a node is large enough for.
-	largest map[string]bool
+	Memo *any
+	// once is what Once remembers.
+	once map[string]bool
 	// lacks is what lack notes; nil for nowhere.
-	lacks lacks
+	Lacking Lacking
 }
 
-// remembered returns what f makes, once for a policy that is kept: for what is made of its
+// Remember returns what f makes, once for a policy that is kept: for what is made of its
 // parameters and names alone.
-func remembered[T any](s *State, f func() T) T {
-	if s.memo == nil {
+func Remember[T any](s *State, f func() T) T {
+	if s.Memo == nil {
 		return f()
 	}
-	if known, ok := (*s.memo).(T); ok {
+	if known, ok := (*s.Memo).(T); ok {
 		return known
 	}
 	made := f()
-	*s.memo = made
+	*s.Memo = made
 	return made
 }
 
+// Once returns what f returns, and calls it once for a key while the policy decides.
+func (s *State) Once(key string, f func() bool) bool {
+	if known, ok := s.once[key]; ok {
+		return known
+	}
+	if s.once == nil {
+		s.once = make(map[string]bool)
+	}
+	s.once[key] = f()
+	return s.once[key]
+}
+
 // Own returns what Group.Own returned.
-func (s *State) Own(suffix string) string { return own(s.ID, s.label, suffix) }
+func (s *State) Own(suffix string) string { return OwnName(s.ID, s.Label, suffix) }
 
 // Members returns the tasks of the job, by id, also those that have ended.
 func (s *State) Members() []*cluster.Task {
@@ -83,16 +95,16 @@ func (s *State) Nodes() []*cluster.Node {
 			out = append(out, n)
 		}
 	}
-	sortNodes(out)
+	SortNodes(out)
 	return out
 }
 
 // Referring returns the policies of jobs that refer to the shared policy, by job.
 func (s *State) Referring() map[string]Policy {
-	if s.book == nil {
-		s.book = bookOf(s.View, s.kinds)
+	if s.Registry == nil {
+		s.Registry = registryOf(s.View, s.Kinds)
 	}
-	return s.book.from(cluster.ID{Namespace: s.Namespace, ID: s.ID})
+	return s.Registry.from(cluster.ID{Namespace: s.Namespace, ID: s.ID})
 }
 
 // JobTasks returns the tasks of a job, by id, also those that have ended.
@@ -100,9 +112,9 @@ func (s *State) JobTasks(job string) []*cluster.Task {
 	return s.View.Members(cluster.ID{Namespace: s.Namespace, ID: job})
 }
 
-// collector returns for whom what becomes free in the cluster is collected at present, "" if for
+// Collector returns for whom what becomes free in the cluster is collected at present, "" if for
 // nobody: for one at a time, not counting what is collected on nodes that were chosen for that.
-func (s *State) collector() string {
+func (s *State) Collector() string {
 	for id, r := range s.View.Reservations {
 		if !r.Current() || r.Grant.V.Phase != types.Accumulating || r.Info.V.AtOnce {
 			continue
@@ -113,4 +125,25 @@ func (s *State) collector() string {
 		return "reservation " + id.ID
 	}
 	return ""
+}
+
+// OfShared returns the state of a shared policy.
+func (s *State) OfShared(id, kind string) *State {
+	of := *s
+	of.ID, of.Job, of.Label = id, "", kind
+	return &of
+}
+
+// SharedPolicy returns the shared policy of an id, and its state; nil if there is none that is
+// known.
+func (s *State) SharedPolicy(id string) (Policy, *State) {
+	c := s.View.Policies[cluster.ID{Namespace: s.Namespace, ID: id}]
+	if c == nil || c.V == nil || len(c.V.Policies) == 0 {
+		return nil, nil
+	}
+	made, err := s.Kinds.Read(c.V.Policies[0])
+	if err != nil {
+		return nil, nil
+	}
+	return made, &State{View: s.View, Now: s.Now, Namespace: s.Namespace, ID: id, Label: made.Kind(), Kinds: s.Kinds, Registry: s.Registry}
 }

@@ -19,9 +19,6 @@ type Client struct {
 	registered registered
 }
 
-// New returns a Client that knows the policies of this package.
-func New(c *controlplane.Client) *Client { return &Client{Client: c, Kinds: Builtin()} }
-
 // MaxJob is how long the id of a job with policies may be, in bytes: names of what the
 // policies make begin with it.
 const MaxJob = 40
@@ -77,7 +74,7 @@ func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expa
 	}
 	e := &Expanded{Group: g, noneSince: job.NoneSince, drawn: job.ID == "", kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
 	for _, p := range policies {
-		one, err := stored(p)
+		one, err := Stored(p)
 		if err != nil {
 			return nil, err
 		}
@@ -117,10 +114,10 @@ func nameOf(job Job) string {
 // nodes as they were is decided once more, on those that there are.
 func (c *Client) group(ctx context.Context, job Job, policies []Policy) (*Group, error) {
 	if len(job.Tasks) == 0 {
-		return nil, invalid("tasks: there are none: give at least one")
+		return nil, Invalid("tasks: there are none: give at least one")
 	}
 	if len(job.ID) > MaxJob {
-		return nil, invalid("job.id: %q has %d bytes, and names of what its policies make begin with it: at most %d are allowed, shorten it", job.ID, len(job.ID), MaxJob)
+		return nil, Invalid("job.id: %q has %d bytes, and names of what its policies make begin with it: at most %d are allowed, shorten it", job.ID, len(job.ID), MaxJob)
 	}
 	shared, reads, err := c.shared(ctx, job.Shared, policies)
 	if err != nil {
@@ -158,7 +155,7 @@ func (c *Client) applied(job Job, policies []Policy, shared map[string]Policy, n
 			g.Tasks[i].Task.Session = g.Session
 		}
 	}
-	return g, g.apply(policies)
+	return g, g.Apply(policies)
 }
 
 // newJob makes an id for a job with policies.

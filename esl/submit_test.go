@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,12 +40,12 @@ func job(id string, n int) esl.Job {
 
 // TestSubmitIsOneTransaction: all that belongs to a job has one revision.
 func TestSubmitIsOneTransaction(t *testing.T) {
-	w := newWorld(t, newRecord(nil))
-	done, err := w.jobs.Submit(t.Context(), job("a", 3), maker{}, &counter{Name: "c"}, maker{Suffix: "x"})
+	w := esltest.NewWorld(t, esltest.NewRecord(nil))
+	done, err := w.Jobs.Submit(t.Context(), job("a", 3), maker{}, &esltest.Counter{Name: "c"}, maker{Suffix: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	kvs, _, err := controlplane.ListAll(t.Context(), w.store, controlplane.ListOptions{Prefix: controlplane.Root})
+	kvs, _, err := controlplane.ListAll(t.Context(), w.Store, controlplane.ListOptions{Prefix: controlplane.Root})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,7 @@ func TestSubmitIsOneTransaction(t *testing.T) {
 	if len(there[controlplane.Tasks]) != 3 || done.Parts != 1 {
 		t.Errorf("there are %d tasks, in %d parts", len(there[controlplane.Tasks]), done.Parts)
 	}
-	kept, _, err := w.jobs.Policies(t.Context(), "a")
+	kept, _, err := w.Jobs.Policies(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,17 +95,17 @@ func TestRefused(t *testing.T) {
 			[]string{`policies[0] (maker): wrong: "x"`, `policies[2] (maker): wrong: "y"`}},
 		"a long id":   {job(strings.Repeat("a", 41), 1), nil, types.Invalid, []string{"job.id", "41 bytes", "shorten it"}},
 		"a long name": {job(strings.Repeat("a", 40), 1), []esl.Policy{maker{Suffix: strings.Repeat("s", 20)}}, types.Invalid, []string{"policies[0] (maker)", "4 bytes more", "shorten it"}},
-		"no shared":   {job("a", 1), []esl.Policy{&member{Of: "none"}}, types.Precondition, []string{`policies[0] (member)`, `"none"`, "declare it first"}},
-		"a bad name":  {job("a", 1), []esl.Policy{&member{Of: "no/ne"}}, types.Invalid, []string{`policies[0] (member)`, `"no/ne"`}},
-		"a job":       {job("a", 1), []esl.Policy{&member{Of: "job"}}, types.Precondition, []string{`"job" is a job`}},
+		"no shared":   {job("a", 1), []esl.Policy{&esltest.Member{Of: "none"}}, types.Precondition, []string{`policies[0] (member)`, `"none"`, "declare it first"}},
+		"a bad name":  {job("a", 1), []esl.Policy{&esltest.Member{Of: "no/ne"}}, types.Invalid, []string{`policies[0] (member)`, `"no/ne"`}},
+		"a job":       {job("a", 1), []esl.Policy{&esltest.Member{Of: "job"}}, types.Precondition, []string{`"job" is a job`}},
 		"a used id":   {job("job", 1), []esl.Policy{maker{}}, types.AlreadyExists, []string{"job"}},
 		"parameters":  {job("a", 1), []esl.Policy{esl.Foreign{Name: "acme.com/even", With: "[1]"}}, types.Invalid, []string{"acme.com/even", "no JSON object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, newRecord(nil))
-			w.submit("job", 1, &counter{Name: "c"})
-			before := w.store.Revision()
-			_, err := w.jobs.Submit(t.Context(), c.job, c.policies...)
+			w := esltest.NewWorld(t, esltest.NewRecord(nil))
+			w.Submit("job", 1, &esltest.Counter{Name: "c"})
+			before := w.Store.Revision()
+			_, err := w.Jobs.Submit(t.Context(), c.job, c.policies...)
 			if !types.Is(err, c.class) {
 				t.Errorf("the error is %v: want %s", err, c.class)
 			}
@@ -111,8 +114,8 @@ func TestRefused(t *testing.T) {
 					t.Errorf("the error is %v: it does not say %q", err, text)
 				}
 			}
-			if after := w.store.Revision(); after != before {
-				t.Errorf("something was written: %v", w.store.Events(before+1))
+			if after := w.Store.Revision(); after != before {
+				t.Errorf("something was written: %v", w.Store.Events(before+1))
 			}
 		})
 	}
@@ -132,7 +135,7 @@ func TestConflicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, policies := range [][]esl.Policy{{c.together, c.apart}, {c.apart, c.together}} {
-				_, err := newWorld(t, newRecord(nil)).jobs.Submit(t.Context(), job("a", c.tasks), policies...)
+				_, err := esltest.NewWorld(t, esltest.NewRecord(nil)).Jobs.Submit(t.Context(), job("a", c.tasks), policies...)
 				if c.conflict != types.Is(err, types.Invalid) || c.conflict && !strings.Contains(err.Error(), "exclude each other") {
 					t.Errorf("the error is %v", err)
 				}
@@ -197,18 +200,18 @@ func TestRead(t *testing.T) {
 // TestSharedChanged: a job is not submitted under a shared policy that was changed, or
 // withdrawn, since it was looked at.
 func TestSharedChanged(t *testing.T) {
-	for name, change := range map[string]func(w *world) error{
-		"changed": func(w *world) error {
-			return w.jobs.Declare(t.Context(), "s", &shared{counter{Name: "two"}}, "")
+	for name, change := range map[string]func(w *esltest.World) error{
+		"changed": func(w *esltest.World) error {
+			return w.Jobs.Declare(t.Context(), "s", &esltest.Shared{Counter: esltest.Counter{Name: "two"}}, "")
 		},
-		"withdrawn": func(w *world) error { return w.jobs.Withdraw(t.Context(), "s", false) },
+		"withdrawn": func(w *esltest.World) error { return w.Jobs.Withdraw(t.Context(), "s", false) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, newRecord(nil))
-			if err := w.jobs.Declare(t.Context(), "s", &shared{counter{Name: "one"}}, ""); err != nil {
+			w := esltest.NewWorld(t, esltest.NewRecord(nil))
+			if err := w.Jobs.Declare(t.Context(), "s", &esltest.Shared{Counter: esltest.Counter{Name: "one"}}, ""); err != nil {
 				t.Fatal(err)
 			}
-			tx, _, err := w.jobs.Prepare(t.Context(), job("a", 1), &member{Of: "s"})
+			tx, _, err := w.Jobs.Prepare(t.Context(), job("a", 1), &esltest.Member{Of: "s"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,18 +227,18 @@ func TestSharedChanged(t *testing.T) {
 
 // TestWithdraw removes what was made, unless jobs refer to it.
 func TestWithdraw(t *testing.T) {
-	w := newWorld(t, newRecord(nil))
+	w := esltest.NewWorld(t, esltest.NewRecord(nil))
 	ctx := t.Context()
 	declare := func() {
 		t.Helper()
-		if err := w.jobs.Declare(ctx, "s", &shared{counter{Name: "one"}}, ""); err != nil {
+		if err := w.Jobs.Declare(ctx, "s", &esltest.Shared{Counter: esltest.Counter{Name: "one"}}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 	left := func() (keys []string) {
 		t.Helper()
 		for _, kind := range []controlplane.Kind{controlplane.Resources, controlplane.Policies} {
-			kvs, _, err := controlplane.ListAll(ctx, w.store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind)})
+			kvs, _, err := controlplane.ListAll(ctx, w.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,33 +248,33 @@ func TestWithdraw(t *testing.T) {
 		}
 		return keys
 	}
-	if err := w.jobs.Withdraw(ctx, "s", false); !types.Is(err, types.NotFound) {
+	if err := w.Jobs.Withdraw(ctx, "s", false); !types.Is(err, types.NotFound) {
 		t.Errorf("of none the error is %v", err)
 	}
 	declare()
 	for _, where := range []controlplane.Where{controlplane.OnEvery(), controlplane.OnNode("n1")} {
-		w.put(controlplane.NodeKey("n1"), &types.Node{})
-		w.put(controlplane.AliveKey("n1"), &types.Alive{})
-		if _, err := w.jobs.SetResource(ctx, "s.shared.more", 1000, where, controlplane.SetOptions{}); err != nil {
+		w.Put(controlplane.NodeKey("n1"), &types.Node{})
+		w.Put(controlplane.AliveKey("n1"), &types.Alive{})
+		if _, err := w.Jobs.SetResource(ctx, "s.shared.more", 1000, where, controlplane.SetOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.pool("salt", 1000)
-	if err := w.jobs.Withdraw(ctx, "s", false); err != nil {
+	w.Pool("salt", 1000)
+	if err := w.Jobs.Withdraw(ctx, "s", false); err != nil {
 		t.Fatal(err)
 	}
 	if got := left(); len(got) != 1 || got[0] != "resources/d/salt/*" {
 		t.Errorf("left are %q", got)
 	}
 	declare()
-	w.submit("a", 1, &member{Of: "s"})
-	if err := w.jobs.Withdraw(ctx, "a", true); !types.Is(err, types.Precondition) {
+	w.Submit("a", 1, &esltest.Member{Of: "s"})
+	if err := w.Jobs.Withdraw(ctx, "a", true); !types.Is(err, types.Precondition) {
 		t.Errorf("a job was withdrawn: %v", err)
 	}
-	if err := w.jobs.Withdraw(ctx, "s", false); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "such as a") {
+	if err := w.Jobs.Withdraw(ctx, "s", false); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "such as a") {
 		t.Errorf("it was withdrawn: %v", err)
 	}
-	if err := w.jobs.Withdraw(ctx, "s", true); err != nil {
+	if err := w.Jobs.Withdraw(ctx, "s", true); err != nil {
 		t.Fatal(err)
 	}
 	if got := left(); len(got) != 2 || got[1] != "policies/d/a" {
@@ -282,17 +285,17 @@ func TestWithdraw(t *testing.T) {
 // TestWhyOfForeign says that nobody has made what the tasks wait for, until somebody does.
 func TestWhyOfForeign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, newRecord(nil))
-		done := w.submit("a", 1, esl.Foreign{Name: "acme.com/even", With: `{"by":2}`})
-		kept, _, err := w.jobs.Policies(t.Context(), "a")
+		w := esltest.NewWorld(t, esltest.NewRecord(nil))
+		done := w.Submit("a", 1, esl.Foreign{Name: "acme.com/even", With: `{"by":2}`})
+		kept, _, err := w.Jobs.Policies(t.Context(), "a")
 		if err != nil || kept.Policies[0].With != `{"by":2}` {
 			t.Errorf("stored is %+v, %v", kept, err)
 		}
-		if why := w.why(done.Tasks[0]); len(why) != 1 || !strings.Contains(why[0], "a.even") || !strings.Contains(why[0], "acme.com/even") {
+		if why := w.Why(done.Tasks[0]); len(why) != 1 || !strings.Contains(why[0], "a.even") || !strings.Contains(why[0], "acme.com/even") {
 			t.Errorf("it says %q", why)
 		}
-		w.pool("a.even", 1000)
-		if why := w.why(done.Tasks[0]); len(why) != 0 {
+		w.Pool("a.even", 1000)
+		if why := w.Why(done.Tasks[0]); len(why) != 0 {
 			t.Errorf("it says %q", why)
 		}
 	})
@@ -301,36 +304,36 @@ func TestWhyOfForeign(t *testing.T) {
 // TestAttachedKeeps: what an application submits ends with it, and is kept by it alone.
 func TestAttachedKeeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, newRecord(func(_ string, s *esl.State) esl.Plan { return setOwn(s, 1000) }))
-		app, err := esl.Attach(t.Context(), w.jobs, "app")
+		w := esltest.NewWorld(t, esltest.NewRecord(func(_ string, s *esl.State) esl.Plan { return esltest.SetOwn(s, 1000) }))
+		app, err := keep.Attach(t.Context(), w.Jobs, "app")
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.keep(w.store)
-		done, err := app.Submit(t.Context(), job("a", 1), &counter{Name: "a"})
+		w.Keep(w.Store)
+		done, err := app.Submit(t.Context(), job("a", 1), &esltest.Counter{Name: "a"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		pass(time.Second)
-		if got := w.capacity("a.counter"); got != -1 {
+		esltest.Pass(time.Second)
+		if got := w.Capacity("a.counter"); got != -1 {
 			t.Errorf("a server keeps what is the application's: %d", got)
 		}
 		stop := runs(t, app.Run)
-		pass(time.Second)
-		if got := w.capacity("a.counter"); got != 1000 {
+		esltest.Pass(time.Second)
+		if got := w.Capacity("a.counter"); got != 1000 {
 			t.Errorf("it is %d", got)
 		}
-		v := w.view()
-		if task := v.Task(idOf(done.Tasks[0])); task.Info.V.Full().Session != app.Session() {
+		v := w.Snapshot()
+		if task := v.Task(esltest.IdOf(done.Tasks[0])); task.Info.V.Full().Session != app.Session() {
 			t.Error("the task is not of the session")
 		}
-		pass(time.Minute)
-		if len(w.view().Sessions) != 1 {
+		esltest.Pass(time.Minute)
+		if len(w.Snapshot().Sessions) != 1 {
 			t.Error("the session was lost while it ran")
 		}
 		stop()
-		pass(time.Minute)
-		if len(w.view().Sessions) != 0 {
+		esltest.Pass(time.Minute)
+		if len(w.Snapshot().Sessions) != 0 {
 			t.Error("the session lasts though nobody renews it")
 		}
 	})
@@ -340,15 +343,15 @@ func TestAttachedKeeps(t *testing.T) {
 // to run out.
 func TestDetached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, newRecord(nil))
-		app, err := esl.Attach(t.Context(), w.jobs, "app")
+		w := esltest.NewWorld(t, esltest.NewRecord(nil))
+		app, err := keep.Attach(t.Context(), w.Jobs, "app")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := app.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if n := len(w.view().Sessions); n != 0 {
+		if n := len(w.Snapshot().Sessions); n != 0 {
 			t.Errorf("%d sessions last", n)
 		}
 	})
@@ -356,22 +359,22 @@ func TestDetached(t *testing.T) {
 
 // TestWithdrawMeetsJob: a job comes between the look and the withdrawal.
 func TestWithdrawMeetsJob(t *testing.T) {
-	w := newWorld(t, newRecord(nil))
-	if err := w.jobs.Declare(t.Context(), "s", &shared{counter{Name: "one"}}, ""); err != nil {
+	w := esltest.NewWorld(t, esltest.NewRecord(nil))
+	if err := w.Jobs.Declare(t.Context(), "s", &esltest.Shared{Counter: esltest.Counter{Name: "one"}}, ""); err != nil {
 		t.Fatal(err)
 	}
-	store := newTrouble(w.store)
-	store.set(func(controlplane.Txn) (bool, bool) {
-		store.commit = func(controlplane.Txn) (bool, bool) { return true, false }
-		w.submit("a", 1, &member{Of: "s"})
+	store := esltest.NewTrouble(w.Store)
+	store.Set(func(controlplane.Txn) (bool, bool) {
+		store.OnCommit = func(controlplane.Txn) (bool, bool) { return true, false }
+		w.Submit("a", 1, &esltest.Member{Of: "s"})
 		return true, false
 	})
 	c, err := controlplane.New(store, "d")
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs := esl.New(c)
-	jobs.Kinds = w.jobs.Kinds
+	jobs := builtin.New(c)
+	jobs.Kinds = w.Jobs.Kinds
 	if err := jobs.Withdraw(t.Context(), "s", false); !types.Is(err, types.Precondition) {
 		t.Errorf("it was withdrawn though a job refers to it: %v", err)
 	}
@@ -380,13 +383,13 @@ func TestWithdrawMeetsJob(t *testing.T) {
 // TestWishedIsKnownAgain: what was wished for is written with the job if that is asked for.
 func TestWishedIsKnownAgain(t *testing.T) {
 	for _, wished := range []bool{false, true} {
-		w := newWorld(t, newRecord(nil))
+		w := esltest.NewWorld(t, esltest.NewRecord(nil))
 		j := job("a", 2)
 		j.Wished = wished
-		if _, err := w.jobs.Submit(t.Context(), j, maker{}); err != nil {
+		if _, err := w.Jobs.Submit(t.Context(), j, maker{}); err != nil {
 			t.Fatal(err)
 		}
-		kvs, _, err := controlplane.ListAll(t.Context(), w.store, controlplane.ListOptions{Prefix: controlplane.JobKey(w.jobs.Namespace(), "a")})
+		kvs, _, err := controlplane.ListAll(t.Context(), w.Store, controlplane.ListOptions{Prefix: controlplane.JobKey(w.Jobs.Namespace(), "a")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,18 +21,18 @@ func Why(v *cluster.View, kinds Kinds, task cluster.ID, now time.Time) []string 
 		return nil
 	}
 	var out []string
-	page := readPage(cluster.ID{Namespace: task.Namespace, ID: t.Info.V.Job}, c, kinds)
-	for i, p := range page.policies {
+	page := readEntry(cluster.ID{Namespace: task.Namespace, ID: t.Info.V.Job}, c, kinds)
+	for i, p := range page.Policies {
 		if wrong := c.V.Policies[i].Wrong; wrong != "" && t.Phase() == types.Pending {
 			out = append(out, fmt.Sprintf("the program that keeps it finds this wrong with policy %s: %s: correct it, and submit the job again", c.V.Policies[i].Kind, wrong))
 			continue
 		}
-		if teller, ok := p.(Teller); ok {
-			s := &State{View: v, Now: now, Namespace: task.Namespace, ID: t.Info.V.Job, Job: t.Info.V.Job, label: page.labels[i], kinds: kinds}
+		if teller, ok := p.(Explainer); ok {
+			s := &State{View: v, Now: now, Namespace: task.Namespace, ID: t.Info.V.Job, Job: t.Info.V.Job, Label: page.Labels[i], Kinds: kinds}
 			var text string
-			if err := contained(func() { text = teller.Why(s, task.ID) }); err != nil {
+			if err := Contain(func() { text = teller.Why(s, task.ID) }); err != nil {
 				says, _, _ := strings.Cut(err.Error(), "\n")
-				text = fmt.Sprintf("policy %s cannot say what the task waits for: %s", page.labels[i], says)
+				text = fmt.Sprintf("policy %s cannot say what the task waits for: %s", page.Labels[i], says)
 			}
 			if text != "" {
 				out = append(out, text)

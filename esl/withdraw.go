@@ -2,6 +2,7 @@ package esl
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -17,13 +18,13 @@ func (c *Client) shared(ctx context.Context, declared map[string]Policy, policie
 	type reference struct{ kind, id string }
 	named := make(map[reference]bool)
 	for i, p := range policies {
-		r, ok := p.(Refers)
+		r, ok := p.(SharedRef)
 		if !ok {
 			continue
 		}
 		id := r.Shared()
 		if named[reference{p.Kind(), id}] {
-			return nil, nil, invalid("policies[%d] (%s): %s is named twice: name it once", i, p.Kind(), id)
+			return nil, nil, Invalid("policies[%d] (%s): %s is named twice: name it once", i, p.Kind(), id)
 		}
 		named[reference{p.Kind(), id}] = true
 		if out[id] = declared[id]; out[id] != nil {
@@ -102,15 +103,15 @@ func (c *Client) withdraw(ctx context.Context, id string, force bool) error {
 	if err != nil {
 		return err
 	}
-	if made.keys() > perPlan && lasting.keys() > 0 {
+	if made.keys() > PerPlan && lasting.keys() > 0 {
 		t := c.Begin().If(controlplane.ReadSet{controlplane.PoliciesKey(c.Namespace(), id): revision})
-		lasting.first(perPlan).remove(t)
+		lasting.first(PerPlan).remove(t)
 		if _, err := t.Commit(ctx); err != nil {
 			return err
 		}
 		return c.withdraw(ctx, id, force)
 	}
-	made.first(perPlan).remove(t)
+	made.first(PerPlan).remove(t)
 	_, err = t.Commit(ctx)
 	return err
 }
@@ -133,7 +134,7 @@ func (m *created) remove(t *controlplane.Transaction) {
 	for _, name := range m.every {
 		gone(name, controlplane.OnEvery())
 	}
-	for _, name := range sortedKeys(m.own) {
+	for _, name := range slices.Sorted(maps.Keys(m.own)) {
 		gone(name, controlplane.OnNode(m.own[name]...))
 	}
 }
@@ -157,7 +158,7 @@ func (m *created) first(most int) *created {
 			out.every, most = append(out.every, name), most-n
 		}
 	}
-	for _, name := range sortedKeys(m.own) {
+	for _, name := range slices.Sorted(maps.Keys(m.own)) {
 		if n := min(most, len(m.own[name])); n > 0 && !slices.Contains(m.every, name) {
 			out.own[name], most = m.own[name][:n], most-n
 		}
@@ -171,7 +172,7 @@ func (c *Client) madeBy(ctx context.Context, id string, kept types.Policies) (m,
 	m.own, lasting.own = make(map[string][]string), make(map[string][]string)
 	prefix := controlplane.Prefix(controlplane.Resources, c.Namespace())
 	for _, label := range Labels(kept.Policies) {
-		name := own(id, label, "")
+		name := OwnName(id, label, "")
 		kvs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: prefix + name})
 		if err != nil {
 			return m, lasting, err
@@ -217,7 +218,7 @@ func (c *Client) referring(ctx context.Context, id string) ([]string, int64, err
 		_, _, _ = v.Apply(controlplane.Event{KV: kv}) // what cannot be read counts as absent
 	}
 	var jobs []string
-	for job := range bookOf(v, c.Kinds).from(cluster.ID{Namespace: c.Namespace(), ID: id}) {
+	for job := range registryOf(v, c.Kinds).from(cluster.ID{Namespace: c.Namespace(), ID: id}) {
 		jobs = append(jobs, job)
 	}
 	slices.Sort(jobs)

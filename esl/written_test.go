@@ -8,8 +8,13 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/admission"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/place"
+	"github.com/escher-sched/escher/esl/room"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -19,11 +24,11 @@ func TestStoredWaits(t *testing.T) {
 	for with, want := range map[string]time.Duration{
 		`{"to":"a"}`: 7 * time.Second, `{"to":"a","wait":"0s"}`: 0, `{"to":"a","wait":"-1ns"}`: 0, `{"to":"a","wait":"3s"}`: 3 * time.Second,
 	} {
-		p, err := esl.Builtin().Read(types.Policy{Kind: "near", With: with})
+		p, err := builtin.Kinds().Read(types.Policy{Kind: "near", With: with})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.(esl.Near).Wait.Or(7 * time.Second); got != want {
+		if got := p.(place.Near).Wait.Or(7 * time.Second); got != want {
 			t.Errorf("%s: %s, want %s", with, got, want)
 		}
 	}
@@ -34,34 +39,34 @@ func TestAtOnce(t *testing.T) {
 	const soon = 900 * time.Millisecond
 	started := func(t *testing.T, c *hollow.Cluster, jobs *esl.Client, task controlplane.Submission, p esl.Policy) {
 		t.Helper()
-		l := submitted(t, jobs, []controlplane.Submission{task}, p)
-		pass(soon)
-		if n := howMany(t, c, l.Tasks); n != 1 {
+		l := esltest.Submitted(t, jobs, []controlplane.Submission{task}, p)
+		esltest.Pass(soon)
+		if n := esltest.HowMany(t, c, l.Tasks); n != 1 {
 			t.Errorf("%+v: after %s %d of 1 runs", p, soon, n)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c, jobs := ordered(t, 1)
-		started(t, c, jobs, hollow.Task(100), esl.Near{To: "nowhere", Wait: manifest.AtOnce})
-		started(t, c, jobs, hollow.Task(100), esl.Prefer{Of: []esl.Choice{{Rack: "none"}}, Anywhere: manifest.AtOnce})
-		more := submitted(t, jobs, esl.Copies(3, hollow.Task(1000)), esl.Elastic{Min: 1, GiveWay: manifest.AtOnce})
-		pass(time.Second)
+		c, jobs := esltest.Ordered(t, 1)
+		started(t, c, jobs, hollow.Task(100), place.Near{To: "nowhere", Wait: manifest.AtOnce})
+		started(t, c, jobs, hollow.Task(100), place.Prefer{Of: []place.Choice{{Rack: "none"}}, Anywhere: manifest.AtOnce})
+		more := esltest.Submitted(t, jobs, esl.Copies(3, hollow.Task(1000)), room.Elastic{Min: 1, GiveWay: manifest.AtOnce})
+		esltest.Pass(time.Second)
 		high := hollow.Task(2000)
 		high.Task.Priority = 1
-		started(t, c, jobs, high, esl.Stay{})
-		if n := howMany(t, c, more.Tasks); n > 2 {
+		started(t, c, jobs, high, room.Stay{})
+		if n := esltest.HowMany(t, c, more.Tasks); n > 2 {
 			t.Errorf("%d of the elastic job run", n)
 		}
 		high.Task.Priority = 2
-		started(t, c, jobs, high, esl.Preempt{After: manifest.AtOnce})
+		started(t, c, jobs, high, room.Preempt{After: manifest.AtOnce})
 	})
 }
 
 // TestRefusedAsWritten: what is refused at submission is named as it was written.
 func TestRefusedAsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, jobs := ordered(t, 2)
-		for id, p := range map[string]esl.Shared{"eb": esl.ElasticBalance{}, "pk": esl.Pack{}, "s": esl.Semaphore{Limit: 3}} {
+		_, jobs := esltest.Ordered(t, 2)
+		for id, p := range map[string]esl.Shared{"eb": place.ElasticBalance{}, "pk": place.Pack{}, "s": admission.Semaphore{Limit: 3}} {
 			if err := jobs.Declare(t.Context(), id, p, ""); err != nil {
 				t.Fatal(err)
 			}
@@ -74,13 +79,13 @@ func TestRefusedAsWritten(t *testing.T) {
 			want  string
 			p     []esl.Policy
 		}{
-			{hollow.Task(100), types.Invalid, "policies[1] (balanced): eb is named twice: name it once", []esl.Policy{esl.Balanced{In: "eb"}, esl.Balanced{In: "eb"}}},
-			{hollow.Task(100), types.Invalid, "policies[1] (packed): pk is named twice", []esl.Policy{esl.Packed{In: "pk"}, esl.Packed{In: "pk"}}},
-			{hollow.Task(100), types.Invalid, "policies[1] (holds): s is named twice", []esl.Policy{esl.Holds{Semaphore: "s"}, esl.Holds{Semaphore: "s"}}},
-			{hollow.Task(100), types.Invalid, "of[0].labels.a: is empty: give the value that it must have", []esl.Policy{esl.Prefer{Of: []esl.Choice{{Labels: map[string]string{"a": ""}}}}}},
-			{drawn, types.Invalid, `tasks[0].requests: "cpu@res" is of a reservation, which does not move: ask for it without, or drop migrate`, []esl.Policy{esl.Migrate{}}},
-			{hollow.Task(3000), types.Precondition, "min: the cluster is too small: were nothing else there, 2 of the first 3 tasks would fit: lower it", []esl.Policy{esl.Elastic{Min: 3}}},
-			{hollow.Task(100), types.Precondition, "all 3 tasks are to begin at once, and apart has at most 1 on one node", []esl.Policy{esl.Apart{}, esl.Elastic{Min: 3}}},
+			{hollow.Task(100), types.Invalid, "policies[1] (balanced): eb is named twice: name it once", []esl.Policy{place.Balanced{In: "eb"}, place.Balanced{In: "eb"}}},
+			{hollow.Task(100), types.Invalid, "policies[1] (packed): pk is named twice", []esl.Policy{place.Packed{In: "pk"}, place.Packed{In: "pk"}}},
+			{hollow.Task(100), types.Invalid, "policies[1] (holds): s is named twice", []esl.Policy{admission.Holds{Semaphore: "s"}, admission.Holds{Semaphore: "s"}}},
+			{hollow.Task(100), types.Invalid, "of[0].labels.a: is empty: give the value that it must have", []esl.Policy{place.Prefer{Of: []place.Choice{{Labels: map[string]string{"a": ""}}}}}},
+			{drawn, types.Invalid, `tasks[0].requests: "cpu@res" is of a reservation, which does not move: ask for it without, or drop migrate`, []esl.Policy{room.Migrate{}}},
+			{hollow.Task(3000), types.Precondition, "min: the cluster is too small: were nothing else there, 2 of the first 3 tasks would fit: lower it", []esl.Policy{room.Elastic{Min: 3}}},
+			{hollow.Task(100), types.Precondition, "all 3 tasks are to begin at once, and apart has at most 1 on one node", []esl.Policy{place.Apart{}, room.Elastic{Min: 3}}},
 		} {
 			_, err := jobs.Submit(t.Context(), esl.Job{Tasks: esl.Copies(4, test.task)}, test.p...)
 			if !types.Is(err, test.class) || !strings.Contains(err.Error(), test.want) {
@@ -88,14 +93,14 @@ func TestRefusedAsWritten(t *testing.T) {
 			}
 		}
 		// The others of an elastic job may wait for nodes.
-		submitted(t, jobs, esl.Copies(4, hollow.Task(3000)), esl.Elastic{Min: 2})
+		esltest.Submitted(t, jobs, esl.Copies(4, hollow.Task(3000)), room.Elastic{Min: 2})
 	})
 }
 
 // TestRefusedWithoutAName: an error of a job without an id or a name says so.
 func TestRefusedWithoutAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, jobs := ordered(t, 1)
+		_, jobs := esltest.Ordered(t, 1)
 		wrong := hollow.Task(100)
 		wrong.Task.Requests = append(wrong.Task.Requests, types.Request{Name: "weird name", Amount: 1})
 		_, err := jobs.Submit(t.Context(), esl.Job{Tasks: esl.Copies(1, wrong)})

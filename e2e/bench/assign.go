@@ -22,7 +22,7 @@ func assigned(cfg Config) (*hollow, error) {
 		h.shapes[i] = evenShares(h.shapes[i])
 	}
 	rng := rand.New(rand.NewPCG(seed, uint64(len(h.nodes))))
-	rooms := make([]*room, len(h.nodes))
+	rooms := make([]*nodeRoom, len(h.nodes))
 	for i := range rooms {
 		rooms[i] = newRoom(h.nodes[i], h.devices[i])
 	}
@@ -67,7 +67,7 @@ func evenShares(asked types.Requests) types.Requests {
 const tries = 16
 
 // pickRoom returns a node with room, -1 if there is none.
-func pickRoom(rng *rand.Rand, rooms []*room, r types.Requests) int {
+func pickRoom(rng *rand.Rand, rooms []*nodeRoom, r types.Requests) int {
 	best, most := -1, -1.0
 	first := rng.IntN(len(rooms))
 	for i := range rooms {
@@ -85,15 +85,15 @@ func pickRoom(rng *rand.Rand, rooms []*room, r types.Requests) int {
 	return best
 }
 
-// room is what is free on a node.
-type room struct {
+// nodeRoom is what is free on a node.
+type nodeRoom struct {
 	free, has map[string]types.Quantity
 	// devices are what is free of each.
 	devices []types.Quantity
 }
 
-func newRoom(n *types.Node, d *types.Devices) *room {
-	r := &room{free: make(map[string]types.Quantity), has: make(map[string]types.Quantity)}
+func newRoom(n *types.Node, d *types.Devices) *nodeRoom {
+	r := &nodeRoom{free: make(map[string]types.Quantity), has: make(map[string]types.Quantity)}
 	for _, x := range n.Capacity {
 		r.free[x.Name], r.has[x.Name] = x.Amount, x.Amount
 	}
@@ -110,7 +110,7 @@ const wholeDevice types.Quantity = 1000
 
 // left is how much of what is scarcest is free, as a share; less where there are devices
 // that are not asked for.
-func (r *room) left(asked types.Requests) float64 {
+func (r *nodeRoom) left(asked types.Requests) float64 {
 	least := 1.0
 	if len(r.devices) > 0 && asked.Get(string(types.GPU)) == 0 {
 		least = 0
@@ -123,7 +123,7 @@ func (r *room) left(asked types.Requests) float64 {
 	return least
 }
 
-func (r *room) fits(asked types.Requests) bool {
+func (r *nodeRoom) fits(asked types.Requests) bool {
 	for _, x := range asked {
 		if r.free[x.Name] < x.Amount {
 			return false
@@ -132,7 +132,7 @@ func (r *room) fits(asked types.Requests) bool {
 	return r.devicesFor(asked, false)
 }
 
-func (r *room) take(asked types.Requests) {
+func (r *nodeRoom) take(asked types.Requests) {
 	for _, x := range asked {
 		r.free[x.Name] -= x.Amount
 	}
@@ -141,7 +141,7 @@ func (r *room) take(asked types.Requests) {
 
 // devicesFor tells whether devices are free, and takes them: whole ones, or a part of
 // the one that has least left.
-func (r *room) devicesFor(asked types.Requests, take bool) bool {
+func (r *nodeRoom) devicesFor(asked types.Requests, take bool) bool {
 	amount := asked.Get(string(types.GPU))
 	if amount == 0 || len(r.devices) == 0 {
 		return true

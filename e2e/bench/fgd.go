@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/e2e/bench/workload"
-	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/place"
 )
 
 // The experiment of the paper on fragmentation gradient descent: on the 1,213 nodes of the
@@ -18,7 +18,7 @@ const fgdSeed = 42
 // packScenarios are about how much of a cluster tasks can have.
 func packScenarios() []scenario {
 	return []scenario{
-		{name: "fgd", about: "how much of all GPU the tasks of the openb trace can have, which share devices: by esl.Objective, and by its rivals; a round is a seed",
+		{name: "fgd", about: "how much of all GPU the tasks of the openb trace can have, which share devices: by place.Objective, and by its rivals; a round is a seed",
 			full: size{1213, 1, 10}, quick: size{120, 1, 3}, run: runFGD},
 		{name: "philly", about: "how long jobs wait, of the busiest week of the Philly trace: first in, first out; whoever has room; tenants by their shares; --speed for another one than 3600",
 			full: size{phillyNodes, 14_171, 1}, quick: size{phillyNodes / 10, 14_171, 1}, run: runPhilly},
@@ -62,8 +62,8 @@ func runFGD(ctx context.Context, cfg Config) ([]Row, error) {
 }
 
 // mixOf is what tasks ask for.
-func mixOf(tasks []workload.Work) *esl.Mix {
-	mix := new(esl.Mix)
+func mixOf(tasks []workload.Work) *place.Mix {
+	mix := new(place.Mix)
 	for i := range tasks {
 		mix.Add(tasks[i].Requests())
 	}
@@ -71,7 +71,7 @@ func mixOf(tasks []workload.Work) *esl.Mix {
 }
 
 // placeFGD places the arrivals of all seeds.
-func placeFGD(ctx context.Context, inputs []*fgdInput, mix *esl.Mix, policy fgdPolicy) ([]fgdResult, error) {
+func placeFGD(ctx context.Context, inputs []*fgdInput, mix *place.Mix, policy fgdPolicy) ([]fgdResult, error) {
 	var all []fgdResult
 	for i, in := range inputs {
 		p, err := newFGDPlacing(in, mix, policy, fgdSeed+uint64(i))

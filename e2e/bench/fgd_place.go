@@ -10,6 +10,7 @@ import (
 	view "github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/e2e/bench/workload"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -65,7 +66,7 @@ type fgdResult struct {
 // fgdPlacing places tasks by one of the policies.
 type fgdPlacing struct {
 	state *esl.State
-	mix   *esl.Mix
+	mix   *place.Mix
 	rooms []*esl.Room
 	// kinds are the kinds of tasks that are on a node: see gpuKind.
 	kinds map[string]map[string]bool
@@ -73,7 +74,7 @@ type fgdPlacing struct {
 }
 
 // newFGDPlacing begins with an empty cluster.
-func newFGDPlacing(in *fgdInput, mix *esl.Mix, policy fgdPolicy, seed uint64) (*fgdPlacing, error) {
+func newFGDPlacing(in *fgdInput, mix *place.Mix, policy fgdPolicy, seed uint64) (*fgdPlacing, error) {
 	v, err := in.view()
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func newFGDPlacing(in *fgdInput, mix *esl.Mix, policy fgdPolicy, seed uint64) (*
 	p := &fgdPlacing{state: &esl.State{View: v, Now: time.Unix(1, 0), Namespace: ns, Job: fgdJob}, mix: mix, kinds: make(map[string]map[string]bool)}
 	p.rooms = p.state.Rooms()
 	if policy.score != nil {
-		p.place = esl.Assign{Score: policy.score(p)}.Among(p.rooms).Place
+		p.place = place.Assign{Score: policy.score(p)}.Among(p.rooms).Place
 		return p, nil
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))

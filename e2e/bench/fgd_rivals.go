@@ -6,6 +6,7 @@ import (
 
 	view "github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -30,7 +31,7 @@ type fgdPolicy struct {
 func fgdPolicies() []fgdPolicy {
 	return []fgdPolicy{
 		{"fgd", 95.23, 4.73, fgdMust, func(p *fgdPlacing) func([]view.Need, *esl.Room) float64 {
-			return esl.Objective{By: esl.Fragments}.Score(p.state)
+			return place.Objective{By: place.Fragments}.Score(p.state)
 		}},
 		{"fgd-best-fit", 92.86, 7.05, 0, bestFit},
 		{"fgd-gpu-packing", 91.78, 8.13, 0, func(*fgdPlacing) func([]view.Need, *esl.Room) float64 { return gpuPacking }},
@@ -47,12 +48,12 @@ func fgdWeights() map[string]float64 {
 
 // bestFit is where the least is left, in parts of the largest node.
 func bestFit(p *fgdPlacing) func([]view.Need, *esl.Room) float64 {
-	return coarse(esl.Objective{By: esl.Leftover, Weights: fgdWeights()}.Score(p.state))
+	return coarse(place.Objective{By: place.Leftover, Weights: fgdWeights()}.Score(p.state))
 }
 
 // dotProduct is where what is free times what is asked for is least.
 func dotProduct(p *fgdPlacing) func([]view.Need, *esl.Room) float64 {
-	return coarse(esl.Objective{By: esl.DotProduct, Weights: fgdWeights()}.Score(p.state))
+	return coarse(place.Objective{By: place.DotProduct, Weights: fgdWeights()}.Score(p.state))
 }
 
 // coarse makes a score from 0 to 1, the least of which is best, one of whole percents, as in

@@ -6,7 +6,7 @@ import (
 
 	view "github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/e2e/bench/workload"
-	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -98,7 +98,7 @@ func TestRivals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &fgdInput{machines: []workload.Machine{{CPUMilli: 1000, MemMiB: 1, GPUs: int64(tt.devices)}}}
-			p, err := newFGDPlacing(in, new(esl.Mix), fgdPolicy{}, 1)
+			p, err := newFGDPlacing(in, new(place.Mix), fgdPolicy{}, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -147,7 +148,7 @@ func (sc *spaceCluster) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	sc.client = esl.New(client)
+	sc.client = builtin.New(client)
 	sc.bounds = newBounds()
 	p, err := sc.start(sc.role, sc.role, roleConfig{Endpoint: sc.endpoint, Ops: sc.cfg.Ops, Name: sc.role})
 	if err != nil {

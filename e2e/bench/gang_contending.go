@@ -13,6 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -90,7 +91,7 @@ func measureContending(ctx context.Context, cfg Config, sp space) (figures, erro
 		if err != nil {
 			return err
 		}
-		x := &contention{gangs: drawContending(cfg.Tasks), space: sp, client: esl.New(client), over: make(chan struct{})}
+		x := &contention{gangs: drawContending(cfg.Tasks), space: sp, client: builtin.New(client), over: make(chan struct{})}
 		return c.withAgents(ctx, names, x.runFor, func(ctx context.Context) error {
 			u, err := c.window(ctx, x.run)
 			if err != nil {

@@ -11,8 +11,8 @@ import (
 // gangSize is how many tasks a gang has.
 const gangSize = 8
 
-// gang is the reservation of the i-th gang.
-func gang(i int) string { return fmt.Sprintf("gang-%05d", i) }
+// gangID is the reservation of the i-th gang.
+func gangID(i int) string { return fmt.Sprintf("gang-%05d", i) }
 
 // gangDevices is how many devices a node has.
 const gangDevices = 8
@@ -50,7 +50,7 @@ func rackName(h *hollow, i int) string {
 
 // askGang has a task ask for its part of what its gang holds.
 func askGang(_ *hollow, i int, t *types.Task) {
-	t.Requests = types.NewRequests(map[string]types.Quantity{string(types.GPU) + "@" + gang(i/gangSize): wholeDevice})
+	t.Requests = types.NewRequests(map[string]types.Quantity{string(types.GPU) + "@" + gangID(i/gangSize): wholeDevice})
 }
 
 // putGangs makes the reservations and shows the tasks; inRack has each gang ask for one
@@ -67,7 +67,7 @@ func putGangs(inRack bool) func(context.Context, *cluster, *hollow) error {
 				for range gangSize {
 					r.Bundles = append(r.Bundles, types.Bundle{Requests: types.NewRequests(asked)})
 				}
-				if !yield(item{controlplane.ReservationKey(ns, gang(i)), r}) {
+				if !yield(item{controlplane.ReservationKey(ns, gangID(i)), r}) {
 					return
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	sim "github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -51,11 +52,11 @@ func hfsUsers() []hfsUser {
 }
 
 // hfsShare is the tree: the two teams weigh the same, as do the users of the first.
-func hfsShare() esl.FairShare {
-	return esl.FairShare{
-		Of: map[string]esl.Team{
-			"a": {Of: map[string]esl.Team{"alice": {}, "bob": {}}},
-			"b": {Of: map[string]esl.Team{"carol": {}}},
+func hfsShare() share.FairShare {
+	return share.FairShare{
+		Of: map[string]share.Team{
+			"a": {Of: map[string]share.Team{"alice": {}, "bob": {}}},
+			"b": {Of: map[string]share.Team{"carol": {}}},
 		},
 		Over: []string{string(types.CPU)},
 	}
@@ -165,7 +166,7 @@ func (c *cluster) hfsJoin(ctx context.Context, jobs *esl.Client, u hfsUser, phas
 			tasks[i] = sim.Task(1000, "run", c.cfg.scaled(long).String())
 		}
 		name := strings.ReplaceAll(u.path, "/", "-")
-		if _, err := jobs.Submit(ctx, esl.Job{Name: name, Tasks: tasks}, esl.Share{In: "teams", As: u.path}); err != nil {
+		if _, err := jobs.Submit(ctx, esl.Job{Name: name, Tasks: tasks}, share.Share{In: "teams", As: u.path}); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	view "github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -75,7 +75,7 @@ func (s *hfsSeries) follow(ctx context.Context, c *cluster, begin time.Time) err
 func (s *hfsSeries) look(v *view.View) hfsPoint {
 	p := hfsPoint{held: make([]float64, len(s.users))}
 	for i, u := range s.users {
-		pool := "teams." + esl.FairShare{}.Kind() + "." + strings.ReplaceAll(u.path, "/", ".") + "." + string(types.CPU)
+		pool := "teams." + share.FairShare{}.Kind() + "." + strings.ReplaceAll(u.path, "/", ".") + "." + string(types.CPU)
 		rid := types.Resolve(ns, pool)
 		if a := v.Pools[rid]; a != nil && a.Allocated.V != nil {
 			p.held[i] = float64(a.Allocated.V.Of(rid)) / 1000

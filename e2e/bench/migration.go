@@ -8,6 +8,7 @@ import (
 	view "github.com/escher-sched/escher/controlplane/cluster"
 	sim "github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/room"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -68,7 +69,7 @@ func runMigration(ctx context.Context, cfg Config) ([]Row, error) {
 		for turn := range 2 {
 			var policies []esl.Policy
 			if turn == i%2 {
-				policies = append(policies, esl.Migrate{})
+				policies = append(policies, room.Migrate{})
 			}
 			found, err := onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {
 				return c.migration(ctx, found, policies)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/e2e/bench/workload"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -46,8 +47,8 @@ func phillyPolicies() []phillyPolicy {
 	return []phillyPolicy{
 		{name: "philly-fifo", shared: inOrder{}, of: func(workload.Training) []esl.Policy { return []esl.Policy{ordered{In: phillyLine}} }},
 		{name: "philly-backfill", ages: true, of: func(workload.Training) []esl.Policy { return nil }},
-		{name: "philly-fair", ages: true, shared: esl.FairShare{Anyone: 1, Over: []string{string(types.GPU)}},
-			of: func(t workload.Training) []esl.Policy { return []esl.Policy{esl.Share{In: phillyLine, As: t.Tenant}} }},
+		{name: "philly-fair", ages: true, shared: share.FairShare{Anyone: 1, Over: []string{string(types.GPU)}},
+			of: func(t workload.Training) []esl.Policy { return []esl.Policy{share.Share{In: phillyLine, As: t.Tenant}} }},
 	}
 }
 

@@ -30,7 +30,7 @@ func (inOrder) Apply(*esl.Group) error {
 func (inOrder) Declare(string) ([]esl.Set, error) { return nil, nil }
 
 // Wide tells that it goes by what is free.
-func (inOrder) Wide() {}
+func (inOrder) ClusterScoped() {}
 
 // inOrderAtOnce is how many jobs are let in by one plan at most.
 const inOrderAtOnce = 500

@@ -15,6 +15,8 @@ import (
 	"github.com/escher-sched/escher/e2e/bench/workload"
 	sim "github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -32,7 +34,7 @@ func (c *cluster) philly(ctx context.Context, found figures, jobs []workload.Tra
 	keep.Interval, keep.KeepMin, keep.KeepAge = 5*time.Second, 10*time.Second, 20*time.Second // what has ended is of no use any more
 	h, err := c.hollow(ctx, sim.Config{
 		Nodes: phillyCluster(c.cfg.Nodes), Collector: keep,
-		Kinds:     esl.Builtin().With(func() esl.Policy { return inOrder{} }, func() esl.Policy { return ordered{} }),
+		Kinds:     builtin.Kinds().With(func() esl.Policy { return inOrder{} }, func() esl.Policy { return ordered{} }),
 		Scheduler: scheduler.Config{Placement: scheduler.Pack, AccumulateAfter: c.cfg.real(phillyAge)},
 	})
 	if err != nil {
@@ -107,7 +109,7 @@ func (c *cluster) phillySubmit(ctx context.Context, client *esl.Client, jobs []w
 		g.Go(func() error {
 			policies := policy.of(j)
 			if j.GPUs > 8 {
-				policies = append(policies, esl.Gang{})
+				policies = append(policies, gang.Gang{})
 			}
 			_, err := client.Submit(ctx, esl.Job{ID: phillyJob(i), Tasks: c.phillyTasks(i, j, policy)}, policies...)
 			return err

@@ -15,7 +15,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
-	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/examples/framespace/gangs"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
@@ -167,7 +168,7 @@ func keeperPart(cfg roleConfig) part {
 	return part{run: func(ctx context.Context, ready func(string)) error {
 		return withStore(ctx, cfg.Endpoint, cfg.Ops, func(store *etcdstore.Store) error {
 			ready("")
-			return esl.Keep(ctx, store, esl.KeepOptions{Kinds: esl.Builtin()})
+			return keep.Run(ctx, store, keep.Options{Kinds: builtin.Kinds()})
 		})
 	}}
 }

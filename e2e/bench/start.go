@@ -123,8 +123,8 @@ func (t template) specOf(id, program string) (containerd.NewContainerOpts, error
 	}
 	copied.Process.Args = []string{"/bin/" + program}
 	copied.Linux.CgroupsPath = filepath.Join(filepath.Dir(copied.Linux.CgroupsPath), id)
-	return containerd.WithSpec(copied, keep), nil
+	return containerd.WithSpec(copied, unchanged), nil
 }
 
-// keep changes nothing.
-func keep(context.Context, oci.Client, *containers.Container, *oci.Spec) error { return nil }
+// unchanged changes nothing.
+func unchanged(context.Context, oci.Client, *containers.Container, *oci.Spec) error { return nil }

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	sim "github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -35,7 +36,7 @@ func storeChunks(ctx context.Context, jobs *esl.Client, chunks [][]string) error
 	g.SetLimit(atOnce)
 	for i, nodes := range chunks {
 		g.Go(func() error {
-			return esl.Replicate(ctx, jobs.Client, "chunk."+strconv.Itoa(i), nodes...) // Policy
+			return place.Replicate(ctx, jobs.Client, "chunk."+strconv.Itoa(i), nodes...) // Policy
 		})
 	}
 	return g.Wait()
@@ -63,7 +64,7 @@ func submitMappers(ctx context.Context, jobs *esl.Client, placed string, chunks 
 			t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{"node/" + node: esl.One}))
 		}
 	case wordESL:
-		return jobs.Submit(ctx, job, esl.Near{To: "chunk", Each: true}) // Policy
+		return jobs.Submit(ctx, job, place.Near{To: "chunk", Each: true}) // Policy
 	}
 	return jobs.Submit(ctx, job)
 }

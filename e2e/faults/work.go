@@ -11,6 +11,9 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,7 +40,7 @@ func (a *application) run(ctx context.Context, store controlplane.Store) error {
 	if err != nil {
 		return err
 	}
-	jobs := esl.New(client)
+	jobs := builtin.New(client)
 	for {
 		select {
 		case <-ctx.Done():
@@ -165,7 +168,7 @@ func resourceOf(r *rand.Rand) (string, controlplane.Where, types.Quantity) {
 }
 
 func policiesOf(r *rand.Rand) []esl.Policy {
-	return [][]esl.Policy{nil, {esl.Gang{}}, {esl.Gang{Loss: esl.Restart}}, {esl.Apart{}}, {esl.Spread{}}, {esl.Gang{PerNode: 2}}}[r.IntN(6)]
+	return [][]esl.Policy{nil, {gang.Gang{}}, {gang.Gang{Loss: esl.Restart}}, {place.Apart{}}, {place.Spread{}}, {gang.Gang{PerNode: 2}}}[r.IntN(6)]
 }
 
 // with picks an object of a kind that is stored.

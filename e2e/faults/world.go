@@ -17,7 +17,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"
-	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
@@ -151,7 +152,7 @@ func (w *world) server(name string) {
 			for _, c := range guard {
 				held[c.Key] = c.Revision
 			}
-			return esl.Keep(ctx, s, esl.KeepOptions{Kinds: esl.Builtin(), Guard: held, Log: w.log.Named("policies." + name)})
+			return keep.Run(ctx, s, keep.Options{Kinds: builtin.Kinds(), Guard: held, Log: w.log.Named("policies." + name)})
 		})
 	}})
 }

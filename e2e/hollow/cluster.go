@@ -13,6 +13,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -112,7 +114,7 @@ func (c *Cluster) Client(ns string) (*esl.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs := esl.New(client)
+	jobs := builtin.New(client)
 	jobs.Kinds = c.cfg.Kinds
 	return jobs, nil
 }
@@ -156,7 +158,7 @@ func Running(v *cluster.View, ns string) map[string]string {
 	return out
 }
 
-// keeper is an esl.Keep that runs.
+// keeper is a keep.Run in the background.
 type keeper struct {
 	stop context.CancelFunc
 	done chan struct{}
@@ -173,7 +175,7 @@ func (c *Cluster) Keep() {
 	c.mu.Unlock()
 	c.group.Go(func() error {
 		defer close(k.done)
-		err := esl.Keep(ctx, c.Store, esl.KeepOptions{Kinds: c.cfg.Kinds, Log: c.cfg.Log.Named("policies")})
+		err := keep.Run(ctx, c.Store, keep.Options{Kinds: c.cfg.Kinds, Log: c.cfg.Log.Named("policies")})
 		if ctx.Err() != nil {
 			return nil
 		}

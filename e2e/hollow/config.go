@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -21,7 +22,7 @@ type Config struct {
 	Store controlplane.Store
 	// Kinds are the policies that are kept; nil: those of package esl.
 	Kinds esl.Kinds
-	// NoKeep leaves policies to the test, which runs esl.Keep itself, or Cluster.Keep.
+	// NoKeep leaves policies to the test, which runs keep.Run itself, or Cluster.Keep.
 	NoKeep bool
 	// NoAudit leaves out the audit of every revision: Check looks at the end alone.
 	NoAudit bool
@@ -69,7 +70,7 @@ func (cfg Config) withDefaults() Config {
 		cfg.Store = memstore.New()
 	}
 	if cfg.Kinds == nil {
-		cfg.Kinds = esl.Builtin()
+		cfg.Kinds = builtin.Kinds()
 	}
 	if cfg.Behave == nil {
 		cfg.Behave = ByCommand

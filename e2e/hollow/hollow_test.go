@@ -15,6 +15,9 @@ import (
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/esl/keep"
+	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -55,7 +58,7 @@ func TestLife(t *testing.T) {
 		began := time.Now()
 		job, err := jobs.Submit(t.Context(), esl.Job{Name: "three", Tasks: []controlplane.Submission{
 			hollow.Task(1000, "run", "5s"), hollow.Task(1000, "run", "2s", "exit", "3"), hollow.Task(1000),
-		}}, esl.Apart{})
+		}}, place.Apart{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +87,7 @@ func TestLife(t *testing.T) {
 func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})
-		job, err := jobs.Submit(t.Context(), esl.Job{Name: "one", Tasks: esl.Copies(1, hollow.Task(1000))}, esl.Apart{})
+		job, err := jobs.Submit(t.Context(), esl.Job{Name: "one", Tasks: esl.Copies(1, hollow.Task(1000))}, place.Apart{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +126,7 @@ func TestLoss(t *testing.T) {
 // TestOnEtcd is the same cluster in real time, on a real etcd.
 func TestOnEtcd(t *testing.T) {
 	c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(2, 1), Store: etcdstore.New(etcdtest.Start(t).Client, etcdstore.ServerLimits())})
-	job, err := jobs.Submit(t.Context(), esl.Job{Name: "two", Tasks: esl.Copies(2, hollow.Task(1000, "run", "10ms"))}, esl.Apart{})
+	job, err := jobs.Submit(t.Context(), esl.Job{Name: "two", Tasks: esl.Copies(2, hollow.Task(1000, "run", "10ms"))}, place.Apart{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +153,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	job, err := jobs.Submit(ctx, esl.Job{Name: "pair", Tasks: esl.Copies(2, hollow.Task(500))}, esl.Apart{})
+	job, err := jobs.Submit(ctx, esl.Job{Name: "pair", Tasks: esl.Copies(2, hollow.Task(500))}, place.Apart{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -170,14 +173,14 @@ func Example() {
 func TestKilledApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
-		app, err := esl.Attach(t.Context(), jobs, "app")
+		app, err := keep.Attach(t.Context(), jobs, "app")
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, kill := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- app.Run(ctx) }()
-		job, err := app.Submit(t.Context(), esl.Job{Name: "gang", Tasks: esl.Copies(2, hollow.Task(1000))}, esl.Gang{})
+		job, err := app.Submit(t.Context(), esl.Job{Name: "gang", Tasks: esl.Copies(2, hollow.Task(1000))}, gang.Gang{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +213,7 @@ func TestKeeperKilled(t *testing.T) {
 		for i := range 20 {
 			job, err := jobs.Submit(t.Context(), esl.Job{ID: fmt.Sprintf("gang-%d", i), Tasks: []controlplane.Submission{
 				hollow.Task(1000, "run", "1s", "exit", "1"), hollow.Task(1000), hollow.Task(1000),
-			}}, esl.Gang{})
+			}}, gang.Gang{})
 			if err != nil {
 				t.Fatal(err)
 			}

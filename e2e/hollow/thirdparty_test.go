@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -48,7 +49,7 @@ func TestSomebodyElses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Join(esl.Why(v, esl.Builtin(), cluster.ID{Namespace: "d", ID: task}, time.Now()), "\n")
+		return strings.Join(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: task}, time.Now()), "\n")
 	}
 	if got := why(always); !strings.Contains(got, "start the program that keeps it") {
 		t.Errorf("it says %q", got)

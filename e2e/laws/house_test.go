@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/types"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,7 +39,6 @@ func ceilings() map[string]size {
 		"controlplane":       {files: 51, lines: 6400},
 		"controlplane/audit": {circle: 21},
 		"e2e/bench":          {circle: 63, files: 70, lines: 9800},
-		"esl":                {circle: 64, files: 76, lines: 13700},
 		"scheduler":          {circle: 44, files: 63, lines: 12200},
 		"types":              {circle: 22},
 	}
@@ -48,15 +48,15 @@ func ceilings() map[string]size {
 const interfacesCeiling = 23
 
 // testedPercent is how many lines of tests there are for each 100 lines of source. It only goes up,
-// to 80: above all by less source.
-const testedPercent = 60
+// to 80: above all by less source. Packages named …test are tests, too.
+const testedPercent = 65
 
 // TestTested counts lines of tests.
 func TestTested(t *testing.T) {
 	tests, rest := 0, 0
 	for _, s := range sources(t) {
 		n := s.fset.File(s.file.FileStart).LineCount()
-		if s.test() {
+		if s.test() || strings.HasSuffix(path.Dir(s.path), "test") {
 			tests += n
 		} else {
 			rest += n

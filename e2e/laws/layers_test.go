@@ -20,6 +20,8 @@ type room struct {
 	own []string
 	// tests lists what its external tests may import besides.
 	tests []string
+	// helpers lists what all its tests may import besides.
+	helpers []string
 	// later tells that it is not built yet.
 	later bool
 }
@@ -32,8 +34,28 @@ func rooms() []room {
 		{dir: "controlplane", own: []string{"types"}},
 		{dir: "scheduler", own: []string{"types", "controlplane"}},
 		{dir: "nodeagent", own: []string{"types", "controlplane"}},
-		{dir: "esl", own: []string{"types", "controlplane"}, tests: []string{"e2e/hollow"}},
+		{dir: "esl", own: []string{"types", "controlplane"}, tests: []string{"e2e/hollow", "e2e/esltest"}, helpers: []string{"e2e/viewtest"}},
 	}
+}
+
+// families are the packages of policies below esl. A family knows esl and what tasks have in
+// common, and no other family: policies compose through the resources that tasks request.
+func families() []string {
+	return []string{"esl/admission", "esl/gang", "esl/place", "esl/room", "esl/share"}
+}
+
+// library is what each package of esl may import of esl.
+func library() map[string][]string {
+	all := map[string][]string{
+		"esl":         {},
+		"esl/taskset": {"esl"},
+		"esl/keep":    {"esl"},
+		"esl/builtin": append([]string{"esl"}, families()...),
+	}
+	for _, f := range families() {
+		all[f] = []string{"esl", "esl/taskset"}
+	}
+	return all
 }
 
 // A ban keeps packages out of the whole module but for some rooms.
@@ -129,10 +151,11 @@ func in(path string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return below(path, module+dir) })
 }
 
-// all returns what a package and its tests import, but for what its external tests may.
-func (p pkg) all(tests []string) []string {
-	outside := slices.DeleteFunc(slices.Clone(p.XTestImports), func(i string) bool { return in(i, tests) })
-	return slices.Concat(p.Imports, p.TestImports, outside)
+// all returns what a package and its tests import, except what the tests of the room may.
+func (p pkg) all(r room) []string {
+	outside := slices.DeleteFunc(slices.Clone(p.XTestImports), func(i string) bool { return in(i, r.tests) })
+	tests := slices.DeleteFunc(slices.Concat(p.TestImports, outside), func(i string) bool { return in(i, r.helpers) })
+	return slices.Concat(p.Imports, tests)
 }
 
 // arrows returns the imports between rooms that must not be.
@@ -144,10 +167,30 @@ func arrows(own []pkg, rooms []room) []string {
 			if !below(p.ImportPath, module+r.dir) {
 				continue
 			}
-			for _, imported := range p.all(r.tests) {
+			for _, imported := range p.all(r) {
 				if strings.HasPrefix(imported, module) && !in(imported, allowed) {
 					wrong = append(wrong, p.ImportPath+" imports "+imported+": "+r.dir+" may import only "+strings.Join(allowed, ", "))
 				}
+			}
+		}
+	}
+	return wrong
+}
+
+// mixed returns the imports within esl that must not be. Tests are free to combine families.
+func mixed(own []pkg, library map[string][]string) []string {
+	var wrong []string
+	for _, p := range own {
+		if !below(p.ImportPath, module+"esl") {
+			continue
+		}
+		allowed, known := library[strings.TrimPrefix(p.ImportPath, module)]
+		if !known {
+			wrong = append(wrong, p.ImportPath+" is not in the table of packages of esl: add it")
+		}
+		for _, imported := range p.Imports {
+			if below(imported, module+"esl") && !slices.Contains(allowed, strings.TrimPrefix(imported, module)) {
+				wrong = append(wrong, p.ImportPath+" imports "+imported+": it may import only "+strings.Join(allowed, ", "))
 			}
 		}
 	}
@@ -180,7 +223,7 @@ func same(path, pkg string) bool { return below(path, pkg) }
 
 func TestArrows(t *testing.T) {
 	own, _ := list(t)
-	for _, w := range arrows(own, rooms()) {
+	for _, w := range slices.Concat(arrows(own, rooms()), mixed(own, library())) {
 		t.Error(w)
 	}
 }
@@ -224,6 +267,11 @@ func TestTablesAreAlive(t *testing.T) {
 			t.Errorf("room %s: later is %t, correct the table", r.dir, r.later)
 		}
 	}
+	for dir := range library() {
+		if !slices.Contains(all, module+dir) {
+			t.Errorf("%s is in the table of packages of esl, but is not there: correct the table", dir)
+		}
+	}
 	for _, b := range bans() {
 		if !there(b.pkg) && b.pkg != "math/rand" {
 			t.Errorf("%s is banned, but nothing of that name is there: correct the table", b.pkg)
@@ -250,6 +298,12 @@ func TestRulesFind(t *testing.T) {
 	}
 	wantPrefixes(t, arrows(own, rooms()), "types imports "+module+"controlplane", "scheduler imports "+module+"nodeagent",
 		"esl imports "+module+"e2e/hollow", "esl imports "+module+"e2e/sim")
+	wantPrefixes(t, mixed([]pkg{
+		{ImportPath: module + "esl", Imports: []string{module + "esl/gang"}},
+		{ImportPath: module + "esl/gang", Imports: []string{module + "esl", module + "esl/taskset", module + "esl/place"}, XTestImports: []string{module + "esl/room"}},
+		{ImportPath: module + "esl/fresh", Imports: []string{module + "types"}},
+		{ImportPath: module + "cmd/escher", Imports: []string{module + "esl/gang"}},
+	}, library()), "esl imports "+module+"esl/gang", "esl/gang imports "+module+"esl/place", "esl/fresh is not in the table")
 	wantPrefixes(t, forbidden(own, bans()),
 		"controlplane/etcdstore imports go.etcd.io/etcd/server", "nodeagent links go.etcd.io/etcd/server", "nodeagent imports math/rand")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/examples/alphazero/selfplay"
 	"github.com/escher-sched/escher/types"
 )
@@ -28,7 +29,7 @@ func compare(ctx context.Context, at places) error {
 	if err != nil {
 		return err
 	}
-	jobs := esl.New(client)
+	jobs := builtin.New(client)
 	nodes, err := prepare(ctx, client, at)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -44,7 +45,7 @@ func (n Night) Next(s *esl.State) esl.Plan {
 	if n.From <= hour && hour < n.Until || n.From > n.Until && (n.From <= hour || hour < n.Until) {
 		night = types.Inf
 	}
-	plan := esl.Plan{Again: s.Now.Truncate(time.Hour).Add(time.Hour), Reason: "another hour has begun"}
+	plan := esl.Plan{RequeueAfter: s.Now.Truncate(time.Hour).Add(time.Hour), Reason: "another hour has begun"}
 	if pool := s.Pool(s.Own("")); !s.Ended() && (pool == nil || pool.Info.V == nil || pool.Capacity() != night) {
 		plan.Set = []esl.Set{{Name: s.Own(""), Capacity: night, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job)}}
 	}
@@ -56,7 +57,7 @@ func main() {
 	defer stop()
 	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: etcdstore.SplitEndpoints(os.Getenv(etcdstore.EnvEndpoints))})
 	if err == nil {
-		err = esl.Keep(ctx, store, esl.KeepOptions{Kinds: esl.Kinds{}.With(func() esl.Policy { return Night{} })})
+		err = keep.Run(ctx, store, keep.Options{Kinds: esl.Kinds{}.With(func() esl.Policy { return Night{} })})
 	}
 	if ctx.Err() == nil {
 		log.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -39,7 +40,7 @@ func (g Game) Submit(ctx context.Context, jobs *esl.Client) (Placed, error) {
 			generators = append(generators, x)
 		}
 	}
-	return submit(ctx, jobs, predictors, generators, esl.Balance{}) // Policy
+	return submit(ctx, jobs, predictors, generators, place.Balance{}) // Policy
 }
 
 // SubmitTo submits a game whose i-th predictor and its generators go to a node that is

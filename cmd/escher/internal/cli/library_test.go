@@ -17,6 +17,10 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/run"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/esl/place"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -169,7 +173,7 @@ func TestEveryPolicyIsDescribed(t *testing.T) {
 
 // What can only be declared refuses to be named by a job, and what refuses is known to.
 func TestDeclaredPoliciesRefuseJobs(t *testing.T) {
-	for name, empty := range esl.Builtin() {
+	for name, empty := range builtin.Kinds() {
 		_, shared := empty().(esl.Shared)
 		declared := policy.PolicyTexts()[name].Declared
 		if shared && declared != refuses(empty()) {
@@ -188,15 +192,15 @@ func refuses(p esl.Policy) bool {
 func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 	known := policy.KnownPolicies()
 	for text, want := range map[string]esl.Policy{
-		"gang":                            esl.Gang{},
-		"gang={onLoss: restart}":          esl.Gang{Loss: esl.Restart},
-		"spread={maxSkew: 2, over: rack}": esl.Spread{Over: esl.Rack, MaxSkew: 2},
-		"share={as: a/alice, in: teams}":  esl.Share{In: "teams", As: "a/alice"},
-		"near={to: corpus, wait: 90s}":    esl.Near{To: "corpus", Wait: types.Wait(90e9)},
+		"gang":                            gang.Gang{},
+		"gang={onLoss: restart}":          gang.Gang{Loss: esl.Restart},
+		"spread={maxSkew: 2, over: rack}": place.Spread{Over: esl.Rack, MaxSkew: 2},
+		"share={as: a/alice, in: teams}":  share.Share{In: "teams", As: "a/alice"},
+		"near={to: corpus, wait: 90s}":    place.Near{To: "corpus", Wait: types.Wait(90e9)},
 		"fair-share={anyone: 1, of: {a: {of: {b: {weight: 2}}}}}": nil,
 	} {
 		if want == nil {
-			want = esl.FairShare{Anyone: 1, Of: map[string]esl.Team{"a": {Of: map[string]esl.Team{"b": {Weight: 2}}}}}
+			want = share.FairShare{Anyone: 1, Of: map[string]share.Team{"a": {Of: map[string]share.Team{"b": {Weight: 2}}}}}
 			known["fair-share"] = manifest.PolicyKind{New: known["fair-share"].New, Job: true}
 		}
 		p, err := manifest.ReadPolicy(text, known)
@@ -204,7 +208,7 @@ func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		made, err := esl.Builtin().Read(p.Stored())
+		made, err := builtin.Kinds().Read(p.Stored())
 		if err != nil || !reflect.DeepEqual(made, want) {
 			t.Errorf("%s: %+v, %v", text, made, err)
 		}

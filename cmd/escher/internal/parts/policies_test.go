@@ -16,6 +16,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -52,7 +53,7 @@ func TestPoliciesOutliveTheirKeeper(t *testing.T) {
 		led := leader(t, ctx, c, "")
 		done, err := jobs.Submit(ctx, esl.Job{ID: fmt.Sprintf("gang-%d", round), Tasks: []controlplane.Submission{
 			hollow.Task(1000, "run", "30ms", "exit", "1"), hollow.Task(1000),
-		}}, esl.Gang{})
+		}}, gang.Gang{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"
-	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -114,7 +115,7 @@ func (s Server) keep(stack *Stack, store controlplane.Store, epochs *server.Epoc
 		for _, x := range guard { // a leader's key is put once
 			held[x.Key] = x.Revision
 		}
-		return esl.Keep(ctx, store, esl.KeepOptions{Kinds: esl.Builtin(), Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
+		return keep.Run(ctx, store, keep.Options{Kinds: builtin.Kinds(), Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
 	}
 	stack.Start("policies", func(ctx context.Context) error {
 		return epochs.During(ctx, func(ctx context.Context) error { return s.lead(ctx, store, policiesRole, keep) })

@@ -17,6 +17,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/room"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -165,11 +167,11 @@ func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanat
 		if strings.Contains(e.Suggestion, prefix) {
 			e.Suggestion = "Policy " + policies[i].Kind + " sees to that once it is submitted."
 		}
-		if (policies[i].Kind == esl.Preempt{}.Kind()) && !e.Infeasible {
+		if (policies[i].Kind == room.Preempt{}.Kind()) && !e.Infeasible {
 			e.Suggestion = "Policy preempt evicts tasks of lower priority for it once it is submitted, if it fits then."
 		}
 	}
-	for _, shared := range policy.RefersTo(esl.Builtin(), &types.Policies{Job: id, Policies: policies}) {
+	for _, shared := range policy.RefersTo(builtin.Kinds(), &types.Policies{Job: id, Policies: policies}) {
 		if policy.Suggests(&e, shared) {
 			e.Suggestion = "How much of it there is, policy " + shared + " says."
 		}

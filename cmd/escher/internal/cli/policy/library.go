@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/apply"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -15,7 +16,7 @@ import (
 func KnownPolicies() manifest.Policies {
 	out := make(manifest.Policies)
 	texts := PolicyTexts()
-	for name, empty := range esl.Builtin() {
+	for name, empty := range builtin.Kinds() {
 		_, shared := empty().(esl.Shared)
 		out[name] = manifest.PolicyKind{
 			New: func() any { return parametersOf(empty()) }, Desc: texts[name].Does,
@@ -38,7 +39,7 @@ func parametersOf(p esl.Policy) any {
 // library has jobs expanded by the policies of the library.
 type library struct{ *esl.Client }
 
-func NewLibrary(client *controlplane.Client) library { return library{esl.New(client)} }
+func NewLibrary(client *controlplane.Client) library { return library{builtin.New(client)} }
 
 // Expand returns a job with what its policies add.
 func (l library) Expand(ctx context.Context, w apply.Wished) (apply.Expanded, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -101,7 +102,7 @@ func PolicyWords(p manifest.Policy) string {
 
 // KeptRows lists the policies of a view, which has those of one namespace.
 func KeptRows(view *cluster.View, _ time.Time) []KeptRow {
-	kinds := esl.Builtin()
+	kinds := builtin.Kinds()
 	rows := make(map[string]*KeptRow)
 	for id, c := range view.Policies {
 		if c.V == nil {
@@ -154,7 +155,7 @@ func RefersTo(kinds esl.Kinds, kept *types.Policies) []string {
 		if err != nil {
 			continue // somebody else's
 		}
-		if r, ok := made.(esl.Refers); ok && !slices.Contains(out, r.Shared()) {
+		if r, ok := made.(esl.SharedRef); ok && !slices.Contains(out, r.Shared()) {
 			out = append(out, r.Shared())
 		}
 	}
@@ -207,7 +208,7 @@ func newPoliciesRemove(f *cmdutil.Factory) *cobra.Command {
 					_, err = client.ResolveKind(ctx, controlplane.Policies, id)
 					return notWhole(id, err)
 				}
-				if err := esl.New(client).Withdraw(ctx, id, force); err != nil {
+				if err := builtin.New(client).Withdraw(ctx, id, force); err != nil {
 					return err
 				}
 				fmt.Fprintln(f.Out, id)

@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -37,7 +38,7 @@ type PolicySaying struct {
 // PoliciesOf reads the policies that are kept under an id, and what they go by, as it
 // was at a revision; nil if there are none.
 func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, revision int64, now time.Time) (*PolicySaying, error) {
-	s := &PolicySaying{ID: cluster.ID{Namespace: client.Namespace(), ID: id}, Kinds: esl.Builtin(), Now: now}
+	s := &PolicySaying{ID: cluster.ID{Namespace: client.Namespace(), ID: id}, Kinds: builtin.Kinds(), Now: now}
 	var err error
 	if s.Kept, revision, err = KeptAt(ctx, client, id, revision); s.Kept == nil || err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func prefixesFor(ns string, wide bool) []string {
 func (s *PolicySaying) wide(policies []types.Policy) bool {
 	return slices.ContainsFunc(policies, func(p types.Policy) bool {
 		made, err := s.Kinds.Read(p)
-		_, wide := made.(esl.Wide)
+		_, wide := made.(esl.ClusterScoped)
 		return err == nil && wide
 	})
 }
@@ -185,7 +186,7 @@ func (s *PolicySaying) owners() map[string]string {
 	for i, name := range esl.Labels(s.Kept.Policies) {
 		policy := s.Kept.Policies[i].Kind
 		if made, err := s.Kinds.Read(s.Kept.Policies[i]); err == nil {
-			if r, ok := made.(esl.Refers); ok {
+			if r, ok := made.(esl.SharedRef); ok {
 				policy += " of " + r.Shared()
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -13,7 +13,7 @@ import (
 // TestOwnerOfWhatIsMissing names the shared policy that opens a gate, also when another
 // one's name begins as that of the job does.
 func TestOwnerOfWhatIsMissing(t *testing.T) {
-	s := &PolicySaying{ID: cluster.ID{Namespace: "d", ID: "rq-job"}, Kinds: esl.Builtin(), Kept: &types.Policies{Job: "rq-job", Policies: []types.Policy{
+	s := &PolicySaying{ID: cluster.ID{Namespace: "d", ID: "rq-job"}, Kinds: builtin.Kinds(), Kept: &types.Policies{Job: "rq-job", Policies: []types.Policy{
 		{Kind: "queued", With: `{"in":"rq"}`}, {Kind: "flow", With: `{"in":"fq","as":"a"}`},
 	}}}
 	e := scheduler.Explanation{

@@ -1,0 +1,113 @@
+package esltest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/types"
+)
+
+// manyOf has a shared policy make more than a stock etcd takes in one transaction: of pools,
+// of what is on nodes of their own, and a reservation.
+func manyOf(_ string, s *esl.State) esl.Plan {
+	var plan esl.Plan
+	for i := range 140 {
+		if name := s.Own(fmt.Sprintf("u%d", i)); s.Pool(name) == nil {
+			plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: esl.One, Where: controlplane.InCluster()})
+		}
+	}
+	name := s.Own("at")
+	for _, n := range s.View.Nodes {
+		if n.Own[types.Resolve(s.Namespace, name)] == nil {
+			plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: esl.One, Where: controlplane.OnNode(n.Name)})
+		}
+	}
+	if plan.Nothing() && s.Reservation(s.Own("room")) == nil {
+		bundle := types.Bundle{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}
+		plan.Reserve = []esl.Reservation{{ID: s.Own("room"), Reservation: types.Reservation{Bundles: []types.Bundle{bundle}}}}
+	}
+	return plan
+}
+
+// Left is a cluster on a store of the limits of a stock etcd, and somebody who dies at one
+// of his transactions.
+type Left struct {
+	Gangs
+	store  *Trouble
+	mortal *esl.Client
+}
+
+func StartLeft(t *testing.T) Left {
+	t.Helper()
+	asked, mem := NewRecord(manyOf), memstore.New(memstore.WithLimits(etcdstore.StockLimits()))
+	l := Left{Gangs: StartGangs(t, hollow.Config{Nodes: hollow.Nodes(4, 40), Store: mem, Kinds: asked.Kinds()}), store: NewTrouble(mem)}
+	c, err := controlplane.New(l.store, "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mortal = builtin.New(c)
+	l.mortal.Kinds = asked.Kinds()
+	return l
+}
+
+// Dies does something that takes several transactions, and is killed right before the
+// one after so many, or after that was done and before it was answered. It returns whether
+// it came to its end before.
+func (l Left) Dies(after int, answered bool, do func(context.Context, *esl.Client) error) (whole bool) {
+	ctx, kill := context.WithCancel(l.T.Context())
+	defer kill()
+	n := 0
+	l.store.Set(func(controlplane.Txn) (bool, bool) {
+		n++
+		switch last := n == after+1 && answered; {
+		case n <= after || last:
+			return true, last
+		default:
+			kill() // nor does it anything else
+			return false, false
+		}
+	})
+	err := do(ctx, l.mortal)
+	if err == nil && n > after && !answered {
+		l.T.Errorf("it was killed after %d transactions, and says nothing", after)
+	}
+	return err == nil
+}
+
+// ComesToRest stops what there is, withdraws what is declared, unless that was done, and
+// checks that nothing is left.
+func (l Left) ComesToRest(withdrawn bool) {
+	l.T.Helper()
+	ctx := l.T.Context()
+	Pass(11 * time.Minute) // the collector waits for a job that long
+	if _, _, err := l.Policies(ctx, "teams"); (err == nil) && withdrawn {
+		l.T.Error("the policy is still there")
+	} else if err == nil {
+		if err := l.Withdraw(ctx, "teams", false); err != nil {
+			l.T.Fatal(err)
+		}
+	}
+	tasks, _, err := l.Tasks(ctx)
+	if err != nil {
+		l.T.Fatal(err)
+	}
+	for i := range tasks {
+		if err := l.Stop(ctx, tasks[i].ID, controlplane.StopOptions{}); err != nil {
+			l.T.Fatal(err)
+		}
+	}
+	Pass(time.Minute)
+	NothingLeft(l.T, l.Cluster)
+	kvs, _, err := controlplane.ListAll(ctx, l.Cluster.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Tasks, "d"), KeysOnly: true})
+	if err != nil || len(kvs) != len(tasks) {
+		l.T.Errorf("%d tasks were seen, and there are %d: %v", len(tasks), len(kvs), err)
+	}
+}

@@ -1,0 +1,12 @@
+package esltest
+
+import (
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// Asking is a task that asks for something more.
+func Asking(task controlplane.Submission, name string, amount types.Quantity) controlplane.Submission {
+	task.Task.Requests = task.Task.Requests.Plus(types.Requests{{Name: name, Amount: amount}})
+	return task
+}

@@ -1,0 +1,311 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// After has tasks begin only when others have succeeded: the tasks of a job are a directed
+// acyclic graph, or come after other jobs. What comes after the same waits before one
+// gate, which opens when all of that has succeeded; and before one for each of the jobs, so
+// that one that has is remembered when nothing is left of it.
+type After struct {
+	// Tasks are, for the tasks of a name, the names of those that come before them.
+	Tasks map[string][]string `json:"tasks,omitempty" desc:"for the tasks of a name, the names of those of the job that come before them" or:"jobs"`
+	// Jobs are ids, or names, of jobs that come before all tasks, of several of a name
+	// the newest that is there at submission; and ids of tasks, or names of tasks without a
+	// job, of which there must be one.
+	Jobs []string `json:"jobs,omitempty" desc:"ids or names of jobs, or of tasks without a job, that come before all tasks" is:"name"`
+	// OnFailure says what becomes of what comes after a task that does not succeed.
+	OnFailure OnFailure `json:"onFailure,omitempty" desc:"when one that comes before does not succeed: fail ends what comes after it, run lets it begin; fail if it is left out"`
+}
+
+// OnFailure is what becomes of tasks when one that comes before them does not succeed.
+type OnFailure string
+
+// What may become of them.
+const (
+	// FailToo ends them, with the reason.
+	FailToo OnFailure = "fail"
+	// RunAnyway lets them begin when all that comes before them has ended.
+	RunAnyway OnFailure = "run"
+)
+
+// Choices are what it may be in a spec.
+func (OnFailure) Choices() []string { return []string{string(FailToo), string(RunAnyway)} }
+
+// Kind is after.
+func (After) Kind() string { return "after" }
+
+// Validate checks what can be checked without the tasks.
+func (p After) Validate() error {
+	var errs []error
+	if len(p.Tasks) == 0 && len(p.Jobs) == 0 {
+		errs = append(errs, esl.Invalid("tasks: nothing comes after anything: give {later: [earlier]}, or jobs"))
+	}
+	if p.OnFailure != "" && !slices.Contains(p.OnFailure.Choices(), string(p.OnFailure)) {
+		errs = append(errs, esl.Invalid("onFailure: %q is unknown: use fail or run", string(p.OnFailure)))
+	}
+	for i, id := range p.Jobs {
+		errs = append(errs, types.ValidateName("jobs["+strconv.Itoa(i)+"]", id))
+	}
+	if round := p.cycle(); len(round) > 0 {
+		errs = append(errs, esl.Invalid("tasks: %s come after one another in a circle: drop one of them", strings.Join(round, ", ")))
+	}
+	return esl.Join(errs)
+}
+
+// Apply has every task ask for what opens the gates before it.
+func (p After) Apply(g *esl.Group) error {
+	known := taskNames(g)
+	errs := []error{p.Validate()}
+	for _, later := range slices.Sorted(maps.Keys(p.Tasks)) {
+		if known[later] == nil {
+			errs = append(errs, unknownTask("tasks", later, known))
+		}
+		for _, earlier := range p.Tasks[later] {
+			if known[earlier] == nil {
+				errs = append(errs, unknownTask("tasks."+later, earlier, known))
+			}
+		}
+	}
+	if err := esl.Join(errs); err != nil {
+		return err
+	}
+	if len(p.gates()) > 0 {
+		g.InTurn()
+	}
+	for k, gate := range p.gates() {
+		for _, later := range gate.later {
+			for _, i := range known[later] {
+				g.Ask(i, g.Own(strconv.Itoa(k)), esl.One)
+			}
+		}
+	}
+	for i := range p.Jobs {
+		g.AskAll(g.Own(gateOfJob(i)), esl.One)
+	}
+	return nil
+}
+
+// gateOfJob is the suffix of the gate of one of the jobs.
+func gateOfJob(i int) string { return taskset.JobGate + strconv.Itoa(i) }
+
+// afterGate is what the tasks of some names wait before, as they come after the same.
+type afterGate struct {
+	earlier, later []string
+	// name is that of the gate, for who looks.
+	name string
+}
+
+// gatesOf returns the gates with their names, as they were worked out once.
+func (p After) gatesOf(s *esl.State) []afterGate {
+	return esl.Remember(s, func() []afterGate {
+		gates := p.gates()
+		for k := range gates {
+			gates[k].name = s.Own(strconv.Itoa(k))
+		}
+		return gates
+	})
+}
+
+// gates returns the gates, always in the same order.
+func (p After) gates() []afterGate {
+	found := make(map[string]*afterGate)
+	for _, later := range slices.Sorted(maps.Keys(p.Tasks)) {
+		earlier := slices.Compact(slices.Sorted(slices.Values(p.Tasks[later])))
+		if len(earlier) == 0 {
+			continue
+		}
+		key := strings.Join(earlier, ",")
+		if found[key] == nil {
+			found[key] = &afterGate{earlier: earlier}
+		}
+		found[key].later = append(found[key].later, later)
+	}
+	out := make([]afterGate, 0, len(found))
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, *found[key])
+	}
+	return out
+}
+
+// cycle returns names that come after one another in a circle, nil if none do. Names
+// after which everything comes are taken away until none are left (Kahn); what remains
+// then is on a circle, or comes after one: going back from any of it ends on the circle.
+func (p After) cycle() []string {
+	left, behind := make(map[string]int), make(map[string][]string)
+	for later, all := range p.Tasks {
+		for _, earlier := range all {
+			left[later]++
+			behind[earlier] = append(behind[earlier], later)
+		}
+	}
+	var free []string
+	for earlier := range behind {
+		if left[earlier] == 0 {
+			free = append(free, earlier)
+		}
+	}
+	for len(free) > 0 {
+		one := free[len(free)-1]
+		free = free[:len(free)-1]
+		for _, later := range behind[one] {
+			if left[later]--; left[later] == 0 {
+				delete(left, later)
+				free = append(free, later)
+			}
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	at := slices.Min(slices.Collect(maps.Keys(left)))
+	var way []string
+	for !slices.Contains(way, at) {
+		way = append(way, at)
+		at = p.Tasks[at][slices.IndexFunc(p.Tasks[at], func(n string) bool { return left[n] > 0 })]
+	}
+	way = way[slices.Index(way, at):]
+	slices.Reverse(way)
+	first := slices.Index(way, slices.Min(way))
+	return slices.Concat(way[first:], way[:first])
+}
+
+// standing is how far what comes before a gate is.
+type standing struct {
+	// waiting says what is not done yet, failed what did not succeed; empty is nothing.
+	waiting, failed string
+}
+
+// open reports whether a gate with that before it is to be opened.
+func (p After) open(st standing) bool {
+	return st.waiting == "" && (st.failed == "" || p.OnFailure == RunAnyway)
+}
+
+// ends reports whether what is behind a gate with that before it is to end.
+func (p After) ends(st standing) bool { return st.failed != "" && p.OnFailure != RunAnyway }
+
+// Next opens the gates before which all have succeeded, and ends what comes after those
+// that did not.
+func (p After) Next(s *esl.State) esl.Plan {
+	var plan esl.Plan
+	members := s.Members()
+	named := byName(members)
+	for _, gate := range p.gatesOf(s) {
+		var later []*cluster.Task
+		for _, n := range gate.later {
+			later = append(later, named[n]...)
+		}
+		p.decide(s, &plan, gate.name, later, func() standing { return p.standingOf(named, gate.earlier) })
+	}
+	for i, job := range p.Jobs {
+		p.decide(s, &plan, s.Own(gateOfJob(i)), members, func() standing { return p.standingOfJob(s, job) })
+	}
+	return plan
+}
+
+// decide adds to a plan what is to become of a gate while it is closed, and of what waits
+// before it, as far as there is room in the plan.
+func (p After) decide(s *esl.State, plan *esl.Plan, gate string, later []*cluster.Task, standing func() standing) {
+	if len(plan.Set)+len(plan.Stop) >= maxChanges || !slices.ContainsFunc(later, taskset.IsWaiting) || isOpen(s, gate) {
+		return
+	}
+	switch st := standing(); {
+	case p.ends(st):
+		endWaiting(plan, later, "it comes after "+st.failed)
+	case p.open(st):
+		plan.Set = append(plan.Set, opened(s, gate))
+		plan.Reason = "what comes before has ended"
+	}
+}
+
+// standingOf returns how far the tasks of some names are. If none of a name is known any
+// more, they count as having failed: nobody can say.
+func (p After) standingOf(named map[string][]*cluster.Task, names []string) standing {
+	var st standing
+	for _, name := range names {
+		if len(named[name]) == 0 {
+			st.failed = fmt.Sprintf("the tasks called %s, which are not there", name)
+		}
+		for _, t := range named[name] {
+			st.count(t, "")
+		}
+	}
+	return st
+}
+
+// standingOfJob returns how far a job is that comes before this one. If none of its tasks is
+// known any more, or some were not when this one came, it counts as one that failed.
+func (p After) standingOfJob(s *esl.State, job string) standing {
+	var st standing
+	tasks, forgotten := s.TasksOf(job)
+	switch {
+	case len(tasks) == 0:
+		st.failed = fmt.Sprintf("job %s, which is not there", job)
+	case forgotten > 0:
+		st.failed = fmt.Sprintf("job %s, of which %d of %d tasks had ended, and were not kept, before this was submitted: nobody knows how they ended", job, forgotten, forgotten+len(tasks))
+	}
+	of := " of job " + job
+	if len(tasks) > 0 && (tasks[0].ID.ID == job || tasks[0].Info.V.Job == "") {
+		of = "" // it is a task
+	}
+	for _, t := range tasks {
+		st.count(t, of)
+	}
+	return st
+}
+
+// Watches are the jobs that come before.
+func (p After) Watches() []string { return p.Jobs }
+
+// Follows are the jobs that come before.
+func (p After) Follows() []string { return p.Jobs }
+
+// count adds a task, of this job or another.
+func (st *standing) count(t *cluster.Task, of string) {
+	phase, text := t.Phase(), &st.waiting
+	switch {
+	case phase == types.Succeeded:
+		return
+	case phase.Ended():
+		text = &st.failed
+	}
+	if *text == "" {
+		*text = fmt.Sprintf("task %s%s, which is %s", t.ID.ID, of, phase)
+	}
+}
+
+// Why says what a task comes after that is not done.
+func (p After) Why(s *esl.State, task string) string {
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
+	if t == nil || !taskset.IsWaiting(t) {
+		return ""
+	}
+	named := byName(s.Members())
+	for _, gate := range p.gatesOf(s) {
+		if !slices.Contains(gate.later, t.Info.V.Name) || isOpen(s, gate.name) {
+			continue
+		}
+		if st := p.standingOf(named, gate.earlier); st.waiting != "" {
+			return "It comes after " + st.waiting + "."
+		}
+	}
+	for i, job := range p.Jobs {
+		if isOpen(s, s.Own(gateOfJob(i))) {
+			continue
+		}
+		if st := p.standingOfJob(s, job); st.waiting != "" {
+			return "It comes after " + st.waiting + "."
+		}
+	}
+	return ""
+}

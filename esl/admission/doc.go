@@ -1,0 +1,3 @@
+// Package admission has the policies that decide when tasks may start: order, limits, and what
+// they come after.
+package admission

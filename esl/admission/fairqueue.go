@@ -1,0 +1,335 @@
+package admission
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// FairQueue lets in so many tasks at once, of several flows by turns: while all of them
+// have tasks that wait, as many of each as its weight says (start-time fair queuing: by
+// the virtual time at which a task would begin). Who comes late begins at the present;
+// who had nothing to do has saved nothing. It is shared: jobs name it by Flow.
+type FairQueue struct {
+	// Limit is how many are let in and have not ended.
+	Limit int `json:"limit" desc:"how many tasks are let in at once" min:"1" max:"1073741824"`
+	// Flows are the weights of flows by name.
+	Flows map[string]float64 `json:"flows,omitempty" desc:"weights of flows, by name" keys:"name" min:"0.001" max:"1000" or:"anyone"`
+	// Anyone is the weight of each flow that is not named; 0: there are no others.
+	Anyone float64 `json:"anyone,omitempty" desc:"weight of each flow that is not named; no other may take part if it is left out" min:"0" max:"1000"`
+}
+
+// Kind is fair-queue.
+func (FairQueue) Kind() string { return "fair-queue" }
+
+// Apply refuses: it is for jobs to name it.
+func (FairQueue) Apply(*esl.Group) error {
+	return esl.Invalid("fair-queue is shared: declare it under an id, and have jobs name it by the policy flow")
+}
+
+// Weights of flows: what is let in of a flow of the largest is still told apart.
+const (
+	minFlow = 1e-3
+	maxFlow = 1e3
+)
+
+// Validate checks the parameters.
+func (p FairQueue) Validate() error {
+	var errs []error
+	if p.Limit < 1 || p.Limit > maxLimit {
+		errs = append(errs, esl.Invalid("limit: %d is out of range: give from 1 to %d", p.Limit, maxLimit))
+	}
+	if len(p.Flows) == 0 && p.Anyone == 0 {
+		errs = append(errs, esl.Invalid("flows: there are none: give weights of flows by name, or that of anyone"))
+	}
+	weight := func(field string, w float64) {
+		if w < minFlow || w > maxFlow {
+			errs = append(errs, esl.Invalid("%s: %g is out of range: give a weight from %g to %g", field, w, minFlow, maxFlow))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Flows)) {
+		errs = append(errs, types.ValidateName("flows", name))
+		weight("flows."+name, p.Flows[name])
+	}
+	if p.Anyone != 0 {
+		weight("anyone", p.Anyone)
+	}
+	return esl.Join(errs)
+}
+
+// Declare has no resources: each task has a gate of its own, each flow a note while it
+// has tasks.
+func (p FairQueue) Declare(id string) ([]esl.Set, error) {
+	errs := []error{p.Validate()}
+	for _, name := range slices.Sorted(maps.Keys(p.Flows)) {
+		errs = append(errs, p.named(id, name))
+	}
+	return nil, esl.Join(errs)
+}
+
+// named checks that the note of a flow has a name.
+func (p FairQueue) named(id, flow string) error {
+	if name := esl.OwnName(id, p.Kind(), flow); len(name) > types.MaxName {
+		return esl.Invalid("flows: the note of %q would be called %s, which has %d bytes: at most %d are allowed, shorten the names", flow, name, len(name), types.MaxName)
+	}
+	return nil
+}
+
+// weight is that of a flow. One that was named, and is no more, has 1 until its jobs have
+// ended.
+func (p FairQueue) weight(flow string) float64 { return cmp.Or(p.Flows[flow], p.Anyone, 1) }
+
+// CheckAtOnce refuses more tasks at once than the limit lets in.
+func (p FairQueue) CheckAtOnce(id string, tasks int) error {
+	if p.Limit < tasks {
+		return esl.Invalid("policies: all %d tasks begin at once, and %s lets in %d: have fewer tasks, or raise its limit", tasks, id, p.Limit)
+	}
+	return nil
+}
+
+// Next lets in whose turn it is, and notes of each flow how far it is.
+func (p FairQueue) Next(s *esl.State) esl.Plan {
+	q := p.queue(s)
+	var plan esl.Plan
+	moved := make(map[*flow]bool)
+	most := s.MaxChanges()
+	room, half := p.Limit-q.taken(), max(1, most/2) // as a flow's note goes with each
+	for f := q.first(); f != nil; f = q.first() {
+		in, left := take(f.waiting, room, half-len(plan.Set))
+		if len(in) == 0 {
+			break
+		}
+		if len(left) < len(f.waiting) {
+			f.begun = max(0, f.begun-1)
+		}
+		f.waiting = left
+		for _, g := range in {
+			q.now = f.start(q.now)
+			f.last, f.none = q.now, false
+			plan.Set = append(plan.Set, g.open(s.Now))
+		}
+		moved[f] = true
+		f.inside += len(in)
+		q.inside += len(in)
+		room -= len(in)
+	}
+	plan.Reason = fmt.Sprintf("%d tasks are let in", len(plan.Set))
+	for _, name := range taskset.SortedKeys(q.byName) {
+		if f := q.byName[name]; moved[f] {
+			plan.Set = append(plan.Set, f.note(1+types.Quantity(math.Round(f.last*tagUnit))))
+		}
+	}
+	plan.Whole = true // what is let in is noted
+	return q.tidied(s, plan, most)
+}
+
+// tidied is a plan with what closes the gates of those who were let in in vain, and removes
+// what makes no difference any more, up to so many changes.
+func (q *flows) tidied(s *esl.State, plan esl.Plan, most int) esl.Plan {
+	l := gates{entering: q.entering}
+	for _, f := range q.byName {
+		l.waiting = append(l.waiting, f.waiting...)
+		l.closing = append(l.closing, f.closing...)
+	}
+	closed, again := closeIdle(s, l)
+	for _, name := range taskset.SortedKeys(q.byName) {
+		if f := q.byName[name]; !f.none && q.over(f) {
+			closed = append(closed, f.note(0))
+		}
+	}
+	plan.Set = append(plan.Set, closed[:min(len(closed), max(0, most-len(plan.Set)))]...)
+	plan.Set = withEnded(plan.Set, q.ended, most)
+	plan.RequeueAfter = again
+	return plan
+}
+
+// tagUnit is what a virtual time of 1 is in the note of a flow: an ephemeral resource of
+// that capacity, which nobody asks for.
+const tagUnit = 1e6
+
+// flows are a fair queue as it is.
+type flows struct {
+	byName map[string]*flow
+	// inside is how many run, entering are let in and have not begun.
+	inside   int
+	entering []gate
+	// now is the virtual time: when the last was let in.
+	now   float64
+	ended []gate
+}
+
+// taken is how many are let in and have not ended.
+func (q *flows) taken() int { return q.inside + len(q.entering) }
+
+// flow is one of them.
+type flow struct {
+	weight float64
+	name   string
+	// at is the name of its note; there, when the last of it was let in, in virtual time.
+	// none: nothing is noted.
+	at   string
+	last float64
+	none bool
+	// inside is how many of it are let in, all are all of its gates.
+	inside  int
+	all     []gate
+	waiting []unit
+	// begun are how many of waiting are open in part, closing are being closed again.
+	begun   int
+	closing []unit
+}
+
+// queue finds out how far everybody is.
+func (p FairQueue) queue(s *esl.State) *flows {
+	q := &flows{byName: make(map[string]*flow)}
+	prefix := esl.OwnName(s.ID, p.Kind(), "") + "."
+	for rid, pool := range s.View.Pools {
+		ns, name, _ := rid.Split()
+		if as, ok := strings.CutPrefix(name, prefix); ok && ns == s.Namespace && pool.Info.V != nil {
+			f := q.flow(p, s.ID, as)
+			f.last, f.none = float64(pool.Capacity()-1)/tagUnit, false
+			q.now = max(q.now, f.last)
+		}
+	}
+	referring := s.Referring()
+	for _, job := range taskset.SortedKeys(referring) {
+		made, ok := referring[job].(Flow)
+		if !ok {
+			continue
+		}
+		f := q.flow(p, s.ID, made.As)
+		f.all = append(f.all, gatesOf(s, job, made.Kind())...)
+	}
+	for _, name := range taskset.SortedKeys(q.byName) {
+		f := q.byName[name]
+		l := sortGates(s, f.all, p.Limit)
+		f.waiting, f.begun, f.closing, f.inside = l.waiting, l.begun, l.closing, l.inside+len(l.entering)
+		q.inside += l.inside
+		q.entering, q.ended = append(q.entering, l.entering...), append(q.ended, l.ended...)
+	}
+	return q
+}
+
+// flow returns that of a name.
+func (q *flows) flow(p FairQueue, id, as string) *flow {
+	f := q.byName[as]
+	if f == nil {
+		f = &flow{name: as, weight: p.weight(as), at: esl.OwnName(id, p.Kind(), as), none: true}
+		q.byName[as] = f
+	}
+	return f
+}
+
+// over reports whether it makes no difference any more how far a flow was.
+func (q *flows) over(f *flow) bool {
+	if len(f.waiting)+f.inside > 0 {
+		return false
+	}
+	idle := q.taken() == 0
+	for _, other := range q.byName {
+		idle = idle && len(other.waiting) == 0
+	}
+	return idle || f.last+1/f.weight <= q.now && f.last < q.now
+}
+
+// note is that of a flow, made, changed, or removed with 0.
+func (f *flow) note(capacity types.Quantity) esl.Set {
+	return esl.Set{Name: f.at, Capacity: capacity, Where: controlplane.InCluster()}
+}
+
+// start is when the next task of a flow begins, in virtual time: when the one before it
+// would have ended if it took 1 divided by the weight; now, if that is over.
+func (f *flow) start(now float64) float64 {
+	if f.none {
+		return now
+	}
+	return max(now, f.last+1/f.weight)
+}
+
+// first returns the flow whose turn it is: one with a unit that is open in part, else the
+// earliest to begin, then the earliest to end; nil if nothing waits. So two units that do not
+// fit together are never both open in part.
+func (q *flows) first() *flow {
+	var best *flow
+	for _, f := range q.byName {
+		if len(f.waiting) > 0 && (best == nil || q.before(f, best)) {
+			best = f
+		}
+	}
+	return best
+}
+
+func (q *flows) before(a, b *flow) bool {
+	return cmp.Or(
+		taskset.BoolInt(b.begun > 0)-taskset.BoolInt(a.begun > 0),
+		cmp.Compare(a.start(q.now), b.start(q.now)),
+		cmp.Compare(a.start(q.now)+1/a.weight, b.start(q.now)+1/b.weight),
+		strings.Compare(a.name, b.name),
+	) < 0
+}
+
+// Flow has the tasks of a job wait in a FairQueue, in a flow.
+type Flow struct {
+	// In is the id of the FairQueue.
+	In string `json:"in" desc:"the fair-queue that the tasks wait in, by its name" is:"name"`
+	// As is the flow.
+	As string `json:"as" desc:"the flow that they are of" is:"name"`
+}
+
+// Kind is flow.
+func (Flow) Kind() string { return "flow" }
+
+// Shared is the FairQueue.
+func (p Flow) Shared() string { return p.In }
+
+// Apply has every task wait to be let in.
+func (p Flow) Apply(g *esl.Group) error {
+	q, ok := g.Shared[p.In].(FairQueue)
+	if !ok {
+		return esl.Invalid("in: %q is no fair-queue: name one that is declared", p.In)
+	}
+	if err := types.ValidateName("as", p.As); err != nil {
+		return err
+	}
+	if _, ok := q.Flows[p.As]; !ok && q.Anyone == 0 {
+		return esl.Invalid("as: there is no flow %q: use %s", p.As, strings.Join(slices.Sorted(maps.Keys(q.Flows)), ", "))
+	}
+	if err := q.named(p.In, p.As); err != nil {
+		return err
+	}
+	return askGates(g, p.Kind())
+}
+
+// Why says how far the flow is.
+func (p Flow) Why(s *esl.State, task string) string {
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
+	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
+		return ""
+	}
+	made, shared := s.SharedPolicy(p.In)
+	fair, ok := made.(FairQueue)
+	if !ok {
+		return fmt.Sprintf("there is no fair-queue %s any more: declare it again, or submit the job without", p.In)
+	}
+	q := fair.queue(shared)
+	f := q.byName[p.As]
+	if f == nil {
+		return ""
+	}
+	if n, ok := ahead(f.waiting, t); ok {
+		return fmt.Sprintf("fair-queue %s has let in %d of %d; %d of %s are before it", p.In, q.taken(), fair.Limit, n, p.As)
+	}
+	if why := whyOutside(shared, f.all, t, fair.Limit); why != "" {
+		return fmt.Sprintf("fair-queue %s %s", p.In, why)
+	}
+	return ""
+}

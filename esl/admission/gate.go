@@ -1,0 +1,150 @@
+package admission
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// A gate is an ephemeral resource of one task, which asks for the least of it: the task
+// is held back until the gate is there.
+type gate struct {
+	task *cluster.Task
+	job  string
+	// index is that of the task in its job.
+	index int
+	name  string
+	// pool is nil while the gate is closed.
+	pool *cluster.Pool
+}
+
+// askGates has each task of a group ask for a gate.
+func askGates(g *esl.Group, kind string) error {
+	prefix := g.ID + "." + kind
+	for i := range g.Tasks {
+		for _, x := range g.Tasks[i].Task.Requests {
+			if strings.HasPrefix(x.Name, prefix) {
+				return esl.Invalid("in: a job is let in one by one by a single %s: drop one", kind)
+			}
+		}
+	}
+	for i := range g.Tasks {
+		g.Ask(i, g.Own(strconv.Itoa(i)), 1)
+	}
+	return nil
+}
+
+// gatesOf returns those of a job, of policies of a kind, by index; also of tasks that have
+// ended, as long as these are there.
+func gatesOf(s *esl.State, job, kind string) []gate {
+	var out []gate
+	s.View.EachMember(cluster.ID{Namespace: s.Namespace, ID: job}, func(t *cluster.Task) {
+		if t.Info.V == nil {
+			return
+		}
+		if name, index, ok := taskset.GateOf(t.Info.V.Requests, job+"."+kind); ok {
+			out = append(out, gate{task: t, job: job, index: index, name: name, pool: s.Pool(name)})
+		}
+	})
+	slices.SortFunc(out, func(a, b gate) int { return cmp.Compare(a.index, b.index) })
+	return out
+}
+
+// closed reports whether a gate is not there, or was closed again.
+func (g *gate) closed() bool { return g.pool == nil || g.pool.Capacity() == 0 }
+
+// waits reports whether a gate is closed whose task waits for it, and for nothing else
+// that is not there: what waits for another task must not keep that one out. What no node
+// is large enough for waits for that.
+func (g *gate) waits(s *esl.State) bool {
+	t := g.task.Info.V
+	if !g.closed() || g.task.Phase() != types.Pending || t.Stop != nil {
+		return false
+	}
+	return taskset.Ready(s, t, g.after) && fitsSomeNode(s, t)
+}
+
+// after reports whether a resource is not to be there before the gate is opened: the gate
+// itself, and what others hold its task back by that go by whether it is open. These are
+// in one order, so that none waits for the other: queues, fair queues, shares.
+func (g *gate) after(name string) bool {
+	name, _, _ = strings.Cut(name, "@")
+	if name == g.name || taskset.IsSharePool(name) {
+		return true
+	}
+	flow := taskset.KindFlow
+	return !taskset.IsGateOf(g.name, g.job, flow) && taskset.IsGateOf(name, g.job, flow)
+}
+
+// fitsSomeNode reports whether a node that takes tasks would be large enough for a task if
+// nothing else were there.
+func fitsSomeNode(s *esl.State, t *cluster.TaskValue) bool {
+	if len(t.Alternatives) == 0 {
+		return anyNodeLarge(s, t.Requests)
+	}
+	return slices.ContainsFunc(t.Alternatives, func(a types.Alternative) bool { return anyNodeLarge(s, t.Requests.Plus(a.Requests)) })
+}
+
+// anyNodeLarge reports whether a node is large enough for requests. Tasks that ask for the same
+// of nodes, and for gates of their own, are looked at once.
+func anyNodeLarge(s *esl.State, requests types.Requests) bool {
+	var of types.Requests
+	for _, x := range requests {
+		x.Name, _, _ = strings.Cut(x.Name, "@")
+		if types.IsPhysical(x.Name) {
+			of = append(of, x)
+		}
+	}
+	key := fmt.Sprint(of)
+	return s.Once("large "+key, func() bool {
+		for _, n := range s.View.Nodes {
+			if n.Eligible() && taskset.IsLarge(s.View, n, of) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// open makes the gate, which ends with its job. Nobody else asks for it, so how much of it
+// there is may say since when.
+func (g *gate) open(now time.Time) esl.Set {
+	at := types.Quantity(max(now.Unix(), 1)) * esl.One
+	return esl.Set{Name: g.name, Capacity: at, Where: controlplane.InCluster(), Options: esl.OfJob(g.job)}
+}
+
+// close removes it.
+func (g *gate) close() esl.Set { return esl.Set{Name: g.name, Where: controlplane.InCluster()} }
+
+// inTurn orders gates: by priority, by age, by job, by index.
+func inTurn(a, b gate) int {
+	x, y := a.task.Info.V, b.task.Info.V
+	return cmp.Or(cmp.Compare(y.Order(), x.Order()), cmp.Compare(x.Submitted, y.Submitted), strings.Compare(a.job, b.job), cmp.Compare(a.index, b.index))
+}
+
+// fewLeft is how many gates of ended tasks are left for a while, so that removing them
+// takes no transaction of its own.
+const fewLeft = 32
+
+// withEnded adds to what is opened what is closed, if that is worth it, up to so many.
+func withEnded(opened []esl.Set, ended []gate, most int) []esl.Set {
+	if len(opened) == 0 && len(ended) < fewLeft {
+		return nil
+	}
+	for _, g := range ended {
+		if len(opened) >= most {
+			break
+		}
+		opened = append(opened, g.close())
+	}
+	return opened
+}

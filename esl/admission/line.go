@@ -1,0 +1,223 @@
+package admission
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// letIn is how long who was let in may take to begin while others wait: then his gate is
+// closed again, and he waits behind those who have waited meanwhile.
+const letIn = time.Minute
+
+// A unit is gates that are opened all or none: that of a task, or those of what is locked
+// as a whole.
+type unit []gate
+
+// gates are those of a queue, as they are.
+type gates struct {
+	// waiting are the units to be opened, in turn. The first begun of them are open in part,
+	// and are finished before any other.
+	waiting []unit
+	begun   int
+	// closing are the units of which a part is still open, and the rest was closed again.
+	closing []unit
+	// entering are let in, and have not begun; ended are open and of no use any more.
+	entering, ended []gate
+	// inside is how many have begun, and have not ended.
+	inside int
+}
+
+// sortGates finds out of gates, of a queue that lets in so many at once at most, who is
+// where; 0 is any number.
+func sortGates(s *esl.State, all []gate, most int) gates {
+	var out gates
+	units := make(map[string]unit)
+	shut := make(map[string]bool)
+	due := dueOf(all)
+	for _, g := range all {
+		switch phase := g.task.Phase(); {
+		case phase.Ended() && g.pool != nil:
+			out.ended = append(out.ended, g)
+		case phase.Ended():
+		case g.waits(s):
+			units[g.whole()] = append(units[g.whole()], g)
+		case phase == types.Pending && g.closed():
+			shut[g.whole()] = true // not all of what is locked can be let in
+		case phase == types.Pending:
+			out.entering = append(out.entering, g)
+		default:
+			out.inside++
+		}
+	}
+	var begun, fresh, again []unit
+	for id, u := range units {
+		slices.SortFunc(u, inTurn)
+		open, inPart := due[id]
+		switch {
+		case inPart && s.Now.Before(open):
+			begun = append(begun, u)
+		case inPart:
+			out.closing = append(out.closing, u)
+		case shut[id], most > 0 && len(u) > most:
+		case u[0].pool != nil:
+			again = append(again, u)
+		default:
+			fresh = append(fresh, u)
+		}
+	}
+	slices.SortFunc(out.ended, inTurn)
+	out.waiting, out.begun = append(merged(begun, nil), merged(fresh, again)...), len(begun)
+	return out
+}
+
+// dueOf returns when the gates of units that were let in, and have not begun, are to be closed
+// again: all of a unit at once, after the last of them was opened.
+func dueOf(all []gate) map[string]time.Time {
+	due := make(map[string]time.Time)
+	for i := range all {
+		g := &all[i]
+		if g.task.Phase() != types.Pending || g.closed() {
+			continue
+		}
+		if at := g.entered().Add(letIn); at.After(due[g.whole()]) {
+			due[g.whole()] = at
+		}
+	}
+	return due
+}
+
+// whole is what a gate is opened with: what its task draws on, or the task alone.
+func (g *gate) whole() string {
+	for _, x := range g.task.Info.V.Requests {
+		if name, lock, ok := strings.Cut(x.Name, "@"); ok && name == g.name {
+			return g.job + "@" + lock
+		}
+	}
+	return g.task.ID.ID
+}
+
+// merged returns units in turn: those who were let in in vain come behind those who were
+// there when their gate was closed.
+func merged(fresh, again []unit) []unit {
+	slices.SortFunc(fresh, func(a, b unit) int { return inTurn(a[0], b[0]) })
+	slices.SortFunc(again, func(a, b unit) int {
+		return cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(a.since(), b.since()), inTurn(a[0], b[0]))
+	})
+	out := make([]unit, 0, len(fresh)+len(again))
+	for len(fresh) > 0 && len(again) > 0 {
+		a, b := fresh[0], again[0]
+		if b.priority() > a.priority() || b.priority() == a.priority() && b.since() < a.since() {
+			out, again = append(out, b), again[1:]
+		} else {
+			out, fresh = append(out, a), fresh[1:]
+		}
+	}
+	return append(append(out, fresh...), again...)
+}
+
+func (u unit) priority() int { return int(u[0].task.Info.V.Order()) }
+
+// since is the revision from which on it waits.
+func (u unit) since() int64 {
+	if pool := u[0].pool; pool != nil {
+		return pool.Info.Mod
+	}
+	return u[0].task.Info.Mod
+}
+
+// closeIdle returns what closes the gates of those who were let in and do not begin, while
+// others wait; and when to look again. A gang that collects what becomes free goes on.
+func closeIdle(s *esl.State, l gates) (closed []esl.Set, again time.Time) {
+	if len(l.waiting)+len(l.closing) == 0 {
+		return nil, again
+	}
+	due := dueOf(l.entering)
+	for i := range l.entering {
+		g := &l.entering[i]
+		if collectsFor(s, g.task) {
+			continue
+		}
+		if due := due[g.whole()]; s.Now.Before(due) {
+			again = taskset.Earliest(again, due)
+		} else {
+			closed = append(closed, esl.Set{Name: g.name, Where: controlplane.InCluster(), Options: esl.OfJob(g.job)})
+		}
+	}
+	return closed, again
+}
+
+// entered is when a task was let in, or has come back to wait.
+func (g *gate) entered() time.Time {
+	at := time.Unix(int64(g.pool.Capacity()/esl.One), 0)
+	if v := g.task.Status.V; v != nil {
+		for _, then := range []int64{v.Bound, v.Full().Retry} {
+			if t := time.Unix(0, then); t.After(at) {
+				at = t
+			}
+		}
+	}
+	return at
+}
+
+// collectsFor reports whether what a task draws on is being locked, or is.
+func collectsFor(s *esl.State, t *cluster.Task) bool {
+	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool {
+		_, id, scoped := strings.Cut(x.Name, "@")
+		r := s.Reservation(id)
+		return scoped && r != nil && r.Current()
+	})
+}
+
+// ahead returns how many gates are before that of a task; ok is false if it is not in the
+// line.
+func ahead(line []unit, t *cluster.Task) (n int, ok bool) {
+	for _, u := range line {
+		if slices.ContainsFunc(u, func(g gate) bool { return g.task.ID == t.ID }) {
+			return n, true
+		}
+		n += len(u)
+	}
+	return 0, false
+}
+
+// take returns the first so many gates of a line of which the first unit has room, and what
+// is left of the line. What is too much for one plan is opened by the next ones, before any
+// other unit.
+func take(line []unit, room, most int) (gates unit, left []unit) {
+	if len(line) == 0 || len(line[0]) > room || most <= 0 {
+		return nil, line
+	}
+	if len(line[0]) <= most {
+		return line[0], line[1:]
+	}
+	return line[0][:most], append([]unit{line[0][most:]}, line[1:]...)
+}
+
+// whyOutside says why a task whose gate is closed is not in the line, on which it depends
+// alone; "" if it waits for something else.
+func whyOutside(s *esl.State, all []gate, t *cluster.Task, most int) string {
+	i := slices.IndexFunc(all, func(g gate) bool { return g.task.ID == t.ID })
+	if i < 0 || !all[i].closed() || t.Info.V.Stop != nil || !taskset.Ready(s, t.Info.V, all[i].after) {
+		return ""
+	}
+	if !fitsSomeNode(s, t.Info.V) {
+		return "does not let it in: no node that takes tasks is large enough for it"
+	}
+	together := 0
+	for _, g := range all {
+		together += taskset.BoolInt(g.whole() == all[i].whole())
+	}
+	if most > 0 && together > most {
+		return fmt.Sprintf("lets in %d at once, and its gang has %d members: it never lets them in", most, together)
+	}
+	return "lets in its gang as a whole, and not all of that can be let in yet"
+}

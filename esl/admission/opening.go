@@ -1,0 +1,82 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// An opening is an ephemeral resource that is nowhere until it is opened; then every node,
+// also those that come later, has more of it than there can be tasks. Who asks for one of it
+// waits until then. Nothing of it is lost with a node.
+
+// maxChanges bounds what one plan changes: a stock etcd takes 128 operations at once, and
+// what is left is done at the next look.
+const maxChanges = 25
+
+// isOpen reports whether an opening was opened.
+func isOpen(s *esl.State, name string) bool {
+	return s.View.Everywhere[types.Resolve(s.Namespace, name)] != nil
+}
+
+// opened is what opens an opening, until the job ends. Nobody else asks for it, so how much
+// of it there is says since when, in Unix seconds.
+func opened(s *esl.State, name string) esl.Set {
+	return esl.Set{Name: name, Capacity: types.Quantity(max(s.Now.Unix(), 1)) * esl.One, Where: controlplane.OnEvery(), Options: esl.OfJob(s.Job)}
+}
+
+// taskNames returns the names of the tasks of a group, with their indices.
+func taskNames(g *esl.Group) map[string][]int {
+	out := make(map[string][]int)
+	for i, t := range g.Tasks {
+		if name := t.Task.Name; name != "" {
+			out[name] = append(out[name], i)
+		}
+	}
+	return out
+}
+
+// unknownTask is an error about a name that no task has.
+func unknownTask(field, name string, known map[string][]int) error {
+	names := make([]string, 0, len(known))
+	for n := range known {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return esl.Invalid("%s: no task is called %q: give the tasks names", field, name)
+	}
+	if more := len(names) - 8; more > 0 {
+		names = append(names[:8], fmt.Sprintf("%d more", more))
+	}
+	return esl.Invalid("%s: no task is called %q: there are %s", field, name, strings.Join(names, ", "))
+}
+
+// byName returns the tasks of a job by their names.
+func byName(tasks []*cluster.Task) map[string][]*cluster.Task {
+	out := make(map[string][]*cluster.Task)
+	for _, t := range tasks {
+		if t.Info.V != nil {
+			out[t.Info.V.Name] = append(out[t.Info.V.Name], t)
+		}
+	}
+	return out
+}
+
+// endWaiting adds to a plan that tasks which wait end, for a reason, as far as there is
+// room in it. Those that end for another reason already do so once.
+func endWaiting(plan *esl.Plan, tasks []*cluster.Task, reason string) {
+	for _, t := range tasks {
+		twice := slices.ContainsFunc(plan.Stop, func(s esl.Stop) bool { return s.Task == t.ID.ID })
+		if len(plan.Set)+len(plan.Stop) < maxChanges && taskset.IsWaiting(t) && !twice {
+			plan.Stop = append(plan.Stop, esl.Stop{Task: t.ID.ID, StopOptions: controlplane.StopOptions{Reason: reason}})
+			plan.Reason = reason
+		}
+	}
+}

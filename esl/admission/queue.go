@@ -1,0 +1,223 @@
+package admission
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Queue lets so many tasks run at once, and so many begin in a time. It is shared: jobs
+// name it by Queued. Those who wait come by priority, then by age.
+type Queue struct {
+	// Limit is how many run at once; 0: any number.
+	Limit int `json:"limit,omitempty" desc:"how many tasks run at once; any number if it is left out" max:"1073741824" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
+	// Rate is how many begin within Per; 0: any number. It is about tasks that were
+	// submitted while there was a rate.
+	Rate int `json:"rate,omitempty" desc:"how many tasks begin within per; any number if it is left out" max:"1073741824" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
+	// Per is the time that Rate is about; 0 is a second.
+	Per manifest.Duration `json:"per,omitempty" desc:"the time within which rate tasks begin; 1s if it is left out" zero:"is no time: give one, or leave it out for 1s" needs:"rate"`
+	// Closed lets none begin. Those that run go on.
+	Closed bool `json:"closed,omitempty" desc:"lets no task begin; those that run go on"`
+}
+
+// Kind is queue.
+func (Queue) Kind() string { return "queue" }
+
+// Apply refuses: it is for jobs to name it.
+func (Queue) Apply(*esl.Group) error {
+	return esl.Invalid("queue is shared: declare it under an id, and have jobs name it by the policy queued")
+}
+
+// Validate checks the parameters.
+func (p Queue) Validate() error {
+	var errs []error
+	if p.Limit < 0 || p.Limit > maxLimit {
+		errs = append(errs, esl.Invalid("limit: %d is out of range: give from 1 to %d, or leave it out for any number", p.Limit, maxLimit))
+	}
+	if p.Rate < 0 || p.Rate > maxLimit {
+		errs = append(errs, esl.Invalid("rate: %d is out of range: give from 1 to %d, or leave it out for any number", p.Rate, maxLimit))
+	}
+	if p.Per < 0 {
+		errs = append(errs, esl.Invalid("per: %s is negative: give a time, or leave it out for 1s", time.Duration(p.Per)))
+	}
+	if p.Per > 0 && p.Rate == 0 {
+		errs = append(errs, esl.Invalid("per: there is no rate: say how many begin within %s, or leave per out", time.Duration(p.Per)))
+	}
+	return esl.Join(errs)
+}
+
+// maxLimit is how many tasks a limit may be.
+const maxLimit = 1 << 30
+
+// Declare makes the resource that the tasks ask for one of.
+func (p Queue) Declare(id string) ([]esl.Set, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return []esl.Set{p.pool(id)}, nil
+}
+
+func (p Queue) pool(id string) esl.Set {
+	capacity := types.Inf
+	switch {
+	case p.Closed:
+		capacity = 0
+	case p.Limit > 0:
+		capacity = types.Quantity(p.Limit) * esl.One
+	}
+	return esl.Set{Name: esl.OwnName(id, p.Kind(), ""), Capacity: capacity, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+}
+
+// CheckAtOnce refuses more tasks at once than the rate lets begin.
+func (p Queue) CheckAtOnce(id string, tasks int) error {
+	if p.Rate > 0 && p.Rate < tasks {
+		return esl.Invalid("policies: all %d tasks begin at once, and %s lets %d begin within %s: have fewer tasks, or raise its rate", tasks, id, p.Rate, p.per())
+	}
+	return nil
+}
+
+func (p Queue) per() time.Duration { return cmp.Or(time.Duration(p.Per), time.Second) }
+
+// Next lets in those whose turn it is, where there is a rate. Who was let in counts from
+// then to its beginning, and for a while after that: so no more begin within that time.
+func (p Queue) Next(s *esl.State) esl.Plan {
+	want := p.pool(s.ID)
+	if pool := s.Pool(want.Name); pool == nil || pool.Capacity() != want.Capacity {
+		return esl.Plan{Set: []esl.Set{want}, Reason: "the queue has another limit"}
+	}
+	if p.Closed {
+		return esl.Plan{}
+	}
+	l := p.line(s)
+	var opened []esl.Set
+	for room := l.room(p); ; {
+		var in unit
+		if in, l.waiting = take(l.waiting, room, s.MaxChanges()-len(opened)); len(in) == 0 {
+			break
+		}
+		for _, g := range in {
+			opened = append(opened, g.open(s.Now))
+		}
+		room -= len(in)
+	}
+	reason := fmt.Sprintf("%d tasks are let in", len(opened))
+	closed, again := closeIdle(s, l.gates)
+	opened = append(opened, closed[:min(len(closed), max(0, s.MaxChanges()-len(opened)))]...)
+	plan := esl.Plan{Set: withEnded(opened, l.ended, s.MaxChanges()), Reason: reason, RequeueAfter: again}
+	if len(l.waiting) > 0 && len(l.begun) > 0 {
+		plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, time.Unix(0, slices.Min(l.begun)).Add(p.per()))
+	}
+	return plan
+}
+
+// A line is who waits at a queue with a rate.
+type line struct {
+	gates
+	// all are the gates of all.
+	all []gate
+	// begun is when those of the last while began, in Unix nanoseconds.
+	begun []int64
+}
+
+// line finds out who is where: of all tasks that ask for one of the queue, as those of
+// jobs that have ended count for a while.
+func (p Queue) line(s *esl.State) line {
+	var l line
+	since := s.Now.Add(-p.per()).UnixNano()
+	name := esl.OwnName(s.ID, p.Kind(), "")
+	for t := range s.View.Tasks() {
+		if t.ID.Namespace != s.Namespace || t.Info.V == nil || !mayAskFor(t.Info.V, name) {
+			continue
+		}
+		gateName, index, ok := taskset.GateOf(t.Info.V.Requests, t.Info.V.Job+"."+Queued{}.Kind())
+		if !ok {
+			continue
+		}
+		if v := t.Status.V; v != nil && v.Bound > since {
+			l.begun = append(l.begun, v.Bound)
+		}
+		l.all = append(l.all, gate{task: t, job: t.Info.V.Job, index: index, name: gateName, pool: s.Pool(gateName)})
+	}
+	l.gates = sortGates(s, l.all, p.Rate)
+	return l
+}
+
+// mayAskFor reports whether a task asks for some of a resource, in any case or in one of the
+// ways that it may go.
+func mayAskFor(t *cluster.TaskValue, name string) bool {
+	return taskset.AsksFor(t.Requests, name) || slices.ContainsFunc(t.Alternatives, func(a types.Alternative) bool { return taskset.AsksFor(a.Requests, name) })
+}
+
+// Pace is how often it looks at most.
+func (Queue) Pace() time.Duration { return 50 * time.Millisecond }
+
+// room is how many more may be let in.
+func (l *line) room(p Queue) int {
+	if p.Rate == 0 {
+		return maxLimit
+	}
+	return max(0, p.Rate-len(l.begun)-len(l.entering))
+}
+
+// Queued has the tasks of a job wait in a Queue.
+type Queued struct {
+	// In is the id of the Queue.
+	In string `json:"in" desc:"the queue that the tasks wait in, by its name" is:"name"`
+}
+
+// Kind is queued.
+func (Queued) Kind() string { return "queued" }
+
+// Shared is the Queue.
+func (p Queued) Shared() string { return p.In }
+
+// Apply has every task ask for one of the queue, and be let in if that has a rate.
+func (p Queued) Apply(g *esl.Group) error {
+	q, ok := g.Shared[p.In].(Queue)
+	if !ok {
+		return esl.Invalid("in: %q is no queue: name one that is declared", p.In)
+	}
+	name := esl.OwnName(p.In, q.Kind(), "")
+	g.AskAll(name, esl.One)
+	if q.Rate == 0 {
+		return nil
+	}
+	return askGates(g, p.Kind())
+}
+
+// Why says how long the queue is.
+func (p Queued) Why(s *esl.State, task string) string {
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
+	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
+		return ""
+	}
+	made, shared := s.SharedPolicy(p.In)
+	q, ok := made.(Queue)
+	if !ok {
+		return fmt.Sprintf("there is no queue %s any more: declare it again, or submit the job without", p.In)
+	}
+	if q.Closed {
+		return fmt.Sprintf("queue %s is closed", p.In)
+	}
+	l := q.line(shared)
+	if n, ok := ahead(l.waiting, t); ok && q.Rate == 0 {
+		return fmt.Sprintf("queue %s is about to let it in; %d are before it", p.In, n)
+	} else if ok {
+		return fmt.Sprintf("queue %s lets %d begin in %s; %d are before it", p.In, q.Rate, q.per(), n)
+	}
+	if why := whyOutside(shared, l.all, t, q.Rate); why != "" {
+		return fmt.Sprintf("queue %s %s", p.In, why)
+	}
+	if pool := s.Pool(esl.OwnName(p.In, q.Kind(), "")); pool != nil && pool.Free() < esl.One {
+		return fmt.Sprintf("queue %s has all of its %d in use", p.In, q.Limit)
+	}
+	return ""
+}

@@ -1,0 +1,105 @@
+package admission
+
+import (
+	"fmt"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Semaphore is so many of something that tasks of several jobs hold while they run, such
+// as connections to a database or licences: one cluster-wide resource. It is shared; jobs
+// name it by Holds.
+type Semaphore struct {
+	// Limit is how much of it there is; with 0 nobody begins.
+	Limit int `json:"limit" desc:"how much there is of it; 0 is closed" min:"0"`
+}
+
+// Kind is semaphore.
+func (Semaphore) Kind() string { return "semaphore" }
+
+// Apply refuses a job that names it itself.
+func (Semaphore) Apply(*esl.Group) error {
+	return esl.Invalid("name: a semaphore is shared: declare it under a name of its own, and have the job name it by holds")
+}
+
+// Validate checks the limit.
+func (p Semaphore) Validate() error {
+	if p.Limit < 0 {
+		return esl.Invalid("limit: %d is negative: give how much there is, 0 to close it", p.Limit)
+	}
+	return nil
+}
+
+// Declare makes the resource.
+func (p Semaphore) Declare(id string) ([]esl.Set, error) {
+	return []esl.Set{p.pool(esl.OwnName(id, p.Kind(), ""))}, p.Validate()
+}
+
+func (p Semaphore) pool(name string) esl.Set {
+	return esl.Set{Name: name, Capacity: types.Quantity(p.Limit) * esl.One, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+}
+
+// Next makes the resource as it is declared, if somebody changed it.
+func (p Semaphore) Next(s *esl.State) esl.Plan {
+	name := s.Own("")
+	if pool := s.Pool(name); pool != nil && pool.Info.V != nil && pool.Info.V.Capacity == types.Quantity(p.Limit)*esl.One {
+		return esl.Plan{}
+	}
+	return esl.Plan{Set: []esl.Set{p.pool(name)}, Reason: fmt.Sprintf("there are %d", p.Limit)}
+}
+
+// Holds has each task of a job hold some of a semaphore while it has a node.
+type Holds struct {
+	// Semaphore is its name.
+	Semaphore string `json:"semaphore" desc:"the name of the semaphore" is:"name"`
+	// Amount is how much each task holds; 0 is 1.
+	Amount int `json:"amount,omitempty" desc:"how much of it each task holds; 1 if it is left out" zero:"is nothing: leave the policy out, or leave amount out for 1"`
+}
+
+// Kind is holds.
+func (Holds) Kind() string { return "holds" }
+
+// Shared is the name of the semaphore.
+func (p Holds) Shared() string { return p.Semaphore }
+
+// Validate checks what can be checked without the semaphore.
+func (p Holds) Validate() error {
+	if p.Amount < 0 {
+		return esl.Invalid("amount: %d is negative: give how much each task holds, or leave it out for 1", p.Amount)
+	}
+	return nil
+}
+
+// Apply has each task ask for its part.
+func (p Holds) Apply(g *esl.Group) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	of, ok := g.Shared[p.Semaphore].(Semaphore)
+	switch amount := max(p.Amount, 1); {
+	case !ok:
+		return esl.Invalid("semaphore: %q is none: declare a semaphore of that name, or correct it", p.Semaphore)
+	case of.Limit > 0 && amount > of.Limit:
+		return esl.Invalid("amount: each task would hold %d, and there are %d of %s: ask for less", amount, of.Limit, p.Semaphore)
+	default:
+		g.AskAll(esl.OwnName(p.Semaphore, of.Kind(), ""), types.Quantity(amount)*esl.One)
+	}
+	return nil
+}
+
+// Why says who holds the semaphore, when there is not enough of it.
+func (p Holds) Why(s *esl.State, task string) string {
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
+	pool := s.Pool(esl.OwnName(p.Semaphore, Semaphore{}.Kind(), ""))
+	if t == nil || !taskset.IsWaiting(t) || pool == nil || pool.Free() >= types.Quantity(max(p.Amount, 1))*esl.One {
+		return ""
+	}
+	if pool.Capacity() == 0 {
+		return fmt.Sprintf("Semaphore %s is closed.", p.Semaphore)
+	}
+	return fmt.Sprintf("It waits for semaphore %s: %s of %s is free.", p.Semaphore, pool.Free().Format(pool.ID), pool.Capacity().Format(pool.ID))
+}

@@ -1,0 +1,2 @@
+// Package builtin lists the kinds of policies that Escher has. A new kind is added here.
+package builtin

@@ -1,0 +1,2 @@
+// Package gang has the policy that starts all tasks of a job together, or none.
+package gang

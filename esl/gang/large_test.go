@@ -1,0 +1,150 @@
+package gang_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/server/etcdtest"
+	"github.com/escher-sched/escher/e2e/esltest"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/types"
+)
+
+// large is a gang of more members than a stock etcd takes in one transaction, granted as a
+// whole all the same: its tasks are written ahead, and are seen with it.
+func large(t *testing.T, g esltest.Gangs, parts func(n int) bool) {
+	t.Helper()
+	job := g.SubmitTasks(520, hollow.Task(1000), gang.Gang{})
+	if !parts(job.Parts) {
+		t.Errorf("it took %d parts", job.Parts)
+	}
+	if nodes := esltest.Count(g.Running(job)); len(nodes) != 20 {
+		t.Errorf("it is on %d nodes", len(nodes))
+	}
+	v := g.Snapshot()
+	if r := v.Reservations[cluster.ID{Namespace: "d", ID: job.Job + ".gang"}]; r.Info.Create != v.Jobs[cluster.ID{Namespace: "d", ID: job.Job}].Create {
+		t.Error("the job and what is locked for it are of different revisions")
+	}
+	// It ends as one, in more transactions than one.
+	if err := g.Stop(t.Context(), job.Tasks[7], controlplane.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for id, s := range g.Ended(job) {
+		if s.Phase != types.Cancelled && s.Phase != types.Failed {
+			t.Fatalf("%s %s", id, s.Phase)
+		}
+	}
+}
+
+func TestGangOf520(t *testing.T) {
+	for name, limits := range map[string]controlplane.Limits{
+		"as served": {Ops: 4096, Bytes: 1536 << 10}, "stock": {Ops: 128, Bytes: 1536 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(20, 26), Store: memstore.New(memstore.WithLimits(limits)), NoAudit: true})
+				large(t, g, func(n int) bool { return n == 1 == (limits.Ops == 4096) })
+			})
+		})
+	}
+}
+
+// A real etcd with the limits that Escher gives it takes one transaction.
+func TestGangOf520OnEtcd(t *testing.T) {
+	store := etcdstore.New(etcdtest.Start(t).Client, etcdstore.ServerLimits())
+	g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(20, 26), Store: store, NoAudit: true})
+	large(t, g, func(n int) bool { return n == 1 })
+}
+
+// A gang on more nodes than a stock etcd takes in one transaction is granted in several, begins
+// as a whole, and leaves nothing.
+func TestGangOn512Nodes(t *testing.T) {
+	for name, share := range map[string]int{"a node each": 1, "four on each": 4} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
+				g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(512/share, share), Store: memstore.New(memstore.WithLimits(limits))})
+				whole(t, g, 512, 512/share)
+			})
+		})
+	}
+}
+
+// So does one over a real etcd, with the limits that it has by itself.
+func TestGangOn100NodesOnStockEtcd(t *testing.T) {
+	limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
+	store := etcdstore.New(etcdtest.Start(t, etcdtest.WithMaxTxnOps(128)).Client, limits)
+	whole(t, esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(100, 1), Store: store}), 100, 100)
+}
+
+// whole runs a gang of so many members on so many nodes, and a second one behind it.
+func whole(t *testing.T, g esltest.Gangs, members, nodes int) {
+	t.Helper()
+	first := g.SubmitTasks(members, hollow.Task(1000), gang.Gang{})
+	if on := esltest.Count(g.Running(first)); len(on) != nodes {
+		t.Errorf("it is on %d nodes", len(on))
+	}
+	second := g.SubmitTasks(members, hollow.Task(1000), gang.Gang{})
+	if err := g.Stop(t.Context(), first.Tasks[7], controlplane.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.Ended(first)
+	g.Running(second)
+	if err := g.Stop(t.Context(), second.Tasks[7], controlplane.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.Ended(second)
+	for !settledGrants(g.Snapshot()) {
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// settledGrants reports whether no reservation holds anything, and nothing is in use.
+func settledGrants(v *cluster.View) bool {
+	for _, r := range v.Reservations {
+		if r.Grant.V != nil {
+			return false
+		}
+	}
+	for _, n := range v.Nodes {
+		if n.Allocated.V != nil && len(n.Allocated.V.Holds) > 0 {
+			return false
+		}
+	}
+	return len(v.Leaders) == 0
+}
+
+// What is more than can be locked at once is refused, and it is said what would help; nothing is
+// written.
+func TestGangIsTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
+		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(40, 30), Store: memstore.New(memstore.WithLimits(limits)), NoAudit: true})
+		differing := make([]controlplane.Submission, 70)
+		for i := range differing {
+			differing[i] = hollow.Task(100 + i)
+		}
+		for says, tasks := range map[string][]controlplane.Submission{
+			"tasks: 5000 are 5000 bundles to be locked at once, with 1 on a node together, and 4096 is the most: have fewer tasks, or of a gang more on each node (perNode; escher run --per-node)":                                          esl.Copies(5000, hollow.Task(10)),
+			"tasks: 70 of them ask for 70 different things by requests and devices, each of which is a resource of its own, and of these the store takes 60 at once: have tasks ask for the same, or start etcd with a larger --max-txn-ops": differing,
+		} {
+			if _, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: tasks}, gang.Gang{}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%v, want %q", err, says)
+			}
+		}
+		if v := g.Snapshot(); len(v.Jobs) != 0 || len(v.Reservations) != 0 {
+			t.Error("something was written")
+		}
+		for range g.Snapshot().Tasks() {
+			t.Fatal("a task was written")
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package keep
+
+import (
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// costOf is how many compares or operations a change takes at most.
+func costOf(x *esl.Set) int {
+	base, each := 1, 2 // no pool of that name; the key, and the session of the node
+	if x.Options.Owner != "" {
+		base++
+	}
+	switch removed := x.Capacity == 0 && !x.Options.Declare; {
+	case removed:
+		base, each = 0, 1
+	case x.Where.Cluster:
+		each = 1
+	}
+	return base + each*max(1, len(x.Where.Nodes))
+}
+
+// part returns the plan, or as much of it as a store takes at once: what lowers first.
+// What the plan is conditional on and changes itself is in every part. What is of several
+// sorts, or Whole, belongs together, and is not divided.
+func part(p esl.Plan, v *cluster.View, ns string, most int) esl.Plan {
+	most -= len(p.If)
+	others := len(p.Reserve) + len(p.Unreserve) + len(p.Raise)
+	switch {
+	case p.Whole || others > 0:
+	case len(p.Set) == 0 && len(p.Evict) == 0:
+		p.Stop = p.Stop[:min(len(p.Stop), max(1, most/esl.SetCost))]
+	case len(p.Set) == 0 && len(p.Stop) == 0:
+		p.Evict = p.Evict[:min(len(p.Evict), max(1, most/esl.SetCost))]
+	case len(p.Stop)+len(p.Evict) == 0:
+		p.Set = sets(p, v, ns, most)
+	}
+	return p
+}
+
+// sets returns as many of the changes as cost so much.
+func sets(p esl.Plan, v *cluster.View, ns string, most int) []esl.Set {
+	cost := 0
+	for i := range p.Set {
+		cost += costOf(&p.Set[i])
+	}
+	if cost <= most {
+		return p.Set
+	}
+	var always, lower, raise []esl.Set
+	for _, x := range p.Set {
+		if _, ok := p.If[key(&x, ns)]; ok {
+			always = append(always, x)
+			most -= costOf(&x)
+			continue
+		}
+		for _, one := range each(&x) {
+			if lowers(&one, v, ns) {
+				lower = append(lower, one)
+			} else {
+				raise = append(raise, one)
+			}
+		}
+	}
+	out := make([]esl.Set, 0, len(p.Set))
+	for _, x := range append(lower, raise...) {
+		if most -= costOf(&x); most < 0 && len(out) > 0 {
+			break
+		}
+		if last := len(out) - 1; last >= 0 && joins(&out[last], &x) {
+			out[last].Where.Nodes = append(out[last].Where.Nodes, x.Where.Nodes...)
+			continue
+		}
+		out = append(out, x)
+	}
+	return append(out, always...)
+}
+
+// joins reports whether two changes are one, of the nodes of both.
+func joins(x *esl.Set, y *esl.Set) bool {
+	return x.Name == y.Name && x.Capacity == y.Capacity && x.Options == y.Options && len(x.Where.Nodes) > 0 && len(y.Where.Nodes) > 0
+}
+
+// key is that of a resource in one place; of nodes, of the first one.
+func key(x *esl.Set, ns string) string {
+	switch {
+	case x.Where.Cluster:
+		return controlplane.ResourceKey(ns, x.Name, types.ClusterWide)
+	case len(x.Where.Nodes) > 0:
+		return controlplane.ResourceKey(ns, x.Name, x.Where.Nodes[0])
+	}
+	return controlplane.ResourceKey(ns, x.Name, types.EveryNode)
+}
+
+// each returns a change of a resource as changes of one node each.
+func each(x *esl.Set) []esl.Set {
+	if len(x.Where.Nodes) < 2 {
+		return []esl.Set{*x}
+	}
+	out := make([]esl.Set, len(x.Where.Nodes))
+	for i, node := range x.Where.Nodes {
+		out[i] = *x
+		out[i].Where.Nodes = []string{node}
+	}
+	return out
+}
+
+// lowers reports whether there is less of a resource then, in the one place that it is
+// about.
+func lowers(x *esl.Set, v *cluster.View, ns string) bool {
+	rid := types.Resolve(ns, x.Name)
+	switch pool, every := v.Pool(rid), v.Everywhere[rid]; {
+	case x.Where.Cluster:
+		return pool != nil && x.Capacity < pool.Capacity()
+	case len(x.Where.Nodes) == 1 && v.Nodes[x.Where.Nodes[0]] != nil:
+		has, _ := v.Capacity(v.Nodes[x.Where.Nodes[0]], rid)
+		return x.Capacity < has
+	default:
+		return every != nil && x.Capacity < every.V.Capacity
+	}
+}

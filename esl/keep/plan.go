@@ -1,0 +1,82 @@
+package keep
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// does reports whether the plan does what another one does, whenever it is looked again,
+// and whatever is said of it.
+func does(p *esl.Plan, other *esl.Plan) bool {
+	a, b := *p, *other
+	a.RequeueAfter, b.RequeueAfter = time.Time{}, time.Time{}
+	a.Reason, b.Reason = "", ""
+	return reflect.DeepEqual(a, b)
+}
+
+// transaction makes a transaction of a plan.
+func transaction(p *esl.Plan, c *controlplane.Client, reads ...controlplane.ReadSet) *controlplane.Transaction {
+	t := c.Begin(append(reads, p.If)...)
+	for _, id := range p.Unreserve {
+		t.Unreserve(id)
+	}
+	for _, r := range p.Reserve {
+		t.Reserve(r.ID, r.Reservation)
+	}
+	for _, s := range p.Set {
+		t.SetResource(s.Name, s.Capacity, s.Where, s.Options)
+	}
+	for _, s := range p.Stop {
+		t.Stop(s.Task, s.StopOptions)
+	}
+	for _, e := range p.Evict {
+		t.EvictFor(e.Task, e.Attempt, e.Reason)
+	}
+	for _, r := range p.Raise {
+		if r.Reservation {
+			t.RaiseReservation(r.ID, r.By)
+		} else {
+			t.Raise(r.ID, r.By)
+		}
+	}
+	return t
+}
+
+// reads returns the resources that the plan sets as the view has them: whoever changed
+// one since, it was not decided on.
+func reads(p *esl.Plan, v *cluster.View, ns string) controlplane.ReadSet {
+	reads := make(controlplane.ReadSet)
+	for _, s := range p.Set {
+		rid := types.Resolve(ns, s.Name)
+		read := func(where string, c *cluster.Cell[types.Resource]) {
+			revision := int64(0)
+			if c != nil {
+				revision = c.Mod
+			}
+			reads[controlplane.ResourceKey(ns, s.Name, where)] = revision
+		}
+		switch {
+		case s.Where.Cluster:
+			if pool := v.Pools[rid]; pool != nil {
+				read(types.ClusterWide, &pool.Info)
+			} else {
+				read(types.ClusterWide, nil)
+			}
+		case s.Where.Among != nil:
+		case len(s.Where.Nodes) > 0:
+			for _, name := range s.Where.Nodes {
+				if n := v.Nodes[name]; n != nil {
+					read(name, n.Own[rid])
+				}
+			}
+		default:
+			read(types.EveryNode, v.Everywhere[rid])
+		}
+	}
+	return reads
+}

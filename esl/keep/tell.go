@@ -1,0 +1,72 @@
+package keep
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// tell has stored with the policies of a key what is wrong with those that are kept here,
+// where that is not so yet. What others keep is theirs to say; and where these know the same
+// kinds otherwise, each says so once.
+func (k *loop) tell(ctx context.Context, id cluster.ID, c *cluster.Cell[types.Policies], page *esl.Entry) {
+	want := *c.V
+	want.Policies = slices.Clone(c.V.Policies)
+	for i := range want.Policies {
+		if p := &want.Policies[i]; k.opts.Kinds[p.Kind] != nil {
+			p.Wrong = strings.TrimPrefix(says(page, i), "policy "+p.Kind+": ")
+		}
+	}
+	text := fmt.Sprintf("%q", want.Policies)
+	if slices.Equal(want.Policies, c.V.Policies) || k.told[id] == text {
+		return
+	}
+	client, err := k.client(id.Namespace)
+	if err != nil {
+		return // no namespace of anybody
+	}
+	k.told[id] = text
+	k.telling.Go(func() { k.storeWrong(ctx, client, id, want, c.Mod) })
+}
+
+// says returns what is wrong with the parameters of one of the policies.
+func says(p *esl.Entry, i int) string {
+	err := p.Wrong[i]
+	if v, ok := p.Policies[i].(esl.Validator); ok && err == nil {
+		if panicked := esl.Contain(func() { err = v.Validate() }); panicked != nil {
+			err = panicked
+		}
+	}
+	if err == nil {
+		return ""
+	}
+	says, _, _ := strings.Cut(err.Error(), "\n")
+	return says
+}
+
+// storeWrong stores policies in place of those of a revision. Whatever has changed since is read
+// again, and looked at anew.
+func (k *loop) storeWrong(ctx context.Context, c *controlplane.Client, id cluster.ID, want types.Policies, revision int64) {
+	retry := controlplane.RetryPolicy()
+	for {
+		_, err := c.Begin(k.opts.Guard).SetPolicies(id.ID, want, revision).Commit(ctx)
+		if err == nil || !types.ClassOf(err).Retryable() && !types.Is(err, types.Precondition) {
+			return
+		}
+		k.opts.Log.Warn("what is wrong with policies is not stored yet", zap.String("namespace", id.Namespace), zap.String("policy", id.ID), zap.Error(err))
+		select {
+		case <-time.After(retry.NextBackOff()):
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package keep
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// apply takes in what changed.
+func (k *loop) apply(ctx context.Context, u controlplane.Update) {
+	k.synced = k.synced && !u.Synced
+	events := u.Events
+	if u.Has != nil {
+		events = append(events[:len(events):len(events)], k.view.Gone(u.Revision, u.Has)...)
+	}
+	for _, e := range events {
+		k.change(ctx, e)
+	}
+	if u.More {
+		return
+	}
+	k.view.Reached(u.Revision)
+	k.turns.further(u.Revision)
+	if u.Synced {
+		k.touchAll()
+	}
+	k.synced = true
+}
+
+// change takes in the change of a key.
+func (k *loop) change(ctx context.Context, e controlplane.Event) {
+	if e.Delete { // what it was of is not known afterwards
+		if at, ok := controlplane.Parse(e.Key); ok {
+			k.touch(at)
+		}
+	}
+	at, changed, err := k.view.Apply(e)
+	if err != nil {
+		k.opts.Log.Warn("a value cannot be read: it counts as absent", zap.String("path", e.Key), zap.Error(err))
+	}
+	if !changed {
+		return
+	}
+	if at.Kind == controlplane.Policies {
+		k.read(ctx, cluster.ID{Namespace: at.Namespace, ID: at.ID})
+	}
+	k.touch(at)
+}
+
+// read reads the policies of a key anew.
+func (k *loop) read(ctx context.Context, id cluster.ID) {
+	k.touchShared(id)
+	k.drop(id)
+	c := k.view.Policies[id]
+	page := k.book.Set(id, c)
+	if page == nil || !k.opts.mine(id.Namespace, c.V) {
+		delete(k.told, id)
+		return
+	}
+	k.tell(ctx, id, c, page)
+	item := &managed{id: id, job: c.V.Job, session: c.V.Session, mod: c.Mod}
+	for i, policy := range page.Policies {
+		p, err := (*managedPolicy)(nil), page.Wrong[i]
+		if keeper, ok := policy.(esl.Controller); ok {
+			p, err = newManaged(item, keeper, page.Labels[i])
+		}
+		switch {
+		case err != nil && !types.Is(err, types.NotFound):
+			k.opts.Log.Warn("a policy cannot be read: it is not kept",
+				zap.String("namespace", id.Namespace), zap.String("policy", id.ID+"."+page.Labels[i]), zap.Error(err))
+		case p != nil:
+			item.policies = append(item.policies, p)
+			k.listen(p)
+		}
+	}
+	if len(item.policies) > 0 {
+		k.items[id] = item
+	}
+}
+
+// listen has a policy asked for what it cares for besides its own.
+func (k *loop) listen(p *managedPolicy) {
+	if _, ok := p.policy.(esl.ClusterScoped); ok {
+		k.wide[p] = struct{}{}
+	}
+	for _, on := range p.watches {
+		k.watching.add(on, p)
+	}
+}
+
+// drop forgets what was kept under a key.
+func (k *loop) drop(id cluster.ID) {
+	item := k.items[id]
+	if item == nil {
+		return
+	}
+	delete(k.items, id)
+	for _, p := range item.policies {
+		p.gone = true
+		delete(k.wide, p)
+		for _, on := range p.watches {
+			k.watching.drop(on, p)
+		}
+		k.lacks(p, nil)
+		k.turns.never(p)
+	}
+}
+
+// touch has those policies asked that may care for a change of a key.
+func (k *loop) touch(at controlplane.Key) {
+	id := cluster.ID{Namespace: at.Namespace, ID: at.ID}
+	switch at.Kind {
+	case controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Devices, controlplane.Namespaces:
+		k.touchAll()
+		return
+	case controlplane.Tasks, controlplane.Statuses:
+		k.touchTask(id)
+	case controlplane.Jobs, controlplane.Policies:
+		k.touchJob(id)
+	case controlplane.Reservations, controlplane.Grants:
+		k.touchNamed(id)
+	case controlplane.Resources, controlplane.Provided:
+		k.touchNamed(cluster.ID{Namespace: at.Namespace, ID: at.Name})
+	case controlplane.Allocated:
+		if at.Name != "" {
+			k.touchNamed(cluster.ID{Namespace: at.Namespace, ID: at.Name})
+		}
+	case controlplane.Bindings, controlplane.Reports:
+		k.touchProvided(at)
+	}
+	for p := range k.wide {
+		k.mark(p)
+	}
+}
+
+// touchTask is for a change of a task, or of its status.
+func (k *loop) touchTask(id cluster.ID) {
+	k.touchWatching(id)
+	t := k.view.Task(id)
+	if t == nil || t.Info.V == nil {
+		return
+	}
+	if len(k.watching) > 0 && t.Info.V.Name != "" {
+		k.touchWatching(cluster.ID{Namespace: id.Namespace, ID: t.Info.V.Name})
+	}
+	if t.Info.V.Job != "" {
+		k.touchJob(cluster.ID{Namespace: id.Namespace, ID: t.Info.V.Job})
+	}
+}
+
+// touchJob is for a change of a job, or of the policies of an id.
+func (k *loop) touchJob(id cluster.ID) {
+	k.touchItem(id)
+	k.touchShared(id)
+	k.touchWatching(id)
+	if job := k.view.Jobs[id]; len(k.watching) > 0 && job != nil && job.V != nil && job.V.Name != "" {
+		k.touchWatching(cluster.ID{Namespace: id.Namespace, ID: job.V.Name})
+	}
+}
+
+// touchNamed is for a change of a resource, or reservation: names of what a policy makes
+// begin with the id that it is kept under.
+func (k *loop) touchNamed(name cluster.ID) {
+	k.touchWatching(name)
+	for i := range len(name.ID) {
+		if name.ID[i] == '.' {
+			id := cluster.ID{Namespace: name.Namespace, ID: name.ID[:i]}
+			k.touchItem(id)
+			k.touchShared(id)
+		}
+	}
+}
+
+// touchItem has all policies of a key asked.
+func (k *loop) touchItem(id cluster.ID) {
+	if item := k.items[id]; item != nil {
+		for _, p := range item.policies {
+			k.mark(p)
+		}
+	}
+}
+
+// touchShared has the shared policies asked that those of a job refer to.
+func (k *loop) touchShared(id cluster.ID) {
+	for _, shared := range k.book.SharedOf(id) {
+		k.touchItem(shared)
+	}
+}
+
+// touchProvided is for a change of an attempt: of what it provides there is another amount.
+func (k *loop) touchProvided(at controlplane.Key) {
+	b := k.view.Binding(at)
+	if b == nil || b.Info.V == nil {
+		return
+	}
+	for _, p := range b.Info.V.Provides {
+		k.touchNamed(cluster.ID{Namespace: at.Namespace, ID: p.Name})
+	}
+}
+
+func (k *loop) touchWatching(on cluster.ID) {
+	for p := range k.watching[on] {
+		k.mark(p)
+	}
+	for p := range k.lacked[on] {
+		k.mark(p)
+	}
+}
+
+func (k *loop) touchAll() {
+	for id := range k.items {
+		k.touchItem(id)
+	}
+}
+
+// mark has a policy asked as soon as it may be.
+func (k *loop) mark(p *managedPolicy) {
+	p.moved = true
+	if !p.gone && !p.busy {
+		k.turns.put(p)
+	}
+}

@@ -1,0 +1,103 @@
+package keep
+
+import (
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/heap"
+)
+
+// turns are the policies that are to be asked: now, when the view is further, or at some
+// time.
+type turns struct {
+	now, waiting []*managedPolicy
+	later        heap.Heap[*managedPolicy]
+}
+
+// ready reports whether it is the turn of any.
+func (t *turns) ready() bool { return len(t.now) > 0 }
+
+// put makes it the turn of p, once.
+func (t *turns) put(p *managedPolicy) {
+	if !p.queued {
+		p.queued = true
+		t.now = append(t.now, p)
+	}
+}
+
+// take returns the one whose turn it has been for longest, nil if there is none.
+func (t *turns) take() *managedPolicy {
+	if len(t.now) == 0 {
+		return nil
+	}
+	p := t.now[0]
+	t.now[0] = nil
+	t.now = t.now[1:]
+	p.queued = false
+	return p
+}
+
+// behind has p wait for a view that is further.
+func (t *turns) behind(p *managedPolicy) {
+	p.queued = true
+	t.waiting = append(t.waiting, p)
+}
+
+// further makes it the turn of those that waited for a view of a later revision.
+func (t *turns) further(revision int64) {
+	still := t.waiting[:0]
+	for _, p := range t.waiting {
+		if p.after > revision {
+			still = append(still, p)
+			continue
+		}
+		p.queued = false
+		t.put(p)
+	}
+	clear(t.waiting[len(still):])
+	t.waiting = still
+}
+
+// at makes it the turn of p at a time, and not at the one that was said before; zero is
+// never.
+func (t *turns) at(p *managedPolicy, when time.Time) {
+	waits := !p.wake.IsZero()
+	p.wake = when
+	switch {
+	case waits && when.IsZero():
+		t.later.Remove(p.place)
+	case waits:
+		t.later.Fix(p.place)
+	case !when.IsZero():
+		t.later.Push(p)
+	}
+}
+
+// never ends it: p is not asked any more.
+func (t *turns) never(p *managedPolicy) {
+	if !p.wake.IsZero() {
+		t.at(p, time.Time{})
+	}
+}
+
+// wake returns when the turn of the next one comes.
+func (t *turns) wake() (at time.Time, ok bool) {
+	if len(t.later) == 0 {
+		return at, false
+	}
+	return t.later[0].wake, true
+}
+
+// due makes it the turn of those whose time has come.
+func (t *turns) due(now time.Time) {
+	for len(t.later) > 0 && !t.later[0].wake.After(now) {
+		p := t.later[0]
+		t.at(p, time.Time{})
+		t.put(p)
+	}
+}
+
+// Before reports whether p is asked before another policy.
+func (p *managedPolicy) Before(other *managedPolicy) bool { return p.wake.Before(other.wake) }
+
+// Placed notes where p is in the heap.
+func (p *managedPolicy) Placed(at int) { p.place = at }

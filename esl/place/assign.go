@@ -1,0 +1,264 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Assign has the node of each task chosen by a function: for policies that say where each
+// task goes, rather than what it needs there. Each task asks for one of a resource of its
+// own (AssignEach), and Next makes that on the node that is chosen, for the first of the
+// tasks that wait: so many are sent ahead of being bound.
+//
+// What is assigned counts as taken in what follows. A task is assigned anew when its node
+// is lost, takes no more tasks, or has no room for it any more, and when it was not bound
+// in time: what the function goes by may be less than what the scheduler does.
+type Assign struct {
+	// Score says how bad a node is for what is asked for: the least is taken, of equal
+	// ones the first by name. It is called with rooms in which it fits, and must not
+	// change them; of the same room as it was it is not asked again for the same.
+	Score func(needs []cluster.Need, r *esl.Room) float64
+	// Ahead is how many tasks may have a node and not be bound yet; 0 is 24.
+	Ahead int
+	// Patience is when a task that was not bound is assigned to another node; 0 is 10 s.
+	Patience time.Duration
+}
+
+const (
+	defaultAhead    = 24
+	defaultPatience = 10 * time.Second
+)
+
+// AssignEach has each task of a group ask for one of a resource of its own, that exists
+// nowhere before Assign.Next makes it.
+func AssignEach(g *esl.Group) {
+	g.ChoosesNodes()
+	for i := range g.Tasks {
+		g.Ask(i, g.Own(strconv.Itoa(i)), esl.One)
+	}
+}
+
+// assignment is a task that waits, on its way to a node.
+type assignment struct {
+	task   *cluster.Task
+	own    string // what the names of all resources of its job begin with
+	name   string // of its resource
+	number int
+	ways   taskset.Alternatives
+	on     []*cluster.Node // where there is some of it
+	since  time.Time
+	// past tells that it was assigned so before its last attempt, and may be anew.
+	past bool
+	// tried is the node that it was not bound to in time.
+	tried string
+	// held tells that it waits for something else that is not there. It has a node, too,
+	// as who makes that may wait for it, and keeps out nobody: it comes after all others,
+	// and is not one of those that are ahead.
+	held bool
+	// whole tells that it is locked with others, which all need a node before any begins.
+	whole bool
+}
+
+// Next assigns tasks that wait to nodes, in their order: by priority, age and number.
+func (a Assign) Next(s *esl.State) esl.Plan { return a.next(s, s.Label) }
+
+// next is Next, of a policy by which jobs ask for what they are assigned by.
+func (a Assign) next(s *esl.State, label string) esl.Plan {
+	plan := esl.Plan{Reason: "nodes are chosen"}
+	waiting := assignments(s, label)
+	if len(waiting) == 0 {
+		return plan
+	}
+	rooms := s.Rooms()
+	ahead := a.settle(s, &plan, waiting, rooms)
+	placing := a.Among(rooms)
+	early := 0
+	slices.SortStableFunc(waiting, func(a, b *assignment) int { return cmp.Compare(taskset.BoolInt(a.held), taskset.BoolInt(b.held)) })
+	made := madeForEach(s, waiting)
+	for _, x := range waiting {
+		count := &ahead
+		if x.held {
+			count = &early
+			a.keep(s, x, placing)
+		}
+		node := made[x.name] // none of that is to be seen as free
+		if x.settled() && (node == "" || !x.held) {
+			continue
+		}
+		if (node == "" || !x.held) && (x.whole || *count < cmp.Or(a.Ahead, defaultAhead)) {
+			if best := a.choose(s, x, placing); best != "" {
+				node = best
+				*count += taskset.BoolInt(!x.whole)
+			}
+		}
+		if at := taskset.NextAlternative(s, x.task); !at.IsZero() {
+			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, at)
+		}
+		if node != "" && (len(x.on) != 1 || x.past || x.on[0].Name != node) {
+			a.move(s, &plan, x, node)
+		}
+	}
+	return plan
+}
+
+// choose takes room for a task where that is best, and returns on which node; "" if none has
+// room.
+func (a Assign) choose(s *esl.State, x *assignment, placing *Placing) string {
+	x.ways = taskset.AlternativesOf(s, x.task, x.own)
+	for _, needs := range x.ways.Open {
+		if best := placing.best(needs, x.tried); best >= 0 {
+			placing.take(best, needs)
+			return placing.rooms[best].Node.Name
+		}
+	}
+	return ""
+}
+
+// madeForEach returns where room is being made for each of those that wait, by the name of
+// its resource.
+func madeForEach(s *esl.State, waiting []*assignment) map[string]string {
+	names := make(map[string]bool, len(waiting))
+	for _, x := range waiting {
+		names[x.name] = true
+	}
+	out := make(map[string]string)
+	for name, nodes := range taskset.AllReserved(s, func(name string) bool { return names[name] }) {
+		out[name] = slices.Min(taskset.SortedKeys(nodes))
+	}
+	return out
+}
+
+// settled reports whether a task is to stay assigned as it is.
+func (x *assignment) settled() bool { return len(x.on) == 1 && !x.past && x.tried == "" }
+
+// settle takes in what is assigned already, and returns how many that are. What cannot
+// stay is to be assigned anew.
+func (a Assign) settle(s *esl.State, plan *esl.Plan, waiting []*assignment, rooms []*esl.Room) int {
+	ahead := 0
+	for _, x := range waiting {
+		if len(x.on) != 1 || x.past {
+			continue
+		}
+		at := slices.IndexFunc(rooms, func(r *esl.Room) bool { return r.Node == x.on[0] })
+		x.ways = taskset.AlternativesOf(s, x.task, x.own)
+		due := x.since.Add(cmp.Or(a.Patience, defaultPatience))
+		switch {
+		case at >= 0 && x.held: // as it is, until it can begin
+		case at < 0 || !x.ways.Fits(rooms[at]):
+			x.tried = x.on[0].Name // it fits elsewhere, or waits as it is
+		case !s.Now.Before(due):
+			x.tried = x.on[0].Name
+			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
+		default:
+			needs, _ := x.ways.Fit(rooms[at])
+			rooms[at].Take(needs)
+			ahead += taskset.BoolInt(!x.whole)
+			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, due)
+		}
+	}
+	return ahead
+}
+
+// keep takes in what is assigned of who cannot begin, when all others have been seen to.
+func (a Assign) keep(s *esl.State, x *assignment, placing *Placing) {
+	if len(x.on) != 1 || x.past || x.tried != "" {
+		return
+	}
+	if at := slices.IndexFunc(placing.rooms, func(r *esl.Room) bool { return r.Node == x.on[0] }); at >= 0 {
+		placing.take(at, taskset.AlternativesOf(s, x.task, x.own).All[0])
+	}
+}
+
+// move makes the resource of a task on a node, and nowhere else. Nobody else asks for it,
+// so how much of it there is may say when that was.
+func (a Assign) move(s *esl.State, plan *esl.Plan, x *assignment, node string) {
+	var off []string
+	for _, n := range x.on {
+		if n.Name != node {
+			off = append(off, n.Name)
+		}
+	}
+	if len(off) > 0 {
+		plan.Set = append(plan.Set, esl.Set{Name: x.name, Where: controlplane.OnNode(off...)})
+	}
+	at := types.Quantity(max(s.Now.Unix(), 1)) * esl.One
+	plan.Set = append(plan.Set, esl.Set{Name: x.name, Capacity: at, Where: controlplane.OnNode(node), Options: esl.OfJob(x.task.Info.V.Job)})
+	plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
+}
+
+// assignments returns the tasks that wait, in their order.
+func assignments(s *esl.State, label string) []*assignment {
+	var out []*assignment
+	for _, t := range taskset.Tasks(s) {
+		if t.Info.V == nil || t.Phase() != types.Pending || t.Info.V.Stop != nil || taskset.HasGrant(s, t) {
+			continue
+		}
+		own := esl.OwnName(t.Info.V.Job, label, "")
+		name, number, whole, ok := numbered(t, own+".")
+		if !ok {
+			continue
+		}
+		x := &assignment{task: t, own: own, name: name, number: number, whole: whole}
+		id := types.Resolve(s.Namespace, name)
+		for _, n := range openNodes(s, id) {
+			// What it was assigned to before an attempt that is over is of the past.
+			x.on = append(x.on, n)
+			if c := n.Own[id]; c != nil && c.Mod > t.Status.Mod {
+				x.since = time.Unix(int64(c.V.Capacity/esl.One), 0)
+			} else {
+				x.past = true
+			}
+		}
+		x.held = taskset.Blocked(s, t, own)
+		out = append(out, x)
+	}
+	slices.SortStableFunc(out, func(a, b *assignment) int {
+		x, y := a.task.Info.V, b.task.Info.V
+		return cmp.Or(cmp.Compare(y.Order(), x.Order()), cmp.Compare(x.Submitted, y.Submitted), strings.Compare(x.Job, y.Job), cmp.Compare(a.number, b.number))
+	})
+	return out
+}
+
+// numbered returns the resource that a task asks for whose name is a prefix and a number,
+// and whether it is to be locked with others.
+func numbered(t *cluster.Task, prefix string) (name string, number int, whole, ok bool) {
+	for _, r := range t.Info.V.Requests {
+		base, _, scoped := strings.Cut(r.Name, "@")
+		rest, found := strings.CutPrefix(base, prefix)
+		if n, err := strconv.Atoi(rest); found && err == nil {
+			return base, n, scoped, true
+		}
+	}
+	return "", 0, false, false
+}
+
+// Why says on which node a task of the policy is to be.
+func (a Assign) Why(s *esl.State, task string) string { return a.why(s, s.Label, task) }
+
+func (a Assign) why(s *esl.State, label, task string) string {
+	if _, ok := taskset.Waits(s, task); !ok {
+		return ""
+	}
+	kind := s.Label
+	for i, x := range assignments(s, label) {
+		switch {
+		case x.task.ID.ID != task:
+		case len(x.on) > 0:
+			return kind + ": " + x.on[0].Name + " was chosen for it"
+		case !slices.ContainsFunc(s.Rooms(), func(r *esl.Room) bool { return taskset.AlternativesOf(s, x.task, x.own).Fits(r) }):
+			return kind + ": no node has room for it at present; one is chosen when one has"
+		default:
+			return kind + ": its node is chosen when its turn comes: " + strconv.Itoa(i) + " are before it"
+		}
+	}
+	return ""
+}

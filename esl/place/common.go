@@ -1,0 +1,106 @@
+package place
+
+import (
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// widePace is how often a policy looks at most that looks at whatever changes, and sees to
+// all that waits at once.
+const widePace = 100 * time.Millisecond
+
+// lifetimeOf is how long what the policy makes lasts: as long as its job, or, if it is
+// shared, until it is withdrawn.
+func lifetimeOf(s *esl.State) controlplane.SetOptions {
+	if s.Job != "" {
+		return esl.OfJob(s.Job)
+	}
+	return controlplane.SetOptions{Declare: true}
+}
+
+// openNodes returns the nodes that have some of a resource by a key of their own, by name.
+func openNodes(s *esl.State, id types.ResourceID) []*cluster.Node {
+	var out []*cluster.Node
+	for _, n := range s.View.At(id) {
+		if n.Alive.V != nil && taskset.Capacity(s, n, id) > 0 {
+			out = append(out, n)
+		}
+	}
+	esl.SortNodes(out)
+	return out
+}
+
+// setOn adds that a resource is on these nodes, and no longer on those. Where it was, it
+// is as it is on every node.
+func setOn(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity, on, off []string) {
+	if len(on) > 0 {
+		plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: capacity, Where: controlplane.OnNode(on...), Options: lifetimeOf(s)})
+	}
+	if len(off) > 0 {
+		plan.Set = append(plan.Set, esl.Set{Name: name, Where: controlplane.OnNode(off...)})
+	}
+}
+
+// takeTurn makes a plan the next one of its policy: it is refused if another one came after
+// what it was decided on. The resource counts them.
+func takeTurn(s *esl.State, plan *esl.Plan) {
+	if plan.Nothing() {
+		return
+	}
+	name := s.Own("turn")
+	key := controlplane.ResourceKey(s.Namespace, name, types.ClusterWide)
+	count, mod := esl.One, s.View.UnreadMod(key)
+	if p := s.Pool(name); p != nil {
+		count, mod = p.Capacity()+esl.One, p.Info.Mod
+	}
+	plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: count, Where: controlplane.InCluster(), Options: lifetimeOf(s)})
+	plan.If = unchanged(s, plan.If, key, mod)
+}
+
+func unchanged(s *esl.State, reads controlplane.ReadSet, key string, mod int64) controlplane.ReadSet {
+	if reads == nil {
+		reads = make(controlplane.ReadSet)
+	}
+	reads[key] = mod
+	return reads
+}
+
+// checkExcludes refuses a policy that wants the opposite of one that the job has.
+func checkExcludes(g *esl.Group, by string, kinds ...string) error {
+	for _, kind := range kinds {
+		name := esl.OwnName(g.ID, kind, "")
+		for i := range g.Tasks {
+			if g.Tasks[i].Task.Requests.Get(name) > 0 {
+				return esl.Invalid("%s and %s exclude each other: the one wants the tasks on few nodes, the other on many: drop one of them", by, kind)
+			}
+		}
+	}
+	return nil
+}
+
+// names returns the names of nodes.
+func names(nodes []*cluster.Node) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.Name
+	}
+	return out
+}
+
+// shares checks that a policy that a job refers to is of a kind.
+func shares[P esl.Policy](g *esl.Group, id string) error {
+	var want P
+	if _, ok := g.Shared[id].(P); !ok {
+		kind := "none"
+		if p := g.Shared[id]; p != nil {
+			kind = p.Kind()
+		}
+		return esl.Invalid("in: %q is %s, not %s: name one that was declared", id, kind, want.Kind())
+	}
+	return nil
+}

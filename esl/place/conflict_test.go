@@ -1,0 +1,43 @@
+package place_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/esltest"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/place"
+	"github.com/escher-sched/escher/esl/room"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestPlacementExcludes: what goes by where there is room does not go with what moves tasks,
+// nor does somebody else's that chooses nodes with room alone with what makes room: they would
+// wait for ever. What is the same on every node goes with both.
+func TestPlacementExcludes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, jobs := esltest.Ordered(t, 2)
+		for id, shared := range map[string]esl.Shared{"p": place.Pack{}, "b": place.ElasticBalance{}, "o": place.Objective{By: place.Load}} {
+			if err := jobs.Declare(t.Context(), id, shared, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		steers := []esl.Policy{place.Pack{}, place.Packed{In: "p"}, place.Objective{By: place.Load}, place.Placed{By: "o"}, place.Colocate{}, place.Balance{}, place.Spread{Over: "node"}, place.Apart{In: "rack"}, place.ElasticBalance{}, place.Balanced{In: "b"}}
+		refused := func(a, b esl.Policy) {
+			t.Helper()
+			want := "policies: " + a.Kind() + " and " + b.Kind() + " exclude each other"
+			if _, err := jobs.Submit(t.Context(), esl.Job{Tasks: esl.Copies(1, hollow.Task(100))}, b, a); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, not %q", err, want)
+			}
+		}
+		for _, p := range steers {
+			refused(p, room.Migrate{})
+		}
+		refused(coldest{}, room.Preempt{})
+		both := esltest.Submitted(t, jobs, esl.Copies(2, hollow.Task(100, "run", "1s")), place.Apart{}, room.Migrate{}, room.Preempt{})
+		esltest.Statuses(t, jobs, controlplane.UntilEnded, both.Tasks...)
+	})
+}

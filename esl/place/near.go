@@ -1,0 +1,294 @@
+package place
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Near has tasks run where data is: data locality. Where data is says an ephemeral
+// resource of its name, on each node that has a copy: put there by Replicate, or
+// provided by the task that wrote it. It may come before the tasks or after them. A copy
+// ends with the session of its node.
+//
+// A task that has waited for Wait goes anywhere; with Cache, it has a copy then.
+type Near struct {
+	// To is the name of the data. With Each, the i-th task is near To.i, from 0.
+	To   string `json:"to" desc:"the name of the data" is:"resource"`
+	Each bool   `json:"each,omitempty" desc:"each task has data of its own: the name, a dot, and its number from 0"`
+	// In is how near: on a node that has it, or in a rack or zone of one; empty is node.
+	In esl.Domain `json:"in,omitempty" desc:"how near: node, or in the rack or zone of one; node if it is left out"`
+	// Wait is after how long a task goes anywhere; 0 is never.
+	Wait manifest.Wait `json:"wait,omitempty" desc:"after how long a task goes anywhere; never if it is left out, at once if it is 0s"`
+	// Cache makes the node of a task that runs elsewhere one that has a copy.
+	Cache bool `json:"cache,omitempty" desc:"a task that runs elsewhere leaves a copy on its node" needs:"wait"`
+	// Copies is how many copies Cache makes it at most, those included that were there;
+	// 0 is without bound.
+	Copies int `json:"copies,omitempty" desc:"how many copies cache makes it at most; without bound if it is left out" zero:"are none: leave cache out, or leave copies out for no bound" needs:"cache"`
+}
+
+// Kind is near.
+func (Near) Kind() string { return "near" }
+
+// Validate checks the parameters.
+func (p Near) Validate() error {
+	errs := []error{types.ValidateEphemeral("to", p.To), p.In.Or(esl.Node).Validate("in")}
+	switch {
+	case p.Copies < 0:
+		errs = append(errs, esl.Invalid("copies: %d is negative: give how many at most, or leave it out for no bound", p.Copies))
+	case p.Copies > 0 && !p.Cache:
+		errs = append(errs, esl.Invalid("copies: %d are allowed, and cache is not set, by which they are made: set it, or leave this out", p.Copies))
+	case p.Cache && p.Wait == 0:
+		errs = append(errs, esl.Invalid("cache: no task runs elsewhere, as wait is not given: give it, or leave this out"))
+	}
+	return esl.Join(errs)
+}
+
+// data is the name of what the i-th task is near.
+func (p Near) data(i int) string {
+	if p.Each {
+		return p.To + "." + strconv.Itoa(i)
+	}
+	return p.To
+}
+
+// Apply has each task ask for the data: a copy is enough for any number of tasks.
+func (p Near) Apply(g *esl.Group) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	for i := range g.Tasks {
+		name := p.data(i)
+		if err := types.ValidateEphemeral("to", name); err != nil {
+			return err
+		}
+		if p.In.Or(esl.Node) != esl.Node {
+			name = g.Own(strconv.Itoa(i * taskset.BoolInt(p.Each)))
+			if i == 0 || p.Each {
+				g.Make(name, 0, controlplane.OnEvery())
+			}
+		}
+		if p.Wait == 0 {
+			g.Ask(i, name, 1)
+			continue
+		}
+		near := types.Alternative{Requests: types.NewRequests(map[string]types.Quantity{name: 1})}
+		if n := len(g.Tasks[i].Task.Alternatives); 2*n > types.MaxAlternatives {
+			return esl.Invalid("wait: with the %d alternatives that task %d has there are %d: at most %d are allowed, drop some", n, i, 2*n, types.MaxAlternatives)
+		}
+		g.Either(i, near, types.Alternative{After: max(0, time.Duration(p.Wait))})
+	}
+	return nil
+}
+
+// Next keeps what is as near as was asked for where the data is, and notes copies.
+func (p Near) Next(s *esl.State) esl.Plan {
+	plan := esl.Plan{Reason: "where the data is"}
+	if s.Ended() {
+		return plan
+	}
+	if p.In.Or(esl.Node) != esl.Node {
+		p.widen(s, &plan)
+	}
+	if p.Cache {
+		p.cache(s, &plan)
+	}
+	return plan
+}
+
+// widen has a resource of the policy on the nodes of every rack or zone that has the data.
+func (p Near) widen(s *esl.State, plan *esl.Plan) {
+	for i, data := range p.wanted(s) {
+		own := s.Own(strconv.Itoa(i))
+		id := types.Resolve(s.Namespace, own)
+		has := make(map[string]bool)
+		for _, n := range replicasOf(s, data) {
+			has[p.In.Of(n)] = true
+		}
+		delete(has, "")
+		var on, off []string
+		for _, n := range s.View.Nodes {
+			switch here := has[p.In.Of(n)]; {
+			case n.Alive.V == nil:
+			case here && taskset.Capacity(s, n, id) == 0:
+				on = append(on, n.Name)
+			case !here && taskset.Capacity(s, n, id) > 0:
+				off = append(off, n.Name)
+			}
+		}
+		slices.Sort(on)
+		slices.Sort(off)
+		setOn(s, plan, own, types.Inf, on, off)
+	}
+}
+
+// wanted returns the names of the data that tasks of the job are near, by number.
+func (p Near) wanted(s *esl.State) map[int]string {
+	if !p.Each {
+		return map[int]string{0: p.To}
+	}
+	out := make(map[int]string)
+	for _, t := range s.Members() {
+		if i, ok := p.number(s, t); ok && !t.Phase().Ended() {
+			out[i] = p.data(i)
+		}
+	}
+	return out
+}
+
+// number returns which task of the job it is, by what it asks for.
+func (p Near) number(s *esl.State, t *cluster.Task) (int, bool) {
+	prefix := p.To + "."
+	if p.In.Or(esl.Node) != esl.Node {
+		prefix = s.Own("") + "."
+	}
+	if t.Info.V == nil {
+		return 0, false
+	}
+	vectors := []types.Requests{t.Info.V.Requests}
+	for _, a := range t.Info.V.Alternatives {
+		vectors = append(vectors, a.Requests)
+	}
+	for _, v := range vectors {
+		for _, r := range v {
+			rest, ok := strings.CutPrefix(r.Name, prefix)
+			if i, err := strconv.Atoi(rest); ok && err == nil {
+				return i, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// replicasOf returns the nodes that have a copy, by name: those that are alive.
+func replicasOf(s *esl.State, data string) []*cluster.Node {
+	return openNodes(s, types.Resolve(s.Namespace, data))
+}
+
+// cache notes the copies of tasks that run where there was none.
+func (p Near) cache(s *esl.State, plan *esl.Plan) {
+	copies := make(map[string]int)
+	for _, t := range s.Members() {
+		n := s.View.Nodes[nodeOf(t)]
+		if t.Phase() != types.Running || n == nil || n.Alive.V == nil || len(t.Bindings) == 0 {
+			continue
+		}
+		data := p.To
+		if i, ok := p.number(s, t); ok && p.Each {
+			data = p.data(i)
+		}
+		if invalidatedAt(s, n, data) >= t.Bindings[0].Info.Create || taskset.Capacity(s, n, types.Resolve(s.Namespace, data)) > 0 {
+			continue
+		}
+		if copies[data] == 0 {
+			copies[data] = len(replicasOf(s, data))
+		}
+		if p.Copies > 0 && copies[data] >= p.Copies {
+			continue
+		}
+		if slices.ContainsFunc(plan.Set, func(x esl.Set) bool { return x.Name == data && x.Where.Nodes[0] == n.Name }) {
+			continue // two tasks on one node
+		}
+		copies[data]++
+		plan.Set = append(plan.Set, esl.Set{Name: data, Capacity: types.Inf, Where: controlplane.OnNode(n.Name)})
+		key := controlplane.ResourceKey(s.Namespace, data, n.Name)
+		plan.If = unchanged(s, plan.If, key, modOf(s, n, data))
+		// By this, too, it may have been invalidated.
+		every := controlplane.ResourceKey(s.Namespace, data, types.EveryNode)
+		since := s.View.UnreadMod(every)
+		if c := s.View.Everywhere[types.Resolve(s.Namespace, data)]; c != nil {
+			since = c.Mod
+		}
+		plan.If = unchanged(s, plan.If, every, since)
+	}
+}
+
+// invalidatedAt returns the revision since which data on a node is not what it was, 0 if it
+// always was.
+func invalidatedAt(s *esl.State, n *cluster.Node, data string) int64 {
+	id, since := types.Resolve(s.Namespace, data), int64(0)
+	if c := n.Own[id]; c != nil && c.V.Capacity == 0 {
+		since = c.Mod
+	}
+	if c := s.View.Everywhere[id]; c != nil {
+		since = max(since, c.Mod)
+	}
+	return since
+}
+
+// modOf is the revision of what a node has of a resource, 0 if it has none.
+func modOf(s *esl.State, n *cluster.Node, name string) int64 {
+	if c := n.Own[types.Resolve(s.Namespace, name)]; c != nil {
+		return c.Mod
+	}
+	return s.View.UnreadMod(controlplane.ResourceKey(s.Namespace, name, n.Name))
+}
+
+// Watches is the data.
+func (p Near) Watches() []string { return []string{p.To} }
+
+// ClusterScoped tells that data of each task has a name of its own.
+func (Near) ClusterScoped() {}
+
+// Why says where the data is, and how long the task waits for room there.
+func (p Near) Why(s *esl.State, task string) string {
+	t, ok := taskset.Waits(s, task)
+	if !ok {
+		return ""
+	}
+	data := p.To
+	if i, ok := p.number(s, t); ok && p.Each {
+		data = p.data(i)
+	}
+	where := "which is nowhere yet"
+	if nodes := names(replicasOf(s, data)); len(nodes) > 0 {
+		where = "which is on " + strings.Join(nodes[:min(len(nodes), 6)], ", ")
+	}
+	until := "it waits for room there"
+	if p.Wait != 0 {
+		left := time.Duration(p.Wait) - s.Now.Sub(time.Unix(0, t.Info.V.Submitted))
+		if left <= 0 {
+			return fmt.Sprintf("near: it was to be near %s, %s, and goes anywhere by now", data, where)
+		}
+		until = "it goes anywhere in " + left.Round(time.Second).String()
+	}
+	return fmt.Sprintf("near: it is to be near %s, %s: %s", data, where, until)
+}
+
+// Replicate says that nodes have a copy of data, until they are lost, or it is
+// invalidated. The nodes must be alive: Precondition.
+func Replicate(ctx context.Context, c *controlplane.Client, data string, nodes ...string) error {
+	_, err := c.SetResource(ctx, data, types.Inf, controlplane.OnNode(nodes...), controlplane.SetOptions{})
+	return err
+}
+
+// Invalidate says that no copy of data is what it was, whoever made it: tasks wait for new
+// ones. A task that was bound before that makes none. With nodes, which must be alive, it
+// is about theirs alone.
+func Invalidate(ctx context.Context, c *controlplane.Client, data string, nodes ...string) error {
+	where := controlplane.OnEvery()
+	if len(nodes) > 0 {
+		where = controlplane.OnNode(nodes...)
+	}
+	if err := c.RemoveProvided(ctx, data, nodes...); err != nil {
+		return err
+	}
+	// It is closed anew each time: who was bound before that has read what was there, and
+	// makes no copy of it from then on. What was noted while it was being closed goes last.
+	for _, how := range []controlplane.SetOptions{{}, {Declare: true}, {Declare: true}} {
+		if _, err := c.SetResource(ctx, data, 0, where, how); err != nil {
+			return err
+		}
+	}
+	return nil
+}

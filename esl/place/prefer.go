@@ -1,0 +1,190 @@
+package place
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Prefer has each task take the first of several places that it can have: soft
+// constraints, and OR. Those that follow may be open to it at once, or only when it has
+// waited for a time. The last one may ask for nothing: anywhere.
+type Prefer struct {
+	// Of are the places, the best first.
+	Of []Choice `json:"of" desc:"the places, the best first" some:""`
+	// Anywhere, if it is not 0, is after how long it takes any other one, too.
+	Anywhere manifest.Wait `json:"anywhere,omitempty" desc:"after how long a task takes any place; never if it is left out, at once if it is 0s"`
+}
+
+// Choice is a place that is as good as another one: all of what is given must hold.
+type Choice struct {
+	// Nodes, Rack and Zone say where.
+	Node string `json:"node,omitempty" desc:"on this node" is:"name" or:"rack zone labels requests"`
+	Rack string `json:"rack,omitempty" desc:"in this rack" is:"name"`
+	Zone string `json:"zone,omitempty" desc:"in this zone" is:"name"`
+	// Labels are those of the node.
+	Labels map[string]string `json:"labels,omitempty" desc:"on nodes with these labels" is:"text" keys:"name"`
+	// Requests are asked for besides, such as gpu, or something of the job's own making.
+	Requests map[string]manifest.Amount `json:"requests,omitempty" desc:"what is requested besides"`
+	// After is when the place is open to a task, from its submission.
+	After manifest.Duration `json:"after,omitempty" desc:"how long after its submission a task may take it; at once if it is left out"`
+}
+
+// Kind is prefer.
+func (Prefer) Kind() string { return "prefer" }
+
+// Validate checks the parameters.
+func (p Prefer) Validate() error {
+	var errs []error
+	if len(p.Of) == 0 {
+		errs = append(errs, esl.Invalid("of: is empty: give at least one place"))
+	}
+	if n := len(p.Of) + taskset.BoolInt(p.Anywhere != 0); n > types.MaxAlternatives {
+		errs = append(errs, esl.Invalid("of: has %d places, with anywhere: at most %d are allowed, drop some", n, types.MaxAlternatives))
+	}
+	var last manifest.Duration
+	for i, c := range p.Of {
+		at := fmt.Sprintf("of[%d]", i)
+		if _, err := c.requests(""); err != nil {
+			errs = append(errs, esl.Invalid("%s.%w", at, err))
+		}
+		for _, l := range c.labels() {
+			if errs = append(errs, types.ValidateName(at+".labels", l.Name)); l.Value == "" {
+				errs = append(errs, esl.Invalid("%s.labels.%s: is empty: give the value that it must have", at, l.Name))
+			}
+		}
+		switch {
+		case c.String() == anyPlace:
+			errs = append(errs, esl.Invalid("%s: says no place: give a node, rack, zone, labels or requests; for any place set anywhere", at))
+		case c.After < 0:
+			errs = append(errs, esl.Invalid("%s.after: %s is negative: use 0 or more", at, time.Duration(c.After)))
+		case c.After < last:
+			errs = append(errs, esl.Invalid("%s.after: %s is less than that of the place before, %s, which is better: give it no less", at, time.Duration(c.After), time.Duration(last)))
+		}
+		last = max(last, c.After)
+	}
+	if p.Anywhere > 0 && time.Duration(p.Anywhere) < time.Duration(last) {
+		errs = append(errs, esl.Invalid("anywhere: %s is less than after of the last place, %s: give it no less", time.Duration(p.Anywhere), time.Duration(last)))
+	}
+	return esl.Join(errs)
+}
+
+// Apply gives each task the places as alternatives, which go with those that it has.
+func (p Prefer) Apply(g *esl.Group) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	var places []types.Alternative
+	for i, c := range p.Of {
+		label := ""
+		if len(c.Labels) > 0 {
+			label = g.Own(fmt.Sprint(i))
+			set := esl.Set{Name: label, Capacity: types.Inf, Where: controlplane.OnEvery(c.labels()...), Options: esl.OfJob(g.ID)}
+			set.Options.Future = true
+			g.Resources = append(g.Resources, set)
+		}
+		requests, err := c.requests(label)
+		if err != nil {
+			return err
+		}
+		places = append(places, types.Alternative{Requests: requests, After: time.Duration(c.After)})
+	}
+	if p.Anywhere != 0 {
+		places = append(places, types.Alternative{After: max(0, time.Duration(p.Anywhere))})
+	}
+	for i := range g.Tasks {
+		if n := len(g.Tasks[i].Task.Alternatives); n*len(places) > types.MaxAlternatives {
+			return esl.Invalid("of: %d places with the %d alternatives that task %d has are %d: at most %d are allowed, drop some", len(places), n, i, n*len(places), types.MaxAlternatives)
+		}
+		g.Either(i, places...)
+	}
+	return nil
+}
+
+// requests returns what a place asks for; label is the resource of its labels.
+func (c Choice) requests(label string) (types.Requests, error) {
+	texts := make(map[string]string)
+	for name, amount := range c.Requests {
+		texts[name] = string(amount)
+	}
+	for kind, value := range map[string]string{"node": c.Node, "rack": c.Rack, "zone": c.Zone} {
+		if value != "" {
+			texts[kind+"/"+value] = "1"
+		}
+	}
+	if label != "" {
+		texts[label] = "1"
+	}
+	r, err := types.MakeRequests(texts)
+	if err != nil {
+		return nil, esl.Invalid("requests.%w", err)
+	}
+	return r, r.Validate("requests")
+}
+
+func (c Choice) labels() []types.Label {
+	var out []types.Label
+	for _, name := range taskset.SortedKeys(c.Labels) {
+		out = append(out, types.Label{Name: name, Value: c.Labels[name]})
+	}
+	return out
+}
+
+// Why says which place is open to the task, and which is next.
+func (p Prefer) Why(s *esl.State, task string) string {
+	t, ok := taskset.Waits(s, task)
+	if !ok {
+		return ""
+	}
+	waited := s.Now.Sub(time.Unix(0, t.Info.V.Submitted))
+	var open []string
+	for i, c := range p.Of {
+		if at := time.Duration(c.After); at > waited {
+			return fmt.Sprintf("prefer: it takes %s; place %d of %d in %s", either(open), i+1, len(p.Of), (at - waited).Round(time.Second))
+		}
+		open = append(open, c.String())
+	}
+	if at := time.Duration(p.Anywhere); at > waited {
+		return fmt.Sprintf("prefer: it takes %s; any other place in %s", either(open), (at - waited).Round(time.Second))
+	}
+	if p.Anywhere != 0 {
+		return ""
+	}
+	return "prefer: it takes " + either(open) + ", and nothing else"
+}
+
+func either(places []string) string {
+	if len(places) == 0 {
+		return "nothing yet"
+	}
+	return strings.Join(places, ", or ")
+}
+
+// anyPlace is a choice of which nothing is said.
+const anyPlace = "any place"
+
+// String says in words where it is.
+func (c Choice) String() string {
+	var parts []string
+	for _, x := range [][2]string{{"node", c.Node}, {"rack", c.Rack}, {"zone", c.Zone}} {
+		if x[1] != "" {
+			parts = append(parts, x[0]+" "+x[1])
+		}
+	}
+	for _, name := range taskset.SortedKeys(c.Labels) {
+		parts = append(parts, name+"="+c.Labels[name])
+	}
+	for _, name := range taskset.SortedKeys(c.Requests) {
+		parts = append(parts, string(c.Requests[name])+" "+name)
+	}
+	if len(parts) == 0 {
+		return anyPlace
+	}
+	return strings.Join(parts, " with ")
+}

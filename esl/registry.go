@@ -1,0 +1,117 @@
+package esl
+
+import (
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Registry is the policies of a view, each read once, and which jobs refer to which shared
+// ones.
+type Registry struct {
+	kinds Kinds
+	pages map[cluster.ID]*Entry
+	// referring are the jobs that refer to a shared policy.
+	referring map[cluster.ID]map[cluster.ID]struct{}
+}
+
+// Entry is the policies of one key, in their order.
+type Entry struct {
+	mod    int64
+	Labels []string
+	// policies are nil where the kind is not known, or wrong says what is wrong.
+	Policies []Policy
+	Wrong    []error
+	// shared is which shared one each refers to, "" for none; refers are all of these.
+	shared []string
+	refers []cluster.ID
+}
+
+func NewRegistry(kinds Kinds) *Registry {
+	return &Registry{kinds: kinds, pages: make(map[cluster.ID]*Entry), referring: make(map[cluster.ID]map[cluster.ID]struct{})}
+}
+
+// registryOf reads all policies of a view.
+func registryOf(v *cluster.View, kinds Kinds) *Registry {
+	b := NewRegistry(kinds)
+	for id, c := range v.Policies {
+		b.Set(id, c)
+	}
+	return b
+}
+
+// Set takes in the policies of a key as they are now, and returns them; nil if there are
+// none.
+func (b *Registry) Set(id cluster.ID, c *cluster.Cell[types.Policies]) *Entry {
+	if was := b.pages[id]; was != nil {
+		for _, shared := range was.refers {
+			if delete(b.referring[shared], id); len(b.referring[shared]) == 0 {
+				delete(b.referring, shared)
+			}
+		}
+		delete(b.pages, id)
+	}
+	if c == nil || c.V == nil {
+		return nil
+	}
+	now := readEntry(id, c, b.kinds)
+	b.pages[id] = now
+	if c.V.Job == "" {
+		return now
+	}
+	for _, shared := range now.refers {
+		if b.referring[shared] == nil {
+			b.referring[shared] = make(map[cluster.ID]struct{})
+		}
+		b.referring[shared][id] = struct{}{}
+	}
+	return now
+}
+
+func readEntry(id cluster.ID, c *cluster.Cell[types.Policies], kinds Kinds) *Entry {
+	n := len(c.V.Policies)
+	p := &Entry{mod: c.Mod, Labels: Labels(c.V.Policies), Policies: make([]Policy, n), Wrong: make([]error, n), shared: make([]string, n)}
+	for i, stored := range c.V.Policies {
+		if p.Policies[i], p.shared[i], p.Wrong[i] = readOne(stored, kinds); p.shared[i] != "" {
+			p.refers = append(p.refers, cluster.ID{Namespace: id.Namespace, ID: p.shared[i]})
+		}
+	}
+	return p
+}
+
+// readOne reads a policy, and which shared one it refers to.
+func readOne(stored types.Policy, kinds Kinds) (policy Policy, shared string, err error) {
+	panicked := Contain(func() {
+		if policy, err = kinds.Read(stored); err != nil {
+			return
+		}
+		if r, ok := policy.(SharedRef); ok {
+			shared = r.Shared()
+		}
+	})
+	if panicked != nil {
+		return nil, "", panicked
+	}
+	return policy, shared, err
+}
+
+// SharedOf returns the shared policies that those of a job refer to.
+func (b *Registry) SharedOf(job cluster.ID) []cluster.ID {
+	if p := b.pages[job]; p != nil {
+		return p.refers
+	}
+	return nil
+}
+
+// from returns the policies of jobs that refer to a shared one, by job.
+func (b *Registry) from(shared cluster.ID) map[string]Policy {
+	out := make(map[string]Policy, len(b.referring[shared]))
+	for job := range b.referring[shared] {
+		page := b.pages[job]
+		for i, name := range page.shared {
+			if name == shared.ID {
+				out[job.ID] = page.Policies[i]
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,248 @@
+package room
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Elastic lets a job be of any size within bounds. The first Min of its tasks, its core,
+// are placed at one revision or not at all, and stay. The others run while nobody else
+// waits for what they take; when somebody does, the youngest of them are evicted, no more
+// than it takes, and wait until there is room again. Jobs of this kind, of one priority,
+// have as many of the others running: one that wants more, and has fewer, is waited for.
+type Elastic struct {
+	// Min is how many tasks are the core; 0 is none.
+	Min int `json:"min" desc:"how many of the tasks are placed at once or none, and are not evicted for others" min:"0"`
+	// Max is how many run at most; 0 is all.
+	Max int `json:"max,omitempty" desc:"how many of the tasks run at most; all if it is left out" zero:"is no task: give how many run at most, or leave it out for all"`
+	// GiveWay is how long somebody waits before tasks are evicted for it; 0 is 1 s.
+	GiveWay manifest.Wait `json:"giveWay,omitempty" desc:"how long others wait before tasks are evicted for them; 1s if it is left out, at once if it is 0s"`
+}
+
+// elasticMore is the pool that what is not core asks for one of.
+const elasticMore = "more"
+
+// Kind is elastic.
+func (Elastic) Kind() string { return "elastic" }
+
+// Validate checks what can be checked without the tasks.
+func (p Elastic) Validate() error {
+	var errs []error
+	if p.Min < 0 {
+		errs = append(errs, esl.Invalid("min: %d is negative: give how many tasks run at least", p.Min))
+	}
+	if p.Max < 0 {
+		errs = append(errs, esl.Invalid("max: %d is negative: give how many tasks run at most, or leave it out for all", p.Max))
+	}
+	if p.Max > 0 && p.Max < p.Min {
+		errs = append(errs, esl.Invalid("max: %d is less than min, %d: raise it, or leave it out for all tasks", p.Max, p.Min))
+	}
+	return esl.Join(errs)
+}
+
+// Apply has what is not core ask for one of a pool, and what the core asks for locked when
+// every policy has said what that is.
+func (p Elastic) Apply(g *esl.Group) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	const tooMany = "%s: %d is more than the tasks of the job, which are %d: give that at most, or submit more tasks (count; escher run --count)"
+	switch n := len(g.Tasks); {
+	case p.Min > n:
+		return esl.Invalid(tooMany, "min", p.Min, n)
+	case p.Max > n:
+		return esl.Invalid(tooMany, "max", p.Max, n)
+	}
+	g.Resizes()
+	g.Make(g.Own(elasticMore), 0, controlplane.InCluster())
+	for i := p.Min; i < len(g.Tasks); i++ {
+		g.Ask(i, g.Own(elasticMore), esl.One)
+	}
+	if p.Min > 0 {
+		g.Lastly(func() error { return p.lock(g) })
+	}
+	return nil
+}
+
+// lock makes the reservation of the core, which draws on it.
+func (p Elastic) lock(g *esl.Group) error {
+	core := *g
+	core.Tasks = g.Tasks[:p.Min]
+	if err := checkInTurn(&core); err != nil {
+		return err
+	}
+	r, err := core.Lock(g.Own(""), 1)
+	if err != nil {
+		return err
+	}
+	g.Resources, g.Reservations = core.Resources, core.Reservations
+	if err := core.CheckDomains(); err != nil {
+		return err
+	}
+	if most, known := taskset.MostInNodes(g.Nodes, "", taskset.NeedsOf(nil, g.Namespace, &r)); known && most < p.Min {
+		return types.Errorf(types.Precondition, "min: the cluster is too small: were nothing else there, %d of the first %d tasks would fit: lower it, ask for less, or add nodes first", most, p.Min)
+	}
+	return nil
+}
+
+// checkInTurn refuses a core of which some begin when others of the job have begun, or ended: the
+// ones begin with it, or after it.
+func checkInTurn(g *esl.Group) error {
+	for i := range g.Tasks {
+		for _, x := range g.Tasks[i].Task.Requests {
+			rest, own := strings.CutPrefix(x.Name, g.ID+".")
+			switch {
+			case own && strings.HasPrefix(rest, taskset.KindBarrier):
+			case own && strings.HasPrefix(rest, taskset.KindAfter) && !strings.Contains(rest, "."+taskset.JobGate):
+			case strings.HasSuffix(x.Name, "."+taskset.KindElasticBalance) && len(g.Tasks) > 1:
+			default:
+				continue
+			}
+			return esl.Invalid("min: the first %d tasks begin at once, and by %s tasks[%d] waits for others of the job: lower min, have those that wait for nobody come first, or drop one of the policies",
+				len(g.Tasks), x.Name, i)
+		}
+	}
+	return nil
+}
+
+// NeedsNodes tells that the first tasks are refused if no node has room for them.
+func (p Elastic) NeedsNodes() bool { return p.Min > 0 }
+
+// parts returns the core, and the others.
+func (p Elastic) parts(s *esl.State) (core, more []*cluster.Task) {
+	pool := s.Own(elasticMore)
+	for _, t := range s.Members() {
+		switch {
+		case t.Info.V == nil:
+		case t.Info.V.Requests.Get(pool) > 0:
+			more = append(more, t)
+		default:
+			core = append(core, t)
+		}
+	}
+	return core, more
+}
+
+// Next keeps the core, and lets as many others run as there is room for.
+func (p Elastic) Next(s *esl.State) esl.Plan {
+	core, more := p.parts(s)
+	if len(core)+len(more) == 0 || s.Ended() {
+		return esl.Plan{}
+	}
+	r := s.Reservation(s.Own(""))
+	locked := r != nil && r.Info.V != nil
+	over := taskset.Ended(core)
+	switch lost := taskset.Broken(core); {
+	case lost != "":
+		return taskset.StopAll(slices.Concat(core, more), lost)
+	case over && locked:
+		return esl.Plan{Unreserve: []string{s.Own("")}, Reason: "its core has ended"}
+	case !over && !locked:
+		return p.again(s, core)
+	case !over && !taskset.Granted(r):
+		return p.sized(s, esl.Plan{Reason: "its core waits"}, 0)
+	}
+	return p.size(s, more)
+}
+
+// again has what the core asks for locked anew, when somebody has taken it away.
+func (p Elastic) again(s *esl.State, core []*cluster.Task) esl.Plan {
+	var live []*types.Task
+	for _, t := range core {
+		if !t.Phase().Ended() {
+			live = append(live, t.Info.V.Full())
+		}
+	}
+	r, err := esl.Relock(live, s.Own(""), 1)
+	if err != nil {
+		return esl.Plan{} // it was locked so at submission
+	}
+	r.Job = s.Job
+	return esl.Plan{Reserve: []esl.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "the place of its core was taken away"}
+}
+
+// size decides how many run that are not core: all, or when others wait those that run,
+// without those that are evicted for them.
+func (p Elastic) size(s *esl.State, more []*cluster.Task) esl.Plan {
+	limit := len(more)
+	if p.Max > 0 {
+		limit = p.Max - p.Min
+	}
+	var stay []*cluster.Task
+	for _, t := range more {
+		if t.Phase().Held() && !taskset.Leaving(t) {
+			stay = append(stay, t)
+		}
+	}
+	plan := esl.Plan{Reason: "there may be room"}
+	if len(more) == 0 || taskset.Ended(more) {
+		return plan
+	}
+	g := p.giveWay(s, stay, more[0].Info.V.Priority)
+	plan.RequeueAfter = g.again
+	for _, t := range g.evicted {
+		plan.Evict = append(plan.Evict, esl.Evict{Task: t.ID.ID, Attempt: t.Status.V.Attempt})
+	}
+	if g.waited {
+		plan.Reason = "others wait for what it takes"
+		limit = min(limit, len(stay)-len(g.evicted))
+	}
+	return p.sized(s, plan, limit)
+}
+
+// sized adds to a plan how many run that are not core.
+func (p Elastic) sized(s *esl.State, plan esl.Plan, limit int) esl.Plan {
+	name, capacity := s.Own(elasticMore), types.Quantity(limit)*esl.One
+	if pool := s.Pool(name); pool == nil || pool.Info.V == nil || pool.Info.V.Capacity != capacity {
+		plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: capacity, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job)})
+	}
+	return plan
+}
+
+// ClusterScoped tells that it gives way to others.
+func (Elastic) ClusterScoped() {}
+
+// Pace is how often it looks at most, as it looks at all that waits.
+func (Elastic) Pace() time.Duration { return 100 * time.Millisecond }
+
+func (p Elastic) patience() time.Duration { return p.GiveWay.Or(time.Second) }
+
+// Why says what the core, or one of the others, waits for.
+func (p Elastic) Why(s *esl.State, task string) string {
+	t, ok := taskset.Waits(s, task)
+	if !ok {
+		return ""
+	}
+	core, more := p.parts(s)
+	r := s.Reservation(s.Own(""))
+	has := p.Min == 0 || taskset.Ended(core) || r != nil && taskset.Granted(r)
+	switch pool := s.Pool(s.Own(elasticMore)); {
+	case slices.Contains(core, t) && has:
+		return ""
+	case slices.Contains(core, t):
+		return fmt.Sprintf("elastic: it is one of the first %d tasks, which wait until there is room for all of them", len(core))
+	case !has:
+		return fmt.Sprintf("elastic: it begins after the first %d tasks have their place", len(core))
+	case pool != nil && pool.Free() < esl.One:
+		return fmt.Sprintf("elastic: %d of %d run besides the first %d; others wait for what it needs, or no more may run",
+			int(pool.Capacity()/esl.One), len(more), len(core))
+	}
+	return ""
+}
+
+// isMore reports whether a task is one that another job may do without.
+func isMore(t *cluster.Task) bool {
+	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool {
+		rest, ok := strings.CutPrefix(x.Name, t.Info.V.Job)
+		return ok && strings.HasPrefix(rest, ".elastic") && strings.HasSuffix(rest, "."+elasticMore)
+	})
+}

@@ -1,0 +1,186 @@
+package room
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Migrate moves the tasks of a job, when they all run, onto fewer nodes as soon as there
+// is room. The room is reserved first. Then, if that is asked for, they are asked to save
+// what they need, and it goes on when they have. Then, in one transaction, they may begin
+// nowhere else, those elsewhere are evicted, and their former place is kept for them. When
+// all run where they were to go, both places are given up. When one cannot save, nothing
+// has happened to it. When the new place is lost, or a task does not start there, or it
+// takes too long, those that do not run yet return to where they were.
+//
+// All that a move is at is in the store: who takes over goes on. See migrate_next.go.
+type Migrate struct {
+	// Pause is how long after the beginning of a move none begins; 0 is a minute.
+	Pause manifest.Duration `json:"pause,omitempty" desc:"how long after the beginning of a move none begins; 1m if it is left out" zero:"is no pause, and a move that is given up would begin again at once: give a longer time, or leave it out for 1m"`
+	// Within is how long a move may take; 0 is five minutes.
+	Within manifest.Duration `json:"within,omitempty" desc:"how long a move may take before it is given up; 5m if it is left out" zero:"leaves no time to move: give a longer time, or leave it out for 5m"`
+	// Ask has the tasks asked to save what they need before any of them is told to end.
+	Ask bool `json:"ask,omitempty" desc:"ask the tasks to save what they need before any is told to end: each says that it has, or that it could not, and then nothing moves; see docs/policies.md"`
+}
+
+// What the policy makes besides the reservations of places.
+const (
+	migrateAnywhere = "anywhere"
+	migrateBack     = "back"
+	migrateBegun    = "begun"
+)
+
+// migrateTo are the places that are gone to, and migrateFrom those that are kept: two each, as
+// what has begun in one draws on that until it ends, and may be moved meanwhile.
+func migrateTo() [2]string { return [2]string{"a", "b"} }
+
+func migrateFrom() [2]string { return [2]string{"c", "d"} }
+
+// Kind is migrate.
+func (Migrate) Kind() string { return "migrate" }
+
+// Validate checks the times.
+func (p Migrate) Validate() error {
+	if p.Pause < 0 || p.Within < 0 {
+		return esl.Invalid("pause, within: %s and %s: one is negative: leave it out", time.Duration(p.Pause), time.Duration(p.Within))
+	}
+	return nil
+}
+
+// Apply has each task take what it asks for in one of several ways: of the places that are
+// reserved, or anywhere. It goes through a gate of its own once, however it is moved.
+func (p Migrate) Apply(g *esl.Group) error {
+	g.Moves()
+	g.Make(g.Own(migrateAnywhere), types.Inf, controlplane.OnEvery())
+	g.Make(g.Own(migrateBack), 0, controlplane.OnEvery())
+	g.Lastly(func() error { return p.homes(g) })
+	return p.Validate()
+}
+
+func (p Migrate) homes(g *esl.Group) error {
+	if len(g.Reservations) > 0 {
+		return esl.Invalid("policies: what another policy has locked does not move: drop migrate, or gang or elastic")
+	}
+	var errs []error
+	gates := make([]types.Requests, len(g.Tasks))
+	for i := range g.Tasks {
+		t := &g.Tasks[i].Task
+		gates[i], t.Requests = taskset.GatesAmong(t.Requests, g.ID)
+		switch {
+		case len(t.Alternatives) > 0 || len(t.Devices) > 0:
+			errs = append(errs, esl.Invalid("tasks[%d]: it has alternatives, or asks for certain devices, and is to be moved: drop them, or migrate", i))
+		case drawsOn(t.Requests) != "":
+			errs = append(errs, esl.Invalid("tasks[%d].requests: %q is of a reservation, which does not move: ask for it without, or drop migrate", i, drawsOn(t.Requests)))
+		case len(t.Requests) == 0:
+			errs = append(errs, esl.Invalid("tasks[%d].requests: it asks for nothing, and no room can be reserved for it: give what it takes", i))
+		case p.Ask && tooLongToAsk(g.Tasks[i]):
+			errs = append(errs, esl.Invalid("tasks[%d].name: %q, with the id %q, is too long, as the resources by which it is asked to save begin with its id: at most %d bytes are allowed, or %d of an id that is given; shorten it", i, t.Name, g.Tasks[i].ID, maxAskedName, maxAskedID))
+		case i > 0 && !esl.Alike(t, &g.Tasks[0].Task):
+			errs = append(errs, esl.Invalid("tasks[%d].requests: those that move ask for the same, and this one for something else than tasks[0], or it provides something: make a job of its own of it", i))
+		}
+	}
+	if err := esl.Join(errs); err != nil {
+		return err
+	}
+	asked := g.Tasks[0].Task.Requests
+	var ways []types.Alternative
+	at := func(slot string) types.Requests {
+		there := types.Task{Requests: asked}
+		esl.DrawOn(&there, g.Own(slot), nil)
+		return there.Requests
+	}
+	for _, slot := range migrateTo() {
+		ways = append(ways, types.Alternative{Requests: at(slot)})
+	}
+	for _, slot := range migrateFrom() {
+		ways = append(ways, types.Alternative{Requests: at(slot).Plus(types.Requests{{Name: g.Own(migrateBack), Amount: esl.One}})})
+	}
+	ways = append(ways, types.Alternative{Requests: asked.Plus(types.Requests{{Name: g.Own(migrateAnywhere), Amount: esl.One}})})
+	for i := range g.Tasks {
+		g.Tasks[i].Task.Requests, g.Tasks[i].Task.Alternatives = gates[i], slices.Clone(ways)
+	}
+	return nil
+}
+
+// drawsOn returns which of the requests is of a reservation, "" if none is.
+func drawsOn(requests types.Requests) string {
+	for _, x := range requests {
+		if strings.Contains(x.Name, "@") {
+			return x.Name
+		}
+	}
+	return ""
+}
+
+// better returns bundles for those that are to go elsewhere so that all are on fewer
+// nodes, and which these are then; nothing if there is no room for that.
+func (p Migrate) better(s *esl.State, live []*cluster.Task) (bundles []types.Bundle, to []string) {
+	asked, needs := p.asked(s, live[0])
+	there := make(map[string]int)
+	for _, t := range live {
+		there[t.Status.V.Node]++
+	}
+	if len(there) == 1 {
+		return nil, nil
+	}
+	room := make(map[string]int)
+	rooms := s.Rooms()
+	for _, r := range rooms {
+		n := r.Node.Name
+		room[n] = there[n] + r.Clone().Put(needs, len(live)-there[n])
+	}
+	slices.SortStableFunc(rooms, func(a, b *esl.Room) int {
+		x, y := a.Node.Name, b.Node.Name
+		return cmp.Or(cmp.Compare(room[y], room[x]), cmp.Compare(there[y], there[x]))
+	})
+	left := len(live)
+	for _, r := range rooms {
+		n := r.Node.Name
+		if left <= 0 || len(to) == len(there)-1 {
+			break
+		}
+		to = append(to, n)
+		more := min(left, room[n]) - min(left, there[n])
+		if more == 0 {
+			return nil, nil // what is reserved tells where they go: those there would have to leave
+		}
+		for range more {
+			bundles = append(bundles, types.Bundle{Requests: asked, Node: n})
+		}
+		left -= room[n]
+	}
+	if left > 0 {
+		return nil, nil
+	}
+	return bundles, to
+}
+
+// asked returns what a task asks for, and what of that is on a node.
+func (p Migrate) asked(s *esl.State, t *cluster.Task) (asked types.Requests, needs []cluster.Need) {
+	asked = askedAnywhere(t.Info.V.Alternatives, s.Own(migrateAnywhere))
+	return asked, s.View.Needs(s.Namespace, asked)
+}
+
+// askedAnywhere returns what is asked for in the way that may be had anywhere.
+func askedAnywhere(ways []types.Alternative, anywhere string) (asked types.Requests) {
+	for _, way := range ways {
+		if way.Requests.Get(anywhere) == 0 {
+			continue
+		}
+		for _, x := range way.Requests {
+			if x.Name != anywhere {
+				asked = append(asked, x)
+			}
+		}
+	}
+	return asked
+}

@@ -1,0 +1,351 @@
+package room
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Preempt has tasks of lower priority make room for those of the job: no more of them than
+// it takes, and none if the job, or that task of it, would not fit then either. Who is
+// evicted has the grace of its spec, and waits for its next attempt: that is no failure.
+//
+// Before anybody is evicted a reservation collects at once on the nodes that were chosen,
+// so that what becomes free goes to the job and to nobody else, all of it in the
+// transaction that places it. The choice is made again from that each time, so that who
+// takes over goes on, and nobody more is evicted once there is room.
+type Preempt struct {
+	// After is how long a task, or gang, waits before others are evicted for it; 0 is 1 s.
+	After manifest.Wait `json:"after,omitempty" desc:"how long a task, or gang, waits before others are evicted for it; 1s if it is left out, at once if it is 0s"`
+	// Spare is how long who was evicted runs again before it may be evicted once more; 0 is
+	// a minute.
+	Spare manifest.Wait `json:"spare,omitempty" desc:"how long a task that was evicted runs before it is evicted for this job once more; 1m if it is left out, no time if it is 0s"`
+	// Within is how long those that were evicted may take to end; 0 is ten minutes.
+	Within manifest.Duration `json:"within,omitempty" desc:"how long is waited for those that are evicted to end, before what has become free is given up; 10m if it is left out" zero:"leaves no time to end: give a longer time, or leave it out for 10m"`
+}
+
+// Kind is preempt.
+func (Preempt) Kind() string { return "preempt" }
+
+// Validate checks the times.
+func (p Preempt) Validate() error {
+	if p.Within < 0 {
+		return esl.Invalid("within: %s is negative: give a time, or leave it out for 10m", time.Duration(p.Within))
+	}
+	return nil
+}
+
+// Apply changes nothing of the tasks: what they ask for is what room is made for. It refuses
+// those with a scheduler of their own, as nobody hands the room over to them.
+func (p Preempt) Apply(g *esl.Group) error {
+	_ = g.Own(strconv.Itoa(atATime - 1)) // which says if it is too long
+	g.Evicts()
+	for i := range g.Tasks {
+		if by := g.Tasks[i].Task.Scheduler; by != "" {
+			return esl.Invalid("tasks[%d].scheduler: is %q, and room is made for what the scheduler of Escher places: leave it out, or drop the policy preempt", i, by)
+		}
+	}
+	return p.Validate()
+}
+
+func (p Preempt) after() time.Duration { return p.After.Or(time.Second) }
+
+func (p Preempt) spare() time.Duration { return p.Spare.Or(time.Minute) }
+
+func (p Preempt) within() time.Duration { return cmp.Or(time.Duration(p.Within), 10*time.Minute) }
+
+// ClusterScoped tells that it goes by what is on the nodes.
+func (Preempt) ClusterScoped() {}
+
+// Pace is how often it looks at most, as it looks at all nodes.
+func (Preempt) Pace() time.Duration { return 250 * time.Millisecond }
+
+// Stay keeps the tasks of a job from being evicted for others of the namespace.
+type Stay struct{}
+
+// Kind is stay.
+func (Stay) Kind() string { return "stay" }
+
+// Apply changes nothing: what the job is named by is enough.
+func (Stay) Apply(*esl.Group) error { return nil }
+
+// Next begins to make room, goes on with that, and gives up what is not needed any more.
+func (p Preempt) Next(s *esl.State) esl.Plan {
+	rooms, free := p.rooms(s)
+	waiting, long, again := p.wanting(s)
+	tries := esl.Remember(s, func() *triedInVain { return new(triedInVain) })
+	for _, r := range rooms {
+		tries.note(s, r)
+	}
+	switch {
+	case len(rooms) > 0:
+		return p.goOn(s, rooms, waiting, tries)
+	case len(free) == 0: // those before are being given back
+		return esl.Plan{RequeueAfter: s.Now.Add(time.Second)}
+	case len(long) == 0:
+		return esl.Plan{RequeueAfter: again}
+	case s.Now.Before(tries.until):
+		return esl.Plan{RequeueAfter: tries.until}
+	}
+	plan, _ := p.begin(s, long, free)
+	plan.RequeueAfter = s.Now.Add(min(max(s.Now.Sub(long[0].since)/8, time.Second), 15*time.Second))
+	return plan
+}
+
+// atATime is for how many tasks, or gangs, room is made at a time.
+const atATime = 16
+
+// rooms returns the room that is made for the job, and under which ids more may be made. The
+// id without a number was the only one once.
+func (p Preempt) rooms(s *esl.State) (rooms []*cluster.Reservation, free []string) {
+	if r := s.Reservation(s.Own("")); taskset.Locked(r) {
+		rooms = append(rooms, r)
+	}
+	for i := range atATime {
+		id := s.Own(strconv.Itoa(i))
+		switch r := s.Reservation(id); {
+		case taskset.Locked(r):
+			rooms = append(rooms, r)
+		case r == nil || r.Grant.V == nil:
+			free = append(free, id)
+		}
+	}
+	return rooms, free
+}
+
+// begin reserves the room that is to be made for the first of those that wait for which it
+// can be, of one priority, if some has to be made; fits tells that somebody fits already, or
+// when those have ended that leave anyway. Each has room of his own, as of his own victims.
+func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, fits bool) {
+	c := newClearing(s, all[0].priority, p.spare(), p.patient(all, s.Now))
+	c.begun()
+	hopeless := make(map[string]bool)
+	for _, w := range all {
+		n := len(plan.Reserve)
+		if n == len(free) || n > 0 && w.priority != plan.Reserve[0].Priority {
+			break
+		}
+		before := c.copy()
+		bundles, ok := c.anyWay(w, hopeless)
+		switch {
+		case !ok:
+			continue
+		case len(c.evicted) <= len(before.evicted):
+			fits = true
+			continue
+		case !canHandOver(s, bundles):
+			c.back(before)
+			continue
+		}
+		plan.Reserve = append(plan.Reserve, esl.Reservation{ID: free[n], Reservation: types.Reservation{
+			Accumulate: true, AtOnce: true, Job: s.Job, Bundles: bundles, Priority: w.priority, Session: w.session,
+		}})
+	}
+	if len(plan.Reserve) > 0 {
+		plan.Reason = fmt.Sprintf("%d tasks of lower priority are to make room", tasksOf(c.evicted))
+	}
+	return plan, fits
+}
+
+// anyWay makes room for a wish in the first of its ways that it can be made for, and returns
+// the bundles with their nodes. Those that it cannot be made for are noted as hopeless.
+func (c *clearing) anyWay(w wish, hopeless map[string]bool) (bundles []types.Bundle, ok bool) {
+	who := asker{c.s.Namespace, c.s.Job, w.priority}
+	for _, way := range w.ways {
+		like := c.like(who, way)
+		if hopeless[like] {
+			continue
+		}
+		before := c.copy()
+		if bundles, ok = c.clear(who, way); ok {
+			return bundles, true
+		}
+		c.back(before)
+		hopeless[like] = true
+	}
+	return nil, false
+}
+
+// canHandOver reports whether the store takes the transaction that hands over bundles: the
+// scheduler collects nothing that it could not hand over.
+func canHandOver(s *esl.State, bundles []types.Bundle) bool {
+	nodes, keys := make(map[string]bool, len(bundles)), map[string]bool{controlplane.NamespaceKey(s.Namespace): true}
+	for _, b := range bundles {
+		nodes[b.Node] = true
+		n := s.View.Nodes[b.Node]
+		for _, x := range s.View.BundleNeeds(s.Namespace, b.Requests) {
+			if s.View.Pool(x.ID) != nil {
+				keys[string(x.ID)] = true
+				continue
+			}
+			s.View.Relied(n, x.ID, func(key string, _ int64) { keys[key] = true })
+			if len(esl.NewRoom(s.View, n).DevicesOf(x.ID)) > 0 {
+				keys[controlplane.DevicesKey(b.Node)] = true
+			}
+		}
+	}
+	return s.Ops == 0 || controlplane.HandOverCompares(len(nodes), len(keys)) <= s.Ops
+}
+
+// goOn evicts who still has to make room, and gives up what is not needed, or not to be had,
+// any more.
+func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []wish, tries *triedInVain) esl.Plan {
+	since := time.Unix(0, rooms[0].Info.V.Submitted)
+	plan := esl.Plan{RequeueAfter: since.Add(p.within())}
+	over := func(r *cluster.Reservation, reason string) {
+		plan.Unreserve, plan.Reason = append(plan.Unreserve, r.ID.ID), reason
+	}
+	wanted := wantedRooms(s, waiting)
+	var rest []*cluster.Reservation
+	for _, r := range rooms {
+		switch {
+		case r.Grant.V != nil && !r.Current(): // the one before is being given back
+			plan.RequeueAfter = s.Now.Add(time.Second)
+		case r.Grant.V != nil && r.Grant.V.Phase == types.HandedOver:
+			over(r, "what waited has got it")
+		case !wanted(r):
+			over(r, "nobody waits for it any more")
+		case taskset.Granted(r):
+			over(r, "all of it is there, and is for who comes first")
+		case !s.Now.Before(time.Unix(0, r.Info.V.Submitted).Add(p.within())):
+			over(r, "it took too long")
+			tries.failed(s, r)
+		default:
+			rest = append(rest, r)
+		}
+	}
+	if len(plan.Unreserve) > 0 || len(rest) == 0 {
+		return plan // what remains is decided on without these
+	}
+	c := newClearing(s, rest[0].Info.V.Priority, p.spare(), p.patient(waiting, since))
+	reason := fmt.Sprintf("%s%s, of priority %d", evictedFor, jobNameOf(s), rest[0].Info.V.Priority)
+	begun, evicted := c.begun(), c.left[reason]
+	for _, r := range rest {
+		switch is := begun[r]; {
+		case !is.fits:
+			over(r, "the room is not to be had any more")
+		case r.Grant.V == nil: // nothing is collected yet
+		case len(is.victims) > 0 || awaitsLeaving(s, r):
+			evicted = append(slices.Clip(evicted), is.victims...)
+		case tries.idle(s, r):
+			over(r, "all have ended, and it does not do")
+			tries.failed(s, r)
+		default:
+			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(vainIdle))
+		}
+	}
+	if len(plan.Unreserve) > 0 || len(evicted) == 0 {
+		return plan
+	}
+	again := plan.RequeueAfter
+	plan = evictAll(evicted, reason)
+	plan.RequeueAfter = again
+	return plan
+}
+
+// wantedRooms returns what reports, once for each, whether somebody waits for room.
+func wantedRooms(s *esl.State, waiting []wish) func(r *cluster.Reservation) bool {
+	wants := make([][]string, len(waiting))
+	for i, w := range waiting {
+		for _, way := range w.ways {
+			wants[i] = append(wants[i], taskset.BundlesText(s, way))
+		}
+	}
+	return func(r *cluster.Reservation) bool {
+		asks := taskset.BundlesText(s, r.Info.V.Bundles)
+		at := slices.IndexFunc(wants, func(ways []string) bool { return slices.Contains(ways, asks) })
+		if at >= 0 {
+			wants = slices.Delete(wants, at, at+1)
+		}
+		return at >= 0
+	}
+}
+
+// evictAll evicts units, as many as go into one transaction, and gives up what was locked
+// for them: else nothing of it would be free.
+func evictAll(evicted []*victim, reason string) esl.Plan {
+	plan := esl.Plan{Reason: reason}
+	for _, u := range evicted {
+		if len(plan.Evict) >= taskset.AtOnce {
+			break
+		}
+		if u.reservation != "" {
+			plan.Unreserve = append(plan.Unreserve, u.reservation)
+		}
+		for _, t := range u.tasks[:min(len(u.tasks), taskset.AtOnce-len(plan.Evict))] {
+			plan.Evict = append(plan.Evict, esl.Evict{Task: t.ID.ID, Attempt: t.Status.V.Attempt, Reason: reason})
+		}
+	}
+	return plan
+}
+
+// jobNameOf is what people know the job by.
+func jobNameOf(s *esl.State) string {
+	if j := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; j != nil && j.V.Name != "" {
+		return "job " + j.V.Name
+	}
+	return "job " + s.Job
+}
+
+// Why says who makes room for a task, or why nobody does.
+func (p Preempt) Why(s *esl.State, task string) string {
+	if _, ok := taskset.Waits(s, task); !ok {
+		return ""
+	}
+	rooms, free := p.rooms(s)
+	if len(rooms) > 0 {
+		return p.ending(s, rooms)
+	}
+	_, long, again := p.wanting(s)
+	switch {
+	case len(long) == 0 && again.IsZero():
+		return ""
+	case len(long) == 0:
+		return fmt.Sprintf("preempt: in %s tasks of lower priority are evicted for it, if it fits then", again.Sub(s.Now).Round(time.Second))
+	}
+	switch plan, fits := p.begin(s, long, free); {
+	case len(plan.Reserve) > 0:
+		return "preempt: tasks of lower priority are about to be evicted for it"
+	case fits:
+		return "preempt: nobody is evicted for it, as it fits when those have ended that leave anyway"
+	}
+	return "preempt: it would not fit even if all tasks of lower priority were gone that may be evicted for it"
+}
+
+// ending says who leaves the nodes that room is made on, and since when.
+func (p Preempt) ending(s *esl.State, rooms []*cluster.Reservation) string {
+	on, ends := make(map[string]bool), make(map[string]bool)
+	for _, r := range rooms {
+		for _, b := range r.Info.V.Bundles {
+			on[b.Node] = true
+		}
+	}
+	for name := range on {
+		for _, t := range leaving(s.View.Nodes[name]) {
+			if t.ID.Namespace == s.Namespace {
+				ends[t.ID.ID] = true
+			}
+		}
+	}
+	who := taskset.SortedKeys(ends)
+	made := strings.Join(taskset.SortedKeys(on), ", ")
+	if len(who) == 0 {
+		return fmt.Sprintf("preempt: room is made for it on %s", made)
+	}
+	more := ""
+	if n := len(who) - 5; n > 0 {
+		who, more = who[:5], fmt.Sprintf(" and %d others", n)
+	}
+	return fmt.Sprintf("preempt: room is made for it on %s: %s%s are to end there, for %s so far",
+		made, strings.Join(who, ", "), more, s.Now.Sub(time.Unix(0, rooms[0].Info.V.Submitted)).Round(time.Second))
+}

@@ -1,0 +1,374 @@
+package room
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Who is evicted for whom. The choice is pure: where a bundle goes is where those that have
+// to go are of the lowest priority, then fewest, then those with the least work to lose;
+// and of those on a node whoever need not go stays, the dearest first (as kube-scheduler
+// reprieves victims).
+
+// clearing is the cluster as it would be without some units, and with what is to come.
+type clearing struct {
+	s     *esl.State
+	rooms []*esl.Room
+	// as tells each state of each room, so that what was found of it is known again.
+	as    []int
+	clock int
+	found map[lookedFor]option
+	at    map[string]int // the room of each node
+	below int
+	spare time.Duration
+	// patient tells that who leaves anyway is waited for, however long that takes.
+	patient bool
+	// left are those that draw on what was given up when others of their job were evicted,
+	// and have not been told yet to leave, by the reason of that.
+	left map[string][]*victim
+	// on are who may be evicted that holds something of each node; of the whole cluster
+	// under "".
+	on      map[string][]*victim
+	sorted  map[string]bool
+	pools   map[types.ResourceID]types.Quantity // what is free, as far as it was asked
+	gone    map[*victim]bool
+	evicted []*victim
+	// laws are those of jobs, under is how many have a place under them, and wanted are the
+	// resources that anybody has a place with.
+	laws   map[cluster.ID][]esl.Limit
+	under  map[lawful]int
+	wanted map[types.ResourceID]bool
+}
+
+// newClearing begins with what leaves anyway gone, if that is waited for, and with what the
+// job has accumulated given back; of lower priority than below may be evicted, but for who
+// was evicted and runs since for less than spare.
+func newClearing(s *esl.State, below int, spare time.Duration, patient bool) *clearing {
+	c := &clearing{
+		s: s, rooms: s.Rooms(), found: make(map[lookedFor]option), at: make(map[string]int), below: below, spare: spare,
+		patient: patient, left: make(map[string][]*victim),
+		on: make(map[string][]*victim), sorted: make(map[string]bool), pools: make(map[types.ResourceID]types.Quantity), gone: make(map[*victim]bool),
+		laws: make(map[cluster.ID][]esl.Limit), under: make(map[lawful]int), wanted: make(map[types.ResourceID]bool),
+	}
+	c.as = make([]int, len(c.rooms))
+	for i, r := range c.rooms {
+		c.at[r.Node.Name] = i
+	}
+	for _, r := range s.View.Reservations {
+		if r.Info.V != nil && r.Info.V.AtOnce && !r.Info.V.ForItself {
+			c.below = max(c.below, r.Info.V.Priority) // others make room, too
+		}
+	}
+	for _, r := range s.View.Reservations {
+		if c.accumulatedBy(r) {
+			c.freeGrant(r.Grant.V)
+		} else if u := c.accumulated(r); u != nil {
+			c.add(u)
+		}
+	}
+	together := make(map[*cluster.Reservation]*victim)
+	for _, n := range s.View.Nodes {
+		for _, b := range n.Bindings {
+			c.look(b, together)
+		}
+	}
+	for _, u := range together {
+		if u != nil && len(u.tasks) > 0 {
+			slices.SortFunc(u.tasks, func(a, b *cluster.Task) int { return strings.Compare(a.ID.String(), b.ID.String()) })
+			c.add(u)
+		}
+	}
+	return c
+}
+
+// candidates returns who may be evicted of those that hold something of a node, or of the
+// whole cluster, those first that are to go first.
+func (c *clearing) candidates(node string) []*victim {
+	if !c.sorted[node] {
+		slices.SortFunc(c.on[node], (*victim).less)
+		c.sorted[node] = true
+	}
+	return c.on[node]
+}
+
+// copy returns what can be gone back to: rooms are replaced, never changed.
+func (c *clearing) copy() *clearing {
+	return &clearing{
+		rooms: slices.Clone(c.rooms), as: slices.Clone(c.as), pools: maps.Clone(c.pools), under: maps.Clone(c.under),
+		gone: maps.Clone(c.gone), evicted: slices.Clone(c.evicted),
+	}
+}
+
+// back goes back to what copy returned.
+func (c *clearing) back(was *clearing) {
+	c.rooms, c.as, c.pools, c.under, c.gone, c.evicted = was.rooms, was.as, was.pools, was.under, was.gone, was.evicted
+}
+
+// change replaces a room by one that is changed.
+func (c *clearing) change(i int, f func(r *esl.Room)) {
+	c.rooms[i] = c.rooms[i].Clone()
+	f(c.rooms[i])
+	c.clock++
+	c.as[i] = c.clock
+}
+
+// free counts what is held as free, or with -1 as held again.
+func (c *clearing) free(frees []freed, sign types.Quantity) {
+	for _, f := range frees {
+		if i, ok := c.at[f.node]; ok {
+			c.change(i, func(r *esl.Room) { r.Release(f.holds, sign) })
+		}
+		for _, h := range f.holds {
+			if h.Cluster {
+				c.pools[h.Resource] = c.pool(h.Resource) + sign*h.Amount
+			}
+		}
+	}
+}
+
+// freeGrant counts what a grant holds as free.
+func (c *clearing) freeGrant(g *types.Grant) {
+	var u victim
+	for _, at := range g.Nodes {
+		for _, h := range at.Holds {
+			u.hold(at.Node, h)
+		}
+	}
+	c.free(u.frees, 1)
+}
+
+// accumulatedBy reports whether a grant is what a reservation or task of the job has
+// accumulated: it gives that back when room is made for the job.
+func (c *clearing) accumulatedBy(r *cluster.Reservation) bool {
+	switch {
+	case r.ID.Namespace != c.s.Namespace || c.s.Job == "" || r.Grant.V == nil || r.Grant.V.Phase != types.Accumulating:
+		return false
+	case r.Info.V != nil:
+		return r.Current() && r.Info.V.Job == c.s.Job
+	}
+	t := c.s.View.Task(r.ID)
+	return t != nil && t.Info.V != nil && t.Info.Create == r.Grant.V.Task && t.Info.V.Job == c.s.Job
+}
+
+// pool returns what is free of a resource of the whole cluster.
+func (c *clearing) pool(id types.ResourceID) types.Quantity {
+	if q, ok := c.pools[id]; ok {
+		return q
+	}
+	if p := c.s.View.Pool(id); p != nil {
+		return p.Free()
+	}
+	return 0
+}
+
+// option is what it takes to make room.
+type option struct {
+	fits    bool
+	victims []*victim
+}
+
+// begun takes in the room that is being made already, the oldest first, and returns who is
+// evicted for each, and whether it fits then.
+func (c *clearing) begun() map[*cluster.Reservation]option {
+	var all []*cluster.Reservation
+	for _, r := range c.s.View.Reservations {
+		if taskset.IsReserving(r) {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *cluster.Reservation) int {
+		return cmp.Or(cmp.Compare(a.Info.V.Submitted, b.Info.V.Submitted), strings.Compare(a.ID.String(), b.ID.String()))
+	})
+	out := make(map[*cluster.Reservation]option, len(all))
+	for _, r := range all {
+		before := c.copy()
+		if r.Grant.V != nil {
+			c.freeGrant(r.Grant.V)
+		}
+		_, ok := c.clear(asker{r.ID.Namespace, r.Info.V.Job, r.Info.V.Priority}, r.Info.V.Bundles)
+		if !ok {
+			c.back(before)
+		}
+		out[r] = option{ok, c.evicted[len(before.evicted):]}
+	}
+	return out
+}
+
+// clear places bundles, each where the least is lost by it, and returns them with their
+// nodes; ok is false if not all of them fit.
+func (c *clearing) clear(who asker, bundles []types.Bundle) (placed []types.Bundle, ok bool) {
+	before := len(c.evicted)
+	for _, b := range bundles {
+		if b.Node = c.place(who, c.asked(who, b), b.Node); b.Node == "" {
+			return nil, false
+		}
+		placed = append(placed, b)
+	}
+	if !c.cover(who) {
+		return nil, false
+	}
+	c.reprieve(before)
+	return placed, true
+}
+
+// lookedFor is a room, as it was, and what was looked for in it.
+type lookedFor struct {
+	room, as, priority int
+	ns, needs          string
+}
+
+// place makes room for what is asked for, on one node in particular if it is named, and
+// returns where; "" if that cannot be.
+func (c *clearing) place(who asker, asks asked, only string) string {
+	best, by := -1, option{}
+	like := taskset.Signature(asks.needs)
+	for i, r := range c.rooms {
+		if only != "" && r.Node.Name != only || !c.allowed(who.ns, asks.under, r.Node) {
+			continue
+		}
+		key := lookedFor{i, c.as[i], who.priority, who.ns, like}
+		o, known := c.found[key]
+		if !known {
+			o = c.option(r, asks.needs, who)
+			c.found[key] = o
+		}
+		if o.fits && (best < 0 || cheaper(o.victims, by.victims)) {
+			best, by = i, o
+		}
+	}
+	if best < 0 {
+		return ""
+	}
+	for _, u := range by.victims {
+		c.evict(u)
+	}
+	c.change(best, func(r *esl.Room) { r.Take(asks.needs) })
+	c.put(who.ns, asks.under, c.rooms[best].Node)
+	for _, x := range asks.needs {
+		c.wanted[x.ID] = true
+		if c.s.View.Pool(x.ID) != nil {
+			c.pools[x.ID] = c.pool(x.ID) - x.Amount
+		}
+	}
+	return c.rooms[best].Node.Name
+}
+
+func (c *clearing) evict(u *victim) {
+	c.gone[u] = true
+	c.evicted = append(c.evicted, u)
+	c.free(u.frees, 1)
+}
+
+// option returns who has to go for needs to fit in a room: of those that come first as many
+// as it takes, less those that need not go after all.
+func (c *clearing) option(r *esl.Room, needs []cluster.Need, who asker) option {
+	if r.Fits(needs) {
+		return option{fits: true}
+	}
+	if !r.Large(needs) {
+		return option{}
+	}
+	trial := r.Clone()
+	var victims []*victim
+	for _, u := range c.candidates(r.Node.Name) {
+		if c.gone[u] || u.priority >= who.priority || u.ns != who.ns {
+			continue
+		}
+		trial.Release(u.on(r.Node.Name), 1)
+		if victims = append(victims, u); !trial.Fits(needs) {
+			continue
+		}
+		for i := len(victims) - 1; i >= 0; i-- {
+			trial.Release(victims[i].on(r.Node.Name), -1)
+			if trial.Fits(needs) {
+				victims = slices.Delete(victims, i, i+1)
+				continue
+			}
+			trial.Release(victims[i].on(r.Node.Name), 1)
+		}
+		return option{fits: true, victims: victims}
+	}
+	return option{}
+}
+
+// cheaper reports whether to evict some units is better than to evict others.
+func cheaper(a, b []*victim) bool {
+	worst := func(units []*victim) (priority int, lost time.Duration) {
+		priority = math.MinInt // of who loses nothing
+		for _, u := range units {
+			if lost += u.lost; len(u.tasks) > 0 {
+				priority = max(priority, u.priority)
+			}
+		}
+		return priority, lost
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) < len(b)
+	}
+	p, lostA := worst(a)
+	q, lostB := worst(b)
+	return cmp.Or(cmp.Compare(p, q), cmp.Compare(tasksOf(a), tasksOf(b)), cmp.Compare(lostA, lostB)) < 0
+}
+
+// cover evicts who holds what is lacking of the whole cluster, such as a quota, and reports
+// whether there is enough then.
+func (c *clearing) cover(who asker) bool {
+	for _, id := range slices.Sorted(maps.Keys(c.pools)) {
+		if !c.wanted[id] {
+			continue
+		}
+		for _, u := range c.candidates("") {
+			if c.pools[id] >= 0 {
+				break
+			}
+			if !c.gone[u] && u.priority < who.priority && u.ns == who.ns && slices.ContainsFunc(u.on(""), func(h types.Holding) bool { return h.Resource == id }) {
+				c.evict(u)
+			}
+		}
+		if c.pools[id] < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// reprieve lets those stay, of the evicted from the first on, without whom all that is to
+// come fits too: the dearest first.
+func (c *clearing) reprieve(first int) {
+	units := slices.Clone(c.evicted[first:])
+	slices.SortFunc(units, func(a, b *victim) int { return b.less(a) })
+	for _, u := range units {
+		c.free(u.frees, -1)
+		if !c.sound(u) {
+			c.free(u.frees, 1)
+			continue
+		}
+		delete(c.gone, u)
+		c.evicted = slices.DeleteFunc(c.evicted, func(x *victim) bool { return x == u })
+	}
+}
+
+// sound reports whether nothing of what a unit holds is given away twice, as far as anybody
+// asks for it: of anything else there may be less than is in use.
+func (c *clearing) sound(u *victim) bool {
+	for _, f := range u.frees {
+		for _, h := range f.holds {
+			if !c.wanted[h.Resource] {
+				continue
+			}
+			if i, ok := c.at[f.node]; ok && c.rooms[i].Overdrawn(h) || h.Cluster && c.pools[h.Resource] < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}

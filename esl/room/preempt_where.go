@@ -1,0 +1,85 @@
+package room
+
+import (
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// asker is for whom room is made.
+type asker struct {
+	ns, job  string
+	priority int
+}
+
+// asked is what a bundle asks for: of a node, and what is there where room is made for it.
+type asked struct {
+	needs []cluster.Need
+	under []asks
+}
+
+// asks is for so many of what is under a law.
+type asks struct {
+	esl.Limit
+	n int
+}
+
+// lawful is a law and where it is about so many.
+type lawful struct{ ns, name, domain string }
+
+// asked returns what a bundle asks for.
+func (c *clearing) asked(who asker, b types.Bundle) (out asked) {
+	job := cluster.ID{Namespace: who.ns, ID: who.job}
+	laws, known := c.laws[job]
+	if !known {
+		laws = c.s.Limits(job)
+		c.laws[job] = laws
+	}
+needs:
+	for _, x := range c.s.View.BundleNeeds(who.ns, b.Requests, b.Devices...) {
+		for _, l := range laws {
+			if l.Covers(x.ID.In(who.ns)) {
+				out.under = append(out.under, asks{l, int(x.Amount / esl.One)})
+				continue needs
+			}
+		}
+		out.needs = append(out.needs, x)
+	}
+	return out
+}
+
+// allowed reports whether room for what is asked for may be made on a node.
+func (c *clearing) allowed(ns string, under []asks, n *cluster.Node) bool {
+	for _, x := range under {
+		if d := x.Over.Of(n); x.More != nil && c.under[lawful{ns, x.Name, d}]+x.n > x.More[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// put counts that room for what is asked for is made on a node.
+func (c *clearing) put(ns string, under []asks, n *cluster.Node) {
+	for _, x := range under {
+		if x.More != nil {
+			c.under[lawful{ns, x.Name, x.Over.Of(n)}] += x.n
+		}
+	}
+}
+
+// like is the same for bundles for which room is made alike.
+func (c *clearing) like(who asker, bundles []types.Bundle) string {
+	var b strings.Builder
+	for _, x := range bundles {
+		asks := c.asked(who, x)
+		b.WriteString(x.Node + ":" + taskset.Signature(asks.needs))
+		for _, u := range asks.under {
+			b.WriteString(u.Name + " ")
+		}
+		b.WriteString(";")
+	}
+	return b.String()
+}

@@ -1,0 +1,320 @@
+package share
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// A census is who shares a cluster: what everybody has, and what he waits for.
+type census struct {
+	s    *esl.State
+	over []string
+	// capacity is what there is to be shared of each resource, in what is drawn on pools.
+	capacity []float64
+	users    []*user
+	byPath   map[string]*user
+	// asked remembers what vectors ask for: most tasks ask for the same as others.
+	asked map[*types.Request][]float64
+	tree  *sharer
+	// nodes are the rooms of those that take tasks, taken where something is collected.
+	nodes []*esl.Room
+	taken map[string]bool
+	// rooms are what is collected, ids those under which more may be.
+	rooms []*cluster.Reservation
+	ids   []string
+	// seeking are those that no node has room for, though their share is there.
+	seeking []waitingTask
+}
+
+// A user has tasks that have not ended. Amounts are by resource.
+type user struct {
+	sharer
+	path  string
+	pools []string
+	rids  []types.ResourceID
+	// part is how much of everything is his if everybody wants all.
+	part float64
+	// cap is what his pools are at present, -1 where there is none.
+	cap []types.Quantity
+	// held is what his tasks have, waits what those ask for that only wait for it.
+	held, waits []float64
+	// unit is the smallest of what waits as a whole, a task or a gang; nil if nothing does.
+	unit []float64
+	// oldest is when what has waited longest was submitted, served when one of his was
+	// bound last, joined when the first of his tasks was submitted that have not ended, in
+	// Unix nanoseconds; 0: none.
+	oldest, served, joined int64
+	// jobs are those of which some has not ended; ran is how many of their tasks have begun,
+	// and took how long they took together, until now.
+	jobs []string
+	ran  int
+	took time.Duration
+	// bound are his tasks that run by themselves, in no order.
+	bound []*cluster.Task
+}
+
+// census counts.
+func (p FairShare) census(s *esl.State) *census {
+	c := &census{s: s, over: p.over(), byPath: make(map[string]*user), asked: make(map[*types.Request][]float64)}
+	c.rooms, c.ids = reservedRooms(s)
+	gangs := c.gangs()
+	referring := s.Referring()
+	for _, job := range slices.Sorted(maps.Keys(referring)) {
+		share, ok := referring[job].(Share)
+		if !ok {
+			continue
+		}
+		c.count(p, share.As, job, gangs[job])
+	}
+	slices.SortFunc(c.users, func(a, b *user) int { return strings.Compare(a.path, b.path) })
+	c.capacity = c.total()
+	c.tree = c.grow(p.team())
+	return c
+}
+
+// gangs returns the reservations that wait to be granted, by job.
+func (c *census) gangs() map[string][]*cluster.Reservation {
+	out := make(map[string][]*cluster.Reservation)
+	for id, r := range c.s.View.Reservations {
+		if id.Namespace == c.s.Namespace && r.Info.V != nil && r.Info.V.Job != "" && !r.Info.V.AtOnce && r.Grant.V == nil {
+			out[r.Info.V.Job] = append(out[r.Info.V.Job], r)
+		}
+	}
+	return out
+}
+
+// user returns that of a path.
+func (c *census) user(path string) *user {
+	if u := c.byPath[path]; u != nil {
+		return u
+	}
+	n := len(c.over)
+	u := &user{path: path, cap: make([]types.Quantity, n), held: make([]float64, n), waits: make([]float64, n)}
+	for r, resource := range c.over {
+		name := sharePool(c.s.ID, path, resource)
+		rid := types.Resolve(c.s.Namespace, name)
+		u.pools, u.rids = append(u.pools, name), append(u.rids, rid)
+		u.cap[r] = -1
+		pool := c.s.View.Pools[rid]
+		if pool == nil {
+			continue
+		}
+		if pool.Info.V != nil {
+			u.cap[r] = pool.Info.V.Capacity
+		}
+		if pool.Allocated.V != nil {
+			u.held[r] = float64(pool.Allocated.V.Of(rid))
+		}
+	}
+	c.users, c.byPath[path] = append(c.users, u), u
+	return u
+}
+
+// count counts the tasks of a job, if any has not ended.
+func (c *census) count(p FairShare, path, job string, gangs []*cluster.Reservation) {
+	var u *user
+	var served int64
+	var took time.Duration
+	ran := 0
+	c.s.View.EachMember(cluster.ID{Namespace: c.s.Namespace, ID: job}, func(t *cluster.Task) {
+		if t.Status.V != nil {
+			served = max(served, t.Status.V.Bound)
+			if began, ended := c.ran(t); began > 0 {
+				took, ran = took+time.Duration(ended-began), ran+1
+			}
+		}
+		if t.Info.V == nil || t.Phase().Ended() {
+			return
+		}
+		if u == nil {
+			u = c.user(path)
+		}
+		if u.joined == 0 || t.Info.V.Submitted < u.joined {
+			u.joined = t.Info.V.Submitted
+		}
+		switch {
+		case t.Phase() != types.Pending:
+			if p.Reclaim > 0 {
+				u.bound = append(u.bound, t)
+			}
+		case t.Info.V.Stop == nil:
+			u.wait(c.asks(u, t.Info.V), t.Info.V.Submitted)
+		}
+	})
+	if u == nil {
+		return
+	}
+	u.served, u.took, u.ran, u.jobs = max(u.served, served), u.took+took, u.ran+ran, append(u.jobs, job)
+	for _, g := range gangs {
+		all := make([]float64, len(c.over))
+		for _, b := range g.Info.V.Bundles {
+			for r, pool := range u.pools {
+				all[r] += float64(b.Requests.Get(pool))
+			}
+		}
+		u.wait(all, g.Info.V.Submitted)
+	}
+}
+
+// wait adds what waits as a whole.
+func (u *user) wait(amounts []float64, submitted int64) {
+	most := 0.0
+	for _, a := range amounts {
+		most = max(most, a)
+	}
+	if most == 0 {
+		return
+	}
+	for r, a := range amounts {
+		u.waits[r] += a
+	}
+	if u.unit == nil || smaller(amounts, u.unit) {
+		u.unit = amounts
+	}
+	if u.oldest == 0 || submitted < u.oldest {
+		u.oldest = submitted
+	}
+}
+
+// smaller reports whether a is the smaller of two vectors: by the first resource in which
+// they differ.
+func smaller(a, b []float64) bool {
+	for r := range a {
+		if a[r] != b[r] {
+			return a[r] < b[r]
+		}
+	}
+	return false
+}
+
+// asks returns what a task draws on the pools of a user; nil if it draws on what a
+// reservation holds, or does not wait for these alone. Nothing is kept free for it then.
+func (c *census) asks(u *user, t *cluster.TaskValue) []float64 {
+	for _, a := range t.Alternatives {
+		if out := c.resolve(u, t.Job, t.Requests.Plus(a.Requests)); out != nil {
+			return out
+		}
+	}
+	if len(t.Alternatives) > 0 {
+		return nil
+	}
+	if len(t.Requests) == 0 {
+		return nil
+	}
+	key := &t.Requests[0]
+	out, ok := c.asked[key]
+	if !ok {
+		out = c.resolve(u, t.Job, t.Requests)
+		c.asked[key] = out
+	}
+	return out
+}
+
+func (c *census) resolve(u *user, job string, requests types.Requests) []float64 {
+	out := make([]float64, len(c.over))
+	for _, x := range requests {
+		if r := slices.Index(u.pools, x.Name); r >= 0 {
+			out[r] = float64(x.Amount)
+		} else if rid := types.Resolve(c.s.Namespace, x.Name); !rid.Physical() && !taskset.IsSharePool(x.Name) && !c.there(rid, x.Amount) {
+			c.s.NoteLacking(job, rid)
+			return nil // but for the share of another tree, which goes by this one as well
+		}
+	}
+	for _, n := range c.s.View.Nodes {
+		if n.Eligible() && taskset.IsLarge(c.s.View, n, requests) {
+			return out
+		}
+	}
+	return nil
+}
+
+// there reports whether an ephemeral resource is there, so that who asks for it does not
+// wait for it.
+func (c *census) there(rid types.ResourceID, amount types.Quantity) bool {
+	v := c.s.View
+	if pool := v.Pool(rid); pool != nil {
+		return pool.Free() >= amount
+	}
+	return v.Everywhere[rid] != nil || len(v.At(rid)) > 0
+}
+
+// total returns what there is to be shared: what the nodes have that tasks may be bound
+// to, and what is still in use on others; less what tasks have that take no part.
+func (c *census) total() []float64 {
+	out := make([]float64, len(c.over))
+	for r, resource := range c.over {
+		rid := types.ResourceID(resource)
+		used := 0.0
+		for _, room := range c.rooms {
+			used -= c.collected(room, resource) // it is for who takes part
+		}
+		for _, n := range c.s.View.Nodes {
+			held := float64(drawn(resource, n.Used(rid)))
+			used += held
+			if capacity, ok := c.s.View.Capacity(n, rid); ok && n.Eligible() {
+				out[r] += float64(drawn(resource, capacity))
+			} else {
+				out[r] += held
+			}
+		}
+		for _, u := range c.users {
+			used -= u.held[r]
+		}
+		out[r] = max(0, out[r]-max(0, used))
+	}
+	return out
+}
+
+// grow makes the tree of those who are there.
+func (c *census) grow(all Team) *sharer {
+	root := &sharer{weight: 1}
+	type team struct {
+		at *sharer
+		of Team
+	}
+	teams := map[string]team{"": {root, all}}
+	for _, u := range c.users {
+		at, path := teams[""], ""
+		names := strings.Split(u.path, "/")
+		for _, name := range names[:len(names)-1] {
+			path += "/" + name
+			next, ok := teams[path]
+			if !ok {
+				next = team{&sharer{weight: at.of.weight(name)}, at.of.Of[name]}
+				at.at.of = append(at.at.of, next.at)
+				teams[path] = next
+			}
+			at = next
+		}
+		u.weight = at.of.weight(names[len(names)-1])
+		u.demand = make([]float64, len(c.over))
+		for r := range c.over {
+			u.demand[r] = u.held[r] + u.waits[r]
+		}
+		at.at.of = append(at.at.of, &u.sharer)
+	}
+	root.parts(1)
+	for _, u := range c.users {
+		u.part = u.rate
+	}
+	return root
+}
+
+// parts divides everything by weight alone, as if everybody wanted all.
+func (t *sharer) parts(rate float64) {
+	t.rate = rate
+	sum := 0.0
+	for _, c := range t.of {
+		sum += c.weight
+	}
+	for _, c := range t.of {
+		c.parts(rate * c.weight / sum)
+	}
+}

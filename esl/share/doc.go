@@ -1,0 +1,2 @@
+// Package share has the policy that divides capacity among teams and users by weight.
+package share

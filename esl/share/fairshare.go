@@ -1,0 +1,275 @@
+package share
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// FairShare divides the cluster among users and teams of users, by weight: hierarchical
+// max-min fairness of dominant shares (DRF), over several resources. It is shared: jobs
+// name it by Share. What one does not use is lent to the others, and taken back when he
+// wants it: nothing new of those is bound until they are back at their share, and what
+// runs too long is evicted if Reclaim says so.
+type FairShare struct {
+	// Of are the teams and users by name.
+	Of map[string]Team `json:"of,omitempty" desc:"teams and users, by name" keys:"word" or:"anyone"`
+	// Anyone is the weight of each who is not named; 0: there are no others.
+	Anyone float64 `json:"anyone,omitempty" desc:"weight of each user who is not named; nobody else may take part if it is left out" min:"0" max:"1000000"`
+	// Over are the resources that are shared; none: cpu, memory and gpu.
+	Over []string `json:"over,omitempty" desc:"resources that are shared: cpu, memory and gpu if it is left out" is:"shared"`
+	// Reclaim is how long somebody waits for his share before what others have over
+	// theirs is evicted; 0: until it ends.
+	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long somebody waits for his share before tasks of those who are over theirs are evicted, the youngest first; never if it is left out" zero:"is not never: give a longer time, or leave it out to have nobody evicted"`
+}
+
+// Team is a user, or a team of users and teams.
+type Team struct {
+	// Weight is how much it gets beside the others of its team; 0 is 1.
+	Weight float64 `json:"weight,omitempty" desc:"how much it gets beside the others of its team; 1 if it is left out" zero:"is no part: leave out who is to have none, or leave weight out for 1" max:"1000000"`
+	// Of and Anyone are as of FairShare; neither: it is a user.
+	Of     map[string]Team `json:"of,omitempty" desc:"its teams and users, by name" keys:"word"`
+	Anyone float64         `json:"anyone,omitempty" desc:"weight of each of its users who is not named" min:"0" max:"1000000"`
+}
+
+// Kind is fair-share.
+func (FairShare) Kind() string { return "fair-share" }
+
+// team is the tree as the team of all.
+func (p FairShare) team() Team { return Team{Of: p.Of, Anyone: p.Anyone} }
+
+// over returns the resources that are shared.
+func (p FairShare) over() []string {
+	if len(p.Over) == 0 {
+		return []string{string(types.CPU), string(types.Memory), string(types.GPU)}
+	}
+	return p.Over
+}
+
+// Pace is how often it looks at most: what changes in between is looked at once, and
+// pools, on which binds in flight depend, change no more often.
+func (FairShare) Pace() time.Duration { return 100 * time.Millisecond }
+
+// Apply refuses: it is for jobs to name it.
+func (p FairShare) Apply(*esl.Group) error {
+	return esl.Invalid("fair-share is shared: declare it under an id, and have jobs name it by the policy share")
+}
+
+// Validate checks the parameters.
+func (p FairShare) Validate() error {
+	errs := []error{p.team().validate("")}
+	if len(p.Of) == 0 && p.Anyone == 0 {
+		errs = append(errs, esl.Invalid("of: there is nobody: name teams and users, or give the weight of anyone"))
+	}
+	for i, r := range p.Over {
+		id := types.ResourceID(r)
+		if !types.IsPhysical(r) || id.IsPlacement() || id == types.Port || strings.HasPrefix(r, "port/") {
+			errs = append(errs, esl.Invalid("over[%d]: %q cannot be shared: use cpu, memory, disk, gpu, or a resource of a domain that nodes have", i, r))
+		}
+		if slices.Contains(p.Over[:i], r) {
+			errs = append(errs, esl.Invalid("over[%d]: %q is there twice: drop one", i, r))
+		}
+	}
+	if p.Reclaim < 0 {
+		errs = append(errs, esl.Invalid("reclaim: %s is negative: give a time, or leave it out for never", time.Duration(p.Reclaim)))
+	}
+	return esl.Join(errs)
+}
+
+func (t Team) validate(path string) error {
+	var errs []error
+	field := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	if t.Weight < 0 || t.Weight > maxWeight {
+		errs = append(errs, esl.Invalid("%s: %g is out of range: give more than 0 and at most %g, or leave it out for 1", field("weight"), t.Weight, maxWeight))
+	}
+	if t.Anyone < 0 || t.Anyone > maxWeight {
+		errs = append(errs, esl.Invalid("%s: %g is out of range: give more than 0 and at most %g, or leave it out for nobody", field("anyone"), t.Anyone, maxWeight))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Of)) {
+		at := field("of." + name)
+		errs = append(errs, validateUser(at, name), t.Of[name].validate(at))
+	}
+	return errors.Join(errs...)
+}
+
+// maxWeight is how large a weight may be.
+const maxWeight = 1e6
+
+// validateUser checks a name of a tree: names of resources are made of it, with dots
+// between the parts.
+func validateUser(field, name string) error {
+	if strings.Contains(name, ".") {
+		return esl.Invalid("%s: %q contains a dot: use letters, digits, '-' and '_'", field, name)
+	}
+	return types.ValidateName(field, name)
+}
+
+// Declare has no resources: those of a user are there while he has jobs.
+func (p FairShare) Declare(id string) ([]esl.Set, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return nil, p.eachUser("", p.Of, func(as string) error { return p.named(id, as) })
+}
+
+func (p FairShare) eachUser(path string, of map[string]Team, f func(as string) error) error {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		t := of[name]
+		if len(t.Of) == 0 && t.Anyone == 0 {
+			if err := f(path + name); err != nil {
+				return err
+			}
+		}
+		if err := p.eachUser(path+name+"/", t.Of, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named checks that the pools of a user have names.
+func (p FairShare) named(id, as string) error {
+	for _, r := range p.over() {
+		if name := sharePool(id, as, r); len(name) > types.MaxName {
+			return esl.Invalid("of: the resource %s of %q would be called %s, which has %d bytes: at most %d are allowed, shorten the names", r, as, name, len(name), types.MaxName)
+		}
+	}
+	return nil
+}
+
+// user checks that there is a user of that path, a/alice.
+func (p FairShare) user(as string) error {
+	at, path := p.team(), ""
+	for name := range strings.SplitSeq(as, "/") {
+		if err := validateUser("as", name); err != nil {
+			return err
+		}
+		next, ok := at.Of[name]
+		switch {
+		case !ok && at.Anyone == 0 && len(at.Of) == 0:
+			return esl.Invalid("as: %q: %s is a user, and has nobody: use %s", as, strings.TrimSuffix(path, "/"), strings.TrimSuffix(path, "/"))
+		case !ok && at.Anyone == 0:
+			return esl.Invalid("as: %q: there is no %s%s: use %s", as, path, name, strings.Join(slices.Sorted(maps.Keys(at.Of)), ", "))
+		}
+		at, path = next, path+name+"/"
+	}
+	if len(at.Of) > 0 || at.Anyone > 0 {
+		return esl.Invalid("as: %q is a team: name one of its users, such as %s/%s", as, as, someName(at))
+	}
+	return nil
+}
+
+func someName(t Team) string {
+	for _, name := range slices.Sorted(maps.Keys(t.Of)) {
+		return name
+	}
+	return "NAME"
+}
+
+// weight is that of a name in a team. Who was in it, and is no more, has 1 until his jobs
+// have ended.
+func (t Team) weight(name string) float64 {
+	w := t.Anyone
+	if c, ok := t.Of[name]; ok {
+		w = c.Weight
+	}
+	if w <= 0 {
+		return 1
+	}
+	return w
+}
+
+// sharePool is the pool that tasks of a user draw on.
+func sharePool(id, as, resource string) string {
+	return esl.OwnName(id, FairShare{}.Kind(), strings.ReplaceAll(as+"."+resource, "/", "."))
+}
+
+// drawn is how much of a pool an amount of a resource draws: of memory and disk, a
+// thousandth for each thousandth of a MiB, rounded up, so that people can read it.
+func drawn(resource string, q types.Quantity) types.Quantity {
+	if types.UnitOf(types.ResourceID(resource)) != types.Bytes {
+		return q
+	}
+	const mi = 1 << 20
+	return q/mi*1000 + (q%mi*1000+mi-1)/mi
+}
+
+// Share has the tasks of a job take part in a FairShare as a user.
+type Share struct {
+	// In is the id of the FairShare.
+	In string `json:"in" desc:"the fair-share that the tasks take part in, by its name" is:"name"`
+	// As is the user, with the teams that he is in before him: a/alice.
+	As string `json:"as" desc:"the user whose share it is, with his teams before him: a/alice" is:"path"`
+}
+
+// Kind is share.
+func (Share) Kind() string { return "share" }
+
+// Shared is the FairShare.
+func (p Share) Shared() string { return p.In }
+
+// Apply has every task ask for as much of what the user has as it asks for of the nodes.
+func (p Share) Apply(g *esl.Group) error {
+	fair, ok := g.Shared[p.In].(FairShare)
+	if !ok {
+		return esl.Invalid("in: %q is no fair-share: name one that is declared", p.In)
+	}
+	if err := fair.user(p.As); err != nil {
+		return err
+	}
+	if err := fair.named(p.In, p.As); err != nil {
+		return err
+	}
+	takes := make([]bool, len(g.Tasks))
+	cover := func() {
+		for i := range g.Tasks {
+			takes[i] = p.cover(&g.Tasks[i].Task, fair.over()) || takes[i]
+		}
+	}
+	cover()
+	g.Finally(func() error {
+		cover() // what other policies ask for
+		if i := slices.Index(takes, false); i >= 0 {
+			return esl.Invalid("tasks[%d].requests: it asks for nothing of %s, and would take no share: ask for some, or leave share out", i, strings.Join(fair.over(), ", "))
+		}
+		return nil
+	})
+	return nil
+}
+
+// cover has a task draw on the pools of the user, and reports whether it does.
+func (p Share) cover(t *types.Task, over []string) bool {
+	var any bool
+	if t.Requests, any = p.covered(t.Requests, over); len(t.Alternatives) == 0 {
+		return any
+	}
+	t.Alternatives = slices.Clone(t.Alternatives)
+	each := true
+	for i := range t.Alternatives {
+		var one bool
+		t.Alternatives[i].Requests, one = p.covered(t.Alternatives[i].Requests, over)
+		each = each && one
+	}
+	return any || each
+}
+
+// covered returns requests with what they draw on the pools.
+func (p Share) covered(requests types.Requests, over []string) (types.Requests, bool) {
+	more := make(map[string]types.Quantity)
+	any := false
+	for _, r := range over {
+		pool := sharePool(p.In, p.As, r)
+		want, have := drawn(r, requests.Get(r)), requests.Get(pool)
+		any = any || want > 0
+		if want > have {
+			more[pool] = want - have
+		}
+	}
+	return requests.Plus(types.NewRequests(more)), any
+}

@@ -1,0 +1,272 @@
+package share
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// Next makes the pools of users what they are entitled to now, removes those of users
+// without jobs, makes room for who has a share that is free in pieces alone, and evicts what
+// is over a share for too long.
+func (p FairShare) Next(s *esl.State) esl.Plan {
+	c := p.census(s)
+	c.tree.shareOut(c.capacity)
+	targets := c.targets()
+	if plan := p.makeRoom(c); len(plan.Reserve)+len(plan.Unreserve) > 0 {
+		return plan
+	}
+	plan := esl.Plan{Set: c.sets(targets)}
+	if len(plan.Set) < s.MaxChanges() {
+		plan.Set = append(plan.Set, p.unused(c)...)
+	}
+	plan.Set = plan.Set[:min(len(plan.Set), s.MaxChanges())]
+	if len(plan.Set) > 0 {
+		plan.Reason = fmt.Sprintf("shares of %d users changed", len(c.users))
+		return plan
+	}
+	if evict, reason := p.reclaim(c, targets); len(evict) > 0 {
+		return esl.Plan{Evict: evict, Reason: reason}
+	}
+	if slices.ContainsFunc(c.users, func(u *user) bool { return u.unit != nil }) {
+		plan.RequeueAfter = s.Now.Add(time.Second) // for turns, reclaim, and what others than users have
+	}
+	return plan
+}
+
+// targets returns what the pools of each user should be. What nobody wants is offered to
+// everybody: who comes first has it. What is scarce is given out in whole tasks.
+func (c *census) targets() map[*user][]float64 {
+	spare := make([]float64, len(c.over))
+	copy(spare, c.capacity)
+	for _, u := range c.users {
+		for r := range spare {
+			spare[r] -= u.given[r]
+		}
+	}
+	out := make(map[*user][]float64, len(c.users))
+	for _, u := range c.users {
+		target := make([]float64, len(c.over))
+		for r := range target {
+			target[r] = u.given[r] + max(0, spare[r])
+			if u.unit == nil {
+				target[r] = max(target[r], u.part*c.capacity[r])
+			}
+		}
+		out[u] = target
+	}
+	c.whole(out, spare)
+	return out
+}
+
+// units returns how many of a unit an amount is enough for.
+func units(amount, unit []float64) float64 {
+	n := math.Inf(1)
+	for r := range unit {
+		if unit[r] > 0 {
+			n = min(n, math.Floor(amount[r]/unit[r]+tiny))
+		}
+	}
+	return n
+}
+
+// has reports whether the pools of a user are enough for n units.
+func (u *user) has(n float64) bool {
+	for r := range u.unit {
+		if u.unit[r] > 0 && float64(u.cap[r]) < n*u.unit[r] {
+			return false
+		}
+	}
+	return true
+}
+
+// sets returns what is to be changed of the pools: those that are lowered first.
+func (c *census) sets(targets map[*user][]float64) []esl.Set {
+	var lower, raise []esl.Set
+	for _, u := range c.users {
+		if c.fits(u, targets[u]) {
+			continue
+		}
+		for r, name := range u.pools {
+			if u.cap[r] < 0 && u.demand[r] == 0 {
+				continue
+			}
+			to := types.Quantity(targets[u][r] + tiny*targets[u][r] + tiny)
+			set := esl.Set{Name: name, Capacity: to, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+			switch {
+			case to < u.cap[r]:
+				lower = append(lower, set)
+			case to > u.cap[r]:
+				raise = append(raise, set)
+			}
+		}
+	}
+	return append(lower, raise...)
+}
+
+// near is by how much a pool may differ from what it should be: each change of it makes
+// binds in flight conflict.
+const near = 0.01
+
+// fits reports whether the pools of a user are well enough as they are.
+func (c *census) fits(u *user, target []float64) bool {
+	for r := range target {
+		now := float64(u.cap[r])
+		spare := target[r] - u.given[r]
+		fits := false
+		switch {
+		case now < 0:
+			fits = u.demand[r] == 0 // he has never asked for it
+		case u.unit == nil && u.held[r] > target[r]*(1+near): // what is evicted is not to be back at once
+			fits = now <= target[r]*(1+near)
+		case u.unit == nil: // nothing waits: what is more than he needs harms nobody
+			fits = now >= max(u.given[r], u.part*c.capacity[r])*(1-near)
+		case spare > near*c.capacity[r] && spare > u.unit[r]: // there is enough for all
+			fits = now >= u.given[r]+spare/4
+		case u.unit[r] > 0 && math.Floor(now/u.unit[r]+tiny) == math.Floor(target[r]/u.unit[r]+tiny):
+			fits = true
+		default:
+			fits = math.Abs(target[r]-now) <= near*target[r]
+		}
+		if !fits {
+			return false
+		}
+	}
+	return true
+}
+
+// unused returns the removal of the pools of those who have no jobs any more.
+func (p FairShare) unused(c *census) []esl.Set {
+	prefix := esl.OwnName(c.s.ID, p.Kind(), "") + "."
+	inUse := make(map[types.ResourceID]bool)
+	for _, u := range c.users {
+		for _, rid := range u.rids {
+			inUse[rid] = true
+		}
+	}
+	var out []esl.Set
+	for rid, pool := range c.s.View.Pools {
+		ns, name, _ := rid.Split()
+		if pool.Info.V == nil || inUse[rid] || ns != c.s.Namespace || !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		out = append(out, esl.Set{Name: name, Where: controlplane.InCluster()})
+	}
+	slices.SortFunc(out, func(a, b esl.Set) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// reclaim returns what is to be evicted: of those who are over their share for as long as
+// somebody has waited for his, the youngest tasks, and no more than those lack who wait.
+func (p FairShare) reclaim(c *census, targets map[*user][]float64) ([]esl.Evict, string) {
+	if p.Reclaim <= 0 {
+		return nil, ""
+	}
+	if evict := c.clearRooms(time.Duration(p.Reclaim)); len(evict) > 0 {
+		return evict, "a share is free in pieces for longer than " + time.Duration(p.Reclaim).String()
+	}
+	lack := c.lack(targets, time.Duration(p.Reclaim))
+	var out []esl.Evict
+	var whose []string
+	for _, u := range c.users {
+		if c.since(u.served) < time.Duration(p.Reclaim) {
+			continue // he was not over it all the time
+		}
+		slices.SortFunc(u.bound, func(a, b *cluster.Task) int {
+			return cmp.Or(cmp.Compare(b.Status.V.Bound, a.Status.V.Bound), strings.Compare(a.ID.ID, b.ID.ID))
+		})
+		before := len(out)
+		for _, t := range u.bound {
+			takes := c.asksHeld(u, t.Info.V)
+			if len(out) == c.s.MaxChanges() || takes == nil || t.Info.V.Evict >= t.Status.V.Attempt || !keepsShare(u, takes, targets[u]) || !helpsAny(takes, lack) {
+				continue
+			}
+			for r := range takes {
+				u.held[r] -= takes[r]
+				lack[r] -= takes[r]
+			}
+			out = append(out, esl.Evict{Task: t.ID.ID, Attempt: t.Status.V.Attempt})
+		}
+		if len(out) > before {
+			whose = append(whose, u.path)
+		}
+	}
+	return out, "over their share for " + time.Duration(p.Reclaim).String() + ": " + strings.Join(whose, ", ")
+}
+
+// since returns how long ago that was.
+func (c *census) since(unixNano int64) time.Duration {
+	return time.Duration(c.s.Now.UnixNano() - unixNano)
+}
+
+// lack returns what those lack who have waited so long for their share, in whole tasks,
+// beyond what is leaving already.
+func (c *census) lack(targets map[*user][]float64, after time.Duration) []float64 {
+	lack := make([]float64, len(c.over))
+	for _, u := range c.users {
+		if u.unit == nil || c.since(u.oldest) < after {
+			continue
+		}
+		room := make([]float64, len(c.over))
+		for r := range room {
+			room[r] = max(0, min(u.waits[r], targets[u][r]-u.held[r]))
+		}
+		n := units(room, u.unit)
+		for r := range lack {
+			lack[r] += n * u.unit[r]
+		}
+	}
+	for _, u := range c.users {
+		for _, t := range u.bound {
+			if t.Info.V.Evict < t.Status.V.Attempt && t.Info.V.Stop == nil {
+				continue
+			}
+			for r, a := range c.asksHeld(u, t.Info.V) {
+				lack[r] -= a
+			}
+		}
+	}
+	return lack
+}
+
+// asksHeld returns what a task that runs has of the pools, nil if a reservation holds it.
+func (c *census) asksHeld(u *user, t *cluster.TaskValue) []float64 {
+	out := make([]float64, len(c.over))
+	any := false
+	for r, pool := range u.pools {
+		out[r] = float64(t.Requests.Get(pool))
+		any = any || out[r] > 0
+	}
+	if !any {
+		return nil
+	}
+	return out
+}
+
+// keepsShare reports whether a user still has his share without some of what he has.
+func keepsShare(u *user, without, target []float64) bool {
+	for r := range without {
+		if without[r] > 0 && u.held[r]-without[r] < target[r]*(1-tiny) {
+			return false
+		}
+	}
+	return true
+}
+
+// helpsAny reports whether somebody lacks some of it.
+func helpsAny(takes, lack []float64) bool {
+	for r := range takes {
+		if takes[r] > 0 && lack[r] > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,137 @@
+package share
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// Why says how much of his share the user of a task has, if that is what it waits for.
+func (p Share) Why(s *esl.State, task string) string {
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
+	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
+		return ""
+	}
+	made, shared := s.SharedPolicy(p.In)
+	fair, ok := made.(FairShare)
+	if !ok {
+		return fmt.Sprintf("there is no fair-share %s any more: declare it again, or submit the job without", p.In)
+	}
+	c := fair.census(shared)
+	u := c.byPath[p.As]
+	if u == nil {
+		return ""
+	}
+	asks := make([]float64, len(u.pools))
+	for r, pool := range u.pools {
+		asks[r] = float64(t.Info.V.Requests.Get(pool))
+		if len(t.Info.V.Alternatives) > 0 {
+			asks[r] += float64(t.Info.V.Alternatives[0].Requests.Get(pool))
+		}
+	}
+	var all, short []string
+	for r, resource := range c.over {
+		if asks[r] == 0 {
+			continue
+		}
+		has := max(0, float64(u.cap[r]))
+		text := fmt.Sprintf("%s of the %s %s", amountText(u.held[r]), amountText(has), unitText(resource))
+		if all = append(all, text); u.held[r]+asks[r] > has {
+			short = append(short, text)
+		}
+	}
+	after := ""
+	if len(short) == 0 {
+		if room := c.room(u, t); room != "" {
+			return fmt.Sprintf("%s has its share, and no node has room for it: %s", p.As, room)
+		}
+		if !c.anyOver() {
+			return ""
+		}
+		short, after = all, "; others have more than theirs until tasks of them end"
+	}
+	return fmt.Sprintf("%s has %s that are the share of %s now%s%s", p.As, strings.Join(short, ", and "), p.As, p.before(shared, t), after)
+}
+
+// anyOver reports whether somebody has more than his pools are.
+func (c *census) anyOver() bool {
+	for _, u := range c.users {
+		for r, has := range u.held {
+			if u.cap[r] >= 0 && has > float64(u.cap[r]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// before says how many tasks of the same user have waited longer.
+func (p Share) before(shared *esl.State, t *cluster.Task) string {
+	n := 0
+	for job, other := range shared.Referring() {
+		if share, ok := other.(Share); !ok || share.As != p.As {
+			continue
+		}
+		shared.View.EachMember(cluster.ID{Namespace: shared.Namespace, ID: job}, func(o *cluster.Task) {
+			if o.ID != t.ID && o.Info.V != nil && o.Phase() == types.Pending && earlier(o, t) {
+				n++
+			}
+		})
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 task is before it"
+	}
+	return fmt.Sprintf("; %d tasks are before it", n)
+}
+
+// earlier reports whether a task has waited longer than another one: by priority, by age,
+// then by id.
+func earlier(a, b *cluster.Task) bool {
+	switch x, y := a.Info.V, b.Info.V; {
+	case x.Order() != y.Order():
+		return x.Order() > y.Order()
+	case x.Submitted != y.Submitted:
+		return x.Submitted < y.Submitted
+	}
+	return a.ID.ID < b.ID.ID
+}
+
+// amountText writes an amount of a pool, such as 16.5.
+func amountText(a float64) string { return types.Quantity(a).Format("") }
+
+// unitText is what amounts of a pool of a resource are.
+func unitText(resource string) string {
+	if types.UnitOf(types.ResourceID(resource)) == types.Bytes {
+		return "MiB of " + resource
+	}
+	return resource
+}
+
+// room says what becomes free for a task that no node has room for, though its user has the
+// share; "" if nothing is collected for its like.
+func (c *census) room(u *user, t *cluster.Task) string {
+	for _, r := range c.rooms {
+		if r.Info.V.Job != t.Info.V.Job {
+			continue
+		}
+		x, ok := c.waitingTask(u, t)
+		if !ok || taskset.BundlesText(c.s, r.Info.V.Bundles) != taskset.BundlesText(c.s, []types.Bundle{x.way}) {
+			continue
+		}
+		var has []string
+		for i, resource := range c.over {
+			if x.asks[i] > 0 {
+				has = append(has, fmt.Sprintf("%s of %s %s", amountText(c.collected(r, resource)), amountText(x.asks[i]), unitText(resource)))
+			}
+		}
+		return fmt.Sprintf("what becomes free on %s is kept for it, %s by now", r.Info.V.Bundles[0].Node, strings.Join(has, ", and "))
+	}
+	return ""
+}

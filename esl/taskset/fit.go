@@ -1,0 +1,263 @@
+package taskset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// space says how much there is of a resource for what is on a node, and where that is
+// counted: there, or, as "", in the cluster.
+type space func(node string, id types.ResourceID) (at string, amount types.Quantity)
+
+// SpaceOf is the space of a view: what is free, or, as if nothing else were there, all.
+func SpaceOf(v *cluster.View, empty bool) space {
+	return func(node string, id types.ResourceID) (string, types.Quantity) {
+		n, pool := v.Nodes[node], v.Pool(id)
+		switch {
+		case pool != nil && empty:
+			return "", pool.Capacity()
+		case pool != nil:
+			return "", pool.Free()
+		}
+		q, _ := v.Capacity(n, id)
+		if !empty {
+			q = q.Minus(n.Used(id))
+		}
+		return node, q
+	}
+}
+
+// With is the space and what a grant holds of it.
+func (f space) With(g *types.Grant) space {
+	return func(node string, id types.ResourceID) (at string, amount types.Quantity) {
+		at, amount = f(node, id)
+		for _, on := range g.Nodes {
+			for _, h := range on.Holds {
+				if h.Resource == id && (at == "" || on.Node == node) {
+					amount = amount.Add(h.Amount)
+				}
+			}
+		}
+		return at, amount
+	}
+}
+
+// SpaceOfNodes is the space of nodes that nothing is on, as far as they are registered:
+// of other resources there may be as much as is asked for.
+func SpaceOfNodes(nodes map[string]*types.Node) space {
+	return func(node string, id types.ResourceID) (string, types.Quantity) {
+		if n := nodes[node]; n != nil && isCounted(id) {
+			return node, n.Capacity.Get(string(id))
+		}
+		return node, types.Inf
+	}
+}
+
+// isCounted reports whether it is known of a node that is registered how much it has.
+func isCounted(id types.ResourceID) bool {
+	return id == types.CPU || id == types.Memory || id == types.Disk || id == types.GPU
+}
+
+// Fitting returns how many of the needs, of a bundle each, have room, in their order, each
+// on the first node that has. Of needs that are alike there is no room for more.
+func Fitting(nodes []string, needs [][]cluster.Need, room space) int {
+	type account struct {
+		at string
+		id types.ResourceID
+	}
+	used := make(map[account]types.Quantity)
+	fits := func(node string, wanted []cluster.Need, take bool) bool {
+		for _, x := range wanted {
+			at, amount := room(node, x.ID)
+			if used[account{at, x.ID}].Add(x.Amount) > amount {
+				return false
+			}
+			if take {
+				used[account{at, x.ID}] += x.Amount
+			}
+		}
+		return true
+	}
+	n, from := 0, 0
+	for i, wanted := range needs {
+		if i > 0 && !slices.Equal(wanted, needs[i-1]) {
+			from = 0 // else no node before has room
+		}
+		for ; from < len(nodes); from++ {
+			if fits(nodes[from], wanted, false) {
+				fits(nodes[from], wanted, true)
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// mostFitting returns at most how many of the needs have room: so many exactly if all are
+// alike. Of those that differ each kind is looked at as if it were alone.
+func mostFitting(nodes []string, needs [][]cluster.Need, room space) int {
+	n := 0
+	for len(needs) > 0 {
+		alike := 1
+		for alike < len(needs) && slices.Equal(needs[alike], needs[0]) {
+			alike++
+		}
+		n += Fitting(nodes, needs[:alike], room)
+		needs = needs[alike:]
+	}
+	return n
+}
+
+// MostInNodes returns how many of the needs at most would have room were nothing else on
+// the registered nodes, in the domain where it is for most; known is false if it is not
+// known what they have, or there are none yet.
+func MostInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.Need) (most int, known bool) {
+	nodes := make(map[string][]string)
+	for name, n := range all {
+		in := ""
+		if n == nil {
+			return 0, false
+		}
+		if over != "" {
+			if in = n.Label(string(over)); in == "" {
+				continue
+			}
+		}
+		nodes[in] = append(nodes[in], name)
+	}
+	counted := make([][]cluster.Need, len(needs)) // what else they ask for makes no two of them differ
+	for i, bundle := range needs {
+		counted[i] = slices.DeleteFunc(slices.Clone(bundle), func(x cluster.Need) bool { return !isCounted(x.ID) })
+	}
+	for _, names := range nodes {
+		most = max(most, mostFitting(names, counted, SpaceOfNodes(all)))
+	}
+	return most, len(all) > 0
+}
+
+// Labeled reports whether any of the nodes has a label of a name, or may have.
+func Labeled(nodes map[string]*types.Node, name string) bool {
+	for _, n := range nodes {
+		if n == nil || n.Label(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Lacking says of what there is less than all needs together ask for, were nothing else
+// there: of which pool, or of what no node has any, but the one that tells the place; "" if
+// of nothing.
+func Lacking(s *esl.State, needs [][]cluster.Need, place string) string {
+	v, sums := s.View, make(map[types.ResourceID]types.Quantity)
+	for _, bundle := range needs {
+		for _, x := range bundle {
+			sums[x.ID] = sums[x.ID].Add(x.Amount)
+		}
+	}
+	delete(sums, types.Resolve(s.Namespace, place))
+	for _, id := range slices.Sorted(maps.Keys(sums)) {
+		switch pool := v.Pool(id); {
+		case pool != nil && sums[id] > pool.Capacity():
+			return fmt.Sprintf("it asks for %s of %s, which has %s: it waits until that has as much", sums[id].Format(id), id, pool.Capacity().Format(id))
+		case pool == nil && sums[id] > 0 && !slices.ContainsFunc(s.Nodes(), func(n *cluster.Node) bool { return Capacity(s, n, id) > 0 }):
+			return fmt.Sprintf("it asks for %s, of which no node has any: it waits until one has", id)
+		}
+	}
+	return ""
+}
+
+// NeedsOf returns what each bundle of a reservation needs; of a view, or nil, with what is
+// set for the namespace there.
+func NeedsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need {
+	if v == nil {
+		v = cluster.New()
+	}
+	needs := make([][]cluster.Need, len(r.Bundles))
+	for i, b := range r.Bundles {
+		if i > 0 && slices.Equal(b.Requests, r.Bundles[i-1].Requests) {
+			needs[i] = needs[i-1] // as in most gangs
+			continue
+		}
+		needs[i] = v.BundleNeeds(ns, b.Requests)
+	}
+	return needs
+}
+
+// DomainWithRoom returns in which domain, of all or "" of the cluster, all needs have room, one in
+// particular if that does, and how many have where most do; "" and less if nowhere all do.
+// Of what is left out there is as much as is asked for.
+func DomainWithRoom(s *esl.State, over esl.Domain, needs [][]cluster.Need, out map[types.ResourceID]bool, rather string, free space) (in string, most int) {
+	nodes := make(map[string][]string)
+	for _, n := range s.Nodes() {
+		d := ""
+		if over != "" {
+			d = over.Of(n)
+		}
+		if over == "" || d != "" {
+			nodes[d] = append(nodes[d], n.Name)
+		}
+	}
+	for _, d := range slices.Insert(slices.Sorted(maps.Keys(nodes)), 0, rather) {
+		even := types.Inf
+		if over == esl.Rack && len(needs) > 0 {
+			even = evenly(s, nodes[d], needs, out)
+		}
+		n := Fitting(nodes[d], needs, func(node string, id types.ResourceID) (string, types.Quantity) {
+			switch {
+			case out[id] && strings.HasSuffix(string(id), "."+kindSpread):
+				return node, even // over nodes, as all are in one rack
+			case out[id]:
+				return node, types.Inf
+			}
+			return free(node, id)
+		})
+		if most = max(most, n); n == len(needs) {
+			return d, n
+		}
+	}
+	return "", most
+}
+
+// evenly returns how many of those that ask for the needs each of some nodes has at most when they
+// are spread over those of them that are large enough.
+func evenly(s *esl.State, nodes []string, needs [][]cluster.Need, out map[types.ResourceID]bool) types.Quantity {
+	large := 0
+	rest := slices.DeleteFunc(slices.Clone(needs[0]), func(x cluster.Need) bool { return out[x.ID] })
+	for _, name := range nodes {
+		large += BoolInt(esl.NewRoom(s.View, s.View.Nodes[name]).Large(rest))
+	}
+	unit := esl.One
+	for _, x := range needs[0] {
+		if strings.HasSuffix(string(x.ID), "."+kindSpread) {
+			unit = x.Amount
+		}
+	}
+	return types.Quantity((len(needs)+large-1)/max(large, 1)) * unit
+}
+
+// ChosenWith returns what of the needs is told by the choice of a place: the resource that tells it,
+// and those of policies of the job that choose among the nodes of it. One that keeps tasks apart
+// has its resource wherever there is room.
+func ChosenWith(s *esl.State, place string, needs [][]cluster.Need) map[types.ResourceID]bool {
+	out := map[types.ResourceID]bool{types.Resolve(s.Namespace, place): true}
+	job := types.Resolve(s.Namespace, s.Job)
+	for i, bundle := range needs {
+		if i > 0 && slices.Equal(bundle, needs[i-1]) {
+			continue
+		}
+		for _, x := range bundle {
+			if turn := steering(s, job, x.ID); turn >= 0 && steerers()[turn] != kindApart {
+				out[x.ID] = true
+			}
+		}
+	}
+	return out
+}

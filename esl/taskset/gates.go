@@ -1,0 +1,109 @@
+package taskset
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// GateOf finds the gate that is asked for, itself or as part of a gang.
+func GateOf(requests types.Requests, prefix string) (name string, index int, ok bool) {
+	for _, x := range requests {
+		if !strings.HasPrefix(x.Name, prefix) {
+			continue
+		}
+		name, _, _ := strings.Cut(x.Name, "@")
+		if index, err := strconv.Atoi(name[strings.LastIndexByte(name, '.')+1:]); err == nil {
+			return name, index, true
+		}
+	}
+	return "", 0, false
+}
+
+// GatesAmong divides what a task of a job asks for into the gates that are its own, and the
+// rest.
+func GatesAmong(requests types.Requests, job string) (gates, rest types.Requests) {
+	for _, x := range requests {
+		one := types.Requests{x}
+		_, _, queued := GateOf(one, job+"."+kindQueued)
+		if _, _, flow := GateOf(one, job+"."+KindFlow); queued || flow {
+			gates = append(gates, x)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	return gates, rest
+}
+
+// IsGateOf reports whether a resource is a gate of a job, of policies of a kind.
+func IsGateOf(name, job, kind string) bool { return strings.HasPrefix(name, job+"."+kind) }
+
+// IsSharePool reports whether a resource is the pool of a user of a fair-share.
+func IsSharePool(name string) bool { return strings.Contains(name, "."+kindFairShare+".") }
+
+// Ready reports whether all ephemeral resources but some are there that a task asks for.
+// Those of reservations count as there. What is not there is noted: see lack.
+func Ready(s *esl.State, t *cluster.TaskValue, but func(name string) bool) bool {
+	for _, x := range t.Requests {
+		rid := types.Resolve(s.Namespace, x.Name)
+		if rid.Physical() || rid.Scoped() || but(x.Name) {
+			continue
+		}
+		if pool := s.View.Pool(rid); pool != nil {
+			if pool.Capacity() >= x.Amount {
+				continue
+			}
+		} else if s.View.Everywhere[rid] != nil || len(s.View.At(rid)) > 0 {
+			continue
+		}
+		s.NoteLacking(t.Job, rid)
+		return false
+	}
+	return true
+}
+
+// IsLarge reports whether a node has what requests ask for of nodes, if nothing else were
+// there.
+func IsLarge(v *cluster.View, n *cluster.Node, requests types.Requests) bool {
+	for _, x := range requests {
+		if !types.IsPhysical(x.Name) {
+			continue
+		}
+		if capacity, ok := v.Capacity(n, types.ResourceID(x.Name)); !ok || capacity < x.Amount {
+			return false
+		}
+	}
+	return true
+}
+
+// Behind reports whether one of the openings of the job that are asked for is closed, or
+// else when the last of them was opened, in Unix nanoseconds; 0 if there is none.
+func Behind(s *esl.State, requests types.Requests) (closed bool, since int64) {
+	for _, x := range requests {
+		if !IsGateOf(x.Name, s.Job, KindAfter) && !IsGateOf(x.Name, s.Job, KindBarrier) {
+			continue
+		}
+		at := s.View.Everywhere[types.Resolve(s.Namespace, x.Name)]
+		if at == nil || at.V == nil {
+			return true, 0
+		}
+		if at.V.Capacity != types.Inf { // nobody knows of what was opened without bound
+			since = max(since, int64(at.V.Capacity/esl.One)*int64(time.Second))
+		}
+	}
+	return false, since
+}
+
+// AsksFor reports whether some of a resource is asked for, by the task itself or as part
+// of a gang.
+func AsksFor(requests types.Requests, name string) bool {
+	return slices.ContainsFunc(requests, func(x types.Request) bool {
+		rest, ok := strings.CutPrefix(x.Name, name)
+		return ok && (rest == "" || rest[0] == '@')
+	})
+}

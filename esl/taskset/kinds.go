@@ -1,0 +1,25 @@
+package taskset
+
+// Kinds of policies by whose resources policies of other families go. A resource has the kind of
+// its policy in its name, so a name is enough, and no family imports another one.
+const (
+	KindAfter          = "after"
+	kindApart          = "apart"
+	kindBalance        = "balance"
+	KindBarrier        = "barrier"
+	kindColocate       = "colocate"
+	KindElasticBalance = "elastic-balance"
+	kindFairShare      = "fair-share"
+	KindFlow           = "flow"
+	kindObjective      = "objective"
+	kindPack           = "pack"
+	kindPlaced         = "placed"
+	kindQueued         = "queued"
+	kindSpread         = "spread"
+)
+
+// JobGate is what the names of gates begin with that an After has for other jobs.
+const JobGate = "job"
+
+// ColocateWith is the suffix of the resource by which tasks follow others.
+const ColocateWith = "with"

@@ -1,0 +1,68 @@
+package taskset
+
+import (
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// Where room is being made for tasks: a policy that has its resource on nodes with room has it
+// there, too, or they could not begin when the room is there.
+
+// Reserved is the room that is being made on a node for who asks for some of a resource: how much
+// of that is asked for, and collected by now.
+type Reserved struct{ Asked, Held types.Quantity }
+
+// IsReserving reports whether a reservation is room that is being made.
+func IsReserving(r *cluster.Reservation) bool {
+	if r.Info.V == nil || !r.Info.V.AtOnce || r.Info.V.ForItself {
+		return false
+	}
+	return r.Grant.V == nil || r.Current() && r.Grant.V.Phase == types.Collecting
+}
+
+// ReservedFor returns the room that is being made for who asks for some of a resource of the
+// policy's namespace, by node.
+func ReservedFor(s *esl.State, name string) map[string]Reserved {
+	return AllReserved(s, func(n string) bool { return n == name })[name]
+}
+
+// AllReserved is madeRoom of all resources whose names do, by these.
+func AllReserved(s *esl.State, does func(name string) bool) map[string]map[string]Reserved {
+	var out map[string]map[string]Reserved
+	for id, r := range s.View.Reservations {
+		if id.Namespace != s.Namespace || !IsReserving(r) {
+			continue
+		}
+		for _, b := range r.Info.V.Bundles {
+			for _, x := range b.Requests {
+				if !does(x.Name) {
+					continue
+				}
+				if out == nil {
+					out = make(map[string]map[string]Reserved)
+				}
+				if out[x.Name] == nil {
+					out[x.Name] = make(map[string]Reserved)
+				}
+				at := out[x.Name][b.Node]
+				at.Asked += x.Amount
+				out[x.Name][b.Node] = at
+			}
+		}
+		if r.Grant.V == nil {
+			continue
+		}
+		for _, on := range r.Grant.V.Nodes {
+			for _, h := range on.Holds {
+				ns, name, _ := h.Resource.Split()
+				if nodes := out[name]; ns == s.Namespace && nodes != nil {
+					at := nodes[on.Node]
+					at.Held += h.Amount
+					nodes[on.Node] = at
+				}
+			}
+		}
+	}
+	return out
+}

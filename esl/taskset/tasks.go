@@ -1,0 +1,153 @@
+package taskset
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+)
+
+// Ended reports whether all of some tasks have.
+func Ended(tasks []*cluster.Task) bool {
+	return !slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.Phase().Ended() })
+}
+
+// Broken says why what is left of tasks that need one another is to end; "" if it is not.
+func Broken(tasks []*cluster.Task) string {
+	for _, t := range tasks {
+		switch ph := t.Phase(); {
+		case ph == types.Failed:
+			return fmt.Sprintf("member %s failed: %s", t.ID.ID, t.Status.V.Reason)
+		case ph == types.Cancelled || !ph.Ended() && t.Info.V.Stop != nil:
+			return fmt.Sprintf("member %s was stopped", t.ID.ID)
+		}
+	}
+	return ""
+}
+
+// StopAll ends those of some tasks that have not ended.
+func StopAll(tasks []*cluster.Task, reason string) esl.Plan {
+	plan := esl.Plan{Reason: reason}
+	for _, t := range tasks {
+		if len(plan.Stop) < AtOnce && !t.Phase().Ended() && t.Info.V.Stop == nil {
+			plan.Stop = append(plan.Stop, esl.Stop{Task: t.ID.ID, StopOptions: controlplane.StopOptions{Reason: reason}})
+		}
+	}
+	return plan
+}
+
+// Leaving reports whether a task that is on a node was told to leave it.
+func Leaving(t *cluster.Task) bool {
+	return t.Info.V.Stop != nil || t.Info.V.Evict == t.Status.V.Attempt
+}
+
+// IsWaiting reports whether a task has no node, and was not told to end.
+func IsWaiting(t *cluster.Task) bool {
+	return t.Phase() == types.Pending && t.Info.V != nil && t.Info.V.Stop == nil
+}
+
+func Earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Signature is the same for needs that are alike.
+func Signature(needs []cluster.Need) string {
+	var b strings.Builder
+	for _, x := range needs {
+		b.WriteString(string(x.ID))
+		b.WriteByte('=')
+		b.WriteString(strconv.FormatInt(int64(x.Amount), 10))
+		if x.Devices != nil {
+			b.WriteString(x.Devices.String())
+		}
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// Blocked reports whether a task waits for something that is not there, or is all in use,
+// besides what it is assigned by.
+func Blocked(s *esl.State, t *cluster.Task, own string) bool {
+	prefix := string(types.Resolve(s.Namespace, own)) + "."
+	for _, x := range s.View.Needs(s.Namespace, t.Info.V.Requests, t.Info.V.Devices...) {
+		id := x.ID.Unscoped()
+		if id.Physical() || strings.HasPrefix(string(id), prefix) {
+			continue
+		}
+		if p := s.View.Pool(id); p != nil {
+			if p.Free() < x.Amount {
+				return true
+			}
+		} else if !Exists(s, id) {
+			return true
+		}
+	}
+	return false
+}
+
+func BoolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// BundlesText is the same for bundles that ask for the same, wherever.
+func BundlesText(s *esl.State, bundles []types.Bundle) string {
+	var b strings.Builder
+	for _, x := range bundles {
+		b.WriteString(Signature(s.View.BundleNeeds(s.Namespace, x.Requests, x.Devices...)) + ";")
+	}
+	return b.String()
+}
+
+// BundlesOf returns how a task may be had by now, but for what is drawn from reservations.
+func BundlesOf(s *esl.State, t *cluster.Task) (ways [][]types.Bundle) {
+	all := t.Info.V.Alternatives
+	if len(all) == 0 {
+		all = []types.Alternative{{}}
+	}
+	for _, way := range all {
+		asked := t.Info.V.Requests.Plus(way.Requests)
+		drawn := slices.ContainsFunc(asked, func(x types.Request) bool { return strings.Contains(x.Name, "@") })
+		if !drawn && len(asked) > 0 && !s.Now.Before(time.Unix(0, t.Info.V.Submitted).Add(way.After)) {
+			ways = append(ways, []types.Bundle{{Requests: asked, Devices: t.Info.V.Devices}})
+		}
+	}
+	return ways
+}
+
+// AtOnce is how many tasks are ended in one transaction at most; the others follow.
+const AtOnce = 40
+
+// Granted reports whether what a reservation asks for is there.
+func Granted(r *cluster.Reservation) bool {
+	return r.Current() && r.Grant.V.Phase == types.Granted
+}
+
+// Staying reports whether a task has a node, and is not to leave it.
+func Staying(t *cluster.Task) bool { return t.Phase().Held() && AttemptOf(t) == t.Status.V.Attempt }
+
+// Locked reports whether there is a reservation, be it granted or not.
+func Locked(r *cluster.Reservation) bool { return r != nil && r.Info.V != nil }
+
+// AttemptOf returns which attempt a task is at, or will be at next if it waits or leaves.
+func AttemptOf(t *cluster.Task) int {
+	switch st := t.Status.V; {
+	case st == nil:
+		return 1
+	case t.Phase().Ended() || t.Phase().Held() && t.Info.V.Evict != st.Attempt:
+		return st.Attempt
+	default:
+		return st.Attempt + 1
+	}
+}
