@@ -103,7 +103,7 @@ func TestSharedPlanEndsWithPolicy(t *testing.T) {
 				t.Errorf("%s is of %q: want %q", name, got, want)
 			}
 		}
-		if r := v.Reservations[esltest.IdOf("s.shared.room")]; r == nil || r.Info.V.Policy != "s" {
+		if r := v.Reservations[esltest.IDOf("s.shared.room")]; r == nil || r.Info.V.Policy != "s" {
 			t.Errorf("the reservation is %+v", r)
 		}
 	})
@@ -222,7 +222,7 @@ func TestAttachedPrepares(t *testing.T) {
 			if kept, _, err := w.Jobs.Policies(t.Context(), id); err != nil || kept.Session != app.Session() {
 				t.Errorf("the policies of %s are %+v, %v", id, kept, err)
 			}
-			for _, task := range v.Members(esltest.IdOf(id)) {
+			for _, task := range v.Members(esltest.IDOf(id)) {
 				if task.Info.V.Full().Session != app.Session() {
 					t.Errorf("task %s is not of the session", task.ID.ID)
 				}

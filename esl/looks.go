@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// NeedsNodes is a Policy that goes by which nodes are registered: Group.Nodes. What it refuses
-// because of them it refuses as Precondition.
+// NeedsNodes is a Policy whose Apply depends on the registered nodes: see Group.Nodes. It refuses
+// a group because of them with Precondition.
 type NeedsNodes interface {
 	Policy
 	// NeedsNodes reports whether it does.

@@ -15,49 +15,51 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Policy is what a library is to the tasks of a job. Its fields are its parameters, in
-// specs too: they are stored as JSON.
+// Policy steers the tasks of a job by creating resources and making the tasks request them.
+// Its fields are its parameters. Escher stores them as JSON.
 type Policy interface {
-	// Kind is its name, such as gang; of somebody else's with a domain, acme.com/even.
+	// Kind returns the name of the policy, such as gang. Policies of other programs have a
+	// domain: acme.com/even.
 	Kind() string
-	// Apply adds to the group what the policy asks for. It is called once, at
-	// submission, before anything is written, and depends on nothing else. Invalid:
-	// the error names a parameter, its value, and the remedy.
+	// Apply adds the requests and resources of the policy to the group. The client calls it
+	// once, at submission, before it writes anything. The result depends on the group alone.
+	// Invalid: the error names a parameter, its value and the remedy.
 	Apply(g *Group) error
 }
 
-// Controller is a Policy with something to do while its tasks last.
+// Controller is a Policy that acts while its tasks last.
 type Controller interface {
 	Policy
-	// Next returns what is to be done as things are, nothing if they are as they
-	// should be. It is pure: the same state gives the same plan, and what was done is
-	// found in the state. So whoever takes over, at whatever moment, goes on.
+	// Next returns the changes that bring the cluster to the state the policy wants; an empty
+	// plan means none. It is pure: the same state gives the same plan, and the state shows the
+	// changes made so far. So any process can take over at any moment.
 	Next(s *State) Plan
 }
 
-// Explainer is a Policy that says what a task waits for on its account.
+// Explainer is a Policy that explains why a task waits.
 type Explainer interface {
 	Policy
-	// Why returns it in one sentence; "" if it waits for nothing of the policy.
+	// Why returns what the task waits for in one sentence; "" means nothing of this policy.
 	Why(s *State, task string) string
 }
 
-// Shared is a Policy that jobs share: it is declared under an id of its own, and lasts
-// until it is withdrawn. Jobs name it by other policies; see SharedRef.
+// Shared is a Policy that several jobs share. An administrator or a user declares it under an id
+// of its own, and it lasts until it is withdrawn. Jobs refer to it by other policies: see
+// SharedRef.
 type Shared interface {
 	Controller
-	// Declare returns the resources that it has from the first moment on.
+	// Declare returns the resources that the policy creates when it is declared.
 	Declare(id string) ([]Set, error)
 }
 
-// SharedRef is a Policy that is about a shared one.
+// SharedRef is a Policy that refers to a shared policy.
 type SharedRef interface {
 	Policy
 	// Shared returns the id of the shared policy.
 	Shared() string
 }
 
-// Kinds are the policies that are known, by name: functions that make an empty one.
+// Kinds maps the name of each known kind of policy to a function that makes an empty policy.
 type Kinds map[string]func() Policy
 
 // With returns the kinds with others added, which replace those of the same name.
@@ -153,24 +155,24 @@ func Labels(policies []types.Policy) []string {
 	return out
 }
 
-// ClusterScoped is a Controller that decides by what is anywhere in the cluster, by whomever: it is
-// asked whenever anything changes. Others are asked when something changes of their
-// job or, if they are shared, of the jobs that refer to them: tasks, statuses, and
-// whatever is named after it; and when nodes come, go, or are cordoned.
+// ClusterScoped is a Controller that depends on the whole cluster: Next is called after every
+// change. For other controllers, Next is called after changes of their job and of nodes. Of their job
+// are its tasks, statuses and the objects named after it. A shared policy counts the jobs that
+// refer to it as its own.
 type ClusterScoped interface {
 	Controller
 	ClusterScoped()
 }
 
-// Watcher is a Controller that goes by tasks, jobs or resources of its namespace that are not
-// of its own job: it is asked when they change, too.
+// Watcher is a Controller that depends on tasks, jobs or resources outside its own job: Next is
+// also called when they change.
 type Watcher interface {
 	Controller
 	// Watches returns their ids or names. It is called once, when the policy is read.
 	Watches() []string
 }
 
-// RateLimited is a Controller that is asked at most so often: for who looks at very much.
+// RateLimited is a Controller whose Next reads much of the cluster, and is called less often.
 type RateLimited interface {
 	Controller
 	// Pace is the least time between two looks. It is called once, when the policy is

@@ -324,7 +324,7 @@ func TestAttachedKeeps(t *testing.T) {
 			t.Errorf("it is %d", got)
 		}
 		v := w.Snapshot()
-		if task := v.Task(esltest.IdOf(done.Tasks[0])); task.Info.V.Full().Session != app.Session() {
+		if task := v.Task(esltest.IDOf(done.Tasks[0])); task.Info.V.Full().Session != app.Session() {
 			t.Error("the task is not of the session")
 		}
 		esltest.Pass(time.Minute)

@@ -72,7 +72,7 @@ func (s *Site) Must(err error) {
 	}
 }
 
-// View is the cluster when nothing happens any more for a while.
+// Snapshot returns the cluster once nothing has changed for a while.
 func (s *Site) Snapshot() *cluster.View {
 	s.Helper()
 	time.Sleep(2 * time.Second)

@@ -226,7 +226,7 @@ func (w *World) Put(key string, m types.Message) {
 	}
 }
 
-// View returns the cluster as it is.
+// Snapshot returns the cluster as it is.
 func (w *World) Snapshot() *cluster.View {
 	w.t.Helper()
 	synctest.Wait()
@@ -244,10 +244,10 @@ func (w *World) Snapshot() *cluster.View {
 	return v
 }
 
-func IdOf(task string) cluster.ID { return cluster.ID{Namespace: "d", ID: task} }
+func IDOf(task string) cluster.ID { return cluster.ID{Namespace: "d", ID: task} }
 
 // Why returns what a task waits for.
 func (w *World) Why(task string) []string {
 	w.t.Helper()
-	return esl.Why(w.Snapshot(), w.Asked.Kinds(), IdOf(task), time.Now())
+	return esl.Why(w.Snapshot(), w.Asked.Kinds(), IDOf(task), time.Now())
 }

@@ -69,11 +69,11 @@ func TestPanics(t *testing.T) {
 					}
 				}
 				w.Put(controlplane.TaskKey("d", "x"), &types.Task{Job: "a"})
-				says := esl.Why(w.Snapshot(), kinds, esltest.IdOf("x"), time.Now())
+				says := esl.Why(w.Snapshot(), kinds, esltest.IDOf("x"), time.Now())
 				if in == "why" != (len(says) == 1 && strings.HasSuffix(says[0], "it panicked: oh no")) {
 					t.Errorf("why says %q", says)
 				}
-				if says := esl.Why(w.Snapshot(), kinds, esltest.IdOf(done.Tasks[0]), time.Now()); len(says) != 0 {
+				if says := esl.Why(w.Snapshot(), kinds, esltest.IDOf(done.Tasks[0]), time.Now()); len(says) != 0 {
 					t.Errorf("of another one why says %q", says)
 				}
 			})

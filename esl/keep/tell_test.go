@@ -78,7 +78,7 @@ func TestWrongParametersAreTold(t *testing.T) {
 			if got := says(id); got != want {
 				t.Errorf("of %s is stored %q, want %q", id, got, want)
 			}
-			task := w.Snapshot().Members(esltest.IdOf(id))[0].ID.ID
+			task := w.Snapshot().Members(esltest.IDOf(id))[0].ID.ID
 			got := strings.Join(w.Why(task), "\n")
 			if found := strings.Contains(got, "the program that keeps it finds this wrong with policy acme.com/tide: "+want); want != "" && !found || want == "" && found {
 				t.Errorf("of %s why says %q", id, got)

@@ -116,7 +116,7 @@ func TestPackKeepsWhatIsCollected(t *testing.T) {
 		}
 		gang := s.Run("gang", esl.Copies(5, hollow.Task(1000)), gang.Gang{}, place.Pack{})
 		s.Pass(time.Minute)
-		r := s.Snapshot().Reservations[esltest.IdOf(gang.Job+".gang")]
+		r := s.Snapshot().Reservations[esltest.IDOf(gang.Job+".gang")]
 		if r == nil || !r.Current() {
 			t.Fatalf("nothing is collected: %s", s.Why(gang.Tasks[0]))
 		}

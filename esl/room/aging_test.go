@@ -55,10 +55,10 @@ func raised(t *testing.T, c *hollow.Cluster, task, gang string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := v.Reservations[esltest.IdOf(gang)]; r != nil && r.Info.V != nil {
+	if r := v.Reservations[esltest.IDOf(gang)]; r != nil && r.Info.V != nil {
 		return r.Info.V.Raised
 	}
-	of := v.Task(esltest.IdOf(task)).Info.V
+	of := v.Task(esltest.IDOf(task)).Info.V
 	return of.Order() - of.Priority
 }
 

@@ -22,12 +22,12 @@ import (
 func evicted(t *testing.T, c *hollow.Cluster, ids []string) (job string) {
 	t.Helper()
 	v, err := c.Await(t.Context(), func(v *cluster.View) bool {
-		return slices.ContainsFunc(ids, func(id string) bool { return v.Task(esltest.IdOf(id)).Info.V.Evict > 0 })
+		return slices.ContainsFunc(ids, func(id string) bool { return v.Task(esltest.IDOf(id)).Info.V.Evict > 0 })
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v.Task(esltest.IdOf(ids[0])).Info.V.Job
+	return v.Task(esltest.IDOf(ids[0])).Info.V.Job
 }
 
 // hog waits for all that is free, before all others.
@@ -46,7 +46,7 @@ func isMoving(t *testing.T, c *hollow.Cluster, job string) bool {
 		t.Fatal(err)
 	}
 	for _, slot := range []string{"a", "b"} {
-		if r := v.Reservations[esltest.IdOf(job+".migrate."+slot)]; r != nil && r.Info.V != nil {
+		if r := v.Reservations[esltest.IDOf(job+".migrate."+slot)]; r != nil && r.Info.V != nil {
 			return true
 		}
 	}
@@ -214,7 +214,7 @@ func TestMigrateAsks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return v.Task(esltest.IdOf(ids[0])).Info.V.Job
+			return v.Task(esltest.IDOf(ids[0])).Info.V.Job
 		}()
 		answer(t, c, jobs, ".saved", asked[0])
 		answer(t, c, jobs, ".unsaved", asked[1])
@@ -234,7 +234,7 @@ func TestMigrateAsks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why := esl.Why(v, builtin.Kinds(), esltest.IdOf(ids[0]), time.Now()); len(why) != 1 || !strings.Contains(why[0], "as task "+asked[1]+" could not save what it needs") {
+		if why := esl.Why(v, builtin.Kinds(), esltest.IDOf(ids[0]), time.Now()); len(why) != 1 || !strings.Contains(why[0], "as task "+asked[1]+" could not save what it needs") {
 			t.Errorf("why: %q", why)
 		}
 

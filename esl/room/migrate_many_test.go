@@ -54,7 +54,7 @@ func TestMigrateManyNodes(t *testing.T) {
 				esltest.Statuses(t, g.Client, controlplane.UntilRunning, l.Tasks...)
 				stopped(t, g.Client, big)
 				esltest.Pass(2 * time.Second)
-				if from := g.Snapshot().Reservations[esltest.IdOf(l.Job+".migrate.c")]; (from != nil) != kept {
+				if from := g.Snapshot().Reservations[esltest.IDOf(l.Job+".migrate.c")]; (from != nil) != kept {
 					t.Errorf("is what they leave kept: %v, want %v", from != nil, kept)
 				}
 				esltest.Pass(20 * time.Second)
@@ -97,7 +97,7 @@ func TestMigrateOfFormer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range ids {
-			task := *v.Task(esltest.IdOf(id)).Info.V.Full()
+			task := *v.Task(esltest.IDOf(id)).Info.V.Full()
 			task.Alternatives = slices.DeleteFunc(slices.Clone(task.Alternatives), func(way types.Alternative) bool {
 				return slices.ContainsFunc(way.Requests, func(x types.Request) bool { return strings.HasSuffix(x.Name, ".migrate.back") })
 			})

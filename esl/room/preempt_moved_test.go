@@ -30,7 +30,7 @@ func TestPreemptsOfWhoHasMoved(t *testing.T) {
 		}
 		before := make(map[string]int)
 		for _, id := range ids {
-			before[id] = v.Task(esltest.IdOf(id)).Status.V.Attempt
+			before[id] = v.Task(esltest.IDOf(id)).Status.V.Attempt
 		}
 		s := ofPriority(5, 1, hollow.Task(1000))
 		s[0].Task.Requests = s[0].Task.Requests.Plus(types.Requests{{Name: "node/n02", Amount: 1000}})
@@ -41,7 +41,7 @@ func TestPreemptsOfWhoHasMoved(t *testing.T) {
 		}
 		evicted := 0
 		for _, id := range ids {
-			if v.Task(esltest.IdOf(id)).Info.V.Evict >= before[id] {
+			if v.Task(esltest.IDOf(id)).Info.V.Evict >= before[id] {
 				evicted++
 			}
 		}
@@ -64,7 +64,7 @@ func TestPreemptsWithFormerRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		job := v.Task(esltest.IdOf(high.Tasks[0])).Info.V.Job
+		job := v.Task(esltest.IDOf(high.Tasks[0])).Info.V.Job
 		if err := jobs.Reserve(t.Context(), job+".preempt", types.Reservation{
 			Accumulate: true, AtOnce: true, Job: job, Priority: 5,
 			Bundles: []types.Bundle{{Node: "n00", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 3000})}},
@@ -77,7 +77,7 @@ func TestPreemptsWithFormerRoom(t *testing.T) {
 		if v, err = c.View(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if on, r := where(t, c, high.Tasks), v.Reservations[esltest.IdOf(job+".preempt")]; on != "n00" || r != nil && r.Info.V != nil || evictions(t, c, low.Tasks) != 3 {
+		if on, r := where(t, c, high.Tasks), v.Reservations[esltest.IDOf(job+".preempt")]; on != "n00" || r != nil && r.Info.V != nil || evictions(t, c, low.Tasks) != 3 {
 			t.Errorf("it is on %q, with room %+v, and %d were evicted for it", on, r, evictions(t, c, low.Tasks))
 		}
 	})

@@ -86,7 +86,7 @@ func TestPreempt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range low.Tasks {
-			s := v.Task(esltest.IdOf(id)).Status.V
+			s := v.Task(esltest.IDOf(id)).Status.V
 			if s.Phase == types.Pending && (!strings.Contains(s.Reason, "evicted for job job, of priority 3") || s.Failures != 0) {
 				t.Errorf("%s is %+v", id, s.Full())
 			}

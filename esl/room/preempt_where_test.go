@@ -25,7 +25,7 @@ func perRack(t *testing.T, c *hollow.Cluster, ids []string) []int {
 	}
 	racks := map[string]int{"r0": 0, "r1": 0}
 	for _, id := range ids {
-		if task := v.Task(esltest.IdOf(id)); task.Phase().Held() {
+		if task := v.Task(esltest.IDOf(id)); task.Phase().Held() {
 			racks[v.Nodes[task.Status.V.Node].Info.V.Label("rack")]++
 		}
 	}
