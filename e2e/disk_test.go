@@ -31,7 +31,7 @@ func smallDisk(t *testing.T, size string) *cluster {
 func TestTooLittleDisk(t *testing.T) {
 	c := smallDisk(t, "900m")
 	o := c.escher("dev", "--containerd", "private")
-	if o.code != 6 || !strings.Contains(o.err, "disk") || !strings.Contains(o.err, "1.0 GiB") || !strings.Contains(o.err, "make room") {
+	if o.code != 6 || !strings.Contains(o.err, "disk") || !strings.Contains(o.err, "1.0 GiB") || !strings.Contains(o.err, "free some space") {
 		t.Errorf("%+v", o)
 	}
 }
@@ -46,7 +46,7 @@ func TestDiskFillsUp(t *testing.T) {
 	fill(t, filler, 1400<<20)
 	select {
 	case err := <-c.ended:
-		if err == nil || !strings.Contains(c.stderr.String(), "make room") {
+		if err == nil || !strings.Contains(c.stderr.String(), "free some space") {
 			t.Errorf("it ended with %v and said %s", err, c.stderr)
 		}
 		c.cmd = nil
