@@ -26,7 +26,7 @@ deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 # cores busy alone.
 test: ## every test with the race detector, on real etcd and containerd; needs root
 	@GOAL=$@ deploy/deps.sh root run test
-	CGO_ENABLED=1 go test -trimpath -race -p 3 -timeout 20m $(ARGS) $(PKG)
+	CGO_ENABLED=1 tools/test.sh -trimpath -race -p 3 -timeout 20m $(ARGS) $(PKG)
 
 # 500 seeds: without the race detector, which makes them ten times as slow and finds nothing in
 # what takes its steps one by one.
