@@ -1,7 +1,9 @@
 package share_test
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +38,7 @@ func TestFairShareEvens(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(test.nodes, 4)}, "teams", test.share)
 				jobs := make(map[string]controlplane.Launched)
-				for user := range test.want {
+				for _, user := range slices.Sorted(maps.Keys(test.want)) { // the same order in each run
 					jobs[user] = s.Submit(esl.Copies(150, hollow.Task(1000*test.task, "run", "5s")), esltest.As(user))
 				}
 				for range 8 {
@@ -45,8 +47,8 @@ func TestFairShareEvens(t *testing.T) {
 					s.Keep()
 				}
 				for user, want := range test.want {
-					one := float64(test.task) * 5 / 240 // a task more or less
-					if got := s.Mean(jobs[user], 4*time.Minute) * float64(test.task); math.Abs(got-want) > 0.03*want+one {
+					two := 2 * float64(test.task) * 5 / 240 // a task more or less at each end
+					if got := s.Mean(jobs[user], 4*time.Minute) * float64(test.task); math.Abs(got-want) > 0.03*want+two {
 						t.Errorf("%s has %.2f cores in the mean, want %.2f", user, got, want)
 					}
 				}
