@@ -47,8 +47,8 @@ func TestFairShareEvens(t *testing.T) {
 					s.Keep()
 				}
 				for user, want := range test.want {
-					two := 2 * float64(test.task) * 5 / 240 // a task more or less at each end
-					if got := s.Mean(jobs[user], 4*time.Minute) * float64(test.task); math.Abs(got-want) > 0.03*want+two {
+					one := float64(test.task) * 5 / 240 // a task more or less
+					if got := s.Mean(jobs[user], 4*time.Minute) * float64(test.task); math.Abs(got-want) > 0.03*want+one {
 						t.Errorf("%s has %.2f cores in the mean, want %.2f", user, got, want)
 					}
 				}
