@@ -45,6 +45,8 @@ type recovery struct {
 	// lasting run until they are stopped, restarted are run again up to three times
 	// unless they succeed; all others end by themselves, once.
 	lasting, restarted, accepted map[string]bool
+	// stopped are those of the lasting that were asked to stop; they end some time later.
+	stopped map[string]bool
 	// shot are those of which a shim was killed.
 	shot map[string]bool
 	// others are the processes of containers that are none of ours, by container.
@@ -68,7 +70,7 @@ func TestRecovery(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := &recovery{
 		victim: newVictim(t), random: rand.New(rand.NewPCG(seed, seed)),
-		lasting: make(map[string]bool), restarted: make(map[string]bool), accepted: make(map[string]bool), shot: make(map[string]bool),
+		lasting: make(map[string]bool), restarted: make(map[string]bool), accepted: make(map[string]bool), stopped: make(map[string]bool), shot: make(map[string]bool),
 	}
 	end := r.audited()
 	defer end()
@@ -126,6 +128,7 @@ func (r *recovery) work() {
 	for id := range r.lasting {
 		if x := all[id]; x.Phase == "running" && r.random.IntN(20) == 0 {
 			r.must("stop", "--grace", "2s", id)
+			r.stopped[id] = true
 		}
 	}
 }
@@ -253,8 +256,7 @@ func (r *recovery) orphan() string {
 func (r *recovery) settle() {
 	r.t.Helper()
 	// What was lost with its shim runs again first.
-	all := r.tasks()
-	lasts := slices.DeleteFunc(slices.Collect(maps.Keys(r.lasting)), func(id string) bool { return all[id].Phase == "cancelled" })
+	lasts := slices.DeleteFunc(slices.Collect(maps.Keys(r.lasting)), func(id string) bool { return r.stopped[id] })
 	if len(lasts) > 0 { // A long run has stopped all of them.
 		r.must(append([]string{"wait", "--until", "running", "--timeout", "2m"}, lasts...)...)
 	}

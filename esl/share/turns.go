@@ -73,16 +73,19 @@ const (
 	turnLots = 10 * time.Second
 )
 
-// inTurn orders users by how far they are behind what they are entitled to, in seconds of a
-// task of theirs: since the last of them came, as what was lent before is nobody's debt.
+// inTurn orders users by how far they would be behind what they are entitled to at the end
+// of a turn without one task more, in seconds of a task of theirs. A user whose share is a
+// whole number of tasks falls no further behind by waiting, and so comes after those who do.
+// It counts since the last of them came: what a user had before was lent, and is no debt.
 func (c *census) inTurn(who []*user, targets map[*user][]float64) {
-	since := c.s.Now.Add(-max(turnsLeast, turnsOver*c.mean())).UnixNano()
+	turn := c.mean()
+	since := c.s.Now.Add(-max(turnsLeast, turnsOver*turn)).UnixNano()
 	for _, u := range who {
 		since = max(since, u.joined)
 	}
 	behind, lots := make(map[*user]float64, len(who)), make(map[*user]uint64, len(who))
 	for _, u := range who {
-		behind[u] = c.behind(u, targets[u], since)
+		behind[u] = c.behind(u, targets[u], since, max(turn.Seconds(), turnHolds))
 		lots[u] = c.lot(u)
 	}
 	slices.SortFunc(who, func(a, b *user) int {
@@ -101,16 +104,18 @@ func (c *census) mean() time.Duration {
 }
 
 // behind is how many seconds of a task, of the size of what waits, a user has had less than
-// he would have if he had been entitled since then to what he is entitled to now.
-func (c *census) behind(u *user, target []float64, since int64) float64 {
+// what he is entitled to now times the seconds since then; and what he falls behind in a turn
+// of that many seconds with whole tasks only.
+func (c *census) behind(u *user, target []float64, since int64, turn float64) float64 {
 	scarce, most := 0, math.Inf(1)
 	for r := range u.unit {
 		if u.unit[r] > 0 && target[r]/u.unit[r] < most {
 			scarce, most = r, target[r]/u.unit[r]
 		}
 	}
-	behind := most*c.since(since).Seconds() - c.had(u, scarce, since)/u.unit[scarce]
-	if n := math.Floor(most + tiny); n > 0 && u.has(n+1) {
+	n := math.Floor(most + tiny)
+	behind := most*c.since(since).Seconds() - c.had(u, scarce, since)/u.unit[scarce] + max(0, most-n)*turn
+	if n > 0 && u.has(n+1) {
 		behind += turnHolds
 	}
 	return behind

@@ -376,6 +376,7 @@ func TestKeeper(t *testing.T) {
 	if err := syscall.Kill(again, syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
+	b.await("the watchdog ends", func() bool { return syscall.Kill(again, 0) != nil }) // it writes into the test's folder until then
 }
 
 // TestSleepsByTheBootClock: an alarm rings at a moment of that clock.
