@@ -122,41 +122,8 @@ func find(list []Amounts, name string) (Amounts, bool) {
 	return list[i], true
 }
 
-// WithFree returns the names of the nodes that could run a task with these requests, by their own
-// resources alone: alive, not cordoned, and everything free.
-func (s *State) WithFree(requests types.Requests) []string {
-	var names []string
-	for i := range s.Nodes {
-		if s.Nodes[i].hasFree(requests) {
-			names = append(names, s.Nodes[i].Name)
-		}
-	}
-	return names
-}
-
-func (n *NodeState) hasFree(requests types.Requests) bool {
-	for _, r := range requests {
-		if id := types.ResourceID(r.Name); id.IsPlacement() {
-			if !n.isAt(id) {
-				return false
-			}
-			continue
-		}
-		if a, ok := n.Get(r.Name); !ok || a.Free < r.Amount {
-			return false
-		}
-	}
-	return n.Alive && !n.Cordoned
-}
-
-// isAt reports whether the node has the placement.
-func (n *NodeState) isAt(id types.ResourceID) bool {
-	kind, value, _ := strings.Cut(string(id), "/")
-	if kind == "node" {
-		return n.Name == value
-	}
-	return slices.Contains(n.Labels, types.Label{Name: kind, Value: value})
-}
+// View returns what the state was read from; nil if it was decoded from JSON. It must not be changed.
+func (s *State) View() *View { return s.view }
 
 // Reads returns every key that was read, absent ones included: a change conditional on it is
 // refused if any of them changed. It lacks nodes and resources created since. In a large cluster it

@@ -10,6 +10,8 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )
@@ -277,13 +279,14 @@ func TestWithFree(t *testing.T) {
 	for request, want := range map[string]string{
 		"cpu=2": "[n1]", "cpu=3": "[]", "own=0.5": "[n1]", "own=0.6": "[]", "every=1000": "[n1]", "node/n1=1": "[n1]", "node/n3=1": "[]",
 		"rack/r-n1=1": "[n1]", "rack/r7=1": "[]", "shrunk=0.001": "[]", "none=1": "[]", "memory@train=768Mi": "[n1]",
+		"pool=5": "[n1]", "pool=6": "[]",
 	} {
 		name, amount, _ := strings.Cut(request, "=")
 		r, err := types.MakeRequests(map[string]string{name: amount})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(s.WithFree(r)); got != want {
+		if got := fmt.Sprint(match.WithFree(s.View(), "team", r)); got != want {
 			t.Errorf("%s: got %s, want %s", request, got, want)
 		}
 	}
@@ -296,7 +299,7 @@ func TestWhereAvailable(t *testing.T) {
 	}
 	w.put(controlplane.AllocatedKey("n2"), &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 3000}}})
 	set := func(sel types.Selector) error {
-		_, err := w.SetResource(t.Context(), "x", 1, cluster.Where(sel), controlplane.SetOptions{})
+		_, err := w.SetResource(t.Context(), "x", 1, manifest.NodesOf(sel), controlplane.SetOptions{})
 		return err
 	}
 	if err := set(types.Selector{Available: types.Requests{{Name: "cpu", Amount: 2000}}}); err != nil {

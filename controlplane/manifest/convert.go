@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -165,7 +164,7 @@ func (w *Where) Place() (controlplane.Where, error) {
 	for _, name := range slices.Sorted(maps.Keys(w.Labels)) {
 		sel.Labels = append(sel.Labels, types.Label{Name: name, Value: w.Labels[name]})
 	}
-	return cluster.Where(sel), nil
+	return NodesOf(sel), nil
 }
 
 // Setting converts the resource to the client's form.

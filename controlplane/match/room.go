@@ -1,6 +1,9 @@
 package match
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -35,6 +38,16 @@ func On(v *cluster.View, n *cluster.Node) Room { return Room{Node: n, view: v} }
 
 // Over returns a node as it is stored, changed by an overlay.
 func Over(v *cluster.View, n *cluster.Node, o Overlay) Room { return Room{Node: n, view: v, over: o} }
+
+// Clone returns a copy, to try something on.
+func (r *Room) Clone() Room {
+	c := *r
+	if c.over.Allocated != nil {
+		c.over.Allocated = c.over.Allocated.Clone()
+	}
+	c.over.Offered, c.over.Granted, c.over.Ended = maps.Clone(c.over.Offered), maps.Clone(c.over.Granted), slices.Clone(c.over.Ended)
+	return c
+}
 
 // allocated returns what is in use; nil means nothing.
 func (r *Room) allocated() *types.Allocated {
@@ -107,6 +120,36 @@ func (r *Room) grantHolds(id types.ResourceID) []types.Holding {
 func (r *Room) Fits(needs []cluster.Need) bool {
 	_, ok := r.Short(needs)
 	return ok
+}
+
+// EverFits reports whether the node would have room for needs if nothing were in use and all
+// devices were healthy. Cluster-wide resources are not considered.
+func (r *Room) EverFits(needs []cluster.Need) bool {
+	for i := range needs {
+		x := &needs[i]
+		if r.view.Pool(x.ID) != nil {
+			continue
+		}
+		if q, ok := r.capacity(x.ID); !ok || q < x.Amount || !r.EverInPieces(*x) {
+			return false
+		}
+	}
+	return true
+}
+
+// Overdrawn reports whether there is less of a holding than is in use: in all, or of one of its
+// devices. A device that is unhealthy counts: no task but its holder's can have got it.
+func (r *Room) Overdrawn(h types.Holding) bool {
+	if free, ok := r.Free(h.Resource); ok && free < 0 {
+		return true
+	}
+	if len(h.Devices) == 0 {
+		return false
+	}
+	var some someSlots
+	return slices.ContainsFunc(r.allSlots(h.Resource, some[:0]), func(s Slot) bool {
+		return s.Used > s.Capacity && ShareOf(h.Devices, s.ID) > 0
+	})
 }
 
 // Short returns the first resource of needs that the node has not enough of; ok reports that

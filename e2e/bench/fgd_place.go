@@ -205,7 +205,10 @@ func (in *fgdInput) allocated(nodes []string) float64 {
 
 // freeDevices is how much is free of each device, the least first.
 func freeDevices(r *esl.Room) []types.Quantity {
-	free, _ := r.Devices(types.GPU)
+	var free []types.Quantity
+	for _, s := range r.Slots(types.GPU, nil) {
+		free = append(free, s.Free())
+	}
 	slices.Sort(free)
 	return free
 }

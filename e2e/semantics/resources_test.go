@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -248,7 +249,7 @@ func places() []sample {
 		{"on nodes where something is free now", func(w *world) {
 			w.task("big", "cpu=3", "node/n2=1")
 			w.runs("big")
-			w.set("x", "1", cluster.Where(types.Selector{Available: needs("cpu=2")}))
+			w.set("x", "1", manifest.NodesOf(types.Selector{Available: needs("cpu=2")}))
 			w.has("x", "n1", "1", "1")
 			w.has("x", "n2", "-", "-")
 			w.has("x", "n3", "1", "1")

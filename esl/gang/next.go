@@ -6,6 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -98,14 +99,17 @@ func (p Gang) room(s *esl.State, r *cluster.Reservation, rather string, empty bo
 			all++
 		}
 	}
-	needs, out, free := taskset.NeedsOf(s.View, s.Namespace, r.Info.V), map[types.ResourceID]bool(nil), taskset.SpaceOf(s.View, empty)
+	needs, out, space := taskset.NeedsOf(s.View, s.Namespace, r.Info.V), map[types.ResourceID]bool(nil), match.Present(s.View)
+	if empty {
+		space = match.Empty(s.View)
+	}
 	if p.chooses() || empty {
 		out = taskset.ChosenWith(s, s.Own("place"), needs)
 	}
 	if r.Current() && !empty {
-		free = free.With(r.Grant.V)
+		space = space.With(r.Grant.V)
 	}
-	in, most = taskset.DomainWithRoom(s, p.over(), needs, out, rather, free)
+	in, most = taskset.DomainWithRoom(s, p.over(), needs, out, rather, space)
 	return in, min(most*p.unit(all), all), all
 }
 

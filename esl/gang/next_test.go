@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -229,10 +230,14 @@ func needsFor(amounts ...types.Quantity) [][]cluster.Need {
 
 func TestFitting(t *testing.T) {
 	nodes := map[string]*types.Node{}
-	for i := range 3 {
-		nodes[fmt.Sprint(i)] = &types.Node{
+	in := make([]*cluster.Node, 3)
+	for i := range in {
+		name := fmt.Sprint(i)
+		nodes[name] = &types.Node{
 			Capacity: types.Requests{{Name: "cpu", Amount: 4}}, Labels: []types.Label{{Name: "rack", Value: fmt.Sprint("r", i/2)}},
 		}
+		in[i] = &cluster.Node{Name: name}
+		in[i].Info.V = nodes[name]
 	}
 	for name, c := range map[string]struct {
 		needs      [][]cluster.Need
@@ -250,7 +255,7 @@ func TestFitting(t *testing.T) {
 		"too large among": {needsFor(1, 9, 1), 2, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := taskset.Fitting([]string{"0", "1", "2"}, c.needs, taskset.SpaceOfNodes(nodes)); got != c.fit {
+			if got := match.Empty(cluster.New()).Fit(in, c.needs); got != c.fit {
 				t.Errorf("%d fit, want %d", got, c.fit)
 			}
 			if got, known := taskset.MostInNodes(nodes, "", c.needs); got != c.most || !known {

@@ -118,7 +118,7 @@ func (p *domain) fit(c taskset.Set) (f fit) {
 	})
 	for _, r := range p.rooms {
 		for _, x := range c.Shapes {
-			if x.Large(r) {
+			if x.EverFits(r) {
 				f.ever += x.Waiting * x.Unit
 			}
 		}

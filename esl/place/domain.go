@@ -54,7 +54,7 @@ func domainsOf(s *esl.State, in esl.Domain, id types.ResourceID, c taskset.Set) 
 		}
 		r := esl.NewRoom(s.View, n)
 		p.rooms = append(p.rooms, r)
-		large[name] = large[name] || slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.Large(r) })
+		large[name] = large[name] || slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.EverFits(r) })
 	}
 	var out []*domain
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -76,7 +76,7 @@ func nodeDomains(s *esl.State, id types.ResourceID, c taskset.Set) []*domain {
 	for i, n := range nodes {
 		rooms[i] = *esl.NewRoom(s.View, n)
 		roomsOf[i] = &rooms[i]
-		if slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.Large(&rooms[i]) }) {
+		if slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.EverFits(&rooms[i]) }) {
 			parts[i] = domain{name: n.Name, nodes: nodes[i : i+1 : i+1], rooms: roomsOf[i : i+1 : i+1], used: int((n.Used(id) - made[n.Name].Held) / esl.One)}
 			out = append(out, &parts[i])
 		}

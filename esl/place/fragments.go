@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -28,6 +29,8 @@ type Mix struct {
 	asked []*mixed
 	// is and then are those of one look: there are very many.
 	is, then gpuSpace
+	// may are the devices of is that a need may get.
+	may []match.Slot
 }
 
 // mixed is tasks of a mix that ask for the same of GPU.
@@ -47,7 +50,7 @@ type mixedBesides struct {
 // gpuSpace is what is free in a room, of what counts.
 type gpuSpace struct {
 	cpu, memory types.Quantity
-	devices     []esl.DeviceRoom
+	devices     []match.Slot
 }
 
 // Add adds a task that asks for this, and for devices of this kind.
@@ -132,10 +135,9 @@ func (m *Mix) growth(needs []cluster.Need, r *esl.Room) float64 {
 		if x.ID != types.GPU {
 			continue
 		}
-		if len(r.DevicesOf(types.GPU)) == 0 {
-			x.Devices = nil // it is not made of devices
-		}
-		r.Pick(m.is.devices, &x, func(at int) { m.then.devices[at].Free -= min(x.Amount, esl.One) })
+		m.may = append(m.may[:0], m.is.devices...)
+		match.Restrict(m.may, x.Devices)
+		match.PickEach(m.may, x.Amount, match.TopologyOf(x), func(at int, q types.Quantity) { m.then.devices[at].Used += q })
 	}
 	return m.amount(&m.then) - m.amount(&m.is)
 }
@@ -145,21 +147,19 @@ func (m *Mix) growth(needs []cluster.Need, r *esl.Room) float64 {
 func (s *gpuSpace) read(r *esl.Room) {
 	s.cpu, _ = r.Free(types.CPU)
 	s.memory, _ = r.Free(types.Memory)
-	list := r.DevicesOf(types.GPU)
-	s.devices = append(s.devices[:0], list...)
-	if len(list) > 0 {
+	if s.devices = r.Slots(types.GPU, s.devices[:0]); len(s.devices) > 0 {
 		return
 	}
-	for free, _ := r.Free(types.GPU); free > 0; free -= esl.One {
-		s.devices = append(s.devices, esl.DeviceRoom{Free: min(free, esl.One)})
+	for free, _ := r.Free(types.GPU); free > 0; free -= match.Whole {
+		s.devices = append(s.devices, match.Slot{Capacity: min(free, match.Whole)})
 	}
 }
 
 // amount is how much of a space is in fragments.
 func (m *Mix) amount(s *gpuSpace) float64 {
 	var free types.Quantity
-	for _, d := range s.devices {
-		free += max(d.Free, 0)
+	for i := range s.devices {
+		free += max(s.devices[i].Free(), 0)
 	}
 	if free == 0 || m.tasks == 0 {
 		return 0
@@ -179,16 +179,16 @@ func (m *Mix) amount(s *gpuSpace) float64 {
 }
 
 // lost is how much of devices such tasks cannot use: all if they do not fit.
-func (x *mixed) lost(devices []esl.DeviceRoom, free types.Quantity) types.Quantity {
+func (x *mixed) lost(devices []match.Slot, free types.Quantity) types.Quantity {
 	if x.gpu == 0 {
 		return free
 	}
 	each := min(x.gpu, esl.One)
 	var lost, enough types.Quantity
-	for _, d := range devices {
-		switch {
-		case d.Free < each, x.devices != nil && d.Device != nil && !x.devices.Takes(d.Device):
-			lost += max(d.Free, 0)
+	for i := range devices {
+		switch d := &devices[i]; {
+		case d.Free() < each, x.devices != nil && d.Device != nil && !x.devices.Takes(d.Device):
+			lost += max(d.Free(), 0)
 		default:
 			enough += each
 		}

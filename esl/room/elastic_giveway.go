@@ -299,7 +299,7 @@ func (e *evicting) without(r *esl.Room, needs []cluster.Need) (room *esl.Room, n
 		return r, 0
 	}
 	tasks := e.on[r.Node.Name]
-	if len(tasks) == 0 || !r.Large(needs) {
+	if len(tasks) == 0 || !r.EverFits(needs) {
 		return nil, 0
 	}
 	c := r.Clone()
@@ -319,6 +319,6 @@ func (e *evicting) without(r *esl.Room, needs []cluster.Need) (room *esl.Room, n
 // giveUp counts what an attempt holds as free.
 func giveUp(r *esl.Room, b *cluster.Binding) {
 	if b.Info.V != nil {
-		r.Release(b.Info.V.Holds, 1)
+		r.Return(b.Info.V.Holds)
 	}
 }

@@ -189,7 +189,7 @@ func canHandOver(s *esl.State, bundles []types.Bundle) bool {
 				continue
 			}
 			s.View.Relied(n, x.ID, func(key string, _ int64) { keys[key] = true })
-			if len(esl.NewRoom(s.View, n).DevicesOf(x.ID)) > 0 {
+			if esl.NewRoom(s.View, n).MadeOfDevices(x.ID) {
 				keys[controlplane.DevicesKey(b.Node)] = true
 			}
 		}

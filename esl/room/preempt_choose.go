@@ -121,11 +121,16 @@ func (c *clearing) change(i int, f func(r *esl.Room)) {
 	c.as[i] = c.clock
 }
 
-// free counts what is held as free, or with -1 as held again.
-func (c *clearing) free(frees []freed, sign types.Quantity) {
+// free counts what is held as free.
+func (c *clearing) free(frees []freed) { c.count(frees, (*esl.Room).Return, 1) }
+
+// retake counts what was counted as free as held again.
+func (c *clearing) retake(frees []freed) { c.count(frees, (*esl.Room).Hold, -1) }
+
+func (c *clearing) count(frees []freed, onNode func(*esl.Room, []types.Holding), sign types.Quantity) {
 	for _, f := range frees {
 		if i, ok := c.at[f.node]; ok {
-			c.change(i, func(r *esl.Room) { r.Release(f.holds, sign) })
+			c.change(i, func(r *esl.Room) { onNode(r, f.holds) })
 		}
 		for _, h := range f.holds {
 			if h.Cluster {
@@ -143,7 +148,7 @@ func (c *clearing) freeGrant(g *types.Grant) {
 			u.hold(at.Node, h)
 		}
 	}
-	c.free(u.frees, 1)
+	c.free(u.frees)
 }
 
 // accumulatedBy reports whether a grant is what a reservation or task of the job has
@@ -265,7 +270,7 @@ func (c *clearing) place(who asker, asks asked, only string) string {
 func (c *clearing) evict(u *victim) {
 	c.gone[u] = true
 	c.evicted = append(c.evicted, u)
-	c.free(u.frees, 1)
+	c.free(u.frees)
 }
 
 // option returns who has to go for needs to fit in a room: of those that come first as many
@@ -274,7 +279,7 @@ func (c *clearing) option(r *esl.Room, needs []cluster.Need, who asker) option {
 	if r.Fits(needs) {
 		return option{fits: true}
 	}
-	if !r.Large(needs) {
+	if !r.EverFits(needs) {
 		return option{}
 	}
 	trial := r.Clone()
@@ -283,17 +288,17 @@ func (c *clearing) option(r *esl.Room, needs []cluster.Need, who asker) option {
 		if c.gone[u] || u.priority >= who.priority || u.ns != who.ns {
 			continue
 		}
-		trial.Release(u.on(r.Node.Name), 1)
+		trial.Return(u.on(r.Node.Name))
 		if victims = append(victims, u); !trial.Fits(needs) {
 			continue
 		}
 		for i := len(victims) - 1; i >= 0; i-- {
-			trial.Release(victims[i].on(r.Node.Name), -1)
+			trial.Hold(victims[i].on(r.Node.Name))
 			if trial.Fits(needs) {
 				victims = slices.Delete(victims, i, i+1)
 				continue
 			}
-			trial.Release(victims[i].on(r.Node.Name), 1)
+			trial.Return(victims[i].on(r.Node.Name))
 		}
 		return option{fits: true, victims: victims}
 	}
@@ -347,9 +352,9 @@ func (c *clearing) reprieve(first int) {
 	units := slices.Clone(c.evicted[first:])
 	slices.SortFunc(units, func(a, b *victim) int { return b.less(a) })
 	for _, u := range units {
-		c.free(u.frees, -1)
+		c.retake(u.frees)
 		if !c.sound(u) {
-			c.free(u.frees, 1)
+			c.free(u.frees)
 			continue
 		}
 		delete(c.gone, u)

@@ -96,13 +96,13 @@ func (c *clearing) look(b *cluster.Binding, together map[*cluster.Reservation]*v
 	switch {
 	case taskset.Leaving(t):
 		if c.patient || strings.HasPrefix(t.Info.V.EvictReason(), evictedFor) {
-			c.free(u.frees, 1)
+			c.free(u.frees)
 		}
 	case also != "":
 		u.task[0] = t
 		u.tasks = u.task[:]
 		c.left[also] = append(c.left[also], u)
-		c.free(u.frees, 1)
+		c.free(u.frees)
 	case drawn == nil:
 		if u.priority < c.below && !c.stays(t) {
 			u.task[0], u.lost = t, c.ran(t)

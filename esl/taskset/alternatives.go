@@ -94,9 +94,9 @@ func (w Alternatives) Fits(r *esl.Room) bool {
 	return ok
 }
 
-// Large reports whether a node would do in some way, be it later, if nothing else were
-// there.
-func (w Alternatives) Large(r *esl.Room) bool { return slices.ContainsFunc(w.All, r.Large) }
+// EverFits reports whether a task would fit on a node in some way, be it later, if nothing were in
+// use there.
+func (w Alternatives) EverFits(r *esl.Room) bool { return slices.ContainsFunc(w.All, r.EverFits) }
 
 // Put takes rooms for what waits of a crowd, for at most so many tasks, and tells have for
 // how many in which room, and in which of their ways. The best ways come first, in all

@@ -7,109 +7,26 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
-
-// space says how much there is of a resource for what is on a node, and where that is
-// counted: there, or, as "", in the cluster.
-type space func(node string, id types.ResourceID) (at string, amount types.Quantity)
-
-// SpaceOf is the space of a view: what is free, or, as if nothing else were there, all.
-func SpaceOf(v *cluster.View, empty bool) space {
-	return func(node string, id types.ResourceID) (string, types.Quantity) {
-		n, pool := v.Nodes[node], v.Pool(id)
-		switch {
-		case pool != nil && empty:
-			return "", pool.Capacity()
-		case pool != nil:
-			return "", pool.Free()
-		}
-		q, _ := v.Capacity(n, id)
-		if !empty {
-			q = q.Minus(n.Used(id))
-		}
-		return node, q
-	}
-}
-
-// With is the space and what a grant holds of it.
-func (f space) With(g *types.Grant) space {
-	return func(node string, id types.ResourceID) (at string, amount types.Quantity) {
-		at, amount = f(node, id)
-		for _, on := range g.Nodes {
-			for _, h := range on.Holds {
-				if h.Resource == id && (at == "" || on.Node == node) {
-					amount = amount.Add(h.Amount)
-				}
-			}
-		}
-		return at, amount
-	}
-}
-
-// SpaceOfNodes is the space of nodes that nothing is on, as far as they are registered:
-// of other resources there may be as much as is asked for.
-func SpaceOfNodes(nodes map[string]*types.Node) space {
-	return func(node string, id types.ResourceID) (string, types.Quantity) {
-		if n := nodes[node]; n != nil && isCounted(id) {
-			return node, n.Capacity.Get(string(id))
-		}
-		return node, types.Inf
-	}
-}
 
 // isCounted reports whether it is known of a node that is registered how much it has.
 func isCounted(id types.ResourceID) bool {
 	return id == types.CPU || id == types.Memory || id == types.Disk || id == types.GPU
 }
 
-// Fitting returns how many of the needs, of a bundle each, have room, in their order, each
-// on the first node that has. Of needs that are alike there is no room for more.
-func Fitting(nodes []string, needs [][]cluster.Need, room space) int {
-	type account struct {
-		at string
-		id types.ResourceID
-	}
-	used := make(map[account]types.Quantity)
-	fits := func(node string, wanted []cluster.Need, take bool) bool {
-		for _, x := range wanted {
-			at, amount := room(node, x.ID)
-			if used[account{at, x.ID}].Add(x.Amount) > amount {
-				return false
-			}
-			if take {
-				used[account{at, x.ID}] += x.Amount
-			}
-		}
-		return true
-	}
-	n, from := 0, 0
-	for i, wanted := range needs {
-		if i > 0 && !slices.Equal(wanted, needs[i-1]) {
-			from = 0 // else no node before has room
-		}
-		for ; from < len(nodes); from++ {
-			if fits(nodes[from], wanted, false) {
-				fits(nodes[from], wanted, true)
-				n++
-				break
-			}
-		}
-	}
-	return n
-}
-
 // mostFitting returns at most how many of the needs have room: so many exactly if all are
 // alike. Of those that differ each kind is looked at as if it were alone.
-func mostFitting(nodes []string, needs [][]cluster.Need, room space) int {
+func mostFitting(nodes []*cluster.Node, needs [][]cluster.Need, space match.Space) int {
 	n := 0
 	for len(needs) > 0 {
 		alike := 1
 		for alike < len(needs) && slices.Equal(needs[alike], needs[0]) {
 			alike++
 		}
-		n += Fitting(nodes, needs[:alike], room)
+		n += space.Fit(nodes, needs[:alike])
 		needs = needs[alike:]
 	}
 	return n
@@ -119,7 +36,7 @@ func mostFitting(nodes []string, needs [][]cluster.Need, room space) int {
 // the registered nodes, in the domain where it is for most; known is false if it is not
 // known what they have, or there are none yet.
 func MostInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.Need) (most int, known bool) {
-	nodes := make(map[string][]string)
+	nodes := make(map[string][]*cluster.Node)
 	for name, n := range all {
 		in := ""
 		if n == nil {
@@ -130,14 +47,21 @@ func MostInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.
 				continue
 			}
 		}
-		nodes[in] = append(nodes[in], name)
+		node := &cluster.Node{Name: name}
+		node.Info.V = n
+		nodes[in] = append(nodes[in], node)
 	}
 	counted := make([][]cluster.Need, len(needs)) // what else they ask for makes no two of them differ
 	for i, bundle := range needs {
-		counted[i] = slices.DeleteFunc(slices.Clone(bundle), func(x cluster.Need) bool { return !isCounted(x.ID) })
+		for _, x := range bundle {
+			if isCounted(x.ID) {
+				counted[i] = append(counted[i], cluster.Need{ID: x.ID, Amount: x.Amount}) // which devices a node has is not known here
+			}
+		}
 	}
-	for _, names := range nodes {
-		most = max(most, mostFitting(names, counted, SpaceOfNodes(all)))
+	empty := match.Empty(cluster.New())
+	for _, in := range nodes {
+		most = max(most, mostFitting(in, counted, empty))
 	}
 	return most, len(all) > 0
 }
@@ -182,43 +106,43 @@ func NeedsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need 
 	}
 	needs := make([][]cluster.Need, len(r.Bundles))
 	for i, b := range r.Bundles {
-		if i > 0 && slices.Equal(b.Requests, r.Bundles[i-1].Requests) {
+		if i > 0 && slices.Equal(b.Requests, r.Bundles[i-1].Requests) && slices.EqualFunc(b.Devices, r.Bundles[i-1].Devices, sameDevices) {
 			needs[i] = needs[i-1] // as in most gangs
 			continue
 		}
-		needs[i] = v.BundleNeeds(ns, b.Requests)
+		needs[i] = v.BundleNeeds(ns, b.Requests, b.Devices...)
 	}
 	return needs
 }
 
+func sameDevices(a, b types.DeviceRequest) bool { return a.String() == b.String() }
+
 // DomainWithRoom returns in which domain, of all or "" of the cluster, all needs have room, one in
 // particular if that does, and how many have where most do; "" and less if nowhere all do.
 // Of what is left out there is as much as is asked for.
-func DomainWithRoom(s *esl.State, over esl.Domain, needs [][]cluster.Need, out map[types.ResourceID]bool, rather string, free space) (in string, most int) {
-	nodes := make(map[string][]string)
+func DomainWithRoom(s *esl.State, over esl.Domain, needs [][]cluster.Need, out map[types.ResourceID]bool, rather string, space match.Space) (in string, most int) {
+	nodes := make(map[string][]*cluster.Node)
 	for _, n := range s.Nodes() {
 		d := ""
 		if over != "" {
 			d = over.Of(n)
 		}
 		if over == "" || d != "" {
-			nodes[d] = append(nodes[d], n.Name)
+			nodes[d] = append(nodes[d], n)
 		}
 	}
+	limits := make(map[types.ResourceID]types.Quantity, len(out))
 	for _, d := range slices.Insert(slices.Sorted(maps.Keys(nodes)), 0, rather) {
 		even := types.Inf
 		if over == esl.Rack && len(needs) > 0 {
 			even = evenly(s, nodes[d], needs, out)
 		}
-		n := Fitting(nodes[d], needs, func(node string, id types.ResourceID) (string, types.Quantity) {
-			switch {
-			case out[id] && strings.HasSuffix(string(id), "."+kindSpread):
-				return node, even // over nodes, as all are in one rack
-			case out[id]:
-				return node, types.Inf
+		for id := range out {
+			if limits[id] = types.Inf; strings.HasSuffix(string(id), "."+kindSpread) {
+				limits[id] = even // over nodes, as all are in one rack
 			}
-			return free(node, id)
-		})
+		}
+		n := space.Limited(limits).Fit(nodes[d], needs)
 		if most = max(most, n); n == len(needs) {
 			return d, n
 		}
@@ -228,11 +152,11 @@ func DomainWithRoom(s *esl.State, over esl.Domain, needs [][]cluster.Need, out m
 
 // evenly returns how many of those that ask for the needs each of some nodes has at most when they
 // are spread over those of them that are large enough.
-func evenly(s *esl.State, nodes []string, needs [][]cluster.Need, out map[types.ResourceID]bool) types.Quantity {
+func evenly(s *esl.State, nodes []*cluster.Node, needs [][]cluster.Need, out map[types.ResourceID]bool) types.Quantity {
 	large := 0
 	rest := slices.DeleteFunc(slices.Clone(needs[0]), func(x cluster.Need) bool { return out[x.ID] })
-	for _, name := range nodes {
-		large += BoolInt(esl.NewRoom(s.View, s.View.Nodes[name]).Large(rest))
+	for _, n := range nodes {
+		large += BoolInt(esl.NewRoom(s.View, n).EverFits(rest))
 	}
 	unit := esl.One
 	for _, x := range needs[0] {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -47,7 +48,7 @@ type Direct struct{ *controlplane.Client }
 
 // Set sets a resource.
 func (o Direct) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error) {
-	where := cluster.Where(s.Sel)
+	where := manifest.NodesOf(s.Sel)
 	if s.Cluster {
 		where = controlplane.InCluster()
 	}

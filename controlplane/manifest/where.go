@@ -1,4 +1,4 @@
-package cluster
+package manifest
 
 import (
 	"context"
@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
-// Where returns the location of the nodes that a selector selects, for SetResource. A selector with
+// NodesOf returns the location of the nodes that a selector selects, for SetResource. A selector with
 // Available selects them once, when the resource is set.
-func Where(sel types.Selector) controlplane.Where {
+func NodesOf(sel types.Selector) controlplane.Where {
 	if len(sel.Available) == 0 {
 		return controlplane.Where{Nodes: sel.Nodes, Labels: sel.Labels}
 	}
@@ -25,7 +27,7 @@ func available(ctx context.Context, c *controlplane.Client, sel types.Selector) 
 	if err := sel.Available.Validate("where.available"); err != nil {
 		return nil, err
 	}
-	s, err := ClusterState(ctx, c)
+	s, err := cluster.ClusterState(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +37,8 @@ func available(ctx context.Context, c *controlplane.Client, sel types.Selector) 
 		}
 	}
 	var names []string
-	for _, name := range s.WithFree(sel.Available) {
-		if n := s.view.Nodes[name]; sel.Matches(name, n.Info.V) {
+	for _, name := range match.WithFree(s.View(), s.Namespace, sel.Available) {
+		if n := s.View().Nodes[name]; sel.Matches(name, n.Info.V) {
 			names = append(names, name)
 		}
 	}

@@ -1,0 +1,148 @@
+package match
+
+import (
+	"slices"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Space is room for several tasks or bundles together: nodes, and what is left of cluster-wide
+// resources. It says whether a gang fits, before anything is held for it.
+type Space struct {
+	view   *cluster.View
+	empty  bool
+	grant  *types.Grant
+	limits map[types.ResourceID]types.Quantity
+}
+
+// Present is the space that a view has now.
+func Present(v *cluster.View) Space { return Space{view: v} }
+
+// Empty is the space that a view would have if nothing were in use and all devices were healthy.
+func Empty(v *cluster.View) Space { return Space{view: v, empty: true} }
+
+// With is the space when a grant is given back. nil gives back nothing.
+func (s Space) With(g *types.Grant) Space {
+	s.grant = g
+	return s
+}
+
+// Limited is the space when each node has so much left of some resources, whatever it has; as
+// much as is asked for if that is types.Inf.
+func (s Space) Limited(limits map[types.ResourceID]types.Quantity) Space {
+	s.limits = limits
+	return s
+}
+
+// Fit returns how many of needs, of one task or bundle each, have room together: in their order,
+// each on the first of the nodes that has. It tries no need again that equals the one before it
+// and found no room.
+func (s Space) Fit(nodes []*cluster.Node, needs [][]cluster.Need) int {
+	f := filling{Space: s, rooms: make([]*Room, len(nodes)), pools: make(map[types.ResourceID]types.Quantity), used: make(map[limited]types.Quantity)}
+	n, from := 0, 0
+	for i, all := range needs {
+		if i == 0 || !slices.Equal(all, needs[i-1]) {
+			from = 0
+		}
+		rest := slices.DeleteFunc(slices.Clone(all), func(x cluster.Need) bool { _, is := s.limits[x.ID]; return is })
+		for ; from < len(nodes); from++ {
+			if f.take(nodes, from, all, rest) {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// filling is a space of which some is taken.
+type filling struct {
+	Space
+	rooms []*Room
+	pools map[types.ResourceID]types.Quantity
+	used  map[limited]types.Quantity
+}
+
+// limited is a resource on one of the nodes.
+type limited struct {
+	at int
+	id types.ResourceID
+}
+
+// take takes needs, of which rest have no limit, from a node, and reports whether there is room.
+func (f *filling) take(nodes []*cluster.Node, at int, all, rest []cluster.Need) bool {
+	for _, x := range all {
+		if limit, ok := f.limits[x.ID]; ok && f.used[limited{at, x.ID}].Add(x.Amount) > limit && limit != types.Inf {
+			return false
+		}
+	}
+	for _, x := range rest {
+		if f.view.Pool(x.ID) != nil && f.pool(x.ID) < x.Amount {
+			return false
+		}
+	}
+	if f.rooms[at] == nil {
+		f.rooms[at] = f.room(nodes[at])
+	}
+	if !f.rooms[at].Fits(rest) {
+		return false
+	}
+	f.rooms[at].Hold(f.rooms[at].Pick(rest))
+	for _, x := range all {
+		if _, ok := f.limits[x.ID]; ok {
+			f.used[limited{at, x.ID}] = f.used[limited{at, x.ID}].Add(x.Amount)
+		} else if f.view.Pool(x.ID) != nil {
+			f.pools[x.ID] = f.pools[x.ID].Add(x.Amount)
+		}
+	}
+	return true
+}
+
+// pool returns what is left of a cluster-wide resource.
+func (f *filling) pool(id types.ResourceID) types.Quantity {
+	pool := f.view.Pool(id)
+	if f.empty {
+		return pool.Capacity().Minus(f.pools[id])
+	}
+	free := pool.Free()
+	if f.grant != nil {
+		for _, on := range f.grant.Nodes {
+			for _, h := range on.Holds {
+				if h.Resource == id {
+					free = free.Add(h.Amount)
+				}
+			}
+		}
+	}
+	return free.Minus(f.pools[id])
+}
+
+// room returns a node of the space.
+func (s *Space) room(n *cluster.Node) *Room {
+	if s.empty {
+		r := Over(s.view, healthy(n), Overlay{Allocated: &types.Allocated{}})
+		return &r
+	}
+	r := On(s.view, n)
+	if s.grant != nil {
+		if holds := s.grant.On(n.Name); len(holds) > 0 {
+			r.Return(holds)
+		}
+	}
+	return &r
+}
+
+// healthy returns a node as if all its devices were healthy.
+func healthy(n *cluster.Node) *cluster.Node {
+	if n.Devices.V == nil || !slices.ContainsFunc(n.Devices.V.Devices, func(d types.Device) bool { return d.Unhealthy != "" }) {
+		return n
+	}
+	c, devices := *n, *n.Devices.V
+	devices.Devices = slices.Clone(devices.Devices)
+	for i := range devices.Devices {
+		devices.Devices[i].Unhealthy = ""
+	}
+	c.Devices.V = &devices
+	return &c
+}
