@@ -28,6 +28,9 @@ type Explanation struct {
 	Summary string `json:"summary"`
 	// Suggestion says what to do about it, if anything.
 	Suggestion string `json:"suggestion,omitempty"`
+	// Unmet is the resource or reservation that Suggestion sets or reserves, by the name that the
+	// namespace knows it by; empty if it suggests something else.
+	Unmet string `json:"unmet,omitempty"`
 	// Infeasible tells that it can never be placed, whatever ends.
 	Infeasible bool `json:"infeasible,omitempty"`
 	// Notes are further facts, a sentence each.
@@ -167,6 +170,7 @@ type Group struct {
 	Phase      types.Phase `json:"phase"`
 	Summary    string      `json:"summary"`
 	Suggestion string      `json:"suggestion,omitempty"`
+	Unmet      string      `json:"unmet,omitempty"`
 	Infeasible bool        `json:"infeasible,omitempty"`
 	Count      int         `json:"count"`
 	// Tasks are the ids, a few.

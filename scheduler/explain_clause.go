@@ -198,7 +198,7 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) (cl
 	switch {
 	case r == nil:
 		return fmt.Sprintf("waits for %s: there is no reservation %s", name, ref(f.ns, id)),
-			fmt.Sprintf("Reserve it: escher reserve %s --bundle %s=%s", id.ID, base, x.Amount.Format(x.ID))
+			f.reserve(id, base, x)
 	case r.Grant.V == nil:
 		return fmt.Sprintf("waits for %s: reservation %s is not granted yet", name, ref(f.ns, id)), why
 	case r.Grant.V.Phase == types.Accumulating, r.Grant.V.Phase == types.Collecting:
@@ -233,7 +233,7 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 	if elsewhere := having(f.short, x); len(elsewhere) > 0 {
 		here := left[0].node.Name
 		return fmt.Sprintf("waits for %s on %s, where the rest of what it asks for is: it is only on %s", want, listed(nodesOf(left)), listed(nodesOf(elsewhere))),
-			"Set it there: " + setResource(f.ns, x.ID, x.Amount, "--node "+here)
+			"Set it there: " + f.setResource(x.ID, x.Amount, "--node "+here)
 	}
 	if len(shut) > 0 {
 		return fmt.Sprintf("waits for %s: %s", want, shutWords(shut, "with it")), unbar(shut, "set it on another one")
@@ -245,29 +245,29 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 		}
 		if n.Alive.V == nil {
 			return fmt.Sprintf("waits for %s, which was set on %s, and that is not alive", want, n.Name),
-				"Set it on another node: " + setResource(f.ns, x.ID, x.Amount, "--node "+left[0].node.Name)
+				"Set it on another node: " + f.setResource(x.ID, x.Amount, "--node "+left[0].node.Name)
 		}
 		return fmt.Sprintf("waits for %s, which was set in a former session of %s, and is void since", want, n.Name),
-			"Set it again: " + setResource(f.ns, x.ID, x.Amount, "--node "+n.Name)
+			"Set it again: " + f.setResource(x.ID, x.Amount, "--node "+n.Name)
 	}
 	if c := e.v.Everywhere[x.ID]; c != nil {
 		return fmt.Sprintf("waits for %s, which is on the nodes that a selector picks, and none of them takes anything at present", want),
 			"Look at escher resources, and set it elsewhere."
 	}
-	create := setResource(f.ns, x.ID, x.Amount, "--node "+left[0].node.Name)
+	create := func() string { return f.setResource(x.ID, x.Amount, "--node "+left[0].node.Name) }
 	given := e.providers(x.ID)
 	others := slices.DeleteFunc(slices.Clone(given), func(p Provider) bool { return p.ID == e.self })
 	switch {
 	case len(others) > 0 && others[0].Phase == types.Pending && slices.Contains(others[0].waits, e.self):
 		return fmt.Sprintf("waits for %s, which %s is to provide, and that waits for it", want, others[0].ID),
-			"Each waits for the other, for ever. To break the circle: " + create
+			"Each waits for the other, for ever. To break the circle: " + create()
 	case len(others) > 0:
 		return e.provided(f.ns, want, others)
 	case len(given) > 0:
 		return fmt.Sprintf("waits for %s, which nothing but itself is to provide", want),
-			"It waits for itself, for ever, unless somebody creates it: " + create
+			"It waits for itself, for ever, unless somebody creates it: " + create()
 	}
-	return fmt.Sprintf("waits for %s: there is no %s anywhere", want, name), "Somebody has to create it: " + create
+	return fmt.Sprintf("waits for %s: there is no %s anywhere", want, name), "Somebody has to create it: " + create()
 }
 
 // provided: tasks are to provide what is not there, or were to.
@@ -315,7 +315,7 @@ func (e *explainer) tooLow(f *finding, open []candidate) (clause, suggestion str
 		return fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds %s %s", reservation, want, l.capacity.Format(l.ID), at),
 			fmt.Sprintf("Ask for at most %s, or make the reservation anew with a larger bundle: escher unreserve %s", amountOf(f.ns, l.ID, l.capacity), reservation)
 	}
-	set := setResource(f.ns, l.ID, l.Amount, e.flagFor(c.node, l.ID))
+	set := f.setResource(l.ID, l.Amount, e.flagFor(c.node, l.ID))
 	if l.capacity == 0 {
 		return fmt.Sprintf("waits for %s, whose capacity is 0 on %s: it is closed", want, listed(nodesOf(open))), "Open it: " + set
 	}
@@ -331,10 +331,17 @@ func nodesOf(list []candidate) []string {
 	return out
 }
 
-// setResource is the command that sets a resource.
-func setResource(ns string, rid types.ResourceID, q types.Quantity, where string) string {
-	text := fmt.Sprintf("escher set-resource %s %s %s", nameOf(ns, rid), q.Format(rid), where)
-	if of, name, _ := rid.Split(); of != ns {
+// reserve returns the advice to make a reservation that a need draws on.
+func (f *finding) reserve(id cluster.ID, base string, x cluster.Need) string {
+	f.unmet = ref(f.ns, id)
+	return fmt.Sprintf("Reserve it: escher reserve %s --bundle %s=%s", id.ID, base, x.Amount.Format(x.ID))
+}
+
+// setResource returns the command that sets a resource.
+func (f *finding) setResource(rid types.ResourceID, q types.Quantity, where string) string {
+	f.unmet = nameOf(f.ns, rid)
+	text := fmt.Sprintf("escher set-resource %s %s %s", f.unmet, q.Format(rid), where)
+	if of, name, _ := rid.Split(); of != f.ns {
 		text = fmt.Sprintf("escher set-resource %s %s %s --namespace %s", name, q.Format(rid), where, of)
 	}
 	return text

@@ -47,7 +47,7 @@ func (e *explainer) job(id cluster.ID) (Explanation, error) {
 		x.Infeasible = x.Infeasible || g.Infeasible
 	}
 	if len(x.Groups) > 0 {
-		x.Suggestion = x.Groups[0].Suggestion
+		x.Suggestion, x.Unmet = x.Groups[0].Suggestion, x.Groups[0].Unmet
 	}
 	return x, nil
 }
@@ -99,7 +99,7 @@ func (e *explainer) groups(tasks []*cluster.Task) []Group {
 		k := key{t.Phase(), x.Summary}
 		g := found[k]
 		if g == nil {
-			g = &Group{Phase: t.Phase(), Summary: x.Summary, Suggestion: x.Suggestion, Infeasible: x.Infeasible}
+			g = &Group{Phase: t.Phase(), Summary: x.Summary, Suggestion: x.Suggestion, Unmet: x.Unmet, Infeasible: x.Infeasible}
 			found[k] = g
 		}
 		g.Count++

@@ -241,7 +241,7 @@ func (e *explainer) bundles(r *cluster.Reservation, x *Explanation) {
 		if len(spots) == 1 {
 			x.Summary = sentence("It "+clause, "")
 		}
-		x.Suggestion = suggestion
+		x.Suggestion, x.Unmet = suggestion, f.unmet
 		e.inAll(f, x)
 		e.turn(r, x)
 		return

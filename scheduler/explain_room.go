@@ -129,7 +129,6 @@ func plural(n int, one, many string) string {
 func (e *explainer) shortPool(f *finding) (clause, suggestion string) {
 	l := f.pools[0]
 	want := amountOf(f.ns, l.ID, l.Amount)
-	raise := setResource(f.ns, l.ID, l.Amount, "--cluster")
 	if by := e.addedBy(f, l.ID); by != "" {
 		clause = fmt.Sprintf("waits for the %s: it needs %s, and %s of %s is free", by, want, l.free.Format(l.ID), l.capacity.Format(l.ID))
 	} else {
@@ -140,9 +139,9 @@ func (e *explainer) shortPool(f *finding) (clause, suggestion string) {
 		if by := e.addedBy(f, l.ID); by == "" {
 			clause = fmt.Sprintf("waits for %s, whose capacity is 0 in the whole cluster: it is closed", want)
 		}
-		return clause, "Open it: " + raise
+		return clause, "Open it: " + f.setResource(l.ID, l.Amount, "--cluster")
 	case l.capacity < l.Amount:
-		return clause, "Raise it: " + raise + ", or ask for less."
+		return clause, "Raise it: " + f.setResource(l.ID, l.Amount, "--cluster") + ", or ask for less."
 	}
 	if l.free < 0 {
 		clause += ": " + lowered
@@ -150,7 +149,7 @@ func (e *explainer) shortPool(f *finding) (clause, suggestion string) {
 	if remedy := e.remedy(f.ns, e.holdersOfPool(l.ID), l.Amount-l.free); remedy != "" {
 		return clause, remedy
 	}
-	return clause, "Raise it: " + setResource(f.ns, l.ID, l.capacity.Add(l.Amount-l.free), "--cluster")
+	return clause, "Raise it: " + f.setResource(l.ID, l.capacity.Add(l.Amount-l.free), "--cluster")
 }
 
 // addedBy says what of a namespace makes its tasks need rid; empty if nothing does.
@@ -214,7 +213,7 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 	case match.TopologyOf(l.Need) != types.AnyTopology && l.free >= l.Amount:
 		return clause, "It goes on when such are free that lie so; leave the topology out to have any."
 	case !l.ID.Physical() && !l.ID.Scoped():
-		return clause, "Raise it: " + setResource(f.ns, l.ID, l.capacity.Add(lacking), e.flagFor(near.node, l.ID))
+		return clause, "Raise it: " + f.setResource(l.ID, l.capacity.Add(lacking), e.flagFor(near.node, l.ID))
 	case odd != "":
 		return clause, "It goes on when that is repaired, or when another node has it free."
 	}

@@ -75,7 +75,7 @@ func ended(t *cluster.Task) (summary, suggestion string) {
 	reason := s.Reason
 	if s.ExitCode != 0 && reason == "" {
 		reason = fmt.Sprintf("exit code %d", s.ExitCode)
-	} else if s.ExitCode != 0 && !strings.Contains(reason, "exit code") {
+	} else if s.ExitCode != 0 {
 		reason = fmt.Sprintf("%s (exit code %d)", strings.TrimRight(reason, ". "), s.ExitCode)
 	}
 	summary = sentence("It failed "+at(s)+restarted(s), reason)
@@ -241,7 +241,7 @@ func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 		x.Vectors = append(x.Vectors, y)
 	}
 	clause, suggestion := e.clause(best)
-	x.Summary, x.Suggestion = sentence("It "+clause, ""), suggestion
+	x.Summary, x.Suggestion, x.Unmet = sentence("It "+clause, ""), suggestion, best.unmet
 	x.Infeasible = !slices.ContainsFunc(findings, func(f *finding) bool { return !f.infeasible() && !f.stuck })
 	switch {
 	case len(findings) > 1 && x.Infeasible:

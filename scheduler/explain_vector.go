@@ -33,6 +33,8 @@ type finding struct {
 	// waits for cannot come.
 	said, remedy string
 	stuck        bool
+	// unmet is the resource or reservation that the remedy sets or reserves.
+	unmet string
 }
 
 // candidate is a node with what it lacks.

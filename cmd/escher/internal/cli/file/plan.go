@@ -164,7 +164,7 @@ func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanat
 	e := *why
 	for i, name := range esl.Labels(policies) {
 		prefix := id + "." + name
-		if strings.Contains(e.Suggestion, prefix) {
+		if policy.MadeUnder(prefix, e.Unmet) {
 			e.Suggestion = "Policy " + policies[i].Kind + " sees to that once it is submitted."
 		}
 		if (policies[i].Kind == room.Preempt{}.Kind()) && !e.Infeasible {
@@ -172,7 +172,7 @@ func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanat
 		}
 	}
 	for _, shared := range policy.RefersTo(builtin.Kinds(), &types.Policies{Job: id, Policies: policies}) {
-		if policy.Suggests(&e, shared) {
+		if policy.MadeUnder(shared, e.Unmet) {
 			e.Suggestion = "How much of it there is, policy " + shared + " says."
 		}
 	}

@@ -210,7 +210,7 @@ func (s *PolicySaying) explain(e *scheduler.Explanation) {
 	for _, prefix := range render.SortedKeys(s.owners()) {
 		policy := s.owners()[prefix]
 		name := pattern(prefix)
-		if Suggests(e, prefix) {
+		if MadeUnder(prefix, e.Unmet) {
 			e.Suggestion = fmt.Sprintf("Policy %s sees to that. See how far it is: escher policies describe %s", policy, s.ID.ID)
 			if s.withdrawn(policy) {
 				e.Suggestion = fmt.Sprintf("Policy %s has been withdrawn: declare it again, or stop what waits for it.", policy)
@@ -237,10 +237,10 @@ func (s *PolicySaying) withdrawn(policy string) bool {
 	return false
 }
 
-// Suggests reports whether an explanation suggests to set, or reserve, what a policy makes
-// under a name.
-func Suggests(e *scheduler.Explanation, prefix string) bool {
-	return regexp.MustCompile(`escher (?:set-resource|reserve) ` + pattern(prefix)).MatchString(e.Suggestion)
+// MadeUnder reports whether a policy makes a resource or reservation under a name: that name
+// itself, or one below it.
+func MadeUnder(prefix, name string) bool {
+	return name == prefix || strings.HasPrefix(name, prefix+".")
 }
 
 // pattern matches what a policy makes under a name: that itself, and what is named after it;
