@@ -19,13 +19,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Agent runs what is bound to one node.
+// Agent runs the attempts that are bound to one node.
 //
-// What each attempt needs next is decided by Next, in a goroutine of its own (task).
-// What Next looks at comes from four others: the watch of the node's bindings, the
-// observer of the runtime, the keeper of the session, and the outbox of reports. When
-// the session is lost, all of them end and begin anew: a lost session and a restart
-// are the same to an agent.
+// A goroutine per attempt (task) does what Next decides. The input of Next comes from four other
+// goroutines: the watch of the node's bindings, the observer of the runtime, the renewal of the
+// session, and the outbox of reports. When the session is lost, all of them end and start again:
+// for an agent, a lost session and a restart are the same.
 type Agent struct {
 	cfg    Config
 	log    *zap.Logger
@@ -33,49 +32,49 @@ type Agent struct {
 	marks  marks
 	specs  *specs
 	starts *semaphore.Weighted
-	// spaces are the settings of the namespaces of its tasks.
+	// spaces reads the settings of the namespaces of its tasks.
 	spaces namespaces
-	// clients are behind the task sockets.
+	// clients serve the task sockets.
 	clients clients
-	// bounds limits what the task sockets use together.
+	// bounds limits the resources that all task sockets use together.
 	bounds *tasksocket.Bounds
 	events *history
-	// executions is the log of what runs here, nil if there is none.
+	// executions logs the processes that run here; nil means no log.
 	executions *execlog.Log
-	// deadline is where the watchdog reads it, nil if there is no state directory.
+	// deadline is the page that the watchdog reads; nil means no state directory.
 	deadline *watchdog.Page
-	// unsaved tells of a renewal that the state file does not have yet.
+	// unsaved signals a renewal that the state file does not have yet.
 	unsaved chan struct{}
 
 	mu sync.Mutex
-	// life is how long the session lasts; fenced tells that it may end soon.
+	// life is how long the session lasts; fenced reports whether it may end soon.
 	life   lifetime
 	fenced bool
-	// token lets its bearer use the node's API, in this session.
+	// token authorizes its bearer to use the node's API during this session.
 	token string
-	// One life of the agent: all of this begins anew with each session.
+	// The fields below belong to one life of the agent, except devices and leftAlone: see reset.
 	session int64
 	since   time.Time
 	tasks   map[string]*task
 	byKey   map[string]*task
-	// synced: the bindings are known; listed: and the containers, so that what
-	// is not known does not exist.
+	// synced reports whether the bindings are known, listed whether the containers are: an unknown
+	// one does not exist.
 	synced, listed bool
-	// reports are those found at the beginning, by key, until synced.
+	// reports are the reports stored before this life, by key, until synced.
 	reports map[string]types.Report
 	outbox  *outbox.Outbox
-	// look asks the observer to look at the runtime.
+	// look wakes the observer, which lists the containers of the runtime.
 	look chan struct{}
-	// devices are those of the node, as they are stored.
+	// devices are the stored devices of the node.
 	devices []types.Device
-	// leftAlone are those of which a capacity is given, as logged last.
+	// leftAlone are the ignored devices, as logged last: their resource has a configured capacity.
 	leftAlone []string
-	// spawn runs something that ends with this life.
+	// spawn runs a function that ends with this life.
 	spawn func(func(context.Context))
 }
 
-// New makes an agent. Invalid: the error names all that is wrong with cfg.
-// Precondition: the state directory cannot be used.
+// New makes an agent. Invalid: the error names everything that is wrong with cfg. Precondition: the
+// state directory cannot be used.
 func New(cfg Config) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -102,10 +101,10 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// Run registers the node and runs what is bound to it until ctx is done; then it
-// returns ctx.Err(), and leaves containers and session to the next Run. What fails is tried
-// again after a pause that grows. Invalid: the node cannot be registered as it is
-// configured. Another error is fatal: the state directory cannot be used.
+// Run registers the node and runs the attempts bound to it until ctx is done. Then it returns
+// ctx.Err(), and leaves containers and session to the next Run. It retries failures after a growing
+// pause. Invalid: the node cannot be registered with this configuration. Any other error is fatal:
+// the state directory cannot be used.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := a.openFiles(); err != nil {
 		return supervise.Fatal(err)
@@ -135,14 +134,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// pauseGuarded waits, and ends what would outlive its session meanwhile.
+// pauseGuarded waits, and meanwhile ends the processes that would outlive their session.
 func (a *Agent) pauseGuarded(ctx context.Context, wait time.Duration) error {
 	stop := a.guardLast(ctx)
 	defer stop()
 	return supervise.Pause(ctx, wait)
 }
 
-// live is one life of the agent: one session, or a part of it.
+// live is one life of the agent: a session, or a part of one.
 func (a *Agent) live(ctx context.Context) error {
 	session, err := a.arrive(ctx)
 	if err != nil {
@@ -190,9 +189,8 @@ func (a *Agent) reset(session int64, reports map[string]types.Report, spawn func
 	a.look = make(chan struct{}, 1)
 }
 
-// storedReports reads what was reported already, before the bindings are read: a
-// report goes only together with its binding, so that no binding is taken for one
-// that has not ended.
+// storedReports returns the stored reports. It runs before the agent reads the bindings: a report
+// is deleted only together with its binding, so an ended attempt never looks unfinished.
 func (a *Agent) storedReports(ctx context.Context) (map[string]types.Report, error) {
 	out := make(map[string]types.Report)
 	err := a.retry(ctx, "read reports", func() error {
@@ -211,7 +209,7 @@ func (a *Agent) storedReports(ctx context.Context) (map[string]types.Report, err
 	return out, err
 }
 
-// sample returns how many processes run, and how long the session has lasted.
+// sample returns the number of running processes and the age of the session.
 func (a *Agent) sample() (running int, age time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -226,23 +224,23 @@ func (a *Agent) sample() (running int, age time.Duration) {
 	return running, age
 }
 
-// wakeAll has every task look again. The caller holds a.mu.
+// wakeAll wakes every task. The caller holds a.mu.
 func (a *Agent) wakeAll() {
 	for _, t := range a.tasks {
 		t.poke()
 	}
 }
 
-// lookSoon asks the observer to look at the runtime.
+// lookSoon wakes the observer, which lists the containers of the runtime.
 func (a *Agent) lookSoon() {
 	select {
 	case a.look <- struct{}{}:
-	default: // One that waits stands for all.
+	default: // One pending wake-up is enough.
 	}
 }
 
-// each calls f for every item, several at once, and returns the first error once
-// all have returned.
+// each calls f for every item, several at a time, and returns the first error after all calls have
+// returned.
 func each[T any](items []T, f func(T) error) error {
 	const atOnce = 16
 	var group errgroup.Group

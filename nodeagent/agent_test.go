@@ -32,7 +32,7 @@ func bubble(t *testing.T, rt simruntime.Config, test func(t *testing.T, b *bench
 	})
 }
 
-// does makes a script in which all do the same.
+// does makes a script in which all containers behave the same.
 func does(x simruntime.Behaviour) simruntime.Config {
 	return simruntime.Config{Script: func(nodeagent.Container) (simruntime.Behaviour, error) { return x, nil }}
 }
@@ -83,7 +83,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestRemovedAfterReport is the order that makes the runtime a log of what happened.
+// TestRemovedAfterReport tests the order that makes the runtime a log of what happened.
 func TestRemovedAfterReport(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Run: 7 * time.Second}), func(t *testing.T, b *bench) {
 		b.bind("a")
@@ -173,8 +173,8 @@ func TestKilledAfterGrace(t *testing.T) {
 	}
 }
 
-// TestEndedBeforeTheSignal is about a process that ends by itself while it is about
-// to be stopped: that counts.
+// TestEndedBeforeTheSignal tests a process that ends by itself just before its stop signal: its own
+// end counts.
 func TestEndedBeforeTheSignal(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Run: 7 * time.Second, Code: 0}), func(t *testing.T, b *bench) {
 		b.bind("a")
@@ -278,8 +278,8 @@ func TestPanicIsOfOneTask(t *testing.T) {
 	})
 }
 
-// TestRefusedReport is about the report of an attempt whose binding was made anew:
-// it must not be taken for one of the new attempt, nor hold others back.
+// TestRefusedReport tests the report of an attempt whose binding was created again: it must not
+// count for the new attempt, nor hold back other reports.
 func TestRefusedReport(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Run: 3 * time.Second, Code: 5}), func(t *testing.T, b *bench) {
 		b.bind("a")
@@ -367,7 +367,7 @@ func TestManyTasks(t *testing.T) {
 		before := b.store.Revision()
 		b.store.set(false)
 		b.pass(3 * time.Second)
-		// The first is sent alone, the others when it is answered.
+		// The first is sent alone, the others after its answer.
 		if wrote := b.store.Revision() - before; wrote > 2 {
 			t.Errorf("%d reports took %d transactions", n, wrote)
 		}

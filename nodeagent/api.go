@@ -13,12 +13,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What follows is what package nodeapi serves of an agent.
+// The methods below are what package nodeapi needs of an agent.
 
 // Node returns the name of the node.
 func (a *Agent) Node() string { return a.cfg.Node }
 
-// Token returns what lets its bearer use the node's API, empty before there is a
+// Token returns the token that authorizes its bearer to use the node's API; "" before the first
 // session.
 func (a *Agent) Token() string {
 	a.mu.Lock()
@@ -26,22 +26,22 @@ func (a *Agent) Token() string {
 	return a.token
 }
 
-// setToken notes the token of a session.
+// setToken stores the token of a session.
 func (a *Agent) setToken(token string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.token = token
 }
 
-// Ready returns nil once the agent knows what is bound to its node and what runs
-// there, Unavailable else.
+// Ready returns nil once the agent knows the bindings of its node and the containers there, and
+// Unavailable before.
 func (a *Agent) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.readyLocked()
 }
 
-// readyLocked is Ready for those who hold a.mu.
+// readyLocked is Ready. The caller holds a.mu.
 func (a *Agent) readyLocked() error {
 	if !a.synced || !a.listed {
 		return types.Errorf(types.Unavailable, "ask the agent of node %s: it is starting: try again in a moment", a.cfg.Node)
@@ -49,8 +49,8 @@ func (a *Agent) readyLocked() error {
 	return nil
 }
 
-// Bound reports whether an attempt is bound to the node still: until it is not, more
-// may come of it. Unavailable: it is not known yet.
+// Bound reports whether an attempt is still bound to the node, so that more output may follow.
+// Unavailable: not known yet.
 func (a *Agent) Bound(ns, id string, attempt int) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,9 +60,8 @@ func (a *Agent) Bound(ns, id string, attempt int) (bool, error) {
 	return a.attemptLocked(ns, id, attempt) != nil, nil
 }
 
-// ContainerOf returns the id of the container in which an attempt runs. NotFound: it
-// is not bound to the node. Precondition: it does not run. Unavailable: it is not
-// known yet.
+// ContainerOf returns the id of the container of a running attempt. NotFound: the attempt is not
+// bound to the node. Precondition: it does not run. Unavailable: not known yet.
 func (a *Agent) ContainerOf(ns, id string, attempt int) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,14 +78,13 @@ func (a *Agent) ContainerOf(ns, id string, attempt int) (string, error) {
 	return t.id, nil
 }
 
-// attemptLocked returns the task of an attempt that is bound, nil if it is not. The
-// caller holds a.mu.
+// attemptLocked returns the task of a bound attempt; nil if it is not bound. The caller holds a.mu.
 func (a *Agent) attemptLocked(ns, id string, attempt int) *task {
 	return a.byKey[controlplane.BindingKey(a.cfg.Node, ns, id, attempt)]
 }
 
-// LogPath returns where the output of an attempt is, if there is any; empty if the
-// agent keeps no logs. ns and id must be valid names.
+// LogPath returns the path of the output of an attempt, whether or not it exists; "" if the agent
+// keeps no logs. ns and id must be valid names.
 func (a *Agent) LogPath(ns, id string, attempt int) string {
 	if a.cfg.StateDir == "" {
 		return ""
@@ -94,7 +92,7 @@ func (a *Agent) LogPath(ns, id string, attempt int) string {
 	return LogPath(a.cfg.StateDir, ns, id, attempt)
 }
 
-// Logged returns the attempts of a task whose output is here, in order; none is no
+// Logged returns the attempts of a task whose output is on this node, in order. An empty list is no
 // error. ns and id must be valid names.
 func (a *Agent) Logged(ns, id string) ([]int, error) {
 	if a.cfg.StateDir == "" {
@@ -118,7 +116,7 @@ func (a *Agent) Logged(ns, id string) ([]int, error) {
 	return attempts, nil
 }
 
-// String says in words how far a container is.
+// String describes the state of a container for people.
 func (s ContainerState) String() string {
 	switch s {
 	case Absent:

@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestTokenIsOfTheSession has an agent crash within its session, and outlive one.
+// TestTokenIsOfTheSession crashes an agent within its session, and lets it outlive one.
 func TestTokenIsOfTheSession(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 		stored := func() string {
@@ -32,7 +32,7 @@ func TestTokenIsOfTheSession(t *testing.T) {
 		if stored() != first || b.agent.Token() != first {
 			t.Errorf("within its session, the store has %q, the agent %q", stored(), b.agent.Token())
 		}
-		// A session of an older version has none there, and what cannot be read is none.
+		// A session of an older version has no token key, and an unreadable token counts as none.
 		b.crash()
 		b.delete(controlplane.TokenKey("n1"))
 		b.start()

@@ -20,7 +20,7 @@ import (
 
 const ttl = 15 * time.Second
 
-// flaky is a store that can be out of reach of the agent.
+// flaky is a store that can be out of the agent's reach.
 type flaky struct {
 	*memstore.Store
 	mu   sync.Mutex
@@ -28,10 +28,10 @@ type flaky struct {
 	// cut ends the watches.
 	cut context.CancelFunc
 	all context.Context
-	// slow is how long the answer to a renewal takes.
+	// slow is the delay of the answer to a renewal.
 	slow time.Duration
-	// step is called before and after each commit of the agent; it returns
-	// true when that is the agent's last moment.
+	// step is called before and after each commit of the agent; it returns true to crash the agent
+	// there.
 	step func(after bool) bool
 	// sent are the transactions of the agent, in order.
 	sent []controlplane.Txn
@@ -134,8 +134,8 @@ func (f *flaky) Watch(ctx context.Context, opts controlplane.WatchOptions) <-cha
 	return out
 }
 
-// bench is one node: an agent that can crash, its runtime, and the test in the part
-// of the scheduler.
+// bench is one node: an agent that can crash, its runtime, and the test in the role of the
+// scheduler.
 type bench struct {
 	t       *testing.T
 	store   *flaky
@@ -182,7 +182,7 @@ func (b *bench) start() {
 	synctest.Wait()
 }
 
-// crash ends the agent; what it left is for the next.
+// crash ends the agent. Its state stays for the next one.
 func (b *bench) crash() {
 	b.cancel()
 	<-b.done
@@ -194,7 +194,7 @@ func (b *bench) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// put writes as anybody, past all faults.
+// put writes to the store directly, past all faults.
 func (b *bench) put(key string, m types.Message) int64 {
 	b.t.Helper()
 	c := controlplane.NewChange(1)
@@ -229,7 +229,7 @@ func (b *bench) get(key string) controlplane.KV {
 	return page.KVs[0]
 }
 
-// session returns the node's session, 0 while it is not alive.
+// session returns the node's session; 0 while it is not alive.
 func (b *bench) session() int64 { return b.get(controlplane.AliveKey("n1")).CreateRevision }
 
 // bind binds attempt 1 of a task, and returns the id of its container.
@@ -242,7 +242,7 @@ func (b *bench) bind(task string, edit ...func(*types.Binding)) string {
 	return containerID(task, b.put(controlplane.BindingKey("n1", "d", task, 1), x))
 }
 
-// runs has a binding be of another spec than the usual one.
+// runs makes a binding use another spec than the default.
 func (b *bench) runs(edit func(*types.Spec)) func(*types.Binding) {
 	b.t.Helper()
 	spec := &types.Spec{Image: "img", Grace: 4 * time.Second}
@@ -256,7 +256,7 @@ func containerID(task string, revision int64) string {
 	return nodeagent.ContainerID(nodeagent.Attempt{Cluster: "c", Node: "n1", Namespace: "d", Task: task, Number: 1, Revision: revision})
 }
 
-// stop has a binding say that it is to stop.
+// stop adds a stop to a binding.
 func (b *bench) stop(task string, stop types.Stop) {
 	b.t.Helper()
 	key := controlplane.BindingKey("n1", "d", task, 1)
@@ -268,7 +268,7 @@ func (b *bench) stop(task string, stop types.Stop) {
 	b.put(key, &x)
 }
 
-// report returns what is reported of a task, with an empty phase if nothing is.
+// report returns the report of a task; its phase is empty if there is none.
 func (b *bench) report(task string) types.Report {
 	b.t.Helper()
 	var r types.Report
@@ -280,13 +280,13 @@ func (b *bench) report(task string) types.Report {
 	return r
 }
 
-// release does what a scheduler does when the end of a task is reported, or its
-// node was lost.
+// release deletes a binding as a scheduler does after the reported end of a task or the loss of its
+// node.
 func (b *bench) release(task string) {
 	b.delete(controlplane.BindingKey("n1", "d", task, 1), controlplane.ReportKey("n1", "d", task, 1))
 }
 
-// expect checks what is reported of a task.
+// expect checks the phase of a task's report.
 func (b *bench) expect(task string, want types.ReportPhase) types.Report {
 	b.t.Helper()
 	r := b.report(task)
@@ -296,7 +296,7 @@ func (b *bench) expect(task string, want types.ReportPhase) types.Report {
 	return r
 }
 
-// alive checks how many processes run.
+// alive checks the number of running processes.
 func (b *bench) alive(want int) {
 	b.t.Helper()
 	if got := b.runtime.Running(); len(got) != want {
@@ -304,7 +304,7 @@ func (b *bench) alive(want int) {
 	}
 }
 
-// left returns how many containers there are.
+// left returns the number of containers.
 func (b *bench) left() int {
 	b.t.Helper()
 	list, err := b.runtime.List(context.Background())
@@ -314,8 +314,7 @@ func (b *bench) left() int {
 	return len(list)
 }
 
-// honest checks that every report was, when it was stored, about the binding that was
-// there.
+// honest checks that every report was stored while its binding existed.
 func (b *bench) honest() {
 	b.t.Helper()
 	created := make(map[controlplane.Key]int64)
@@ -336,7 +335,7 @@ func (b *bench) honest() {
 	}
 }
 
-// once checks that nothing ran twice.
+// once checks that no process ran twice.
 func (b *bench) once() {
 	b.t.Helper()
 	for id, n := range b.runtime.Runs() {

@@ -11,13 +11,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// follow watches the bindings of the node: all that an agent watches.
+// follow watches the bindings of the node. The agent watches nothing else.
 func (a *Agent) follow(ctx context.Context) error {
 	opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(controlplane.Bindings, a.cfg.Node), Log: a.log}
 	return controlplane.ListWatch(ctx, a.cfg.Store, opts, a.apply)
 }
 
-// apply takes an update of the bindings.
+// apply applies an update of the bindings.
 func (a *Agent) apply(u controlplane.Update) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -35,7 +35,7 @@ func (a *Agent) apply(u controlplane.Update) error {
 		a.bind(e.Key, at, b)
 	}
 	if u.Synced && !a.synced {
-		// What is reported of no binding is the scheduler's to delete.
+		// The scheduler deletes reports without a binding.
 		a.synced, a.reports = true, nil
 		a.lookSoon()
 	}
@@ -43,7 +43,7 @@ func (a *Agent) apply(u controlplane.Update) error {
 	return nil
 }
 
-// binding reads a binding.
+// binding decodes a binding.
 func (a *Agent) binding(kv controlplane.KV) (Attempt, *types.Binding, error) {
 	k, ok := controlplane.Parse(kv.Key)
 	if !ok || k.Kind != controlplane.Bindings {
@@ -59,10 +59,10 @@ func (a *Agent) binding(kv controlplane.KV) (Attempt, *types.Binding, error) {
 	}, b, nil
 }
 
-// bind makes a binding known. The caller holds a.mu.
+// bind records a binding. The caller holds a.mu.
 func (a *Agent) bind(key string, at Attempt, b *types.Binding) {
 	if old := a.byKey[key]; old != nil && old.attempt.Revision != at.Revision {
-		a.unbind(key) // Deleted and made anew while nobody saw it.
+		a.unbind(key) // The agent missed the deletion: the binding was created again.
 	}
 	t := a.tasks[ContainerID(at)]
 	if t == nil {
@@ -77,7 +77,7 @@ func (a *Agent) bind(key string, at Attempt, b *types.Binding) {
 	t.poke()
 }
 
-// logged names an attempt in the log.
+// logged returns the log field that names an attempt.
 func logged(a Attempt) zap.Field {
 	return zap.Inline(zapcore.ObjectMarshalerFunc(func(enc zapcore.ObjectEncoder) error {
 		enc.AddString("namespace", a.Namespace)
@@ -87,7 +87,7 @@ func logged(a Attempt) zap.Field {
 	}))
 }
 
-// unbind makes it known that a binding is gone. The caller holds a.mu.
+// unbind records that a binding is gone. The caller holds a.mu.
 func (a *Agent) unbind(key string) {
 	if t := a.byKey[key]; t != nil {
 		t.binding = nil
@@ -96,7 +96,7 @@ func (a *Agent) unbind(key string) {
 	}
 }
 
-// newTask begins to take care of an attempt. The caller holds a.mu.
+// newTask makes the task of an attempt and runs it. The caller holds a.mu.
 func (a *Agent) newTask(at Attempt) *task {
 	t := &task{
 		a: a, id: ContainerID(at), attempt: at, wake: make(chan struct{}, 1), retry: controlplane.RetryPolicy(),
@@ -104,7 +104,7 @@ func (a *Agent) newTask(at Attempt) *task {
 	}
 	t.seen.Since = time.Now()
 	if a.listed {
-		// Nobody else makes containers.
+		// Only this agent makes containers.
 		t.seen.Container = Absent
 	} else {
 		k := a.marks.get(t.id)

@@ -6,8 +6,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/memstore"
 )
 
-// TestClientsAreShared: tasks of a namespace share a client, which is forgotten with the
-// last of them, as the namespaces that ever had tasks here may be many.
+// TestClientsAreShared tests that tasks of a namespace share a client, which is dropped with the
+// last of them: over time, many namespaces may have tasks here.
 func TestClientsAreShared(t *testing.T) {
 	var c clients
 	store := memstore.New()

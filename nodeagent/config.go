@@ -16,93 +16,89 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config says which node an agent is for, and what it works with. Store, Runtime,
-// Cluster and Node must be set.
+// Config describes the node of an agent and what the agent works with. Store, Runtime, Cluster and
+// Node must be set.
 type Config struct {
 	Store   controlplane.Store
 	Runtime Runtime
 	// Cluster is the id of the cluster, Node the name of the node.
 	Cluster, Node string
-	// Address is where the agent answers, Version what it is.
+	// Address is the address of the agent's API, Version the version of the agent.
 	Address, Version string
-	// Capacity is what the node has of physical resources; Labels are sorted
-	// by New. Devices finds what else it has: its capacity of what devices there are of
-	// follows from them. nil: there are none.
+	// Capacity is the capacity of the node in physical resources, except that of Devices, which
+	// follows from the devices found. Labels are sorted at registration. A nil Devices means no
+	// devices.
 	Capacity types.Requests
 	Labels   []types.Label
 	Devices  DeviceSource
-	// ProbeEvery is how often Devices is asked; 0 is DefaultProbeEvery.
+	// ProbeEvery is the time between two calls of Devices.Find; 0 means DefaultProbeEvery.
 	ProbeEvery time.Duration
-	// StateDir is a directory of this node alone, for its session and for logs.
-	// Without one there are no logs, and a restarted agent begins a new session.
+	// StateDir is a directory of this node alone, for its session and its logs. Without one there
+	// are no logs, and a restarted agent begins a new session.
 	StateDir string
-	// SocketDir is a directory of this node alone, for the task sockets, which
-	// nobody else may reach. Its path is short, as those of sockets have to be.
-	// Without one there are no task sockets.
+	// SocketDir is a directory of this node alone for the task sockets. No other user may have
+	// access to it. Its path must be short, as paths of sockets are. Without one there are no task
+	// sockets.
 	SocketDir string
-	// TTL is how long the node's session lasts without being renewed, in whole
-	// seconds; 0 is DefaultTTL.
+	// TTL is how long the node's session lasts without a renewal, in whole seconds; 0 means
+	// DefaultTTL.
 	TTL time.Duration
-	// Starts bounds how many containers are started at once; 0 is DefaultStarts.
+	// Starts is the maximum number of concurrent container starts; 0 means DefaultStarts.
 	Starts int
-	// Mounts are host paths made visible in every container.
+	// Mounts are host paths mounted into every container.
 	Mounts []Mount
-	// AllowMounts are the paths of this machine of which tasks may mount what they
-	// name; none, if it is empty.
+	// AllowMounts are the paths of this machine that tasks may mount. Empty means none.
 	AllowMounts []AllowedMount
-	// Permissions are what of the dangerous tasks may ask for here.
+	// Permissions are the dangerous settings that tasks may request here.
 	Permissions Permissions
-	// Ports are given out by number to tasks that ask for ports; the zero value is
-	// none. Capacity must not have them, too.
+	// Ports is the range of ports allocated to tasks that request ports; the zero value means none.
+	// Capacity must not contain them as well.
 	Ports PortRange
-	// LogRetention is how long the log of an attempt is kept after it was last
-	// written to and the attempt is over; 0 is DefaultLogRetention. LogBytes is how
-	// much all logs of the node take at most: then the oldest of what is over go
-	// first; 0 is DefaultLogBytes.
+	// LogRetention is how long the agent keeps the log of an ended attempt after the last write; 0
+	// means DefaultLogRetention. LogBytes is the maximum size of all logs of the node: beyond it
+	// the agent deletes the oldest logs of ended attempts; 0 means DefaultLogBytes.
 	LogRetention time.Duration
 	LogBytes     int64
-	// Metrics are told what happens, nil: nobody is.
+	// Metrics count what the agent does; nil means not counted.
 	Metrics *Metrics
-	// Logger is told what the agent does; nil is nobody.
+	// Logger logs what the agent does; nil means no log.
 	Logger *zap.Logger
 
-	// BootClock is the time since the machine was booted, in suspension too; nil
-	// is CLOCK_BOOTTIME. BootID tells one boot from another; empty is the
-	// kernel's. A test gives both.
+	// BootClock returns the time since the machine booted, suspended time included; nil means
+	// CLOCK_BOOTTIME. BootID identifies the boot; "" means the kernel's. Tests set both.
 	BootClock func() time.Duration
 	BootID    string
-	// Dial connects to the ports that tasks are checked by; nil is the machine's.
+	// Dial connects to the ports of health checks; nil means the machine's dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// DeviceSource finds the devices of a node: devices.Finder, or devices.Fixed.
+// DeviceSource finds the devices of a node: devices.Finder or devices.Fixed.
 type DeviceSource interface {
-	// Find returns the devices as they are now, and those of known that are not there any
-	// more, which are unhealthy: devices.Gone.
+	// Find returns the present devices, and those of known that are gone, as unhealthy:
+	// devices.Gone.
 	Find(ctx context.Context, known []types.Device) []types.Device
 }
 
 const (
-	// DefaultTTL is short enough for lost tasks to be elsewhere soon, and long
-	// enough for etcd to elect a leader three times.
+	// DefaultTTL is short enough to reschedule lost tasks soon, and long enough for etcd to elect a
+	// leader three times.
 	DefaultTTL = 15 * time.Second
 	// MinTTL leaves a second between renewals.
 	MinTTL = 3 * time.Second
-	// DefaultStarts keeps a machine busy that pulls and unpacks images, and
-	// responsive.
+	// DefaultStarts keeps a machine that pulls and unpacks images both busy and responsive.
 	DefaultStarts = 16
 	// DefaultProbeEvery is how often devices and their health are probed.
 	DefaultProbeEvery = 30 * time.Second
-	// DefaultLogRetention is long enough to look into what failed last week.
+	// DefaultLogRetention is long enough to examine a failure of last week.
 	DefaultLogRetention = 7 * 24 * time.Hour
-	// DefaultLogBytes fits beside images on the disk of any machine.
+	// DefaultLogBytes fits next to images on the disk of any machine.
 	DefaultLogBytes = 10 << 30
 
-	// maxSocketPath is the longest path of a socket that the kernel takes.
+	// maxSocketPath is the longest path of a socket that the kernel accepts.
 	maxSocketPath = 107
 )
 
-// withDefaults returns c with what was left out.
+// withDefaults returns c with defaults for unset fields.
 func (c Config) withDefaults() Config {
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL
@@ -120,7 +116,7 @@ func (c Config) withDefaults() Config {
 		c.LogBytes = DefaultLogBytes
 	}
 	if c.Metrics == nil {
-		c.Metrics = NewMetrics() // Nobody reads them.
+		c.Metrics = NewMetrics() // They are never read.
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
@@ -137,7 +133,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns everything that is wrong, as one error of class Invalid.
+// Validate returns everything that is wrong as one error of class Invalid.
 func (c Config) Validate() error {
 	var errs []error
 	for name, missing := range map[string]bool{"store": c.Store == nil, "runtime": c.Runtime == nil} {

@@ -14,23 +14,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// hashBytes is how much of a hash makes the id of a container unique.
+// hashBytes is the length of the hash that makes a container id unique.
 const hashBytes = 8
 
-// ContainerID returns the id of the container of an attempt: what people recognise
-// of the task's id, the number, and a hash of all that tells it from any other
-// attempt, its binding's CreateRevision included. It suits containerd: at most 76
-// letters and digits, with single "-" between them.
+// ContainerID returns the id of the container of an attempt: a readable part of the task's id, the
+// attempt number, and a hash of everything that identifies the attempt, including its binding's
+// CreateRevision. containerd accepts it: at most 76 letters and digits, with single "-" between
+// them.
 func ContainerID(a Attempt) string {
 	h := sha256.New()
 	for _, part := range []string{a.Cluster, a.Node, a.Namespace, a.Task, strconv.Itoa(a.Number), strconv.FormatInt(a.Revision, 10)} {
-		// The length keeps "a", "bc" apart from "ab", "c".
+		// The length distinguishes "a", "bc" from "ab", "c".
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return fmt.Sprintf("%s-%d-%s", recognisable(a.Task), a.Number, hex.EncodeToString(h.Sum(nil)[:hashBytes]))
 }
 
-// recognisable is the beginning of a task's id as containerd takes it: letters and
+// recognisable returns the beginning of a task's id in a form that containerd accepts: letters and
 // digits, with single separators between them.
 func recognisable(task string) string {
 	const most = 40
@@ -38,20 +38,19 @@ func recognisable(task string) string {
 	return strings.Join(words, "-")
 }
 
-// LogPath returns where the agent with that state directory has the output of an
-// attempt written.
+// LogPath returns the path of the output of an attempt for an agent with that state directory.
 func LogPath(stateDir, namespace, task string, attempt int) string {
 	return filepath.Join(stateDir, "logs", namespace, task, strconv.Itoa(attempt)+".log")
 }
 
-// socketDir returns the directory that is mounted into a container for its task
-// socket. It is short: so is the path of a socket.
+// socketDir returns the directory mounted into a container for its task socket. Its path is short,
+// because the path of a socket must be.
 func (c *Config) socketDir(id string) string {
 	return filepath.Join(c.SocketDir, id[len(id)-2*hashBytes:])
 }
 
-// container says how to run what is bound, and makes its scratch directories.
-// Invalid: the node cannot run it so. Unavailable: not now.
+// container returns the container of a bound attempt, and makes its scratch directories. Invalid:
+// the node can never run it like this. Unavailable: it cannot now.
 func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.Spec) (Container, error) {
 	if err := c.Permissions.check(c.Node, spec); err != nil {
 		return Container{}, err
@@ -86,7 +85,7 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 	}
 	if c.SocketDir != "" && spec.Socket != types.SocketNone {
 		out.Env = append(out.Env, "ESCHER_SOCKET="+filepath.Join(tasksocket.Dir, tasksocket.Name))
-		// To connect takes no writing, and the directory is on the machine's disk.
+		// Connecting needs no write access, and the directory is on the machine's disk.
 		out.Mounts = append(out.Mounts, Mount{Source: c.socketDir(id), Target: tasksocket.Dir, ReadOnly: true})
 	}
 	if len(out.Devices) > 0 {
@@ -105,12 +104,12 @@ func devicesOf(b *types.Binding) []string {
 	return ids
 }
 
-// sharesOf returns what a binding holds of devices, each once.
+// sharesOf returns the shares of devices that a binding holds, each device once.
 func sharesOf(b *types.Binding) []types.DeviceShare {
 	var all []types.DeviceShare
 	for _, h := range b.Holds {
 		if h.Resource.Unscoped() == types.Port {
-			continue // Their numbers are no devices.
+			continue // The numbers of ports are not devices.
 		}
 		for _, d := range h.Devices {
 			at := slices.IndexFunc(all, func(s types.DeviceShare) bool { return s.ID == d.ID })

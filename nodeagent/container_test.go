@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 )
 
-// Whatever a task is called, containerd accepts the id, and no two attempts share
-// one.
+// TestContainerIDSuitsContainerd tests that containerd accepts the id of any task, and that no two
+// attempts share one.
 func TestContainerIDSuitsContainerd(t *testing.T) {
 	accepted := regexp.MustCompile(`^[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*$`)
 	seen := make(map[string]string)

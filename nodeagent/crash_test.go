@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// replaceRevision makes a state file say that the agent has seen what is to come.
+// replaceRevision sets a future revision in a state file.
 func replaceRevision(text []byte) []byte {
 	var s map[string]any
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -26,12 +26,12 @@ func replaceRevision(text []byte) []byte {
 	return out
 }
 
-// steps counts what an agent does to the world, and has it crash at one of them.
+// steps counts the steps of an agent, and crashes it at one of them.
 type steps struct {
 	mu    sync.Mutex
 	n, at int
 	crash func()
-	// crashed tells that it did.
+	// crashed reports whether it did.
 	crashed bool
 }
 
@@ -48,8 +48,7 @@ func (s *steps) next() bool {
 	return true
 }
 
-// disarm has no further step be the last, and reports whether this changes anything
-// for one who crashed.
+// disarm prevents further crashes. It reports whether this matters, because the agent crashed.
 func (s *steps) disarm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +59,7 @@ func (s *steps) disarm() bool {
 	return true
 }
 
-// end has nothing crash any more, and returns what happened.
+// end prevents further crashes, and returns the number of steps and whether the agent crashed.
 func (s *steps) end() (n int, crashed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,9 +67,9 @@ func (s *steps) end() (n int, crashed bool) {
 	return s.n, s.crashed
 }
 
-// TestCrashAnywhere runs one life of four tasks, one of which is run again twice, and has the agent crash before and
-// after each call of the runtime and each commit: nothing runs twice, nothing is
-// lost, and nothing is left.
+// TestCrashAnywhere runs one life of four tasks, one of which restarts twice. It crashes the agent
+// before and after each call of the runtime and each commit: nothing runs twice, nothing is lost,
+// and nothing is left.
 func TestCrashAnywhere(t *testing.T) {
 	total := 1
 	for at := 1; at <= total+1; at++ {
@@ -96,7 +95,7 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// crashAt runs the life with a crash at one step, and says how many steps there were.
+// crashAt runs the life with a crash at one step, and returns the number of steps.
 func crashAt(t *testing.T, at int) (n int, crashed bool) {
 	s := &steps{at: at}
 	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// decide is Next without regard to what failed a moment ago.
+// decide is Next without the pause after a failure.
 func decide(d *Desired, s *Seen, now time.Time) Action {
 	switch {
 	case !d.Bound || d.Void:
@@ -35,8 +35,8 @@ func decide(d *Desired, s *Seen, now time.Time) Action {
 	return running(d, s, now)
 }
 
-// unwanted is for an attempt without a valid binding: it may run elsewhere, so
-// there is no grace.
+// unwanted decides for an attempt without a valid binding. It may run elsewhere already, so it gets
+// no grace.
 func unwanted(d *Desired, s *Seen) Action {
 	why := "it is not bound here"
 	if d.Void {
@@ -53,7 +53,7 @@ func unwanted(d *Desired, s *Seen) Action {
 	return Action{Do: Forget, Reason: why}
 }
 
-// reported is for an attempt whose end is stored.
+// reported decides for an attempt whose end is stored.
 func reported(s *Seen) Action {
 	switch s.Container {
 	case Absent:
@@ -64,8 +64,8 @@ func reported(s *Seen) Action {
 	return Action{Do: Remove, Reason: "its end is reported"}
 }
 
-// absent is for an attempt that does not run, and has not run since it was last to
-// be run, as far as is known.
+// absent decides for an attempt that does not run and, as far as is known, has not run since its
+// start or last restart.
 func absent(d *Desired, s *Seen, now time.Time) Action {
 	pending := restartPending(s)
 	if s.Ran || s.Reported.Phase == types.ReportRunning && !pending {
@@ -85,8 +85,8 @@ func absent(d *Desired, s *Seen, now time.Time) Action {
 	return Action{Do: Start, Reason: "it is bound here"}
 }
 
-// notRun is the end of an attempt that is ended while there is no process of it: as
-// it last ended, if it did.
+// notRun returns the end of an attempt that ends while it has no process. It keeps how the last
+// process ended, if there was one.
 func notRun(d *Desired, s *Seen, cause Cause) *types.Report {
 	r := &types.Report{
 		Stopped: cause == Stopped, Started: s.Reported.Started, Ended: s.Reported.Ended, ExitCode: s.Reported.ExitCode,
@@ -106,7 +106,7 @@ func notRun(d *Desired, s *Seen, cause Cause) *types.Report {
 	return r
 }
 
-// gone is the end of a process whose container somebody took away.
+// gone returns the end of a process whose container something else removed.
 func gone(d *Desired, s *Seen) *types.Report {
 	return &types.Report{Fenced: !d.StopLost, Reason: "its container is gone", Started: nanos(s.began())}
 }
@@ -127,7 +127,7 @@ func starting(d *Desired, s *Seen, now time.Time) Action {
 	return Action{Do: Send, Reason: "its start takes long", Report: reportStarting(d, s)}
 }
 
-// cancelStart gives up a start, once: what came of it is seen when it has ended.
+// cancelStart cancels a start, once. The result shows when the start has ended.
 func cancelStart(s *Seen, why string) Action {
 	if s.Cancelled {
 		return wait("for its start to be given up")
@@ -135,8 +135,8 @@ func cancelStart(s *Seen, why string) Action {
 	return Action{Do: CancelStart, Reason: why}
 }
 
-// troubled reports what an attempt that does not get started suffers from: at once
-// the first time, and now and then what it suffers from later.
+// troubled returns the report of why an attempt does not start: the first trouble after quietStart,
+// later ones every troubleGap at most; nil means no report.
 func troubled(d *Desired, s *Seen, now time.Time) *Action {
 	early := s.Since.IsZero() || now.Before(s.Since.Add(quietStart))
 	started := s.Ran || s.Reported.Phase == types.ReportExited || s.Reported.Phase == types.ReportRunning && !restartPending(s)
@@ -149,8 +149,7 @@ func troubled(d *Desired, s *Seen, now time.Time) *Action {
 	return &Action{Do: Send, Reason: "it does not start", Report: reportStarting(d, s)}
 }
 
-// reportStarting says what hinders the start of a process, the first one or another
-// one of the attempt.
+// reportStarting returns a report of what prevents the start or restart of a process.
 func reportStarting(d *Desired, s *Seen) *types.Report {
 	r := &types.Report{Phase: types.ReportStarting, Binding: d.Revision, Image: s.Image}
 	if restartPending(s) {
@@ -177,13 +176,13 @@ func running(d *Desired, s *Seen, now time.Time) Action {
 	case d.Spec == nil && !d.fencing() && !now.Before(s.RetryAt):
 		return Action{Do: Fetch, Reason: "its grace and its checks are not known yet"}
 	case d.Spec != nil && untold(s):
-		// Not before its checks are known: told without a health, it passes for fit.
+		// Wait for its checks: a report without a health counts as healthy.
 		return Action{Do: Send, Reason: "it runs", Report: runs(d, s)}
 	}
 	return attended(d, s, now)
 }
 
-// attended is for a process that runs on, and whose report says so.
+// attended decides for a running process whose report says that it runs.
 func attended(d *Desired, s *Seen, now time.Time) Action {
 	warning := warnNow(d, s, now)
 	unwell, from := untoldHealth(d, s)
@@ -205,8 +204,8 @@ func attended(d *Desired, s *Seen, now time.Time) Action {
 	return waitUntil(now, "for its end", until, d.limit(s.began()), d.SignalBy, warnAt(d, s), stop, from, s.ServeAt)
 }
 
-// untold reports whether it is to be reported that the process runs: for the first
-// time, again, or of what image.
+// untold reports whether the agent must report that the process runs: for the first time, after a
+// restart, or with the digest of its image.
 func untold(s *Seen) bool {
 	told := &s.Reported
 	if s.Sending != nil {
@@ -216,8 +215,8 @@ func untold(s *Seen) bool {
 	return !s.Refused && (!runs || told.Image == "" && s.Image != "")
 }
 
-// stopCause says why the process is to end now, if it is. What was begun is not
-// taken back.
+// stopCause returns why the process must end now; "" if it need not. A later cause replaces
+// Unhealthy only.
 func stopCause(d *Desired, s *Seen, now time.Time) (Cause, string) {
 	switch {
 	case s.Cause != "" && s.Cause != Unhealthy:
@@ -236,7 +235,7 @@ func stopCause(d *Desired, s *Seen, now time.Time) (Cause, string) {
 	return "", ""
 }
 
-// deadlinePassed is the reason of what ends at its deadline.
+// deadlinePassed is the reason of an attempt that ends at its deadline.
 const deadlinePassed = "its deadline passed"
 
 func overran(d *Desired) string { return fmt.Sprintf("ran longer than %s", d.MaxRun) }
@@ -248,7 +247,7 @@ func times(restarts int) string {
 	return fmt.Sprintf("%d restarts", restarts)
 }
 
-// ending is for a process that was signalled.
+// ending decides for a process that got its stop signal.
 func ending(d *Desired, s *Seen, now time.Time) Action {
 	at := s.Signalled.Add(grace(d))
 	if d.fencing() && d.KillBy.Before(at) {
@@ -263,7 +262,7 @@ func ending(d *Desired, s *Seen, now time.Time) Action {
 	return Action{Do: Kill, Reason: fmt.Sprintf("it did not end within %s", now.Sub(s.Signalled).Round(time.Millisecond))}
 }
 
-// grace is the time between stop signal and kill.
+// grace returns the time between stop signal and kill.
 func grace(d *Desired) time.Duration {
 	if d.Stop != nil && d.Stop.Grace > 0 {
 		return d.Stop.Grace
@@ -271,7 +270,7 @@ func grace(d *Desired) time.Duration {
 	return controlplane.GraceOf(d.Spec)
 }
 
-// exited is for an attempt whose process has ended: it is run again, or it is over.
+// exited decides for an attempt whose process has ended: restart it, or report its end.
 func exited(d *Desired, s *Seen, now time.Time) Action {
 	switch {
 	case s.Restart < s.Reported.Restarts:
@@ -303,14 +302,14 @@ func send(s *Seen, r *types.Report, reason string) Action {
 	return Action{Do: Send, Reason: reason, Report: r}
 }
 
-// exitOf is the report of an end that is known.
+// exitOf returns the report of a known end.
 func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 	r := &types.Report{
 		ExitCode: exit.Code, Reason: exitReason(d, exit),
-		// What ended by itself counts by its exit code, unless only the stop kept it
-		// from running again, or it was warned of that.
+		// A process that ended by itself counts by its exit code, unless the stop alone kept it
+		// from a restart, or it was warned of the stop.
 		Stopped: s.Cause == Stopped || s.Failed == nil && d.Stop != nil && (restarts(d, s) || !s.Warned.IsZero()),
-		// The process has ended for certain: another attempt is safe.
+		// The process has ended for certain, so another attempt is safe.
 		Fenced:  (s.Cause == Fenced || s.Cause == "" && exit.Lost) && !d.StopLost,
 		Started: nanos(s.began()), Ended: nanos(exit.At),
 	}
@@ -333,7 +332,7 @@ func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 	return r
 }
 
-// exitReason says why a process ended where its exit code does not.
+// exitReason returns why a process ended, where its exit code does not tell.
 func exitReason(d *Desired, exit *Exit) string {
 	switch {
 	case exit.OOMKilled && exit.Code != 0 && d.Memory > 0 && d.Memory != types.Inf:
@@ -344,7 +343,7 @@ func exitReason(d *Desired, exit *Exit) string {
 	return exit.Reason
 }
 
-// endText says how the process that was seen to end has ended.
+// endText returns how the process ended, for people.
 func endText(d *Desired, s *Seen) string {
 	if s.Cause == Unhealthy {
 		return unhealthyText(s)
@@ -352,7 +351,7 @@ func endText(d *Desired, s *Seen) string {
 	return exitText(d, &s.Exit)
 }
 
-// exitText says how a process ended.
+// exitText returns how a process ended, for people.
 func exitText(d *Desired, exit *Exit) string {
 	if reason := exitReason(d, exit); reason != "" {
 		return reason
@@ -360,7 +359,7 @@ func exitText(d *Desired, exit *Exit) string {
 	return fmt.Sprintf("exit code %d", exit.Code)
 }
 
-// nanos is t as reports have it: 0 if it is not known.
+// nanos returns t as reports store it: 0 if unknown.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -370,7 +369,7 @@ func nanos(t time.Time) int64 {
 
 func wait(reason string) Action { return Action{Do: Wait, Reason: reason} }
 
-// waitUntil waits until the first of some moments that is to come, if there is one.
+// waitUntil waits until the first of the moments that are in the future, if there is one.
 func waitUntil(now time.Time, reason string, moments ...time.Time) Action {
 	act := wait(reason)
 	for _, at := range moments {
@@ -381,7 +380,7 @@ func waitUntil(now time.Time, reason string, moments ...time.Time) Action {
 	return act
 }
 
-// first returns the earlier of two times; the zero time is never.
+// first returns the earlier of two times; the zero time means never.
 func first(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -7,11 +7,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// outlasting returns the containers that outlive the session that was, and the revision
-// of the node's cordon, which the next session depends on. Somebody may have declared the
-// machine dead, and it was not: then nothing outlives, everything is ended, and the error,
-// Unavailable, says that what was kept is to be given up by a scheduler first, so that
-// nothing is taken up again here that runs elsewhere.
+// outlasting returns the containers that outlive the previous session, and the revision of the
+// node's cordon, on which the next session depends. If the machine was declared dead while it ran,
+// no container outlives the session. Then outlasting ends all containers and returns Unavailable
+// until a scheduler has given up the kept bindings: their tasks may run elsewhere.
 func (a *Agent) outlasting(ctx context.Context) (kept []string, cordon int64, err error) {
 	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: controlplane.CordonKey(a.cfg.Node)})
 	if err != nil {

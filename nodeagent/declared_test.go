@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestDeclaredDead has a machine come back that was declared dead: it ends also what is
-// kept, and is alive only when that was given up, so that nothing is taken up again.
+// TestDeclaredDead tests a machine that comes back after it was declared dead. It also ends kept
+// attempts, and is alive only after their bindings are gone, so that none of them resumes.
 func TestDeclaredDead(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Forever: true}), func(t *testing.T, b *bench) {
 		kept := b.bind("k", keep)
@@ -41,7 +41,7 @@ func TestDeclaredDead(t *testing.T) {
 	})
 }
 
-// TestNotDeclaredDead has it come back cordoned, as any node may be: what is kept is.
+// TestNotDeclaredDead tests a machine that comes back cordoned, like any node: kept attempts stay.
 func TestNotDeclaredDead(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Forever: true}), func(t *testing.T, b *bench) {
 		b.bind("k", keep)
@@ -57,7 +57,7 @@ func TestNotDeclaredDead(t *testing.T) {
 	})
 }
 
-// granting is a store in which something happens just before a lease is granted.
+// granting is a store that calls do just before it grants a lease.
 type granting struct {
 	controlplane.Store
 	do func()
@@ -71,7 +71,7 @@ func (g *granting) GrantLease(ctx context.Context, ttl time.Duration) (controlpl
 	return g.Store.GrantLease(ctx, ttl)
 }
 
-// TestDeclaredDeadMeanwhile declares it dead after it has looked, and before it is alive.
+// TestDeclaredDeadMeanwhile declares the machine dead after its check, and before it is alive.
 func TestDeclaredDeadMeanwhile(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Forever: true}), func(t *testing.T, b *bench) {
 		b.bind("k", keep)

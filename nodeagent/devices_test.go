@@ -44,14 +44,14 @@ func withGPUs(t *testing.T, rt simruntime.Config, test func(b *bench, gpus *chan
 	})
 }
 
-// holding has a binding hold a share of a device.
+// holding makes a binding hold a share of a device.
 func holding(id string, share types.Quantity) func(*types.Binding) {
 	return func(x *types.Binding) {
 		x.Holds = append(x.Holds, types.Holding{Resource: types.GPU, Amount: share, Devices: []types.DeviceShare{{ID: id, Share: share}}})
 	}
 }
 
-// stored returns node and devices as they are stored, and both their revisions.
+// stored returns the stored node and devices, and their revisions.
 func (b *bench) stored() (types.Node, types.Devices, [2]int64) {
 	b.t.Helper()
 	node, devs := b.get(controlplane.NodeKey("n1")), b.get(controlplane.DevicesKey("n1"))
@@ -68,8 +68,8 @@ func (b *bench) stored() (types.Node, types.Devices, [2]int64) {
 	return n, d, [2]int64{node.ModRevision, devs.ModRevision}
 }
 
-// TestDevicesCome: a live node that gets devices has them and their capacity in one
-// transaction, so that there is no moment in which some is given out without one.
+// TestDevicesCome tests that a live node stores new devices and their capacity in one transaction,
+// so that the capacity is never allocated without a device.
 func TestDevicesCome(t *testing.T) {
 	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
 		if n, _, at := b.stored(); n.Capacity.Get("gpu") != 0 || at[1] != 0 {
@@ -99,8 +99,8 @@ func TestDevicesCome(t *testing.T) {
 	})
 }
 
-// TestDevicesGo: one that is not there any more is shown as gone, for an hour, or for as
-// long as somebody holds it.
+// TestDevicesGo tests that a missing device stays listed as gone, for an hour, or for as long as a
+// task holds it.
 func TestDevicesGo(t *testing.T) {
 	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
 		b.put(controlplane.AllocatedKey("n1"), &types.Allocated{Holds: []types.Holding{{Resource: types.GPU, Amount: 1000, Devices: []types.DeviceShare{{ID: "g1", Share: 1000}}}}})
@@ -134,7 +134,7 @@ func TestDevicesGo(t *testing.T) {
 	}, "g0", "g1", "g2")
 }
 
-// TestCapacityAndDevices of one resource exclude one another.
+// TestCapacityAndDevices tests that a resource cannot have both a capacity and devices.
 func TestCapacityAndDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, simruntime.Config{})
@@ -195,10 +195,8 @@ func TestCapacityAndDevices(t *testing.T) {
 	}, "g0")
 }
 
-// TestDeviceHeld: a device that a process of this node holds, or may hold, is not given
-// again, whatever the store says of it.
-// TestDeviceGivenOutMeanwhile: the agent keeps a device that is gone if a scheduler gives it out
-// in the moment in which the agent drops it.
+// TestDeviceGivenOutMeanwhile tests that the agent keeps a missing device which a scheduler
+// allocates while the agent drops it.
 func TestDeviceGivenOutMeanwhile(t *testing.T) {
 	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
 		gpus.set("g0")
@@ -220,8 +218,8 @@ func TestDeviceGivenOutMeanwhile(t *testing.T) {
 	}, "g0", "g1")
 }
 
-// TestLateDevices: what was stored of devices before, and arrives a second time, does not take the
-// place of what is stored since.
+// TestLateDevices tests that a delayed copy of an earlier list of devices does not replace the
+// stored one.
 func TestLateDevices(t *testing.T) {
 	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
 		for _, id := range []string{"g0!broken", "g0", "g0!worse"} {
@@ -240,6 +238,8 @@ func TestLateDevices(t *testing.T) {
 	}, "g0")
 }
 
+// TestDeviceHeld tests that a device which a process of this node holds, or may hold, is not given
+// to another one, whatever the store shows.
 func TestDeviceHeld(t *testing.T) {
 	for name, restart := range map[string]bool{"known": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestDeviceHeld(t *testing.T) {
 	}
 }
 
-// TestDeviceUnwell: what is bound to a device that is unhealthy, or gone, waits for it.
+// TestDeviceUnwell tests that attempts bound to an unhealthy or missing device wait for it.
 func TestDeviceUnwell(t *testing.T) {
 	withGPUs(t, simruntime.Config{}, func(b *bench, gpus *changing) {
 		b.bind("sick", holding("g0", 1000))
@@ -298,12 +298,12 @@ func TestDeviceUnwell(t *testing.T) {
 		b.pass(35 * time.Second)
 		b.expect("sick", types.ReportRunning)
 		b.expect("lost", types.ReportRunning)
-		b.expect("well", types.ReportRunning) // What runs is left alone.
+		b.expect("well", types.ReportRunning) // Running attempts stay.
 	}, "g0!too hot", "g1")
 }
 
-// TestDeviceRenamed: a device that gets another name is given out by that when no process
-// may hold it by the old one any more, bound or not.
+// TestDeviceRenamed tests that a renamed device is allocated by its new name once no process, bound
+// or not, may hold it by the old one.
 func TestDeviceRenamed(t *testing.T) {
 	var deaf atomic.Bool
 	deaf.Store(true)

@@ -9,64 +9,64 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Step is what happened to an attempt on its node.
+// Step is an event in the life of an attempt on its node.
 type Step string
 
-// The steps, in the order in which they come as a rule.
+// The steps, in their usual order.
 const (
-	StepBound      Step = "bound"      // the agent learnt of it
-	StepPulling    Step = "pulling"    // its image is being fetched
-	StepPulled     Step = "pulled"     // it was fetched
+	StepBound      Step = "bound"      // the agent learned of it
+	StepPulling    Step = "pulling"    // its image is being pulled
+	StepPulled     Step = "pulled"     // its image was pulled
 	StepStarting   Step = "starting"   // its container is being made
 	StepStarted    Step = "started"    // its process runs
-	StepAdopted    Step = "adopted"    // an agent that restarted found it running
-	StepTrouble    Step = "trouble"    // something failed that is tried again
-	StepHealthy    Step = "healthy"    // all of its checks hold
+	StepAdopted    Step = "adopted"    // a restarted agent found it running
+	StepTrouble    Step = "trouble"    // an action failed, and the agent retries it
+	StepHealthy    Step = "healthy"    // all of its checks succeed
 	StepUnhealthy  Step = "unhealthy"  // one of its checks fails
-	StepWarned     Step = "warned"     // it was told that it has to end
-	StepSignalled  Step = "signalled"  // it was asked to end
-	StepKilled     Step = "killed"     // it was ended
+	StepWarned     Step = "warned"     // it got its warning
+	StepSignalled  Step = "signalled"  // it got its stop signal
+	StepKilled     Step = "killed"     // it was killed
 	StepExited     Step = "exited"     // its process has ended
-	StepRestarting Step = "restarting" // it is to run again
+	StepRestarting Step = "restarting" // it will run again
 	StepFailed     Step = "failed"     // it can never run
-	StepReleased   Step = "released"   // its binding is gone, and nothing is left of it
+	StepReleased   Step = "released"   // its binding and its container are gone
 )
 
 // Event is one step of an attempt.
 type Event struct {
-	// Seq counts the events of an attempt on this node, from 1; the first ones may
-	// be forgotten.
+	// Seq numbers the events of an attempt on this node from 1. The agent may have dropped the
+	// first ones.
 	Seq int
 	At  time.Time
-	// Restart is how often the attempt had been run before.
+	// Restart is the number of restarts before the event.
 	Restart int
 	Step    Step
-	// Text says more, for people: one line, may be empty.
+	// Text is one line for people; it may be empty.
 	Text string
 }
 
 const (
-	// maxEventAttempts and maxEvents bound what is remembered: the attempts that
-	// something happened to last, and the last events of each.
+	// maxEventAttempts and maxEvents bound the history: the attempts with the latest events, and
+	// the latest events of each.
 	maxEventAttempts = 1000
 	maxEvents        = 64
 )
 
-// history remembers what happened, in memory alone.
+// history keeps events, in memory only.
 type history struct {
 	mu sync.Mutex
-	// latest has the attempts, the one that something happened to last in front.
+	// latest has the attempts, the one with the latest event first.
 	latest   *list.List
 	attempts map[attemptName]*list.Element
 }
 
-// attemptName is an attempt as users name it.
+// attemptName is the name of an attempt for users.
 type attemptName struct {
 	namespace, task string
 	number          int
 }
 
-// past is what happened to one attempt.
+// past has the events of one attempt.
 type past struct {
 	name   attemptName
 	seq    int
@@ -93,7 +93,7 @@ func (h *history) add(a Attempt, restart int, step Step, text string) {
 	p.more = make(chan struct{})
 }
 
-// past returns what happened to an attempt, now the latest. The caller holds h.mu.
+// past returns the events of an attempt and moves it to the front. The caller holds h.mu.
 func (h *history) past(name attemptName) *past {
 	if e := h.attempts[name]; e != nil {
 		h.latest.MoveToFront(e)
@@ -104,15 +104,14 @@ func (h *history) past(name attemptName) *past {
 	if h.latest.Len() > maxEventAttempts {
 		oldest := h.latest.Remove(h.latest.Back()).(*past)
 		delete(h.attempts, oldest.name)
-		close(oldest.more) // Who waits for more asks again, and is told of none.
+		close(oldest.more) // Waiting callers ask again, and get no events.
 	}
 	return p
 }
 
-// Events returns what happened to an attempt on this node, oldest first, of what came
-// after the event numbered after, and a channel that is closed when there is more.
-// The last events of the last attempts are remembered, since the agent was started;
-// of others there is nothing, and a nil channel.
+// Events returns the events of an attempt on this node after the event numbered after, oldest
+// first, and a channel that is closed at the next event. The agent keeps the latest events of the
+// latest attempts since its start. For other attempts both results are nil.
 func (a *Agent) Events(namespace, task string, attempt, after int) (events []Event, more <-chan struct{}) {
 	h := a.events
 	h.mu.Lock()

@@ -10,21 +10,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The scheduler gives a device to one whole holder, by what is stored. A process that
-// outlives its binding, as its node was cut off for a while, is not stored any more and
-// may hold its device still: so it is looked at again here, where the processes are, right
-// before one is started.
+// The scheduler gives a device to one whole holder, according to the store. A process can outlive
+// its binding, after its node was cut off for a while. The store no longer shows it, and it may
+// still hold its device. So the agent checks again before it starts a process.
 
-// holder is what one attempt on this node has of devices.
+// holder is an attempt on this node and its shares of devices.
 type holder struct {
-	// who names it: default/train (attempt 2).
+	// who names the attempt: default/train (attempt 2).
 	who    string
 	shares []types.DeviceShare
 }
 
-// mayHave returns why an attempt cannot have its devices now, nil if it can. others have
-// what they have: they run, or are not known to be dead. Unavailable: it may have them
-// later.
+// mayHave returns why an attempt cannot have its devices now; nil if it can. others are attempts
+// that run or are not known to be dead. Unavailable: it may have them later.
 func mayHave(wanted []types.DeviceShare, known []types.Device, others []holder) error {
 	const whole types.Quantity = 1000
 	for _, w := range wanted {
@@ -55,8 +53,8 @@ func mayHave(wanted []types.DeviceShare, known []types.Device, others []holder) 
 	return nil
 }
 
-// mayHaveDevices is mayHave of this task and those beside it. The caller holds a.mu, and
-// notes that the task starts before it lets go.
+// mayHaveDevices calls mayHave for this task and the other tasks of the node. The caller holds
+// a.mu, and records the start of the task before it unlocks.
 func (t *task) mayHaveDevices() error {
 	if t.binding == nil {
 		return nil
@@ -74,7 +72,7 @@ func (t *task) mayHaveDevices() error {
 	return mayHave(wanted, t.a.devices, others)
 }
 
-// mayRun reports whether there may be a process of the attempt.
+// mayRun reports whether the attempt may have a process.
 func (t *task) mayRun() bool {
 	switch t.seen.Container {
 	case Unknown, Starting, Running:
@@ -87,8 +85,8 @@ func (t *task) name() string {
 	return fmt.Sprintf("%s/%s (attempt %d)", t.attempt.Namespace, t.attempt.Task, t.attempt.Number)
 }
 
-// holds notes the devices of a container whose binding nobody knows: all of each, as its
-// share is not known either. The caller holds a.mu.
+// holds records the devices of a container with an unknown binding. It counts each as whole,
+// because the shares are unknown too. The caller holds a.mu.
 func (t *task) holds(names []string) {
 	const whole types.Quantity = 1000
 	if t.binding != nil || t.shares != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// openFiles opens the log of what runs here, and the page that the watchdog reads; without
-// a state directory there are none.
+// openFiles opens the execution log and the page for the watchdog. Without a state directory there
+// are none.
 func (a *Agent) openFiles() (err error) {
 	if a.cfg.StateDir == "" {
 		return nil
@@ -28,7 +28,7 @@ func (a *Agent) openFiles() (err error) {
 	return nil
 }
 
-// closeFiles closes them.
+// closeFiles closes the files of openFiles.
 func (a *Agent) closeFiles() {
 	if a.cfg.StateDir == "" {
 		return
@@ -38,8 +38,8 @@ func (a *Agent) closeFiles() {
 	}
 }
 
-// start has the runtime start a container: once it is noted that it does, and as long as
-// the session lasts. Unavailable: it was not noted, or is too late.
+// start has the runtime start a container, after it logged the execution, and only while the
+// session lasts. Unavailable: it could not log the execution, or the session may end.
 func (t *task) start(ctx context.Context, c Container) (Started, error) {
 	if log := t.a.executions; log != nil {
 		if err := log.Start(ctx, t.execution(c.Restart)); err != nil {
@@ -52,8 +52,8 @@ func (t *task) start(ctx context.Context, c Container) (Started, error) {
 	return t.a.cfg.Runtime.Start(ctx, c)
 }
 
-// mayStart tells whether a process may be started in this session. It looks at the clock
-// and at nothing that was decided before: this process may have been frozen since.
+// mayStart returns an error if the session may end. It checks the clock and no earlier decision:
+// this process may have been frozen since.
 func (a *Agent) mayStart() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +70,7 @@ func (t *task) kept() bool {
 	return t.binding != nil && t.binding.OnDisconnect == types.Keep
 }
 
-// execution says whose process it is.
+// execution returns the record of a process of the attempt.
 func (t *task) execution(restart int) execution.Record {
 	return execution.Record{
 		Container: t.id, Restart: restart, Node: t.attempt.Node, Namespace: t.attempt.Namespace,
@@ -78,8 +78,8 @@ func (t *task) execution(restart int) execution.Record {
 	}
 }
 
-// noteEnd notes the end that a report tells of, before that is stored: then another
-// process may be started.
+// noteEnd logs the end that a report states, before the report is stored: afterwards another
+// process may start.
 func (t *task) noteEnd(ctx context.Context, report *types.Report) {
 	log := t.a.executions
 	t.a.mu.Lock()
@@ -99,8 +99,8 @@ func (t *task) noteEnd(ctx context.Context, report *types.Report) {
 	}
 }
 
-// noteGone notes that nothing is left of containers which reported no end: all that were
-// started, but those that are still there.
+// noteGone logs the end of every started container for which there is false. These containers are
+// gone, and reported no end.
 func (a *Agent) noteGone(ctx context.Context, reason string, there func(id string) bool) {
 	if a.executions == nil {
 		return

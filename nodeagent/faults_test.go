@@ -15,23 +15,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// fire is a runtime that fails at random, and the tasks that suffer from it.
+// fire is a runtime that fails at random, and the tasks affected.
 type fire struct {
 	*bench
 	mu     sync.Mutex
 	random *rand.Rand
-	// calm tells that nothing goes wrong any more; down that the runtime is down.
+	// calm reports whether faults have ended; down, whether the runtime is down.
 	calm, down bool
-	// lost are the tasks of which a process was lost.
+	// lost are the tasks with a lost process.
 	lost map[string]bool
 	// ids are the containers of the tasks.
 	ids map[string]string
 }
 
-// TestUnderFire lets every call of the runtime fail at random, before it was done or
-// after, takes the runtime down, kills processes unseen, and the agent: no process of an
-// attempt runs twice, no end is reported of what runs, or of a code that it did not have,
-// and all ends come to be reported.
+// TestUnderFire makes calls of the runtime fail at random, before or after they are done. It also
+// takes the runtime down, and kills processes and the agent. No process of an attempt runs twice,
+// no running process is reported as ended, no report has a wrong exit code, and all ends are
+// reported.
 func TestUnderFire(t *testing.T) {
 	for seed := range uint64(25) {
 		synctest.Test(t, func(t *testing.T) { underFire(t, seed) })
@@ -64,7 +64,7 @@ func underFire(t *testing.T, seed uint64) {
 	f.runtime.SetDown(false)
 	f.pass(time.Minute)
 	for task := range f.ids {
-		if f.report(task).Phase != types.ReportExited && codeOf(task)%4 == 1 { // it runs for ever
+		if f.report(task).Phase != types.ReportExited && codeOf(task)%4 == 1 { // it runs forever
 			f.stop(task, types.Stop{Reason: "enough", Grace: time.Second})
 		}
 	}
@@ -82,8 +82,8 @@ func underFire(t *testing.T, seed uint64) {
 	}
 }
 
-// script has every task run for a time and end with a code, both its own; a fourth of
-// them run for ever.
+// script makes each task run for its own time and exit with its own code; a fourth of them run
+// forever.
 func script(c nodeagent.Container) (simruntime.Behaviour, error) {
 	code := codeOf(c.Attempt.Task)
 	return simruntime.Behaviour{
@@ -91,7 +91,7 @@ func script(c nodeagent.Container) (simruntime.Behaviour, error) {
 	}, nil
 }
 
-// codeOf is what a task ends with: t7 with 8.
+// codeOf returns the exit code of a task: 8 for t7.
 func codeOf(task string) int {
 	var n int
 	_, _ = fmt.Sscanf(task, "t%d", &n)
@@ -111,7 +111,7 @@ func (f *fire) intn(n int) int {
 	return f.random.IntN(n)
 }
 
-// fault says what goes wrong with a call.
+// fault returns the fault of a call.
 func (f *fire) fault() simruntime.Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,7 +121,7 @@ func (f *fire) fault() simruntime.Fault {
 	return []simruntime.Fault{simruntime.NoFault, simruntime.NoFault, simruntime.Refused, simruntime.Unanswered}[f.random.IntN(4)]
 }
 
-// disturb lets some time pass and something happen.
+// disturb lets some time pass, and then causes a random event.
 func (f *fire) disturb() {
 	f.t.Helper()
 	f.pass(time.Duration(f.intn(1500)) * time.Millisecond)
@@ -148,7 +148,7 @@ func (f *fire) disturb() {
 	f.look(false)
 }
 
-// look compares what is reported with what is so; in the end, all is.
+// look compares the reports with the containers; at the end, all must have ended.
 func (f *fire) look(end bool) {
 	f.t.Helper()
 	running := f.runtime.Running()
@@ -167,7 +167,7 @@ func (f *fire) look(end bool) {
 	}
 }
 
-// silent is a runtime whose hints are all lost.
+// silent is a runtime that loses all hints.
 type silent struct{ *simruntime.Runtime }
 
 func (silent) Changes(ctx context.Context) <-chan struct{} {
@@ -176,8 +176,8 @@ func (silent) Changes(ctx context.Context) <-chan struct{} {
 	return never
 }
 
-// TestHintsAreLost has a container appear that nobody is bound to, as of a start that was
-// given up and came to its end late, and no hint of it.
+// TestHintsAreLost makes a container without a binding appear, like that of a canceled start that
+// finished late, without a hint.
 func TestHintsAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, simruntime.Config{})

@@ -20,8 +20,8 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// TestFrozenAgentStartsNothing: this process is frozen between its decision to start a
-// process and the moment at which it would run, for longer than the session lasts.
+// TestFrozenAgentStartsNothing freezes this process between its decision to start a process and the
+// start, for longer than the session lasts.
 func TestFrozenAgentStartsNothing(t *testing.T) {
 	var frozen atomic.Int64
 	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
@@ -53,8 +53,8 @@ func TestFrozenAgentStartsNothing(t *testing.T) {
 	}
 }
 
-// TestKilledByTheWatchdog: what it has killed and marked has not ended by itself, whether
-// the agent was there or not.
+// TestKilledByTheWatchdog tests that a process which the watchdog killed and marked did not end by
+// itself, whether or not the agent was there.
 func TestKilledByTheWatchdog(t *testing.T) {
 	for what, want := range map[types.OnDisconnect]bool{types.Fence: true, types.StopLost: false} {
 		bubble(t, does(simruntime.Behaviour{Forever: true}), func(t *testing.T, b *bench) {
@@ -91,8 +91,8 @@ func TestKilledByTheWatchdog(t *testing.T) {
 	}
 }
 
-// TestUnwatchedSessionEnds: a disk takes no deadline any more. Then the watchdog is going to
-// kill what runs: the agent is to end it before, and its node is to go.
+// TestUnwatchedSessionEnds tests a disk that can no longer store a deadline. The watchdog would
+// kill the processes, so the agent ends them before, and its session ends.
 func TestUnwatchedSessionEnds(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Forever: true}), func(t *testing.T, b *bench) {
 		b.crash()
@@ -132,7 +132,7 @@ func TestUnwatchedSessionEnds(t *testing.T) {
 	})
 }
 
-// TestKilledWithoutAMark: this process was frozen, and the watchdog could write nothing.
+// TestKilledWithoutAMark tests a frozen agent and a watchdog that could write nothing.
 func TestKilledWithoutAMark(t *testing.T) {
 	var frozen atomic.Int64
 	bubble(t, does(simruntime.Behaviour{Forever: true}), func(t *testing.T, b *bench) {
@@ -158,8 +158,8 @@ func TestKilledWithoutAMark(t *testing.T) {
 	})
 }
 
-// TestFencedBeforeItRan: the watchdog kills and marks a start that was cut short. What is
-// started then is another process, which ends by itself.
+// TestFencedBeforeItRan tests an interrupted start that the watchdog killed and marked. The next
+// start makes another process, which ends by itself.
 func TestFencedBeforeItRan(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		var mark func(id string)
@@ -201,7 +201,7 @@ func TestFencedBeforeItRan(t *testing.T) {
 	}
 }
 
-// executions returns what the log of the node says of a container.
+// executions returns the records of a container in the execution log.
 func (b *bench) executions(id string) []string {
 	b.t.Helper()
 	var all []string
@@ -221,7 +221,7 @@ func (b *bench) executions(id string) []string {
 	return all
 }
 
-// TestWhatRunsIsNoted: every process before it runs, and its end before its report.
+// TestWhatRunsIsNoted tests that a process is logged before it runs, its end before its report.
 func TestWhatRunsIsNoted(t *testing.T) {
 	var noted func(id string) []string
 	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
@@ -263,7 +263,7 @@ func TestWhatRunsIsNoted(t *testing.T) {
 	})
 }
 
-// TestUnnotedIsNotStarted on a disk that is full.
+// TestUnnotedIsNotStarted tests that no process starts while the disk is full.
 func TestUnnotedIsNotStarted(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Forever: true}), func(t *testing.T, b *bench) {
 		b.crash()
@@ -280,7 +280,7 @@ func TestUnnotedIsNotStarted(t *testing.T) {
 		b.start()
 		b.pass(time.Minute) // The last session ends.
 		full := filepath.Join(b.cfg.StateDir, "full")
-		_ = os.WriteFile(full, make([]byte, 2<<20), 0o600) // as much as there is room for
+		_ = os.WriteFile(full, make([]byte, 2<<20), 0o600) // as much as fits
 		b.bind("a")
 		b.pass(5 * time.Second)
 		b.alive(0)
@@ -295,8 +295,8 @@ func TestUnnotedIsNotStarted(t *testing.T) {
 	})
 }
 
-// TestLostEnd: a process that has ended and nobody knows how, or whose container is gone,
-// is lost with its attempt, unless the task is to fail then. What was ended is not lost.
+// TestLostEnd tests that an attempt is lost if its process ended in an unknown way, or its
+// container is gone, unless the task must fail then. A process that the agent ended is not lost.
 func TestLostEnd(t *testing.T) {
 	lost := nodeagent.Exit{Code: 137, Reason: "the process was lost", Lost: true}
 	for _, c := range []struct {
@@ -320,8 +320,8 @@ func TestLostEnd(t *testing.T) {
 	}
 }
 
-// TestStopLost: what is to fail with its session is not reported as fenced, which would
-// give it another attempt.
+// TestStopLost tests that an attempt which must fail with its session is not reported as fenced,
+// which would give it another attempt.
 func TestStopLost(t *testing.T) {
 	s := nodeagent.Seen{Container: nodeagent.Exited, Cause: nodeagent.Fenced, Exit: nodeagent.Exit{Code: 137}}
 	for _, stop := range []bool{false, true} {

@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// firstLook is how long a look may take, nextLook the first one of an agent that begins
-	// anew: what it does not see, the next one does.
+	// firstLook limits the first search for devices. nextLook limits it for a restarted agent: the
+	// next search finds what this one misses.
 	firstLook = 20 * time.Second
 	nextLook  = 3 * time.Second
-	// goneFor is how long a device is shown that nobody holds and that is not there any
-	// more: somebody may wonder where it is.
+	// goneFor is how long a device that is gone and free stays listed, so that users can see it.
 	goneFor = time.Hour
 )
 
-// keepDevices keeps what is stored of the devices true.
+// keepDevices keeps the stored devices up to date.
 func (a *Agent) keepDevices(ctx context.Context) error {
 	if a.cfg.Devices == nil && len(a.nodeDevices()) == 0 {
 		<-ctx.Done()
@@ -45,8 +44,8 @@ func (a *Agent) keepDevices(ctx context.Context) error {
 	}
 }
 
-// lookAtDevices looks once, and stores what changed. While nothing does, nobody is asked
-// but this machine.
+// lookAtDevices searches for devices once, and stores changes. Without changes it accesses this
+// machine only.
 func (a *Agent) lookAtDevices(ctx context.Context) error {
 	known := a.nodeDevices()
 	found := a.leaveAlone(a.findDevices(ctx, firstLook, known), known)
@@ -62,9 +61,9 @@ func (a *Agent) lookAtDevices(ctx context.Context) error {
 	})
 }
 
-// leaveAlone leaves out devices that turned up while the node runs, of a resource of which
-// a capacity is given: all else about the node is kept true all the same. Those that are
-// known, as somebody may hold them, stay gone.
+// leaveAlone omits devices that appear while the node runs if their resource has a configured
+// capacity. The rest of the node stays up to date. Such devices that are known stay listed as gone,
+// because a task may hold them.
 func (a *Agent) leaveAlone(found, known []types.Device) []types.Device {
 	var kept []types.Device
 	var left []string
@@ -85,7 +84,7 @@ func (a *Agent) leaveAlone(found, known []types.Device) []types.Device {
 	return kept
 }
 
-// findDevices looks which devices there are, for so long at most.
+// findDevices searches for devices within a time limit.
 func (a *Agent) findDevices(ctx context.Context, limit time.Duration, known []types.Device) []types.Device {
 	source := a.cfg.Devices
 	if source == nil {
@@ -96,7 +95,7 @@ func (a *Agent) findDevices(ctx context.Context, limit time.Duration, known []ty
 	return source.Find(ctx, known)
 }
 
-// setDevices notes what is stored, and logs what became of each device.
+// setDevices records the stored devices, and logs changes of their health.
 func (a *Agent) setDevices(now []types.Device) {
 	a.mu.Lock()
 	was := a.devices
@@ -113,16 +112,16 @@ func (a *Agent) setDevices(now []types.Device) {
 	}
 }
 
-// nodeDevices returns what is stored of the devices.
+// nodeDevices returns the stored devices.
 func (a *Agent) nodeDevices() []types.Device {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.devices
 }
 
-// withDevices adds to a capacity what devices make up. Those that are unhealthy or gone
-// count: somebody may hold them, and only those that are well are given out. Invalid: the
-// capacity names a resource of which there are devices.
+// withDevices adds the devices to a capacity. Unhealthy and gone devices count too: a task may hold
+// them, and the scheduler allocates healthy ones only. Invalid: the capacity contains a resource
+// that has devices.
 func withDevices(capacity types.Requests, all []types.Device) (types.Requests, error) {
 	const whole = 1000
 	amounts := make(map[string]types.Quantity)
@@ -142,22 +141,22 @@ func withDevices(capacity types.Requests, all []types.Device) (types.Requests, e
 	return types.NewRequests(amounts), nil
 }
 
-// mayBeDropped reports whether a device need not be shown any longer, once nobody holds
-// it: it was looked for long enough, or nobody looks, as none is to be there; or it has
-// another name, and is given out by that when this one is not held any more.
+// mayBeDropped reports whether a device can be removed from the list once it is free. That is so
+// after goneFor, if the agent searches for no such devices, or if the device has a new name: it is
+// allocated by that name once the old one is free.
 func (a *Agent) mayBeDropped(d types.Device) bool {
 	_, told := a.cfg.Devices.(devices.Fixed)
 	long := time.Since(time.Unix(0, d.UnhealthySince)) >= goneFor
 	return d.Unhealthy == devices.Moved || d.Unhealthy == devices.Gone && (long || told || a.cfg.Devices == nil || a.cfg.Capacity.Get(string(d.Resource)) != 0)
 }
 
-// allocation is what was read of what is allocated on the node.
+// allocation is the version of the node's allocated resources that was read.
 type allocation struct {
 	read     bool
 	revision int64
 }
 
-// dropGone leaves out the devices that are gone for long and that nobody holds.
+// dropGone omits free devices that mayBeDropped selects.
 func (a *Agent) dropGone(ctx context.Context, all []types.Device) ([]types.Device, allocation, error) {
 	if !slices.ContainsFunc(all, a.mayBeDropped) {
 		return all, allocation{}, nil
@@ -171,7 +170,7 @@ func (a *Agent) dropGone(ctx context.Context, all []types.Device) ([]types.Devic
 	if len(page.KVs) > 0 {
 		var allocated types.Allocated
 		if err := types.Decode(page.KVs[0].Value, &allocated); err != nil {
-			return all, allocation{}, nil // Who cannot tell who holds what, drops nothing.
+			return all, allocation{}, nil // Drop nothing without knowing what is held.
 		}
 		at.revision = page.KVs[0].ModRevision
 		for _, h := range allocated.Holds {
@@ -186,8 +185,8 @@ func (a *Agent) dropGone(ctx context.Context, all []types.Device) ([]types.Devic
 	return kept, at, nil
 }
 
-// heldHere returns what may be held by processes here, of which some are stored nowhere;
-// sure tells that all are known.
+// heldHere returns the devices that processes here may hold, including ones that the store does not
+// show. sure reports whether all processes are known.
 func (a *Agent) heldHere() (held map[string]bool, sure bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,51 +10,50 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What the checks of a process say, and when it is told and acted upon: without I/O and
-// without a clock. The probes themselves are made by prober.
+// This file evaluates the checks of a process, without I/O and without a clock. The prober makes
+// the probes.
 
 const (
-	// firstProbe is how long after its start a process is looked at first, and how
-	// often while it may fail: whoever waits for it to be healthy waits no longer.
+	// firstProbe is the delay of the first probe after the start of a process, and the interval
+	// during its start period: a caller that waits for a healthy process waits no longer.
 	firstProbe = time.Second
-	// healthGap is the least time between two reports of another health, but for the
-	// first one: a process that is healthy and unhealthy by turns is not to fill the
-	// store.
+	// healthGap is the least time between two reports of a changed health, except the first: an
+	// alternating health must not fill the store.
 	healthGap = 30 * time.Second
-	// maxOutcome is how much is kept of what a probe printed, in bytes.
+	// maxOutcome limits the output of a probe that is kept, in bytes.
 	maxOutcome = 200
 )
 
-// Health is what the checks of a process say of it.
+// Health is the combined result of the checks of a process.
 type Health struct {
-	// State is empty as long as nothing is known.
+	// State is empty while nothing is known.
 	State types.Health
-	// Reason says why it is unhealthy.
+	// Reason is why the process is unhealthy.
 	Reason string
-	// Ends tells that it is to be ended for that.
+	// Ends reports whether the process must end because of it.
 	Ends bool
 }
 
-// outcome is how a probe ended.
+// outcome is the result of a probe.
 type outcome struct {
 	good bool
-	// unknown tells that it could not be made: that says nothing of the process.
+	// unknown reports whether the probe could not be made: that says nothing of the process.
 	unknown bool
-	// text is what it printed, or why it is not good.
+	// text is the output of the probe, or why it failed.
 	text string
 }
 
-// standing is how a check of a process stands.
+// standing is the state of a check of a process.
 type standing struct {
 	state types.Health
-	// failed and succeeded count the last probes, in a row.
+	// failed and succeeded count the latest consecutive probes.
 	failed, succeeded int
-	// reason is why it fails.
+	// reason is why the check fails.
 	reason string
 }
 
-// next is how a check stands after a probe of a process that has run for age. c has
-// its defaults.
+// next returns the state of a check after a probe of a process that has run for age. c has its
+// defaults.
 func (st standing) next(c *types.Check, o outcome, age time.Duration) standing {
 	switch {
 	case o.unknown:
@@ -74,8 +73,8 @@ func (st standing) next(c *types.Check, o outcome, age time.Duration) standing {
 	return st
 }
 
-// probeAt is when a process is to be looked at again that was started, and looked at last,
-// at these times; the zero time is never.
+// probeAt returns the time of the next probe of a process, given the times of its start and its
+// last probe. A zero last means no probe yet.
 func (st standing) probeAt(c *types.Check, started, last time.Time) time.Time {
 	soon := min(c.Every, firstProbe)
 	switch {
@@ -87,8 +86,8 @@ func (st standing) probeAt(c *types.Check, started, last time.Time) time.Time {
 	return last.Add(c.Every)
 }
 
-// healthOf is what all checks say together. told is what an earlier life of the agent
-// reported of the process: it holds until every check has been made often enough.
+// healthOf returns the combined result of all checks. told is the health that an earlier life of
+// the agent reported: it holds until every check has a result.
 func healthOf(checks []types.Check, all []standing, told Health) Health {
 	h := Health{State: types.Healthy}
 	for i, st := range all {
@@ -106,7 +105,7 @@ func healthOf(checks []types.Check, all []standing, told Health) Health {
 	return h
 }
 
-// unhealthyText is the reason of what ended because it was unhealthy.
+// unhealthyText returns the reason of a process that ended because it was unhealthy.
 func unhealthyText(s *Seen) string {
 	if s.Health.Reason == "" {
 		return "unhealthy"
@@ -114,11 +113,10 @@ func unhealthyText(s *Seen) string {
 	return "unhealthy: " + s.Health.Reason
 }
 
-// hasChecks reports whether the process is to be looked at now and then.
+// hasChecks reports whether the process has checks.
 func hasChecks(d *Desired) bool { return d.Spec != nil && len(d.Spec.Checks) > 0 }
 
-// toldHealth is what is stored of the health of the process that runs; the state is empty
-// if nothing is.
+// toldHealth returns the stored health of the running process; State is empty if none is stored.
 func toldHealth(s *Seen) Health {
 	if s.Reported.Phase != types.ReportRunning || s.Reported.Ended != 0 || s.Reported.Restarts != s.Restart {
 		return Health{}
@@ -126,7 +124,7 @@ func toldHealth(s *Seen) Health {
 	return Health{State: s.Reported.Health, Reason: s.Reported.Reason}
 }
 
-// presentHealth is what is known of the health of a process that runs.
+// presentHealth returns the health of a running process as far as it is known.
 func presentHealth(d *Desired, s *Seen) Health {
 	h := s.Health
 	if h.State == "" {
@@ -141,15 +139,15 @@ func presentHealth(d *Desired, s *Seen) Health {
 	return h
 }
 
-// untoldHealth reports whether the health of the process is another than was reported,
-// and when that may be said; the zero time is at once.
+// untoldHealth reports whether the health of the process differs from the reported one, and the
+// earliest time to report it; the zero time means at once.
 func untoldHealth(d *Desired, s *Seen) (untold bool, from time.Time) {
 	told := &s.Reported
 	if s.Sending != nil {
 		told = s.Sending
 	}
 	if told.Health != s.Reported.Health {
-		return false, time.Time{} // When that is stored is when the next one may come.
+		return false, time.Time{} // Storing that report sets the time of the next one.
 	}
 	h := presentHealth(d, s)
 	if s.Refused || told.Phase != types.ReportRunning || told.Ended != 0 || h.State == told.Health {
@@ -161,7 +159,7 @@ func untoldHealth(d *Desired, s *Seen) (untold bool, from time.Time) {
 	return true, s.HealthAt.Add(healthGap)
 }
 
-// runs is the report of a process that runs.
+// runs returns the report of a running process.
 func runs(d *Desired, s *Seen) *types.Report {
 	h := presentHealth(d, s)
 	return &types.Report{
@@ -170,8 +168,8 @@ func runs(d *Desired, s *Seen) *types.Report {
 	}
 }
 
-// oneLine makes what a program printed fit for a reason: its beginning, on one line, and
-// without what would move the cursor of whoever reads it.
+// oneLine makes the output of a program fit for a reason: its beginning, on one line, and without
+// control characters that would move a terminal's cursor.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || unicode.IsControl(r) || unicode.IsSpace(r) {

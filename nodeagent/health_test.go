@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestStanding reads what each probe says: g is good, b bad, u unknown; and of what comes
-// of it: s is starting, h healthy, u unhealthy. Probes are 10 s apart, from 10 s on.
+// TestStanding has the result of each probe, g(ood), b(ad) or u(nknown), and the state after it,
+// s(tarting), h(ealthy) or u(nhealthy). Probes are 10 s apart, from 10 s on.
 func TestStanding(t *testing.T) {
 	for name, c := range map[string]struct {
 		check        types.Check
@@ -53,7 +53,7 @@ func TestProbeAt(t *testing.T) {
 	starting, healthy := standing{state: types.HealthStarting}, standing{state: types.Healthy}
 	for _, c := range []struct {
 		st         standing
-		last, want float64 // 0 is never
+		last, want float64 // 0 means never
 	}{
 		{starting, 0, 1}, {starting, 1, 2}, {starting, 19.5, 20.5}, {starting, 20.5, 30.5}, {healthy, 1, 11}, {healthy, 30, 40},
 	} {
@@ -94,14 +94,14 @@ func TestHealthOf(t *testing.T) {
 	}
 }
 
-// checked has two checks, one of which ends the process; restarted is run again too.
+// checked has two checks, one of which ends the process. restarted also restarts it.
 func checked(edit func(*Desired)) Desired {
 	d := Desired{Bound: true, Revision: 7, Spec: &types.Spec{Grace: 3 * time.Second, Checks: []types.Check{{Name: "a"}, {Name: "b", Then: types.ThenRestart}}}}
 	edit(&d)
 	return d
 }
 
-// well is a process whose health is as reported, at(0), but for what edit changes.
+// well is a process whose health is as reported, at(0), changed by edit.
 func well(state types.Health, edit func(*Seen)) Seen {
 	return seen(func(s *Seen) {
 		s.Probing, s.Health.State, s.Reported.Health, s.HealthAt = true, state, state, at(0)
@@ -168,7 +168,7 @@ func TestNextOfHealth(t *testing.T) {
 	})
 }
 
-// TestReportsOfHealth are what is stored of what was found.
+// TestReportsOfHealth tests the reports of health.
 func TestReportsOfHealth(t *testing.T) {
 	ends := Health{State: types.Unhealthy, Reason: "check b: x", Ends: true}
 	plain, again := checked(func(*Desired) {}), checked(restarting)
@@ -227,7 +227,7 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// TestMarks are read as they were written, by this and by earlier agents.
+// TestMarks tests that marks are read as written, by this and by earlier agents.
 func TestMarks(t *testing.T) {
 	m := newMarks(t.TempDir())
 	for _, want := range []mark{{cause: Stopped}, {warned: at(3)}, {cause: Unhealthy, reason: "check a: b"}, {}} {

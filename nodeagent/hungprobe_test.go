@@ -20,8 +20,8 @@ func hangs(ctx context.Context, w io.Writer) (int, error) {
 	return 0, types.Errorf(types.Unavailable, "run it: %w", ctx.Err())
 }
 
-// TestHungProbe: a command that does not end is killed when its time is up, one at a time,
-// and holds up nothing.
+// TestHungProbe tests that a command which does not end is killed after its timeout, that only one
+// runs at a time, and that it delays nothing else.
 func TestHungProbe(t *testing.T) {
 	var p probes
 	p.set(hangs)
@@ -37,8 +37,8 @@ func TestHungProbe(t *testing.T) {
 	})
 }
 
-// TestStuckProbe: a command that is killed and does not end has failed, however long the
-// runtime looked for its end.
+// TestStuckProbe tests that a killed command which does not end has failed, however long the
+// runtime waited for its end.
 func TestStuckProbe(t *testing.T) {
 	var p probes
 	p.set(func(ctx context.Context, w io.Writer) (int, error) {

@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// sweepLogsEvery is how often logs are looked at, and what a log may outlive its
-	// time by.
+	// sweepLogsEvery is the time between two sweeps of the logs, and how long a log may outlive its
+	// retention.
 	sweepLogsEvery = 10 * time.Minute
-	// logDirAge is how long an empty directory is left for what may begin to write.
+	// logDirAge is how long an empty directory stays, for an attempt that may start to write.
 	logDirAge = time.Hour
 )
 
-// attemptLog is the log of an attempt: its files, what they take, and when they were
-// last written to.
+// attemptLog is the log of an attempt: its files, their size, and the time of the last write.
 type attemptLog struct {
 	files []string
 	bytes int64
 	at    time.Time
 }
 
-// keepLogs deletes the logs of what is over, when they are too old or take too much,
-// until ctx is done.
+// keepLogs deletes logs of ended attempts that are too old or too large in total, until ctx is
+// done.
 func (a *Agent) keepLogs(ctx context.Context) error {
 	if a.cfg.StateDir == "" {
 		<-ctx.Done()
@@ -46,7 +45,7 @@ func (a *Agent) keepLogs(ctx context.Context) error {
 	}
 }
 
-// sweepLogs deletes what keepLogs does, once.
+// sweepLogs does one sweep of keepLogs.
 func (a *Agent) sweepLogs(now time.Time) {
 	live, synced := a.liveLogs()
 	if !synced {
@@ -66,7 +65,7 @@ func (a *Agent) sweepLogs(now time.Time) {
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)
 		if err == nil && now.Sub(info.ModTime()) > logDirAge {
-			_ = os.Remove(dir) // Which it refuses as long as anything is in it.
+			_ = os.Remove(dir) // os.Remove fails while the directory is not empty.
 		}
 	}
 	if dropped > 0 {
@@ -75,8 +74,8 @@ func (a *Agent) sweepLogs(now time.Time) {
 	}
 }
 
-// liveLogs returns the logs of the attempts there are; not synced: it is not known
-// yet which.
+// liveLogs returns the logs of existing attempts. If synced is false, the attempts are not known
+// yet.
 func (a *Agent) liveLogs() (paths map[string]bool, synced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,13 +86,12 @@ func (a *Agent) liveLogs() (paths map[string]bool, synced bool) {
 	return paths, a.synced && a.listed
 }
 
-// readLogs returns the logs below root but those that are live, and its directories,
-// inner ones first.
+// readLogs returns the logs below root except live ones, and its directories, inner ones first.
 func readLogs(root string, live map[string]bool) (logs []*attemptLog, dirs []string) {
 	byPath := make(map[string]*attemptLog)
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // What cannot be read, or is gone, is left alone.
+			return nil // Skip unreadable or deleted entries.
 		}
 		if e.IsDir() {
 			if path != root {
@@ -104,7 +102,7 @@ func readLogs(root string, live map[string]bool) (logs []*attemptLog, dirs []str
 		current := currentLog(path)
 		info, err := e.Info()
 		if err != nil || live[current] {
-			return nil // It is gone, or in use.
+			return nil // It is deleted, or in use.
 		}
 		l := byPath[current]
 		if l == nil {
@@ -122,12 +120,12 @@ func readLogs(root string, live map[string]bool) (logs []*attemptLog, dirs []str
 	return logs, dirs
 }
 
-// currentLog returns the log that a file is, or was before it was put aside.
+// currentLog returns the path of the log that a file is or, before its rotation, was.
 func currentLog(path string) string {
 	return strings.TrimSuffix(path, tasklog.Previous(""))
 }
 
-// sizeOf returns what logs take, those before them included.
+// sizeOf returns the size of logs, with their previous files.
 func sizeOf(paths map[string]bool) int64 {
 	var sum int64
 	for path := range paths {
@@ -140,8 +138,7 @@ func sizeOf(paths map[string]bool) int64 {
 	return sum
 }
 
-// tooMany returns the logs that are older than that, and the oldest of the others
-// until what is left fits.
+// tooMany returns the logs older than oldest, and the oldest of the others until the rest fits.
 func tooMany(logs []*attemptLog, oldest time.Time, fits int64) []*attemptLog {
 	slices.SortFunc(logs, func(x, y *attemptLog) int { return x.at.Compare(y.at) })
 	var left int64

@@ -13,18 +13,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// marks remember what the agent has told a process, and why, from before its signal on: an
-// agent that restarts in between must not take the end for the process's own, nor tell it
-// again. They need not outlast the machine, as the process does not.
+// marks store the warning and the end of a process, with its cause, before the signal. A restarted
+// agent must not take the end for the process's own, nor send the signal again. They need not
+// survive the machine, because the process does not.
 type marks struct{ dir string }
 
-// mark is what is remembered of a process.
+// mark is what is stored for a process.
 type mark struct {
-	// cause is why it is being ended, empty if it is not.
+	// cause is why the agent ends the process; "" if it does not.
 	cause Cause
-	// warned is when it was warned, zero if it was not.
+	// warned is the time of the warning; zero if there was none.
 	warned time.Time
-	// reason is why it is unhealthy.
+	// reason is why the process is unhealthy.
 	reason string
 }
 
@@ -37,7 +37,7 @@ func newMarks(stateDir string) marks {
 
 func (m marks) set(id string, cause Cause) error { return m.write(id, mark{cause: cause}) }
 
-// write writes a mark, in place of any other of the process.
+// write writes the mark of a process, replacing its previous one.
 func (m marks) write(id string, k mark) error {
 	if m.dir == "" {
 		return nil
@@ -52,7 +52,7 @@ func (m marks) write(id string, k mark) error {
 	return replace(filepath.Join(m.dir, id), []byte(text), false)
 }
 
-// get returns the mark of a process, the empty one if there is none.
+// get returns the mark of a process; the zero mark if there is none.
 func (m marks) get(id string) mark {
 	if m.dir == "" {
 		return mark{}
@@ -74,8 +74,8 @@ func (m marks) get(id string) mark {
 	return k
 }
 
-// unfence drops the mark of a process if it is Fenced: what is to be started was not ended
-// yet. Unavailable: it cannot be dropped.
+// unfence drops the mark of a process if it is Fenced: the mark is not of the process that starts
+// next. Unavailable: it cannot be dropped.
 func (m marks) unfence(id string) error {
 	if m.get(id).cause != Fenced {
 		return nil
@@ -92,14 +92,14 @@ func (m marks) drop(id string) {
 	}
 }
 
-// sweep drops the marks of all but those that are wanted.
+// sweep drops the unwanted marks.
 func (m marks) sweep(wanted func(id string) bool) {
 	if m.dir == "" {
 		return
 	}
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
-		return // There is none yet.
+		return // There is no mark yet.
 	}
 	for _, e := range entries {
 		if !wanted(e.Name()) {

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/metric"
 )
 
-// Metrics count what agents do; those of several agents of one process add up.
+// Metrics count what agents do; several agents of one process add up.
 type Metrics struct {
 	set         *metric.Set
 	starts      *prometheus.CounterVec
@@ -27,8 +27,8 @@ type Metrics struct {
 	agents              []sampled
 }
 
-// sampled is an agent whose state the metrics show. sample returns how many processes run, and how
-// long the session has lasted.
+// sampled is an agent whose state the metrics show. sample returns the number of running processes
+// and the age of the session.
 type sampled struct {
 	node   string
 	sample func() (running int, age time.Duration)
@@ -59,7 +59,7 @@ func NewMetrics() *Metrics {
 	}
 }
 
-// of has the metrics show an agent, too; the last one of its node counts.
+// of adds an agent to the metrics. It replaces an earlier agent of the same node.
 func (m *Metrics) of(a sampled) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +88,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 // started counts the end of a start.
 func (m *Metrics) started(outcome string) { m.starts.WithLabelValues(outcome).Inc() }
 
-// ready notes how long it took until a process ran.
+// ready records the time until a process ran.
 func (m *Metrics) ready(took time.Duration) { m.latency.Observe(took.Seconds()) }
 
 // exited counts the end of a process.

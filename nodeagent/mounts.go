@@ -15,15 +15,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// AllowedMount is a path of the machine that tasks may mount, and what is below it.
+// AllowedMount is a path of the machine that tasks may mount, with everything below it.
 type AllowedMount struct {
 	Path string
-	// ReadOnly tells that they may not write there.
+	// ReadOnly reports whether tasks may only read there.
 	ReadOnly bool
 }
 
-// scratchMode lets every user of a container use its scratch directory, which nobody
-// outside can reach.
+// scratchMode lets every user of a container use its scratch directory. Other users of the machine
+// cannot reach it.
 const scratchMode = 0o777 | fs.ModeSticky
 
 func (c Config) validateMounts() error {
@@ -36,8 +36,8 @@ func (c Config) validateMounts() error {
 	return errors.Join(errs...)
 }
 
-// mounts returns what is to be made visible in a container because its spec says so,
-// outer ones first. It makes the scratch directories. Invalid: one cannot be.
+// mounts returns the mounts of a spec, outer ones first. It makes the scratch directories. Invalid:
+// a mount is not possible.
 func (c *Config) mounts(id string, spec *types.Spec) ([]Mount, error) {
 	out := make([]Mount, 0, len(spec.Mounts))
 	for i, m := range spec.Mounts {
@@ -56,7 +56,7 @@ func (c *Config) mounts(id string, spec *types.Spec) ([]Mount, error) {
 
 func depth(path string) int { return strings.Count(path, "/") }
 
-// checkTarget refuses what would hide the task socket, or lie in its directory.
+// checkTarget refuses targets that would hide the task socket or lie in its directory.
 func checkTarget(target string) error {
 	clean := filepath.Clean(target)
 	switch {
@@ -68,7 +68,7 @@ func checkTarget(target string) error {
 	return nil
 }
 
-// source returns what of the machine a mount shows.
+// source returns the path of the machine that a mount shows.
 func (c *Config) source(id string, i int, m types.Mount) (string, error) {
 	if m.Source == "" {
 		return c.scratch(id, i)
@@ -77,8 +77,7 @@ func (c *Config) source(id string, i int, m types.Mount) (string, error) {
 	if !filepath.IsAbs(m.Source) {
 		return "", types.Errorf(types.Invalid, "mount %s: the path on the node must be absolute", m.Source)
 	}
-	// First what may be, then what is: a task is not told what there is where it
-	// may not look.
+	// Check permission before existence: a task must not learn what exists where it has no access.
 	real, err := filepath.EvalSymlinks(m.Source)
 	if err != nil && !allowed(c.AllowMounts, filepath.Clean(m.Source), true) {
 		return "", c.errNotAllowed(m.Source, m.Source)
@@ -120,8 +119,7 @@ func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// scratch makes a scratch directory, if it is not there yet: what it holds outlasts
-// restarts in place.
+// scratch makes a scratch directory if it is missing. Its content survives restarts in place.
 func (c *Config) scratch(id string, i int) (string, error) {
 	if c.StateDir == "" {
 		return "", types.Errorf(types.Invalid, "make a scratch directory: the agent of node %s has no directory for them: run it with a state directory", c.Node)
@@ -137,5 +135,5 @@ func (c *Config) scratch(id string, i int) (string, error) {
 	return dir, nil
 }
 
-// scratchDir returns where the scratch directories of a container are.
+// scratchDir returns the directory of the scratch directories of a container.
 func (c *Config) scratchDir(id string) string { return filepath.Join(c.StateDir, "scratch", id) }

@@ -42,7 +42,7 @@ func disk(t *testing.T) (dir string, c Config) {
 	}
 	return dir, Config{
 		Node: "n1", StateDir: filepath.Join(dir, "state"),
-		// What is allowed may be named by a link, too.
+		// An allowed path may be a link.
 		AllowMounts: []AllowedMount{{Path: filepath.Join(dir, "elsewhere")}, {Path: filepath.Join(dir, "fixed"), ReadOnly: true}},
 	}
 }
@@ -51,7 +51,7 @@ func TestMounts(t *testing.T) {
 	dir, c := disk(t)
 	for name, m := range map[string]struct {
 		types.Mount
-		want string // the source, or part of what is wrong
+		want string // the source, or part of the error
 	}{
 		"a directory":            {types.Mount{Source: "open", Target: "/data"}, "/open"},
 		"a file":                 {types.Mount{Source: "open/file", Target: "/etc/conf"}, "/open/file"},

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// settingsAge is the time for which what was read of a namespace is used.
+	// settingsAge is how long the settings of a namespace are cached.
 	settingsAge = 10 * time.Second
-	// settingsWait bounds the time that a start waits for them.
+	// settingsWait limits how long a start waits for the settings.
 	settingsWait = time.Second
-	// maxSettings bounds the namespaces that are remembered.
+	// maxSettings limits the number of cached namespaces.
 	maxSettings = 256
 )
 
-// namespaces reads what an administrator sets for the namespaces of tasks on this node. What
-// cannot be read counts as not set, or is as it was before.
+// namespaces reads an administrator's settings for the namespaces of tasks on this node. After a
+// failed read the previous settings hold, or none.
 type namespaces struct {
 	store controlplane.Store
 	mu    sync.Mutex
 	known map[string]*settings
 }
 
-// settings are those of a namespace, as read at a time.
+// settings are the settings of a namespace and the time they were read.
 type settings struct {
 	v    *types.Namespace
 	read time.Time
@@ -38,7 +38,7 @@ func (n *namespaces) get(ctx context.Context, ns string) *types.Namespace {
 	is := n.known[ns]
 	fresh := is != nil && time.Since(is.read) < settingsAge
 	if is != nil && !fresh {
-		n.known[ns] = &settings{is.v, time.Now()} // One caller reads, the others go by this.
+		n.known[ns] = &settings{is.v, time.Now()} // One caller reads; the others use the old settings.
 	}
 	n.mu.Unlock()
 	if fresh {

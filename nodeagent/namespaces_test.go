@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// started keeps how many processes the containers that were started may have.
+// started records the process limits of started containers.
 type started struct {
 	*simruntime.Runtime
 	pids []int64
@@ -23,8 +23,8 @@ func (s *started) Start(ctx context.Context, c nodeagent.Container) (nodeagent.S
 	return s.Runtime.Start(ctx, c)
 }
 
-// TestPidsOfANamespace: a task has as many processes as its namespace says, as that is seen ten
-// seconds later at the latest, and as was known last while the store cannot say.
+// TestPidsOfANamespace tests that a task has the process limit of its namespace. A change takes
+// effect within ten seconds, and the last known limit holds while the store is out of reach.
 func TestPidsOfANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, simruntime.Config{})

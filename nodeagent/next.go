@@ -6,34 +6,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Desired is what is wanted of one attempt.
+// Desired is the desired state of one attempt.
 type Desired struct {
-	// Bound tells that its binding exists; what follows is set only then.
+	// Bound reports whether its binding exists. The other fields are set only then.
 	Bound bool
 	// Revision is the CreateRevision of the binding.
 	Revision int64
-	// Void tells that the session it was bound in is over: the task may run
-	// elsewhere already.
+	// Void reports whether the session of its binding is over: the task may already run elsewhere.
 	Void bool
-	// Stop is the binding's.
+	// Stop is that of the binding.
 	Stop *types.Stop
-	// MaxRun is how long it may run, restarts included; 0 is for ever.
+	// MaxRun limits its running time, restarts included; 0 means no limit.
 	MaxRun time.Duration
-	// Deadline is when it has to have ended, by the wall clock; zero is never.
+	// Deadline is the wall-clock time by which it must have ended; zero means none.
 	Deadline time.Time
-	// Memory is its limit; 0 is none.
+	// Memory is its memory limit; 0 means none.
 	Memory types.Quantity
-	// Spec is what to run, nil until it was fetched.
+	// Spec is what to run; nil until it is read.
 	Spec *types.Spec
-	// StopLost tells that it fails for good when it is ended for want of a session.
+	// StopLost reports whether it fails for good when it ends because the session is lost.
 	StopLost bool
-	// SignalBy and KillBy are set while the session cannot be renewed and the
-	// attempt must not outlive it: when it is to be signalled, and killed, at
-	// the latest.
+	// SignalBy and KillBy are set while the session cannot be renewed and the attempt must not
+	// outlive it: the latest times for its signal and its kill.
 	SignalBy, KillBy time.Time
 }
 
-// limit is when an attempt that began then has to end, zero is never.
+// limit returns when an attempt that began at that time must end; zero means never.
 func (d *Desired) limit(began time.Time) time.Time {
 	if d.MaxRun > 0 && !began.IsZero() {
 		return first(d.Deadline, began.Add(d.MaxRun))
@@ -41,57 +39,53 @@ func (d *Desired) limit(began time.Time) time.Time {
 	return d.Deadline
 }
 
-// fencing reports whether the attempt has to end for want of a session.
+// fencing reports whether the attempt must end because the session cannot be renewed.
 func (d *Desired) fencing() bool { return !d.KillBy.IsZero() }
 
-// Seen is what is known of one attempt.
+// Seen is the observed state of one attempt.
 type Seen struct {
 	Container ContainerState
-	// Restart is how often the attempt had been run before this container.
+	// Restart is the number of restarts before this container.
 	Restart int
 	// Image is the image by digest, once it is known.
 	Image string
-	// Since is when the agent learnt of it, Started when the process of this
-	// container was started.
+	// Since is when the agent learned of it, Started when the process of this container started.
 	Since, Started time.Time
-	// Ran tells that a process was seen to run since the last restart was stored.
+	// Ran reports whether a process ran since the last restart was stored.
 	Ran bool
 	// Exit is how its process ended.
 	Exit Exit
-	// Failed says why it can never run, nil if it may.
+	// Failed is why it can never run; nil if it may.
 	Failed *Exit
-	// Watched tells that somebody waits for the end of its process; Looking,
-	// that the runtime is being asked what it has; Cancelled, that its start is
-	// being given up.
+	// Watched reports whether a goroutine waits for the end of its process; Looking, whether the
+	// runtime is being listed; Cancelled, whether its start is being canceled.
 	Watched, Looking, Cancelled bool
 
-	// ServeAt is when to try again to serve the task socket of a process that was
-	// adopted without one, zero if it is served.
+	// ServeAt is when to try again to serve the task socket of an adopted process; zero if it is
+	// served.
 	ServeAt time.Time
 
-	// Health is what the checks of its process say, and Probing that they are made;
-	// HealthAt is when this agent stored a change of it last.
+	// Health is the result of the checks, and Probing reports whether they are being made. HealthAt
+	// is when this agent last stored a change of Health.
 	Health   Health
 	Probing  bool
 	HealthAt time.Time
-	// Warned is when the process got its warning.
+	// Warned is the time of the warning.
 	Warned time.Time
 
-	// Cause is why the agent ends it; Signalled and Killed are when it was
-	// told.
+	// Cause is why the agent ends it; Signalled and Killed are the times of the signals.
 	Cause             Cause
 	Signalled, Killed time.Time
 
-	// Reported is the report that is stored, empty if there is none, and
-	// ReportedAt when this agent stored it; Sending is the one on its way, if any.
+	// Reported is the stored report, empty if there is none, and ReportedAt the time this agent
+	// stored it. Sending is the report on its way; nil if there is none.
 	Reported   types.Report
 	ReportedAt time.Time
 	Sending    *types.Report
-	// Refused tells that a report was refused, as the binding is gone.
+	// Refused reports whether a report was refused because the binding is gone.
 	Refused bool
 
-	// Trouble is what went wrong last, empty once something went well; nothing
-	// is tried again before RetryAt.
+	// Trouble is the last failure, empty after a success. No action is retried before RetryAt.
 	Trouble string
 	RetryAt time.Time
 }
@@ -101,7 +95,7 @@ func (s *Seen) sending(phase types.ReportPhase) bool {
 	return s.Sending != nil && s.Sending.Phase == phase
 }
 
-// began is when the first process of the attempt was started, zero if none was.
+// began returns when the first process of the attempt started; zero if none did.
 func (s *Seen) began() time.Time {
 	if s.Reported.Started != 0 {
 		return time.Unix(0, s.Reported.Started)
@@ -109,18 +103,18 @@ func (s *Seen) began() time.Time {
 	return s.Started
 }
 
-// ContainerState is how far a container is, as far as it is known.
+// ContainerState is the state of a container, as far as it is known.
 type ContainerState int
 
 // The states of a container.
 const (
-	// Unknown: the runtime has to be asked.
+	// Unknown: the agent must ask the runtime.
 	Unknown ContainerState = iota
-	// Absent: there is none.
+	// Absent: there is no container.
 	Absent
-	// Starting: the runtime is at it.
+	// Starting: the runtime is starting it.
 	Starting
-	// Created: it is there, and its process was never started.
+	// Created: the container exists, and its process never started.
 	Created
 	// Running: its process runs.
 	Running
@@ -133,54 +127,54 @@ type Cause string
 
 // The causes.
 const (
-	// Stopped: the binding says so.
+	// Stopped: the binding requests it.
 	Stopped Cause = "stopped"
-	// Overran: it ran longer than it may.
+	// Overran: it ran longer than its limit.
 	Overran Cause = "overran"
 	// Expired: its deadline passed.
 	Expired Cause = "deadline"
 	// Fenced: the session of the node could not be renewed.
 	Fenced Cause = "fenced"
-	// Unhealthy: it failed a check after which it is to be ended, and maybe run again.
+	// Unhealthy: it failed a check that ends it. It may run again.
 	Unhealthy Cause = "unhealthy"
 )
 
-// Verb is what an agent does next for an attempt.
+// Verb is the kind of an agent's next action for an attempt.
 type Verb int
 
 // The verbs.
 const (
 	// Wait for a change, or until Action.Until if that is set.
 	Wait Verb = iota
-	// Look asks the runtime what it has.
+	// Look lists the containers of the runtime.
 	Look
 	// Fetch reads the spec.
 	Fetch
 	// Start makes the container and starts its process.
 	Start
-	// CancelStart gives up a start that is under way.
+	// CancelStart cancels a start that is under way.
 	CancelStart
-	// Adopt waits for the end of a process that runs.
+	// Adopt waits for the end of a running process.
 	Adopt
-	// Serve serves the task socket of a process that runs.
+	// Serve serves the task socket of a running process.
 	Serve
-	// Probe begins to make the checks of a process.
+	// Probe starts the checks of a process.
 	Probe
-	// Warn sends the process the warning that it asks for.
+	// Warn sends the process the warning that its spec requests.
 	Warn
-	// Signal asks the process to end, for Action.Cause.
+	// Signal sends the process its stop signal, for Action.Cause.
 	Signal
-	// Kill ends the process.
+	// Kill kills the process.
 	Kill
 	// Send stores Action.Report.
 	Send
-	// Remove deletes the container, killing what runs in it.
+	// Remove deletes the container, and kills what runs in it.
 	Remove
-	// Forget drops the attempt: there is nothing left of it.
+	// Forget drops an attempt of which nothing is left.
 	Forget
 )
 
-// Action is the next step for an attempt, and why.
+// Action is the next action for an attempt, and its reason.
 type Action struct {
 	Do     Verb
 	Reason string
@@ -199,13 +193,12 @@ const (
 	troubleGap = 30 * time.Second
 	// serveGap is the time between two attempts to serve a task socket.
 	serveGap = 2 * time.Second
-	// killAgain is when a kill that had no effect is repeated.
+	// killAgain is the time after which a kill without effect is repeated.
 	killAgain = 5 * time.Second
 )
 
-// Next says what to do next for one attempt: the whole logic of the agent, without
-// I/O and without a clock. After it was done, or something changed, it is asked
-// again.
+// Next decides what to do next for one attempt. It is the whole logic of the agent, without I/O and
+// without a clock. The agent calls it again after each action and each change.
 func Next(d Desired, s Seen, now time.Time) Action {
 	act := decide(&d, &s, now)
 	if now.Before(s.RetryAt) && act.retried() {
@@ -217,8 +210,7 @@ func Next(d Desired, s Seen, now time.Time) Action {
 	return act
 }
 
-// retried reports whether the action is one that is not done again at once after
-// it failed.
+// retried reports whether the action waits for RetryAt after a failure.
 func (a Action) retried() bool {
 	switch a.Do {
 	case Wait, Send, CancelStart, Forget:

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// at is a moment some seconds after the beginning of a test's time.
+// at is a time some seconds after the start of a test's time.
 func at(seconds float64) time.Time {
 	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
@@ -21,11 +21,11 @@ type nextCase struct {
 	s     Seen
 	now   float64
 	want  Verb
-	until float64 // of Wait; 0 is none
-	say   string  // within the reason
+	until float64 // of Wait; 0 means none
+	say   string  // part of the reason
 }
 
-// wanted are the desired states that the table is made of.
+// wanted are the desired states of the table.
 type wanted struct {
 	bound, stop, noGrace, void, unfetched, fenced, limited, deadline Desired
 	again, againStop, againLimited                                   Desired
@@ -52,7 +52,7 @@ func newWanted() wanted {
 	}
 }
 
-// seen is a process that runs as reported, but for what edit changes.
+// seen is a process that runs as reported, changed by edit.
 func seen(edit func(*Seen)) Seen {
 	s := Seen{Container: Running, Started: at(0), Ran: true, Watched: true, Reported: types.Report{Phase: types.ReportRunning}}
 	edit(&s)
@@ -126,7 +126,7 @@ func (w wanted) runCases() []nextCase {
 	}
 }
 
-// endCases are about attempts that have ended, or are not wanted.
+// endCases are about attempts that have ended or are not wanted.
 func (w wanted) endCases() []nextCase {
 	return []nextCase{
 		{"ended", w.bound, seen(func(s *Seen) { s.Container = Exited }), 1, Send, 0, "ended"},
@@ -198,8 +198,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestNextNever goes through all combinations of everything that is looked at, and
-// checks what must never be done.
+// TestNextNever goes through all combinations of the inputs, and checks for forbidden actions.
 func TestNextNever(t *testing.T) {
 	n := 0
 	forAll(func(d Desired, s Seen) {
@@ -214,7 +213,7 @@ func TestNextNever(t *testing.T) {
 	}
 }
 
-// never says what is wrong with an action, if anything is.
+// never returns what is wrong with an action; "" if nothing is.
 func never(d *Desired, s *Seen, act Action) string {
 	valid := d.Bound && !d.Void
 	ended := s.Container == Exited || s.Failed != nil

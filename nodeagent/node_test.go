@@ -102,7 +102,7 @@ escher_agent_starts_total{outcome="started"} 6
 	})
 }
 
-// TestLogsAreDeleted by age and for room, and never those of what is there.
+// TestLogsAreDeleted tests deletion by age and by size, but not of logs of bound attempts.
 func TestLogsAreDeleted(t *testing.T) {
 	for name, c := range map[string]struct {
 		room       int64
@@ -136,7 +136,7 @@ func TestLogsAreDeleted(t *testing.T) {
 	}
 }
 
-// logged makes a log of that many bytes, in two files, last written to that long ago.
+// logged makes a log of a size and an age, in two files.
 func (b *bench) logged(task string, bytes int, age time.Duration) {
 	b.t.Helper()
 	path := nodeagent.LogPath(b.cfg.StateDir, "d", task, 1)
@@ -154,7 +154,7 @@ func (b *bench) logged(task string, bytes int, age time.Duration) {
 	}
 }
 
-// TestPortsAndDevices are registered so that nothing can be given out too early.
+// TestPortsAndDevices tests that ports and devices are registered before they can be allocated.
 func TestPortsAndDevices(t *testing.T) {
 	var env []string
 	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {

@@ -12,27 +12,26 @@ import (
 )
 
 const (
-	// hintGap is the least time between two looks because of hints: the end of
-	// every process is waited for anyway.
+	// hintGap is the least time between two lists because of hints. Hints are not urgent: the agent
+	// waits for the end of every process anyway.
 	hintGap = 5 * time.Second
-	// lookEvery is the least time between two looks because of nothing; up to
-	// as much again is added, so that nodes do not look in step.
+	// lookEvery is the least time between two lists without a hint. Up to as much again is added,
+	// so that nodes do not list in step.
 	lookEvery = 30 * time.Second
-	// callTimeout bounds one call of the runtime that should be short.
+	// callTimeout limits one runtime call that should be short.
 	callTimeout = 30 * time.Second
-	// failedGap is the least time after a look that failed: many tasks ask for the next one
-	// while the runtime is away.
+	// failedGap is the least time after a failed list: many tasks request the next one while the
+	// runtime is away.
 	failedGap = 100 * time.Millisecond
 )
 
-// observe keeps what is known of the containers true: it looks at the runtime when
-// asked to, when the runtime hints at something, when the connection to it was lost,
-// and now and then.
+// observe keeps the known state of the containers up to date. It lists the containers on request,
+// on a hint of the runtime, after a lost connection to the runtime, and at intervals.
 func (a *Agent) observe(ctx context.Context) error {
 	retry := controlplane.RetryPolicy()
 	changes := a.cfg.Runtime.Changes(ctx)
 	var last time.Time
-	away := false // whether the last look failed, which is logged once
+	away := false // whether the last list failed; logged once
 	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
 	for {
@@ -71,12 +70,12 @@ func (a *Agent) observe(ctx context.Context) error {
 	}
 }
 
-// lookNow lists the containers of the runtime, and tells the tasks. It reports whether it did: not
-// before the agent knows what is bound, and not after ctx has ended.
+// lookNow lists the containers of the runtime and updates the tasks. It reports whether it did: not
+// before the agent knows the bindings, and not after ctx has ended.
 func (a *Agent) lookNow(ctx context.Context) (bool, error) {
 	before, synced := a.generations()
 	if !synced {
-		return false, nil // Nothing may be done about what is found.
+		return false, nil // The agent must not act on the list yet.
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -92,8 +91,8 @@ func (a *Agent) lookNow(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// generations returns the generation of every task: what is listed from now on is
-// news only of those that did not change meanwhile.
+// generations returns the generation of every task. A later list is valid only for tasks whose
+// generation has not changed.
 func (a *Agent) generations() (map[string]int, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +115,7 @@ func (a *Agent) lookFailed(err error) {
 	}
 }
 
-// found applies a list of the runtime.
+// found applies a list of the runtime's containers.
 func (a *Agent) found(list []Observed, before map[string]int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,7 +125,7 @@ func (a *Agent) found(list []Observed, before map[string]int) {
 		t := a.tasks[o.ID]
 		if t == nil {
 			if _, was := before[o.ID]; was || o.ID != ContainerID(o.Attempt) {
-				continue // It was removed meanwhile, or is none of an agent's.
+				continue // It was removed meanwhile, or no agent made it.
 			}
 			t = a.newTask(o.Attempt)
 			t.seen.Container = Unknown
@@ -145,14 +144,14 @@ func (a *Agent) found(list []Observed, before map[string]int) {
 	}
 }
 
-// observed applies what the runtime has of a task, nil for nothing. The caller
-// holds a.mu.
+// observed applies the observed container of a task; nil means there is none. The caller holds
+// a.mu.
 func (t *task) observed(o *Observed, before map[string]int) {
 	generation, ok := before[t.id]
 	s := &t.seen
 	if !ok || generation != t.generation || s.Container == Starting {
 		if s.Looking {
-			// What was listed is not about it any more: once more.
+			// The list is outdated for this task: list again.
 			t.a.lookSoon()
 		}
 		return
@@ -169,7 +168,7 @@ func (t *task) observed(o *Observed, before map[string]int) {
 	switch {
 	case o == nil:
 		if behind(s) {
-			forgetRun(s) // It was removed to be run again, and nobody said so.
+			forgetRun(s) // It was removed for a restart, unnoticed.
 		}
 		s.Container, s.Watched = Absent, false
 	case o.Exit != nil:
@@ -191,8 +190,8 @@ func (t *task) observed(o *Observed, before map[string]int) {
 	}
 }
 
-// sweep drops what earlier lives left in directories of attempts that are
-// gone. The caller holds a.mu.
+// sweep deletes files and directories that earlier lives left for attempts that are gone. The
+// caller holds a.mu.
 func (a *Agent) sweep() {
 	a.marks.sweep(func(id string) bool { return a.tasks[id] != nil })
 	a.sweepSockets()

@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 )
 
-// TestWatchdogKnowsTheSession: with each renewal the watchdog is told until when what runs may
-// run: later than now, and before the session may have ended.
+// TestWatchdogKnowsTheSession tests that each renewal gives the watchdog a deadline: later than
+// now, and before the session may end.
 func TestWatchdogKnowsTheSession(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 		var last time.Duration

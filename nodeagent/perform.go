@@ -14,15 +14,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Exit codes of what never ran, as shells have them.
+// Exit codes of attempts that never ran, as in shells.
 const (
 	exitCannotRun = 126
 	exitNotFound  = 127
-	// exitKilled is that of what SIGKILL ended.
+	// exitKilled is the exit code after SIGKILL.
 	exitKilled = 128 + int(syscall.SIGKILL)
 )
 
-// do does one action. What takes long is only begun.
+// do performs one action. It starts long actions in the background.
 func (t *task) do(ctx context.Context, act Action) error {
 	switch act.Do {
 	case Look:
@@ -57,7 +57,7 @@ func (t *task) do(ctx context.Context, act Action) error {
 	return nil
 }
 
-// fetch reads what to run.
+// fetch reads the spec.
 func (t *task) fetch(ctx context.Context) error {
 	t.a.mu.Lock()
 	b := t.binding
@@ -72,7 +72,7 @@ func (t *task) fetch(ctx context.Context) error {
 	case err == nil:
 	case types.Is(err, types.NotFound) || types.Is(err, types.Invalid):
 		t.never(exitCannotRun, err)
-		// For one that runs already, as it was adopted, nothing is lost, and nothing gained.
+		// An adopted process runs on, with the default mode of its socket.
 		spec = &types.Spec{Socket: types.SocketSelf}
 	default:
 		return err
@@ -81,13 +81,13 @@ func (t *task) fetch(ctx context.Context) error {
 	defer t.a.mu.Unlock()
 	t.spec = spec
 	if !t.seen.ServeAt.IsZero() {
-		t.seen.ServeAt = time.Now() // which waited for what the socket may do
+		t.seen.ServeAt = time.Now() // serving waited for the mode of the socket
 	}
 	t.fine()
 	return nil
 }
 
-// never notes that the attempt can never run; one that runs can.
+// never records that the attempt can never run, unless it has run.
 func (t *task) never(code int, err error) {
 	t.changed(func(s *Seen) {
 		if s.Container != Running && s.Container != Exited {
@@ -97,14 +97,14 @@ func (t *task) never(code int, err error) {
 	})
 }
 
-// adopt waits for the end of the process, in a goroutine of its own. Whatever becomes
-// of its socket: what is not watched is not stopped either.
+// adopt waits for the end of the process in a goroutine. It does so even if its socket fails:
+// without the wait, the agent would not stop the process.
 func (t *task) adopt(ctx context.Context) {
 	t.a.mu.Lock()
 	known := t.spec != nil
 	t.a.mu.Unlock()
 	if !known {
-		_ = t.fetch(ctx) // It says what the socket may do; without it, both are tried again.
+		_ = t.fetch(ctx) // The spec has the mode of the socket. Without it, the agent retries both.
 	}
 	t.serveAgain(ctx)
 	restart := 0
@@ -121,11 +121,11 @@ func (t *task) adopt(ctx context.Context) {
 	})
 }
 
-// exited notes how the process ended, or that this is not known.
+// exited records how the process ended, or that this is unknown.
 func (t *task) exited(restart int, exit Exit, err error) {
 	t.changed(func(s *Seen) {
 		if s.Restart != restart {
-			return // It runs again already.
+			return // It has been restarted already.
 		}
 		t.endProbes()
 		s.Watched = false
@@ -140,12 +140,12 @@ func (t *task) exited(restart int, exit Exit, err error) {
 	})
 }
 
-// over notes how the process ended. The caller holds a.mu.
+// over records how the process ended. The caller holds a.mu.
 func (t *task) over(exit Exit) {
 	t.seen.Container, t.seen.Exit = Exited, exit
 	kept := t.binding != nil && t.binding.OnDisconnect == types.Keep
 	if t.seen.Cause == "" && (t.a.marks.get(t.id).cause == Fenced || !kept && t.a.outlived(&exit)) {
-		t.seen.Cause = Fenced // The watchdog did it, while this process could not.
+		t.seen.Cause = Fenced // The watchdog killed it while this process could not.
 	}
 	d := t.desired()
 	t.note(StepExited, "%s", exitText(&d, &exit))
@@ -153,9 +153,8 @@ func (t *task) over(exit Exit) {
 	t.a.cfg.Metrics.exited(t.seen.Cause, exit)
 }
 
-// warn sends the process its warning. That it was is noted before: an agent that begins
-// anew must not send it again, and what ends at it when it was stopped has not ended by
-// itself.
+// warn sends the process its warning, and marks it before. So a restarted agent does not send it
+// again, and knows that a stopped process that ends at it did not end by itself.
 func (t *task) warn(ctx context.Context, reason string) error {
 	t.a.mu.Lock()
 	spec := t.spec
@@ -177,8 +176,8 @@ func (t *task) warn(ctx context.Context, reason string) error {
 	})
 }
 
-// signal asks the process to end. Why is noted before: what ends at a signal has
-// not ended by itself, even if the agent is not there to see it.
+// signal sends the process its stop signal, and marks the cause before. So an end after the signal
+// is not the process's own, even if the agent does not see it.
 func (t *task) signal(ctx context.Context, cause Cause) error {
 	t.a.mu.Lock()
 	k := mark{cause: cause}
@@ -203,7 +202,7 @@ func (t *task) signal(ctx context.Context, cause Cause) error {
 	})
 }
 
-// kill ends the process.
+// kill kills the process.
 func (t *task) kill(ctx context.Context) error {
 	return t.tell(ctx, syscall.SIGKILL, func(s *Seen) {
 		s.Killed = time.Now()
@@ -228,8 +227,8 @@ func (t *task) tell(ctx context.Context, signal syscall.Signal, told func(*Seen)
 	return err
 }
 
-// callTimeout is how long a call of the runtime may take: shorter while a deadline
-// is near, so that a call that hangs does not use up what is left.
+// callTimeout returns the time limit of a runtime call. It is shorter while a deadline is near, so
+// that a hanging call does not use up the remaining time.
 func (t *task) callTimeout() time.Duration {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
@@ -239,12 +238,12 @@ func (t *task) callTimeout() time.Duration {
 	return callTimeout
 }
 
-// remove deletes the container: for a restart, or for good.
+// remove deletes the container, for a restart or for good.
 func (t *task) remove(ctx context.Context) error {
 	t.a.mu.Lock()
 	again := t.binding != nil && behind(&t.seen)
 	if again {
-		// Before its container goes: what was said of it is not of the next one.
+		// Reset before the container is gone: its health is not that of the next one.
 		t.renew()
 	}
 	t.a.mu.Unlock()
@@ -279,7 +278,7 @@ func (t *task) send(r *types.Report) {
 		t.note(StepRestarting, "%s", r.Reason)
 	}
 	if r.Phase == types.ReportExited && t.seen.Container != Exited && t.seen.Failed == nil {
-		t.note(StepFailed, "%s", r.Reason) // There is no process that ended.
+		t.note(StepFailed, "%s", r.Reason) // No process has ended.
 	}
 	t.a.mu.Unlock()
 	t.a.outbox.Put(&outbox.Letter{
@@ -289,7 +288,7 @@ func (t *task) send(r *types.Report) {
 	})
 }
 
-// sent notes what became of a report.
+// sent records the outcome of a report.
 func (t *task) sent(r *types.Report, o outbox.Outcome) {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
@@ -309,7 +308,7 @@ func (t *task) sent(r *types.Report, o outbox.Outcome) {
 	t.poke()
 }
 
-// noteKept notes that a container outlives sessions, before it is there.
+// noteKept stores that a container outlives sessions, before the container exists.
 func (a *Agent) noteKept(id string) error {
 	return a.state.change(true, func(s *state) {
 		s.Keep = append(filter(s.Keep, func(other string) bool { return other != id }), id)

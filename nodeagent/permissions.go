@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// DefaultMaxPids lets a program that means it have many threads; a node of ordinary
-	// size has room for hundreds of such.
+	// DefaultMaxPids lets a program have many threads. An ordinary node can run hundreds of such
+	// programs.
 	DefaultMaxPids = 32768
-	// DefaultPids is how many processes and threads a container has if its spec does not
-	// say: enough for any program that means it, and no fork bomb reaches its neighbours.
+	// DefaultPids is the limit of processes and threads of a container without one in its spec. It
+	// suffices for ordinary programs, and keeps a fork bomb from its neighbors.
 	DefaultPids = 4096
 )
 
-// Permissions say what of the dangerous tasks may ask for on a node. The zero value is
+// Permissions are the dangerous settings that tasks may request on a node. The zero value permits
 // the least.
 type Permissions struct {
-	// Privileged lets tasks be privileged.
+	// Privileged allows privileged tasks.
 	Privileged bool
-	// Capabilities are those that tasks may add beside what every node permits.
+	// Capabilities are those that tasks may add to the ones every node permits.
 	Capabilities []string
-	// MaxPids is how many processes and threads a task may ask for; 0 is DefaultMaxPids.
+	// MaxPids is the most processes and threads that a task may request; 0 means DefaultMaxPids.
 	MaxPids int
 }
 
 func (p Permissions) maxPids() int { return cmp.Or(p.MaxPids, DefaultMaxPids) }
 
-// permits returns the resources by which tasks that ask for such things are placed
-// here, and nowhere else: see types.Spec.Permits.
+// permits returns the resources that place tasks with such requests here, and nowhere else: see
+// types.Spec.Permits.
 func (p Permissions) permits() map[string]types.Quantity {
 	out := make(map[string]types.Quantity)
 	if p.Privileged {
@@ -46,9 +46,8 @@ func (p Permissions) permits() map[string]types.Quantity {
 	return out
 }
 
-// check returns Invalid for a spec that asks for more than the node permits. It was not
-// placed here for that: its task did not request it, or the node's configuration has
-// changed since.
+// check returns Invalid for a spec that requests more than the node permits. Such a task did not
+// request the resources of permits, or the node's configuration has changed since.
 func (p Permissions) check(node string, spec *types.Spec) error {
 	has := p.permits()
 	var lacks []string
@@ -67,13 +66,13 @@ func (p Permissions) check(node string, spec *types.Spec) error {
 	return nil
 }
 
-// pids returns how many processes and threads the container of a spec may have.
+// pids returns the limit of processes and threads for the container of a spec.
 func (p Permissions) pids(spec *types.Spec) int64 {
 	return cmp.Or(int64(spec.Pids), p.usual(0))
 }
 
-// usual returns how many of them it may have whose spec does not say. of is what its namespace
-// says; 0 is DefaultPids.
+// usual returns the limit of processes and threads for a container without one in its spec. of is
+// that of its namespace; 0 means DefaultPids.
 func (p Permissions) usual(of int) int64 { return int64(min(cmp.Or(of, DefaultPids), p.maxPids())) }
 
 func (c Config) validatePermissions() error {
@@ -94,7 +93,7 @@ func (c Config) validatePermissions() error {
 	return errors.Join(errs...)
 }
 
-// capacity returns what the node has: what was given, its ports, and what it permits.
+// capacity returns the capacity of the node: the configured one, its ports and its permissions.
 func (c *Config) capacity() types.Requests {
 	amounts := c.Permissions.permits()
 	if c.Ports != (PortRange{}) {

@@ -38,7 +38,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestPermittedCapacity is by what the scheduler places those that ask.
+// TestPermittedCapacity tests the resources by which the scheduler places tasks with such requests.
 func TestPermittedCapacity(t *testing.T) {
 	c := Config{
 		Capacity: types.Requests{{Name: "cpu", Amount: 1000}}, Ports: PortRange{100, 101},
@@ -69,8 +69,8 @@ func TestValidatePermissions(t *testing.T) {
 	}
 }
 
-// TestContainerIsAsItsSpecSays passes on what a spec says of limits and rights, and
-// refuses what the node does not permit, however its task came there.
+// TestContainerIsAsItsSpecSays tests that limits and rights of a spec reach the container, and that
+// the node refuses what it does not permit, however the task came there.
 func TestContainerIsAsItsSpecSays(t *testing.T) {
 	c := Config{Node: "n1", Permissions: Permissions{Capabilities: []string{"NET_ADMIN"}}}
 	b := &types.Binding{Holds: []types.Holding{{Resource: types.CPU, Amount: 1500}, {Resource: types.Memory, Amount: 1 << 30}}}

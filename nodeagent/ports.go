@@ -8,10 +8,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// PortRange is ports of a machine, both ends included.
+// PortRange is a range of ports of a machine, including both ends.
 type PortRange struct{ First, Last int }
 
-// capacity returns how much of types.Port the range is.
+// capacity returns the amount of types.Port in the range.
 func (r PortRange) capacity() types.Quantity {
 	const one = 1000
 	if r == (PortRange{}) {
@@ -36,9 +36,9 @@ func (c Config) validatePorts() error {
 	return errors.Join(errs...)
 }
 
-// portEnv tells a task its ports: each as ESCHER_PORT_<NAME>, the first as PORT, too.
-// Those without a number of their own get those that the binding holds, in order.
-// Invalid: it holds too few.
+// portEnv returns the environment variables with a task's ports: ESCHER_PORT_<NAME> for each, and
+// PORT for the first. Ports without a number of their own get those that the binding holds, in
+// order. Invalid: the binding holds too few.
 func portEnv(b *types.Binding, spec *types.Spec) ([]string, error) {
 	numbers := spec.PortNumbers(b.Ports())
 	var env []string

@@ -17,31 +17,30 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// execPatience is how long it may take until a command runs in a container. The time of a
-// check begins then: a machine that is busy, or a containerd that hangs, says nothing of
-// the process.
+// execPatience limits the time until a command runs in a container. The timeout of a check starts
+// then: a busy machine or a hanging containerd says nothing about the process.
 const execPatience = 30 * time.Second
 
-// prober makes the checks of one process, each in a goroutine of its own, so that at most
-// one probe of each is under way, and none waits for another.
+// prober makes the checks of one process, each in a goroutine. At most one probe of each check is
+// under way, and no check waits for another.
 type prober struct {
 	t *task
-	// restart is which process of the attempt it is, started when that was.
+	// restart is the number of restarts before the process, started the time of its start.
 	restart int
 	started time.Time
 	checks  []types.Check
 	// ports are those of the task, by name.
 	ports map[string]int
-	// told is what was reported of the process before.
+	// told is the health that was reported of the process before.
 	told Health
-	// all is how the checks stand; guarded by Agent.mu.
+	// all are the states of the checks; guarded by Agent.mu.
 	all []standing
 	// stop ends the probes.
 	stop func()
 }
 
-// probe begins to make the checks of the process that runs. Those of one that was
-// looked at before go on as they stood.
+// probe starts the checks of the running process. The checks of a process that was probed before
+// keep their state.
 func (t *task) probe(ctx context.Context) {
 	a := t.a
 	a.mu.Lock()
@@ -65,7 +64,7 @@ func (t *task) probe(ctx context.Context) {
 	}
 }
 
-// newProber makes the prober of the process that runs. The caller holds a.mu.
+// newProber makes the prober of the running process. The caller holds a.mu.
 func newProber(t *task) *prober {
 	s := &t.seen
 	p := &prober{t: t, restart: s.Restart, started: s.Started, ports: t.spec.PortNumbers(t.binding.Ports()), told: toldHealth(s)}
@@ -76,7 +75,7 @@ func newProber(t *task) *prober {
 	return p
 }
 
-// presentHealthOf is what the checks say together.
+// presentHealthOf returns the combined result of the checks.
 func presentHealthOf(p *prober) Health { return healthOf(p.checks, p.all, p.told) }
 
 // endProbes ends the probes of a process that has ended. The caller holds a.mu.
@@ -95,8 +94,7 @@ func (p *prober) follow(ctx context.Context, i int) {
 		p.t.a.mu.Lock()
 		at := p.all[i].probeAt(c, p.started, last)
 		p.t.a.mu.Unlock()
-		// A process that seems to start in the future, as the clock was set, is looked at
-		// all the same.
+		// After the clock was set back, a start in the future does not prevent probes.
 		if supervise.Pause(ctx, min(time.Until(at), max(c.Every, firstProbe))) != nil {
 			return
 		}
@@ -105,7 +103,7 @@ func (p *prober) follow(ctx context.Context, i int) {
 	}
 }
 
-// noted notes how a probe ended, unless the process is another one, or is being ended.
+// noted records the result of a probe, unless the process is another one or is being ended.
 func (p *prober) noted(i int, o outcome) {
 	t := p.t
 	t.a.mu.Lock()
@@ -144,12 +142,12 @@ func (p *prober) look(ctx context.Context, c *types.Check) outcome {
 	return outcome{unknown: true} // a kind of a later version
 }
 
-// execute runs the command of a check in the container. When its time is up, it is killed.
+// execute runs the command of a check in the container, and kills it after its timeout.
 func (p *prober) execute(ctx context.Context, c *types.Check) outcome {
 	ctx, cancel := context.WithTimeout(ctx, execPatience+c.Timeout)
 	defer cancel()
 	var late bool
-	var mu sync.Mutex // of late
+	var mu sync.Mutex // guards late
 	var timer *time.Timer
 	out := &head{}
 	code, err := p.t.a.cfg.Runtime.Exec(ctx, p.t.id, Process{
@@ -187,7 +185,7 @@ func tooLate(c *types.Check, output string) string {
 	return withOutput(fmt.Sprintf("did not end within %s", c.Timeout), output)
 }
 
-// withOutput adds what a probe printed.
+// withOutput appends the output of a probe.
 func withOutput(text, output string) string {
 	if output = oneLine(output); output != "" {
 		text += ": " + output
@@ -207,16 +205,16 @@ func (p *prober) connect(ctx context.Context, c *types.Check) outcome {
 	if err != nil {
 		return outcome{text: unreached(c, err)}
 	}
-	_ = conn.Close() // It was there.
+	_ = conn.Close() // The connection succeeded.
 	return outcome{good: true}
 }
 
-// maxAnswer is how much of an answer is read: all that is looked at is its status, and how
-// its body begins.
+// maxAnswer limits how much of an answer is read: the probe needs only its status and the start of
+// its body.
 const maxAnswer = 64 << 10
 
-// request asks for the path of a check. Nothing that is answered is followed. A
-// connection is made each time, as it is to be found out whether one can be.
+// request sends the HTTP request of a check. It follows no redirects. It opens a connection each
+// time, to find out whether that is possible.
 func (p *prober) request(ctx context.Context, c *types.Check) outcome {
 	address, err := p.address(c.HTTP.Port)
 	if err != nil {
@@ -237,12 +235,12 @@ func (p *prober) request(ctx context.Context, c *types.Check) outcome {
 	if want := c.HTTP.Status; want == answer.StatusCode || want == 0 && answer.StatusCode >= 200 && answer.StatusCode < 400 {
 		return outcome{good: true}
 	}
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxOutcome)) // as much of it as came
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxOutcome)) // as much of it as arrived
 	return outcome{text: withOutput(fmt.Sprintf("status %d", answer.StatusCode), string(body))}
 }
 
-// ask sends a request and reads how the answer begins. The client of net/http would keep
-// connections, and complain in the log of what a server says unasked.
+// ask sends a request and reads the start of the answer. The client of net/http would keep
+// connections, and log answers without a request.
 func ask(ctx context.Context, conn net.Conn, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -256,7 +254,7 @@ func ask(ctx context.Context, conn net.Conn, url string) (*http.Response, error)
 	return http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxAnswer)), req)
 }
 
-// address is where a port of the task is.
+// address returns the address of a port of the task.
 func (p *prober) address(port string) (string, error) {
 	n, err := types.CheckPort(port, p.ports)
 	if err != nil {
@@ -265,7 +263,7 @@ func (p *prober) address(port string) (string, error) {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(n)), nil
 }
 
-// unreached says why there is no connection, or no answer.
+// unreached returns why there is no connection or no answer.
 func unreached(c *types.Check, err error) string {
 	if late, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || ok && late.Timeout() {
 		return fmt.Sprintf("no answer within %s", c.Timeout)
@@ -294,8 +292,7 @@ func (h *head) String() string {
 	return string(h.text)
 }
 
-// renew forgets what was of the process before: the next one is warned, looked at and
-// ended anew. The caller holds a.mu.
+// renew resets the health, warning and signals for the next process. The caller holds a.mu.
 func (t *task) renew() {
 	s := &t.seen
 	t.endProbes()

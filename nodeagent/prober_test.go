@@ -22,12 +22,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// probes answer the commands of checks, and count them.
+// probes answers the commands of checks, and counts them.
 type probes struct {
 	mu sync.Mutex
 	// answer is what the next ones do.
 	answer func(ctx context.Context, w io.Writer) (int, error)
-	// made counts them, under how many are under way, most how many were at a time.
+	// made counts the probes, under those under way, most the maximum under way at once.
 	made, under, most int
 }
 
@@ -49,7 +49,7 @@ func (p *probes) exec(ctx context.Context, _ string, x nodeagent.Process) (int, 
 	return answer(ctx, x.Stdout)
 }
 
-// set says what commands do from now on.
+// set sets what commands do from now on.
 func (p *probes) set(answer func(ctx context.Context, w io.Writer) (int, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func prints(text string, code int) func(context.Context, io.Writer) (int, error)
 	}
 }
 
-// checking has a task with one check, of a command, but for what edit changes.
+// checking gives a task one check, of a command, changed by edit.
 func checking(edit func(*types.Spec)) func(*types.Spec) {
 	return func(s *types.Spec) {
 		s.Checks = []types.Check{{Name: "alive", Exec: []string{"check"}}}
@@ -78,7 +78,7 @@ func checking(edit func(*types.Spec)) func(*types.Spec) {
 	}
 }
 
-// writes counts the reports that were stored of a task.
+// writes counts the stored reports of a task.
 func (b *bench) writes(task string) int {
 	n, key := 0, controlplane.ReportKey("n1", "d", task, 1)
 	for _, batch := range b.store.Events(2) {
@@ -129,8 +129,8 @@ func TestHealthIsReported(t *testing.T) {
 	})
 }
 
-// TestFlapping: a task that is healthy and unhealthy by turns is written of twice a minute
-// at most.
+// TestFlapping tests that a task that alternates between healthy and unhealthy causes at most two
+// reports a minute.
 func TestFlapping(t *testing.T) {
 	var p probes
 	var n atomic.Int64
@@ -144,8 +144,8 @@ func TestFlapping(t *testing.T) {
 	})
 }
 
-// TestUnhealthyRestarts: what fails a check that says so is ended, and run again as often
-// as its policy has it.
+// TestUnhealthyRestarts tests that a process ends at a failed check with that setting, and restarts
+// as its policy permits.
 func TestUnhealthyRestarts(t *testing.T) {
 	var p probes
 	p.set(prints("stuck", 1))
@@ -185,8 +185,8 @@ func TestUnhealthyRestarts(t *testing.T) {
 	}
 }
 
-// TestUnhealthyAcrossCrash: an agent that begins anew while it ends what is unhealthy
-// counts that as what it is, also when the end came meanwhile.
+// TestUnhealthyAcrossCrash tests an agent that restarts while it ends an unhealthy process: the end
+// counts as unhealthy, even if it came meanwhile.
 func TestUnhealthyAcrossCrash(t *testing.T) {
 	for name, away := range map[string]time.Duration{"ends later": time.Second, "ended meanwhile": 6 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -220,8 +220,8 @@ func TestUnhealthyAcrossCrash(t *testing.T) {
 	}
 }
 
-// TestChecksGoOn: an agent that begins anew makes checks again, and writes nothing if
-// nothing is new. The start period is that of the process.
+// TestChecksGoOn tests that a restarted agent makes checks again, and writes nothing without a
+// change. The start period is that of the process.
 func TestChecksGoOn(t *testing.T) {
 	var p probes
 	bubble(t, simruntime.Config{Exec: p.exec}, func(t *testing.T, b *bench) {
@@ -255,7 +255,7 @@ func TestChecksGoOn(t *testing.T) {
 	})
 }
 
-// TestUnknownIsNotUnhealthy: a runtime that does not answer says nothing of the process.
+// TestUnknownIsNotUnhealthy tests that a missing answer of the runtime is not a failed probe.
 func TestUnknownIsNotUnhealthy(t *testing.T) {
 	var p probes
 	bubble(t, simruntime.Config{Exec: p.exec}, func(t *testing.T, b *bench) {
@@ -277,12 +277,12 @@ func TestUnknownIsNotUnhealthy(t *testing.T) {
 	})
 }
 
-// TestLateProbe: what a probe of a process finds does not count for the next one.
+// TestLateProbe tests that the result of a probe does not count for the next process.
 func TestLateProbe(t *testing.T) {
 	var p probes
 	p.set(func(context.Context, io.Writer) (int, error) {
 		p.set(nil)
-		time.Sleep(time.Minute) // whatever anybody says
+		time.Sleep(time.Minute) // regardless of its context
 		return 1, nil
 	})
 	rt := simruntime.Config{Exec: p.exec, Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
@@ -300,7 +300,7 @@ func TestLateProbe(t *testing.T) {
 	})
 }
 
-// wires answer connections as answer says.
+// wires answers connections with answer.
 type wires struct {
 	mu     sync.Mutex
 	asked  []string
@@ -323,7 +323,7 @@ func (w *wires) dial(ctx context.Context, network, address string) (net.Conn, er
 	return near, nil
 }
 
-// TestPortChecks are of connections and requests.
+// TestPortChecks tests connections and requests.
 func TestPortChecks(t *testing.T) {
 	says := func(status, body string) func(net.Conn) {
 		return func(c net.Conn) {
@@ -344,7 +344,7 @@ func TestPortChecks(t *testing.T) {
 	for name, c := range map[string]struct {
 		check types.Check
 		wires *wires
-		want  string // the reason; empty is healthy
+		want  string // the reason; "" means healthy
 	}{
 		"answered":          {request, &wires{answer: says("200 OK", "fine")}, ""},
 		"sent on":           {request, &wires{answer: says("302 Found", "")}, ""},
@@ -391,8 +391,8 @@ func TestPortChecks(t *testing.T) {
 	}
 }
 
-// TestWarning: the warning comes ahead of an end that is known, and of a stop, once, and
-// the stop signal so much later.
+// TestWarning tests that the warning comes before a known end and before a stop, once, and the stop
+// signal that much later.
 func TestWarning(t *testing.T) {
 	warns := func(s *types.Spec) { s.Warn = &types.Warn{Signal: "SIGUSR1", Before: 20 * time.Second} }
 	usr1, term, kill := syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGKILL
@@ -403,8 +403,7 @@ func TestWarning(t *testing.T) {
 	nothing := func(*bench) {}
 	for name, c := range map[string]struct {
 		edit func(*types.Binding)
-		// at are what is done after so many seconds, in order; sent is what the process got
-		// by so many seconds.
+		// at are the actions by time in seconds, in order; sent are the signals by time in seconds.
 		at   map[int]func(*bench)
 		sent map[int][]syscall.Signal
 	}{
@@ -446,8 +445,8 @@ func TestWarning(t *testing.T) {
 	}
 }
 
-// TestEndsWhenWarned: what ends as it is warned of its stop was stopped, and one that is
-// warned as its time is nearly up has ended by itself.
+// TestEndsWhenWarned tests that a process which ends at the warning of a stop was stopped, and that
+// one which ends at the warning of its limit has ended by itself.
 func TestEndsWhenWarned(t *testing.T) {
 	for name, stopped := range map[string]bool{"stopped": true, "in time": false} {
 		t.Run(name, func(t *testing.T) {

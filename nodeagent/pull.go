@@ -9,12 +9,12 @@ import (
 	"github.com/escher-sched/escher/controlplane/supervise"
 )
 
-// lookAtPulls is how often pulls are looked at, while a start is under way: what is
-// quicker is not worth a word.
+// lookAtPulls is the time between two checks for pulls during a start. A shorter pull is not worth
+// an event.
 const lookAtPulls = 500 * time.Millisecond
 
-// watchPull notes that the image of a start is being fetched, and that it was, until
-// the start is over and with it ctx. It calls pulling when it finds that it is.
+// watchPull adds events when the image of a start is being pulled and when it was, until ctx is
+// done, which is when the start is over. It calls pulling once a pull is found.
 func (t *task) watchPull(ctx context.Context, image string, pulling func()) {
 	if named, err := reference.ParseDockerRef(image); err == nil {
 		image = named.String()
@@ -35,7 +35,7 @@ func (t *task) watchPull(ctx context.Context, image string, pulling func()) {
 	}
 }
 
-// pulling returns the pull of an image, nil if there is none.
+// pulling returns the pull of an image; nil if there is none.
 func (t *task) pulling(image string) *Pulling {
 	for _, p := range t.a.cfg.Runtime.Pulling() {
 		if p.Name == image {

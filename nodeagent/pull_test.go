@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// slow is a runtime that fetches one image for a long time.
+// slow is a runtime that pulls one image for a long time.
 type slow struct {
 	*simruntime.Runtime
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ func (r *slow) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Star
 		return nodeagent.Started{}, types.Errorf(types.Unavailable, "given up")
 	}
 	r.set()
-	time.Sleep(time.Second) // It is made ready to run.
+	time.Sleep(time.Second) // It becomes ready to run.
 	return r.Runtime.Start(ctx, c)
 }
 
@@ -47,7 +47,7 @@ func (r *slow) Pulling() []nodeagent.Pulling {
 	return r.pulls
 }
 
-// TestSlowPull is about images that take long: that is told, and holds up nobody else.
+// TestSlowPull tests that a long pull is reported, and delays no other start.
 func TestSlowPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, simruntime.Config{})

@@ -18,7 +18,7 @@ import (
 type refusing struct {
 	controlplane.Store
 	mu sync.Mutex
-	// full refuses what puts or grants, forbidden everything.
+	// full refuses puts and grants, forbidden everything.
 	full, forbidden bool
 	requests        int
 }
@@ -82,7 +82,7 @@ func (r *refusing) RenewLease(ctx context.Context, id controlplane.LeaseID) (tim
 	return r.Store.RenewLease(ctx, id)
 }
 
-// withRefusing runs f with an agent over a store that refuses when it is told to.
+// withRefusing runs f with an agent over a store that refuses on request.
 func withRefusing(t *testing.T, f func(b *bench, store *refusing)) {
 	t.Helper()
 	bubble(t, simruntime.Config{Script: script}, func(t *testing.T, b *bench) {
@@ -94,8 +94,8 @@ func withRefusing(t *testing.T, f func(b *bench, store *refusing)) {
 	})
 }
 
-// TestFullStoreIsNotFlooded has a task end while the store is full: the session goes on,
-// the agent asks now and then, and the report is stored when there is space again.
+// TestFullStoreIsNotFlooded ends a task while the store is full: the session goes on, the agent
+// retries at intervals, and the report is stored when there is space again.
 func TestFullStoreIsNotFlooded(t *testing.T) {
 	withRefusing(t, func(b *bench, store *refusing) {
 		session := b.session()
@@ -115,8 +115,8 @@ func TestFullStoreIsNotFlooded(t *testing.T) {
 	})
 }
 
-// TestSessionBeginsWhenThereIsSpace has an agent lose its session, and find the store full
-// then; later it refuses everything.
+// TestSessionBeginsWhenThereIsSpace makes an agent lose its session while the store is full, and
+// later while the store refuses everything.
 func TestSessionBeginsWhenThereIsSpace(t *testing.T) {
 	withRefusing(t, func(b *bench, store *refusing) {
 		first := b.session()
@@ -144,8 +144,8 @@ func TestSessionBeginsWhenThereIsSpace(t *testing.T) {
 	})
 }
 
-// TestHugeErrorsAreReportedShort binds a task whose path is huge, and one whose start fails
-// with an error larger than a transaction: both end, and a third one runs.
+// TestHugeErrorsAreReportedShort binds a task whose path is huge, and one whose start fails with an
+// error larger than a transaction: both end, and a third one runs.
 func TestHugeErrorsAreReportedShort(t *testing.T) {
 	long := "/" + strings.Repeat("a", 530_000)
 	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {

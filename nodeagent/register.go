@@ -14,15 +14,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// register stores what the node is, if that is not what is stored.
+// register stores the node if it differs from the stored one.
 func (a *Agent) register(ctx context.Context) error {
 	return a.retry(ctx, "register", func() error {
 		was, err := a.registered(ctx)
 		if err != nil {
 			return err
 		}
-		// What a former agent found is good enough to begin with: a session that could be
-		// resumed must not run out over a driver that does not answer.
+		// The devices found by an earlier agent suffice to begin with: a session must not expire
+		// because a driver does not answer.
 		limit := firstLook
 		if len(was.devices.Devices) > 0 {
 			limit = nextLook
@@ -35,23 +35,23 @@ func (a *Agent) register(ctx context.Context) error {
 	})
 }
 
-// ranBefore reports whether this is not the first session of the agent: what turned up
-// since is no reason to end.
+// ranBefore reports whether the agent had a session before. Devices that appeared since are no
+// reason to fail.
 func (a *Agent) ranBefore() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.session != 0
 }
 
-// registration is what is stored of the node.
+// registration is the stored state of the node.
 type registration struct {
-	// nodeValue and devicesValue are nil where there is none; the revisions are 0 then.
+	// nodeValue and devicesValue are nil if not stored; then the revisions are 0.
 	nodeValue, devicesValue       []byte
 	nodeRevision, devicesRevision int64
 	devices                       types.Devices
 }
 
-// registered reads what is stored of the node.
+// registered reads the stored state of the node.
 func (a *Agent) registered(ctx context.Context) (registration, error) {
 	var r registration
 	for key, to := range map[string]struct {
@@ -79,9 +79,9 @@ func (a *Agent) registered(ctx context.Context) (registration, error) {
 	return r, nil
 }
 
-// put stores what the node is and its devices, in one transaction: of a capacity that is
-// made of devices nothing may be given out without one. What is stored already is not
-// written again. Invalid: a capacity is given, and there are devices of it.
+// put stores the node and its devices in one transaction: a capacity of devices must not be
+// allocated without them. It does not write unchanged values again. Invalid: a resource has both a
+// configured capacity and devices.
 func (a *Agent) put(ctx context.Context, was registration, devices []types.Device) error {
 	devices, allocated, err := a.dropGone(ctx, devices)
 	if err != nil {
@@ -92,7 +92,7 @@ func (a *Agent) put(ctx context.Context, was registration, devices []types.Devic
 		return err
 	}
 	change := controlplane.NewChange(controlplane.NewBatch())
-	// The one was decided on the other.
+	// Each value depends on the other.
 	change.IfUnchanged(controlplane.NodeKey(a.cfg.Node), was.nodeRevision)
 	change.IfUnchanged(controlplane.DevicesKey(a.cfg.Node), was.devicesRevision)
 	changed := false
@@ -121,7 +121,7 @@ func (a *Agent) put(ctx context.Context, was registration, devices []types.Devic
 	return nil
 }
 
-// node is what the node is when it has these devices.
+// node returns the node with these devices.
 func (a *Agent) node(devices []types.Device) (*types.Node, error) {
 	capacity, err := withDevices(a.cfg.capacity(), devices)
 	if err != nil {
@@ -135,12 +135,12 @@ func (a *Agent) node(devices []types.Device) (*types.Node, error) {
 	}, nil
 }
 
-// sameDevices reports whether two lists would be stored alike.
+// sameDevices reports whether two lists are equal when stored.
 func sameDevices(a, b []types.Device) bool {
 	return len(a) == len(b) && bytes.Equal(types.Encode(0, &types.Devices{Devices: a}), types.Encode(0, &types.Devices{Devices: b}))
 }
 
-// retry calls do until it succeeds, its error is none that passes, or ctx is done.
+// retry calls do until it succeeds, fails with an error that is not retryable, or ctx is done.
 func (a *Agent) retry(ctx context.Context, what string, do func() error) error {
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := do()

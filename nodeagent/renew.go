@@ -11,35 +11,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Before the deadline of a session, processes are killed by a part of its time to
-// live, and before that signalled by another at the earliest: so that one renewal
-// can fail without anybody noticing.
+// Processes are killed ttl/killMargin before the deadline of a session, and signaled ttl/fenceGrace
+// before that at the earliest. So one renewal can fail without any effect.
 const (
 	killMargin = 15
 	fenceGrace = 3
-	// watchMargin is the same for the watchdog: it comes after the agent, which can tell
-	// why it ends what it ends.
+	// watchMargin is the kill margin of the watchdog. The watchdog acts after the agent, because
+	// the agent can report why it ends a process.
 	watchMargin = 20
 )
 
-// lifetime is how long the session is certain to last: ttl from sent on, when the
-// last renewal that succeeded was sent, on the boot clock. That is never later than
-// the store has it.
+// lifetime is how long the session lasts for certain: ttl from sent on, the time on the boot clock
+// at which the last successful renewal was sent. It never ends later than the lease in the store.
 type lifetime struct{ sent, ttl time.Duration }
 
-// next is when to renew it, warn when to tell the tasks that it may end, killBy when
-// they are to be killed, and deadline when they must be dead.
+// next returns when to renew the session, warn when to tell the tasks that it may end, killBy when
+// to kill them, and deadline when they must be dead.
 func (l lifetime) next() time.Duration     { return l.sent + l.ttl/3 }
 func (l lifetime) warn() time.Duration     { return l.killBy() - l.ttl/fenceGrace }
 func (l lifetime) killBy() time.Duration   { return l.deadline() - l.ttl/killMargin }
 func (l lifetime) deadline() time.Duration { return l.sent + l.ttl }
 
-// watched is when the watchdog kills what is still there.
+// watched returns when the watchdog kills remaining processes.
 func (l lifetime) watched() time.Duration { return l.deadline() - l.ttl/watchMargin }
 
-// keepAlive renews the session until ctx is done or the session is over: errOver.
-// While that fails, the fence is raised in time. That it fails is said once, and that it
-// succeeds again.
+// keepAlive renews the session until ctx is done or the session is over: errOver. If renewals fail,
+// it raises the fence in time. It logs the first failure and the next success.
 func (a *Agent) keepAlive(ctx context.Context) error {
 	fence := time.AfterFunc(time.Hour, a.raiseFence)
 	defer fence.Stop()
@@ -55,7 +52,7 @@ func (a *Agent) keepAlive(ctx context.Context) error {
 		if err := a.pauseAwake(ctx, wait); err != nil {
 			return err
 		}
-		// Etcd does not answer while it is restored.
+		// Etcd does not answer during a restore, so check the history after failures.
 		err := a.renew(ctx, failed > 0 || n%historyEvery == 0)
 		switch {
 		case err == nil && failed > 0:
@@ -78,8 +75,8 @@ func (a *Agent) keepAlive(ctx context.Context) error {
 	}
 }
 
-// pauseAwake waits. Timers stand still while the machine is suspended, sessions do
-// not: so the clock is looked at each second, and the fence raised if it is time.
+// pauseAwake waits. Timers stop while the machine is suspended, but sessions go on: so it checks
+// the clock every second, and raises the fence in time.
 func (a *Agent) pauseAwake(ctx context.Context, wait time.Duration) error {
 	for until := a.cfg.BootClock() + wait; ; {
 		left := until - a.cfg.BootClock()
@@ -93,8 +90,8 @@ func (a *Agent) pauseAwake(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// renewPolicy is how a renewal is tried again: more often than other calls, as little
-// time is left.
+// renewPolicy returns the backoff of renewals. It retries more often than other calls, because
+// little time is left.
 func (a *Agent) renewPolicy() backoff.BackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval = a.cfg.TTL / 300
@@ -102,8 +99,8 @@ func (a *Agent) renewPolicy() backoff.BackOff {
 	return b
 }
 
-// renew renews the lease once, and looks whether the store's history is still the
-// same if it is to. It does not wait longer than another try makes sense.
+// renew renews the lease once. If look is set, it also checks that the store's history is still the
+// same. It gives up when another try makes more sense.
 func (a *Agent) renew(ctx context.Context, look bool) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.TTL/3)
 	defer cancel()
@@ -121,7 +118,7 @@ func (a *Agent) renew(ctx context.Context, look bool) error {
 	}
 	select {
 	case a.unsaved <- struct{}{}:
-	default: // It writes what holds when it comes to it.
+	default: // saveRenewals writes the latest renewal anyway.
 	}
 	if !look {
 		return nil
@@ -129,7 +126,7 @@ func (a *Agent) renew(ctx context.Context, look bool) error {
 	epoch, revision, err := a.history(ctx)
 	switch {
 	case err != nil && types.ClassOf(err).Retryable():
-		return nil // It is looked at again soon.
+		return nil // The next check follows soon.
 	case err != nil:
 		return err
 	case st.betrayed(epoch, revision):
@@ -140,8 +137,8 @@ func (a *Agent) renew(ctx context.Context, look bool) error {
 	return nil
 }
 
-// mayRenew tells whether the watchdog could be told of a renewal. A session that goes on
-// although that kills what runs would only get tasks that cannot run: it is to end.
+// mayRenew returns an error if the watchdog could not learn of a renewal. Such a session must end:
+// the watchdog would kill its processes, and new tasks could not run.
 func (a *Agent) mayRenew(ctx context.Context) error {
 	if a.deadline == nil {
 		return nil
@@ -151,9 +148,9 @@ func (a *Agent) mayRenew(ctx context.Context) error {
 	return a.deadline.Check(ctx)
 }
 
-// renewed notes when a renewal that succeeded was sent, for the watchdog first, lowers the
-// fence, and returns the deadline. Unavailable: the watchdog does not know of it, so that it
-// counts as none.
+// renewed records the time at which a successful renewal was sent, lowers the fence, and returns
+// the deadline. The watchdog learns of it first. Unavailable: the watchdog cannot learn of it, so
+// the renewal does not count.
 func (a *Agent) renewed(ctx context.Context, sent, ttl time.Duration) (time.Duration, error) {
 	life := lifetime{sent, min(ttl, a.cfg.TTL)}
 	if a.deadline != nil {
@@ -174,8 +171,8 @@ func (a *Agent) renewed(ctx context.Context, sent, ttl time.Duration) (time.Dura
 	return life.deadline(), nil
 }
 
-// saveRenewals has the state file tell of renewals, for an agent that restarts. It waits for
-// the disk, and nobody for it.
+// saveRenewals writes renewals to the state file, for a restarted agent. It waits for the disk, and
+// no other goroutine waits for it.
 func (a *Agent) saveRenewals(ctx context.Context) error {
 	failed := false
 	for {
@@ -193,9 +190,9 @@ func (a *Agent) saveRenewals(ctx context.Context) error {
 	}
 }
 
-// outlived reports whether a process was killed at the deadline of the session, or after it, as far
-// as the time of its end tells: that was the watchdog, even if it could not write so. The
-// caller holds a.mu.
+// outlived reports whether a process was killed at or after the watchdog's time, judged by the time
+// of its end. Then the watchdog killed it, even if it could not write a mark. The caller holds
+// a.mu.
 func (a *Agent) outlived(exit *Exit) bool {
 	now := a.cfg.BootClock()
 	at := now
@@ -211,8 +208,8 @@ func (a *Agent) lifetime() lifetime {
 	return a.life
 }
 
-// raiseFence tells all tasks that the session may end, if it is time: each then ends
-// its process before the deadline.
+// raiseFence tells all tasks that the session may end, if it is time. Each then ends its process
+// before the deadline.
 func (a *Agent) raiseFence() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,39 +7,37 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A restart in place has three steps, each of which is seen by an agent that begins
-// anew after it: the report says how often the process was to be run again, the
-// container of the last time is removed, and one that carries the new number is
-// started. A report of an attempt that runs has Ended set from the first step until
-// it is stored that the process runs again.
+// A restart in place has three steps, each visible to a restarted agent: the agent stores a report
+// with the new number of restarts, it removes the old container, and it starts a container with the
+// new number. From the first step until the agent stores that the process runs again, the report of
+// the running attempt has Ended set.
 
-// restartPending reports whether it is stored that the process is to be run again,
-// and not that it was.
+// restartPending reports whether a restart of the process is stored, but not yet that it runs
+// again.
 func restartPending(s *Seen) bool {
 	return s.Reported.Phase == types.ReportRunning && s.Reported.Ended != 0
 }
 
-// behind reports whether the container is that of a process which is to be run again: it
-// is to be removed.
+// behind reports whether the container is that of the process before a pending restart: the agent
+// must remove it.
 func behind(s *Seen) bool { return restartPending(s) && s.Restart < s.Reported.Restarts }
 
-// forgetRun forgets the process of a container that was removed to be run again.
+// forgetRun resets the process of a container that was removed for a restart.
 func forgetRun(s *Seen) { s.Ran, s.Exit, s.Started = false, Exit{}, time.Time{} }
 
-// restartAt is when a process is run again whose restart is pending.
+// restartAt returns when to run the process of a pending restart.
 func restartAt(s *Seen) time.Time {
 	return time.Unix(0, s.Reported.Ended).Add(s.Reported.Delay)
 }
 
-// restarts reports whether a process that has ended is to be run again by its spec,
-// if nothing else is in the way: it ended by itself, or for its health, and not too
-// often.
+// restarts reports whether the restart policy of its spec lets an ended process run again: it ended
+// by itself or because of its health, and is below the limit of restarts.
 func restarts(d *Desired, s *Seen) bool {
 	if s.Cause != "" && s.Cause != Unhealthy || d.Spec == nil || d.Spec.Restart == nil {
 		return false
 	}
 	if s.Cause == "" && s.Exit.Lost && d.StopLost {
-		return false // It is to run at most once where its end is not known.
+		return false // Its end is unknown, and it must run at most once.
 	}
 	policy := d.Spec.Restart
 	if policy.Limit > 0 && s.Restart >= policy.Limit {
@@ -54,8 +52,7 @@ func restarts(d *Desired, s *Seen) bool {
 	return false
 }
 
-// restart is the report with which a process that has ended is run again, nil if it
-// is not to be.
+// restart returns the report that restarts an ended process; nil if it does not restart.
 func restart(d *Desired, s *Seen, now time.Time) *types.Report {
 	if cause, _ := stopCause(d, s, now); cause != "" && cause != Unhealthy || !restarts(d, s) {
 		return nil
@@ -63,7 +60,7 @@ func restart(d *Desired, s *Seen, now time.Time) *types.Report {
 	policy := d.Spec.Restart
 	ended := s.Exit.At
 	if ended.IsZero() || ended.After(now) {
-		ended = now // The wall clock was set back: nobody waits for it.
+		ended = now // The wall clock was set back: do not wait for it.
 	}
 	delay := policy.Next(s.Reported.Delay, s.Exit.At.Sub(s.Started))
 	which := fmt.Sprintf("restart %d", s.Restart+1)

@@ -7,14 +7,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// restarting has a spec say that what fails is run again twice.
+// restarting makes a spec restart a failed process twice.
 func restarting(d *Desired) {
 	spec := *d.Spec
 	spec.Restart = &types.Restart{When: types.RestartOnFailure, Limit: 2, Delay: 4 * time.Second}
 	d.Spec = &spec
 }
 
-// ended is a process that ended at 10 s, but for what edit changes.
+// ended is a process that ended at 10 s, changed by edit.
 func ended(edit func(*Seen)) Seen {
 	return seen(func(s *Seen) {
 		s.Container, s.Watched, s.Exit = Exited, false, Exit{Code: 1, At: at(10)}
@@ -23,8 +23,7 @@ func ended(edit func(*Seen)) Seen {
 	})
 }
 
-// pending is a process that is to be run again 4 s after it ended at 10 s, as is
-// stored.
+// pending is a process with a stored restart 4 s after its end at 10 s.
 func pending(edit func(*Seen)) Seen {
 	return ended(func(s *Seen) {
 		s.Reported = types.Report{
@@ -35,7 +34,7 @@ func pending(edit func(*Seen)) Seen {
 	})
 }
 
-// removed is the same once the container is removed.
+// removed is the same after the removal of the container.
 func removed(edit func(*Seen)) Seen {
 	return pending(func(s *Seen) {
 		s.Container, s.Ran, s.Exit, s.Started = Absent, false, Exit{}, time.Time{}
@@ -43,7 +42,7 @@ func removed(edit func(*Seen)) Seen {
 	})
 }
 
-// restartCases are about processes that are run again.
+// restartCases are about restarted processes.
 func (w wanted) restartCases() []nextCase {
 	unfetched := w.again
 	unfetched.Spec = nil
@@ -72,7 +71,7 @@ func (w wanted) restartCases() []nextCase {
 	}
 }
 
-// TestRestartReports is about what ends and what begins anew, and what is said of it.
+// TestRestartReports tests which processes restart, and their reports.
 func TestRestartReports(t *testing.T) {
 	d := Desired{Bound: true, Revision: 7, Spec: new(types.Spec)}
 	restarting(&d)
@@ -124,7 +123,7 @@ func TestRestartReports(t *testing.T) {
 	}
 }
 
-// TestRestartOnClockSetBack is about a process that ended in what is the future now.
+// TestRestartOnClockSetBack tests a process that ended in what is now the future.
 func TestRestartOnClockSetBack(t *testing.T) {
 	d := Desired{Bound: true, Revision: 7, Spec: new(types.Spec)}
 	restarting(&d)

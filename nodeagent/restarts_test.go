@@ -17,7 +17,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// again has a process that fails be run again, three times at most.
+// again makes a failed process restart, three times at most.
 func again(s *types.Spec) {
 	s.Restart = &types.Restart{When: types.RestartOnFailure, Limit: 3, Delay: 2 * time.Second}
 }
@@ -78,7 +78,7 @@ func TestRestarts(t *testing.T) {
 				t.Errorf("container %d: %+v", i, c)
 			}
 		}
-		// What is run again is what ran, not what its name stands for now.
+		// A restart runs the same image, even if its name refers to another one now.
 		if len(made) != 4 || made[0].Image != "img" || made[3].Image != "img@sha256:1" {
 			t.Errorf("%d containers: %+v", len(made), made)
 		}
@@ -88,8 +88,8 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestWritesOfALife is how often an agent writes: once when it runs, once when it has
-// ended, twice for each restart.
+// TestWritesOfALife tests how often an agent writes: once when the process runs, once after its
+// end, twice for each restart.
 func TestWritesOfALife(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*types.Spec)
@@ -113,7 +113,7 @@ func TestWritesOfALife(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotRestarted is about ends that are not the process's own.
+// TestWhatIsNotRestarted tests ends that are not the process's own.
 func TestWhatIsNotRestarted(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*types.Binding)
@@ -139,13 +139,13 @@ func TestWhatIsNotRestarted(t *testing.T) {
 	}
 }
 
-// TestStopDuringBackOff ends an attempt that has no process at the time.
+// TestStopDuringBackOff stops an attempt that has no process at the time.
 func TestStopDuringBackOff(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Run: time.Second, Code: 7}), func(t *testing.T, b *bench) {
 		b.bind("a", b.runs(again))
 		b.pass(2 * time.Second)
 		b.crash()
-		b.start() // One that begins anew knows as much.
+		b.start() // A restarted agent knows as much.
 		b.alive(0)
 		b.stop("a", types.Stop{Reason: "enough"})
 		synctest.Wait()
@@ -155,7 +155,7 @@ func TestStopDuringBackOff(t *testing.T) {
 	})
 }
 
-// TestMaxRunCountsRestarts: what is known beforehand of how long a task takes must hold.
+// TestMaxRunCountsRestarts tests that the limit of the running time includes restarts.
 func TestMaxRunCountsRestarts(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Run: 4 * time.Second, Code: 7}), func(t *testing.T, b *bench) {
 		b.bind("a", b.runs(again), func(x *types.Binding) { x.MaxRun = 8 * time.Second })
@@ -201,7 +201,7 @@ func TestStopSignal(t *testing.T) {
 	})
 }
 
-// TestImageOfTheBinding is about the image that an earlier attempt ran.
+// TestImageOfTheBinding tests the image that an earlier attempt ran.
 func TestImageOfTheBinding(t *testing.T) {
 	var got nodeagent.Container
 	rt := simruntime.Config{
@@ -227,7 +227,7 @@ func TestImageOfTheBinding(t *testing.T) {
 	})
 }
 
-// TestTrouble is reported when it begins, and when it is another, now and then.
+// TestTrouble tests that trouble is reported when it begins, and, at intervals, when it changes.
 func TestTrouble(t *testing.T) {
 	var trouble atomic.Pointer[string]
 	set := func(text string) { trouble.Store(&text) }
@@ -240,7 +240,7 @@ func TestTrouble(t *testing.T) {
 	}}
 	bubble(t, rt, func(t *testing.T, b *bench) {
 		b.crash()
-		b.cfg.Logger = nil // It is told of all that, too.
+		b.cfg.Logger = nil // The logger would get all of that too.
 		b.start()
 		b.bind("a")
 		b.pass(5 * time.Second)
@@ -267,17 +267,17 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// TestScratch is there for all processes of an attempt, and for no other.
+// TestScratch tests that all processes of an attempt share a scratch directory, and no others.
 func TestScratch(t *testing.T) {
 	var made []string
 	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
 		dir := c.Mounts[0].Source
 		made = append(made, dir)
-		// Nor is it forgotten, over a restart of the agent, what the image was.
+		// The image is also remembered over a restart of the agent.
 		if want := map[bool]string{true: "img@sha256:1", false: "img"}[c.Restart > 0]; c.Image != want {
 			t.Errorf("restart %d of %s", c.Restart, c.Image)
 		}
-		// What a process leaves is there for the next.
+		// The next process sees the files of the previous one.
 		if _, err := os.Stat(dir + "/left"); err == nil != (c.Restart > 0) {
 			t.Errorf("restart %d: %v", c.Restart, err)
 		}
@@ -317,7 +317,7 @@ func TestScratch(t *testing.T) {
 	})
 }
 
-// late is a runtime of which the first answer to Wait takes long.
+// late is a runtime whose first answer to Wait takes long.
 type late struct {
 	*simruntime.Runtime
 	asked atomic.Int64
@@ -331,8 +331,7 @@ func (l *late) Wait(ctx context.Context, id string) (nodeagent.Exit, error) {
 	return exit, err
 }
 
-// TestLateExit is about an answer that comes when the process runs again already: it
-// is not about that one.
+// TestLateExit tests an answer that comes after a restart: it does not count for the new process.
 func TestLateExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, does(simruntime.Behaviour{Run: 55 * time.Second, Code: 7}))
@@ -348,7 +347,7 @@ func TestLateExit(t *testing.T) {
 	})
 }
 
-// TestLateCopies is about reports that arrive a second time when there are later ones.
+// TestLateCopies tests reports that arrive a second time after later ones.
 func TestLateCopies(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Run: 5 * time.Second, Code: 1}), func(t *testing.T, b *bench) {
 		b.bind("a", b.runs(again))
@@ -369,8 +368,8 @@ func TestLateCopies(t *testing.T) {
 	})
 }
 
-// TestEndedWhileNobodyWatched is about a process that was told to end by an agent that
-// is gone when it does: it did not end by itself.
+// TestEndedWhileNobodyWatched tests a process that ends after a signal, while its agent is gone: it
+// did not end by itself.
 func TestEndedWhileNobodyWatched(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Forever: true, StopAfter: 4 * time.Second, StopCode: 1}), func(t *testing.T, b *bench) {
 		b.bind("a", b.runs(again), func(x *types.Binding) { x.Deadline = time.Now().Add(10 * time.Second).UnixNano() })
@@ -386,8 +385,7 @@ func TestEndedWhileNobodyWatched(t *testing.T) {
 	})
 }
 
-// TestSpecGoneAtTheEnd is about a process that ended while what it ran can no longer be
-// looked up: how it ended counts.
+// TestSpecGoneAtTheEnd tests a process that ended while its spec no longer exists: its end counts.
 func TestSpecGoneAtTheEnd(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Run: 5 * time.Second, Code: 7}), func(t *testing.T, b *bench) {
 		b.bind("a")

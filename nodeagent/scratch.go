@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// dropScratch removes what an attempt had of scratch directories.
+// dropScratch removes the scratch directories of an attempt.
 func (t *task) dropScratch() {
 	if t.a.cfg.StateDir == "" {
 		return
@@ -18,15 +18,14 @@ func (t *task) dropScratch() {
 	}
 }
 
-// sweepScratch removes the scratch directories that belong to nothing any more. The
-// caller holds a.mu.
+// sweepScratch removes the scratch directories of attempts that are gone. The caller holds a.mu.
 func (a *Agent) sweepScratch() {
 	if a.cfg.StateDir == "" {
 		return
 	}
 	entries, err := os.ReadDir(filepath.Join(a.cfg.StateDir, "scratch"))
 	if err != nil {
-		return // There is none yet.
+		return // There is no directory yet.
 	}
 	var left []string
 	for _, e := range entries {

@@ -17,16 +17,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// errOver ends one life of the agent and begins the next: its session is lost, or
-// the history of the store is another one.
+// errOver ends one life of the agent and begins the next: the session is lost, or the history of
+// the store changed.
 var errOver = errors.New("the session is over")
 
-// historyEvery is how many renewals there are to one look at the store's history.
+// historyEvery is the number of renewals per check of the store's history.
 const historyEvery = 3
 
-// open returns the session of the node: the one of before if its lease is there
-// still, else a new one. Before a new one begins, everything is stopped and removed
-// that is not bound here, or bound in a former session unless that outlives it.
+// open returns the session of the node: the previous one if its lease still exists, or a new one.
+// Before a new session, it removes every container except those of bindings that outlive the
+// previous session.
 func (a *Agent) open(ctx context.Context) (session int64, err error) {
 	err = a.retry(ctx, "open session", func() error {
 		session, err = a.tryOpen(ctx)
@@ -35,7 +35,7 @@ func (a *Agent) open(ctx context.Context) (session int64, err error) {
 	return session, err
 }
 
-// tryOpen is one try of open.
+// tryOpen makes one attempt at open.
 func (a *Agent) tryOpen(ctx context.Context) (int64, error) {
 	epoch, revision, err := a.history(ctx)
 	if err != nil {
@@ -59,14 +59,13 @@ func (a *Agent) tryOpen(ctx context.Context) (int64, error) {
 	return a.begin(ctx, epoch, revision)
 }
 
-// betrayed reports whether the store's history is not the one that the agent has
-// acted on.
+// betrayed reports whether the store's history is not the one on which the agent acted.
 func (s *state) betrayed(epoch string, revision int64) bool {
 	return revision < s.Revision || s.Epoch != "" && epoch != s.Epoch
 }
 
-// history returns the epoch of the store and its newest revision. Without an epoch,
-// it was never restored.
+// history returns the epoch of the store and its newest revision. An empty epoch means that the
+// store was never restored.
 func (a *Agent) history(ctx context.Context) (epoch string, revision int64, err error) {
 	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: controlplane.EpochKey()})
 	if err != nil {
@@ -78,8 +77,8 @@ func (a *Agent) history(ctx context.Context) (epoch string, revision int64, err 
 	return epoch, page.Revision, nil
 }
 
-// forgetHistory stops everything that was begun in another history, and gives the
-// session up; it is then opened anew, which the error asks for.
+// forgetHistory removes all containers of another history and revokes the session's lease. The
+// returned error requests another try.
 func (a *Agent) forgetHistory(ctx context.Context, st state, epoch string) error {
 	if err := a.clear(ctx, nil); err != nil {
 		return err
@@ -93,7 +92,7 @@ func (a *Agent) forgetHistory(ctx context.Context, st state, epoch string) error
 	return types.Errorf(types.Unavailable, "open session: the last one was of another history")
 }
 
-// resume goes on with the session on a lease; 0 if that is over.
+// resume resumes the session of a lease; 0 means that it is over.
 func (a *Agent) resume(ctx context.Context, lease controlplane.LeaseID, epoch string, revision int64) (int64, error) {
 	sent := a.cfg.BootClock()
 	ttl, err := a.cfg.Store.RenewLease(ctx, lease)
@@ -125,7 +124,7 @@ func (a *Agent) resume(ctx context.Context, lease controlplane.LeaseID, epoch st
 	})
 }
 
-// begin begins a new session, once nobody else is alive under the node's name.
+// begin begins a new session, unless another agent is alive under the node's name.
 func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64, error) {
 	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: controlplane.AliveKey(a.cfg.Node)})
 	if err != nil {
@@ -149,8 +148,8 @@ func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64,
 	if err != nil {
 		return 0, err
 	}
-	// The lease is noted before it is used: after a crash in between, the agent
-	// finds its own session and not that of a stranger.
+	// Store the lease before its use: after a crash in between, the agent recognizes its own
+	// session.
 	err = a.state.change(true, func(s *state) {
 		*s = state{Lease: lease, Epoch: epoch, Revision: revision, Deadline: sent + a.cfg.TTL, BootID: a.cfg.BootID, Keep: kept}
 	})
@@ -167,8 +166,8 @@ func (a *Agent) begin(ctx context.Context, epoch string, revision int64) (int64,
 	return session, err
 }
 
-// comeAlive puts the key whose CreateRevision is the session, unless the cordon of the node
-// is another one by now.
+// comeAlive puts the key whose CreateRevision is the session. It fails if the cordon of the node
+// has changed.
 func (a *Agent) comeAlive(ctx context.Context, lease controlplane.LeaseID, cordon int64) (int64, error) {
 	key := controlplane.AliveKey(a.cfg.Node)
 	change := controlplane.NewChange(controlplane.NewBatch())
@@ -184,15 +183,15 @@ func (a *Agent) comeAlive(ctx context.Context, lease controlplane.LeaseID, cordo
 	case err != nil:
 		return 0, err
 	case !res.Committed:
-		_ = a.cfg.Store.RevokeLease(ctx, lease) // It ends by itself, too.
+		_ = a.cfg.Store.RevokeLease(ctx, lease) // It also expires by itself.
 		return 0, a.errTwice()
 	}
 	a.setToken(token)
 	return res.Revision, nil
 }
 
-// removeUnreadable deletes a session of the node that cannot be read: no agent wrote it,
-// and no lease may ever end it.
+// removeUnreadable deletes an unreadable session of the node: no agent wrote it, and possibly no
+// lease will ever end it.
 func (a *Agent) removeUnreadable(ctx context.Context, kv controlplane.KV) error {
 	if controlplane.Read(kv, new(types.Alive)) {
 		return nil
@@ -205,8 +204,8 @@ func (a *Agent) removeUnreadable(ctx context.Context, kv controlplane.KV) error 
 	return err
 }
 
-// resumeToken goes on with the token of a session, or makes one if it has none that can be
-// read, as one that an agent of an older version has begun.
+// resumeToken resumes with the token of a session. If there is no readable token, as in a session
+// of an older agent, it makes one.
 func (a *Agent) resumeToken(ctx context.Context, lease controlplane.LeaseID, session int64) error {
 	key := controlplane.TokenKey(a.cfg.Node)
 	page, err := a.cfg.Store.List(ctx, controlplane.ListOptions{Key: key})
@@ -250,7 +249,7 @@ func (a *Agent) keptBindings(ctx context.Context) ([]string, error) {
 	for _, kv := range kvs {
 		at, b, err := a.binding(kv)
 		if err != nil {
-			continue // told when the bindings are followed
+			continue // the watch of the bindings logs it
 		}
 		if b.OnDisconnect == types.Keep {
 			kept = append(kept, ContainerID(at))
@@ -259,7 +258,7 @@ func (a *Agent) keptBindings(ctx context.Context) ([]string, error) {
 	return kept, nil
 }
 
-// clear removes every container but those kept, whatever runs in it.
+// clear removes every container except those in kept, and kills what runs in them.
 func (a *Agent) clear(ctx context.Context, kept []string) error {
 	list, err := a.cfg.Runtime.List(ctx)
 	if err != nil {
@@ -280,13 +279,13 @@ func (a *Agent) clear(ctx context.Context, kept []string) error {
 	return err
 }
 
-// guardLast sees to it that what a former life of this agent left running is dead by
-// the deadline of its session, unless stop is called before: as long as the store
-// does not answer, nothing is ended sooner, and nothing runs longer.
+// guardLast kills the processes that an earlier life of this agent left running, at the deadline of
+// their session, unless stop is called before. While the store does not answer, no process ends
+// sooner or runs longer.
 func (a *Agent) guardLast(ctx context.Context) (stop func()) {
 	st := a.state.get()
 	if st.Lease == 0 || st.BootID != a.cfg.BootID {
-		return func() {} // Nothing of an earlier boot runs.
+		return func() {} // No process of an earlier boot runs.
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -306,8 +305,8 @@ func (a *Agent) guardLast(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// killAll kills every process but those of the containers kept. The containers
-// stay: should the session turn out to go on, what became of them is reported.
+// killAll kills every process except those of the containers in kept. The containers stay: if the
+// session can be resumed, the agent reports their ends.
 func (a *Agent) killAll(ctx context.Context, kept []string) error {
 	list, err := a.cfg.Runtime.List(ctx)
 	if err != nil {

@@ -37,9 +37,8 @@ func TestSessionOutlastsRestart(t *testing.T) {
 	})
 }
 
-// TestDeadByDeadline takes the store away at all moments between two renewals: what
-// must not outlive the session is dead before its lease can have ended, and not
-// before it must.
+// TestDeadByDeadline takes the store away at all times between two renewals: attempts that must not
+// outlive the session are dead before its lease can have ended, and not before they must be.
 func TestDeadByDeadline(t *testing.T) {
 	for _, behaviour := range []simruntime.Behaviour{
 		{Forever: true},
@@ -113,8 +112,8 @@ func TestShortOutageHarmsNobody(t *testing.T) {
 	})
 }
 
-// TestOutageIsSaidOnce: an agent that cannot renew its session says so when that begins
-// and when it is over.
+// TestOutageIsSaidOnce tests that an agent which cannot renew its session logs the start and the
+// end of the outage.
 func TestOutageIsSaidOnce(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 		b.crash()
@@ -136,8 +135,8 @@ func TestOutageIsSaidOnce(t *testing.T) {
 	})
 }
 
-// TestNodeBack is a node that was out of reach for longer than its session: it comes
-// back in a new one, with nothing of the old one running, but what is kept.
+// TestNodeBack tests a node that was out of reach for longer than its session: it comes back in a
+// new session, and nothing of the old one runs except kept attempts.
 func TestNodeBack(t *testing.T) {
 	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
 		if c.Attempt.Task == "never" {
@@ -172,7 +171,7 @@ func TestNodeBack(t *testing.T) {
 		if got := b.runtime.Running(); len(got) != 1 || got[0] != kept || b.left() != 1 {
 			t.Errorf("%v run, want what is kept alone", got)
 		}
-		// The scheduler is slow: the old bindings must not be run any more.
+		// The scheduler is slow: the old bindings must not run again.
 		b.pass(time.Minute)
 		if b.runtime.Runs()[old] != 1 || started.Load() != tries {
 			t.Error("a binding of the old session was run again, or at last")
@@ -184,7 +183,7 @@ func TestNodeBack(t *testing.T) {
 	})
 }
 
-// TestStoppedBeforeAlive watches the order in which a lost node comes back.
+// TestStoppedBeforeAlive tests the order in which a lost node comes back.
 func TestStoppedBeforeAlive(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 		b.bind("a")
@@ -206,8 +205,8 @@ func TestStoppedBeforeAlive(t *testing.T) {
 	})
 }
 
-// TestRestartedWithoutStore is an agent that was restarted and cannot reach the
-// store: the deadline of its former self still counts.
+// TestRestartedWithoutStore tests a restarted agent that cannot reach the store: the deadline of
+// its predecessor still counts.
 func TestRestartedWithoutStore(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 		id := b.bind("a")
@@ -217,7 +216,7 @@ func TestRestartedWithoutStore(t *testing.T) {
 		b.store.set(true)
 		b.start()
 		b.pass(10 * time.Second)
-		b.alive(2) // Nothing is killed for an error of the store alone.
+		b.alive(2) // An error of the store alone kills nothing.
 		b.pass(4 * time.Second)
 		if got := b.runtime.Running(); len(got) != 1 || got[0] != kept {
 			t.Fatalf("%v run, want what is kept alone", got)
@@ -284,8 +283,8 @@ func TestRestoredWhileRunning(t *testing.T) {
 	})
 }
 
-// TestTwin is a second agent of the same name: it waits, and leaves the containers
-// of the first alone.
+// TestTwin tests a second agent of the same name: it waits, and leaves the containers of the first
+// alone.
 func TestTwin(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 		session := b.session()
@@ -353,9 +352,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestSuspension is about a machine that was suspended for longer than its session
-// lasts: what must not outlive that ends as soon as the machine is awake, and not when
-// the session is next to be renewed.
+// TestSuspension tests a machine that was suspended for longer than its session: attempts that must
+// not outlive it end as soon as the machine is awake, not at the next renewal.
 func TestSuspension(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 		b.crash()
@@ -364,7 +362,7 @@ func TestSuspension(t *testing.T) {
 		b.cfg.BootClock = func() time.Duration { return awake() + time.Duration(slept.Load()) }
 		b.start()
 		b.bind("a")
-		b.pass(5*time.Second + time.Millisecond) // It was just renewed.
+		b.pass(5*time.Second + time.Millisecond) // It has just been renewed.
 		b.store.set(true)
 		b.alive(1)
 		slept.Store(int64(time.Hour))
@@ -373,8 +371,8 @@ func TestSuspension(t *testing.T) {
 	})
 }
 
-// TestSessionInPlaceOfJunk: a session that cannot be read is removed, and none that has come in
-// its place.
+// TestSessionInPlaceOfJunk tests that an unreadable session is removed, but not a session that
+// replaced it.
 func TestSessionInPlaceOfJunk(t *testing.T) {
 	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 		b.crash()

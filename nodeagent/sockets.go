@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// serve serves the task socket of an attempt, if it is not yet. It is there before
-// the process is, and is there again after a restart of the agent.
+// serve serves the task socket of an attempt, if it is not served yet. The socket exists before the
+// process, and again after a restart of the agent.
 func (t *task) serve(ctx context.Context) error {
 	a := t.a
 	a.mu.Lock()
@@ -25,7 +25,7 @@ func (t *task) serve(ctx context.Context) error {
 	switch {
 	case serving || a.cfg.SocketDir == "":
 		return nil
-	case spec == nil: // it says what the socket may do
+	case spec == nil: // the spec has the mode of the socket
 		return types.Errorf(types.Unavailable, "serve task socket: the spec was not read yet")
 	case spec.Socket == types.SocketNone:
 		return nil
@@ -58,7 +58,7 @@ func (t *task) serve(ctx context.Context) error {
 	return nil
 }
 
-// serveAgain serves the task socket of a process that runs, or notes when to try again.
+// serveAgain serves the task socket of a running process, or sets when to try again.
 func (t *task) serveAgain(ctx context.Context) {
 	err := t.serve(ctx)
 	t.a.mu.Lock()
@@ -73,8 +73,7 @@ func (t *task) serveAgain(ctx context.Context) {
 	t.seen.ServeAt = time.Now().Add(serveGap)
 }
 
-// unserve ends what serve began: nobody who got hold of the socket can use it any
-// longer than the attempt is bound.
+// unserve ends what serve began. Nothing can use the socket once the attempt is no longer bound.
 func (t *task) unserve() {
 	t.a.mu.Lock()
 	closeSocket, bound := t.closeSocket, t.binding != nil
@@ -84,12 +83,11 @@ func (t *task) unserve() {
 		closeSocket()
 	}
 	if !bound && t.a.cfg.SocketDir != "" {
-		_ = os.RemoveAll(t.a.cfg.socketDir(t.id)) // What is left is found by its emptiness, and harmless.
+		_ = os.RemoveAll(t.a.cfg.socketDir(t.id)) // sweepSockets removes a directory that is left; it is harmless.
 	}
 }
 
-// sweepSockets removes the directories of sockets that belong to nothing any more.
-// The caller holds a.mu.
+// sweepSockets removes the socket directories of attempts that are gone. The caller holds a.mu.
 func (a *Agent) sweepSockets() {
 	if a.cfg.SocketDir == "" {
 		return
@@ -100,7 +98,7 @@ func (a *Agent) sweepSockets() {
 	}
 	left, err := os.ReadDir(a.cfg.SocketDir)
 	if err != nil {
-		return // There is none yet.
+		return // There is no directory yet.
 	}
 	for _, entry := range left {
 		dir := filepath.Join(a.cfg.SocketDir, entry.Name())
@@ -110,20 +108,20 @@ func (a *Agent) sweepSockets() {
 	}
 }
 
-// clients are the clients of the namespaces that have tasks here: one each, so that
-// however many tasks wait for others, the store is watched once.
+// clients has one client per namespace with tasks here. However many tasks wait for others, the
+// store is watched once per namespace.
 type clients struct {
 	mu   sync.Mutex
 	byNS map[string]*sharedClient
 }
 
-// sharedClient is a client, and how many sockets use it.
+// sharedClient is a client and the number of sockets that use it.
 type sharedClient struct {
 	*controlplane.Client
 	users int
 }
 
-// of returns the client of a namespace, and what gives it back.
+// of returns the client of a namespace and the function that releases it.
 func (c *clients) of(store controlplane.Store, ns string) (client *controlplane.Client, release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,9 +29,8 @@ func (b *bench) runInRealTime() (crash func()) {
 	return func() { cancel(); <-done }
 }
 
-// TestSocket follows the socket of an attempt: it is there when the process starts
-// and after a restart of the agent, and gone with the binding. Sockets work in real
-// time only.
+// TestSocket follows the socket of an attempt: it exists when the process starts and after a
+// restart of the agent, and is gone with the binding. Sockets work in real time only.
 func TestSocket(t *testing.T) {
 	began, adopted, removed := make(chan error, 1), make(chan struct{}, 9), make(chan error, 1)
 	var host string
@@ -103,8 +102,8 @@ func TestSocket(t *testing.T) {
 	b.once()
 }
 
-// TestSocketInTheWay adopts a process whose socket cannot be made: it is watched and ended
-// as ever, and served its socket once it can be.
+// TestSocketInTheWay adopts a process whose socket cannot be made: it is watched and ended as
+// usual, and gets its socket once that is possible.
 func TestSocketInTheWay(t *testing.T) {
 	adopted, ended := make(chan struct{}, 9), make(chan struct{}, 9)
 	hosts := make(chan string, 2)
@@ -160,7 +159,7 @@ func TestSocketInTheWay(t *testing.T) {
 	comes(t, ended, "it cannot be stopped")
 }
 
-// comes waits for something, in real time.
+// comes waits for a channel, in real time.
 func comes(t *testing.T, what <-chan struct{}, or string) {
 	t.Helper()
 	select {
@@ -170,7 +169,7 @@ func comes(t *testing.T, what <-chan struct{}, or string) {
 	}
 }
 
-// TestBootClock is the one that is used unless a test gives its own.
+// TestBootClock tests the default clock.
 func TestBootClock(t *testing.T) {
 	b := newBench(t, simruntime.Config{})
 	b.cfg.BootClock, b.cfg.BootID = nil, ""
@@ -197,7 +196,7 @@ func aliveWatch() controlplane.WatchOptions {
 	return controlplane.WatchOptions{Prefix: controlplane.Prefix(controlplane.Alive), From: 1}
 }
 
-// TestSocketMode gives a task the socket its spec asks for, also after a restart of the agent.
+// TestSocketMode tests the socket that a spec requests, also after a restart of the agent.
 func TestSocketMode(t *testing.T) {
 	for mode, want := range map[types.Socket]struct{ self, state types.Class }{
 		types.SocketNamespace: {0, 0}, types.SocketSelf: {0, types.Precondition}, types.SocketNone: {types.Unavailable, types.Unavailable},

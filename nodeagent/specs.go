@@ -11,11 +11,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// maxSpecs bounds the specs kept: those of a job share one, and a node has work of
-// few jobs at a time.
+// maxSpecs limits the cached specs: the tasks of a job share one, and a node runs tasks of few jobs
+// at a time.
 const maxSpecs = 64
 
-// specs reads specs by their digest, each once as a rule. They are immutable.
+// specs reads and caches specs by their digest. Specs are immutable.
 type specs struct {
 	store  controlplane.Store
 	flight singleflight.Group
@@ -57,7 +57,7 @@ func (s *specs) read(ctx context.Context, key string) (*types.Spec, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.known) >= maxSpecs {
-		// Which one goes does not matter: it can be read again.
+		// Any will do: it can be read again.
 		for other := range s.known {
 			delete(s.known, other)
 			break

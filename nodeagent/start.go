@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// begin begins to start the container: it determines what to run, leaves what another agent
-// needs to take over, notes that the start is under way, and starts in the background.
+// begin starts the container in the background. Before, it builds the container, stores what
+// another agent needs to take over, and records that the start is under way.
 func (t *task) begin(ctx context.Context) error {
 	c, err := t.container(ctx)
 	if c == nil || err != nil {
@@ -34,8 +34,8 @@ func (t *task) begin(ctx context.Context) error {
 	return nil
 }
 
-// container returns the container to start, nil if there is nothing to start, or nothing that
-// this node can ever run.
+// container returns the container to start; nil if there is nothing to start, or the node can never
+// run it.
 func (t *task) container(ctx context.Context) (*Container, error) {
 	a := t.a
 	a.mu.Lock()
@@ -57,13 +57,13 @@ func (t *task) container(ctx context.Context) (*Container, error) {
 	}
 	c.Restart = seen.Reported.Restarts
 	if seen.Image != "" {
-		c.Image = seen.Image // A restart runs what ran before, whatever its name stands for now.
+		c.Image = seen.Image // A restart runs the same image as before, even if the name refers to another one now.
 	}
 	return &c, nil
 }
 
-// prepare leaves what has to be there before the process: the note that it outlives sessions,
-// its task socket, and no mark of an earlier end.
+// prepare sets up what must exist before the process: the record that it outlives sessions, its
+// task socket, and no mark of an earlier end.
 func (t *task) prepare(ctx context.Context) error {
 	if t.kept() {
 		if err := t.a.noteKept(t.id); err != nil {
@@ -73,15 +73,15 @@ func (t *task) prepare(ctx context.Context) error {
 	if err := t.serve(ctx); err != nil {
 		return err
 	}
-	// The watchdog may have killed a start that was cut short: that is not the end of this one.
+	// The watchdog may have killed an interrupted start: that is not the end of this one.
 	return t.a.marks.unfence(t.id)
 }
 
-// starting notes that the start of a container is under way, which cancel gives up.
-// Unavailable: another process may still have its devices.
+// starting records that the start of a container is under way; cancel cancels it. Unavailable:
+// another process may still hold its devices.
 func (t *task) starting(c *Container, cancel context.CancelFunc) (busy error) {
 	t.changed(func(s *Seen) {
-		// Asked and noted at once: two that begin together see one another.
+		// Check and record under one lock: two tasks that start together see each other.
 		if busy = t.mayHaveDevices(); busy != nil {
 			return
 		}
@@ -98,13 +98,13 @@ func (t *task) starting(c *Container, cancel context.CancelFunc) (busy error) {
 	return busy
 }
 
-// startInTurn starts a container when few enough others are being started.
+// startInTurn starts a container, once less than the maximum number of starts are under way.
 func (t *task) startInTurn(ctx context.Context, c Container) (started Started, err error) {
 	a := t.a
 	if err := a.starts.Acquire(ctx, 1); err != nil {
 		return started, err
 	}
-	// A registry that is slow must not keep others from starting.
+	// A slow registry must not keep other containers from starting.
 	release := sync.OnceFunc(func() { a.starts.Release(1) })
 	defer release()
 	a.spawn(func(context.Context) { t.watchPull(ctx, c.Image, release) })
@@ -115,7 +115,7 @@ func (t *task) startInTurn(ctx context.Context, c Container) (started Started, e
 	return started, err
 }
 
-// started notes how a start ended.
+// started records the outcome of a start.
 func (t *task) started(what Started, err error) {
 	t.changed(func(s *Seen) {
 		cancelled := s.Cancelled
@@ -148,7 +148,7 @@ func (t *task) started(what Started, err error) {
 	})
 }
 
-// cannotRun notes that nothing of the attempt can be started. The caller holds a.mu.
+// cannotRun records that the attempt can never start. The caller holds a.mu.
 func (t *task) cannotRun(code int, err error) {
 	t.log.Info("cannot run", zap.Error(err))
 	t.note(StepFailed, "%s", err)
@@ -156,7 +156,7 @@ func (t *task) cannotRun(code int, err error) {
 	t.a.cfg.Metrics.started("never")
 }
 
-// giveUpStart gives up the start under way.
+// giveUpStart cancels the start under way.
 func (t *task) giveUpStart() {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()

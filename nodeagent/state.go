@@ -15,33 +15,33 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// state is what an agent must know after a restart: which lease it had, and up to
-// where in which history of the store it has acted.
+// state is what an agent must know after a restart: its lease, and the history and revision of the
+// store up to which it has acted.
 type state struct {
-	// Lease is that of its session, 0 if it has none.
+	// Lease is that of its session; 0 means no session.
 	Lease controlplane.LeaseID `json:"lease"`
-	// Epoch is the history, Revision the highest revision seen of it.
+	// Epoch identifies the history, Revision is the highest revision seen in it.
 	Epoch    string `json:"epoch"`
 	Revision int64  `json:"revision"`
-	// Deadline is when the session may end: its time to live after the last
-	// renewal that succeeded was sent, on the boot clock of BootID.
+	// Deadline is when the session may end: its time to live after the last successful renewal was
+	// sent, on the boot clock of BootID.
 	Deadline time.Duration `json:"deadline"`
 	BootID   string        `json:"bootID"`
 	// Keep are the containers that may outlive the session.
 	Keep []string `json:"keep,omitempty"`
 }
 
-// stateFile keeps a state in a file; without a directory, in memory.
+// stateFile keeps a state in a file, or in memory without a directory.
 type stateFile struct {
 	path string
-	// writing is held by who writes the file, mu by who looks at the state: that waits
-	// for no disk.
+	// writing is held while the file is written, mu while the state is read or changed: readers do
+	// not wait for a disk.
 	writing, mu sync.Mutex
 	state
 }
 
-// openState reads the state below dir. A file that cannot be read is like none: the
-// agent then begins a new session, and stops what runs, first.
+// openState reads the state below dir. An unreadable file counts as no file: the agent then stops
+// all containers and begins a new session.
 func openState(dir string) (*stateFile, error) {
 	f := &stateFile{}
 	if dir == "" {
@@ -73,15 +73,15 @@ func (f *stateFile) get() state {
 	return s
 }
 
-// saw notes a revision; it is written with the next change.
+// saw records a revision. The next change writes it.
 func (f *stateFile) saw(revision int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.Revision = max(f.Revision, revision)
 }
 
-// change changes the state and writes it. Only with sync it is certain to outlast
-// the machine: what only matters as long as the machine is not restarted need not.
+// change changes the state and writes it. Only with sync the change is certain to survive a crash
+// of the machine. A state that matters only until the machine restarts need not.
 func (f *stateFile) change(sync bool, edit func(*state)) error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -101,7 +101,7 @@ func (f *stateFile) change(sync bool, edit func(*state)) error {
 	return nil
 }
 
-// replace makes text the content of a file, all of it or nothing.
+// replace replaces the content of a file by text atomically.
 func replace(path string, text []byte, sync bool) error {
 	tmp, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestStateOfOtherVersions goes on with the session of an agent of another version: a
-// newer one, whose file says more, or one of before, whose file says less.
+// TestStateOfOtherVersions resumes the session of an agent of another version: a newer one, whose
+// file has more, or an older one, whose file has less.
 func TestStateOfOtherVersions(t *testing.T) {
 	for name, edit := range map[string]func(map[string]any){
 		"newer": func(s map[string]any) {

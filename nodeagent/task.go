@@ -13,8 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// task takes care of one attempt, in a goroutine of its own. All fields but the
-// first are guarded by Agent.mu.
+// task manages one attempt, in a goroutine. Agent.mu guards binding and all fields after it.
 type task struct {
 	a       *Agent
 	id      string
@@ -24,30 +23,30 @@ type task struct {
 
 	// binding is nil when there is none.
 	binding *types.Binding
-	// shares are what it holds of devices; they outlive the binding.
+	// shares are its shares of devices; they outlive the binding.
 	shares []types.DeviceShare
 	spec   *types.Spec
 	seen   Seen
-	// generation changes with everything that is known of the container.
+	// generation changes with every change of the known state of the container.
 	generation int
 	retry      backoff.BackOff
-	// cancelStart gives up the start under way, closeSocket the task socket; nil
-	// if there is none.
+	// cancelStart cancels the start under way, closeSocket closes the task socket; nil if there is
+	// none.
 	cancelStart, closeSocket func()
-	// prober makes the checks of the process that runs, or ran last; nil before the first.
+	// prober makes the checks of the running or last process; nil before the first.
 	prober *prober
 }
 
-// poke has the task look again.
+// poke wakes the task.
 func (t *task) poke() {
 	select {
 	case t.wake <- struct{}{}:
-	default: // It is going to.
+	default: // A wake-up is pending.
 	}
 }
 
-// run does what Next says until there is nothing left of the attempt, or ctx is done. A
-// panic is a failure of the task, not of the agent.
+// run does what Next says until nothing is left of the attempt or ctx is done. A panic fails the
+// task, not the agent.
 func (t *task) run(ctx context.Context) {
 	defer t.unserve()
 	for over := false; !over && ctx.Err() == nil; {
@@ -62,7 +61,7 @@ func (t *task) run(ctx context.Context) {
 	}
 }
 
-// step does what Next says. It reports whether there is nothing left of the attempt.
+// step does what Next says once. It reports whether nothing is left of the attempt.
 func (t *task) step(ctx context.Context) (over bool) {
 	act := t.next()
 	switch act.Do {
@@ -80,14 +79,14 @@ func (t *task) step(ctx context.Context) (over bool) {
 	return false
 }
 
-// next asks Next.
+// next calls Next.
 func (t *task) next() Action {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
 	return Next(t.desired(), t.seen, time.Now())
 }
 
-// desired returns what is wanted. The caller holds a.mu.
+// desired returns the desired state. The caller holds a.mu.
 func (t *task) desired() Desired {
 	b := t.binding
 	if b == nil {
@@ -110,11 +109,11 @@ func (t *task) desired() Desired {
 	return d
 }
 
-// await waits until something changed, or a time.
+// await waits for a change or until a time.
 func (t *task) await(ctx context.Context, until time.Time) {
 	var due <-chan time.Time
 	if !until.IsZero() {
-		// The wall clock may be set meanwhile, and a deadline is by it.
+		// A deadline is wall-clock time, and the wall clock may be set meanwhile.
 		timer := time.NewTimer(min(time.Until(until), time.Minute))
 		defer timer.Stop()
 		due = timer.C
@@ -126,7 +125,7 @@ func (t *task) await(ctx context.Context, until time.Time) {
 	}
 }
 
-// perform does one action.
+// perform does one action and logs it.
 func (t *task) perform(ctx context.Context, act Action) {
 	began := time.Now()
 	err := t.do(ctx, act)
@@ -141,7 +140,7 @@ func (t *task) perform(ctx context.Context, act Action) {
 	t.ended(err)
 }
 
-// ended notes how an action ended, and returns when the next one may be tried.
+// ended records the result of an action, and returns when the next retry is allowed.
 func (t *task) ended(err error) time.Time {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
@@ -151,8 +150,8 @@ func (t *task) ended(err error) time.Time {
 	return t.seen.RetryAt
 }
 
-// failed notes a failure, after which nothing is tried for a while: longer each
-// time, but not while a deadline is near. The caller holds a.mu.
+// failed records a failure. Retries wait for a growing pause, but not long while a deadline is
+// near. The caller holds a.mu.
 func (t *task) failed(err error) {
 	const whileFenced = 100 * time.Millisecond
 	wait := t.retry.NextBackOff()
@@ -167,19 +166,19 @@ func (t *task) failed(err error) {
 	t.seen.Trouble, t.seen.RetryAt = trouble, time.Now().Add(wait)
 }
 
-// reasonOf returns an error as the reason of a report, however much its text quotes.
+// reasonOf returns an error as the reason of a report, cut to the permitted length.
 func reasonOf(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\ngoroutine ") // the stack of a panic is for the log
 	return types.CutReason(text)
 }
 
-// fine notes that something went well. The caller holds a.mu.
+// fine records a success. The caller holds a.mu.
 func (t *task) fine() {
 	t.retry.Reset()
 	t.seen.Trouble, t.seen.RetryAt = "", time.Time{}
 }
 
-// changed notes something that was learnt of the container, and looks again.
+// changed records a change of the container, and wakes the task.
 func (t *task) changed(edit func(*Seen)) {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
@@ -188,7 +187,7 @@ func (t *task) changed(edit func(*Seen)) {
 	t.poke()
 }
 
-// forget drops the task if it is still without a binding.
+// forget drops the task if it still has no binding.
 func (t *task) forget() bool {
 	a := t.a
 	a.mu.Lock()

@@ -8,17 +8,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A process may ask for a signal some time before it is asked to end. When its end is
-// known beforehand, by a deadline or as it may run only so long, that comes so much ahead
-// of it; a stop has the warning come at once, and the stop signal so much later. It comes
-// once to each process.
+// A process may request a warning signal some time before its stop signal. If its end is known in
+// advance, by a deadline or a limit of its running time, the warning comes that long before the
+// end. A stop sends the warning at once, and the stop signal that much later. Each process gets one
+// warning.
 
-// specPatience is how long an agent that begins anew, and does not know yet what it runs,
-// leaves a stop waiting for that.
+// specPatience is how long a restarted agent delays a stop while it does not know the spec.
 const specPatience = 10 * time.Second
 
-// warning is what the process asks for, nil if nothing, or there is no time for it:
-// without a session the deadline of that is what counts.
+// warning returns the warning that the process requests; nil means none, or no time for it: while
+// the session cannot be renewed, its deadline decides.
 func warning(d *Desired) *types.Warn {
 	if d.Spec == nil || d.fencing() {
 		return nil
@@ -26,14 +25,13 @@ func warning(d *Desired) *types.Warn {
 	return d.Spec.Warn
 }
 
-// urgent reports whether a stop leaves no time for a warning: it gives less grace than
-// the task has of its own.
+// urgent reports whether a stop leaves no time for a warning: its grace is less than that of the
+// task.
 func urgent(d *Desired) bool {
 	return d.Stop != nil && d.Stop.Grace > 0 && d.Stop.Grace < controlplane.GraceOf(d.Spec)
 }
 
-// warnAt is when a process that runs is to be warned because its end is known, zero is
-// never.
+// warnAt returns when to warn a running process because its end is known; zero means never.
 func warnAt(d *Desired, s *Seen) time.Time {
 	w := warning(d)
 	limit := d.limit(s.began())
@@ -43,8 +41,7 @@ func warnAt(d *Desired, s *Seen) time.Time {
 	return limit.Add(-w.Before)
 }
 
-// warnNow returns why a process that runs, and is not being ended, is to be warned now,
-// empty if it is not.
+// warnNow returns why to warn a running process now, if it is not being ended; "" means no warning.
 func warnNow(d *Desired, s *Seen, now time.Time) string {
 	w := warning(d)
 	if w == nil || !s.Warned.IsZero() {
@@ -59,9 +56,8 @@ func warnNow(d *Desired, s *Seen, now time.Time) string {
 	return ""
 }
 
-// stopAt is when a process that is to be stopped gets its stop signal: once it was warned,
-// and had its time. The zero time is at once, unless held is true: then it is to be warned
-// before.
+// stopAt returns when a process gets its stop signal for a stop: after its warning and the time
+// that it requests. The zero time means at once, unless held is true: then the warning comes first.
 func stopAt(d *Desired, s *Seen) (at time.Time, held bool) {
 	w := warning(d)
 	switch {
@@ -80,6 +76,6 @@ func stopAt(d *Desired, s *Seen) (at time.Time, held bool) {
 // stopHeld reports whether the stop signal has to wait.
 func stopHeld(d *Desired, s *Seen, now time.Time) bool {
 	at, held := stopAt(d, s)
-	// A clock that was set back is not waited for.
+	// Do not wait for a clock that was set back.
 	return held && (at.IsZero() || now.Before(at) && !s.Warned.After(now))
 }

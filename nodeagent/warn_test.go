@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// warned asks for a warning 10 s ahead.
+// warned requests a warning 10 s before the end.
 func warned(edit func(*Desired)) Desired {
 	d := Desired{Bound: true, Revision: 7, Spec: &types.Spec{Grace: 3 * time.Second, Warn: &types.Warn{Signal: "SIGUSR1", Before: 10 * time.Second}}}
 	edit(&d)
@@ -63,8 +63,8 @@ func TestNextOfWarnings(t *testing.T) {
 	}
 }
 
-// TestNextNeverOfWarnings goes through combinations of everything that has to do with a
-// warning or with health, and checks what must never be done.
+// TestNextNeverOfWarnings goes through combinations of all inputs of warnings and of health, and
+// checks for forbidden actions.
 func TestNextNeverOfWarnings(t *testing.T) {
 	times := []time.Time{{}, at(1), at(9), at(10)}
 	n := 0

@@ -6,7 +6,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 )
 
-// TestShortestSessionIsWatched: the watchdog sees a deadline before it has come, and with time
+// TestShortestSessionIsWatched tests that the watchdog sees a deadline before it comes, with time
 // to act, however short the session is.
 func TestShortestSessionIsWatched(t *testing.T) {
 	shortest := lifetime{ttl: MinTTL}

@@ -6,16 +6,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Workload is an attempt whose container runs, with what belongs to it.
+// Workload is an attempt with a running container, its devices and its start time.
 type Workload struct {
 	Attempt Attempt
-	// Devices are the ids of what it holds of devices, whole or in part.
+	// Devices are the ids of the devices that it holds, whole or in part.
 	Devices []string
-	// Started is when its process was started; zero if that is not known yet.
+	// Started is when its process started; zero if not known yet.
 	Started time.Time
 }
 
-// Workloads returns what runs on the node, by the ids of the containers.
+// Workloads returns the running attempts of the node, by the ids of their containers.
 func (a *Agent) Workloads() map[string]Workload {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -28,7 +28,7 @@ func (a *Agent) Workloads() map[string]Workload {
 	return out
 }
 
-// heldDevices returns the devices of a binding; one that is gone holds none.
+// heldDevices returns the devices of a binding; a nil binding holds none.
 func heldDevices(b *types.Binding) []string {
 	if b == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 )
 
-// TestWorkloads has what runs now, with its devices and its start, also after a crash of
-// the agent.
+// TestWorkloads tests the running attempts, with their devices and start times, also after a crash
+// of the agent.
 func TestWorkloads(t *testing.T) {
 	withGPUs(t, does(simruntime.Behaviour{Run: time.Minute}), func(b *bench, _ *changing) {
 		if all := b.agent.Workloads(); len(all) != 0 {

@@ -1,5 +1,5 @@
-// Package bounded waits for what may hang. Nothing interrupts a call that waits for a disk, a
-// driver or the kernel: it is left to itself.
+// Package bounded limits the wait for calls that may hang. A call that waits for a disk, a driver
+// or the kernel cannot be interrupted: it runs on alone.
 package bounded
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Do returns what f returns. ok is false if ctx is done before: f then runs on until it returns.
+// Do returns the result of f. ok is false if ctx is done first: then f runs on until it returns.
 func Do[T any](ctx context.Context, f func() T) (result T, ok bool) {
 	done := make(chan T, 1)
 	go func() { done <- f() }()

@@ -11,9 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// deliver stores reports, as many in a transaction as fit. Those whose binding is gone are
-// left out then, and what is stored of the others is known; they do not hold back each
-// other. Nor does one that the store can never take.
+// deliver stores reports, as many per transaction as fit. A report whose binding is gone, or that
+// the store can never accept, does not hold back the others.
 func (o *Outbox) deliver(ctx context.Context, letters []*Letter) error {
 	for len(letters) > 0 {
 		change, n := o.fill(letters)
@@ -37,8 +36,8 @@ func (o *Outbox) deliver(ctx context.Context, letters []*Letter) error {
 	return nil
 }
 
-// fill makes a transaction of the first letters, as many as fit by number and by bytes;
-// at least one.
+// fill makes a transaction of the first reports: as many as fit by number and by bytes, and at
+// least one.
 func (o *Outbox) fill(letters []*Letter) (change *controlplane.Change, n int) {
 	change = controlplane.NewChange(controlplane.NewBatch())
 	most := min(len(letters), o.most())
@@ -49,9 +48,9 @@ func (o *Outbox) fill(letters []*Letter) (change *controlplane.Change, n int) {
 	return change, n
 }
 
-// commit commits a transaction. What the store refuses for now, as it is full or this node
-// has no permission, is sent again after a pause that grows: only Invalid and the end of ctx
-// are errors.
+// commit commits a transaction. If the store refuses it for now, because it is full or this node
+// lacks permission, commit retries after a growing pause. It returns an error only for Invalid and
+// when ctx ends.
 func (o *Outbox) commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
 	schedule := supervise.NewSchedule()
 	for said := ""; ; {
@@ -69,8 +68,8 @@ func (o *Outbox) commit(ctx context.Context, txn controlplane.Txn) (controlplane
 	}
 }
 
-// deliverAlone stores each of some reports by itself, as together they were Invalid. Of one
-// that is so alone, only what releases the task is stored; without that it is refused.
+// deliverAlone stores each of some reports alone, because together they were Invalid. It stores a
+// report that is Invalid alone without its texts, or else refuses it.
 func (o *Outbox) deliverAlone(ctx context.Context, letters []*Letter, invalid error) error {
 	if len(letters) > 1 {
 		for _, l := range letters {
@@ -98,8 +97,8 @@ func (o *Outbox) deliverAlone(ctx context.Context, letters []*Letter, invalid er
 	return o.deliver(ctx, []*Letter{&short})
 }
 
-// add adds a report. One that is known to be of the same binding ends with it, in one
-// transaction: while that is as it was, the binding is there.
+// add adds a report to a transaction. If a stored report is known to be of the same binding, the
+// transaction does not compare the binding: it is deleted together with its report.
 func (o *Outbox) add(change *controlplane.Change, l *Letter) {
 	last := o.known[l.key]
 	if last.mod == 0 || last.binding != l.Report.Binding {
@@ -109,11 +108,11 @@ func (o *Outbox) add(change *controlplane.Change, l *Letter) {
 	change.Put(l.key, l.Report)
 }
 
-// delivered notes what is stored.
+// delivered records the stored reports.
 func (o *Outbox) delivered(letters []*Letter, revision int64) {
 	for _, l := range letters {
 		if l.Report.Phase == types.ReportExited {
-			delete(o.known, l.key) // It is the last one.
+			delete(o.known, l.key) // No report follows.
 		} else {
 			o.known[l.key] = stored{mod: revision, binding: l.Report.Binding}
 		}
@@ -121,8 +120,8 @@ func (o *Outbox) delivered(letters []*Letter, revision int64) {
 	}
 }
 
-// rest tells those whose binding is gone, as was read back, and returns the others,
-// which are tried again.
+// rest refuses the reports whose binding is gone, according to the values read back. It returns the
+// others, which are retried.
 func (o *Outbox) rest(ctx context.Context, letters []*Letter, read []controlplane.KV) ([]*Letter, error) {
 	at := make(map[string]controlplane.KV, len(read))
 	for _, kv := range read {
@@ -140,7 +139,7 @@ func (o *Outbox) rest(ctx context.Context, letters []*Letter, read []controlplan
 			continue
 		}
 		if last.mod != now {
-			// Whose it is, if it is there, says the binding.
+			// The binding tells whose report it is.
 			learnt = true
 			o.known[l.key] = stored{mod: now}
 		}
@@ -149,8 +148,8 @@ func (o *Outbox) rest(ctx context.Context, letters []*Letter, read []controlplan
 	if len(rest) < len(letters) || learnt || len(rest) == 1 {
 		return rest, nil
 	}
-	// All of them were there again when it was read back: others' changes come
-	// and go. Each alone cannot be held back.
+	// Every report could be stored when it was read back: others' changes come and go. Each alone
+	// cannot be held back.
 	for _, l := range rest {
 		if err := o.deliver(ctx, []*Letter{l}); err != nil {
 			return nil, err

@@ -1,5 +1,5 @@
-// Package outbox stores what a node reports of its attempts. Both the agent and the
-// hollow agents that are measured use it.
+// Package outbox stores the reports of a node's attempts. The agent and the hollow agents of the
+// benchmarks use it.
 package outbox
 
 import (
@@ -13,34 +13,34 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Outcome is what became of a report.
+// Outcome is the outcome of a report.
 type Outcome int
 
 const (
-	// Stored: it is in the store.
+	// Stored: the report is in the store.
 	Stored Outcome = iota
-	// Refused: the binding it is about is gone.
+	// Refused: its binding is gone, or the store can never accept it.
 	Refused
-	// Superseded: a later one of the same attempt took its place.
+	// Superseded: a later report of the same attempt replaced it.
 	Superseded
 )
 
 // Letter is a report on its way to the store.
 type Letter struct {
-	// Attempt is the key of the binding that the report is of.
+	// Attempt is the key of the binding of the report.
 	Attempt controlplane.Key
-	// Report names its binding: the revision at which it was made.
+	// Report names the revision at which its binding was made.
 	Report *types.Report
-	// Done is told once what became of it; nil is nobody.
+	// Done is called once, with the outcome; nil means no call.
 	Done func(Outcome)
 
-	// binding and key are those that are compared and written.
+	// binding is the key to compare, key the key to write.
 	binding, key string
-	// brief reports whether texts were left out of the report, as it was too large.
+	// brief reports whether the report lacks its texts because it was too large.
 	brief bool
 }
 
-// name fills in the keys.
+// name sets the keys.
 func (l *Letter) name() {
 	k := l.Attempt
 	l.binding = controlplane.BindingKey(k.Node, k.Namespace, k.ID, k.Attempt)
@@ -53,38 +53,37 @@ func (l *Letter) tell(o Outcome) {
 	}
 }
 
-// urgent reports whether it must not wait: the session may end soon, or somebody has
-// asked for the end.
+// urgent reports whether the report must not wait: the session may end soon, or a user stopped the
+// attempt.
 func (l *Letter) urgent() bool { return l.Report.Fenced || l.Report.Stopped }
 
-// Outbox stores reports: one transaction at a time, of all that came up during the
-// last one, and of what comes up within a short time while there are many (pace).
-// Each report depends on its binding being the one it is about, and on being the
-// next one: a copy of an earlier one that was long on its way changes nothing.
+// Outbox stores reports, one transaction at a time. A transaction has all reports that came during
+// the last one. While there are many, it also waits a short time for more (pace). Each report
+// requires that its binding still exists and that it follows the stored report: a delayed copy of
+// an earlier one changes nothing.
 type Outbox struct {
 	store controlplane.Store
 	log   *zap.Logger
 	wake  chan struct{}
-	// known are the reports that are stored, by key, as far as is known; only Run
-	// looks at them.
+	// known are the stored reports by key, as far as they are known; only Run uses it.
 	known map[string]stored
 	pace  pace
 
 	mu      sync.Mutex
 	waiting map[string]*Letter
 	order   []string
-	// urgent tells that one of them must not wait.
+	// urgent reports whether a waiting report is urgent.
 	urgent bool
 }
 
-// stored is a report that is there.
+// stored is a report in the store.
 type stored struct {
 	mod int64
-	// binding is the one that it is known to be of, 0 if that is not known.
+	// binding is the revision of its binding; 0 means not known.
 	binding int64
 }
 
-// New returns an empty Outbox to Run. A nil log is nobody's.
+// New returns an empty Outbox. A nil log means no log.
 func New(store controlplane.Store, log *zap.Logger) *Outbox {
 	if log == nil {
 		log = zap.NewNop()
@@ -95,13 +94,12 @@ func New(store controlplane.Store, log *zap.Logger) *Outbox {
 	}
 }
 
-// about returns the log, about an attempt.
+// about returns the log with the name of an attempt.
 func (o *Outbox) about(l *Letter) *zap.Logger {
 	return o.log.With(zap.String("namespace", l.Attempt.Namespace), zap.String("task", l.Attempt.ID), zap.Int("attempt", l.Attempt.Attempt))
 }
 
-// Put adds a report. It takes the place of one of the same attempt that is not on
-// its way yet.
+// Put adds a report. It replaces a report of the same attempt that is not on its way yet.
 func (o *Outbox) Put(l *Letter) {
 	l.name()
 	o.mu.Lock()
@@ -117,12 +115,12 @@ func (o *Outbox) Put(l *Letter) {
 	}
 	select {
 	case o.wake <- struct{}{}:
-	default: // It is awake.
+	default: // A wake-up is pending.
 	}
 }
 
-// Run stores reports until ctx is done, and returns ctx.Err() then. It keeps what the store
-// does not take for now.
+// Run stores reports until ctx is done, and then returns ctx.Err(). It keeps reports that the store
+// refuses for now.
 func (o *Outbox) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -148,7 +146,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 	}
 }
 
-// due returns how long to wait with what is there; some is false if there is nothing.
+// due returns how long to wait before the next transaction; some is false if no report waits.
 func (o *Outbox) due(now time.Time) (wait time.Duration, some bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,16 +156,16 @@ func (o *Outbox) due(now time.Time) (wait time.Duration, some bool) {
 	return o.pace.wait(now), len(o.order) > 0
 }
 
-// most is how many reports fit a transaction.
+// most returns the maximum number of reports in a transaction.
 func (o *Outbox) most() int {
 	const (
-		compares = 2 // of each
+		compares = 2 // per report
 		atMost   = 512
 	)
 	return max(1, min(atMost, o.store.Limits().Ops/compares))
 }
 
-// take takes the oldest reports, as many as fit a transaction.
+// take takes the oldest reports, as many as fit in a transaction.
 func (o *Outbox) take() []*Letter {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,14 +16,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// rig is an outbox that runs, on a store that remembers what was committed.
+// rig is a running outbox on a store that records commits.
 type rig struct {
 	t     *testing.T
 	store *recorded
 	out   *Outbox
 }
 
-// withRig runs f beside an outbox, in a bubble of synctest.
+// withRig runs f with an outbox, in a bubble of synctest.
 func withRig(t *testing.T, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +72,7 @@ func (r *rig) busy() {
 	r.store.reset()
 }
 
-// TestPace shows what waits, and for how long.
+// TestPace tests which reports wait, and for how long.
 func TestPace(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -147,7 +147,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestQuietAgain shows that a node that was busy does not wait any more after a while.
+// TestQuietAgain tests that a node that was busy does not wait after a while.
 func TestQuietAgain(t *testing.T) {
 	withRig(t, func(r *rig) {
 		r.bind("a", "b")
@@ -164,8 +164,8 @@ func TestQuietAgain(t *testing.T) {
 	})
 }
 
-// TestFewTransactions shows how many transactions short tasks take on a busy node, and
-// that on a quiet one nothing waits.
+// TestFewTransactions tests how many transactions short tasks need on a busy node, and that reports
+// of a quiet one do not wait.
 func TestFewTransactions(t *testing.T) {
 	for _, test := range []struct {
 		rate  int // of tasks a second
@@ -203,8 +203,8 @@ func TestFewTransactions(t *testing.T) {
 	}
 }
 
-// TestRefused shows that a report is stored only if its binding is the one it is about,
-// and follows what is stored of it, and that one that is refused holds up no other.
+// TestRefused tests that a report is stored only if its binding exists and it follows the stored
+// report, and that a refused one does not hold back others.
 func TestRefused(t *testing.T) {
 	store := memstore.New()
 	o := New(store, nil)
@@ -216,7 +216,7 @@ func TestRefused(t *testing.T) {
 	remove(t, store, attempt("gone").String())
 	remove(t, store, attempt("anew").String())
 	put(t, store, attempt("anew").String(), &types.Binding{})
-	// A former life of the agent stored a report that this one does not know of.
+	// An earlier life of the agent stored a report unknown to this one.
 	put(t, store, reportKey("stays"), &types.Report{Phase: types.ReportRunning, Binding: created["stays"]})
 
 	outcomes := make(map[string]Outcome)
@@ -244,8 +244,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestReleasedMeanwhile shows that a later report, which compares the earlier one alone,
-// is refused once its attempt was released, even where another of the same key came.
+// TestReleasedMeanwhile tests a later report, which compares only the earlier one: it is refused
+// after the release of its attempt, even if another binding has the same key.
 func TestReleasedMeanwhile(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		withRig(t, func(r *rig) {
@@ -274,7 +274,7 @@ func TestReleasedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestLateCopy shows that a copy of a report that comes late changes nothing.
+// TestLateCopy tests that a delayed copy of a report changes nothing.
 func TestLateCopy(t *testing.T) {
 	withRig(t, func(r *rig) {
 		r.bind("a")

@@ -29,8 +29,8 @@ func (r *refusing) Commit(ctx context.Context, txn controlplane.Txn) (controlpla
 	return r.Store.Commit(ctx, txn)
 }
 
-// withStore runs f beside an outbox over a store, in a bubble of synctest. What happened to
-// the reports is told in words.
+// withStore runs f with an outbox on a store, in a bubble of synctest. report returns the outcome
+// of the report in words.
 func withStore(t *testing.T, open func() controlplane.Store, f func(store controlplane.Store, report func(id string, r types.Report) *string)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func withStore(t *testing.T, open func() controlplane.Store, f func(store contro
 	})
 }
 
-// TestReportsWaitForSpace counts what is sent while the store is full.
+// TestReportsWaitForSpace counts the transactions while the store is full.
 func TestReportsWaitForSpace(t *testing.T) {
 	full := &refusing{}
 	withStore(t, func() controlplane.Store { full.Store = memstore.New(); return full }, func(store controlplane.Store, report func(string, types.Report) *string) {
@@ -80,8 +80,8 @@ func TestReportsWaitForSpace(t *testing.T) {
 	})
 }
 
-// TestReportsFillByBytes stores reports that fit a transaction by number and not by bytes,
-// one that fits none until its texts are left out, and one that never fits.
+// TestReportsFillByBytes stores reports that fit a transaction by number but not by bytes, one that
+// fits only without its texts, and one that never fits.
 func TestReportsFillByBytes(t *testing.T) {
 	const bytes = 4000
 	small := func() controlplane.Store {

@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// recorded remembers what was committed, and when.
+// recorded records commits and their times.
 type recorded struct {
 	controlplane.Store
 
@@ -22,7 +22,7 @@ type recorded struct {
 	txns  []noted
 }
 
-// noted is a transaction, and when it was sent.
+// noted is a transaction and the time it was sent.
 type noted struct {
 	at  time.Duration
 	txn controlplane.Txn
@@ -35,7 +35,7 @@ func (r *recorded) Commit(ctx context.Context, txn controlplane.Txn) (controlpla
 	return r.Store.Commit(ctx, txn)
 }
 
-// reset begins anew.
+// reset clears the record.
 func (r *recorded) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *recorded) all() []noted {
 	return slices.Clone(r.txns)
 }
 
-// told says what was committed when.
+// told returns the commits and their times in words.
 func (r *recorded) told() string {
 	var out []string
 	for _, x := range r.all() {
@@ -71,7 +71,7 @@ func reportKey(id string) string {
 	return controlplane.ReportKey(k.Node, k.Namespace, k.ID, k.Attempt)
 }
 
-// phaseOf returns what is stored of a task; empty if nothing is.
+// phaseOf returns the stored phase of a task; "" if there is none.
 func phaseOf(t *testing.T, store controlplane.Store, id string) types.ReportPhase {
 	t.Helper()
 	var r types.Report
@@ -83,7 +83,7 @@ func phaseOf(t *testing.T, store controlplane.Store, id string) types.ReportPhas
 	return r.Phase
 }
 
-// at returns a key, empty if it is absent.
+// at returns a key; it is empty if absent.
 func at(t *testing.T, store controlplane.Store, key string) controlplane.KV {
 	t.Helper()
 	page, err := store.List(t.Context(), controlplane.ListOptions{Key: key})

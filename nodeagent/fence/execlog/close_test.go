@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// TestCloseOnADiskThatHangs: nobody waits for it for ever.
+// TestCloseOnADiskThatHangs tests that Close does not wait forever.
 func TestCloseOnADiskThatHangs(t *testing.T) {
 	l, err := Open(Config{Dir: t.TempDir(), BootClock: func() time.Duration { return 1 }, BootID: "boot"})
 	if err != nil {
@@ -19,7 +19,7 @@ func TestCloseOnADiskThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.Write(make([]byte, 64<<10)); err != nil { // as much as it takes
+	if _, err := in.Write(make([]byte, 64<<10)); err != nil { // the capacity of the pipe
 		t.Fatal(err)
 	}
 	disk := l.file
@@ -40,7 +40,7 @@ func TestCloseOnADiskThatHangs(t *testing.T) {
 	if err := l.Close(); !types.Is(err, types.Unavailable) {
 		t.Errorf("%v, want %s", err, types.Unavailable)
 	}
-	_ = out.Close() // The disk is gone: the write ends.
+	_ = out.Close() // The disk is gone: the write fails.
 	if err := <-noted; err == nil {
 		t.Error("noted nowhere")
 	}

@@ -1,5 +1,5 @@
-// Package execlog writes the log of what a node runs (package execution): durably, as a
-// process that nobody noted could not be proved to have ended.
+// Package execlog writes the log of a node's executions (package execution). It writes durably:
+// otherwise the end of a lost execution could not be proved.
 package execlog
 
 import (
@@ -20,67 +20,67 @@ import (
 )
 
 const (
-	// DefaultMaxBytes is how long the log gets before it is put aside: with the one
-	// before it, some ten thousand executions are known.
+	// DefaultMaxBytes is the size at which the log is rotated: with its predecessor, it covers some
+	// ten thousand executions.
 	DefaultMaxBytes = 8 << 20
-	// reserved is the room that is kept on the disk for ends, so that one that fills
-	// up keeps starts from being noted and not ends.
+	// reserved is the disk space reserved for ends: a full disk then prevents the log of starts,
+	// but not of ends.
 	reserved = 64 << 10
-	// lineBytes is what the line of an end takes at most, as a rule.
+	// lineBytes is the usual maximum size of the line of an end.
 	lineBytes = 512
-	// patience is how long an end waits to be noted: what it holds is wanted elsewhere.
+	// patience limits how long an end waits to be logged: other tasks wait for its resources.
 	patience = 5 * time.Second
 	// retryEvery is the wait between two tries to note an end.
 	retryEvery = 100 * time.Millisecond
-	// closeWait is how long the last records are waited for.
+	// closeWait limits the wait for the last records.
 	closeWait = 2 * time.Second
 	fileMode  = 0o600
 )
 
-// Config says where the log is, and what time it is.
+// Config configures the location and the clock of a log.
 type Config struct {
 	// Dir is the state directory of the agent.
 	Dir string
-	// BootClock is the time since BootID, the boot.
+	// BootClock returns the time since the boot BootID.
 	BootClock func() time.Duration
 	BootID    string
-	// MaxBytes is how long the log gets; 0 is DefaultMaxBytes.
+	// MaxBytes is the size at which the log is rotated; 0 means DefaultMaxBytes.
 	MaxBytes int64
 }
 
-// Log is the log of one node. Records that come at the same time share one wait for the
-// disk. It is safe for concurrent use. There is one writer, but for Append.
+// Log is the log of one node. Concurrent records share one wait for the disk. It is safe for
+// concurrent use. Except for Append, it is the only writer of the file.
 type Log struct {
 	cfg  Config
 	path string
 
 	mu sync.Mutex
-	// next are the records that wait, nil if there are none; idle is closed when those
-	// before are written, nil if they are.
+	// next is the batch of waiting records; nil means none. idle is closed when all earlier batches
+	// are written; nil if they are.
 	next    *batch
 	idle    chan struct{}
 	running execution.Running
 
-	// What follows is the writer's alone.
+	// The fields below belong to the writer alone.
 	file *os.File
 	size int64
-	// kept is up to where room is reserved.
+	// kept is the offset up to which disk space is reserved.
 	kept int64
-	// torn tells that the last line may be half there.
+	// torn reports whether the last line may be incomplete.
 	torn bool
 }
 
-// batch is what is written at once.
+// batch is a set of records written together.
 type batch struct {
 	lines   []byte
 	records []execution.Record
-	// start tells that one of them is: then there must be room for its end.
+	// start reports whether one is a start: then it reserves space for its end.
 	start bool
 	done  chan struct{}
 	err   error
 }
 
-// Open opens the log of a state directory, and makes it if there is none. Precondition: it
+// Open opens the log of a state directory, and makes it if there is none. Precondition: the log
 // cannot be read or written.
 func Open(cfg Config) (*Log, error) {
 	if cfg.MaxBytes == 0 {
@@ -99,8 +99,8 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// endEarlier notes that nothing of an earlier boot runs: for the audit, which cannot tell
-// otherwise from a node that runs nothing ever again.
+// endEarlier logs that no execution of an earlier boot runs. The audit needs it: otherwise it could
+// not tell this case from a node that never runs anything again.
 func (l *Log) endEarlier() error {
 	b := &batch{}
 	for _, r := range l.running {
@@ -121,8 +121,8 @@ func (l *Log) endEarlier() error {
 	return nil
 }
 
-// Close closes the file once what was noted is written. Unavailable: that takes too long,
-// as the disk hangs; what was noted last may be lost.
+// Close closes the file once all records are written. Unavailable: that takes too long because the
+// disk hangs, and the last records may be lost.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	idle := l.idle
@@ -133,8 +133,8 @@ func (l *Log) Close() error {
 	return l.file.Close()
 }
 
-// Start notes a start, and returns when that is durable. Only then may a process be
-// started. Unavailable: it is not, for the disk is full for instance.
+// Start logs a start, and returns once it is durable. Only then may the process start. Unavailable:
+// it could not be logged, for example because the disk is full.
 func (l *Log) Start(ctx context.Context, r execution.Record) error {
 	r.Event = execution.Start
 	if err := l.note(ctx, r); err != nil {
@@ -143,10 +143,9 @@ func (l *Log) Start(ctx context.Context, r execution.Record) error {
 	return nil
 }
 
-// End notes an end, and returns when that is durable: only then may it be reported, for
-// then another attempt may start. It tries for some seconds, and no longer: an end that
-// cannot be noted is reported all the same, and the audit says so. What was never noted to
-// have started need not be noted to have ended.
+// End logs an end, and returns once it is durable. Only then may the end be reported, because
+// another attempt may start then. It retries for patience: a caller reports an end that cannot be
+// logged all the same, and the audit shows it. It skips an end without a logged start.
 func (l *Log) End(ctx context.Context, r execution.Record) error {
 	l.mu.Lock()
 	_, known := l.running[r.Key()]
@@ -168,7 +167,7 @@ func (l *Log) End(ctx context.Context, r execution.Record) error {
 	}
 }
 
-// Running returns the starts whose end was not noted.
+// Running returns the starts without a logged end.
 func (l *Log) Running() []execution.Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +178,7 @@ func (l *Log) Running() []execution.Record {
 	return list
 }
 
-// note hands a record to whoever writes, and returns when it is durable.
+// note hands a record to the writer, and returns once it is durable.
 func (l *Log) note(ctx context.Context, r execution.Record) error {
 	l.mu.Lock()
 	r.Stamp(time.Now(), l.cfg.BootClock(), l.cfg.BootID)
@@ -198,12 +197,12 @@ func (l *Log) note(ctx context.Context, r execution.Record) error {
 	select {
 	case <-b.done:
 	case <-ctx.Done():
-		return ctx.Err() // The disk hangs: nobody waits for it for ever.
+		return ctx.Err() // The disk hangs: do not wait forever.
 	}
 	return b.err
 }
 
-// write writes what waits until nothing does.
+// write writes batches until none waits.
 func (l *Log) write() {
 	for {
 		l.mu.Lock()
@@ -224,7 +223,7 @@ func (l *Log) write() {
 	}
 }
 
-// noted applies what is durable.
+// noted applies durable records.
 func (l *Log) noted(records []execution.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -259,8 +258,8 @@ func (l *Log) commit(b *batch, open int) error {
 	return unix.Fdatasync(int(l.file.Fd()))
 }
 
-// reserve keeps room on the disk for what is about to be written, and the ends of what
-// runs. File systems that cannot are taken as they are.
+// reserve reserves disk space for the batch and for the ends of running executions. It does nothing
+// on file systems that cannot reserve.
 func (l *Log) reserve(bytes int64) error {
 	if l.size+bytes+reserved/2 < l.kept {
 		return nil
@@ -295,8 +294,8 @@ func (l *Log) open() error {
 	return nil
 }
 
-// rotate puts the log aside and begins another with what runs. The new one is whole
-// before it has the name.
+// rotate renames the log and begins a new one with the running executions. The new one is complete
+// before it gets the name.
 func (l *Log) rotate() error {
 	l.mu.Lock()
 	var lines []byte
@@ -325,10 +324,10 @@ func (l *Log) rotate() error {
 	return nil
 }
 
-// Append appends records to the log of a state directory, for the watchdog: whole lines,
-// whoever else writes there.
+// Append appends records to the log of a state directory, for the watchdog. It appends whole lines,
+// even while the agent writes.
 func Append(dir string, records ...execution.Record) error {
-	lines := []byte{'\n'} // What is before may be torn.
+	lines := []byte{'\n'} // The line before may be incomplete.
 	for i := range records {
 		lines = execution.AppendLine(lines, &records[i])
 	}

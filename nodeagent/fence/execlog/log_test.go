@@ -33,7 +33,7 @@ func record(i int) execution.Record {
 	return execution.Record{Container: fmt.Sprintf("c-%d", i), Node: "n1", Namespace: "d", Task: fmt.Sprintf("t-%d", i), Attempt: 1, Revision: 7}
 }
 
-// read returns what is in the log, as "event container", and how many lines are bad.
+// read returns the records of the log, as "event container", and the number of bad lines.
 func read(t *testing.T, dir string) (events []string, bad int) {
 	t.Helper()
 	bad, err := execution.ReadFile(filepath.Join(dir, execution.Name), func(r execution.Record) {
@@ -79,7 +79,7 @@ func TestNotedBeforeItReturns(t *testing.T) {
 	}
 }
 
-// TestWhatRunsIsRemembered by the next one, without what it cannot have seen.
+// TestWhatRunsIsRemembered tests that the next log knows which executions run in this boot.
 func TestWhatRunsIsRemembered(t *testing.T) {
 	cfg := config(t.TempDir())
 	l := open(t, cfg)
@@ -154,7 +154,7 @@ func TestTornLine(t *testing.T) {
 	}
 }
 
-// TestPutAside: the log stays below twice its size, and what runs stays in it.
+// TestPutAside tests that the log stays below twice its maximum size, and keeps running executions.
 func TestPutAside(t *testing.T) {
 	cfg := config(t.TempDir())
 	cfg.MaxBytes = 4 << 10
@@ -184,7 +184,7 @@ func TestPutAside(t *testing.T) {
 	}
 }
 
-// TestFullDisk: nothing starts that cannot be noted, and what was started can end.
+// TestFullDisk tests that no execution starts that cannot be logged, and that started ones can end.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -202,7 +202,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What is reserved is not to be had for others.
+	// Other files cannot use the reserved space.
 	_ = os.WriteFile(filepath.Join(dir, "other"), make([]byte, 1<<20), 0o600)
 	refused := 0
 	for i := n; i < 2000 && refused == 0; i++ {

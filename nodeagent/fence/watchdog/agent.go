@@ -6,21 +6,20 @@ import (
 	"sync"
 )
 
-// What an agent says to its watchdog: that it ends in order, so that no start is under
-// way, or that what runs is to be left alone.
+// Messages of an agent to its watchdog: the agent ends in order, so no start is under way; or the
+// watchdog must leave running containers alone.
 const (
 	sayOrderly = "orderly"
 	sayLeave   = "leave"
 )
 
-// agent is the agent as its watchdog knows it: by the end of a pipe, which the kernel
-// closes however the agent ends.
+// agent is the watchdog's view of its agent: the end of a pipe, which the kernel closes however the
+// agent ends.
 type agent struct {
 	mu      sync.Mutex
 	ended   bool
 	orderly bool
-	// gone is closed when it is not there any more, left when the watchdog is to end
-	// at once.
+	// gone is closed when the agent has ended, left when the watchdog must end at once.
 	gone, left chan struct{}
 }
 
@@ -48,14 +47,14 @@ func (a *agent) listen(from io.Reader) {
 	close(a.gone)
 }
 
-// there tells whether it is there, and if not, whether it has ended in order.
+// there reports whether the agent runs and, if not, whether it ended in order.
 func (a *agent) there() (there, orderly bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return !a.ended, a.ended && a.orderly
 }
 
-// news yields when it is gone, unless that is known already.
+// news returns a channel that yields when the agent ends; nil if it has ended.
 func (a *agent) news() <-chan struct{} {
 	if there, _ := a.there(); there {
 		return a.gone

@@ -11,24 +11,24 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// books notes what was killed: for the agent, which is not to take it for an end of the
-// program's own, and in the log of executions. It has a goroutine of its own, as it
-// waits for the disk.
+// books records which containers were killed: in marks, so that the agent does not take the end for
+// the program's own, and in the log of executions. It writes in its own goroutine, because it waits
+// for the disk.
 type books struct {
 	entries chan entry
 	done    chan struct{}
 	bootID  string
 	log     *says
-	// closed is the deadline of each node after which what did not run was noted.
+	// closed is the last deadline of each node for which the other ends were logged.
 	closed map[*guard]time.Duration
 }
 
-// entry is what became of the containers of a node at a deadline.
+// entry is the result of a kill of a node's containers at a deadline.
 type entry struct {
 	g      *guard
 	killAt time.Duration
 	killed []string
-	// ran are those of them of which a process was let run.
+	// ran are the killed containers with a process that had been let run.
 	ran  []string
 	at   time.Time
 	boot time.Duration
@@ -46,7 +46,7 @@ func newBooks(bootID string, log *says) *books {
 	return b
 }
 
-// enter has an entry written. While the disk hangs, the rest is not.
+// enter queues an entry. While the disk hangs, it drops entries beyond the queue.
 func (b *books) enter(p entry) {
 	select {
 	case b.entries <- p:
@@ -55,14 +55,14 @@ func (b *books) enter(p entry) {
 	}
 }
 
-// close returns when everything is noted, or when that takes too long.
+// close waits until everything is written, but not too long.
 func (b *books) close() {
 	close(b.entries)
 	waitFor(b.done)
 }
 
-// write notes what was killed, and, once a deadline, that nothing else runs that was
-// started and must not outlive the session.
+// write records the killed containers. Once per deadline it also logs the end of the other started
+// executions that must not outlive the session and have no processes.
 func (b *books) write(p entry) {
 	if len(p.killed) == 0 && b.closed[p.g] == p.killAt {
 		return
@@ -76,7 +76,7 @@ func (b *books) write(p entry) {
 	started, err := readStarted(path)
 	if err != nil {
 		b.log.Print(err)
-		return // There is no log, or no directory any more.
+		return // There is no log, or the directory is gone.
 	}
 	kept, err := readKept(filepath.Join(p.g.StateDir, SessionFile))
 	if err != nil {
@@ -110,13 +110,13 @@ func (b *books) write(p entry) {
 	b.closed[p.g] = p.killAt
 }
 
-// mark tells the agent that the end of a container is not its own.
+// mark tells the agent that the end of a container is not the program's own.
 func mark(stateDir, id string) error {
 	dir := filepath.Join(stateDir, EndingDir)
 	path := filepath.Join(dir, id)
 	text, _ := os.ReadFile(path) // Most have none.
 	if cause, _, _ := strings.Cut(string(text), "\n"); cause != "" {
-		return nil // The agent was ending it already, and has noted why.
+		return nil // The agent was ending it already, and recorded the cause.
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -8,15 +8,15 @@ import (
 	"github.com/escher-sched/escher/nodeagent/bounded"
 )
 
-// readWait is how long a file is waited for: far less than lies between the moment to kill
-// and the deadline.
+// readWait limits the wait for a file. It is far less than the time between the kill and the
+// deadline.
 const readWait = 100 * time.Millisecond
 
-// cached is what was read of a file, as long as it does not change, or cannot be read. It
-// is read by a goroutine of its own: while the disk hangs, what was read last counts.
+// cached is the last content of a file that could be read. A goroutine reads the file when it
+// changes: while the disk hangs, the last content counts.
 type cached[T any] struct {
 	mu sync.Mutex
-	// reading is closed when the file was looked at, nil while nobody does.
+	// reading is closed when the current read ends; nil means no read.
 	reading chan struct{}
 	at      time.Time
 	size    int64
@@ -38,7 +38,7 @@ func (c *cached[T]) get(path string, read func(path string) (T, error)) T {
 	return c.value
 }
 
-// refresh reads the file if it is another one.
+// refresh reads the file if it has changed.
 func (c *cached[T]) refresh(path string, read func(path string) (T, error), done chan struct{}) {
 	c.mu.Lock()
 	at, size := c.at, c.size

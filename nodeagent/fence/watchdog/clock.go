@@ -12,23 +12,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// clock is the time since the machine was booted, and what waits by it.
+// clock is the time since the machine booted.
 type clock interface {
 	now() time.Duration
-	// sleep waits until a moment, or until something comes from wake; an error only
-	// when ctx is done.
+	// sleep waits until a time, or until wake yields. It returns an error if ctx is done.
 	sleep(ctx context.Context, until time.Duration, wake <-chan struct{}) error
 }
 
-// alarm is a clock of the kernel. Timers of the runtime stand still while the machine is
-// suspended; this one rings at once when it wakes.
+// alarm is a clock with a kernel timer. Go's timers stop while the machine is suspended; this one
+// fires at once on resume.
 type alarm struct {
 	fd    int
 	timer *os.File
 	rings chan struct{}
 }
 
-// newAlarm makes an alarm; it ends with the process.
+// newAlarm makes an alarm. It lasts until the process ends.
 func newAlarm() (*alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
@@ -46,7 +45,7 @@ func (a *alarm) listen() {
 		}
 		select {
 		case a.rings <- struct{}{}:
-		default: // It has rung already.
+		default: // A tick is pending.
 		}
 	}
 }
@@ -72,14 +71,14 @@ func (a *alarm) sleep(ctx context.Context, until time.Duration, wake <-chan stru
 func BootTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		// It exists since Linux 2.6.39; without it no deadline can be kept.
+		// It exists since Linux 2.6.39. Without it no deadline can be kept.
 		panic(fmt.Sprintf("read the boot clock: %v", err))
 	}
 	return time.Duration(ts.Nano())
 }
 
-// BootID returns the kernel's id of this boot, empty where it has none: then times of a
-// former process are not believed.
+// BootID returns the kernel's id of this boot; "" if it has none. Then times of an earlier process
+// are not trusted.
 func BootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

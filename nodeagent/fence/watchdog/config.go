@@ -8,13 +8,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Subcommand is what the program is called with to be a watchdog, before Config.Arg.
+// Subcommand is the program's first argument for a watchdog, before Config.Arg.
 const Subcommand = "watchdog"
 
-// Config says what a watchdog looks after.
+// Config configures a watchdog.
 type Config struct {
-	// Dir has its lock and what it logs: there is one watchdog a directory, and the
-	// next one takes over from it.
+	// Dir has its lock and its log. There is one watchdog per directory, and the next one takes
+	// over from it.
 	Dir   string `json:"dir"`
 	Nodes []Node `json:"nodes"`
 }
@@ -22,13 +22,13 @@ type Config struct {
 // Node is one node of this machine.
 type Node struct {
 	Name string `json:"name"`
-	// StateDir is that of its agent.
+	// StateDir is the state directory of its agent.
 	StateDir string `json:"stateDir"`
-	// Cgroups is where those of its containers are; Shared tells that there are those
-	// of other nodes, too: then it kills what the log of the node says was started.
+	// Cgroups is the layout of its containers' cgroups. Shared reports whether other nodes use it
+	// too: then the watchdog kills only what the node's log lists as started.
 	Cgroups cgroup.Layout `json:"cgroups"`
 	Shared  bool          `json:"shared,omitempty"`
-	// Root is where cgroups are mounted; empty is cgroup.DefaultRoot.
+	// Root is the mount point of cgroups; "" means cgroup.DefaultRoot.
 	Root string `json:"root,omitempty"`
 }
 
@@ -36,12 +36,12 @@ type Node struct {
 func (c Config) Arg() string {
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // Texts can always be encoded.
+		panic(err) // Config can always be encoded.
 	}
 	return string(text)
 }
 
-// parseArg is the inverse of Arg. Invalid: it is no such argument.
+// parseArg is the inverse of Arg. Invalid: arg is not such an argument.
 func parseArg(arg string) (Config, error) {
 	var c Config
 	if err := json.Unmarshal([]byte(arg), &c); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// slow is a disk that hangs until it does not.
+// slow is a disk that hangs until it is released.
 type slow struct {
 	hangs chan struct{}
 	mu    sync.Mutex
@@ -26,8 +26,7 @@ func (s *slow) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// TestSaysOnADiskThatHangs: whoever says something goes on, and what does not change is said
-// once.
+// TestSaysOnADiskThatHangs tests that a log call returns, and that a repeated line is written once.
 func TestSaysOnADiskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slow{hangs: make(chan struct{})}
@@ -53,7 +52,7 @@ func TestSaysOnADiskThatHangs(t *testing.T) {
 	})
 }
 
-// TestReadsOnADiskThatHangs: what was read last counts.
+// TestReadsOnADiskThatHangs tests that the last content counts.
 func TestReadsOnADiskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), SessionFile)

@@ -14,13 +14,13 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
-// harden makes this process small, and the last to suffer when the machine has no memory
-// or no disk: what it uses stays in memory, and the kernel kills others first. What of it
-// is not permitted is said.
+// harden makes this process small, and robust when the machine runs out of memory or its disk
+// hangs: its memory stays resident, and the kernel kills other processes first. It logs the steps
+// that are not permitted.
 func harden(ctx context.Context, guards []*guard, logger *says) {
 	debug.FreeOSMemory()
 	shed()
-	// What is not used, such as most of this program, need not be there.
+	// Unused pages, such as most of this program, need not be resident.
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
 		logger.Printf("keep what is used in memory: %v", err)
 	}
@@ -32,19 +32,19 @@ func harden(ctx context.Context, guards []*guard, logger *says) {
 	}
 }
 
-// rehearse does once what is done at the deadline, to nobody: then all that it takes is in
-// memory.
+// rehearse does the work of the deadline once, for a container that does not exist. Then all memory
+// that the work needs is resident.
 func (g *guard) rehearse(ctx context.Context) {
 	_ = g.candidates()
 	_ = cgroup.Kill(ctx, g.Root, g.Cgroups.Path("nobody")) // There is no such container.
 }
 
-// shed drops what the start of this program brought into memory of its file: most of it is
-// what other commands need. What is needed again comes back.
+// shed drops the pages of this program's file that its start loaded: other commands need most of
+// them. Pages that are needed come back.
 func shed() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
-		return // It only stays larger.
+		return // It stays larger, without other effects.
 	}
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -57,9 +57,9 @@ func shed() {
 		if _, err := fmt.Sscanf(lines.Text(), "%x-%x %s", &from, &to, &mode); err != nil {
 			continue
 		}
-		// What can be written has values of ours.
+		// Writable pages contain data.
 		if strings.HasSuffix(lines.Text(), string(filepath.Separator)+filepath.Base(self)) && !strings.Contains(mode, "w") {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED) // or not
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED) // best effort
 		}
 	}
 }

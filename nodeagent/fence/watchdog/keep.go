@@ -19,32 +19,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Keeper starts a watchdog, and another one when it ends although it should not.
+// Keeper starts a watchdog, and a new one when it ends unexpectedly.
 type Keeper struct {
 	Config
-	// Program is the path of this program, which is called with Subcommand.
+	// Program is the path of this program. It is called with Subcommand.
 	Program string
-	// Leave reports at the end whether what runs is to be left alone, whatever becomes
-	// of the session; nil is never.
+	// Leave reports at the end whether the watchdog must leave running containers alone, whatever
+	// becomes of the session; nil means false.
 	Leave func() bool
-	// Ready is called once there is one.
+	// Ready is called once a watchdog runs.
 	Ready  func()
 	Logger *zap.Logger
 }
 
 const (
-	// logFile has what watchdogs say, the last one's alone.
+	// logFile is the log of the current watchdog.
 	logFile = "watchdog.log"
-	// readyWait is how long one may take to take over from the last.
+	// readyWait limits how long a watchdog may take to take over from the previous one.
 	readyWait = 10 * time.Second
 	// againAfter is the wait before another one is started.
 	againAfter = time.Second
-	// endWait is how long one is waited for when the agent ends.
+	// endWait limits the wait for the watchdog when the agent ends.
 	endWait = 3 * time.Second
 )
 
-// Run keeps a watchdog until ctx is done. Then that ends if nothing runs that must not
-// outlive the session, and stays else. Precondition: the first one cannot be started.
+// Run keeps a watchdog running until ctx is done. Then the watchdog ends, unless containers run
+// that must not outlive the session. Precondition: the first watchdog cannot be started.
 func (k Keeper) Run(ctx context.Context) error {
 	p, err := k.start(ctx)
 	if err != nil {
@@ -71,18 +71,18 @@ func (k Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// process is a watchdog that runs.
+// process is a running watchdog.
 type process struct {
 	agent io.WriteCloser
 	out   *bufio.Reader
-	// ended yields how it ended, in words.
+	// ended yields how the process ended, in words.
 	ended chan string
 }
 
-// start starts one and returns when it has taken over.
+// start starts a watchdog and returns when it has taken over.
 func (k Keeper) start(ctx context.Context) (*process, error) {
 	cmd := exec.Command(k.Program, Subcommand, k.Arg())
-	// It is small, and has a session of its own: nobody's terminal ends it.
+	// It is small, and has its own session, so that no terminal ends it.
 	cmd.Env = append(os.Environ(), "GOGC=20", "GOMEMLIMIT=8MiB", "GOMAXPROCS=2")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -124,7 +124,7 @@ func (k Keeper) start(ctx context.Context) (*process, error) {
 		return nil, types.Errorf(types.Precondition, "start the watchdog: %w: %s says more", err, says.Name())
 	}
 	go func() {
-		// It outlives this process, as a rule: then nobody waits for this.
+		// It usually outlives this process: then this goroutine never returns.
 		state, err := cmd.Process.Wait()
 		if err != nil {
 			p.ended <- err.Error()
@@ -135,7 +135,7 @@ func (k Keeper) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// part leaves the watchdog to itself: it ends, or says that it stays.
+// part ends the connection to the watchdog, which ends, or says that it stays.
 func (p *process) part(leave bool) {
 	say := sayOrderly
 	if leave {

@@ -3,45 +3,44 @@ package watchdog
 import "time"
 
 const (
-	// lookEvery is how often it looks around while the agent is not there.
+	// lookEvery is the interval of checks while the agent is gone.
 	lookEvery = time.Second
-	// killEvery is how often it looks for more to kill after the deadline: a start that
-	// was under way may have come to its end.
+	// killEvery is the interval of kills after the deadline: a start under way may finish.
 	killEvery = 100 * time.Millisecond
-	// lateStarts is how long after the deadline a start may come to its end that an
-	// agent asked for which is not there any more.
+	// lateStarts is how long after the deadline a start that an ended agent requested may still
+	// finish.
 	lateStarts = time.Minute
 )
 
-// SeenWithin is when it looks at the latest whether there is another deadline. It is less
-// than the shortest session lasts: the first deadline, or one of an agent that was started
-// again with a shorter time to live, comes unasked and may be sooner than the last.
+// SeenWithin is the longest time until the watchdog sees a new deadline. It is less than the
+// shortest session: the first deadline comes without notice, and so may an earlier one, of an agent
+// that restarted with a shorter time to live.
 const SeenWithin = 2 * time.Second
 
-// sight is what a watchdog sees of a node.
+// sight is what a watchdog knows of a node.
 type sight struct {
-	// now is the time, killAt the deadline of this boot; set tells that there is one.
+	// now is the time, killAt the deadline of this boot; set reports whether there is one.
 	now, killAt time.Duration
 	set         bool
-	// agent tells that the agent is there; orderly, that it has ended in order: then
-	// there is no start under way.
+	// agent reports whether the agent runs; orderly, whether it ended in order: then no start is
+	// under way.
 	agent, orderly bool
-	// runs tells that something runs which must not outlive the session. It is looked
-	// at only while the agent is not there, or after the deadline.
+	// runs reports whether a container runs that must not outlive the session. It is checked only
+	// while the agent is gone or after the deadline.
 	runs bool
-	// ranAt is when that was the case last, as far as it was seen.
+	// ranAt is when runs was last true.
 	ranAt time.Duration
 }
 
 // deed is what to do next.
 type deed struct {
-	// kill what runs; end, as there is nothing left to look after; else look again at
-	// until.
+	// kill kills the running containers; end ends, because nothing is left to guard. Without end,
+	// check again at until.
 	kill, end bool
 	until     time.Duration
 }
 
-// next decides, without I/O and without a clock.
+// next decides what to do, without I/O and without a clock.
 func next(s sight) deed {
 	late := s.set && s.now >= s.killAt
 	switch {
@@ -59,7 +58,7 @@ func next(s sight) deed {
 	return deed{until: s.soonest(SeenWithin)}
 }
 
-// soonest is when to look again, in some time or at the deadline.
+// soonest returns the time of the next check: after an interval, or at the deadline.
 func (s sight) soonest(in time.Duration) time.Duration {
 	if s.set {
 		return min(s.now+in, s.killAt)

@@ -80,7 +80,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageOnADiskThatHangs: nobody waits for it longer than he wants to.
+// TestPageOnADiskThatHangs tests that no call waits longer than its context.
 func TestPageOnADiskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := OpenPage(t.TempDir())

@@ -16,27 +16,27 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// SessionFile is where the agent notes, in its state directory, what may outlive its
-// session: as JSON with a list "keep" of containers.
+// SessionFile is the file in the agent's state directory that lists the containers that may outlive
+// the session: as JSON with a list "keep".
 const SessionFile = "session.json"
 
-// EndingDir is the directory, in that of the agent, with a file for each container whose
-// end is not its own; Fenced is what says that it was for want of a session.
+// EndingDir is the directory in the agent's state directory with a file for each container whose
+// end is not its own. Fenced is the content of such a file if the session was lost.
 const (
 	EndingDir = "ending"
 	Fenced    = "fenced"
 )
 
-// killAtOnce is how many containers are killed at the same time, killPatience how long
-// each kill is given before the others are looked at again.
+// killAtOnce is the maximum number of concurrent kills. killPatience limits each kill before the
+// others are checked again.
 const (
 	killAtOnce   = 16
 	killPatience = time.Second
-	// waitingName is how the name of a process begins that runc has not let run yet.
+	// waitingName is the prefix of the name of a process that runc has made and not let run yet.
 	waitingName = "runc:["
 )
 
-// guard looks after one node.
+// guard guards one node.
 type guard struct {
 	Node
 	clock  clock
@@ -52,7 +52,7 @@ type guard struct {
 	set     bool
 }
 
-// run kills in time until there is nothing left to look after, or ctx is done.
+// run kills in time until nothing is left to guard or ctx is done.
 func (g *guard) run(ctx context.Context, agent *agent) error {
 	for ctx.Err() == nil {
 		s := g.look(agent)
@@ -70,13 +70,13 @@ func (g *guard) run(ctx context.Context, agent *agent) error {
 	return ctx.Err()
 }
 
-// runs reports whether a container has processes, as far as it can be found out.
+// runs reports whether a container has processes; true if unknown.
 func (g *guard) runs(id string) bool {
 	pids, err := cgroup.Procs(g.Root, g.Cgroups.Path(id))
 	return err != nil || len(pids) > 0
 }
 
-// look returns what there is to be seen.
+// look returns the current sight.
 func (g *guard) look(a *agent) sight {
 	if killAt, bootID, ok := decodePage(g.page); ok && bootID == g.bootID {
 		g.killAt, g.set = killAt, true
@@ -98,12 +98,12 @@ func (g *guard) kept() []string {
 	return g.keep.get(filepath.Join(g.StateDir, SessionFile), readKept)
 }
 
-// wasLet reports whether a process of a container was let run: one that the runtime has made and
-// not let go waits under a name of runc's.
+// wasLet reports whether a process of a container was let run. A process that the runtime has made
+// and not let run waits under a name of runc's.
 func (g *guard) wasLet(id string) bool {
 	pids, err := cgroup.Procs(g.Root, g.Cgroups.Path(id))
 	if err != nil {
-		return true // as far as is known
+		return true // unknown counts as true
 	}
 	return slices.ContainsFunc(pids, func(pid int) bool {
 		name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
@@ -111,8 +111,8 @@ func (g *guard) wasLet(id string) bool {
 	})
 }
 
-// running returns the containers with processes that must not outlive the session. What
-// cannot be found out is said, and looked at again.
+// running returns the containers with processes that must not outlive the session. It logs errors;
+// the next check tries again.
 func (g *guard) running() []string {
 	kept := g.kept()
 	var ids []string
@@ -127,7 +127,7 @@ func (g *guard) running() []string {
 	return ids
 }
 
-// candidates returns the containers that may be there.
+// candidates returns the containers that may exist.
 func (g *guard) candidates() []string {
 	if g.Shared {
 		var ids []string
@@ -150,7 +150,7 @@ func (g *guard) candidates() []string {
 	return ids
 }
 
-// kill kills what runs, and then has it noted: a disk that hangs keeps nothing alive.
+// kill kills the running containers, and then records it: a hanging disk must not delay a kill.
 func (g *guard) kill(ctx context.Context) {
 	ids := g.running()
 	killed, let := make([]bool, len(ids)), make([]bool, len(ids))
@@ -168,7 +168,7 @@ func (g *guard) kill(ctx context.Context) {
 			return nil
 		})
 	}
-	_ = all.Wait() // What is left is killed the next time.
+	_ = all.Wait() // The next kill gets those that are left.
 	p := entry{g: g, killAt: g.killAt, boot: g.clock.now(), at: time.Now()}
 	for i, id := range ids {
 		if killed[i] {
@@ -195,8 +195,8 @@ func readKept(path string) ([]string, error) {
 	return session.Keep, err
 }
 
-// readStarted returns what was started, and not noted to have ended. What was killed is
-// among it: it may come to life late.
+// readStarted returns the executions with a start and without an end. It includes killed ones: a
+// late start may still finish.
 func readStarted(path string) (execution.Running, error) {
 	started := make(execution.Running)
 	_, err := execution.ReadFile(path, func(r execution.Record) {

@@ -1,8 +1,8 @@
-// Package watchdog kills what runs on a node by the deadline of the node's session, if its
-// agent does not: because it is dead, frozen, or waits for a disk. It is a process of its
-// own, and needs no agent, no container runtime and no store for it: it reads the deadline
-// that the agent notes with every renewal, waits by the clock that counts suspension too,
-// and kills by cgroup.
+// Package watchdog kills the containers of a node at the deadline of the node's session if its
+// agent does not: because it is dead, frozen, or waits for a disk. The watchdog is its own process,
+// and needs no agent, no container runtime and no store for the kill: it reads the deadline that
+// the agent writes at every renewal, waits by a clock that includes suspension, and kills by
+// cgroup.
 package watchdog
 
 import (
@@ -22,29 +22,28 @@ import (
 )
 
 const (
-	// pageFile is where the agent notes the deadline, in its state directory.
+	// pageFile is the file of the deadline in the agent's state directory.
 	pageFile = "deadline"
 	pageSize = 4096
 
-	// What is in it: a magic number, when to kill in nanoseconds of the boot clock, which
-	// boot that is, and the CRC-32C of all that, in the order of bytes of the network.
+	// The page has a magic number, the time to kill in nanoseconds of the boot clock, the id of the
+	// boot, and the CRC-32C of all that, in network byte order.
 	pageMagic  = 0x45736368_65723031
 	bootIDSize = 48
 	sumAt      = 8 + 8 + bootIDSize
 	recordSize = sumAt + 4
 )
 
-// Page is where an agent notes until when what runs on its node may run. It is one page
-// of a file that is there already and never grows: to write it takes no room on a disk
-// that is full. It is safe for concurrent use.
+// Page holds the time until which the containers of a node may run. It is one page of an existing
+// file that never grows: a write needs no space on a full disk. It is safe for concurrent use.
 type Page struct {
 	file *os.File
-	// busy has something in it while the disk is waited for.
+	// busy is full while a call waits for the disk.
 	busy chan struct{}
 }
 
-// OpenPage opens the page of a state directory, and makes it if there is none.
-// Precondition: that is not possible.
+// OpenPage opens the page of a state directory, and makes it if there is none. Precondition: that
+// is not possible.
 func OpenPage(dir string) (*Page, error) {
 	file, err := os.OpenFile(filepath.Join(dir, pageFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -53,7 +52,7 @@ func OpenPage(dir string) (*Page, error) {
 	p := &Page{file, make(chan struct{}, 1)}
 	info, err := file.Stat()
 	if err == nil && info.Size() < pageSize {
-		// Zeros that are written, and not a hole: the room is taken now.
+		// Written zeros, and not a hole, allocate the space now.
 		_, err = file.WriteAt(make([]byte, pageSize), 0)
 	}
 	if err != nil {
@@ -62,8 +61,8 @@ func OpenPage(dir string) (*Page, error) {
 	return p, nil
 }
 
-// Set notes when what runs is to be killed, on the boot clock of a boot. Unavailable: it
-// is not noted, or was not before ctx was done; then it may be later.
+// Set stores when to kill the containers, on the boot clock of a boot. Unavailable: it is not
+// stored, or not before ctx was done; then it may be stored later.
 func (p *Page) Set(ctx context.Context, killAt time.Duration, bootID string) error {
 	return p.wait(ctx, func() error {
 		_, err := p.file.WriteAt(encodePage(killAt, bootID), 0)
@@ -71,8 +70,8 @@ func (p *Page) Set(ctx context.Context, killAt time.Duration, bootID string) err
 	})
 }
 
-// Check tells whether a deadline could be noted: it notes the present one again.
-// Unavailable: it cannot, or not before ctx was done.
+// Check checks that a deadline could be stored, by writing the present one again. Unavailable: it
+// could not, or not before ctx was done.
 func (p *Page) Check(ctx context.Context) error {
 	return p.wait(ctx, func() error {
 		b := make([]byte, recordSize)
@@ -84,8 +83,8 @@ func (p *Page) Check(ctx context.Context) error {
 	})
 }
 
-// wait has something done, after what was begun before, and waits for it until ctx is
-// done: a disk that hangs lets nobody go.
+// wait calls do after the previous call has ended, and waits for it until ctx is done: a hanging
+// disk never returns.
 func (p *Page) wait(ctx context.Context, do func() error) error {
 	var err error
 	select {
@@ -103,10 +102,10 @@ func (p *Page) wait(ctx context.Context, do func() error) error {
 	return nil
 }
 
-// Close closes the file; what is noted stays.
+// Close closes the file; its content stays.
 func (p *Page) Close() error { return p.file.Close() }
 
-// view maps the page to be read without asking a disk, whatever else is in memory.
+// view maps the page, so that it can be read without disk access under memory pressure.
 func (p *Page) view() ([]byte, error) {
 	mem, err := unix.Mmap(int(p.file.Fd()), 0, pageSize, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -124,7 +123,7 @@ func encodePage(killAt time.Duration, bootID string) []byte {
 	return b
 }
 
-// decodePage reads what was set; false if nothing was, or it is being written.
+// decodePage decodes a page; ok is false if none was set or a write is under way.
 func decodePage(page []byte) (killAt time.Duration, bootID string, ok bool) {
 	b := bytes.Clone(page[:recordSize])
 	if binary.BigEndian.Uint64(b) != pageMagic || binary.BigEndian.Uint32(b[sumAt:]) != checksum(b[:sumAt]) {

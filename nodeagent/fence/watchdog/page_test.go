@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FuzzPage reads any bytes as the page of the deadline: what is read is what was written,
-// and a page that is being written is none.
+// FuzzPage decodes any bytes as the page of the deadline: a decoded page equals a written one, and
+// a half-written page is invalid.
 func FuzzPage(f *testing.F) {
 	f.Add(encodePage(time.Hour, "boot"), 3)
 	f.Add(make([]byte, pageSize), 0)

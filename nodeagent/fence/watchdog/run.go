@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// lockFile has the number of the watchdog of a directory, which has it locked.
+	// lockFile has the process id of a directory's watchdog, which holds its lock.
 	lockFile = "watchdog.lock"
-	// sayReady is what it prints once it looks after its nodes alone, sayStays when the
-	// agent has ended in order and something runs.
+	// sayReady is what a watchdog prints once it alone guards its nodes, sayStays what it prints
+	// when the agent has ended in order and containers run.
 	sayReady = "ready"
 	sayStays = "stays"
-	// stayAfter is how long one takes at most to see that nothing runs.
+	// stayAfter limits the time to find out that no container runs.
 	stayAfter = 300 * time.Millisecond
 )
 
-// Run is a watchdog: it looks after the nodes that arg, a Config.Arg, names until there is
-// nothing to look after or another one takes over. agent is the end of a pipe of the
-// agent's; to out it says when it is ready, after which the last watchdog of the directory
-// has ended: there is no moment without one.
+// Run is the main function of a watchdog. It guards the nodes in arg, a Config.Arg, until nothing
+// is left to guard or another watchdog takes over. from is the read end of a pipe of the agent. Run
+// writes to out when it is ready. By then the previous watchdog of the directory has ended, so
+// there is no moment without one.
 func Run(ctx context.Context, arg string, from io.Reader, out io.Writer) error {
 	cfg, err := parseArg(arg)
 	if err != nil {
@@ -42,7 +42,7 @@ func Run(ctx context.Context, arg string, from io.Reader, out io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGTERM)
 	defer stop()
-	// Whoever reads what it says may end before it does.
+	// The reader of its output may end before it does.
 	signal.Ignore(unix.SIGPIPE, unix.SIGHUP, unix.SIGINT)
 	logger := newSays(log.New(os.Stderr, "", log.LstdFlags|log.LUTC|log.Lmicroseconds))
 	defer logger.close()
@@ -79,12 +79,12 @@ func Run(ctx context.Context, arg string, from io.Reader, out io.Writer) error {
 	case err := <-ended:
 		return ignoreCancelled(err)
 	case <-time.After(stayAfter):
-		fmt.Fprintln(out, sayStays) // If the agent is dead, nobody reads it.
+		fmt.Fprintln(out, sayStays) // If the agent is dead, this has no reader.
 	}
 	return ignoreCancelled(<-ended)
 }
 
-// newGuard prepares to look after a node.
+// newGuard makes the guard of a node.
 func newGuard(n Node, b *books, logger *says) (*guard, error) {
 	p, err := OpenPage(n.StateDir)
 	if err != nil {
@@ -109,13 +109,13 @@ func endOf(group *errgroup.Group, stop func()) error {
 
 func ignoreCancelled(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return nil // Another one has taken over.
+		return nil // Another watchdog has taken over.
 	}
 	return err
 }
 
-// takeOver ends the last watchdog of a directory and takes its lock. One that does not
-// end, as it is frozen, is killed. The lock lasts until it is closed.
+// takeOver ends the previous watchdog of a directory and takes its lock. It kills one that does not
+// end because it is frozen. The lock lasts until it is closed.
 func takeOver(ctx context.Context, dir string) (lock io.Closer, err error) {
 	const (
 		every    = 10 * time.Millisecond
@@ -153,10 +153,10 @@ func takeOver(ctx context.Context, dir string) (lock io.Closer, err error) {
 	return file, nil
 }
 
-// holder returns who has the lock, 0 if that is not known.
+// holder returns the process id of the lock's holder; 0 means unknown.
 func holder(file *os.File) int {
 	b := make([]byte, 16)
-	n, _ := file.ReadAt(b, 0) // It ends before.
+	n, _ := file.ReadAt(b, 0) // The file is shorter.
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 	if err != nil {
 		return 0

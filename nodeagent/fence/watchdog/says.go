@@ -9,23 +9,22 @@ import (
 	"github.com/escher-sched/escher/nodeagent/bounded"
 )
 
-// says is what a watchdog says. It is written by a goroutine of its own, as that waits for
-// the disk: while the disk hangs, the rest is dropped. What is said again and again is
-// written once a minute.
+// says is the log of a watchdog. Its own goroutine writes it, because that waits for the disk:
+// while the disk hangs, it drops lines beyond its queue. It writes a repeated line once a minute.
 type says struct {
 	lines chan string
 	done  chan struct{}
 
 	mu     sync.Mutex
 	closed bool
-	// said is when each line was written last.
+	// said is when each line was last written.
 	said map[string]time.Time
 }
 
 const (
-	// sayAgain is when a line is written again.
+	// sayAgain is the time after which a repeated line is written again.
 	sayAgain = time.Minute
-	// saidMost is how many lines are remembered.
+	// saidMost is the maximum number of remembered lines.
 	saidMost = 100
 )
 
@@ -60,7 +59,7 @@ func (s *says) Printf(format string, args ...any) {
 	}
 }
 
-// close returns when everything is written, or when that takes too long.
+// close waits until everything is written, but not too long.
 func (s *says) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -69,7 +68,7 @@ func (s *says) close() {
 	waitFor(s.done)
 }
 
-// waitFor waits for what waits for the disk, a while.
+// waitFor waits for a goroutine that writes to the disk, with a limit.
 func waitFor(done <-chan struct{}) {
 	const patience = 5 * time.Second
 	bounded.Wait(done, patience)

@@ -23,7 +23,7 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// TestMain has this program be the watchdog that tests start.
+// TestMain makes this program the watchdog that tests start.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == Subcommand {
 		if err := Run(context.Background(), os.Args[2], os.Stdin, os.Stdout); err != nil {
@@ -40,7 +40,7 @@ type bench struct {
 	t    *testing.T
 	node Node
 	page *Page
-	// program runs in containers; empty is sleep.
+	// program runs in containers; "" means sleep.
 	program string
 	// of are the processes by container.
 	of map[string]*exec.Cmd
@@ -66,7 +66,7 @@ func newBench(t *testing.T) *bench {
 		for _, d := range dirs {
 			inner, _ := filepath.Glob(filepath.Join(d, "*"))
 			for _, x := range inner {
-				_ = syscall.Rmdir(x) // a file of the kernel's
+				_ = syscall.Rmdir(x) // a file of the kernel
 			}
 			if err := syscall.Rmdir(d); err != nil {
 				t.Errorf("remove %s: %v", d, err)
@@ -79,7 +79,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// runs puts a process into the cgroup of a container, and notes its start.
+// runs puts a process into the cgroup of a container, and logs its start.
 func (b *bench) runs(id string) {
 	b.t.Helper()
 	if b.of[id] != nil {
@@ -115,7 +115,7 @@ func (b *bench) started(id string) {
 
 func (b *bench) now() time.Duration { return new(alarm).now() }
 
-// set notes a deadline that is some time away.
+// set sets a deadline some time from now.
 func (b *bench) set(in time.Duration) {
 	b.t.Helper()
 	if err := b.page.Set(b.t.Context(), b.now()+in, BootID()); err != nil {
@@ -123,7 +123,7 @@ func (b *bench) set(in time.Duration) {
 	}
 }
 
-// running returns whether processes of a container are there.
+// running reports whether a container has processes.
 func (b *bench) running(id string) bool {
 	b.t.Helper()
 	pids, err := cgroup.Procs(b.node.Root, b.node.Cgroups.Path(id))
@@ -133,7 +133,7 @@ func (b *bench) running(id string) bool {
 	return len(pids) > 0
 }
 
-// await returns when a condition holds.
+// await waits until a condition holds.
 func (b *bench) await(what string, holds func() bool) {
 	b.t.Helper()
 	for began := time.Now(); !holds(); <-time.After(10 * time.Millisecond) {
@@ -144,7 +144,7 @@ func (b *bench) await(what string, holds func() bool) {
 	}
 }
 
-// noted returns what the log says of a container after its start.
+// noted returns the records of a container after its start.
 func (b *bench) noted(id string) string {
 	var events []string
 	_, _ = execution.ReadFile(filepath.Join(b.node.StateDir, execution.Name), func(r execution.Record) {
@@ -156,7 +156,7 @@ func (b *bench) noted(id string) string {
 }
 
 func (b *bench) marked(id string) string {
-	text, _ := os.ReadFile(filepath.Join(b.node.StateDir, EndingDir, id)) // or none
+	text, _ := os.ReadFile(filepath.Join(b.node.StateDir, EndingDir, id)) // may be missing
 	return string(text)
 }
 
@@ -167,8 +167,8 @@ func (b *bench) keep(ids string) {
 	}
 }
 
-// watch starts a watchdog, and returns how its agent ends and what yields when it ends
-// itself.
+// watch starts a watchdog. It returns the agent's end of its pipe, and a channel that yields when
+// the watchdog ends.
 func (b *bench) watch() (agent io.WriteCloser, ended chan string) {
 	b.t.Helper()
 	k := Keeper{Config: Config{Dir: b.node.StateDir, Nodes: []Node{b.node}}, Program: os.Args[0], Logger: zaptest.NewLogger(b.t)}
@@ -179,7 +179,7 @@ func (b *bench) watch() (agent io.WriteCloser, ended chan string) {
 	return p.agent, p.ended
 }
 
-// TestKillsByTheDeadline what must not outlive it, notes it, and nothing before.
+// TestKillsByTheDeadline tests kills and their records at the deadline, and none before.
 func TestKillsByTheDeadline(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared=%t", shared), func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestKillsByTheDeadline(t *testing.T) {
 			if !b.running("a") || !b.running("b") {
 				t.Fatal("killed an hour early")
 			}
-			if err := agent.Close(); err != nil { // as kill -9 does
+			if err := agent.Close(); err != nil { // like kill -9
 				t.Fatal(err)
 			}
 			b.set(0)
@@ -212,7 +212,7 @@ func TestKillsByTheDeadline(t *testing.T) {
 			if b.marked("a") != Fenced || b.marked("b") != "stopped" || b.marked("kept") != "" {
 				t.Errorf("marks %q, %q, %q", b.marked("a"), b.marked("b"), b.marked("kept"))
 			}
-			b.runs("a") // A start comes late.
+			b.runs("a") // A start finishes late.
 			b.await("what comes late is killed", func() bool { return !b.running("a") })
 			if !b.running("kept") || b.noted("kept") != "" {
 				t.Error("what is kept was killed")
@@ -222,8 +222,8 @@ func TestKillsByTheDeadline(t *testing.T) {
 	}
 }
 
-// TestLateFromItsStart: the deadline is past when it comes to be. What runc had not let run
-// yet is not said to have run.
+// TestLateFromItsStart starts the watchdog after the deadline. A container that runc had not let
+// run yet is not recorded as run.
 func TestLateFromItsStart(t *testing.T) {
 	b := newBench(t)
 	b.node.Shared = true
@@ -285,7 +285,7 @@ func (b *bench) wait(ended chan string) {
 	}
 }
 
-// TestTakesOver: the next one ends the last, frozen or not, and there is one all the time.
+// TestTakesOver tests that the next watchdog ends the last one, frozen or not, without a gap.
 func TestTakesOver(t *testing.T) {
 	b := newBench(t)
 	b.set(time.Hour)
@@ -305,7 +305,7 @@ func TestTakesOver(t *testing.T) {
 	if how := <-second; !strings.Contains(how, "killed") {
 		t.Errorf("the frozen one: %s", how)
 	}
-	if err := agent.Close(); err != nil { // as kill -9 does: it looks each second then
+	if err := agent.Close(); err != nil { // like kill -9: it checks every second then
 		t.Fatal(err)
 	}
 	b.set(0)
@@ -313,7 +313,7 @@ func TestTakesOver(t *testing.T) {
 	b.stop(third)
 }
 
-// TestEndsWithItsAgent: in order, when nothing runs; at once, when what runs is left.
+// TestEndsWithItsAgent tests the end in order if nothing runs, and at once after sayLeave.
 func TestEndsWithItsAgent(t *testing.T) {
 	for _, test := range []struct {
 		say  string
@@ -338,7 +338,7 @@ func TestEndsWithItsAgent(t *testing.T) {
 	}
 }
 
-// TestKeeper starts another one when it is killed, and leaves it when something runs.
+// TestKeeper tests the restart of a killed watchdog, and that it stays if containers run.
 func TestKeeper(t *testing.T) {
 	b := newBench(t)
 	b.set(time.Hour)
@@ -376,10 +376,10 @@ func TestKeeper(t *testing.T) {
 	if err := syscall.Kill(again, syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
-	b.await("the watchdog ends", func() bool { return syscall.Kill(again, 0) != nil }) // it writes into the test's folder until then
+	b.await("the watchdog ends", func() bool { return syscall.Kill(again, 0) != nil }) // until then it writes into the test's directory
 }
 
-// TestSleepsByTheBootClock: an alarm rings at a moment of that clock.
+// TestSleepsByTheBootClock tests that an alarm fires at a time of the boot clock.
 func TestSleepsByTheBootClock(t *testing.T) {
 	a, err := newAlarm()
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package cgroup finds the cgroups of containers and kills what is in them, with the
-// kernel's files alone: nothing of it asks a container runtime. It knows both versions:
-// v1, a tree below the root for each controller, alone or with v2 beside them, and v2,
-// one tree (cgroups(7); Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of Linux).
+// Package cgroup finds the cgroups of containers and kills the processes in them. It uses only
+// files of the kernel, and no container runtime. It supports both versions: v1, a tree below the
+// root for each controller, with or without v2 next to them, and v2, one tree (cgroups(7);
+// Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of Linux).
 //
-// A root is where the file systems are mounted, DefaultRoot; tests give a directory of
-// their own. A path names a cgroup the same way in every tree: it begins with "/".
+// A root is the mount point of the file systems: DefaultRoot, or a directory of a test. A path
+// names a cgroup in the same way in every tree: it begins with "/".
 package cgroup
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// DefaultRoot is where systems mount the cgroup file systems.
+// DefaultRoot is the usual mount point of the cgroup file systems.
 const DefaultRoot = "/sys/fs/cgroup"
 
 const (
@@ -30,14 +30,14 @@ const (
 	procsFile       = "cgroup.procs"
 )
 
-// Unified reports whether root is one tree of v2, without v1 beside it.
+// Unified reports whether root is the one tree of v2, without v1.
 func Unified(root string) bool {
 	_, err := os.Stat(filepath.Join(root, controllersFile))
 	return err == nil
 }
 
-// Dirs returns the directories of a cgroup that exist: one in v2, in v1 one for each
-// hierarchy that has it, sorted. None: there is no such cgroup. Invalid: path is none.
+// Dirs returns the existing directories of a cgroup, sorted: one in v2; in v1 one per hierarchy
+// that has it. None means that there is no such cgroup. Invalid: path is not a cgroup's.
 func Dirs(root, path string) ([]string, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func Dirs(root, path string) ([]string, error) {
 	return dirs, nil
 }
 
-// Procs returns the processes in a cgroup and in all below it, by their numbers as this
-// process sees them, sorted, each once. None: they have all ended, or it does not exist.
+// Procs returns the processes in a cgroup and below it, by their ids in this process's namespace,
+// sorted, each once. None means that all have ended or the cgroup does not exist.
 func Procs(root, path string) ([]int, error) {
 	dirs, err := Dirs(root, path)
 	if err != nil {
@@ -81,8 +81,8 @@ func Procs(root, path string) ([]int, error) {
 	return slices.Compact(all), nil
 }
 
-// Children returns the names of the cgroups right below parent, in whatever tree they
-// are, sorted. None: there are none, or parent does not exist.
+// Children returns the names of the cgroups directly below parent, in any tree, sorted. None means
+// that there are none or parent does not exist.
 func Children(root, parent string) ([]string, error) {
 	dirs, err := Dirs(root, parent)
 	if err != nil {
@@ -104,7 +104,7 @@ func Children(root, parent string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// checkPath keeps a mistake from meaning the whole machine.
+// checkPath keeps a mistake from affecting the whole machine.
 func checkPath(path string) error {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
 		return types.Errorf(types.Invalid, "use cgroup %q: it is none of a container: give a path such as /escher/web-1", path)
@@ -112,8 +112,8 @@ func checkPath(path string) error {
 	return nil
 }
 
-// hierarchies returns the trees below root, each once: v1 has symbolic links from one
-// controller to the tree that it shares with others.
+// hierarchies returns the trees below root, each once: v1 has symbolic links from a controller to
+// the tree that it shares with others.
 func hierarchies(root string) ([]string, error) {
 	if Unified(root) {
 		return []string{root}, nil
@@ -131,7 +131,7 @@ func hierarchies(root string) ([]string, error) {
 	return trees, nil
 }
 
-// tree returns dir and all directories below it. What vanishes meanwhile is left out.
+// tree returns dir and all directories below it, except those that vanish meanwhile.
 func tree(dir string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -155,7 +155,7 @@ func tree(dir string) ([]string, error) {
 func procsOf(dir string) ([]int, error) {
 	content, err := os.ReadFile(filepath.Join(dir, procsFile))
 	if gone(err) || errors.Is(err, unix.EOPNOTSUPP) {
-		return nil, nil // A threaded cgroup of v2: its processes are listed above it.
+		return nil, nil // A threaded cgroup of v2: its parent lists its processes.
 	}
 	if err != nil {
 		return nil, types.Errorf(types.Unavailable, "list the processes of cgroup %s: %w", dir, err)
@@ -163,7 +163,7 @@ func procsOf(dir string) ([]int, error) {
 	var pids []int
 	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
 		pid, err := strconv.Atoi(lines.Text())
-		// 0 is a process that this one cannot see, nor signal.
+		// 0 is a process that this one can neither see nor signal.
 		if err == nil && pid > 0 {
 			pids = append(pids, pid)
 		}
@@ -171,7 +171,7 @@ func procsOf(dir string) ([]int, error) {
 	return pids, nil
 }
 
-// gone tells that what was looked at is no more: the kernel says so in two ways.
+// gone reports whether a file or cgroup no longer exists: the kernel has two errors for it.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }

@@ -95,7 +95,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestKillRefuses what would mean the whole machine, or nothing that is known.
+// TestKillRefuses tests paths that would mean the whole machine, or are invalid.
 func TestKillRefuses(t *testing.T) {
 	for _, path := range []string{"", "/", ".", "escher/web-1", "/escher/../", "/escher/", "/../etc"} {
 		if err := cgroup.Kill(t.Context(), t.TempDir(), path); !types.Is(err, types.Invalid) {

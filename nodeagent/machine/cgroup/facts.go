@@ -10,29 +10,29 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// DefaultRun is where systemd tells that it is process 1 (sd_booted(3)).
+// DefaultRun is where systemd shows that it is process 1 (sd_booted(3)).
 const DefaultRun = "/run"
 
-// Facts are what of a machine decides how containers are limited.
+// Facts are the facts of a machine that decide how containers are limited.
 type Facts struct {
-	// Root is where they were found.
+	// Root is the mount point of the cgroups.
 	Root string
-	// Unified tells that there is v2 alone.
+	// Unified reports whether there is only v2.
 	Unified bool
-	// Systemd tells that systemd is process 1.
+	// Systemd reports whether systemd is process 1.
 	Systemd bool
-	// Controllers are those that can be used, sorted.
+	// Controllers are the available controllers, sorted.
 	Controllers []string
-	// Closed are those of them that the cgroup at the root does not hand down and, as it
-	// is not that of the machine and has processes in it, cannot (cgroup-v2.rst, "No
-	// Internal Process Constraint"). Of v2.
+	// Closed are the controllers of v2 that the root cgroup does not delegate, and cannot: it is
+	// not the machine's root cgroup, and has processes (cgroup-v2.rst, "No Internal Process
+	// Constraint").
 	Closed []string
-	// Swap tells that memory and swap can be limited together.
+	// Swap reports whether memory and swap can be limited together.
 	Swap bool
 }
 
-// Look finds the facts of a machine: root is where cgroups are mounted, run is
-// DefaultRun. What cannot be read is not there.
+// Look finds the facts of a machine: root is the mount point of cgroups, run is DefaultRun. It
+// treats unreadable files as missing.
 func Look(root, run string) Facts {
 	f := Facts{Root: root, Unified: Unified(root)}
 	info, err := os.Stat(filepath.Join(run, "systemd/system"))
@@ -61,7 +61,7 @@ func (f *Facts) lookUnified() {
 	}
 }
 
-// lookV1 takes the names of the hierarchies, cpu,cpuacct with its links or each alone.
+// lookV1 reads the names of the hierarchies: cpu,cpuacct with its links, or each alone.
 func (f *Facts) lookV1() {
 	entries, err := os.ReadDir(f.Root)
 	if err != nil {
@@ -74,7 +74,7 @@ func (f *Facts) lookV1() {
 	}
 	slices.Sort(f.Controllers)
 	f.Controllers = slices.Compact(f.Controllers)
-	// The kernel may have been built or started without.
+	// The kernel may have been built or booted without it.
 	_, err = os.Stat(filepath.Join(f.Root, "memory/memory.memsw.limit_in_bytes"))
 	f.Swap = err == nil
 }
@@ -87,8 +87,8 @@ func (f *Facts) words(file string) []string {
 	return strings.Fields(string(content))
 }
 
-// Driver returns who makes the cgroups of containers on such a machine: systemd where
-// it rules v2, and runc itself elsewhere.
+// Driver returns the driver for such a machine: systemd where it manages v2, and runc itself
+// otherwise.
 func (f Facts) Driver() Driver {
 	if f.Unified && f.Systemd {
 		return Systemd
@@ -96,8 +96,8 @@ func (f Facts) Driver() Driver {
 	return Cgroupfs
 }
 
-// Choose returns the driver that is wanted, or, if none is, what suits the machine.
-// Invalid: it is unknown. Precondition: there is no systemd to ask.
+// Choose returns the wanted driver, or the one that suits the machine if wanted is "". Invalid:
+// wanted is unknown. Precondition: the machine does not run systemd.
 func (f Facts) Choose(wanted Driver) (Driver, error) {
 	switch wanted {
 	case "":
@@ -113,11 +113,11 @@ func (f Facts) Choose(wanted Driver) (Driver, error) {
 	return "", types.Errorf(types.Invalid, "cgroup driver %q is unknown: use cgroupfs or systemd, or leave it out", wanted)
 }
 
-// Needed returns the controllers without which tasks cannot be kept to their limits.
+// Needed returns the controllers that are required to enforce the limits of tasks.
 func Needed() []string { return []string{"cpu", "memory", "pids"} }
 
-// Check returns why tasks cannot be kept to their limits on the machine, if they
-// cannot, and what to do: Precondition.
+// Check returns Precondition if the machine cannot enforce the limits of tasks. The error has the
+// reason and a remedy.
 func (f Facts) Check() error {
 	var missing, closed []string
 	for _, c := range Needed() {
@@ -145,7 +145,7 @@ func (f Facts) Check() error {
 
 func listed(names []string) string { return strings.Join(names, ", ") }
 
-// String says in a few words what the machine has.
+// String describes the version and the driver in a few words.
 func (f Facts) String() string {
 	version := "v1"
 	if f.Unified {

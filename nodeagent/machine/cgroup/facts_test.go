@@ -29,7 +29,7 @@ func TestLook(t *testing.T) {
 		files  map[string]string
 		driver cgroup.Driver
 		swap   bool
-		says   string // what Check does; empty is nothing
+		says   string // the result of Check; "" means none
 	}{
 		{"v1", apart, cgroup.Cgroupfs, true, ""},
 		{"v1 with systemd", with(apart, systemd), cgroup.Cgroupfs, true, ""},
@@ -79,7 +79,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestHere looks at the machine of the test, which runs containers.
+// TestHere checks the machine of the test, which runs containers.
 func TestHere(t *testing.T) {
 	if err := cgroup.Look(cgroup.DefaultRoot, cgroup.DefaultRun).Check(); err != nil {
 		t.Error(err)

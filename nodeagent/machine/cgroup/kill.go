@@ -13,14 +13,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// killPause is the wait between two attempts: processes need a moment to end.
+// killPause is the wait between two tries: processes need a moment to end.
 const killPause = 5 * time.Millisecond
 
-// Kill kills every process in a cgroup and in all below it, and returns when none is
-// left; success when there is no such cgroup. A process that forks as fast as it can is
-// frozen first. Unavailable: ctx was done before, some are left.
+// Kill kills every process in a cgroup and below it, and returns when none is left. It succeeds if
+// there is no such cgroup. It freezes the processes first, so that a fast-forking process cannot
+// escape. Unavailable: ctx was done first, and some processes are left.
 //
-// v2 has cgroup.kill for it, since Linux 5.14; what v1 has is the freezer.
+// v2 has cgroup.kill since Linux 5.14; v1 has the freezer.
 func Kill(ctx context.Context, root, path string) error {
 	for {
 		dirs, err := Dirs(root, path)
@@ -42,7 +42,7 @@ func Kill(ctx context.Context, root, path string) error {
 	}
 }
 
-// killIn kills what is in one directory of a cgroup, and below.
+// killIn kills the processes in one directory of a cgroup and below it.
 func killIn(dir string, unified bool) error {
 	if unified && write(filepath.Join(dir, "cgroup.kill"), "1") == nil {
 		return nil
@@ -67,15 +67,15 @@ func killIn(dir string, unified bool) error {
 	return nil
 }
 
-// freeze keeps the processes of directories from forking, as far as their tree can, and
-// returns what lets them go on, which in v1 they must to die. It goes for each by
-// itself: a container may have frozen what is below it.
+// freeze keeps the processes of directories from forking, where their tree can. thaw unfreezes
+// them, which v1 needs for them to die. It sets each directory separately, because a container may
+// have frozen a directory below it.
 func freeze(dirs []string, unified bool) (thaw func()) {
 	file, frozen, thawed := "freezer.state", "FROZEN", "THAWED"
 	if unified {
 		file, frozen, thawed = "cgroup.freeze", "1", "0"
 	}
-	// Not every tree has the file: what it does not freeze is killed again and again.
+	// Some trees lack the file: Kill repeats the kill for their processes.
 	for _, d := range dirs {
 		_ = write(filepath.Join(d, file), frozen)
 	}
@@ -86,8 +86,8 @@ func freeze(dirs []string, unified bool) (thaw func()) {
 	}
 }
 
-// write writes to a file of the kernel. It never makes one: in a directory that is none
-// of the kernel's, that would pass for success.
+// write writes to a file of the kernel. It never creates one: in an ordinary directory, that would
+// look like success.
 func write(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

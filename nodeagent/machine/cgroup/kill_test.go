@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// machine makes a cgroup on this machine, in each tree that takes processes at once.
+// machine makes a cgroup on this machine, in each tree that accepts processes at once.
 func machine(t *testing.T) (path string, dirs []string) {
 	t.Helper()
 	path = "/escher-test-" + strconv.Itoa(os.Getpid()) + "/" + t.Name()
@@ -45,7 +45,7 @@ func join(t *testing.T, dirs []string, pid int) {
 	}
 }
 
-// shell starts a script that waits for a line before it goes on, and has it in dirs by then.
+// shell starts a script that waits for a line, and moves it into dirs before.
 func shell(t *testing.T, dirs []string, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "read go; "+script)
@@ -81,7 +81,7 @@ func kill(t *testing.T, path string, what ...*exec.Cmd) {
 	}
 }
 
-// TestKillForking kills what replaces itself as fast as it can.
+// TestKillForking kills a process that replaces itself as fast as it can.
 func TestKillForking(t *testing.T) {
 	path, dirs := machine(t)
 	limit := filepath.Join(dirs[0], "pids.max")
@@ -92,7 +92,7 @@ func TestKillForking(t *testing.T) {
 	kill(t, path, shell(t, dirs, `f() { while :; do ( (:) ); done; }; f & f & f & exec sleep 1000`))
 }
 
-// TestKillFrozen kills what somebody has frozen, and what is further below.
+// TestKillFrozen kills frozen processes, and processes in cgroups below.
 func TestKillFrozen(t *testing.T) {
 	path, dirs := machine(t)
 	var inner []string
@@ -115,14 +115,14 @@ func TestKillFrozen(t *testing.T) {
 	kill(t, path, outside, inside)
 }
 
-// TestKillGivesUp with the numbers of what is left, when its time is over.
+// TestKillGivesUp tests that the error has the remaining processes when the time is over.
 func TestKillGivesUp(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	// A file is not the kernel's: the process never leaves it.
+	// This is not the kernel's file: the process never leaves it.
 	root := fixture(t, map[string]string{"pids/escher/web-1/cgroup.procs": strconv.Itoa(cmd.Process.Pid) + "\n"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// Driver is who makes the cgroups of containers.
+// Driver selects what makes the cgroups of containers.
 type Driver string
 
-// The drivers. With Cgroupfs, runc makes directories; with Systemd it asks systemd for a
-// scope, as it must where systemd rules v2: one writer for one tree.
+// The drivers. With Cgroupfs, runc makes directories. With Systemd, it asks systemd for a scope,
+// which is required where systemd manages v2: a tree has one writer.
 const (
 	Cgroupfs Driver = "cgroupfs"
 	Systemd  Driver = "systemd"
 )
 
-// Layout is where the cgroups of one group of containers are. The zero value has none.
+// Layout is the location of the cgroups of one group of containers. The zero value has none.
 type Layout struct {
-	// Driver makes them.
+	// Driver makes the cgroups.
 	Driver Driver
-	// Group is what they have in common: the namespace of containerd.
+	// Group is their common name: the containerd namespace.
 	Group string
 }
 
-// Path returns the cgroup of a container as package functions take it:
-// /escher/web-1, or with systemd /escher.slice/escher-web-1.scope.
+// Path returns the cgroup of a container as a path of this package: /escher/web-1, or with systemd
+// /escher.slice/escher-web-1.scope.
 func (l Layout) Path(id string) string {
 	if l.Driver == Systemd {
 		return path.Join(l.Parent(), l.Group+"-"+id+".scope")
@@ -32,7 +32,7 @@ func (l Layout) Path(id string) string {
 	return path.Join(l.Parent(), id)
 }
 
-// Parent returns the cgroup that all of them are right below.
+// Parent returns the parent of all these cgroups.
 func (l Layout) Parent() string {
 	if l.Driver == Systemd {
 		return slicePath(l.Group)
@@ -40,8 +40,8 @@ func (l Layout) Parent() string {
 	return path.Join("/", l.Group)
 }
 
-// ID returns whose cgroup a child of Parent is, by its name; false if it is none of a
-// container.
+// ID returns the id of the container of a child of Parent; ok is false if the child is not a
+// container's.
 func (l Layout) ID(child string) (id string, ok bool) {
 	if l.Driver != Systemd {
 		return child, child != ""
@@ -51,7 +51,7 @@ func (l Layout) ID(child string) (id string, ok bool) {
 	return id, scope && ours && id != ""
 }
 
-// OCI returns linux.cgroupsPath for a container, which runc reads by its driver: a
+// OCI returns linux.cgroupsPath for a container. runc reads it according to its driver: a
 // directory, or slice:prefix:name (runc's docs/systemd.md).
 func (l Layout) OCI(id string) string {
 	if l.Driver == Systemd {
@@ -60,8 +60,8 @@ func (l Layout) OCI(id string) string {
 	return l.Path(id)
 }
 
-// slicePath returns where a slice is: a dash in its name says that it is in another,
-// a-b.slice in a.slice (systemd.slice(5)).
+// slicePath returns the path of a slice: a dash in its name means nesting, such as a-b.slice in
+// a.slice (systemd.slice(5)).
 func slicePath(group string) string {
 	parts := strings.Split(group, "-")
 	at := "/"

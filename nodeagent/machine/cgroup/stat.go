@@ -10,72 +10,71 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Stat is what a cgroup, with all below it, has used since it was made, and has now. What
-// the kernel does not count for it, as the controller is off or the version has none, is
-// nil: that is not the same as 0.
+// Stat is the resource usage of a cgroup and everything below it, since it was made and now. A nil
+// field is not counted by the kernel, because the controller is off or the version lacks it: that
+// is not the same as 0.
 type Stat struct {
 	CPU    *CPU
 	Memory *Memory
 	IO     *IO
-	// Processes are counted with their threads where the pids controller is on, else
-	// without.
+	// Processes includes threads if the pids controller is on, and otherwise not.
 	Processes *int64
 	Pressure  Pressure
 }
 
-// CPU is time of processors.
+// CPU is processor time.
 type CPU struct {
-	// Used is what was used, Throttled how long it was held back by its limit.
+	// Used is the used time, Throttled the time for which the limit held it back.
 	Used, Throttled time.Duration
 }
 
 // Memory is in bytes.
 type Memory struct {
-	// WorkingSet is what it has without files that nobody has read lately, which can be
-	// dropped at once: what the kubelet goes by, too.
+	// WorkingSet excludes files that were not read lately, which can be dropped at once. The
+	// kubelet uses the same number.
 	WorkingSet int64
-	// RSS is what belongs to processes and not to files.
+	// RSS is the memory of processes, without files.
 	RSS int64
-	// Peak is the most it had, files included; 0 if the kernel does not tell.
+	// Peak is the highest usage, files included; 0 means unknown.
 	Peak int64
-	// Limit is what it may have; 0 is no limit of its own.
+	// Limit is its own limit; 0 means none.
 	Limit int64
-	// OOMKills is how many processes were killed for want of memory.
+	// OOMKills is the number of processes killed for lack of memory.
 	OOMKills int64
 }
 
-// IO is what went to and came from block devices. What one device of the kernel hands to
-// another, as dm and loop do, is counted once. Where v1 counts by device, what is written
-// later, from the page cache, is nobody's.
+// IO is the traffic with block devices. Traffic that one kernel device passes to another, such as
+// dm and loop, counts once. Where v1 counts by device, it does not account later writes from the
+// page cache.
 type IO struct {
 	ReadBytes, WriteBytes int64
-	// Reads and Writes are operations of the devices; nil if only bytes are told.
+	// Reads and Writes are operations of the devices; nil if only bytes are known.
 	Reads, Writes *int64
 }
 
-// Pressure is how long something waited for each resource, nil if the kernel does not
-// count it (Documentation/accounting/psi.rst of Linux).
+// Pressure is how long processes waited for each resource; nil if the kernel does not count it
+// (Documentation/accounting/psi.rst of Linux).
 type Pressure struct {
 	CPU, Memory, IO *Stall
 }
 
-// Stall is the time in which some of its tasks, or all that were not idle, waited.
+// Stall is the time in which some processes, or all that were not idle, waited.
 type Stall struct {
-	// Some10 and Full10 are the part of the last ten seconds, in percent.
+	// Some10 and Full10 are the share of the last ten seconds, in percent.
 	Some10, Full10 float64
-	// Some and Full are all of it.
+	// Some and Full are the total times.
 	Some, Full time.Duration
 }
 
-// Reader reads what cgroups use. Its methods may be called concurrently. The zero value
-// reads from where systems mount things.
+// Reader reads the resource usage of cgroups. Its methods may be called concurrently. The zero
+// value uses the usual mount points.
 type Reader struct {
-	// Root is where the cgroup file systems are mounted, Sys and Proc where sysfs and
-	// procfs are; empty are DefaultRoot, /sys and /proc.
+	// Root is the mount point of the cgroup file systems, Sys of sysfs and Proc of procfs; "" means
+	// DefaultRoot, /sys and /proc.
 	Root, Sys, Proc string
 
 	mu sync.Mutex
-	// stacked remembers of devices, by number, whether others do their work.
+	// stacked caches isStacked by the number of the device.
 	stacked map[string]bool
 }
 
@@ -101,8 +100,8 @@ func (r *Reader) Read(path string) (Stat, error) {
 	return s, nil
 }
 
-// isStacked reports whether a block device, by its number such as 253:0, has others do
-// its work, which are counted themselves.
+// isStacked reports whether a block device passes its work to other devices, which are counted
+// themselves. number is such as 253:0.
 func (r *Reader) isStacked(number string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +110,7 @@ func (r *Reader) isStacked(number string) bool {
 		return is
 	}
 	dir := filepath.Join(cmp.Or(r.Sys, "/sys"), "dev/block", number)
-	below, _ := os.ReadDir(filepath.Join(dir, "slaves")) // Without it, it has none.
+	below, _ := os.ReadDir(filepath.Join(dir, "slaves")) // Without the directory, it has none.
 	_, noLoop := os.Stat(filepath.Join(dir, "loop"))
 	if r.stacked == nil {
 		r.stacked = make(map[string]bool)

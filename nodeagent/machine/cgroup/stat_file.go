@@ -12,16 +12,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// files reads the files of cgroups, into one buffer after the other. Dozens of containers
-// with ten files each are read every few seconds, so that it goes around package os, which
-// would have the runtime poll each of them.
+// files reads files of cgroups into one buffer. It bypasses package os, which would register each
+// file with the runtime's poller: dozens of containers have ten files each, read every few seconds.
 type files struct{ buf []byte }
 
-// firstBuffer holds any of the files but io.stat of a machine with many disks.
+// firstBuffer holds any of the files except io.stat of a machine with many disks.
 const firstBuffer = 4 << 10
 
-// read returns what a file has, until the next call. Nil without an error: there is no
-// such file, or its cgroup is gone.
+// read returns the content of a file, valid until the next call. nil without an error means that
+// the file or its cgroup does not exist.
 func (f *files) read(dir, name string) ([]byte, error) {
 	if f.buf == nil {
 		f.buf = make([]byte, firstBuffer)
@@ -37,7 +36,7 @@ func (f *files) read(dir, name string) ([]byte, error) {
 	return f.buf[:n], nil
 }
 
-// fill reads a file into the buffer, which grows as it must.
+// fill reads a file into the buffer, which grows as needed.
 func (f *files) fill(path string) (n int, err error) {
 	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -56,7 +55,7 @@ func (f *files) fill(path string) (n int, err error) {
 	}
 }
 
-// retry calls f again as long as a signal interrupts it.
+// retry calls f until no signal interrupts it.
 func retry(f func() (int, error)) (int, error) {
 	for {
 		n, err := f()
@@ -66,24 +65,24 @@ func retry(f func() (int, error)) (int, error) {
 	}
 }
 
-// number reads a file with one number; false if it is not there, or says "max".
+// number reads a file with one number; false if it does not exist or has "max".
 func (f *files) number(dir, name string) (int64, bool, error) {
 	text, err := f.read(dir, name)
 	n, ok := numberOf(text)
 	return n, ok, err
 }
 
-// numberOf reads a number; false if it is none.
+// numberOf parses a number; false if text is not one.
 func numberOf(text []byte) (int64, bool) {
 	n, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
 	if err != nil {
 		return 0, false
 	}
-	// What v1 has as "no limit" is close to the largest there is.
+	// "No limit" of v1 is close to the largest number.
 	return int64(min(n, 1<<63-1)), true
 }
 
-// fields yields the names and numbers of a file with one of each a line.
+// fields yields the names and numbers of a file with one pair per line.
 func fields(text []byte) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		for line := range bytes.Lines(text) {
@@ -96,7 +95,7 @@ func fields(text []byte) iter.Seq2[string, int64] {
 	}
 }
 
-// processes counts those of a cgroup; nil if there is no such cgroup.
+// processes counts the processes of a cgroup; nil if there is no such cgroup.
 func (f *files) processes(dir string) (*int64, error) {
 	n, ok, err := f.number(dir, "pids.current")
 	if ok || err != nil {
@@ -113,7 +112,7 @@ func (f *files) processes(dir string) (*int64, error) {
 func (f *files) pressure(dir string) (Pressure, error) {
 	cpu, err := f.stall(dir, "cpu.pressure")
 	if cpu == nil {
-		return Pressure{}, err // It is all of them or none.
+		return Pressure{}, err // Either all exist or none.
 	}
 	memory, err2 := f.stall(dir, "memory.pressure")
 	io, err3 := f.stall(dir, "io.pressure")

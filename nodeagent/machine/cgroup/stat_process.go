@@ -6,13 +6,12 @@ import (
 	"strconv"
 )
 
-// maxIOProcesses is of how many processes it is read what each has done: of more it would
-// cost too much.
+// maxIOProcesses limits the number of processes whose io files are read: more would cost too much.
 const maxIOProcesses = 256
 
-// ioOfProcesses adds up what the processes of a cgroup have read from devices, and what
-// they have written that went or will go there (proc_pid_io(5)). What a child did counts
-// for who waited for it. Nil: the kernel does not count that, or there are too many.
+// ioOfProcesses adds up the bytes that the processes of a cgroup read from devices, and those that
+// they wrote, now or later (proc_pid_io(5)). The io of an ended child counts for the process that
+// waited for it. nil means that the kernel does not count it, or there are too many processes.
 func (r *Reader) ioOfProcesses(f *files, dir string) (*IO, error) {
 	pids, err := procsOf(dir)
 	if err != nil || len(pids) > maxIOProcesses {

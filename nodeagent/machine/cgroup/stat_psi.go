@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// parseStall reads a file of pressure, which has a line for "some" and, but for the
-// processors of old kernels, one for "full":
+// parseStall parses a pressure file. It has a line for "some" and, except for the processors of old
+// kernels, one for "full":
 //
 //	some avg10=0.00 avg60=0.00 avg300=0.00 total=0
 //
-// Nil: it says nothing.
+// A nil result means that the file has no data.
 func parseStall(text []byte) *Stall {
 	var s Stall
 	known := false
@@ -35,13 +35,13 @@ func parseStall(text []byte) *Stall {
 	return &s
 }
 
-// stallOf reads one line.
+// stallOf parses one line.
 func stallOf(words [][]byte) (percent10 float64, total time.Duration) {
 	for _, word := range words {
 		name, value, _ := bytes.Cut(word, []byte("="))
 		switch string(name) {
 		case "avg10":
-			percent10, _ = strconv.ParseFloat(string(value), 64) // What is no number counts as none.
+			percent10, _ = strconv.ParseFloat(string(value), 64) // An invalid number counts as 0.
 		case "total":
 			us, _ := numberOf(value)
 			total = time.Duration(us) * time.Microsecond

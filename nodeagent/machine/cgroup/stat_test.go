@@ -22,7 +22,7 @@ func TestRead(t *testing.T) {
 	web := cgroup.Stat{
 		CPU:    &cgroup.CPU{Used: 12500 * time.Millisecond, Throttled: 2500 * time.Millisecond},
 		Memory: &cgroup.Memory{WorkingSet: 80 << 20, RSS: 70 << 20, Peak: 150 << 20, Limit: 256 << 20, OOMKills: 2},
-		// What dm and loop have is that of the disks below them.
+		// The traffic of dm and loop is that of the disks below them.
 		IO:        &cgroup.IO{ReadBytes: 4196, WriteBytes: 1<<20 + 200, Reads: new(int64(3)), Writes: new(int64(19))},
 		Processes: new(int64(7)),
 	}
@@ -38,7 +38,7 @@ func TestRead(t *testing.T) {
 	}{
 		"v1": {"v1", "/escher/web-1", web},
 		"v2": {"v2", "/escher/web-1", pressed},
-		// What cannot be told is nothing, and not 0.
+		// An unknown value is nil, and not 0.
 		"v1 without controllers, gone while it was read": {"v1", "/escher/half-1", cgroup.Stat{Processes: new(int64(2))}},
 		// Linux 6.10 counts nothing by device until a limit is set.
 		"v1 without counts by device": {"v1", "/escher/young-1", cgroup.Stat{
@@ -66,7 +66,7 @@ func TestReadNothing(t *testing.T) {
 	}
 }
 
-// TestReadGarbled has files that say what no kernel does, and more than was expected.
+// TestReadGarbled reads files that no kernel writes, and some with additional content.
 func TestReadGarbled(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// noLimitV1 is more memory than any machine has: v1 says that there is no limit with the
-// largest number of pages there can be.
+// noLimitV1 is more memory than any machine has: v1 reports "no limit" as the largest possible
+// number of pages.
 const noLimitV1 = 1 << 60
 
-// readV1 reads a cgroup of which each controller has a tree of its own. Where v2 is
-// mounted beside them and has the cgroup, it tells the pressure.
+// readV1 reads a cgroup that has a tree per controller. If v2 is mounted next to them and has the
+// cgroup, it provides the pressure.
 func (r *Reader) readV1(root, path string) (Stat, error) {
 	var f files
 	dir := func(controller string) string { return filepath.Join(root, controller, path) }
@@ -77,9 +77,9 @@ func (f *files) memoryV1(dir string) (*Memory, error) {
 	return m, err
 }
 
-// ioV1 reads what the throttle layer has counted, whatever the scheduler of the disk is.
-// From Linux 6.10 on it counts nothing until somebody sets a limit for the disk: then what
-// the processes themselves have done counts.
+// ioV1 reads the counters of the throttle layer, which work with any scheduler of the disk. Since
+// Linux 6.10 they count nothing until the disk has a limit: then ioV1 adds up the io of the
+// processes.
 func (r *Reader) ioV1(f *files, dir string) (*IO, error) {
 	text, err := f.throttled(dir, "blkio.throttle.io_service_bytes")
 	if text == nil || err != nil {
@@ -98,7 +98,7 @@ func (r *Reader) ioV1(f *files, dir string) (*IO, error) {
 	return io, nil
 }
 
-// throttled reads a file that counts what is below as well, as there is since Linux 4.20.
+// throttled reads the recursive file of a counter (since Linux 4.20), or else the plain one.
 func (f *files) throttled(dir, name string) ([]byte, error) {
 	text, err := f.read(dir, name+"_recursive")
 	if text == nil && err == nil {

@@ -19,7 +19,7 @@ func (r *Reader) readV2(dir string) (Stat, error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// cpuV2 reads cpu.stat, which has the time also where the controller is off.
+// cpuV2 reads cpu.stat, which has the time even if the controller is off.
 func (f *files) cpuV2(dir string) (*CPU, error) {
 	text, err := f.read(dir, "cpu.stat")
 	if text == nil || err != nil {
@@ -69,7 +69,7 @@ func (f *files) memoryV2(dir string) (*Memory, error) {
 	return m, errors.Join(err, err2, err3)
 }
 
-// ioV2 reads io.stat, a line a device: 8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0.
+// ioV2 reads io.stat, a line per device: 8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0.
 func (r *Reader) ioV2(f *files, dir string) (*IO, error) {
 	text, err := f.read(dir, "io.stat")
 	if text == nil || err != nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// amdGPU is the class of AMD's GPUs, as amd-ctk cdi generate describes them.
+// amdGPU is the CDI class of AMD's GPUs, as amd-ctk cdi generate writes it.
 const amdGPU = "amd.com/gpu"
 
-// card is a GPU of AMD.
+// card is an AMD GPU.
 type card struct {
 	id string
 	// dir is its directory in sysfs.
 	dir string
 }
 
-// findAMD finds the GPUs of AMD that are described. What they are like is read from
-// sysfs, by the device file of each: /dev/dri/renderD128.
+// findAMD finds the AMD GPUs with a CDI specification. It reads their properties from sysfs, by the
+// device file of each: /dev/dri/renderD128.
 func (f *Finder) findAMD(specs []described, known []types.Device) []found {
 	var all []found
 	var cards []card
@@ -42,8 +42,7 @@ func (f *Finder) findAMD(specs []described, known []types.Device) []found {
 	return all
 }
 
-// renderDir returns the directory in sysfs of the device that a description brings the
-// render node of, empty if it brings none.
+// renderDir returns the sysfs directory of the render node of a description; "" if it has none.
 func (f *Finder) renderDir(d *described) string {
 	node := renderOf(d)
 	if dir := f.cfg.path("sys/class/drm", filepath.Base(node), "device"); node != "" && exists(dir) {
@@ -52,8 +51,8 @@ func (f *Finder) renderDir(d *described) string {
 	return ""
 }
 
-// renderOf returns the file that a description brings by which a card computes, such as
-// /dev/dri/renderD128; empty if it brings none.
+// renderOf returns the render node of a description, such as /dev/dri/renderD128; "" if it has
+// none.
 func renderOf(d *described) string {
 	node := regexp.MustCompile(`^/dev/dri/renderD\d+$`)
 	if i := slices.IndexFunc(d.nodes, node.MatchString); i >= 0 {
@@ -62,7 +61,7 @@ func renderOf(d *described) string {
 	return ""
 }
 
-// busOfDir returns the address of a device of sysfs, empty if it is on no PCI bus.
+// busOfDir returns the address of a device of sysfs; "" if it is not on a PCI bus.
 func busOfDir(dir string) string {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// askSMI asks nvidia-smi for what it knows.
+// askSMI queries nvidia-smi.
 func (f *Finder) askSMI(ctx context.Context, n *nvidia) {
 	n.links = f.links
 	a, err := f.smi.query(ctx)
@@ -35,8 +35,7 @@ func (f *Finder) askSMI(ctx context.Context, n *nvidia) {
 	f.tell("nvidia-smi", n.complaint(err, a))
 }
 
-// read takes an answer of nvidia-smi -q -x. One GPU that is lost may take the answer about
-// the others with it.
+// read parses an answer of nvidia-smi -q -x. One lost GPU may make the whole answer unreadable.
 func (n *nvidia) read(a answer) {
 	n.lost = lostGPUs(a.text)
 	log, err := parseSMI(a.text)
@@ -51,7 +50,7 @@ func (n *nvidia) read(a answer) {
 	}
 }
 
-// complaint is what to log of what nvidia-smi said.
+// complaint returns the message to log for an answer of nvidia-smi; "" means none.
 func (n *nvidia) complaint(err error, a answer) string {
 	switch {
 	case err != nil:
@@ -66,7 +65,7 @@ func (n *nvidia) complaint(err error, a answer) string {
 	return ""
 }
 
-// lostGPUs returns what nvidia-smi complains of single GPUs, by their addresses:
+// lostGPUs returns the complaints of nvidia-smi about single GPUs, by address:
 //
 //	Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.  Reboot the system to recover this GPU
 //	Unable to determine the device handle for GPU2: 0000:3B:00.0: Unknown Error
@@ -79,9 +78,9 @@ func lostGPUs(text string) map[string]string {
 	return out
 }
 
-// askEach asks for the GPUs one by one that are not lost.
+// askEach queries the GPUs that are not lost, one by one.
 func (f *Finder) askEach(ctx context.Context, n *nvidia) {
-	// All together have the time that one question has.
+	// All queries together have the time of one.
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
 	defer cancel()
 	all := new(smiLog)
@@ -103,7 +102,7 @@ func (f *Finder) askEach(ctx context.Context, n *nvidia) {
 	}
 }
 
-// askSlices asks which slices there are, if a GPU is divided.
+// askSlices lists the slices if a GPU is divided.
 func (f *Finder) askSlices(ctx context.Context, n *nvidia) error {
 	if !slices.ContainsFunc(n.smi.GPUs, func(g smiGPU) bool { return len(g.Slices) > 0 }) {
 		return nil
@@ -118,7 +117,7 @@ func (f *Finder) askSlices(ctx context.Context, n *nvidia) error {
 	return nil
 }
 
-// askLinks asks which GPUs are linked, when others are there than before.
+// askLinks reads the links between GPUs, if the GPUs have changed.
 func (f *Finder) askLinks(ctx context.Context, n *nvidia) {
 	var uuids []string
 	for i := range n.smi.GPUs {
@@ -126,11 +125,11 @@ func (f *Finder) askLinks(ctx context.Context, n *nvidia) {
 	}
 	these := strings.Join(uuids, " ")
 	if len(uuids) < 2 || len(n.lost) > 0 || f.linked == these {
-		return // What was read of them, or known before, stays.
+		return // The known links stay.
 	}
 	a, err := f.smi.ask(ctx, "topo", "-m")
 	if err != nil || a.code != 0 {
-		return // It is asked again with the next look.
+		return // The next Find tries again.
 	}
 	links := make(map[string][]string)
 	for i, of := range linksOf(parseTopo(a.text, len(uuids))) {
@@ -139,7 +138,7 @@ func (f *Finder) askLinks(ctx context.Context, n *nvidia) {
 	f.links, f.linked, n.links = links, these, links
 }
 
-// since returns since when nvidia-smi does not answer, zero if it does.
+// since returns the time since which nvidia-smi does not answer; zero if it answers.
 func (n *nvidia) since(f *Finder) time.Time {
 	switch {
 	case !n.silent:
@@ -150,11 +149,11 @@ func (n *nvidia) since(f *Finder) time.Time {
 	return f.silent
 }
 
-// name notes which device is which for nvidia-smi: a GPU by its UUID, a slice by that of
-// its GPU and its number there.
+// name records nvidia-smi's names of the devices: a GPU by its UUID, a slice by the UUID of its GPU
+// and its number there.
 func (f *Finder) name(n *nvidia) {
 	if n.smi == nil {
-		return // What was, is.
+		return // Keep the previous names.
 	}
 	ids := make(map[string]string)
 	gpus := n.gpus()

@@ -15,24 +15,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// allOfClass is the name by which tools that make specifications describe all devices
-// of a class at once.
+// allOfClass is the name under which CDI tools describe all devices of a class together.
 const allOfClass = "all"
 
-// described is a device as a specification of the Container Device Interface has it.
+// described is a device of a CDI specification.
 type described struct {
-	// class is vendor.com/class, name what tells it from others of it.
+	// class is vendor.com/class, name the name in the class.
 	class, name string
-	// nodes are the device files that it brings, sorted; files those of them that have to
-	// be there when it is injected.
+	// nodes are its device files, sorted; files are those that must exist when it is injected.
 	nodes, files []string
 }
 
-// id is how it is asked for.
+// id returns its CDI name.
 func (d *described) id() string { return d.class + "=" + d.name }
 
-// described returns the devices that can be injected, sorted by class and name. A file
-// that cannot be read is as if it were not there, and is told of.
+// described returns the injectable devices, sorted by class and name. It skips unreadable
+// specifications, and logs them.
 func (f *Finder) described() []described {
 	dirs := make([]string, len(f.cfg.CDIDirs))
 	for i, dir := range f.cfg.CDIDirs {
@@ -63,7 +61,7 @@ func (f *Finder) described() []described {
 			}
 			d.nodes = append(d.nodes, path)
 			if n.Major == 0 && n.Type != "p" {
-				d.files = append(d.files, path) // What it is, is read from the file.
+				d.files = append(d.files, path) // Its type is read from the file.
 			}
 		}
 		slices.Sort(d.nodes)
@@ -78,8 +76,8 @@ func (f *Finder) described() []described {
 	return all
 }
 
-// ofClass returns the devices of a class, each once: those that bring the same files are
-// one of several names.
+// ofClass returns the devices of a class, each once: descriptions with the same files are names of
+// one device.
 func ofClass(specs []described, class string, known []types.Device) []described {
 	var of []described
 	for _, d := range specs {
@@ -90,8 +88,8 @@ func ofClass(specs []described, class string, known []types.Device) []described 
 	return once(of, known, (*described).thing)
 }
 
-// once leaves out all but one name of each thing: it keeps that by which it is known, as
-// somebody may hold it by that, else the one that lasts. What thing says "" of is no other's.
+// once keeps one name of each device: the known name, because a task may hold the device by it, or
+// else a permanent name. A device for which thing returns "" is always kept.
 func once(specs []described, known []types.Device, thing func(*described) string) []described {
 	better := func(a, b *described) bool {
 		knownA, knownB := deviceOf(known, a.id()) != nil, deviceOf(known, b.id()) != nil
@@ -117,9 +115,8 @@ func once(specs []described, known []types.Device, thing func(*described) string
 	return out
 }
 
-// thing tells what a description is of from what others are of, by its device files;
-// empty if it brings none. Beside the file of a card those of one description may be more
-// than those of another.
+// thing returns the identity of a described device, derived from its device files; "" if it has
+// none. Next to the file of a card, one description may have more files than another.
 func (d *described) thing() string {
 	if isSlice(d) {
 		return strings.Join(d.caps(), " ")
@@ -130,7 +127,7 @@ func (d *described) thing() string {
 	return cmp.Or(renderOf(d), strings.Join(d.nodes, " "))
 }
 
-// caps are the files that let a process use a slice.
+// caps returns the files that let a process use a slice.
 func (d *described) caps() []string {
 	var caps []string
 	for _, path := range d.nodes {
@@ -141,8 +138,7 @@ func (d *described) caps() []string {
 	return caps
 }
 
-// isUUID reports whether a name of a device is one that it keeps when others come and
-// go.
+// isUUID reports whether a device keeps its name when others come and go.
 func isUUID(name string) bool {
 	return strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
 }
@@ -152,7 +148,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// readLine returns the first line of a file, empty if it cannot be read.
+// readLine returns the first line of a file; "" if it cannot be read.
 func readLine(elem ...string) string {
 	text, err := os.ReadFile(filepath.Join(elem...))
 	if err != nil {
@@ -162,7 +158,7 @@ func readLine(elem ...string) string {
 	return strings.TrimSpace(line)
 }
 
-// oneLine is what an error says, in one line; empty for nil.
+// oneLine returns the text of an error in one line; "" for nil.
 func oneLine(err error) string {
 	if err == nil {
 		return ""

@@ -16,32 +16,32 @@ import (
 )
 
 const (
-	// DefaultTimeout is how long nvidia-smi has to answer: on a machine whose driver is
-	// not kept loaded it starts every GPU first, which takes seconds.
+	// DefaultTimeout is how long nvidia-smi may take: if the driver does not stay loaded, it starts
+	// every GPU first, which takes seconds.
 	DefaultTimeout = 10 * time.Second
-	// patience is how long a driver may not answer until its devices are not given out:
-	// one that is busy is not one that is broken.
+	// patience is how long a driver may not answer before its devices become unhealthy: a busy
+	// driver is not a broken one.
 	patience = time.Minute
 )
 
-// Config says where to look for devices. The zero value is this machine, and all GPUs.
+// Config configures the search for devices. The zero value means this machine, and all GPUs.
 type Config struct {
-	// Root is the directory below which the files of the machine are; empty is "/".
+	// Root is the root directory of the machine's files; "" means "/".
 	Root string
-	// CDIDirs are where specifications of devices are, below Root, the last one counting
-	// most; none are the standard ones, /etc/cdi and /var/run/cdi.
+	// CDIDirs are the directories of CDI specifications below Root, the last with the highest
+	// priority; empty means the standard ones, /etc/cdi and /var/run/cdi.
 	CDIDirs []string
-	// NoGPUs leaves out the GPUs that are found by themselves.
+	// NoGPUs disables the search for GPUs.
 	NoGPUs bool
-	// Named are devices of other classes to give out.
+	// Named are devices of other classes.
 	Named []Named
-	// NvidiaSMI is the program to ask; empty is nvidia-smi in PATH, if it is there.
+	// NvidiaSMI is the path of nvidia-smi; "" means the one in PATH, if any.
 	NvidiaSMI string
-	// Timeout is how long it has to answer; 0 is DefaultTimeout.
+	// Timeout limits a run of nvidia-smi; 0 means DefaultTimeout.
 	Timeout time.Duration
-	// Log is told what is found wrong; nil is nobody.
+	// Log logs errors; nil means no log.
 	Log *zap.Logger
-	// Now is the time; nil is time.Now.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -60,30 +60,29 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// path returns where a path of the machine is.
+// path returns a path of the machine below Root.
 func (c *Config) path(elem ...string) string {
 	return filepath.Join(append([]string{c.Root}, elem...)...)
 }
 
-// Finder finds the devices of a machine, and how much they are used.
+// Finder finds the devices of a machine, and their usage.
 type Finder struct {
 	cfg Config
 	smi *smi
 
-	// finding guards what Find keeps.
+	// finding guards the state of Find.
 	finding sync.Mutex
-	// silent is since when nvidia-smi does not answer, zero while it does.
+	// silent is the time since which nvidia-smi does not answer; zero while it answers.
 	silent time.Time
-	// links are those of each GPU by its UUID, as last read, and linked the GPUs that
-	// they were read of: they lie as they lie.
+	// links are the links of each GPU by its UUID, as last read. linked are the GPUs for which they
+	// were read: links do not change.
 	links  map[string][]string
 	linked string
-	// told is what was logged last of what is wrong, by where.
+	// told is the last logged error, by component.
 	told map[string]string
 
 	mu sync.Mutex
-	// ids are NVIDIA's devices by the names that nvidia-smi has for them: see
-	// Finder.name. cards are those of AMD.
+	// ids maps nvidia-smi's names to NVIDIA devices: see Finder.name. cards are the AMD GPUs.
 	ids   map[string]string
 	cards []card
 }
@@ -97,20 +96,20 @@ func New(cfg Config) *Finder {
 	}
 }
 
-// found is a device as it is found.
+// found is a device that was found.
 type found struct {
 	types.Device
-	// partial tells that its driver does not answer: what it is like, and whether it is
-	// healthy, is what was known before.
+	// partial reports whether its driver does not answer: its properties and health are the known
+	// ones.
 	partial bool
-	// unlinked tells that its links were not read: they are those that were known.
+	// unlinked reports whether its links were not read: they are the known ones.
 	unlinked bool
 }
 
-// Find returns the devices as they are now, sorted by resource, place and name. known are
-// those that it returned last, or that an earlier process did: of these none is left out, as
-// somebody may hold it. One that is not there any more is unhealthy: Gone. What a driver
-// does not tell for a while stays as it was.
+// Find returns the present devices, sorted by resource, place and name. known are those that it, or
+// an earlier process, returned last. It omits none of these, because a task may hold it. A device
+// that is gone is unhealthy: Gone. Properties that a driver does not report for a while stay as
+// they were.
 func (f *Finder) Find(ctx context.Context, known []types.Device) []types.Device {
 	f.finding.Lock()
 	defer f.finding.Unlock()
@@ -129,7 +128,7 @@ func (f *Finder) Find(ctx context.Context, known []types.Device) []types.Device 
 	return merge(known, all, now, !f.silent.IsZero() && now.Sub(f.silent) < patience)
 }
 
-// place says where the cards are that were named, so that one is not taken for two.
+// place sets the place of named cards, so that one card does not count as two.
 func (f *Finder) place(all []found, specs []described) {
 	var proc []procGPU
 	if len(f.cfg.Named) > 0 {
@@ -149,10 +148,10 @@ func (f *Finder) place(all []found, specs []described) {
 	}
 }
 
-// noFile begins the reason of a device of which a file is not there.
+// noFile is the beginning of the reason for a missing device file.
 const noFile = "its device file "
 
-// missing marks devices whose files are not there: to inject them would fail.
+// missing marks devices with missing files: their injection would fail.
 func (f *Finder) missing(all []found, specs []described) {
 	for i := range all {
 		if all[i].Unhealthy != "" {
@@ -171,7 +170,7 @@ func (f *Finder) missing(all []found, specs []described) {
 	}
 }
 
-// tell logs what is wrong, once until it changes; "" is nothing.
+// tell logs an error once until it changes; "" means no error.
 func (f *Finder) tell(where, what string) {
 	if f.told[where] == what {
 		return
@@ -182,11 +181,10 @@ func (f *Finder) tell(where, what string) {
 	}
 }
 
-// Fixed are devices that are what they are: a source of devices for tests and for nodes
-// that have none.
+// Fixed is a fixed list of devices, for tests and for nodes without devices.
 type Fixed []types.Device
 
-// Find returns them, as Finder.Find does.
+// Find returns the list, merged with known as by Finder.Find.
 func (f Fixed) Find(_ context.Context, known []types.Device) []types.Device {
 	all := make([]found, len(f))
 	for i, d := range f {
@@ -195,14 +193,14 @@ func (f Fixed) Find(_ context.Context, known []types.Device) []types.Device {
 	return merge(known, all, time.Now(), false)
 }
 
-// sortDevices sorts as Find returns them: neighbours on the bus are neighbours here.
+// sortDevices sorts devices as Find returns them: neighbors on the bus are next to each other.
 func sortDevices(all []types.Device) {
 	slices.SortStableFunc(all, func(a, b types.Device) int {
 		return cmp.Or(strings.Compare(string(a.Resource), string(b.Resource)), strings.Compare(a.Bus, b.Bus), natural(a.ID, b.ID))
 	})
 }
 
-// natural compares names so that gpu9 is before gpu10.
+// natural compares names so that gpu9 comes before gpu10.
 func natural(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestMachines is what is found on each machine of testdata.
+// TestMachines compares the devices found on each machine of testdata.
 func TestMachines(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) < 10 {

@@ -2,9 +2,8 @@ package devices
 
 import "strings"
 
-// health says why a GPU must not be given out, as its driver tells; empty if it may. The
-// texts hold no numbers that count: who reads that a device is unhealthy is not told again with
-// each further error.
+// health returns why a GPU must not be allocated, according to its driver; "" if it may. The texts
+// have no counters, so that further errors do not change the reason.
 func (g *smiGPU) health() string {
 	if word := g.lost(); word != "" {
 		return "lost: the driver says \"" + word + "\": reboot the machine, and if that does not help look at its seat and power"
@@ -35,8 +34,8 @@ func (g *smiGPU) health() string {
 	return ""
 }
 
-// lost returns with what words the driver says that it does not reach the GPU, empty if
-// it does. A sensor that fails says ERR! in a field of its own, which is not looked at.
+// lost returns the driver's words if it cannot reach the GPU; "" if it can. It ignores the ERR! of
+// failed sensors in other fields.
 func (g *smiGPU) lost() string {
 	for _, text := range []string{g.UUID, g.Memory.Total, g.Memory.Used, g.Heat, g.ECC, g.Busy} {
 		text = strings.Trim(strings.TrimSpace(text), "[]")
@@ -48,11 +47,11 @@ func (g *smiGPU) lost() string {
 	return ""
 }
 
-// any reports whether there was an error that could not be corrected.
+// any reports whether there was an uncorrectable error.
 func (e *smiErrors) any() bool { return some(e.SRAM, e.Parity, e.SECDED, e.DRAM, e.Double) }
 
-// fabricMissing reports whether the GPU is one of an NVSwitch that nobody has set up: what
-// is started on it then fails. A GPU of none says N/A.
+// fabricMissing reports whether the GPU is on an NVSwitch that is not set up: programs started on
+// it fail. A GPU without one reports N/A.
 func (g *smiGPU) fabricMissing() bool {
 	switch strings.TrimSpace(g.Fabric.State) {
 	case "Not Started", "In Progress":

@@ -14,17 +14,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// machine is one of testdata: its files below root, and a program that answers as its
-// nvidia-smi does.
+// machine is a machine of testdata: its files below root, and a program that answers like its
+// nvidia-smi.
 type machine struct {
 	*testing.T
 	root string
 	cfg  Config
 }
 
-// fakeSMI prints what is recorded: q.xml for -q -x, q-ADDRESS.xml for -i ADDRESS, topo.txt
-// and list.txt; it exits with what q.code says. A file hang has it hang, with a child. Its
-// calls are counted in calls.
+// fakeSMI prints recorded answers: q.xml for -q -x, q-ADDRESS.xml for -i ADDRESS, topo.txt and
+// list.txt. Its exit code is that in q.code. With a file hang, it hangs, with a child process. It
+// logs its calls in calls.
 const fakeSMI = `#!/bin/sh
 dir=$(dirname "$0")
 echo "$*" >>"$dir/calls"
@@ -89,13 +89,13 @@ func (m *machine) remove(names ...string) {
 	}
 }
 
-// find looks once, with no memory.
+// find searches once, without known devices.
 func (m *machine) find() []types.Device {
 	m.Helper()
 	return New(m.cfg).Find(m.Context(), nil)
 }
 
-// lines prints devices as they stand in golden files.
+// lines formats devices as in golden files.
 func lines(all []types.Device) string {
 	var b strings.Builder
 	for _, d := range all {

@@ -9,24 +9,21 @@ import (
 )
 
 const (
-	// Gone is why a device is unhealthy that neither a CDI specification nor a driver has any
-	// more.
+	// Gone is the reason for a device that neither a CDI specification nor a driver lists any more.
 	Gone = "gone: nothing describes it any more"
-	// Moved is why one is whose name is another device's now, or that has another name: as
-	// long as somebody holds it by this one, nobody gets it by the other.
+	// Moved is the reason for a device whose name now belongs to another device, or which has
+	// another name: while a task holds it by this name, no other task gets it by the other one.
 	Moved = "gone: its name and its place on the bus do not belong together any more"
-	// heldAs begins the reason of a device that somebody may hold by another name.
+	// heldAs is the beginning of the reason for a device that a task may hold by another name.
 	heldAs = "may be held as "
 )
 
-// IsGone reports whether a reason is that of a device that is not there any more by that
-// name: Gone or Moved.
+// IsGone reports whether a reason means that no device of that name exists: Gone or Moved.
 func IsGone(unhealthy string) bool { return unhealthy == Gone || unhealthy == Moved }
 
-// merge returns what is found, with what was known of it as far as its driver says
-// nothing, and what was known and is not found. Of one thing with several names nothing is
-// well but that by which it was known. patient tells that a driver that does not answer is
-// waited for a little longer.
+// merge returns the found devices, completed by known data where their driver does not answer, and
+// the known devices that were not found. Of a device with several names, only the known name is
+// healthy. patient means to wait longer for a driver that does not answer.
 func merge(known []types.Device, now []found, at time.Time, patient bool) []types.Device {
 	all := remembered(known, now, patient)
 	var left []types.Device
@@ -55,7 +52,7 @@ func merge(known []types.Device, now []found, at time.Time, patient bool) []type
 	return all
 }
 
-// remembered returns what is found, each name once, with what was known of it.
+// remembered returns the found devices, each name once, completed by known data.
 func remembered(known []types.Device, now []found, patient bool) []types.Device {
 	var all []types.Device
 	for i := range now {
@@ -63,13 +60,13 @@ func remembered(known []types.Device, now []found, patient bool) []types.Device 
 		switch {
 		case was == nil:
 		case d.Bus != "" && was.Bus != "" && d.Bus != was.Bus:
-			continue // Who holds it by this name holds another one: that is over first.
+			continue // A task that holds this name holds another device. That must end first.
 		case now[i].partial:
 			remember(&d, was, patient)
 		case now[i].unlinked:
 			d.Links = was.Links
 		}
-		// A slice may be of nobody knows what.
+		// The parent of a slice may be unknown.
 		if d.Resource != "" && deviceOf(all, d.ID) == nil {
 			all = append(all, d)
 		}
@@ -77,8 +74,8 @@ func remembered(known []types.Device, now []found, patient bool) []types.Device 
 	return all
 }
 
-// otherName returns by what other name somebody may hold a device: one under which it is
-// listed too, or one of those that are left of before; empty for none.
+// otherName returns another name by which a task may hold a device: one of listed, or one of left,
+// which are not found; "" means none.
 func otherName(d *types.Device, listed, left []types.Device) string {
 	for i := range listed {
 		if o := &listed[i]; mayBeOne(d, o) && d.Parent == "" && o.Parent == "" {
@@ -93,9 +90,8 @@ func otherName(d *types.Device, listed, left []types.Device) string {
 	return ""
 }
 
-// mayBeOne reports whether two names may be of one thing, or of a GPU and a slice of it:
-// they are at the same place. Slices of a GPU all are; of two that are named alike, each is
-// another one.
+// mayBeOne reports whether two names may be of one device, or of a GPU and its slice: they have the
+// same place. All slices of a GPU do; two slices with the same kind of name are different.
 func mayBeOne(a, b *types.Device) bool {
 	if a.ID == b.ID || a.Bus == "" || a.Bus != b.Bus {
 		return false
@@ -104,9 +100,9 @@ func mayBeOne(a, b *types.Device) bool {
 	return a.Parent == "" || b.Parent == "" || a.Resource == b.Resource && named(a) != named(b)
 }
 
-// remember fills in what is not told of a device from what was known of it.
+// remember completes a device by what is known of it.
 func remember(d *types.Device, was *types.Device, patient bool) {
-	// What a slice is, only its driver knows.
+	// Only the driver knows the type of a slice.
 	if d.Resource == "" {
 		d.Resource, d.Model = was.Resource, was.Model
 	}
@@ -121,12 +117,11 @@ func remember(d *types.Device, was *types.Device, patient bool) {
 	case patient && d.Unhealthy == silentReason && !IsGone(was.Unhealthy):
 		d.Unhealthy = was.Unhealthy
 	case d.Unhealthy == "" && !seenHere(was.Unhealthy):
-		d.Unhealthy = was.Unhealthy // Nobody says that it is well.
+		d.Unhealthy = was.Unhealthy // No driver reports that it is healthy.
 	}
 }
 
-// seenHere reports whether a reason is one that is looked for without asking the driver,
-// each time.
+// seenHere reports whether a reason is found without the driver, each time.
 func seenHere(unhealthy string) bool {
 	switch unhealthy {
 	case Gone, Moved, noSpec, silentReason:
@@ -135,7 +130,7 @@ func seenHere(unhealthy string) bool {
 	return slices.ContainsFunc([]string{heldAs, noFile, "Xid "}, func(begin string) bool { return strings.HasPrefix(unhealthy, begin) })
 }
 
-// since notes when the reason that a device is unhealthy began to hold.
+// since sets the time since which the device has its reason.
 func since(d types.Device, was *types.Device, at time.Time) types.Device {
 	switch {
 	case d.Unhealthy == "":
@@ -148,7 +143,7 @@ func since(d types.Device, was *types.Device, at time.Time) types.Device {
 	return d
 }
 
-// deviceOf returns the device of that name, nil if there is none.
+// deviceOf returns the device of that name; nil if there is none.
 func deviceOf(all []types.Device, id string) *types.Device {
 	if i := slices.IndexFunc(all, func(d types.Device) bool { return d.ID == id }); i >= 0 {
 		return &all[i]

@@ -11,7 +11,7 @@ import (
 // slice is a MIG slice as nvidia-smi -L lists it.
 type slice struct {
 	uuid, parent string
-	// profile is what kind of slice it is, such as 1g.10gb; index its number on its GPU.
+	// profile is its type, such as 1g.10gb; index its number on its GPU.
 	profile string
 	index   int
 }
@@ -41,8 +41,8 @@ func parseList(text string) []slice {
 	return all
 }
 
-// resource is what a slice is one of: nvidia.com/mig-1g.10gb, as the device plugin of
-// Kubernetes has it. Slices with extras, such as 1g.10gb+me, are another resource.
+// resource returns the resource of a slice: nvidia.com/mig-1g.10gb, as in the device plugin of
+// Kubernetes. Slices with extras, such as 1g.10gb+me, are another resource.
 func (s *slice) resource() types.ResourceID {
 	return types.ResourceID("nvidia.com/mig-" + strings.ReplaceAll(s.profile, "+", "."))
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// wholeDevice is all of a device.
+// wholeDevice is the amount of one whole device.
 const wholeDevice types.Quantity = 1000
 
-// anyName stands for all devices of a class.
+// anyName means all devices of a class.
 const anyName = "*"
 
-// Named are devices to give out that are none of the GPUs which are found by themselves.
+// Named are devices to offer other than the GPUs that the Finder finds itself.
 type Named struct {
-	// Class is vendor.com/class of the Container Device Interface, Name that of a device of
+	// Class is vendor.com/class of the Container Device Interface. Name is the name of a device in
 	// it, or * for all.
 	Class, Name string
-	// Resource is what each of them is one of.
+	// Resource is the resource of each device.
 	Resource types.ResourceID
 }
 
-// ParseNamed reads acme.com/fpga=card0, acme.com/fpga=* or, of another resource than that
-// of the class's name, intel.com/gpu=*,as=gpu. Invalid: the error names what is wrong.
+// ParseNamed parses acme.com/fpga=card0, acme.com/fpga=* or, for another resource than the class's
+// name, intel.com/gpu=*,as=gpu. Invalid: the error names what is wrong.
 func ParseNamed(text string) (Named, error) {
 	device, resource, other := strings.Cut(text, ",as=")
 	class, name, ok := strings.Cut(device, "=")
@@ -55,7 +55,7 @@ func isFixedPort(id types.ResourceID) bool {
 	return is
 }
 
-// find returns those that there are.
+// find returns the existing devices.
 func (n *Named) find(specs []described, known []types.Device) []found {
 	var all []found
 	if n.Name == anyName {
@@ -68,7 +68,7 @@ func (n *Named) find(specs []described, known []types.Device) []found {
 		all = append(all, found{Device: types.Device{ID: d.id(), Resource: n.Resource, NUMA: unknownNUMA}})
 	}
 	if len(all) == 0 && n.Name != anyName {
-		// It is wanted, so that it is missed.
+		// A requested device that is missing must be visible.
 		all = append(all, found{Device: types.Device{
 			ID: n.Class + "=" + n.Name, Resource: n.Resource, NUMA: unknownNUMA,
 			Unhealthy: "no CDI specification describes it: give one in /etc/cdi, or another directory with --cdi-dir",

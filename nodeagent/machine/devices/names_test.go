@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// uuids returns the names of the GPUs of a machine that last, by their device files.
+// uuids returns the permanent names of a machine's GPUs, by their device files.
 func (m *machine) uuids() []string {
 	var all []string
 	for _, g := range New(m.cfg).procGPUs() {
@@ -24,8 +24,7 @@ func (m *machine) uuids() []string {
 	return all
 }
 
-// spec returns a specification that names GPUs, by their device files, and gives each
-// more files of its own or not.
+// spec returns a specification that names GPUs by their device files; more adds files to each.
 func spec(names []string, more string) string {
 	text := "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n"
 	for minor, name := range names {
@@ -34,8 +33,8 @@ func spec(names []string, more string) string {
 	return text
 }
 
-// short returns names of devices, with ! behind those that are not well. No place may have
-// two that are.
+// short returns names of devices, with ! after unhealthy ones. No two healthy ones may have the
+// same place.
 func (m *machine) short(all []types.Device) string {
 	m.Helper()
 	uuids := m.uuids()
@@ -68,7 +67,7 @@ func (w *watched) want(what, want string) {
 	}
 }
 
-// forget leaves out of what is known what nobody holds and was renamed, as an agent does.
+// forget drops moved devices that are not held from the known ones, as an agent does.
 func (w *watched) forget(held string) {
 	var kept []types.Device
 	for _, d := range w.known {
@@ -79,8 +78,8 @@ func (w *watched) forget(held string) {
 	w.known = kept
 }
 
-// TestRenamed: a GPU that gets another name is given out by that when nobody holds it by
-// the old one any more.
+// TestRenamed tests that a renamed GPU is healthy by its new name once the old one is no longer
+// held.
 func TestRenamed(t *testing.T) {
 	for name, named := range map[string]bool{"found": false, "named": true} {
 		t.Run(name, func(t *testing.T) {
@@ -113,8 +112,7 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestNamedTwice: a GPU of which there are two descriptions is one, and keeps the name by
-// which it is known.
+// TestNamedTwice tests that a GPU with two descriptions is one device, and keeps its known name.
 func TestNamedTwice(t *testing.T) {
 	for name, more := range map[string]string{"alike": ", {path: /dev/dri/card1}, {path: /dev/dri/renderD128}", "fewer files": "", "another file": ", {path: /dev/nvidia-uvm}"} {
 		t.Run(name, func(t *testing.T) {
@@ -154,8 +152,7 @@ func TestNamedTwice(t *testing.T) {
 	})
 }
 
-// TestNumbersMove: a number that is another GPU's now is that one's when nobody holds
-// either.
+// TestNumbersMove tests that a number moves to another GPU once no task holds either.
 func TestNumbersMove(t *testing.T) {
 	w := watch(t, "a100x4")
 	w.want("at first", "0 1 2 3")
@@ -167,7 +164,7 @@ func TestNumbersMove(t *testing.T) {
 	w.want("not seen before", "1 0 2 3")
 }
 
-// TestUndescribed: a GPU of which the description is missing for a while keeps its name.
+// TestUndescribed tests that a GPU keeps its name while its description is missing.
 func TestUndescribed(t *testing.T) {
 	w := watch(t, "a100x4")
 	w.want("at first", "0 1 2 3")
@@ -181,7 +178,7 @@ func TestUndescribed(t *testing.T) {
 	w.want("there again", "0 1 2 3")
 }
 
-// TestSlicesRenamed: a slice has one name, too.
+// TestSlicesRenamed tests that a slice has one name, too.
 func TestSlicesRenamed(t *testing.T) {
 	w := watch(t, "mig")
 	well := len(w.look(0))
@@ -201,8 +198,8 @@ func TestSlicesRenamed(t *testing.T) {
 	}
 }
 
-// TestLinksAreKept where they cannot be read: agents begin anew while a GPU is lost, or
-// nvidia-smi is busy.
+// TestLinksAreKept tests that links stay while they cannot be read: agents restart while a GPU is
+// lost, or nvidia-smi is busy.
 func TestLinksAreKept(t *testing.T) {
 	w := watch(t, "lost")
 	w.known = w.find()
@@ -228,8 +225,8 @@ func TestLinksAreKept(t *testing.T) {
 	}
 }
 
-// TestNothingToAsk: what nvidia-smi said before it was taken away still holds, for an agent
-// that begins anew as well.
+// TestNothingToAsk tests that the answers of nvidia-smi hold after its removal, also for a
+// restarted agent.
 func TestNothingToAsk(t *testing.T) {
 	for _, name := range []string{"a100x4", "errors", "mig"} {
 		w := watch(t, name)
@@ -250,7 +247,7 @@ func TestNothingToAsk(t *testing.T) {
 	}
 }
 
-// TestInstalledLater: nvidia-smi is looked for each time.
+// TestInstalledLater tests that each search looks for nvidia-smi.
 func TestInstalledLater(t *testing.T) {
 	w := watch(t, "a100x4")
 	w.cfg.NvidiaSMI = ""

@@ -13,39 +13,39 @@ import (
 // nvidiaGPU is the class of NVIDIA's GPUs and slices.
 const nvidiaGPU = "nvidia.com/gpu"
 
-// noSpec is why a GPU cannot be given out that no specification describes.
+// noSpec is the reason for a GPU without a CDI specification.
 const noSpec = "no CDI specification describes it: run nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 
-// silentReason is why a GPU is not given out whose driver does not answer.
+// silentReason is the reason for a GPU whose driver does not answer.
 const silentReason = "nvidia-smi does not answer: its driver hangs, or is being changed"
 
 // nvidia is all that is known of the NVIDIA GPUs of a machine.
 type nvidia struct {
 	specs []described
 	proc  []procGPU
-	// known are the devices that were found before.
+	// known are the previously found devices.
 	known []types.Device
-	// smi is what nvidia-smi says, nil if it says nothing.
+	// smi is the answer of nvidia-smi; nil if there is none.
 	smi *smiLog
-	// slices are the MIG slices that it lists.
+	// slices are the MIG slices that nvidia-smi lists.
 	slices []slice
-	// links are those of each GPU by its UUID; of one that is not in it they were not read.
+	// links are the links of each GPU by its UUID. A missing GPU was not read.
 	links map[string][]string
-	// trouble is why smi says nothing, where it says that; silent tells that it does not
-	// answer, and absent that there is none to ask.
+	// trouble is nvidia-smi's own reason for a missing answer. silent reports whether it does not
+	// answer, absent whether it is not installed.
 	trouble        string
 	silent, absent bool
-	// lost is what nvidia-smi complains of single GPUs, xids what the kernel says of them,
+	// lost are the complaints of nvidia-smi about single GPUs, xids the errors in the kernel's log,
 	// both by address.
 	lost, xids map[string]string
 }
 
-// findNvidia finds NVIDIA's GPUs and slices of them.
+// findNvidia finds NVIDIA's GPUs and their slices.
 func (f *Finder) findNvidia(ctx context.Context, specs []described, known []types.Device) []found {
 	n := nvidia{specs: ofClass(specs, nvidiaGPU, known), proc: f.procGPUs(), known: known}
 	if len(n.specs) == 0 && len(n.proc) == 0 {
 		f.silent = n.since(f)
-		return nil // Nobody is asked on a machine that has none.
+		return nil // Do not run nvidia-smi on a machine without GPUs.
 	}
 	f.askSMI(ctx, &n)
 	n.nameOnce()
@@ -56,15 +56,15 @@ func (f *Finder) findNvidia(ctx context.Context, specs []described, known []type
 	return all
 }
 
-// gpu is one NVIDIA GPU, put together of what several say of it.
+// gpu is one NVIDIA GPU, combined from several sources.
 type gpu struct {
 	uuid, bus, model string
 	minor, numa      int
-	// smi is what nvidia-smi says of it, nil if that is nothing.
+	// smi is nvidia-smi's entry; nil if there is none.
 	smi *smiGPU
 }
 
-// gpus puts together what kernel and nvidia-smi say.
+// gpus combines the data of the kernel and of nvidia-smi.
 func (n *nvidia) gpus() []gpu {
 	var all []gpu
 	for _, p := range n.proc {
@@ -95,8 +95,8 @@ func (n *nvidia) gpus() []gpu {
 	return all
 }
 
-// nameOnce leaves out all but one name of each GPU and slice, however they are described:
-// the driver tells what is one.
+// nameOnce keeps one name of each GPU and slice: the driver tells which descriptions are of the
+// same device.
 func (n *nvidia) nameOnce() {
 	gpus := n.gpus()
 	n.specs = once(n.specs, n.known, func(d *described) string {
@@ -112,7 +112,7 @@ func (n *nvidia) nameOnce() {
 	})
 }
 
-// idOf returns the name of a GPU that nothing describes: that by which it is known.
+// idOf returns the name of a GPU without a description: its known name if it has one.
 func (n *nvidia) idOf(g *gpu) string {
 	for i := range n.known {
 		k := &n.known[i]
@@ -123,7 +123,7 @@ func (n *nvidia) idOf(g *gpu) string {
 	return nvidiaGPU + "=" + g.uuid
 }
 
-// devices returns the GPUs, and slices of those that are divided. Pure.
+// devices returns the GPUs, and the slices of divided GPUs. It is pure.
 func (n *nvidia) devices() []found {
 	gpus := n.gpus()
 	var all []found
@@ -164,8 +164,7 @@ func (n *nvidia) devices() []found {
 	return all
 }
 
-// gpuOf returns the GPU that a description is of, or of a slice of; nil if nobody has
-// it.
+// gpuOf returns the GPU of a description of a GPU or slice; nil if unknown.
 func gpuOf(gpus []gpu, d *described) *gpu {
 	if g := byUUID(gpus, d.name); g != nil {
 		return g
@@ -185,8 +184,7 @@ func byUUID(gpus []gpu, uuid string) *gpu {
 	return nil
 }
 
-// minorOf returns the number of the device file /dev/nvidia0 that a description brings,
-// -1 if there is none.
+// minorOf returns the number of the device file /dev/nvidia0 in a description; -1 if there is none.
 func minorOf(d *described) int {
 	file := regexp.MustCompile(`^/dev/nvidia(\d+)$`)
 	for _, node := range d.nodes {
@@ -199,14 +197,13 @@ func minorOf(d *described) int {
 	return -1
 }
 
-// isSlice reports whether a description is of a slice: it brings files that let a process
-// use one.
+// isSlice reports whether a description is of a slice: it has files that let a process use one.
 func isSlice(d *described) bool {
 	return strings.HasPrefix(d.name, "MIG-") || len(d.caps()) > 0
 }
 
-// sliceOf returns the slice that a description of g is of, nil if it is of none that is
-// known: its name is its UUID, or numbers such as 0:1.
+// sliceOf returns the slice of a description of g; nil if it is not of a known slice. The name of a
+// slice is its UUID, or numbers such as 0:1.
 func (n *nvidia) sliceOf(d *described, g *gpu) *slice {
 	numbers := regexp.MustCompile(`^(?:mig)?\d+:(\d+)$`).FindStringSubmatch(d.name)
 	for i := range n.slices {
@@ -218,13 +215,13 @@ func (n *nvidia) sliceOf(d *described, g *gpu) *slice {
 	return nil
 }
 
-// divided reports whether a GPU is not given out, as its slices are, or would be if it had
-// some.
+// divided reports whether a GPU is in MIG mode: its slices are allocated instead, even if it has
+// none.
 func (n *nvidia) divided(d *described, g *gpu) bool {
 	if g != nil && g.smi != nil {
 		return strings.EqualFold(strings.TrimSpace(g.smi.MIG), "enabled")
 	}
-	// Without word of the driver: there are descriptions of slices of it.
+	// Without an answer of the driver: there are descriptions of its slices.
 	minor := -1
 	switch {
 	case d != nil:
@@ -235,7 +232,7 @@ func (n *nvidia) divided(d *described, g *gpu) bool {
 	return minor >= 0 && slices.ContainsFunc(n.specs, func(o described) bool { return isSlice(&o) && minorOf(&o) == minor })
 }
 
-// gpu describes a whole GPU; g is nil if only its description is known.
+// gpu returns a whole GPU; a nil g means that only its description is known.
 func (n *nvidia) gpu(id string, g *gpu) found {
 	out := found{Device: types.Device{ID: id, Resource: types.GPU, NUMA: unknownNUMA}}
 	if g != nil {
@@ -250,7 +247,7 @@ func (n *nvidia) gpu(id string, g *gpu) found {
 	return out
 }
 
-// slice describes a slice.
+// slice returns a slice.
 func (n *nvidia) slice(id string, s *slice, g *gpu) found {
 	out := n.gpu(id, g)
 	out.Resource, out.Parent, out.Links, out.MemoryBytes, out.unlinked = s.resource(), s.parent, nil, 0, false
@@ -271,8 +268,8 @@ func (n *nvidia) slice(id string, s *slice, g *gpu) found {
 	return out
 }
 
-// unknownSlice is for a slice that the driver does not list: while that does not answer it
-// is what it was.
+// unknownSlice returns a slice that the driver does not list. While the driver does not answer, the
+// slice keeps its known properties.
 func (n *nvidia) unknownSlice(d *described, g *gpu) found {
 	out := found{Device: types.Device{ID: d.id(), NUMA: unknownNUMA}}
 	if out.Unhealthy, out.partial = n.judge(g); !out.partial {
@@ -284,7 +281,7 @@ func (n *nvidia) unknownSlice(d *described, g *gpu) found {
 	return out
 }
 
-// judge says why a GPU must not be given out, and whether nobody tells what it is like.
+// judge returns why a GPU must not be allocated, and whether its properties are unknown.
 func (n *nvidia) judge(g *gpu) (unhealthy string, partial bool) {
 	if g != nil && n.lost[g.bus] != "" {
 		return "lost: " + n.lost[g.bus], true

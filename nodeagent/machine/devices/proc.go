@@ -7,32 +7,30 @@ import (
 	"strings"
 )
 
-// unknownNUMA is the NUMA node of what is near to no one more than to another, or of
-// which it is not known.
+// unknownNUMA is the NUMA node of a device that is near to no node, or whose node is unknown.
 const unknownNUMA = -1
 
-// procGPU is a GPU as the kernel module of NVIDIA's driver lists it. It does so also where
-// nvidia-smi hangs.
+// procGPU is a GPU as the kernel module of NVIDIA's driver lists it, even if nvidia-smi hangs.
 type procGPU struct {
 	bus, uuid, model string
-	// minor is that of its device file: /dev/nvidia0.
+	// minor is the number of its device file: /dev/nvidia0.
 	minor int
-	// numa is the node of memory that it is near to.
+	// numa is its NUMA node.
 	numa int
 }
 
-// procGPUs reads /proc/driver/nvidia/gpus/*/information. GPUs that the driver was told to
-// leave alone are left out.
+// procGPUs reads /proc/driver/nvidia/gpus/*/information. It skips GPUs that the driver was told to
+// exclude.
 func (f *Finder) procGPUs() []procGPU {
 	files, err := filepath.Glob(f.cfg.path("proc/driver/nvidia/gpus/*/information"))
 	if err != nil {
-		return nil // The pattern is right.
+		return nil // The pattern is valid.
 	}
 	var all []procGPU
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // It has just gone.
+			continue // It has just vanished.
 		}
 		g := procGPU{bus: busOf(filepath.Base(filepath.Dir(file))), minor: -1}
 		excluded := false
@@ -53,7 +51,7 @@ func (f *Finder) procGPUs() []procGPU {
 			}
 		}
 		if strings.Contains(g.uuid, "?") {
-			g.uuid = "" // Before it is started first, the driver does not know it.
+			g.uuid = "" // The driver does not know it before the first start of the GPU.
 		}
 		if !excluded && g.bus != "" {
 			g.numa = f.numaOf(f.cfg.path("sys/bus/pci/devices", g.bus))
@@ -63,8 +61,7 @@ func (f *Finder) procGPUs() []procGPU {
 	return all
 }
 
-// numaOf returns the NUMA node of a device of sysfs. A machine that has one node says of
-// none where it is.
+// numaOf returns the NUMA node of a device of sysfs. A machine with one node does not report it.
 func (f *Finder) numaOf(dir string) int {
 	n, err := strconv.Atoi(readLine(dir, "numa_node"))
 	switch {

@@ -49,7 +49,7 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestLinks: who is on a link with whom.
+// TestLinks tests which devices share a link.
 func TestLinks(t *testing.T) {
 	text, err := os.ReadFile("testdata/topo-v100.txt")
 	if err != nil {
@@ -128,7 +128,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestNoGPUs are left alone where they are not to be given out.
+// TestNoGPUs tests that GPUs are ignored with NoGPUs.
 func TestNoGPUs(t *testing.T) {
 	m := newMachine(t, "h100x8")
 	m.cfg.NoGPUs = true

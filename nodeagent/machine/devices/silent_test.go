@@ -17,7 +17,7 @@ type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
-// watched is a machine that is looked at again and again.
+// watched is a machine that is searched repeatedly.
 type watched struct {
 	*machine
 	clock clock
@@ -33,7 +33,7 @@ func watch(t *testing.T, name string) *watched {
 	return w
 }
 
-// look looks after some time.
+// look searches after some time.
 func (w *watched) look(after time.Duration) []types.Device {
 	w.Helper()
 	w.clock.at = w.clock.at.Add(after)
@@ -41,7 +41,7 @@ func (w *watched) look(after time.Duration) []types.Device {
 	return w.known
 }
 
-// unhealthy returns the reasons of all, "-" for those that are well.
+// unhealthy returns the reasons of all devices, "-" for healthy ones.
 func unhealthy(all []types.Device) string {
 	var reasons []string
 	for _, d := range all {
@@ -54,20 +54,20 @@ func unhealthy(all []types.Device) string {
 	return strings.Join(reasons, "|")
 }
 
-// hang has nvidia-smi hang.
+// hang makes nvidia-smi hang.
 func (w *watched) hang() {
 	w.write("smi/hang", "")
 	w.f.smi.timeout = 300 * time.Millisecond
 }
 
-// answers ends that.
+// answers ends the hang.
 func (w *watched) answers() {
 	w.remove("smi/hang")
 	w.f.smi.timeout = 30 * time.Second
 }
 
-// TestHang is about a driver that does not answer: what was known stays for a while, then
-// its devices are unhealthy, and they come back.
+// TestHang tests a driver that does not answer: the known state holds for a while, then its devices
+// are unhealthy, and they recover.
 func TestHang(t *testing.T) {
 	w := watch(t, "h100x8")
 	well := w.look(0)
@@ -96,8 +96,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestKilled: nvidia-smi is killed with all that it started when nobody waits for it any
-// more.
+// TestKilled tests that nvidia-smi and its child processes are killed once its caller stops
+// waiting.
 func TestKilled(t *testing.T) {
 	w := watch(t, "a100x4")
 	w.write("smi/hang", "")
@@ -120,7 +120,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// eventually fails the test if something has not come to be for half a minute.
+// eventually fails the test if a condition is not met within half a minute.
 func eventually(t *testing.T, otherwise string, is func() bool) {
 	t.Helper()
 	again, patience := time.NewTicker(5*time.Millisecond), time.After(30*time.Second)
@@ -135,7 +135,7 @@ func eventually(t *testing.T, otherwise string, is func() bool) {
 	}
 }
 
-// TestHangAtFirst: of a driver that never answered nothing is given out.
+// TestHangAtFirst tests that no devices of a driver that never answered are healthy.
 func TestHangAtFirst(t *testing.T) {
 	w := watch(t, "a100x4")
 	w.hang()
@@ -145,7 +145,7 @@ func TestHangAtFirst(t *testing.T) {
 	}
 }
 
-// TestHangAfterARestart: an agent that begins anew goes on with what is stored.
+// TestHangAfterARestart tests that a restarted agent continues with the stored devices.
 func TestHangAfterARestart(t *testing.T) {
 	w := watch(t, "mig")
 	well := w.look(0)
@@ -156,7 +156,7 @@ func TestHangAfterARestart(t *testing.T) {
 	}
 }
 
-// TestStuck: a process that the driver keeps in the kernel is not waited for, and there is
+// TestStuck tests that a process which hangs in the driver is not waited for, and that there is
 // never a second one.
 func TestStuck(t *testing.T) {
 	w := watch(t, "a100x4")
@@ -174,7 +174,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestAnswers are answers of nvidia-smi that are none.
+// TestAnswers tests invalid answers of nvidia-smi.
 func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct{ text, code, want string }{
 		"mismatch": {"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.183\n", "18", "the driver does not work: Failed to initialize NVML: Driver/library version mismatch"},
@@ -226,7 +226,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// TestGone: what is not described any more is unhealthy, never away; and comes back.
+// TestGone tests that undescribed devices are unhealthy but never missing, and recover.
 func TestGone(t *testing.T) {
 	w := watch(t, "mig")
 	well := w.look(0)
@@ -252,8 +252,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestSlicesOfASilentDriver are known by their files alone: their GPU is not given out, and
-// what they are is what was known.
+// TestSlicesOfASilentDriver tests slices known by their files alone: their GPU is not listed, and
+// their properties are the known ones.
 func TestSlicesOfASilentDriver(t *testing.T) {
 	w := watch(t, "mig")
 	well := w.look(0)
@@ -271,7 +271,7 @@ func TestSlicesOfASilentDriver(t *testing.T) {
 	}
 }
 
-// TestSlicesAreNotListed: a driver that lists no slices, and has some, does not answer.
+// TestSlicesAreNotListed tests that a driver that has slices and lists none does not answer.
 func TestSlicesAreNotListed(t *testing.T) {
 	w := watch(t, "mig")
 	well := w.look(0)
@@ -286,7 +286,7 @@ func TestSlicesAreNotListed(t *testing.T) {
 	}
 }
 
-// TestSlicesChange: those that were made anew are other devices.
+// TestSlicesChange tests that recreated slices are other devices.
 func TestSlicesChange(t *testing.T) {
 	w := watch(t, "mig")
 	well := w.look(0)
@@ -310,7 +310,7 @@ func TestSlicesChange(t *testing.T) {
 	}
 }
 
-// TestRecovers: each reason passes when the driver says that all is well.
+// TestRecovers tests that each reason ends when the driver reports that all is well.
 func TestRecovers(t *testing.T) {
 	w := watch(t, "errors")
 	first := w.look(0)
@@ -333,7 +333,7 @@ func TestRecovers(t *testing.T) {
 	}
 }
 
-// TestLinksAreReadOnce, while the same GPUs are there.
+// TestLinksAreReadOnce tests that links are read once for the same GPUs.
 func TestLinksAreReadOnce(t *testing.T) {
 	w := watch(t, "a100x4")
 	for range 3 {
@@ -344,7 +344,7 @@ func TestLinksAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestNobodyIsAsked on a machine without GPUs.
+// TestNobodyIsAsked tests that nvidia-smi is not run on a machine without GPUs.
 func TestNobodyIsAsked(t *testing.T) {
 	w := watch(t, "none")
 	if all := w.look(0); len(all) != 0 {

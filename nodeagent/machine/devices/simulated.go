@@ -10,22 +10,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Simulated are GPUs that there are not: to try policies without any.
+// Simulated are GPUs that do not exist: to try policies without hardware.
 type Simulated struct {
 	Count int
 	Model string
-	// MemoryBytes is that of each.
+	// MemoryBytes is the memory of each.
 	MemoryBytes int64
-	// Links is who is linked with whom: all, pairs or none.
+	// Links is which of them are linked: all, pairs or none.
 	Links string
-	// NUMA is over how many nodes of memory they are spread.
+	// NUMA is the number of NUMA nodes over which they are spread.
 	NUMA int
 }
 
-// maxSimulated bounds how many a node has.
+// maxSimulated limits the number per node.
 const maxSimulated = 64
 
-// ParseSimulated reads COUNT[,model=NAME][,memory=AMOUNT][,links=all|pairs|none][,numa=NODES].
+// ParseSimulated parses COUNT[,model=NAME][,memory=AMOUNT][,links=all|pairs|none][,numa=NODES].
 // Invalid: the error names what is wrong.
 func ParseSimulated(text string) (Simulated, error) {
 	count, rest, _ := strings.Cut(text, ",")
@@ -65,10 +65,10 @@ func ParseSimulated(text string) (Simulated, error) {
 	return s, nil
 }
 
-// simulatedKind is their class in the CDI.
+// simulatedKind is their CDI class.
 const simulatedKind = "escher.dev/gpu"
 
-// Devices returns those of one of the nodes of a machine.
+// Devices returns the devices of one of a machine's nodes.
 func (s Simulated) Devices(node string) Fixed {
 	var all Fixed
 	for i := range s.Count {
@@ -87,8 +87,8 @@ func (s Simulated) Devices(node string) Fixed {
 	return all
 }
 
-// Spec describes those of some nodes for the CDI, so that tasks start with them: all that
-// they bring is ESCHER_SIMULATED_DEVICES=true in the environment.
+// Spec returns the CDI specification of the devices of some nodes, so that tasks can start with
+// them. It only sets ESCHER_SIMULATED_DEVICES=true in the environment.
 func (s Simulated) Spec(nodes []string) *specs.Spec {
 	spec := &specs.Spec{Version: "0.5.0", Kind: simulatedKind}
 	for _, node := range nodes {

@@ -42,7 +42,7 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
-// TestSimulatedAreDescribed: the CDI has them all.
+// TestSimulatedAreDescribed tests that the CDI has all of them.
 func TestSimulatedAreDescribed(t *testing.T) {
 	s := Simulated{Count: 8, Links: "all", NUMA: 1}
 	text, err := json.Marshal(s.Spec([]string{"node-1", "node-2"}))

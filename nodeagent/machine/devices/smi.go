@@ -16,37 +16,37 @@ import (
 )
 
 const (
-	// maxOutput bounds what is read of nvidia-smi: sixteen GPUs with all their clocks
-	// are a megabyte.
+	// maxOutput limits the output of nvidia-smi: sixteen GPUs with all their clocks take a
+	// megabyte.
 	maxOutput = 16 << 20
-	// afterKill is how long is waited for a process that was killed. One that the driver
-	// keeps in the kernel ends when that lets go of it, which may be never.
+	// afterKill is how long to wait for a killed process. One that hangs in the driver ends when
+	// the driver lets go of it, which may be never.
 	afterKill = time.Second
 )
 
-// smi runs nvidia-smi, one at a time.
+// smi runs nvidia-smi, one process at a time.
 type smi struct {
-	// path is the program, empty for the one in PATH, which may come and go.
+	// path is the program; "" means the one in PATH, which may come and go.
 	path    string
 	timeout time.Duration
 	now     func() time.Time
 
 	mu sync.Mutex
-	// stuck is closed when a process that did not end when it was killed has ended; nil
-	// if there is none.
+	// stuck is closed when a process that did not end after its kill has ended; nil if there is
+	// none.
 	stuck <-chan struct{}
-	// last is the last answer to the question that is asked most, of the moment at.
+	// last is the last answer of query, at the time at.
 	last string
 	at   time.Time
 }
 
-// answer is what nvidia-smi printed, and its exit code.
+// answer is the output of nvidia-smi and its exit code.
 type answer struct {
 	text string
 	code int
 }
 
-// query returns what nvidia-smi -q -x prints; the same again where it was just asked.
+// query returns the output of nvidia-smi -q -x. It caches the answer for a second.
 func (s *smi) query(ctx context.Context) (answer, error) {
 	const fresh = time.Second
 	s.mu.Lock()
@@ -61,15 +61,15 @@ func (s *smi) query(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// ask returns what it prints when it is given args.
+// ask returns the output of nvidia-smi with args.
 func (s *smi) ask(ctx context.Context, args ...string) (answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.run(ctx, args...)
 }
 
-// run runs it, and kills it with all that it started when its time is over. Unavailable:
-// it does not answer. The caller holds s.mu.
+// run runs nvidia-smi, and kills it and its child processes after the timeout. Unavailable: it does
+// not answer. The caller holds s.mu.
 func (s *smi) run(ctx context.Context, args ...string) (answer, error) {
 	if s.stuck != nil {
 		select {
@@ -103,7 +103,7 @@ func (s *smi) run(ctx context.Context, args ...string) (answer, error) {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // It may have ended just now.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // It may just have ended.
 		s.reap(ended)
 		return answer{}, types.Errorf(types.Unavailable, "nvidia-smi does not answer within %s", s.timeout)
 	}
@@ -114,23 +114,23 @@ func (s *smi) run(ctx context.Context, args ...string) (answer, error) {
 	return answer{text: out.buf.String(), code: cmd.ProcessState.ExitCode()}, nil
 }
 
-// reap waits for a process that was killed, as long as that is sensible.
+// reap waits a limited time for a killed process.
 func (s *smi) reap(ended <-chan struct{}) {
 	if !bounded.Wait(ended, 2*afterKill) {
 		s.stuck = ended
 	}
 }
 
-// complaint returns the first line of what it printed instead of an answer.
+// complaint returns the first line of the output.
 func (a answer) complaint() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(a.text), "\n")
 	const most = 200
 	return strings.Join(strings.Fields(line[:min(len(line), most)]), " ")
 }
 
-// limited is a buffer that takes so much, and calls full when it is to take more.
+// limited is a buffer with a limit. It calls full when a write would exceed it.
 type limited struct {
-	// buf is not embedded: its ReadFrom knows no limit.
+	// buf is not embedded: its ReadFrom has no limit.
 	buf  bytes.Buffer
 	most int
 	full func()

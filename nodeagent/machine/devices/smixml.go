@@ -8,18 +8,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// smiLog is what is read of the output of nvidia-smi -q -x. What it says of is described
-// in NVIDIA's manual page of nvidia-smi; the names differ a little from driver to driver
-// (nvsmi_device_v9.dtd to v13). What a GPU does not tell is N/A.
+// smiLog is the output of nvidia-smi -q -x. NVIDIA's manual page of nvidia-smi describes it. The
+// names differ a little between drivers (nvsmi_device_v9.dtd to v13). Unknown values are N/A.
 type smiLog struct {
 	XMLName xml.Name `xml:"nvidia_smi_log"`
 	Driver  string   `xml:"driver_version"`
 	GPUs    []smiGPU `xml:"gpu"`
 }
 
-// smiGPU is one GPU of it.
+// smiGPU is one GPU of the output.
 type smiGPU struct {
-	// Bus is 00000000:17:00.0; see busOf.
+	// Bus is such as 00000000:17:00.0; see busOf.
 	Bus    string     `xml:"id,attr"`
 	Model  string     `xml:"product_name"`
 	UUID   string     `xml:"uuid"`
@@ -30,10 +29,10 @@ type smiGPU struct {
 	Busy   string     `xml:"utilization>gpu_util"`
 	Heat   string     `xml:"temperature>gpu_temp"`
 	ECC    string     `xml:"ecc_mode>current_ecc"`
-	// Recovery is what the driver wants done, since about 560: None, Reset, Reboot, Drain P2P,
-	// Drain and Reset.
+	// Recovery is the action that the driver requests, since about 560: None, Reset, Reboot, Drain
+	// P2P, Drain and Reset.
 	Recovery string `xml:"gpu_recovery_action"`
-	// Reset tells the same of older drivers: Yes or No.
+	// Reset is the same for older drivers: Yes or No.
 	Reset    string      `xml:"gpu_reset_status>reset_required"`
 	Volatile smiErrors   `xml:"ecc_errors>volatile"`
 	Exceeded string      `xml:"ecc_errors>aggregate>sram_threshold_exceeded"`
@@ -55,37 +54,35 @@ type smiSlice struct {
 	Volatile smiErrors `xml:"ecc_error_count>volatile_count"`
 }
 
-// smiMemory is memory of a GPU, as texts like 81559 MiB.
+// smiMemory is memory of a GPU, as texts such as 81559 MiB.
 type smiMemory struct {
 	Total string `xml:"total"`
 	Used  string `xml:"used"`
 }
 
-// smiErrors counts errors that could not be corrected, since the driver was loaded or the
-// GPU reset.
+// smiErrors are counters of uncorrectable errors since the driver was loaded or the GPU reset.
 type smiErrors struct {
 	SRAM   string `xml:"sram_uncorrectable"`
 	Parity string `xml:"sram_uncorrectable_parity"`
 	SECDED string `xml:"sram_uncorrectable_secded"`
 	DRAM   string `xml:"dram_uncorrectable"`
-	// Double is that of GPUs before Turing.
+	// Double is for GPUs before Turing.
 	Double string `xml:"double_bit>total"`
 }
 
-// smiRetired is about pages that are used no more: pending are those that wait for a
-// reset.
+// smiRetired describes retired pages: pending ones wait for a reset.
 type smiRetired struct {
 	Pending   string `xml:"pending_retirement"`
 	Blacklist string `xml:"pending_blacklist"`
 }
 
-// smiRemapped is about rows that spare ones stand for.
+// smiRemapped describes rows that are replaced by spare ones.
 type smiRemapped struct {
 	Pending string `xml:"remapped_row_pending"`
 	Failure string `xml:"remapped_row_failure"`
 }
 
-// smiProcess is a process with something on a GPU.
+// smiProcess is a process that uses a GPU.
 type smiProcess struct {
 	GPU     string `xml:"gpu_instance_id"`
 	Compute string `xml:"compute_instance_id"`
@@ -93,14 +90,14 @@ type smiProcess struct {
 	Memory  string `xml:"used_memory"`
 }
 
-// parseSMI reads the output of nvidia-smi -q -x. Unavailable: it is none.
+// parseSMI parses the output of nvidia-smi -q -x. Unavailable: text is not such an output.
 func parseSMI(text string) (*smiLog, error) {
-	// A line of warning may stand before it.
+	// A warning may precede it.
 	if at := strings.Index(text, "<?xml"); at > 0 {
 		text = text[at:]
 	}
 	dec := xml.NewDecoder(strings.NewReader(text))
-	dec.Strict = false // Names of processes are printed as they are.
+	dec.Strict = false // Names of processes are not escaped.
 	log := new(smiLog)
 	if err := dec.Decode(log); err != nil {
 		return nil, types.Errorf(types.Unavailable, "nvidia-smi prints what cannot be read: %w", err)
@@ -112,8 +109,8 @@ func parseSMI(text string) (*smiLog, error) {
 	return log, nil
 }
 
-// busOf returns an address of the PCI bus as the kernel writes it, 0000:17:00.0, of what
-// NVIDIA writes: 00000000:17:00.0, 0000:17:00.0 or 0000:17:00.
+// busOf converts an address of the PCI bus from NVIDIA's forms, 00000000:17:00.0, 0000:17:00.0 or
+// 0000:17:00, to the kernel's: 0000:17:00.0.
 func busOf(text string) string {
 	domain, rest, ok := strings.Cut(strings.ToLower(strings.TrimSpace(text)), ":")
 	if !ok || len(domain) < 4 {
@@ -125,7 +122,7 @@ func busOf(text string) string {
 	return domain[len(domain)-4:] + ":" + rest
 }
 
-// bytesOf reads 81559 MiB; Unknown if it is no amount.
+// bytesOf parses an amount such as 81559 MiB; Unknown if text is not one.
 func bytesOf(text string) int64 {
 	number, unit, _ := strings.Cut(strings.TrimSpace(text), " ")
 	n, err := strconv.ParseInt(number, 10, 64)
@@ -136,7 +133,7 @@ func bytesOf(text string) int64 {
 	return n * scale
 }
 
-// percentOf reads 30 %; Unknown if it is none.
+// percentOf parses a percentage such as 30 %; Unknown if text is not one.
 func percentOf(text string) int {
 	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")))
 	if err != nil || n < 0 || n > 100 {
@@ -145,7 +142,7 @@ func percentOf(text string) int {
 	return n
 }
 
-// some reports whether a text counts something: N/A and 0 do not.
+// some reports whether one of the texts is a count above 0; N/A is not.
 func some(texts ...string) bool {
 	for _, text := range texts {
 		if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64); err == nil && n > 0 {

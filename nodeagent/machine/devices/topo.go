@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// parseTopo reads the matrix that nvidia-smi topo -m prints: which of n GPUs, by their
-// number, reach which over NVLink (NV1, NV18: bonded links). Other columns, such as those of
-// network cards, are not looked at. A matrix that is not understood links nobody.
+// parseTopo parses the matrix of nvidia-smi topo -m: which of n GPUs, by their number, are
+// connected by NVLink (NV1, NV18: bonded links). It ignores other columns, such as those of network
+// cards. An unknown format results in no links.
 //
 //	        GPU0    GPU1    NIC0    CPU Affinity
 //	GPU0     X      NV12    PXB     0-31
@@ -41,7 +41,7 @@ func parseTopo(text string, n int) [][]bool {
 	return linked
 }
 
-// gpuColumns returns the GPUs at the head of the matrix, nil if this line is not it.
+// gpuColumns returns the GPUs in the head of the matrix; nil if the line is not the head.
 func gpuColumns(words []string) []int {
 	var columns []int
 	for _, word := range words {
@@ -66,7 +66,7 @@ func isNVLink(word string) bool {
 	return ok && err == nil && n > 0
 }
 
-// stripColours removes the escapes that underline the head of the matrix.
+// stripColours removes the escape sequences that underline the head of the matrix.
 func stripColours(line string) string {
 	var b strings.Builder
 	for i := 0; i < len(line); i++ {
@@ -81,9 +81,8 @@ func stripColours(line string) string {
 	return b.String()
 }
 
-// linksOf names the links that each of some devices is on. Those of which each reaches
-// each, and no other, are on one link, as with an NVSwitch or a bridge of two; else there is one
-// link between each two.
+// linksOf names the links of each device. Devices that all reach each other, and no others, share
+// one link, as with an NVSwitch or a bridge of two. Otherwise there is a link for each pair.
 func linksOf(linked [][]bool) [][]string {
 	links := make([][]string, len(linked))
 	both := func(a, b int) bool { return linked[a][b] && linked[b][a] }
@@ -114,7 +113,7 @@ func linksOf(linked [][]bool) [][]string {
 	return links
 }
 
-// reached returns what is reached from i over links, i included, in order.
+// reached returns the devices reachable from i over links, including i, in order.
 func reached(i, n int, linked func(a, b int) bool) []int {
 	in := make([]bool, n)
 	in[i] = true

@@ -11,35 +11,35 @@ import (
 	"strings"
 )
 
-// Unknown stands for a number that the device does not tell: some models, and slices of
-// a device, tell no utilisation.
+// Unknown is a number that the device does not report. For example, some models, and slices of a
+// device, report no utilization.
 const Unknown = -1
 
-// Use is how much one device is used, as its driver says.
+// Use is the usage of one device according to its driver.
 type Use struct {
 	// ID is that of the device: see types.Device.
 	ID string
-	// Percent is the part of the last sampling period of the driver, between a sixth of a
-	// second and a second, in which a kernel ran; 0 to 100 or Unknown.
+	// Percent is the share of the driver's last sampling period, between a sixth of a second and a
+	// second, in which a kernel ran: 0 to 100 or Unknown.
 	Percent int
-	// MemoryUsed and MemoryTotal are bytes of the device's memory; Unknown if not told.
+	// MemoryUsed and MemoryTotal are bytes of the device's memory, or Unknown.
 	MemoryUsed, MemoryTotal int64
-	// Processes are those with something on the device, of the whole machine, by number.
-	// Inside a container the driver may see none.
+	// Processes are the processes of the whole machine that use the device, by id. Inside a
+	// container, the driver may see none.
 	Processes []Process
 }
 
 // Process is a process of the machine that uses a device.
 type Process struct {
-	// PID is its number as the machine counts.
+	// PID is its process id on the machine.
 	PID int
-	// MemoryBytes is what it has of the device's memory; Unknown if not told.
+	// MemoryBytes is its share of the device's memory, or Unknown.
 	MemoryBytes int64
 }
 
-// Use returns how much the devices are used that Find has found. Those that nothing is known about
-// are left out. It takes up to some seconds where a driver is slow, and is not to be called by what
-// must not wait. Unavailable: the driver does not answer.
+// Use returns the usage of the devices that Find has found, without unknown ones. It may take some
+// seconds if a driver is slow, so callers must be able to wait. Unavailable: the driver does not
+// answer.
 func (f *Finder) Use(ctx context.Context) ([]Use, error) {
 	f.mu.Lock()
 	ids, cards := maps.Clone(f.ids), slices.Clone(f.cards)
@@ -68,7 +68,7 @@ func (f *Finder) Use(ctx context.Context) ([]Use, error) {
 	return all, nil
 }
 
-// use returns how much a GPU, or each slice of it, is used.
+// use returns the usage of a GPU, or of each of its slices.
 func (g *smiGPU) use(ids map[string]string) []Use {
 	var all []Use
 	if id, ok := ids[g.UUID]; ok {
@@ -89,8 +89,8 @@ func (g *smiGPU) use(ids map[string]string) []Use {
 	return all
 }
 
-// processes returns some of the processes on a GPU. One that draws and computes is listed
-// twice there.
+// processes returns some of the processes on a GPU. nvidia-smi lists a process with both graphics
+// and compute twice.
 func (g *smiGPU) processes(of func(*smiProcess) bool) []Process {
 	var all []Process
 	for i := range g.Processes {
@@ -104,11 +104,10 @@ func (g *smiGPU) processes(of func(*smiProcess) bool) []Process {
 	return all
 }
 
-// sliceName is the name of a slice by its number on its GPU.
+// sliceName returns the name of a slice: its GPU and its number there.
 func sliceName(parent string, index int) string { return parent + "/" + strconv.Itoa(index) }
 
-// useOf returns how much a card of AMD is used, as sysfs says. Who uses it is not told
-// there.
+// useOf returns the usage of an AMD card from sysfs, which does not list processes.
 func (f *Finder) useOf(c *card) Use {
 	number := func(file string) int64 {
 		n, err := strconv.ParseInt(strings.TrimSpace(readLine(c.dir, file)), 10, 64)

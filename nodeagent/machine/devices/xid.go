@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// xidQuiet is how long a GPU is not given out after its driver reported an error that may
-// be of the hardware. What stays broken, the driver says by itself by then: see health.
+// xidQuiet is how long a GPU is unhealthy after its driver logged a possible hardware error. By
+// then the driver itself reports lasting faults: see health.
 const xidQuiet = 10 * time.Minute
 
-// xidText says what the errors mean that are no program's fault, by their number: see
-// NVIDIA's "XID Errors". Those of programs, such as 13, 31 and 43, are left out.
+// xidText describes the errors that no program causes, by their number: see NVIDIA's "XID Errors".
+// It omits errors of programs, such as 13, 31 and 43.
 func xidText(code int) string {
 	switch code {
 	case 48:
@@ -42,8 +42,7 @@ func xidText(code int) string {
 	return ""
 }
 
-// xids returns the latest error of each GPU, by its address, that the kernel's log has
-// and that is not long ago.
+// xids returns the latest recent error of each GPU in the kernel's log, by address.
 //
 //	4,1207,81520344412,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=2412, name=python3, GPU has fallen off the bus.
 func (f *Finder) xids() map[string]string {
@@ -71,27 +70,27 @@ func (f *Finder) xids() map[string]string {
 	return out
 }
 
-// eachKernelLine calls f for each message of the kernel that is kept. One read of
-// /dev/kmsg is one message.
+// eachKernelLine calls f for each message in the kernel's log. One read of /dev/kmsg returns one
+// message.
 func (f *Finder) eachKernelLine(each func(string)) {
 	file, err := os.OpenFile(f.cfg.path("dev/kmsg"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return // Whoever is not root may not.
+		return // It requires root.
 	}
 	defer file.Close()
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return
 	}
-	// Read by hand: to the runtime's poller, which would wait for the next message, EAGAIN is
-	// no end.
+	// Read without the runtime's poller: it would treat EAGAIN not as the end, but wait for the
+	// next message.
 	_ = raw.Read(func(fd uintptr) bool {
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := syscall.Read(int(fd), buf)
 			switch {
 			case errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EINTR):
-				continue // What was to be read next is not kept any more; go on behind it.
+				continue // The next message is no longer kept; continue after it.
 			case err != nil || n <= 0:
 				return true
 			}

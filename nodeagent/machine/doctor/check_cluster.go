@@ -36,10 +36,10 @@ func checkEtcd(f Facts) []Finding {
 	return d.done(strings.Join(well, ", "))
 }
 
-// soon is how long before its end a certificate is warned of.
+// soon is how long before its end an expiring certificate results in a warning.
 const soon = 30 * 24 * time.Hour
 
-// validity says that a certificate is not valid, or not for long.
+// validity adds a finding if a certificate is not valid, or expires soon.
 func (d *diagnosis) validity(what string, c *Certificate, f Facts) {
 	day := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 	switch {
@@ -68,7 +68,7 @@ func checkCredentials(f Facts) []Finding {
 	return d.done("valid until " + f.Etcd.Own.NotAfter.UTC().Format("2006-01-02"))
 }
 
-// fewOps is what etcd takes in a transaction unless it is told otherwise.
+// fewOps is the number of operations per transaction below which checkDatabase warns.
 const fewOps = 4096
 
 func checkDatabase(f Facts) []Finding {

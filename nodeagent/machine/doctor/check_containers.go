@@ -74,7 +74,7 @@ func checkWatchdog(f Facts) []Finding {
 	return d.done("it runs")
 }
 
-// checkContainers looks for containers that nobody looks after.
+// checkContainers finds containers that no agent manages.
 func checkContainers(f Facts) []Finding {
 	d := of("containers")
 	total := 0
@@ -103,7 +103,7 @@ func checkContainers(f Facts) []Finding {
 	return d.done(fmt.Sprintf("%d running", total))
 }
 
-// remove is how all containers of a namespace are ended by hand.
+// remove returns the command that ends all containers of a namespace.
 func remove(space string) string {
 	return strings.ReplaceAll("ctr -n NS task ls -q | xargs -r -n1 ctr -n NS task rm -f; ctr -n NS container ls -q | xargs -r ctr -n NS container rm", "NS", space)
 }

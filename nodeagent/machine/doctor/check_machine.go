@@ -17,7 +17,7 @@ func checkUser(f Facts) []Finding {
 	return d.done("root")
 }
 
-// version reads the first two numbers of 5.10.0-18-amd64, v1.6.20~ds1 and the like.
+// version parses the first two numbers of 5.10.0-18-amd64, v1.6.20~ds1 and the like.
 func version(text string) (major, minor int, ok bool) {
 	parts := strings.SplitN(strings.TrimPrefix(text, "v"), ".", 3)
 	if len(parts) < 2 {
@@ -49,7 +49,7 @@ func checkKernel(f Facts) []Finding {
 	return d.done("Linux " + f.Release)
 }
 
-// checkCgroups finds what keeps an agent from starting, and what containers take besides.
+// checkCgroups finds what prevents an agent's start, and controllers that containers lack.
 func checkCgroups(f Facts) []Finding {
 	d, c := of("cgroups"), f.Cgroups
 	driver, err := c.Choose(f.Plan.CgroupDriver)
@@ -72,7 +72,7 @@ func checkCgroups(f Facts) []Finding {
 	return d.done(fmt.Sprintf("%s, driver %s: %s", version, driver, strings.Join(c.Controllers, " ")))
 }
 
-// remedied splits an error into what is wrong, and what to do about it, which it ends with.
+// remedied splits an error into its message and the remedy at its end.
 func remedied(err error) (message, remedy string) {
 	text := err.Error()
 	if i := strings.LastIndex(text, ": "); i >= 0 {
@@ -124,7 +124,7 @@ func checkBoot(f Facts) []Finding {
 	return d.done("there, with an id of the boot")
 }
 
-// Fewer than these are too few for a few hundred containers.
+// Lower limits are too low for a few hundred containers; for kernel.pid_max half of fewPIDs is.
 const (
 	fewFiles    = 65_536
 	fewWatchers = 128
@@ -140,7 +140,7 @@ func checkLimits(f Facts) []Finding {
 		}
 	}
 	sysctl := func(name string, to int64) string { return fmt.Sprintf("sysctl -w %s=%d", name, to) }
-	// systemd gives its units a limit of their own.
+	// systemd gives its units a separate limit.
 	low(f.Limits.OpenFiles, 4096, "the limit of open files of this shell", "ulimit -n 1048576, or LimitNOFILE=1048576 in the agent's unit")
 	low(f.Limits.AllFiles, fewFiles, "fs.file-max", sysctl("fs.file-max", 1<<20))
 	low(f.Limits.Watchers, fewWatchers, "fs.inotify.max_user_instances", sysctl("fs.inotify.max_user_instances", 1024))
@@ -153,7 +153,7 @@ func checkUnit(f Facts) []Finding {
 	d := of("unit")
 	switch f.KillMode {
 	case "":
-		return nil // it is started in another way
+		return nil // it is not started by systemd
 	case "process":
 	default:
 		d.problem(fmt.Sprintf("escher-agent.service has KillMode=%s: systemd ends the containers with the agent, at each restart and upgrade", f.KillMode), "set KillMode=process in it, as in deploy/systemd, and systemctl daemon-reload")

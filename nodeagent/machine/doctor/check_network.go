@@ -57,7 +57,7 @@ func checkAPI(f Facts) []Finding {
 	return d.done(f.Plan.Listen + " is free; others reach it at " + f.Plan.Address)
 }
 
-// isAddress tells an address of numbers from a name, which is not looked up.
+// isAddress reports whether the host of an address is an IP address. Names are not resolved.
 func isAddress(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && net.ParseIP(host) != nil
@@ -111,13 +111,13 @@ func checkPorts(f Facts) []Finding {
 		}
 	}
 	taken := slices.DeleteFunc(slices.Clone(n.Listening), func(p int) bool { return p < r.First || p > r.Last })
-	if len(taken) > 0 && !f.Agent.Running { // else its tasks may
+	if len(taken) > 0 && !f.Agent.Running { // otherwise its tasks may listen
 		d.warn(fmt.Sprintf("something listens already at %d of the ports given to tasks, such as %d", len(taken), taken[0]), fmt.Sprintf("ss -ltnp 'sport = :%d'", taken[0]))
 	}
 	return d.done(portText(r) + " are given to tasks")
 }
 
-// covered reports whether ranges have all ports from first to last.
+// covered reports whether ranges contain all ports from first to last.
 func covered(ranges []nodeagent.PortRange, first, last int) bool {
 	for p := first; p <= last; p++ {
 		if !slices.ContainsFunc(ranges, func(r nodeagent.PortRange) bool { return p >= r.First && p <= r.Last }) {

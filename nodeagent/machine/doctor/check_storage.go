@@ -14,13 +14,13 @@ import (
 
 func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
-// How much room a disk has to have.
+// The minimum free space of a disk.
 const (
 	leastFree = 1 << 30
-	// littleFree is that for logs, which may take that much, and images.
+	// littleFree is enough for the logs of tasks and for images.
 	littleFree = 20 << 30
 	littlePart = 20 // a twentieth
-	// slowFsync is what each start of a container would wait for.
+	// slowFsync is the delay of each start of a container above which there is a warning.
 	slowFsync = 50 * time.Millisecond
 )
 
@@ -60,13 +60,13 @@ func checkStateDir(f Facts) []Finding {
 	return d.done(well)
 }
 
-// isRemoteFS tells the file systems of other machines, as far as they are known.
+// isRemoteFS reports whether a file system is of another machine, as far as is known.
 func isRemoteFS(kind string) bool {
 	return strings.HasPrefix(kind, "nfs") || strings.HasPrefix(kind, "fuse.") ||
 		slices.Contains([]string{"cifs", "smb3", "9p", "ceph", "glusterfs", "lustre", "afs", "virtiofs"}, kind)
 }
 
-// disk says what is wrong with what a directory is on.
+// disk adds findings about the disk of a directory.
 func (d *diagnosis) disk(dir Dir) {
 	switch {
 	case dir.Error != "":
@@ -87,7 +87,7 @@ func (d *diagnosis) disk(dir Dir) {
 	}
 }
 
-// layers says why no images could be unpacked there.
+// layers adds the reasons why images cannot be unpacked in a directory.
 func (d *diagnosis) layers(dir Dir) {
 	if dir.NoExec {
 		d.problem(fmt.Sprintf("%s is mounted noexec: no program of an image could be run", dir.Path), "mount -o remount,exec the disk, or choose another directory")
@@ -103,7 +103,7 @@ func checkImages(f Facts) []Finding {
 	}
 	d := of("images")
 	if f.EUID != 0 && f.Images.Error != "" {
-		return nil // only root can look there
+		return nil // root is required
 	}
 	d.disk(*f.Images)
 	d.layers(*f.Images)
@@ -132,7 +132,7 @@ func checkLogs(f Facts) []Finding {
 	if f.LogsCut {
 		text = "more than " + text
 	}
-	// What still runs is not deleted.
+	// The agent does not delete logs of running attempts.
 	if f.LogBytes > nodeagent.DefaultLogBytes+nodeagent.DefaultLogBytes/10 {
 		d.warn(fmt.Sprintf("the logs of tasks take %s, beyond the %s at which the agent begins to delete: it does not run, or tasks that run write that much", text, bytesText(nodeagent.DefaultLogBytes)),
 			"start the agent, or rm the oldest below "+f.Plan.StateDir+"/logs")

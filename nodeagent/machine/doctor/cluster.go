@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// gatherCluster is lookAtCluster, within a time: its files may be on a disk that hangs.
+// gatherCluster is lookAtCluster with a time limit: its files may be on a hanging disk.
 func gatherCluster(ctx context.Context, plan Plan, src Source) (*Etcd, *Cluster) {
 	type answer struct {
 		etcd    *Etcd
@@ -26,8 +26,8 @@ func gatherCluster(ctx context.Context, plan Plan, src Source) (*Etcd, *Cluster)
 	return a.etcd, a.cluster
 }
 
-// lookAtCluster connects to each endpoint, and reads what matters of the cluster through
-// whichever answers.
+// lookAtCluster connects to each endpoint, and reads the state of the cluster through any that
+// answers.
 func lookAtCluster(ctx context.Context, plan Plan, src Source) (*Etcd, *Cluster) {
 	at := src.Etcd
 	if len(at.Endpoints) == 0 {
@@ -55,7 +55,7 @@ func lookAtCluster(ctx context.Context, plan Plan, src Source) (*Etcd, *Cluster)
 	return e, c
 }
 
-// readCluster reads what matters of the cluster; nil, and why, if it cannot be read.
+// readCluster reads the state of the cluster; nil and an error if it cannot.
 func readCluster(ctx context.Context, plan Plan, src Source) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*probeWait)
 	defer cancel()
@@ -69,13 +69,13 @@ func readCluster(ctx context.Context, plan Plan, src Source) (*Cluster, error) {
 		return nil, err
 	}
 	if src.Usage != nil {
-		// Whoever may not ask is not told, which is no trouble.
+		// Without permission these stay unknown, which is no problem.
 		c.InUse, c.Quota, c.Alarm, _ = src.Usage(ctx, store)
 	}
 	return c, nil
 }
 
-// lookInto reads what matters of the cluster behind a store.
+// lookInto reads the state of the cluster in a store.
 func lookInto(ctx context.Context, plan Plan, store controlplane.Store) (*Cluster, error) {
 	c := &Cluster{Ops: store.Limits().Ops, Servers: make(map[string]string), Versions: make(map[string]int), Bound: make(map[string]bool)}
 	var err error
@@ -88,7 +88,7 @@ func lookInto(ctx context.Context, plan Plan, store controlplane.Store) (*Cluste
 	}{
 		{controlplane.Prefix(controlplane.Schedulers), func(k controlplane.Key, kv controlplane.KV) {
 			var l types.Leader
-			_ = types.Decode(kv.Value, &l) // it is there, whatever it says
+			_ = types.Decode(kv.Value, &l) // it exists, whatever it contains
 			c.Servers[k.ID] = l.Version
 		}},
 		{controlplane.AliveKey(plan.Node), func(_ controlplane.Key, kv controlplane.KV) { c.Lease = int64(kv.Lease) }},
@@ -119,5 +119,5 @@ func lookInto(ctx context.Context, plan Plan, store controlplane.Store) (*Cluste
 	return c, nil
 }
 
-// boundText names an attempt in Cluster.Bound.
+// boundText returns the key of an attempt in Cluster.Bound.
 func boundText(ns, id string, attempt int) string { return fmt.Sprintf("%s/%s/%d", ns, id, attempt) }

@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
 )
 
-// gatherContainerd looks for a daemon that serves, and for what it takes to run one.
+// gatherContainerd looks for a running daemon, and for the programs to run one.
 func gatherContainerd(ctx context.Context, h host, plan Plan) Containerd {
 	c := Containerd{Binary: find("containerd"), Shim: find("containerd-shim-runc-v2"), Runc: find("runc")}
 	if plan.Containerd != "" {
@@ -40,7 +40,7 @@ func gatherContainerd(ctx context.Context, h host, plan Plan) Containerd {
 	return c
 }
 
-// findInit returns the path of the init that containers are given, empty if there is none.
+// findInit returns the path of the init program for containers; "" if there is none.
 func findInit(h host) string {
 	for _, path := range containerd.DefaultInits() {
 		if h.has(path) {
@@ -50,8 +50,8 @@ func findInit(h host) string {
 	return ""
 }
 
-// find returns the path of a program, empty if it is not installed. What only root is
-// offered is found by others, too.
+// find returns the path of a program; "" if it is not installed. It also searches directories that
+// only root has in PATH.
 func find(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
@@ -66,8 +66,8 @@ func find(name string) string {
 	return ""
 }
 
-// ask runs a program that answers at once, and returns what it prints; errHangs when it
-// does not answer.
+// ask runs a short program, and returns its output. It returns errHangs if the program does not end
+// in time.
 func ask(ctx context.Context, wait time.Duration, path string, args ...string) (string, error) {
 	type answer struct {
 		out  []byte
@@ -76,7 +76,7 @@ func ask(ctx context.Context, wait time.Duration, path string, args ...string) (
 	}
 	a, ok := within(ctx, wait, func(ctx context.Context) answer {
 		cmd := exec.CommandContext(ctx, path, args...)
-		cmd.WaitDelay = wait / 4 // what it started may have its output still
+		cmd.WaitDelay = wait / 4 // its child processes may hold its output open
 		out, err := cmd.CombinedOutput()
 		return answer{out, err, ctx.Err() != nil}
 	})
@@ -86,7 +86,7 @@ func ask(ctx context.Context, wait time.Duration, path string, args ...string) (
 	return string(a.out), a.err
 }
 
-// word returns the n-th word of a text, from 0; empty if there is none.
+// word returns the n-th word of a text, from 0; "" if there is none.
 func word(text string, n int) string {
 	if fields := strings.Fields(text); n < len(fields) {
 		return fields[n]
@@ -94,7 +94,7 @@ func word(text string, n int) string {
 	return ""
 }
 
-// containerdRoot returns where the containerd of the machine keeps images.
+// containerdRoot returns where the machine's containerd stores images.
 func containerdRoot(config string) string {
 	root := ""
 	if f, err := os.Open(config); err == nil {
@@ -105,15 +105,15 @@ func containerdRoot(config string) string {
 				root = strings.Trim(strings.TrimSpace(value), `"'`)
 			}
 			if strings.HasPrefix(name, "[") {
-				break // of a plugin from here on
+				break // settings of a plugin follow
 			}
 		}
 	}
 	return cmp.Or(root, "/var/lib/containerd")
 }
 
-// gatherState looks whether an agent and a watchdog run in a state directory. A disk that
-// hangs is a fact of the directory.
+// gatherState reports whether an agent and a watchdog run in a state directory. A hanging disk is
+// reported as a fact of the directory.
 func gatherState(ctx context.Context, wait time.Duration, h host, stateDir string) (Agent, Watchdog) {
 	type state struct {
 		agent    Agent
@@ -125,8 +125,8 @@ func gatherState(ctx context.Context, wait time.Duration, h host, stateDir strin
 	return s.agent, s.watchdog
 }
 
-// gatherAgent looks whether an agent runs in a state directory: whether its lock is held,
-// which is not tried, as that would keep one away that starts now.
+// gatherAgent reports whether an agent runs in a state directory: whether its lock is held. It does
+// not try the lock, because that could prevent the start of an agent.
 func gatherAgent(h host, stateDir string) Agent {
 	var a Agent
 	path := filepath.Join(stateDir, "lock")
@@ -143,19 +143,18 @@ func gatherAgent(h host, stateDir string) Agent {
 	return a
 }
 
-// watchdogLock is the file that a watchdog has locked, in the state directory.
+// watchdogLock is the file in the state directory that a watchdog locks.
 const watchdogLock = "watchdog.lock"
 
-// gatherWatchdog looks whether a watchdog runs; an agent that never had one is of an older
-// version.
+// gatherWatchdog reports whether a watchdog runs. An agent of an older version never had one.
 func gatherWatchdog(h host, stateDir string) Watchdog {
 	path := filepath.Join(stateDir, watchdogLock)
 	_, err := os.Stat(path)
 	return Watchdog{Known: err == nil, Running: locked(h, path)}
 }
 
-// gatherSpaces lists the containers of Escher in the daemon that serves, or in the one
-// that an agent of this state directory left running.
+// gatherSpaces lists the containers of Escher in the running daemon, or in the one that an agent of
+// this state directory left running.
 func gatherSpaces(ctx context.Context, plan Plan, c Containerd) []Space {
 	found, _ := within(ctx, 2*probeWait, func(ctx context.Context) []containerd.Space {
 		address := plan.Containerd

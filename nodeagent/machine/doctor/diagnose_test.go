@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
-// healthy are facts of a machine on which all is well, with all that can be looked at.
+// healthy returns facts of a healthy machine, with every fact set.
 func healthy() Facts {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	valid := func() *Certificate {
@@ -65,17 +65,17 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// breaks is one thing of a healthy machine that is not as it should be.
+// breaks is one defect of a healthy machine.
 type breaks struct {
 	name   string
 	change func(f *Facts)
 	check  string
 	status Status
-	// says and remedy are parts of what is said.
+	// says and remedy are parts of the message and the remedy.
 	says, remedy string
 }
 
-// machineBreaks are of the kernel and what it is set to.
+// machineBreaks are defects of the kernel and its settings.
 func machineBreaks() []breaks {
 	return []breaks{
 		{"user", func(f *Facts) { f.EUID = 1000 }, "user", Problem, "user 1000", "sudo"},
@@ -109,7 +109,7 @@ func machineBreaks() []breaks {
 	}
 }
 
-// containerBreaks are of what runs containers, and of disks.
+// containerBreaks are defects of container programs and of disks.
 func containerBreaks() []breaks {
 	return []breaks{
 		{"named containerd is away", func(f *Facts) {
@@ -148,7 +148,7 @@ func containerBreaks() []breaks {
 	}
 }
 
-// networkBreaks are of names, ports and GPUs.
+// networkBreaks are defects of names, ports and GPUs.
 func networkBreaks() []breaks {
 	return []breaks{
 		{"localhost", func(f *Facts) { f.Plan.Node = "localhost.localdomain" }, "node name", Problem, "many machines", "--node"},
@@ -179,7 +179,7 @@ func networkBreaks() []breaks {
 	}
 }
 
-// clusterBreaks are of etcd and what is in it.
+// clusterBreaks are defects of etcd and its content.
 func clusterBreaks() []breaks {
 	return []breaks{
 		{"etcd is away", func(f *Facts) { f.Etcd.Endpoints[0].Error = "refused"; f.Cluster = nil }, "etcd", Problem, "https://10.0.0.1:2379 does not answer: refused", "--endpoints"},
@@ -203,7 +203,7 @@ func clusterBreaks() []breaks {
 	}
 }
 
-// TestDiagnose breaks one thing of a healthy machine each.
+// TestDiagnose breaks one thing of a healthy machine at a time.
 func TestDiagnose(t *testing.T) {
 	for _, c := range slices.Concat(machineBreaks(), containerBreaks(), networkBreaks(), clusterBreaks()) {
 		t.Run(c.name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// TestLess leaves out what is not there: no cluster, no agent, no GPU, no service.
+// TestLess tests a machine without a cluster, an agent, GPUs and a service.
 func TestLess(t *testing.T) {
 	f := healthy()
 	f.Etcd, f.Cluster, f.Agent, f.GPU, f.Spaces, f.Images, f.KillMode, f.Plan.TLSCert = nil, nil, Agent{}, GPU{}, nil, nil, "", ""
@@ -239,7 +239,7 @@ func TestLess(t *testing.T) {
 	}
 }
 
-// TestDev: escher dev gives its cluster no id, and its server is alive all the same.
+// TestDev tests escher dev: its cluster has no id, and yet its server is alive.
 func TestDev(t *testing.T) {
 	f := healthy()
 	f.Cluster.ID, f.Cluster.Servers = "", map[string]string{"dev": "v2"}

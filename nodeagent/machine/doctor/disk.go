@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gatherDir looks at a directory and what it is on; with try also by writing there.
+// gatherDir examines a directory and its disk. With try, it also writes there.
 func gatherDir(ctx context.Context, h host, path string, try bool) Dir {
 	d, ok := within(ctx, probeWait, func(context.Context) Dir {
 		d := lookAt(h, path)
@@ -30,7 +30,7 @@ func gatherDir(ctx context.Context, h host, path string, try bool) Dir {
 	return d
 }
 
-// lookAt looks at a directory without writing.
+// lookAt examines a directory without writing.
 func lookAt(h host, path string) Dir {
 	d := Dir{Path: path, At: path}
 	info, err := os.Stat(path)
@@ -58,7 +58,7 @@ func lookAt(h host, path string) Dir {
 	return d
 }
 
-// typeOf returns the type of the file system that a path is on, as it is mounted last.
+// typeOf returns the type of a path's file system, according to the last mount.
 func typeOf(h host, path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -72,15 +72,14 @@ func typeOf(h host, path string) string {
 	return kind
 }
 
-// try writes below the directory, and makes an overlay of what it wrote; nothing of it
-// is left.
+// try writes below the directory, and makes an overlay there. It leaves nothing behind.
 func (d *Dir) try() {
 	dir, err := os.MkdirTemp(d.At, ".escher-doctor-")
 	if err != nil {
 		d.Error = err.Error()
 		return
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what cannot be removed is empty
+	defer func() { _ = os.RemoveAll(dir) }() // a rest would be empty
 	if d.Fsync, err = fsyncTime(filepath.Join(dir, "written")); err != nil {
 		d.Error = err.Error()
 		return
@@ -90,10 +89,10 @@ func (d *Dir) try() {
 	}
 }
 
-// fsyncTries is how many writes the time of one is the median of.
+// fsyncTries is the number of writes of which fsyncTime returns the median.
 const fsyncTries = 5
 
-// fsyncTime measures how long a small write takes to be on the disk.
+// fsyncTime measures how long a small write takes to reach the disk.
 func fsyncTime(path string) (time.Duration, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -115,8 +114,8 @@ func fsyncTime(path string) (time.Duration, error) {
 	return took[len(took)/2], nil
 }
 
-// overlay makes an overlay file system of directories below dir, as containers have it,
-// and mounts it nowhere. Kernels before 5.2 cannot do that: then it is not tried.
+// overlay makes an overlay file system of directories below dir, as for containers, and does not
+// mount it. It does nothing on kernels before 5.2, which cannot do that.
 func overlay(dir string) error {
 	fd, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	switch {
@@ -140,7 +139,7 @@ func overlay(dir string) error {
 	return unix.FsconfigCreate(fd)
 }
 
-// gatherLogs sums up the logs of tasks; of a disk that hangs, none.
+// gatherLogs sums up the logs of tasks. For a hanging disk, the sum is 0 and cut.
 func gatherLogs(ctx context.Context, dir string) (sum int64, cut bool) {
 	type size struct {
 		sum int64
@@ -153,18 +152,18 @@ func gatherLogs(ctx context.Context, dir string) (sum int64, cut bool) {
 	return s.sum, s.cut || !ok
 }
 
-// How many files, and how long, sizeOf looks at.
+// The limits of sizeOf in files and time.
 const (
 	sizeMost = 200_000
 	sizeWait = 3 * time.Second
 )
 
-// sizeOf sums up the files below a directory; cut tells that there were too many.
+// sizeOf sums up the files below a directory; cut reports whether it reached a limit.
 func sizeOf(dir string) (sum int64, cut bool) {
 	begin, seen := time.Now(), 0
 	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // it is gone, or nobody's to read
+			return nil // it is gone, or not readable
 		}
 		if seen++; seen > sizeMost || time.Since(begin) > sizeWait {
 			return fs.SkipAll

@@ -1,35 +1,34 @@
-// Package doctor says what would go wrong on a machine that runs an agent, or is to
-// run one, and how to fix it: Gather looks, and Diagnose, which is pure, judges what it
-// saw. Nothing is changed; what a probe writes, below the state directory, is gone when
-// it returns.
+// Package doctor finds problems of a machine that runs an agent or will run one, and their
+// remedies. Gather collects facts, and Diagnose, which is pure, judges them. Nothing changes:
+// Gather removes the files that a probe writes below the state directory.
 package doctor
 
 import "slices"
 
-// Status says how bad a finding is.
+// Status is the severity of a finding.
 type Status string
 
-// The statuses. A problem keeps an agent or its tasks from working; with a warning they
-// work, and something will be worse than it need be, or fail one day.
+// The statuses. A problem prevents an agent or its tasks from working. With a warning they work,
+// but something is worse than necessary or will fail one day.
 const (
 	OK      Status = "ok"
 	Warning Status = "warning"
 	Problem Status = "problem"
 )
 
-// Finding is what one check has to say.
+// Finding is a result of one check.
 type Finding struct {
-	// Check names the check; some have several findings.
+	// Check is the name of the check; some have several findings.
 	Check  string `json:"check"`
 	Status Status `json:"status"`
 	// Message is one sentence.
 	Message string `json:"message"`
-	// Remedy is what to do, a command where there is one; empty when all is well.
+	// Remedy is what to do, if possible a command; "" if all is well.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Diagnose judges facts: at least one finding for each check that applies, in an order
-// that does not change.
+// Diagnose judges facts. It returns at least one finding for each check that applies, in a fixed
+// order.
 func Diagnose(f Facts) []Finding {
 	var all []Finding
 	for _, check := range []func(Facts) []Finding{
@@ -74,7 +73,7 @@ func (d *diagnosis) warn(message, remedy string) {
 	d.all = append(d.all, Finding{d.check, Warning, message, remedy})
 }
 
-// done returns what was found; if that is nothing, that all is well, and how.
+// done returns the findings, or, if there are none, OK with the message well.
 func (d *diagnosis) done(well string) []Finding {
 	if len(d.all) == 0 {
 		return []Finding{{Check: d.check, Status: OK, Message: well}}

@@ -8,71 +8,71 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
-// Facts are what Gather saw of a machine, and of its cluster where one is named.
+// Facts are the facts that Gather collected of a machine, and of its cluster if one is configured.
 type Facts struct {
-	// Now is when it looked.
+	// Now is the time of Gather.
 	Now time.Time
-	// Plan is the agent that runs here, or is to.
+	// Plan is the agent that runs here, or will run.
 	Plan Plan
-	// EUID is the user that looked: what only root can see is left out for others.
+	// EUID is the user of Gather: facts that only root can see are missing for others.
 	EUID int
 	// Release is the kernel's, such as 6.1.0-18-amd64.
 	Release string
 	Cgroups cgroup.Facts
-	// Swap tells that memory is swapped to a disk.
+	// Swap reports whether memory is swapped to a disk.
 	Swap bool
-	// Seccomp are the actions that filters of system calls may take; none: the kernel
-	// has no filters.
+	// Seccomp are the available actions of system call filters; none means that the kernel has no
+	// filters.
 	Seccomp []string
 	Clock   Clock
-	// BootID tells one boot from another; BootClock, that the clock of it can be read.
+	// BootID identifies the boot; BootClock reports whether the boot clock can be read.
 	BootID    string
 	BootClock bool
 	Limits    Limits
-	// KillMode is that of the agent's unit of systemd; empty without a unit.
+	// KillMode is that of the agent's systemd unit; "" without a unit.
 	KillMode string
 
 	Containerd Containerd
-	// StateDir is the plan's; Images is where a containerd of the machine has images,
-	// nil if the agent runs its own.
+	// StateDir is the plan's. Images is where the machine's containerd stores images; nil if the
+	// agent runs a private one.
 	StateDir Dir
 	Images   *Dir
-	// LogBytes is what the logs of tasks take; LogsCut, that there were too many to look
-	// at all.
+	// LogBytes is the size of the logs of tasks. LogsCut reports whether there were too many to
+	// count.
 	LogBytes int64
 	LogsCut  bool
 	Agent    Agent
 	Watchdog Watchdog
-	// Spaces are the namespaces of containerd that have containers of Escher.
+	// Spaces are the containerd namespaces with containers of Escher.
 	Spaces []Space
 
 	Network Network
 	GPU     GPU
-	// Etcd is how etcd is reached, Cluster what is in it; nil when none is named, or it
-	// could not be read.
+	// Etcd describes the access to etcd, Cluster its content; nil if none is configured or it could
+	// not be read.
 	Etcd    *Etcd
 	Cluster *Cluster
 }
 
-// Plan says which agent the machine is looked at for.
+// Plan describes the agent for which the machine is examined.
 type Plan struct {
-	// Node is its name; NodeGiven, that somebody chose it, and it is not the host's.
+	// Node is its name; NodeGiven reports whether a user chose it instead of the host's name.
 	Node      string
 	NodeGiven bool
-	// StateDir is its directory, SocketDir that of the sockets of tasks.
+	// StateDir is its state directory, SocketDir that of the task sockets.
 	StateDir, SocketDir string
-	// Containerd is the socket of the daemon to use, empty for one of its own; Named,
-	// that somebody chose it.
+	// Containerd is the socket of the daemon to use; "" means a private one. Named reports whether
+	// a user chose it.
 	Containerd string
 	Named      bool
-	// Listen is host:port of the node's API, Address host:port by which others reach it.
-	// Local tells that it is meant for this machine alone.
+	// Listen is host:port of the node's API, Address the host:port at which others reach it. Local
+	// reports whether the API is for this machine only.
 	Listen, Address string
 	Local           bool
 	// TLSCert and TLSKey are the files of the API's certificate, if it has one.
 	TLSCert, TLSKey string
 	Ports           nodeagent.PortRange
-	// CgroupDriver is who is to make the cgroups of containers; empty is what suits the
+	// CgroupDriver is the driver for the cgroups of containers; "" means the one that suits the
 	// machine.
 	CgroupDriver cgroup.Driver
 	// Version is that of this program.
@@ -81,77 +81,77 @@ type Plan struct {
 
 // Clock is the wall clock of a machine.
 type Clock struct {
-	// Known tells that the kernel said whether it is synchronised.
+	// Known reports whether the kernel said whether the clock is synchronized.
 	Known, Synchronised bool
-	// MaxError is by how much it may be wrong, as the kernel has it.
+	// MaxError is its maximum error according to the kernel.
 	MaxError time.Duration
 }
 
-// Limits are those of the machine, or of this process; 0 is unknown.
+// Limits are limits of the machine or of this process; 0 means unknown.
 type Limits struct {
-	// OpenFiles is how many this process may have, AllFiles all of them.
+	// OpenFiles is the limit of open files of this process, AllFiles that of the machine.
 	OpenFiles, AllFiles int64
-	// Watchers and Watches are the inotify instances and watches of a user.
+	// Watchers and Watches are the limits of inotify instances and watches of a user.
 	Watchers, Watches int64
-	// PIDs is how many processes and threads the machine may have.
+	// PIDs is the limit of processes and threads of the machine.
 	PIDs int64
 }
 
-// Containerd is the daemon that the agent uses, or what it takes to run one.
+// Containerd is the daemon that the agent uses, or the programs to run one.
 type Containerd struct {
-	// Serving is the version of the daemon at Plan.Containerd, empty if none answers;
-	// Error is why.
+	// Serving is the version of the daemon at Plan.Containerd; "" if none answers. Error is the
+	// reason.
 	Serving, Error string
-	// Root is where that one has its images.
+	// Root is where that daemon stores images.
 	Root string
-	// Binary and Shim are the paths of the programs, Version the daemon's; empty: not
+	// Binary and Shim are the paths of the programs, Version is the daemon's; "" means not
 	// installed.
 	Binary, Version, Shim string
-	// Runc is its path, RuncVersion its version; RuncError is why it does not run.
+	// Runc is the path of runc, RuncVersion its version; RuncError is why it does not run.
 	Runc, RuncVersion, RuncError string
-	// Init is the path of the init process for containers, empty if there is none.
+	// Init is the path of the init program for containers; "" if there is none.
 	Init string
 }
 
-// Dir is a directory, and what it is on.
+// Dir is a directory and its disk.
 type Dir struct {
 	Path string
-	// At is the nearest directory that is there: what follows is its. NotDir: that is no
-	// directory.
+	// At is the nearest existing path: the fields below describe it. NotDir reports whether it is
+	// not a directory.
 	At     string
 	NotDir bool
 	Mode   fs.FileMode
 	UID    int
-	// Type is that of the file system; NoExec and ReadOnly are how it is mounted.
+	// Type is the type of the file system; NoExec and ReadOnly are mount options.
 	Type             string
 	NoExec, ReadOnly bool
 	// Free and Size are in bytes, FreeInodes and Inodes in files.
 	Free, Size         int64
 	FreeInodes, Inodes int64
-	// Fsync is how long a small write takes to be on the disk; 0: it was not tried.
+	// Fsync is how long a small write takes to reach the disk; 0 means not tried.
 	Fsync time.Duration
-	// Overlay is why no overlay can be made of it, "" if one can, or it was not tried.
+	// Overlay is why no overlay can be made there; "" if one can, or it was not tried.
 	Overlay string
-	// Error is why it could not be looked at, or written to.
+	// Error is why it could not be examined or written to.
 	Error string
 }
 
-// Agent is an agent that runs in the state directory.
+// Agent is the agent in the state directory.
 type Agent struct {
-	// PID is its process, 0 if none runs; Running tells that one does.
+	// Running reports whether one runs; PID is its process id, "" if none runs.
 	Running bool
 	PID     string
-	// Lease is that of its last session, 0 if there was none.
+	// Lease is that of its last session; 0 if there was none.
 	Lease int64
 }
 
-// Watchdog is what ends the tasks of an agent that cannot.
+// Watchdog is the process that ends the tasks of an agent that cannot.
 type Watchdog struct {
-	// Known tells that it is known whether it runs.
+	// Known reports whether Running is known.
 	Known, Running bool
 }
 
-// Space is a namespace of containerd with containers of one node.
+// Space is a containerd namespace with containers of one node.
 type Space struct {
 	Name          string
 	Cluster, Node string
@@ -161,60 +161,58 @@ type Space struct {
 // SpaceContainer is a container of Escher.
 type SpaceContainer struct {
 	ID string
-	// Key is that of the binding it was made for.
+	// Namespace, Task and Attempt are those of its binding's key.
 	Namespace, Task string
 	Attempt         int
 	Running         bool
 }
 
-// Network is how a machine is reached.
+// Network describes how the machine is reached.
 type Network struct {
 	Hostname string
-	// Nameservers are those that names are asked of.
+	// Nameservers are the DNS servers.
 	Nameservers []string
-	// ListenError is why nothing can listen at Plan.Listen, "" if something can.
+	// ListenError is why the agent cannot listen at Plan.Listen; "" if it can.
 	ListenError string
-	// Answered tells that the node's API answered at Plan.Address; AnswerError is why
-	// not. Neither is set when no agent runs.
+	// Answered reports whether the node's API answered at Plan.Address; AnswerError is why it did
+	// not. Neither is set if no agent runs.
 	Answered    bool
 	AnswerError string
-	// Local tells that Plan.Address is an address of this machine, Loopback that nobody
-	// else reaches it.
+	// Local reports whether Plan.Address is an address of this machine, Loopback whether only this
+	// machine reaches it.
 	Local, Loopback bool
-	// Remote tells that etcd is on another machine.
+	// Remote reports whether etcd is on another machine.
 	Remote bool
-	// LocalFirst and LocalLast are the ports that the kernel gives to connections;
-	// Reserved those that it leaves out.
+	// LocalFirst and LocalLast bound the ports that the kernel gives to outgoing connections;
+	// Reserved are those that it leaves out.
 	LocalFirst, LocalLast int
 	Reserved              []nodeagent.PortRange
-	// Listening are the ports at which something listens.
+	// Listening are the ports with a listener.
 	Listening []int
-	// Filters are the tables of a packet filter that are in the kernel.
+	// Filters are the loaded tables of packet filters.
 	Filters []string
-	// API is the certificate of the node's API; CertificateError is why it cannot be
-	// used.
+	// API is the certificate of the node's API; CertificateError is why it cannot be used.
 	API              *Certificate
 	CertificateError string
 }
 
-// GPU is what there is of GPUs.
+// GPU describes the NVIDIA GPUs and the CDI specifications.
 type GPU struct {
-	// Cards is how many of NVIDIA's are on the bus.
+	// Cards is the number of NVIDIA cards on the bus.
 	Cards int
-	// Driver is the version of NVIDIA's that is loaded, empty if none is.
+	// Driver is the version of the loaded NVIDIA driver; "" if none is loaded.
 	Driver string
-	// Nodes tells that /dev/nvidiactl is there.
+	// Nodes reports whether /dev/nvidiactl exists.
 	Nodes bool
-	// SMI is the path of nvidia-smi, SMIError what is wrong with it; Hangs, that it does
-	// not answer.
+	// SMI is the path of nvidia-smi, SMIError its error; Hangs reports whether it does not answer.
 	SMI, SMIError string
 	Hangs         bool
-	// Systemd tells that containers, or this machine, are run by systemd; CharLinks, that
-	// the links are there that it needs to let containers keep their GPUs.
+	// Systemd reports whether systemd runs containers or this machine. CharLinks reports whether
+	// the links exist that it needs to let containers keep their GPUs.
 	Systemd, CharLinks bool
 	// Specs are the CDI specifications.
 	Specs []CDISpec
-	// CDIErrors are those that cannot be read.
+	// CDIErrors are the errors of unreadable specifications.
 	CDIErrors []string
 }
 
@@ -222,57 +220,56 @@ type GPU struct {
 type CDISpec struct {
 	Path, Kind string
 	Devices    int
-	// Missing are the device nodes it names that are not there.
+	// Missing are its device nodes that do not exist.
 	Missing []string
 }
 
-// Etcd is how etcd is reached.
+// Etcd describes the access to etcd.
 type Etcd struct {
 	Endpoints []Endpoint
-	// Own is the certificate that is shown to it; OwnError is why there is none.
+	// Own is the client certificate; OwnError is why there is none.
 	Own      *Certificate
 	OwnError string
-	// KeyMode is the mode of the file of its key, 0 if there is none.
+	// KeyMode is the mode of its key file; 0 if there is none.
 	KeyPath string
 	KeyMode fs.FileMode
-	// Error is why the cluster could not be read through any of them.
+	// Error is why the cluster could not be read through any endpoint.
 	Error string
 }
 
 // Endpoint is one address of etcd.
 type Endpoint struct {
 	Address string
-	// Error is why it does not answer, Took how long the answer took.
+	// Error is why it does not answer, Took the time until its answer.
 	Error string
 	Took  time.Duration
-	// Certificate is what it shows, if it is encrypted.
+	// Certificate is its certificate if it is encrypted.
 	Certificate *Certificate
 }
 
-// Certificate is what matters of one.
+// Certificate describes a certificate.
 type Certificate struct {
 	Path                string
 	NotBefore, NotAfter time.Time
-	// Wrong is why it does not do for what it is for.
+	// Wrong is why it is not suitable.
 	Wrong string
 }
 
-// Cluster is what is in etcd.
+// Cluster describes the content of etcd.
 type Cluster struct {
-	// ID is empty before the first server, and with escher dev.
+	// ID is "" before the first server, and with escher dev.
 	ID string
-	// Ops is how many operations a transaction may have.
+	// Ops is the limit of operations per transaction.
 	Ops int
-	// InUse and Quota are of the database, in bytes, 0 if unknown; Alarm, that it refuses
-	// writes.
+	// InUse and Quota are of the database, in bytes; 0 means unknown. Alarm reports whether it
+	// refuses writes.
 	InUse, Quota int64
 	Alarm        bool
-	// Servers are the versions of those that are alive, by name; empty: they do not say.
+	// Servers are the versions of the live servers by name; "" means unknown.
 	Servers map[string]string
-	// Lease is that of an agent of the plan's name that is alive, 0 if none is.
+	// Lease is that of a live agent with the plan's name; 0 if there is none.
 	Lease int64
-	// Version is what the store has of the node's agent; Versions how many nodes have
-	// which.
+	// Version is the stored version of the node's agent; Versions counts the nodes by version.
 	Version  string
 	Versions map[string]int
 	// Bound are the attempts bound to the node: <namespace>/<task>/<attempt>.

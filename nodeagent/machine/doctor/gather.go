@@ -17,27 +17,26 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
-// Source is what facts are gathered from.
+// Source has the sources of facts.
 type Source struct {
-	// Files is the root of the machine's file system; nil is the machine's own.
+	// Files is the root of the machine's file system; nil means this machine's.
 	Files fs.FS
-	// CDIDirs are where specifications of devices are; none are the standard ones.
+	// CDIDirs are the directories of CDI specifications; empty means the standard ones.
 	CDIDirs []string
-	// SMI is the path of nvidia-smi; empty is the one in PATH.
+	// SMI is the path of nvidia-smi; "" means the one in PATH.
 	SMI string
-	// Etcd says how etcd is reached; without endpoints there is no cluster to look at.
+	// Etcd is the address of etcd; without endpoints there are no facts of a cluster.
 	Etcd etcdstore.Address
-	// Usage asks how full the database behind a store is, its quota, and whether it
-	// refuses writes; nil asks nobody.
+	// Usage returns the size of the database of a store, its quota, and whether it refuses writes;
+	// nil means unknown.
 	Usage func(ctx context.Context, store *etcdstore.Store) (inUse, quota int64, alarm bool, err error)
 }
 
-// probeWait bounds each probe that something else has to answer: a disk, a driver, a
-// daemon.
+// probeWait limits each probe that waits for an answer: of a disk, a driver or a daemon.
 const probeWait = 5 * time.Second
 
-// Gather looks at the machine, and at the cluster if one is named. It always returns:
-// what does not answer in time is a fact too.
+// Gather collects the facts of the machine, and of the cluster if one is configured. It always
+// returns: a missing answer is a fact too.
 func Gather(ctx context.Context, plan Plan, src Source) Facts {
 	if src.Files == nil {
 		src.Files = os.DirFS("/")
@@ -66,7 +65,7 @@ func Gather(ctx context.Context, plan Plan, src Source) Facts {
 	return f
 }
 
-// machine looks at the kernel, and what it is set to.
+// machine collects the facts of the kernel and its settings.
 func (f *Facts) machine(h host) {
 	f.Release = h.text("/proc/sys/kernel/osrelease")
 	f.Cgroups = gatherCgroups(h, cgroup.DefaultRoot, cgroup.DefaultRun)
@@ -93,7 +92,7 @@ func (f *Facts) machine(h host) {
 	}
 }
 
-// killMode reads what a unit of systemd says, or systemd's default.
+// killMode returns the KillMode of a systemd unit, or systemd's default.
 func killMode(unit []string) string {
 	for _, line := range unit {
 		if mode, ok := strings.CutPrefix(strings.TrimSpace(line), "KillMode="); ok {
@@ -103,7 +102,7 @@ func killMode(unit []string) string {
 	return "control-group"
 }
 
-// readClock asks the kernel whether the wall clock is kept right.
+// readClock asks the kernel whether the wall clock is synchronized.
 func readClock() Clock {
 	var tx unix.Timex
 	state, err := unix.Adjtimex(&tx)
@@ -119,7 +118,7 @@ func readClock() Clock {
 // host reads the files of a machine.
 type host struct{ files fs.FS }
 
-// text returns a file without the white space around it, empty if it cannot be read.
+// text returns a file without surrounding white space; "" if it cannot be read.
 func (h host) text(path string) string {
 	text, err := fs.ReadFile(h.files, strings.TrimPrefix(path, "/"))
 	if err != nil {
@@ -136,7 +135,7 @@ func (h host) lines(path string) []string {
 	return strings.Split(text, "\n")
 }
 
-// number returns the number that a file holds, 0 if it holds none.
+// number returns the number in a file; 0 if there is none.
 func (h host) number(path string) int64 {
 	n, _ := strconv.ParseInt(h.text(path), 10, 64)
 	return n
@@ -165,19 +164,19 @@ func (h host) mounts() []mount {
 		if len(fields) < 4 {
 			continue
 		}
-		// White space in a path is written in octal.
+		// White space in a path is escaped in octal.
 		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\134`, `\`).Replace(fields[1])
 		all = append(all, mount{at, fields[2], strings.Split(fields[3], ",")})
 	}
 	return all
 }
 
-// within returns what f does, unless it takes longer: then f is left to itself, as
-// nothing ends what waits for a disk or a driver.
+// within returns the result of f, unless f takes longer: then f runs on alone, because a wait for a
+// disk or a driver cannot be interrupted.
 func within[T any](ctx context.Context, d time.Duration, f func(context.Context) T) (result T, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	// What ends with ctx is given a moment to say so.
+	// A call that ends with ctx gets a moment to return.
 	late, stop := context.WithTimeout(context.WithoutCancel(ctx), d+time.Second)
 	defer stop()
 	return bounded.Do(late, func() T { return f(ctx) })

@@ -31,7 +31,7 @@ func files(texts map[string]string) host {
 	return host{m}
 }
 
-// TestCgroups finds what keeps an agent from starting, as the agent does.
+// TestCgroups finds what prevents the start of an agent, like the agent itself.
 func TestCgroups(t *testing.T) {
 	v2 := map[string]string{"cgroup.controllers": "cpu memory pids\n", "cgroup.subtree_control": "\n", "cgroup.procs": "1\n", "system.slice/memory.swap.max": "max\n"}
 	nested, mute := maps.Clone(v2), maps.Clone(v2)
@@ -40,7 +40,7 @@ func TestCgroups(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
 		swap  bool
-		says  string // empty is nothing
+		says  string // empty means nothing
 	}{
 		"none":                   {map[string]string{"x": ""}, false, "no control groups"},
 		"v2":                     {v2, true, ""},
@@ -69,7 +69,7 @@ func TestCgroups(t *testing.T) {
 	}
 }
 
-// TestInit finds each init that containers are given.
+// TestInit finds each init program for containers.
 func TestInit(t *testing.T) {
 	if got := findInit(files(nil)); got != "" {
 		t.Errorf("found %q", got)
@@ -81,7 +81,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// TestStateThatHangs: what is read of the state directory does not answer.
+// TestStateThatHangs tests a state directory whose files cannot be read.
 func TestStateThatHangs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func TestStateThatHangs(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // whoever still reads is let go
+	t.Cleanup(func() { // release remaining readers
 		if f, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
 			f.Close()
 		}
@@ -109,7 +109,7 @@ func TestStateThatHangs(t *testing.T) {
 	}
 }
 
-// TestReadFiles reads what the kernel and services write of themselves.
+// TestReadFiles reads files of the kernel and of services.
 func TestReadFiles(t *testing.T) {
 	h := files(map[string]string{
 		"proc/net/tcp":     "  sl  local_address rem_address   st\n   0: 0100007F:1CFD 00000000:0000 0A 0\n   1: 0100007F:1CFE 0100007F:0001 01 0\n",
@@ -140,16 +140,16 @@ func TestReadFiles(t *testing.T) {
 	}
 }
 
-// TestGPUFiles counts cards by the bus, and finds the driver.
+// TestGPUFiles counts cards on the bus, and finds the driver.
 func TestGPUFiles(t *testing.T) {
 	h := files(map[string]string{
 		"sys/bus/pci/devices/0000:01:00.0/vendor": "0x10de\n", "sys/bus/pci/devices/0000:01:00.0/class": "0x030200\n",
-		"sys/bus/pci/devices/0000:01:00.1/vendor": "0x10de\n", "sys/bus/pci/devices/0000:01:00.1/class": "0x040300\n", // its sound
+		"sys/bus/pci/devices/0000:01:00.1/vendor": "0x10de\n", "sys/bus/pci/devices/0000:01:00.1/class": "0x040300\n", // its sound device
 		"sys/bus/pci/devices/0000:02:00.0/vendor": "0x8086\n", "sys/bus/pci/devices/0000:02:00.0/class": "0x030000\n",
 		"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.07  Sat Feb 17 22:55:48 UTC 2024\n",
 		"dev/nvidiactl":              "", "run/systemd/system/x": "", "dev/char/195:255": "",
 	})
-	// A program that fails as NVIDIA's does after an upgrade of its driver.
+	// A program that fails like NVIDIA's after an upgrade of its driver.
 	bin := t.TempDir()
 	script := "#!/bin/sh\necho 'Failed to initialize NVML: Driver/library version mismatch'\nexit 18\n"
 	if err := os.WriteFile(filepath.Join(bin, "nvidia-smi"), []byte(script), 0o755); err != nil {
@@ -161,7 +161,7 @@ func TestGPUFiles(t *testing.T) {
 	}
 }
 
-// TestHangs has a program that does not answer, and one whose child does not end.
+// TestHangs tests a program that does not answer, and one whose child process does not end.
 func TestHangs(t *testing.T) {
 	begin := time.Now()
 	for _, script := range []string{"exec sleep 100", "sleep 100 & wait"} {
@@ -179,7 +179,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestCDI finds device nodes that are not there, and what cannot be read.
+// TestCDI finds missing device nodes and unreadable specifications.
 func TestCDI(t *testing.T) {
 	dir := t.TempDir()
 	spec := `{"cdiVersion":"0.6.0","kind":"nvidia.com/gpu","devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/null"},{"path":"/dev/nvidia0","hostPath":"/dev/none0"}]}},{"name":"1","containerEdits":{"deviceNodes":[{"path":"/dev/none0"}]}}]}`
@@ -223,7 +223,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestDir looks at directories of this machine; what it tries is gone afterwards.
+// TestDir examines directories of this machine, and leaves nothing behind.
 func TestDir(t *testing.T) {
 	dir := t.TempDir()
 	h := host{os.DirFS("/")}
@@ -249,7 +249,7 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// TestGather looks at this machine, and at a real etcd that no server has run on.
+// TestGather gathers facts of this machine, and of a real etcd without a server.
 func TestGather(t *testing.T) {
 	etcd := etcdtest.Start(t, etcdtest.WithMaxTxnOps(128))
 	dir := t.TempDir()
@@ -273,7 +273,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestLookInto reads what matters of a cluster.
+// TestLookInto reads the state of a cluster.
 func TestLookInto(t *testing.T) {
 	s := memstore.New()
 	lease, err := s.GrantLease(t.Context(), time.Hour)

@@ -12,8 +12,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
-// gatherGPU looks for NVIDIA's cards and driver, and for the specifications by which
-// containers are given devices.
+// gatherGPU looks for NVIDIA cards, their driver, and the CDI specifications.
 func gatherGPU(ctx context.Context, h host, src Source) GPU {
 	var g GPU
 	for _, path := range h.glob("/sys/bus/pci/devices/*/vendor") {
@@ -45,8 +44,7 @@ func gatherGPU(ctx context.Context, h host, src Source) GPU {
 	return g
 }
 
-// readCDI reads the specifications of devices, and looks whether the device nodes are
-// there that they name.
+// readCDI reads the specifications of devices, and checks whether their device nodes exist.
 func readCDI(dirs []string) (specs []CDISpec, wrong []string) {
 	options := []cdi.Option{cdi.WithAutoRefresh(false)}
 	if len(dirs) > 0 {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errHangs is what ask returns of a program that does not answer.
+// errHangs is the error for a program that does not answer.
 var errHangs = errors.New("it does not answer")
 
-// locked reports whether a process has a lock on a file, as the kernel lists them:
+// locked reports whether a process holds a lock on a file, according to the kernel's list:
 //
 //	1: FLOCK  ADVISORY  WRITE 1234 fd:00:5678 0 EOF
 func locked(h host, path string) bool {
@@ -22,7 +22,7 @@ func locked(h host, path string) bool {
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
 	for _, line := range h.lines("/proc/locks") {
 		fields := strings.Fields(line)
-		// One that waits for it begins with an arrow.
+		// A waiting one begins with an arrow.
 		if len(fields) >= 6 && fields[1] == "FLOCK" && fields[5] == file {
 			return true
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 )
 
-// gatherNetwork looks at the node's API, at its ports, and at names.
+// gatherNetwork collects the facts of the node's API, of ports and of names.
 func gatherNetwork(ctx context.Context, h host, plan Plan, agent Agent, endpoints []string) Network {
 	n := Network{Listening: listening(h), Remote: slices.ContainsFunc(endpoints, isRemote)}
 	n.Hostname, _ = os.Hostname()
@@ -57,7 +57,7 @@ func gatherNetwork(ctx context.Context, h host, plan Plan, agent Agent, endpoint
 	return n
 }
 
-// answers asks the node's API whether it is there.
+// answers reports whether the node's API answers.
 func answers(ctx context.Context, plan Plan) (ok bool, why string) {
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
@@ -93,8 +93,8 @@ func isRemote(endpoint string) bool {
 	return !local
 }
 
-// isLocal reports whether host:port is at an address of this machine, and one that
-// nobody else reaches. Names are not looked up, but for localhost.
+// isLocal reports whether host:port is an address of this machine, and whether only this machine
+// reaches it. It resolves no names except localhost.
 func isLocal(address string) (local, loopback bool) {
 	name, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -120,9 +120,9 @@ func isLocal(address string) (local, loopback bool) {
 	}), false
 }
 
-// listening returns the TCP ports at which something listens, in order.
+// listening returns the TCP ports with a listener, sorted.
 func listening(h host) []int {
-	const listen = "0A" // a state, as /proc/net/tcp has it
+	const listen = "0A" // a state in /proc/net/tcp
 	var ports []int
 	for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		for _, line := range h.lines(path) {
@@ -140,7 +140,7 @@ func listening(h host) []int {
 	return slices.Compact(ports)
 }
 
-// ranges reads ports as the kernel writes them: 7421,20000-20999.
+// ranges parses ports in the kernel's format: 7421,20000-20999.
 func ranges(text string) []nodeagent.PortRange {
 	var all []nodeagent.PortRange
 	for part := range strings.SplitSeq(text, ",") {
@@ -154,5 +154,5 @@ func ranges(text string) []nodeagent.PortRange {
 	return all
 }
 
-// portText writes a range as the kernel does.
+// portText formats a range as the kernel does.
 func portText(r nodeagent.PortRange) string { return fmt.Sprintf("%d-%d", r.First, r.Last) }

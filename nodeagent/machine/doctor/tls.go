@@ -13,14 +13,14 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 )
 
-// trusting is a configuration that takes any certificate: what is wrong with it is found
-// out afterwards, and nothing is said on the connection.
+// trusting returns a configuration that accepts any certificate: the doctor checks it later, and
+// sends nothing over the connection.
 func trusting() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}
 }
 
-// ownCertificate reads a certificate and its key, and says what is wrong with them for
-// who connects to host; without a host, for a client.
+// ownCertificate reads a certificate and its key. With a host, it also checks the certificate for
+// clients that connect to host.
 func ownCertificate(cert, key, host string) (*Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -39,7 +39,7 @@ func ownCertificate(cert, key, host string) (*Certificate, error) {
 	return c, nil
 }
 
-// readCertificate is ownCertificate of files that may be on a disk that hangs: errHangs.
+// readCertificate is ownCertificate for files that may be on a hanging disk: errHangs.
 func readCertificate(ctx context.Context, cert, key, host string) (*Certificate, error) {
 	type answer struct {
 		c   *Certificate
@@ -99,8 +99,8 @@ func endpoint(ctx context.Context, address string, at etcdstore.Address) Endpoin
 	return e
 }
 
-// distrust says why a certificate that was shown is not one of host, by our authorities;
-// how long it is valid is told apart.
+// distrust returns why a certificate is not valid for host with our authorities. It ignores the
+// period of validity, which validity checks.
 func distrust(shown []*x509.Certificate, host, authorities string) string {
 	opts := x509.VerifyOptions{DNSName: host, Intermediates: x509.NewCertPool(), CurrentTime: shown[0].NotBefore.Add(time.Second)}
 	for _, c := range shown[1:] {

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 )
 
-// TestEndpointCertificate says of a certificate what is wrong with it, and still reads
-// how long it is valid.
+// TestEndpointCertificate tests that the doctor finds what is wrong with a certificate, and still
+// reads its validity.
 func TestEndpointCertificate(t *testing.T) {
 	srv := httptest.NewTLSServer(http.NotFoundHandler())
 	defer srv.Close()

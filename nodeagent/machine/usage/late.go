@@ -9,17 +9,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// readers runs what may hang, as no read of a file of the kernel can be interrupted: the
-// caller waits for a while, and the reader is left behind until it returns.
+// readers runs reads that may hang, because a read of a kernel file cannot be interrupted. The
+// caller waits for a while, and the read runs on alone until it returns.
 type readers struct {
 	mu sync.Mutex
-	// busy has what is being read.
+	// busy has the keys of the reads under way.
 	busy map[string]bool
 	all  sync.WaitGroup
 }
 
-// within returns what f does if it returns within limit. Unavailable: it does not, or an
-// earlier one for key has not returned yet.
+// within returns the result of f if it returns within limit. Unavailable: it does not, or an
+// earlier call for key has not returned yet.
 func within[T any](ctx context.Context, r *readers, key string, limit time.Duration, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -45,7 +45,7 @@ func within[T any](ctx context.Context, r *readers, key string, limit time.Durat
 	return none, types.Errorf(types.Unavailable, "read what %s uses: it takes longer than %s", key, limit)
 }
 
-// begin notes that something is being read; false if it is already.
+// begin records a read; false if one with the key is under way.
 func (r *readers) begin(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,8 +67,8 @@ func (r *readers) end(key string) {
 	r.all.Done()
 }
 
-// await waits until all have returned, for limit at most: the kernel may keep one for
-// ever, and the agent is to end all the same.
+// await waits until all reads have returned, at most for limit: the kernel may keep one forever,
+// and the agent must end.
 func (r *readers) await(limit time.Duration) (ended bool) {
 	done := make(chan struct{})
 	go func() {

@@ -14,16 +14,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// machine reads what a machine uses.
+// machine reads the usage of a machine.
 type machine struct {
 	proc procfs.FS
 	disk blockdevice.FS
 	sys  string
-	// whole remembers of block devices whether they are disks: see isDisk.
+	// whole caches isDisk by device name.
 	whole map[string]bool
 }
 
-// newMachine reads below the directories where procfs and sysfs are mounted.
+// newMachine returns a machine with the given mount points of procfs and sysfs.
 func newMachine(proc, sys string) (*machine, error) {
 	p, err := procfs.NewFS(proc)
 	if err != nil {
@@ -36,8 +36,8 @@ func newMachine(proc, sys string) (*machine, error) {
 	return &machine{proc: p, disk: d, sys: sys, whole: make(map[string]bool)}, nil
 }
 
-// read returns what is used now, by all processes and the kernel. What cannot be read is
-// nil; the error says why.
+// read returns the usage by all processes and the kernel. Values that cannot be read are nil; the
+// error has the reason.
 func (m *machine) read() (cgroup.Stat, error) {
 	var s cgroup.Stat
 	var errs [3]error
@@ -51,7 +51,7 @@ func (m *machine) read() (cgroup.Stat, error) {
 	return s, nil
 }
 
-// cpu is all time in which processors were not idle. That of guests is part of user's.
+// cpu returns the busy time of the processors. The time of guests is part of that of users.
 func (m *machine) cpu() (*cgroup.CPU, error) {
 	stat, err := m.proc.Stat()
 	if err != nil {
@@ -62,7 +62,7 @@ func (m *machine) cpu() (*cgroup.CPU, error) {
 	return &cgroup.CPU{Used: time.Duration(busy * float64(time.Second))}, nil
 }
 
-// memory is what is not available to a new process without swapping.
+// memory returns the memory that is not available to a new process without swapping.
 func (m *machine) memory() (*cgroup.Memory, error) {
 	info, err := m.proc.Meminfo()
 	if err != nil {
@@ -79,13 +79,13 @@ func (m *machine) memory() (*cgroup.Memory, error) {
 	return out, nil
 }
 
-// io adds up the disks.
+// io returns the sum of all disks.
 func (m *machine) io() (*cgroup.IO, error) {
 	disks, err := m.disk.ProcDiskstats()
 	if err != nil {
 		return nil, err
 	}
-	const sector = 512 // whatever that of the disk is
+	const sector = 512 // independent of the disk's sector size
 	out := &cgroup.IO{Reads: new(int64(0)), Writes: new(int64(0))}
 	for _, d := range disks {
 		if m.isDisk(d.DeviceName) {
@@ -98,8 +98,8 @@ func (m *machine) io() (*cgroup.IO, error) {
 	return out, nil
 }
 
-// isDisk reports whether a block device does its work itself: a partition is part of one
-// that does, and others have theirs done by devices that are counted.
+// isDisk reports whether a block device does its work itself. A partition is part of such a device,
+// and others pass their work to devices that are counted.
 func (m *machine) isDisk(name string) bool {
 	is, known := m.whole[name]
 	if known {
@@ -107,20 +107,20 @@ func (m *machine) isDisk(name string) bool {
 	}
 	dir := filepath.Join(m.sys, "block", strings.ReplaceAll(name, "/", "!"))
 	_, partition := os.Stat(dir)
-	below, _ := os.ReadDir(filepath.Join(dir, "slaves")) // Without it, it has none.
+	below, _ := os.ReadDir(filepath.Join(dir, "slaves")) // Without the directory, it has none.
 	_, noLoop := os.Stat(filepath.Join(dir, "loop"))
 	is = partition == nil && len(below) == 0 && noLoop != nil && !strings.HasPrefix(name, "ram") && !strings.HasPrefix(name, "zram")
 	m.whole[name] = is
 	return is
 }
 
-// pressure is nil where the kernel does not count it.
+// pressure returns the pressure; nil where the kernel does not count it.
 func (m *machine) pressure() cgroup.Pressure {
 	var p cgroup.Pressure
 	for name, into := range map[string]**cgroup.Stall{"cpu": &p.CPU, "memory": &p.Memory, "io": &p.IO} {
 		stats, err := m.proc.PSIStatsForResource(name)
 		if err != nil || stats.Some == nil {
-			continue // A kernel without it, or one that was started without.
+			continue // A kernel built or booted without it.
 		}
 		s := &cgroup.Stall{Some10: stats.Some.Avg10, Some: time.Duration(stats.Some.Total) * time.Microsecond}
 		if stats.Full != nil {

@@ -19,7 +19,7 @@ func TestMachine(t *testing.T) {
 			// user, nice, system, irq, softirq, steal, in hundredths of a second.
 			CPU:    &cgroup.CPU{Used: 15600 * time.Millisecond},
 			Memory: &cgroup.Memory{WorkingSet: 3000000 << 10, RSS: 2500000 << 10, Limit: 8000000 << 10},
-			// The disk alone: neither its partition nor what others do on it.
+			// The disk alone: neither its partition nor the devices that use it.
 			IO: &cgroup.IO{ReadBytes: 2000 * 512, WriteBytes: 4000 * 512, Reads: new(int64(100)), Writes: new(int64(200))},
 			Pressure: cgroup.Pressure{
 				CPU:    &cgroup.Stall{Some10: 1.5, Some: 2500 * time.Millisecond},
@@ -36,7 +36,7 @@ func TestMachine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // The second time, the disks are known.
+			for range 2 { // The second time, the disks are cached.
 				got, err := m.read()
 				if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 					t.Errorf("%v, -want +got:\n%s", err, diff)

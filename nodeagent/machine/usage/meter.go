@@ -16,17 +16,16 @@ import (
 )
 
 const (
-	// devicesEvery is how often devices are asked: nvidia-smi takes a second of a
-	// processor for eight of them. While somebody looks it is devicesSoon, until nobody
-	// has for as long as lookedAt.
+	// devicesEvery is the interval of device queries: nvidia-smi takes a second of a processor for
+	// eight of them. It is devicesSoon while users query the usage, until none has for lookedAt.
 	devicesEvery = time.Minute
 	devicesSoon  = 5 * time.Second
 	lookedAt     = 30 * time.Second
-	// devicesOld is when what was said counts no more.
+	// devicesOld is the age at which an answer is no longer used.
 	devicesOld = 3 * devicesEvery
 )
 
-// meter asks the drivers of devices how much these are used.
+// meter queries drivers for the usage of devices.
 type meter struct {
 	use    func(context.Context) ([]devices.Use, error)
 	proc   string
@@ -34,18 +33,18 @@ type meter struct {
 	wanted chan struct{}
 
 	mu     sync.Mutex
-	asked  time.Time // when somebody looked last
+	asked  time.Time // the last user query
 	at     time.Time
 	used   []devices.Use
 	owners map[int]string // the cgroups of processes on devices
-	silent bool           // that they do not answer was said
+	silent bool           // whether a missing answer was logged
 }
 
 func newMeter(use func(context.Context) ([]devices.Use, error), proc string, log *zap.Logger) *meter {
 	return &meter{use: use, proc: proc, log: log, wanted: make(chan struct{}, 1)}
 }
 
-// run asks until ctx is done.
+// run queries until ctx is done.
 func (m *meter) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -64,7 +63,7 @@ func (m *meter) run(ctx context.Context) error {
 	}
 }
 
-// ask asks once.
+// ask queries once.
 func (m *meter) ask(ctx context.Context) {
 	used, err := m.use(ctx)
 	if ctx.Err() != nil {
@@ -82,13 +81,13 @@ func (m *meter) ask(ctx context.Context) {
 	}
 }
 
-// cgroups returns the cgroups of the processes on devices; those that have ended, or are
-// of another machine, have none.
+// cgroups returns the cgroups of the processes on devices. Processes that have ended, or are of
+// another machine, have none.
 func (m *meter) cgroups(used []devices.Use) map[int]string {
 	owners := make(map[int]string)
 	for _, u := range used {
 		for _, p := range u.Processes {
-			// What cannot be read belongs to nobody that is known.
+			// An unreadable process belongs to no known container.
 			if text, err := os.ReadFile(filepath.Join(m.proc, strconv.Itoa(p.PID), "cgroup")); err == nil {
 				owners[p.PID] = string(text)
 			}
@@ -97,14 +96,14 @@ func (m *meter) cgroups(used []devices.Use) map[int]string {
 	return owners
 }
 
-// want says that somebody looks.
+// want records a user query.
 func (m *meter) want() {
 	m.mu.Lock()
 	m.asked = time.Now()
 	m.mu.Unlock()
 	select {
 	case m.wanted <- struct{}{}:
-	default: // It is said already.
+	default: // A request is pending.
 	}
 }
 
@@ -117,14 +116,14 @@ func (m *meter) pause() time.Duration {
 	return devicesEvery
 }
 
-// age is how old the last answer is.
+// age returns the age of the last answer.
 func (m *meter) age() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return time.Since(m.at)
 }
 
-// all returns what is known of all devices, sorted by id.
+// all returns the usage of all devices, sorted by id.
 func (m *meter) all() []Device {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,8 +138,8 @@ func (m *meter) all() []Device {
 	return all
 }
 
-// ofTask returns what is known of the devices with those ids, and how much of them the
-// processes of a container have.
+// ofTask returns the usage of the devices with those ids, and the memory on them that a container's
+// processes use.
 func (m *meter) ofTask(container string, ids []string) []Device {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,8 +157,8 @@ func (m *meter) ofTask(container string, ids []string) []Device {
 	return all
 }
 
-// memoryOf returns how much of a device the processes of a container have; nil if that is
-// told of none of them.
+// memoryOf returns the memory of a device that a container's processes use; nil if it is known for
+// none of them.
 func (m *meter) memoryOf(container string, u devices.Use) *int64 {
 	var sum *int64
 	for _, p := range u.Processes {
@@ -170,8 +169,8 @@ func (m *meter) memoryOf(container string, u devices.Use) *int64 {
 	return sum
 }
 
-// inCgroup reports whether a file such as /proc/1/cgroup names a container in any of its
-// lines, as a directory or, by systemd, as a scope.
+// inCgroup reports whether a file such as /proc/1/cgroup names a container in one of its lines, as
+// a directory or, with systemd, as a scope.
 func inCgroup(text, container string) bool {
 	for line := range strings.Lines(text) {
 		for part := range strings.SplitSeq(strings.TrimSpace(line), "/") {
@@ -183,7 +182,7 @@ func inCgroup(text, container string) bool {
 	return false
 }
 
-// device is what is known of one.
+// device returns the usage of a device.
 func (m *meter) device(u devices.Use) Device {
 	d := Device{ID: u.ID, At: m.at, MemoryBytes: known(u.MemoryUsed), MemoryTotalBytes: known(u.MemoryTotal)}
 	if u.Percent != devices.Unknown {
@@ -192,7 +191,7 @@ func (m *meter) device(u devices.Use) Device {
 	return d
 }
 
-// known is nil for what a driver does not tell.
+// known returns nil for a number that a driver does not report.
 func known(n int64) *int64 {
 	if n == devices.Unknown {
 		return nil

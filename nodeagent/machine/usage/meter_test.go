@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// driver tells of devices.
+// driver reports the usage of devices.
 type driver struct {
 	used []devices.Use
 
@@ -46,7 +46,7 @@ func (d *driver) fail(err error) {
 	d.err = err
 }
 
-// metering runs f with a meter that runs; the driver is looked at between its calls.
+// metering runs f with a running meter. f can change the driver between its calls.
 func metering(t *testing.T, f func(t *testing.T, d *driver, m *meter)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &driver{used: []devices.Use{
@@ -98,7 +98,7 @@ func TestMeter(t *testing.T) {
 	})
 }
 
-// TestMeterIsLazy has drivers asked seldom, but when somebody looks.
+// TestMeterIsLazy tests that drivers are queried rarely, except during user queries.
 func TestMeterIsLazy(t *testing.T) {
 	metering(t, func(t *testing.T, d *driver, m *meter) {
 		pass(10 * time.Minute)
@@ -116,7 +116,7 @@ func TestMeterIsLazy(t *testing.T) {
 	})
 }
 
-// TestMeterSilent has a driver that does not answer any more.
+// TestMeterSilent tests a driver that no longer answers.
 func TestMeterSilent(t *testing.T) {
 	metering(t, func(t *testing.T, d *driver, m *meter) {
 		pass(time.Second)

@@ -12,13 +12,13 @@ import (
 	"github.com/escher-sched/escher/controlplane/metric"
 )
 
-// TaskMetrics is how the names of metrics begin whose labels name tasks.
+// TaskMetrics is the prefix of metrics with labels of tasks.
 const TaskMetrics = "escher_task_"
 
-// Metrics show what was sampled last; those of several nodes of one process stand side by
-// side. Those of tasks are of what runs now, so that they are as many as that.
+// Metrics show the latest samples. Several nodes of a process are next to each other. Metrics of
+// tasks cover running attempts only, which bounds their number.
 type Metrics struct {
-	// NoTasks leaves out those of tasks, which have their names.
+	// NoTasks leaves out the metrics of tasks, whose labels have their names.
 	NoTasks bool
 
 	mu       sync.Mutex
@@ -29,19 +29,19 @@ type Metrics struct {
 	failed     *prometheus.Desc
 }
 
-// number is one number of something.
+// number is one number of a T.
 type number[T any] struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	// of returns it, nil if it is not known.
+	// of returns it; nil if it is not known.
 	of func(T) *float64
-	// last are the values of the labels that it has besides those of the thing.
+	// last are the values of its own labels, after those of the T.
 	last []string
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// NewMetrics makes metrics without a node yet.
+// NewMetrics makes metrics without a node.
 func NewMetrics() *Metrics {
 	m := &Metrics{failed: metric.Desc("usage", "failed_total", "Reads of what is used that failed or hung.", "node")}
 	m.task = useMetrics("task", "a running attempt", []string{"node", "namespace", "task", "attempt"})
@@ -50,10 +50,10 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// useMetrics are those of an attempt or a machine.
+// useMetrics returns the metrics of an attempt or a machine.
 func useMetrics(component, of string, labels []string) []number[Use] {
 	var all []number[Use]
-	// add adds one number, or several that differ in the labels of their own.
+	// add adds one number, or several that differ in their own labels.
 	add := func(name, help string, kind prometheus.ValueType, own []string, each ...number[Use]) {
 		desc := metric.Desc(component, name, fmt.Sprintf(help, of), slices.Concat(labels, own)...)
 		for _, one := range each {
@@ -80,7 +80,7 @@ func useMetrics(component, of string, labels []string) []number[Use] {
 	return all
 }
 
-// float and integer are a number of a use, with the values of its own labels.
+// float and integer return a number of a Use with the values of its own labels.
 func float(of func(Use) *float64, last ...string) number[Use] {
 	return number[Use]{of: of, last: last}
 }
@@ -89,7 +89,7 @@ func integer(of func(Use) *int64, last ...string) number[Use] {
 	return float(func(u Use) *float64 { return asFloat(of(u)) }, last...)
 }
 
-// asFloat keeps what is not known as such.
+// asFloat converts a number; nil stays nil.
 func asFloat(n *int64) *float64 {
 	if n == nil {
 		return nil
@@ -97,7 +97,7 @@ func asFloat(n *int64) *float64 {
 	return new(float64(*n))
 }
 
-// stalls are the numbers of the pressure.
+// stalls returns the numbers of the pressure.
 func stalls() []number[Use] {
 	var all []number[Use]
 	add := func(resource string, of func(*Pressure) *Stall) {
@@ -119,7 +119,7 @@ func stalls() []number[Use] {
 	return all
 }
 
-// deviceMetrics are those of devices.
+// deviceMetrics returns the metrics of devices.
 func deviceMetrics() []number[Device] {
 	one := func(name, help string, of func(Device) *float64) number[Device] {
 		return number[Device]{
@@ -139,7 +139,7 @@ func deviceMetrics() []number[Device] {
 	}
 }
 
-// of has the metrics show a node, too; the last one of its name counts.
+// of adds a node to the metrics. It replaces an earlier node of the same name.
 func (m *Metrics) of(s *Sampler) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,7 +154,7 @@ func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	describe(out, m.device)
 }
 
-// describe describes each once: those with several values stand side by side.
+// describe sends each description once: numbers with the same one are adjacent.
 func describe[T any](out chan<- *prometheus.Desc, metrics []number[T]) {
 	for i, one := range metrics {
 		if i == 0 || one.desc != metrics[i-1].desc {
@@ -173,7 +173,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collect shows one node.
+// collect sends the metrics of one node.
 func (m *Metrics) collect(out chan<- prometheus.Metric, s *Sampler) {
 	node := s.cfg.Node
 	out <- prometheus.MustNewConstMetric(m.failed, prometheus.CounterValue, float64(s.failures()), node)
@@ -190,7 +190,7 @@ func (m *Metrics) collect(out chan<- prometheus.Metric, s *Sampler) {
 	}
 }
 
-// show shows what is known of something.
+// show sends the known numbers of a T.
 func show[T any](out chan<- prometheus.Metric, metrics []number[T], of T, labels ...string) {
 	for _, one := range metrics {
 		if value := one.of(of); value != nil {

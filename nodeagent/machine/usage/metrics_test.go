@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// shown returns what the metrics show, by name and labels.
+// shown returns the values of the metrics, by name and labels.
 func shown(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -71,7 +71,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// TestMetricsOfDevices has devices beside what runs.
+// TestMetricsOfDevices tests metrics with devices.
 func TestMetricsOfDevices(t *testing.T) {
 	metering(t, func(t *testing.T, _ *driver, m *meter) {
 		synctest.Wait()

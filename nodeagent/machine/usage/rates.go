@@ -6,25 +6,24 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
-// sample is what was read at a time.
+// sample is the usage read at a time.
 type sample struct {
 	at time.Time
-	// started is when the process was started whose counters these are; zero if that is
-	// not known.
+	// started is when the process with these counters started; zero if not known.
 	started time.Time
 	stat    cgroup.Stat
 }
 
 const (
-	// minOver is the least time that a rate is measured for: in less, the work of
-	// starting a container is most of it.
+	// minOver is the minimum time for a rate: in less, most of the work is the start of the
+	// container.
 	minOver = 500 * time.Millisecond
-	// maxOver is the most: who has run for days is busy now or not, whatever the mean is.
+	// maxOver is the maximum time for a rate: a mean of days does not tell the present usage.
 	maxOver = 2 * MaxEvery
 )
 
-// use says what was used at a sample, and how fast since the one before, nil if there is
-// none. A process that was started since then has counted from 0.
+// use returns the usage at a sample, and the rates since the sample before it; a nil before means
+// none. A process that started since then has counted from 0.
 func use(before *sample, now sample) Use {
 	u := counted(now)
 	if !now.started.IsZero() && (before == nil || now.started.After(before.at)) {
@@ -49,8 +48,8 @@ func use(before *sample, now sample) Use {
 	return u
 }
 
-// restarted reports whether counters have begun anew in between, so that what they differ
-// by says nothing.
+// restarted reports whether counters were reset between two samples, which makes their difference
+// meaningless.
 func restarted(before, now cgroup.Stat) bool {
 	if a, b := before.CPU, now.CPU; a != nil && b != nil && b.Used < a.Used {
 		return true
@@ -59,7 +58,7 @@ func restarted(before, now cgroup.Stat) bool {
 	return a != nil && b != nil && (b.ReadBytes < a.ReadBytes || b.WriteBytes < a.WriteBytes)
 }
 
-// counted is what a sample says by itself.
+// counted returns the usage of one sample, without rates.
 func counted(s sample) Use {
 	u := Use{At: s.at, Processes: s.stat.Processes, Pressure: pressure(s.stat.Pressure)}
 	if c := s.stat.CPU; c != nil {
@@ -75,7 +74,7 @@ func counted(s sample) Use {
 	return u
 }
 
-// told returns a number of which 0 says that there is none.
+// told returns nil for 0, which means unknown.
 func told(n int64) *int64 {
 	if n == 0 {
 		return nil
@@ -83,7 +82,7 @@ func told(n int64) *int64 {
 	return &n
 }
 
-// pressure returns nil if nothing is known of it.
+// pressure returns nil if nothing is known.
 func pressure(p cgroup.Pressure) *Pressure {
 	if p == (cgroup.Pressure{}) {
 		return nil
@@ -98,12 +97,12 @@ func stall(s *cgroup.Stall) *Stall {
 	return &Stall{SomePercent10s: s.Some10, FullPercent10s: s.Full10, SomeSeconds: s.Some.Seconds(), FullSeconds: s.Full.Seconds()}
 }
 
-// ring has the samples of one attempt, or of the machine, the oldest first.
+// ring has the samples of one attempt or of the machine, the oldest first.
 type ring []sample
 
-// with returns the ring with another sample: those older than keep are dropped, and one
-// that came sooner than every after the one before it is replaced, so that who asks often
-// makes it no longer.
+// with returns the ring with another sample. It drops samples older than keep. It replaces a last
+// sample that came less than every after its predecessor, so that frequent queries do not make the
+// ring longer.
 func (r ring) with(s sample, every, keep time.Duration) ring {
 	if n := len(r); n > 1 && s.at.Sub(r[n-2].at) <= every {
 		r[n-1] = s
@@ -116,7 +115,7 @@ func (r ring) with(s sample, every, keep time.Duration) ring {
 	return append(r[:0], append(r[first:], s)...)
 }
 
-// last is what was used at the latest sample.
+// last returns the usage at the latest sample.
 func (r ring) last() Use {
 	n := len(r)
 	if n == 1 {
@@ -125,7 +124,7 @@ func (r ring) last() Use {
 	return use(&r[n-2], r[n-1])
 }
 
-// since is what was used at the samples after a time.
+// since returns the usage at the samples after a time.
 func (r ring) since(t time.Time) []Use {
 	var all []Use
 	for i, s := range r {

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
-// at is a time, that many seconds after the beginning of these tests.
+// at is a time some seconds after the start of these tests.
 func at(seconds float64) time.Time {
 	return time.Unix(1_000_000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
@@ -58,8 +58,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestUnknownIsNotZero has a kernel that counts nothing but processes, and one that
-// counted more before.
+// TestUnknownIsNotZero tests a kernel that counts only processes, and one that counted more before.
 func TestUnknownIsNotZero(t *testing.T) {
 	now := sample{at: at(5), stat: cgroup.Stat{Processes: new(int64(2))}}
 	before := counts(0, 1, 1)
@@ -73,7 +72,7 @@ func TestUnknownIsNotZero(t *testing.T) {
 	}
 }
 
-// TestRing has who asks every second, beside the samples of every five.
+// TestRing tests a query every second, in addition to the samples of every five.
 func TestRing(t *testing.T) {
 	const every, keep = 5 * time.Second, time.Minute
 	var r ring

@@ -19,82 +19,79 @@ import (
 )
 
 const (
-	// DefaultEvery is how often samples are taken while somebody looks.
+	// DefaultEvery is the interval of samples while users query the usage.
 	DefaultEvery = 5 * time.Second
-	// MinEvery keeps a mistake from costing a processor; at more than MaxEvery rates would
-	// say little.
+	// MinEvery keeps a mistake from using up a processor. Above MaxEvery, rates would be
+	// meaningless.
 	MinEvery = time.Second
 	MaxEvery = time.Minute
-	// unseenEvery is how often they are taken at most when nobody has looked for as long
-	// as lookedAt: fifty containers take 15 ms.
+	// unseenEvery is the minimum interval when no user has queried for lookedAt: fifty containers
+	// take 15 ms.
 	unseenEvery = 15 * time.Second
-	// keep is how long they are kept.
+	// keep is how long samples are kept.
 	keep = 5 * time.Minute
 
-	// fresh is how old a sample may be for who asks, freshOfNew where it lacks something
-	// that runs; patience is how long it is waited for a newer one, and readLimit for a
-	// read that is part of it.
+	// fresh is the maximum age of a sample for a query, freshOfNew that of a sample without a
+	// running container. patience limits the wait for a newer sample, and readLimit a single read.
 	fresh      = time.Second
 	freshOfNew = 50 * time.Millisecond
 	patience   = 2 * time.Second
 	readLimit  = time.Second
-	// lastWait is how long the end waits for reads that hang.
+	// lastWait is how long the end waits for hanging reads.
 	lastWait = time.Second
 )
 
-// Config says what is sampled. Node, Workloads and Usage must be set.
+// Config configures a Sampler. Node, Workloads and Usage must be set.
 type Config struct {
 	Node string
-	// Workloads returns what runs on the node, by the id of its container.
+	// Workloads returns the running attempts of the node, by container id.
 	Workloads func() map[string]nodeagent.Workload
-	// Usage returns what a container uses.
+	// Usage returns the usage of a container.
 	Usage func(ctx context.Context, id string) (cgroup.Stat, error)
-	// Devices returns how much GPUs and the like are used; nil means there are none.
+	// Devices returns the usage of GPUs and other devices; nil means no devices.
 	Devices func(context.Context) ([]devices.Use, error)
-	// Every is how often samples are taken while somebody looks; 0 is DefaultEvery.
+	// Every is the interval of samples while users query the usage; 0 means DefaultEvery.
 	Every time.Duration
-	// Proc and Sys are where the kernel's file systems are mounted; empty are /proc and
-	// /sys.
+	// Proc and Sys are the mount points of the kernel's file systems; "" means /proc and /sys.
 	Proc, Sys string
-	// Metrics show what is known; nil: nobody sees it.
+	// Metrics show the usage; nil means no metrics.
 	Metrics *Metrics
-	// Log is told of what cannot be read; nil is nobody.
+	// Log logs failed reads; nil means no log.
 	Log *zap.Logger
 }
 
-// Sampler samples. Its methods may be called concurrently, and never wait for a read that
-// hangs.
+// Sampler samples the usage. Its methods may be called concurrently, and never wait for a hanging
+// read.
 type Sampler struct {
 	cfg     Config
 	machine *machine
 	readers readers
 	meter   *meter
-	// wanted asks for a sample now.
+	// wanted requests a sample now.
 	wanted chan struct{}
 
 	mu sync.Mutex
-	// tasks has what is known of what runs, by the ids of the containers; node is the
-	// machine.
+	// tasks has the usage of running attempts, by container id; node has that of the machine.
 	tasks map[string]*series
 	node  ring
-	// at is when the latest round was over; next is closed when another one is. asked is
-	// when somebody looked last.
+	// at is the end of the latest round; next is closed at the end of the next one. asked is the
+	// time of the last user query.
 	at    time.Time
 	next  chan struct{}
 	asked time.Time
-	// failed counts reads that failed; trouble has what cannot be read now.
+	// failed counts failed reads; trouble has the keys of reads that fail now.
 	failed  int
 	trouble map[string]bool
 }
 
-// series is what is known of a container.
+// series has the samples of a container.
 type series struct {
 	workload nodeagent.Workload
 	ring     ring
 }
 
-// New makes a sampler. Invalid: it is to sample too often. Precondition: this machine
-// has no /proc or /sys.
+// New makes a sampler. Invalid: the interval is out of range. Precondition: this machine has no
+// /proc or /sys.
 func New(cfg Config) (*Sampler, error) {
 	cfg.Every = cmp.Or(cfg.Every, DefaultEvery)
 	if err := ValidateEvery(cfg.Every); err != nil {
@@ -121,7 +118,7 @@ func New(cfg Config) (*Sampler, error) {
 	return s, nil
 }
 
-// ValidateEvery returns why samples cannot be taken so often.
+// ValidateEvery returns Invalid for an interval out of range.
 func ValidateEvery(every time.Duration) error {
 	if every < MinEvery || every > MaxEvery {
 		return types.Errorf(types.Invalid, "usage-interval: %s is not possible: give %s to %s", every, MinEvery, MaxEvery)
@@ -129,8 +126,7 @@ func ValidateEvery(every time.Duration) error {
 	return nil
 }
 
-// Run samples until ctx is done, and returns ctx.Err(). A read that the kernel keeps is
-// left behind.
+// Run samples until ctx is done, and returns ctx.Err(). It leaves hanging reads behind.
 func (s *Sampler) Run(ctx context.Context) error {
 	g, ctx := supervise.WithContext(ctx)
 	g.Go(func() error { return s.sample(ctx) })
@@ -144,7 +140,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 	return err
 }
 
-// sample takes samples now and then, and when it is asked to.
+// sample takes samples at intervals and on request.
 func (s *Sampler) sample(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -160,7 +156,7 @@ func (s *Sampler) sample(ctx context.Context) error {
 	}
 }
 
-// pause is how long it is until the next sample, if nobody asks.
+// pause returns the time until the next sample without a request.
 func (s *Sampler) pause() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +181,7 @@ func (s *Sampler) round(ctx context.Context) {
 	s.next = make(chan struct{})
 }
 
-// drop forgets what does not run any more.
+// drop drops the samples of containers that no longer run.
 func (s *Sampler) drop(workloads map[string]nodeagent.Workload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +193,7 @@ func (s *Sampler) drop(workloads map[string]nodeagent.Workload) {
 	}
 }
 
-// readMachine reads what the machine uses.
+// readMachine samples the machine.
 func (s *Sampler) readMachine(ctx context.Context) {
 	const key = "the machine"
 	stat, err := within(ctx, &s.readers, key, readLimit, s.machine.read)
@@ -205,13 +201,13 @@ func (s *Sampler) readMachine(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard(ctx, key, err)
-	if stat != (cgroup.Stat{}) { // Of what cannot be read, the rest still can.
+	if stat != (cgroup.Stat{}) { // One value may be unreadable, and the others not.
 		s.node = s.node.with(now, s.cfg.Every, keep)
 	}
 }
 
-// readTask reads what a container uses. One that has just ended uses nothing: the agent
-// is about to learn of that.
+// readTask samples a container. One that has just ended has no usage: the agent will learn of the
+// end.
 func (s *Sampler) readTask(ctx context.Context, id string, w nodeagent.Workload) {
 	stat, err := within(ctx, &s.readers, id, readLimit, func() (cgroup.Stat, error) { return s.cfg.Usage(ctx, id) })
 	if types.Is(err, types.NotFound) {
@@ -232,8 +228,7 @@ func (s *Sampler) readTask(ctx context.Context, id string, w nodeagent.Workload)
 	t.workload, t.ring = w, t.ring.with(now, s.cfg.Every, keep)
 }
 
-// heard notes whether something could be read, and says it when that changes. The caller
-// holds s.mu.
+// heard records whether a read succeeded, and logs the first failure. The caller holds s.mu.
 func (s *Sampler) heard(ctx context.Context, what string, err error) {
 	if err == nil || ctx.Err() != nil {
 		delete(s.trouble, what)
@@ -246,8 +241,7 @@ func (s *Sampler) heard(ctx context.Context, what string, err error) {
 	s.trouble[what] = true
 }
 
-// refresh waits until there is a new sample, if the last one is not; not longer than its
-// patience lasts.
+// refresh waits for a new sample if the last one is stale, at most for patience.
 func (s *Sampler) refresh(ctx context.Context) {
 	if s.meter != nil {
 		s.meter.want()
@@ -258,7 +252,7 @@ func (s *Sampler) refresh(ctx context.Context) {
 	}
 	select {
 	case s.wanted <- struct{}{}:
-	default: // It is asked to already.
+	default: // A request is pending.
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -269,8 +263,8 @@ func (s *Sampler) refresh(ctx context.Context) {
 	}
 }
 
-// stale returns what is closed when there is a newer sample; nil if the last one is good
-// enough: new, or at least not old where something runs that it does not have.
+// stale returns a channel that is closed at the next sample; nil if the last one is fresh. If a
+// running container has no sample, fresh means freshOfNew.
 func (s *Sampler) stale(workloads map[string]nodeagent.Workload) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,16 +281,15 @@ func (s *Sampler) stale(workloads map[string]nodeagent.Workload) <-chan struct{}
 	return s.next
 }
 
-// Tasks returns what the running attempts use, by namespace, task and number, with what
-// they used after since, unless that is zero. Of what has just been started, or cannot be
-// read, there may be nothing.
+// Tasks returns the usage of the running attempts, by namespace, task and number, and their history
+// after since; a zero since means no history. Attempts that have just started, or cannot be read,
+// may be missing.
 func (s *Sampler) Tasks(ctx context.Context, since time.Time) []Task {
 	s.refresh(ctx)
 	return s.known(since)
 }
 
-// known is Tasks without waiting for anything. What has ended since the last sample is not
-// in it.
+// known is Tasks without waiting. It omits attempts that have ended since the last sample.
 func (s *Sampler) known(since time.Time) []Task {
 	s.drop(s.cfg.Workloads())
 	s.mu.Lock()
@@ -319,13 +312,13 @@ func (s *Sampler) known(since time.Time) []Task {
 	return all
 }
 
-// Node returns what the machine uses, and its attempts together; see Tasks.
+// Node returns the usage of the machine, and of all its attempts together; see Tasks.
 func (s *Sampler) Node(ctx context.Context, since time.Time) Node {
 	s.refresh(ctx)
 	return s.knownNode(since)
 }
 
-// knownNode is Node without waiting for anything.
+// knownNode is Node without waiting.
 func (s *Sampler) knownNode(since time.Time) Node {
 	n := Node{Node: s.cfg.Node, Processors: runtime.NumCPU(), Tasks: SumOf(s.known(time.Time{}))}
 	if s.meter != nil {
@@ -342,7 +335,7 @@ func (s *Sampler) knownNode(since time.Time) Node {
 	return n
 }
 
-// failures returns how many reads failed.
+// failures returns the number of failed reads.
 func (s *Sampler) failures() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

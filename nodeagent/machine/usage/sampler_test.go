@@ -25,14 +25,14 @@ type world struct {
 
 	mu      sync.Mutex
 	running map[string]nodeagent.Workload
-	// hung are containers whose counters cannot be read until the channel is closed,
-	// broken those that fail.
+	// hung are containers whose counters cannot be read until the channel is closed, broken those
+	// whose reads fail.
 	hung   map[string]chan struct{}
 	broken map[string]error
 	reads  map[string]int
 }
 
-// inBubble runs f with a sampler that runs.
+// inBubble runs f with a running sampler.
 func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.WarnLevel)
@@ -61,7 +61,7 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// run has a container run from now on.
+// run starts a container.
 func (w *world) run(id string) {
 	w.set(func() {
 		w.running[id] = nodeagent.Workload{Attempt: nodeagent.Attempt{Namespace: "x", Task: id, Number: 1}, Started: time.Now()}
@@ -101,13 +101,13 @@ func (w *world) readsOf(id string) int {
 	return w.reads[id]
 }
 
-// pass lets time pass, until everything that it brings has happened.
+// pass lets time pass, and waits for its effects.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// uses returns what a task used last; nil if nothing is known of it.
+// uses returns the last known usage of a task; nil if there is none.
 func (w *world) uses(id string) *Task {
 	for _, u := range w.known(time.Time{}) {
 		if u.Task == id {
@@ -150,8 +150,8 @@ func TestSamples(t *testing.T) {
 	})
 }
 
-// TestAsked has somebody ask, who gets what is true now; but not more often than it is
-// worth it.
+// TestAsked tests that a query gets current usage, and that frequent queries do not cause more
+// reads.
 func TestAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		pass(time.Second)
@@ -172,8 +172,7 @@ func TestAsked(t *testing.T) {
 	})
 }
 
-// TestAskedOfWhatIsNew has something run that was not there at the last sample, which is
-// new, too.
+// TestAskedOfWhatIsNew tests a query right after the last sample, with a container started since.
 func TestAskedOfWhatIsNew(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		pass(time.Second)
@@ -186,8 +185,8 @@ func TestAskedOfWhatIsNew(t *testing.T) {
 	})
 }
 
-// TestHungRead has a read that does not return: neither who asks nor the other tasks wait
-// for it, it is said once, and not tried again until it returns.
+// TestHungRead tests a read that does not return: neither queries nor other tasks wait for it. It
+// is logged once, and not repeated until it returns.
 func TestHungRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.set(func() { w.hung["a"] = make(chan struct{}) })
@@ -216,7 +215,7 @@ func TestHungRead(t *testing.T) {
 		if u := w.uses("a"); u == nil || u.CPUMilli == nil {
 			t.Errorf("after that: %+v", u)
 		}
-		// What hangs at the end is left behind.
+		// A read that hangs at the end is left behind.
 		w.set(func() { w.hung["b"] = make(chan struct{}) })
 		pass(15 * time.Second)
 	})

@@ -1,38 +1,35 @@
-// Package usage samples what the attempts on a node use, and the machine: processors,
-// memory, block devices, pressure and devices such as GPUs. What it knows is in memory
-// alone, for some minutes; nothing of it goes to the store. docs/usage.md says where each
-// number comes from.
+// Package usage samples the usage of the attempts on a node and of the machine: processors, memory,
+// block devices, pressure, and devices such as GPUs. It keeps some minutes of samples in memory,
+// and stores nothing. docs/usage.md has the source of each number.
 package usage
 
 import (
 	"time"
 )
 
-// Use is what an attempt or a machine used at a time. What is not known is nil, and left
-// out of the JSON: that is not the same as 0. Counters are since the process was started,
-// or the machine.
+// Use is the usage of an attempt or a machine at a time. Unknown values are nil, and omitted from
+// the JSON: that is not the same as 0. Counters start with the process or the machine.
 type Use struct {
 	At time.Time `json:"at"`
-	// OverSeconds is how long rates were measured for; 0 where there are none yet.
+	// OverSeconds is the time over which the rates were measured; 0 if there are none yet.
 	OverSeconds float64 `json:"overSeconds,omitempty"`
 
-	// CPUSeconds is processor time; CPUMilli is thousandths of a processor, lately;
-	// ThrottledSeconds is how long it was held back by its limit.
+	// CPUSeconds is processor time. CPUMilli is the current rate, in thousandths of a processor.
+	// ThrottledSeconds is the time for which the limit held it back.
 	CPUSeconds       *float64 `json:"cpuSeconds,omitempty"`
 	CPUMilli         *float64 `json:"cpuMilli,omitempty"`
 	ThrottledSeconds *float64 `json:"throttledSeconds,omitempty"`
 
-	// MemoryBytes is what it has now, without files that can be dropped at once; RSS is
-	// without any files; Peak is the most there was, with all of them; Limit is what it
-	// may have, or the machine has.
+	// MemoryBytes excludes files that can be dropped at once; RSS excludes all files; Peak is the
+	// highest usage, files included. Limit is its limit, or the memory of the machine.
 	MemoryBytes      *int64 `json:"memoryBytes,omitempty"`
 	MemoryRSSBytes   *int64 `json:"memoryRssBytes,omitempty"`
 	MemoryPeakBytes  *int64 `json:"memoryPeakBytes,omitempty"`
 	MemoryLimitBytes *int64 `json:"memoryLimitBytes,omitempty"`
-	// OOMKills is how many processes were killed for want of memory.
+	// OOMKills is the number of processes killed for lack of memory.
 	OOMKills *int64 `json:"oomKills,omitempty"`
 
-	// What went to and came from block devices.
+	// The traffic with block devices.
 	IOReadBytes           *int64   `json:"ioReadBytes,omitempty"`
 	IOWriteBytes          *int64   `json:"ioWriteBytes,omitempty"`
 	IOReads               *int64   `json:"ioReads,omitempty"`
@@ -40,67 +37,66 @@ type Use struct {
 	IOReadBytesPerSecond  *float64 `json:"ioReadBytesPerSecond,omitempty"`
 	IOWriteBytesPerSecond *float64 `json:"ioWriteBytesPerSecond,omitempty"`
 
-	// Processes has threads counted, too.
+	// Processes includes threads, where the kernel counts them.
 	Processes *int64    `json:"processes,omitempty"`
 	Pressure  *Pressure `json:"pressure,omitempty"`
 }
 
-// Pressure is how long something waited for each resource.
+// Pressure is how long processes waited for each resource.
 type Pressure struct {
 	CPU    *Stall `json:"cpu,omitempty"`
 	Memory *Stall `json:"memory,omitempty"`
 	IO     *Stall `json:"io,omitempty"`
 }
 
-// Stall is the time in which some of its tasks, or all that were not idle, waited.
+// Stall is the time in which some processes, or all that were not idle, waited.
 type Stall struct {
-	// SomePercent10s and FullPercent10s are the part of the last ten seconds.
+	// SomePercent10s and FullPercent10s are the share of the last ten seconds.
 	SomePercent10s float64 `json:"somePercent10s"`
 	FullPercent10s float64 `json:"fullPercent10s"`
 	SomeSeconds    float64 `json:"someSeconds"`
 	FullSeconds    float64 `json:"fullSeconds"`
 }
 
-// Device is a GPU or another device of the machine, as its driver says.
+// Device is the usage of a GPU or another device, according to its driver.
 type Device struct {
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
-	// BusyPercent is the part of the driver's last period in which it did anything.
+	// BusyPercent is the share of the driver's last period in which the device was busy.
 	BusyPercent      *float64 `json:"busyPercent,omitempty"`
 	MemoryBytes      *int64   `json:"memoryBytes,omitempty"`
 	MemoryTotalBytes *int64   `json:"memoryTotalBytes,omitempty"`
-	// TaskMemoryBytes is what of the memory processes of this attempt have, where the
-	// driver tells of processes.
+	// TaskMemoryBytes is the part of the memory that this attempt's processes use, if the driver
+	// reports processes.
 	TaskMemoryBytes *int64 `json:"taskMemoryBytes,omitempty"`
 }
 
-// Task is what a running attempt uses.
+// Task is the usage of a running attempt.
 type Task struct {
 	Namespace string `json:"namespace"`
 	Task      string `json:"task"`
 	Attempt   int    `json:"attempt"`
 	Use
-	// Devices are those that it holds, whole or in part.
+	// Devices are the devices that it holds, whole or in part.
 	Devices []Device `json:"devices,omitempty"`
-	// History has what it used before, the oldest first, if that was asked for.
+	// History is its earlier usage, the oldest first, if requested.
 	History []Use `json:"history,omitempty"`
 }
 
-// Node is what the machine of a node uses, all that runs on it included, and what the
-// attempts of the node do.
+// Node is the usage of a node's machine by everything that runs there, and the sum of the node's
+// attempts.
 type Node struct {
 	Node string `json:"node"`
 	Use
-	// Processors is how many the machine has.
+	// Processors is the number of the machine's processors.
 	Processors int `json:"processors"`
 	Tasks      Sum `json:"tasks"`
-	// Devices are those of the machine of which something is known.
+	// Devices are the machine's devices with known usage.
 	Devices []Device `json:"devices,omitempty"`
 	History []Use    `json:"history,omitempty"`
 }
 
-// Sum is what all running attempts of a node use together, those left out of which it is
-// not known.
+// Sum is the total usage of a node's running attempts, without unknown values.
 type Sum struct {
 	Running               int      `json:"running"`
 	CPUMilli              *float64 `json:"cpuMilli,omitempty"`
@@ -110,7 +106,7 @@ type Sum struct {
 	Processes             *int64   `json:"processes,omitempty"`
 }
 
-// SumOf adds up what attempts use.
+// SumOf adds up the usage of attempts.
 func SumOf(tasks []Task) Sum {
 	s := Sum{Running: len(tasks)}
 	if len(tasks) == 0 {
@@ -126,7 +122,7 @@ func SumOf(tasks []Task) Sum {
 	return s
 }
 
-// plus adds two numbers, either of which may not be known.
+// plus adds two numbers, each of which may be unknown.
 func plus[T int64 | float64](a, b *T) *T {
 	switch {
 	case a == nil:

@@ -1,6 +1,5 @@
-// Package tasklog writes the output of a container to a file. It runs as a
-// process of its own beside each container, so that output goes on being read
-// while agent and containerd are restarted.
+// Package tasklog writes the output of a container to a file. It runs as a separate process per
+// container, which reads the output while agent and containerd restart.
 package tasklog
 
 import (
@@ -10,36 +9,35 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// DefaultMaxBytes is how long a log gets before it is put aside: with the one
-// before it, a task has at most twice that on disk.
+// DefaultMaxBytes is the size at which a log is rotated. With the previous file, a task uses at
+// most twice that on disk.
 const DefaultMaxBytes = 32 << 20
 
-// Config says where output goes.
+// Config configures the log of a container.
 type Config struct {
-	// Path is the file appended to; an absolute path. The full one before it
-	// is beside it: see Previous.
+	// Path is the absolute path of the log. The previous, full file is next to it: see Previous.
 	Path string `json:"path"`
-	// MaxBytes is how long the file may get; 0 is DefaultMaxBytes.
+	// MaxBytes is the maximum size of the file; 0 means DefaultMaxBytes.
 	MaxBytes int64 `json:"maxBytes,omitempty"`
-	// Again tells that another logger of the same output has ended before: what it had
-	// read and not written is missing, which the log says.
+	// Again reports whether an earlier logger of the same output has ended. The output that it read
+	// and did not write is lost, and the log says so.
 	Again bool `json:"again,omitempty"`
 }
 
-// Previous returns where the log before the current one is kept.
+// Previous returns the path of the previous, full log.
 func Previous(path string) string { return path + ".1" }
 
-// Arg returns c as the one argument a logger is started with: containerd starts
-// a logger with pairs of arguments in no certain order, so there is one pair.
+// Arg returns c as the only argument of a logger: containerd starts a logger with pairs of
+// arguments in undefined order, so there is one pair.
 func (c Config) Arg() string {
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // A string and a number can always be encoded.
+		panic(err) // Config can always be encoded.
 	}
 	return string(text)
 }
 
-// ParseArg is the inverse of Arg. Invalid when it is not such an argument.
+// ParseArg is the inverse of Arg. Invalid: arg is not such an argument.
 func ParseArg(arg string) (Config, error) {
 	var c Config
 	if err := json.Unmarshal([]byte(arg), &c); err != nil {

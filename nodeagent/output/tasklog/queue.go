@@ -9,47 +9,47 @@ import (
 )
 
 const (
-	// queueBytes is how much may wait to be written, of both streams together.
+	// queueBytes limits the output that waits to be written, of both streams together.
 	queueBytes = 1 << 20
-	// stallWait is how long output waits for a disk that does nothing: then what does not
-	// fit is dropped until it does something again. A disk that is slow makes a task slow,
-	// and costs it nothing of its output.
+	// stallWait is how long output waits for a disk that makes no progress. Then the queue drops
+	// output that does not fit, until the disk makes progress. A slow disk slows a task down, and
+	// loses no output.
 	stallWait = time.Second
-	// endWait is how long a disk may take for the last of the output.
+	// endWait limits the time to write the last output.
 	endWait = time.Minute
 )
 
 // errStalled is why output is lost when a disk hangs.
 var errStalled = errors.New("the disk of the log did not answer")
 
-// part is what is written at once.
+// part is a piece of output that is written at once.
 type part struct {
-	lost int64 // how much was dropped before it
+	lost int64 // bytes dropped before it
 	text []byte
 }
 
-// queue lies between those that read output and the one that writes it, so that a container
-// does not wait for a disk that hangs. It takes memory only for what waits.
+// queue is between the readers of output and its writer, so that a container does not wait for a
+// hanging disk. It uses memory only for waiting output.
 type queue struct {
 	mu    sync.Mutex
 	more  *sync.Cond // there is a part, or the end
 	parts []part
-	bytes int   // of all parts, and of the one that is being written
+	bytes int   // of all parts, including the one being written
 	lost  int64 // dropped since the last part
 	ended bool
-	// writing tells that a part is being written.
+	// writing reports whether a part is being written.
 	writing bool
-	// stalled tells that nothing was written for stallWait while somebody waited.
+	// stalled reports whether a reader waited for stallWait while no part was written.
 	stalled bool
-	// moved is closed when a part has been written; nil when nobody waits for it.
+	// moved is closed when a part has been written; nil means no waiter.
 	moved chan struct{}
-	// spare is the memory of a part that was written.
+	// spare is the memory of a written part.
 	spare []byte
-	// done is closed when all is written.
+	// done is closed when everything is written.
 	done chan struct{}
 }
 
-// newQueue returns a queue, and begins to write what it gets. The caller calls end.
+// newQueue returns a queue and starts its writer. The caller must call end.
 func newQueue(w *writer) *queue {
 	q := &queue{done: make(chan struct{})}
 	q.more = sync.NewCond(&q.mu)
@@ -69,8 +69,8 @@ func newQueue(w *writer) *queue {
 	return q
 }
 
-// put adds a copy of text. It waits for room as long as the disk does something; else the
-// text is counted as lost.
+// put adds a copy of text. It waits for space while the disk makes progress. Otherwise it counts
+// the text as lost.
 func (q *queue) put(text []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,8 +91,7 @@ func (q *queue) put(text []byte) {
 	q.more.Signal()
 }
 
-// await returns when a part has been written, or it is clear that the disk hangs. The
-// caller holds mu.
+// await waits until a part has been written or the disk counts as stalled. The caller holds mu.
 func (q *queue) await() {
 	if q.moved == nil {
 		q.moved = make(chan struct{})
@@ -106,7 +105,7 @@ func (q *queue) await() {
 	}
 }
 
-// take returns the next part, at the end what was dropped last; false when there is no more.
+// take returns the next part, and at the end the last dropped bytes; false means no more.
 func (q *queue) take() (part, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,7 +124,7 @@ func (q *queue) take() (part, bool) {
 	return p, true
 }
 
-// wrote makes room where a part was.
+// wrote frees the space of a part.
 func (q *queue) wrote(p part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,8 +137,7 @@ func (q *queue) wrote(p part) {
 	}
 }
 
-// begin returns when there is a log, or it is clear that the disk hangs; text is what the log
-// is to begin with.
+// begin waits until the log exists or the disk counts as stalled. text is the first output.
 func (q *queue) begin(text string) {
 	q.put([]byte(text))
 	q.mu.Lock()
@@ -149,7 +147,7 @@ func (q *queue) begin(text string) {
 	}
 }
 
-// end returns when all is written, or the disk hangs.
+// end waits until everything is written, or for endWait.
 func (q *queue) end() {
 	q.mu.Lock()
 	q.ended = true

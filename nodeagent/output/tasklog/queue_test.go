@@ -34,8 +34,8 @@ func onDisk(path string, wait func()) *writer {
 // lines returns n bytes.
 func lines(n int) string { return strings.Repeat("a line of sixteen\n"[2:], n/16) }
 
-// TestHungDiskHoldsUpNobody: output is read on when the disk hangs, for good or until it
-// answers again. The log says then what it cost.
+// TestHungDiskHoldsUpNobody tests that output is read while the disk hangs, for good or until it
+// answers again. Then the log reports the loss.
 func TestHungDiskHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "log")
@@ -64,7 +64,7 @@ func TestHungDiskHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// TestDiskAnswersAgain: what comes after a disk hung is in the log again, after what was lost.
+// TestDiskAnswersAgain tests that output after a hang follows the report of the loss.
 func TestDiskAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "log")
@@ -83,8 +83,7 @@ func TestDiskAnswersAgain(t *testing.T) {
 	})
 }
 
-// TestSlowDiskLosesNothing: as long as the disk does something, output waits for it, also
-// at the end.
+// TestSlowDiskLosesNothing tests that output waits while the disk makes progress, also at the end.
 func TestSlowDiskLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "log")
@@ -100,7 +99,7 @@ func TestSlowDiskLosesNothing(t *testing.T) {
 	})
 }
 
-// TestStartsOnAHungDisk: a container starts whose log cannot even be opened.
+// TestStartsOnAHungDisk tests that a container starts even if its log cannot be opened.
 func TestStartsOnAHungDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "log")

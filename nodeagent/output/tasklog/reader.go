@@ -12,14 +12,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Reader reads a log that is still being written, and put aside when it is full.
+// Reader reads a log while a logger writes and rotates it.
 type Reader struct {
 	path string
 	file *os.File
 }
 
-// NewReader reads from the beginning of what is kept. A log that is not there yet is
-// empty.
+// NewReader returns a Reader at the beginning of the log. A log that does not exist yet is empty.
 func NewReader(path string) *Reader {
 	r := &Reader{path: path}
 	if f, err := os.Open(Previous(path)); err == nil {
@@ -28,7 +27,7 @@ func NewReader(path string) *Reader {
 	return r
 }
 
-// Exists reports whether there is anything to be read.
+// Exists reports whether there is a log.
 func (r *Reader) Exists() bool {
 	if r.file != nil {
 		return true
@@ -45,14 +44,13 @@ func (r *Reader) Close() {
 	}
 }
 
-// CopyNew writes to w what has been written since it was called last.
+// CopyNew writes to w the output since the last call.
 func (r *Reader) CopyNew(w io.Writer) error {
 	for {
 		if err := r.open(); err != nil || r.file == nil {
 			return err
 		}
-		// Whether it was put aside is asked first: nothing is written to it
-		// after that.
+		// Check for a rotation before the copy: nothing is written to the file after its rotation.
 		next := r.next()
 		if _, err := io.Copy(w, r.file); err != nil {
 			return types.Errorf(types.Unavailable, "copy log %s: %w", r.path, err)
@@ -65,7 +63,7 @@ func (r *Reader) CopyNew(w io.Writer) error {
 	}
 }
 
-// open opens the log if it is not open, and there is one.
+// open opens the log if it exists and is not open.
 func (r *Reader) open() error {
 	if r.file != nil {
 		return nil
@@ -81,7 +79,7 @@ func (r *Reader) open() error {
 	return nil
 }
 
-// next opens the file after the one that is open, if that was put aside; nil if not.
+// next opens the file after the open one if that was rotated; nil if not.
 func (r *Reader) next() *os.File {
 	mine, err := r.file.Stat()
 	if err != nil {
@@ -95,7 +93,7 @@ func (r *Reader) next() *os.File {
 		current.Close()
 		return nil
 	}
-	// A reader that is slow may have to catch up by more than one file.
+	// A slow reader may be more than one file behind.
 	if previous, err := os.Open(Previous(r.path)); err == nil {
 		if info, err := previous.Stat(); err == nil && !os.SameFile(mine, info) {
 			current.Close()
@@ -106,8 +104,7 @@ func (r *Reader) next() *os.File {
 	return current
 }
 
-// Written reports whether nothing is going to be written any more: no logger has the
-// log open.
+// Written reports whether the log is complete: no logger has it open.
 func (r *Reader) Written() bool {
 	f, err := os.Open(r.path)
 	if err != nil {
@@ -117,15 +114,13 @@ func (r *Reader) Written() bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
-// Position is a place in a log: how many bytes after the beginning of a file, which
-// stays what it is when the file is put aside.
+// Position is a position in a log: an offset in a file. It stays valid when the file is rotated.
 type Position struct {
 	File   string
 	Offset int64
 }
 
-// Position returns where reading goes on. That of a log that is not there yet is
-// the zero value.
+// Position returns the current position; the zero value for a log that does not exist yet.
 func (r *Reader) Position() (Position, error) {
 	if err := r.open(); err != nil || r.file == nil {
 		return Position{}, err
@@ -137,7 +132,7 @@ func (r *Reader) Position() (Position, error) {
 	return Position{File: identity(r.file), Offset: offset}, nil
 }
 
-// identity tells a file from any other, also from a later one that got its inode.
+// identity identifies a file, even compared with a later file of the same inode number.
 func identity(f *os.File) string {
 	var st unix.Statx_t
 	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
@@ -146,8 +141,8 @@ func identity(f *os.File) string {
 	return fmt.Sprintf("%x.%x.%x", st.Ino, st.Btime.Sec, st.Btime.Nsec)
 }
 
-// Resume goes on skip bytes after a position. It reports whether that is kept still;
-// if not, reading begins with the oldest that is.
+// Resume continues skip bytes after a position. It reports whether that position still exists; if
+// not, reading starts at the beginning of the log.
 func (r *Reader) Resume(from Position, skip int64) (kept bool, err error) {
 	skip += from.Offset
 	for _, path := range []string{Previous(r.path), r.path} {
@@ -166,7 +161,7 @@ func (r *Reader) Resume(from Position, skip int64) (kept bool, err error) {
 	return from.File == "" && skip == 0, nil
 }
 
-// skip goes n bytes on.
+// skip seeks to n bytes after the start of the open file.
 func (r *Reader) skip(n int64) error {
 	for {
 		info, err := r.file.Stat()
@@ -187,7 +182,7 @@ func (r *Reader) skip(n int64) error {
 	}
 }
 
-// Tail goes to where the last lines begin.
+// Tail seeks to the start of the last lines.
 func (r *Reader) Tail(lines int) error {
 	for _, path := range []string{r.path, Previous(r.path)} {
 		f, err := os.Open(path)
@@ -211,8 +206,8 @@ func (r *Reader) Tail(lines int) error {
 	return nil
 }
 
-// tailOf returns where the last lines of a file begin, and how many there are. The
-// end of the file is that of a line, if last, even without a newline.
+// tailOf returns the offset of the last lines of a file, and their number. If last is set, the end
+// of the file also ends a line without a newline.
 func tailOf(f *os.File, lines int, last bool) (offset int64, found int, err error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestReaderFollows reads a log as it grows and is put aside, each byte once.
+// TestReaderFollows reads a log as it grows and rotates, each byte once.
 func TestReaderFollows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "1.log")
 	r := NewReader(path)
@@ -34,7 +34,7 @@ func TestReaderFollows(t *testing.T) {
 	w.write([]byte("four "))
 	w.write([]byte("five"))
 	w.write([]byte(" six"))
-	look(r, "four five six") // one file was passed over meanwhile
+	look(r, "four five six") // one file was skipped meanwhile
 	if r.Written() {
 		t.Error("it is written while its logger has it open")
 	}
@@ -47,13 +47,13 @@ func TestReaderFollows(t *testing.T) {
 	look(late, "four five six")
 }
 
-// TestReaderKeepsUp reads a log while it is written and put aside: no line is missing,
-// and none comes twice, wherever in a write it looks.
+// TestReaderKeepsUp reads a log while it is written and rotated: no line is missing, and none comes
+// twice, wherever within a write it reads.
 func TestReaderKeepsUp(t *testing.T) {
 	const lines, most = 20_000, 1000
 	path := filepath.Join(t.TempDir(), "1.log")
 	w := newWriter(Config{Path: path, MaxBytes: most})
-	// The writer is never further ahead than what is kept.
+	// The writer is at most as far ahead as the kept output.
 	ahead, written := make(chan int, most), make(chan struct{})
 	go func() {
 		defer close(written)

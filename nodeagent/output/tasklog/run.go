@@ -14,38 +14,37 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The descriptors that containerd's shim starts a logger with.
+// The file descriptors that containerd's shim passes to a logger.
 const (
 	stdoutFD = 3
 	stderrFD = 4
 	readyFD  = 5
 )
 
-// chunkBytes is how much is read at once: all that a pipe can hold, so that what
-// is read seldom ends within a line.
+// chunkBytes is the size of a read: the capacity of a pipe, so that a read rarely ends within a
+// line.
 const chunkBytes = 64 << 10
 
-// Run is the main function of a logger, the process that containerd's shim
-// starts before the container; arg is what Config.Arg returned. It returns when
-// the container has closed its output, and not before: the shim's SIGTERM comes
-// while there still may be output to read.
+// Run is the main function of a logger, the process that containerd's shim starts before the
+// container. arg is the result of Config.Arg. Run returns when the container has closed its output,
+// and ignores the shim's SIGTERM, which may come before.
 func Run(arg string) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	beSmall()
 	return run(arg, os.NewFile(stdoutFD, "stdout"), os.NewFile(stderrFD, "stderr"), os.NewFile(readyFD, "ready"))
 }
 
-// beSmall keeps what a logger takes low, as there are hundreds of them on a machine, and
-// has the kernel kill others first when there is no memory left: without its logger, a
-// task has to wait.
+// beSmall keeps the memory of a logger low, because a machine has hundreds of them. It also makes
+// the kernel kill other processes first when memory runs out: without its logger, a task has to
+// wait.
 func beSmall() {
 	const percent, score = 20, "-900"
 	debug.SetGCPercent(percent)
 	debug.FreeOSMemory()
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(score), 0) // which takes root
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(score), 0) // requires root
 }
 
-// againNote is what a log says of a logger that has ended before its time.
+// againNote is the log line for a logger that ended too early.
 const againNote = "\nescher: the logger of this task ended and was started again: some output may be missing here\n"
 
 func run(arg string, stdout, stderr io.Reader, ready io.WriteCloser) error {
@@ -56,20 +55,20 @@ func run(arg string, stdout, stderr io.Reader, ready io.WriteCloser) error {
 	return copyTo(newWriter(conf), stdout, stderr, ready)
 }
 
-// copyTo writes both streams until they end. It waits for a disk that hangs for some time,
-// at the start and at the end.
+// copyTo writes both streams until they end. At the start and at the end, it waits a limited time
+// for a hanging disk.
 func copyTo(w *writer, stdout, stderr io.Reader, ready io.WriteCloser) error {
 	for _, r := range []io.Reader{stdout, stderr} {
 		holdLock(r)
 	}
 	q := newQueue(w)
 	defer q.end()
-	first := "" // So that there is a log from the start, if an empty one.
+	first := "" // The log exists from the start, even if it is empty.
 	if w.conf.Again {
 		first = againNote
 	}
 	q.begin(first)
-	// One byte, then the end: newer shims want the byte, older ones the end.
+	// One byte, then the end: newer shims expect the byte, older ones the end.
 	_, err := ready.Write([]byte{0})
 	if err = errors.Join(err, ready.Close()); err != nil {
 		return types.Errorf(types.Internal, "tell the shim that the logger of %s is ready: %w", w.conf.Path, err)
@@ -82,8 +81,8 @@ func copyTo(w *writer, stdout, stderr io.Reader, ready io.WriteCloser) error {
 	return nil
 }
 
-// holdLock lets others know that somebody reads: see containerd's outputs. Where a lock
-// is not possible, there is a log still.
+// holdLock locks a stream to show that it has a reader: see containerd's outputs. If locks are not
+// possible, logging goes on.
 func holdLock(r io.Reader) {
 	if f, ok := r.(*os.File); ok {
 		_ = unix.Flock(int(f.Fd()), unix.LOCK_SH)

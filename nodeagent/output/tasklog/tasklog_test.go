@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// pipeEnd records that the shim was told.
+// pipeEnd records the message to the shim.
 type pipeEnd struct {
 	bytes.Buffer
 	closed bool
@@ -122,7 +122,7 @@ func TestDrainsWithoutADirectory(t *testing.T) {
 	}
 }
 
-// TestMakesAnewWhatWasRemoved has somebody remove the log with its directories.
+// TestMakesAnewWhatWasRemoved removes the log with its directories.
 func TestMakesAnewWhatWasRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	path := filepath.Join(dir, "default", "task", "1.log")
@@ -139,7 +139,7 @@ func TestMakesAnewWhatWasRemoved(t *testing.T) {
 	}
 }
 
-// TestSaysThatALoggerEnded begins where another logger was killed.
+// TestSaysThatALoggerEnded starts after another logger was killed.
 func TestSaysThatALoggerEnded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	var ready pipeEnd

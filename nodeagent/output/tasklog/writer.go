@@ -12,38 +12,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileMode lets the owner of the agent read a log, and nobody else.
+// Only the owner of the agent may read a log.
 const (
 	fileMode fs.FileMode = 0o600
 	dirMode  fs.FileMode = 0o700
 )
 
 const (
-	// removedDirs is how many directories above a log are made anew: logs/NAMESPACE/TASK.
+	// removedDirs is how many directories above a log are made again: logs/NAMESPACE/TASK.
 	removedDirs = 3
-	// lookEvery is how often it is looked whether somebody has removed the file.
+	// lookEvery is how often the writer checks whether the file was removed.
 	lookEvery = time.Second
 )
 
-// file is what a writer needs of an open log.
+// file is an open log.
 type file interface {
 	Write(p []byte) (int, error)
 	Stat() (fs.FileInfo, error)
 	Close() error
 }
 
-// writer appends to a file that it puts aside when it is full. It never fails:
-// what cannot be written is counted, and the count is written once that works. It is for
-// one goroutine.
+// writer appends to a file and rotates it when it is full. It never fails: it counts the bytes that
+// cannot be written, and writes the count once it can. It is for one goroutine.
 type writer struct {
 	conf Config
 	open func(path string) (file, int64, error)
 
-	file file  // nil when it could not be opened
+	file file  // nil if it could not be opened
 	size int64 // of file
 	lost int64 // bytes dropped since the last success
 	why  error // of the last failure
-	// looked is when it was last looked whether the file is there still.
+	// looked is when the writer last checked whether the file was removed.
 	looked time.Time
 }
 
@@ -60,8 +59,8 @@ func openAppend(path string) (file, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	// Whoever reads it knows by the lock that there may be more. Where locks are
-	// not possible, there is a log still.
+	// The lock tells readers that more output may follow. If locks are not possible, logging goes
+	// on.
 	_ = unix.Flock(int(f.Fd()), unix.LOCK_SH)
 	info, err := f.Stat()
 	if err != nil {
@@ -71,12 +70,12 @@ func openAppend(path string) (file, int64, error) {
 	return f, info.Size(), nil
 }
 
-// makeDirs makes a directory and those above it, some at most: what somebody removed of
-// a log, and never what the node itself was removed with.
+// makeDirs makes a directory and up to most-1 directories above it: the removed directories of a
+// log, but not those of a removed node.
 func makeDirs(path string, most int) {
 	if err := os.Mkdir(path, dirMode); os.IsNotExist(err) && most > 1 {
 		makeDirs(filepath.Dir(path), most-1)
-		_ = os.Mkdir(path, dirMode) // to open the file will say what is wrong
+		_ = os.Mkdir(path, dirMode) // opening the file will return the error
 	}
 }
 
@@ -86,14 +85,14 @@ func (w *writer) write(p []byte) {
 	if err != nil {
 		w.lost += int64(len(p) - n)
 		w.why = err
-		// Whoever reads it knows which log it is.
+		// A reader of the log knows its path.
 		if path, ok := errors.AsType[*fs.PathError](err); ok {
 			w.why = path.Err
 		}
 	}
 }
 
-// drop counts n bytes as lost that are not to be written.
+// drop counts n bytes as lost.
 func (w *writer) drop(n int64, why error) {
 	if n > 0 {
 		w.lost += n
@@ -119,8 +118,7 @@ func (w *writer) append(p []byte) (int, error) {
 	return n, err
 }
 
-// room opens the file if it is not open, and a new one when n more bytes would
-// make it too long.
+// room opens the file if it is not open, and rotates it if n more bytes would exceed the limit.
 func (w *writer) room(n int64) error {
 	if w.file != nil && time.Since(w.looked) > lookEvery {
 		w.looked = time.Now()
@@ -145,7 +143,7 @@ func (w *writer) room(n int64) error {
 	return nil
 }
 
-// removed reports whether a file has no name any more.
+// removed reports whether a file was deleted.
 func removed(f file) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -157,7 +155,7 @@ func removed(f file) bool {
 
 func (w *writer) close() {
 	if w.file != nil {
-		_ = w.file.Close() // Nothing more can be done for what it held.
+		_ = w.file.Close() // Nothing more can be done for its content.
 		w.file = nil
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Changes implements nodeagent.Runtime. The hints are about all containers of
-// the containerd namespace: events carry no labels. It first removes what crashes of agent
-// or daemon have left of tasks that are no more.
+// Changes implements nodeagent.Runtime. The hints cover all containers of the containerd namespace:
+// events carry no labels. At first it removes what crashes of agent or daemon left of tasks that
+// are gone.
 func (r *Runtime) Changes(ctx context.Context) <-chan struct{} {
 	hints := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -16,8 +16,8 @@ func (r *Runtime) Changes(ctx context.Context) <-chan struct{} {
 	go func() {
 		defer cancel()
 		defer close(hints)
-		// Whoever asks was away, or containerd was: that is when things are left behind.
-		// What cannot be removed now is tried again next time.
+		// After an absence of agent or containerd, something may be left behind. The next call
+		// retries what cannot be removed now.
 		_ = r.endForgotten(ctx)
 		for {
 			select {
@@ -29,7 +29,7 @@ func (r *Runtime) Changes(ctx context.Context) <-chan struct{} {
 			}
 			select {
 			case hints <- struct{}{}:
-			default: // One hint that waits stands for all.
+			default: // One pending hint is enough.
 			}
 		}
 	}()

@@ -1,5 +1,5 @@
-// Package containerd runs containers with containerd and runc. It speaks to the
-// daemons of containerd 1.6 and later.
+// Package containerd runs containers with containerd and runc. It works with daemons of containerd
+// 1.6 and later.
 package containerd
 
 import (
@@ -24,42 +24,41 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config says which containerd, and how containers are run.
+// Config configures the connection to containerd and how containers run.
 type Config struct {
 	// Address is the path of containerd's socket.
 	Address string
-	// Namespace is containerd's, not Escher's: it keeps our containers and
-	// images apart from those of others. Two daemons of one machine must not
-	// be used with the same one: runc's state and cgroups are named by it.
+	// Namespace is a containerd namespace, not one of Escher: it separates our containers and
+	// images from others. Two daemons of one machine must not use the same one: it names runc's
+	// state and cgroups.
 	Namespace string
-	// Cluster and Node are whose containers List returns.
+	// Cluster and Node select the containers that List returns.
 	Cluster string
 	Node    string
-	// Logger is the program that writes the logs.
+	// Logger is the program that writes the logs of containers.
 	Logger Logger
-	// LogMaxBytes is how long a log gets before it is put aside; 0 is
-	// tasklog.DefaultMaxBytes.
+	// LogMaxBytes is the size at which a log is rotated; 0 means tasklog.DefaultMaxBytes.
 	LogMaxBytes int64
-	// CgroupDriver is who makes the cgroups of containers; empty is what suits the
-	// machine: see cgroup.Facts.
+	// CgroupDriver makes the cgroups of containers; "" means the driver that suits the machine: see
+	// cgroup.Facts.
 	CgroupDriver cgroup.Driver
-	// CDIDirs are where specifications of devices are; none are the standard
-	// ones, /etc/cdi and /var/run/cdi.
+	// CDIDirs are the directories of CDI device specifications; empty means the standard ones,
+	// /etc/cdi and /var/run/cdi.
 	CDIDirs []string
-	// Inits are programs of this machine of which the first that is there is the init of
-	// containers that ask for one; none are those that packages have.
+	// Inits are paths of init programs on this machine. The first that exists is the init of
+	// containers that request one. Empty means DefaultInits.
 	Inits []string
 
-	// RegistryDir has a directory with hosts.toml or certificates for each registry
-	// that needs them; empty is DefaultRegistryDir.
+	// RegistryDir has a directory with hosts.toml or certificates for each registry that needs
+	// them; "" means DefaultRegistryDir.
 	RegistryDir string
-	// Keychain has the credentials of registries; nil are those that docker login
-	// keeps for the user that this process runs as.
+	// Keychain has the credentials of registries; nil means those that docker login stores for the
+	// user of this process.
 	Keychain authn.Keychain
-	// PullStall is how long a registry may send nothing; 0 is DefaultPullStall.
+	// PullStall is how long a registry may send nothing; 0 means DefaultPullStall.
 	PullStall time.Duration
-	// Pulls are shared by runtimes of one daemon and namespace in one process; nil
-	// are its own.
+	// Pulls are shared by the runtimes of one daemon and namespace in a process; nil means not
+	// shared.
 	Pulls *Pulls
 }
 
@@ -84,7 +83,7 @@ func (c Config) withDefaults() Config {
 
 // Logger is a program that calls tasklog.Run with its second argument.
 type Logger struct {
-	// Path is the program; an absolute path.
+	// Path is the absolute path of the program.
 	Path string
 	// Subcommand is its first argument.
 	Subcommand string
@@ -95,9 +94,9 @@ type Runtime struct {
 	conf   Config
 	client *client.Client
 	locks  locks
-	// control is how containers are limited.
+	// control sets the limits of containers.
 	control control
-	// counters reads what containers use.
+	// counters reads the resource usage of containers.
 	counters cgroup.Reader
 
 	templates templates
@@ -107,8 +106,8 @@ type Runtime struct {
 
 var _ nodeagent.Runtime = (*Runtime)(nil)
 
-// New returns a runtime. It does not wait for the daemon: calls return
-// Unavailable until it serves. The caller closes it.
+// New returns a runtime. It does not wait for the daemon: calls return Unavailable until the daemon
+// serves. The caller must call Close.
 func New(conf Config) (*Runtime, error) {
 	if !filepath.IsAbs(conf.Logger.Path) {
 		return nil, types.Errorf(types.Invalid, "use %q as the logger of containers: the path is not absolute", conf.Logger.Path)
@@ -132,8 +131,8 @@ func New(conf Config) (*Runtime, error) {
 	return &Runtime{conf: conf.withDefaults(), client: c, control: control, outputs: outputs{logger: conf.Logger}}, nil
 }
 
-// dropTempMounts undoes the mounts that a process left which was killed while it looked a user
-// up in an image: those below the directory where the daemon keeps its files.
+// dropTempMounts removes the mounts left by a process that was killed while it looked up a user in
+// an image. They are of directories below the daemon's.
 func dropTempMounts(address string) error {
 	dir := filepath.Dir(address)
 	left, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
@@ -147,12 +146,12 @@ func dropTempMounts(address string) error {
 		if err := mount.UnmountAll(m.Mountpoint, unix.MNT_DETACH); err != nil {
 			return types.Errorf(types.Internal, "undo the mount %s, which was left: %w", m.Mountpoint, err)
 		}
-		_ = os.Remove(m.Mountpoint) // An empty directory does no harm.
+		_ = os.Remove(m.Mountpoint) // An empty directory is harmless.
 	}
 	return nil
 }
 
-// Close ends the connection to the daemon; containers run on.
+// Close closes the connection to the daemon. Containers run on.
 func (r *Runtime) Close() error {
 	r.outputs.close()
 	err := r.client.Close()
@@ -160,7 +159,7 @@ func (r *Runtime) Close() error {
 	return err
 }
 
-// Ping returns nil when the daemon serves, Unavailable else.
+// Ping returns nil if the daemon serves, and Unavailable otherwise.
 func (r *Runtime) Ping(ctx context.Context) error {
 	if _, err := r.client.Version(ctx); err != nil {
 		return classify(err, "reach containerd at %s", r.conf.Address)
@@ -168,8 +167,8 @@ func (r *Runtime) Ping(ctx context.Context) error {
 	return nil
 }
 
-// connect returns a client that is soon connected again after the daemon was
-// away: to ask a local socket costs nothing.
+// connect returns a client that reconnects soon after an absence of the daemon: a try on a local
+// socket is cheap.
 func connect(address, namespace string) (*client.Client, error) {
 	const retry = 100 * time.Millisecond
 	params := grpc.ConnectParams{

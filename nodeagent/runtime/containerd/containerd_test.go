@@ -20,7 +20,7 @@ import (
 // patience is how long a step may take before the test fails.
 const patience = 30 * time.Second
 
-// TestContainerd runs all that needs a daemon on one: to start it takes a second.
+// TestContainerd runs all tests that need a daemon on one, because its start takes a second.
 func TestContainerd(t *testing.T) {
 	h := containerdtest.New(t)
 	t.Run("Conformance", func(t *testing.T) {
@@ -51,10 +51,10 @@ func newBench(t *testing.T, h *containerdtest.Host) *bench {
 	return &bench{T: t, host: h, cluster: cluster, Runtime: h.Open(t, cluster, "n1")}
 }
 
-// container returns one that runs a verb of the test program, with a log,
-// removed at the end.
+// container returns a container that runs a verb of the test program, with a log. It is removed at
+// the end.
 func (b *bench) container(verb ...string) nodeagent.Container {
-	id, dir := uuid.NewString(), b.TempDir() // which goes after the container that logs there
+	id, dir := uuid.NewString(), b.TempDir() // which is removed after the container that logs there
 	b.Cleanup(func() {
 		if err := b.Remove(context.Background(), id); err != nil {
 			b.Error(err)
@@ -69,7 +69,7 @@ func (b *bench) container(verb ...string) nodeagent.Container {
 	}
 }
 
-// ctx ends with the test, or when its patience does.
+// ctx ends with the test, or after its patience.
 func (b *bench) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	b.Cleanup(cancel)
@@ -83,7 +83,7 @@ func (b *bench) must(err error) {
 	}
 }
 
-// Start starts a container, and returns only what went wrong.
+// Start starts a container, and returns only the error.
 func (b *bench) Start(ctx context.Context, c nodeagent.Container) error {
 	_, err := b.Runtime.Start(ctx, c)
 	return err
@@ -106,7 +106,7 @@ func (b *bench) output(c nodeagent.Container, code int) string {
 	b.Helper()
 	b.start(c)
 	exit := b.wait(c.ID)
-	b.must(b.Remove(b.Context(), c.ID)) // The log is complete then.
+	b.must(b.Remove(b.Context(), c.ID)) // Afterwards the log is complete.
 	text := b.read(c.LogPath)
 	if exit.Code != code {
 		b.Errorf("exit %+v, want code %d; log: %s", exit, code, text)
@@ -121,7 +121,7 @@ func (b *bench) read(path string) string {
 	return string(text)
 }
 
-// find returns the container as List has it.
+// find returns the container from List.
 func (b *bench) find(ctx context.Context, id string) (nodeagent.Observed, error) {
 	list, err := b.List(ctx)
 	if err != nil {

@@ -51,7 +51,7 @@ func (b *bench) raw() *client.Client {
 	return c
 }
 
-// running waits until a container is listed as running, and returns what is listed.
+// running waits until a container is listed as running, and returns it.
 func (b *bench) running(id string) nodeagent.Observed {
 	b.Helper()
 	return runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Observed, error) {
@@ -63,7 +63,7 @@ func (b *bench) running(id string) nodeagent.Observed {
 	})
 }
 
-// shim returns the process that watches a container.
+// shim returns the process id of a container's shim.
 func (b *bench) shim(id string) int {
 	b.Helper()
 	for pid := range b.host.Processes(b.T, "-id "+id) {
@@ -92,14 +92,14 @@ func testDaemonKilled(b *bench) {
 	if seen.Attempt != c.Attempt {
 		b.Errorf("attempt is %+v, want %+v", seen.Attempt, c.Attempt)
 	}
-	b.start(c) // Does nothing.
+	b.start(c) // It does nothing.
 	b.must(b.Signal(b.Context(), c.ID, syscall.SIGTERM))
 	if exit := b.wait(c.ID); exit.Code != 0 {
 		b.Errorf("exit %+v, want that of the program", exit)
 	}
 }
 
-// closes fails the test when changes do not end with the connection.
+// closes fails the test if changes do not end with the connection.
 func (b *bench) closes(changes <-chan struct{}) {
 	b.Helper()
 	limit := time.After(patience)
@@ -120,7 +120,7 @@ func testEndWhileDaemonIsAway(b *bench) {
 	b.start(c)
 	task, err := b.raw().TaskService().Get(b.Context(), &tasks.GetRequest{ContainerID: c.ID})
 	b.must(err)
-	// The daemon answers nobody while its process is stopped.
+	// A stopped daemon does not answer.
 	daemon := b.host.PID(b.T)
 	b.must(syscall.Kill(daemon, syscall.SIGSTOP))
 	b.kill(int(task.Process.Pid))
@@ -139,7 +139,7 @@ func testShimKilled(b *bench) {
 	socket := strings.TrimPrefix(b.read(filepath.Join(b.host.Dir,
 		"state/io.containerd.runtime.v2.task", b.host.Namespace, c.ID, "address")), "unix://")
 	b.kill(b.shim(c.ID))
-	// It is not known at first, then known to have ended.
+	// At first its end is not known.
 	exit := runtimetest.Await(b.T, func(ctx context.Context) (nodeagent.Exit, error) {
 		exit, err := b.Wait(ctx, c.ID)
 		if err != nil && !types.Is(err, types.Unavailable) {
@@ -169,8 +169,8 @@ func testShimKilled(b *bench) {
 	}
 }
 
-// testShimAndRecordLost loses the shim and what containerd has noted of it, so that it
-// kills nothing: the process runs on, and nobody knows of it.
+// testShimAndRecordLost removes the shim and containerd's record of it, so that containerd kills
+// nothing: the process runs on, unknown to containerd.
 func testShimAndRecordLost(b *bench) {
 	c := b.container("block")
 	b.start(c)
@@ -190,8 +190,8 @@ func testShimAndRecordLost(b *bench) {
 	b.must(b.Remove(b.Context(), c.ID))
 }
 
-// testDirectoriesLeft leaves what a daemon does that is killed while it removes tasks, and
-// what is in use.
+// testDirectoriesLeft makes the directories that a daemon leaves which is killed while it removes
+// tasks, next to one in use.
 func testDirectoriesLeft(b *bench) {
 	c := b.container("block")
 	b.start(c)
@@ -215,8 +215,8 @@ func testDirectoriesLeft(b *bench) {
 	}
 }
 
-// testStartAfterCrash brings about each state that Start may leave when the
-// agent dies within, and starts again.
+// testStartAfterCrash creates each state that Start may leave when the agent dies during it, and
+// starts again.
 func testStartAfterCrash(b *bench) {
 	ctx, raw := b.Context(), b.raw()
 	dir := b.TempDir()
@@ -258,20 +258,20 @@ func testStartAfterCrash(b *bench) {
 		if got := b.read(filepath.Join(dir, name)); got != "ran\n" {
 			b.Errorf("%s: it ran %q, want once", name, got)
 		}
-		// What waits to be started has a log already.
+		// The log exists before the process starts.
 		if got := b.read(c.LogPath); name != "task created" && !strings.HasPrefix(name, "no container") && got != "" {
 			b.Errorf("%s: it wrote nothing, and its log is %q", name, got)
 		}
 	}
 }
 
-// testStartCutShort wakes what waits to be started, and is gone when it answers, as runc is
-// when containerd is killed: what ends for that is not the program.
+// testStartCutShort wakes a waiting process and vanishes before its answer, as runc does when
+// containerd is killed: the end that follows is not the program's.
 func testStartCutShort(b *bench) {
 	c := b.container("block")
 	task, fifo := b.createdOnly(c)
 	pid := int(task.Pid())
-	// It may not wait there yet: then nobody notices.
+	// It may not wait there yet: then it does not notice.
 	runtimetest.Await(b.T, func(ctx context.Context) (struct{}, error) {
 		_ = syscall.Kill(pid, syscall.SIGSTOP) // It may just have ended.
 		fd, err := syscall.Open(fifo, syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -293,8 +293,8 @@ func testStartCutShort(b *bench) {
 	}
 }
 
-// createdOnly leaves of a container what is there when a call was killed that was about to
-// start its process. It returns the task, and the FIFO at which that process waits.
+// createdOnly creates the state of a container just before the start of its process. It returns the
+// task, and the FIFO at which the process waits.
 func (b *bench) createdOnly(c nodeagent.Container) (client.Task, string) {
 	b.Helper()
 	raw, ctx := b.raw(), b.Context()
@@ -310,8 +310,8 @@ func (b *bench) createdOnly(c nodeagent.Container) (client.Task, string) {
 	return task, filepath.Join("/run/containerd/runc", b.host.Namespace, c.ID, "exec.fifo")
 }
 
-// testStartedUnsaid wakes the process of a container as a runc does that is killed then:
-// containerd does not know that it runs, and nobody starts it again.
+// testStartedUnsaid wakes the process of a container like a runc that is then killed: containerd
+// does not know that it runs, and no call starts it again.
 func testStartedUnsaid(b *bench) {
 	c := b.container("block")
 	task, fifo := b.createdOnly(c)
@@ -325,7 +325,7 @@ func testStartedUnsaid(b *bench) {
 	if status, err := task.Status(b.Context()); err != nil || status.Status != client.Created {
 		b.Errorf("containerd says %+v, %v: there is nothing to tell apart", status, err)
 	}
-	// Nobody sees when it handles other signals.
+	// It is not known when it handles other signals.
 	b.must(b.Signal(b.Context(), c.ID, syscall.SIGKILL))
 	if exit := b.wait(c.ID); exit.Code != 137 || exit.Lost {
 		b.Errorf("exit %+v, want that of the program", exit)
@@ -336,14 +336,14 @@ func testStartedUnsaid(b *bench) {
 	}
 }
 
-// testStartedMeanwhile has an earlier call wake a process while another waits to: the other
-// fails when the process has ended, and does not make it again.
+// testStartedMeanwhile lets an earlier call wake a process while another waits to do so: the other
+// fails when the process has ended, and does not start it again.
 func testStartedMeanwhile(b *bench) {
 	dir := b.TempDir()
 	c := b.container("append", "/data/runs")
 	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data"}}
 	_, fifo := b.createdOnly(c)
-	// runc waits at the path, the process at what was there.
+	// runc waits at the path, the process at the renamed file.
 	was := fifo + ".was"
 	b.must(os.Rename(fifo, was))
 	b.must(syscall.Mkfifo(fifo, 0o622))
@@ -382,7 +382,7 @@ func testRemoveOfCreated(b *bench) {
 	}
 }
 
-// recordOnly leaves of a container what is there before its task is made.
+// recordOnly creates the state of a container before its task is made.
 func (b *bench) recordOnly(c nodeagent.Container, raw *client.Client) {
 	b.Helper()
 	first := c

@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// native gives errors of the raw services the form that errdefs knows.
+// native converts errors of the raw services to the form that errdefs knows.
 func native(err error) error {
 	if err == nil {
 		return nil
@@ -20,8 +20,8 @@ func native(err error) error {
 	return errgrpc.ToNative(err)
 }
 
-// classify gives an error of containerd its class and says what was being done.
-// What containerd does not say for certain is Unavailable: not known.
+// classify adds a class and the failed action to an error of containerd. If the error is not
+// certain, the class is Unavailable.
 func classify(err error, format string, args ...any) error {
 	if _, ok := errors.AsType[*types.Error](err); ok {
 		return err
@@ -37,14 +37,14 @@ func classify(err error, format string, args ...any) error {
 	return types.Errorf(class, "%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// reason is a text that runc reports when a container can never start.
+// reason is a message of runc for a container that can never start.
 type reason struct {
 	text   string
 	class  types.Class
 	remedy string
 }
 
-// reasons are looked for in what runc says: it has no codes.
+// reasons returns the known messages. runc has no error codes.
 func reasons() []reason {
 	return []reason{
 		{"executable file not found in $PATH", types.NotFound, "name a command that is in the image"},
@@ -57,8 +57,8 @@ func reasons() []reason {
 	}
 }
 
-// refused classifies the failure to make or start a process. The second result
-// tells that the runtime answered: no process runs.
+// refused classifies a failure to make or start a process. The second result reports whether the
+// runtime answered: then no process runs.
 func refused(err error, id string) (error, bool) {
 	known := !errdefs.IsUnavailable(err) && !errdefs.IsDeadlineExceeded(err) && !errdefs.IsCanceled(err) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) &&
@@ -69,8 +69,7 @@ func refused(err error, id string) (error, bool) {
 	return types.Errorf(types.Unavailable, "start container %s: %w", id, err), known
 }
 
-// impossible returns why runc can never do what was asked, nil if it may. what is what
-// was being done.
+// impossible returns why runc can never do an action; nil if it may. what describes the action.
 func impossible(err error, what string) error {
 	text := err.Error()
 	if !strings.Contains(text, "OCI runtime") {
@@ -78,7 +77,7 @@ func impossible(err error, what string) error {
 	}
 	for _, r := range reasons() {
 		if strings.Contains(text, r.text) {
-			// Who was called by whom is of no use to whom the command is.
+			// The chain of calls is of no use to the owner of the command.
 			if i := strings.LastIndex(text, runcBegins); i >= 0 {
 				text = text[i+len(runcBegins):]
 			}
@@ -88,5 +87,5 @@ func impossible(err error, what string) error {
 	return nil
 }
 
-// runcBegins is what runc says before the reason.
+// runcBegins is runc's text before the reason.
 const runcBegins = "unable to start container process: "

@@ -26,19 +26,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// outputWait is how long output may still come when a process has ended: one that
-// it left behind may hold its end open for ever.
+// outputWait is how long output may still arrive after a process has ended: a process that it left
+// behind may hold the pipe open forever.
 const outputWait = 2 * time.Second
 
-// execWait bounds how long runc may take to start another process in a container.
+// execWait limits how long runc may take to start another process in a container.
 const execWait = time.Minute
 
-// killWait is how long a process that was killed may take to end: one that hangs in the
-// kernel does not.
+// killWait is how long a killed process may take to end. One that hangs in the kernel does not end.
 const killWait = 3 * time.Second
 
-// Exec implements nodeagent.Runtime. It does not wait for a Read of p.Stdin that is
-// under way when the process ends. What the process started and left runs on.
+// Exec implements nodeagent.Runtime. It does not wait for a Read of p.Stdin that is under way when
+// the process ends. Processes that the process started and left run on.
 func (r *Runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int, error) {
 	if len(p.Command) == 0 {
 		return 0, types.Errorf(types.Invalid, "run a command in container %s: there is none; name one", id)
@@ -80,8 +79,8 @@ func (r *Runtime) Exec(ctx context.Context, id string, p nodeagent.Process) (int
 	return code, err
 }
 
-// runs returns the process of a container that runs. Precondition: it does not.
-// NotFound: there is no such container. what is what is to be done.
+// runs returns the process of a running container. what describes the action. Precondition: the
+// container does not run. NotFound: there is no such container.
 func (r *Runtime) runs(ctx context.Context, id, what string) (*task.Process, error) {
 	got, err := r.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
 	err = native(err)
@@ -99,8 +98,7 @@ func (r *Runtime) runs(ctx context.Context, id, what string) (*task.Process, err
 	return nil, types.Errorf(types.Precondition, "%s container %s: it does not run", what, id)
 }
 
-// execSpec returns how the process is set up: as that of the container, but for what
-// is asked for.
+// execSpec returns the setup of the process: that of the container, changed as p requests.
 func (r *Runtime) execSpec(ctx context.Context, loaded client.Container, p nodeagent.Process) (*specs.Process, error) {
 	ctx = namespaces.WithNamespace(ctx, r.conf.Namespace)
 	record, err := loaded.Info(ctx)
@@ -131,15 +129,15 @@ func (r *Runtime) execSpec(ctx context.Context, loaded client.Container, p nodea
 	}
 	spec.Process.Terminal = p.TTY
 	select {
-	case size := <-p.Resize: // what is known before it starts, it finds
+	case size := <-p.Resize: // the initial size
 		spec.Process.ConsoleSize = &specs.Box{Width: uint(size.Width), Height: uint(size.Height)}
 	default:
 	}
 	return spec.Process, nil
 }
 
-// streams returns how input and output pass: through pipes in a directory that goes
-// with the process.
+// streams returns the transport of input and output: pipes in a directory that is removed with the
+// process.
 func (r *Runtime) streams(p nodeagent.Process, stdin *input) cio.Creator {
 	var in io.Reader
 	if p.Stdin != nil {
@@ -155,7 +153,7 @@ func (r *Runtime) streams(p nodeagent.Process, stdin *input) cio.Creator {
 	return cio.NewCreator(opts...)
 }
 
-// or returns w, or what discards.
+// or returns w; io.Discard if it is nil.
 func or(w io.Writer) io.Writer {
 	if w == nil {
 		return io.Discard
@@ -163,8 +161,7 @@ func or(w io.Writer) io.Writer {
 	return w
 }
 
-// input is what a process reads; end is closed at its end, which containerd must be
-// told of.
+// input is the input of a process. end is closed at its end, which containerd must learn.
 type input struct {
 	from io.Reader
 	end  chan struct{}
@@ -178,17 +175,17 @@ func (i *input) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// follow starts the process and returns how it ended; when ctx is done, it is killed, and
-// has not ended if it does not for killWait.
+// follow starts the process and waits for its end. When ctx is done, it kills the process; over is
+// false if the process does not end within killWait.
 func follow(ctx context.Context, id string, process client.Process, p nodeagent.Process, stdin *input) (code int, over bool, err error) {
-	// What has been started must be seen to end, whatever becomes of ctx.
+	// The end of a started process must be seen, even after ctx is done.
 	after, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	ended, err := process.Wait(after)
 	if err != nil {
 		return 0, true, classify(err, "run a command in container %s", id)
 	}
-	// A start that was given up half-way would go on without anybody to kill it.
+	// A start that is canceled half-way would go on, and nothing would kill its process.
 	begun, release := context.WithTimeout(after, execWait)
 	defer release()
 	if err := process.Start(begun); err != nil {
@@ -210,7 +207,7 @@ func follow(ctx context.Context, id string, process client.Process, p nodeagent.
 				resize = nil
 				continue
 			}
-			_ = process.Resize(after, uint32(size.Width), uint32(size.Height)) // as good as it goes
+			_ = process.Resize(after, uint32(size.Width), uint32(size.Height)) // best effort
 		case <-eof:
 			eof = nil
 			_ = process.CloseIO(after, client.WithStdinCloser) // it may have ended
@@ -218,7 +215,7 @@ func follow(ctx context.Context, id string, process client.Process, p nodeagent.
 	}
 }
 
-// kill kills the process, and returns how it ended as follow does.
+// kill kills the process, and returns the same results as follow.
 func kill(ctx context.Context, id string, process client.Process, ended <-chan client.ExitStatus) (code int, over bool, err error) {
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), killWait)
 	defer cancel()
@@ -235,11 +232,11 @@ func kill(ctx context.Context, id string, process client.Process, ended <-chan c
 	}
 }
 
-// killGroup kills a process of which nobody has seen the end, and what it has started: runc
-// makes it the leader of a group of its own. What has left that group runs on.
+// killGroup kills a process that has not ended as far as known, and its process group: runc makes
+// it the leader of its own group. Processes that left the group run on.
 func killGroup(pid uint32) {
 	if pid > 1 {
-		_ = syscall.Kill(-int(pid), syscall.SIGKILL) // what is not there any more needs no end
+		_ = syscall.Kill(-int(pid), syscall.SIGKILL) // it may have ended
 	}
 }
 
@@ -254,7 +251,7 @@ func result(ctx context.Context, id string, exit client.ExitStatus) (int, error)
 	return int(code), nil
 }
 
-// notExecuted classifies the failure to start a command in a container that runs.
+// notExecuted classifies a failure to start a command in a running container.
 func notExecuted(err error, id string) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return classify(err, "run a command in container %s", id)
@@ -265,19 +262,19 @@ func notExecuted(err error, id string) error {
 	return types.Errorf(types.Unavailable, "run a command in container %s: %w", id, err)
 }
 
-// await returns when all output has come.
+// await waits until all output has arrived.
 func await(streams cio.IO) {
 	late := time.AfterFunc(outputWait, streams.Cancel)
 	defer late.Stop()
 	streams.Wait()
 }
 
-// drop removes what is left of the process. It kills what has not been seen to end.
+// drop removes the process from containerd, and kills it if it has not ended.
 func drop(ctx context.Context, process client.Process) {
 	streams := process.IO()
 	streams.Cancel()
 	if _, err := process.Delete(ctx, client.WithProcessKill); err != nil {
-		// All that is left is a record in the shim, which goes with the container.
+		// Only a record in the shim is left, which ends with the container.
 		streams.Wait()
 		_ = streams.Close()
 	}

@@ -27,7 +27,7 @@ func execTests() map[string]func(*bench) {
 	}
 }
 
-// inside returns a container that runs, and what runs a verb in it.
+// inside returns a running container, and a function that runs a verb in it.
 func (b *bench) inside() (nodeagent.Container, func(p nodeagent.Process, verb ...string) (int, error)) {
 	b.Helper()
 	c := b.container("block")
@@ -49,7 +49,7 @@ func testExecStreams(b *bench) {
 	}
 }
 
-// testExecSlowReader takes the last of the output when the process has ended.
+// testExecSlowReader reads the last output after the process has ended.
 func testExecSlowReader(b *bench) {
 	c, exec := b.inside()
 	text := strings.Repeat("a line of some length, to fill pipes with\n", 10_000)
@@ -61,7 +61,7 @@ func testExecSlowReader(b *bench) {
 	}
 }
 
-// slowWriter waits when it has got so many bytes.
+// slowWriter waits after that many bytes.
 type slowWriter struct {
 	bytes.Buffer
 	before int
@@ -90,7 +90,7 @@ func testExecTerminal(b *bench) {
 		ended <- code
 		_ = out.Close()
 	}()
-	// It says its size each time that it changes, and ends with its input.
+	// It prints its size after each change, and ends with its input.
 	var seen strings.Builder
 	for buffer := make([]byte, 256); !strings.Contains(seen.String(), "81x25 xterm"); {
 		n, err := read.Read(buffer)
@@ -129,7 +129,7 @@ func testExecIsKilled(b *bench) {
 	b.start(c)
 	for range 3 {
 		ctx, cancel := context.WithCancel(b.ctx())
-		// It says that it is ready, as a rule before containerd says that it has begun.
+		// It prints that it is ready, usually before containerd reports its start.
 		_, err := b.Exec(ctx, c.ID, nodeagent.Process{Command: []string{runtimetest.Program, "deaf"}, Stdout: canceller(cancel)})
 		b.wants(err, types.Unavailable)
 		b.alone(c)
@@ -140,7 +140,7 @@ func testExecIsKilled(b *bench) {
 	b.nothingOf(c)
 }
 
-// canceller is called when something is written.
+// canceller is called at each write.
 type canceller func()
 
 func (c canceller) Write(p []byte) (int, error) {
@@ -148,7 +148,7 @@ func (c canceller) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// testExecLeavesInput ends while nobody types.
+// testExecLeavesInput ends without input.
 func testExecLeavesInput(b *bench) {
 	c, exec := b.inside()
 	in, write := io.Pipe()
@@ -170,8 +170,8 @@ func testExecLeavesNothing(b *bench) {
 	b.nothingOf(c)
 }
 
-// nothingOf fails the test when more than one process of the container runs, or a pipe
-// is left of another.
+// nothingOf fails the test if more than one process of the container runs, or a pipe of another is
+// left.
 func (b *bench) nothingOf(c nodeagent.Container) {
 	b.Helper()
 	left, err := filepath.Glob(filepath.Join(b.host.Dir, "fifo", "*"))
@@ -182,7 +182,7 @@ func (b *bench) nothingOf(c nodeagent.Container) {
 	b.alone(c)
 }
 
-// alone returns when the container has one process.
+// alone waits until the container has one process.
 func (b *bench) alone(c nodeagent.Container) {
 	b.Helper()
 	runtimetest.Await(b.T, func(context.Context) (list string, err error) {

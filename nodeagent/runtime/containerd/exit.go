@@ -17,18 +17,18 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 )
 
-// The names of what containerd answers when asked for metrics.
+// The type names of containerd's metrics.
 const (
 	metricsV1 = "io.containerd.cgroups.v1.Metrics"
 	metricsV2 = "io.containerd.cgroups.v2.Metrics"
 )
 
 const (
-	// initFailed is the code of runc's own process in a container when it cannot go on to
-	// run the program.
+	// initFailed is the exit code of runc's init process in a container if it cannot start the
+	// program.
 	initFailed = 1
-	// startFIFO is what that process waits at to be started, in runc's directory of the
-	// container; who starts it removes it then.
+	// startFIFO is the file in runc's directory of the container at which that process waits for
+	// its start. The starter then removes the file.
 	startFIFO = "exec.fifo"
 )
 
@@ -47,18 +47,18 @@ func (r *Runtime) exit(ctx context.Context, id string, status uint32, at time.Ti
 	return e
 }
 
-// startCutShort reports whether nobody saw the start of a process to its end. containerd's
-// end takes runc's start with it; when that had woken the process already, the process
-// fails, as a rule before it became the program, but nobody can tell.
+// startCutShort reports whether the start of a process was not completed. The end of containerd
+// also kills runc's start. If that had already woken the process, the process fails, usually before
+// it became the program, but this is not certain.
 func (r *Runtime) startCutShort(id string) bool {
 	_, err := os.Lstat(filepath.Join(runcRoot, r.conf.Namespace, id, startFIFO))
 	return err == nil
 }
 
-// oomKills returns how many processes of the container the kernel killed for
-// want of memory. The cgroup's counter is there until the task is deleted; the
-// event could be missed. 0 when it cannot be read: the exit itself is certain,
-// and must not wait for its explanation.
+// oomKills returns how many processes of the container the kernel killed for lack of memory. It
+// reads the cgroup's counter, which exists until the task is deleted, because an event can be
+// missed. It returns 0 if it cannot read: the exit is certain, and must not wait for its
+// explanation.
 func (r *Runtime) oomKills(ctx context.Context, id string) uint64 {
 	answer, err := r.client.TaskService().Metrics(ctx, &tasks.MetricsRequest{Filters: []string{"id==" + id}})
 	if err != nil {
@@ -88,9 +88,9 @@ func oomKillsOf(data *anypb.Any) uint64 {
 	return 0
 }
 
-// beforeStart reports whether the process of a task that containerd calls created is runc's
-// own still, which becomes the program when it is started. It is the program if runc and
-// containerd were killed after runc woke it, and before they said so.
+// beforeStart reports whether the process of a task in containerd's state CREATED is still runc's
+// init, which becomes the program at its start. It is already the program if runc and containerd
+// were killed after runc woke it and before they recorded it.
 func beforeStart(pid uint32) bool {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.FormatUint(uint64(pid), 10), "cmdline"))
 	return err == nil && bytes.Count(text, []byte{0}) == 2 && bytes.HasSuffix(text, []byte("\x00init\x00"))

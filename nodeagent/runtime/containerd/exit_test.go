@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// TestOOMKills reads the counter in what containerd answers for both versions of
-// cgroups, of which a machine has one.
+// TestOOMKills reads the counter from containerd's answers for both versions of cgroups, of which a
+// machine has one.
 func TestOOMKills(t *testing.T) {
 	answer := func(url string, m proto.Message) *anypb.Any {
 		value, err := proto.Marshal(m)

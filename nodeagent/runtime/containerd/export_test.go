@@ -1,6 +1,6 @@
 package containerd
 
-// Wanting returns how many wait for a pull.
+// Wanting returns how many callers wait for a pull.
 func Wanting(r *Runtime, ref string) int {
 	p := r.conf.Pulls
 	p.mu.Lock()

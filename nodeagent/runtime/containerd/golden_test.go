@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata as containers are set up")
 
-// TestGolden compares how a container is set up on machines of each kind with what is in
-// testdata, to be read by people. go test -run Golden -update writes that.
+// TestGolden compares the setup of a container on each kind of machine with testdata, for people to
+// read. go test -run Golden -update writes it.
 func TestGolden(t *testing.T) {
 	usual := nodeagent.Container{
 		ID: "web-1", Command: []string{"serve"}, Env: []string{"A=b"}, MilliCPU: 1500, MemoryBytes: 256 << 20,
@@ -63,8 +63,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// golden is how the container is set up, and what runs it, without what differs from one
-// real machine to the next.
+// golden returns the setup of the container and its runtime, without differences between real
+// machines.
 func golden(t *testing.T, facts cgroup.Facts, of nodeagent.Container) []byte {
 	t.Helper()
 	m, err := newControl(facts, "", "escher-c1-n1")
@@ -80,7 +80,7 @@ func golden(t *testing.T, facts cgroup.Facts, of nodeagent.Container) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The profile depends on processor and kernel; that there is one does not.
+	// The profile depends on processor and kernel; its existence does not.
 	if spec.Linux.Seccomp != nil {
 		spec.Linux.Seccomp = &specs.LinuxSeccomp{DefaultAction: spec.Linux.Seccomp.DefaultAction}
 	}
@@ -98,15 +98,14 @@ func golden(t *testing.T, facts cgroup.Facts, of nodeagent.Container) []byte {
 	return append(text, '\n')
 }
 
-// withoutHostDevices removes the devices of the machine, which the option before it has
-// looked for.
+// withoutHostDevices removes the devices of the machine, which the option before it has found.
 func withoutHostDevices(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
 	s.Linux.Devices = nil
 	return nil
 }
 
-// commonSpec is what containerd makes of an image, with the namespaces that it has on a
-// machine with that version of cgroups.
+// commonSpec returns containerd's spec of an image, with the namespaces for that version of
+// cgroups.
 func commonSpec(t *testing.T, unified bool) []byte {
 	t.Helper()
 	ctx := namespaces.WithNamespace(t.Context(), "escher-c1-n1")
@@ -118,7 +117,7 @@ func commonSpec(t *testing.T, unified bool) []byte {
 	if unified {
 		spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: specs.CgroupNamespace})
 	}
-	// Some are there for each processor of the machine.
+	// Some exist per processor of the machine.
 	spec.Linux.MaskedPaths = []string{"/proc/kcore"}
 	text, err := json.Marshal(spec)
 	if err != nil {

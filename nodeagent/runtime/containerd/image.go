@@ -15,14 +15,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// LocalRegistry is where images are named that were loaded: they are never
-// looked for elsewhere.
+// LocalRegistry prefixes the names of loaded images. They are never pulled.
 const LocalRegistry = "escher.local/"
 
 // snapshotter keeps the file systems of containers.
 const snapshotter = "overlayfs"
 
-// parse returns a reference in full. Invalid: it is none.
+// parse returns the full reference. Invalid: ref is not a reference.
 func parse(ref string) (reference.Named, error) {
 	named, err := reference.ParseDockerRef(ref)
 	if err != nil {
@@ -31,8 +30,8 @@ func parse(ref string) (reference.Named, error) {
 	return named, nil
 }
 
-// image returns the image of that reference, ready to be run, pulling it when
-// it is not here. NotFound: nobody has it. Invalid: it is no reference.
+// image returns the image of a reference, ready to run. It pulls an image that is not on this
+// machine. NotFound: no registry has it. Invalid: ref is not a reference.
 func (r *Runtime) image(ctx context.Context, ref string) (client.Image, error) {
 	named, err := parse(ref)
 	if err != nil {
@@ -51,14 +50,14 @@ func (r *Runtime) image(ctx context.Context, ref string) (client.Image, error) {
 	return r.pull(ctx, named.String())
 }
 
-// notLoaded says that nobody can bring an image of LocalRegistry.
+// notLoaded returns the error for a missing image of LocalRegistry, which cannot be pulled.
 func notLoaded(name string) error {
 	return types.Errorf(types.NotFound, "find image %s: it is not on this node, and images of %s are not pulled; bring it there with: escher image load",
 		name, LocalRegistry)
 }
 
-// here returns an image that is on this machine. One that is named by its digest
-// may be here under any name: to ask a registry for it could only fail.
+// here returns an image of this machine. An image referenced by digest may have any name here, and
+// a pull by that digest could only fail.
 func (r *Runtime) here(ctx context.Context, named reference.Named) (client.Image, error) {
 	record, err := r.client.ImageService().Get(ctx, named.String())
 	if canonical, ok := named.(reference.Canonical); ok && errdefs.IsNotFound(err) {
@@ -81,17 +80,17 @@ func (r *Runtime) byDigest(ctx context.Context, d digest.Digest) (images.Image, 
 	return found[0], nil
 }
 
-// pinned returns the name of an image by its digest.
+// pinned returns the name of an image with its digest.
 func pinned(name string, d digest.Digest) string {
 	named, err := reference.ParseDockerRef(name)
-	if err != nil { // It was made by others, in ways of their own.
+	if err != nil { // Another program made it, with its own kind of name.
 		return name
 	}
 	return reference.TrimNamed(named).Name() + "@" + d.String()
 }
 
-// pin keeps an image under its digest as well, so that what was bound to it runs
-// again here when its tag has moved on.
+// pin also stores an image under its digest, so that an attempt bound to it runs again here after
+// its tag has moved.
 func (r *Runtime) pin(ctx context.Context, img images.Image) error {
 	name := pinned(img.Name, img.Target.Digest)
 	if name == img.Name {
@@ -104,8 +103,8 @@ func (r *Runtime) pin(ctx context.Context, img images.Image) error {
 	return nil
 }
 
-// unpacked makes sure that the image's file system is there; pulled and
-// loaded images have it, unless a crash came between.
+// unpacked makes sure that the image's file system exists. Pulled and loaded images have one,
+// unless a crash interrupted them.
 func (r *Runtime) unpacked(ctx context.Context, img client.Image) error {
 	if err := img.Unpack(ctx, snapshotter); err != nil {
 		return incomplete(err, img.Name())
@@ -113,7 +112,7 @@ func (r *Runtime) unpacked(ctx context.Context, img client.Image) error {
 	return nil
 }
 
-// incomplete classifies what goes wrong with the content of an image that is here.
+// incomplete classifies an error in the content of an image of this machine.
 func incomplete(err error, name string) error {
 	switch {
 	case isOtherPlatform(err):
@@ -124,7 +123,7 @@ func incomplete(err error, name string) error {
 	return classify(err, "read image %s", name)
 }
 
-// configOf returns what an image says of itself. Invalid: it is for another machine.
+// configOf returns the configuration of an image. Invalid: it is for another platform.
 func configOf(ctx context.Context, img client.Image) (ocispec.Image, error) {
 	config, err := img.Spec(ctx)
 	if err != nil {

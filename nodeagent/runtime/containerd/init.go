@@ -11,15 +11,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// DefaultInits are where packages have an init that needs no libraries, as no image can be
-// relied on for those: Debian's tini, that of Docker, and that of Podman. All are
-// called the same way.
+// DefaultInits returns the paths of packaged init programs that need no libraries, because an image
+// may lack them: Debian's tini, Docker's and Podman's. All have the same arguments.
 func DefaultInits() []string {
 	return []string{"/usr/bin/tini-static", "/usr/bin/docker-init", "/usr/libexec/docker/docker-init", "/usr/libexec/podman/catatonit", "/usr/bin/catatonit"}
 }
 
-// withInit makes an init of this machine the first process of a container that asks for
-// one. Unavailable: there is none, which is mended by installing it.
+// withInit makes an init of this machine the first process of a container that requests one.
+// Unavailable: the machine has none, and an administrator can install one.
 func withInit(c nodeagent.Container, spec *specs.Spec, inits []string) error {
 	if !c.Init {
 		return nil

@@ -23,8 +23,8 @@ func initTests() map[string]func(*bench) {
 	}
 }
 
-// testInitReaps has the first process of a container leave processes to it that have
-// ended: with an init they are gone, and without one they stay.
+// testInitReaps makes the first process of a container inherit ended processes: with an init they
+// are gone, without one they stay.
 func testInitReaps(b *bench) {
 	for _, with := range []bool{true, false} {
 		c := b.container("litter")
@@ -46,7 +46,7 @@ func testInitReaps(b *bench) {
 	}
 }
 
-// testInitPassesOn has an init pass on signals, and the exit code.
+// testInitPassesOn tests that an init passes on signals and the exit code.
 func testInitPassesOn(b *bench) {
 	c := b.container("exit", "7")
 	c.Init = true
@@ -67,7 +67,7 @@ func testInitPassesOn(b *bench) {
 	if exit := b.wait(c.ID); exit.Code != 0 {
 		b.Errorf("exit %+v, want that of the program", exit)
 	}
-	// A signal that a program does not heed ends it, as it is not the first process.
+	// A signal without a handler ends the program, because it is not the first process.
 	c = b.container("block")
 	c.Init = true
 	b.start(c)
@@ -78,8 +78,8 @@ func testInitPassesOn(b *bench) {
 	}
 }
 
-// testInitIsMissing: a machine without an init says what to install, and starts what waits
-// for that when it is there.
+// testInitIsMissing tests that a machine without an init names a package, and starts waiting
+// containers after the installation.
 func testInitIsMissing(b *bench) {
 	conf := b.host.Config(b.cluster, "n1")
 	conf.Inits = []string{filepath.Join(b.TempDir(), "none"), filepath.Join(b.TempDir(), "init")}
@@ -102,7 +102,7 @@ func testInitIsMissing(b *bench) {
 	}
 }
 
-// testExecIsKilledWithChild kills what a command started, too.
+// testExecIsKilledWithChild also kills the processes that a command started.
 func testExecIsKilledWithChild(b *bench) {
 	c := b.container("block")
 	b.start(c)

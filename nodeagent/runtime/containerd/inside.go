@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Root implements nodeagent.Runtime. The directory is that of a process id.
+// Root implements nodeagent.Runtime. The directory belongs to a process id.
 func (r *Runtime) Root(ctx context.Context, id string) (string, error) {
 	p, err := r.runs(ctx, id, "show the files of")
 	if err != nil {

@@ -62,8 +62,8 @@ func testLogsOutliveTheAgent(b *bench) {
 	runtimetest.AwaitLog(b.T, c.LogPath, "hello\n") // Logs stay.
 }
 
-// testLogsAreRotated has a few containers write two lines each: a logger that reads both at once
-// writes them at once, too, and the other ones begin a second file.
+// testLogsAreRotated makes a few containers write two lines each. A logger that reads both at once
+// also writes them at once; others begin a second file.
 func testLogsAreRotated(b *bench) {
 	conf := b.host.Config(b.cluster, "n1")
 	conf.LogMaxBytes = 8
@@ -180,7 +180,7 @@ func testBadMount(b *bench) {
 	b.wants(b.Start(b.Context(), c), types.Invalid)
 }
 
-// cdiSpec describes two devices; the verb gets the directory of their nodes.
+// cdiSpec describes two devices; the verb is the directory of their nodes.
 const cdiSpec = `cdiVersion: "0.5.0"
 kind: escher.test/fake
 devices:
@@ -193,8 +193,8 @@ devices:
     deviceNodes: [{path: /dev/fake1, hostPath: %[1]s/fake1}]
 `
 
-// devices makes two device nodes, copies of /dev/zero, and returns a runtime's
-// directory of specifications that describes them.
+// devices makes two device nodes, copies of /dev/zero, and returns a directory with their
+// specification for a runtime.
 func (b *bench) devices() string {
 	b.Helper()
 	dir := b.TempDir()
@@ -223,9 +223,9 @@ func testDevices(b *bench) {
 	}
 }
 
-// testDevicesApart has two containers with a device each. What a container is not given it
-// cannot open, wherever it comes upon the file: that of a device nobody has a driver for says
-// by its error whether it might.
+// testDevicesApart has two containers with a device each. A container cannot open a device that it
+// was not given, wherever it finds the file: without a driver, the error tells whether access is
+// allowed.
 func testDevicesApart(b *bench) {
 	dir := b.TempDir()
 	for minor, name := range []string{"fake0", "fake1"} {

@@ -43,7 +43,7 @@ func (b *bench) rightsOf(c nodeagent.Container) map[string]string {
 	return got
 }
 
-// mask is the set of capabilities as the kernel prints it. Their numbers are those of
+// mask returns a set of capabilities in the kernel's format. Their numbers are those of
 // linux/capability.h.
 func (b *bench) mask(names ...string) string {
 	b.Helper()
@@ -92,12 +92,11 @@ func testRights(b *bench) {
 	}
 }
 
-// tries runs a container that tries things, and tells how each ended that ended
-// otherwise than it should.
+// tries runs a container that tries actions, and reports results that differ from want.
 func (b *bench) tries(c nodeagent.Container, want map[string]string) {
 	b.Helper()
 	c.Command = append(c.Command[:1:1], "try")
-	// In their order: what is made is read after that.
+	// In this order: a read comes after the mknod of its file.
 	c.Command = append(c.Command, slices.Sorted(maps.Keys(want))...)
 	for line := range strings.Lines(b.output(c, 0)) {
 		what, got, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -111,8 +110,7 @@ func (b *bench) tries(c nodeagent.Container, want map[string]string) {
 	}
 }
 
-// testTries has root of a container try what would lead out of it, and what programs do
-// every day.
+// testTries makes root of a container try ways out of it, and ordinary actions of programs.
 func testTries(b *bench) {
 	b.tries(b.container(), map[string]string{
 		"mount": "EPERM", "keyctl": "EPERM", "userns": "EPERM", "bpf": "EPERM", "raw": "EPERM", "mknod=/disk": "EPERM",
@@ -121,13 +119,13 @@ func testTries(b *bench) {
 		"write=/file": "ok", "write=/run/file": "ok", "write=/dev/shm/file": "ok",
 	})
 	b.masked("/proc/keys", "/proc/timer_list", "/proc/interrupts", "/proc/kcore")
-	// Without seccomp, capabilities alone would allow the first.
+	// Without seccomp, the capabilities would allow keyctl too.
 	c := b.container()
 	c.CapAdd = []string{"SYS_ADMIN"}
 	b.tries(c, map[string]string{"mount": "ok", "keyctl": "EPERM"})
 }
 
-// masked looks at what the kernel tells of the machine: of that, what there is is empty.
+// masked checks that the kernel's files about the machine are empty if they exist.
 func (b *bench) masked(paths ...string) {
 	b.Helper()
 	paths = slices.DeleteFunc(paths, func(path string) bool {
@@ -139,8 +137,8 @@ func (b *bench) masked(paths ...string) {
 	}
 }
 
-// testTaskSocket has root of a container use a socket whose directory it cannot change,
-// as that of a task's socket is mounted.
+// testTaskSocket makes root of a container use a socket whose directory it cannot change, mounted
+// like a task's socket.
 func testTaskSocket(b *bench) {
 	dir, err := os.MkdirTemp("", "") // The path of a socket is short.
 	if err != nil {
@@ -173,14 +171,14 @@ func testReadOnlyRoot(b *bench) {
 	}
 }
 
-// testUsualDevices looks for devices that nobody gave to the container, and makes one.
+// testUsualDevices looks for devices that the container was not given, and makes one.
 func testUsualDevices(b *bench) {
 	c := b.container("ls", "/dev")
 	var names []string
 	for line := range strings.Lines(b.output(c, 0)) {
 		names = append(names, strings.TrimSpace(strings.TrimPrefix(line, "/dev/")))
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == "core" }) // a link to what is masked, if there is one
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "core" }) // a link to a masked file, if it exists
 	slices.Sort(names)
 	usual := []string{"fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
 	if !slices.Equal(names, usual) {
@@ -188,11 +186,11 @@ func testUsualDevices(b *bench) {
 	}
 	d := b.container()
 	d.CapAdd = []string{"MKNOD", "SYS_RAWIO"}
-	// Without the list of devices in its cgroup the name alone would decide: ENXIO, or ok.
+	// Without its cgroup's list of devices, only the name would decide: ENXIO, or ok.
 	b.tries(d, map[string]string{"mknod=/disk": "ok", "read=/disk": "EPERM"})
 }
 
-// testOthers looks for the processes of the machine, and for those of another container.
+// testOthers looks for processes of the machine and of another container.
 func testOthers(b *bench) {
 	other := b.container("block")
 	b.start(other)
@@ -224,8 +222,8 @@ func testOthers(b *bench) {
 	b.noAbstractSockets()
 }
 
-// noAbstractSockets looks for sockets of containerd and its shims that every process of
-// the host's network could reach, as containers can: their names begin with "@".
+// noAbstractSockets looks for abstract sockets of containerd and its shims, which every process of
+// the host's network could reach, containers included: their names begin with "@".
 func (b *bench) noAbstractSockets() {
 	b.Helper()
 	for line := range strings.Lines(b.read("/proc/net/unix")) {
@@ -248,7 +246,7 @@ func testPrivileged(b *bench) {
 	d.Privileged = true
 	b.tries(d, map[string]string{
 		"mount": "ok", "keyctl": "ok", "userns": "ok", "read=/proc/sys/kernel/core_pattern": "ok",
-		// Its processes, files and limits are still its own.
+		// Its processes, files and limits are still separate.
 		"signal=" + strconv.Itoa(os.Getpid()): "ESRCH", "connect=" + b.host.Address: "ENOENT",
 	})
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The labels of a container: all that is known of it besides what containerd
-// itself keeps.
+// The labels of a container: everything known of it that containerd itself does not store.
 const (
 	labelCluster   = "escher/cluster"
 	labelNode      = "escher/node"
@@ -25,17 +24,16 @@ const (
 	labelRestart   = "escher/restart"
 	// labelImage is the image by digest.
 	labelImage = "escher/image"
-	// labelDevices are the names of its devices, with commas between.
+	// labelDevices are the names of its devices, separated by commas.
 	labelDevices = "escher/devices"
-	// labelStarted is when the process was about to be started. Without it the
-	// process never ran.
+	// labelStarted is the time just before the start of the process. Without it, the process never
+	// ran.
 	labelStarted = "escher/started"
-	// labelLog is the path of the log, and labelOutput which pipes lead there; both are
-	// missing where there is no log.
+	// labelLog is the path of the log, and labelOutput identifies its pipes. Both are missing
+	// without a log.
 	labelLog    = "escher/log"
 	labelOutput = "escher/output"
-	// labelLost is when it was found that the process, once started, is gone
-	// and nobody knows how it ended.
+	// labelLost is when the runtime found that the started process is gone and its exit is unknown.
 	labelLost = "escher/lost"
 )
 
@@ -49,13 +47,13 @@ func labelsOf(c nodeagent.Container, image string, stop syscall.Signal) map[stri
 		labelRevision:  strconv.FormatInt(c.Attempt.Revision, 10),
 		labelRestart:   strconv.Itoa(c.Restart),
 		labelImage:     image,
-		// It is the label that other tools have for it.
+		// Other tools use this label.
 		client.StopSignalLabel: strconv.Itoa(int(stop)),
 	}
 	if c.LogPath != "" {
 		labels[labelLog] = c.LogPath
 	}
-	// containerd takes labels of 4 KiB: names of more devices than a machine has.
+	// containerd's labels have at most 4 KiB: more device names than a machine has.
 	const most = 4000
 	if devices := strings.Join(c.Devices, ","); devices != "" && len(devices) < most {
 		labels[labelDevices] = devices
@@ -71,16 +69,16 @@ func devicesOf(labels map[string]string) []string {
 	return strings.Split(labels[labelDevices], ",")
 }
 
-// restartOf returns how often the attempt of a container was run before.
+// restartOf returns the number of restarts before a container.
 func restartOf(labels map[string]string) int {
 	n, err := strconv.Atoi(labels[labelRestart])
-	if err != nil { // It was made before there were restarts.
+	if err != nil { // It was made by a version without restarts.
 		return 0
 	}
 	return n
 }
 
-// attemptOf reads what labelsOf says of the attempt.
+// attemptOf decodes the labels of the attempt.
 func attemptOf(labels map[string]string) (nodeagent.Attempt, error) {
 	number, err := strconv.Atoi(labels[labelNumber])
 	if err != nil {
@@ -100,7 +98,7 @@ func attemptOf(labels map[string]string) (nodeagent.Attempt, error) {
 	}, nil
 }
 
-// timeOf reads a label that holds a time; zero when there is none.
+// timeOf decodes a label with a time; zero if there is none.
 func timeOf(labels map[string]string, key string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, labels[key])
 	if err != nil {
@@ -111,7 +109,7 @@ func timeOf(labels map[string]string, key string) time.Time {
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// ours selects the containers of one node of one cluster.
+// ours returns the filter for the containers of a cluster and node; node "" means all nodes.
 func ours(cluster, node string) string {
 	filter := fmt.Sprintf("labels.%q==%q", labelCluster, cluster)
 	if node != "" {

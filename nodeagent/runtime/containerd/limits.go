@@ -18,32 +18,32 @@ import (
 const (
 	// cpuPeriod is the scheduling period of cpu limits, in microseconds.
 	cpuPeriod = 100_000
-	// minQuota is the least that the kernel accepts in a period.
+	// minQuota is the kernel's minimum per period.
 	minQuota = 1_000
-	// A core is worth sharesOfCore of cpu.shares, in which the kernel takes from
-	// minShares to maxShares. For v2 runc makes a cpu.weight of them.
+	// A core has sharesOfCore of cpu.shares. The kernel accepts minShares to maxShares. For v2,
+	// runc converts them to cpu.weight.
 	sharesOfCore = 1024
 	minShares    = 2
 	maxShares    = 262_144
 )
 
-// control is how containers are put into cgroups on this machine.
+// control configures the cgroups of containers on this machine.
 type control struct {
 	facts  cgroup.Facts
 	layout cgroup.Layout
 }
 
-// newControl decides that by what the machine has; driver is the one wanted, if any.
+// newControl chooses the control by the facts of the machine; driver "" means any driver.
 func newControl(facts cgroup.Facts, driver cgroup.Driver, namespace string) (control, error) {
 	driver, err := facts.Choose(driver)
 	return control{facts: facts, layout: cgroup.Layout{Driver: driver, Group: namespace}}, err
 }
 
-// Cgroups returns where the cgroups of the containers are.
+// Cgroups returns the layout of the containers' cgroups.
 func (r *Runtime) Cgroups() cgroup.Layout { return r.control.layout }
 
-// runtime says what runs a container. The record of the container keeps it: with the
-// driver that made a cgroup it is removed.
+// runtime returns the runtime of a container. The record of the container stores it: the driver
+// that made a cgroup also removes it.
 func (m control) runtime() (containers.RuntimeInfo, error) {
 	info := containers.RuntimeInfo{Name: runtimeName}
 	if m.layout.Driver != cgroup.Systemd {
@@ -57,7 +57,7 @@ func (m control) runtime() (containers.RuntimeInfo, error) {
 	return info, nil
 }
 
-// limits puts the container into its cgroup, with its shares and its limits.
+// limits puts the container into its cgroup, with its shares and limits.
 func (m control) limits(of nodeagent.Container) oci.SpecOpts {
 	return func(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
 		s.Linux.CgroupsPath = m.layout.OCI(of.ID)
@@ -72,15 +72,15 @@ func (m control) limits(of nodeagent.Container) oci.SpecOpts {
 			}
 		}
 		if m.facts.Unified {
-			// Half a task is of no use: all of it is killed, and says so. v1 cannot.
+			// Half a task is useless: the kernel kills all of it, and reports so. v1 cannot.
 			res.Unified = map[string]string{"memory.oom.group": "1"}
 		}
 		return nil
 	}
 }
 
-// cpuOf returns the share of cpu, which is by what is requested, so that what a node
-// has too little of is divided by that, and the limit.
+// cpuOf returns the cpu shares and the limit. The shares follow the request, which divides cpu
+// under contention.
 func cpuOf(of nodeagent.Container) *specs.LinuxCPU {
 	shares := uint64(min(maxShares, max(minShares, of.MilliCPU*sharesOfCore/1000)))
 	cpu := &specs.LinuxCPU{Shares: &shares}

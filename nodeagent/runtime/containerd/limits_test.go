@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// cgroup reads a file of a container's cgroup, by its name in cgroup v1 with the
-// controller, and in v2.
+// cgroup reads a file of a container's cgroup. v1 is its name in cgroup v1 with the controller, v2
+// that in v2.
 func (b *bench) cgroup(id, controller, v1, v2 string) string {
 	b.Helper()
 	path := filepath.Join(cgroup.DefaultRoot, controller, b.Cgroups().Path(id), v1)
@@ -46,7 +46,7 @@ func testLimits(b *bench) {
 	}
 }
 
-// testOOMScore: what protects the daemons from the kernel protects no task.
+// testOOMScore tests that the daemons' protection from the kernel does not extend to tasks.
 func testOOMScore(b *bench) {
 	c := b.container("cat", "/proc/self/oom_score_adj")
 	b.start(c)
@@ -54,8 +54,8 @@ func testOOMScore(b *bench) {
 	runtimetest.AwaitLog(b.T, c.LogPath, "0\n")
 }
 
-// testShares looks at what divides a core that is short, which is by what is requested,
-// whether that is the limit or not.
+// testShares tests the shares of a contended core, which follow the requests, whether these are
+// limits or not.
 func testShares(b *bench) {
 	for _, test := range []struct {
 		milli         int64
@@ -70,7 +70,7 @@ func testShares(b *bench) {
 		c := b.container("block")
 		c.MilliCPU, c.CPULimit = test.milli, test.limit
 		b.start(c)
-		// Which weight runc makes of shares has changed; that it makes one has not.
+		// The conversion from shares to weights differs between versions of runc.
 		weight, quota := b.cgroup(c.ID, "cpu", "cpu.shares", "cpu.weight"), b.cgroup(c.ID, "cpu", "cpu.cfs_quota_us", "cpu.max")
 		if weight != test.v1 && weight != test.v2 && (test.v2 != "" || !cgroup.Unified(cgroup.DefaultRoot)) {
 			b.Errorf("%d of a core has %s shares, want %s", test.milli, weight, test.v1)
@@ -107,7 +107,7 @@ func testOOM(b *bench) {
 	}
 }
 
-// testOOMOfChild has a child killed, after which the process ends by itself.
+// testOOMOfChild has a child process killed; then the process ends by itself.
 func testOOMOfChild(b *bench) {
 	c := b.container("breed")
 	c.MemoryBytes = 32 << 20

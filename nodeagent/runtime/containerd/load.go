@@ -20,13 +20,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// loaded is where images are named whose archive has no name for them.
+// loaded is the name prefix of loaded images without a name in their archive.
 const loaded = LocalRegistry + "loaded"
 
-// shortDigest is how many characters of a digest make a tag.
+// shortDigest is the length of a tag made from a digest, in characters.
 const shortDigest = 12
 
-// Load implements nodeagent.Images. To load again what is there is no error.
+// Load implements nodeagent.Images. Loading an image again is no error.
 func (r *Runtime) Load(ctx context.Context, archive io.Reader) ([]nodeagent.Image, error) {
 	leased, release, err := r.loadLease(ctx)
 	if err != nil {
@@ -61,8 +61,8 @@ func (r *Runtime) Load(ctx context.Context, archive io.Reader) ([]nodeagent.Imag
 
 // importAll reads an archive, compressed or not, and makes a record of each image.
 func (r *Runtime) importAll(ctx context.Context, archive io.Reader) ([]images.Image, error) {
-	// The end of the archive is padding, which must be read nevertheless: whoever
-	// writes it to a pipe waits for that.
+	// The archive ends with padding, which must also be read: a program that writes it to a pipe
+	// waits for that.
 	buffered := bufio.NewReader(archive)
 	plain, err := compression.DecompressStream(buffered)
 	if err != nil {
@@ -86,8 +86,7 @@ func (r *Runtime) importAll(ctx context.Context, archive io.Reader) ([]images.Im
 	return records, err
 }
 
-// nameOf makes a name in full of what an archive calls an image; often that is its
-// tag alone.
+// nameOf returns the full name of an image for its name in an archive, which is often only a tag.
 func nameOf(ref string) string {
 	if named, err := reference.ParseDockerRef(ref); err == nil && strings.ContainsAny(ref, ":/") {
 		return named.String()
@@ -98,9 +97,9 @@ func nameOf(ref string) string {
 	return ""
 }
 
-// loadLease holds what is read of an archive until its images are there. When its end
-// is waited for, so is that of what nothing refers to: what is left of half an
-// archive would be taken for the beginning of the next.
+// loadLease holds the content of an archive until its images exist. Its deletion is synchronous,
+// and so includes unreferenced content: the rest of half an archive would count as the beginning of
+// the next.
 func (r *Runtime) loadLease(ctx context.Context) (context.Context, func(), error) {
 	service := r.client.LeasesService()
 	lease, err := service.Create(ctx, leases.WithRandomID(), leases.WithExpiration(keepPartial))
@@ -110,12 +109,12 @@ func (r *Runtime) loadLease(ctx context.Context) (context.Context, func(), error
 	release := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWait)
 		defer cancel()
-		_ = service.Delete(ctx, lease, leases.SynchronousDelete) // It ends by itself, too.
+		_ = service.Delete(ctx, lease, leases.SynchronousDelete) // It also expires by itself.
 	}
 	return leases.WithLease(ctx, lease.ID), release, nil
 }
 
-// source is an archive that keeps how it failed.
+// source is an archive that records its read error.
 type source struct {
 	io.Reader
 	failed error
@@ -129,7 +128,7 @@ func (s *source) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// loadError says whether an archive is none, or could not be read.
+// loadError classifies an error: the archive is invalid, or could not be read.
 func loadError(err, failed error) error {
 	switch {
 	case failed != nil:
@@ -142,8 +141,8 @@ func loadError(err, failed error) error {
 	return types.Errorf(types.Invalid, "load images: %w; give an archive such as docker save writes", err)
 }
 
-// Images implements nodeagent.Images. An image that has a tag is not named a second
-// time by its digest.
+// Images implements nodeagent.Images. It lists an image with a tag once, and not again by its
+// digest.
 func (r *Runtime) Images(ctx context.Context) ([]nodeagent.Image, error) {
 	records, err := r.client.ImageService().List(ctx)
 	if err != nil {
@@ -170,11 +169,11 @@ func (r *Runtime) Images(ctx context.Context) ([]nodeagent.Image, error) {
 	return all, nil
 }
 
-// describe says what an image is. Created is when it came here: what is built twice
-// from the same sources says nothing of its age.
+// describe returns an image. Created is when it arrived on this machine: the build time of a
+// reproducible image does not tell its age.
 func (r *Runtime) describe(ctx context.Context, img client.Image) (nodeagent.Image, error) {
 	size, err := img.Size(ctx)
-	if err != nil && !errdefs.IsNotFound(err) { // part of it may be missing, or being removed
+	if err != nil && !errdefs.IsNotFound(err) { // part of it may be missing or being removed
 		return nodeagent.Image{}, classify(err, "read the size of image %s", img.Name())
 	}
 	return nodeagent.Image{

@@ -36,7 +36,7 @@ func loadTests() map[string]func(*bench) {
 	}
 }
 
-// docker returns an archive as docker save makes it.
+// docker returns an archive like one of docker save.
 func (b *bench) docker(images map[string]v1.Image) []byte {
 	b.Helper()
 	tagged := make(map[name.Tag]v1.Image)
@@ -90,7 +90,7 @@ func testLoadDocker(b *bench) {
 	b.output(c, 4)
 }
 
-// testLoadOCI loads an image without a name, and one that has but a tag.
+// testLoadOCI loads an image without a name, and one with only a tag.
 func testLoadOCI(b *bench) {
 	for _, want := range []struct {
 		annotations map[string]string
@@ -153,8 +153,7 @@ func (b *bench) noImage() []byte {
 	return archive.Bytes()
 }
 
-// testLoadAfterHalf loads an archive after the half of another, whose content has the
-// same names.
+// testLoadAfterHalf loads an archive after half of another one, whose content has the same names.
 func testLoadAfterHalf(b *bench) {
 	for range 3 {
 		broken, _ := b.newImage()
@@ -172,7 +171,7 @@ func testLoadOtherPlatform(b *bench) {
 	b.wants(err, types.Invalid)
 }
 
-// testLoadedAgain gives a name to another image; what was bound to the first runs on.
+// testLoadedAgain gives a name to another image; attempts bound to the first one continue with it.
 func testLoadedAgain(b *bench) {
 	const ref = "escher.local/again:v1"
 	started := make(map[string]string)
@@ -202,7 +201,7 @@ func testStopSignal(b *bench) {
 	b.stops(c)
 }
 
-// stops fails the test when the container does not end by its stop signal.
+// stops fails the test if the container does not end at its stop signal.
 func (b *bench) stops(c nodeagent.Container) {
 	b.Helper()
 	b.start(c)

@@ -11,13 +11,13 @@ type locks struct {
 	held map[string]*lock
 }
 
-// lock is held while token is out of it.
+// lock is held while its token is taken.
 type lock struct {
 	token chan struct{}
-	users int // who holds it or waits for it
+	users int // the holder and the waiting calls
 }
 
-// acquire waits for the lock of id and returns what releases it.
+// acquire waits for the lock of id and returns the function that releases it.
 func (l *locks) acquire(ctx context.Context, id string) (func(), error) {
 	k := l.join(id)
 	select {

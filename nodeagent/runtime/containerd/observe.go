@@ -13,12 +13,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// lostCode is the exit code of a process that is gone and nobody saw how: that
-// of SIGKILL, which containerd sends when a shim dies.
+// lostCode is the exit code of a lost process: that of SIGKILL, which containerd sends when a shim
+// dies.
 const lostCode = 137
 
-// lostWait is how long what a lost shim left may take to be killed, until it is looked
-// again.
+// lostWait limits the kill of processes that a lost shim left. The next call tries again.
 const lostWait = 2 * time.Second
 
 // List implements nodeagent.Runtime.
@@ -55,7 +54,7 @@ func (r *Runtime) List(ctx context.Context) ([]nodeagent.Observed, error) {
 	return all, nil
 }
 
-// observe joins a record with its process, nil when containerd listed none.
+// observe combines a record and its process; a nil process means that containerd listed none.
 func (r *Runtime) observe(ctx context.Context, record containers.Container, p *task.Process) (nodeagent.Observed, error) {
 	attempt, err := attemptOf(record.Labels)
 	if err != nil {
@@ -67,8 +66,8 @@ func (r *Runtime) observe(ctx context.Context, record containers.Container, p *t
 	}
 	switch {
 	case record.Labels[labelStarted] == "":
-		// Whatever containerd has, or says of an end: nothing of it ever ran. What is said
-		// to have ended is what a start that was cut short left.
+		// The process never ran, whatever containerd has. An end that it reports is that of an
+		// interrupted start.
 		return seen, nil
 	case p == nil:
 		seen.Exit, err = r.lost(ctx, record.ID)
@@ -109,9 +108,9 @@ func (r *Runtime) Wait(ctx context.Context, id string) (nodeagent.Exit, error) {
 	return *exit, nil
 }
 
-// lost returns how a container without a task ended: nobody knows, but it has.
-// The time it was found is kept, so that the answer stays the same. NotFound:
-// there is no container. Unavailable: it is not certain.
+// lost returns the exit of a container without a task: it has ended, and the cause is unknown. It
+// stores the time, so that the answer stays the same. NotFound: there is no container. Unavailable:
+// it is not certain.
 func (r *Runtime) lost(ctx context.Context, id string) (*nodeagent.Exit, error) {
 	release, err := r.locks.acquire(ctx, id)
 	if err != nil {
@@ -132,9 +131,9 @@ func (r *Runtime) lost(ctx context.Context, id string) (*nodeagent.Exit, error) 
 	if record.Labels[labelStarted] == "" {
 		return nil, types.Errorf(types.Unavailable, "look for the task of container %s: it is not started yet", id)
 	}
-	// containerd kills what it has no shim of any more. If it did not succeed, that has not
-	// ended, whatever it says.
-	// What hangs in the kernel may not end for days: nobody waits for the lock as long.
+	// containerd kills processes without a shim. If that failed, the container has not ended,
+	// whatever containerd reports. A process that hangs in the kernel may not end for days: do not
+	// hold the lock that long.
 	limit, cancel := context.WithTimeout(ctx, lostWait)
 	defer cancel()
 	if err := r.killLeft(limit, id); err != nil {

@@ -20,32 +20,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// When the client of containerd 1.6 dies while it has a task made or deleted, the
-// daemon may forget the shim, which waits for ever, and leave its directory, so that
-// no task of that id can be made any more. Nothing runs in such a shim: the process
-// of a task is started by a later call.
+// If the client of containerd 1.6 dies while it makes or deletes a task, the daemon may forget the
+// shim, which then waits forever. The daemon also leaves the task's directory, so that no task of
+// that id can be made again. Such a shim runs no process: a later call starts the process of a
+// task.
 
 const (
 	// shimName is the program that containerd starts for each container.
 	shimName = "containerd-shim-runc-v2"
-	// runcRoot is where runc keeps its state, a directory a namespace.
+	// runcRoot is the directory of runc's state, with a directory per namespace.
 	runcRoot = "/run/containerd/runc"
 	// shimWait is how long a shim may take to end.
 	shimWait = time.Second
 )
 
-// bundleThere is what containerd says when the directory of a task is there already.
+// bundleThere matches containerd's error if the directory of a task exists already.
 var bundleThere = regexp.MustCompile(`failed to start shim: mkdir (/\S+): file exists`)
 
-// shim is the process of one.
+// shim is the process of a shim.
 type shim struct {
 	pid int
 	id  string
 }
 
-// EndForgotten ends the shims of a containerd namespace of which containerd has no
-// container, and removes the directories of such tasks: see above. Those that are about to
-// end by themselves are waited for.
+// EndForgotten ends the shims of a containerd namespace for which containerd has no container, and
+// removes the directories of their tasks: see above. It waits for shims that are about to end by
+// themselves.
 func EndForgotten(ctx context.Context, address, namespace string) error {
 	c, err := connect(address, namespace)
 	if err != nil {
@@ -78,8 +78,7 @@ func (r *Runtime) endForgotten(ctx context.Context) error {
 	}
 }
 
-// ifUnknown does something about what is left of a container if containerd has none of
-// that id, and nobody makes one meanwhile.
+// ifUnknown calls do if containerd has no container of that id. No call makes one meanwhile.
 func (r *Runtime) ifUnknown(ctx context.Context, id string, do func() error) error {
 	return r.alone(ctx, id, func() error {
 		switch _, err := r.client.ContainerService().Get(ctx, id); {
@@ -92,7 +91,7 @@ func (r *Runtime) ifUnknown(ctx context.Context, id string, do func() error) err
 	})
 }
 
-// alone does something while no call changes the container.
+// alone calls do while no other call changes the container.
 func (r *Runtime) alone(ctx context.Context, id string, do func() error) error {
 	release, err := r.locks.acquire(ctx, id)
 	if err != nil {
@@ -102,9 +101,9 @@ func (r *Runtime) alone(ctx context.Context, id string, do func() error) error {
 	return do()
 }
 
-// forgotten lists the shims without a container.
+// forgotten returns the shims without a container.
 func (r *Runtime) forgotten(ctx context.Context) ([]shim, error) {
-	// Shims first: a container is there before its shim is.
+	// List shims first: a container exists before its shim.
 	found := r.shims()
 	if len(found) == 0 {
 		return nil, nil
@@ -120,13 +119,13 @@ func (r *Runtime) forgotten(ctx context.Context) ([]shim, error) {
 	return slices.DeleteFunc(found, func(s shim) bool { return known[s.id] }), nil
 }
 
-// dropBundles removes the directories of tasks of which containerd has no container, and
-// those that a daemon which was killed was about to remove: a later one passes them over,
-// and fails to remove the task of that id then, as they are in its way.
+// dropBundles removes the directories of tasks for which containerd has no container, and those
+// that a killed daemon was about to remove. A later daemon skips the latter, and they make its
+// removal of a task of that id fail.
 func (r *Runtime) dropBundles(ctx context.Context) error {
 	var errs []error
 	for _, parent := range r.bundles() {
-		found, _ := filepath.Glob(filepath.Join(parent, "*")) // which takes hidden ones along
+		found, _ := filepath.Glob(filepath.Join(parent, "*")) // hidden ones included
 		for _, dir := range found {
 			name := filepath.Base(dir)
 			drop := func() error { return r.dropBundle(dir, name) }
@@ -140,8 +139,8 @@ func (r *Runtime) dropBundles(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// bundles returns the directories that have those of the namespace's tasks: where daemons
-// of our own have them, that of the machine, and where shims are.
+// bundles returns the directories that contain those of the namespace's tasks: of private daemons,
+// of the machine's daemon, and of the running shims.
 func (r *Runtime) bundles() []string {
 	const tasks = "io.containerd.runtime.v2.task"
 	at := filepath.Dir(r.conf.Address)
@@ -155,8 +154,8 @@ func (r *Runtime) bundles() []string {
 	return parents
 }
 
-// forget ends all that is left of a task that containerd does not know: processes, too,
-// as it forgets a task whose shim was killed even if it could not kill what ran.
+// forget removes everything of a task that containerd does not know. It also kills processes:
+// containerd forgets a task whose shim was killed even if it could not kill the processes.
 func (r *Runtime) forget(ctx context.Context, id string) error {
 	if err := r.killLeft(ctx, id); err != nil {
 		return err
@@ -169,7 +168,7 @@ func (r *Runtime) forget(ctx context.Context, id string) error {
 		if err := r.endShim(ctx, s); err != nil {
 			return err
 		}
-		// The shim of a directory that is half removed is in the renamed one.
+		// The directory of the shim may be renamed by a removal under way.
 		name := strings.TrimPrefix(filepath.Base(strings.TrimSuffix(bundle, " (deleted)")), ".")
 		if err := r.dropBundle(filepath.Join(filepath.Dir(bundle), name), id); err != nil {
 			return err
@@ -178,7 +177,7 @@ func (r *Runtime) forget(ctx context.Context, id string) error {
 	return r.dropSocket(id)
 }
 
-// endShim ends a shim, and what runc made for it.
+// endShim kills a shim, and removes runc's state of its container.
 func (r *Runtime) endShim(ctx context.Context, s shim) error {
 	fd, err := unix.PidfdOpen(s.pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -188,7 +187,7 @@ func (r *Runtime) endShim(ctx context.Context, s shim) error {
 		return types.Errorf(types.Unavailable, "end shim %d of container %s: %w", s.pid, s.id, err)
 	}
 	defer unix.Close(fd)
-	// The number may have been used again before the handle was opened.
+	// The number may have been reused before the open.
 	if !slices.Contains(r.shims(), s) {
 		return nil
 	}
@@ -201,11 +200,11 @@ func (r *Runtime) endShim(ctx context.Context, s shim) error {
 	return r.dropState(ctx, s.id)
 }
 
-// killLeft kills what runs of a container that has no shim, and removes what runc and the
-// kernel have of it: what has no parent to say how it ended must not run on.
+// killLeft kills the processes of a container without a shim, and removes its runc state and
+// cgroups: a process without a parent to report its end must not run on.
 func (r *Runtime) killLeft(ctx context.Context, id string) error {
 	if r.control.layout == (cgroup.Layout{}) {
-		return r.dropState(ctx, id) // Who ends what is forgotten has no containers.
+		return r.dropState(ctx, id) // EndForgotten has no containers.
 	}
 	path := r.control.layout.Path(id)
 	if err := cgroup.Kill(ctx, cgroup.DefaultRoot, path); err != nil {
@@ -216,13 +215,13 @@ func (r *Runtime) killLeft(ctx context.Context, id string) error {
 	}
 	dirs, err := cgroup.Dirs(cgroup.DefaultRoot, path)
 	for _, dir := range dirs {
-		_ = os.Remove(dir) // what is in use stays, and is seen by whoever looks
+		_ = os.Remove(dir) // a cgroup in use stays, and later calls see it
 	}
 	return err
 }
 
-// dropState removes what runc has of a container, if it has anything: as a rule it has
-// not; else the process waits to be started, or has been killed with its shim.
+// dropState removes runc's state of a container, if any. There usually is none. Otherwise the
+// process waits for its start, or was killed with its shim.
 func (r *Runtime) dropState(ctx context.Context, id string) error {
 	root := filepath.Join(runcRoot, r.conf.Namespace)
 	if _, err := os.Stat(filepath.Join(root, id)); err != nil {
@@ -234,7 +233,7 @@ func (r *Runtime) dropState(ctx context.Context, id string) error {
 	return nil
 }
 
-// shims lists the shims of the daemon's namespace.
+// shims returns the shims of the daemon's namespace.
 func (r *Runtime) shims() []shim {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // a good pattern has no error
 	var found []shim
@@ -263,8 +262,8 @@ func flagOf(args []string, name string) string {
 	return args[i+1]
 }
 
-// dropLeft removes the directory that kept a task from being made, if that is what
-// the error says and containerd does not know the task.
+// dropLeft removes the directory that prevented a new task, if the error states that. It first
+// forgets the task.
 func (r *Runtime) dropLeft(ctx context.Context, err error, id string) error {
 	found := bundleThere.FindStringSubmatch(err.Error())
 	if found == nil {
@@ -276,7 +275,7 @@ func (r *Runtime) dropLeft(ctx context.Context, err error, id string) error {
 	return r.dropBundle(found[1], id)
 }
 
-// dropBundle removes the directory of a task, if it is there and is that.
+// dropBundle removes the directory of a task, if the path is one and exists.
 func (r *Runtime) dropBundle(path, id string) error {
 	if filepath.Base(path) != id || filepath.Base(filepath.Dir(path)) != r.conf.Namespace {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/runtimetest"
 )
 
-// bundle makes the directory that containerd makes for a task.
+// bundle makes a task directory like containerd.
 func (b *bench) bundle(id string) string {
 	b.Helper()
 	dir := filepath.Join(b.host.Dir, "state/io.containerd.runtime.v2.task", b.host.Namespace, id)
@@ -22,7 +22,7 @@ func (b *bench) bundle(id string) string {
 	return dir
 }
 
-// forgotten starts a shim in such a directory, and does not tell containerd.
+// forgotten starts a shim in such a directory, unknown to containerd.
 func (b *bench) forgotten(id string) (bundle string) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), "containerd-shim-runc-v2",
@@ -37,7 +37,7 @@ func (b *bench) forgotten(id string) (bundle string) {
 	return cmd.Dir
 }
 
-// noShim fails the test if a container has one.
+// noShim fails the test if a container has a shim.
 func (b *bench) noShim(id string) {
 	b.Helper()
 	if left := b.host.Processes(b.T, "-id "+id); len(left) > 0 {
@@ -45,8 +45,8 @@ func (b *bench) noShim(id string) {
 	}
 }
 
-// testForgotten brings about what containerd leaves when the agent dies while a task
-// is being made, and starts again.
+// testForgotten creates what containerd leaves if the agent dies while a task is made, and starts
+// again.
 func testForgotten(b *bench) {
 	for name, crash := range map[string]func(b *bench, id string){
 		"a shim":      func(b *bench, id string) { b.forgotten(id) },
@@ -77,7 +77,7 @@ func testForgotten(b *bench) {
 	}
 }
 
-// testEndForgotten ends the shim of no container, and no other.
+// testEndForgotten ends a shim without a container, and no other.
 func testEndForgotten(b *bench) {
 	c := b.container("block")
 	b.start(c)

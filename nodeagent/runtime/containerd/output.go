@@ -17,41 +17,41 @@ import (
 	"github.com/escher-sched/escher/nodeagent/output/tasklog"
 )
 
-// What a container writes goes into two pipes that its logger reads. Were the logger the
-// only one that has them open, its end would be that of whoever writes next, by SIGPIPE.
-// So the agent has them open as well, as long as it lives, and starts another logger when
-// nobody reads. A logger holds a lock on what it reads: nobody else can tell.
+// A container writes to two pipes, which its logger reads. If only the logger had them open, its
+// end would kill the next writer by SIGPIPE. So the agent also has them open while it runs, and
+// starts another logger if none reads. A logger locks the pipes that it reads: there is no other
+// way to tell.
 
-// readEvery is how often it is looked whether somebody reads: a pipe holds 64 KiB, so
-// that few programs have to wait for it.
+// readEvery is the interval of checks for a reader. A pipe holds 64 KiB, so few programs have to
+// wait for it.
 const readEvery = 500 * time.Millisecond
 
-// standardStreams are the descriptors of output and error.
+// standardStreams returns the descriptors of standard output and error.
 func standardStreams() []int { return []int{1, 2} }
 
-// outputs are the pipes of the containers of a runtime. The zero value is ready.
+// outputs are the pipes of a runtime's containers. The zero value is ready.
 type outputs struct {
 	logger Logger
 
 	mu   sync.Mutex
 	held map[string]*output
-	// stop ends looking; nil while nobody looks.
+	// stop ends the watch; nil while there is none.
 	stop chan struct{}
 	over sync.WaitGroup
 }
 
-// output is the pipes of one container.
+// output has the pipes of one container.
 type output struct {
-	// pipes are open for reading, for nobody to read from.
+	// pipes are open for reading, but never read here.
 	pipes []*os.File
-	// arg is that of its logger.
+	// arg is the argument of its logger.
 	arg string
-	// starting tells that a logger was started here, and has not ended.
+	// starting reports whether a logger that this process started is running.
 	starting bool
 }
 
-// pipesOf opens the pipes that the first process of a container writes to, and returns
-// what tells them from others. Nothing: it has none, or they are no pipes.
+// pipesOf opens the pipes to which the first process of a container writes, and returns their
+// identity. Both are empty if the process has no pipes.
 func pipesOf(pid uint32) (pipes []*os.File, identity string) {
 	var names []string
 	for _, fd := range standardStreams() {
@@ -65,8 +65,7 @@ func pipesOf(pid uint32) (pipes []*os.File, identity string) {
 	return pipes, strings.Join(names, " ")
 }
 
-// openPipe opens a pipe that some process has open, by the link to its descriptor; nil
-// if it is none.
+// openPipe opens a pipe of another process, by the link to its descriptor; nil if it is not a pipe.
 func openPipe(link string) (f *os.File, name string) {
 	name, err := os.Readlink(link)
 	if err != nil || !strings.HasPrefix(name, "pipe:") {
@@ -78,14 +77,13 @@ func openPipe(link string) (f *os.File, name string) {
 	}
 	f = os.NewFile(uintptr(fd), name)
 	if now, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || now != name {
-		f.Close() // The descriptor became another one in between.
+		f.Close() // The descriptor changed in between.
 		return nil, ""
 	}
 	return f, name
 }
 
-// find opens the pipes of a container that runs already, by what tells them from others:
-// where its process has them still, or its shim.
+// find opens the pipes of a running container by their identity, from its process or its shim.
 func (r *Runtime) find(id string, pid uint32, identity string) []*os.File {
 	if pipes, now := pipesOf(pid); now == identity {
 		return pipes
@@ -100,7 +98,7 @@ func (r *Runtime) find(id string, pid uint32, identity string) []*os.File {
 	return nil
 }
 
-// pipesAmong opens those of the pipes of a process that have these names.
+// pipesAmong opens the pipes of a process that have these names.
 func pipesAmong(pid int, names []string) []*os.File {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // a good pattern has no error
 	found := make([]*os.File, len(names))
@@ -129,14 +127,14 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// holds reports whether the pipes of a container are held already.
+// holds reports whether the pipes of a container are held.
 func (o *outputs) holds(id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held[id] != nil
 }
 
-// hold holds the pipes of a container, and closes them when it is released.
+// hold holds the pipes of a container until release closes them.
 func (o *outputs) hold(id string, pipes []*os.File, log tasklog.Config) {
 	if len(pipes) == 0 {
 		return
@@ -158,7 +156,7 @@ func (o *outputs) hold(id string, pipes []*os.File, log tasklog.Config) {
 	}
 }
 
-// release closes what is held of a container.
+// release closes the pipes of a container.
 func (o *outputs) release(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,7 +166,7 @@ func (o *outputs) release(id string) {
 	}
 }
 
-// close releases all. Loggers go on.
+// close closes all pipes. Loggers run on.
 func (o *outputs) close() {
 	o.mu.Lock()
 	for _, held := range o.held {
@@ -183,8 +181,7 @@ func (o *outputs) close() {
 	o.over.Wait()
 }
 
-// watch starts another logger for whatever nobody reads, until it is stopped or nothing
-// is held.
+// watch starts another logger for pipes without a reader, until it is stopped or no pipe is held.
 func (o *outputs) watch(stop chan struct{}) {
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
@@ -200,7 +197,7 @@ func (o *outputs) watch(stop chan struct{}) {
 	}
 }
 
-// look looks once; false: there is nothing to look at any more.
+// look checks once; false means that no pipe is left to check.
 func (o *outputs) look(stop chan struct{}) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -213,16 +210,14 @@ func (o *outputs) look(stop chan struct{}) bool {
 	}
 	for id, held := range o.held {
 		if !held.starting && !held.isRead() {
-			// What goes wrong now may not next time; until then the task waits, and is not
-			// killed.
+			// The next check may succeed; until then the task waits, and is not killed.
 			_ = o.startLogger(id, held)
 		}
 	}
 	return true
 }
 
-// isRead reports whether a logger reads any of the pipes, or there is nothing to read and
-// never will be.
+// isRead reports whether a logger reads one of the pipes, or nothing will ever arrive.
 func (h *output) isRead() bool {
 	over := true
 	for _, f := range h.pipes {
@@ -230,7 +225,7 @@ func (h *output) isRead() bool {
 			if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 				return err
 			}
-			// Looked at only now: a logger that has just read all, and ended, is not missed.
+			// Check last, so as not to miss a logger that has just read everything and ended.
 			over = over && ended(fd)
 			return unix.Flock(fd, unix.LOCK_UN)
 		})
@@ -241,7 +236,7 @@ func (h *output) isRead() bool {
 	return over
 }
 
-// ended reports whether a pipe is empty and nobody has it open to write.
+// ended reports whether a pipe is empty and has no writer.
 func ended(fd int) bool {
 	look := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(look, 0)
@@ -256,7 +251,7 @@ func (o *outputs) startLogger(id string, held *output) (err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	defer func() { closeAll(cmd.ExtraFiles) }()
 	for _, f := range held.pipes {
-		// Opened anew, as it is locked by whoever has it open.
+		// Open them again: a lock belongs to an open file.
 		again, err := reopen(f)
 		if err != nil {
 			return err
@@ -273,7 +268,7 @@ func (o *outputs) startLogger(id string, held *output) (err error) {
 	}
 	held.starting = true
 	go func() {
-		_ = cmd.Wait() // how it ended is of no use to anybody
+		_ = cmd.Wait() // the result is not needed
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		held.starting = false
@@ -281,7 +276,7 @@ func (o *outputs) startLogger(id string, held *output) (err error) {
 	return nil
 }
 
-// reopen opens a pipe for a process that reads it and waits for what comes.
+// reopen opens a pipe again, for a process that reads it with blocking reads.
 func reopen(f *os.File) (again *os.File, err error) {
 	err = withFD(f, func(fd int) error {
 		n, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -294,7 +289,7 @@ func reopen(f *os.File) (again *os.File, err error) {
 	return again, nil
 }
 
-// withFD does something with the descriptor of a file.
+// withFD calls do with the descriptor of a file.
 func withFD(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -25,7 +25,7 @@ func outputTests() map[string]func(*bench) {
 	}
 }
 
-// logger returns the process that writes the log of a container.
+// logger returns the process id of a container's logger.
 func (b *bench) logger(c nodeagent.Container) int {
 	b.Helper()
 	return runtimetest.Await(b.T, func(context.Context) (int, error) {
@@ -36,7 +36,7 @@ func (b *bench) logger(c nodeagent.Container) int {
 	})
 }
 
-// lines returns the numbers of the lines of chat in a log, and of its end, 0 without.
+// lines returns the line numbers of chat in a log, and the number of its end, or 0.
 func lines(b *bench, text string) (numbers []int, end int) {
 	for line := range strings.Lines(text) {
 		var n int
@@ -45,7 +45,7 @@ func lines(b *bench, text string) (numbers []int, end int) {
 		} else if _, err := fmt.Sscanf(line, "end %d\n", &n); err == nil {
 			end = n
 		} else if strings.HasPrefix(line, "escher: ") && len(numbers) > 0 {
-			numbers = numbers[:len(numbers)-1] // Of the last one before what is missing there may be a part.
+			numbers = numbers[:len(numbers)-1] // The last line before missing output may be incomplete.
 		}
 	}
 	for i := range numbers[:max(0, len(numbers)-1)] {
@@ -56,18 +56,18 @@ func lines(b *bench, text string) (numbers []int, end int) {
 	return numbers, end
 }
 
-// goesOn waits until a log has a line that was written after now.
+// goesOn waits until a log has a line written after the call.
 func (b *bench) goesOn(c nodeagent.Container) {
 	b.Helper()
 	last := func() int {
-		text, _ := os.ReadFile(c.LogPath) // which is put aside now and then
+		text, _ := os.ReadFile(c.LogPath) // which is rotated now and then
 		numbers, _ := lines(b, string(text))
 		if len(numbers) == 0 {
 			return 0
 		}
 		return numbers[len(numbers)-1]
 	}
-	// Further than what fits into the pipe, so that it was read.
+	// More than fits into the pipe, so that it was read.
 	from := last()
 	runtimetest.Await(b.T, func(ctx context.Context) (struct{}, error) {
 		if seen, err := b.find(ctx, c.ID); err != nil || !seen.Running {
@@ -80,8 +80,8 @@ func (b *bench) goesOn(c nodeagent.Container) {
 	})
 }
 
-// testLoggerKilled kills the logger of a program that writes all the time, and that of
-// its successor: the program goes on, and so does the log, which says so.
+// testLoggerKilled kills the logger of a program that writes constantly, and the logger's
+// successor: the program and the log continue, and the log reports it.
 func testLoggerKilled(b *bench) {
 	c := b.container("chat")
 	b.start(c)
@@ -93,7 +93,7 @@ func testLoggerKilled(b *bench) {
 	b.endsInOrder(c)
 }
 
-// endsInOrder ends a program whose logger was killed, and looks at its log.
+// endsInOrder ends a program whose logger was killed, and checks its log.
 func (b *bench) endsInOrder(c nodeagent.Container) {
 	b.Helper()
 	b.must(b.Signal(b.ctx(), c.ID, syscall.SIGTERM))
@@ -114,8 +114,7 @@ func (b *bench) endsInOrder(c nodeagent.Container) {
 	})
 }
 
-// testLoggerKilledAfterAgent has another agent find a container whose logger is killed
-// then.
+// testLoggerKilledAfterAgent lets another agent adopt a container, and then kills its logger.
 func testLoggerKilledAfterAgent(b *bench) {
 	first, err := containerd.New(b.host.Config(b.cluster, "n1"))
 	b.must(err)
@@ -129,7 +128,7 @@ func testLoggerKilledAfterAgent(b *bench) {
 	b.endsInOrder(c)
 }
 
-// testLogDirectoryRemoved removes the log with its directory: it is made anew.
+// testLogDirectoryRemoved removes the log with its directory: the logger makes both again.
 func testLogDirectoryRemoved(b *bench) {
 	c := b.container("chat")
 	b.start(c)
@@ -138,20 +137,20 @@ func testLogDirectoryRemoved(b *bench) {
 	b.goesOn(c)
 }
 
-// testLogOfAnyBytes writes what is no text, a line longer than any buffer, and no newline
-// at the end: a log has each byte as it was written.
+// testLogOfAnyBytes writes bytes that are not text, a line longer than any buffer, and no final
+// newline: a log has each byte as written.
 func testLogOfAnyBytes(b *bench) {
 	c := b.container("bytes")
 	got := b.output(c, 0)
-	// As the program has it.
+	// The same as in the program.
 	want := strings.Repeat("0123456789abcdef", 20_000) + "\x1b[31mred\x1b[0m\r\n\x00\xff\xfe\nthe end"
 	if got != want {
 		b.Errorf("%d bytes are logged, want %d, the same", len(got), len(want))
 	}
 }
 
-// testLoggerEndsInOrder ends a container and its shim: a logger that has read all is not
-// missed.
+// testLoggerEndsInOrder ends a container and its shim: a logger that has read everything is not
+// replaced.
 func testLoggerEndsInOrder(b *bench) {
 	c := b.container("print", "hello")
 	b.start(c)
@@ -164,13 +163,13 @@ func testLoggerEndsInOrder(b *bench) {
 		}
 		return struct{}{}, nil
 	})
-	// Another one, which is of a container that goes on, is started when the first is missed.
+	// A running container's logger is replaced: by then the ended one would be too.
 	other := b.container("chat")
 	b.start(other)
 	b.goesOn(other)
 	b.kill(b.logger(other))
 	b.goesOn(other)
-	// Which of the two pipes is read first, nobody knows.
+	// The order in which the two pipes are read is undefined.
 	if text := b.read(c.LogPath); text != "hello\nwarning: hello\n" && text != "warning: hello\nhello\n" {
 		b.Errorf("after its logger %d ended, the log is %q", logger, text)
 	}

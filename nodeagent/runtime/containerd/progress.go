@@ -16,18 +16,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// progress is how far a pull is. It counts what passes on its way from the registry
-// to containerd, so that nobody has to ask.
+// progress is the progress of a pull. It counts the bytes from the registry to containerd, so that
+// nothing has to be polled.
 type progress struct {
-	// stalled is called when nothing has come for stall while something was
-	// asked for.
+	// stalled is called when nothing has arrived for stall while a request was under way.
 	stall   time.Duration
 	stalled context.CancelCauseFunc
 	watch   *time.Timer
 
 	mu    sync.Mutex
 	parts map[digest.Digest]*part
-	// asked counts the requests under way.
+	// asked is the number of requests under way.
 	asked int
 	over  bool
 }
@@ -43,7 +42,7 @@ func newProgress(stall time.Duration, stalled context.CancelCauseFunc) *progress
 	return p
 }
 
-// stop ends the watch; what comes late does not begin it anew.
+// stop ends the watch. Late content does not restart it.
 func (p *progress) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,14 +50,14 @@ func (p *progress) stop() {
 	p.watch.Stop()
 }
 
-// moved notes that something came. The caller holds the lock.
+// moved records that content arrived. The caller holds the lock.
 func (p *progress) moved() {
 	if !p.over {
 		p.watch.Reset(p.stall)
 	}
 }
 
-// check gives the pull up if it waits for the registry.
+// check cancels the pull if it waits for the registry.
 func (p *progress) check() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,8 +68,7 @@ func (p *progress) check() {
 	p.moved()
 }
 
-// ask notes that something is expected from the registry; the function it returns,
-// that it is no more.
+// ask records a request to the registry. The returned function records its end.
 func (p *progress) ask() (answered func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +81,7 @@ func (p *progress) ask() (answered func()) {
 	}
 }
 
-// at notes how much of a piece is there.
+// at records how much of a piece has arrived.
 func (p *progress) at(desc ocispec.Descriptor, done int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +96,7 @@ func (p *progress) part(desc ocispec.Descriptor) *part {
 	return p.parts[desc.Digest]
 }
 
-// show completes what is told of a pull.
+// show adds the progress to the description of a pull.
 func (p *progress) show(into *nodeagent.Pulling) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +107,7 @@ func (p *progress) show(into *nodeagent.Pulling) {
 	into.Unpacking = into.Total > 0 && into.Done == into.Total
 }
 
-// handler notes what an image consists of, and what of it is there.
+// handler records the pieces of an image, and which have arrived.
 func (p *progress) handler(next images.Handler) images.Handler {
 	return images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		children, err := next.Handle(ctx, desc)
@@ -125,7 +123,7 @@ func (p *progress) handler(next images.Handler) images.Handler {
 	})
 }
 
-// refs returns the names under which containerd keeps what has come of the pieces.
+// refs returns containerd's names for the partial content of the pieces.
 func (p *progress) refs(ctx context.Context) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,10 +136,10 @@ func (p *progress) refs(ctx context.Context) []string {
 	return all
 }
 
-// atOnce is how many pieces of an image are fetched at the same time.
+// atOnce is the number of pieces of an image fetched concurrently.
 const atOnce = 6
 
-// watched is a resolver whose answers are counted.
+// watched is a resolver with counted answers.
 type watched struct {
 	remotes.Resolver
 	p     *progress
@@ -181,8 +179,7 @@ func (w watched) Fetcher(ctx context.Context, ref string) (remotes.Fetcher, erro
 	}), nil
 }
 
-// counted is content on its way. It can be sought where the body can: to go on
-// where an earlier pull was cut.
+// counted is content in transfer. It can seek if the body can, to resume an interrupted pull.
 type counted struct {
 	io.ReadCloser
 	desc     ocispec.Descriptor

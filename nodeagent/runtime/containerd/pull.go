@@ -18,27 +18,26 @@ import (
 const (
 	// DefaultPullStall is how long a registry may send nothing.
 	DefaultPullStall = time.Minute
-	// keepPartial is how long what came of a pull that was cut is kept for the
-	// next one.
+	// keepPartial is how long the content of an interrupted pull is kept for the next one.
 	keepPartial = 24 * time.Hour
 )
 
-// Pulls are the pulls under way, one for each image. The zero value is ready.
+// Pulls are the pulls under way, one per image. The zero value is ready.
 type Pulls struct {
 	mu    sync.Mutex
 	under map[string]*pulling
 }
 
-// pulling is one pull, for all who want the image. It goes on as long as one does.
+// pulling is one pull, shared by all callers that want the image. It lasts while one of them waits.
 type pulling struct {
 	name     string
 	since    time.Time
 	cancel   context.CancelCauseFunc
 	progress *progress
 
-	users int // under Pulls.mu
+	users int // guarded by Pulls.mu
 
-	done chan struct{} // closed when the result is there
+	done chan struct{} // closed when the result is set
 	img  client.Image
 	err  error
 }
@@ -76,7 +75,7 @@ func (r *Runtime) Pulling() []nodeagent.Pulling {
 	return all
 }
 
-// pull brings an image here, or waits for whoever is at it.
+// pull pulls an image, or waits for a pull under way.
 func (r *Runtime) pull(ctx context.Context, ref string) (client.Image, error) {
 	one := r.joinPull(ctx, ref)
 	defer r.leavePull(one)
@@ -96,7 +95,7 @@ func (r *Runtime) joinPull(ctx context.Context, ref string) *pulling {
 		one.users++
 		return one
 	}
-	// It outlives who began it.
+	// It outlives the caller that started it.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	one := &pulling{
 		name: ref, since: time.Now(), users: 1, cancel: cancel,
@@ -118,15 +117,14 @@ func (r *Runtime) joinPull(ctx context.Context, ref string) *pulling {
 	return one
 }
 
-// drop takes a pull off the list: whoever comes now begins another. The caller holds
-// the lock.
+// drop removes a pull from the list: the next caller starts another. The caller holds the lock.
 func (p *Pulls) drop(one *pulling) {
 	if p.under[one.name] == one {
 		delete(p.under, one.name)
 	}
 }
 
-// leavePull ends the pull when nobody wants it any more.
+// leavePull cancels the pull when no caller wants it.
 func (r *Runtime) leavePull(one *pulling) {
 	p := r.conf.Pulls
 	p.mu.Lock()
@@ -138,7 +136,7 @@ func (r *Runtime) leavePull(one *pulling) {
 	one.cancel(context.Canceled)
 }
 
-// fetch does a pull.
+// fetch performs a pull.
 func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error) {
 	leased, release, err := r.pullLease(ctx, one.name)
 	if err != nil {
@@ -161,16 +159,16 @@ func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if isDamaged(err) || isUnresumable(err) { // To go on with it would fail for ever.
+	if isDamaged(err) || isUnresumable(err) { // A resumed pull would fail forever.
 		for _, ref := range one.progress.refs(ctx) {
-			_ = r.client.ContentStore().Abort(ctx, ref) // there are not all of them
+			_ = r.client.ContentStore().Abort(ctx, ref) // some do not exist
 		}
 	}
 	return nil, pullError(err, one.name)
 }
 
-// pullLease holds what comes of a pull until its image is there. Each pull of an
-// image for a node takes the same one, so that the next goes on where this was cut.
+// pullLease holds the content of a pull until its image exists. All pulls of an image for a node
+// use the same lease, so that the next resumes an interrupted one.
 func (r *Runtime) pullLease(ctx context.Context, ref string) (context.Context, func(context.Context), error) {
 	service := r.client.LeasesService()
 	lease := leases.Lease{ID: "escher-pull-" + digest.FromString(r.conf.Cluster+" "+r.conf.Node+" "+ref).Encoded()}
@@ -179,7 +177,7 @@ func (r *Runtime) pullLease(ctx context.Context, ref string) (context.Context, f
 		return nil, nil, err
 	}
 	release := func(ctx context.Context) {
-		_ = service.Delete(ctx, lease) // It ends by itself, too.
+		_ = service.Delete(ctx, lease) // It also expires by itself.
 	}
 	return leases.WithLease(ctx, lease.ID), release, nil
 }

@@ -100,8 +100,8 @@ func testPullOfNothing(b *bench) {
 	}
 }
 
-// testOnePull starts a hundred containers of one image. Their device is not there: that
-// is found out when the image is here, and spares making them.
+// testOnePull starts a hundred containers of one image. Their device does not exist, which is found
+// after the pull, and saves making them.
 func testOnePull(b *bench) {
 	s := b.shop()
 	p := s.stock("test/program:v1")
@@ -228,8 +228,8 @@ func testPullResumes(b *bench) {
 	}
 }
 
-// testPullNotResumed is about a registry that refuses to go on in the middle: it is
-// asked for all of it again.
+// testPullNotResumed tests a registry that refuses to resume: the next pull requests everything
+// again.
 func testPullNotResumed(b *bench) {
 	s := b.shop()
 	p := s.stock("test/program:v1")
@@ -240,7 +240,7 @@ func testPullNotResumed(b *bench) {
 		}
 		p.half(func(context.Context) {})(w, r) // and hang up
 	}))
-	for range 2 { // The first one ends with what cut it, the second with the refusal.
+	for range 2 { // The first one ends with the interruption, the second with the refusal.
 		_, err := b.Pull(b.ctx(), p.ref)
 		b.wants(err, types.Unavailable)
 	}
@@ -401,7 +401,7 @@ func testPullTokenAuth(b *bench) {
 	b.pulls(p.ref)
 }
 
-// testPullMirror names a registry that is elsewhere, in the way of containerd.
+// testPullMirror configures the mirror of a registry, as for containerd.
 func testPullMirror(b *bench) {
 	s := b.shop()
 	p := s.stock("test/program:v1")
@@ -416,7 +416,7 @@ func testPullMirror(b *bench) {
 	}
 }
 
-// testPinned moves a tag, and takes the registry away.
+// testPinned moves a tag, and removes the registry.
 func testPinned(b *bench) {
 	s := b.shop()
 	old := s.stock("test/program:v1", func(conf *v1.ConfigFile) { conf.Config.Env = []string{"TEST=old"} })

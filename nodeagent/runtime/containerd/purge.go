@@ -14,13 +14,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// purgeAtOnce is how many containers are removed at the same time.
+// purgeAtOnce is the number of containers removed concurrently.
 const purgeAtOnce = 8
 
-// Purge kills and removes every container of a cluster, on all nodes of this
-// machine; every container of the containerd namespace if cluster is empty. When
-// none remains in the namespace, its images, the namespace and the cgroups it is
-// named by are removed as well, so that nothing of it is left.
+// Purge kills and removes every container of a cluster, on all nodes of this machine; an empty
+// cluster means every container of the containerd namespace. If none remains in the namespace, it
+// also removes its images, the namespace, and the cgroups named by it.
 func Purge(ctx context.Context, address, namespace, cluster string) error {
 	c, err := connect(address, namespace)
 	if err != nil {
@@ -61,8 +60,8 @@ func (r *Runtime) removeAll(ctx context.Context) error {
 	return all.Wait()
 }
 
-// dropNamespace removes the images, waits until what they were made of is gone
-// too, and removes the namespace.
+// dropNamespace removes the images, waits until their content is gone too, and removes the
+// namespace.
 func (r *Runtime) dropNamespace(ctx context.Context) error {
 	service := r.client.ImageService()
 	all, err := service.List(ctx)
@@ -84,9 +83,8 @@ func (r *Runtime) dropNamespace(ctx context.Context) error {
 	return nil
 }
 
-// collectGarbage returns when containerd has removed what nothing refers to.
-// There is no call for that alone: the removal of an image can wait for it, and
-// that of a lease.
+// collectGarbage waits until containerd has removed all unreferenced content. There is no such
+// call: only the deletion of an image or a lease can wait for it.
 func (r *Runtime) collectGarbage(ctx context.Context) error {
 	service := r.client.LeasesService()
 	all, err := service.List(ctx)
@@ -105,9 +103,9 @@ func (r *Runtime) collectGarbage(ctx context.Context) error {
 	return nil
 }
 
-// DropCgroups removes the cgroups that runc made above those of the containers, those
-// of containers whose start was interrupted, and runc's directory of the namespace. All
-// are below ones that are named by it, and stay, with an error, when they are in use.
+// DropCgroups removes the cgroups that runc made above those of the containers, those of
+// interrupted starts, and runc's directory of the namespace. All are in directories named by the
+// namespace. Those in use stay, with an error.
 func DropCgroups(namespace string) error {
 	dirs := []string{filepath.Join(runcRoot, namespace), filepath.Join("/sys/fs/cgroup", namespace)}
 	v1, err := filepath.Glob(filepath.Join("/sys/fs/cgroup", "*", namespace))
@@ -118,7 +116,7 @@ func DropCgroups(namespace string) error {
 	for _, dir := range append(dirs, v1...) {
 		inner, _ := filepath.Glob(filepath.Join(dir, "*")) // as well-formed as the first
 		for _, path := range inner {
-			_ = syscall.Rmdir(path) // a file of the kernel's, or in use: then what is around it stays
+			_ = syscall.Rmdir(path) // a file of the kernel, or in use: then its parent stays
 		}
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, types.Errorf(types.Unavailable, "remove cgroup %s: %w", dir, err))

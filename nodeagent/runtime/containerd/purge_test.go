@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 )
 
-// TestDropCgroups makes what an interrupted start leaves: the cgroup of a container
-// that never was.
+// TestDropCgroups makes the rest of an interrupted start: the cgroup of a container that never
+// existed.
 func TestDropCgroups(t *testing.T) {
 	namespace := "escher-test-" + strconv.Itoa(os.Getpid())
 	parent := "/sys/fs/cgroup"

@@ -24,12 +24,12 @@ import (
 // DefaultRegistryDir is where containerd's own tools look for hosts.toml.
 const DefaultRegistryDir = "/etc/containerd/certs.d"
 
-// dockerHub is how the registry of docker.io is called when it is asked.
+// dockerHub is the host name of the registry of docker.io.
 const dockerHub = "registry-1.docker.io"
 
-// resolver returns what asks registries: with the mirrors and certificates of
-// RegistryDir and the credentials of docker login, and plain HTTP for a registry on
-// this machine that has no TLS. It reads all of them again for each pull.
+// resolver returns the client of registries. It uses the mirrors and certificates of RegistryDir,
+// the credentials of docker login, and plain HTTP for a registry on this machine without TLS. It
+// reads all of them again for each pull.
 func (r *Runtime) resolver(ctx context.Context) remotes.Resolver {
 	return docker.NewResolver(docker.ResolverOptions{
 		Hosts: config.ConfigureHosts(ctx, config.HostOptions{
@@ -63,15 +63,15 @@ func (r *Runtime) credentials(host string) (user, secret string, err error) {
 	return auth.Username, auth.Password, nil
 }
 
-// quiet keeps containerd's libraries from writing to standard error: what goes
-// wrong comes back as an error.
+// quiet keeps containerd's libraries from writing to standard error: failures are returned as
+// errors.
 func quiet(ctx context.Context) context.Context {
 	silent := logrus.New()
 	silent.SetOutput(io.Discard)
 	return log.WithLogger(ctx, logrus.NewEntry(silent))
 }
 
-// registryError is what a registry answered, as opposed to what containerd did.
+// registryError is an error from a registry, not from containerd.
 type registryError struct{ error }
 
 func (e registryError) Unwrap() error { return e.error }
@@ -83,8 +83,8 @@ func ofRegistry(err error) error {
 	return registryError{err}
 }
 
-// pullError says why an image could not be pulled, and whether it ever can. What
-// containerd's libraries did on the way is left out where the registry has answered.
+// pullError returns why an image could not be pulled, and whether it ever can. If the registry
+// answered, it leaves out the messages of containerd's libraries.
 func pullError(err error, ref string) error {
 	if _, classified := errors.AsType[*types.Error](err); classified {
 		return types.Errorf(types.ClassOf(err), "pull image %s: %w", ref, err)
@@ -98,7 +98,7 @@ func pullError(err error, ref string) error {
 	case isOtherPlatform(err):
 		return otherPlatform(err, ref)
 	case isRefused(err):
-		// Registries answer so for what does not exist, too.
+		// Registries also answer this for missing images.
 		return types.Errorf(types.NotFound, "pull image %s: not authorised: %w; check its name, and use docker login on the node as the agent's user, or give the agent DOCKER_CONFIG",
 			ref, err)
 	case answered && errdefs.IsNotFound(err):
@@ -113,7 +113,7 @@ func pullError(err error, ref string) error {
 	return types.Errorf(types.Unavailable, "pull image %s: %w", ref, err)
 }
 
-// isRefused reports whether a registry gives something to others only.
+// isRefused reports whether a registry denies access.
 func isRefused(err error) bool {
 	if errors.Is(err, docker.ErrInvalidAuthorization) {
 		return true
@@ -122,17 +122,17 @@ func isRefused(err error) bool {
 	return ok && (status.StatusCode == http.StatusUnauthorized || status.StatusCode == http.StatusForbidden)
 }
 
-// isDamaged reports whether content had not its digest, or not its size.
+// isDamaged reports whether content does not match its digest or size.
 func isDamaged(err error) bool { return errdefs.IsFailedPrecondition(err) }
 
-// isUnresumable reports whether a registry does not go on in the middle of content.
+// isUnresumable reports whether a registry cannot resume in the middle of content.
 func isUnresumable(err error) bool {
 	status, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err)
 	return ok && status.StatusCode == http.StatusRequestedRangeNotSatisfiable
 }
 
-// isOtherPlatform reports whether an index has nothing for this machine; there is no
-// error of its own for it.
+// isOtherPlatform reports whether an index has nothing for this platform. There is no specific
+// error.
 func isOtherPlatform(err error) bool {
 	return errdefs.IsNotFound(err) && strings.Contains(err.Error(), "no match for platform")
 }
@@ -142,8 +142,8 @@ func otherPlatform(err error, ref string) error {
 		ref, err, platforms.Format(platforms.DefaultSpec()))
 }
 
-// checkPlatform returns Invalid for an image that is for another machine: containerd
-// looks at what an index offers, not at an image that is alone.
+// checkPlatform returns Invalid for an image of another platform: containerd checks the entries of
+// an index, but not a single image.
 func checkPlatform(config ocispec.Image, ref string) error {
 	if config.Architecture == "" || platforms.Default().Match(config.Platform) {
 		return nil

@@ -25,22 +25,20 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/runtimetest"
 )
 
-// layerBytes is how large the layer is that makes an image one of its own.
+// layerBytes is the size of the layer that makes an image unique.
 const layerBytes = 1 << 20
 
-// shop is a registry on the loopback. It counts what is asked of it, and can be told
-// to behave badly.
+// shop is a registry on loopback. It counts requests, and can be set to misbehave.
 type shop struct {
 	*bench
 	host  string
 	close func()
 
 	mu sync.Mutex
-	// asked counts requests by method and path, ranges are the beginnings of
-	// contents that were asked for.
+	// asked counts requests by method and path, ranges are the offsets of requested content.
 	asked  map[string]int
 	ranges []string
-	// first sees a request before it is answered, and tells that it did.
+	// first sees each request before the registry, and reports whether it answered.
 	first func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -69,7 +67,7 @@ func (b *bench) shop() *shop {
 	return s
 }
 
-// content is what the registry has there: it does not go on in the middle itself.
+// content returns the registry's whole content of a path: the registry itself cannot resume.
 func content(store http.Handler, r *http.Request) []byte {
 	whole := r.Clone(r.Context())
 	whole.Header.Del("Range")
@@ -78,7 +76,7 @@ func content(store http.Handler, r *http.Request) []byte {
 	return answer.Body.Bytes()
 }
 
-// behave says what comes before the usual answer; nil is nothing.
+// behave sets a handler to run before the registry; nil means none.
 func (s *shop) behave(first func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +132,7 @@ func digestOf(b *bench, img v1.Image) string {
 	return digest.String()
 }
 
-// newImage returns an image of the test program that is like no other, and the layer
-// that makes it so.
+// newImage returns a unique image of the test program, and the layer that makes it unique.
 func (b *bench) newImage(change ...func(*v1.ConfigFile)) (v1.Image, v1.Layer) {
 	b.Helper()
 	img, err := image.Build(image.Spec{Name: runtimetest.Image, Files: map[string]string{runtimetest.Program: b.host.Program}})
@@ -155,7 +152,7 @@ func (b *bench) newImage(change ...func(*v1.ConfigFile)) (v1.Image, v1.Layer) {
 	return img, layer
 }
 
-// only lets what is asked of one path pass through f, and the rest to the registry.
+// only passes requests for one path to f, and others to the registry.
 func only(path string, f http.HandlerFunc) func(w http.ResponseWriter, r *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || r.URL.Path != path {
@@ -166,11 +163,11 @@ func only(path string, f http.HandlerFunc) func(w http.ResponseWriter, r *http.R
 	}
 }
 
-// half answers with the first half of the layer, and then does as after says.
+// half answers with the first half of the layer, and then calls after.
 func (p product) half(after func(ctx context.Context)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(p.content)))
-		_, _ = w.Write(p.content[:len(p.content)/2]) // who hung up wants no more
+		_, _ = w.Write(p.content[:len(p.content)/2]) // the client may have hung up
 		_ = http.NewResponseController(w).Flush()
 		after(r.Context())
 	}

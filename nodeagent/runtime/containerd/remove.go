@@ -35,7 +35,7 @@ func (r *Runtime) Signal(ctx context.Context, id string, signal syscall.Signal) 
 	if !errdefs.IsNotFound(err) {
 		return classify(err, "send %s to container %s", signal, id)
 	}
-	// No process: it has ended, or there is no container.
+	// There is no process: it has ended, or there is no container.
 	if _, err := r.client.ContainerService().Get(ctx, id); err != nil {
 		return classify(err, "send %s to container %s", signal, id)
 	}
@@ -49,7 +49,7 @@ func (r *Runtime) stopSignal(ctx context.Context, id string) (syscall.Signal, er
 		return 0, err
 	}
 	own, err := signals.ParseSignal(record.Labels[client.StopSignalLabel])
-	if err != nil { // It was made before there were any.
+	if err != nil { // It was made by a version without stop signals.
 		return syscall.SIGTERM, nil
 	}
 	return own, nil
@@ -65,10 +65,10 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	return r.remove(ctx, id)
 }
 
-// remove deletes from the process to the record: as long as anything is left,
-// the record is.
+// remove deletes everything from the process to the record: while anything is left, the record
+// stays.
 func (r *Runtime) remove(ctx context.Context, id string) error {
-	r.outputs.release(id) // What it writes from now on, nobody is going to miss.
+	r.outputs.release(id) // Later output is not needed.
 	if err := r.removeTask(ctx, id); err != nil {
 		return classify(err, "remove the task of container %s", id)
 	}
@@ -83,8 +83,8 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// removeTask first asks for what is usual, the removal of what has ended. What
-// it is told when the process runs has no class: so any refusal leads to a kill.
+// removeTask first deletes the task, which usually has ended. containerd's error for a running
+// process has no class: so after any error it kills the process.
 func (r *Runtime) removeTask(ctx context.Context, id string) error {
 	service := r.client.TaskService()
 	_, err := service.Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
@@ -110,8 +110,8 @@ func (r *Runtime) removeTask(ctx context.Context, id string) error {
 	return nil
 }
 
-// dropSocket removes the socket of a shim that was killed: it did not do so
-// itself, and nobody else does. Its name is made as shims make it.
+// dropSocket removes the socket of a killed shim, which did not remove it. Its name is derived as
+// in shims.
 func (r *Runtime) dropSocket(id string) error {
 	name := sha256.Sum256([]byte(filepath.Join(r.conf.Address, r.conf.Namespace, id)))
 	err := os.Remove(filepath.Join("/run/containerd/s", hex.EncodeToString(name[:])))
@@ -121,7 +121,7 @@ func (r *Runtime) dropSocket(id string) error {
 	return err
 }
 
-// errRemoved is what is said of containers that are not there.
+// errRemoved is the error for missing containers.
 func errRemoved(id string) error {
 	return types.Errorf(types.NotFound, "find container %s: there is none", id)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// rights says what the processes of the container may do to the machine. seccomp looks
-// at the capabilities, so it comes after them.
+// rights sets the rights of the container's processes on the machine. seccomp depends on the
+// capabilities, so it comes last.
 func rights(of nodeagent.Container) []oci.SpecOpts {
 	var opts []oci.SpecOpts
 	if of.ReadOnlyRoot {
@@ -25,8 +25,8 @@ func rights(of nodeagent.Container) []oci.SpecOpts {
 	return append(opts, capabilities(of.CapAdd, of.CapDrop), oci.WithNoNewPrivileges, seccomp.WithDefaultProfile())
 }
 
-// capabilities gives root what is usual, added and not dropped. Another user has, as
-// everywhere, none of that but what is added for it: why else would it be?
+// capabilities gives root the default ones, plus add, minus drop. Another user gets only the added
+// ones: otherwise they would have no use.
 func capabilities(add, drop []string) oci.SpecOpts {
 	return func(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
 		root := kernelNames(types.CapabilitiesOf(add, drop))
@@ -39,7 +39,7 @@ func capabilities(add, drop []string) oci.SpecOpts {
 	}
 }
 
-// kernelNames returns capabilities as the runtime specification names them.
+// kernelNames returns the names of capabilities in the runtime specification.
 func kernelNames(names []string) []string {
 	out := make([]string, len(names))
 	for i, name := range names {

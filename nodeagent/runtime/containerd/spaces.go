@@ -11,15 +11,15 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 )
 
-// Space is a namespace of containerd that has containers of Escher.
+// Space is a containerd namespace with containers of Escher.
 type Space struct {
 	Name       string
 	Containers []nodeagent.Observed
 }
 
-// Spaces returns the namespaces of a daemon that have containers of Escher, whatever
-// their cluster and node, sorted by name. Of a container it says whose it is, and whether
-// its process is there; nothing is changed.
+// Spaces returns the namespaces of a daemon that have containers of Escher, of any cluster and
+// node, sorted by name. Of a container it sets the id, the attempt, and whether its process exists.
+// It changes nothing.
 func Spaces(ctx context.Context, address string) ([]Space, error) {
 	c, err := connect(address, "default")
 	if err != nil {
@@ -49,7 +49,7 @@ func Spaces(ctx context.Context, address string) ([]Space, error) {
 		for _, record := range records {
 			attempt, err := attemptOf(record.Labels)
 			if err != nil {
-				continue // it has our label, and is not ours
+				continue // another program uses our label
 			}
 			runs := slices.ContainsFunc(listed.Tasks, func(p *task.Process) bool {
 				return p.ID == record.ID && p.Status != task.Status_STOPPED

@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// spec returns how the container is set up.
+// spec returns the setup of the container.
 func (r *Runtime) spec(ctx context.Context, c nodeagent.Container, t *template) (typeurl.Any, error) {
 	spec, err := r.control.spec(ctx, c, t.spec, hostFiles(), withDevices(r.conf.CDIDirs, c.Devices))
 	if err != nil {
@@ -30,9 +30,9 @@ func (r *Runtime) spec(ctx context.Context, c nodeagent.Container, t *template) 
 	return typeurl.MarshalAny(spec)
 }
 
-// spec makes it of what the containers of its image have in common, and of what is
-// mounted into every one. The order matters: seccomp looks at the capabilities, and
-// nothing may overwrite what devices bring.
+// spec builds the setup from the common part of the image's containers and the mounts of every
+// container. The order matters: seccomp depends on the capabilities, and devices come last, so that
+// nothing overwrites them.
 func (m control) spec(ctx context.Context, c nodeagent.Container, common []byte, mounts []specs.Mount, devices oci.SpecOpts) (*oci.Spec, error) {
 	spec := new(oci.Spec)
 	if err := json.Unmarshal(common, spec); err != nil {
@@ -64,8 +64,7 @@ func (m control) spec(ctx context.Context, c nodeagent.Container, common []byte,
 	return spec, nil
 }
 
-// check returns Invalid for what runc would refuse later with words that nobody
-// understands.
+// check returns Invalid for settings that runc would refuse later with obscure messages.
 func check(c nodeagent.Container) error {
 	for _, m := range c.Mounts {
 		if !filepath.IsAbs(m.Target) {
@@ -84,7 +83,7 @@ func check(c nodeagent.Container) error {
 	return nil
 }
 
-// hostFiles are what a program needs to find others on the host's network.
+// hostFiles returns the files that a program needs to find others on the host's network.
 func hostFiles() []specs.Mount {
 	var mounts []specs.Mount
 	for _, path := range []string{"/etc/hosts", "/etc/resolv.conf"} {
@@ -106,27 +105,26 @@ func binds(mounts []nodeagent.Mount) []specs.Mount {
 func bind(source, target string, readOnly bool) specs.Mount {
 	options := []string{"rbind", "rprivate"}
 	if readOnly {
-		// What is mounted below is read-only as well, which takes Linux 5.12 and runc 1.1.
+		// Mounts below it are read-only too, which requires Linux 5.12 and runc 1.1.
 		options = append(options, "ro", "rro")
 	}
 	return specs.Mount{Type: "bind", Source: source, Destination: target, Options: options}
 }
 
-// ordinaryOOMScore keeps a task from inheriting that of the daemons, which the kernel is
-// to kill last when the machine has no memory left.
+// ordinaryOOMScore keeps a task from inheriting the score of the daemons, which the kernel kills
+// last when memory runs out.
 func ordinaryOOMScore(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
 	s.Process.OOMScoreAdj = new(int)
 	return nil
 }
 
-// inheritRlimits removes containerd's limit of 1024 open files: what holds is
-// the limit that the daemon has.
+// inheritRlimits removes containerd's limit of 1024 open files: the daemon's own limit applies.
 func inheritRlimits(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
 	s.Process.Rlimits = nil
 	return nil
 }
 
-// withUser sets the user and the groups that the image gives it.
+// withUser sets the user and its groups in the image.
 func withUser(user string) oci.SpecOpts {
 	return func(ctx context.Context, c oci.Client, record *containers.Container, s *oci.Spec) error {
 		if err := oci.WithUser(user)(ctx, c, record, s); err != nil {
@@ -137,8 +135,8 @@ func withUser(user string) oci.SpecOpts {
 	}
 }
 
-// withDevices injects devices of the Container Device Interface. The directories
-// are read again each time: drivers write there when devices come and go.
+// withDevices injects devices of the Container Device Interface. It reads the directories each
+// time, because drivers write there when devices change.
 func withDevices(dirs, names []string) oci.SpecOpts {
 	return func(_ context.Context, _ oci.Client, record *containers.Container, s *oci.Spec) error {
 		if len(names) == 0 {
@@ -151,7 +149,7 @@ func withDevices(dirs, names []string) oci.SpecOpts {
 		if err != nil {
 			return types.Errorf(types.Unavailable, "read the devices of %q: %w", dirs, err)
 		}
-		// It is the node that lacks them, not the task that is wrong.
+		// The node lacks them; the task is not wrong.
 		if _, err := cache.InjectDevices(s, names...); err != nil {
 			return types.Errorf(types.Unavailable, "give devices %q to container %s: %w; devices are described in %q", names, record.ID, err, dirs)
 		}

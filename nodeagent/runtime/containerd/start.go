@@ -23,25 +23,25 @@ import (
 
 const (
 	runtimeName = "io.containerd.runc.v2"
-	// cleanWait bounds how long it may take to remove what failed to start.
+	// cleanWait limits the removal of a container that failed to start.
 	cleanWait = 10 * time.Second
 	logMode   = 0o700
 )
 
-// Start implements nodeagent.Runtime. Its steps leave a trace each, so that
-// after a crash anywhere the next call goes on, and starts no process twice:
+// Start implements nodeagent.Runtime. Each of its steps leaves a trace, so that the next call after
+// a crash continues, and starts no process twice:
 //
 //	container record          nothing ran
 //	+ file system             nothing ran
 //	+ task, created           nothing ran, the process waits to be started
-//	  but not by its process  it does: who started it was killed before it could say so
+//	  but not by its process  it runs: its starter was killed before it could record that
 //	+ task, stopped           nothing ran, as the label below is missing
 //	+ label escher/started    it may run
 //	+ task, running, stopped  it does or did
 //	label without task        it may have run, and is lost
 //
-// As the record is first, it holds all that follows: nothing else keeps containerd's
-// garbage collector away.
+// The record comes first and references everything after it: nothing else keeps it from
+// containerd's garbage collector.
 func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.Started, error) {
 	release, err := r.locks.acquire(ctx, c.ID)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.S
 	if err == nil {
 		return nodeagent.Started{Image: m.image}, r.begin(ctx, c, m)
 	}
-	// There may be one already, whatever has become of its image.
+	// The container may exist, even if its image does not.
 	record, getErr := r.client.ContainerService().Get(ctx, c.ID)
 	switch {
 	case getErr == nil:
@@ -65,15 +65,14 @@ func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.S
 	return nodeagent.Started{Image: m.image}, classify(err, "create container %s", c.ID)
 }
 
-// made is what a container is made of.
+// made is what a container is made from.
 type made struct {
 	image  string // by digest
 	source client.Image
 	parent string // the image's file system
 }
 
-// create makes the container record. The error is containerd's AlreadyExists when
-// there is one.
+// create makes the container record. The error is containerd's AlreadyExists if there is one.
 func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (made, error) {
 	if err := check(c); err != nil {
 		return made{}, err
@@ -98,7 +97,7 @@ func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (made, erro
 	}
 	stop := t.stopSignal
 	if c.StopSignal != "" {
-		stop, _ = signal.ParseSignal(c.StopSignal) // check did
+		stop, _ = signal.ParseSignal(c.StopSignal) // check validated it
 	}
 	_, err = r.client.ContainerService().Create(ctx, containers.Container{
 		ID:      c.ID,
@@ -110,7 +109,7 @@ func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (made, erro
 	return m, err
 }
 
-// resume goes on where an earlier call stopped.
+// resume continues where an earlier call stopped.
 func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record containers.Container) error {
 	if record.Labels[labelCluster] != r.conf.Cluster || record.Labels[labelNode] != r.conf.Node {
 		return types.Errorf(types.Invalid, "start container %s: it exists, and is none of node %s of this cluster", c.ID, r.conf.Node)
@@ -123,16 +122,16 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record cont
 	case err == nil && got.Process.Status == task.Status_CREATED && (first || beforeStart(got.Process.Pid)):
 		return r.release(ctx, c, got.Process.Pid, first)
 	case !first:
-		return nil // It runs, has run, or is lost: Wait and List will say.
+		return nil // It runs, has run, or is lost: Wait and List tell.
 	}
-	// Nothing ran. What a call that was cut short left is in the way of another: a task
-	// half made, or a shim that nobody knows.
+	// Nothing ran. Remove the traces of an interrupted call, which prevent another: a half-made
+	// task, or a forgotten shim.
 	if err := r.removeTask(ctx, c.ID); err != nil {
 		return classify(err, "remove what is left of an earlier start of container %s", c.ID)
 	}
 	if c.LogPath != "" && c.Restart == 0 {
-		// runc writes there, too, why it was cut short; nobody else has yet.
-		_ = os.Truncate(c.LogPath, 0) // it may not be there
+		// Only runc has written there, why it was interrupted.
+		_ = os.Truncate(c.LogPath, 0) // it may not exist
 	}
 	m, err := r.madeOf(ctx, record)
 	if err != nil {
@@ -141,7 +140,7 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record cont
 	return r.begin(ctx, c, m)
 }
 
-// madeOf returns what an earlier call made the container of.
+// madeOf returns what an earlier call made the container from.
 func (r *Runtime) madeOf(ctx context.Context, record containers.Container) (made, error) {
 	m := made{image: cmp.Or(record.Labels[labelImage], record.Image)}
 	img, err := r.image(ctx, m.image)
@@ -184,12 +183,12 @@ func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, m made) erro
 	return r.release(ctx, c, created.Pid, true)
 }
 
-// rootfs makes the file system of a container in which nothing ran yet.
+// rootfs makes the file system of a container before its first process.
 func (r *Runtime) rootfs(ctx context.Context, id string, m made) ([]*api.Mount, error) {
 	service := r.client.SnapshotService(snapshotter)
 	mounts, err := service.Prepare(ctx, id, m.parent)
 	switch {
-	case errdefs.IsAlreadyExists(err): // of a call that was cut short
+	case errdefs.IsAlreadyExists(err): // of an interrupted call
 		if err := service.Remove(ctx, id); err != nil {
 			return nil, classify(err, "make the file system of container %s anew", id)
 		}
@@ -210,7 +209,7 @@ func (r *Runtime) rootfs(ctx context.Context, id string, m made) ([]*api.Mount, 
 	return all, nil
 }
 
-// release lets the process of a created task run. first: no earlier call may have done so.
+// release starts the process of a created task. first: no earlier call may have done so.
 func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32, first bool) error {
 	id := c.ID
 	labels := map[string]string{labelStarted: formatTime(time.Now())}
@@ -219,7 +218,7 @@ func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32
 		r.outputs.hold(id, pipes, r.logOf(c.LogPath))
 		labels[labelOutput] = identity
 	}
-	// After this label, nobody starts it again.
+	// With this label, no later call starts it again.
 	err := r.label(ctx, id, labels)
 	if err != nil {
 		return classify(err, "mark container %s as started", id)
@@ -235,12 +234,12 @@ func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32
 		if known && (first || beforeStart(pid)) {
 			r.clean(ctx, id)
 		}
-		return err // After an earlier call it may have run: the next one sees its end.
+		return err // After an earlier call it may have run: the next call sees its end.
 	}
 	return nil
 }
 
-// label sets labels of a container, and leaves its others.
+// label sets labels of a container, and keeps its others.
 func (r *Runtime) label(ctx context.Context, id string, labels map[string]string) error {
 	paths := make([]string, 0, len(labels))
 	for key := range labels {
@@ -250,12 +249,12 @@ func (r *Runtime) label(ctx context.Context, id string, labels map[string]string
 	return err
 }
 
-// logOf returns how a log is written.
+// logOf returns the configuration of a log.
 func (r *Runtime) logOf(path string) tasklog.Config {
 	return tasklog.Config{Path: path, MaxBytes: r.conf.LogMaxBytes}
 }
 
-// output returns where standard output and error go, as containerd names it.
+// output returns the destination of standard output and error, in containerd's form.
 func (r *Runtime) output(c nodeagent.Container) (string, error) {
 	if c.LogPath == "" {
 		return "", nil
@@ -271,10 +270,10 @@ func (r *Runtime) output(c nodeagent.Container) (string, error) {
 	return uri.String(), nil
 }
 
-// clean removes what failed to start, also when ctx is done. What remains when
-// it fails, the next Start finds.
+// clean removes a container that failed to start, even after ctx is done. If it fails, the next
+// Start finds the rest.
 func (r *Runtime) clean(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWait)
 	defer cancel()
-	_ = r.remove(ctx, id) // The caller returns why it did not start.
+	_ = r.remove(ctx, id) // The caller returns the error of the start.
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// freeze freezes all containers of the host until thaw is called. With v1, nothing that is
-// frozen ends, as nothing that hangs in the kernel does; with v2 it does.
+// freeze freezes all containers of the host until thaw is called. With v1, a frozen process cannot
+// end, like one that hangs in the kernel; with v2 it can.
 func (b *bench) freeze() (thaw func()) {
 	b.Helper()
 	path, frozen, thawed := filepath.Join(cgroup.DefaultRoot, "freezer", b.Cgroups().Parent(), "freezer.state"), "FROZEN", "THAWED"
@@ -33,18 +33,18 @@ func (b *bench) freeze() (thaw func()) {
 	return thaw
 }
 
-// testShimKilledOfStuck: what cannot be killed is not known to have ended, and who looks is
-// told so soon.
+// testShimKilledOfStuck tests that a process which cannot be killed is not known to have ended, and
+// that calls report this soon.
 func testShimKilledOfStuck(b *bench) {
 	c := b.container("block")
 	b.start(c)
 	thaw := b.freeze()
 	b.kill(b.shim(c.ID))
 	if !cgroup.Unified(cgroup.DefaultRoot) {
-		// containerd needs a moment to see that the shim is gone.
+		// containerd needs a moment to notice the end of the shim.
 		runtimetest.Await(b.T, func(ctx context.Context) (struct{}, error) {
 			_, err := b.Wait(ctx, c.ID)
-			b.must(ctx.Err()) // no call takes all the time there is
+			b.must(ctx.Err()) // no call uses all of its time
 			b.wants(err, types.Unavailable)
 			if strings.Contains(err.Error(), "are left") {
 				err = nil
@@ -59,12 +59,12 @@ func testShimKilledOfStuck(b *bench) {
 		b.Errorf("exit %+v, want that of what was killed", exit)
 	}
 	b.must(b.Remove(b.Context(), c.ID))
-	// containerd has given up to remove what it has of it.
+	// containerd has given up the removal of its own state.
 	b.must(containerd.EndForgotten(b.ctx(), b.host.Address, b.host.Namespace))
 }
 
-// testExecIsStuck kills a process that cannot end, and is told so soon. What is left of it
-// goes once it ends.
+// testExecIsStuck kills a process that cannot end, and returns soon. Its rest is removed once it
+// ends.
 func testExecIsStuck(b *bench) {
 	c := b.container("block")
 	b.start(c)

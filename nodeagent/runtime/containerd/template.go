@@ -23,18 +23,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// maxTemplates is how many templates are kept; a machine that runs more images and
-// users than that makes them again.
+// maxTemplates is the number of cached templates. A machine with more images and users makes them
+// again.
 const maxTemplates = 256
 
-// readLease is how long what is made to read an image outlives a crash: it is not worth
-// more, and to make it takes less than a second.
+// readLease is how long the content made to read an image outlives a crash. It takes less than a
+// second to make.
 const readLease = 10 * time.Minute
 
-// template is what the containers of one image and user have in common. To make it
-// takes twenty calls of containerd; an image never changes, so that is done once.
+// template is the common part of the containers of one image and user. To make it takes twenty
+// calls of containerd, so it is made once: an image never changes.
 type template struct {
-	// spec is how a container is set up, as JSON: every container changes its own.
+	// spec is the setup of a container, as JSON: every container changes its own copy.
 	spec []byte
 	// parent is the file system of the image.
 	parent string
@@ -69,13 +69,13 @@ func (t *templates) put(key templateKey, made *template) {
 	t.made[key] = made
 }
 
-// template returns that of an image and a user; empty is the image's.
+// template returns the template of an image and a user; user "" means the image's.
 func (r *Runtime) template(ctx context.Context, img client.Image, user string) (*template, error) {
 	key := templateKey{img.Target().Digest, user}
 	if t := r.templates.get(key); t != nil {
 		return t, nil
 	}
-	// Of a hundred tasks that come together, one makes it.
+	// If a hundred tasks start together, one makes it.
 	release, err := r.templates.making.acquire(ctx, string(key.image)+" "+user)
 	if err != nil {
 		return nil, classify(err, "read image %s", img.Name())
@@ -100,13 +100,13 @@ func (r *Runtime) makeTemplate(ctx context.Context, img client.Image, user strin
 	if err != nil {
 		return nil, classify(err, "read image %s", img.Name())
 	}
-	defer func() { _ = release(ctx) }() // It ends by itself, too.
+	defer func() { _ = release(ctx) }() // It also expires by itself.
 	config, err := configOf(ctx, img)
 	if err != nil {
 		return nil, err
 	}
 	t := &template{parent: identity.ChainID(config.RootFS.DiffIDs).String(), stopSignal: syscall.SIGTERM}
-	// As everywhere, a signal that the image has wrong is none.
+	// Ignore an invalid signal of the image, as other tools do.
 	if s, err := signal.ParseSignal(config.Config.StopSignal); err == nil {
 		t.stopSignal = s
 	}
@@ -115,7 +115,7 @@ func (r *Runtime) makeTemplate(ctx context.Context, img client.Image, user strin
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = r.client.SnapshotService(snapshotter).Remove(ctx, key) }() // else the end of the lease does
+	defer func() { _ = r.client.SnapshotService(snapshotter).Remove(ctx, key) }() // otherwise it ends with the lease
 	record := &containers.Container{ID: "template"}
 	opts := []oci.SpecOpts{oci.WithImageConfig(img)}
 	if user != "" {
@@ -124,7 +124,7 @@ func (r *Runtime) makeTemplate(ctx context.Context, img client.Image, user strin
 	spec, err := oci.GenerateSpec(ctx, r.client, record, amongUsersOf(mounts, opts...))
 	if errors.Is(err, oci.ErrNoUsersFound) {
 		if user != "" {
-			return nil, err // which names it
+			return nil, err // which names the user
 		}
 		return nil, types.Errorf(types.Invalid, "run image %s as its user %q: %w; name another user, as uid:gid", img.Name(), config.Config.User, err)
 	}
@@ -137,7 +137,7 @@ func (r *Runtime) makeTemplate(ctx context.Context, img client.Image, user strin
 	return t, nil
 }
 
-// view returns the image's file system, for those who look up its users.
+// view returns the image's file system, to look up its users.
 func (r *Runtime) view(ctx context.Context, img client.Image, key, parent string) ([]mount.Mount, error) {
 	service := r.client.SnapshotService(snapshotter)
 	mounts, err := service.View(ctx, key, parent)

@@ -9,19 +9,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// mostUnended is how many commands that do not end a container may have: each takes one of
-// the processes that its task may have.
+// mostUnended is the limit of unended commands per container: each counts toward the process limit
+// of its task.
 const mostUnended = 32
 
-// unended are the commands that were killed and have not ended, as they hang in the kernel.
-// The zero value is ready.
+// unended are commands that were killed and have not ended, because they hang in the kernel. The
+// zero value is ready.
 type unended struct {
 	mu    sync.Mutex
 	count map[string]int // by container
 	under sync.WaitGroup
 }
 
-// refuse returns Unavailable when a container has too many.
+// refuse returns Unavailable if a container has too many.
 func (u *unended) refuse(id string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -31,8 +31,7 @@ func (u *unended) refuse(id string) error {
 	return nil
 }
 
-// drop removes what is left of a process once it has ended, without anybody who waits for
-// it. Its input and output end now.
+// drop removes a process once it has ended, in the background. Its input and output end now.
 func (u *unended) drop(ctx context.Context, id string, process client.Process) {
 	streams := process.IO()
 	streams.Cancel()
@@ -40,7 +39,7 @@ func (u *unended) drop(ctx context.Context, id string, process client.Process) {
 	u.add(id, 1)
 	u.under.Go(func() {
 		defer u.add(id, -1)
-		// It ends with the process, with the container, or with the connection.
+		// It ends with the process, the container, or the connection.
 		drop(context.WithoutCancel(ctx), process)
 	})
 }
@@ -56,5 +55,5 @@ func (u *unended) add(id string, n int) {
 	}
 }
 
-// wait returns when nobody looks for the end of any, once there is no connection any more.
+// wait waits for all drops. They end when the connection is closed.
 func (u *unended) wait() { u.under.Wait() }

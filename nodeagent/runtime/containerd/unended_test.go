@@ -15,13 +15,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// stuck is a process that runs until it is told to end, whoever kills it.
+// stuck is a process that runs until it is released, even after a kill.
 type stuck struct {
 	client.Process
 	end chan struct{}
-	// hangs has who kills it wait for it.
+	// hangs makes calls that kill it wait for its end.
 	hangs bool
-	over  sync.WaitGroup // what waits for its end
+	over  sync.WaitGroup // calls that wait for its end
 }
 
 func (*stuck) Pid() uint32                 { return 0 }
@@ -64,7 +64,7 @@ func (s *stuck) Delete(ctx context.Context, _ ...client.ProcessDeleteOpts) (*cli
 	}
 }
 
-// TestFollowsNothingForEver: who has a process killed that does not end is told so, soon.
+// TestFollowsNothingForEver tests that a kill of a process which does not end returns soon.
 func TestFollowsNothingForEver(t *testing.T) {
 	for name, hangs := range map[string]bool{"the process hangs": false, "who kills it hangs": true} {
 		t.Run(name, func(t *testing.T) {
@@ -77,13 +77,13 @@ func TestFollowsNothingForEver(t *testing.T) {
 				if took := time.Since(from); over || !types.Is(err, types.Unavailable) || took != time.Second+killWait {
 					t.Errorf("over %t, %v, after %v", over, err, took)
 				}
-				s.over.Wait() // nobody waits for it any more
+				s.over.Wait() // nothing waits for it
 			})
 		})
 	}
 }
 
-// TestUnendedAreDropped once they end, and so many are not run at a time.
+// TestUnendedAreDropped tests that unended commands are removed once they end, and are limited.
 func TestUnendedAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var u unended

@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Usage implements nodeagent.Runtime. A container whose process has ended has a cgroup
-// until it is removed: nothing is in it.
+// Usage implements nodeagent.Runtime. A container whose process has ended keeps an empty cgroup
+// until it is removed.
 func (r *Runtime) Usage(_ context.Context, id string) (cgroup.Stat, error) {
 	s, err := r.counters.Read(r.Cgroups().Path(id))
 	if err != nil {

@@ -20,7 +20,7 @@ func usageTests() map[string]func(*bench) {
 	}
 }
 
-// untilUsed returns what a container uses once enough says so.
+// untilUsed returns the usage of a container once enough reports true.
 func (b *bench) untilUsed(c nodeagent.Container, enough func(cgroup.Stat) bool) cgroup.Stat {
 	b.Helper()
 	return runtimetest.Await(b.T, func(ctx context.Context) (cgroup.Stat, error) {
@@ -32,7 +32,7 @@ func (b *bench) untilUsed(c nodeagent.Container, enough func(cgroup.Stat) bool) 
 	})
 }
 
-// testUsageOfCPU has one that does nothing but to count, held to a tenth of a core.
+// testUsageOfCPU runs a busy loop, limited to a tenth of a core.
 func testUsageOfCPU(b *bench) {
 	c := b.container("burn")
 	c.MilliCPU = 100
@@ -56,20 +56,20 @@ func testUsageOfMemory(b *bench) {
 	}
 }
 
-// testUsageOfDisks writes past the page cache, so that v1 knows who wrote.
+// testUsageOfDisks writes without the page cache, so that v1 accounts the writes.
 func testUsageOfDisks(b *bench) {
 	dir := b.TempDir()
 	c := b.container("write", "/data", "8")
 	c.Mounts = []nodeagent.Mount{{Source: dir, Target: "/data"}}
 	b.start(c)
 	s := b.untilUsed(c, func(s cgroup.Stat) bool { return s.IO != nil && s.IO.WriteBytes >= 8<<20 })
-	// A little more is the file system's own, and not as much again: a disk counts once.
+	// The file system itself writes a little, but not as much again: a disk counts once.
 	if s.IO.WriteBytes > 12<<20 {
 		b.Errorf("it wrote %+v, want 8 MiB", *s.IO)
 	}
 }
 
-// testUsageIsNew has what is run again in place begin at 0.
+// testUsageIsNew tests that a restart in place starts counting at 0.
 func testUsageIsNew(b *bench) {
 	c := b.container("burn")
 	b.start(c)

@@ -15,12 +15,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// maxUsersFile bounds the files that name users and groups, in bytes: 20,000 users.
+// maxUsersFile limits the files of users and groups, in bytes: 20,000 users.
 const maxUsersFile = 1 << 20
 
-// usersOf copies the files that name the users and groups of a container or image to a new
-// directory, which the caller removes. Whoever filled root chose what is there. Pipes, links to
-// the kernel's files and endless files are left out: opening them as any file might never end.
+// usersOf copies the files of users and groups of a container or image to a new directory, which
+// the caller removes. The content of root is not trusted. It skips pipes, links to kernel files and
+// endless files: opening them as ordinary files might never return.
 func usersOf(root string) (dir string, err error) {
 	from, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -42,15 +42,15 @@ func usersOf(root string) (dir string, err error) {
 	return dir, nil
 }
 
-// amongUsers applies options that look users up, with the users of root. What they are told of
-// the container's files is those copies.
+// amongUsers applies options that look up users, with the users of root. The options read copies of
+// the container's files.
 func amongUsers(root string, opts ...oci.SpecOpts) oci.SpecOpts {
 	return func(ctx context.Context, c oci.Client, record *containers.Container, s *oci.Spec) error {
 		dir, err := usersOf(root)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = os.RemoveAll(dir) }() // It is in a directory for such things.
+		defer func() { _ = os.RemoveAll(dir) }() // It is in the temporary directory.
 		if s.Root == nil {
 			return types.Errorf(types.Internal, "look up a user of container %s: it has no root", record.ID)
 		}

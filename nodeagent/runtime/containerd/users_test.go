@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestUserOfHostileContainer looks up users of a container that put something else in the place
-// of its files. A pipe without a writer must not hold the agent up.
+// TestUserOfHostileContainer looks up users of a container that replaced its files by something
+// else. A pipe without a writer must not block the agent.
 func TestUserOfHostileContainer(t *testing.T) {
 	pipe := func(path string) error { return unix.Mkfifo(path, 0o600) }
 	kernel := func(path string) error { return os.Symlink("/proc/kmsg", path) }

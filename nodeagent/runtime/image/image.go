@@ -1,5 +1,5 @@
-// Package image makes container images from static binaries: no registry, no
-// build daemon, nothing in them but the binaries and an empty /tmp.
+// Package image makes container images from static binaries. It needs no registry and no build
+// daemon. An image contains only the binaries and an empty /tmp.
 package image
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Spec is what to put into an image.
+// Spec is the content of an image.
 type Spec struct {
 	// Name is the reference, such as escher.local/demo:latest.
 	Name string
-	// Files maps each path inside to the binary on this machine that goes there.
+	// Files maps each path in the image to a binary on this machine.
 	Files map[string]string
-	// Entrypoint is what runs when a task names no command; empty is the first
-	// path of Files, in the order of the alphabet.
+	// Entrypoint runs if a task has no command; empty means the first path of Files in alphabetical
+	// order.
 	Entrypoint []string
 }
 
-// Build makes the image. The same binaries make the same image, bit by bit.
-// Invalid: a file is missing or is no static binary, a path or the name is bad.
+// Build makes the image. The same binaries make the same image, bit by bit. Invalid: a file is
+// missing or not a static binary, or a path or the name is invalid.
 func Build(spec Spec) (v1.Image, error) {
 	if len(spec.Files) == 0 {
 		return nil, types.Errorf(types.Invalid, "build image %s: no files; name at least one binary", spec.Name)
@@ -75,8 +75,8 @@ func configure(img v1.Image, spec Spec, first string) (v1.Image, error) {
 	return img, nil
 }
 
-// Write builds the image and writes it to w as an archive that containerd's
-// importer and docker load can read.
+// Write builds the image and writes it to w as an archive for containerd's importer and docker
+// load.
 func Write(w io.Writer, spec Spec) error {
 	ref, err := name.NewTag(spec.Name, name.StrictValidation)
 	if err != nil {

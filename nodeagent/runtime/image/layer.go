@@ -25,20 +25,20 @@ const (
 	execMode fs.FileMode = 0o755
 )
 
-// checkStatic returns Invalid when the file at path is no static ELF binary.
+// checkStatic returns Invalid if the file at path is not a static ELF binary.
 func checkStatic(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {
 		return types.Errorf(types.Invalid, "read binary %s: %w; give the path of a Linux binary", path, err)
 	}
-	defer func() { _ = f.Close() }() // It was read only.
+	defer func() { _ = f.Close() }() // It was only read.
 	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return types.Errorf(types.Invalid, "read binary %s: it is dynamically linked, and the image has no libraries; build it with CGO_ENABLED=0", path)
 	}
 	return nil
 }
 
-// newLayer returns a layer of the files, compressed as little as possible: it
+// newLayer returns a layer of the files. It compresses as little as possible, because the layer
 // does not leave the machine.
 func newLayer(files map[string]string) (v1.Layer, error) {
 	open := func() (io.ReadCloser, error) {
@@ -49,9 +49,9 @@ func newLayer(files map[string]string) (v1.Layer, error) {
 	return tarball.LayerFromOpener(open, tarball.WithCompressionLevel(gzip.BestSpeed), tarball.WithCompressedCaching)
 }
 
-// writeTar writes the files and their directories in the order of their names,
-// owned by root and without times, so that the same files make the same bytes; tar.Writer.AddFS
-// keeps the times and modes of the machine.
+// writeTar writes the files and their directories in the order of their names, owned by root and
+// without times. So the same files make the same bytes. tar.Writer.AddFS would keep the times and
+// modes of the machine.
 func writeTar(w io.Writer, files map[string]string) error {
 	t := tar.NewWriter(w)
 	for _, dir := range directories(files) {

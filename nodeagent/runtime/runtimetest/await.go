@@ -12,11 +12,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// lookAgain is how often Await asks.
+// lookAgain is the interval between the tries of Await.
 const lookAgain = 20 * time.Millisecond
 
-// Await asks until there is an answer that is not an error: for what others do
-// in their own time and tell nobody. It fails t when that takes too long.
+// Await calls ask until it returns no error, for changes that happen without notice. It fails t
+// when that takes too long.
 func Await[V any](t *testing.T, ask func(ctx context.Context) (V, error)) V {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -29,7 +29,7 @@ func Await[V any](t *testing.T, ask func(ctx context.Context) (V, error)) V {
 	return v
 }
 
-// AwaitLog returns what is in the log at path once that contains text.
+// AwaitLog returns the content of the log at path once it contains text.
 func AwaitLog(t *testing.T, path, text string) string {
 	t.Helper()
 	return Await(t, func(context.Context) (string, error) {

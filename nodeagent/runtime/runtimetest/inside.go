@@ -63,7 +63,7 @@ func testStopSignal(s *suite) {
 		c.StopSignal = signal
 		s.must(s.Start(s.ctx(), c))
 		s.Ready(s.T, c)
-		// From the agent that comes after the one that started it, too.
+		// A restarted agent can also stop it.
 		s.must(s.Open(s.T, s.node).Signal(s.ctx(), c.ID, nodeagent.StopSignal))
 		if exit := s.wait(c.ID); exit.Code != 0 {
 			s.Errorf("%s: exit %+v, want that of the program", verb, exit)

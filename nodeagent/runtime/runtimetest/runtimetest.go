@@ -1,5 +1,5 @@
-// Package runtimetest tests what nodeagent.Runtime promises. Whoever implements
-// it calls Run; a simulated runtime is admitted because it passes as well.
+// Package runtimetest tests the contract of nodeagent.Runtime. Every implementation calls Run.
+// Other tests may use the simulated runtime because it passes too.
 package runtimetest
 
 import (
@@ -15,22 +15,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// patience is how long a step may take before the test fails, on a machine that
-// is busy with other tests too.
+// patience is how long a step may take before the test fails, on a machine that also runs other
+// tests.
 const patience = 60 * time.Second
 
-// Fixture is an implementation under test. It knows the image and the verbs of
-// the test program: exit CODE, block (until SIGTERM, then code 0), usr1 (the same
-// with SIGUSR1) and deaf (until SIGKILL); no other image, and no other program in it.
+// Fixture is an implementation under test. It supports the image and these verbs of the test
+// program: exit CODE, block (until SIGTERM, then code 0), usr1 (the same with SIGUSR1) and deaf
+// (until SIGKILL). It has no other image, and no other program in it.
 type Fixture struct {
-	// Cluster is the id of the cluster that Open's runtimes belong to; no two
-	// runs of the suite have the same.
+	// Cluster is the id of the cluster of Open's runtimes. Each run of the suite has its own.
 	Cluster string
-	// Open returns the runtime of a node of Cluster. To open the same node again
-	// is to restart its agent.
+	// Open returns the runtime of a node of Cluster. Opening a node again restarts its agent.
 	Open func(t *testing.T, node string) nodeagent.Runtime
-	// Ready returns when a container that runs block, usr1 or deaf is ready for
-	// signals; the program has "ready" in its log then. See AwaitLog.
+	// Ready waits until a container that runs block, usr1 or deaf is ready for signals. Then the
+	// program has "ready" in its log. See AwaitLog.
 	Ready func(t *testing.T, c nodeagent.Container)
 }
 
@@ -43,7 +41,7 @@ type suite struct {
 	made *atomic.Int64
 }
 
-// Run runs the suite; open is called for each of its tests.
+// Run runs the suite. It calls fixture.Open for each of its tests.
 func Run(t *testing.T, fixture Fixture) {
 	var made atomic.Int64
 	for _, test := range all() {
@@ -76,7 +74,7 @@ func all() []namedTest {
 	return append(tests, listTests()...)
 }
 
-// container returns a container that runs the test program, removed at the end.
+// container returns a container that runs the test program. It is removed at the end.
 func (s *suite) container(verb ...string) nodeagent.Container {
 	n := int(s.made.Add(1))
 	c := nodeagent.Container{
@@ -89,7 +87,7 @@ func (s *suite) container(verb ...string) nodeagent.Container {
 		LogPath: filepath.Join(s.TempDir(), "log"),
 	}
 	s.Cleanup(func() {
-		// The test's context is done by now.
+		// The test's context has ended by now.
 		if err := s.Remove(context.Background(), c.ID); err != nil {
 			s.Error(err)
 		}
@@ -105,7 +103,7 @@ func (s *suite) start(verb ...string) nodeagent.Container {
 	return c
 }
 
-// ctx ends with the test, or when its patience does.
+// ctx ends with the test, or after its patience.
 func (s *suite) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	s.Cleanup(cancel)
@@ -129,7 +127,7 @@ func (s *suite) wants(err error, classes ...types.Class) {
 	s.Errorf("got %v, want an error of class %v", err, classes)
 }
 
-// wait returns how a container ended.
+// wait waits for a container, and returns how it ended.
 func (s *suite) wait(id string) nodeagent.Exit {
 	s.Helper()
 	exit, err := s.Wait(s.ctx(), id)
@@ -137,7 +135,7 @@ func (s *suite) wait(id string) nodeagent.Exit {
 	return exit
 }
 
-// find returns the container as List has it, nil when it is not there.
+// find returns the container from List; nil if it is not listed.
 func (s *suite) find(r nodeagent.Runtime, id string) *nodeagent.Observed {
 	s.Helper()
 	list, err := r.List(s.ctx())
@@ -154,8 +152,7 @@ func (s *suite) find(r nodeagent.Runtime, id string) *nodeagent.Observed {
 	return found
 }
 
-// terminate sends SIGTERM to a container that runs block, and returns how it
-// ended.
+// terminate sends SIGTERM to a container that runs block, and returns how it ended.
 func (s *suite) terminate(c nodeagent.Container) nodeagent.Exit {
 	s.Helper()
 	s.Ready(s.T, c)
@@ -163,7 +160,7 @@ func (s *suite) terminate(c nodeagent.Container) nodeagent.Exit {
 	return s.wait(c.ID)
 }
 
-// Start starts a container, and returns only what went wrong.
+// Start starts a container, and returns only the error.
 func (s *suite) Start(ctx context.Context, c nodeagent.Container) error {
 	_, err := s.Runtime.Start(ctx, c)
 	return err

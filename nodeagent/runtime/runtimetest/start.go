@@ -26,7 +26,7 @@ func testStartIsListed(s *suite) {
 	}
 }
 
-// testStartAsksLast: what may not be started does not run, and is started once it may.
+// testStartAsksLast tests that a container runs only once MayStart allows it.
 func testStartAsksLast(s *suite) {
 	c := s.container("block")
 	asked := 0

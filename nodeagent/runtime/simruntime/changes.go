@@ -24,12 +24,12 @@ func (r *Runtime) Changes(ctx context.Context) <-chan struct{} {
 	return hints
 }
 
-// hint tells all who watch.
+// hint wakes all watchers.
 func (r *Runtime) hint() {
 	for hints := range r.watchers {
 		select {
 		case hints <- struct{}{}:
-		default: // One hint that waits stands for all.
+		default: // One pending hint is enough.
 		}
 	}
 }

@@ -1,7 +1,6 @@
-// Package simruntime is a runtime without processes: what containers do is
-// decided by a function, and faults are too. It keeps the contract of
-// nodeagent.Runtime, and is as good for a test with real time, one in a bubble
-// of testing/synctest, and a simulation that decides itself when things happen.
+// Package simruntime is a runtime without processes. Functions decide the behavior of containers
+// and the faults. It keeps the contract of nodeagent.Runtime. It works in tests with real time, in
+// a bubble of testing/synctest, and in a simulation that decides itself when things happen.
 package simruntime
 
 import (
@@ -12,26 +11,26 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
-// Behaviour is what a container does.
+// Behaviour is the behavior of a container.
 type Behaviour struct {
 	// Run is how long the process runs.
 	Run time.Duration
-	// Forever makes it run until it is signalled, or Finish is called.
+	// Forever makes the process run until a signal or Finish.
 	Forever bool
-	// Code is what it exits with by itself.
+	// Code is its exit code if it ends by itself.
 	Code int
-	// OOMKilled tells that the kernel ends it, for want of memory.
+	// OOMKilled reports whether the kernel kills it for lack of memory.
 	OOMKilled bool
-	// StopAfter is how long it takes to end after SIGTERM, and SIGINT.
+	// StopAfter is the time from SIGTERM, SIGINT or its stop signal to its end.
 	StopAfter time.Duration
-	// StopCode is what it exits with then.
+	// StopCode is its exit code then.
 	StopCode int
-	// Deaf makes it end at SIGKILL only.
+	// Deaf makes it end only at SIGKILL.
 	Deaf bool
 }
 
-// Script decides what a container does, or with what error it does not start.
-// It must be a pure function.
+// Script decides what a container does, or the error with which it does not start. It must be a
+// pure function.
 type Script func(nodeagent.Container) (Behaviour, error)
 
 // Op names a method of the runtime.
@@ -52,31 +51,29 @@ type Fault int
 const (
 	// NoFault: the call is done and answered.
 	NoFault Fault = iota
-	// Refused: nothing is done, the answer is Unavailable.
+	// Refused: the call does nothing, and returns Unavailable.
 	Refused
-	// Unanswered: it is done, but the answer is Unavailable.
+	// Unanswered: the call is done, and returns Unavailable.
 	Unanswered
 )
 
-// Config says how to behave.
+// Config configures the behavior of the runtime.
 type Config struct {
-	// Script decides what containers do; nil: they run until signalled.
+	// Script decides what containers do; nil means they run until a signal.
 	Script Script
-	// Fault is asked at each call; nil: nothing goes wrong. id is empty for
-	// List.
+	// Fault is called for each call; nil means no faults. id is "" for List.
 	Fault func(op Op, id string) Fault
-	// Resolve returns an image by digest; nil: it is not known of any.
+	// Resolve returns an image by digest; nil means always "".
 	Resolve func(image string) string
-	// Exec runs another process in a container that runs; nil: every command is
-	// found nowhere.
+	// Exec runs another process in a running container; nil means that no command exists.
 	Exec func(ctx context.Context, id string, p nodeagent.Process) (int, error)
-	// Root is a directory that shows the files of a container that runs; nil:
-	// none has files.
+	// Root returns a directory that shows the files of a running container; nil means that none has
+	// files.
 	Root func(id string) string
-	// Usage is what a container that runs uses; nil: one process, and nothing else.
+	// Usage returns the usage of a running container; nil means one process, and nothing else.
 	Usage func(id string) cgroup.Stat
-	// Now is the time; nil: time.Now. Durations of Behaviour always pass in
-	// real time, or in that of a synctest bubble.
+	// Now returns the time; nil means time.Now. Durations of Behaviour always pass in real time, or
+	// in that of a synctest bubble.
 	Now func() time.Time
 }
 

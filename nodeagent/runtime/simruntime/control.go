@@ -8,14 +8,14 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 )
 
-// Finish ends the process of a container now, as by itself. NotFound when there
-// is no such container; nothing happens when it has ended.
+// Finish ends the process of a container now, as if by itself. It has no effect if the process has
+// ended. NotFound: there is no such container.
 func (r *Runtime) Finish(id string, code int) error {
 	return r.finish(id, nodeagent.Exit{Code: code})
 }
 
-// Lose ends the process of a container now, without anybody seeing how: as when
-// the process that watches it is killed.
+// Lose ends the process of a container now, with an unknown result, as if its watching process were
+// killed.
 func (r *Runtime) Lose(id string) error {
 	return r.finish(id, lost())
 }
@@ -35,8 +35,8 @@ func (r *Runtime) finish(id string, exit nodeagent.Exit) error {
 	return nil
 }
 
-// Reboot ends every process, as when the machine restarts: the containers are
-// there, nobody saw how they ended.
+// Reboot ends every process, as in a restart of the machine: the containers exist, and how they
+// ended is unknown.
 func (r *Runtime) Reboot() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,8 +45,8 @@ func (r *Runtime) Reboot() {
 	}
 }
 
-// SetDown takes the runtime down or up. While it is down every call returns
-// Unavailable, those that wait too; processes run on.
+// SetDown takes the runtime down or up. While it is down, every call returns Unavailable, waiting
+// calls too. Processes run on.
 func (r *Runtime) SetDown(down bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +63,8 @@ func (r *Runtime) SetDown(down bool) {
 	}
 }
 
-// Running returns the ids of the containers whose process runs, sorted. Faults
-// do not touch it: it is for the test that asks, not for the agent.
+// Running returns the ids of the containers with a running process, sorted. It has no faults: tests
+// call it, agents do not.
 func (r *Runtime) Running() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,17 +77,16 @@ func (r *Runtime) Running() []string {
 	return ids
 }
 
-// Signals returns the signals that were sent to a container, in order, the stop signal
-// as what it stands for.
+// Signals returns the signals sent to a container, in order. A stop signal appears as the signal
+// that it stands for.
 func (r *Runtime) Signals(id string) []syscall.Signal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.signals[id])
 }
 
-// Runs returns how often a process was started for each id that ever was, followed by
-// " restart n" for those of the nth restart: an id is one attempt of one task, so more
-// than once is a defect of the agent.
+// Runs returns how often a process was started, by container id. Restart n adds " restart n" to the
+// id. An id is one attempt of one task, so more than once is a defect of the agent.
 func (r *Runtime) Runs() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,7 +34,7 @@ func (r *Runtime) Root(_ context.Context, id string) (string, error) {
 	return r.conf.Root(id), nil
 }
 
-// mustRun returns why nothing can be done in a container, nil if it runs.
+// mustRun returns nil if a container runs, and an error otherwise.
 func (r *Runtime) mustRun(id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Runtime implements nodeagent.Runtime for one node. To restart an agent, give
-// the new one the same Runtime.
+// Runtime implements nodeagent.Runtime for one node. To restart an agent, give the new one the same
+// Runtime.
 type Runtime struct {
 	conf Config
 
@@ -31,13 +31,13 @@ type Runtime struct {
 
 var _ nodeagent.Runtime = (*Runtime)(nil)
 
-// container is one that was started.
+// container is a started container.
 type container struct {
 	seen      nodeagent.Observed
 	behaviour Behaviour
 	stop      syscall.Signal
 	timer     *time.Timer
-	// ended is closed when Exit is set, or the container removed.
+	// ended is closed when Exit is set or the container is removed.
 	ended   chan struct{}
 	removed bool
 }
@@ -54,7 +54,7 @@ func New(conf Config) *Runtime {
 	}
 }
 
-// call does one call with what may go wrong.
+// call performs one call, with its faults.
 func (r *Runtime) call(ctx context.Context, op Op, id string, do func() error) error {
 	if ctx.Err() != nil {
 		return types.Errorf(types.Unavailable, "%s container %s: %w", op, id, ctx.Err())
@@ -126,7 +126,7 @@ func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.S
 	return started, err
 }
 
-// runOf names one run of a process: the container's id, and which restart it is.
+// runOf names one run of a process: the container's id and the number of the restart.
 func runOf(id string, restart int) string {
 	if restart == 0 {
 		return id
@@ -134,7 +134,7 @@ func runOf(id string, restart int) string {
 	return fmt.Sprintf("%s restart %d", id, restart)
 }
 
-// stopSignal is the signal of that name, SIGTERM if it has none.
+// stopSignal returns the signal of that name, or SIGTERM.
 func stopSignal(name string) syscall.Signal {
 	if signal := unix.SignalNum(name); signal != 0 {
 		return signal
@@ -142,7 +142,7 @@ func stopSignal(name string) syscall.Signal {
 	return syscall.SIGTERM
 }
 
-// List implements nodeagent.Runtime; in the order of ids.
+// List implements nodeagent.Runtime. It sorts by id.
 func (r *Runtime) List(ctx context.Context) ([]nodeagent.Observed, error) {
 	var all []nodeagent.Observed
 	err := r.call(ctx, List, "", func() error {
@@ -233,8 +233,8 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// endAfter ends the process some time from now; at once when that is 0. The
-// latest call counts, unless the process has ended.
+// endAfter ends the process after a time; 0 means at once. The latest call counts, unless the
+// process has ended.
 func (r *Runtime) endAfter(k *container, after time.Duration, exit nodeagent.Exit) {
 	if k.timer != nil {
 		k.timer.Stop()
@@ -250,7 +250,7 @@ func (r *Runtime) endAfter(k *container, after time.Duration, exit nodeagent.Exi
 	})
 }
 
-// end ends the process now, if it has not.
+// end ends the process now if it has not ended.
 func (r *Runtime) end(k *container, exit nodeagent.Exit) {
 	if k.timer != nil {
 		k.timer.Stop()

@@ -1,5 +1,5 @@
-// Package answer is how the agent's HTTP servers answer: JSON, and errors with their
-// class, which their clients turn back into errors of that class.
+// Package answer formats the answers of the agent's HTTP servers: JSON, and errors with their
+// class. Clients convert these back to errors of that class.
 package answer
 
 import (
@@ -12,8 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// problem is the body of every answer that is none: what is wrong, and the name of
-// its class.
+// problem is the body of an error: its text and the name of its class.
 type problem struct {
 	Error string `json:"error"`
 	Class string `json:"class"`
@@ -45,13 +44,12 @@ func Refuse(w http.ResponseWriter, err error) {
 	JSON(w, Status(types.ClassOf(err)), Problem(err))
 }
 
-// Problem returns what is sent of an error, to be encoded.
+// Problem returns the JSON value of an error.
 func Problem(err error) any {
 	return problem{Error: err.Error(), Class: types.ClassOf(err).String()}
 }
 
-// Fail answers with an error, and logs it if the error is ours: one of class internal. It logs
-// nothing once the request is given up.
+// Fail answers with an error. It logs an error of class internal, unless the request was canceled.
 func Fail(w http.ResponseWriter, r *http.Request, log *zap.Logger, err error) {
 	if types.Is(err, types.Internal) && r.Context().Err() == nil {
 		log.Error("request failed", zap.String("path", r.URL.Path), zap.Error(err))
@@ -59,14 +57,14 @@ func Fail(w http.ResponseWriter, r *http.Request, log *zap.Logger, err error) {
 	Refuse(w, err)
 }
 
-// Missing refuses requests that do not exist; page is the documentation of those that do.
+// Missing refuses unknown requests; page is the documentation of the known ones.
 func Missing(page string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such request: see %s", r.Method, r.URL.Path, page))
 	}
 }
 
-// Flag reads a parameter that is true or false. Without it, that is false.
+// Flag parses a boolean parameter; a missing one is false.
 func Flag(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -87,11 +85,10 @@ func JSON(w http.ResponseWriter, code int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(text, '\n')) // Whoever asked may be gone.
+	_, _ = w.Write(append(text, '\n')) // The client may be gone.
 }
 
-// Error is the inverse of Problem: the error that text tells of, nil if it tells of
-// none.
+// Error is the inverse of Problem: it returns the error in text; nil if there is none.
 func Error(text []byte) error {
 	var p problem
 	if json.Unmarshal(text, &p) != nil || p.Error == "" {
@@ -105,8 +102,8 @@ func Error(text []byte) error {
 	return nil
 }
 
-// Refused is the inverse of Refuse: the error of an answer of server that bears
-// another status than was expected.
+// Refused is the inverse of Refuse: it returns the error of an answer with an unexpected status.
+// server is the name of the server.
 func Refused(server string, code int, body []byte) error {
 	if err := Error(body); err != nil {
 		return err

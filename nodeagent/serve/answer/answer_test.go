@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestRefused: an error arrives as it was sent, with its class.
+// TestRefused tests that an error arrives as sent, with its class.
 func TestRefused(t *testing.T) {
 	for _, class := range types.Classes() {
 		w := httptest.NewRecorder()
@@ -30,7 +30,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestFail: errors of ours are logged, while the request lasts.
+// TestFail tests that internal errors are logged while the request lasts.
 func TestFail(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -71,7 +71,7 @@ func TestFlag(t *testing.T) {
 	}
 }
 
-// TestServe: requests are answered until the context is done, and what is being served then ends.
+// TestServe tests that requests are answered until the context is done, and then end.
 func TestServe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

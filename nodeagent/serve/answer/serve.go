@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// endTimeout bounds how long the end waits for what is being served.
+// endTimeout limits the wait for requests at the end.
 const endTimeout = time.Second
 
-// Serve answers requests at l until ctx is done, and returns ctx.Err(). What is being served then
-// has a second to end. Another error is why the server failed. Serve closes l.
+// Serve answers requests at l until ctx is done, and returns ctx.Err(). Requests under way then
+// have a second to end. Any other error is why the server failed. Serve closes l.
 func Serve(ctx context.Context, l net.Listener, server *http.Server) error {
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan struct{})
@@ -20,7 +20,7 @@ func Serve(ctx context.Context, l net.Listener, server *http.Server) error {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
 		if server.Shutdown(last) != nil {
-			_ = server.Close() // There is nothing to be done about it.
+			_ = server.Close() // Nothing can be done about an error.
 		}
 	})
 	err := server.Serve(l)
@@ -28,6 +28,6 @@ func Serve(ctx context.Context, l net.Listener, server *http.Server) error {
 		<-ended
 		return ctx.Err()
 	}
-	_ = server.Close() // There is nothing to be done about it.
+	_ = server.Close() // Nothing can be done about an error.
 	return err
 }

@@ -1,5 +1,5 @@
-// Package inroot opens files of a container from outside of it, with rights the container
-// does not have. What runs in there may change its files at any moment, to anything.
+// Package inroot opens files of a container from outside of it, with rights that the container does
+// not have. The container may change its files at any moment, to anything.
 package inroot
 
 import (
@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrKernel is the error of a path on a file system that the kernel makes up. What a process
-// may read and write there depends on its rights, and the caller has more of them than the
-// container; and reading may never end.
+// ErrKernel is the error of a path on a virtual file system of the kernel. Access there depends on
+// the rights of the process, and the caller has more of them than the container. Besides, a read
+// may never end.
 var ErrKernel = errors.New("it is on a file system of the kernel, such as /proc or /sys")
 
-// Open opens a path below root, as the container sees it: the kernel resolves links, and none
-// leads out. ErrKernel: it leads to a file system of the kernel. Nothing is waited for: a pipe
-// without a writer opens, too.
+// Open opens a path below root, as the container sees it: the kernel resolves links, and none leads
+// out. It never blocks: even a pipe without a writer opens. ErrKernel: the path leads to a file
+// system of the kernel.
 func Open(root *os.File, name string, flags int) (*os.File, error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NONBLOCK), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	if flags&unix.O_PATH != 0 {
 		how.Flags &^= unix.O_NONBLOCK // the kernel refuses both together
 	}
-	// The kernel gives up when something is renamed meanwhile.
+	// The kernel gives up if something is renamed meanwhile.
 	const tries = 100
 	for n := 0; ; n++ {
 		fd, err := unix.Openat2(int(root.Fd()), path.Join("/", name), how)
@@ -38,7 +38,7 @@ func Open(root *os.File, name string, flags int) (*os.File, error) {
 	}
 }
 
-// OpenAt opens an element of a directory, without following it if it is a link: see Open.
+// OpenAt opens an element of a directory, and does not follow a link: see Open.
 func OpenAt(dir *os.File, base string, flags int) (*os.File, error) {
 	if flags&unix.O_PATH == 0 {
 		flags |= unix.O_NONBLOCK
@@ -63,7 +63,7 @@ func checked(fd int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// kernels reports whether a type of file system has no files but those the kernel makes up.
+// kernels reports whether a type of file system has only virtual files of the kernel.
 func kernels(magic int64) bool {
 	const mqueue, configfs = 0x19800202, 0x62656570
 	switch magic {
@@ -77,8 +77,8 @@ func kernels(magic int64) bool {
 	return false
 }
 
-// ReadFile reads a file of at most that many bytes below root. An error says if it is
-// something else than a file, or larger.
+// ReadFile reads a file of at most that many bytes below root. It returns an error for a larger
+// file, and for anything but a regular file.
 func ReadFile(root *os.File, name string, most int64) ([]byte, error) {
 	f, err := Open(root, name, unix.O_RDONLY)
 	if err != nil {

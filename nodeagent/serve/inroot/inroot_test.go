@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// container makes a root with files, links and a pipe; below is opened without its rights
-// being asked for.
+// container makes a root with files, links and a pipe.
 func container(t *testing.T) (root *os.File, at func(string) string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +43,7 @@ func TestReadFile(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}
-	// The pipe has no writer: who waits for one waits for ever.
+	// The pipe has no writer: a blocking open would wait forever.
 	for _, name := range []string{"pipe", "large", "etc"} {
 		if _, err := ReadFile(root, name, 50); err == nil {
 			t.Errorf("%s was read", name)
@@ -55,7 +54,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// TestKernel opens nothing that the kernel makes up, by whatever way.
+// TestKernel opens no virtual file of the kernel, by any path.
 func TestKernel(t *testing.T) {
 	slash, err := os.Open("/")
 	if err != nil {
@@ -76,7 +75,7 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// TestKernels tells file systems apart by their numbers, also those this machine has not mounted.
+// TestKernels distinguishes file systems by their numbers, even unmounted ones.
 func TestKernels(t *testing.T) {
 	for _, magic := range []int64{unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, 0x19800202} {
 		if !kernels(magic) {

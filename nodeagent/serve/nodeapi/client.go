@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// dialTimeout bounds how long a node may take to be reached, answerTimeout how
-	// long its answer to a short question may take to begin.
+	// dialTimeout limits the connection to a node, answerTimeout the wait for the start of an
+	// answer to a short request.
 	dialTimeout   = 5 * time.Second
 	answerTimeout = 30 * time.Second
-	// maxLine and maxAnswer bound what is read of an answer at once.
+	// maxLine and maxAnswer limit how much of an answer is read at once.
 	maxLine   = 1 << 20
 	maxAnswer = 64 << 20
 )
 
-// Client asks the API of one node, in one session of it. Its methods may be called
-// concurrently. Errors have the classes that the node gave them; Unavailable: the
-// agent does not answer, or has a new session since.
+// Client is a client of the API of one node, in one of its sessions. Its methods may be called
+// concurrently. Errors have the classes that the node gave them. Unavailable: the agent does not
+// answer, or has a new session.
 type Client struct {
 	node, address, base, token string
 	http                       *http.Client
@@ -42,13 +42,13 @@ type Client struct {
 // Dialer finds nodes.
 type Dialer struct {
 	Store controlplane.Store
-	// TLS is used for nodes whose address is https; nil trusts who the system does.
+	// TLS is for nodes with an https address; nil means the system's trusted authorities.
 	TLS *tls.Config
 }
 
-// Dial returns the client of a node, as the store has its address and token; it does
-// not connect yet. The caller closes it. NotFound: there is no such node. Unavailable:
-// its agent is not alive. Precondition: it has no API.
+// Dial returns the client of a node, with its stored address and token. It does not connect yet.
+// The caller must call Close. NotFound: there is no such node. Unavailable: its agent is not alive.
+// Precondition: it has no API.
 func (d Dialer) Dial(ctx context.Context, node string) (*Client, error) {
 	if err := types.ValidateName("node", node); err != nil {
 		return nil, err
@@ -68,14 +68,14 @@ func (d Dialer) Dial(ctx context.Context, node string) (*Client, error) {
 	if !found {
 		return nil, types.Errorf(types.Unavailable, "ask node %s: its agent is not alive: start it again there", node)
 	}
-	token := types.Token{Token: alive.Token} // of an agent of an older version
+	token := types.Token{Token: alive.Token} // of an older agent
 	if _, err = read(ctx, d.Store, controlplane.TokenKey(node), &token); err != nil {
 		return nil, err
 	}
 	return New(node, n.Address, token.Token, d.TLS)
 }
 
-// read reads one key; found is false if it is not there.
+// read reads one key; found is false if it does not exist.
 func read(ctx context.Context, store controlplane.Store, key string, into types.Message) (found bool, err error) {
 	page, err := store.List(ctx, controlplane.ListOptions{Key: key})
 	if err != nil || len(page.KVs) == 0 {
@@ -84,8 +84,8 @@ func read(ctx context.Context, store controlplane.Store, key string, into types.
 	return controlplane.Read(page.KVs[0], into), nil
 }
 
-// New returns the client of a node of that address and token. Precondition: it is
-// none.
+// New returns the client of a node with that address and token. Precondition: address is not an
+// API's.
 func New(node, address, token string, conf *tls.Config) (*Client, error) {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	transport := &http.Transport{
@@ -95,7 +95,7 @@ func New(node, address, token string, conf *tls.Config) (*Client, error) {
 	c := &Client{node: node, address: address, base: strings.TrimSuffix(address, "/"), token: token, http: &http.Client{Transport: transport}}
 	u, err := url.Parse(address)
 	if err == nil && u.Fragment != "" {
-		// It listens on loopback, and every machine calls itself so.
+		// It listens on loopback, and that address is the same on every machine.
 		if u.Fragment != watchdog.BootID() {
 			return nil, types.Errorf(types.Precondition, "ask node %s: its API listens on loopback of its own machine alone: ask from there, or start its agent with --tls-cert and --tls-key", node)
 		}
@@ -106,7 +106,7 @@ func New(node, address, token string, conf *tls.Config) (*Client, error) {
 	case err != nil || u.Scheme != "unix" && u.Scheme != "http" && u.Scheme != "https":
 		return nil, types.Errorf(types.Precondition, "ask node %s: it names no address of an API but %q: run an agent of this version there", node, address)
 	case u.Scheme == "unix":
-		// The host is no part of it: the socket is.
+		// The socket replaces the host.
 		c.base = "http://" + node
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", u.Path)
@@ -115,13 +115,13 @@ func New(node, address, token string, conf *tls.Config) (*Client, error) {
 	return c, nil
 }
 
-// Close gives its connections back.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Node returns the name of the node.
 func (c *Client) Node() string { return c.node }
 
-// request returns the path of a request about an attempt; attempt 0 leaves that out.
+// request returns the path of a request about an attempt; attempt 0 omits the attempt.
 func request(what, ns, id string, attempt int, query url.Values) string {
 	p := "/v1/" + what + "/" + url.PathEscape(ns) + "/" + url.PathEscape(id)
 	if attempt > 0 {
@@ -133,8 +133,8 @@ func request(what, ns, id string, attempt int, query url.Values) string {
 	return p
 }
 
-// do sends a request and returns its answer, whose body the caller closes. An answer
-// that is an error is returned as one.
+// do sends a request and returns its answer. The caller must close the body. It returns an error
+// for an answer with an error.
 func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
@@ -144,11 +144,11 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	if body != nil {
-		// What would be refused anyway is not sent.
+		// Do not send a body that will be refused.
 		req.Header.Set("Expect", "100-continue")
 	}
 	if body == nil {
-		// What is sent takes as long as it takes.
+		// The time to send a body is not limited.
 		late := types.Errorf(types.Unavailable, "it has not begun to answer for %s", answerTimeout)
 		timer := time.AfterFunc(answerTimeout, func() { cancel(late) })
 		defer timer.Stop()
@@ -166,14 +166,14 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*
 		return res, nil
 	}
 	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxLine)) // Whatever came says more than why no more did.
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxLine)) // A part says more than why the rest is missing.
 	if res.StatusCode == http.StatusUnauthorized {
 		return nil, types.Errorf(types.Unavailable, "ask node %s: its agent has begun a new session: try again", c.node)
 	}
 	return nil, answer.Refused("node "+c.node, res.StatusCode, bytes.TrimSpace(text))
 }
 
-// cancelling ends a request when its answer is closed.
+// cancelling cancels a request when its answer is closed.
 type cancelling struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
@@ -194,7 +194,7 @@ func (c *Client) doJSON(ctx context.Context, method, path string, v any) (*http.
 	return c.do(ctx, method, path, bytes.NewReader(text))
 }
 
-// get sends a request without a body, and reads its answer.
+// get sends a request without a body, and decodes its answer.
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	res, err := c.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
@@ -204,7 +204,7 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	return c.decode(res, into)
 }
 
-// decode reads an answer.
+// decode decodes an answer.
 func (c *Client) decode(res *http.Response, into any) error {
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
@@ -219,8 +219,8 @@ func (c *Client) decode(res *http.Response, into any) error {
 // errLast ends the reading of lines.
 var errLast = errors.New("this was the last line")
 
-// lines calls each with every line of an answer, until it returns an error. A line
-// that is an error ends it with that.
+// lines calls each with every line of an answer, until it returns an error. A line with an error
+// ends it with that error.
 func (c *Client) lines(res *http.Response, each func([]byte) error) error {
 	scanner := bufio.NewScanner(res.Body)
 	scanner.Buffer(nil, maxLine)
@@ -238,8 +238,8 @@ func (c *Client) lines(res *http.Response, each func([]byte) error) error {
 	return nil
 }
 
-// broken says that the agent does not answer, or not to its end. That the caller has
-// given up is not the agent's fault.
+// broken returns the error for a missing or incomplete answer. It does not blame the agent if the
+// caller canceled the request.
 func (c *Client) broken(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return types.Errorf(types.Unavailable, "ask node %s: %w", c.node, err)

@@ -14,9 +14,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Exec runs a command in the container of an attempt, as nodeagent.Runtime does, and
-// returns its exit code. It is killed when ctx is done. Something may go on reading
-// p.Stdin after that, as a read cannot be interrupted.
+// Exec runs a command in the container of an attempt, like nodeagent.Runtime, and returns its exit
+// code. It kills the command when ctx is done. A read of p.Stdin may go on afterwards, because it
+// cannot be interrupted.
 func (c *Client) Exec(ctx context.Context, ns, id string, attempt int, p nodeagent.Process) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -28,7 +28,7 @@ func (c *Client) Exec(ctx context.Context, ns, id string, attempt int, p nodeage
 	conn.SetReadLimit(execMessage)
 	start := startOrder{Command: p.Command, Env: p.Env, Dir: p.Dir, User: p.User, TTY: p.TTY, Input: p.Stdin != nil}
 	select {
-	case known, ok := <-p.Resize: // what is known at first, the command finds
+	case known, ok := <-p.Resize: // the initial size
 		if ok {
 			start.Size = (*size)(&known)
 		}
@@ -50,7 +50,7 @@ func (c *Client) Exec(ctx context.Context, ns, id string, attempt int, p nodeage
 
 // connect opens a WebSocket.
 func (c *Client) connect(ctx context.Context, path string) (*websocket.Conn, error) {
-	// An answer that is an error is that of the request without the upgrade.
+	// An error has the same form as for a request without the upgrade.
 	opts := &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: http.Header{"Authorization": {"Bearer " + c.token}}}
 	conn, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.base, "http")+path, opts)
 	if err == nil {
@@ -60,14 +60,14 @@ func (c *Client) connect(ctx context.Context, path string) (*websocket.Conn, err
 		return nil, c.broken(err)
 	}
 	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxLine)) // Whatever came says more than why no more did.
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxLine)) // A part says more than why the rest is missing.
 	if res.StatusCode == http.StatusUnauthorized {
 		return nil, types.Errorf(types.Unavailable, "ask node %s: its agent has begun a new session: try again", c.node)
 	}
 	return nil, answer.Refused("node "+c.node, res.StatusCode, text)
 }
 
-// watch takes what the node sends until the command has ended.
+// watch handles the messages of the node until the command has ended.
 func (c *Client) watch(ctx context.Context, conn *websocket.Conn, credit *credit, p nodeagent.Process) (int, error) {
 	for {
 		kind, data, err := conn.Read(ctx)
@@ -113,7 +113,7 @@ func deliver(data []byte, p nodeagent.Process) error {
 	return err
 }
 
-// feed sends the input, as far as there is credit.
+// feed sends the input as credit allows.
 func feed(ctx context.Context, conn *websocket.Conn, credit *credit, from io.Reader) {
 	message := make([]byte, 1+execChunk)
 	message[0] = streamIn
@@ -128,7 +128,7 @@ func feed(ctx context.Context, conn *websocket.Conn, credit *credit, from io.Rea
 			return
 		}
 		if err != nil {
-			_ = send(ctx, conn, order{End: true}) // If it cannot be sent, the command is over.
+			_ = send(ctx, conn, order{End: true}) // If it cannot be sent, the command has ended.
 			return
 		}
 	}

@@ -8,29 +8,29 @@ import (
 	"strconv"
 )
 
-// Logged lists the attempts of a task whose output the node has, in order.
+// Logged returns the attempts of a task whose output the node has, in order.
 func (c *Client) Logged(ctx context.Context, ns, id string) ([]Logged, error) {
 	var all []Logged
 	return all, c.get(ctx, request("logs", ns, id, 0, nil), &all)
 }
 
-// Log is the output of one attempt, read from where it was left when it is read again,
-// also with another client.
+// Log is the output of one attempt. A further Read continues where the last one stopped, even with
+// another client.
 type Log struct {
 	Namespace, Task string
 	Attempt         int
-	// Tail is how many lines to begin with; negative is all.
+	// Tail is the number of last lines to begin with; negative means everything.
 	Tail int
 
-	// position is where the first answer began, read how much came since.
+	// position is where the last answer began, read the number of bytes since.
 	position string
 	read     int64
 }
 
-// Read copies to w what the attempt wrote and has not been read before; with follow
-// also what it is going to write, until the attempt is over. gap tells that some of it
-// is lost, as the node no longer keeps it. NotFound: it has not written anything on
-// that node. Unavailable: not all of it came; it may be read again.
+// Read copies the unread output of the attempt to w. With follow, it also copies future output,
+// until the attempt is over. gap reports whether output is lost because the node no longer keeps
+// it. NotFound: the attempt has no output on that node. Unavailable: the output is incomplete; call
+// Read again.
 func (l *Log) Read(ctx context.Context, c *Client, w io.Writer, follow bool) (gap bool, err error) {
 	query := url.Values{"follow": {strconv.FormatBool(follow)}}
 	if l.position != "" {
@@ -45,7 +45,7 @@ func (l *Log) Read(ctx context.Context, c *Client, w io.Writer, follow bool) (ga
 	}
 	defer res.Body.Close()
 	gap = res.Header.Get(gapHeader) != ""
-	// Where an answer begins may be in another file than where the one before did.
+	// This answer may begin in another file than the last one.
 	l.position, l.read = res.Header.Get(positionHeader), 0
 	from := &reading{r: res.Body}
 	n, err := io.Copy(w, from)
@@ -56,13 +56,13 @@ func (l *Log) Read(ctx context.Context, c *Client, w io.Writer, follow bool) (ga
 	return gap, err
 }
 
-// reading tells an error of what is read from one of what is written.
+// reading distinguishes a read error from a write error.
 type reading struct {
 	r   io.Reader
 	err error
 }
 
-// Read reads.
+// Read reads from r.
 func (r *reading) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
 	if err != nil && err != io.EOF {

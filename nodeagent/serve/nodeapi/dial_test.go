@@ -15,8 +15,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestDial takes the token from its own key and, of an agent of an older version, from that of
-// its session.
+// TestDial reads the token from its own key or, for an older agent, from the session's.
 func TestDial(t *testing.T) {
 	for name, c := range map[string]struct {
 		alive, token string
@@ -51,8 +50,8 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// TestLoopbackOfAnother asks no loopback but that of the node's machine: what listens at this
-// machine's would get the token.
+// TestLoopbackOfAnother sends no request to loopback unless it is on the node's machine: another
+// server there would get the token.
 func TestLoopbackOfAnother(t *testing.T) {
 	w := newWorld(t)
 	if _, err := nodeapi.New("n", w.url+"#another-boot", token, nil); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "--tls-cert") {
@@ -68,7 +67,7 @@ func TestLoopbackOfAnother(t *testing.T) {
 	}
 }
 
-// TestFullWithToken shows more of what is open to who has the token.
+// TestFullWithToken shows more of an open page to clients with the token.
 func TestFullWithToken(t *testing.T) {
 	w := newWorld(t)
 	say := func(text string) http.Handler {

@@ -15,7 +15,7 @@ import (
 
 // Event is a step of an attempt on its node.
 type Event struct {
-	// Seq counts the events of an attempt since its agent was started, from 1.
+	// Seq numbers the events of an attempt since the start of its agent, from 1.
 	Seq     int            `json:"seq"`
 	At      time.Time      `json:"at"`
 	Restart int            `json:"restart,omitempty"`
@@ -23,8 +23,8 @@ type Event struct {
 	Text    string         `json:"text,omitempty"`
 }
 
-// events answers with what happened to an attempt, as lines of JSON; if asked to,
-// also with what is going to, until the attempt is over.
+// events answers with the events of an attempt as lines of JSON. With follow, it also sends future
+// events, until the attempt is over.
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	a, err := attemptOf(r)
 	if err != nil {
@@ -67,9 +67,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Events calls each with what happened to an attempt after the event numbered after,
-// oldest first; with follow also with what happens, until the attempt is over. NotFound:
-// the node remembers nothing of it.
+// Events calls each with the events of an attempt after the event numbered after, oldest first.
+// With follow, it also does so for future events, until the attempt is over. NotFound: the node has
+// no events of it.
 func (c *Client) Events(ctx context.Context, ns, id string, attempt, after int, follow bool, each func(Event) error) error {
 	query := url.Values{"follow": {strconv.FormatBool(follow)}, "after": {strconv.Itoa(after)}}
 	res, err := c.do(ctx, http.MethodGet, request("events", ns, id, attempt, query), nil)

@@ -12,59 +12,58 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// An exec is a WebSocket. What streams is in binary messages, whose first byte says
-// which stream it is; all else is JSON in text messages: order from the client, news
-// from the node. The client sends no more of the input than it was given credit for,
-// so that the node always reads, and knows at once when the client has gone.
+// An exec is a WebSocket. Streams are in binary messages, whose first byte is the number of the
+// stream. Everything else is JSON in text messages: order from the client, news from the node. The
+// client sends only as much input as it has credit for. So the node can always read, and notices at
+// once when the client has gone.
 const (
 	streamIn  = 0
 	streamOut = 1
 	streamErr = 2
 
-	// execChunk is how much of a stream is in a message, execMessage how large one
-	// may be.
+	// execChunk is the maximum size of a piece of a stream, execMessage that of a message.
 	execChunk   = 32 << 10
 	execMessage = 256 << 10
-	// execCredit is how much of the input may be on its way.
+	// execCredit is how much input may be in transit.
 	execCredit = 256 << 10
 )
 
-// order is a text message of the client: one of its fields.
+// order is a text message of the client. One of its fields is set.
 type order struct {
 	Start *startOrder `json:"start,omitempty"`
 	Size  *size       `json:"size,omitempty"`
-	// End is the end of the input.
+	// End marks the end of the input.
 	End bool `json:"end,omitempty"`
 }
 
-// size is nodeagent.Size as it is sent.
+// size is the JSON form of nodeagent.Size.
 type size struct {
 	Width  uint16 `json:"width"`
 	Height uint16 `json:"height"`
 }
 
-// startOrder is the first message: what to run.
+// startOrder is the first message: the command to run.
 type startOrder struct {
 	Command []string `json:"command"`
 	Env     []string `json:"env,omitempty"`
 	Dir     string   `json:"dir,omitempty"`
 	User    string   `json:"user,omitempty"`
 	TTY     bool     `json:"tty,omitempty"`
-	// Size is that of the terminal, if it is known.
+	// Size is that of the terminal, if known.
 	Size *size `json:"size,omitempty"`
-	// Input tells that there is some.
+	// Input reports whether there is input.
 	Input bool `json:"input,omitempty"`
 }
 
-// news is a text message of the node. One that has an error instead is the last, as is
-// one with an exit code.
+// news is a text message of the node. A message with an exit code is the last one, and so is a
+// message with an error instead.
 type news struct {
 	Credit int  `json:"credit,omitempty"`
 	Exit   *int `json:"exit,omitempty"`
 }
 
-// exec runs a command in the container of an attempt. When the client goes, or the
-// node's API ends, the command is killed.
+// exec runs a command in the container of an attempt. It kills the command when the client has gone
+// or the API ends.
 func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	a, err := attemptOf(r)
 	if err != nil {
@@ -80,7 +79,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	defer s.hijacked.Done()
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
-		return // It has answered.
+		return // Accept has answered.
 	}
 	defer conn.CloseNow() //nolint:errcheck // There is nothing left to be sent.
 	conn.SetReadLimit(execMessage)
@@ -90,22 +89,22 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		_ = x.tell(r.Context(), answer.Problem(err)) // Whoever asked may be gone.
+		_ = x.tell(r.Context(), answer.Problem(err)) // The client may be gone.
 	} else {
 		_ = x.tell(r.Context(), news{Exit: &code})
 	}
 	_ = conn.Close(websocket.StatusNormalClosure, "")
 }
 
-// execution is one command that is run.
+// execution is one running command.
 type execution struct {
 	conn *websocket.Conn
 	in   *input
 	size chan nodeagent.Size
 }
 
-// run runs what the first message says until it has ended, or the client has gone.
-// The connection is used with ctx: it is closed when that is done.
+// run runs the command of the first message until the command has ended or the client has gone. The
+// connection is used with ctx, and is closed when ctx is done.
 func (x *execution) run(ctx context.Context, runtime nodeagent.Runtime, container string) (int, error) {
 	first, err := x.order(ctx)
 	if err != nil {
@@ -120,7 +119,7 @@ func (x *execution) run(ctx context.Context, runtime nodeagent.Runtime, containe
 		Stdout: execWriter{ctx, x.conn, streamOut}, Stderr: execWriter{ctx, x.conn, streamErr}, Resize: x.size,
 	}
 	if start.Input {
-		x.in.taken = func(n int) { _ = x.tell(ctx, news{Credit: n}) } // Whoever asked may be gone.
+		x.in.taken = func(n int) { _ = x.tell(ctx, news{Credit: n}) } // The client may be gone.
 		p.Stdin = x.in
 	}
 	if start.Size != nil {
@@ -157,7 +156,7 @@ func (x *execution) parse(kind websocket.MessageType, text []byte, o *order) err
 	return nil
 }
 
-// receive takes what the client sends until it has gone, or sends what it must not.
+// receive handles messages of the client until it has gone or sends an invalid one.
 func (x *execution) receive(ctx context.Context) {
 	for {
 		kind, data, err := x.conn.Read(ctx)
@@ -183,7 +182,7 @@ func (x *execution) receive(ctx context.Context) {
 	}
 }
 
-// resize makes a size the one that is read next.
+// resize sets the size to read next.
 func (x *execution) resize(size nodeagent.Size) {
 	select {
 	case <-x.size:

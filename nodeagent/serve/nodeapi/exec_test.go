@@ -23,7 +23,7 @@ func TestExecPassesStreams(t *testing.T) {
 		_, err := io.Copy(p.Stdout, p.Stdin)
 		return 42, err
 	}
-	// Several times what may be on its way.
+	// Several times the credit.
 	in := bytes.Repeat([]byte("0123456789abcde\n"), 100_000)
 	sizes := make(chan nodeagent.Size, 1)
 	sizes <- nodeagent.Size{Width: 80, Height: 24}
@@ -37,8 +37,7 @@ func TestExecPassesStreams(t *testing.T) {
 	}
 }
 
-// TestExecEndsBeforeItsInput has a command that reads nothing of an input that never
-// ends.
+// TestExecEndsBeforeItsInput runs a command that reads nothing of an endless input.
 func TestExecEndsBeforeItsInput(t *testing.T) {
 	w := newWorld(t)
 	w.runtime.exec = func(context.Context, string, nodeagent.Process) (int, error) { return 3, nil }
@@ -50,7 +49,7 @@ func TestExecEndsBeforeItsInput(t *testing.T) {
 	}
 }
 
-// TestExecIsKilledWithItsClient has a client go whose input is full, and not read.
+// TestExecIsKilledWithItsClient disconnects a client whose input is full and unread.
 func TestExecIsKilledWithItsClient(t *testing.T) {
 	w := newWorld(t)
 	ctx, gone := context.WithCancel(t.Context())

@@ -17,7 +17,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Stat is what a path in a container is.
+// Stat describes a path in a container.
 type Stat struct {
 	Name string      `json:"name"`
 	Size int64       `json:"size"`
@@ -25,7 +25,7 @@ type Stat struct {
 	Time time.Time   `json:"time"`
 }
 
-// treeOf opens the files of the container of an attempt; the caller closes them.
+// treeOf opens the files of an attempt's container. The caller must close them.
 func (s *server) treeOf(r *http.Request) (*tree, string, error) {
 	a, err := attemptOf(r)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *server) treeOf(r *http.Request) (*tree, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	// A directory named after a process may have become another's before it was opened.
+	// A directory named by a process id may have become another process's before the open.
 	if again, err := s.Runtime.Root(r.Context(), container); err != nil || again != root {
 		t.close()
 		return nil, "", types.Errorf(types.Precondition, "open the files of the container: it has ended")
@@ -55,7 +55,7 @@ func (s *server) treeOf(r *http.Request) (*tree, string, error) {
 	return t, name, nil
 }
 
-// getFiles answers with a path as a tar archive or, if asked to, with what it is.
+// getFiles answers with a path as a tar archive or, with stat, with its description.
 func (s *server) getFiles(w http.ResponseWriter, r *http.Request) {
 	err := func() error {
 		follow, err := answer.Flag(r, "follow")
@@ -107,12 +107,12 @@ func statOf(f *os.File, name string) (Stat, error) {
 	return Stat{Name: name, Size: info.Size(), Mode: info.Mode(), Time: info.ModTime()}, nil
 }
 
-// skippedTrailer tells how many files were left out, as they are neither files nor
-// directories nor links.
+// skippedTrailer has the number of omitted files, which are neither files nor directories nor
+// links.
 const skippedTrailer = "Escher-Skipped"
 
-// pack answers with a tar archive. An error once it has begun breaks the answer off,
-// so that what came is not taken for all.
+// pack answers with a tar archive. An error after the start breaks the answer off, so that it does
+// not look complete.
 func pack(w http.ResponseWriter, f *os.File, name string) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *server) putFiles(w http.ResponseWriter, r *http.Request) {
 			return err
 		}
 		defer t.close()
-		// It is there, and a directory.
+		// The directory must exist.
 		dir, err := t.open(name, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			return err
@@ -179,18 +179,18 @@ func filesPath(ns, id string, attempt int, name string, query url.Values) string
 	return request("files", ns, id, attempt, query)
 }
 
-// Stat returns what a path in the container of a running attempt is; of a link, what
-// it leads to if follow is set. NotFound: it is not there.
+// Stat returns the description of a path in the container of a running attempt; with follow, that
+// of the target of a link. NotFound: it does not exist.
 func (c *Client) Stat(ctx context.Context, ns, id string, attempt int, name string, follow bool) (Stat, error) {
 	var found Stat
 	query := url.Values{"stat": {"true"}, "follow": {strconv.FormatBool(follow)}}
 	return found, c.get(ctx, filesPath(ns, id, attempt, name, query), &found)
 }
 
-// GetFiles returns a file or directory of the container of a running attempt as a tar
-// archive, whose first entry has the last element of the path as its name. Skipped
-// returns, once all is read, how many files are not in it, as they are neither files
-// nor directories nor links. The caller closes the archive.
+// GetFiles returns a file or directory in the container of a running attempt as a tar archive. The
+// name of its first entry is the last element of the path. After everything is read, skipped
+// returns the number of omitted files, which are neither files nor directories nor links. The
+// caller must close the archive.
 func (c *Client) GetFiles(ctx context.Context, ns, id string, attempt int, name string, follow bool) (archive io.ReadCloser, skipped func() int, err error) {
 	query := url.Values{"follow": {strconv.FormatBool(follow)}}
 	res, err := c.do(ctx, http.MethodGet, filesPath(ns, id, attempt, name, query), nil)
@@ -198,14 +198,14 @@ func (c *Client) GetFiles(ctx context.Context, ns, id string, attempt int, name 
 		return nil, nil, err
 	}
 	return res.Body, func() int {
-		n, _ := strconv.Atoi(res.Trailer.Get(skippedTrailer)) // Without one, there are none.
+		n, _ := strconv.Atoi(res.Trailer.Get(skippedTrailer)) // Without a trailer, there are none.
 		return n
 	}, nil
 }
 
-// PutFiles unpacks a tar archive into a directory of the container of a running
-// attempt. What it has belongs to root there or, with owners, to whom the archive says.
-// Invalid: it has something that is neither a file nor a directory nor a link.
+// PutFiles unpacks a tar archive into a directory in the container of a running attempt. The files
+// belong to root or, with owners, to the owners in the archive. Invalid: the archive has an entry
+// that is neither a file nor a directory nor a link.
 func (c *Client) PutFiles(ctx context.Context, ns, id string, attempt int, dir string, archive io.Reader, owners bool) error {
 	query := url.Values{"owners": {strconv.FormatBool(owners)}}
 	res, err := c.do(ctx, http.MethodPut, filesPath(ns, id, attempt, dir, query), archive)

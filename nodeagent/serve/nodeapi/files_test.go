@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// trapped makes a container whose links lead out to secret, which is beside its root.
+// trapped makes a container whose links lead out to secret, next to its root.
 func trapped(t *testing.T) (w *world, secret string) {
 	t.Helper()
 	w = newWorld(t)
@@ -52,7 +52,7 @@ func TestFilesStayInTheContainer(t *testing.T) {
 			t.Errorf("%s is readable: %v, %q", name, err, text)
 		}
 	}
-	// A link that stays inside is one as the container sees it.
+	// A link that stays inside works as the container sees it.
 	if s, err := w.Stat(t.Context(), "x", "t", 1, "/inside/file", true); err != nil || s.Size != 7 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -116,7 +116,7 @@ func TestFilesThereAndBack(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(w.runtime.root, "copy"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // over what is there, too
+	for range 2 { // the second time over existing files
 		if err := w.PutFiles(t.Context(), "x", "t", 1, "/copy", bytes.NewReader(text), false); err != nil {
 			t.Fatal(err)
 		}
@@ -134,8 +134,8 @@ func TestFilesThereAndBack(t *testing.T) {
 	}
 }
 
-// TestFilesOfTheKernel are neither read nor written nor looked at: the agent may do there what
-// the container may not, and some of them never end.
+// TestFilesOfTheKernel tests that files of the kernel are neither read nor written nor examined:
+// the agent has more rights there than the container, and some of them never end.
 func TestFilesOfTheKernel(t *testing.T) {
 	w, _ := trapped(t)
 	w.runtime.root = "/"
@@ -168,7 +168,7 @@ func TestFilesOfTheKernel(t *testing.T) {
 	}
 }
 
-// entry is one of an archive: its name, kind, and where it leads to.
+// entry is an entry of an archive: its name, kind and target.
 type entry struct {
 	name string
 	kind byte

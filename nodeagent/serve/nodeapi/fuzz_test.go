@@ -27,8 +27,8 @@ func archive(f *testing.F, entries ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-// FuzzUnpack unpacks any bytes as an archive into a directory of a container: whatever it
-// says, nothing beside the root changes.
+// FuzzUnpack unpacks any bytes as an archive into a directory of a container: whatever they are,
+// nothing outside the root changes.
 func FuzzUnpack(f *testing.F) {
 	f.Add(archive(f, tar.Header{Name: "a/b", Typeflag: tar.TypeReg, Size: 5, Mode: 0o644}))
 	f.Add(archive(f, tar.Header{Name: "../../out", Typeflag: tar.TypeReg, Size: 5, Mode: 0o644}))
@@ -51,7 +51,7 @@ func FuzzUnpack(f *testing.F) {
 		}
 		defer tree.close()
 		u := &unpacker{tree: tree, dir: "/inner"}
-		_ = u.unpack(bytes.NewReader(text)) // refused or not: what matters is what is there now
+		_ = u.unpack(bytes.NewReader(text)) // refused or not: the resulting files matter
 		names, err := os.ReadDir(dir)
 		if err != nil || len(names) != 3 {
 			t.Fatalf("%v beside the root, %v", names, err)

@@ -16,10 +16,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// pullEvery is how often the progress of a pull is told.
+// pullEvery is the interval of progress messages of a pull.
 const pullEvery = 200 * time.Millisecond
 
-// maxPull bounds the body of a request to pull.
+// maxPull limits the body of a pull request.
 const maxPull = 8 << 10
 
 // Image is an image of a node.
@@ -30,7 +30,7 @@ type Image struct {
 	Created time.Time `json:"created"`
 }
 
-// Pull is a step of a pull: how far it is or, at its end, what was pulled.
+// Pull is a step of a pull: its progress or, at the end, the pulled image.
 type Pull struct {
 	Done      int64  `json:"done,omitempty"`
 	Total     int64  `json:"total,omitempty"`
@@ -39,7 +39,7 @@ type Pull struct {
 	Image     *Image `json:"image,omitempty"`
 }
 
-// pullRequest is what to pull.
+// pullRequest is the body of a pull request.
 type pullRequest struct {
 	Image string `json:"image"`
 }
@@ -62,7 +62,7 @@ func (s *server) listImages(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, imagesOf(images))
 }
 
-// loadImages reads an archive of images, as it comes.
+// loadImages loads an archive of images while it arrives.
 func (s *server) loadImages(w http.ResponseWriter, r *http.Request) {
 	body, end := steadyBody(w, r)
 	defer end()
@@ -75,8 +75,8 @@ func (s *server) loadImages(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, imagesOf(images))
 }
 
-// pullImage pulls an image; the answer is a line of JSON for each step, the last of
-// which has the image or an error.
+// pullImage pulls an image. The answer is a line of JSON per step; the last one has the image or an
+// error.
 func (s *server) pullImage(w http.ResponseWriter, r *http.Request) {
 	var body pullRequest
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPull))
@@ -119,8 +119,7 @@ func (s *server) pullImage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tellPull answers with how far the pull of an image is; with nothing if it is not
-// being pulled.
+// tellPull answers with the progress of an image's pull; it is empty without a pull.
 func (s *server) tellPull(w http.ResponseWriter, r *http.Request) {
 	image := r.URL.Query().Get("image")
 	named, err := reference.ParseDockerRef(image)
@@ -131,7 +130,7 @@ func (s *server) tellPull(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, s.pulling(named.String()))
 }
 
-// pulling returns how far the pull of an image is.
+// pulling returns the progress of an image's pull.
 func (s *server) pulling(name string) Pull {
 	for _, p := range s.Runtime.Pulling() {
 		if p.Name == name {
@@ -141,7 +140,7 @@ func (s *server) pulling(name string) Pull {
 	return Pull{}
 }
 
-// lines answers with lines of JSON, each sent at once.
+// lines answers with lines of JSON, and flushes each.
 type lines struct {
 	enc *json.Encoder
 	c   *http.ResponseController
@@ -151,24 +150,24 @@ func newLines(w http.ResponseWriter) lines {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	l := lines{json.NewEncoder(w), http.NewResponseController(w)}
-	_ = l.c.Flush() // Whoever asked may be gone: then the request is cancelled.
+	_ = l.c.Flush() // The client may be gone: then the request is canceled.
 	return l
 }
 
-// send sends one line. Whoever asked may be gone: then the request is cancelled.
+// send sends one line. If the client is gone, the request is canceled.
 func (l lines) send(v any) {
 	_ = l.enc.Encode(v)
 	_ = l.c.Flush()
 }
 
-// Images lists the images of the node, sorted by name.
+// Images returns the images of the node, sorted by name.
 func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	var all []Image
 	return all, c.get(ctx, "/v1/images", &all)
 }
 
-// Load gives the node an archive of images, and returns what was in it. Invalid: it
-// is no such archive.
+// Load sends an archive of images to the node, and returns its images. Invalid: it is not such an
+// archive.
 func (c *Client) Load(ctx context.Context, archive io.Reader) ([]Image, error) {
 	res, err := c.do(ctx, http.MethodPost, "/v1/images", archive)
 	if err != nil {
@@ -179,15 +178,15 @@ func (c *Client) Load(ctx context.Context, archive io.Reader) ([]Image, error) {
 	return all, c.decode(res, &all)
 }
 
-// Pulling returns how far the node is with an image that it pulls for a task; Total is
-// 0 if it does not, or nothing has come yet.
+// Pulling returns the progress of the node's pull of an image for a task. Total is 0 if there is no
+// pull, or nothing has arrived yet.
 func (c *Client) Pulling(ctx context.Context, ref string) (Pull, error) {
 	var p Pull
 	return p, c.get(ctx, "/v1/images/pull?"+url.Values{"image": {ref}}.Encode(), &p)
 }
 
-// Pull has the node pull an image, and tells progress how far it is. The classes of
-// errors are those of nodeagent.Images.
+// Pull makes the node pull an image, and calls progress with each step. Errors have the classes of
+// nodeagent.Images.
 func (c *Client) Pull(ctx context.Context, ref string, progress func(Pull)) (Image, error) {
 	res, err := c.doJSON(ctx, http.MethodPost, "/v1/images/pull", pullRequest{ref})
 	if err != nil {

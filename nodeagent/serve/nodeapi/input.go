@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// input is what a client has sent of an input, and the process has not read yet.
+// input is the input that a client has sent and the process has not read yet.
 type input struct {
-	// taken is told how much was read: as much may be sent again.
+	// taken is called with the number of bytes read: as many may be sent again.
 	taken func(n int)
 
 	mu     sync.Mutex
@@ -23,7 +23,7 @@ func newInput() *input {
 	return in
 }
 
-// put adds data. It reports whether that was not more than there was credit for.
+// put adds data. It reports whether the data was within the credit.
 func (in *input) put(data []byte) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -37,7 +37,7 @@ func (in *input) put(data []byte) bool {
 	return true
 }
 
-// end marks the end of the input: after what is there, or at once.
+// end marks the end of the input: after the buffered data or, if now is set, at once.
 func (in *input) end(now bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -63,7 +63,7 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// credit is how much of an input a client may send.
+// credit is how much input a client may send.
 type credit struct {
 	mu     sync.Mutex
 	change *sync.Cond
@@ -77,8 +77,7 @@ func newCredit() *credit {
 	return c
 }
 
-// take waits until something may be sent, and takes up to most of it; 0 when there
-// is nothing more to be sent.
+// take waits for credit, and takes up to most of it; 0 means that nothing more can be sent.
 func (c *credit) take(most int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +92,7 @@ func (c *credit) take(most int) int {
 	return n
 }
 
-// give gives credit back.
+// give adds credit.
 func (c *credit) give(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +100,7 @@ func (c *credit) give(n int) {
 	c.change.Broadcast()
 }
 
-// close ends waiting.
+// close ends all waits.
 func (c *credit) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

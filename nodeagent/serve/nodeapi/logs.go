@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// lookEvery is how often a log that is followed is looked at.
+	// lookEvery is the interval of reads of a followed log.
 	lookEvery = 50 * time.Millisecond
-	// settle bounds how long the end of a log waits for its logger, once the
-	// attempt is over: nothing but a fault makes it wait.
+	// settle limits how long the end of a log waits for its logger after the attempt is over: only
+	// a fault makes it wait.
 	settle = 5 * time.Second
 
-	// positionHeader has where in the log an answer begins; gapHeader tells that
-	// this is later than was asked for, as what came before is no longer kept.
+	// positionHeader has the position in the log at which an answer begins. gapHeader reports that
+	// it is later than requested, because earlier output is no longer kept.
 	positionHeader = "Escher-Log-Position"
 	gapHeader      = "Escher-Log-Gap"
 )
 
-// Logged is the output of one attempt.
+// Logged describes the output of one attempt.
 type Logged struct {
 	Attempt int       `json:"attempt"`
 	Bytes   int64     `json:"bytes"`
 	Changed time.Time `json:"changed"`
 }
 
-// listLogs lists the attempts of a task whose output is here.
+// listLogs lists the attempts of a task whose output is on this node.
 func (s *server) listLogs(w http.ResponseWriter, r *http.Request) {
 	a, err := attemptOf(r)
 	var numbers []int
@@ -49,7 +49,7 @@ func (s *server) listLogs(w http.ResponseWriter, r *http.Request) {
 		path := s.Agent.LogPath(a.ns, a.id, n)
 		info, err := os.Stat(path)
 		if err != nil {
-			continue // It was deleted just now.
+			continue // It has just been deleted.
 		}
 		l := Logged{Attempt: n, Bytes: info.Size(), Changed: info.ModTime()}
 		if before, err := os.Stat(tasklog.Previous(path)); err == nil {
@@ -60,14 +60,14 @@ func (s *server) listLogs(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, all)
 }
 
-// logQuery is which part of a log is asked for.
+// logQuery is the requested part of a log.
 type logQuery struct {
 	follow bool
-	// tail is how many lines, -1 all.
+	// tail is the number of lines; -1 means all.
 	tail int64
 	from tasklog.Position
 	skip int64
-	// resumed tells that from and skip are given.
+	// resumed reports whether from and skip are given.
 	resumed bool
 }
 
@@ -88,7 +88,7 @@ func logQueryOf(r *http.Request) (q logQuery, err error) {
 	return q, err
 }
 
-// formatPosition writes a position as FILE:OFFSET.
+// formatPosition formats a position as FILE:OFFSET.
 func formatPosition(p tasklog.Position) string {
 	return p.File + ":" + strconv.FormatInt(p.Offset, 10)
 }
@@ -103,7 +103,7 @@ func parsePosition(text string) (tasklog.Position, error) {
 	return tasklog.Position{File: file, Offset: n}, nil
 }
 
-// log sends what an attempt wrote and, if asked to, what it is going to.
+// log sends the output of an attempt and, with follow, its future output.
 func (s *server) log(w http.ResponseWriter, r *http.Request) {
 	a, err := attemptOf(r)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *server) log(w http.ResponseWriter, r *http.Request) {
 	path := s.Agent.LogPath(a.ns, a.id, a.number)
 	bound, err := s.Agent.Bound(a.ns, a.id, a.number)
 	if err != nil && q.follow {
-		s.refuse(w, r, err) // Without knowing that, the end is not known.
+		s.refuse(w, r, err) // Without this, the end is not known.
 		return
 	}
 	reader := tasklog.NewReader(path)
@@ -138,12 +138,12 @@ func (s *server) log(w http.ResponseWriter, r *http.Request) {
 		err = s.followLog(r.Context(), a, reader, out)
 	}
 	if err != nil {
-		// So that it cannot be taken for the end of the log.
+		// The client must not take it for the end of the log.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// begin goes to where reading is to begin, and says where that is.
+// begin seeks to the start of the requested part, and sends its position.
 func begin(w http.ResponseWriter, reader *tasklog.Reader, q logQuery) error {
 	switch {
 	case q.resumed:
@@ -170,13 +170,13 @@ func begin(w http.ResponseWriter, reader *tasklog.Reader, q logQuery) error {
 	return http.NewResponseController(w).Flush()
 }
 
-// followLog copies a log until the attempt is over and nobody writes to it any more.
+// followLog copies a log until the attempt is over and no logger writes to it.
 func (s *server) followLog(ctx context.Context, a attempt, reader *tasklog.Reader, out flusher) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var over time.Time
 	for {
-		// What was written before that is known is read after it.
+		// Read after this check, so as not to miss earlier output.
 		bound, err := s.Agent.Bound(a.ns, a.id, a.number)
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (s *server) followLog(ctx context.Context, a attempt, reader *tasklog.Reade
 	}
 }
 
-// flusher sends at once what is written to it.
+// flusher sends each write at once.
 type flusher struct {
 	w http.ResponseWriter
 	c *http.ResponseController

@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// writes opens the log of an attempt as a logger does, and returns how to write to it.
+// writes opens the log of an attempt like a logger, and returns the file.
 func (w *world) writes(t *testing.T, attempt int) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(w.agent.LogPath("x", "t", attempt), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -34,7 +34,7 @@ func say(t *testing.T, f *os.File, text string) {
 	}
 }
 
-// gate collects what is written, and calls back when it has all of a text.
+// gate collects what is written, and calls a function once it has all of a text.
 type gate struct {
 	mu    sync.Mutex
 	got   strings.Builder
@@ -58,7 +58,7 @@ func TestLogEndsWhenAllIsWritten(t *testing.T) {
 	out := &gate{after: map[string]func(){
 		"one ": func() { w.agent.set(func() { w.agent.bound = false }) },
 	}}
-	// The attempt is over, and what it wrote is not in the file yet.
+	// The attempt is over, and its output is not in the file yet.
 	w.agent.unbound = func(times int) {
 		switch times {
 		case 2:
@@ -84,7 +84,7 @@ func TestLogEndsWhenAllIsWritten(t *testing.T) {
 	}
 }
 
-// TestLogGoesOnWhereItBroke loses the agent in the middle, while the log is put aside.
+// TestLogGoesOnWhereItBroke loses the agent in the middle, while the log rotates.
 func TestLogGoesOnWhereItBroke(t *testing.T) {
 	w := newWorld(t)
 	f := w.writes(t, 1)

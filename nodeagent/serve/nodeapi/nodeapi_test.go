@@ -27,7 +27,7 @@ import (
 
 const token = "the-token-of-this-session"
 
-// agent is what the API is told of attempts: those of one task, x/t.
+// agent knows the attempts of one task, x/t.
 type agent struct {
 	dir string
 
@@ -35,7 +35,7 @@ type agent struct {
 	bound  bool
 	token  string
 	broken bool
-	// unbound is called when it was told that the attempt is over, with how often.
+	// unbound is called when Bound has reported that the attempt is over, with the number of times.
 	unbound func(times int)
 	told    int
 	events  []nodeagent.Event
@@ -96,12 +96,12 @@ func (a *agent) Events(_, _ string, _, after int) ([]nodeagent.Event, <-chan str
 	return a.events[min(after, len(a.events)):], a.more
 }
 
-// runtime is a simulated one that does what the test says.
+// runtime is a simulated runtime that does what the test sets.
 type runtime struct {
 	*simruntime.Runtime
 	exec func(context.Context, string, nodeagent.Process) (int, error)
 	root string
-	// loaded is what was given to Load; pull decides a pull.
+	// loaded is the archive given to Load; pull decides a pull.
 	loaded  strings.Builder
 	pull    func(context.Context) (nodeagent.Image, error)
 	pulling []nodeagent.Pulling
@@ -242,7 +242,7 @@ func TestEvents(t *testing.T) {
 	if got := strings.Join(steps, " "); err != nil || got != "bound started released" {
 		t.Errorf("%s, %v", got, err)
 	}
-	// Of what is over, nothing more comes: that ends, too.
+	// An attempt that is over has no further events, so this ends too.
 	err = w.Events(t.Context(), "x", "t", 1, 3, true, func(e nodeapi.Event) error {
 		t.Errorf("%+v comes again", e)
 		return nil
@@ -306,11 +306,11 @@ func TestImages(t *testing.T) {
 	if _, err := w.Pull(gone, "x:1", none); !types.Is(err, types.Unavailable) {
 		t.Errorf("%v", err)
 	}
-	<-ended // Nobody wants it any more.
+	<-ended // The pull has no users.
 }
 
-// TestLogsConnectionsThatFail has somebody speak no TLS to a node that does: what Go's
-// server says of it is an entry of the log.
+// TestLogsConnectionsThatFail connects without TLS to a node with TLS: the message of Go's server
+// goes to the log.
 func TestLogsConnectionsThatFail(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

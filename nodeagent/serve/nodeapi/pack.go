@@ -17,23 +17,22 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep directories may be nested: each is an open file.
+	// maxDepth limits the nesting of directories: each is an open file.
 	maxDepth = 256
 	// someNames is how many names of a directory are in memory at once.
 	someNames = 4096
 )
 
-// packer makes a tar archive of what is opened. It is not tar.Writer.AddFS of an os.Root, as an
-// os.Root does not resolve absolute links as the container sees them, opens files of the kernel,
-// and AddFS opens by name what may have become a pipe meanwhile, and fails at the first pipe or
-// socket instead of leaving it out.
+// packer makes a tar archive of opened files. It does not use tar.Writer.AddFS with an os.Root: an
+// os.Root does not resolve absolute links as the container sees them, and opens files of the
+// kernel. AddFS opens by name, which may be a pipe by then, and fails at the first pipe or socket.
 type packer struct {
 	tar     *tar.Writer
 	skipped int
 }
 
-// nameOf is what a path is called in an archive. All of a container is no archive: it
-// has what the kernel shows in /proc and /sys.
+// nameOf returns the name of a path in an archive. The root of a container is refused: it includes
+// the kernel's /proc and /sys.
 func nameOf(name string) (string, error) {
 	base := path.Base(path.Join("/", name))
 	if base == "/" {
@@ -42,7 +41,7 @@ func nameOf(name string) (string, error) {
 	return base, nil
 }
 
-// packable says why something can never be in an archive, nil if it can.
+// packable returns why a file cannot be in an archive; nil if it can.
 func packable(info fs.FileInfo) error {
 	switch info.Mode().Type() {
 	case 0, fs.ModeDir, fs.ModeSymlink:
@@ -51,7 +50,7 @@ func packable(info fs.FileInfo) error {
 	return types.Errorf(types.Invalid, "path: %s is neither a file nor a directory nor a link: name one that is", info.Name())
 }
 
-// add adds what f, opened with O_PATH, is; all below it, if it is a directory.
+// add adds f, opened with O_PATH, and everything below it if it is a directory.
 func (p *packer) add(f *os.File, name string, depth int) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -74,7 +73,7 @@ func (p *packer) add(f *os.File, name string, depth int) error {
 	return p.addFile(f, info, name)
 }
 
-// header writes the head of an entry.
+// header writes the header of an entry.
 func (p *packer) header(info fs.FileInfo, name, target string, size int64) error {
 	h, err := tar.FileInfoHeader(info, target)
 	if err != nil {
@@ -134,13 +133,12 @@ func (p *packer) addDir(f *os.File, info fs.FileInfo, name string, depth int) er
 	}
 }
 
-// addEntry adds an element of a directory. A file system of the kernel that is mounted there
-// is left out.
+// addEntry adds an element of a directory. It omits a mounted file system of the kernel.
 func (p *packer) addEntry(dir *os.File, base, name string, depth int) error {
 	entry, err := openAt(dir, base, unix.O_PATH)
 	switch {
 	case types.Is(err, types.NotFound):
-		return nil // It was deleted just now.
+		return nil // It has just been deleted.
 	case errors.Is(err, inroot.ErrKernel):
 		p.skipped++
 		return nil
@@ -155,11 +153,11 @@ func (p *packer) addEntry(dir *os.File, base, name string, depth int) error {
 type unpacker struct {
 	tree *tree
 	dir  string
-	// owners tells to keep what the archive says of them.
+	// owners reports whether to keep the owners in the archive.
 	owners bool
 }
 
-// unpack unpacks all of it.
+// unpack unpacks the whole archive.
 func (u *unpacker) unpack(archive io.Reader) error {
 	in := tar.NewReader(archive)
 	for {
@@ -176,13 +174,13 @@ func (u *unpacker) unpack(archive io.Reader) error {
 	}
 }
 
-// path returns where in the container a name of the archive is.
+// path returns the path in the container of a name in the archive.
 func (u *unpacker) path(name string) string { return path.Join("/", u.dir, path.Join("/", name)) }
 
 // entry unpacks one entry.
 func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	if path.Join("/", h.Name) == "/" {
-		return nil // The directory itself is there.
+		return nil // The directory itself exists.
 	}
 	name := u.path(h.Name)
 	dir, base, err := u.parent(name)
@@ -212,7 +210,7 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	return u.dress(made, h)
 }
 
-// parent opens the directory of a path, making what is missing of it.
+// parent opens the parent directory of a path, and makes missing directories.
 func (u *unpacker) parent(name string) (*os.File, string, error) {
 	dir, base, err := u.tree.parent(name)
 	if !types.Is(err, types.NotFound) {
@@ -233,7 +231,7 @@ func (u *unpacker) parent(name string) (*os.File, string, error) {
 	return u.tree.parent(name)
 }
 
-// mkdir makes a directory and opens it; nil if one is there, or a link to one.
+// mkdir makes a directory and opens it; nil if a directory or a link to one exists.
 func (u *unpacker) mkdir(dir *os.File, base, name string) (*os.File, error) {
 	switch err := unix.Mkdirat(int(dir.Fd()), base, 0o755); {
 	case errors.Is(err, unix.EEXIST):
@@ -248,8 +246,7 @@ func (u *unpacker) mkdir(dir *os.File, base, name string) (*os.File, error) {
 	return openAt(dir, base, unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
-// file writes a file: the one that is there, through a link if that leads to one, or
-// a new one.
+// file writes a file: an existing one, through a link if it leads to a file, or a new one.
 func (u *unpacker) file(dir *os.File, base, name string, content io.Reader) (*os.File, error) {
 	var f *os.File
 	there, err := u.tree.open(name, unix.O_PATH)
@@ -270,7 +267,7 @@ func (u *unpacker) file(dir *os.File, base, name string, content io.Reader) (*os
 	return f, nil
 }
 
-// openNew makes a file that is not there.
+// openNew makes a file that does not exist.
 func openNew(dir *os.File, base string) (*os.File, error) {
 	name := path.Join(dir.Name(), base)
 	const flags = unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
@@ -284,7 +281,7 @@ func openNew(dir *os.File, base string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// overwrite opens a file that is there, empty.
+// overwrite opens an existing file and truncates it.
 func overwrite(there *os.File, name string) (*os.File, error) {
 	info, err := there.Stat()
 	if err != nil {
@@ -308,7 +305,7 @@ func kindOf(mode fs.FileMode) string {
 	return "something else"
 }
 
-// link makes a link, in the place of what is there unless that is a directory.
+// link makes a link. It replaces anything but a directory.
 func (u *unpacker) link(dir *os.File, base, name string, make func() error) error {
 	err := make()
 	if errors.Is(err, unix.EEXIST) {
@@ -322,7 +319,7 @@ func (u *unpacker) link(dir *os.File, base, name string, make func() error) erro
 	return nil
 }
 
-// hardLink makes another name of a file of the archive.
+// hardLink makes another name of a file in the archive.
 func (u *unpacker) hardLink(dir *os.File, base, name, target string) error {
 	f, err := u.tree.look(u.path(target), false)
 	if err != nil {
@@ -337,7 +334,7 @@ func (u *unpacker) hardLink(dir *os.File, base, name, target string) error {
 	})
 }
 
-// dress gives what was made its mode, time and owner.
+// dress sets the mode, time and owner of an unpacked file.
 func (u *unpacker) dress(f *os.File, h *tar.Header) error {
 	mode := h.FileInfo().Mode()
 	if u.owners {
@@ -345,7 +342,7 @@ func (u *unpacker) dress(f *os.File, h *tar.Header) error {
 			return fileError("change the owner of", f.Name(), err)
 		}
 	} else {
-		mode = mode.Perm() // To run as root what was another's is nobody's wish.
+		mode = mode.Perm() // Drop setuid: the file now belongs to root.
 	}
 	if err := f.Chmod(mode); err != nil {
 		return fileError("change the mode of", f.Name(), err)

@@ -1,7 +1,7 @@
-// Package nodeapi is what a node offers to who may read the store: the output of its
-// tasks, commands and files in their containers, its images, what happened to an
-// attempt. Handler is the agent's side; Dial finds a node, and Client asks it.
-// docs/node-api.md describes the requests.
+// Package nodeapi is the API of a node for users with read access to the store: the output of its
+// tasks, commands and files in their containers, its images, and the events of attempts. Handler is
+// the agent's side. Dialer finds a node, and Client sends requests to it. docs/node-api.md
+// describes the requests.
 package nodeapi
 
 import (
@@ -26,21 +26,20 @@ import (
 
 // Limits of one node's API.
 const (
-	// maxAtOnce is how many requests are served at once: each that follows a log
-	// is one.
+	// maxAtOnce is the maximum number of concurrent requests, including those that follow a log.
 	maxAtOnce = 2048
-	// maxHeader bounds the head of a request, which may have a path of 4 KiB: the command of an
-	// exec is not in it.
+	// maxHeader limits the head of a request. It may have a path of 4 KiB, but no command of an
+	// exec.
 	maxHeader = 16 << 10
-	// headerTimeout bounds how long a request may take to begin.
+	// headerTimeout limits the time until the head of a request has arrived.
 	headerTimeout = 10 * time.Second
 	// idleTimeout is how long a connection is kept between requests.
 	idleTimeout = 2 * time.Minute
-	// maxDrain bounds how much is read of what is refused.
+	// maxDrain limits how much of a refused body is read.
 	maxDrain = 256 << 20
 )
 
-// agent is what the API serves of a nodeagent.Agent.
+// agent is the part of a nodeagent.Agent that the API needs.
 type agent interface {
 	Node() string
 	Token() string
@@ -54,29 +53,28 @@ type agent interface {
 
 var _ agent = (*nodeagent.Agent)(nil)
 
-// Config says what is served. Agent and Runtime must be set.
+// Config configures the API. Agent and Runtime must be set.
 type Config struct {
-	// Agent is a nodeagent.Agent, but for tests.
+	// Agent is a nodeagent.Agent, except in tests.
 	Agent   agent
 	Runtime nodeagent.Runtime
-	// Usage is a usage.Sampler, but for tests; nil means that nothing is sampled.
+	// Usage is a usage.Sampler, except in tests; nil means that nothing is sampled.
 	Usage sampler
-	// Open serves /healthz, /readyz and /metrics, which need no token; nil is
-	// nothing. Full serves them to who has the token; nil is Open.
+	// Open serves /healthz, /readyz and /metrics without a token; nil means not served. Full serves
+	// them to clients with the token; nil means Open.
 	Open, Full http.Handler
-	// Log is told of requests that fail for reasons of ours; nil is nobody.
+	// Log logs internal errors; nil means no log.
 	Log *zap.Logger
 }
 
 // server answers requests.
 type server struct {
 	Config
-	// hijacked are requests that became something else, which the HTTP server
-	// does not wait for.
+	// hijacked are requests with a hijacked connection, for which the HTTP server does not wait.
 	hijacked sync.WaitGroup
 }
 
-// Handler returns what answers the requests of one node.
+// Handler returns the handler of one node's API.
 func Handler(cfg Config) http.Handler { return newServer(cfg).handler() }
 
 func newServer(cfg Config) *server {
@@ -86,7 +84,7 @@ func newServer(cfg Config) *server {
 	return &server{Config: cfg}
 }
 
-// complaints logs what Go's server says of connections that come to nothing.
+// complaints logs the messages of Go's server about failed connections.
 type complaints struct{ log *zap.Logger }
 
 func (c complaints) Write(text []byte) (int, error) {
@@ -94,7 +92,7 @@ func (c complaints) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// handler has all requests there are.
+// handler returns the handler of all requests.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/logs/{namespace}/{task}", s.listLogs)
@@ -121,8 +119,8 @@ func (s *server) handler() http.Handler {
 	return all
 }
 
-// Serve serves a node's API at l until ctx is done; then it ends what is being served,
-// and returns ctx.Err(). It closes l.
+// Serve serves a node's API at l until ctx is done. Then it ends requests under way, and returns
+// ctx.Err(). It closes l.
 func Serve(ctx context.Context, l net.Listener, cfg Config) error {
 	s := newServer(cfg)
 	defer s.hijacked.Wait()
@@ -137,7 +135,7 @@ func Serve(ctx context.Context, l net.Listener, cfg Config) error {
 	return types.Errorf(types.Unavailable, "serve the API of node %s at %s: %w", cfg.Agent.Node(), l.Addr(), err)
 }
 
-// open serves what needs no token, more of it to who has the token.
+// open serves the requests that need no token. With the token, the answer has more.
 func (s *server) open(w http.ResponseWriter, r *http.Request) {
 	if s.Full != nil && s.bears(r) {
 		s.Full.ServeHTTP(w, r)
@@ -146,14 +144,14 @@ func (s *server) open(w http.ResponseWriter, r *http.Request) {
 	s.Open.ServeHTTP(w, r)
 }
 
-// bears reports whether a request bears the token of the session.
+// bears reports whether a request has the token of the session.
 func (s *server) bears(r *http.Request) bool {
 	token := s.Agent.Token()
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return ok && token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 }
 
-// authorised lets pass who has the token of the session.
+// authorised refuses requests without the token of the session.
 func (s *server) authorised(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -169,7 +167,7 @@ func (s *server) authorised(next http.Handler) http.Handler {
 	})
 }
 
-// limited refuses what is too much at once.
+// limited refuses requests beyond maxAtOnce.
 func (s *server) limited(next http.Handler) http.Handler {
 	slots := make(chan struct{}, maxAtOnce)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -183,14 +181,14 @@ func (s *server) limited(next http.Handler) http.Handler {
 	})
 }
 
-// attempt is which attempt of which task a request is about.
+// attempt is the attempt in a request.
 type attempt struct {
 	ns, id string
 	number int
 }
 
-// attemptOf reads it from the path. All of it is checked: it becomes part of the path
-// of a file.
+// attemptOf reads the attempt from the path. It validates all parts, because they become part of a
+// file path.
 func attemptOf(r *http.Request) (attempt, error) {
 	a := attempt{ns: r.PathValue("namespace"), id: r.PathValue("task")}
 	err := errors.Join(types.ValidateName("namespace", a.ns), types.ValidateName("task", a.id))
@@ -212,7 +210,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	answer.Fail(w, r, s.Log, err)
 }
 
-// number reads a parameter that is a number of 0 or more; absent if it is not there.
+// number parses a parameter that is a number of 0 or more; absent is the value without it.
 func number(r *http.Request, name string, absent int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -225,8 +223,8 @@ func number(r *http.Request, name string, absent int64) (int64, error) {
 	return n, nil
 }
 
-// drain reads what is left of a body that was refused, as far as that is sensible:
-// whoever still sends would not see the answer.
+// drain reads the rest of a refused body, within a limit: a client that still sends would not see
+// the answer.
 func drain(body io.Reader) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(body, maxDrain)) // That it ends is all that counts.
+	_, _ = io.Copy(io.Discard, io.LimitReader(body, maxDrain)) // Only the end matters.
 }

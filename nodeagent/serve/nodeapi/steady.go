@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// stallTimeout bounds how long a client may take to take in, or to send, the next piece of a
-// file. The whole takes as long as it takes.
+// stallTimeout limits how long a client may take to receive or send the next piece of a file. The
+// total time is not limited.
 const stallTimeout = 2 * time.Minute
 
-// steadily returns w, whose writes fail when the client takes nothing in for stallTimeout; end
-// undoes that. The connection goes on to be used for other answers.
+// steadily returns w with writes that fail if the client receives nothing for stallTimeout. end
+// undoes this, because other answers use the connection afterwards.
 func steadily(w http.ResponseWriter) (steady io.Writer, end func()) {
 	conn := http.NewResponseController(w)
-	// An error says that the connection has no deadlines, as in tests without one.
+	// An error means a connection without deadlines, as in some tests.
 	end = func() { _ = conn.SetWriteDeadline(time.Time{}) }
 	return writerFunc(func(p []byte) (int, error) {
 		_ = conn.SetWriteDeadline(time.Now().Add(stallTimeout))
@@ -22,8 +22,8 @@ func steadily(w http.ResponseWriter) (steady io.Writer, end func()) {
 	}), end
 }
 
-// steadyBody returns the body of r, whose reads fail when the client sends nothing for
-// stallTimeout; end undoes that.
+// steadyBody returns the body of r with reads that fail if the client sends nothing for
+// stallTimeout. end undoes this.
 func steadyBody(w http.ResponseWriter, r *http.Request) (body io.Reader, end func()) {
 	conn := http.NewResponseController(w)
 	end = func() { _ = conn.SetReadDeadline(time.Time{}) }

@@ -22,7 +22,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "test", Net: "unix"} }
 
-// TestSteady cuts off a client that neither sends nor takes in, and no slow one.
+// TestSteady cuts off a client that neither sends nor receives, and no slow one.
 func TestSteady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read, written := make(chan error, 1), make(chan error, 1)

@@ -13,9 +13,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// tree is the files of a container. What runs in there may change them at any moment,
-// to anything: every path is resolved by the kernel within the root, links included,
-// and what was opened is looked at before it is read or written, never its name.
+// tree is the files of a container. The container may change them at any moment, to anything. So
+// the kernel resolves every path within the root, including links, and checks apply to opened
+// files, never to names.
 type tree struct{ root *os.File }
 
 // openTree opens the files below a directory.
@@ -38,7 +38,7 @@ func (t *tree) open(name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// parent opens the directory that has the last element of a path, and returns that.
+// parent opens the parent directory of a path, and also returns the last element.
 func (t *tree) parent(name string) (dir *os.File, base string, err error) {
 	clean := path.Join("/", name)
 	if clean == "/" {
@@ -48,7 +48,7 @@ func (t *tree) parent(name string) (dir *os.File, base string, err error) {
 	return dir, path.Base(clean), err
 }
 
-// openAt opens an element of a directory, without following it if it is a link.
+// openAt opens an element of a directory, and does not follow a link.
 func openAt(dir *os.File, base string, flags int) (*os.File, error) {
 	f, err := inroot.OpenAt(dir, base, flags)
 	if err != nil {
@@ -57,7 +57,7 @@ func openAt(dir *os.File, base string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// reopen opens what f, opened with O_PATH, is: that, whatever is now under its name.
+// reopen opens the file of f, which was opened with O_PATH, even if its name has changed.
 func reopen(f *os.File, flags int) (*os.File, error) {
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(f.Fd())), flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -66,7 +66,7 @@ func reopen(f *os.File, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// readLink returns where a link, opened with O_PATH, leads.
+// readLink returns the target of a link opened with O_PATH.
 func readLink(f *os.File) (string, error) {
 	text := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(int(f.Fd()), "", text)

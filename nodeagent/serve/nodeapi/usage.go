@@ -12,14 +12,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// sampler is what the API serves of a usage.Sampler. What its methods return after since is the
-// history; since may be zero, which asks for none.
+// sampler is the part of a usage.Sampler that the API needs. since is the start of the history;
+// zero means no history.
 type sampler interface {
 	Tasks(ctx context.Context, since time.Time) []usage.Task
 	Node(ctx context.Context, since time.Time) usage.Node
 }
 
-// sampled answers with what f returns for the time from which on it is asked for.
+// sampled answers with the result of f for the parameter since.
 func (s *server) sampled(f func(r *http.Request, since time.Time) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		since, err := sinceOf(r.URL.Query().Get("since"), time.Now())
@@ -38,7 +38,7 @@ func (s *server) sampled(f func(r *http.Request, since time.Time) (any, error)) 
 	}
 }
 
-// sinceOf reads a time, or how long it is ago; zero if text is empty.
+// sinceOf parses a time or a duration ago; zero if text is empty.
 func sinceOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -53,12 +53,12 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// usageOfTasks has what each running attempt uses.
+// usageOfTasks returns the usage of each running attempt.
 func (s *server) usageOfTasks(r *http.Request, since time.Time) (any, error) {
 	return s.Usage.Tasks(r.Context(), since), nil
 }
 
-// usageOfTask has what one attempt uses.
+// usageOfTask returns the usage of one attempt.
 func (s *server) usageOfTask(r *http.Request, since time.Time) (any, error) {
 	a, err := attemptOf(r)
 	if err != nil {
@@ -72,26 +72,26 @@ func (s *server) usageOfTask(r *http.Request, since time.Time) (any, error) {
 	return all[i], nil
 }
 
-// usageOfNode has what the machine uses.
+// usageOfNode returns the usage of the machine.
 func (s *server) usageOfNode(r *http.Request, since time.Time) (any, error) {
 	return s.Usage.Node(r.Context(), since), nil
 }
 
-// Usage returns what each running attempt of the node uses, by namespace, task and
-// attempt; with what it used since then, unless that is zero.
+// Usage returns the usage of each running attempt of the node, by namespace, task and attempt, with
+// its history after since; a zero since means no history.
 func (c *Client) Usage(ctx context.Context, since time.Time) ([]usage.Task, error) {
 	var all []usage.Task
 	return all, c.get(ctx, "/v1/usage"+sinceQuery(since), &all)
 }
 
-// UsageOf returns what one attempt uses. NotFound: it does not run there.
+// UsageOf returns the usage of one attempt. NotFound: it does not run there.
 func (c *Client) UsageOf(ctx context.Context, ns, id string, attempt int, since time.Time) (usage.Task, error) {
 	var one usage.Task
 	return one, c.get(ctx, request("usage", ns, id, attempt, nil)+sinceQuery(since), &one)
 }
 
-// NodeUsage returns what the machine uses, and its attempts together. NotFound: the
-// agent is of a version that does not tell.
+// NodeUsage returns the usage of the machine, and of all its attempts together. NotFound: the
+// agent's version does not support it.
 func (c *Client) NodeUsage(ctx context.Context, since time.Time) (usage.Node, error) {
 	var n usage.Node
 	return n, c.get(ctx, "/v1/usage/node"+sinceQuery(since), &n)

@@ -17,7 +17,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// used is what is used: task x/t has 5 bytes, since long ago.
+// used is the usage: task x/t has 5 bytes, since long ago.
 type used struct{ since time.Time }
 
 func (u *used) Tasks(_ context.Context, since time.Time) []usage.Task {
@@ -54,7 +54,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageSince has how far back it is asked for as people write it.
+// TestUsageSince parses the start of the history as users write it.
 func TestUsageSince(t *testing.T) {
 	w := newWorld(t)
 	get := func(query string) (int, string) {
@@ -89,7 +89,7 @@ func TestUsageSince(t *testing.T) {
 	}
 }
 
-// TestUsageAsItWas has the fields that there were before there were others.
+// TestUsageAsItWas tests that the first version's fields have not changed.
 func TestUsageAsItWas(t *testing.T) {
 	text, err := json.Marshal((new(used)).Tasks(t.Context(), time.Time{}))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestUsageAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{"namespace": "x", "task": "t", "attempt": 1.0, "cpuSeconds": 0.0, "memoryBytes": 5.0, "at": "0001-01-01T00:00:00Z"}
-	// What is not known is not there; what is 0 is.
+	// Unknown values are missing; zero ones are not.
 	if diff := cmp.Diff(want, got[0]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

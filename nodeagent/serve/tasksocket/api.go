@@ -9,85 +9,83 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The parts of a launch are those of a file that is submitted.
+// The parts of a launch are those of a submitted file.
 type (
-	// Duration is a time.Duration that is JSON as text: "1m30s".
+	// Duration is a time.Duration with a JSON text: "1m30s".
 	Duration = types.Duration
-	// Task is a task to be launched.
+	// Task is a task to launch.
 	Task = manifest.Task
 	// Alternative is one of several vectors of requests.
 	Alternative = manifest.Alternative
-	// Provide is a resource that a task gives to its node.
+	// Provide is a resource that a task provides to its node.
 	Provide = manifest.Provide
 	// Spec is what to run.
 	Spec = manifest.Spec
-	// Where says where a resource is to be; the empty one is every node.
+	// Where selects the places of a resource; the zero value means every node.
 	Where = manifest.Where
 )
 
-// Set asks for a resource to be set.
+// Set is a request to set a resource.
 type Set struct {
 	Name string `json:"name"`
 	// Capacity is an amount as text: "1", "500m", "inf"; "0" removes it.
 	Capacity string `json:"capacity"`
-	// Where is nil for the node that the task runs on.
+	// Where is the place; nil means the node of the task.
 	Where *Where `json:"where,omitempty"`
 	// Declare keeps a resource of capacity 0.
 	Declare bool `json:"declare,omitempty"`
-	// Lifetime is empty, "task", "job", "session", "reservation" or "policy"; Owner is whose: if it
-	// is empty, this task for "task", and its job for "job".
+	// Lifetime is "", "task", "job", "session", "reservation" or "policy". Owner is the object that
+	// it ends with; "" means this task for "task", and its job for "job".
 	Lifetime types.Lifetime `json:"lifetime,omitempty"`
 	Owner    string         `json:"owner,omitempty"`
 	// Future allows labels that no node has yet.
 	Future bool `json:"future,omitempty"`
 }
 
-// Job says how tasks that belong together are known.
+// Job names the job of tasks that belong together.
 type Job struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"`
 }
 
-// Launch asks for tasks to be launched; several become a job.
+// Launch is a request to launch tasks; several become a job.
 type Launch struct {
 	Job   *Job   `json:"job,omitempty"`
 	Tasks []Task `json:"tasks"`
 }
 
-// Launched tells what was launched: the ids, in the order of the tasks.
+// Launched has the ids of launched tasks, in the order of the request.
 type Launched struct {
 	Tasks    []string `json:"tasks"`
 	Job      string   `json:"job,omitempty"`
 	Revision int64    `json:"revision,omitempty"`
 }
 
-// Reserve asks for bundles to be locked.
+// Reserve is a request for a reservation.
 type Reserve struct {
 	ID         string         `json:"id"`
 	Bundles    []types.Bundle `json:"bundles"`
 	Priority   int            `json:"priority,omitempty"`
 	Session    string         `json:"session,omitempty"`
 	Accumulate bool           `json:"accumulate,omitempty"`
-	// Lost says what becomes of what is on a node that is lost, or drained: wait, which
-	// holds if it is left out, or move.
+	// Lost is what happens to a bundle on a lost or drained node: wait, the default, or move.
 	Lost types.LostBundles `json:"lost,omitempty"`
 	// Job is the id of the job that it ends with.
 	Job string `json:"job,omitempty"`
 }
 
-// Stop asks for the end of a task.
+// Stop is a request to end a task.
 type Stop struct {
 	Reason string   `json:"reason,omitempty"`
 	Grace  Duration `json:"grace,omitempty"`
 }
 
-// Evict asks for the end of an attempt; 0 is the present one.
+// Evict is a request to end an attempt; 0 means the current one.
 type Evict struct {
 	Attempt int `json:"attempt,omitempty"`
 }
 
-// Transaction is several changes that are made together, on the condition that
-// nothing of If has changed.
+// Transaction is several changes made together, if nothing in If has changed.
 type Transaction struct {
 	If        controlplane.ReadSet `json:"if,omitempty"`
 	Set       []Set                `json:"set,omitempty"`
@@ -96,25 +94,25 @@ type Transaction struct {
 	Unreserve []string             `json:"unreserve,omitempty"`
 }
 
-// Committed tells what a change did.
+// Committed is the result of a change.
 type Committed struct {
 	Revision int64      `json:"revision,omitempty"`
 	Launched []Launched `json:"launched,omitempty"`
 }
 
-// State is what the cluster looks like to the namespace. Reads is there if it was
-// asked for: give it, or a part, as Transaction.If.
+// State is the state of the cluster visible to the namespace. Reads is set on request: use it, or a
+// part of it, as Transaction.If.
 type State struct {
 	cluster.State
 	Reads controlplane.ReadSet `json:"reads,omitempty"`
 }
 
-// Status is how far a task is.
+// Status is the status of a task.
 type Status struct {
 	ID    string      `json:"id"`
 	Name  string      `json:"name,omitempty"`
 	Phase types.Phase `json:"phase"`
-	// Node and what follows are of the present or last attempt.
+	// Node and the fields below are of the current or last attempt.
 	Node     string     `json:"node,omitempty"`
 	Attempt  int        `json:"attempt,omitempty"`
 	Bound    *time.Time `json:"bound,omitempty"`
@@ -122,16 +120,14 @@ type Status struct {
 	Ended    *time.Time `json:"ended,omitempty"`
 	ExitCode int        `json:"exitCode"`
 	Reason   string     `json:"reason,omitempty"`
-	// Image is the image by digest, Restarts how often the process of this attempt
-	// was run again.
+	// Image is the image by digest, Restarts the number of restarts of this attempt's process.
 	Image    string `json:"image,omitempty"`
 	Restarts int    `json:"restarts,omitempty"`
-	// Failures is how many attempts failed; Retry, of a task that waits because one did,
-	// when it may be bound again.
+	// Failures is the number of failed attempts. Retry is when a task that waits after a failure
+	// may be bound again.
 	Failures int        `json:"failures,omitempty"`
 	Retry    *time.Time `json:"retry,omitempty"`
-	// Health is what the checks of what runs say: starting, healthy or unhealthy; nothing
-	// if it has none.
+	// Health is the result of the checks: starting, healthy or unhealthy; "" without checks.
 	Health types.Health `json:"health,omitempty"`
 }
 
@@ -141,8 +137,7 @@ type Tasks struct {
 	Tasks    []Status `json:"tasks"`
 }
 
-// Waited are the tasks that are as far as was asked for, by id; Complete tells that
-// these are all.
+// Waited are the tasks that reached the requested state, by id; Complete reports whether all have.
 type Waited struct {
 	Complete bool     `json:"complete"`
 	Tasks    []Status `json:"tasks"`

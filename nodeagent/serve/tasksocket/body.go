@@ -11,9 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// read reads a body into a T, within the bounds of the agent; release gives back what it
-// uses of them. What is not known is refused: a typing error must not be taken for
-// something left out.
+// read decodes a body into a T, within the bounds of the agent; release returns what it uses of
+// them. It refuses unknown fields: a typing error must not look like an omission.
 func read[T any](s *Server, w http.ResponseWriter, r *http.Request) (body *T, release func(), err error) {
 	body, release = new(T), func() {}
 	if r.ContentLength == 0 {
@@ -21,7 +20,7 @@ func read[T any](s *Server, w http.ResponseWriter, r *http.Request) (body *T, re
 	}
 	length := r.ContentLength
 	if length < 0 || length > maxBody {
-		length = maxBody // It does not say, or says more than is read of it.
+		length = maxBody // The length is unknown, or more than is read of it.
 	}
 	text, weight, done, err := s.text(w, r, length)
 	if err != nil {
@@ -41,8 +40,8 @@ func read[T any](s *Server, w http.ResponseWriter, r *http.Request) (body *T, re
 	return body, release, nil
 }
 
-// text reads a body of at most length bytes, and returns what it weighs once it is
-// decoded. done gives back what the text uses.
+// text reads a body of at most length bytes, and returns its weight once decoded. done releases the
+// memory of the text.
 func (s *Server) text(w http.ResponseWriter, r *http.Request, length int64) (text []byte, weight int64, done func(), err error) {
 	release, err := s.useText(r.Context(), length)
 	if err != nil {
@@ -59,7 +58,7 @@ func (s *Server) text(w http.ResponseWriter, r *http.Request, length int64) (tex
 	return text, in.weight(int64(len(text))), release, nil
 }
 
-// unread is the error of a body that could not be read.
+// unread returns the error for a body that could not be read.
 func unread(err error) error {
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return types.Errorf(types.Invalid, "body: is larger than %d bytes: send less at once", large.Limit)
@@ -82,19 +81,19 @@ func decode(text []byte, into any) error {
 	return nil
 }
 
-// scanner counts what a JSON text holds while it is read, and ends it with Invalid once it
-// holds more than a request may. A few bytes of text can become kilobytes of memory, so the
-// length of the text is no bound. It does not check the text: the decoder does.
+// scanner counts the values of a JSON text while it is read. It fails with Invalid if there are
+// more than a request may have. The length of the text is no limit, because a few bytes of text can
+// become kilobytes of memory. It leaves the validation to the decoder.
 type scanner struct {
 	in io.Reader
-	// values are the names and values so far, elements the objects and lists in lists.
+	// values counts names and values, elements counts objects and lists in lists.
 	values, elements int
-	// open are the objects, '{', and lists, '[', the text is in.
+	// open are the enclosing objects, '{', and lists, '['.
 	open [maxDepth]byte
 	// depth is their number.
 	depth int
-	// quoted, escaped and plain tell whether it is in a text, behind its \, or in a number
-	// or word.
+	// quoted, escaped and plain report whether the scanner is in a string, after its \, or in a
+	// number or word.
 	quoted, escaped, plain bool
 }
 
@@ -151,7 +150,7 @@ func (s *scanner) next(c byte) error {
 	return nil
 }
 
-// weight is the memory that a text of that length becomes, roughly and at most.
+// weight returns a rough upper bound of the memory for a decoded text of that length.
 func (s *scanner) weight(length int64) int64 {
 	return min(length+int64(s.elements)*elementWeight+int64(s.values)*valueWeight, namespaceDecoded)
 }

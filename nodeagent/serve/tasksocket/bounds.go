@@ -12,26 +12,26 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Bounds limits what all task sockets of one agent use together. One namespace may use a
-// part of each bound, however many tasks it has on the node. A namespace therefore cannot
-// keep the sockets of its neighbors from being served.
+// Bounds limits the resources that all task sockets of one agent use together. One namespace may
+// use a part of each, however many tasks it has on the node. So a namespace cannot block the
+// sockets of other namespaces.
 type Bounds struct {
-	// connections has an entry for each open connection beyond those each socket is sure of.
+	// connections has an entry for each open connection beyond the guaranteed ones of a socket.
 	connections chan struct{}
-	// all is the whole agent's, and namespaces has the part of each one with a socket.
+	// all is the share of the whole agent, namespaces the shares of those with a socket.
 	all        share
 	mu         sync.Mutex
 	namespaces map[string]*share
 }
 
-// share is what may be used at once: by the agent, or by one namespace of it.
+// share limits concurrent use: by the agent, or by one of its namespaces.
 type share struct {
 	sockets int
 	rate    atomic.Pointer[rate.Limiter]
-	// watches are those that are open.
+	// watches is the number of open watches.
 	watches atomic.Int64
-	// text bounds the bytes of request bodies, decoded the memory they become, and
-	// listings the requests that read a whole namespace.
+	// text limits the bytes of request bodies, decoded the memory of decoded ones, and listings the
+	// requests that read a whole namespace.
 	text, decoded weights
 	listings      *semaphore.Weighted
 }
@@ -59,7 +59,7 @@ func NewBounds() *Bounds {
 	}
 }
 
-// join returns the part of a namespace for one more socket of it; leave gives it back.
+// join returns the share of a namespace for another socket; leave returns it.
 func (b *Bounds) join(ns string) (s *share, leave func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,11 +82,11 @@ func (b *Bounds) join(ns string) (s *share, leave func()) {
 	})
 }
 
-// builtIn is the budget of a namespace for which nothing is set.
+// builtIn returns the budget of a namespace without settings.
 func builtIn(context.Context) types.Budget { return (*types.Namespace)(nil).Allowed() }
 
-// ask reports whether the namespace may make one more request: so many a second, and twice as
-// many at a time.
+// ask reports whether the namespace may make another request: perSecond in the long run, and twice
+// as many at once.
 func (s *share) ask(perSecond int64) bool {
 	is := s.rate.Load()
 	if is == nil || is.Limit() != rate.Limit(perSecond) {
@@ -99,7 +99,7 @@ func (s *share) ask(perSecond int64) bool {
 	return is.Allow()
 }
 
-// watch takes one of most watches; false means that as many are open.
+// watch counts a watch; false means that most are open.
 func (s *share) watch(most int64) bool {
 	if s.watches.Add(1) <= most {
 		return true
@@ -108,8 +108,8 @@ func (s *share) watch(most int64) bool {
 	return false
 }
 
-// use takes n of the namespace's part, then of the agent's, and returns what gives both
-// back. Unavailable: others use it all for too long.
+// use acquires n from the namespace's share, then from the agent's; release releases both.
+// Unavailable: others use everything for too long.
 func use(ctx context.Context, own, all *semaphore.Weighted, n int64) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, useTimeout)
 	defer cancel()
@@ -127,14 +127,14 @@ func errBusy() error {
 	return types.Errorf(types.Unavailable, "serve request: requests like it use all that the agent gives them: ask again in a moment")
 }
 
-// useText waits until a body of n bytes may be read. Decoding holds it several times: as
-// it comes, and in the buffers of the decoder.
+// useText waits until a body of n bytes may be read. During decoding it is in memory several times:
+// as received, and in the buffers of the decoder.
 func (s *Server) useText(ctx context.Context, n int64) (release func(), err error) {
 	n *= textFactor
 	return use(ctx, s.share.text.of(n), s.cfg.Bounds.all.text.of(n), n)
 }
 
-// useDecoded waits until a body may become n bytes of memory.
+// useDecoded waits until a body may use n bytes of memory.
 func (s *Server) useDecoded(ctx context.Context, n int64) (release func(), err error) {
 	return use(ctx, s.share.decoded.of(n), s.cfg.Bounds.all.decoded.of(n), n)
 }
@@ -144,5 +144,5 @@ func (s *Server) useListing(ctx context.Context) (release func(), err error) {
 	return use(ctx, s.share.listings, s.cfg.Bounds.all.listings, 1)
 }
 
-// useTimeout bounds how long a request waits for what others use.
+// useTimeout limits how long a request waits for what others use.
 const useTimeout = 10 * time.Second

@@ -18,16 +18,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Client asks the task socket. Its methods are those of the socket, may be called
-// concurrently, and return errors of the classes of package types: Unavailable if
-// the socket does not answer.
+// Client is a client of the task socket. Its methods are the requests of the socket and may be
+// called concurrently. Errors have classes of package types: Unavailable if the socket does not
+// answer.
 type Client struct {
 	path string
 	http *http.Client
 }
 
-// NewClient makes a client of the socket at path: in a container, what the variable
-// EnvSocket says.
+// NewClient makes a client of the socket at path. In a container, the variable EnvSocket has the
+// path.
 func NewClient(path string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -36,21 +36,21 @@ func NewClient(path string) *Client {
 	return &Client{path: path, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}
 }
 
-// Close ends the connections that are idle.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Self returns who the task is.
+// Self returns the identity of the task.
 func (c *Client) Self(ctx context.Context) (Self, error) {
 	return call[Self](ctx, c, http.MethodGet, "/v1/self", nil)
 }
 
-// State returns the state of the cluster; with reads, also what it was read from,
-// for a Transaction that depends on it.
+// State returns the state of the cluster. With reads, it also has the read keys, for a Transaction
+// that depends on it.
 func (c *Client) State(ctx context.Context, reads bool) (State, error) {
 	return call[State](ctx, c, http.MethodGet, "/v1/state?reads="+strconv.FormatBool(reads), nil)
 }
 
-// Set sets a resource: on the node of the task unless it says where.
+// Set sets a resource, on the node of the task unless s.Where is set.
 func (c *Client) Set(ctx context.Context, s Set) (Committed, error) {
 	return call[Committed](ctx, c, http.MethodPost, "/v1/resources", s)
 }
@@ -65,13 +65,13 @@ func (c *Client) Tasks(ctx context.Context) (Tasks, error) {
 	return call[Tasks](ctx, c, http.MethodGet, "/v1/tasks", nil)
 }
 
-// Status returns how far a task is; id may be a prefix that only one has.
+// Status returns the status of a task; id may be a unique prefix.
 func (c *Client) Status(ctx context.Context, id string) (Status, error) {
 	return call[Status](ctx, c, http.MethodGet, "/v1/tasks/"+url.PathEscape(id), nil)
 }
 
-// Wait waits until all tasks are that far: "ended", "running" or "bound". With a
-// timeout above 0 it returns after it with those that are.
+// Wait waits until all tasks are in a state: "ended", "healthy", "running" or "bound". After a
+// timeout above 0, it returns the tasks in that state.
 func (c *Client) Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (Waited, error) {
 	out, deadline := Waited{Complete: true}, time.Now().Add(timeout)
 	for begin := 0; begin == 0 || begin < len(ids); begin += waitIDs {
@@ -89,7 +89,7 @@ func (c *Client) Wait(ctx context.Context, until string, timeout time.Duration, 
 	return out, nil
 }
 
-// waitIDs is how many tasks one request waits for: the ids have to fit into its head.
+// waitIDs is the number of tasks per request: the ids must fit into its head.
 const waitIDs = 100
 
 // Stop ends a task for good.
@@ -104,13 +104,13 @@ func (c *Client) Evict(ctx context.Context, id string, attempt int) error {
 	return err
 }
 
-// Reserve asks for bundles to be locked: all of them or none.
+// Reserve requests a reservation of bundles: all of them or none.
 func (c *Client) Reserve(ctx context.Context, r Reserve) error {
 	_, err := call[Committed](ctx, c, http.MethodPost, "/v1/reservations", r)
 	return err
 }
 
-// Unreserve gives a reservation up.
+// Unreserve ends a reservation.
 func (c *Client) Unreserve(ctx context.Context, id string) error {
 	_, err := call[Committed](ctx, c, http.MethodDelete, "/v1/reservations/"+url.PathEscape(id), nil)
 	return err
@@ -121,7 +121,7 @@ func (c *Client) Commit(ctx context.Context, t Transaction) (Committed, error) {
 	return call[Committed](ctx, c, http.MethodPost, "/v1/transactions", t)
 }
 
-// call sends a request and reads its answer.
+// call sends a request and decodes its answer.
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
 	var out T
 	var reader io.Reader
@@ -132,7 +132,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 		}
 		reader = bytes.NewReader(text)
 	}
-	// The host is no part of it: the socket is.
+	// The socket replaces the host.
 	req, err := http.NewRequestWithContext(ctx, method, "http://escher"+path, reader)
 	if err != nil {
 		return out, types.Errorf(types.Invalid, "write request: %w", err)
@@ -155,8 +155,8 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	return out, nil
 }
 
-// unanswered tells a request that was not answered from one that was never sent,
-// or changes nothing.
+// unanswered returns the error for a missing answer: Unavailable if the request was never sent or
+// changes nothing, and otherwise Unknown.
 func (c *Client) unanswered(method string, err error) error {
 	class := types.Unknown
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || method == http.MethodGet {

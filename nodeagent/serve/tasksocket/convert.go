@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// set is Set as the client of the control plane has it.
+// set is a Set for the client of the control plane.
 type set struct {
 	name     string
 	capacity types.Quantity
@@ -17,7 +17,7 @@ type set struct {
 	opts     controlplane.SetOptions
 }
 
-// set fills in what a task leaves out: its own node, and itself.
+// set converts s. Its defaults are the task's own node and the task itself.
 func (s *Set) set(self Self) (set, error) {
 	if s.Name == "" {
 		return set{}, types.Errorf(types.Invalid, "name: is empty: name the resource")
@@ -40,8 +40,8 @@ func (s *Set) set(self Self) (set, error) {
 	return out, nil
 }
 
-// Submissions returns the tasks as the client of the control plane has them. It
-// checks nothing but what is text here and a number there.
+// Submissions converts the tasks for the client of the control plane. It validates only texts that
+// become numbers.
 func (l *Launch) Submissions() ([]controlplane.Submission, error) {
 	var errs []error
 	submitted := time.Now()
@@ -62,12 +62,12 @@ func (l *Launch) Submissions() ([]controlplane.Submission, error) {
 func (r *Reserve) reservation() types.Reservation {
 	out := types.Reservation{Bundles: r.Bundles, Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate, Job: r.Job, Lost: r.Lost}
 	if lost, err := types.ParseLostBundles(string(r.Lost)); err == nil {
-		out.Lost = lost // else Reserve says so
+		out.Lost = lost // otherwise Reserve returns the error
 	}
 	return out
 }
 
-// statusOf is a task's status as JSON has it.
+// statusOf returns the JSON form of a task's status.
 func statusOf(id, name string, s *types.Status) Status {
 	if s == nil {
 		return Status{ID: id, Name: name, Phase: types.Pending}

@@ -1,15 +1,13 @@
-// Package tasksocket is what a task can do from inside its container, by HTTP and
-// JSON over a Unix socket: set a resource where it runs, read the state of the
-// cluster, launch tasks and wait for them, in its own namespace. Server is the
-// agent's side, one for each attempt; Client is that of a program in the container.
-// docs/task-api.md describes the requests.
+// Package tasksocket is the API for a task inside its container, by HTTP and JSON over a Unix
+// socket: set a resource on its node, read the state of the cluster, launch tasks and wait for
+// them, in its own namespace. Server is the agent's side, one for each attempt. Client is for a
+// program in the container. docs/task-api.md describes the requests.
 package tasksocket
 
 import "github.com/escher-sched/escher/types"
 
-// Dir is where the socket's directory is mounted in a container, Name the socket's
-// file, and EnvSocket the variable that has the path; EnvImage has the image that the
-// task runs.
+// Dir is the mount point of the socket's directory in a container, Name the file of the socket, and
+// EnvSocket the variable with its path. EnvImage has the image of the task.
 const (
 	Dir       = types.SocketDir
 	Name      = "task.sock"
@@ -17,7 +15,7 @@ const (
 	EnvImage  = "ESCHER_IMAGE"
 )
 
-// Self is who a task is.
+// Self identifies a task.
 type Self struct {
 	Namespace string `json:"namespace"`
 	Task      string `json:"task"`

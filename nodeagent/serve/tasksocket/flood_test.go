@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	// floodedDir is the variable that makes this program the agent that is flooded.
+	// floodedDir is the variable that makes this program the flooded agent.
 	floodedDir = "ESCHER_TEST_FLOODED"
-	// floodedMost is how much memory the agent may have from the system at any time.
+	// floodedMost is the most memory that the agent may have from the system at any time.
 	floodedMost = 256 << 20
 )
 
-// TestFlood floods the sockets of one namespace in a process of its own. Its memory stays
-// bounded, and the socket of a neighbor is served meanwhile.
+// TestFlood floods the sockets of one namespace in a separate process. Its memory stays bounded,
+// and it serves the socket of another namespace meanwhile.
 func TestFlood(t *testing.T) {
 	if dir := os.Getenv(floodedDir); dir != "" {
 		serveFlooded(t, dir)
@@ -86,7 +86,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// said waits for a line that begins so, and returns the rest.
+// said waits for a line with a prefix, and returns the rest.
 func said(t *testing.T, lines *bufio.Scanner, begin string) string {
 	t.Helper()
 	for lines.Scan() {
@@ -98,8 +98,8 @@ func said(t *testing.T, lines *bufio.Scanner, begin string) string {
 	return ""
 }
 
-// serveFlooded serves the sockets until its input ends, and says how much memory the
-// process had from the system.
+// serveFlooded serves the sockets until its input ends, and prints the memory that the process had
+// from the system.
 func serveFlooded(t *testing.T, dir string) {
 	store, bounds := memstore.New(), tasksocket.NewBounds()
 	change := controlplane.NewChange(1)
@@ -128,8 +128,7 @@ func serveFlooded(t *testing.T, dir string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	cancel()
 	served.Wait()
-	// Sys counts what was given back, too: it is the most there was. What the race detector
-	// takes is not in it.
+	// Sys includes returned memory: it is the peak. It excludes the memory of the race detector.
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	fmt.Println("peak", m.Sys)
@@ -152,9 +151,9 @@ func heads(ctx context.Context, t *testing.T, all *sync.WaitGroup, path string) 
 	}
 }
 
-// bodies sends many bodies, 16 at a time to each socket: of as many elements as there is
-// room for, and of as many as are allowed. It returns what sends those again, one at a time,
-// that were never read because others took the memory.
+// bodies sends many bodies, 16 at a time to each socket: with as many elements as fit, and as many
+// as are allowed. alone sends those again, one at a time, that were not read because others took
+// the memory.
 func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) (alone func()) {
 	list := func(before, element, after string, bytes int) string {
 		return before + strings.Repeat(element+",", bytes/(1+len(element))) + element + after
@@ -189,7 +188,7 @@ func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) (alone func()) {
 			}
 			res, err := client.Do(req)
 			if err != nil {
-				return // It was refused before all of it was sent.
+				return // It was refused before it was sent completely.
 			}
 			_, _ = io.Copy(io.Discard, res.Body)
 			_ = res.Body.Close()
@@ -219,8 +218,8 @@ func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) (alone func()) {
 	return alone
 }
 
-// neighbor asks the socket of a neighbor until the flood is over, and returns how long the
-// slowest answer took.
+// neighbor sends requests to a neighbor's socket until the flood is over, and returns the time of
+// the slowest answer.
 func neighbor(t *testing.T, path string, over <-chan struct{}) (slowest time.Duration) {
 	client := tasksocket.NewClient(path)
 	defer client.Close()
@@ -229,7 +228,7 @@ func neighbor(t *testing.T, path string, over <-chan struct{}) (slowest time.Dur
 		select {
 		case <-over:
 			return slowest
-		case <-time.After(60 * time.Millisecond): // below the rate it is allowed
+		case <-time.After(60 * time.Millisecond): // below the allowed rate
 		}
 		for _, ask := range []func(context.Context) error{
 			func(ctx context.Context) error { _, err := client.Self(ctx); return err },
@@ -241,7 +240,7 @@ func neighbor(t *testing.T, path string, over <-chan struct{}) (slowest time.Dur
 			func(ctx context.Context) error { _, err := client.Launch(ctx, launch); return err },
 		} {
 			began := time.Now()
-			// However loaded the machine is, it is far from what a flood would make of it.
+			// Even on a loaded machine, this is far below the effect of a flood.
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			if err := ask(ctx); err != nil {
 				t.Errorf("the neighbor was refused: %v", err)

@@ -11,8 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// FuzzHandler sends any request to the socket of a task: it is answered, and never with an
-// error of the server's own.
+// FuzzHandler sends any request to a task socket: it is answered, and never with an internal error.
 func FuzzHandler(f *testing.F) {
 	for _, r := range (&Server{}).routes() {
 		method, path, _ := strings.Cut(r.pattern, " ")

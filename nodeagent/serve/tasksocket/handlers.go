@@ -40,7 +40,7 @@ func (s *Server) set(r *http.Request, body *Set) (any, error) {
 	return Committed{Revision: res.Revision}, err
 }
 
-// setOf fills in what a task leaves out: its own node, and itself or its job.
+// setOf converts a Set. Its defaults are the task's own node, and the task itself or its job.
 func (s *Server) setOf(ctx context.Context, body *Set) (set, error) {
 	x, err := body.set(s.cfg.Self)
 	if err == nil {
@@ -112,8 +112,8 @@ func (s *Server) unreserve(r *http.Request) (any, error) {
 	return Committed{}, s.cfg.Client.Unreserve(r.Context(), r.PathValue("id"))
 }
 
-// wait answers when all tasks are that far, or a time is up: then with those that
-// are.
+// wait answers when all tasks are in the requested state. After the timeout, it answers with those
+// that are.
 func (s *Server) wait(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	until, ok := untils()[query.Get("until")]
@@ -147,7 +147,7 @@ func (s *Server) wait(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// untils are what can be waited for; nothing said is the end.
+// untils returns the states to wait for; the default is ended.
 func untils() map[string]controlplane.Until {
 	return map[string]controlplane.Until{
 		"": controlplane.UntilEnded, "ended": controlplane.UntilEnded,
@@ -194,8 +194,8 @@ func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
 	return out, err
 }
 
-// shown refuses a condition on a key that GET /v1/state would not show to the namespace: the
-// answer says whether and when that key was changed.
+// shown refuses a condition on a key that GET /v1/state does not show to the namespace: the answer
+// would tell whether and when that key changed.
 func (s *Server) shown(reads controlplane.ReadSet) error {
 	for _, key := range slices.Sorted(maps.Keys(reads)) {
 		if !cluster.Shown(s.cfg.Self.Namespace, key) {

@@ -13,31 +13,29 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Limits of one socket: a task must not exhaust the agent that it shares with
-// others.
+// Limits of one socket: a task must not exhaust the agent that it shares with others.
 const (
-	// maxBody is how large a request may be: a spec of the largest size, and
-	// many tasks that share it.
+	// maxBody is the maximum size of a request: a spec of the largest size, and many tasks that
+	// share it.
 	maxBody = 4 << 20
-	// maxHeader bounds the head of a request, to which Go adds 4 KiB: several hundred ids
-	// to wait for.
+	// maxHeader limits the head of a request, to which Go adds 4 KiB: several hundred ids to wait
+	// for.
 	maxHeader = 16 << 10
-	// maxConnections is how many connections are open at once, and sureConnections how many of
-	// them it has whatever other sockets do. More of them wait to be accepted.
+	// maxConnections is the maximum number of open connections. sureConnections of them are
+	// guaranteed, whatever other sockets do. Further ones wait to be accepted.
 	maxConnections, sureConnections = 128, 8
-	// maxAtOnce is how many requests are served at once, those that wait
-	// included; more are refused.
+	// maxAtOnce is the maximum number of concurrent requests, including waiting ones; more are
+	// refused.
 	maxAtOnce = 64
-	// maxWatches is how many of them may be watches, so that the others have room.
+	// maxWatches is how many of them may be watches, so that others still fit.
 	maxWatches = 16
-	// perSecond is how many requests a second are served for long, burst how many
-	// at a time.
+	// perSecond is the long-term rate of requests, burst the number of requests at once.
 	perSecond = 100
 	burst     = 400
-	// headerTimeout bounds how long a request may take to begin, and bodyTimeout how long its
-	// body may take to come.
+	// headerTimeout limits the time until the head of a request has arrived, and bodyTimeout the
+	// time for its body.
 	headerTimeout, bodyTimeout = 10 * time.Second, 10 * time.Second
-	// answerTimeout bounds how long a task may take to take an answer in.
+	// answerTimeout limits how long a task may take to receive an answer.
 	answerTimeout = 30 * time.Second
 	// idleTimeout is how long a connection is kept between requests.
 	idleTimeout = time.Minute
@@ -45,33 +43,32 @@ const (
 
 // Limits of one body, beyond its length. A request of 10,000 tasks fits.
 const (
-	// maxDepth is how deep objects and lists may be in one another; those of requests are
-	// in fewer than ten.
+	// maxDepth limits the nesting of objects and lists; requests have less than ten levels.
 	maxDepth = 32
-	// maxElements bounds the objects and lists in lists: each is a task or as large as one.
+	// maxElements limits the objects and lists in lists: each is a task or of similar size.
 	maxElements = 16_384
-	// maxValues bounds all names and values.
+	// maxValues limits all names and values.
 	maxValues = 200_000
-	// elementWeight and valueWeight are the memory in bytes that one of each becomes, and
-	// textFactor how often a text is in memory while it is decoded.
+	// elementWeight and valueWeight are the memory in bytes of one element or value, and textFactor
+	// is how often a text is in memory during decoding.
 	elementWeight, valueWeight, textFactor = 1536, 128, 3
 )
 
 // Limits of all sockets of an agent, and of those of one namespace.
 const (
-	// agentConnections bounds the connections beyond those that each socket is sure of.
+	// agentConnections limits the connections beyond the guaranteed ones of each socket.
 	agentConnections = 512
-	// agentText and agentDecoded bound the memory of bodies and of what they become, in bytes.
-	// The largest body of a request fits into what one namespace may use.
+	// agentText and agentDecoded limit the memory of bodies and of decoded bodies, in bytes. The
+	// largest body fits into the share of one namespace.
 	agentText, namespaceText       = 2 * namespaceText, maxBody * textFactor
 	agentDecoded, namespaceDecoded = 3 * namespaceDecoded / 2, 48 << 20
-	// maxSmall is what counts for agentSmall instead, a quarter of which one namespace may use.
+	// maxSmall is the largest request counted for agentSmall. A namespace may use a quarter.
 	maxSmall, agentSmall = 256 << 10, 16 << 20
-	// agentListings and namespaceListings bound the requests that read a whole namespace.
+	// agentListings and namespaceListings limit the requests that read a whole namespace.
 	agentListings, namespaceListings = 8, 2
 )
 
-// limited refuses what is too much at once, too often, or has a body where none belongs.
+// limited refuses requests that are too many at once, too frequent, or have an unexpected body.
 func (s *Server) limited(next http.Handler) http.Handler {
 	slots := make(chan struct{}, maxAtOnce)
 	often := rate.NewLimiter(perSecond, burst)
@@ -89,7 +86,7 @@ func (s *Server) limited(next http.Handler) http.Handler {
 			return
 		}
 		conn := http.NewResponseController(w)
-		_ = conn.SetWriteDeadline(time.Time{}) // that of the last answer is over
+		_ = conn.SetWriteDeadline(time.Time{}) // reset that of the last answer
 		if r.ContentLength != 0 {
 			_ = conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // every connection of the socket has one
 		}
@@ -102,7 +99,7 @@ func (s *Server) limited(next http.Handler) http.Handler {
 	})
 }
 
-// often counts a request. Unavailable: there were too many of the socket, or of the namespace.
+// often counts a request. Unavailable: there were too many on the socket, or in the namespace.
 func (s *Server) often(ctx context.Context, own *rate.Limiter) error {
 	if !own.Allow() {
 		return types.Errorf(types.Unavailable, "serve request: more than %d a second: ask less often, or watch", perSecond)
@@ -117,8 +114,8 @@ func (s *Server) often(ctx context.Context, own *rate.Limiter) error {
 		ns, most, ns)
 }
 
-// onlyParameters refuses a request with a parameter that it does not have: a typing
-// error must not be taken for something left out.
+// onlyParameters refuses a request with an unknown parameter: a typing error must not look like an
+// omission.
 func onlyParameters(r *http.Request, names ...string) error {
 	for name := range r.URL.Query() {
 		if slices.Contains(names, name) {

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// bounded is a listener that accepts a bounded number of connections. More of them wait
-// in the kernel, where they take no memory of the agent. Each socket is sure of some;
-// what it has beyond these counts for the whole agent.
+// bounded is a listener with a limited number of connections. Further ones wait in the kernel,
+// where they use no memory of the agent. Each socket has some guaranteed ones. Its others count
+// against the limit of the whole agent.
 type bounded struct {
 	net.Listener
 	sure, own, shared chan struct{}
@@ -24,7 +24,7 @@ func (b *Bounds) bound(l net.Listener) *bounded {
 	return out
 }
 
-// Accept waits until there may be one more connection, and for that.
+// Accept waits until another connection is allowed, and then accepts one.
 func (l *bounded) Accept() (net.Conn, error) {
 	release, ok := l.admit()
 	if !ok {
@@ -38,7 +38,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 	return &admitted{Conn: conn, release: sync.OnceFunc(release)}, nil
 }
 
-// admit waits until one more connection is allowed; ok is false if the listener is closed.
+// admit waits until another connection is allowed; ok is false if the listener is closed.
 func (l *bounded) admit() (release func(), ok bool) {
 	select {
 	case l.sure <- struct{}{}:
@@ -64,7 +64,7 @@ func (l *bounded) admit() (release func(), ok bool) {
 	}
 }
 
-// Close ends it.
+// Close closes the listener.
 func (l *bounded) Close() error { return l.close() }
 
 // admitted is a connection that counts until it is closed.
@@ -73,7 +73,7 @@ type admitted struct {
 	release func()
 }
 
-// Close closes it.
+// Close closes the connection.
 func (c *admitted) Close() error {
 	defer c.release()
 	return c.Conn.Close()

@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// permitted serves a route as far as the mode of the socket goes. A route without a word about
-// its own task is not for it.
+// permitted restricts a route to what the mode of the socket permits. SocketSelf does not permit a
+// route without own.
 func (s *Server) permitted(r route) http.Handler {
 	if s.cfg.Mode == types.SocketNamespace {
 		return r.serve
@@ -31,10 +31,10 @@ func errMode(what string) error {
 	return types.Errorf(types.Precondition, "%s: this task may ask about itself alone: launch it with socket: namespace", what)
 }
 
-// anything permits whatever the route does: it is about the task itself, or looks itself.
+// anything permits every request of a route: the route concerns the task itself, or checks it.
 func anything(*Server, *http.Request) error { return nil }
 
-// ownTask permits the task itself, by its id in full.
+// ownTask permits the task itself, by its full id.
 func (s *Server) ownTask(r *http.Request) error {
 	if id := r.PathValue("id"); id != s.cfg.Self.Task {
 		return errMode("task " + id)
@@ -42,7 +42,7 @@ func (s *Server) ownTask(r *http.Request) error {
 	return nil
 }
 
-// ownIDs permits what names the task itself alone, and of its tasks.
+// ownIDs permits requests that name only the task itself, and concern tasks.
 func (s *Server) ownIDs(r *http.Request) error {
 	query := r.URL.Query()
 	if of := query.Get("of"); of != "" && of != "tasks" {
@@ -60,8 +60,8 @@ func (s *Server) ownIDs(r *http.Request) error {
 	return nil
 }
 
-// ownSet restricts what a task for itself alone sets: on its own node, to end with it, and
-// nothing that is another's.
+// ownSet restricts what a task sets with SocketSelf: on its own node, ending with it, and nothing
+// that belongs to another task.
 func (s *Server) ownSet(body *Set, x *set) error {
 	if s.cfg.Mode == types.SocketNamespace {
 		return nil

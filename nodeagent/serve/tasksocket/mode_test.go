@@ -13,10 +13,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// asked is a request in a mode: what it is allowed to be about.
+// asked is a request in a mode.
 type asked struct{ path, body string }
 
-// modes has for each route what a task for itself alone may ask, and what it may not.
+// modes has the permitted and the refused requests of each route with SocketSelf.
 func modes() map[string]struct{ may, mayNot []asked } {
 	return map[string]struct{ may, mayNot []asked }{
 		"GET /v1/self":       {may: []asked{{"/v1/self", ""}}},
@@ -53,8 +53,7 @@ func modes() map[string]struct{ may, mayNot []asked } {
 	}
 }
 
-// TestModes walks every route in every mode: what a task for itself alone may not ask changes
-// nothing and tells nothing.
+// TestModes tests every route in every mode: a refused request changes nothing and reveals nothing.
 func TestModes(t *testing.T) {
 	s := &Server{cfg: Config{Mode: types.SocketSelf, Bounds: NewBounds(), Budget: builtIn}, watches: make(chan struct{}, maxWatches)}
 	table := modes()
@@ -85,7 +84,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// ask serves one request in a world of its own, and checks that what is refused writes nothing.
+// ask serves one request on a new store, and checks that a refused one writes nothing.
 func ask(t *testing.T, mode types.Socket, method string, a asked) (code int, text string) {
 	t.Helper()
 	store := memstore.New()
@@ -111,7 +110,7 @@ func ask(t *testing.T, mode types.Socket, method string, a asked) (code int, tex
 	s.share, _ = s.cfg.Bounds.join("d")
 	ctx, cancel := context.WithCancel(t.Context())
 	if strings.HasPrefix(a.path, "/v1/watch") {
-		cancel() // a watch that is served has no other end
+		cancel() // a watch has no other end
 	}
 	defer cancel()
 	w := httptest.NewRecorder()
@@ -122,8 +121,8 @@ func ask(t *testing.T, mode types.Socket, method string, a asked) (code int, tex
 	return w.Code, w.Body.String()
 }
 
-// TestModesDocumented finds each route in the table of the documentation, with what it says of
-// a task for itself alone.
+// TestModesDocumented finds each route in the table of the documentation, with its rule for
+// SocketSelf.
 func TestModesDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/task-api.md")
 	if err != nil {

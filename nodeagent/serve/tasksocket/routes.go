@@ -7,16 +7,16 @@ import (
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 )
 
-// route is a request that is served.
+// route is a request of the API.
 type route struct {
-	// pattern is its method and path, as docs/task-api.md has it.
+	// pattern is its method and path, as in docs/task-api.md.
 	pattern string
 	serve   http.Handler
-	// own says what a task may ask that has the socket for itself alone; nil is nothing.
+	// own restricts the requests of a task with SocketSelf; nil means none are permitted.
 	own func(*Server, *http.Request) error
 }
 
-// routes are all requests there are.
+// routes returns all requests of the API.
 func (s *Server) routes() []route {
 	return []route{
 		{"GET /v1/self", s.get(s.self), anything},
@@ -45,7 +45,7 @@ func (s *Server) handler() http.Handler {
 	return s.limited(mux)
 }
 
-// listing bounds how many requests read the whole namespace at once, until they are answered.
+// listing limits the concurrent requests that read the whole namespace, until they are answered.
 func (s *Server) listing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		release, err := s.useListing(r.Context())
@@ -58,7 +58,7 @@ func (s *Server) listing(next http.Handler) http.Handler {
 	})
 }
 
-// get serves a request that has no body, and these parameters.
+// get serves a request without a body, with these parameters.
 func (s *Server) get(do func(*http.Request) (any, error), parameters ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.finish(w, r, func(r *http.Request) (any, error) {
@@ -70,7 +70,7 @@ func (s *Server) get(do func(*http.Request) (any, error), parameters ...string) 
 	})
 }
 
-// post serves a request whose body is a T.
+// post serves a request with a T as its body.
 func post[T any](s *Server, do func(*http.Request, *T) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.finish(w, r, func(r *http.Request) (any, error) {

@@ -19,22 +19,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config says whose socket it is.
+// Config configures the socket of an attempt.
 type Config struct {
-	// Dir is the directory of the socket, for this attempt alone: it is made,
-	// and what is in the socket's place removed.
+	// Dir is the directory of the socket, for this attempt alone. Listen makes it, and removes
+	// anything in the socket's place.
 	Dir string
 	// Client is of the task's namespace.
 	Client *controlplane.Client
 	Self   Self
 	// Mode is what the task may do; SocketNone has no server.
 	Mode types.Socket
-	// Budget returns what the namespace is allowed, at once as a rule; nil is the built-in
-	// budget.
+	// Budget returns the budget of the namespace, usually at once; nil means the built-in budget.
 	Budget func(context.Context) types.Budget
-	// Bounds are shared by all sockets of the agent; nil is bounds of its own.
+	// Bounds are shared by all sockets of the agent; nil means not shared.
 	Bounds *Bounds
-	// Log is told of requests that fail for reasons of ours; nil is nobody.
+	// Log logs internal errors; nil means no log.
 	Log *zap.Logger
 }
 
@@ -43,14 +42,14 @@ type Server struct {
 	cfg      Config
 	listener net.Listener
 	http     *http.Server
-	// share is what the namespace may use of the bounds, until leave.
+	// share is the namespace's share of the bounds, until leave.
 	share *share
 	leave func()
-	// watches has an entry for every watch that is open.
+	// watches has an entry for every open watch.
 	watches chan struct{}
 }
 
-// Listen makes the socket: requests wait until Run.
+// Listen makes the socket. Requests wait until Run.
 func Listen(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
@@ -61,8 +60,7 @@ func Listen(cfg Config) (*Server, error) {
 	if cfg.Bounds == nil {
 		cfg.Bounds = NewBounds()
 	}
-	// The container may run as any user. Who may come this far on the host is
-	// decided by the directory above.
+	// The container may run as any user. The parent directory controls access on the host.
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return nil, types.Errorf(types.Unavailable, "make task socket: %w", err)
 	}
@@ -82,14 +80,14 @@ func Listen(cfg Config) (*Server, error) {
 	s.share, s.leave = cfg.Bounds.join(cfg.Client.Namespace())
 	s.http = &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(io.Discard, "", 0), // what a task does wrong is told to the task
+		ErrorLog: log.New(io.Discard, "", 0), // what a task does wrong is reported to the task
 	}
 	return s, nil
 }
 
-// openToAll lets every user connect to the socket at path, and changes nothing but a
-// socket: who may write to its directory, such as a task that an older agent started,
-// may have put a link in its place that leads to a file of the machine.
+// openToAll lets every user connect to the socket at path. It changes nothing but a socket: a
+// process with write access to the directory, such as a task of an older agent, may have replaced
+// it by a link to a file of the machine.
 func openToAll(path string) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -103,12 +101,11 @@ func openToAll(path string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		return fmt.Errorf("%s is not the socket that was made there: something else took its place", path)
 	}
-	// A descriptor of O_PATH takes no fchmod; its name in /proc is the file itself.
+	// A descriptor of O_PATH does not support fchmod; its name in /proc is the file itself.
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o666)
 }
 
-// Run serves until ctx is done; then it ends what is being served, and removes the
-// socket.
+// Run serves until ctx is done. Then it ends requests under way, and removes the socket.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.leave()
 	err := answer.Serve(ctx, s.listener, s.http)

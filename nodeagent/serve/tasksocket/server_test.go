@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestOpenToAll changes sockets and nothing else, as a task could have put it in the
-// socket's place a moment ago.
+// TestOpenToAll changes only sockets: a task could have replaced the socket a moment ago.
 func TestOpenToAll(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestIf refuses conditions on keys that the state does not show, whether they exist or not,
-// and takes those it does.
+// TestIf refuses conditions on keys that the state does not show, whether they exist or not, and
+// accepts the others.
 func TestIf(t *testing.T) {
 	b := newBench(t)
 	b.put(controlplane.TaskKey("other", "secret"), &types.Task{Name: "secret"})
@@ -25,7 +25,7 @@ func TestIf(t *testing.T) {
 		controlplane.PoolKey("other", "x"), controlplane.SchedulerKey("s"), controlplane.AdmissionKey(), controlplane.NamespaceKey("d"),
 		"/registry/secrets", "/escher/", "/escher/nodes", "/escher/nodes/n1/x", "",
 	} {
-		// Whatever revision is named, the answer is the same.
+		// The answer is the same for any revision.
 		for _, revision := range []int64{0, 1, 7} {
 			_, err := b.client.Commit(t.Context(), tasksocket.Transaction{If: controlplane.ReadSet{key: revision}, Set: set})
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), fmt.Sprintf("if: %q is nothing", key)) {

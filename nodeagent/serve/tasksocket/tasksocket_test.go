@@ -20,7 +20,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// bench is a socket of a task on a cluster in memory.
+// bench is a task socket on a cluster in memory.
 type bench struct {
 	t      *testing.T
 	store  *memstore.Store
@@ -31,7 +31,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench { return newBenchOf(t, nil) }
 
-// newBenchOf makes the bench of a namespace with a budget; nil is the built-in one.
+// newBenchOf makes the bench of a namespace with a budget; nil means the built-in one.
 func newBenchOf(t *testing.T, budget func(context.Context) types.Budget) *bench {
 	b := &bench{t: t, store: memstore.New(), path: filepath.Join(t.TempDir(), "s", tasksocket.Name)}
 	for _, node := range []string{"n1", "n2"} {
@@ -214,7 +214,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestConditional changes something only if nothing it was decided on has changed.
+// TestConditional changes something only if nothing that it depends on has changed.
 func TestConditional(t *testing.T) {
 	b, ctx := newBench(t), t.Context()
 	s, err := b.client.State(ctx, true)
@@ -236,7 +236,7 @@ func TestConditional(t *testing.T) {
 	}
 }
 
-// raw sends what no client would.
+// raw sends requests that no client would send.
 func (b *bench) raw(method, path, body string) (int, string) {
 	b.t.Helper()
 	c := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
@@ -353,8 +353,7 @@ func TestEnds(t *testing.T) {
 		_, err := b.client.Wait(ctx, "", 0, "me")
 		ended <- err
 	}()
-	// Once another request is answered, nothing says that the first has begun:
-	// either way it must end.
+	// An answer to another request does not mean that the first has begun: either way it must end.
 	if _, err := b.client.Self(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -375,8 +374,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestListenAgain is an agent that was killed, and finds in its socket's place what a
-// task may have put there while it could still write there.
+// TestListenAgain tests an agent that was killed, and finds in its socket's place what a task may
+// have put there while it had write access.
 func TestListenAgain(t *testing.T) {
 	c, err := controlplane.New(memstore.New(), "d")
 	if err != nil {

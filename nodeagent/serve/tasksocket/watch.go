@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	// keepAlive is how often a watch that has nothing to tell says that it is there.
+	// keepAlive is the interval of comments on a watch without changes.
 	keepAlive = 15 * time.Second
-	// slowest is how long a watcher may take to take an event in.
+	// slowest is how long a watcher may take to receive an event.
 	slowest = 30 * time.Second
 )
 
-// Removed is what a watch tells of a task that is no longer kept.
+// Removed is the event of a removed task.
 type Removed struct {
 	ID      string `json:"id"`
 	Removed bool   `json:"removed"`
 }
 
-// ResourceChange is what a watch tells of a resource: its capacity at a place, or that
-// it was removed there.
+// ResourceChange is the event of a resource: its capacity at a place, or its removal there.
 type ResourceChange struct {
 	Name string `json:"name"`
 	// Where is a node, "+" for every node, or "*" for the cluster.
@@ -36,7 +35,7 @@ type ResourceChange struct {
 	Removed  bool   `json:"removed,omitempty"`
 }
 
-// Synced is what a watch tells when it has told how everything is.
+// Synced is the event after the initial state is complete.
 type Synced struct {
 	Revision int64 `json:"revision"`
 }
@@ -78,13 +77,13 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		err = s.cfg.Client.Watch(r.Context(), controlplane.WatchTasks{IDs: r.URL.Query()["id"], After: after, Log: s.cfg.Log}, out.tasks)
 	}
 	if r.Context().Err() == nil {
-		// The answer has begun: that is the way left to say it.
+		// The answer has begun, so an event is the only way.
 		_ = out.send("error", 0, answer.Problem(err))
 	}
 }
 
-// resumeAfter returns the revision that a watcher has seen: of the header that clients
-// of server-sent events send by themselves, or of the parameter.
+// resumeAfter returns the last revision that a watcher has seen: from the parameter, or from the
+// header that clients of server-sent events send by themselves.
 func resumeAfter(r *http.Request) (int64, error) {
 	text := r.Header.Get("Last-Event-ID")
 	if p := r.URL.Query().Get("after"); p != "" {
@@ -115,7 +114,7 @@ func newStream(w http.ResponseWriter) *stream {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	s := &stream{w: w, ctl: http.NewResponseController(w), alive: time.NewTicker(keepAlive), ended: make(chan struct{})}
-	_ = s.write(": watching\n\n") // what comes next tells if nobody listens
+	_ = s.write(": watching\n\n") // the next write fails if the client is gone
 	s.done.Go(func() {
 		for {
 			select {
@@ -136,7 +135,7 @@ func (s *stream) end() {
 	s.done.Wait()
 }
 
-// write writes and flushes, or fails when the watcher is too slow.
+// write writes and flushes. It fails if the watcher is too slow.
 func (s *stream) write(text string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +146,8 @@ func (s *stream) write(text string) error {
 	return s.ctl.Flush()
 }
 
-// send sends one event. Only the last event of a revision bears it as its id, so that
-// who resumes has seen all of it.
+// send sends one event. Only the last event of a revision has it as its id, so that a resumed watch
+// misses nothing.
 func (s *stream) send(event string, id int64, data any) error {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -192,7 +191,7 @@ func (s *stream) resources(u controlplane.ResourceUpdate) error {
 	return s.synced(u.Synced, u.Revision)
 }
 
-// idOf is the id of an event: none if more of its revision follow.
+// idOf returns the id of an event; 0 if more of its revision follow.
 func idOf(revision int64, more bool) int64 {
 	if more {
 		return 0
@@ -200,7 +199,7 @@ func idOf(revision int64, more bool) int64 {
 	return revision
 }
 
-// synced tells that everything was told.
+// synced sends the event that the initial state is complete.
 func (s *stream) synced(synced bool, revision int64) error {
 	if !synced {
 		return nil

@@ -15,29 +15,29 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Watch says what to watch.
+// Watch selects what to watch.
 type Watch struct {
-	// Of is "tasks", also if it is empty, or "resources".
+	// Of is "tasks", "resources", or "" for tasks.
 	Of string
-	// IDs are tasks in full; none is all of the namespace.
+	// IDs are full ids of tasks; empty means all of the namespace.
 	IDs []string
-	// After resumes a watch of tasks: the ID of the last event that had one.
+	// After resumes a watch of tasks: it is the last ID of an event above 0.
 	After int64
 }
 
-// Event is what a watch tells.
+// Event is an event of a watch.
 type Event struct {
 	// Kind is "task", "resource" or "synced".
 	Kind string
-	// ID is the revision up to which everything was told; 0 if more of it follows.
+	// ID is the revision up to which everything was sent; 0 if more of it follows.
 	ID int64
 	// Data is a Status or a Removed, a ResourceChange, or a Synced.
 	Data json.RawMessage
 }
 
-// Watch calls handle with how things are, an event "synced", and then every change,
-// until ctx is done or handle returns an error, which it returns. Unavailable: the
-// socket is gone, or was never there.
+// Watch calls handle with the current state, an event "synced", and then every change. It ends when
+// ctx is done, or handle returns an error, which it returns. Unavailable: the socket is gone, or
+// never existed.
 func (c *Client) Watch(ctx context.Context, w Watch, handle func(Event) error) error {
 	query := url.Values{"of": {w.Of}, "id": w.IDs}
 	if w.After != 0 {
@@ -65,7 +65,7 @@ func (c *Client) Watch(ctx context.Context, w Watch, handle func(Event) error) e
 	return types.Errorf(types.Unavailable, "watch by the task socket %s: it was ended: watch again, after the last id", c.path)
 }
 
-// readEvents reads server-sent events to the end. What breaks off is an end, too.
+// readEvents reads server-sent events to the end, or until the connection breaks.
 func readEvents(r io.Reader, handle func(Event) error) error {
 	var e Event
 	in := bufio.NewReader(r)
@@ -92,7 +92,7 @@ func readEvents(r io.Reader, handle func(Event) error) error {
 	}
 }
 
-// deliver hands an event over, if there is one: a comment is none.
+// deliver passes an event to handle, unless it is only a comment.
 func (e Event) deliver(handle func(Event) error) error {
 	switch e.Kind {
 	case "":

@@ -43,7 +43,7 @@ func (b *bench) watch(w tasksocket.Watch) *watching {
 	return x
 }
 
-// next fails unless the next event is of that kind and says that.
+// next fails unless the next event has that kind and contains the texts.
 func (x *watching) next(kind string, says ...string) tasksocket.Event {
 	x.t.Helper()
 	select {
@@ -86,7 +86,7 @@ func TestWatchTasks(t *testing.T) {
 	}
 	x.cancel()
 
-	// What happens while nobody watches is told to who resumes, and nothing else.
+	// A resumed watch gets the changes since, and nothing else.
 	b.status("b", types.Failed)
 	x = b.watch(tasksocket.Watch{After: last.ID})
 	x.next("task", `"b"`, "failed")
@@ -123,7 +123,7 @@ func TestWatchResources(t *testing.T) {
 	x.next("resource", `"x"`, `"removed":true`)
 }
 
-// TestWatchByHeader resumes as browsers and their like do.
+// TestWatchByHeader resumes like a browser.
 func TestWatchByHeader(t *testing.T) {
 	b := newBench(t)
 	b.status("a", types.Running)
@@ -157,7 +157,7 @@ func TestWatchByHeader(t *testing.T) {
 	}
 }
 
-// TestTooManyWatches leaves room for requests that are none.
+// TestTooManyWatches tests that other requests still fit.
 func TestTooManyWatches(t *testing.T) {
 	b := newBench(t)
 	for range 16 {
@@ -172,7 +172,7 @@ func TestTooManyWatches(t *testing.T) {
 	}
 }
 
-// TestTooOften refuses what comes too often, and says so in HTTP's words too.
+// TestTooOften refuses too frequent requests, also with the HTTP status for that.
 func TestTooOften(t *testing.T) {
 	b := newBench(t)
 	for range 10_000 {
@@ -188,7 +188,7 @@ func TestTooOften(t *testing.T) {
 	t.Error("10,000 at once are served")
 }
 
-// TestBudgetOfTheSocket: an administrator lowers what the tasks of a namespace may ask, and open.
+// TestBudgetOfTheSocket lowers a namespace's budgets of requests and watches.
 func TestBudgetOfTheSocket(t *testing.T) {
 	var most atomic.Int64
 	most.Store(2)

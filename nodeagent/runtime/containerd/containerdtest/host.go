@@ -1,5 +1,5 @@
-// Package containerdtest gives tests a private containerd with an image of the
-// test program in it. It takes root, containerd and runc.
+// Package containerdtest runs a private containerd for tests, with an image of the test program. It
+// requires root, containerd and runc.
 package containerdtest
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/runtimetest"
 )
 
-// patience is how long containerd may take for anything, on a busy machine.
+// patience is how long a call of containerd may take on a busy machine.
 const patience = 60 * time.Second
 
-// Host is a machine with a containerd of its own.
+// Host is a machine with a private containerd.
 type Host struct {
-	// Dir is the daemon's directory. Its path is short, for sockets in it.
+	// Dir is the daemon's directory. Its path is short, because it contains sockets.
 	Dir string
 	// Address is the daemon's socket.
 	Address string
-	// Namespace is a containerd namespace that nobody else uses.
+	// Namespace is a containerd namespace of this Host alone.
 	Namespace string
 	// Program is the test program on the host: see runtimetest/program.
 	Program string
@@ -37,8 +37,8 @@ type Host struct {
 	daemon *daemon.Daemon
 }
 
-// New starts a containerd that ends with t, and checks then that nothing of it
-// is left. It is started again when it is killed.
+// New starts a containerd that ends with t, and restarts it when it is killed. At the end it checks
+// that nothing is left behind.
 func New(t *testing.T) *Host {
 	t.Helper()
 	// Paths of sockets are limited to 107 bytes: t.TempDir would be too long.
@@ -100,7 +100,7 @@ func (h *Host) importProgram(t *testing.T) {
 	}
 }
 
-// Config returns how Open makes the runtime of a node.
+// Config returns the configuration of Open for a node.
 func (h *Host) Config(cluster, node string) containerd.Config {
 	return containerd.Config{
 		Address: h.Address, Namespace: h.Namespace, Cluster: cluster, Node: node,
@@ -108,13 +108,13 @@ func (h *Host) Config(cluster, node string) containerd.Config {
 	}
 }
 
-// Open returns the runtime of a node, closed at the end of t.
+// Open returns the runtime of a node. It is closed at the end of t.
 func (h *Host) Open(t *testing.T, cluster, node string) *containerd.Runtime {
 	t.Helper()
 	return h.OpenWith(t, h.Config(cluster, node))
 }
 
-// OpenWith returns a runtime of that configuration, closed at the end of t.
+// OpenWith returns a runtime with a configuration. It is closed at the end of t.
 func (h *Host) OpenWith(t *testing.T, conf containerd.Config) *containerd.Runtime {
 	t.Helper()
 	r, err := containerd.New(conf)
@@ -127,7 +127,7 @@ func (h *Host) OpenWith(t *testing.T, conf containerd.Config) *containerd.Runtim
 	return r
 }
 
-// PID returns the process of containerd.
+// PID returns the process id of containerd.
 func (h *Host) PID(t *testing.T) int {
 	t.Helper()
 	pid, err := h.daemon.PID()
@@ -135,7 +135,7 @@ func (h *Host) PID(t *testing.T) int {
 	return pid
 }
 
-// Kill kills containerd, which is started again then.
+// Kill kills containerd, which then restarts.
 func (h *Host) Kill(t *testing.T) {
 	t.Helper()
 	must(t, syscall.Kill(h.PID(t), syscall.SIGKILL))

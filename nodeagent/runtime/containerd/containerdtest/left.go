@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// checkNothingLeft fails the test for each process, mount and cgroup of the host
-// that outlived its containers.
+// checkNothingLeft fails the test for each process, mount and cgroup of the host that outlives its
+// containers.
 func (h *Host) checkNothingLeft(t *testing.T) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -30,8 +30,7 @@ func (h *Host) checkNothingLeft(t *testing.T) {
 	}
 }
 
-// Processes returns the command lines of all processes that contain text, by
-// process id.
+// Processes returns the command lines of all processes that contain text, by process id.
 func (h *Host) Processes(t *testing.T, text string) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -1,4 +1,4 @@
-// Package daemon finds a containerd that serves, or runs a private one.
+// Package daemon finds a running containerd, or runs a private one.
 package daemon
 
 import (
@@ -12,29 +12,28 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// DefaultAddress is where a containerd of the machine listens.
+// DefaultAddress is the socket of a machine's containerd.
 const DefaultAddress = "/run/containerd/containerd.sock"
 
-// ttrpcSuffix is at the end of the path of the second socket, which shims use.
+// ttrpcSuffix ends the path of the second socket, which shims use.
 const ttrpcSuffix = ".ttrpc"
 
-// maxSocketPath is how long the path of the first may be, in bytes.
+// maxSocketPath is the maximum length of the path of the first socket, in bytes.
 const maxSocketPath = 107 - len(ttrpcSuffix)
 
-// Config says which containerd to use.
+// Config configures which containerd to use.
 type Config struct {
-	// Address is the socket of a containerd to use when one answers there.
-	// Empty: always a private one.
+	// Address is the socket of a containerd to use if it answers; "" means always a private one.
 	Address string
-	// Named tells that somebody chose Address: when none answers there, that is an
-	// error, and no private one is run instead.
+	// Named reports whether a user chose Address. Then it is an error if no containerd answers
+	// there: no private one is run instead.
 	Named bool
-	// Dir is where a private one keeps all it has: images, snapshots, state,
-	// socket, configuration and log. It is made if it is missing.
+	// Dir is the directory of a private containerd: images, snapshots, state, socket, configuration
+	// and log. It is made if it is missing.
 	Dir string
 	// Keep leaves a private daemon running when Run ends.
 	Keep bool
-	// Logger is told what is started and stopped.
+	// Logger logs starts and stops.
 	Logger *zap.Logger
 }
 
@@ -44,7 +43,7 @@ func (c Config) socket() string { return filepath.Join(c.Dir, "containerd.sock")
 func (c Config) toml() string   { return filepath.Join(c.Dir, "containerd.toml") }
 func (c Config) log() string    { return filepath.Join(c.Dir, "containerd.log") }
 
-// Validate returns Invalid when no daemon could be run this way.
+// Validate returns Invalid if no daemon can run with c.
 func (c Config) Validate() error {
 	if !filepath.IsAbs(c.Dir) {
 		return types.Errorf(types.Invalid, "run containerd in %q: the path is not absolute", c.Dir)
@@ -59,8 +58,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// disabled are the plugins that Escher has no use for: the one for Kubernetes
-// would want CNI, the others a file system or device of their own.
+// disabled returns the plugins that Escher does not need: the Kubernetes one requires CNI, the
+// others their own file system or device.
 func disabled() []string {
 	return []string{
 		"io.containerd.grpc.v1.cri",
@@ -74,8 +73,8 @@ func disabled() []string {
 	}
 }
 
-// text returns the daemon's configuration file. Version 2 is read by containerd
-// 1.6 and by 2.x. Go's quoting of printable text is that of TOML.
+// text returns the daemon's configuration file. containerd 1.6 and 2.x read version 2. Go quotes
+// printable text in the same way as TOML.
 func (c Config) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version = 2\nroot = %q\nstate = %q\n", c.root(), c.state())

@@ -16,29 +16,27 @@ import (
 )
 
 const (
-	// startWait bounds how long a daemon may take until it serves. It starts
-	// in less than a second; a slow disk takes longer.
+	// startWait limits the start of a daemon. It takes less than a second, and longer on a slow
+	// disk.
 	startWait = 30 * time.Second
 	// stopWait is how long a daemon may take to end before it is killed.
 	stopWait = 10 * time.Second
-	// probeWait bounds the question whether a daemon serves.
+	// probeWait limits the check whether a daemon serves.
 	probeWait = 2 * time.Second
 )
 
-// Daemon is a containerd that serves, or did when Ensure returned.
+// Daemon is a containerd that served when Ensure returned.
 type Daemon struct {
 	conf    Config
 	address string
 	private bool
 }
 
-// Ensure returns a containerd that serves: the one at conf.Address, the private
-// one of conf.Dir if it is still running, or else one that it starts there. A
-// private one belongs to the caller from then on: Run ends it.
+// Ensure returns a containerd that serves: the one at conf.Address, the private one of conf.Dir if
+// it still runs, or a private one that it starts there. The caller owns a private one: Run ends it.
 //
-// Precondition: containerd or runc is not installed, or none serves where one was
-// named. Unavailable: it does not serve; its log says why. Invalid: see
-// Config.Validate.
+// Precondition: containerd or runc is not installed, or none serves at the chosen address.
+// Unavailable: it does not serve; its log has the reason. Invalid: see Config.Validate.
 func Ensure(ctx context.Context, conf Config) (*Daemon, error) {
 	if conf.Address != "" {
 		err := Serving(ctx, conf.Address)
@@ -67,24 +65,23 @@ func Ensure(ctx context.Context, conf Config) (*Daemon, error) {
 // Address returns the path of the socket.
 func (d *Daemon) Address() string { return d.address }
 
-// Private tells that the daemon is the caller's own.
+// Private reports whether the daemon is a private one.
 func (d *Daemon) Private() bool { return d.private }
 
-// PID returns the process that listens at the address now.
+// PID returns the id of the process that listens at the address now.
 func (d *Daemon) PID() (int, error) { return peer(d.address) }
 
-// Serving returns nil when a containerd answers at address, Unavailable else.
+// Serving returns nil if a containerd answers at address, and Unavailable otherwise.
 func Serving(ctx context.Context, address string) error {
 	_, err := Version(ctx, address)
 	return err
 }
 
-// Version returns the version of the containerd that answers at address. Unavailable:
-// none does.
+// Version returns the version of the containerd that answers at address. Unavailable: none does.
 func Version(ctx context.Context, address string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
-	// Without a socket there is nothing to wait for.
+	// Without a socket, do not wait.
 	if _, err := os.Stat(address); err != nil {
 		return "", types.Errorf(types.Unavailable, "reach containerd at %s: %w", address, err)
 	}
@@ -100,7 +97,7 @@ func Version(ctx context.Context, address string) (string, error) {
 	return v.Version, nil
 }
 
-// start runs a private daemon and returns when it serves.
+// start starts a private daemon and returns once it serves.
 func (d *Daemon) start(ctx context.Context) error {
 	binary, err := installed()
 	if err != nil {
@@ -116,8 +113,8 @@ func (d *Daemon) start(ctx context.Context) error {
 	defer log.Close()
 	cmd := exec.Command(binary, "--config", d.conf.toml())
 	cmd.Stdout, cmd.Stderr = log, log
-	// Its own session: a Ctrl-C at the terminal is for the caller, who decides
-	// what becomes of containerd and when.
+	// It gets its own session: a Ctrl-C at the terminal is for the caller, which decides when to
+	// stop containerd.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return types.Errorf(types.Unavailable, "start %s: %w", binary, err)
@@ -131,7 +128,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the directory and the configuration in it.
+// prepare makes the directory and its configuration.
 func (d *Daemon) prepare() error {
 	if err := os.MkdirAll(d.conf.Dir, 0o700); err != nil {
 		return types.Errorf(types.Precondition, "make the directory of containerd: %w", err)
@@ -142,7 +139,7 @@ func (d *Daemon) prepare() error {
 	return nil
 }
 
-// awaitServing returns when the daemon serves, or cannot any more.
+// awaitServing waits until the daemon serves or has ended.
 func (d *Daemon) awaitServing(ctx context.Context, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
@@ -162,8 +159,8 @@ func (d *Daemon) awaitServing(ctx context.Context, ended <-chan error) error {
 	return nil
 }
 
-// installed returns the path of containerd. Precondition when what it takes to
-// run containers is not there.
+// installed returns the path of containerd. Precondition: a program needed to run containers is
+// missing.
 func installed() (string, error) {
 	for _, name := range []string{"runc", "containerd-shim-runc-v2", "containerd"} {
 		path, err := exec.LookPath(name)

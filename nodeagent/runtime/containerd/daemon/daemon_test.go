@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// config returns that of a daemon in a directory with a short path.
+// config returns the configuration of a daemon in a directory with a short path.
 func config(t *testing.T) daemon.Config {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ctd")
@@ -42,7 +42,7 @@ func ensure(t *testing.T, conf daemon.Config) *daemon.Daemon {
 	return d
 }
 
-// run runs d until the function returned is called.
+// run runs d until stop is called.
 func run(t *testing.T, d *daemon.Daemon) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -160,7 +160,7 @@ func TestSaysWhatToInstall(t *testing.T) {
 
 func TestSaysWhyItDoesNotStart(t *testing.T) {
 	conf := config(t)
-	// A file is where a directory must be.
+	// A file is in the place of a directory.
 	if err := os.MkdirAll(conf.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

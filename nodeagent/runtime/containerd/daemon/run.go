@@ -16,10 +16,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Run keeps a private daemon running until ctx is done: when it ends, it is
-// started again, containers live on meanwhile. Then it stops the daemon, unless
-// it is to be kept; containers live on in either case, and an Ensure of the same
-// directory finds them again. With the daemon of the machine, it only waits.
+// Run keeps a private daemon running until ctx is done: it restarts an ended daemon, and containers
+// run on meanwhile. At the end it stops the daemon unless Config.Keep is set. Containers run on in
+// either case, and an Ensure of the same directory finds them again. With the machine's daemon, Run
+// only waits.
 func (d *Daemon) Run(ctx context.Context) error {
 	if !d.private {
 		<-ctx.Done()
@@ -38,7 +38,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.conf.Logger.Warn("containerd ended, starting it again", zap.String("address", d.address), zap.Error(err))
 		if err := d.start(ctx); err != nil {
 			d.conf.Logger.Error("containerd does not start", zap.Error(err))
-			_ = supervise.Pause(ctx, pause.NextBackOff()) // whether ctx is done is asked next
+			_ = supervise.Pause(ctx, pause.NextBackOff()) // ctx is checked next
 		}
 		if ctx.Err() != nil {
 			return d.stopNow()
@@ -46,7 +46,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 }
 
-// stopNow stops the daemon if one runs.
+// stopNow stops the daemon if it runs, unless Config.Keep is set.
 func (d *Daemon) stopNow() error {
 	pid, err := d.PID()
 	if err != nil || d.conf.Keep {
@@ -60,7 +60,7 @@ func (d *Daemon) stopNow() error {
 	return d.stop(fd, pid)
 }
 
-// follow returns when the process has ended; when ctx is done, it makes it so.
+// follow waits for the end of the process. It stops it when ctx is done, without Config.Keep.
 func (d *Daemon) follow(ctx context.Context, pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -86,8 +86,8 @@ func (d *Daemon) follow(ctx context.Context, pid int) error {
 	return d.stop(fd, pid)
 }
 
-// awaitable makes a file of a process's descriptor that can be waited for without a
-// thread, and without looking now and then. The file owns the descriptor.
+// awaitable makes a pollable file of a process's descriptor: to wait for it takes no thread and no
+// polling interval. The file owns the descriptor.
 func awaitable(fd int) (*os.File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
@@ -106,7 +106,7 @@ func awaitEnd(ctx context.Context, process *os.File) error {
 	return raw.Read(func(fd uintptr) bool { return ended(int(fd), 0) })
 }
 
-// stop ends the process: politely first.
+// stop ends the process, with SIGTERM first.
 func (d *Daemon) stop(fd, pid int) error {
 	signals := []unix.Signal{unix.SIGTERM, unix.SIGKILL}
 	for _, signal := range signals {
@@ -121,7 +121,7 @@ func (d *Daemon) stop(fd, pid int) error {
 	return types.Errorf(types.Internal, "stop containerd, process %d: it does not end", pid)
 }
 
-// dropSockets removes the sockets of a daemon that has ended: it leaves one behind.
+// dropSockets removes the sockets of an ended daemon, which leaves one behind.
 func (d *Daemon) dropSockets() error {
 	for _, path := range []string{d.conf.socket(), d.conf.socket() + ttrpcSuffix} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -131,7 +131,7 @@ func (d *Daemon) dropSockets() error {
 	return nil
 }
 
-// ended reports whether the process has ended, waiting at most for limit.
+// ended reports whether the process ends within limit.
 func ended(fd int, limit time.Duration) bool {
 	deadline := time.Now().Add(limit)
 	for {
@@ -143,8 +143,8 @@ func ended(fd int, limit time.Duration) bool {
 	}
 }
 
-// peer returns the process that listens on the Unix socket at address: whoever
-// started it, it is no number of a file that may be stale.
+// peer returns the id of the process that listens on the Unix socket at address. Unlike a PID file,
+// it is never stale.
 func peer(address string) (int, error) {
 	conn, err := net.Dial("unix", address)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// chat writes numbered lines until SIGTERM, and the number of the last one as its end.
+// chat writes numbered lines until SIGTERM, and then the number of the last one.
 func chat() (int, error) {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
@@ -28,8 +28,7 @@ func chat() (int, error) {
 	}
 }
 
-// anyBytes writes a line that is longer than any buffer, what is no text, and no newline
-// at its end.
+// anyBytes writes a line longer than any buffer, bytes that are not text, and no final newline.
 func anyBytes() (int, error) {
 	_, err := os.Stdout.WriteString(strings.Repeat("0123456789abcdef", 20_000) + "\x1b[31mred\x1b[0m\r\n\x00\xff\xfe\nthe end")
 	return 0, err

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// litter leaves two processes to the first one, which end then, and blocks.
+// litter makes two orphans that end, and blocks.
 func litter() (int, error) {
-	// Each is the child of a shell, so to speak, that does not wait for it.
+	// Like a shell that does not wait for its child.
 	for range 2 {
 		if err := exec.Command("/proc/self/exe", "abandon").Run(); err != nil {
 			return 1, err
@@ -19,7 +19,7 @@ func litter() (int, error) {
 	return block("littered", syscall.SIGTERM)
 }
 
-// abandon starts a process that ends soon, and ends before it.
+// abandon starts a process that ends soon after abandon does.
 func abandon() (int, error) {
 	if err := exec.Command("/proc/self/exe", "linger").Start(); err != nil {
 		return 1, err
@@ -27,14 +27,14 @@ func abandon() (int, error) {
 	return 0, nil
 }
 
-// linger ends when its parent has.
+// linger ends after its parent has ended.
 func linger() (int, error) {
 	for parent := os.Getppid(); os.Getppid() == parent && parent != 1; {
 	}
 	return 0, nil
 }
 
-// zombies says how many processes have ended, and nobody has waited for.
+// zombies prints the number of ended processes that no parent has waited for.
 func zombies() (int, error) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bred is the exit code of breed when its child was killed.
+// bred is the exit code of breed if its child was killed.
 const bred = 3
 
 // breed runs eat in another process.

@@ -1,5 +1,5 @@
-// Program is what runs in the containers of tests. Its first argument is one of
-// the verbs below. It is a logger of containers as well: see task-log.
+// Program runs in the containers of tests. Its first argument is one of the verbs below. It is also
+// a logger of containers: see task-log.
 package main
 
 import (
@@ -33,7 +33,7 @@ func run(verb string, args []string) (int, error) {
 	switch verb {
 	case "exit":
 		return strconv.Atoi(arg)
-	case "block": // until SIGTERM, with words when it is ready for it
+	case "block": // until SIGTERM; prints arg when it is ready
 		return block(cmp.Or(arg, "ready"), syscall.SIGTERM, syscall.SIGINT)
 	case "usr1": // until SIGUSR1
 		return block("ready", syscall.SIGUSR1)
@@ -50,11 +50,11 @@ func run(verb string, args []string) (int, error) {
 		return eat()
 	case "burn": // until it is killed
 		return burn()
-	case "hold": // so many MiB of memory
+	case "hold": // this many MiB of memory
 		return hold(arg)
-	case "write": // so many MiB to a file in a directory
+	case "write": // this many MiB to a file in a directory
 		return write(args[0], args[1])
-	case "breed": // has a child that eats, and ends with code 3 when that was killed
+	case "breed": // has a child that eats, and exits with code 3 if the child was killed
 		return breed()
 	case "get":
 		return get(arg)
@@ -76,17 +76,17 @@ func run(verb string, args []string) (int, error) {
 		return status()
 	case "copy": // input to output, and exit with a code
 		return copyInput(arg)
-	case "terminal": // its size, each time it changes, until the end of input
+	case "terminal": // prints its size after each change, until the end of input
 		return terminal()
-	case "litter": // leaves ended processes to the first one, and blocks
+	case "litter": // makes orphans that end, and blocks
 		return litter()
 	case "abandon":
 		return abandon()
 	case "linger":
 		return linger()
-	case "zombies": // how many processes have ended that nobody waited for
+	case "zombies": // how many ended processes no parent has waited for
 		return zombies()
-	case "nurse": // has a child that is deaf
+	case "nurse": // has a deaf child
 		return nurse()
 	case "chat": // until SIGTERM
 		return chat()
@@ -116,7 +116,7 @@ func appendLine(path string) error {
 	return err
 }
 
-// eat takes memory until it gets no more.
+// eat allocates memory until it gets no more.
 func eat() (int, error) {
 	var eaten [][]byte
 	for {

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// try does what a container must not let it do, and says for each how that ended: ok,
-// or the name of the error. None of it does harm where it works. Some take an argument,
-// as in write=/etc/x.
+// try tries actions that a container must not be able to do, and prints each result: ok, or the
+// name of the error. All are harmless if they succeed. Some take an argument, as in write=/etc/x.
 func try(what []string) (int, error) {
 	for _, text := range what {
 		verb, arg, _ := strings.Cut(text, "=")
@@ -28,10 +27,10 @@ func attempt(verb, arg string) error {
 	switch verb {
 	case "mount":
 		return unix.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "")
-	case "keyctl": // asks for a keyring of its own, which takes no right
+	case "keyctl": // gets its own keyring, which needs no right
 		_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_PROCESS_KEYRING, true)
 		return err
-	case "userns": // a namespace of users, which takes no right
+	case "userns": // a user namespace, which needs no right
 		cmd := exec.Command("/proc/self/exe", "exit", "0")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}
 		return cmd.Run()
@@ -41,7 +40,7 @@ func attempt(verb, arg string) error {
 	case "raw":
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
 		return closed(fd, err)
-	case "mknod": // that of the first disk
+	case "mknod": // for the first disk
 		return unix.Mknod(arg, unix.S_IFBLK|0o600, int(unix.Mkdev(8, 0)))
 	case "read":
 		fd, err := unix.Open(arg, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -55,7 +54,7 @@ func attempt(verb, arg string) error {
 		return unix.Rename(arg, arg+".old")
 	case "remove":
 		return unix.Unlink(arg)
-	case "signal": // whether it is there, and would let itself be signalled
+	case "signal": // whether the process exists and accepts signals
 		pid, err := strconv.Atoi(arg)
 		if err != nil {
 			return err
@@ -96,8 +95,8 @@ func outcome(err error) string {
 	return "failed"
 }
 
-// fork makes processes that do nothing until it gets no more, at most so many, and says
-// how many. They end with it, as it is the first of its container.
+// fork makes up to most idle processes, until it gets no more, and prints their number. They end
+// with fork, which is the first process of its container.
 func fork(most string) (int, error) {
 	n, err := strconv.Atoi(most)
 	if err != nil {
@@ -110,7 +109,7 @@ func fork(most string) (int, error) {
 			fmt.Printf("made %d: %s\n", made, outcome(errno))
 			return 0, nil
 		case pid == 0:
-			// In the child nothing of Go works but this.
+			// The child can only make raw system calls.
 			for {
 				_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
 			}
@@ -120,7 +119,7 @@ func fork(most string) (int, error) {
 	return 0, nil
 }
 
-// status prints the rights of the process, as the kernel does.
+// status prints the rights of the process in the kernel's format.
 func status() (int, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(text)) {
