@@ -69,8 +69,8 @@ func (a *agent) declareDead() {
 	a.w.say("%s is declared dead", a.name)
 }
 
-// declared reports whether the machine, which comes back, was declared dead, and something
-// that is kept there is not given up yet: then it is not alive, and nothing runs on it.
+// declared reports whether the returning machine was declared dead, with Keep tasks not given up
+// yet: then it is not alive, and nothing runs on it.
 func (a *agent) declared() bool {
 	var cordon types.Cordon
 	if a.w.read(controlplane.CordonKey(a.name), &cordon); !cordon.Dead {
