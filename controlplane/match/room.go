@@ -18,10 +18,9 @@ type Room struct {
 	over Overlay
 }
 
-// Overlay is what a decision has changed on a node and nobody has stored yet. The zero value
-// changes nothing.
+// Overlay is the unstored changes of a decision on a node. The zero value changes nothing.
 type Overlay struct {
-	// Allocated is what is in use. nil means what is stored; else the room changes it.
+	// Allocated is the allocated amounts; nil means the stored ones. The room changes others.
 	Allocated *types.Allocated
 	// Offered is capacity that the decision itself brings: provided, or granted.
 	Offered map[types.ResourceID]types.Quantity
