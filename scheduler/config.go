@@ -56,10 +56,10 @@ type Config struct {
 	Units Units
 	// Metrics count the work of Run; nil means none.
 	Metrics *Metrics
-	// Run calls Beat in every pass of its loop, at least every 10 s, and with true when the store
-	// answered instead; nil means no calls.
+	// Beat is called in every pass of Run's loop, at least every 10 s, and with true when the store
+	// has answered instead; nil means no calls.
 	Beat func(heard bool)
-	// Run passes Quarantined the number of unreadable stored values and some of their keys,
+	// Quarantined receives from Run the number of unreadable stored values and some of their keys,
 	// whenever something has changed; nil means no calls. It must return soon.
 	Quarantined func(count int, some []string)
 }

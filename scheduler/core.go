@@ -49,7 +49,7 @@ type Core struct {
 	changed []*cluster.Node
 	base    int
 
-	// Objects to recheck.
+	// bindings, tasks and reservations are objects to recheck.
 	bindings     fifo[*cluster.Binding]
 	tasks        fifo[*cluster.Task]
 	reservations fifo[*cluster.Reservation]

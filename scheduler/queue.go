@@ -76,7 +76,8 @@ type shape struct {
 	// the shapes pinned there; -1 when not listed.
 	node, at int32
 
-	// The first entry, and the storage of entries and lacks while they have one element.
+	// first is the first entry. With firstTaken, onlyEntry and onlyLack, it stores entries and
+	// lacks while they have one element.
 	first      entry
 	onlyEntry  [1]*entry
 	onlyLack   [1]missing

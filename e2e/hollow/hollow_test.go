@@ -138,7 +138,7 @@ func TestOnEtcd(t *testing.T) {
 	}
 }
 
-// A job of two tasks that are kept apart.
+// Example runs a job of two tasks that are kept apart.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -39,7 +39,7 @@ type Work struct {
 	// from a model of the source (est_duration_s) rather than a measurement.
 	Submit, Duration float64
 	Modelled         bool
-	// The request of each task; GPUMilli is per device.
+	// CPUMilli, MemMiB, GPUs and GPUMilli are the request of each task; GPUMilli is per device.
 	CPUMilli, MemMiB, GPUs, GPUMilli int64
 	// Models are the allowed models of its devices; none means any.
 	Models []string
