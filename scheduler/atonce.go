@@ -12,13 +12,13 @@ import (
 
 // An AtOnce reservation collects without a wait, several in parallel, each on the nodes that it
 // names. It is for callers that know which capacity becomes free there, and for which job. The
-// other members of its job do not accumulate meanwhile, and return what they hold.
+// other tasks and reservations of its job do not accumulate meanwhile, and return what they hold.
 //
 // Capacity that becomes free there goes to it first. Once it is complete, one transaction places
-// waiting members of its job with all of it. The same transaction hands the grant over, which then
-// holds nothing. The scheduler knows neither the purpose nor the duration: the creator of the
-// reservation gives it up. A complete ForItself reservation is granted whatever members of its job
-// wait.
+// the waiting tasks and reservations of its job with all of it. The same transaction hands the
+// grant over, which then holds nothing. The scheduler knows neither the purpose nor the duration:
+// the creator of the reservation gives it up. A complete ForItself reservation is granted, whatever
+// else of its job waits.
 
 // collectAtOnce adds what AtOnce reservations can collect to the draft, in order of their creation.
 func (c *Core) collectAtOnce(d *Draft) {
@@ -42,7 +42,7 @@ func (c *Core) atOnce() []*cluster.Reservation {
 		} else {
 			delete(c.accum.atOnce, id)
 			delete(c.accum.refused, id)
-			c.accumulateAgain() // other members of its job may
+			c.accumulateAgain() // others of its job may
 		}
 	}
 	slices.SortFunc(out, func(a, b *cluster.Reservation) int {
@@ -56,8 +56,8 @@ func isAtOnce(r *cluster.Reservation) bool {
 	return r != nil && r.Info.V != nil && r.Info.V.AtOnce && (r.Grant.V == nil || r.Grant.V.Phase == types.Collecting)
 }
 
-// collectFor lets r collect. That takes a draft of its own, because waiting members of its job may
-// join it. In a draft that has begun, nothing more is placed.
+// collectFor lets r collect. That takes a draft of its own, because the waiting tasks and
+// reservations of its job may join it. In a draft that has begun, nothing more is placed.
 func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 	c.deciding = r
 	ns := r.ID.Namespace
@@ -177,8 +177,8 @@ func (c *Core) directed(r *cluster.Reservation) *types.Grant {
 	return g
 }
 
-// findsMore reports whether the draft leaves free capacity that g lacks, or g is complete and
-// members of the job wait for it.
+// findsMore reports whether the draft leaves free capacity that g lacks, or g is complete and heirs
+// wait for it.
 func (c *Core) findsMore(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
 	whole := true
 	for _, at := range g.Nodes {
@@ -213,9 +213,8 @@ func (d *Draft) dependOn(r *cluster.Reservation) {
 	d.items++
 }
 
-// handOver places waiting members of the job of r with all that the complete g holds. The remainder
-// becomes free. It returns stalled if no member waits or something is in flight, noFit if no
-// waiting member fits.
+// handOver places the heirs of r with all that the complete g holds. The remainder becomes free. It
+// returns stalled if there are no heirs or something is in flight, noFit if no heir fits.
 func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcome {
 	heirs := c.heirs(r)
 	if len(heirs) == 0 || c.inFlightOf(g) {
