@@ -137,8 +137,8 @@ func (l *latency) run(ctx context.Context) error {
 	return err
 }
 
-// poisson calls do n times at random moments, per times a second on average, without waiting for the
-// end of one before the next.
+// poisson calls do n times at random moments, per times a second on average, without waiting for
+// the end of one before the next.
 func poisson(ctx context.Context, seed uint64, per, n int, do func(i int) error) error {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	g, ctx := errgroup.WithContext(ctx)
