@@ -43,7 +43,7 @@ func NewSharing(t *testing.T, cfg hollow.Config, id string, p esl.Shared) *Shari
 	return s
 }
 
-// Submit submits a job, and returns its id.
+// Submit submits a job, and returns its ids.
 func (s *Sharing) Submit(tasks []controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
 	s.T.Helper()
 	job, err := s.Jobs.Submit(s.T.Context(), esl.Job{Name: "j", Tasks: tasks}, policies...)
