@@ -23,7 +23,7 @@ import (
 // shell is an image with a shell of this machine.
 const shell = "escher.local/shell:1"
 
-// TestAccess is what a user does with tasks that run: logs, exec, cp, images, events.
+// TestAccess covers a user's access to running tasks: logs, exec, cp, images, events.
 func TestAccess(t *testing.T) {
 	c := newCluster(t)
 	c.start("--nodes", "2")
@@ -109,8 +109,8 @@ func eventually(is func() bool) bool {
 	return false
 }
 
-// terminal uses exec -it in a terminal, resizes that, and looks whether it is as before
-// in the end.
+// terminal uses exec -it in a terminal, resizes that, and checks that its state is restored in the
+// end.
 func terminal(t *testing.T, c *cluster, box string) {
 	cmd := exec.CommandContext(t.Context(), built.escher, "exec", "-it", box, "--", "sh", "-c", `stty size; read line; stty size; echo "got $line"; exit 5`)
 	cmd.Env = append(os.Environ(), "ESCHER_DIR="+c.dir, "TERM=vt100")
@@ -220,8 +220,8 @@ func files(t *testing.T, c *cluster, box string) {
 	}
 }
 
-// acrossRestarts follows a task that fails twice and succeeds then, and is evicted in
-// between by nobody: all it wrote comes, once.
+// acrossRestarts follows a task that fails twice and then succeeds, without an eviction: all of its
+// output arrives, once.
 func acrossRestarts(t *testing.T, c *cluster) {
 	const script = `n=$(cat /state/n 2>/dev/null || echo 0); n=$((n+1)); echo $n > /state/n; echo run $n; test $n -ge 3`
 	args := []string{"run", "-d", "--name", "again", "--scratch", "/state", "--restart", "on-failure:5", "--restart-delay", "100ms", shell, "--", "sh", "-c", script}
@@ -234,7 +234,7 @@ func acrossRestarts(t *testing.T, c *cluster) {
 	}
 }
 
-// keptByItsToken asks an agent without the token that is in the store.
+// keptByItsToken asks an agent without the stored token.
 func keptByItsToken(t *testing.T, c *cluster) {
 	sockets, err := filepath.Glob(filepath.Join(c.dir, "agents/node-1/*/api.sock"))
 	if err != nil || len(sockets) != 1 {
@@ -248,8 +248,8 @@ func keptByItsToken(t *testing.T, c *cluster) {
 	}
 }
 
-// shellArchive makes an archive, as docker save does, of a shell and a few programs of
-// this machine, with the libraries that they need.
+// shellArchive makes an archive, like docker save, of a shell and a few programs of this machine,
+// with the libraries they need.
 func shellArchive(t *testing.T) string {
 	t.Helper()
 	files := make(map[string]string)

@@ -53,26 +53,26 @@ func build(dir string) (binaries, error) {
 	return b, nil
 }
 
-// image is what the containers of the tests run: program, and escher itself.
+// image is the image of the tests' containers: program, and escher itself.
 const image = "escher.local/e2e:latest"
 
-// cluster is an escher dev in a directory of its own.
+// cluster is an escher dev in its own directory.
 type cluster struct {
-	// audit follows every revision; findings is what it has to say.
+	// audit follows every revision; findings is its output.
 	audit    *exec.Cmd
 	findings *bytes.Buffer
 
 	t   *testing.T
 	dir string
 	cmd *exec.Cmd
-	// ended yields how the process ended.
+	// ended receives the error of the ended process.
 	ended  chan error
 	stderr *bytes.Buffer
-	// over tells that it was ended.
+	// over reports whether end ran.
 	over bool
 }
 
-// newCluster makes the directory; at the end of the test nothing of it is left.
+// newCluster makes the directory; the end of the test removes it completely.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "esc-")
@@ -84,7 +84,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// started is a cluster with the image of the tests in it.
+// started is a cluster that has the image of the tests.
 func started(t *testing.T, args ...string) *cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -132,8 +132,7 @@ func (c *cluster) launch(args ...string) <-chan struct{} {
 	return ready
 }
 
-// followAudit has the audit look at every revision from the first start on, across
-// kills and restarts.
+// followAudit audits every revision from the first start on, across kills and restarts.
 func (c *cluster) followAudit() {
 	c.t.Helper()
 	if c.audit != nil {
@@ -146,7 +145,7 @@ func (c *cluster) followAudit() {
 	}
 }
 
-// endAudit asks the audit for what it found.
+// endAudit ends the audit and checks its findings.
 func (c *cluster) endAudit() {
 	c.t.Helper()
 	if c.audit == nil {
@@ -161,7 +160,7 @@ func (c *cluster) endAudit() {
 	c.t.Logf("%s", c.findings)
 }
 
-// kill kills the process, and nothing but it.
+// kill kills only the process.
 func (c *cluster) kill() {
 	c.t.Helper()
 	if err := c.cmd.Process.Kill(); err != nil {
@@ -200,7 +199,7 @@ func (c *cluster) remove() {
 	}
 }
 
-// end stops what runs, once, and checks that nothing is left but the directory.
+// end stops everything, once, and checks that only the directory is left.
 func (c *cluster) end() {
 	if c.over {
 		return
@@ -210,7 +209,7 @@ func (c *cluster) end() {
 		c.showLog()
 	}
 	if c.cmd == nil {
-		// What was left by a test that kills is adopted, and stopped then.
+		// Processes left by a test that kills are adopted, and then stopped.
 		if _, err := os.Stat(filepath.Join(c.dir, "containerd")); err == nil {
 			c.start()
 		}
@@ -219,7 +218,7 @@ func (c *cluster) end() {
 		c.stop()
 	}
 	c.endAudit()
-	// A process that has been told to end takes a moment.
+	// A process told to end takes a moment.
 	for range 60 {
 		if len(leftovers(c.dir)) == 0 {
 			return
@@ -241,7 +240,7 @@ func (c *cluster) showLog() {
 	c.t.Logf("the end of the log:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
 }
 
-// leftovers lists processes and mounts that a directory has.
+// leftovers lists the processes and mounts of a directory.
 func leftovers(dir string) []string {
 	var left []string
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -260,7 +259,7 @@ func leftovers(dir string) []string {
 	return left
 }
 
-// outcome is how a command ended.
+// outcome is the result of a command.
 type outcome struct {
 	out, err string
 	code     int
@@ -288,8 +287,7 @@ func command(t *testing.T, env []string, args ...string) outcome {
 	return outcome{out.String(), errs.String(), 0}
 }
 
-// must runs a command that succeeds, and returns what it printed, without the
-// newline at its end.
+// must runs a command that succeeds, and returns its output without the final newline.
 func (c *cluster) must(args ...string) string {
 	c.t.Helper()
 	o := c.escher(args...)

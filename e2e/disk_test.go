@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// smallDisk mounts a file system of its own at the directory of a cluster.
+// smallDisk mounts a separate file system at the directory of a cluster.
 func smallDisk(t *testing.T, size string) *cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -17,7 +17,7 @@ func smallDisk(t *testing.T, size string) *cluster {
 		t.Fatal(err)
 	}
 	dir := c.dir
-	// It is in the way of removing the directory, and goes before that.
+	// It prevents removing the directory, so it is unmounted before that.
 	t.Cleanup(func() {
 		c.end()
 		if err := syscall.Unmount(dir, 0); err != nil {
@@ -36,8 +36,8 @@ func TestTooLittleDisk(t *testing.T) {
 	}
 }
 
-// TestDiskFillsUp stops when there is no more room, says so, and has lost nothing
-// when there is room again.
+// TestDiskFillsUp stops when the disk is full, says so, and has lost nothing once there is space
+// again.
 func TestDiskFillsUp(t *testing.T) {
 	c := smallDisk(t, "1500m")
 	c.start()
@@ -62,7 +62,7 @@ func TestDiskFillsUp(t *testing.T) {
 	}
 }
 
-// fill writes until so much is written or the disk is full.
+// fill writes size bytes, or until the disk is full.
 func fill(t *testing.T, path string, size int) {
 	t.Helper()
 	f, err := os.Create(path)

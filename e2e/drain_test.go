@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestDrain empties nodes with real containers: moved with a grace that the node's
-// operator gives, stopped for good, and left to finish until a deadline.
+// TestDrain empties nodes with real containers: tasks moved with a grace of the operator, stopped
+// for good, and left to finish until a deadline.
 func TestDrain(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := started(t, "--nodes", "2", "--cpu", "8")
 	t.Run("move", c.drainMoves)
 	t.Run("stop", c.drainStops)
@@ -17,7 +17,7 @@ func TestDrain(t *testing.T) {
 	c.must("audit")
 }
 
-// on runs a task that may be on one node alone, and on any later.
+// on runs a task that is first eligible for one node, and later for any.
 func (c *cluster) on(t *testing.T, node string, args ...string) string {
 	t.Helper()
 	other := map[string]string{"node-1": "node-2", "node-2": "node-1"}[node]
@@ -27,7 +27,7 @@ func (c *cluster) on(t *testing.T, node string, args ...string) string {
 	if x := c.tasks()[id]; x.Node != node {
 		t.Fatalf("%+v is not on %s", x, node)
 	}
-	// It listens by the time it writes, and is not told to end before.
+	// It handles signals once it has written, and is told to end only then.
 	for range 200 {
 		if c.must("logs", id) != "" {
 			break
@@ -38,8 +38,8 @@ func (c *cluster) on(t *testing.T, node string, args ...string) string {
 	return id
 }
 
-// drainMoves has one task heed its stop signal, and one that has an hour for that and
-// does not: both run elsewhere soon.
+// drainMoves drains a task that heeds its stop signal, and one that has an hour for that and does
+// not: both run elsewhere soon.
 func (c *cluster) drainMoves(t *testing.T) {
 	heeds := c.on(t, "node-1", "--name", "heeds", image, "--", "/bin/program", "work", "1h")
 	deaf := c.on(t, "node-1", "--name", "deaf", "--grace", "1h", image, "--", "/bin/program", "heed", "nothing")
@@ -76,7 +76,7 @@ func (c *cluster) drainStops(t *testing.T) {
 	c.must("node", "uncordon", "node-2")
 }
 
-// drainFinishes lets what ends in time end, and moves the rest at the deadline.
+// drainFinishes lets tasks end that do so in time, and moves the rest at the deadline.
 func (c *cluster) drainFinishes(t *testing.T) {
 	long := c.on(t, "node-1", "--name", "long", image, "--", "/bin/program", "work", "1h")
 	short := c.on(t, "node-1", "--name", "short", image, "--", "/bin/program", "tick", "/done", "0")
@@ -89,7 +89,7 @@ func (c *cluster) drainFinishes(t *testing.T) {
 	if x := c.tasks()[long]; x.Node != "node-1" || x.Attempt != 1 || x.Phase != "running" {
 		t.Errorf("before the deadline: %+v", x)
 	}
-	// It is drained as is said last: the deadline comes soon.
+	// The last command decides: the deadline comes soon.
 	if o := c.escher("node", "drain", "node-1", "--deadline", "1s"); o.code != 0 || o.out != "node-1\n" || !strings.Contains(o.err, "1 left on node-1: default/"+long) {
 		t.Errorf("%+v", o)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/escher-sched/escher/types/execution"
 )
 
-// TestFence cuts nodes off: an agent is frozen, one is killed, and a cable is pulled. What
-// runs there is dead by the deadline, before another attempt starts, whoever ends it; the
-// logs of what ran prove it.
+// TestFence cuts nodes off: one agent is frozen, one is killed, and a cable is pulled. The
+// processes there are dead by the deadline, before another attempt starts, whichever part ends
+// them. The tasks' logs prove it.
 func TestFence(t *testing.T) {
 	m := newMachines(t)
 	m.begin(m.net.add(), "server", "--name", "server-1")
@@ -33,7 +33,7 @@ func TestFence(t *testing.T) {
 	m.signal("a", syscall.SIGCONT)
 	m.returns(frozen)
 
-	// Two at a time, so that it is not taken for the network's doing.
+	// Two at a time, so that no network failure is presumed.
 	killed, cut := m.victims("a", 2), m.victims("c", 3)
 	m.end(m.agents["a"], syscall.SIGKILL)
 	m.net.plug(m.hosts["c"], false)
@@ -44,18 +44,18 @@ func TestFence(t *testing.T) {
 	m.net.plug(m.hosts["c"], true)
 	m.returns(killed)
 	m.returns(cut)
-	// Of the three rounds: three on the node that was cut off, one elsewhere, and one that
-	// shows that it is back.
+	// Three rounds: three executions on the node that was cut off, one elsewhere, and one to show
+	// that it is back.
 	m.neverTwice(15)
 }
 
-// victims are the tasks of a node that is to be cut off, one for each thing that can
-// become of them. How long each would run tells its processes apart.
+// victims are the tasks of a node to cut off, one for each OnDisconnect. Their run times
+// distinguish their processes.
 type victims struct {
 	node string
 	ids  map[types.OnDisconnect]string
 	lasts
-	// kept are the processes of the one that is kept.
+	// kept are the processes of the Keep task.
 	kept []int
 }
 
@@ -89,7 +89,7 @@ func (m *machines) victims(node string, round int) *victims {
 	return v
 }
 
-// working returns the processes on a node that work so long.
+// working returns the processes on a node that work for a time.
 func (m *machines) working(node, last string) []int {
 	m.t.Helper()
 	return m.processes(node, "program work "+last)
@@ -102,8 +102,8 @@ func (m *machines) signal(node string, s syscall.Signal) {
 	}
 }
 
-// areFenced waits until the tasks of a node that is cut off go on elsewhere, or have
-// failed; nothing of them may run on it any more then.
+// areFenced waits until the tasks of a cut-off node run elsewhere, or have failed; then none may
+// run on it any more.
 func (m *machines) areFenced(v *victims) {
 	m.t.Helper()
 	m.await("another attempt", func() bool {
@@ -137,8 +137,8 @@ func (m *machines) wasAsked(v *victims) {
 	}
 }
 
-// returns waits until a node is back and runs what it is given; what was ended there stays
-// so, and what is kept runs on.
+// returns waits until a node is back and runs tasks; ended tasks stay ended, and the Keep task
+// still runs.
 func (m *machines) returns(v *victims) {
 	m.t.Helper()
 	m.await(v.node+" is back", func() bool {
@@ -157,8 +157,7 @@ func (m *machines) returns(v *victims) {
 	}
 }
 
-// neverTwice has the audit look at what all nodes noted. They share a machine, and so a
-// clock.
+// neverTwice audits the execution logs of all nodes. The nodes share a machine, and so a clock.
 func (m *machines) neverTwice(executions int) {
 	m.t.Helper()
 	args := []string{"audit", "--clock-skew", "0s", "-o", "json"}

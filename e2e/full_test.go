@@ -23,7 +23,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// fillEtcd puts keys that are not Escher's until etcd refuses, as etcdctl would.
+// fillEtcd puts foreign keys until etcd refuses, like etcdctl.
 func fillEtcd(t *testing.T, etcd *clientv3.Client) {
 	t.Helper()
 	for _, bytes := range []int{400_000, 4_000} {
@@ -44,12 +44,12 @@ func refuses(t *testing.T, etcd *clientv3.Client) bool {
 	t.Helper()
 	u, err := server.NewMaintenance(etcd, 0).Usage(t.Context())
 	if err != nil {
-		return true // It is being defragmented.
+		return true // it is being defragmented
 	}
 	return u.Alarm
 }
 
-// ready returns what a server says at /readyz.
+// ready returns a server's answer at /readyz.
 func ready(socket string) string {
 	c := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -67,7 +67,7 @@ func ready(socket string) string {
 	return string(text)
 }
 
-// killServers kills all servers and waits until nothing is left of their leases.
+// killServers kills all servers and waits until their leases are gone.
 func (f *fleet) killServers() {
 	f.t.Helper()
 	for _, cmd := range f.servers {
@@ -79,11 +79,11 @@ func (f *fleet) killServers() {
 	f.await("no server leads", func() bool { return f.leader("collector") == "" && f.count(controlplane.Schedulers) == 0 })
 }
 
-// TestFullEtcd fills an etcd with others' keys, kills every server and starts them again.
-// They say what is wrong; once the keys are deleted, they make room by themselves, and
-// all that was accepted goes on.
+// TestFullEtcd fills an etcd with foreign keys, kills every server and restarts them. They report
+// the problem. Once the keys are deleted, they free space by themselves, and all accepted work
+// continues.
 func TestFullEtcd(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	etcd := etcdtest.Start(t, etcdtest.WithQuota(32<<20))
 	f := newFleetOn(t, etcd)
 	dir, err := os.MkdirTemp("", "escf-")
@@ -160,7 +160,7 @@ func TestFullEtcd(t *testing.T) {
 
 // TestFullDev starts escher dev on a directory whose etcd refuses writes.
 func TestFullDev(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := started(t)
 	id := c.must("run", "-d", "--name", "before", "--request", "never=1", image, "--", "/bin/program", "work", "1h")
 	c.stop()

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The GPUs of a machine that has none: two device files nobody has a driver for, a
-// specification that names them, and an nvidia-smi that says what they are.
+// The simulated GPUs of a machine without any: two device files without a driver, a specification
+// that names them, and an nvidia-smi that describes them.
 const (
 	gpu0 = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77"
 	gpu1 = "GPU-80be5c9a-eb7d-2388-ad7c-7d3ee8f87235"
@@ -80,13 +80,13 @@ func (h *gpuHost) write(name, text string, mode os.FileMode) {
 	}
 }
 
-// errors has the second GPU count so many errors of its memory.
+// errors makes the second GPU report n memory errors.
 func (h *gpuHost) errors(n int) {
 	h.Helper()
 	h.write("q.xml", "<?xml version=\"1.0\" ?>\n<nvidia_smi_log>\n"+fmt.Sprintf(fakeGPU, 1, gpu0, 0, 0)+fmt.Sprintf(fakeGPU, 2, gpu1, 1, n)+"</nvidia_smi_log>\n", 0o600)
 }
 
-// gpuListed is what escher gpus prints of one.
+// gpuListed is a GPU in the output of escher gpus.
 type gpuListed struct {
 	ID, Model, Unhealthy string
 	MemoryBytes          int64
@@ -103,8 +103,8 @@ func (m *machines) gpus() []gpuListed {
 	return list
 }
 
-// TestGPUs finds GPUs on a host, gives each to one task, which sees no other, and none
-// that is unhealthy until it recovers.
+// TestGPUs finds GPUs on a host, gives each to one task, which sees no other, and gives out no
+// unhealthy one until it recovers.
 func TestGPUs(t *testing.T) {
 	h := newGPUHost(t)
 	m := newMachines(t)
@@ -142,7 +142,7 @@ func TestGPUs(t *testing.T) {
 	m.await("both to be given back", func() bool { g := m.gpus(); return len(g[0].HeldBy)+len(g[1].HeldBy) == 0 })
 }
 
-// TestSimulatedGPUs: tasks start with devices that there are not, and are told which.
+// TestSimulatedGPUs: tasks start with simulated devices, and are told which.
 func TestSimulatedGPUs(t *testing.T) {
 	c := started(t, "--gpus", "2,model=H100")
 	out := c.must("run", "--gpu", "2", "--binary", built.program, "--", "env", "ESCHER_DEVICES")

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// TestHealth is about what is looked at while it runs, warned before it ends, and run
-// below an init.
+// TestHealth covers health checks, warnings before the end, and an init process.
 func TestHealth(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := started(t, "--cpu", "8")
 	c.must("run", "-d", "--name", "web", "-p", "http", "--health-http", "http/healthz", "--health-interval", "1s", "--health-retries", "1",
 		"--health-timeout", "20s", image, "--", "/bin/program", "serve")
@@ -66,8 +65,8 @@ func TestHealth(t *testing.T) {
 	c.must("audit")
 }
 
-// warnedOfItsStop stops a task that asks for a warning: the warning is first, and the stop
-// signal comes when it is in a hurry.
+// warnedOfItsStop stops a task with a warning signal: the warning comes first, and the stop signal
+// at once if the stop is urgent.
 func (c *cluster) warnedOfItsStop() {
 	c.t.Helper()
 	c.must("run", "-d", "--name", "calm", "--signal", "USR1@2s", image, "--", "/bin/program", "heed", "terminated")
@@ -90,7 +89,7 @@ func (c *cluster) warnedOfItsStop() {
 	}
 }
 
-// logged waits until a task has written a text, and no more.
+// logged waits until the output of a task is exactly a text.
 func (c *cluster) logged(name, text string) {
 	c.t.Helper()
 	var log string
@@ -103,8 +102,8 @@ func (c *cluster) logged(name, text string) {
 	c.t.Fatalf("task %s has written %q, want %q", name, log, text)
 }
 
-// unhealthyAcrossKill kills everything but the containers, and breaks one meanwhile: what
-// begins anew goes on with its checks, and leaves it running.
+// unhealthyAcrossKill kills everything but the containers, and breaks one meanwhile: the new agent
+// continues its checks, and leaves it running.
 func (c *cluster) unhealthyAcrossKill() {
 	c.t.Helper()
 	at := c.must("logs", "web")

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// TestHoard has a task set 100,000 resources of its namespace. A budget ends that, and a neighbor
-// notices nothing. ESCHER_E2E_HOARD=all leaves the namespace the built-in budget, which has room
-// for all of them.
+// TestHoard makes a task set 100,000 resources of its namespace. A budget ends that, without effect
+// on a neighbor. ESCHER_E2E_HOARD=all leaves the namespace the built-in budget, which allows all of
+// them.
 func TestHoard(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := started(t, "--nodes", "2")
 	all := os.Getenv("ESCHER_E2E_HOARD") != ""
 	if !all {

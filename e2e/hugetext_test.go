@@ -19,11 +19,11 @@ const (
 	reasonOfStop = 2
 )
 
-// TestHugeTexts has other programs store texts of any size, past all that checks them: a
-// path of 530,000 bytes, and reasons of stops of 100,000 and 1,572,300 bytes, before a drain
-// that ends tasks sooner. The cluster works on, and Ctrl-C leaves nothing behind.
+// TestHugeTexts stores texts of any size with other programs, past all checks: a path of 530,000
+// bytes, and stop reasons of 100,000 and 1,572,300 bytes, before a drain that ends tasks sooner.
+// The cluster continues, and Ctrl-C leaves nothing behind.
 func TestHugeTexts(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	select {
 	case <-c.launch("--nodes", "2"):

@@ -12,8 +12,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// TestBadInput gives every command what it cannot accept: the error names field,
-// value and remedy, the exit code is that of the class, and nothing is written.
+// TestBadInput gives every command invalid input: the error names field, value and remedy, the exit
+// code is that of the class, and nothing is written.
 func TestBadInput(t *testing.T) {
 	c := started(t)
 	one := c.must("run", "-d", "--name", "twin", "--request", "never=1", image)
@@ -47,7 +47,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// bad is input that a command cannot accept.
+// bad is invalid input for a command.
 type bad struct {
 	args []string
 	code int
@@ -55,7 +55,7 @@ type bad struct {
 	says []string
 }
 
-// badRuns are tasks that cannot be.
+// badRuns are invalid tasks.
 func badRuns(long string, big []string) []bad {
 	return []bad{
 		{[]string{"run", "--cpu", "-1", image}, 2, []string{"cpu", "-1", "negative"}},
@@ -83,7 +83,7 @@ func badRuns(long string, big []string) []bad {
 	}
 }
 
-// badResources are resources that cannot be.
+// badResources are invalid resources.
 func badResources(long string) []bad {
 	return []bad{
 		{[]string{"set-resource", "cpu", "1", "--all"}, 2, []string{"name", "cpu", "physical", "choose another"}},
@@ -101,7 +101,7 @@ func badResources(long string) []bad {
 	}
 }
 
-// badRest is what the other commands cannot accept; one and two are tasks of one name.
+// badRest is invalid input of the other commands; one and two are tasks of one name.
 func badRest(one, two string) []bad {
 	return []bad{
 		{[]string{"reserve", "r", "--bundle", "cpu"}, 2, []string{"bundle", "cpu"}},
@@ -120,7 +120,7 @@ func badRest(one, two string) []bad {
 	}
 }
 
-// TestTwoOnOneDirectory starts a second cluster where one runs.
+// TestTwoOnOneDirectory starts a second cluster in the directory of a running one.
 func TestTwoOnOneDirectory(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -128,10 +128,10 @@ func TestTwoOnOneDirectory(t *testing.T) {
 	if o.code != 6 || !strings.Contains(o.err, c.dir) || !strings.Contains(o.err, itoa(c.cmd.Process.Pid)) || !strings.Contains(o.err, "choose another directory") {
 		t.Errorf("%+v", o)
 	}
-	c.must("nodes") // the first one does not care
+	c.must("nodes") // the first one is unaffected
 }
 
-// TestNobodyThere names the endpoint within three seconds.
+// TestNobodyThere: without a server, the error names the endpoint within three seconds.
 func TestNobodyThere(t *testing.T) {
 	dir := t.TempDir()
 	for _, x := range []struct {
@@ -140,7 +140,7 @@ func TestNobodyThere(t *testing.T) {
 	}{
 		{[]string{"ESCHER_DIR=" + dir}, filepath.Join(dir, "etcd/run/etcd.sock")},
 		{[]string{"ESCHER_ENDPOINTS=127.0.0.1:1"}, "127.0.0.1:1"},
-		// A network that answers nothing at all.
+		// A network that never answers.
 		{[]string{"ESCHER_ENDPOINTS=unix://" + deaf(t)}, "deaf.sock"},
 	} {
 		begin := time.Now()

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestIsolation has tasks with root's uid, on the network of their host, look for what is
-// not theirs.
+// TestIsolation lets tasks with root's uid, on the network of their host, look for foreign
+// resources.
 func TestIsolation(t *testing.T) {
 	c := started(t)
 	neighbour := c.must("run", "-d", "--name", "neighbour", image, "--", "program", "work", "1h")
@@ -21,7 +21,7 @@ func TestIsolation(t *testing.T) {
 	stopsAForkBomb(t, c)
 	limitsByDefault(t, c)
 
-	// What the node does not permit waits, and says for what.
+	// A task without the node's permission waits, and says for what.
 	wanted := c.must("run", "-d", "--name", "wanted", "--privileged", image, "--", "program", "echo", "did it")
 	if out := c.must("why", wanted); !strings.Contains(out, "--allow-privileged") {
 		t.Errorf("why a privileged task waits:\n%s", out)
@@ -39,8 +39,8 @@ func TestIsolation(t *testing.T) {
 	c.must("audit")
 }
 
-// reachesNoSocket attacks every socket of this machine that has a path: those of etcd,
-// of containerd and its shims, of the node, and of its neighbours.
+// reachesNoSocket attacks every socket of this machine with a path: those of etcd, of containerd
+// and its shims, of the node, and of its neighbors.
 func reachesNoSocket(t *testing.T, c *cluster) {
 	t.Helper()
 	var own []string
@@ -73,8 +73,7 @@ func reachesNoSocket(t *testing.T, c *cluster) {
 	}
 }
 
-// sockets returns the paths of all Unix sockets of this machine that listen, and are
-// there.
+// sockets returns the paths of all listening Unix sockets of this machine that exist.
 func sockets(t *testing.T) []string {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/unix")
@@ -95,7 +94,7 @@ func sockets(t *testing.T) []string {
 	return slices.Compact(paths)
 }
 
-// stopsAForkBomb lets one go off, beside which others work as before.
+// stopsAForkBomb starts one; other tasks work as before.
 func stopsAForkBomb(t *testing.T, c *cluster) {
 	t.Helper()
 	bomb := c.must("run", "-d", "--name", "bomb", "--pids-limit", "64", image, "--", "program", "fork", "2000")
@@ -111,8 +110,8 @@ func stopsAForkBomb(t *testing.T, c *cluster) {
 	c.must("stop", "--wait", "--grace", "100ms", bomb)
 }
 
-// TestIsolationInACluster has a task ask the services of the cluster, over the network,
-// and tasks with rights placed where they are permitted.
+// TestIsolationInACluster lets a task call the services of the cluster, over the network, and
+// places tasks with rights where they are permitted.
 func TestIsolationInACluster(t *testing.T) {
 	m := newMachines(t)
 	m.begin(m.net.add(), "server", "--name", "server-1")
@@ -138,7 +137,7 @@ func TestIsolationInACluster(t *testing.T) {
 
 	m.agentWith("b", "--allow-cap", "NET_ADMIN")
 	m.must("image", "make", image, built.program, built.escher)
-	m.must("set-resource", "image", "1", "--all") // not before it is there
+	m.must("set-resource", "image", "1", "--all") // not before it exists
 	m.must("wait", "--until", "running", wanted)
 	if x := m.task(wanted); x.Node != "b" {
 		t.Errorf("it runs on %s, and b alone permits what it asks for", x.Node)
@@ -147,8 +146,8 @@ func TestIsolationInACluster(t *testing.T) {
 	m.must("audit")
 }
 
-// limitsByDefault gives a task that states nothing the memory and the processes that its
-// namespace has by default.
+// limitsByDefault gives a task without requests the default memory and process limits of its
+// namespace.
 func limitsByDefault(t *testing.T, c *cluster) {
 	t.Helper()
 	c.must("namespace", "create", "lab", "--default", "cpu=100m,memory=96Mi", "--default-pids", "64")

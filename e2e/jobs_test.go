@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestJobs is what a user does with files: what is written in them is what runs.
+// TestJobs covers a user's work with files: what runs is what they say.
 func TestJobs(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := started(t, "--nodes", "2", "--cpu", "1")
 
 	applied(t, c)
@@ -31,7 +31,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// app needs a resource that it sets itself, and uses most of what a task can be.
+// app needs a resource that it sets itself, and uses most fields of a task.
 const app = `
 apiVersion: escher.dev/v1
 kind: Resource
@@ -117,7 +117,7 @@ func brokenOff(t *testing.T, c *cluster) {
 	}
 }
 
-// runFlags runs with what flags say; inside, with its own image.
+// runFlags runs tasks with flags, also inside a container with its own image.
 func runFlags(t *testing.T, c *cluster) {
 	o := c.escher("run", "-e", "X=y", "-w", "/tmp", "-u", "0:0", "-p", "http", "--scratch", "/tmp/s", image, "--", "/bin/program", "env", "PORT")
 	if n, err := strconv.Atoi(strings.TrimSpace(o.out)); err != nil || n < 20000 || o.code != 0 {
@@ -131,7 +131,7 @@ func runFlags(t *testing.T, c *cluster) {
 	}
 }
 
-// onFullDisk lists into what takes nothing.
+// onFullDisk writes a list to a full device.
 func onFullDisk(t *testing.T, c *cluster) {
 	t.Helper()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -148,7 +148,7 @@ func onFullDisk(t *testing.T, c *cluster) {
 		var said strings.Builder
 		cmd := exec.CommandContext(t.Context(), built.escher, args...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "ESCHER_DIR="+c.dir), full, &said
-		_ = cmd.Run() // how it ended is looked at next
+		_ = cmd.Run() // its result is checked next
 		if code := cmd.ProcessState.ExitCode(); code != 6 || !strings.Contains(said.String(), "write output: no space left on device") || strings.Contains(said.String(), "should not happen") {
 			t.Errorf("escher %v: exit code %d: %s", args, code, &said)
 		}

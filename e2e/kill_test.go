@@ -12,11 +12,11 @@ import (
 // moments is how often the process is killed.
 const moments = 20
 
-// TestKilledAtAnyMoment kills escher dev with containers running, and starts it again
-// on the same data: it adopts what runs, reports what has ended meanwhile, and runs
-// nothing twice. Every container says in its log that it began and ended.
+// TestKilledAtAnyMoment kills escher dev with running containers, and restarts it on the same data.
+// It adopts running containers, reports those that have ended meanwhile, and runs nothing twice.
+// Every container logs its beginning and end.
 func TestKilledAtAnyMoment(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
 	c := started(t, "--nodes", "3")
@@ -26,7 +26,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 
 	accepted := []string{survivor}
 	for i := range moments {
-		// Some end before the kill, some while nobody looks, some after that.
+		// Some end before the kill, some without an agent, some after that.
 		for _, d := range []string{"50ms", "400ms", "1s"} {
 			o := c.escher("run", "-d", "--name", "short", image, "--", "/bin/program", "work", d)
 			if o.code == 0 {
@@ -36,7 +36,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		after(time.Duration(random.IntN(1000)) * time.Millisecond)
 		c.kill()
 		if i%4 == 3 {
-			// While it starts is a moment too.
+			// The kill may also hit the start.
 			ready := c.launch("--nodes", "3")
 			select {
 			case <-ready:
@@ -63,7 +63,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// after waits for a moment that nothing in particular marks.
+// after waits for a duration, where there is no event to wait for.
 func after(d time.Duration) {
 	timer := time.NewTimer(d)
 	<-timer.C
@@ -80,7 +80,7 @@ func (c *cluster) stillRuns(id string) {
 	}
 }
 
-// ranOnce checks that there was one attempt, of one run.
+// ranOnce checks that there was one attempt with one run.
 func (c *cluster) ranOnce(x task, stopped bool) {
 	c.t.Helper()
 	phase, log := "succeeded", "began\nended"
@@ -97,7 +97,7 @@ func (c *cluster) ranOnce(x task, stopped bool) {
 
 // TestKept leaves tasks running when it is stopped, and finds them again.
 func TestKept(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := started(t)
 	id := c.must("run", "-d", image, "--", "/bin/program", "work", "1h")
 	c.must("wait", id, "--until", "running")
@@ -116,11 +116,10 @@ func TestKept(t *testing.T) {
 	c.stillRuns(kept)
 }
 
-// TestFewerNodes starts with fewer nodes than before: what ran on the others is ended,
-// as nobody watches it, and nothing of it is left but its log, which comes back with the
-// node.
+// TestFewerNodes starts with fewer nodes than before. Tasks on the others are ended, as no agent
+// watches them. Only their logs are left, which return with the node.
 func TestFewerNodes(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := started(t, "--nodes", "2")
 	id := c.must("run", "-d", "--request", "node/node-2=1", image, "--", "/bin/program", "work", "1h")
 	c.must("wait", id, "--until", "running")
@@ -134,6 +133,6 @@ func TestFewerNodes(t *testing.T) {
 			t.Errorf("left: %s", left)
 		}
 	}
-	// It waits for the node to be lost, and then for one of that name.
+	// It waits for the loss of the node, and then for a node of that name.
 	c.must("stop", id)
 }

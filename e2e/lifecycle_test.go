@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestLifecycle is what a process can meet with between its start and its end.
+// TestLifecycle covers the events in the life of a process.
 func TestLifecycle(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	open, closed := t.TempDir(), t.TempDir()
 	if err := os.Symlink(closed, filepath.Join(open, "out")); err != nil {
 		t.Fatal(err)
@@ -20,7 +20,7 @@ func TestLifecycle(t *testing.T) {
 	t.Run("ends", func(t *testing.T) {
 		for name, x := range map[string]struct {
 			args string // of run, and after -- of the program
-			out  string // "*" is any
+			out  string // "*" means any
 			err  string
 			code int
 		}{
@@ -64,8 +64,7 @@ func TestLifecycle(t *testing.T) {
 	c.must("audit")
 }
 
-// splitProgram splits the arguments of the program: the first word, and for heed all
-// others as one.
+// splitProgram splits the arguments of the program: the first word, and for heed all others as one.
 func splitProgram(text string) []string {
 	if name, rest, ok := strings.Cut(text, " "); ok && name == "heed" {
 		return []string{name, rest}
@@ -73,7 +72,7 @@ func splitProgram(text string) []string {
 	return strings.Fields(text)
 }
 
-// stoppedWhileRestarting stops a task that has no process, as it waits for the next.
+// stoppedWhileRestarting stops a task without a process, as it waits for its restart.
 func stoppedWhileRestarting(t *testing.T, c *cluster) {
 	c.must("run", "-d", "--name", "crashing", "--restart", "always", "--restart-delay", "1h", "--restart-max-delay", "1h", image, "--", "/bin/program", "exit", "3")
 	reason := c.reasonOf("crashing", func(x task) bool { return strings.Contains(x.Reason, "restarts in 1h") })
@@ -87,8 +86,8 @@ func stoppedWhileRestarting(t *testing.T, c *cluster) {
 	}
 }
 
-// restartedAcrossKill kills everything but the containers while one waits for its
-// restart: what begins anew goes on with it, and runs it once.
+// restartedAcrossKill kills everything but the containers while one waits for its restart: the new
+// agent restarts it, once.
 func restartedAcrossKill(t *testing.T, c *cluster) {
 	c.must("run", "-d", "--name", "survivor", "--scratch", "/s", "--restart", "on-failure:2", "--restart-delay", "2s", "--restart-max-delay", "2s", image, "--", "/bin/program", "count", "/s/x", "5")
 	c.reasonOf("survivor", func(x task) bool { return strings.Contains(x.Reason, "1 of 2") })
@@ -115,7 +114,7 @@ func (c *cluster) named(name string) task {
 	return task{}
 }
 
-// reasonOf waits until a task is as it is to be, and returns its reason.
+// reasonOf waits until a condition holds for a task, and returns its reason.
 func (c *cluster) reasonOf(name string, is func(task) bool) string {
 	c.t.Helper()
 	for range 200 {

@@ -39,18 +39,18 @@ func (v *victim) follow(id string) *follower {
 	if err := f.cmd.Start(); err != nil {
 		v.t.Fatal(err)
 	}
-	v.t.Cleanup(func() { _ = f.cmd.Process.Kill() }) // it has ended, as a rule
+	v.t.Cleanup(func() { _ = f.cmd.Process.Kill() }) // usually it has ended
 	return f
 }
 
-// said returns what it has shown.
+// said returns its output.
 func (f *follower) said() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.out.String()
 }
 
-// chatted returns the numbers of the lines of chat, and of its end, 0 if it has none.
+// chatted returns the numbers of the lines of chat, and of its end; 0 if it has none.
 func chatted(text string) (numbers []int, end int) {
 	for line := range strings.Lines(text) {
 		var n int
@@ -59,14 +59,13 @@ func chatted(text string) (numbers []int, end int) {
 		} else if _, err := fmt.Sscanf(line, "end %d\n", &n); err == nil {
 			end = n
 		} else if strings.HasPrefix(line, "escher: ") && len(numbers) > 0 {
-			numbers = numbers[:len(numbers)-1] // Of the last one before what is missing there may be a part.
+			numbers = numbers[:len(numbers)-1] // the last line before a gap may be partial
 		}
 	}
 	return numbers, end
 }
 
-// gap returns the first line after which one is missing or comes again, 0 if there is
-// none.
+// gap returns the first line after which one is missing or repeated; 0 if there is none.
 func gap(numbers []int) int {
 	for i, n := range numbers {
 		if n != i+1 {
@@ -76,14 +75,14 @@ func gap(numbers []int) int {
 	return 0
 }
 
-// chatter is a task that writes all the time, and who follows it.
+// chatter is a task that writes all the time, with its follower.
 type chatter struct {
 	*victim
 	id string
 	f  *follower
 }
 
-// goesOn waits until the follower has lines that were written after now.
+// goesOn waits until the follower has lines written from now on.
 func (c *chatter) goesOn(when string) {
 	c.t.Helper()
 	path := c.path(c.id)
@@ -107,7 +106,7 @@ func (v *victim) path(id string) string {
 	return filepath.Join(v.dir, "n1/logs/default", id, "1.log")
 }
 
-// writes waits until the task has written more than it has now, agent or not.
+// writes waits until the task has written more than now, with or without an agent.
 func (c *chatter) writes(when string) {
 	c.t.Helper()
 	size := func() int64 {
@@ -123,8 +122,8 @@ func (c *chatter) writes(when string) {
 	}
 }
 
-// TestLogsNeverBlock has a task write all the time, while its agent, its logger and its
-// disk are away: it goes on, and who follows it sees every line once that was logged.
+// TestLogsNeverBlock runs a task that writes all the time, while its agent, its logger and its disk
+// are away: it continues, and a follower sees every logged line once.
 func TestLogsNeverBlock(t *testing.T) {
 	v := newVictim(t)
 	logs := filepath.Join(v.dir, "n1/logs")
@@ -153,7 +152,7 @@ func TestLogsNeverBlock(t *testing.T) {
 	c.ends()
 }
 
-// frozenAgent stops the agent for a moment.
+// frozenAgent freezes the agent for a moment.
 func (c *chatter) frozenAgent() {
 	c.t.Helper()
 	if err := c.agent.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -181,13 +180,13 @@ func (c *chatter) deadLogger() {
 	}
 }
 
-// fullDisk has another task fill the disk: neither waits, and what is lost is told when
-// there is room again.
+// fullDisk lets another task fill the disk: neither waits, and losses are reported once there is
+// space again.
 func (c *chatter) fullDisk() {
 	c.t.Helper()
 	flood := c.must("run", "-d", "--name", "flood", image, "--", "/bin/program", "flood", "30")
 	c.must("wait", "--timeout", "1m", flood)
-	after(time.Second) // The last page of its log takes half of that to fill.
+	after(time.Second) // the last page of its log takes half of that to fill
 	if x := c.tasks()[c.id]; x.Phase != "running" {
 		c.t.Fatalf("on a full disk: %+v", x)
 	}

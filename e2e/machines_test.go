@@ -20,16 +20,15 @@ import (
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 )
 
-// machines is a cluster of several hosts, in network namespaces of this one: an etcd
-// with TLS at the bridge, two servers on a host, and agents on others, each with a
-// containerd of its own.
+// machines is a cluster of several hosts, in network namespaces of this one: an etcd with TLS at
+// the bridge, two servers on a host, and agents on others, each with its own containerd.
 type machines struct {
 	t     *testing.T
 	dir   string
 	net   *network
 	certs certificates
 	flags []string
-	// program is what runs on the hosts, instead of escher as it was built, if not empty.
+	// program is the program on the hosts; empty means the built escher.
 	program string
 	// agents are the processes by node.
 	agents map[string]*daemonProcess
@@ -51,7 +50,7 @@ func newMachines(t *testing.T) *machines {
 	}
 	m := &machines{t: t, dir: dir, agents: make(map[string]*daemonProcess), hosts: make(map[string]int)}
 	m.net = newNetwork(t)
-	// The network goes after those who are in it.
+	// The network is removed after the processes in it.
 	t.Cleanup(m.remove)
 	var all []string
 	for i := range 10 {
@@ -71,8 +70,7 @@ func newMachines(t *testing.T) *machines {
 	return m
 }
 
-// begin starts a command on a host and returns when it is ready. At the end of the
-// test it is ended.
+// begin starts a command on a host and returns when it is ready. It ends with the test.
 func (m *machines) begin(host int, args ...string) *daemonProcess {
 	m.t.Helper()
 	p := &daemonProcess{cmd: m.net.on(host, append(append([]string{cmp.Or(m.program, built.escher)}, args...), m.flags...)...), output: new(bytes.Buffer), ended: make(chan struct{})}
@@ -92,7 +90,7 @@ func (m *machines) begin(host int, args ...string) *daemonProcess {
 				close(ready)
 			}
 		}
-		_ = p.cmd.Wait() // how it ended is in its state
+		_ = p.cmd.Wait() // its state says how it ended
 	}()
 	m.t.Cleanup(func() {
 		m.end(p, syscall.SIGTERM)
@@ -127,13 +125,13 @@ func (m *machines) end(p *daemonProcess, with syscall.Signal) {
 	}
 }
 
-// agent starts the agent of a node, on a new host when it is the first time.
+// agent starts the agent of a node, the first time on a new host.
 func (m *machines) agent(node string) {
 	m.t.Helper()
 	m.agentWith(node)
 }
 
-// agentWith is agent, with more flags.
+// agentWith is agent with more flags.
 func (m *machines) agentWith(node string, flags ...string) {
 	m.t.Helper()
 	if m.hosts[node] == 0 {
@@ -185,8 +183,8 @@ func (m *machines) await(what string, holds func() bool) {
 	}
 }
 
-// processes returns those on the hosts of a node that have a text in their command
-// line: the network namespace tells where a process is.
+// processes returns the processes on the hosts of a node with a text in their command line: the
+// network namespace identifies the host of a process.
 func (m *machines) processes(node, text string) []int {
 	m.t.Helper()
 	own, err := os.Stat("/run/netns/" + m.net.name(m.hosts[node]))
@@ -202,7 +200,7 @@ func (m *machines) processes(node, text string) []int {
 	return found
 }
 
-// withCommand returns the processes that have a text in their command line.
+// withCommand returns the processes with a text in their command line.
 func withCommand(text string) []int {
 	var found []int
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -216,11 +214,11 @@ func withCommand(text string) []int {
 	return found
 }
 
-// remove ends what agents leave running on purpose, their containerd, and whatever a
-// test that failed left, and removes the directory.
+// remove ends the processes that agents leave on purpose, their containerd, and the remains of a
+// failed test, and removes the directory.
 func (m *machines) remove() {
 	if m.t.Failed() {
-		said, _ := filepath.Glob(filepath.Join(m.dir, "*/watchdog.log")) // as well-formed as it is
+		said, _ := filepath.Glob(filepath.Join(m.dir, "*/watchdog.log")) // the pattern is valid
 		for _, path := range said {
 			text, _ := os.ReadFile(path)
 			m.t.Logf("%s:\n%s", path, text)
@@ -229,7 +227,7 @@ func (m *machines) remove() {
 	sweep(m.t, m.dir)
 }
 
-// follow has the audit look at every revision; the function returned ends it.
+// follow audits every revision; the returned function ends it.
 func (m *machines) follow() (end func()) {
 	m.t.Helper()
 	findings := new(bytes.Buffer)
@@ -239,7 +237,7 @@ func (m *machines) follow() (end func()) {
 		m.t.Fatal(err)
 	}
 	return func() {
-		_ = audit.Process.Signal(syscall.SIGINT) // it may have ended with what it found
+		_ = audit.Process.Signal(syscall.SIGINT) // it may have ended with its findings
 		if err := audit.Wait(); err != nil {
 			m.t.Errorf("the audit at every revision: %v\n%s", err, findings)
 		}
@@ -247,8 +245,8 @@ func (m *machines) follow() (end func()) {
 	}
 }
 
-// TestMachines is three hosts in a day: work is spread, tasks see one another across
-// hosts, an agent is killed, and a cable is pulled.
+// TestMachines is a day of three hosts: work is spread, tasks see one another across hosts, an
+// agent is killed, and a cable is pulled.
 func TestMachines(t *testing.T) {
 	m := newMachines(t)
 	host := m.net.add()
@@ -286,8 +284,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// seesFromAfar has a task on a set what one on b sees and follows, and looks at both
-// from outside.
+// seesFromAfar lets a task on a set what one on b sees and follows, and checks both from outside.
 func (m *machines) seesFromAfar(at map[string]string) {
 	m.t.Helper()
 	m.must("run", "--request", "node/a=1", image, "--", "escher", "set-resource", "found", "1")
@@ -309,7 +306,7 @@ func (m *machines) seesFromAfar(at map[string]string) {
 	}
 }
 
-// survivesItsAgent has the agent of a killed and started again.
+// survivesItsAgent kills and restarts the agent of a.
 func (m *machines) survivesItsAgent(id string) {
 	m.t.Helper()
 	before := m.processes("a", "program work")
@@ -324,11 +321,10 @@ func (m *machines) survivesItsAgent(id string) {
 	}
 }
 
-// survivesACable pulls the cable of b: what ran there runs elsewhere, where there is
-// room, and does not run on b any more when it does.
+// survivesACable pulls the cable of b: its tasks run elsewhere, and no longer on b by then.
 func (m *machines) survivesACable(id string) {
 	m.t.Helper()
-	// What it needs is free on one of the others at once.
+	// The capacity it needs is free on one of the others at once.
 	m.must("stop", "--grace", "1s", m.must("run", "-d", "--request", "node/c=1", image, "--", "program", "work", "1h"))
 	m.agent("d")
 	m.must("image", "make", image, built.program, built.escher)

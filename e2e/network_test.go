@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// network is a bridge with hosts at it, each a network namespace of its own. The
-// processes of the test itself are at the bridge, at the lowest address.
+// network is a bridge with hosts, each in its own network namespace. The processes of the test
+// itself are at the bridge, at the lowest address.
 type network struct {
 	t  *testing.T
 	id string
@@ -32,7 +32,7 @@ type network struct {
 	hosts  int
 }
 
-// networks counts those of this process: tests that run at a time have one each.
+// networks counts the networks of this process: concurrent tests have one each.
 var networks atomic.Int32
 
 // newNetwork makes the bridge; at the end of the test it and the hosts are gone.
@@ -41,7 +41,7 @@ func newNetwork(t *testing.T) *network {
 	return numbered(t, int(networks.Add(1)-1)%15+1)
 }
 
-// numbered makes one of the 16 that a process has room for.
+// numbered makes one of the 16 networks that a process can have.
 func numbered(t *testing.T, number int) *network {
 	t.Helper()
 	pid := os.Getpid() % 65536
@@ -49,7 +49,7 @@ func numbered(t *testing.T, number int) *network {
 		t: t, id: fmt.Sprintf("esc%x.%x", pid, number),
 		prefix: fmt.Sprintf("10.%d.%d.", 200+pid>>8%50, pid%256), first: number*16 + 1,
 	}
-	n.clear() // What a test left that was killed, in a process of the same number.
+	n.clear() // the remains of a killed test in a process of the same number
 	t.Cleanup(n.clear)
 	n.ip("link", "add", n.id, "type", "bridge")
 	n.ip("addr", "add", n.address(0)+"/28", "dev", n.id)
@@ -57,20 +57,20 @@ func numbered(t *testing.T, number int) *network {
 	return n
 }
 
-// clear removes whatever has a name of the network. Its cables go by themselves with the
-// hosts, but some time later.
+// clear removes everything with a name of the network. Its cables disappear with the hosts, but
+// some time later.
 func (n *network) clear() {
 	n.t.Helper()
 	var said []byte
 	if !eventually(func() bool {
-		hosts, _ := filepath.Glob("/run/netns/" + n.id + "-*") // as well-formed as the name
+		hosts, _ := filepath.Glob("/run/netns/" + n.id + "-*") // the pattern is valid
 		ports, _ := filepath.Glob("/sys/class/net/" + n.id + "p*")
 		bridges, _ := filepath.Glob("/sys/class/net/" + n.id)
 		for _, path := range hosts {
-			said, _ = exec.Command("ip", "netns", "del", filepath.Base(path)).CombinedOutput() // it is looked at again
+			said, _ = exec.Command("ip", "netns", "del", filepath.Base(path)).CombinedOutput() // it is checked again
 		}
 		for _, path := range slices.Concat(ports, bridges) {
-			said, _ = exec.Command("ip", "link", "del", filepath.Base(path)).CombinedOutput() // it may just have gone
+			said, _ = exec.Command("ip", "link", "del", filepath.Base(path)).CombinedOutput() // it may just be gone
 		}
 		return len(hosts)+len(ports)+len(bridges) == 0
 	}) {
@@ -78,16 +78,16 @@ func (n *network) clear() {
 	}
 }
 
-// name is that of the i-th host, from 1 on.
+// name is the name of the i-th host, from 1 on.
 func (n *network) name(i int) string { return n.id + "-" + strconv.Itoa(i) }
 
-// address is that of the i-th host; 0 is the test itself.
+// address is the address of the i-th host; 0 is the test itself.
 func (n *network) address(i int) string { return n.prefix + strconv.Itoa(n.first+i) }
 
 // port is the bridge's end of the cable of the i-th host.
 func (n *network) port(i int) string { return n.id + "p" + strconv.Itoa(i) }
 
-// add adds a host and returns which it is.
+// add adds a host and returns its number.
 func (n *network) add() int {
 	n.t.Helper()
 	n.hosts++
@@ -107,7 +107,7 @@ func (n *network) plug(i int, in bool) {
 	n.ip("link", "set", n.port(i), map[bool]string{true: "up", false: "down"}[in])
 }
 
-// on makes a command run on a host. Only its network is another one.
+// on makes a command run on a host. Only its network differs.
 func (n *network) on(i int, command ...string) *exec.Cmd {
 	args := append([]string{"--net=/run/netns/" + n.name(i), "--"}, command...)
 	return exec.Command("nsenter", args...)
@@ -120,7 +120,7 @@ func (n *network) ip(args ...string) {
 	}
 }
 
-// certificates are of an authority, a server and a client, as files in PEM.
+// certificates are the PEM files of an authority, a server and a client.
 type certificates struct{ ca, server, serverKey, client, clientKey string }
 
 // newCertificates makes them; the server's is for some IP addresses.
@@ -148,8 +148,8 @@ func newCertificates(t *testing.T, dir string, addresses ...string) certificates
 	return c
 }
 
-// writeCertificate signs a certificate with the key of its parent, its own if that is
-// nil, and writes it and, unless the file is "", its key.
+// writeCertificate signs a certificate with the key of its parent, or its own if that is nil, and
+// writes it and, unless the file is "", its key.
 func writeCertificate(t *testing.T, x, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, certFile, keyFile string) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

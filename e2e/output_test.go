@@ -13,10 +13,10 @@ import (
 // printed is how many MiB the task prints; ESCHER_E2E_PRINT sets another number: 10240 is 10 GiB.
 const printed = 256
 
-// TestPrintsALot has a task print as fast as it can. What is kept of it is bounded, the agent
-// needs little memory for it, and its neighbor's output goes on meanwhile, each line of it.
+// TestPrintsALot runs a task that prints as fast as it can. Its kept output is bounded, the agent
+// needs little memory for it, and every line of its neighbor's output still arrives.
 func TestPrintsALot(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	mebibytes := strconv.Itoa(printed)
 	if text := os.Getenv("ESCHER_E2E_PRINT"); text != "" {
 		mebibytes = text
@@ -31,7 +31,7 @@ func TestPrintsALot(t *testing.T) {
 	if state := c.must("ps", "-a"); !strings.Contains(state, "succeeded") {
 		t.Errorf("it did not succeed:\n%s", state)
 	}
-	const kept = 65 << 20 // two files of 32 MiB, and what a last write is beyond
+	const kept = 65 << 20 // two files of 32 MiB, and the excess of a last write
 	var size int64
 	err := filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.Contains(path, loud) {
@@ -39,7 +39,7 @@ func TestPrintsALot(t *testing.T) {
 				size += info.Size()
 			}
 		}
-		return nil // What is gone meanwhile is no error.
+		return nil // a file gone meanwhile is no error
 	})
 	if err != nil || size == 0 || size > kept {
 		t.Errorf("%d bytes are kept of it, %v; want at most %d", size, err, kept)

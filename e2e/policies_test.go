@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// line is a job in a fair queue that lets in two at a time: without somebody who keeps
-// the queue no task of it begins.
+// line is a job in a fair queue that admits two at a time: without a policy runner no task of it
+// begins.
 const line = `
 apiVersion: escher.dev/v1
 kind: Policy
@@ -32,11 +32,11 @@ template:
   spec: {image: img}
 `
 
-// TestPoliciesOutliveTheirServer kills the server that keeps the policies when some of
-// the tasks have been let in: another one goes on where it was, lets in no more at a time,
-// and nothing is left when the job has ended.
+// TestPoliciesOutliveTheirServer kills the server that runs the policies when some of the tasks
+// have been admitted: another one continues, admits no more at a time, and nothing is left when the
+// job has ended.
 func TestPoliciesOutliveTheirServer(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	f := newFleet(t, "s1", "s2")
 	f.agent("n1", nodeagent.DefaultTTL, simruntime.Behaviour{Run: 200 * time.Millisecond})
 	f.await("n1 is alive", func() bool { return f.count(controlplane.Alive) == 1 })

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// plant puts a value that cannot be read under keys, from outside of Escher.
+// plant puts an unreadable value under keys, from outside of Escher.
 func (c *cluster) plant(keys ...string) {
 	c.t.Helper()
 	for _, key := range keys {
@@ -32,7 +32,7 @@ func junkKeys(name string) []string {
 	}
 }
 
-// running returns the id of a task that runs.
+// running returns the id of a running task.
 func (c *cluster) running() string {
 	c.t.Helper()
 	for range 200 {
@@ -47,11 +47,11 @@ func (c *cluster) running() string {
 	return ""
 }
 
-// TestJunkUnderEveryKey plants a value that cannot be read under a key of every kind, while
-// tasks run, and before the cluster starts again: everything works as before, Ctrl-C leaves
-// nothing behind, and the audit lists and repairs each key.
+// TestJunkUnderEveryKey plants an unreadable value under a key of every kind, while tasks run, and
+// before the cluster restarts: everything works as before, Ctrl-C leaves nothing behind, and the
+// audit lists and repairs each key.
 func TestJunkUnderEveryKey(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.ready("--nodes", "2")
 	c.must("image", "make", image, built.program, built.escher)

@@ -30,34 +30,34 @@ import (
 const (
 	// underFire is how long processes are killed; ESCHER_E2E_FIRE is another duration.
 	underFire = 12 * time.Second
-	// leastRounds is how often at least, however slow the machine is.
+	// leastRounds is the least number of rounds, however slow the machine is.
 	leastRounds = 8
-	// atWork is how many tasks run at a time.
+	// atWork is the number of concurrent tasks.
 	atWork = 50
 	// lastingTasks of them run until they are stopped.
 	lastingTasks = 15
 )
 
-// recovery is tasks on a node whose processes are killed, and what is known of them.
+// recovery is tasks on a node whose processes are killed, with their expected outcomes.
 type recovery struct {
 	*victim
 	random *rand.Rand
-	// lasting run until they are stopped, restarted are run again up to three times
-	// unless they succeed; all others end by themselves, once.
+	// lasting run until they are stopped. restarted are restarted up to three times unless they
+	// succeed. All others end by themselves, once.
 	lasting, restarted, accepted map[string]bool
-	// stopped are those of the lasting that were asked to stop; they end some time later.
+	// stopped are those of lasting that were told to stop; they end some time later.
 	stopped map[string]bool
-	// shot are those of which a shim was killed.
+	// shot are the tasks with a killed shim.
 	shot map[string]bool
-	// others are the processes of containers that are none of ours, by container.
+	// others are the processes of foreign containers, by container.
 	others map[string]uint32
 }
 
-// TestRecovery kills agent, containerd and shims at any moment under fifty tasks: none
-// runs twice, none is lost, each ends with its own code, or with the word that nobody
-// knows; nothing of it is left, and what is not Escher's is as it was.
+// TestRecovery kills agent, containerd and shims at any moment under fifty tasks. None runs twice,
+// none is lost, and each ends with its own code, or with the note that its end is unknown. Nothing
+// of them is left, and everything foreign is unchanged.
 func TestRecovery(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	seed := uint64(11)
 	lasts := underFire
 	if text := os.Getenv("ESCHER_E2E_FIRE"); text != "" {
@@ -90,7 +90,7 @@ func TestRecovery(t *testing.T) {
 	r.settle()
 	t.Logf("%d rounds, %d tasks, the shims of %d killed", rounds, len(r.accepted), len(r.shot))
 	r.judge()
-	// What the node noted of each process says the same.
+	// The node's execution log agrees.
 	if o := r.escher("audit", "--exec-log", filepath.Join(r.dir, "n1", execution.Name)); o.code != 0 {
 		t.Errorf("the log of executions: %+v", o)
 	}
@@ -99,8 +99,7 @@ func TestRecovery(t *testing.T) {
 
 func (r *recovery) pause(most int) { after(time.Duration(r.random.IntN(most)) * time.Millisecond) }
 
-// submit submits tasks, all or none. While everything is killed it may fail, and has
-// done nothing then.
+// submit submits tasks, all or none. While everything is killed it may fail, without effect.
 func (r *recovery) submit(name string, into map[string]bool, count int, options []string, least, most string) {
 	r.t.Helper()
 	args := append([]string{"run", "-d", "--name", name, "--count", fmt.Sprint(count), "-v", r.data + ":/data"}, options...)
@@ -110,7 +109,7 @@ func (r *recovery) submit(name string, into map[string]bool, count int, options 
 	}
 }
 
-// work sees to it that there are enough tasks.
+// work keeps enough tasks running.
 func (r *recovery) work() {
 	r.t.Helper()
 	active := 0
@@ -147,7 +146,7 @@ func (r *recovery) strike() {
 	}
 }
 
-// shoot kills the shim of some task.
+// shoot kills the shim of a random task.
 func (r *recovery) shoot() {
 	shims := r.shims()
 	maps.DeleteFunc(shims, func(id string, _ int) bool { return !r.accepted[taskOf(id)] })
@@ -160,8 +159,7 @@ func (r *recovery) shoot() {
 	_ = syscall.Kill(shims[id], syscall.SIGKILL) // it may just have ended
 }
 
-// comeBack starts the agent again if there is none, and kills it while it starts, at
-// times.
+// comeBack restarts the agent if there is none, and sometimes kills it during its start.
 func (r *recovery) comeBack() {
 	r.t.Helper()
 	for r.agent == nil {
@@ -178,8 +176,7 @@ func (r *recovery) comeBack() {
 	}
 }
 
-// strangers begins two containers that are none of Escher's: one in a containerd
-// namespace of its own, one among ours.
+// strangers starts two foreign containers: one in its own containerd namespace, one among Escher's.
 func (r *recovery) strangers() {
 	r.t.Helper()
 	c, own := r.containerd()
@@ -220,12 +217,12 @@ func (r *recovery) strangers() {
 			if _, err := task.Delete(ctx, client.WithProcessKill); err != nil {
 				r.t.Error(err)
 			}
-			_ = containerd.DropCgroups(ns) // one that others are in stays
+			_ = containerd.DropCgroups(ns) // a cgroup that others use stays
 		})
 	}
 }
 
-// orphan kills the agent and leaves a container of the node that no binding is for.
+// orphan kills the agent and leaves a container of the node without a binding.
 func (r *recovery) orphan() string {
 	r.t.Helper()
 	r.killAgent()
@@ -239,7 +236,7 @@ func (r *recovery) orphan() string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	defer func() { _ = rt.Close() }() // it has done its part
+	defer func() { _ = rt.Close() }() // it is done
 	at := nodeagent.Attempt{Cluster: cluster, Node: "n1", Namespace: "default", Task: "orphan", Number: 1, Revision: 1}
 	id := nodeagent.ContainerID(at)
 	var problem error
@@ -252,12 +249,12 @@ func (r *recovery) orphan() string {
 	return id
 }
 
-// settle stops what lasts and waits for the end of all.
+// settle stops the lasting tasks and waits for the end of all.
 func (r *recovery) settle() {
 	r.t.Helper()
-	// What was lost with its shim runs again first.
+	// Tasks lost with their shim run again first.
 	lasts := slices.DeleteFunc(slices.Collect(maps.Keys(r.lasting)), func(id string) bool { return r.stopped[id] })
-	if len(lasts) > 0 { // A long run has stopped all of them.
+	if len(lasts) > 0 { // a long run has stopped all of them
 		r.must(append([]string{"wait", "--until", "running", "--timeout", "2m"}, lasts...)...)
 	}
 	for _, id := range lasts {
@@ -271,7 +268,7 @@ func (r *recovery) settle() {
 	}
 }
 
-// judge compares what is said of each task with what its processes noted.
+// judge compares the status of each task with the notes of its processes.
 func (r *recovery) judge() {
 	r.t.Helper()
 	all := r.tasks()
@@ -279,18 +276,18 @@ func (r *recovery) judge() {
 		r.t.Errorf("%d tasks were accepted, %d are there", len(r.accepted), len(all))
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.accepted)) {
-		text, _ := os.ReadFile(filepath.Join(r.data, id)) // of one whose start was hit, there may be none
+		text, _ := os.ReadFile(filepath.Join(r.data, id)) // a task whose start was hit may have none
 		if wrong := r.wrong(all[id], string(text)); wrong != "" {
 			r.t.Errorf("%s: %s: %+v, it noted %q, its shim was killed: %v\n%s", id, wrong, all[id], text, r.shot[id], r.about(id))
 		}
 	}
 }
 
-// wrong says what is wrong with the end of a task, by what its processes noted.
+// wrong says what is wrong with the end of a task, by the notes of its processes.
 func (r *recovery) wrong(x task, noted string) string {
 	began, ended := strings.Count(noted, "began"), strings.Count(noted, "ended")
 	lost := strings.Contains(x.Reason, "not known how")
-	// Starts that ended with containerd, of which nobody can tell how far they came.
+	// Starts that ended with containerd, at an unknown point.
 	cut := strings.Count(r.about(x.ID), "while it was being started")
 	code := codeOf(x.ID)
 	switch {
@@ -318,15 +315,15 @@ func (r *recovery) wrong(x task, noted string) string {
 	return ""
 }
 
-// codeOf is what a task that runs mark exits with.
+// codeOf is the exit code of a task that runs mark.
 func codeOf(task string) int {
 	h := fnv.New32a()
 	fmt.Fprint(h, task)
 	return int(h.Sum32() % 100)
 }
 
-// nothingLeft checks that of the tasks nothing is left but their logs, and that the
-// strangers are as they were.
+// nothingLeft checks that only the logs of the tasks are left, and that the strangers are
+// unchanged.
 func (r *recovery) nothingLeft(orphan string) {
 	r.t.Helper()
 	c, own := r.containerd()
@@ -351,7 +348,7 @@ func (r *recovery) nothingLeft(orphan string) {
 	}
 }
 
-// leftIn lists what containerd has of tasks.
+// leftIn lists containerd's remains of tasks.
 func (r *recovery) leftIn(ctx context.Context, c *client.Client, own string) []string {
 	var left []string
 	stranger := "stranger-in-" + own
@@ -378,7 +375,7 @@ func (r *recovery) leftIn(ctx context.Context, c *client.Client, own string) []s
 		return []string{err.Error()}
 	}
 	for _, l := range leases {
-		// What a crash left goes by itself, soon.
+		// The remains of a crash disappear by themselves, soon.
 		if end, err := time.Parse(time.RFC3339, l.Labels["containerd.io/gc.expire"]); err != nil || time.Until(end) > 15*time.Minute {
 			left = append(left, fmt.Sprintf("lease %+v", l))
 		}
@@ -386,7 +383,7 @@ func (r *recovery) leftIn(ctx context.Context, c *client.Client, own string) []s
 	return left
 }
 
-// leftOutside lists what the machine has of tasks.
+// leftOutside lists the machine's remains of tasks.
 func (r *recovery) leftOutside(own string) []string {
 	var left []string
 	stranger := "stranger-in-" + own
@@ -406,7 +403,7 @@ func (r *recovery) leftOutside(own string) []string {
 		filepath.Join("/sys/fs/cgroup/*", own, "*-*"), filepath.Join("/sys/fs/cgroup", own, "*-*"),
 		filepath.Join(r.dir, "n1/scratch/*"),
 	} {
-		found, _ := filepath.Glob(pattern) // a good pattern has no error
+		found, _ := filepath.Glob(pattern) // the pattern is valid
 		for _, path := range found {
 			if filepath.Base(path) != stranger {
 				left = append(left, path)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSocketAttack attacks etcd and containerd from within a container that is on
-// the host's network, as root: there is nothing to connect to.
+// TestSocketAttack attacks etcd and containerd from within a container on the host's network, as
+// root: there is nothing to connect to.
 func TestSocketAttack(t *testing.T) {
 	c := started(t)
 	etcd := filepath.Join(c.dir, "etcd/run/etcd.sock")
@@ -81,8 +81,8 @@ func listening(t *testing.T, pid int) []string {
 	return found
 }
 
-// TestBesieged floods a task's own socket from within its container. The real agent needs less
-// than 256 MiB more for it, and serves its neighbor meanwhile.
+// TestBesieged floods a task's own socket from within its container. The real agent needs less than
+// 256 MiB more for it, and serves its neighbor meanwhile.
 func TestBesieged(t *testing.T) {
 	c := started(t, "--nodes", "2")
 	c.must("run", "-d", "--name", "neighbor", "--request", "node/node-1=1", image, "--", "/bin/program", "chat")
@@ -100,7 +100,7 @@ func TestBesieged(t *testing.T) {
 	c.must("stop", "neighbor", "hostile")
 }
 
-// peakOf returns the most bytes of memory that a process has had.
+// peakOf returns the peak memory of a process, in bytes.
 func peakOf(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "status"))

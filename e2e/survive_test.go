@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 )
 
-// put writes values as a program other than Escher may.
+// put writes values like a program other than Escher.
 func (c *cluster) put(values map[string][]byte) {
 	c.t.Helper()
 	store, err := etcdstore.Open(etcdstore.Config{Endpoints: []string{"unix://" + filepath.Join(c.dir, "etcd/run/etcd.sock")}})
@@ -33,7 +33,7 @@ func (c *cluster) put(values map[string][]byte) {
 	}
 }
 
-// ready starts escher dev, and nothing that follows it.
+// ready starts escher dev without an audit.
 func (c *cluster) ready(args ...string) {
 	c.t.Helper()
 	select {
@@ -45,8 +45,8 @@ func (c *cluster) ready(args ...string) {
 	}
 }
 
-// TestLargestAmounts has nine tasks hold the largest amount that can be asked for of a
-// resource without bound: the sum is right, and is nothing when they have ended.
+// TestLargestAmounts: nine tasks hold the largest amount that can be requested of an infinite
+// resource. The sum is right, and 0 when they have ended.
 func TestLargestAmounts(t *testing.T) {
 	c := started(t)
 	if o := c.escher("run", "--request", "x=1152921504606846", image); o.code != 2 || !strings.Contains(o.err, "too large: the largest is 9007199254740.992") {
@@ -70,10 +70,9 @@ func TestLargestAmounts(t *testing.T) {
 	}
 }
 
-// TestFrozen stops an agent, a server and a containerd for half of the time that a session
-// lives, and for twice as long, and lets them go on: what may run runs, nothing runs twice,
-// and every invariant holds at every revision. ESCHER_E2E_FROZEN=100s freezes them that
-// long once more.
+// TestFrozen freezes an agent, a server and a containerd for half of a session's lifetime, and for
+// twice as long, and resumes them. Every allowed task runs, nothing runs twice, and every invariant
+// holds at every revision. ESCHER_E2E_FROZEN=100s freezes them that long once more.
 func TestFrozen(t *testing.T) {
 	m := newMachines(t)
 	host := m.net.add()

@@ -17,8 +17,8 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 )
 
-// sweep ends the containers of the nodes below a directory, whatever else has it in its
-// command line, and removes it: after a test nothing of it is left, however it ended.
+// sweep ends the containers of the nodes below a directory, and every process with it in the
+// command line, and removes it: nothing is left after a test, however it ended.
 func sweep(t *testing.T, dir string) {
 	t.Helper()
 	groups := groupsBelow(dir)
@@ -44,18 +44,18 @@ func sweep(t *testing.T, dir string) {
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(mounts)) {
 		if at := strings.Fields(line)[4]; strings.HasPrefix(at, dir+"/") {
-			_ = syscall.Unmount(at, syscall.MNT_DETACH) // what is left is seen below
+			_ = syscall.Unmount(at, syscall.MNT_DETACH) // remains are found below
 		}
 	}
 	for _, address := range addresses {
 		text, _ := os.ReadFile(address)                            // it may have ended in order
-		_ = os.Remove(strings.TrimPrefix(string(text), "unix://")) // of a shim that cannot any more
+		_ = os.Remove(strings.TrimPrefix(string(text), "unix://")) // for a shim that cannot any more
 	}
 	for _, group := range groups {
 		if err := os.RemoveAll(filepath.Join("/run/containerd/runc", group)); err != nil {
 			t.Error(err)
 		}
-		// What a shim was about to start may still be at it.
+		// A process that a shim was about to start may still be active.
 		if !eventually(func() bool {
 			return errors.Join(cgroup.Kill(ctx, cgroup.DefaultRoot, "/"+group), containerd.DropCgroups(group)) == nil
 		}) {
@@ -67,13 +67,13 @@ func sweep(t *testing.T, dir string) {
 	}
 }
 
-// tasksOf are the directories that private containerds keep of their namespaces, below that
-// of a test, with one for each container.
+// tasksOf are the directories of private containerds for their namespaces, below the directory of a
+// test, with one for each container.
 const tasksOf = "*/containerd/*/io.containerd.runtime.v2.task/escher-*"
 
-// groupsBelow returns the cgroups that the containers of private containerds below a
-// directory are in: they are named by containerd's namespaces, of which it keeps a
-// directory each, whether it runs or not.
+// groupsBelow returns the cgroups of the containers of private containerds below a directory. They
+// have the names of containerd's namespaces, for each of which containerd keeps a directory,
+// whether it runs or not.
 func groupsBelow(dir string) []string {
 	found, _ := filepath.Glob(filepath.Join(dir, tasksOf))
 	for i, path := range found {
@@ -111,13 +111,13 @@ func TestSweep(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	_ = orphan.Process.Signal(syscall.SIGTERM) // if it still runs, it ends by this
+	_ = orphan.Process.Signal(syscall.SIGTERM) // it ends by this if it still runs
 	if err := orphan.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("it ended with %v", err)
 	}
 }
 
-// TestNetworkOverAnother makes a network where one is left whose host has processes.
+// TestNetworkOverAnother makes a network over the remains of one whose host has processes.
 func TestNetworkOverAnother(t *testing.T) {
 	left := numbered(t, 0)
 	orphan := left.on(left.add(), built.program, "work", "1h")

@@ -19,8 +19,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// fleet is servers as processes, over a real etcd, with agents in this process whose
-// containers are simulated: enough to see what many tasks do.
+// fleet is servers as processes, on a real etcd, with agents in this process whose containers are
+// simulated: enough to observe many tasks.
 type fleet struct {
 	t        *testing.T
 	store    *etcdstore.Store
@@ -50,7 +50,7 @@ func newFleetOn(t *testing.T, etcd *etcdtest.Server) *fleet {
 	return f
 }
 
-// serve starts a server, whose metrics and health are at an address.
+// serve starts a server, with its metrics and health at an address.
 func (f *fleet) serve(name, ops string) {
 	f.t.Helper()
 	cmd := exec.Command(built.escher, "server", "--name", name, "--ops", ops, "--endpoints", f.endpoint)
@@ -70,8 +70,8 @@ func (f *fleet) serve(name, ops string) {
 	f.servers[name] = cmd
 }
 
-// agent runs the agent of a node until the test ends or crash is called, which leaves its
-// session to run out.
+// agent runs the agent of a node until the test ends or crash is called, which leaves its session
+// to expire.
 func (f *fleet) agent(node string, ttl time.Duration, behaviour simruntime.Behaviour) (crash func()) {
 	f.t.Helper()
 	cluster, err := controlplane.ClusterID(f.t.Context(), f.store)
@@ -106,7 +106,7 @@ func (f *fleet) await(what string, holds func() bool) {
 	}
 }
 
-// count returns how many keys there are below a prefix.
+// count returns the number of keys below a prefix.
 func (f *fleet) count(kind controlplane.Kind, segments ...string) int {
 	f.t.Helper()
 	kvs, _, err := controlplane.ListAll(f.t.Context(), f.store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind, segments...), KeysOnly: true})
@@ -116,7 +116,7 @@ func (f *fleet) count(kind controlplane.Kind, segments ...string) int {
 	return len(kvs)
 }
 
-// statuses are those of all tasks.
+// statuses are the statuses of all tasks.
 func (f *fleet) statuses() []types.Status {
 	f.t.Helper()
 	kvs, _, err := controlplane.ListAll(f.t.Context(), f.store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Statuses, "default")})
@@ -132,7 +132,7 @@ func (f *fleet) statuses() []types.Status {
 	return out
 }
 
-// runningOn returns how many tasks run on a node, as their statuses say.
+// runningOn returns how many tasks run on a node, by their statuses.
 func (f *fleet) runningOn(node string) int {
 	f.t.Helper()
 	n := 0
@@ -144,7 +144,7 @@ func (f *fleet) runningOn(node string) int {
 	return n
 }
 
-// launch launches tasks that are alike.
+// launch launches n identical tasks.
 func (f *fleet) launch(n int, task types.Task) {
 	f.t.Helper()
 	all := make([]controlplane.Submission, n)
@@ -156,7 +156,7 @@ func (f *fleet) launch(n int, task types.Task) {
 	}
 }
 
-// leader returns the server that has a role, "" if none has.
+// leader returns the server that has a role; "" if there is none.
 func (f *fleet) leader(role string) string {
 	f.t.Helper()
 	page, err := f.store.List(f.t.Context(), controlplane.ListOptions{Key: controlplane.LeaderKey(role)})
@@ -182,13 +182,13 @@ func (f *fleet) audited() {
 	}
 }
 
-// TestDrainOutlivesItsServer kills the server that drains a node when some of the tasks
-// have been told to leave, and no others may be yet: another one completes it.
+// TestDrainOutlivesItsServer kills the server that drains a node when some of the tasks were told
+// to leave, and no more are allowed yet: another one completes the drain.
 func TestDrainOutlivesItsServer(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	f := newFleet(t, "s1", "s2")
 	const n, atOnce = 40, 32
-	// They leave when the server that had them told to is dead.
+	// They leave when the server that told them is dead.
 	f.agent("n1", nodeagent.DefaultTTL, simruntime.Behaviour{Forever: true, StopAfter: 3 * time.Second})
 	f.launch(n, types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100})})
 	f.await("all run on n1", func() bool { return f.runningOn("n1") == n })
@@ -234,10 +234,10 @@ func TestDrainOutlivesItsServer(t *testing.T) {
 	f.audited()
 }
 
-// TestDeadNode has a machine die with a task on it that is kept: it stays bound, and the
-// node cannot be removed, until somebody gives his word that it is dead.
+// TestDeadNode lets a machine die with a Keep task: the task stays bound, and the node cannot be
+// removed, until an operator declares it dead.
 func TestDeadNode(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	f := newFleet(t, "s1")
 	crash := f.agent("n1", 5*time.Second, simruntime.Behaviour{Forever: true})
 	f.launch(1, types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100}), OnDisconnect: types.Keep})

@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// TestTaskAPI runs, in a container, every line of shell and Python that the document of
-// the task API has.
+// TestTaskAPI runs, in a container, every line of shell and Python in the document of the task API.
 func TestTaskAPI(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	text, err := os.ReadFile("../docs/task-api.md")
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +46,7 @@ func TestTaskAPI(t *testing.T) {
 	}
 }
 
-// blocks returns the contents of a document's blocks of a language.
+// blocks returns the contents of a document's code blocks of a language.
 func blocks(text, language string) []string {
 	var out []string
 	for _, part := range strings.Split(text, "\n```"+language+"\n")[1:] {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// nextVersion is what the other binary of an upgrade calls itself.
+// nextVersion is the version of the other binary of an upgrade.
 const nextVersion = "v99.0.0-next"
 
 // buildNext builds escher as nextVersion, and returns its path.
@@ -49,8 +49,7 @@ func buildNext(t *testing.T, dir string) string {
 	return out
 }
 
-// install puts a program in the place of another one, as packages do: what runs goes on
-// running what it was started from.
+// install replaces a program, like a package manager: running processes keep their old program.
 func install(t *testing.T, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)
@@ -65,21 +64,21 @@ func install(t *testing.T, from, to string) {
 	}
 }
 
-// startToken tells a process from another one of the same number: when it was started,
-// in ticks since the boot.
+// startToken distinguishes a process from another one of the same number: its start time, in ticks
+// since the boot.
 func startToken(t *testing.T, pid int) string {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "gone"
 	}
-	// The name, in parentheses, may have anything in it.
+	// The name, in parentheses, may contain anything.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	return fields[19]
 }
 
-// startTokens returns the start tokens of the processes of these commands, one of each.
-// What runs is not the program yet for a moment.
+// startTokens returns the start tokens of the processes of these commands, one of each. A new
+// process is not the program yet for a moment.
 func (m *machines) startTokens(node string, commands ...string) map[int]string {
 	m.t.Helper()
 	was := make(map[int]string)
@@ -97,11 +96,11 @@ func (m *machines) startTokens(node string, commands ...string) map[int]string {
 	return was
 }
 
-// TestUpgrade replaces the program of an agent under running tasks, with another version
-// and back: in order, and with the agent killed. The processes run on, what they write is
-// there, and how they end is reported.
+// TestUpgrade replaces the program of an agent under running tasks, with another version and back:
+// in order, and with the agent killed. The processes continue, their output is there, and their
+// ends are reported.
 func TestUpgrade(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	m := newMachines(t)
 	server := m.net.add()
 	m.begin(server, "server", "--name", "server-1")
@@ -136,7 +135,7 @@ func TestUpgrade(t *testing.T) {
 		if x := m.task(work); x.Attempt != 1 || x.Phase != "running" {
 			t.Errorf("after upgrade %d: %+v", i+1, x)
 		}
-		// Its socket is that of the new agent.
+		// Its socket belongs to the new agent.
 		m.must("exec", work, "--", "escher", "set-resource", "upgrades", itoa(i+1))
 		if step.version == nextVersion {
 			m.seenByDoctor(version)
@@ -167,8 +166,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// seenByDoctor has the doctor look at the host of the agent, with the program of another
-// version, and at one with nothing on it.
+// seenByDoctor runs the doctor on the host of the agent, with the program of another version, and
+// on an empty host.
 func (m *machines) seenByDoctor(version string) {
 	m.t.Helper()
 	examine := func(node string) map[string]string {

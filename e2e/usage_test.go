@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// used is what top says of a task.
+// used is a task in the output of top.
 type used struct {
 	ID    string `json:"id"`
 	Usage struct {
@@ -21,8 +21,8 @@ type used struct {
 	} `json:"usage"`
 }
 
-// TestUsage sees from outside what a task really uses, in top, in its description and in
-// the metrics; and that nothing of it is stored.
+// TestUsage observes the real usage of a task, in top, in its description and in the metrics; none
+// of it is stored.
 func TestUsage(t *testing.T) {
 	c := started(t)
 	id := c.must("run", "-d", "--name", "burner", "--cpu", "300m", "--memory", "128Mi", "--scratch", "/data", image, "--", "/bin/program", "burn", "/data", "16")
@@ -64,7 +64,7 @@ func TestUsage(t *testing.T) {
 	c.must("audit")
 }
 
-// metrics are those of the whole process.
+// metrics are the metrics of the whole process.
 func (c *cluster) metrics() string {
 	c.t.Helper()
 	out, err := exec.Command("curl", "-sf", "--unix-socket", filepath.Join(c.dir, "run/ops.sock"), "http://escher/metrics").Output()

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestVerbs is what a user does in the first minutes.
+// TestVerbs covers a user's first minutes.
 func TestVerbs(t *testing.T) {
-	t.Parallel() // It waits, mostly.
+	t.Parallel() // it mostly waits
 	c := started(t, "--nodes", "2", "--cpu", "1", "--label", "node-1:zone=a")
 
 	attached(t, c)
@@ -26,7 +26,7 @@ func TestVerbs(t *testing.T) {
 	c.must("audit")
 }
 
-// interrupted sends Ctrl-C to a command that is attached: it stops its task.
+// interrupted sends Ctrl-C to an attached command: it stops its task.
 func interrupted(t *testing.T, c *cluster) {
 	cmd := exec.Command(built.escher, "run", "--name", "foreground", image, "--", "/bin/program", "work", "1h")
 	cmd.Env = append(os.Environ(), "ESCHER_DIR="+c.dir)
@@ -78,7 +78,7 @@ tasks:
 	if o := c.escher("submit", "-f", path, "--attach"); o.code != 0 || !strings.Contains(o.out, " | one\n") || !strings.Contains(o.out, " | two\n") {
 		t.Errorf("%+v", o)
 	}
-	// The revision still moves: the scheduler releases what has ended.
+	// The revision still moves: the scheduler releases ended tasks.
 	written := func() string { return c.must("jobs", "-o", "name") + c.must("ps", "-a", "-o", "name") }
 	before := written()
 	write(strings.Replace(job, "provides", "provide", 1))

@@ -19,8 +19,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 )
 
-// victim is a cluster of one node, each of whose processes can be killed alone: etcd and
-// a server that last, an agent, the containerd that it runs, and the shims of that.
+// victim is a cluster of one node, each of whose processes can be killed alone: an etcd and a
+// server that last, an agent, its containerd, and the shims of that.
 type victim struct {
 	t   *testing.T
 	dir string
@@ -84,10 +84,10 @@ func (v *victim) launch() {
 	v.ready, v.ended = ready, ended
 	go func() {
 		defer close(ended)
-		if n, _ := out.Read(make([]byte, 1)); n > 0 { // it says nothing before it is ready
+		if n, _ := out.Read(make([]byte, 1)); n > 0 { // it prints nothing before it is ready
 			close(ready)
 		}
-		_ = agent.Wait() // it is killed, as a rule
+		_ = agent.Wait() // it is usually killed
 	}()
 }
 
@@ -104,14 +104,14 @@ func (v *victim) start() {
 	}
 }
 
-// said is the end of what the agents said.
+// said is the end of the agents' output.
 func (v *victim) said() string {
 	text, _ := os.ReadFile(v.log.Name())
 	lines := strings.Split(string(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-80):], "\n")
 }
 
-// about is what agents and containerd said of something.
+// about is the output of agents and containerd about a text.
 func (v *victim) about(text string) string {
 	var found strings.Builder
 	for _, path := range []string{v.log.Name(), filepath.Join(v.dir, "n1/containerd/containerd.log")} {
@@ -145,7 +145,7 @@ func (v *victim) killDaemon() {
 	}
 }
 
-// shims returns the processes of shims by the container they are for.
+// shims returns the processes of shims by container.
 func (v *victim) shims() map[string]int {
 	found := make(map[string]int)
 	for _, pid := range withCommand("-address " + v.address()) {
@@ -160,7 +160,7 @@ func (v *victim) shims() map[string]int {
 	return found
 }
 
-// taskOf returns the task that a container is for: it is named task-attempt-hash.
+// taskOf returns the task of a container, which is named task-attempt-hash.
 func taskOf(container string) string {
 	parts := strings.Split(container, "-")
 	return strings.Join(parts[:max(0, len(parts)-2)], "-")
@@ -217,7 +217,7 @@ func (v *victim) tasks() map[string]task {
 	return all
 }
 
-// audited has the audit look at every revision; the function returned ends it.
+// audited audits every revision; the returned function ends it.
 func (v *victim) audited() (end func()) {
 	v.t.Helper()
 	findings := new(bytes.Buffer)

@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestStoppedThoughItsSchedulerIsNot: a task that is left to a scheduler that does not
-// run is cancelled by another one, and placed by none.
+// TestStoppedThoughItsSchedulerIsNot: a task whose named scheduler does not run is cancelled by
+// another one, and placed by none.
 func TestStoppedThoughItsSchedulerIsNot(t *testing.T) {
 	b := newBench(t, Config{Name: "main", Shared: true})
 	b.node("n1", 1000)

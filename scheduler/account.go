@@ -9,32 +9,31 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What is in use of a pool stands in a key of its own, which outlives the pool for as long
-// as anything of it is held. When the pool is gone and nothing is, the key goes too: there
-// may be as many pools as there ever were jobs.
+// The allocated amounts of a pool have a key of their own. It outlives the pool as long as tasks
+// hold any of it, and is deleted afterwards: there may be as many pools as there ever were jobs.
 
-// isOver reports whether the account of a pool is of no use any more.
+// isOver reports whether the account of a pool is obsolete.
 func isOver(p *cluster.Pool) bool {
 	return p.Info.Absent() && p.Allocated.V != nil && len(p.Allocated.V.Holds) == 0
 }
 
-// touchPool has the account of a pool deleted if it is of no use.
+// touchPool queues the account of a pool for deletion if it is obsolete.
 func (c *Core) touchPool(rid types.ResourceID) {
 	if p := c.view.Pools[rid]; p != nil && isOver(p) {
 		c.accounts.push(rid)
 	}
 }
 
-// touchPools is touchPool of all.
+// touchPools calls touchPool for every pool.
 func (c *Core) touchPools() {
 	for _, rid := range slices.SortedFunc(maps.Keys(c.view.Pools), compareResource) {
 		c.touchPool(rid)
 	}
 }
 
-// closeAccounts adds to the draft that accounts of no use are deleted. It compares
-// nothing but the account: without it nothing is in use, which is what it says. So the
-// pool may come again meanwhile, and need not be locked.
+// closeAccounts adds the deletion of obsolete accounts to the draft. It compares only the account:
+// an absent account says the same, that nothing is allocated. So the pool may return meanwhile and
+// needs no lock.
 func (c *Core) closeAccounts(d *Draft) {
 	c.accounts.drain(func(rid types.ResourceID) bool {
 		p := c.view.Pools[rid]

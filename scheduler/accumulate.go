@@ -10,63 +10,62 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A large reservation would starve if small tasks took whatever becomes free. One
-// that may accumulate, and has waited long enough, is given nodes for its bundles
-// and collects there what becomes free, before anything else is placed; nobody may
-// draw on it until all of it is held. So does a task that may: see claimant. One of
-// them in the cluster does so at a time (key leaders/accumulate), so that two never
-// hold what the other needs. Tasks that end in time may use it meanwhile: see backfill.
+// A large reservation would starve if small tasks took all capacity that becomes free. One that may
+// accumulate gets nodes for its bundles after a wait. It collects capacity there as it becomes
+// free, before anything else is placed. No task may draw on it until it is complete. A task may
+// accumulate likewise: see claimant. Only one of them in the cluster does so at a time (key
+// leaders/accumulate), so that no two hold what the other needs. Tasks that end in time may use the
+// capacity meanwhile: see backfill.
 
-// role is the leadership of the reservation that accumulates.
+// role is the leadership of the accumulating reservation.
 const role = "accumulate"
 
-// accumulator is what the core remembers of what may accumulate.
+// accumulator is the core's state of accumulation.
 type accumulator struct {
-	// candidates are those that may, and wait, and others that did; nextAge is when
-	// the next of them has waited long enough, in Unix nanoseconds, 0 if none is left.
+	// candidates wait and may accumulate; some may be outdated. nextAge is when the next one has
+	// waited long enough, in Unix nanoseconds; 0 means none is left.
 	candidates map[entryKey]struct{}
 	nextAge    int64
 	wake       int64
-	// seen is how much of the log of changed nodes was looked at; -1 is none.
+	// seen is the position reached in the log of changed nodes; -1 means none.
 	seen int
-	// places is the search of all nodes for places, rivals that for what is to collect
-	// instead.
+	// places paces the search of all nodes for a place, rivals the search for outranking work.
 	places, rivals paced
-	// last is the grant as of the last look, progress when it came to be so, in Unix
-	// nanoseconds, and left are the nodes that it has left: because no more came there.
+	// last is the grant as last seen. progress is when it became so, in Unix nanoseconds. left are
+	// the nodes it has left because they freed no more.
 	last     *types.Grant
 	progress int64
 	left     map[string]struct{}
-	// ended counts the attempts that have ended, on any node, and round is how many had
-	// when the first of left was given up; resting tells that nothing has since.
+	// ended counts the ended attempts on all nodes. round is its value when the first node of left
+	// was given up. resting reports whether none has ended since.
 	ended, round int
 	resting      bool
-	// next is which of those that may begin the next search begins with.
+	// next is the index at which the next search of candidates begins.
 	next int
-	// skipped tells that something was left out because it was in flight.
+	// skipped reports whether the search omitted something in flight.
 	skipped bool
-	busy    entryKey // as of the last look
-	// kept counts, by node, the collections that are in flight: until they are answered it
-	// is not known what else becomes free there, and nobody else is to have it. And the
-	// reservations that are being granted there in several transactions.
+	busy    entryKey // as last seen
+	// kept counts, by node, the collections in flight, and the reservations being granted there in
+	// several transactions. Until those are answered, newly free capacity there is unknown and must
+	// not go to other work.
 	kept map[*cluster.Node]int
-	// avoided are the nodes of what accumulates, while what comes before it is placed.
+	// avoided are the nodes of the accumulating reservation while higher-ranked work is placed.
 	avoided []*cluster.Node
-	// atOnce are those that collect at once, and others that did.
+	// atOnce are the reservations that collect at once; some may be outdated.
 	atOnce map[cluster.ID]struct{}
-	// refused are those of them of which a draft was too large for the store, with the
-	// revision of their last change then.
+	// refused are those in atOnce whose draft was too large for the store, with the revision of
+	// their last change at that time.
 	refused map[cluster.ID]int64
 }
 
-// searchEvery is how often at most all nodes are searched for places of what
-// accumulates, or would begin to.
+// searchEvery is the least time between searches of all nodes for reservations that accumulate or
+// would begin to.
 const searchEvery = time.Second
 
-// paced is what is done once in searchEvery at most, if something has changed since.
+// paced limits a search to once per searchEvery, and only after a change.
 type paced struct {
-	// at is when it was done last, in Unix nanoseconds, and seen how much of the log of
-	// changed nodes had been seen then; -1 is none.
+	// at is when the search last ran, in Unix nanoseconds. seen is the position reached in the log
+	// of changed nodes; -1 means none.
 	at   int64
 	seen int
 }
@@ -77,8 +76,8 @@ type collecting struct {
 	g *types.Grant
 }
 
-// accumulate adds to the draft what can be collected, or the first collection of the
-// next one.
+// accumulate adds to the draft what can be collected. If this draft cannot hold it, the next draft
+// begins with it.
 func (c *Core) accumulate(d *Draft) {
 	if d.closed {
 		return
@@ -99,7 +98,7 @@ func (c *Core) accumulate(d *Draft) {
 		return
 	}
 	if at := c.accum.nextAge; at != 0 && at <= c.now.UnixNano() {
-		c.accum.places = paced{seen: -1} // it was not among those searched for
+		c.accum.places = paced{seen: -1} // the earlier searches did not include it
 	}
 	if !c.maySearch(&c.accum.places) {
 		c.accum.wake = earlier(c.accum.wake, c.accum.nextAge)
@@ -108,11 +107,11 @@ func (c *Core) accumulate(d *Draft) {
 	c.begin(d, c.aged())
 }
 
-// triesPerSearch is for how many shapes at most all nodes are searched at once.
+// triesPerSearch bounds the shapes for which one pass searches all nodes.
 const triesPerSearch = 16
 
-// begin lets the first that can begin to collect; of too many, those behind the ones that
-// were tried before.
+// begin lets the first candidate that can begin collect. With too many candidates, it continues
+// after the ones tried before.
 func (c *Core) begin(d *Draft, aged []claimant) {
 	start := c.accum.next
 	c.accum.next = 0
@@ -132,7 +131,7 @@ func (c *Core) begin(d *Draft, aged []claimant) {
 		}
 		s := alike{c.queue.entry(x.key()).shape, x.priority()}
 		if tried[s] {
-			continue // where one does not begin, none does that asks for the same, of its priority
+			continue // a candidate fails wherever an equal request of equal priority failed
 		}
 		if len(tried) == triesPerSearch {
 			c.accum.next, c.accum.places.seen = (start+i)%len(aged), -1
@@ -145,8 +144,8 @@ func (c *Core) begin(d *Draft, aged []claimant) {
 	}
 }
 
-// searchDue reports whether a search is to be done: something has changed since it was,
-// and that is some time ago.
+// searchDue reports whether a search is due: something has changed, and the last search was at
+// least searchEvery ago.
 func (c *Core) searchDue(s *paced) bool {
 	if s.seen == c.base+len(c.changed) {
 		return false
@@ -158,7 +157,7 @@ func (c *Core) searchDue(s *paced) bool {
 	return true
 }
 
-// maySearch is searchDue, and notes that it is done.
+// maySearch is searchDue, and records the search.
 func (c *Core) maySearch(s *paced) bool {
 	due := c.searchDue(s)
 	if due {
@@ -167,13 +166,13 @@ func (c *Core) maySearch(s *paced) bool {
 	return due
 }
 
-// accumulateFor lets x collect; false if it has not begun to, and cannot at present.
+// accumulateFor lets x collect. It returns false if x has not begun and cannot begin at present.
 func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 	if c.deciding = x.Reservation; x.task != nil {
 		c.deciding = x.task
 	}
 	if c.view.UnreadNamespace(x.ID.Namespace) {
-		return false // its quotas are not known
+		return false // its quotas are unknown
 	}
 	if c.locked(x.lock()) || d.has(x.lock()) || !c.takesCareOf(x) {
 		return true
@@ -190,12 +189,12 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 	}
 	end := c.base + len(c.changed)
 	stuck := c.isStuck(x)
-	// What ends in this draft frees something that nobody else is to have first.
+	// Work that ends in this draft frees capacity that must not go to others first.
 	if c.accum.busy == x.key() && c.accum.seen == end && len(d.order) == 0 && !stuck {
 		return true
 	}
 	if !d.roomFor(x.Reservation) {
-		// It begins the next one, and nothing more is given out in this one.
+		// The next draft begins with it; this one places nothing more.
 		c.first, d.closed = true, true
 		c.accumulateAgain()
 		return true
@@ -210,7 +209,7 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 	}
 	c.collect(d, x.Reservation, g)
 	if x.task != nil && g.Phase == types.Granted {
-		// It was not bound because the draft has no room for that: the next one has.
+		// The draft had no capacity to bind the task; the next one has.
 		g.Phase, c.first = types.Accumulating, true
 	}
 	if !sameGrant(g, x.Grant.V) {
@@ -222,8 +221,8 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 	return true
 }
 
-// overPools reports whether x asks for more of a pool than that has in all, were nothing
-// drawn on it: it would collect for ever, and keep all others from it.
+// overPools reports whether x requests more of a pool than its capacity. It would collect forever
+// and keep the pool from all others.
 func (c *Core) overPools(x claimant) bool {
 	sums := make(map[*cluster.Pool]types.Quantity)
 	for _, b := range bundleOrder(c.view, x.Reservation) {
@@ -238,7 +237,7 @@ func (c *Core) overPools(x claimant) bool {
 	return false
 }
 
-// dissolve gives back what x has collected, in a draft of its own.
+// dissolve returns what x has collected, in a draft of its own.
 func (c *Core) dissolve(d *Draft, x claimant) {
 	r := c.view.Reservations[x.ID]
 	switch {
@@ -251,8 +250,7 @@ func (c *Core) dissolve(d *Draft, x claimant) {
 	}
 }
 
-// complete grants or binds what has collected, where there is room for all of it now
-// with what it has collected given back.
+// complete grants or binds x if all of it fits now, once what it has collected is returned.
 func (c *Core) complete(d *Draft, x claimant) bool {
 	if x.task != nil {
 		return c.bindClaimant(d, x)
@@ -260,12 +258,11 @@ func (c *Core) complete(d *Draft, x claimant) bool {
 	return x.Grant.V != nil && c.elsewhere(d, x.Reservation)
 }
 
-// accumulateAgain lets what accumulates look at all of its nodes again.
+// accumulateAgain forces a new look at all nodes of the accumulating reservation.
 func (c *Core) accumulateAgain() { c.accum.seen, c.accum.places.seen = -1, -1 }
 
-// elsewhere grants r, all of it, if there is room now with what it has collected
-// given back: its nodes were chosen when there was less. That takes a draft of its
-// own.
+// elsewhere grants all of r if it fits now, once what it has collected is returned: its nodes were
+// chosen when less was free. That takes a draft of its own.
 func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 	g, leader := r.Grant.V, c.view.Leaders[role]
 	if leader == nil || c.inFlightOf(g) || !c.searchDue(&c.accum.places) {
@@ -287,7 +284,7 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 		}
 		c.takeUp(d, g)
 		if p.skipped {
-			c.accum.places.seen = -1 // what is in flight may do once it is answered
+			c.accum.places.seen = -1 // nodes in flight may fit once they are answered
 		}
 		return false
 	}
@@ -299,7 +296,7 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 	return true
 }
 
-// inFlightOf reports whether any of what a grant holds is in flight.
+// inFlightOf reports whether a node or pool of a grant is in flight.
 func (c *Core) inFlightOf(g *types.Grant) bool {
 	return slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool {
 		return c.locked(c.view.Nodes[at.Node]) || slices.ContainsFunc(at.Holds, func(h types.Holding) bool {
@@ -308,7 +305,7 @@ func (c *Core) inFlightOf(g *types.Grant) bool {
 	})
 }
 
-// keep keeps what becomes free on the nodes of a collection that is in flight.
+// keep closes the nodes of a collection in flight to other work.
 func (a *accumulator) keep(d *Draft) {
 	if d.collecting != nil {
 		for _, at := range d.collecting.g.Nodes {
@@ -318,10 +315,10 @@ func (a *accumulator) keep(d *Draft) {
 	a.keepNodes(d.kept)
 }
 
-// unkeep keeps it no longer: the collection is answered.
+// unkeep opens them again once the collection is answered.
 func (a *accumulator) unkeep(d *Draft) { a.unkeepNodes(d.kept) }
 
-// keepNodes has nothing else be placed on nodes.
+// keepNodes closes nodes to other placements.
 func (a *accumulator) keepNodes(nodes []*cluster.Node) {
 	if a.kept == nil {
 		a.kept = make(map[*cluster.Node]int)
@@ -339,13 +336,12 @@ func (a *accumulator) unkeepNodes(nodes []*cluster.Node) {
 	}
 }
 
-// closed reports whether nothing is to be placed on n until something in flight is
-// answered.
+// closed reports whether placements on n must wait for an answer.
 func (c *Core) closed(n *cluster.Node) bool {
 	return len(c.accum.kept) > 0 && c.accum.kept[n] > 0 || c.locked(n)
 }
 
-// roomFor reports whether the draft has room for whatever accumulating r takes.
+// roomFor reports whether the draft has space for any step of accumulating r.
 func (d *Draft) roomFor(r *cluster.Reservation) bool {
 	n := len(r.Info.V.Bundles)
 	if r.Grant.V != nil {
@@ -354,7 +350,7 @@ func (d *Draft) roomFor(r *cluster.Reservation) bool {
 	return d.empty() || d.room((nodeCompares+2)*n+4, n+4)
 }
 
-// accumulating returns what collects at present; false if nothing does.
+// accumulating returns the current claimant; false if there is none.
 func (c *Core) accumulating() (claimant, bool) {
 	leader := c.view.Leaders[role]
 	if leader == nil {
@@ -371,7 +367,7 @@ func (c *Core) accumulating() (claimant, bool) {
 	return claimant{Reservation: r}, r.Current()
 }
 
-// mayAccumulate notes what may, and when it begins to.
+// mayAccumulate registers a candidate and the time at which it may begin.
 func (c *Core) mayAccumulate(k entryKey, submitted int64) {
 	if c.accum.candidates == nil {
 		c.accum.candidates = make(map[entryKey]struct{})
@@ -381,8 +377,8 @@ func (c *Core) mayAccumulate(k entryKey, submitted int64) {
 	c.accum.places.seen, c.accum.rivals.seen = -1, -1
 }
 
-// aged returns what may accumulate and has waited long enough, in the order of the
-// queue; and notes when the next one has.
+// aged returns the candidates that have waited long enough, in queue order. It also updates the
+// time of the next one.
 func (c *Core) aged() []claimant {
 	c.accum.nextAge = 0
 	var aged []claimant
@@ -396,7 +392,7 @@ func (c *Core) aged() []claimant {
 			c.accum.nextAge = earlier(c.accum.nextAge, at)
 			continue
 		}
-		if x.Grant.Absent() && !c.roomIsMade(x) { // else a former one of that name is not over
+		if x.Grant.Absent() && !c.roomIsMade(x) { // otherwise an earlier grant of that name is not over
 			aged = append(aged, x)
 		}
 	}
@@ -410,7 +406,7 @@ func (c *Core) aged() []claimant {
 	return aged
 }
 
-// candidate returns what is queued as k, if it may accumulate.
+// candidate returns the object queued as k if it may accumulate.
 func (c *Core) candidate(k entryKey) (claimant, bool) {
 	if c.queue.entry(k) == nil {
 		return claimant{}, false
@@ -450,7 +446,7 @@ func (d *Draft) accumulate(v *cluster.View, x claimant, g *types.Grant) {
 	}
 }
 
-// sealCollecting writes what accumulate and backfill left of the grant.
+// sealCollecting writes the grant as accumulate and backfill left it.
 func (d *Draft) sealCollecting() {
 	at := d.collecting
 	if at == nil {

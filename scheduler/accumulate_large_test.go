@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestAccumulatesOnVeryManyNodes: what collects on more nodes than go into one transaction
-// of a stock store does so in several, and before all that come after it in the queue.
+// TestAccumulatesOnVeryManyNodes: a reservation with more nodes than a transaction of a stock store
+// holds accumulates in several, and before all later entries of the queue.
 func TestAccumulatesOnVeryManyNodes(t *testing.T) {
 	const nodes = 500
 	b := newLimitedBench(t, controlplane.Limits{Ops: 128, Bytes: 1 << 20}, Config{AccumulateAfter: time.Second})

@@ -11,14 +11,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// late is what comes beside a gang that collects.
+// late is the work that arrives next to an accumulating gang.
 type late struct {
-	// gang is of so many bundles of a node each; 0: they are tasks, so many.
+	// gang is the number of bundles, each a whole node; 0 means tasks single tasks.
 	gang, tasks int
 	priority    int
 	// age is how much older than the gang they are.
 	age time.Duration
-	// accumulate lets the gang collect, too.
+	// accumulate lets the late gang accumulate, too.
 	accumulate bool
 }
 
@@ -34,7 +34,7 @@ func (l late) put(b *bench) {
 	b.settle()
 }
 
-// begun is how many of it have begun, a gang as a whole.
+// begun is the number of its members that have begun; a gang counts as a whole.
 func (l late) begun(b *bench) (n int) {
 	for i := range l.tasks {
 		if b.where(fmt.Sprintf("late%d", i)) != "pending" {
@@ -52,13 +52,13 @@ func (b *bench) isGranted(id string) bool {
 	return r != nil && r.Grant.V != nil && r.Grant.V.Phase == types.Granted
 }
 
-// TestACollectingGangHoldsUpNothingAhead: four nodes become free after 10, 20, 30 and 40
-// minutes, and a gang of four collects them. What is of higher priority, or older at the same,
-// begins as if it did not; what comes after it in the queue waits for it.
+// TestACollectingGangHoldsUpNothingAhead: four nodes become free after 10, 20, 30 and 40 minutes,
+// and a gang of four collects them. Work of higher priority, or older at equal priority, begins as
+// if it did not. Later work waits for it.
 func TestACollectingGangHoldsUpNothingAhead(t *testing.T) {
 	for name, test := range map[string]struct {
 		late
-		// want are the minutes in which something of it begins, never is after the gang.
+		// want are the minutes in which some of it begins; never means after the gang.
 		want []int
 	}{
 		"a task of one node":                         {late{tasks: 1, priority: 9}, []int{10}},
@@ -120,8 +120,8 @@ func TestACollectingGangHoldsUpNothingAhead(t *testing.T) {
 	}
 }
 
-// TestWhatIsAheadTakesAPartOfWhatWasCollected: a task that comes before what collects fits on a
-// node where a part is free and the rest was collected, pools included; what is left stays.
+// TestWhatIsAheadTakesAPartOfWhatWasCollected: a task that precedes the claimant fits on a node
+// that is partly free and partly collected, pools included. The remainder stays collected.
 func TestWhatIsAheadTakesAPartOfWhatWasCollected(t *testing.T) {
 	b := newAging(t)
 	b.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: 3000})
@@ -153,8 +153,8 @@ func TestWhatIsAheadTakesAPartOfWhatWasCollected(t *testing.T) {
 	}
 }
 
-// TestACollectingGangGivesAllBackWhereTransactionsAreSmall: a gang that comes before what
-// collects, on more nodes than a transaction takes, gets them all the same.
+// TestACollectingGangGivesAllBackWhereTransactionsAreSmall: a gang that precedes the claimant gets
+// its nodes even if they exceed a transaction.
 func TestACollectingGangGivesAllBackWhereTransactionsAreSmall(t *testing.T) {
 	const nodes = 100
 	b := newLimitedBench(t, stock, Config{Seed: 1, AccumulateAfter: time.Second})

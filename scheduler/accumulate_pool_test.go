@@ -8,16 +8,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// slots sets how many there are of a pool.
+// slots sets the capacity of a pool.
 func (b *bench) slots(n types.Quantity) {
 	b.t.Helper()
 	b.put(controlplane.ResourceKey("d", "slots", types.ClusterWide), &types.Resource{Capacity: n})
 	b.settle()
 }
 
-// TestNothingIsCollectedForMoreThanAPoolHas: what asks for more of a pool than that has in
-// all does not begin to collect, and keeps nobody else from it; when the pool is larger it
-// does, and when it is smaller again it gives back what it has.
+// TestNothingIsCollectedForMoreThanAPoolHas: a reservation that exceeds the capacity of a pool does
+// not begin to collect and does not block others. It begins once the pool is larger, and returns
+// what it holds once the pool shrinks again.
 func TestNothingIsCollectedForMoreThanAPoolHas(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)

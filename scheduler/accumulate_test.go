@@ -13,7 +13,7 @@ import (
 // newAging is a bench in which a reservation accumulates after a second.
 func newAging(t *testing.T) *bench { return newBench(t, Config{AccumulateAfter: time.Second}) }
 
-// reserve asks for bundles that may be accumulated, and lets that begin.
+// reserve submits bundles that may accumulate, and lets that begin.
 func (b *bench) reserve(bundles ...types.Bundle) {
 	b.t.Helper()
 	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Accumulate: true, Submitted: b.now.UnixNano(), Bundles: bundles})
@@ -21,7 +21,7 @@ func (b *bench) reserve(bundles ...types.Bundle) {
 	b.later(2 * time.Second)
 }
 
-// later lets time pass, and all be done that is to be.
+// later advances the time and settles.
 func (b *bench) later(d time.Duration) {
 	b.t.Helper()
 	b.now = b.now.Add(d)
@@ -32,7 +32,7 @@ func bundleOf(amounts map[string]types.Quantity) types.Bundle {
 	return types.Bundle{Requests: types.NewRequests(amounts)}
 }
 
-// grant returns the grant of the reservation, an empty one if there is none.
+// grant returns the grant of the reservation; an empty one if there is none.
 func (b *bench) grant() *types.Grant {
 	if r := b.core.view.Reservations[clusterID("d", "r")]; r != nil && r.Grant.V != nil {
 		return r.Grant.V
@@ -40,8 +40,8 @@ func (b *bench) grant() *types.Grant {
 	return &types.Grant{}
 }
 
-// TestAccumulatingIsGrantedElsewhere: nodes are chosen by what is free when a
-// reservation begins; where there is room for all of it later, it is granted.
+// TestAccumulatingIsGrantedElsewhere: a reservation chooses nodes by what is free when it begins.
+// It is granted wherever all of it fits later.
 func TestAccumulatingIsGrantedElsewhere(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)
@@ -64,9 +64,8 @@ func TestAccumulatingIsGrantedElsewhere(t *testing.T) {
 	b.expect("small", "bound on n1")
 }
 
-// TestGrantedElsewhereAfterAnAnswer: where there is room on a node that is in flight when it
-// is looked for, the reservation is granted once that is answered, though nothing is free
-// then that was not before.
+// TestGrantedElsewhereAfterAnAnswer: capacity on a node in flight during the search leads to the
+// grant once the node is answered, although nothing becomes free then.
 func TestGrantedElsewhereAfterAnAnswer(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)
@@ -92,8 +91,8 @@ func TestGrantedElsewhereAfterAnAnswer(t *testing.T) {
 	}
 }
 
-// TestNothingIsLentOfWhatIsGrantedElsewhere: what the draft that grants a reservation
-// elsewhere gives back is not lent, too: it is there once.
+// TestNothingIsLentOfWhatIsGrantedElsewhere: capacity returned by the draft that grants a
+// reservation elsewhere is not lent as well: it exists once.
 func TestNothingIsLentOfWhatIsGrantedElsewhere(t *testing.T) {
 	short := func(t *types.Task) { t.MaxRun = 10 * time.Second }
 	b := newAging(t)
@@ -119,8 +118,8 @@ func TestNothingIsLentOfWhatIsGrantedElsewhere(t *testing.T) {
 	b.expect("short", "bound on n1")
 }
 
-// TestFullDraftGivesNothingAway: what ends in a draft that has no room left for what a
-// reservation collects of it, it collects in the next one.
+// TestFullDraftGivesNothingAway: capacity freed in a draft without space for its collection is
+// collected in the next draft.
 func TestFullDraftGivesNothingAway(t *testing.T) {
 	for ended := 1; ended <= 10; ended++ {
 		b := newLimitedBench(t, controlplane.Limits{Ops: 40, Bytes: 1 << 20}, Config{AccumulateAfter: time.Second})
@@ -141,8 +140,8 @@ func TestFullDraftGivesNothingAway(t *testing.T) {
 	}
 }
 
-// TestNothingIsGivenAwayWhileACollectionIsInFlight: what becomes free meanwhile on
-// another of its nodes is for the reservation.
+// TestNothingIsGivenAwayWhileACollectionIsInFlight: capacity that becomes free meanwhile on another
+// of its nodes goes to the reservation.
 func TestNothingIsGivenAwayWhileACollectionIsInFlight(t *testing.T) {
 	b := newAging(t)
 	for _, n := range []string{"n1", "n2"} {
@@ -170,7 +169,7 @@ func TestNothingIsGivenAwayWhileACollectionIsInFlight(t *testing.T) {
 	b.expect("small", "pending")
 }
 
-// release ends an attempt that has exited, as another scheduler would.
+// release ends an exited attempt, as another scheduler would.
 func (b *bench) release(id string) {
 	b.t.Helper()
 	b.see()
@@ -183,8 +182,7 @@ func (b *bench) release(id string) {
 	}
 }
 
-// TestDevicesAreCollectedByBundle: parts of devices do not add up to devices, nor the
-// other way round.
+// TestDevicesAreCollectedByBundle: parts of devices do not add up to devices, nor devices to parts.
 func TestDevicesAreCollectedByBundle(t *testing.T) {
 	for _, x := range []struct {
 		used, want []types.Quantity
@@ -199,7 +197,7 @@ func TestDevicesAreCollectedByBundle(t *testing.T) {
 		b.node("n1", 1000)
 		b.devices("n1", len(x.used))
 		for i, q := range x.used {
-			// Each takes the rest of its device too, until the devices are all named.
+			// Each pair fills one device, until all devices are named.
 			if q > 0 {
 				b.task(fmt.Sprintf("hog%d", i), map[string]types.Quantity{"gpu": q})
 				b.task(fmt.Sprintf("rest%d", i), map[string]types.Quantity{"gpu": whole - q})
@@ -230,7 +228,7 @@ func TestDevicesAreCollectedByBundle(t *testing.T) {
 	}
 }
 
-// devices gives a node so many gpus.
+// devices gives a node n GPUs.
 func (b *bench) devices(node string, n int) {
 	b.t.Helper()
 	d := &types.Devices{}
@@ -240,7 +238,7 @@ func (b *bench) devices(node string, n int) {
 	b.putDevices(node, d)
 }
 
-// putDevices gives a node gpus.
+// putDevices gives a node GPUs.
 func (b *bench) putDevices(node string, d *types.Devices) {
 	b.t.Helper()
 	b.put(controlplane.DevicesKey(node), d, controlplane.NodeKey(node), &types.Node{
@@ -248,8 +246,8 @@ func (b *bench) putDevices(node string, d *types.Devices) {
 	})
 }
 
-// TestWhatIsCollectedOutlastsALostNode: the nodes that are still there stay as they
-// are, though none can take the place of the one that is not.
+// TestWhatIsCollectedOutlastsALostNode: holdings on the remaining nodes stay, although no node can
+// replace the lost one.
 func TestWhatIsCollectedOutlastsALostNode(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)
@@ -276,8 +274,7 @@ func TestWhatIsCollectedOutlastsALostNode(t *testing.T) {
 	}
 }
 
-// TestSearchesAreRare: a reservation that no node is large enough for is searched for
-// when something changed, and not each time.
+// TestSearchesAreRare: a reservation too large for every node is searched for only after a change.
 func TestSearchesAreRare(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)
@@ -298,8 +295,8 @@ func TestSearchesAreRare(t *testing.T) {
 	}
 }
 
-// TestBundlesAreSearchedForInTurn: the search for a bundle goes on where the one
-// before was found.
+// TestBundlesAreSearchedForInTurn: the search for a bundle continues after the node of the previous
+// one.
 func TestBundlesAreSearchedForInTurn(t *testing.T) {
 	b := newBench(t, Config{})
 	for i := range 200 {

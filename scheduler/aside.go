@@ -5,8 +5,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
-// aside are the keys that are set aside, with the revision of their value: a decision about
-// it panicked. They count as unreadable until they change.
+// aside are the keys set aside because a decision about them panicked, with the revision of their
+// value. They count as unreadable until they change.
 type aside map[string]int64
 
 // apply applies an event to the view, without the value of a key that is set aside.
@@ -22,8 +22,8 @@ func (c *Core) apply(e *controlplane.Event) (key controlplane.Key, changed bool)
 	return key, changed
 }
 
-// without returns an event without its value if that is set aside. A key that changed is
-// set aside no longer.
+// without returns an event without its value if that is set aside. A changed key is no longer set
+// aside.
 func (a aside) without(e *controlplane.Event) *controlplane.Event {
 	mod, ok := a[e.Key]
 	if !ok {
@@ -38,8 +38,8 @@ func (a aside) without(e *controlplane.Event) *controlplane.Event {
 	return &event
 }
 
-// suspect returns the key, and the revision of its value, that the core was deciding about;
-// ok is false if it was none in particular.
+// suspect returns the key and value revision of the object under decision; ok is false if there is
+// no particular one.
 func (c *Core) suspect() (key string, mod int64, ok bool) {
 	switch x := c.deciding.(type) {
 	case *controlplane.Event:
@@ -63,8 +63,7 @@ func (c *Core) suspect() (key string, mod int64, ok bool) {
 	return "", 0, false
 }
 
-// suspectAt returns what suspect does for a key that changed: the binding, task or
-// reservation that it is about.
+// suspectAt is suspect for a changed key: it returns the binding, task or reservation of the key.
 func (c *Core) suspectAt(k controlplane.Key) (key string, mod int64, ok bool) {
 	id := cluster.ID{Namespace: k.Namespace, ID: k.ID}
 	switch k.Kind {
@@ -88,8 +87,8 @@ func (c *Core) suspectAt(k controlplane.Key) (key string, mod int64, ok bool) {
 	return "", 0, false
 }
 
-// subject returns the key of the first task or reservation that a draft decides about, empty
-// if there is none.
+// subject returns the key of the first task or reservation that a draft decides about; empty if
+// there is none.
 func (d *Draft) subject() string {
 	for _, x := range d.held {
 		switch x := x.(type) {

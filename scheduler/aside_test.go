@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// exploding are units that panic over some tasks, until these have another priority.
+// exploding are units that panic on some tasks until those have another priority.
 type exploding struct{}
 
 func (exploding) Unit(_ *cluster.View, t *cluster.Task) string {
@@ -38,8 +38,8 @@ func (exploding) Place(p *Placing, tasks []*cluster.Task) bool {
 	return p.Put(tasks[0])
 }
 
-// TestPanicSetsItsItemAside has decisions about two tasks panic, one as it is seen and one
-// as it is placed: others are bound, before and after, and these when they change.
+// TestPanicSetsItsItemAside makes decisions about two tasks panic, one on arrival and one on
+// placement. Other tasks are bound before and after, and these once they change.
 func TestPanicSetsItsItemAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newGarbledBench(t)
@@ -85,8 +85,8 @@ func TestPanicSetsItsItemAside(t *testing.T) {
 	})
 }
 
-// TestRefusedTogetherAreTriedAlone has the store refuse the release of two tasks for good,
-// and nothing else: each is tried alone once, and the others are released.
+// TestRefusedTogetherAreTriedAlone makes the store refuse only the release of two tasks for good:
+// each is tried alone once, and the others are released.
 func TestRefusedTogetherAreTriedAlone(t *testing.T) {
 	for _, tasks := range []int{2, 100} {
 		refusedTogether(t, tasks)
@@ -150,7 +150,7 @@ func refusedTogether(t *testing.T, tasks int) {
 	}
 }
 
-// stubborn is a store that never takes the release of one task.
+// stubborn is a store that never accepts the release of one task.
 type stubborn struct {
 	controlplane.Store
 	key     string
@@ -167,7 +167,7 @@ func (s *stubborn) Commit(ctx context.Context, txn controlplane.Txn) (controlpla
 	return s.Store.Commit(ctx, txn)
 }
 
-// TestReleaseThatIsNeverTaken has the store take the release of one task never: it is tried a
+// TestReleaseThatIsNeverTaken makes the store refuse the release of one task forever: it is tried a
 // few times, named and counted once, and the others are released.
 func TestReleaseThatIsNeverTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

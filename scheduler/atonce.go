@@ -10,18 +10,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What collects at once: a reservation that says so is never waited for, and several of
-// them collect at a time, each on the nodes that it names. It is for who knows what is
-// about to become free there, and for whom: what else of its job would accumulate does not
-// meanwhile, and gives back what it has. What becomes free there goes to it before
-// anybody else; when the rest is there too, what waits of its job is placed with all of
-// it in one transaction, in which the grant is handed over: it holds nothing from then on.
-// It is not known here why that should be so, nor how long it may take: who made the
-// reservation gives it up. One that is for itself is granted when all is there, whoever
-// waits of its job.
+// An AtOnce reservation collects without a wait, several in parallel, each on the nodes that it
+// names. It is for callers that know which capacity becomes free there, and for which job. The
+// other tasks and reservations of its job do not accumulate meanwhile, and return what they hold.
+//
+// Capacity that becomes free there goes to it first. Once it is complete, one transaction places
+// the waiting tasks and reservations of its job with all of it. The same transaction hands the
+// grant over, which then holds nothing. The scheduler knows neither the purpose nor the duration:
+// the creator of the reservation gives it up. A complete ForItself reservation is granted, whatever
+// else of its job waits.
 
-// collectAtOnce adds to the draft what the reservations that do so can collect, in the
-// order in which they were made.
+// collectAtOnce adds what AtOnce reservations can collect to the draft, in order of their creation.
 func (c *Core) collectAtOnce(d *Draft) {
 	for _, r := range c.atOnce() {
 		if d.closed {
@@ -31,8 +30,7 @@ func (c *Core) collectAtOnce(d *Draft) {
 	}
 }
 
-// atOnce returns the reservations that collect at once, the oldest first, and forgets
-// those that do not any more.
+// atOnce returns the reservations that collect at once, oldest first, and forgets outdated ones.
 func (c *Core) atOnce() []*cluster.Reservation {
 	if len(c.accum.atOnce) == 0 {
 		return nil
@@ -53,13 +51,13 @@ func (c *Core) atOnce() []*cluster.Reservation {
 	return out
 }
 
-// isAtOnce reports whether a reservation collects at once, and has not all yet.
+// isAtOnce reports whether a reservation collects at once and is not complete.
 func isAtOnce(r *cluster.Reservation) bool {
 	return r != nil && r.Info.V != nil && r.Info.V.AtOnce && (r.Grant.V == nil || r.Grant.V.Phase == types.Collecting)
 }
 
-// collectFor lets r collect. That takes a draft of its own, as what waits of its job may
-// go into it; where another one is begun already, nothing more is given out in that.
+// collectFor lets r collect. That takes a draft of its own, because the waiting tasks and
+// reservations of its job may join it. In a draft that has begun, nothing more is placed.
 func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 	c.deciding = r
 	ns := r.ID.Namespace
@@ -78,7 +76,7 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 		return
 	}
 	if !d.roomToHandOver(r) {
-		return // it would be collected in vain
+		return // it could never be handed over
 	}
 	c.collect(d, r, g)
 	if g.Phase == types.Granted && !r.Info.V.ForItself {
@@ -99,8 +97,8 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 	}
 }
 
-// roomToHandOver reports whether the draft has room for one grant of all that r collects, and
-// for handing it over. With that it has room for any part of it to be collected.
+// roomToHandOver reports whether the draft has space for one grant of all that r collects, and for
+// the hand-over. It then has space to collect any part of it.
 func (d *Draft) roomToHandOver(r *cluster.Reservation) bool {
 	spots := bundleOrder(d.view, r)
 	nodes, pools := make(map[string]struct{}), make(map[types.ResourceID]struct{})
@@ -117,14 +115,14 @@ func (d *Draft) roomToHandOver(r *cluster.Reservation) bool {
 	return d.room(controlplane.HandOverCompares(len(nodes), keys)-spare, handOverCompares+2*len(nodes)+len(pools))
 }
 
-// handOverCompares is how many compares a hand-over has besides those of its nodes: of
-// both reservations and their grants, and of the namespace.
+// handOverCompares is the number of compares of a hand-over besides those of its nodes: both
+// reservations, their grants, and the namespace.
 const handOverCompares = 5
 
 // lastChange is the revision of the last change of a reservation, or of its grant.
 func lastChange(r *cluster.Reservation) int64 { return max(r.Info.Mod, r.Grant.Mod) }
 
-// refuseAtOnce notes that the store takes no draft about what collects at once: it is left
+// refuseAtOnce records that the store refuses every draft for an AtOnce reservation: it is left
 // alone until it changes.
 func (c *Core) refuseAtOnce(d *Draft) {
 	if d.atOnce == nil {
@@ -136,8 +134,8 @@ func (c *Core) refuseAtOnce(d *Draft) {
 	c.accum.refused[d.atOnce.ID] = lastChange(d.atOnce)
 }
 
-// roomIsMade reports whether a reservation of the job of x collects at once: x waits for
-// that then, and collects nothing by itself.
+// roomIsMade reports whether a reservation of the job of x collects at once. x then waits for it
+// and does not collect itself.
 func (c *Core) roomIsMade(x claimant) bool {
 	job := x.Info.V.Job
 	if x.task != nil {
@@ -154,8 +152,8 @@ func (c *Core) roomIsMade(x claimant) bool {
 	return false
 }
 
-// directed is the grant of r to be added to, on the nodes that its bundles name; nil if
-// one of them takes no tasks.
+// directed is the grant of r to add to, on the nodes that its bundles name; nil if one of them
+// accepts no tasks.
 func (c *Core) directed(r *cluster.Reservation) *types.Grant {
 	var g *types.Grant
 	if r.Grant.V != nil {
@@ -179,8 +177,8 @@ func (c *Core) directed(r *cluster.Reservation) *types.Grant {
 	return g
 }
 
-// findsMore reports whether anything is free, as the draft leaves it, that g lacks, or
-// nothing is lacking and somebody waits for that.
+// findsMore reports whether the draft leaves free capacity that g lacks, or g is complete and heirs
+// wait for it.
 func (c *Core) findsMore(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
 	whole := true
 	for _, at := range g.Nodes {
@@ -202,7 +200,7 @@ func (c *Core) findsMore(d *Draft, r *cluster.Reservation, g *types.Grant) bool 
 	return whole && !c.inFlightOf(g) && len(c.heirs(r)) > 0
 }
 
-// dependOn makes the draft depend on r being as it was, and has no other one decide about
+// dependOn makes the draft depend on r being unchanged, and keeps other drafts from deciding about
 // it.
 func (d *Draft) dependOn(r *cluster.Reservation) {
 	ns, id := r.ID.Namespace, r.ID.ID
@@ -215,9 +213,8 @@ func (d *Draft) dependOn(r *cluster.Reservation) {
 	d.items++
 }
 
-// handOver places what waits of the job of r with all that g, which is complete, holds.
-// What is left of that is free again. stalled: nobody waits at present, or something is in
-// flight; noFit: none of those who wait fits.
+// handOver places the heirs of r with all that the complete g holds. The remainder becomes free. It
+// returns stalled if there are no heirs or something is in flight, noFit if no heir fits.
 func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcome {
 	heirs := c.heirs(r)
 	if len(heirs) == 0 || c.inFlightOf(g) {
@@ -227,7 +224,7 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 	result := noFit
 	for _, k := range heirs {
 		if result == placed && !d.room(2*nodeCompares+len(g.Nodes)+handOverCompares, nodeCompares+len(g.Nodes)) {
-			break // what is handed over is to be in it, too
+			break // the draft needs space for the hand-over
 		}
 		e := c.queue.entry(k)
 		anew := &shape{seen: -1, pos: -1, node: nowhere, at: -1}
@@ -254,8 +251,7 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 	return placed
 }
 
-// heirs returns what waits of the job of r, in the order of the queue: its reservations,
-// and its tasks.
+// heirs returns the waiting reservations and tasks of the job of r, in queue order.
 func (c *Core) heirs(r *cluster.Reservation) []entryKey {
 	job := cluster.ID{Namespace: r.ID.Namespace, ID: r.Info.V.Job}
 	if job.ID == "" {
@@ -281,7 +277,7 @@ func (c *Core) heirs(r *cluster.Reservation) []entryKey {
 	return out
 }
 
-// mayCollectAtOnce notes what does.
+// mayCollectAtOnce registers a reservation that collects at once.
 func (c *Core) mayCollectAtOnce(id cluster.ID) {
 	if c.accum.atOnce == nil {
 		c.accum.atOnce = make(map[cluster.ID]struct{})

@@ -8,8 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// gangWaits is two full nodes, and a gang of job j that wants all of n1 or n2 and may
-// accumulate.
+// gangWaits is two full nodes, and a gang of job j that wants all of n1 or n2 and may accumulate.
 func gangWaits(t *testing.T) *bench {
 	t.Helper()
 	b := filled(t)
@@ -21,7 +20,7 @@ func gangWaits(t *testing.T) *bench {
 	return b
 }
 
-// laterEnded is a minute later, with a task ended meanwhile.
+// laterEnded ends a task and advances the time by a minute.
 func (b *bench) laterEnded(ended string) {
 	b.t.Helper()
 	b.now = b.now.Add(time.Minute)
@@ -29,9 +28,8 @@ func (b *bench) laterEnded(ended string) {
 	b.settle()
 }
 
-// TestAtOnceInsteadOfAccumulating: what accumulates gives back what it has when a
-// reservation of its job collects at once, so that it can have what that collects; of
-// another job it keeps it.
+// TestAtOnceInsteadOfAccumulating: a claimant returns its holdings when a reservation of its job
+// collects at once, to receive what that collects. For another job it keeps them.
 func TestAtOnceInsteadOfAccumulating(t *testing.T) {
 	for job, want := range map[string]types.GrantPhase{"j": types.Granted, "k": types.Accumulating} {
 		b := gangWaits(t)
@@ -47,8 +45,8 @@ func TestAtOnceInsteadOfAccumulating(t *testing.T) {
 	}
 }
 
-// TestAccumulatedGivesWay: what has accumulated is given back to what collects at once there,
-// lacks it, and is of higher priority; and collected anew when that is over.
+// TestAccumulatedGivesWay: a claimant returns its holdings to an AtOnce reservation of higher
+// priority that lacks them there. It collects again after that.
 func TestAccumulatedGivesWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		priority int
@@ -90,7 +88,7 @@ func TestAccumulatedGivesWay(t *testing.T) {
 			b.settle()
 			gang, r, on := b.grantAt("gang"), b.grantAt("r"), "n1"
 			if c.gives && !c.pool {
-				on = "n2" // it has begun there instead
+				on = "n2" // the claimant has begun there instead
 			}
 			if gave := heldOf(gang.On("n1"), "cpu") == 0 || c.pool && heldOf(gang.On("n1"), "d:lic") == 0; gave != c.gives {
 				t.Errorf("it has %+v, and what collects at once %+v", gang, r)
@@ -108,8 +106,8 @@ func TestAccumulatedGivesWay(t *testing.T) {
 	}
 }
 
-// TestAccumulatedGivesWayHere: what a task has accumulated gives way by the priority that it was
-// given, whatever it is raised to; and nothing gives way to another namespace.
+// TestAccumulatedGivesWayHere: a task gives way by its submitted priority, whatever it is raised
+// to. Nothing gives way to another namespace.
 func TestAccumulatedGivesWayHere(t *testing.T) {
 	for ns, want := range map[string]types.Quantity{"d": 0, "e": 500} {
 		b := filled(t)
@@ -132,8 +130,8 @@ func TestAccumulatedGivesWayHere(t *testing.T) {
 	}
 }
 
-// TestAtOnceBeforeAccumulating: a reservation does not begin to accumulate while one of its
-// job collects at once, and does when that is over.
+// TestAtOnceBeforeAccumulating: a reservation does not begin to accumulate while one of its job
+// collects at once, and begins after that.
 func TestAtOnceBeforeAccumulating(t *testing.T) {
 	b := gangWaits(t)
 	b.collectsNow("r", "j", map[string]types.Quantity{"n1": 1000})
@@ -150,7 +148,7 @@ func TestAtOnceBeforeAccumulating(t *testing.T) {
 	}
 }
 
-// TestAtOnceAndAccumulating: one of another job that asks for the same begins meanwhile.
+// TestAtOnceAndAccumulating: a reservation of another job with the same request begins meanwhile.
 func TestAtOnceAndAccumulating(t *testing.T) {
 	b := gangWaits(t)
 	b.collectsNow("r", "j", map[string]types.Quantity{"n1": 1000})

@@ -7,9 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestCollectsForItself: what collects at once for itself is granted when all is there,
-// whoever waits of its job, and holds that until it is given up: then it is drawn on, or
-// free for who waits.
+// TestCollectsForItself: a complete ForItself reservation is granted, whatever members of its job
+// wait. It holds its capacity for draws until it is given up; then waiting tasks get it.
 func TestCollectsForItself(t *testing.T) {
 	b := filled(t)
 	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 2})

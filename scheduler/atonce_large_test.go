@@ -8,8 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// collectsOn makes a reservation of job j that collects half of each of n nodes at once, in
-// a cluster of which a stock store keeps the state.
+// collectsOn makes an AtOnce reservation of job j for half of each of n nodes, on a stock store.
 func collectsOn(t *testing.T, n int) *bench {
 	t.Helper()
 	b := newLimitedBench(t, controlplane.Limits{Ops: 128, Bytes: 1 << 20}, Config{})
@@ -26,8 +25,8 @@ func collectsOn(t *testing.T, n int) *bench {
 	return b
 }
 
-// TestAtOnceTooLarge: what collects at once on more nodes than can be handed over in one
-// transaction collects nothing, and keeps nothing from others.
+// TestAtOnceTooLarge: an AtOnce reservation on more nodes than one hand-over transaction allows
+// collects nothing, and keeps nothing from others.
 func TestAtOnceTooLarge(t *testing.T) {
 	b := collectsOn(t, 29)
 	for i := range 50 {
@@ -44,8 +43,8 @@ func TestAtOnceTooLarge(t *testing.T) {
 	}
 }
 
-// TestAtOnceLarge: on as many nodes as a transaction takes it collects, and hands over to
-// reservation and members.
+// TestAtOnceLarge: on the largest number of nodes for a transaction it collects, and hands over to
+// a reservation and its members.
 func TestAtOnceLarge(t *testing.T) {
 	b := collectsOn(t, 28)
 	b.settle()
@@ -65,13 +64,12 @@ func TestAtOnceLarge(t *testing.T) {
 	}
 }
 
-// TestAtOnceManyHeirs: of more tasks than go into one transaction as many get what was collected
-// as it has room for beside the end of the collection, on all of its nodes; the others find
-// what is left.
+// TestAtOnceManyHeirs: with more waiting tasks than a transaction holds, as many get the collected
+// capacity as fit next to the end of the collection. The others find the remainder.
 func TestAtOnceManyHeirs(t *testing.T) {
 	for n := 1; n <= 100; n += 3 {
 		b := collectsOn(t, 20)
-		b.settle() // it has all before anybody waits
+		b.settle() // it is complete before any task waits
 		b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: n})
 		for i := range n {
 			b.task(fmt.Sprintf("t%02d", i), map[string]types.Quantity{"cpu": 5, "node/n00": 1}, ofJob("j"))
@@ -88,8 +86,8 @@ func TestAtOnceManyHeirs(t *testing.T) {
 	}
 }
 
-// TestAtOnceRefused: what the store refuses, as it takes less than it says, is left alone
-// until it changes, and nobody else is kept from anything.
+// TestAtOnceRefused: a draft that the store refuses, because its real limits are lower, is left
+// alone until it changes, and does not block others.
 func TestAtOnceRefused(t *testing.T) {
 	b := collectsOn(t, 60)
 	b.core.cfg.Limits.Ops = 1000

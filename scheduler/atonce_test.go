@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// collectsNow makes a reservation of a job that collects at once: so much of each node.
+// collectsNow makes an AtOnce reservation of a job with the given amount of each node.
 func (b *bench) collectsNow(id, job string, of map[string]types.Quantity) {
 	b.t.Helper()
 	r := &types.Reservation{Accumulate: true, AtOnce: true, Job: job, Submitted: b.now.UnixNano()}
@@ -27,7 +27,7 @@ func (b *bench) collectsNow(id, job string, of map[string]types.Quantity) {
 	b.settle()
 }
 
-// grantAt is the grant of a reservation, an empty one if there is none.
+// grantAt is the grant of a reservation; an empty one if there is none.
 func (b *bench) grantAt(id string) *types.Grant {
 	if r := b.core.view.Reservations[clusterID("d", id)]; r != nil && r.Grant.V != nil {
 		return r.Grant.V
@@ -37,7 +37,7 @@ func (b *bench) grantAt(id string) *types.Grant {
 
 func ofJob(job string) func(*types.Task) { return func(t *types.Task) { t.Job = job } }
 
-// filled is two nodes of 1000 that four tasks of 500 fill: a1, a2 on n1, b1, b2 on n2.
+// filled is two nodes of 1000, filled by four tasks of 500: a1, a2 on n1, b1, b2 on n2.
 func filled(t *testing.T) *bench {
 	b := newBench(t, Config{})
 	for i, node := range []string{"n1", "n2"} {
@@ -50,9 +50,9 @@ func filled(t *testing.T) *bench {
 	return b
 }
 
-// TestCollectsAtOnce: what becomes free goes to the reservation, whoever else waits, of
-// whatever priority, and as soon as all is there to what waits of its job, in one
-// transaction: the grant holds nothing then, and the other gets what is left.
+// TestCollectsAtOnce: freed capacity goes to the reservation, whatever the priority of other
+// waiting tasks. Once it is complete, one transaction hands it to the waiting members of its job.
+// The grant then holds nothing, and others get the remainder.
 func TestCollectsAtOnce(t *testing.T) {
 	b := filled(t)
 	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 1})
@@ -87,8 +87,8 @@ func TestCollectsAtOnce(t *testing.T) {
 	}
 }
 
-// TestCollectsAtOnceForReservation: what waits of the job may be a reservation: it is
-// granted with what was collected, and its members are bound in the same transaction.
+// TestCollectsAtOnceForReservation: a waiting reservation of the job is granted with the collected
+// capacity, and its members are bound in the same transaction.
 func TestCollectsAtOnceForReservation(t *testing.T) {
 	b := filled(t)
 	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 2})
@@ -118,8 +118,8 @@ func TestCollectsAtOnceForReservation(t *testing.T) {
 	}
 }
 
-// TestCollectTwoAtOnce: two collect at a time, and on a node the older one first; one that
-// is given up gives back what it has.
+// TestCollectTwoAtOnce: two reservations collect in parallel, on a shared node the older one first.
+// One that is given up returns its holdings.
 func TestCollectTwoAtOnce(t *testing.T) {
 	b := filled(t)
 	for _, job := range []string{"j", "k"} {
@@ -138,7 +138,7 @@ func TestCollectTwoAtOnce(t *testing.T) {
 	b.del(controlplane.ReservationKey("d", "r"))
 	b.settle()
 	if q := b.grantAt("q"); heldOf(q.On("n1"), "cpu") != 500 || q.Phase != types.Granted {
-		t.Errorf("after the other was given up it has %+v", q) // nobody of its job fits there
+		t.Errorf("after the other was given up it has %+v", q) // no task of its job fits there
 	}
 	b.exited("a2")
 	b.settle()
@@ -149,7 +149,7 @@ func TestCollectTwoAtOnce(t *testing.T) {
 	b.expect("of-k", "pending")
 }
 
-// TestCollectsAtOnceGoesOn: who takes over goes on with what is collected.
+// TestCollectsAtOnceGoesOn: another scheduler continues the collection.
 func TestCollectsAtOnceGoesOn(t *testing.T) {
 	b := filled(t)
 	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 1})
@@ -164,7 +164,8 @@ func TestCollectsAtOnceGoesOn(t *testing.T) {
 	b.expect("large", "bound on n2")
 }
 
-// TestAtOnceIsValid: it may accumulate, and all its bundles name a node.
+// TestAtOnceIsValid: an AtOnce reservation must set Accumulate, and all its bundles must name a
+// node.
 func TestAtOnceIsValid(t *testing.T) {
 	for want, r := range map[string]types.Reservation{
 		"bundles[0].node: is empty":               {AtOnce: true, Accumulate: true, Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"cpu": 1})}},
@@ -176,8 +177,8 @@ func TestAtOnceIsValid(t *testing.T) {
 	}
 }
 
-// TestCollectsAllAtOnce: what is there already is collected, also all of it, and kept for
-// who will wait of the job: it is granted to nobody else.
+// TestCollectsAllAtOnce: capacity that is free from the start is collected, even all of it. It is
+// kept for future members of the job, and granted to no others.
 func TestCollectsAllAtOnce(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 1000)
@@ -194,8 +195,8 @@ func TestCollectsAllAtOnce(t *testing.T) {
 	b.expect("other", "pending")
 }
 
-// TestCollectsWhileInFlight: while what was collected is not answered, nobody else gets
-// what becomes free on the other nodes of the reservation.
+// TestCollectsWhileInFlight: while a collection is unanswered, capacity freed on the other nodes of
+// the reservation goes to no others.
 func TestCollectsWhileInFlight(t *testing.T) {
 	b := filled(t)
 	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 1})
@@ -206,7 +207,7 @@ func TestCollectsWhileInFlight(t *testing.T) {
 	b.see()
 	ends, answer := b.commit() // a1 has ended
 	b.done(ends, answer)
-	collects, answer := b.commit() // and that is collected, which is not answered
+	collects, answer := b.commit() // the collection is not answered
 	b.exited("b1")
 	b.see()
 	more, first := b.commit() // b1 has ended

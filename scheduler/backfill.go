@@ -8,16 +8,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Backfill (Lifka 1995, EASY): from the tasks that end by a known time follows when
-// the accumulating reservation will be complete; a task that ends before that may
-// use what was collected meanwhile: see useCollected.
+// Backfill (Lifka 1995, EASY): the known ends of tasks bound when the accumulating reservation is
+// complete. A task that ends before then may use the capacity collected so far: see useCollected.
 
-// lendable is what a task waits for that would end in time, besides what it lacks: a
-// change of what is collected, or of what is known of the ends of other tasks.
+// lendable is the resource on which a backfill task waits besides those it lacks. It stands for a
+// change of the collected capacity, or of the known ends of other tasks.
 const lendable types.ResourceID = "<"
 
-// completion is when all that a grant wants could be free, by what is known of the
-// ends of the tasks there; the zero time if that is not known.
+// completion is when everything that a grant wants could be free, given the known ends of the tasks
+// there; the zero time means unknown.
 func (c *Core) completion(r *cluster.Reservation, g *types.Grant) time.Time {
 	var latest time.Time
 	on := bundlesOn(g)
@@ -37,8 +36,7 @@ func (c *Core) completion(r *cluster.Reservation, g *types.Grant) time.Time {
 	return latest
 }
 
-// freedBy returns when the tasks on n that must end by a known time will have freed
-// amount of rid.
+// freedBy returns when the tasks on n with a known end will have freed amount of rid.
 func freedBy(n *cluster.Node, rid types.ResourceID, amount types.Quantity) (time.Time, bool) {
 	type end struct {
 		at     int64

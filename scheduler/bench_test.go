@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// BenchmarkReleaseAmidShapes: the end of one task while 10,000 tasks wait that each
-// ask for something else of cpu, and none of which fits.
+// BenchmarkReleaseAmidShapes: the end of one task while 10,000 tasks wait that each request another
+// amount of cpu, and none of which fits.
 func BenchmarkReleaseAmidShapes(b *testing.B) {
 	for _, amid := range []int{0, 10_000} {
 		b.Run(fmt.Sprint(amid), func(b *testing.B) {

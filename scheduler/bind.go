@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// relied is a key that a decision was made on.
+// relied is a key that a decision depends on.
 type relied struct {
 	key string
 	mod int64
@@ -19,7 +19,7 @@ func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []rel
 	return d.alsoReliedOn(make([]relied, 0, 1+2*len(needs)), ns, n, needs)
 }
 
-// alsoReliedOn is reliedOn, behind those in keys.
+// alsoReliedOn is reliedOn, appended to keys.
 func (d *Draft) alsoReliedOn(keys []relied, ns string, n *cluster.Node, needs []cluster.Need) []relied {
 	keys = append(keys, d.namespace(ns))
 	add := func(key string, mod int64) { keys = append(keys, relied{key, mod}) }
@@ -31,7 +31,7 @@ func (d *Draft) alsoReliedOn(keys []relied, ns string, n *cluster.Node, needs []
 		}
 		if d.reliedOnLast.id != x.ID {
 			d.view.Relied(n, x.ID, add)
-			if x.ID.Scoped() { // by its grant alone, wherever it is
+			if x.ID.Scoped() { // by its grant alone, on any node
 				d.reliedOnLast.id, d.reliedOnLast.grant = x.ID, keys[len(keys)-1]
 			}
 		} else {
@@ -44,7 +44,7 @@ func (d *Draft) alsoReliedOn(keys []relied, ns string, n *cluster.Node, needs []
 	return keys
 }
 
-// namespace is the key of what a namespace adds to every vector.
+// namespace is the key of the requests that a namespace adds to every vector.
 func (d *Draft) namespace(ns string) relied {
 	if last := &d.reliedOnLast; last.space.key == "" || last.ns != ns {
 		key := controlplane.NamespaceKey(ns)
@@ -56,8 +56,8 @@ func (d *Draft) namespace(ns string) relied {
 	return d.reliedOnLast.space
 }
 
-// compareNode makes the draft depend on the node being what it was decided on:
-// alive in this session, not cordoned, of this capacity.
+// compareNode makes the draft depend on the node being unchanged: alive in this session, not
+// cordoned, of this capacity.
 func (d *Draft) compareNode(n *cluster.Node) {
 	p := d.at(n)
 	if p.eligible {
@@ -74,15 +74,15 @@ func (d *Draft) compareNode(n *cluster.Node) {
 	d.Change.If(controlplane.Compare{Key: keys.alive, Target: controlplane.CreateRevision, Revision: n.Session()})
 }
 
-// compareTask makes the draft depend on the task being as it was: bound by nobody
-// else since, not stopped.
+// compareTask makes the draft depend on the task being unchanged: not bound by another scheduler,
+// not stopped.
 func (d *Draft) compareTask(t *cluster.Task) {
 	d.Change.If(controlplane.Compare{Key: controlplane.TaskKey(t.ID.Namespace, t.ID.ID), Revision: t.Info.Mod})
 	d.Change.If(controlplane.Compare{Key: controlplane.StatusKey(t.ID.Namespace, t.ID.ID), Revision: t.Status.Mod})
 }
 
-// manyCordons is from how many cordons on that of each node is compared: the store reads
-// all of them to tell that none is new.
+// manyCordons is the number of cordons above which the draft compares the cordon of each node.
+// Below it, the store reads all cordons to find a new one.
 const manyCordons = 64
 
 func (d *Draft) fewCordons() bool { return d.core != nil && d.core.cordons <= manyCordons }
@@ -97,14 +97,13 @@ func (d *Draft) compareCordons() {
 	}
 }
 
-// nodeCompares is how many compares a node that is bound to costs: allocated,
-// node, cordon and session.
+// nodeCompares is the number of compares per node of a bind: allocated, node, cordon and session.
 const nodeCompares = controlplane.NodeCompares
 
-// manyKeys is from how many keys relied on room is made for their compares at once.
+// manyKeys is the number of relied keys above which space for their compares is grown at once.
 const manyKeys = 16
 
-// bind adds one attempt of t on n to the draft; false when there is no room.
+// bind adds one attempt of t on n to the draft; false when the draft has no space.
 func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []cluster.Need, now time.Time) bool {
 	d.keys = d.alsoReliedOn(d.keys[:0], t.ID.Namespace, n, needs)
 	keys := d.keys
@@ -117,8 +116,8 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 	return true
 }
 
-// attach adds one attempt of t on n, for which there is room, and of which holds are taken
-// there already, to the draft.
+// attach adds one attempt of t on n to the draft. The draft has space for it and has already taken
+// holds there.
 func (d *Draft) attach(t *cluster.Task, n *cluster.Node, alternative int, keys []relied, holds []types.Holding, now time.Time) {
 	if len(keys) > manyKeys {
 		d.Change.Grow(2 + nodeCompares + len(keys))

@@ -8,52 +8,47 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// All that draws on one pool changes one key, so that its transactions can only be
-// committed one after the other. Not to wait for the answer of each, some are in flight at
-// once: a draft is decided on what the one before it leaves of the pool, and compares the
-// value that this puts. The value carries the id of its transaction, so that nobody else
-// puts the same: a draft is committed only if the one before it is, and nobody drew on the
-// pool in between. They are sent in their order. One that overtakes another all the same
-// is refused, as are those behind it, and sent again as it is.
+// All draws on one pool change one key, so their transactions commit one after the other. Several
+// are in flight at once, to avoid a wait for each answer. A draft is decided on what the previous
+// one leaves of the pool, and compares the value that this one puts. The value carries the id of
+// its transaction, so no other transaction puts the same. So a draft commits only if the previous
+// one does and no other draw came between. Drafts are sent in order. One that overtakes another is
+// refused, along with those behind it, and sent again unchanged.
 
-// chain is what a draft has to do with others that draw on the same pools.
+// chain links a draft to others that draw on the same pools.
 type chain struct {
-	// after are the drafts that are not answered and that this one assumes to be
-	// committed, before those that assume that of this one.
+	// after are the unanswered drafts that this one assumes committed; before are those that assume
+	// it of this one.
 	after, before []*Draft
-	// follows tells that there were any that it is after.
+	// follows reports whether after ever had entries.
 	follows bool
-	// open tells that another one may be behind it: it is in flight, and nothing was
-	// refused yet that it is after.
+	// open reports whether another draft may queue behind it: it is in flight, and no predecessor
+	// was refused.
 	open bool
-	// doomed tells that one that it is after was refused for good, as it will be.
+	// doomed reports whether a predecessor was refused for good, as this draft will be.
 	doomed bool
-	// returned tells that it is to be sent again, repeated that it was; settled that all
-	// that it is after were answered when it was sent.
+	// returned means that it must be sent again, repeated that it was. settled means that all its
+	// predecessors were answered when it was sent.
 	returned, repeated, settled bool
-	// early is the answer that it was committed, if it came before that to one that it
-	// is after.
+	// early is the answer that it committed, if that came before the answer of a predecessor.
 	early *controlplane.Result
-	// gone is closed when it is on its way; nil if none can be behind it.
+	// gone is closed once it is on its way; nil if none can be behind it.
 	gone chan struct{}
 }
 
-// deepest is how many transactions that draw on one pool are in flight at most: the store
-// has one to do while the next one comes. The more there are, the nearer to one another
-// they are sent, and the more overtake one another: one of 30 with two, one of four with
-// four, which are no faster.
+// deepest bounds the transactions in flight that draw on one pool: the store has one to do while
+// the next one arrives. More transactions are sent closer together and overtake more: one of 30
+// with two, one of four with four, which is no faster.
 const deepest = 2
 
-// calm is after how many committed transactions that draw on pools one more may be in
-// flight again: if one of them is refused for good all those behind it are, so that they
-// are fewer then.
+// calm is the number of committed pool transactions after which one more may be in flight. A
+// refusal for good fails all those behind it and halves the depth.
 const calm = 8
 
-// depth bounds how many transactions that draw on one pool are in flight at present.
+// depth is the current bound on transactions in flight per pool.
 type depth struct{ most, committed int }
 
-// follow returns the draft in flight behind which another one can draw on p; nil if there
-// is none.
+// follow returns the draft in flight behind which another one can draw on p; nil if there is none.
 func (c *Core) follow(p *cluster.Pool) *Draft {
 	line := c.drawing[p]
 	if len(line) == 0 || len(line) >= c.depth.most || !line[len(line)-1].open {
@@ -65,11 +60,11 @@ func (c *Core) follow(p *cluster.Pool) *Draft {
 // mayDraw reports whether a draft can draw on p.
 func (c *Core) mayDraw(p *cluster.Pool) bool { return !c.locked(p) || c.follow(p) != nil }
 
-// whenIdle looks at w once a draft can draw on p; false if one can.
+// whenIdle rechecks w once a draft can draw on p; false if one can now.
 func (c *Core) whenIdle(p *cluster.Pool, w any) bool { return !c.mayDraw(p) && c.whenUnlocked(p, w) }
 
-// leftOf returns what is in use of a pool: as the draft behind which d can draw on it
-// leaves it, if there is one, else as the view has it.
+// leftOf returns the allocated amounts of a pool: as left by the draft behind which d can draw on
+// it, otherwise as in the view.
 func (d *Draft) leftOf(p *cluster.Pool) (alloc *types.Allocated, after *Draft) {
 	if d.core != nil && d.core.locked(p) {
 		if h := d.core.follow(p); h != nil {
@@ -79,7 +74,7 @@ func (d *Draft) leftOf(p *cluster.Pool) (alloc *types.Allocated, after *Draft) {
 	return p.Allocated.V, nil
 }
 
-// assume compares a pool with what the draft before makes of it.
+// assume compares a pool with the value that the previous draft puts.
 func (d *Draft) assume(x *drawn) {
 	if d.follows = true; !slices.Contains(d.after, x.after) {
 		d.after = append(d.after, x.after)
@@ -90,14 +85,14 @@ func (d *Draft) assume(x *drawn) {
 	})
 }
 
-// queueUp puts a draft behind those that it is after.
+// queueUp puts a draft behind its predecessors.
 func (c *Core) queueUp(d *Draft) {
 	for _, h := range d.after {
 		h.before = append(h.before, d)
 	}
 }
 
-// sends notes that a draft is sent, for the first time or again.
+// sends records that a draft is sent, for the first time or again.
 func (c *Core) sends(d *Draft) *Draft {
 	d.open, d.returned, d.settled = true, false, len(d.after) == 0
 	if len(d.drawn) > 0 {
@@ -106,33 +101,33 @@ func (c *Core) sends(d *Draft) *Draft {
 	return d
 }
 
-// toRepeat returns the next draft to be sent again, nil if there is none.
+// toRepeat returns the next draft to send again; nil if there is none.
 func (c *Core) toRepeat() *Draft {
 	for len(c.repeats) > 0 {
 		d := c.repeats[0]
-		if c.repeats = c.repeats[1:]; !d.doomed { // else it ends with the one it is behind
+		if c.repeats = c.repeats[1:]; !d.doomed { // a doomed draft ends with its predecessor
 			return c.sends(d)
 		}
 	}
 	return nil
 }
 
-// isPending reports whether an answer does not end it with a draft yet.
+// isPending reports whether a draft stays in flight after an answer.
 func (c *Core) isPending(d *Draft, res controlplane.Result) bool {
 	switch {
 	case d.doomed:
 		return false
 	case res.Committed:
 		if len(d.after) > 0 {
-			// Those were committed, too, but it is not known at which revision.
+			// The predecessors committed too, at an unknown revision.
 			d.early = &res
 		}
 		return len(d.after) > 0
 	case res.Read != nil || !d.follows || d.settled:
 		return false
 	}
-	// It may have overtaken one that it is after. That is there by now, unless it was not
-	// answered: so it is sent again at once, and then once it is known what became of that.
+	// It may have overtaken a predecessor. That one is there by now, unless it was not answered. So
+	// the draft is sent again at once, and once more when the fate of the predecessor is known.
 	d.shut()
 	d.returned = true
 	if d.repeated && len(d.after) > 0 || slices.ContainsFunc(d.after, func(h *Draft) bool { return !h.open && !slices.Contains(c.repeats, h) }) {
@@ -147,7 +142,7 @@ func (c *Core) repeat(d *Draft) {
 	c.repeats = append(c.repeats, d)
 }
 
-// shut lets no other one be behind a draft, nor behind those that are.
+// shut lets no draft queue behind this one or its successors.
 func (d *Draft) shut() {
 	d.open = false
 	for _, x := range d.before {
@@ -155,8 +150,8 @@ func (d *Draft) shut() {
 	}
 }
 
-// answered takes a draft out of the order of those that draw on pools. If it was not
-// committed, those behind it will not be.
+// answered removes a draft from the order of those that draw on pools. If it did not commit, its
+// successors will not either.
 func (c *Core) answered(d *Draft, committed bool, revision int64) {
 	switch {
 	case committed && len(d.drawn) > 0:
@@ -177,7 +172,7 @@ func (c *Core) answered(d *Draft, committed bool, revision int64) {
 	for _, x := range behind {
 		switch {
 		case !slices.Contains(c.inFlight, x):
-			// It was answered with one of these that it is behind as well.
+			// It was answered with another of its predecessors.
 		case x.doomed && x.returned:
 			c.repeats = except(c.repeats, x)
 			c.Done(x, controlplane.Result{Revision: revision}, nil, c.now)
@@ -194,7 +189,7 @@ func except(drafts []*Draft, d *Draft) []*Draft {
 	return slices.DeleteFunc(drafts, func(x *Draft) bool { return x == d })
 }
 
-// doom notes that a draft will be refused, and all behind it.
+// doom marks a draft and its successors as certain to be refused.
 func (d *Draft) doom() {
 	d.doomed, d.open = true, false
 	for _, x := range d.before {
@@ -209,8 +204,7 @@ func (d *depth) grow() {
 	}
 }
 
-// isInVain reports whether a draft was refused for what it is after, and not for what is
-// in it.
+// isInVain reports whether a draft was refused because of its predecessors, and not its contents.
 func (d *Draft) isInVain(res controlplane.Result) bool {
 	return d.doomed || d.follows && res.Read == nil
 }

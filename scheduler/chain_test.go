@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// four is more than are in flight on one pool by default: several pools make longer lines.
+// four exceeds the default number in flight per pool: several pools make longer lines.
 const four = 4
 
 // pooled is a core with nodes, and tasks that draw on one pool, in transactions of 4.
@@ -26,7 +26,7 @@ func pooled(t *testing.T, tasks int) *bench {
 	return b
 }
 
-// inUse is how much of the pool is, as the core knows.
+// inUse is the allocated amount of the pool in the core's view.
 func (b *bench) inUse() types.Quantity {
 	p := b.core.view.Pool("d:quota")
 	if p.Allocated.V == nil {
@@ -35,7 +35,7 @@ func (b *bench) inUse() types.Quantity {
 	return p.Allocated.V.Of("d:quota")
 }
 
-// line lets the core decide, and expects so many transactions.
+// line lets the core decide, and expects n transactions.
 func (b *bench) line(n int) []*Draft {
 	b.t.Helper()
 	drafts := b.core.Next(b.now)
@@ -55,7 +55,7 @@ func (b *bench) arrives(d *Draft, committed bool) controlplane.Result {
 	return res
 }
 
-// ends lets all be placed, of which so much is in use then, and nothing be left.
+// ends settles, and checks the allocated amount and that nothing is left in flight.
 func (b *bench) ends(want types.Quantity) {
 	b.t.Helper()
 	b.settle()
@@ -73,8 +73,8 @@ func (b *bench) ends(want types.Quantity) {
 	}
 }
 
-// TestPoolInFlight: several transactions that draw on a pool are in flight, no more than
-// allowed, each on what the one before it leaves.
+// TestPoolInFlight: several transactions that draw on a pool are in flight, at most the allowed
+// number, each based on what the previous one leaves.
 func TestPoolInFlight(t *testing.T) {
 	b := pooled(t, 24)
 	drafts := b.line(four)
@@ -87,7 +87,7 @@ func TestPoolInFlight(t *testing.T) {
 	b.line(2)
 }
 
-// TestPoolIsNotOverdrawn: those in flight are counted.
+// TestPoolIsNotOverdrawn: the draws in flight count.
 func TestPoolIsNotOverdrawn(t *testing.T) {
 	b := pooled(t, 12)
 	b.put(controlplane.ResourceKey("d", "quota", types.ClusterWide), &types.Resource{Capacity: 6000})
@@ -98,8 +98,8 @@ func TestPoolIsNotOverdrawn(t *testing.T) {
 	b.ends(6000)
 }
 
-// TestOvertakenIsSentAgain: what overtakes the one before it is sent again as it is, with those
-// behind it, before anything else; that was no conflict.
+// TestOvertakenIsSentAgain: a draft that overtakes its predecessor is sent again unchanged, with
+// its successors, before anything else. That does not count as a conflict.
 func TestOvertakenIsSentAgain(t *testing.T) {
 	b := pooled(t, 20)
 	sent := b.line(four)
@@ -114,15 +114,15 @@ func TestOvertakenIsSentAgain(t *testing.T) {
 	for _, d := range again {
 		b.done(d, b.arrives(d, true))
 	}
-	b.done(sent[3], b.arrives(sent[3], true)) // it took its time
+	b.done(sent[3], b.arrives(sent[3], true)) // its answer was slow
 	if len(b.core.retries) > 0 || b.core.depth.most != four {
 		t.Errorf("%v conflicted, %d may be in flight", b.core.retries, b.core.depth.most)
 	}
 	b.ends(20_000)
 }
 
-// TestBehindTheUnanswered: what was refused twice while the one before it is not answered
-// waits for that, and so does all behind it.
+// TestBehindTheUnanswered: a draft that was refused twice while its predecessor is unanswered waits
+// for that, as do its successors.
 func TestBehindTheUnanswered(t *testing.T) {
 	b := pooled(t, 12)
 	sent := b.line(3)
@@ -144,8 +144,8 @@ func TestBehindTheUnanswered(t *testing.T) {
 	b.ends(12_000)
 }
 
-// TestAnswersOvertake: what was committed counts when it is known of the one before, and
-// is behind that in the view.
+// TestAnswersOvertake: a commit counts once the answer of its predecessor is known, and comes after
+// that in the view.
 func TestAnswersOvertake(t *testing.T) {
 	b := pooled(t, 12)
 	sent := b.line(3)
@@ -165,8 +165,8 @@ func TestAnswersOvertake(t *testing.T) {
 	b.ends(12_000)
 }
 
-// TestBehindTwo: of three transactions, of which each is behind those before it on another
-// pool, each counts once, in whatever order they are answered.
+// TestBehindTwo: of three transactions, each behind the previous ones on another pool, each counts
+// once, whatever the order of their answers.
 func TestBehindTwo(t *testing.T) {
 	b := newBench(t, Config{Seed: 1, BatchTasks: 2})
 	for _, pool := range []string{"quota", "q", "r"} {
@@ -196,9 +196,8 @@ func TestBehindTwo(t *testing.T) {
 	b.ends(2000)
 }
 
-// TestLineIsForgotten: what is behind a transaction that is refused, can never be
-// committed, or after which somebody else drew on the pool, is decided anew; fewer are in
-// flight for a while.
+// TestLineIsForgotten: the successors of a transaction are decided again if it is refused, can
+// never commit, or another scheduler drew on the pool after it. Fewer are in flight for a while.
 func TestLineIsForgotten(t *testing.T) {
 	refuse := func(b *bench, sent []*Draft) {
 		for _, d := range sent {
@@ -238,7 +237,7 @@ func TestLineIsForgotten(t *testing.T) {
 			refuse(b, b.line(2))
 		}, 0},
 		"said to be refused": {func(b *bench, sent []*Draft) {
-			// An earlier copy was not answered, and all that it put is overwritten.
+			// An earlier copy was not answered, and all its values were overwritten.
 			res := b.arrives(sent[0], true)
 			last := b.arrives(sent[1], true)
 			b.done(sent[0], controlplane.Result{Revision: res.Revision, Read: []controlplane.KV{{}}})
@@ -264,7 +263,7 @@ func TestLineIsForgotten(t *testing.T) {
 	}
 }
 
-// TestLineGrows: after a refusal there are fewer in flight, until many were committed.
+// TestLineGrows: after a refusal fewer are in flight, until many have committed.
 func TestLineGrows(t *testing.T) {
 	d := depth{most: 1}
 	for range calm*(deepest-1) - 1 {
@@ -281,8 +280,8 @@ func TestLineGrows(t *testing.T) {
 	}
 }
 
-// TestReleaseIsNotHeldUpByAPool: what returns to a pool goes with the next transaction that
-// draws on it, however many more wait.
+// TestReleaseIsNotHeldUpByAPool: an amount that returns to a pool joins the next transaction on it,
+// however many more tasks wait.
 func TestReleaseIsNotHeldUpByAPool(t *testing.T) {
 	b := pooled(t, 60)
 	sent := b.line(four)
@@ -292,7 +291,7 @@ func TestReleaseIsNotHeldUpByAPool(t *testing.T) {
 	}
 	first := sent[0].Binds[0].Task.ID
 	answer()
-	b.exited(first) // as many are in flight as may be
+	b.exited(first) // the depth is exhausted
 	b.see()
 	for range four + 1 {
 		answer()

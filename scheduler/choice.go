@@ -8,35 +8,34 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Choosing among nodes that fit: enough of them are found, from a place that
-// differs from search to search, and the best is taken: that costs the same however
-// large the cluster is (the power of a few choices, Mitzenmacher 1996). In a small
-// cluster all are looked at.
+// A search stops after finding enough nodes that fit, starts at a varying position, and takes the
+// best. That costs the same in clusters of any size (the power of a few choices, Mitzenmacher
+// 1996). In a small cluster it covers all nodes.
 //
-// The best is where several devices of one task are nearest to one another; among
-// those, the least loaded or the fullest node, as Config.Placement says; among those,
-// any: the seed decides, so that the same snapshot and seed give the same node.
+// The best node has the devices of one task nearest to one another. Among equals it is the least
+// loaded or the fullest node, as Config.Placement says. Among those the seed decides, so that the
+// same snapshot and seed give the same node.
 const (
 	lookAtAll   = 64
 	enoughFound = 4
-	// enoughPlaced is for the nodes of a rack or zone: bundle after bundle looks at them.
+	// enoughPlaced is for the nodes of a rack or zone, which every bundle searches.
 	enoughPlaced = 12
 )
 
-// Choice says which of the nodes that fit a task is bound to.
+// Choice selects among the nodes that fit a task.
 type Choice string
 
 const (
-	// Spread takes the least loaded node: what runs has room, and little is lost
-	// with one node.
+	// Spread takes the least loaded node: running tasks have spare capacity, and a lost node costs
+	// little.
 	Spread Choice = "spread"
-	// Pack takes the fullest node: others stay empty for what is large. In a cluster
-	// of more than 64 nodes it is the fullest of a few, and a node is filled before
-	// others are looked at by tasks that ask for the same.
+	// Pack takes the fullest node: others stay empty for large tasks. In a cluster of more than 64
+	// nodes it is the fullest of a few. Tasks with the same request fill one node before they try
+	// others.
 	Pack Choice = "pack"
 )
 
-// Validate returns what is wrong with the choice: Invalid.
+// Validate returns an Invalid error for an unknown choice.
 func (c Choice) Validate() error {
 	switch c {
 	case "", Spread, Pack:
@@ -54,26 +53,26 @@ type search struct {
 	rng    *rand.Rand
 
 	best    *cluster.Node
-	bestAt  int         // its place among the nodes looked at by over
-	score   match.Score // of the best
+	bestAt  int         // its index among the nodes passed to over
+	score   match.Score // of best
 	ties    int
 	found   int
-	skipped bool // a node in flight might have done
-	// by is the resource that the nodes were picked by; shortOf counts those that
-	// were looked at and do not have enough of it.
+	skipped bool // a node in flight might have fit
+	// by is the resource that preselected the nodes. shortOf counts the visited nodes that have too
+	// little of it.
 	by      types.ResourceID
 	shortOf int
 	seen    int
 }
 
-// over looks at nodes from the given start, around, and returns where the next search
-// for the same is to begin: behind what was looked at, or, to pack, where it was placed.
-// next passes over those that need not be looked at.
+// over visits nodes from start, around, and returns where the next search for the same shape
+// begins: after the last visited node, or, with Pack, at the chosen one. next skips nodes that
+// cannot fit.
 func (s *search) over(nodes []*cluster.Node, start int, next func(from, end int) int) int {
 	enough := enoughFound
 	switch {
 	case s.by.Scoped():
-		enough = 1 // that was chosen when it was reserved
+		enough = 1 // the node was chosen with the reservation
 	case len(nodes) > lookAtAll:
 	case s.by.IsPlacement():
 		enough = min(len(nodes), enoughPlaced)
@@ -93,7 +92,7 @@ func (s *search) over(nodes []*cluster.Node, start int, next func(from, end int)
 	return s.goOn(start)
 }
 
-// goOn returns where the next search is to begin, if this one ended before at.
+// goOn returns where the next search begins if this one ended before at.
 func (s *search) goOn(at int) int {
 	if s.choice == Pack && s.best != nil {
 		return s.bestAt
@@ -101,7 +100,7 @@ func (s *search) goOn(at int) int {
 	return at
 }
 
-// look takes one node into account, and reports whether it fits.
+// look considers one node and reports whether it fits.
 func (s *search) look(n *cluster.Node) bool {
 	if !n.Eligible() {
 		return false
@@ -122,7 +121,7 @@ func (s *search) look(n *cluster.Node) bool {
 	return true
 }
 
-// consider takes a node into account that fits.
+// consider compares a node that fits with the best one.
 func (s *search) consider(n *cluster.Node, score match.Score) {
 	s.found++
 	switch {
@@ -135,7 +134,7 @@ func (s *search) consider(n *cluster.Node, score match.Score) {
 	}
 }
 
-// scored is the score of a node by what is preferred.
+// scored adapts the score of a node to the placement choice.
 func (s *search) scored(score match.Score) match.Score {
 	if s.choice == Pack {
 		score.Load = -score.Load

@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// equalNodes are keys of so many nodes of 4 cores.
+// equalNodes are the keys of n nodes of 4 cores.
 func equalNodes(n int) []any {
 	var kvs []any
 	for i := range n {
@@ -23,7 +23,7 @@ func equalNodes(n int) []any {
 	return kvs
 }
 
-// cores are keys of tasks that ask for so many cores each.
+// cores are the keys of tasks with the given numbers of cores.
 func cores(prefix string, amounts ...types.Quantity) []any {
 	var kvs []any
 	for i, q := range amounts {
@@ -41,8 +41,8 @@ func repeat(q types.Quantity, n int) []types.Quantity {
 	return out
 }
 
-// TestPlacement: spread uses as many nodes as it can, pack as few, in small clusters and
-// in large ones.
+// TestPlacement: spread uses as many nodes as it can, pack as few, in small clusters and in large
+// ones.
 func TestPlacement(t *testing.T) {
 	for _, x := range []struct {
 		placement           Choice
@@ -66,8 +66,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestPackKeepsRoomForTheLarge: what is small fills up nodes, so that what is large
-// finds an empty one; spread out, it does not.
+// TestPackKeepsRoomForTheLarge: packed small tasks leave an empty node for a large one; spread ones
+// do not.
 func TestPackKeepsRoomForTheLarge(t *testing.T) {
 	kvs := append(equalNodes(4), cores("small", 1, 1, 1, 1, 1, 1)...)
 	kvs = append(kvs, controlplane.TaskKey("a", "zlarge"), &types.Task{Requests: vector(4000, 0), Submitted: 100})
@@ -78,8 +78,8 @@ func TestPackKeepsRoomForTheLarge(t *testing.T) {
 	}
 }
 
-// TestPlacementIsReplayable: the same snapshot and the same seed give the same places;
-// another seed gives others, which is what it is for.
+// TestPlacementIsReplayable: equal snapshots and seeds give equal placements; another seed gives
+// others.
 func TestPlacementIsReplayable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{Seed: rapid.Uint64().Draw(t, "seed"), Placement: rapid.SampledFrom([]Choice{Spread, Pack}).Draw(t, "placement")}
@@ -103,8 +103,8 @@ func TestPlacementIsReplayable(t *testing.T) {
 	}
 }
 
-// TestTheNodeWithNearerDevices: of two nodes that fit, the one whose devices are linked
-// is taken, though it has more in use.
+// TestTheNodeWithNearerDevices: of two nodes that fit, the one with linked devices wins, although
+// more of it is allocated.
 func TestTheNodeWithNearerDevices(t *testing.T) {
 	for _, placement := range []Choice{Spread, Pack} {
 		b := newBench(t, Config{Placement: placement})

@@ -8,19 +8,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// claimant is who collects: a reservation that may accumulate, or a task that may.
+// claimant is a reservation or task that may accumulate.
 //
-// What a task has collected is in a grant that names the task, on one node; nobody
-// draws on it. When all of it is there, or free elsewhere, one transaction deletes the
-// grant and binds the task: what the grant held is in its binding then. So what such a
-// task asks for and holds is that of any other task, and its next attempt, should it
-// lose its node, begins anew. It stays in the queue meanwhile: where it fits with what
-// it has collected given back, it is placed.
+// A task's collected capacity is in a grant that names the task, on one node. No task draws on it.
+// When all of it is there, or free elsewhere, one transaction deletes the grant and binds the task.
+// Its binding then holds the capacity. So the requests and holdings of such a task are ordinary,
+// and its next attempt, if it loses its node, begins again. The task stays in the queue meanwhile,
+// and is placed where it fits once its collected capacity is returned.
 type claimant struct {
-	// Reservation is what is asked for; of a task it is made up of what that asks for,
-	// and in no key. Its grant is in any case what was collected.
+	// Reservation is the request. For a task it is synthesized from the task's request and has no
+	// key. Its grant is the collected capacity in either case.
 	*cluster.Reservation
-	task *cluster.Task // nil if it is a reservation
+	task *cluster.Task // nil for a reservation
 }
 
 // claimOf returns the task as a claimant.
@@ -37,8 +36,7 @@ func claimOf(v *cluster.View, t *cluster.Task) claimant {
 	return claimant{r, t}
 }
 
-// claimedBy returns the task that waits and has collected the grant of r; nil if none
-// has, or it does not wait any more.
+// claimedBy returns the waiting task that collected the grant of r; nil if there is none.
 func claimedBy(v *cluster.View, r *cluster.Reservation) *cluster.Task {
 	g := r.Grant.V
 	if g == nil || g.Task == 0 {
@@ -51,7 +49,7 @@ func claimedBy(v *cluster.View, r *cluster.Reservation) *cluster.Task {
 	return t
 }
 
-// collectedBy returns what a task that waits has collected; nil if nothing.
+// collectedBy returns the reservation with the capacity that a waiting task collected; nil if none.
 func collectedBy(v *cluster.View, t *cluster.Task) *cluster.Reservation {
 	if t.Info.V == nil || !t.Info.V.Accumulate {
 		return nil
@@ -62,10 +60,10 @@ func collectedBy(v *cluster.View, t *cluster.Task) *cluster.Reservation {
 	return nil
 }
 
-// key is the one under which it is queued.
+// key is its key in the queue.
 func (x claimant) key() entryKey { return entryKey{x.ID, x.task == nil} }
 
-// lock is what is locked while something is decided about it.
+// lock is the object that a decision about it locks.
 func (x claimant) lock() any {
 	if x.task != nil {
 		return x.task
@@ -73,7 +71,7 @@ func (x claimant) lock() any {
 	return x.Reservation
 }
 
-// newGrant is the grant that it begins with.
+// newGrant is its initial grant.
 func (x claimant) newGrant(now time.Time) *types.Grant {
 	g := &types.Grant{Phase: types.Accumulating, Bundles: make([]string, len(x.Info.V.Bundles)), Since: now.UnixNano()}
 	if x.task != nil {
@@ -84,8 +82,7 @@ func (x claimant) newGrant(now time.Time) *types.Grant {
 	return g
 }
 
-// takesCareOf reports whether x is this scheduler's to let collect, and still to be
-// placed.
+// takesCareOf reports whether this scheduler handles x and x still needs placement.
 func (c *Core) takesCareOf(x claimant) bool {
 	if x.task == nil {
 		return c.owns(x.ID.Namespace, "")
@@ -93,9 +90,9 @@ func (c *Core) takesCareOf(x claimant) bool {
 	return c.ownsTask(x.task) && !isOverdue(x.task.Info.V, c.now)
 }
 
-// bindClaimant binds a task that collects, if it fits on its node with what it has
-// collected given back; and one that would begin to, if it fits anywhere by now. That
-// it fits elsewhere later is found as of any task: see placeClaimant.
+// bindClaimant binds a collecting task if it fits on its node once its collected capacity is
+// returned. It binds a task that has yet to begin if it fits anywhere by now. placeClaimant finds
+// other nodes for a collecting task later.
 func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	g := x.Grant.V
 	begins := g == nil
@@ -124,8 +121,7 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	return true
 }
 
-// fitsWhereItCollects returns the node of a grant of one bundle if needs fit there, nil
-// if not.
+// fitsWhereItCollects returns the node of a grant of one bundle if needs fit there; nil if not.
 func (c *Core) fitsWhereItCollects(d *Draft, g *types.Grant, needs []cluster.Need) *cluster.Node {
 	n := c.view.Nodes[g.Bundles[0]]
 	if n == nil || !n.Eligible() || c.locked(n) || c.poolInFlight(d, needs) {
@@ -140,8 +136,7 @@ func (c *Core) fitsWhereItCollects(d *Draft, g *types.Grant, needs []cluster.Nee
 	return n
 }
 
-// placeClaimant places a task that has collected as any other, with what it has
-// collected given back.
+// placeClaimant places a collecting task like any other, with its collected capacity returned.
 func (c *Core) placeClaimant(d *Draft, s *shape, r *cluster.Reservation, t *cluster.Task) (outcome, []types.ResourceID) {
 	if c.locked(t) || d.has(t) || c.inFlightOf(r.Grant.V) {
 		return stalled, nil
@@ -159,8 +154,7 @@ func (c *Core) placeClaimant(d *Draft, s *shape, r *cluster.Reservation, t *clus
 	return result, lacks
 }
 
-// roomToClaim reports whether the draft has room to bind a task and to delete what it
-// has collected.
+// roomToClaim reports whether the draft has space to bind a task and to delete its grant.
 func (d *Draft) roomToClaim(g *types.Grant, needs []cluster.Need) bool {
 	held := 0
 	for _, at := range g.Nodes {
@@ -169,8 +163,7 @@ func (d *Draft) roomToClaim(g *types.Grant, needs []cluster.Need) bool {
 	return d.empty() || d.room(4+nodeCompares+8*len(needs)+held, 6+len(needs)+held)
 }
 
-// layDown gives back what a grant holds, to be taken up again or dissolved, so that
-// searches find it.
+// layDown releases a grant, so that searches find its capacity. takeUp or dissolve follows.
 func (c *Core) layDown(d *Draft, g *types.Grant) {
 	d.layDown(g)
 	for _, at := range g.Nodes {
@@ -178,7 +171,7 @@ func (c *Core) layDown(d *Draft, g *types.Grant) {
 	}
 }
 
-// takeUp takes again what was laid down.
+// takeUp reacquires a released grant.
 func (c *Core) takeUp(d *Draft, g *types.Grant) {
 	d.takeUp(g)
 	for _, at := range g.Nodes {
@@ -186,22 +179,21 @@ func (c *Core) takeUp(d *Draft, g *types.Grant) {
 	}
 }
 
-// layDown gives back what a grant holds, to be taken up again or dissolved.
+// layDown releases what a grant holds. takeUp or dissolve follows.
 func (d *Draft) layDown(g *types.Grant) {
 	for _, at := range g.Nodes {
 		d.giveBack(d.view.Nodes[at.Node], at.Holds)
 	}
 }
 
-// takeUp takes again what was laid down.
+// takeUp reacquires what layDown released.
 func (d *Draft) takeUp(g *types.Grant) {
 	for _, at := range g.Nodes {
 		d.take(d.view.Nodes[at.Node], at.Holds)
 	}
 }
 
-// dissolve deletes the grant of a task, laid down before, and the leadership that goes
-// with it.
+// dissolve deletes the released grant of a task and the leadership that goes with it.
 func (d *Draft) dissolve(x claimant) {
 	for _, at := range x.Grant.V.Nodes {
 		d.keep(d.view.Nodes[at.Node], at.Holds)
@@ -212,7 +204,7 @@ func (d *Draft) dissolve(x claimant) {
 	d.endLead(role, x.ID)
 }
 
-// endLead deletes a leadership, if id has it.
+// endLead deletes a leadership if id has it.
 func (d *Draft) endLead(role string, id cluster.ID) {
 	if l := d.view.Leaders[role]; l != nil && l.V.Holder == id.String() {
 		d.Change.IfUnchanged(controlplane.LeaderKey(role), l.Mod)

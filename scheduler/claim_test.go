@@ -13,7 +13,7 @@ import (
 
 func accumulates(t *types.Task) { t.Accumulate = true }
 
-// claim returns what a task has collected, an empty grant if nothing.
+// claim returns the grant that a task has collected; an empty one if none.
 func (b *bench) claim(id string) *types.Grant {
 	if r := b.core.view.Reservations[clusterID("d", id)]; r != nil && r.Grant.V != nil {
 		return r.Grant.V
@@ -21,7 +21,7 @@ func (b *bench) claim(id string) *types.Grant {
 	return &types.Grant{}
 }
 
-// over checks that nothing is left of what a task collected.
+// over checks that nothing remains of a task's collection.
 func (b *bench) over(id string) {
 	b.t.Helper()
 	if g := b.claim(id); g.Phase != "" || b.core.view.Leaders[role] != nil {
@@ -29,9 +29,9 @@ func (b *bench) over(id string) {
 	}
 }
 
-// TestLargeTaskIsNotStarved: small tasks without end, of the same priority, which take whatever becomes free,
-// leave a task as large as a node its place within the time that those take which run
-// when it begins to collect; and the other nodes go on as they did.
+// TestLargeTaskIsNotStarved: an endless stream of small tasks of the same priority takes all freed
+// capacity. A task as large as a node still starts within the run time of the tasks that run when
+// it begins to collect. The other nodes continue as before.
 func TestLargeTaskIsNotStarved(t *testing.T) {
 	for _, may := range []bool{false, true} {
 		b := newBench(t, Config{AccumulateAfter: 10 * time.Second})
@@ -40,7 +40,7 @@ func TestLargeTaskIsNotStarved(t *testing.T) {
 		}
 		b.settle()
 		next, ended, begun := 0, 0, 0
-		live := make(map[string]int) // tasks by the second in which they end
+		live := make(map[string]int) // number of tasks by the second in which they end
 		placedAt := -1
 		for second := range 60 {
 			if second == 5 {
@@ -84,8 +84,8 @@ func TestLargeTaskIsNotStarved(t *testing.T) {
 	}
 }
 
-// TestClaim: a task collects on its node what becomes free, and is bound in the
-// transaction that deletes what it has collected.
+// TestClaim: a task collects freed capacity on its node, and is bound in the transaction that
+// deletes its grant.
 func TestClaim(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)
@@ -116,8 +116,8 @@ func TestClaim(t *testing.T) {
 	b.expect("small", "bound on n1")
 }
 
-// TestClaimEnds: what a task has collected is free again when it waits no more, however
-// that came about.
+// TestClaimEnds: the collected capacity of a task is free again when it no longer waits, for any
+// reason.
 func TestClaimEnds(t *testing.T) {
 	for name, end := range map[string]func(b *bench){
 		"stopped": func(b *bench) {
@@ -160,8 +160,8 @@ func TestClaimEnds(t *testing.T) {
 	}
 }
 
-// TestClaimantsTakeTurns: one collects at a time, the one first in the queue, be it a
-// task or a reservation; those that ask for the same go on being placed elsewhere.
+// TestClaimantsTakeTurns: one task or reservation at a time collects, the first in the queue.
+// Others with the same request are still placed elsewhere.
 func TestClaimantsTakeTurns(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)
@@ -214,8 +214,8 @@ func TestClaimsAreBackfilled(t *testing.T) {
 	b.over("large")
 }
 
-// TestClaimWithSmallTransactions: what ends in a draft that is full is collected in the
-// next one, and the task is bound in the one after.
+// TestClaimWithSmallTransactions: capacity freed in a full draft is collected in the next one, and
+// the task is bound in the one after.
 func TestClaimWithSmallTransactions(t *testing.T) {
 	for ops := 32; ops <= 64; ops++ {
 		b := newLimitedBench(t, controlplane.Limits{Ops: ops, Bytes: 1 << 20}, Config{AccumulateAfter: time.Second})
@@ -265,8 +265,8 @@ func TestClaimAndReservationOfOneName(t *testing.T) {
 	b.expect("y", "pending")
 }
 
-// TestManyThatCannotBegin: those for which no node is large enough do not keep one from
-// collecting that comes behind them, and are not all searched for at once.
+// TestManyThatCannotBegin: candidates too large for every node do not block a later one, and are
+// not all searched for at once.
 func TestManyThatCannotBegin(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)
@@ -293,8 +293,8 @@ func TestManyThatCannotBegin(t *testing.T) {
 	}
 }
 
-// TestMovesOn: what waits for something that does not end goes on where something does,
-// and leaves the rest of the node to others.
+// TestMovesOn: a claimant that waits for tasks that do not end moves to a node where tasks end, and
+// leaves the rest of the first node to others.
 func TestMovesOn(t *testing.T) {
 	for _, reservation := range []bool{false, true} {
 		b := newAging(t)
@@ -350,7 +350,7 @@ func TestMovesOn(t *testing.T) {
 	}
 }
 
-// TestStaysWhereTheEndIsKnown: what runs there ends by a known time, and it is waited for.
+// TestStaysWhereTheEndIsKnown: a claimant waits for tasks that end by a known time.
 func TestStaysWhereTheEndIsKnown(t *testing.T) {
 	b := newAging(t)
 	b.node("n1", 1000)

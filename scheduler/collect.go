@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// collect takes what is free and wanted, as much as goes into the draft: what does not is
-// for the next one, and nobody else's meanwhile. The grant is granted once nothing is missing.
+// collect takes the free and wanted capacity, as much as fits into the draft. The remainder stays
+// reserved for the next draft. The grant is granted once nothing is missing.
 func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	devices, on := devicesRelied(c.view, r, g), bundlesOn(g)
 	d.whole = len(on[""]) == 0
@@ -22,7 +22,7 @@ func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
 			case d.roomToCollect(devices):
 				d.whole = c.collectOne(d, r, at, x) && d.whole
 			case len(d.order) == 0:
-				d.whole = false // there will never be
+				d.whole = false // it will never fit
 			default:
 				d.whole = false
 				c.first, d.closed = true, true
@@ -37,17 +37,17 @@ func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	}
 }
 
-// roomToCollect reports whether the draft has room for one more resource of a node, and
-// for so many compares of devices that the grant takes in the end.
+// roomToCollect reports whether the draft has space for one more resource of a node, and for the
+// final compares of that many devices.
 func (d *Draft) roomToCollect(devices int) bool { return d.room(nodeCompares+2+devices, 2) }
 
-// holdsAll reports whether a grant holds on a node all of a resource that is wanted there. Of
-// devices it may be others by now: see collectDevices.
+// holdsAll reports whether a grant holds all of a wanted resource on a node. It returns false for
+// devices, because the devices may change: see collectDevices.
 func (d *Draft) holdsAll(at *types.GrantNode, x wish) bool {
 	return heldOf(at.Holds, x.ID) >= x.sum() && !x.chooses() && !d.madeOfDevices(d.view.Nodes[at.Node], x.ID)
 }
 
-// collectOn takes what is free and wanted on a node of a grant, if it is eligible.
+// collectOn takes the free and wanted capacity on a node of a grant, if it is eligible.
 func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []wish) {
 	if !c.view.Nodes[at.Node].Eligible() {
 		return
@@ -57,8 +57,8 @@ func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, 
 	}
 }
 
-// collectOne takes what is free and wanted of a resource on a node of a grant, and reports
-// whether all of it is held then.
+// collectOne takes the free and wanted capacity of one resource on a node of a grant. It reports
+// whether the grant then holds all of it.
 func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode, x wish) bool {
 	n := c.view.Nodes[at.Node]
 	if d.madeOfDevices(n, x.ID) || x.chooses() {
@@ -81,7 +81,7 @@ func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode,
 	return ok && h.Amount == rest.Amount
 }
 
-// wish is what the bundles given to a node want there of one resource.
+// wish is the demand for one resource of the bundles given to a node.
 type wish struct {
 	ID types.ResourceID
 	// Needs are those of the bundles, in their order.
@@ -97,7 +97,7 @@ func (w *wish) add(needs []cluster.Need) {
 	}
 }
 
-// sum is all of it.
+// sum is the total amount.
 func (w wish) sum() types.Quantity {
 	var sum types.Quantity
 	for _, x := range w.Needs {
@@ -106,7 +106,7 @@ func (w wish) sum() types.Quantity {
 	return sum
 }
 
-// bundlesOn returns the bundles of a grant by their nodes.
+// bundlesOn returns the bundles of a grant by node.
 func bundlesOn(g *types.Grant) map[string][]int {
 	on := make(map[string][]int, len(g.Nodes))
 	for i, name := range g.Bundles {
@@ -115,7 +115,7 @@ func bundlesOn(g *types.Grant) map[string][]int {
 	return on
 }
 
-// wantedOn returns what the bundles given to a node want there, sorted by resource.
+// wantedOn returns the demand of the bundles given to a node, sorted by resource.
 func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) []wish {
 	var bundles []int
 	for i, name := range g.Bundles {
@@ -126,7 +126,7 @@ func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node stri
 	return wanted(v, r, bundles)
 }
 
-// wanted returns what bundles want on the node that they share, sorted by resource.
+// wanted returns the demand of bundles on the node that they share, sorted by resource.
 func wanted(v *cluster.View, r *cluster.Reservation, bundles []int) []wish {
 	var out []wish
 	for _, i := range bundles {
@@ -144,13 +144,13 @@ func wanted(v *cluster.View, r *cluster.Reservation, bundles []int) []wish {
 	return out
 }
 
-// chooses reports whether not any devices will do.
+// chooses reports whether the wish restricts the devices.
 func (w wish) chooses() bool {
 	return slices.ContainsFunc(w.Needs, func(x cluster.Need) bool { return x.Devices != nil })
 }
 
-// collectable returns as much of x, which is not made of devices, as is free on n; ok is
-// false if nothing is, or if it is in flight.
+// collectable returns the free part of x, which is not made of devices, on n. ok is false if none
+// is free or it is in flight.
 func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.Holding, ok bool) {
 	p := c.view.Pool(x.ID)
 	if c.locked(n) || p != nil && c.locked(p) {
@@ -185,7 +185,7 @@ func heldOf(holds []types.Holding, rid types.ResourceID) types.Quantity {
 	return sum
 }
 
-// addHolding adds to the holding of the same resource, without changing holds.
+// addHolding adds h to the holding of the same resource, without changing holds.
 func addHolding(holds []types.Holding, h types.Holding) []types.Holding {
 	var pools []types.Holding
 	sum := &types.Allocated{}

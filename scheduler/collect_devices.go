@@ -9,13 +9,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What is held of devices does not say for which bundle: bundles come to a node one
-// after another, as others lose theirs, and devices change. So which of the bundles have
-// what they want is found out anew at every look, from nothing but the devices.
+// Held devices are not assigned to bundles: bundles move to a node one by one as others lose
+// theirs, and devices change. So every pass assigns them again, from the devices alone.
 
-// collectDevices takes what is free and wanted of the devices of a node, and reports
-// whether all of x is held then. What is held stays if no bundle has less so than if all
-// was chosen anew; else it is, and what nobody wants any more is given back.
+// collectDevices takes the free and wanted devices of a node, and reports whether all of x is held
+// then. The held devices stay if no bundle gets less from them than from a new choice. Otherwise
+// the new choice replaces them, and unwanted devices are returned.
 func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantNode, x wish) bool {
 	n := c.view.Nodes[at.Node]
 	if c.locked(n) {
@@ -47,12 +46,12 @@ func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantN
 	return now.Amount == x.sum()
 }
 
-// manyDevices is from how many nodes on it is compared that no devices have changed, rather
-// than those of each node.
+// manyDevices is the number of nodes above which one compare covers the devices of all nodes,
+// rather than one compare per node.
 const manyDevices = 32
 
-// relyOnDevices makes the draft depend on the devices of the nodes of a grant, which has
-// become whole, being what they were when they were divided, where not any will do.
+// relyOnDevices makes the draft depend on the devices of a complete grant being unchanged since
+// they were divided, on nodes where bundles restrict the devices.
 func (c *Core) relyOnDevices(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	if devicesRelied(c.view, r, g) == 1 && len(g.Nodes) > manyDevices {
 		d.Change.If(controlplane.Compare{Key: controlplane.Prefix(controlplane.Devices), Target: controlplane.Newest, Revision: d.view.Revision})
@@ -66,7 +65,7 @@ func (c *Core) relyOnDevices(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	}
 }
 
-// devicesRelied is how many compares relyOnDevices makes.
+// devicesRelied is the number of compares that relyOnDevices makes.
 func devicesRelied(v *cluster.View, r *cluster.Reservation, g *types.Grant) int {
 	n := 0
 	if !slices.ContainsFunc(r.Info.V.Bundles, func(b types.Bundle) bool { return len(b.Devices) > 0 }) {
@@ -84,13 +83,14 @@ func devicesRelied(v *cluster.View, r *cluster.Reservation, g *types.Grant) int 
 	return n
 }
 
-// choosesOn reports whether not any devices will do for bundles that share a node.
+// choosesOn reports whether bundles that share a node restrict the devices.
 func choosesOn(v *cluster.View, r *cluster.Reservation, bundles []int) bool {
 	return slices.ContainsFunc(wanted(v, r, bundles), wish.chooses)
 }
 
-// parts returns in which pieces what is made of devices is collected: by bundle, for a part of a device is of one. Those that are not any devices come first, each
-// by itself; then whole devices, as they become free; then the parts, each at once.
+// parts returns the pieces in which devices are collected: by bundle, because a part of a device
+// belongs to one. Restricted devices come first, one by one. Whole devices follow, as they become
+// free, then the parts, each at once.
 func (w wish) parts() []cluster.Need {
 	wholes := types.Quantity(0)
 	var chosen, parts []cluster.Need
@@ -121,7 +121,7 @@ func devicesIn(holds []types.Holding, rid types.ResourceID) []types.DeviceShare 
 	return out
 }
 
-// everHas reports whether n has devices for all of a wish, in use or not, healthy or not.
+// everHas reports whether n has devices for all of a wish, allocated or not, healthy or not.
 func (d *Draft) everHas(n *cluster.Node, x wish) bool {
 	r := d.on(n)
 	slots := r.EverSlots(cluster.Need{ID: x.ID}, nil)

@@ -22,9 +22,9 @@ func (b *bench) collects(node string) string {
 	return strings.Join(out, " ")
 }
 
-// TestCollectedDevicesAreDividedAnew: what is collected stays good for the bundles that
-// are there, whatever becomes of them and of the devices. As long as a task has the cpu
-// nothing is granted; the audit looks at what is.
+// TestCollectedDevicesAreDividedAnew: the collected devices stay valid for the remaining bundles,
+// whatever happens to bundles and devices. Nothing is granted while a task holds the cpu. The audit
+// checks each grant.
 func TestCollectedDevicesAreDividedAnew(t *testing.T) {
 	h100 := types.DeviceRequest{Models: []string{"H100"}}
 	pair := types.DeviceRequest{Topology: types.LinkedDevices}
@@ -70,7 +70,7 @@ func TestCollectedDevicesAreDividedAnew(t *testing.T) {
 			b.task("hog1", q{"cpu": 1000, "node/n1": 1})
 			if tt.n2 != "" {
 				b.gpusOn("n2", strings.Fields(tt.n2)...)
-				b.task("hog2", q{"cpu": 950, "node/n2": 1}) // nearer to what is wanted
+				b.task("hog2", q{"cpu": 950, "node/n2": 1}) // closer to the request
 			}
 			b.settle()
 			for i := range tt.bundles {
@@ -97,9 +97,9 @@ func TestCollectedDevicesAreDividedAnew(t *testing.T) {
 	}
 }
 
-// TestDividedDevicesAreAsTheyAreWanted: of any devices, wishes are given no more than
-// they want, and than is free of each and of all; parts of a device, and what is to lie
-// together, all or nothing.
+// TestDividedDevicesAreAsTheyAreWanted: for any devices, wishes get at most what they want, and at
+// most what is free of each and of all. They get parts of a device, and devices with a topology,
+// all or nothing.
 func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var slots []match.Slot

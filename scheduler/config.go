@@ -1,12 +1,12 @@
-// Package scheduler binds tasks to nodes. It matches request vectors with what is
-// free, and knows no policy: policies are made of ephemeral resources.
+// Package scheduler binds tasks to nodes. It matches request vectors with free capacity and knows
+// no policy: policies are made of ephemeral resources.
 //
-// Schedule is the pure decision: a snapshot in, a plan out. Core does the same
-// incrementally, without I/O and without a clock: changes in (Apply), transactions
-// out (Next), answers in (Done). Run connects a Core to a store.
+// Schedule is the pure decision: a snapshot in, a plan out. Core does the same incrementally,
+// without I/O and without a clock: changes in (Apply), transactions out (Next), answers in (Done).
+// Run connects a Core to a store.
 //
-// Core is also for somebody's own scheduler: the transactions it makes are correct
-// whoever else schedules, because every one compares what it was decided on.
+// Core can also drive a custom scheduler. Its transactions are correct whatever other schedulers
+// run, because each compares the state it was decided on.
 package scheduler
 
 import (
@@ -16,54 +16,51 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config says how a Core works. The zero value of a field is its default.
+// Config configures a Core. The zero value of a field is its default.
 type Config struct {
-	// Name is the scheduler's: tasks that name a scheduler are left to it.
+	// Name is the scheduler's name: it alone places the tasks that name it.
 	Name string
-	// Version is that of the program, for whoever looks at live schedulers.
+	// Version is the version of the program, shown in the list of live schedulers.
 	Version string
-	// Shared tells that live schedulers (keys schedulers/<name>) divide the
-	// namespaces among them. Without it this one takes all, and races with
-	// others are settled by the compares alone.
+	// Shared makes live schedulers (keys schedulers/<name>) divide the namespaces. Otherwise this
+	// one serves all namespaces, and the compares alone settle races with others.
 	Shared bool
-	// Seed makes the choice among equal nodes reproducible, and the ids of the
-	// transactions: a Core that is not driven by Run needs one that was never
-	// used before.
+	// Seed makes the choice among equal nodes reproducible, and the ids of the transactions. A Core
+	// driven without Run needs a seed that was never used before.
 	Seed uint64
-	// Placement says which of the nodes that fit is taken: Spread unless given.
+	// Placement selects among the nodes that fit; the default is Spread.
 	Placement Choice
-	// Limits are those of the store.
+	// Limits are the limits of the store.
 	Limits controlplane.Limits
-	// BatchTasks bounds the tasks of one transaction. Larger ones cost less
-	// for each task and hold more back when one of them conflicts.
+	// BatchTasks bounds the tasks of one transaction. Larger transactions cost less per task, but a
+	// conflict in one delays more tasks.
 	BatchTasks int
-	// InFlight bounds the transactions that are not answered yet.
+	// InFlight bounds the unanswered transactions.
 	InFlight int
-	// Gather is how much there must be to do for another transaction to be sent while some
-	// are in flight, which then are on no more than half of the nodes, or of this
-	// scheduler's part of them: what is less waits for an answer. With 1 nothing waits.
+	// Gather is the least number of work items for another transaction while some are in flight.
+	// Those may then cover at most half of the nodes, or of this scheduler's part of them. With
+	// fewer items the core waits for an answer. 1 means never wait.
 	Gather int
-	// FoldFrom is how many tasks there must be for as little as possible to be kept of those
-	// that wait: that saves memory, and costs a little for each when it is placed.
+	// FoldFrom is the number of tasks from which waiting tasks are kept compacted. That saves
+	// memory and costs a little per placement.
 	FoldFrom int
-	// LossRate is how many attempts a second are given up on lost nodes: the
-	// rest of the cluster must take them, and must not drown.
+	// LossRate bounds the attempts given up on lost nodes, per second: the remaining nodes must
+	// absorb them without overload.
 	LossRate float64
-	// StormHold is how long attempts are left alone after more than half of
-	// the nodes vanished: then it is the network.
+	// StormHold is how long attempts are kept after more than half of the nodes vanished, which
+	// indicates a network failure.
 	StormHold time.Duration
-	// AccumulateAfter is how long a reservation that may accumulate waits
-	// before it does.
+	// AccumulateAfter is how long a reservation that may accumulate waits first.
 	AccumulateAfter time.Duration
-	// Units, unless nil, are somebody's own: tasks that are decided on as a whole.
+	// Units are custom units: sets of tasks that are decided together. nil means none.
 	Units Units
-	// Metrics, unless nil, count what Run does.
+	// Metrics count the work of Run; nil means none.
 	Metrics *Metrics
-	// Beat, unless nil, is called by Run whenever its loop runs, every 10 s at
-	// least, and with true when it has heard from the store instead.
+	// Beat is called in every pass of Run's loop, at least every 10 s, and with true when the store
+	// has answered instead; nil means no calls.
 	Beat func(heard bool)
-	// Quarantined, unless nil, is told by Run how many stored values cannot be read, and
-	// some of their keys, whenever something has changed. It must return soon.
+	// Quarantined receives from Run the number of unreadable stored values and some of their keys,
+	// whenever something has changed; nil means no calls. It must return soon.
 	Quarantined func(count int, some []string)
 }
 
@@ -102,7 +99,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns all that is wrong with the configuration.
+// Validate returns every error in the configuration.
 func (c Config) Validate() error {
 	if c.BatchTasks < 0 || c.InFlight < 0 || c.Gather < 0 || c.FoldFrom < 0 || c.LossRate < 0 || c.StormHold < 0 || c.AccumulateAfter < 0 {
 		return types.Errorf(types.Invalid, "scheduler: batch tasks %d, in flight %d, gather %d, fold from %d, loss rate %g, storm hold %s, accumulate after %s: none may be negative",

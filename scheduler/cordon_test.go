@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestCordonRefuses: a node that is cordoned while a transaction is on its way gets
-// nothing, however many cordons there are.
+// TestCordonRefuses: a node cordoned while a transaction is in flight gets no tasks, whatever the
+// number of cordons.
 func TestCordonRefuses(t *testing.T) {
 	for _, others := range []int{0, manyCordons, manyCordons + 1} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
@@ -36,8 +36,7 @@ func TestCordonRefuses(t *testing.T) {
 	}
 }
 
-// TestCordonsAreOneCompare: tasks on many nodes depend on one compare that none was
-// cordoned.
+// TestCordonsAreOneCompare: tasks on many nodes share one compare for cordons.
 func TestCordonsAreOneCompare(t *testing.T) {
 	b := newBench(t, Config{})
 	for i := range 20 {

@@ -12,104 +12,100 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Core is a scheduler without I/O and without a clock. It keeps a view of the
-// cluster, the queue of what waits, and the transactions in flight:
+// Core is a scheduler without I/O and without a clock. It keeps a view of the cluster, the queue of
+// waiting tasks and reservations, and the transactions in flight:
 //
-//	Apply    a change was seen          → what it touches is looked at again
-//	Next     → transactions to commit   everything in them is assumed: locked
+//	Apply    a change arrived          → the core rechecks what it touches
+//	Next     → transactions to commit   their contents are assumed: locked
 //	Done     one was answered           → confirmed at once, or forgotten and
-//	                                      decided anew from what is true then
+//	                                      decided again on the current state
 //
-// While a transaction is in flight, nothing else is decided about the nodes, pools,
-// tasks and reservations in it, so that transactions of one Core never conflict
-// with one another. Nothing is kept that cannot be derived from the view again: a
-// Core that starts with the same keys goes on where another one was killed.
+// While a transaction is in flight, the core decides nothing else about its nodes, pools, tasks and
+// reservations. So transactions of one Core never conflict with one another. All state derives from
+// the view: a Core that starts with the same keys continues where a killed one stopped.
 type Core struct {
 	cfg    Config
 	view   *cluster.View
-	folds  bool // what waits, as the view is its own
+	folds  bool // whether to compact waiting tasks: only with an own view
 	queue  *queue
 	window window
 	rng    *rand.Rand
 	now    time.Time
-	// newBatch returns the id of the next transaction: never used before, by
-	// anybody.
+	// newBatch returns the id of the next transaction, unique among all schedulers and times.
 	newBatch func() uint64
 
-	// nodes are the registered ones, in the order in which they came.
+	// nodes are the registered nodes, in order of arrival.
 	nodes []*cluster.Node
-	// states are by Node.Serial.
+	// states are indexed by Node.Serial.
 	states []*nodeState
-	// index is by the place of a node in nodes; labelled are the nodes that a placement
+	// index is indexed by the position of a node in nodes. labelled are the nodes that a placement
 	// other than by name allows.
 	index    match.Index
-	blank    *Draft // which changes nothing: what the view has
-	cordons  int    // how many nodes are cordoned
+	blank    *Draft // an empty draft: the state of the view
+	cordons  int    // number of cordoned nodes
 	labelled map[types.ResourceID][]*cluster.Node
 
-	// changed is the log of nodes where there is more of something than
-	// before; base is the position of its first entry.
+	// changed is the log of nodes that gained capacity; base is the position of its first entry.
 	changed []*cluster.Node
 	base    int
 
-	// What to look at again.
+	// bindings, tasks and reservations are objects to recheck.
 	bindings     fifo[*cluster.Binding]
 	tasks        fifo[*cluster.Task]
 	reservations fifo[*cluster.Reservation]
 
-	locks    map[any][]any // locked → what to look at when it is unlocked; not of nodes
+	locks    map[any][]any // locked object → objects to recheck once it is unlocked; excludes nodes
 	inFlight []*Draft
-	// drawing are the drafts that draw on each pool, in their order, depth is how many
-	// they may be in flight.
+	// drawing are the drafts that draw on each pool, in order. depth bounds how many may be in
+	// flight.
 	drawing map[*cluster.Pool][]*Draft
 	depth   depth
-	repeats []*Draft // to be sent again
+	repeats []*Draft // to send again
 	behind  []behind
 	loss    losses
 	accum   accumulator
-	// granting are the grants in several transactions, as last looked at.
+	// granting are the grants that take several transactions, as last seen.
 	granting map[cluster.ID]*types.Grant
-	// first tells that the next draft is for what waits.
+	// first reserves the next draft for waiting work.
 	first bool
-	// batch bounds the tasks of a transaction at present: Config.BatchTasks, or less
-	// after one was too large.
+	// batch is the current bound on the tasks of a transaction: Config.BatchTasks, or less after
+	// one was too large.
 	batch   int
 	retries map[entryKey]int32
-	// postponed wait until they may be bound again, awaited says when that is. A task may be in
-	// it that does not wait any more.
+	// postponed are the tasks that must not be bound yet, possibly including ones that no longer
+	// wait. awaited has the time of each.
 	postponed heap.Heap[postponement]
 	awaited   map[cluster.ID]int64
 	shared    shared
-	text      []byte // of a shape, to be used again
+	text      []byte // buffer for the text of a shape, for reuse
 	touched   []controlplane.Key
-	// unread is what could not be read, until somebody asks; stuck are the bindings
-	// that cannot be released because it is not known what is in use.
+	// unread collects the read errors until Unread is called. stuck are bindings whose release is
+	// blocked, because the allocated amounts are unknown.
 	unread []error
 	stuck  fifo[*cluster.Binding]
-	// aside are the keys that are set aside; deciding is what the core decides about now,
-	// for suspect.
+	// aside are the keys set aside. deciding is the object of the current decision, for suspect.
 	aside    aside
 	deciding any
-	// alone are tasks with something that the store refused for good together with others.
+	// alone are tasks from a draft that the store refused for good as too large.
 	alone map[cluster.ID]struct{}
-	// accounts are those of pools that may be of no use any more.
+	// accounts are pools whose accounts may be obsolete.
 	accounts fifo[types.ResourceID]
 }
 
-// nodeState is what the core remembers of a node besides the view.
+// nodeState is what the core stores about a node besides the view.
 type nodeState struct {
-	alloc    *types.Allocated // as last looked at
+	alloc    *types.Allocated // as last seen
 	eligible bool
 	session  int64
 	dead     bool
 	pos      int // in Core.nodes, -1 if not registered
-	// placements are those that its labels make.
+	// placements are the placements that its labels make.
 	placements []types.ResourceID
 	cordoned   bool
-	// locked tells that it is in flight; waiters are to be looked at when it is not.
+	// locked reports whether the node is in flight; waiters are rechecked once it is not.
 	locked  bool
 	waiters []any
-	// keys are its own: many transactions compare them.
+	// keys are cached, because many transactions compare them.
 	keys   nodeKeys
 	itself [1]*cluster.Node
 }
@@ -117,15 +113,15 @@ type nodeState struct {
 // nodeKeys are the keys of a node that every bind compares.
 type nodeKeys struct{ node, alive, allocated string }
 
-// behind is a draft that was refused, by a state that the view has not reached.
+// behind is a refused draft whose refusing state the view has not reached.
 type behind struct {
 	draft    *Draft
 	revision int64
-	// inVain tells that it was not for what is in it.
+	// inVain reports whether the refusal had a cause outside this draft.
 	inVain bool
 }
 
-// New returns a Core that knows nothing yet.
+// New returns a Core with an empty view.
 func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
 	rng := rand.New(rand.NewPCG(cfg.Seed, hash(cfg.Name)))
@@ -149,19 +145,19 @@ func New(cfg Config) *Core {
 	return c
 }
 
-// lookAt makes v what the core sees.
+// lookAt sets the view of the core.
 func (c *Core) lookAt(v *cluster.View) { c.view, c.blank, c.folds = v, &Draft{view: v}, false }
 
-// View returns the cluster as the core sees it, to be read only between calls.
+// View returns the core's view of the cluster. Read it only between calls.
 func (c *Core) View() *cluster.View { return c.view }
 
-// Waiting returns how many tasks and reservations wait to be placed.
+// Waiting returns the number of tasks and reservations that wait for placement.
 func (c *Core) Waiting() int { return c.queue.len() + len(c.awaited) }
 
-// InFlight returns how many transactions are not answered yet.
+// InFlight returns the number of unanswered transactions.
 func (c *Core) InFlight() int { return len(c.inFlight) }
 
-// Apply takes in what changed at one revision, or that nothing did up to it.
+// Apply applies the changes of one revision, or the fact that there were none up to it.
 func (c *Core) Apply(b controlplane.Batch, now time.Time) {
 	c.now = now
 	c.applyEvents(b.Events)
@@ -169,16 +165,15 @@ func (c *Core) Apply(b controlplane.Batch, now time.Time) {
 	c.catchUp()
 }
 
-// Unread returns what could not be read since it was asked last, each once: the keys
-// count as absent.
+// Unread returns the read errors since its last call, each once. The keys count as absent.
 func (c *Core) Unread() []error {
 	errs := c.unread
 	c.unread = nil
 	return errs
 }
 
-// applyEvents applies all of the events, and then looks at what they touch: in
-// between, the view may be none that ever was.
+// applyEvents applies all events before it rechecks what they touch: in between, the view may show
+// a state that never existed.
 func (c *Core) applyEvents(events []controlplane.Event) {
 	touched := c.touched[:0]
 	for i := range events {
@@ -187,7 +182,7 @@ func (c *Core) applyEvents(events []controlplane.Event) {
 		}
 	}
 	if cap(touched) <= 1<<12 {
-		c.touched = touched // to be used again
+		c.touched = touched // for reuse
 	}
 	for i := range touched {
 		c.deciding = &touched[i]
@@ -196,7 +191,7 @@ func (c *Core) applyEvents(events []controlplane.Event) {
 	c.deciding = nil
 }
 
-// Next returns the transactions to commit now. Every one must be answered by Done.
+// Next returns the transactions to commit now. The caller must answer each with Done.
 func (c *Core) Next(now time.Time) []*Draft {
 	var out []*Draft
 	for d := c.nextOne(now); d != nil; d = c.nextOne(now) {
@@ -205,8 +200,8 @@ func (c *Core) Next(now time.Time) []*Draft {
 	return out
 }
 
-// nextOne returns one transaction of those that Next returns, to be sent before the next
-// one is decided; nil if there is none.
+// nextOne returns the next transaction of Next, to send before the following one is decided; nil if
+// there is none.
 func (c *Core) nextOne(now time.Time) *Draft {
 	c.now = now
 	if d := c.toRepeat(); d != nil {
@@ -231,11 +226,10 @@ func (c *Core) nextOne(now time.Time) *Draft {
 	return c.sends(d)
 }
 
-// gathers reports whether what is to be done waits for an answer, and for what comes until
-// then: many small transactions cost the store far more than a few large ones (Nagle,
-// RFC 896), and while most nodes of its part are in flight the few others would get
-// everything, or those that another scheduler tries first. With nothing in flight nothing
-// waits.
+// gathers reports whether pending work waits for an answer, and for further work until then. Many
+// small transactions cost the store far more than a few large ones (Nagle, RFC 896). And while most
+// nodes of its part are in flight, the few others would get everything, or those that another
+// scheduler tries first. With nothing in flight, nothing waits.
 func (c *Core) gathers() bool {
 	if c.cfg.Gather <= 1 || c.InFlight() == 0 {
 		return false
@@ -248,11 +242,11 @@ func (c *Core) gathers() bool {
 	return 2*nodes > to-from || c.bindings.len()+c.tasks.len()+c.queue.toPlace < c.cfg.Gather
 }
 
-// fill decides what goes into one transaction, in this order: what ends frees what
-// begins.
+// fill decides the contents of one transaction, in this order: ended work frees capacity for new
+// work.
 func (c *Core) fill(d *Draft) {
-	// 0. What needs a draft of its own and found the last one begun: where things
-	//    end all the time, every draft is.
+	// 0. Work that needs an empty draft and found the last one begun. With constant task ends,
+	//    every draft is.
 	if c.first {
 		c.first = false
 		c.grantInParts(d)
@@ -262,23 +256,22 @@ func (c *Core) fill(d *Draft) {
 			return
 		}
 	}
-	// 1. Grants whose reservation is gone: by themselves, for they touch what
-	//    their tasks touch.
+	// 1. Grants whose reservation is gone: in a draft of their own, as they touch what their tasks
+	//    touch.
 	c.settleGrants(d)
-	// 2. What ended, was lost, is to be stopped, or has started.
+	// 2. Bindings that ended, were lost, must stop, or have started.
 	c.settleBindings(d)
 	c.cancelTasks(d)
 	c.closeAccounts(d)
-	// 3. What is being granted, collected at once, or by an aged reservation, before anybody else has it.
+	// 3. Reservations being granted or collected, before other work takes the capacity.
 	c.grantInParts(d)
 	c.collectAtOnce(d)
 	c.accumulate(d)
-	// 4. What waits, by priority and age.
+	// 4. Waiting work, by priority and age.
 	c.placeWaiting(d)
 }
 
-// Wake returns when Next may have something to do though nothing changed; zero if
-// never.
+// Wake returns when Next may have work without a further change; zero means never.
 func (c *Core) Wake() time.Time {
 	next := earlier(c.queue.expire(c.now), c.lossWake())
 	next = earlier(next, c.queue.deadline())
@@ -292,13 +285,12 @@ func (c *Core) Wake() time.Time {
 	return time.Unix(0, next)
 }
 
-// Done takes in the answer to a draft. A committed one is confirmed at once, ahead
-// of the watch. A refused one is forgotten when the view has reached the revision
-// of the answer: then what is in it is decided anew. It makes no difference
-// whether an unanswered copy of it was committed meanwhile, because by then the
-// view shows that.
+// Done takes the answer to a draft. A committed draft is confirmed at once, ahead of the watch. A
+// refused draft is forgotten once the view has reached the revision of the answer; its contents are
+// then decided again. An unanswered copy that was committed meanwhile does no harm, because the
+// view shows it by then.
 //
-// err, if not nil, tells that the store will never accept it.
+// A non-nil err means that the store will never accept the draft.
 func (c *Core) Done(d *Draft, res controlplane.Result, err error, now time.Time) {
 	c.now = now
 	if err == nil && c.isPending(d, res) {
@@ -320,7 +312,7 @@ func (c *Core) Done(d *Draft, res controlplane.Result, err error, now time.Time)
 	c.answered(d, committed, res.Revision)
 }
 
-// committed applies what a draft changed, and looks at what that touches.
+// committed applies the changes of a draft and rechecks what they touch.
 func (c *Core) committed(d *Draft, revision int64) {
 	for _, k := range c.view.Committed(revision, d.writes) {
 		if k.Kind == controlplane.Allocated && k.Where == "" && !d.gave {
@@ -349,7 +341,7 @@ func (c *Core) confirm(d *Draft) {
 	c.lookAgain(d.held)
 }
 
-// catchUp forgets the refused drafts whose refusal the view can explain by now.
+// catchUp forgets the refused drafts whose refusal the view now explains.
 func (c *Core) catchUp() {
 	rest := c.behind[:0]
 	for _, b := range c.behind {
@@ -363,8 +355,8 @@ func (c *Core) catchUp() {
 	c.behind = rest
 }
 
-// forget gives up a refused draft: all that is in it is looked at again. What was in vain
-// does not count as a conflict.
+// forget gives up a refused draft and rechecks all of its contents. inVain means that it does not
+// count as a conflict.
 func (c *Core) forget(d *Draft, inVain bool) {
 	for _, e := range d.entries {
 		if inVain {
@@ -376,15 +368,15 @@ func (c *Core) forget(d *Draft, inVain bool) {
 	}
 	if d.collecting != nil {
 		c.accumulateAgain()
-		c.accum.places.at = 0 // nothing came of it
+		c.accum.places.at = 0 // the collection had no effect
 	}
 	c.giveUp(d)
 	c.unlock(d)
 	c.lookAgain(d.held)
 }
 
-// giveUp wakes what was tried after the draft had taken what it wanted, and found
-// too little left: nothing was taken.
+// giveUp wakes waiting work that failed because the draft had reserved capacity: that capacity is
+// free after all.
 func (c *Core) giveUp(d *Draft) {
 	for _, p := range d.order {
 		c.note(nil, p.node)
@@ -397,10 +389,10 @@ func (c *Core) giveUp(d *Draft) {
 	}
 }
 
-// setAside gives up a draft that the store will never accept, because it is too
-// large: the next ones are made smaller, and larger again as they are taken. Where they
-// cannot be smaller, each task in it is decided about alone. What is alone in a draft stays
-// out of the queue until it, or what it asks for, changes.
+// setAside gives up a draft that the store will never accept because it is too large. Later drafts
+// are smaller, and grow again with each success. At the smallest size, each task of the draft is
+// decided alone. A task that is alone in a refused draft stays out of the queue until it, or
+// something it requests, changes.
 func (c *Core) setAside(d *Draft) {
 	c.refuseAtOnce(d)
 	if d.items > 1 {
@@ -420,7 +412,7 @@ func (c *Core) setAside(d *Draft) {
 	c.unlock(d)
 }
 
-// again looks at something anew: at what is there under its name by now.
+// again rechecks the current object of the same name.
 func (c *Core) again(x any) {
 	switch x := x.(type) {
 	case *cluster.Binding:

@@ -10,11 +10,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The benchmarks of the core alone: a store that commits at once, and tells the watch a
-// little later. What counts is the CPU time of the core for a task, by what it did: next
-// (deciding), done (taking in answers) and echo (the watch's copy of them).
+// The benchmarks of the core alone: a store that commits at once, and a watch slightly behind it.
+// They measure the CPU time of the core per task, by activity: next (deciding), done (answers) and
+// echo (the watch's copy of them).
 //
-//	go test -run '^$' -bench Core -benchtime 1x ./scheduler
+// go test -run '^$' -bench Core -benchtime 1x ./scheduler
 
 // BenchmarkCoreBind: tasks of 240 shapes fill nodes of 24 kinds to 87 %.
 func BenchmarkCoreBind(b *testing.B) {
@@ -35,8 +35,7 @@ func BenchmarkCoreBind(b *testing.B) {
 	}
 }
 
-// lightly makes n vectors of cpu and memory that leave room for others, and one resource
-// more each.
+// lightly makes n vectors of a little cpu and memory, each with one more resource.
 func lightly(n int, name func(i int) string) []types.Requests {
 	out := make([]types.Requests, n)
 	for i := range out {
@@ -49,7 +48,7 @@ func lightly(n int, name func(i int) string) []types.Requests {
 	return out
 }
 
-// BenchmarkCoreEphemeral: each task asks for one of 10,000 ephemeral resources.
+// BenchmarkCoreEphemeral: each task requests one of 10,000 ephemeral resources.
 func BenchmarkCoreEphemeral(b *testing.B) {
 	eachLimit(b, func(b *testing.B, r *rig) {
 		r.nodes(10_000, kinds())
@@ -84,8 +83,8 @@ func BenchmarkCoreQuota(b *testing.B) {
 	})
 }
 
-// BenchmarkCoreGangs: gangs of 8 of one device each on nodes of 8; in a rack each if
-// that is said.
+// BenchmarkCoreGangs: gangs of 8 bundles of one device on nodes of 8 devices, optionally each in
+// one rack.
 func BenchmarkCoreGangs(b *testing.B) {
 	for _, racks := range []bool{false, true} {
 		b.Run(map[bool]string{false: "anywhere", true: "rack"}[racks], func(b *testing.B) {
@@ -124,11 +123,11 @@ func BenchmarkCoreGangs(b *testing.B) {
 	}
 }
 
-// million stands for how many tasks wait: what each costs does not depend on it.
+// million stands for a million waiting tasks: the cost per task does not depend on the number.
 const million = 200_000
 
-// BenchmarkCoreWaiting: others are bound while a million tasks wait, each for a
-// resource of its own that does not exist; then 100,000 of them are woken one by one.
+// BenchmarkCoreWaiting: others are bound while a million tasks wait, each for a missing resource of
+// its own. Then 100,000 of them wake one by one.
 func BenchmarkCoreWaiting(b *testing.B) {
 	eachLimit(b, func(b *testing.B, r *rig) {
 		r.nodes(10_000, kinds())
@@ -169,8 +168,8 @@ func BenchmarkCoreWaiting(b *testing.B) {
 	})
 }
 
-// BenchmarkCoreTakeover: another scheduler vanishes, and half of what waits, and of what
-// is bound, changes hands.
+// BenchmarkCoreTakeover: another scheduler vanishes, and half of the waiting and bound tasks change
+// hands.
 func BenchmarkCoreTakeover(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

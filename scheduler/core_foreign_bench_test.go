@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// BenchmarkCoreForeign: what it costs a scheduler that another one binds tasks of its
-// namespaces; and that one itself, which looks at half of the nodes first.
+// BenchmarkCoreForeign: the cost for a scheduler of another one that binds tasks of its own
+// namespaces, and the cost of that one, which tries half of the nodes first.
 func BenchmarkCoreForeign(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -42,7 +42,7 @@ func BenchmarkCoreForeign(b *testing.B) {
 	}
 }
 
-// foreignRig is of a scheduler of that name, and another one, with tasks of s2.
+// foreignRig is the rig of a scheduler with the given name, and another one, with tasks of s2.
 func foreignRig(name string, nodes, namespaces int) *rig {
 	r := newRig(Config{Limits: benchLimits[0], Seed: 1, Name: name, Shared: true})
 	r.tell(r.event(controlplane.SchedulerKey("s1"), &types.Leader{}), r.event(controlplane.SchedulerKey("s2"), &types.Leader{}))
@@ -60,7 +60,7 @@ func (r *rig) foreignJobs(name string, namespaces int) {
 	}
 }
 
-// namespacesOf returns some that are of one of the two schedulers.
+// namespacesOf returns n namespaces of one of the two schedulers.
 func namespacesOf(name string, n int) []string {
 	var out []string
 	for i := 0; len(out) < n; i++ {

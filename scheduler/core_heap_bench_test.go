@@ -12,12 +12,10 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster/clustertest"
 )
 
-// What is kept for each task is paid for again with every collection of garbage: what is
-// reported is how much it is, in how many objects, and the processor time of one
-// collection.
+// Every garbage collection pays again for the memory of each task. The benchmark reports its size,
+// its number of objects, and the CPU time of one collection.
 
-// BenchmarkCoreHeap: tasks that wait, each for a resource of its own that does not exist;
-// and tasks that are bound.
+// BenchmarkCoreHeap: waiting tasks, each for a missing resource of its own, and bound tasks.
 func BenchmarkCoreHeap(b *testing.B) {
 	b.Run("waiting", func(b *testing.B) {
 		for b.Loop() {
@@ -46,7 +44,7 @@ func BenchmarkCoreHeap(b *testing.B) {
 	})
 }
 
-// hear lets a core see a listing, in parts.
+// hear passes a listing to a core, in parts.
 func hear(core *Core, events []controlplane.Event) {
 	const part = 5000
 	now := time.Unix(1000, 0)
@@ -56,7 +54,7 @@ func hear(core *Core, events []controlplane.Event) {
 	core.ApplyUpdate(controlplane.Update{Revision: 1 << 30, Synced: true}, now)
 }
 
-// inUse returns what is in use.
+// inUse returns the memory statistics after garbage collection.
 func inUse() (m runtime.MemStats) {
 	runtime.GC()
 	runtime.GC()
@@ -78,7 +76,7 @@ func reportHeap(b *testing.B, before runtime.MemStats) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processTime returns the processor time that the process has used, in nanoseconds.
+// processTime returns the CPU time of the process, in nanoseconds.
 func processTime(b *testing.B) int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// BenchmarkCoreLabels: tasks that come one by one, each of which asks for one, or for a
-// hundred, of the ephemeral resources of a node.
+// BenchmarkCoreLabels: tasks arrive one by one, each with a request for one, or a hundred, of the
+// ephemeral resources of a node.
 func BenchmarkCoreLabels(b *testing.B) {
 	const nodes, tasks = 100, 2000
 	for _, n := range []int{1, types.MaxRequests} {
@@ -38,7 +38,7 @@ func BenchmarkCoreLabels(b *testing.B) {
 
 func labelOf(node, i int) string { return fmt.Sprintf("label-%d-%d", node, i) }
 
-// labels gives each node as many ephemeral resources as a task may ask for.
+// labels gives each node as many ephemeral resources as a task may request.
 func (r *rig) labels(nodes int) {
 	for node := range nodes {
 		var events []controlplane.Event
@@ -51,7 +51,7 @@ func (r *rig) labels(nodes int) {
 	}
 }
 
-// labelled asks for n of the resources of a node.
+// labelled requests n of the resources of a node.
 func labelled(node, n int) types.Requests {
 	all := make(map[string]types.Quantity, n)
 	for i := range n {

@@ -22,13 +22,13 @@ type rig struct {
 	now      time.Time
 	echoes   [][]controlplane.Event
 	flights  []*Draft
-	// tap, unless nil, is told what each transaction changed.
+	// tap, unless nil, receives the changes of each transaction.
 	tap func(events []controlplane.Event)
 
 	binds, grants, drafts   int
 	next, done, echo, apply time.Duration
-	// virtual is the time it would have taken with a store that answers after latency,
-	// and takes perOp of time for each operation, one after the other.
+	// virtual is the duration with a store that answers after latency and needs perOp for each
+	// operation, one after the other.
 	virtual, storeFree time.Duration
 	due                []time.Duration
 }
@@ -36,13 +36,13 @@ type rig struct {
 const (
 	rigLatency = 1500 * time.Microsecond
 	rigPerOp   = 5 * time.Microsecond
-	// rigLag is by how many transactions the watch is behind the answers.
+	// rigLag is the number of transactions by which the watch is behind the answers.
 	rigLag = 3
-	// rigPools is how what is in use of pools begins.
+	// rigPools is the key prefix of the allocated amounts of pools.
 	rigPools = controlplane.Root + "allocated/*/"
 )
 
-// rigKey is a key; value is that of a pool.
+// rigKey is a key; value is set for pools only.
 type rigKey struct {
 	mod, create int64
 	value       string
@@ -52,7 +52,7 @@ func newRig(cfg Config) *rig {
 	return &rig{core: New(cfg), keys: make(map[string]rigKey), now: time.Unix(1000, 0), revision: 1}
 }
 
-// cpu returns the CPU time that this thread has used.
+// cpu returns the CPU time of this thread.
 func cpu() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
@@ -80,7 +80,7 @@ func (r *rig) event(key string, m types.Message) controlplane.Event {
 	return controlplane.Event{KV: controlplane.KV{Key: key, Value: types.Encode(1, m), ModRevision: k.mod, CreateRevision: k.create}}
 }
 
-// tell lets the core see events of one revision.
+// tell passes events of one revision to the core.
 func (r *rig) tell(events ...controlplane.Event) {
 	r.revision++
 	timed(&r.apply, func() {
@@ -133,7 +133,7 @@ func (r *rig) holds(c controlplane.Compare) bool {
 	case controlplane.Value:
 		return k.value == c.Content
 	case controlplane.Newest:
-		return true // nothing is cordoned
+		return true // no node is cordoned
 	}
 	return k.mod == c.Revision
 }
@@ -157,7 +157,7 @@ func (r *rig) run(b *testing.B) {
 		if len(r.flights) == 0 {
 			break
 		}
-		// What is answered by now is taken in together.
+		// Answers that are due are processed together.
 		r.virtual = max(r.virtual, r.due[0])
 		for len(r.due) > 0 && r.due[0] <= r.virtual {
 			d := r.flights[0]
@@ -174,7 +174,7 @@ func (r *rig) run(b *testing.B) {
 	timed(&r.echo, func() { r.deliver(0) })
 }
 
-// deliver lets the watch tell all but the last few transactions.
+// deliver passes all but the last few transactions to the watch.
 func (r *rig) deliver(lag int) {
 	for len(r.echoes) > lag {
 		events := r.echoes[0]
@@ -183,7 +183,7 @@ func (r *rig) deliver(lag int) {
 	}
 }
 
-// report states the costs for each of n.
+// report reports the costs for each of n.
 func (r *rig) report(b *testing.B, n int, mem runtime.MemStats) {
 	var after runtime.MemStats
 	runtime.ReadMemStats(&after)
@@ -200,7 +200,7 @@ func (r *rig) report(b *testing.B, n int, mem runtime.MemStats) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// start forgets what was measured.
+// start resets the measurements.
 func (r *rig) start() runtime.MemStats {
 	r.next, r.done, r.echo, r.apply, r.virtual, r.storeFree = 0, 0, 0, 0, 0, 0
 	r.binds, r.grants, r.drafts = 0, 0, 0
@@ -213,7 +213,7 @@ func (r *rig) start() runtime.MemStats {
 // kind is a kind of node.
 type kind struct{ cpu, memory, gpus int }
 
-// kinds are 24 kinds of node, of which two fifths have devices.
+// kinds are 24 kinds of node, two fifths of them with devices.
 func kinds() []kind {
 	var out []kind
 	for i := range 24 {
@@ -260,7 +260,7 @@ func (r *rig) nodeEvents(i int, k kind) []controlplane.Event {
 	return append(events, r.event(controlplane.NodeKey(name), node))
 }
 
-// shapes are 240 vectors, of which about a fifth ask for devices.
+// shapes are 240 vectors, about a fifth of them with devices.
 func shapes(rng *rand.Rand) []types.Requests {
 	var out []types.Requests
 	for i := range 240 {
@@ -305,7 +305,7 @@ func mix(rng *rand.Rand, nodes int, of []kind, share float64) []types.Requests {
 
 func taskOf(i int) string { return fmt.Sprintf("t%07d-abcdefgh", i) }
 
-// tasks submits tasks that belong to a job which is not there yet.
+// tasks submits tasks of a job that does not exist yet.
 func (r *rig) tasks(ns string, vectors []types.Requests) {
 	for first := 0; first < len(vectors); first += 1000 {
 		var events []controlplane.Event
@@ -338,7 +338,7 @@ func eachLimit(b *testing.B, f func(b *testing.B, r *rig)) {
 	}
 }
 
-// bound fails the benchmark if not at least share of n tasks were bound.
+// bound fails the benchmark if fewer than share of n tasks were bound.
 func (r *rig) bound(b *testing.B, n int, share float64) {
 	if float64(r.binds) < share*float64(n) {
 		b.Errorf("%d of %d were bound", r.binds, n)

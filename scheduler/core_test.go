@@ -25,7 +25,7 @@ type bench struct {
 
 func newBench(t *testing.T, cfg Config) *bench {
 	if cfg.Gather == 0 {
-		cfg.Gather = 1 // what a test has to do is little
+		cfg.Gather = 1 // a test has little work
 	}
 	if cfg.FoldFrom == 0 {
 		cfg.FoldFrom = 1
@@ -35,7 +35,7 @@ func newBench(t *testing.T, cfg Config) *bench {
 	return b
 }
 
-// check gives the audit every revision there was.
+// check passes every revision to the audit.
 func (b *bench) check() {
 	for _, batch := range b.store.Events(b.audit.Revision() + 1) {
 		for _, f := range b.audit.Apply(batch) {
@@ -191,8 +191,8 @@ func TestGang(t *testing.T) {
 
 func clusterID(ns, id string) cluster.ID { return cluster.ID{Namespace: ns, ID: id} }
 
-// TestGathers: while a transaction is in flight, little waits for the answer, and goes with
-// what comes until then; much does not wait.
+// TestGathers: while a transaction is in flight, a little work waits for the answer and joins later
+// work; a lot does not wait.
 func TestGathers(t *testing.T) {
 	b := newBench(t, Config{Gather: 3})
 	for _, n := range []string{"n1", "n2", "n3", "n4"} {
@@ -226,8 +226,8 @@ func TestGathers(t *testing.T) {
 	b.settle()
 }
 
-// TestSleepsWhileItGathers: what is due while it waits for an answer is looked at with that,
-// and nothing wakes before.
+// TestSleepsWhileItGathers: work that falls due during the wait for an answer is done with the
+// answer, without an earlier wake.
 func TestSleepsWhileItGathers(t *testing.T) {
 	b := newBench(t, Config{AccumulateAfter: time.Second, Gather: 3})
 	b.node("n1", 1000)

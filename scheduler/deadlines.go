@@ -1,15 +1,15 @@
 package scheduler
 
-// expiring is an entry that has a deadline. The earliest one comes first.
+// expiring is an entry with a deadline, for a heap with the earliest first.
 type expiring struct{ *entry }
 
-// Before makes it an element of a heap.
+// Before makes expiring an element of heap.Heap.
 func (e expiring) Before(f expiring) bool { return e.deadline < f.deadline }
 
-// Placed makes it an element of a heap.
+// Placed makes expiring an element of heap.Heap.
 func (e expiring) Placed(at int) { e.due = int32(at) }
 
-// deadline is the earliest one of what waits, in Unix nanoseconds; 0 if there is none.
+// deadline is the earliest deadline in the queue, in Unix nanoseconds; 0 means none.
 func (q *queue) deadline() int64 {
 	if len(q.deadlines) == 0 {
 		return 0
@@ -17,8 +17,7 @@ func (q *queue) deadline() int64 {
 	return q.deadlines[0].deadline
 }
 
-// failOverdue takes what has waited beyond its deadline out of the queue, to be
-// ended.
+// failOverdue moves entries past their deadline from the queue to the tasks to end.
 func (c *Core) failOverdue() {
 	for at := c.queue.deadline(); at != 0 && at <= c.now.UnixNano(); at = c.queue.deadline() {
 		e := c.queue.deadlines[0].entry
@@ -29,7 +28,7 @@ func (c *Core) failOverdue() {
 	}
 }
 
-// earlier returns the earlier of two moments, of which 0 is never.
+// earlier returns the earlier of two times, where 0 means never.
 func earlier(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -37,14 +36,14 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// remind notes when an entry must have been placed.
+// remind registers the deadline of an entry.
 func (q *queue) remind(e *entry) {
 	if e.deadline != 0 {
 		q.deadlines.Push(expiring{e})
 	}
 }
 
-// unremind forgets that.
+// unremind removes it.
 func (q *queue) unremind(e *entry) {
 	if e.deadline != 0 {
 		q.deadlines.Remove(int(e.due))

@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestDefaultsOfANamespace: a task has the cpu and memory that its namespace says if it asks for
-// none, and what it asks for else; what draws on a reservation has what it draws.
+// TestDefaultsOfANamespace: a task without cpu and memory requests gets those of its namespace,
+// otherwise its own. A task that draws on a reservation gets its draws.
 func TestDefaultsOfANamespace(t *testing.T) {
 	b := newBench(t, Config{})
 	b.put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 4000, "memory": 4096, "gpu": 4000})},

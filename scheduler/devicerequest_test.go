@@ -20,7 +20,7 @@ const (
 	modelA100 = "NVIDIA A100-SXM4-40GB"
 )
 
-// gpu is a device in words: "H100", "A100/pair1", of the link pair1, "A100!", unhealthy.
+// gpu is a device in words: "H100", "A100/pair1" for link pair1, "A100!" for unhealthy.
 func gpu(i int, text string) types.Device {
 	d := types.Device{ID: fmt.Sprintf("g%d", i), Resource: types.GPU, Model: modelA100, MemoryBytes: 40 << 30}
 	text, bad := strings.CutSuffix(text, "!")
@@ -37,7 +37,7 @@ func gpu(i int, text string) types.Device {
 	return d
 }
 
-// gpusOn gives a node such devices.
+// gpusOn gives a node the described devices.
 func (b *bench) gpusOn(node string, devices ...string) {
 	b.t.Helper()
 	d := &types.Devices{}
@@ -95,7 +95,7 @@ func TestTaskGetsTheDevicesThatItWants(t *testing.T) {
 	}
 }
 
-// TestWhoWantsDevicesIsWoken: by whatever may bring such devices.
+// TestWhoWantsDevicesIsWoken: everything that may add matching devices wakes the task.
 func TestWhoWantsDevicesIsWoken(t *testing.T) {
 	h100 := of(types.DeviceRequest{Models: []string{"H100"}})
 	for name, bring := range map[string]func(b *bench){
@@ -122,7 +122,7 @@ func TestWhoWantsDevicesIsWoken(t *testing.T) {
 			b.task("t", q{"gpu": 1000}, h100)
 			b.settle()
 			b.expect("t", "pending")
-			b.exited("other") // of what it does not want there is more
+			b.exited("other") // it frees devices that do not match
 			b.settle()
 			b.expect("t", "pending")
 			bring(b)
@@ -134,8 +134,8 @@ func TestWhoWantsDevicesIsWoken(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidOfDevicesIsOfTheShape: tasks that want other devices are tried though
-// one that asks for as many waits.
+// TestWhatIsSaidOfDevicesIsOfTheShape: tasks with other device requests are tried although one with
+// the same amount waits.
 func TestWhatIsSaidOfDevicesIsOfTheShape(t *testing.T) {
 	said := []types.DeviceRequest{
 		{Models: []string{"H100"}},
@@ -179,8 +179,8 @@ func TestWhatIsSaidOfDevicesIsOfTheShape(t *testing.T) {
 	b.expect("any", "bound on n1")
 }
 
-// TestDevicesThatChangeMeanwhile: a bind fails if what is known of the devices has
-// changed since it was decided on, drawn from a reservation or not.
+// TestDevicesThatChangeMeanwhile: a bind fails if the devices have changed since the decision,
+// drawn from a reservation or not.
 func TestDevicesThatChangeMeanwhile(t *testing.T) {
 	for _, resource := range []string{"gpu", "gpu@r"} {
 		b := newBench(t, Config{})
@@ -199,7 +199,7 @@ func TestDevicesThatChangeMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTaskWantsDevicesOfItsReservation: what a task draws may be chosen too.
+// TestTaskWantsDevicesOfItsReservation: device requests apply to draws on a reservation, too.
 func TestTaskWantsDevicesOfItsReservation(t *testing.T) {
 	b := newBench(t, Config{})
 	b.gpusOn("n1", "A100", "A100", "H100", "H100")
@@ -224,9 +224,8 @@ func bundle(amount types.Quantity, r types.DeviceRequest) types.Bundle {
 	return types.Bundle{Requests: types.NewRequests(q{"gpu": amount}), Devices: []types.DeviceRequest{r}}
 }
 
-// TestGangOfDevices: a gang is granted where each bundle has devices as it wants them,
-// though another bundle that could have had them comes before it; the audit looks at
-// what is granted.
+// TestGangOfDevices: a gang is granted where each bundle gets matching devices, although an earlier
+// bundle could have taken them. The audit checks each grant.
 func TestGangOfDevices(t *testing.T) {
 	tests := map[string]struct {
 		n1, n2  string
@@ -259,12 +258,12 @@ func TestGangOfDevices(t *testing.T) {
 	}
 }
 
-// TestDevicesThatAreWantedAreCollected: one by one as they become free, and no others;
-// those that are to lie to one another, at once.
+// TestDevicesThatAreWantedAreCollected: matching devices are collected one by one as they become
+// free, and no others. Devices with a topology are collected together.
 func TestDevicesThatAreWantedAreCollected(t *testing.T) {
 	tests := map[string]struct {
 		bundles []types.Bundle
-		// before is what is collected at first, after what is granted at last.
+		// before is the collection at first, after the final grant.
 		before, after string
 	}{
 		"a model":         {[]types.Bundle{bundle(2000, types.DeviceRequest{Models: []string{"H100"}})}, "g4", "g4 g5"},
@@ -281,7 +280,7 @@ func TestDevicesThatAreWantedAreCollected(t *testing.T) {
 				b.task(fmt.Sprintf("hog%d", i), q{"gpu": 1000, "node/n1": 1}, of(types.DeviceRequest{Models: []string{models}}))
 				b.settle()
 			}
-			// No bundle fits as long as there is no cpu.
+			// No bundle fits without free cpu.
 			b.task("cpu", q{"cpu": 1000, "node/n1": 1})
 			b.settle()
 			for i := range tt.bundles {
@@ -317,7 +316,8 @@ func TestDevicesThatAreWantedAreCollected(t *testing.T) {
 	}
 }
 
-// TestCollectsWhereSuchDevicesAre: though there is more of others, and free, elsewhere.
+// TestCollectsWhereSuchDevicesAre: the claimant chooses the node with matching devices although
+// another node has more devices free.
 func TestCollectsWhereSuchDevicesAre(t *testing.T) {
 	b := newAging(t)
 	b.gpusOn("n1", "A100", "A100", "A100", "A100")
@@ -336,7 +336,7 @@ func TestCollectsWhereSuchDevicesAre(t *testing.T) {
 	}
 }
 
-// TestTaskCollectsDevices: so does a task, which is bound to what it wants.
+// TestTaskCollectsDevices: a task also collects matching devices, and is bound to them.
 func TestTaskCollectsDevices(t *testing.T) {
 	b := newAging(t)
 	b.gpusOn("n1", "A100", "A100", "H100", "H100")
@@ -361,8 +361,8 @@ func TestTaskCollectsDevices(t *testing.T) {
 	}
 }
 
-// TestDeviceRequestsAreMetOrWait: of any tasks on any nodes none is bound to devices that
-// it does not want, which the audit sees, and none waits while a node has what it wants.
+// TestDeviceRequestsAreMetOrWait: for any tasks and nodes, the audit sees no task bound to devices
+// that do not match, and no task waits while a node has matching ones.
 func TestDeviceRequestsAreMetOrWait(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, Config{Seed: uint64(rapid.IntRange(1, 9).Draw(rt, "seed"))})
@@ -402,7 +402,7 @@ func TestDeviceRequestsAreMetOrWait(t *testing.T) {
 	})
 }
 
-// couldHave looks at every set of the devices of a node.
+// couldHave tries every set of the devices of a node.
 func (b *bench) couldHave(node string, r *types.DeviceRequest, amount types.Quantity) bool {
 	n := b.core.view.Nodes[node]
 	all := n.Devices.V.Devices

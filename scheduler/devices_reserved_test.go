@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestReservationWithAnUnhealthyDevice: what draws on it gets others that it holds, or
-// waits until that one is well, whatever it says of devices.
+// TestReservationWithAnUnhealthyDevice: a task that draws on it gets other devices of the
+// reservation, or waits until the device recovers, whatever its device request.
 func TestReservationWithAnUnhealthyDevice(t *testing.T) {
 	all := []types.Device{gpu(0, "A100!"), gpu(1, "A100"), gpu(2, "A100"), gpu(3, "A100")}
 	anyOf, drawn := func(*types.Task) {}, of(types.DeviceRequest{Resource: "gpu@r", Models: []string{"A100"}})
@@ -44,7 +44,7 @@ func TestReservationWithAnUnhealthyDevice(t *testing.T) {
 	}
 }
 
-// TestReservedDeviceThatFailsMeanwhile: so does a bind of any device of a reservation.
+// TestReservedDeviceThatFailsMeanwhile: a bind of any device of a reservation fails as well.
 func TestReservedDeviceThatFailsMeanwhile(t *testing.T) {
 	b := newBench(t, Config{})
 	b.gpusOn("n1", "A100", "A100")
@@ -62,8 +62,8 @@ func TestReservedDeviceThatFailsMeanwhile(t *testing.T) {
 	b.check()
 }
 
-// TestReservedPortsBesideDevices: the numbers that a reservation holds are not devices of the node, which
-// has some, and may fail.
+// TestReservedPortsBesideDevices: port numbers of a reservation are not devices of the node, which
+// has some that may fail.
 func TestReservedPortsBesideDevices(t *testing.T) {
 	b := newBench(t, Config{})
 	b.put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(q{"gpu": 1000, "cpu": 1000}), PortFirst: 7000, PortLast: 7009},
@@ -78,7 +78,7 @@ func TestReservedPortsBesideDevices(t *testing.T) {
 	b.check()
 }
 
-// reservedSituations are of tasks that draw on devices of a reservation.
+// reservedSituations are situations of tasks that draw on devices of a reservation.
 func reservedSituations() []situation {
 	held := func(w *small, devices ...types.Device) {
 		w.gpusOn("n1", "A100", "A100", "A100")

@@ -6,22 +6,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Draft is a transaction: under construction, then in flight. While it is made,
-// it also is the snapshot as it will be once it is committed: later decisions of
-// the same draft build on earlier ones.
+// Draft is a transaction under construction, then in flight. While under construction it is also
+// the snapshot after its commit: later decisions of a draft build on earlier ones.
 type Draft struct {
-	// Change is what to commit.
+	// Change is the change to commit.
 	Change *controlplane.Change
-	// Binds are the tasks it binds, and where.
+	// Binds are the tasks that it binds, with their nodes.
 	Binds []Bind
 	// Grants are the reservations it grants in full.
 	Grants []cluster.ID
 
-	// writes are what its operations do, decoded.
+	// writes are the decoded effects of its operations.
 	writes []cluster.Write
 
 	chain
-	core    *Core // nil: of none, and only looked at
+	core    *Core // nil for a read-only draft without a core
 	view    *cluster.View
 	limits  controlplane.Limits
 	places  map[*cluster.Node]*place
@@ -30,42 +29,43 @@ type Draft struct {
 	drawn   []*drawn
 	granted map[cluster.ID]*types.Grant
 	left    map[string]*leftover
-	leaving []string // the keys of left, in order
+	leaving []string // keys of left, in order
 	offered map[types.ResourceID][]*cluster.Node
-	// fresh are those of offered that nobody was woken for yet.
+	// fresh are those of offered that have not woken any entry yet.
 	fresh []types.ResourceID
-	// gave tells that something is given back.
+	// gave reports whether the draft returns capacity.
 	gave bool
-	// reliedOnLast are keys relied on as they were found last: those of most tasks.
+	// reliedOnLast caches the last relied keys, which are those of most tasks.
 	reliedOnLast struct {
 		ns    string
 		space relied
 		id    types.ResourceID
 		grant relied
 	}
-	// keys are those that the last task bound relies on.
+	// keys are the relied keys of the last task bound.
 	keys []relied
-	// cordons tells that it is compared that there is no new one.
+	// cordons reports whether the draft compares that no cordon is new.
 	cordons bool
 	// collecting is the accumulating grant, if the draft changes it.
 	collecting *collecting
-	// whole reports whether the grant that was collected for last holds all that it wants.
+	// whole reports whether the grant last collected for holds all that it wants.
 	whole bool
-	// atOnce is the reservation that the draft collects for at once, or hands over.
+	// atOnce is the AtOnce reservation that the draft collects for or hands over.
 	atOnce *cluster.Reservation
 	// kept are the nodes of a collection: see accumulator.
 	kept    []*cluster.Node
-	held    []any // what is locked: see Core.locks
+	held    []any // locked objects: see Core.locks
 	mine    map[any]struct{}
 	entries []*entry
-	// expected is about how many tasks will be in it.
+	// expected is the approximate number of tasks that it will have.
 	expected int
-	// last is the node that the last task placed was bound to; nil if none says.
+	// last is the node of the last task placed; nil if unknown.
 	last  *cluster.Node
 	items int
-	// bundles are how many it grants: it may bind as many tasks more, which draw on them.
+	// bundles is the number of bundles it grants. It may bind as many more tasks, which draw on
+	// them.
 	bundles int
-	// ahead is about how many bytes the allocations take that are written last.
+	// ahead is the approximate size in bytes of the allocations, which are written last.
 	ahead  int
 	closed bool
 }
@@ -75,7 +75,7 @@ type Bind struct {
 	Task    cluster.ID
 	Node    string
 	Attempt int
-	// Alternative is the index of the alternative taken.
+	// Alternative is the index of the chosen alternative.
 	Alternative int
 }
 
@@ -83,16 +83,16 @@ type Bind struct {
 type place struct {
 	node  *cluster.Node
 	alloc *types.Allocated
-	// extra is capacity that the draft itself brings: provided, or granted.
+	// extra is capacity that the draft itself adds: provided, or granted.
 	extra map[types.ResourceID]types.Quantity
-	// ended are the bindings that the draft ends, and that provide something.
+	// ended are the bindings with provided resources that the draft ends.
 	ended []*cluster.Binding
-	// binds counts the tasks bound here by the draft.
+	// binds is the number of tasks that the draft binds here.
 	binds int
-	// written tells that the allocation is compared and written; until then the
-	// place is a trial.
+	// written reports whether the allocation is compared and written; until then the place is a
+	// trial.
 	written bool
-	// eligible tells that the compares of a bind are in.
+	// eligible reports whether the draft has the compares of a bind.
 	eligible bool
 }
 
@@ -101,9 +101,9 @@ type drawn struct {
 	pool    *cluster.Pool
 	alloc   *types.Allocated
 	written bool
-	// after is the draft that leaves it so; nil if it is as the view has it.
+	// after is the draft that alloc is based on; nil means the view.
 	after *Draft
-	// value is what is put.
+	// value is the written value.
 	value []byte
 }
 
@@ -145,18 +145,17 @@ func (d *Draft) claim(x any) {
 	}
 }
 
-// has reports whether x is claimed by this draft.
+// has reports whether this draft claims x.
 func (d *Draft) has(x any) bool {
 	_, ok := d.mine[x]
 	return ok
 }
 
-// spare is what is left in a transaction for what an accumulating grant takes, and
-// the leadership that goes with it.
+// spare is the space left in a transaction for an accumulating grant and its leadership.
 const spare = 4
 
-// room reports whether so many more compares and operations fit. The allocations
-// of the places are written last, so they are counted ahead.
+// room reports whether so many more compares and operations fit. It counts the allocations of the
+// places ahead, because they are written last.
 func (d *Draft) room(compares, ops int) bool {
 	c, o := d.Change.Size()
 	c += spare
@@ -165,8 +164,8 @@ func (d *Draft) room(compares, ops int) bool {
 		(d.Change.Bytes()+d.ahead)/3 < d.limits.Bytes/4
 }
 
-// roomToBind reports whether one task more fits that is bound to n and relies on keys. At
-// the end of a transaction it is counted what is in it already.
+// roomToBind reports whether one more task fits that is bound to n and relies on keys. Near the
+// limit it counts exactly, without compares already present.
 func (d *Draft) roomToBind(n *cluster.Node, keys []relied, needs []cluster.Need) bool {
 	if d.room(2+nodeCompares+len(keys)+len(needs), 3+len(needs)) {
 		return true
@@ -191,7 +190,7 @@ func (d *Draft) roomToBind(n *cluster.Node, keys []relied, needs []cluster.Need)
 // empty reports whether there is nothing to commit.
 func (d *Draft) empty() bool { return d.items == 0 }
 
-// put adds a value of a key that was compared with revision mod; 0: that is made.
+// put writes a value of a key that was compared with revision mod; mod 0 creates the key.
 func (d *Draft) put(key string, m types.Message, mod int64) {
 	if d.writes == nil {
 		d.makeRoom()
@@ -201,7 +200,7 @@ func (d *Draft) put(key string, m types.Message, mod int64) {
 	d.writes = append(d.writes, cluster.Write{Key: key, Value: m, Encoded: ops[len(ops)-1].Value, Made: mod == 0})
 }
 
-// makeRoom makes room for what is expected: most transactions are full.
+// makeRoom allocates space for the expected contents: most transactions are full.
 func (d *Draft) makeRoom() {
 	ops := min(d.limits.Ops, 5*d.expected/2+1)
 	d.writes = make([]cluster.Write, 0, ops)
@@ -214,7 +213,7 @@ func (d *Draft) remove(key string) {
 	d.writes = append(d.writes, cluster.Write{Key: key})
 }
 
-// trial returns the node as the draft leaves it, to be changed and changed back.
+// trial returns the node as the draft leaves it, for changes that may be reverted.
 func (d *Draft) trial(n *cluster.Node) *place {
 	p := d.places[n]
 	if p == nil {
@@ -229,7 +228,7 @@ func (d *Draft) trial(n *cluster.Node) *place {
 	return p
 }
 
-// at returns the node as the draft leaves it, to be changed for good.
+// at returns the node as the draft leaves it, for changes to commit.
 func (d *Draft) at(n *cluster.Node) *place {
 	p := d.trial(n)
 	if !p.written {
@@ -241,7 +240,7 @@ func (d *Draft) at(n *cluster.Node) *place {
 	return p
 }
 
-// sizeOf is about how many bytes what is in use takes.
+// sizeOf is the approximate size of the allocated amounts in bytes.
 func sizeOf(a *types.Allocated) int {
 	n := 64
 	for _, h := range a.Holds {
@@ -250,7 +249,7 @@ func sizeOf(a *types.Allocated) int {
 	return n
 }
 
-// trialPool returns the pool as the draft leaves it, to be changed and changed back.
+// trialPool returns the pool as the draft leaves it, for changes that may be reverted.
 func (d *Draft) trialPool(p *cluster.Pool) *drawn {
 	x := d.pools[p]
 	if x == nil {
@@ -265,7 +264,7 @@ func (d *Draft) trialPool(p *cluster.Pool) *drawn {
 	return x
 }
 
-// from returns the pool as the draft leaves it, to be changed for good.
+// from returns the pool as the draft leaves it, for changes to commit.
 func (d *Draft) from(p *cluster.Pool) *drawn {
 	x := d.trialPool(p)
 	if !x.written {
@@ -282,7 +281,7 @@ func (d *Draft) from(p *cluster.Pool) *drawn {
 	return x
 }
 
-// poolFree returns what is free of a pool, as the draft leaves it.
+// poolFree returns the free amount of a pool, as the draft leaves it.
 func (d *Draft) poolFree(p *cluster.Pool) types.Quantity {
 	x := d.pools[p]
 	if x == nil {
@@ -294,7 +293,7 @@ func (d *Draft) poolFree(p *cluster.Pool) types.Quantity {
 	return p.Capacity().Minus(x.alloc.Of(p.ID))
 }
 
-// take counts holds as in use on n.
+// take counts holds as allocated on n.
 func (d *Draft) take(n *cluster.Node, holds []types.Holding) {
 	for _, h := range holds {
 		d.account(n, h).Take(h)
@@ -302,13 +301,13 @@ func (d *Draft) take(n *cluster.Node, holds []types.Holding) {
 	}
 }
 
-// giveBack counts holds as no longer in use on n.
+// giveBack counts holds as free on n.
 func (d *Draft) giveBack(n *cluster.Node, holds []types.Holding) {
 	d.gave = true
 	d.undo(n, holds)
 }
 
-// undo counts holds, taken by this draft, as not taken.
+// undo reverts take.
 func (d *Draft) undo(n *cluster.Node, holds []types.Holding) {
 	for _, h := range holds {
 		d.account(n, h).Return(h)
@@ -316,7 +315,7 @@ func (d *Draft) undo(n *cluster.Node, holds []types.Holding) {
 	}
 }
 
-// noted tells the index how much there is of rid on n.
+// noted tells the index how much of rid is free on n.
 func (d *Draft) noted(n *cluster.Node, rid types.ResourceID) {
 	if d.core == nil {
 		return
@@ -324,8 +323,8 @@ func (d *Draft) noted(n *cluster.Node, rid types.ResourceID) {
 	d.core.noteOf(d, n, rid)
 }
 
-// account returns where h, held on n, is counted. A pool that is not there any more
-// counts for as long as anything of it is held.
+// account returns the account of h, held on n. A deleted pool counts as long as tasks hold any of
+// it.
 func (d *Draft) account(n *cluster.Node, h types.Holding) *types.Allocated {
 	if !h.Cluster {
 		return d.trial(n).alloc
@@ -333,7 +332,7 @@ func (d *Draft) account(n *cluster.Node, h types.Holding) *types.Allocated {
 	return d.trialPool(d.view.PoolOf(h.Resource)).alloc
 }
 
-// keep makes the trial on n, and on the pools of holds, be written.
+// keep commits the trial on n, and on the pools of holds.
 func (d *Draft) keep(n *cluster.Node, holds []types.Holding) {
 	d.at(n)
 	for _, h := range holds {
@@ -343,7 +342,7 @@ func (d *Draft) keep(n *cluster.Node, holds []types.Holding) {
 	}
 }
 
-// offer makes capacity known that the draft itself brings to n.
+// offer registers capacity that the draft itself adds to n.
 func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
 	p := d.at(n)
 	if p.extra == nil {
@@ -359,7 +358,7 @@ func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
 	}
 }
 
-// seal writes what the draft left allocated. Nothing may be added after it.
+// seal writes the resulting allocations. Nothing may be added after it.
 func (d *Draft) seal() {
 	for _, p := range d.order {
 		d.put(d.keysOf(p.node).allocated, p.alloc, p.node.Allocated.Mod)
@@ -368,7 +367,7 @@ func (d *Draft) seal() {
 		ns, name, _ := x.pool.ID.Split()
 		mod := x.pool.Allocated.Mod
 		if x.after != nil {
-			mod = -1 // of a key that is there
+			mod = -1 // the key exists
 		}
 		d.put(controlplane.PoolKey(ns, name), x.alloc, mod)
 		x.value = d.writes[len(d.writes)-1].Encoded

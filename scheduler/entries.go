@@ -2,12 +2,12 @@ package scheduler
 
 import "hash/maphash"
 
-// entries are those of a queue, by key. A map with the keys themselves would take four
-// times the memory.
+// entries are the entries of a queue, by key. A map with full keys would take four times the
+// memory.
 type entries struct {
 	seed   maphash.Seed
 	byHash map[uint64]*entry
-	// others are those whose hash is another one's.
+	// others are the entries whose hash collides with one in byHash.
 	others map[entryKey]*entry
 }
 
@@ -32,7 +32,7 @@ func (x *entries) get(k entryKey) *entry {
 	return x.others[k]
 }
 
-// put adds an entry that is not in it.
+// put adds an entry that is absent.
 func (x *entries) put(e *entry) {
 	h := x.hash(e.key())
 	if x.byHash[h] == nil {
@@ -42,7 +42,7 @@ func (x *entries) put(e *entry) {
 	x.others[e.key()] = e
 }
 
-// remove takes an entry out that is in it.
+// remove removes an entry that is present.
 func (x *entries) remove(e *entry) {
 	if h := x.hash(e.key()); x.byHash[h] == e {
 		delete(x.byHash, h)
@@ -51,7 +51,7 @@ func (x *entries) remove(e *entry) {
 	delete(x.others, e.key())
 }
 
-// each calls f for all, in no order.
+// each calls f for all entries, in no order.
 func (x *entries) each(f func(*entry)) {
 	for _, e := range x.byHash {
 		f(e)

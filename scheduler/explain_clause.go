@@ -9,12 +9,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A clause says of something, as its predicate, why a vector fits nowhere: "waits
-// for 1 cpu: …". It is about the first thing that rules out every node: there is
-// none; none is large enough; a cluster-wide resource is short; none is alive; none is
-// where it has to be; none has what was to be there; none has enough of it.
+// A clause is a predicate that says why a vector fits nowhere: "waits for 1 cpu: …". It names the
+// first cause that rules out every node: no node exists; none is large enough; a cluster-wide
+// resource is short; none is alive; none is in the required place; none has a required resource;
+// none has enough of it.
 
-// clause returns the clause about a finding, and what to do.
+// clause returns the clause about a finding, and a remedy.
 func (e *explainer) clause(f *finding) (clause, suggestion string) {
 	if f.said == "" {
 		f.said, f.remedy = e.say(f)
@@ -40,8 +40,8 @@ func (e *explainer) say(f *finding) (clause, suggestion string) {
 	return e.narrow(f)
 }
 
-// narrow looks for what rules out every node. Those that are left are narrowed down
-// need by need, and beside them those that are barred, which may be the only ones.
+// narrow finds what rules out every node. It filters the candidates need by need, and in parallel
+// the barred ones, which may be the only ones left.
 func (e *explainer) narrow(f *finding) (clause, suggestion string) {
 	open, shut := f.short, f.barred
 	for _, x := range f.needs {
@@ -80,7 +80,7 @@ func (e *explainer) narrow(f *finding) (clause, suggestion string) {
 	return e.tooLow(f, open)
 }
 
-// having returns the candidates at which a resource exists.
+// having returns the candidates where a resource exists.
 func having(list []candidate, x cluster.Need) []candidate {
 	return filtered(list, func(c *candidate) bool {
 		l, lacks := c.lacking(x.ID)
@@ -88,7 +88,7 @@ func having(list []candidate, x cluster.Need) []candidate {
 	})
 }
 
-// enough returns the candidates whose capacity of the resources of a kind would do.
+// enough returns the candidates whose capacity of the resources of a kind suffices.
 func enough(list []candidate, kind func(types.ResourceID) bool) []candidate {
 	return filtered(list, func(c *candidate) bool {
 		return !slices.ContainsFunc(c.lacks, func(l lack) bool { return kind(l.ID) && l.small() })
@@ -105,7 +105,7 @@ func filtered(list []candidate, keep func(*candidate) bool) []candidate {
 	return out
 }
 
-// shutAt: the nodes of a place take nothing at present.
+// shutAt: the nodes of a place take no tasks at present.
 func (e *explainer) shutAt(x cluster.Need, shut []candidate) (clause, suggestion string) {
 	if len(shut) == 0 {
 		return fmt.Sprintf("waits for %s, where no node is that is also where else it has to be", nameOf("", x.ID)),
@@ -117,12 +117,12 @@ func (e *explainer) shutAt(x cluster.Need, shut []candidate) (clause, suggestion
 	return fmt.Sprintf("waits for %s: %s", nameOf("", x.ID), shutWords(shut, "there")), unbar(shut, "ask for another place")
 }
 
-// allShut: no node takes anything at present.
+// allShut: no node takes any task at present.
 func (e *explainer) allShut(f *finding, shut []candidate) (clause, suggestion string) {
 	return "waits: " + shutWords(shut, ""), unbar(shut, "")
 }
 
-// shutWords says of nodes why they take nothing.
+// shutWords says why nodes take no tasks.
 func shutWords(shut []candidate, where string) string {
 	if where != "" {
 		where = " " + where
@@ -142,8 +142,8 @@ func shutWords(shut []candidate, where string) string {
 	return fmt.Sprintf("none of %d nodes%s takes anything new: %s", len(shut), where, strings.Join(parts, ", "))
 }
 
-// unbar says what makes a node take something again, or what to do instead. A command
-// comes last.
+// unbar returns the remedy that makes a node take tasks again, or the alternative. A command comes
+// last.
 func unbar(shut []candidate, instead string) string {
 	does := ""
 	for _, c := range shut {
@@ -168,7 +168,7 @@ func unbar(shut []candidate, instead string) string {
 	return strings.ToUpper(does[:1]) + does[1:]
 }
 
-// tooSmallOpen: only nodes that take nothing at present are large enough.
+// tooSmallOpen: only nodes that take no tasks at present are large enough.
 func (e *explainer) tooSmallOpen(f *finding, open, shut []candidate) (clause, suggestion string) {
 	l := firstSmall(open[0])
 	if len(shut) == 0 {
@@ -188,7 +188,7 @@ func firstSmall(c candidate) lack {
 	return c.lacks[0]
 }
 
-// notGranted: what is drawn from a reservation is on no node that is left.
+// notGranted: no remaining node has the scoped resource of a reservation.
 func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) (clause, suggestion string) {
 	name := nameOf(f.ns, x.ID)
 	ns, base, reservation := x.ID.Split()
@@ -227,7 +227,7 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) (cl
 		"Ask for what is in one place."
 }
 
-// notThere: an ephemeral resource is on no node that is left.
+// notThere: no remaining node has the ephemeral resource.
 func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate) (clause, suggestion string) {
 	name, want := nameOf(f.ns, x.ID), amountOf(f.ns, x.ID, x.Amount)
 	if elsewhere := having(f.short, x); len(elsewhere) > 0 {
@@ -270,7 +270,7 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 	return fmt.Sprintf("waits for %s: there is no %s anywhere", want, name), "Somebody has to create it: " + create()
 }
 
-// provided: tasks are to provide what is not there, or were to.
+// provided: tasks should provide the missing resource, or should have.
 func (e *explainer) provided(ns, want string, given []Provider) (clause, suggestion string) {
 	p := given[0]
 	why := "See why: escher why " + p.ID
@@ -292,7 +292,7 @@ func (e *explainer) provided(ns, want string, given []Provider) (clause, suggest
 
 const createIt = "Create it yourself: escher set-resource --help"
 
-// tooLow: an ephemeral resource is there, and its capacity is too low for ever.
+// tooLow: an ephemeral resource exists, but its capacity is permanently too low.
 func (e *explainer) tooLow(f *finding, open []candidate) (clause, suggestion string) {
 	c := open[0]
 	var l lack

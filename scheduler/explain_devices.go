@@ -10,15 +10,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What is said of requests that not any devices will do for: of such devices alone it is
-// counted how many there are, and how many are free.
+// Texts about requests that restrict the devices: amounts and free amounts count only matching
+// devices.
 
 // wantOf is a need in words: "4 gpu of model H100".
 func wantOf(ns string, x cluster.Need) string {
 	return amountOf(ns, x.ID, x.Amount) + which(x)
 }
 
-// which says, behind the name of a resource, which devices of it are wanted.
+// which describes the wanted devices, for use after the resource name.
 func which(x cluster.Need) string {
 	if x.Devices == nil {
 		return ""
@@ -26,8 +26,8 @@ func which(x cluster.Need) string {
 	return " " + x.Devices.String()
 }
 
-// such returns how much of the devices that x wants is free on n, of what is free of
-// all, and how much there is of them.
+// such returns the free amount, and the capacity, of the devices on n that x accepts; free bounds
+// the former.
 func (e *explainer) such(n *cluster.Node, x cluster.Need, free types.Quantity) (unused, capacity types.Quantity) {
 	for _, s := range e.d.everSlots(n, x) {
 		capacity += s.Capacity
@@ -43,7 +43,7 @@ func (e *explainer) such(n *cluster.Node, x cluster.Need, free types.Quantity) (
 	return min(unused, max(free, 0)), capacity
 }
 
-// astrayDevices says why devices of n will not do, where the amounts do not say it.
+// astrayDevices says why devices of n do not qualify, where the amounts do not say it.
 func (e *explainer) astrayDevices(n *cluster.Node, x lack) string {
 	var parts []string
 	devices := e.d.slots(n, x.ID, nil)
@@ -66,7 +66,7 @@ func (e *explainer) astrayDevices(n *cluster.Node, x lack) string {
 	return strings.Join(parts, ", ")
 }
 
-// inventory says what devices there are: "4 of model NVIDIA L4 with 24Gi memory".
+// inventory lists the devices: "4 of model NVIDIA L4 with 24Gi memory".
 func inventory(devices []match.Slot) string {
 	var kinds []string
 	counts := make(map[string]int)
@@ -91,8 +91,8 @@ func inventory(devices []match.Slot) string {
 	return listed(kinds)
 }
 
-// noneSuch says why no registered node has enough devices as they are wanted, if there are
-// nodes that have enough of any; ok is false if there are not.
+// noneSuch says why no registered node has enough of the wanted devices, if some have enough of any
+// kind; ok is false if none have.
 func (e *explainer) noneSuch(f *finding, x cluster.Need, placed []candidate, where string) (reason, suggestion string, ok bool) {
 	anyOf := cluster.Need{ID: x.ID, Amount: x.Amount}
 	var most types.Quantity
@@ -124,7 +124,7 @@ func (e *explainer) noneSuch(f *finding, x cluster.Need, placed []candidate, whe
 		"Ask for fewer, or leave the topology out: escher gpus shows how they lie.", true
 }
 
-// holdSuch returns the holders that have a device such as x wants on n.
+// holdSuch returns the holders of a device that x accepts on n.
 func (e *explainer) holdSuch(n *cluster.Node, x cluster.Need, holders []Holder) []Holder {
 	if x.Devices == nil {
 		return holders
@@ -138,7 +138,7 @@ func (e *explainer) holdSuch(n *cluster.Node, x cluster.Need, holders []Holder) 
 	return out
 }
 
-// devicesOf returns what needs say of devices.
+// devicesOf returns the device requests of needs.
 func devicesOf(needs []cluster.Need) []types.DeviceRequest {
 	var out []types.DeviceRequest
 	for _, x := range needs {
@@ -149,7 +149,7 @@ func devicesOf(needs []cluster.Need) []types.DeviceRequest {
 	return out
 }
 
-// suchOf is how the devices are called that a lack is about, before the name.
+// suchOf is the word before the resource name of a lack that restricts the devices.
 func suchOf(l lack) string {
 	if l.Devices == nil {
 		return ""
@@ -157,7 +157,7 @@ func suchOf(l lack) string {
 	return "such "
 }
 
-// lessOf is what to ask for instead of what a lack is about.
+// lessOf is the word for the alternative to a lack.
 func lessOf(l lack) string {
 	if l.Devices == nil {
 		return "less"
@@ -165,7 +165,7 @@ func lessOf(l lack) string {
 	return "other"
 }
 
-// notInGrant: a reservation does not hold devices as they are wanted.
+// notInGrant: a reservation does not hold the wanted devices.
 func (e *explainer) notInGrant(f *finding, l lack, n *cluster.Node, reservation string) (clause, suggestion string) {
 	return fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds on %s %s",
 			reservation, wantOf(f.ns, l.Need), n.Name, inventory(e.d.slots(n, l.ID, nil))),

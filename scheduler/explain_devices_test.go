@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// gpusOn registers a node with such devices: see gpu.
+// gpusOn registers a node with the given devices: see gpu.
 func (w *small) gpusOn(node string, devices ...string) {
 	w.t.Helper()
 	d := &types.Devices{}
@@ -86,8 +86,8 @@ func choiceSituations() []situation {
 	}
 }
 
-// TestWhatIsSaidOfDevices: the sentence names what is wanted, what is missing, and the
-// nearest.
+// TestWhatIsSaidOfDevices: the sentence names the wanted devices, the missing ones, and the nearest
+// node.
 func TestWhatIsSaidOfDevices(t *testing.T) {
 	want := map[string][]string{
 		"no gpu of that model":                                {"It can never run", "1 gpu of model H100", "n1 has 3 of model " + modelA100 + " with 40Gi memory"},

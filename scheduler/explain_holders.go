@@ -14,8 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// holdersOn returns what holds some of rid on n: tasks that were told to end first, then
-// the largest.
+// holdersOn returns the holders of rid on n: leaving tasks first, then the largest.
 func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
 	var out []Holder
 	e.read.bound(n)
@@ -33,7 +32,7 @@ func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
 	return inOrderOfEnd(append(out, e.draftHolds(n.Name, rid)...))
 }
 
-// holdersOfPool returns what holds some of a cluster-wide resource, in the same order.
+// holdersOfPool returns the holders of a cluster-wide resource, in the same order.
 func (e *explainer) holdersOfPool(rid types.ResourceID) []Holder {
 	var out []Holder
 	e.read.bindings()
@@ -60,7 +59,7 @@ func (e *explainer) holdersOfPool(rid types.ResourceID) []Holder {
 	return inOrderOfEnd(out)
 }
 
-// inOrderOfEnd sorts holders: those that are leaving first, then the largest.
+// inOrderOfEnd sorts holders: leaving ones first, then the largest.
 func inOrderOfEnd(holders []Holder) []Holder {
 	stays := func(h Holder) int {
 		if h.Leaving == "" {
@@ -74,7 +73,7 @@ func inOrderOfEnd(holders []Holder) []Holder {
 	return holders
 }
 
-// bindingHolds returns what a binding holds of rid.
+// bindingHolds returns the amount of rid that a binding holds.
 func (e *explainer) bindingHolds(b *cluster.Binding, rid types.ResourceID, pool bool) []Holder {
 	if b.Info.V == nil {
 		return nil
@@ -94,7 +93,7 @@ func (e *explainer) bindingHolds(b *cluster.Binding, rid types.ResourceID, pool 
 	return holding(h, b.Info.V.Holds, b.Node, rid, pool)
 }
 
-// leavingAs says what an attempt is told; nil is nothing.
+// leavingAs says how an attempt was told to end; nil means it was not.
 func leavingAs(stop *types.Stop) string {
 	switch {
 	case stop == nil:
@@ -105,7 +104,7 @@ func leavingAs(stop *types.Stop) string {
 	return "stopped"
 }
 
-// holding completes h by what holds say of rid; nothing if they say nothing.
+// holding completes h with the amount of rid in holds; no holder if there is none.
 func holding(h Holder, holds []types.Holding, n *cluster.Node, rid types.ResourceID, pool bool) []Holder {
 	for _, x := range holds {
 		if x.Cluster != pool || !takes(x, n, rid) {
@@ -125,8 +124,8 @@ func holding(h Holder, holds []types.Holding, n *cluster.Node, rid types.Resourc
 	return []Holder{h}
 }
 
-// takes reports whether what is held leaves less of rid on n. A port is the same
-// whether it was asked for by its number or not.
+// takes reports whether a holding reduces rid on n. A port is the same whether requested by number
+// or not.
 func takes(x types.Holding, n *cluster.Node, rid types.ResourceID) bool {
 	if x.Resource == rid {
 		return true
@@ -138,7 +137,7 @@ func takes(x types.Holding, n *cluster.Node, rid types.ResourceID) bool {
 	return fixed && rid == types.Port && n != nil && n.HasInRange(number)
 }
 
-// endOf is when a binding ends at the latest; nil if that is not known.
+// endOf is when a binding ends at the latest; nil if unknown.
 func endOf(b *cluster.BindingValue) *time.Time {
 	at := b.Deadline
 	if end := b.Bound + int64(b.MaxRun); b.MaxRun > 0 && (at == 0 || end < at) {
@@ -151,7 +150,7 @@ func endOf(b *cluster.BindingValue) *time.Time {
 	return &when
 }
 
-// grantHolds returns what a grant holds of rid on a node.
+// grantHolds returns the amount of rid that a grant holds on a node.
 func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.ResourceID, pool bool) []Holder {
 	g := r.Grant.V
 	if g == nil {
@@ -168,15 +167,15 @@ func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.Re
 	}
 	out := holding(h, g.On(node), e.v.Nodes[node], rid, pool)
 	if len(out) > 0 && returnsDrawn(r, node) {
-		// It holds what is drawn, and no more.
+		// The grant only holds what tasks still draw on.
 		out[0].amount = e.v.Nodes[node].Used(rid.Scope(r.ID.Namespace, r.ID.ID))
 		out[0].Amount = out[0].amount.Format(rid)
 	}
 	return out
 }
 
-// draftHolds returns what tasks and reservations hold that the draft places; the
-// empty node is that of pools.
+// draftHolds returns the holdings of tasks and reservations that the draft places; the empty node
+// stands for pools.
 func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
 	var out []Holder
 	for _, b := range e.d.Binds {
@@ -208,7 +207,7 @@ func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
 	return out
 }
 
-// who is what people of a namespace call a holder.
+// who is the name of a holder as seen from a namespace.
 func (h *Holder) who(ns string) string {
 	name := ref(ns, cluster.ID{Namespace: h.Namespace, ID: h.ID})
 	if h.Kind == KindReservation {
@@ -217,8 +216,8 @@ func (h *Holder) who(ns string) string {
 	return name
 }
 
-// remedy says what has to end before an amount is there, and how to end it; empty if
-// nobody is known to hold any.
+// remedy says which holders must end before an amount is free, and how to end them; empty if no
+// holder is known.
 func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) string {
 	var enough []Holder
 	collector := ""
@@ -251,7 +250,7 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 	if last := enough[len(enough)-1]; last.Leaving != "" {
 		return fmt.Sprintf("It goes on when %s %s, which %s being %s.", listed(who), plural(len(enough), "ends", "end"), is(len(enough)), last.Leaving)
 	}
-	// What is leaving needs no command.
+	// A leaving holder needs no command.
 	stays := slices.IndexFunc(enough, func(h Holder) bool { return h.Leaving == "" && e.ending(ns, h) != "" })
 	end, named := "", "the first"
 	if stays >= 0 {
@@ -276,16 +275,16 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 	return fmt.Sprintf("It goes on when %s is given up, which holds %s.%s", who[0], have, said(" To do so now: ", end))
 }
 
-// collectsForKin reports whether a holder is a reservation that collects at once, for what
-// waits of the job that is explained.
+// collectsForKin reports whether a holder is an AtOnce reservation that collects for the explained
+// job.
 func (e *explainer) collectsForKin(ns string, h Holder) bool {
 	r := e.v.Reservations[cluster.ID{Namespace: h.Namespace, ID: h.ID}]
 	return h.Kind == KindReservation && h.Namespace == ns && e.kin != "" && isAtOnce(r) && r.Info.V.Job == e.kin && !r.Info.V.ForItself
 }
 
-// ending is the command that ends a holder; empty if that is not to be advised: what is of
-// the same job is there for what waits, or has its place by the same policy; what is only
-// planned cannot be stopped; and what a policy reserved it reserves again, or what draws on it is lost.
+// ending is the command that ends a holder; empty where that is bad advice. A holder of the same
+// job supports the waiting task or has its place by the same policy. A planned one cannot be
+// stopped. A policy renews its reservations, or their tasks are lost.
 func (e *explainer) ending(ns string, h Holder) string {
 	id := cluster.ID{Namespace: h.Namespace, ID: h.ID}
 	job := ""
@@ -305,7 +304,7 @@ func (e *explainer) ending(ns string, h Holder) string {
 	return command(ns, "stop", id)
 }
 
-// said is a text with what it says before it; empty if that is empty.
+// said prefixes a text unless it is empty.
 func said(before, text string) string {
 	if text == "" {
 		return ""
@@ -313,8 +312,7 @@ func said(before, text string) string {
 	return before + text
 }
 
-// providers returns the tasks that give rid to a node, or are to; if there is none,
-// those that have ended.
+// providers returns the live tasks that provide rid or will; otherwise the ended ones.
 func (e *explainer) providers(rid types.ResourceID) []Provider {
 	out, ok := e.given[rid]
 	if !ok {
@@ -355,8 +353,7 @@ func (e *explainer) searchProviders(rid types.ResourceID) []Provider {
 	return out
 }
 
-// byPhase orders tasks: those that run, those that are bound, those that wait, those
-// that have ended, the last one first; then by id.
+// byPhase orders tasks: running, bound, waiting, then ended with the latest first; then by id.
 func byPhase(a, b *cluster.Task) int {
 	rank := map[types.Phase]int{types.Running: 0, types.Bound: 1, types.Pending: 2}
 	order := func(t *cluster.Task) int {

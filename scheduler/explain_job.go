@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// shapesExplained is how many shapes of a job's, or a node's, waiting tasks are
-// looked at: each costs a look at every node.
+// shapesExplained bounds the shapes of waiting tasks explained per job or node: each costs a pass
+// over all nodes.
 const shapesExplained = 6
 
 // job explains a job by its tasks.
@@ -76,8 +76,7 @@ func phrases(phases map[types.Phase]int, removed int) string {
 	return strings.Join(parts, ", ")
 }
 
-// groups says why those tasks wait that do, and how those ended that did not
-// succeed.
+// groups says why waiting tasks wait, and how tasks that did not succeed ended.
 func (e *explainer) groups(tasks []*cluster.Task) []Group {
 	type key struct {
 		phase types.Phase
@@ -121,15 +120,15 @@ func (e *explainer) groups(tasks []*cluster.Task) []Group {
 	return out
 }
 
-// ofGroup explains one task of many; false if nothing is to be said of it, or if too
-// much was looked at already.
+// ofGroup explains one task of many; false if it needs no explanation, or too many were explained
+// already.
 func (e *explainer) ofGroup(t *cluster.Task, byShape map[string]Explanation) (Explanation, bool) {
 	switch t.Phase() {
 	case types.Failed:
 		var x Explanation
 		x.Summary, x.Suggestion = ended(t)
 		if s := t.Status.V; s.Node != "" {
-			// The same wherever it was.
+			// The text is the same for all nodes.
 			x.Summary = "It failed" + strings.TrimPrefix(x.Summary, "It failed "+at(s))
 		}
 		return x, true

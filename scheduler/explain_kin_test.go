@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestEndingOfKin: nobody is told to end what is of the same job, nor to give up what a
-// policy of another one has reserved.
+// TestEndingOfKin: no remedy ends a task or reservation of the same job, nor gives up a reservation
+// by a policy of another job.
 func TestEndingOfKin(t *testing.T) {
 	v := cluster.New()
 	for i, x := range []struct {

@@ -8,8 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// moves says of a granted reservation which of its nodes it is to leave, and what the
-// bundles there wait for.
+// moves says which nodes a granted reservation leaves, and what its bundles there wait for.
 func (e *explainer) moves(r *cluster.Reservation, from []types.GrantNode) string {
 	spots := spotsOn(e.v, r, &types.Grant{Nodes: from})
 	text := fmt.Sprintf("What it has on %s, %s, moves", listed(nodeNames(from)), e.whyLeft(from))
@@ -31,7 +30,7 @@ func (e *explainer) moves(r *cluster.Reservation, from []types.GrantNode) string
 	return sentence(text+" now: there is room elsewhere", "")
 }
 
-// whyLeft says why nodes are left.
+// whyLeft says why the reservation leaves nodes.
 func (e *explainer) whyLeft(from []types.GrantNode) string {
 	drained := slices.ContainsFunc(from, func(at types.GrantNode) bool { return e.v.Nodes[at.Node].Alive.V != nil })
 	lost := slices.ContainsFunc(from, func(at types.GrantNode) bool { return e.v.Nodes[at.Node].Alive.V == nil })
@@ -53,7 +52,7 @@ func nodeNames(of []types.GrantNode) []string {
 	return names
 }
 
-// moving says what a task waits for that draws on a reservation of which something moves.
+// moving says what a task waits for that draws on a moving reservation.
 func (e *explainer) moving(t *cluster.Task, x *Explanation) {
 	seen := make(map[string]bool)
 	for _, q := range t.Info.V.Requests {
@@ -68,8 +67,7 @@ func (e *explainer) moving(t *cluster.Task, x *Explanation) {
 	}
 }
 
-// reservationOf returns the reservation on which a request draws, nil if it draws on none
-// that is there.
+// reservationOf returns the existing reservation that a request draws on; nil if there is none.
 func reservationOf(v *cluster.View, ns, name string) *cluster.Reservation {
 	rid := types.Resolve(ns, name)
 	if !rid.Scoped() {

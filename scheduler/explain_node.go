@@ -58,7 +58,7 @@ func (e *explainer) bound(n *cluster.Node, one, many string) string {
 	return strings.TrimSpace(text + " " + plural(tasks, one, many))
 }
 
-// amounts adds what there is on a node, and who has it.
+// amounts adds the resources of a node and their holders.
 func (e *explainer) amounts(ns string, n *cluster.Node, x *Explanation) {
 	rids := make(map[types.ResourceID]struct{})
 	for _, r := range n.Info.V.Capacity {
@@ -85,7 +85,7 @@ func (e *explainer) amounts(ns string, n *cluster.Node, x *Explanation) {
 	}
 }
 
-// refused says why what waits is not placed on a node.
+// refused says why waiting tasks are not placed on a node.
 func (e *explainer) refused(ns string, n *cluster.Node, x *Explanation) {
 	if !e.read.waiting() {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// notPermitted: no node permits what a spec asks for, which its task requests as a
-// resource. ok is false if rid is none of those.
+// notPermitted: no node permits the rights of a spec, which its task requests as a resource. ok is
+// false if rid is not such a resource.
 func notPermitted(rid types.ResourceID, placed []candidate, where string) (reason, suggestion string, ok bool) {
 	flag, ok := rid.Permit()
 	if !ok {

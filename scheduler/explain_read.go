@@ -11,20 +11,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Subject is what is to be explained.
+// Subject is the object to explain.
 type Subject struct {
 	// Kind is task, job, reservation or node.
 	Kind Kind
-	// Namespace is where it is; of a node, the one that names are as seen from.
+	// Namespace is the namespace of the object. For a node, it is the one that names are relative
+	// to.
 	Namespace string
 	ID        string
 }
 
-// Why explains a subject from a store. It reads, at one revision, what matters for
-// that: the nodes with what is in use on them, the subject, what it asks for; and what
-// is bound to the nodes that come nearest. Of tasks and bindings there may be millions:
-// what is to be known of all of them, such as a place in the queue, is said if they are
-// few. The view is what was read. NotFound: there is no such subject.
+// Why explains a subject from a store. It reads the relevant keys at one revision: the nodes with
+// their allocated amounts, the subject, the resources it requests, and the bindings of the nearest
+// nodes. There may be millions of tasks and bindings. Facts that need all of them, such as the
+// position in the queue, are reported only if they are few. The returned view contains the keys
+// read. NotFound: there is no such subject.
 func Why(ctx context.Context, store controlplane.Store, of Subject, now time.Time) (Explanation, *cluster.View, error) {
 	const tries = 3
 	for try := 1; ; try++ {
@@ -62,33 +63,31 @@ func (e *explainer) subject(of Subject) (Explanation, error) {
 	return e.task(id)
 }
 
-// reader reads what an explanation turns out to need into its view, each thing once and
-// all at one revision. After an error it reads nothing more. A nil reader has read
-// everything: that is said of a view which is whole.
+// reader reads what an explanation needs into its view, each key once and all at one revision.
+// After an error it reads nothing more. A nil reader stands for a complete view.
 type reader struct {
 	ctx      context.Context
 	store    controlplane.Store
 	view     *cluster.View
 	revision int64
 	err      error
-	// ranges are those that were read; false is one of which there is too much. read are
-	// the keys that were read one by one, and keys is how many were read in all.
+	// ranges are the ranges read; false means too large. read are the keys read one by one. keys is
+	// the total number of keys read.
 	ranges map[string]bool
 	read   map[string]struct{}
 	keys   int
-	// unread are those that cannot be decoded, skipped what is not said because it
-	// would take too much to read.
+	// unread are the keys that cannot be decoded. skipped are notes on what is omitted because it
+	// would take too many reads.
 	unread, skipped []string
 }
 
-// readAtMost bounds the keys of a range that are read though an answer can do without,
-// getAtMost those that are read one by one.
+// readAtMost bounds the keys of an optional range, getAtMost the keys read one by one.
 const (
 	readAtMost = 20_000
 	getAtMost  = 1000
 )
 
-// base reads what every explanation needs.
+// base reads the keys that every explanation needs.
 func (r *reader) base() {
 	for _, kind := range []controlplane.Kind{
 		controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Devices, controlplane.Allocated,
@@ -101,11 +100,11 @@ func (r *reader) base() {
 // all reads a range.
 func (r *reader) all(prefix string) { r.list(prefix, 0) }
 
-// some reads a range unless there is too much of it, and reports whether it did.
+// some reads a range unless it is too large, and reports whether it did.
 func (r *reader) some(prefix string) bool { return r.list(prefix, readAtMost) }
 
-// list reads a range, of at most so many keys; 0 is no bound. It reports whether all of it
-// has been read.
+// list reads a range of at most that many keys; 0 means no bound. It reports whether it read the
+// whole range.
 func (r *reader) list(prefix string, most int) bool {
 	if all, ok := r.ranges[prefix]; ok && (all || most > 0) || r.err != nil {
 		return all
@@ -132,7 +131,7 @@ func (r *reader) list(prefix string, most int) bool {
 	return r.ranges[prefix]
 }
 
-// covers reports whether a range that was read has a key, or range, in it.
+// covers reports whether a range that was read contains a key or range.
 func (r *reader) covers(key string) bool {
 	for i := len(controlplane.Root); i < len(key); i++ {
 		if key[i] == '/' && r.ranges[key[:i+1]] {
@@ -154,7 +153,7 @@ func (r *reader) one(key string) {
 	}
 }
 
-// take applies keys to the view. One that cannot be decoded counts as absent.
+// take applies keys to the view. An undecodable key counts as absent.
 func (r *reader) take(kvs []controlplane.KV) {
 	r.keys += len(kvs)
 	for _, kv := range kvs {
@@ -164,14 +163,14 @@ func (r *reader) take(kvs []controlplane.KV) {
 	}
 }
 
-// skip notes what is not said, because it would take too much to read.
+// skip records a note on what is omitted because it would take too many reads.
 func (r *reader) skip(what string) {
 	if !slices.Contains(r.skipped, what) {
 		r.skipped = append(r.skipped, what)
 	}
 }
 
-// notes says what was not read, or could not be.
+// notes returns the notes on what was skipped or unreadable.
 func (r *reader) notes() []string {
 	out := r.skipped
 	if len(r.unread) > 0 {
@@ -181,7 +180,7 @@ func (r *reader) notes() []string {
 	return out
 }
 
-// task reads a task with what is bound of it, and what it has collected.
+// task reads a task with its binding and its grant.
 func (r *reader) task(id cluster.ID) {
 	if r == nil {
 		return
@@ -204,7 +203,7 @@ func (r *reader) task(id cluster.ID) {
 	}
 }
 
-// job reads a job with all tasks of its namespace: which are of it is known then.
+// job reads a job with all tasks of its namespace, to find its members.
 func (r *reader) job(id cluster.ID) {
 	if r == nil {
 		return
@@ -214,12 +213,12 @@ func (r *reader) job(id cluster.ID) {
 	r.all(controlplane.Prefix(controlplane.Statuses, id.Namespace))
 }
 
-// tasks reads all tasks of a namespace, unless these are too many.
+// tasks reads all tasks of a namespace, unless there are too many.
 func (r *reader) tasks(ns string) bool {
 	return r.whole(controlplane.Prefix(controlplane.Tasks, ns), controlplane.Prefix(controlplane.Statuses, ns), controlplane.Prefix(controlplane.Jobs, ns))
 }
 
-// waiting reads all tasks and reservations there are, unless these are too many.
+// waiting reads all tasks and reservations, unless there are too many.
 func (r *reader) waiting() bool {
 	ok := r.whole(controlplane.Prefix(controlplane.Tasks), controlplane.Prefix(controlplane.Statuses), controlplane.Prefix(controlplane.Jobs)) && r.grants()
 	if !ok && r.err == nil {
@@ -228,7 +227,7 @@ func (r *reader) waiting() bool {
 	return ok
 }
 
-// bindings reads all that is bound, unless that is too much.
+// bindings reads all bindings, unless there are too many.
 func (r *reader) bindings() bool {
 	ok := r.whole(controlplane.Prefix(controlplane.Bindings), controlplane.Prefix(controlplane.Tasks), controlplane.Prefix(controlplane.Statuses))
 	if !ok && r.err == nil {
@@ -237,12 +236,12 @@ func (r *reader) bindings() bool {
 	return ok
 }
 
-// grants reads all reservations and grants, unless these are too many.
+// grants reads all reservations and grants, unless there are too many.
 func (r *reader) grants() bool {
 	return r.whole(controlplane.Prefix(controlplane.Reservations), controlplane.Prefix(controlplane.Grants))
 }
 
-// whole reads ranges, and reports whether all of them were.
+// whole reads ranges, and reports whether it read them all.
 func (r *reader) whole(prefixes ...string) bool {
 	if r == nil {
 		return true
@@ -264,7 +263,7 @@ func (r *reader) reservation(id cluster.ID) {
 	r.one(controlplane.GrantKey(id.Namespace, id.ID))
 }
 
-// bound reads what is bound to a node, with the tasks.
+// bound reads the bindings of a node, with their tasks.
 func (r *reader) bound(n *cluster.Node) {
 	if r == nil || n == nil {
 		return
@@ -277,7 +276,7 @@ func (r *reader) bound(n *cluster.Node) {
 	}
 }
 
-// needs reads where there is some of what is asked for, and who provides it.
+// needs reads the locations and providers of the requested resources.
 func (r *reader) needs(needs []cluster.Need) {
 	if r == nil {
 		return
@@ -311,7 +310,7 @@ func (r *reader) providers(ns string) {
 	}
 }
 
-// resources reads all ephemeral resources, unless these are too many.
+// resources reads all ephemeral resources, unless there are too many.
 func (r *reader) resources() {
 	if !r.whole(controlplane.Prefix(controlplane.Resources), controlplane.Prefix(controlplane.Provided)) && r.err == nil {
 		r.skip(fmt.Sprintf("There are more than %d ephemeral resources: they are not looked at.", readAtMost))

@@ -32,8 +32,8 @@ func (s *counted) List(ctx context.Context, opts controlplane.ListOptions) (cont
 	return page, err
 }
 
-// crowded is a store of so many full nodes, with so many tasks bound to them, and one,
-// a/large, that waits for room; and how many keys there are.
+// crowded returns a store of full nodes with bound tasks and one task, a/large, that waits for
+// capacity. It also returns the number of keys.
 func crowded(tb testing.TB, nodes, tasks int) (*memstore.Store, int) {
 	tb.Helper()
 	store := memstore.New(memstore.WithLimits(controlplane.Limits{Ops: 1 << 20, Bytes: 1 << 30}))
@@ -90,9 +90,8 @@ func wholeView(tb testing.TB, store controlplane.Store) *cluster.View {
 
 func large() Subject { return Subject{KindTask, "a", "large"} }
 
-// TestWhyReadsLittle: of a cluster with many tasks, the nodes are read and what is bound
-// to the nearest; the answer is that of everything, but for what is said not to have been
-// looked at.
+// TestWhyReadsLittle: with many tasks, Why reads the nodes and the bindings of the nearest ones.
+// The answer equals that of a full read, except for the facts it reports as omitted.
 func TestWhyReadsLittle(t *testing.T) {
 	const nodes = 500
 	store, all := crowded(t, nodes, readAtMost+1000)
@@ -105,7 +104,7 @@ func TestWhyReadsLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What was counted to see that there are too many is counted too.
+	// The keys counted to detect a too large range count too.
 	if most := 3*nodes + 3*5*50 + readAtMost + 1; s.keys > most || all < 2*most {
 		t.Errorf("it reads %d of %d keys, want at most %d", s.keys, all, most)
 	}
@@ -118,8 +117,8 @@ func TestWhyReadsLittle(t *testing.T) {
 	}
 }
 
-// TestWhyOfWhatCannotBeRead: a key that cannot be decoded counts as absent, is named, and
-// does not keep the rest from being explained.
+// TestWhyOfWhatCannotBeRead: an undecodable key counts as absent, is named, and does not prevent
+// the rest of the explanation.
 func TestWhyOfWhatCannotBeRead(t *testing.T) {
 	store, _ := crowded(t, 3, 3)
 	broken := controlplane.Txn{Ops: []controlplane.Op{
@@ -138,8 +137,8 @@ func TestWhyOfWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestWhyIsOfOneRevision: when what is read is compacted meanwhile, all of it is read
-// again; any other failure is that of the explanation.
+// TestWhyIsOfOneRevision: when the revision is compacted meanwhile, Why reads everything again; any
+// other failure is returned.
 func TestWhyIsOfOneRevision(t *testing.T) {
 	store, _ := crowded(t, 3, 3)
 	for failures, fails := range map[int]bool{1: false, 2: false, 3: true} {
@@ -169,8 +168,8 @@ func TestWhyIsOfOneRevision(t *testing.T) {
 	}
 }
 
-// BenchmarkWhy explains a task that waits among 200,000 that run on 10,000 nodes, from
-// what is read for it and from everything.
+// BenchmarkWhy explains a task that waits among 200,000 running on 10,000 nodes, from the keys read
+// for it and from all keys.
 func BenchmarkWhy(b *testing.B) {
 	store, all := crowded(b, 10_000, 200_000)
 	now := time.Unix(0, 1<<41)

@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// waiting is the phase of a reservation that has no grant of its own, and of a job of
-// which some tasks wait.
+// waiting is the phase of a reservation without a grant of its own, and of a job with waiting
+// tasks.
 const waiting = "waiting"
 
 // reservation explains a reservation.
@@ -44,13 +44,13 @@ func (e *explainer) reservation(id cluster.ID) (Explanation, error) {
 	return x, nil
 }
 
-// unreadNamespace: nothing of the namespace is placed.
+// unreadNamespace: no task or reservation of the namespace is placed.
 func (e *Explanation) unreadNamespace() {
 	e.Summary = sentence("Nothing of namespace "+e.Namespace+" is placed, as a newer version of Escher wrote what is set for it", "")
 	e.Suggestion = "Run the newest version that is in use."
 }
 
-// releasing: the reservation is gone, and its grant is not.
+// releasing: the reservation is gone, but its grant is not.
 func (e *explainer) releasing(r *cluster.Reservation, x *Explanation) {
 	var drawn []string
 	for _, h := range e.drawn(r) {
@@ -74,7 +74,7 @@ func (e *explainer) releasing(r *cluster.Reservation, x *Explanation) {
 	}
 }
 
-// endOne is how to end one of the tasks that draw on a grant; empty if all were told to end.
+// endOne is the command to end one task that draws on a grant; empty if all were told to end.
 func endOne(holders []Holder) string {
 	for _, h := range holders {
 		if h.Leaving == "" {
@@ -91,7 +91,7 @@ func draws(who []string) string {
 	return listed(who) + " still draw"
 }
 
-// drawn returns what tasks draw on a grant.
+// drawn returns the holdings of tasks that draw on a grant.
 func (e *explainer) drawn(r *cluster.Reservation) []Holder {
 	var out []Holder
 	for _, at := range r.Grant.V.Nodes {
@@ -123,7 +123,7 @@ func (e *explainer) granted(r *cluster.Reservation, x *Explanation) {
 	}
 }
 
-// accumulates says what a reservation has collected, and who has the rest.
+// accumulates says what a reservation has collected, and which holders have the rest.
 func (e *explainer) accumulates(r *cluster.Reservation, x *Explanation) {
 	x.Phase = string(types.Accumulating)
 	parts := e.collected(r, x)
@@ -134,7 +134,7 @@ func (e *explainer) accumulates(r *cluster.Reservation, x *Explanation) {
 	x.Notes = append(x.Notes, "Nobody draws on it before it is complete; only tasks that end in time, --max-run, may use what it has collected.")
 }
 
-// granting says how much of a reservation is taken that one transaction cannot grant.
+// granting says how much of a reservation too large for one transaction is held.
 func (e *explainer) granting(r *cluster.Reservation, x *Explanation) {
 	x.Phase = string(types.Granting)
 	x.Suggestion = noScheduler
@@ -151,7 +151,7 @@ func (e *explainer) granting(r *cluster.Reservation, x *Explanation) {
 	x.Summary = fmt.Sprintf("It is about to be granted: one transaction has no room for all of it, and so far it holds its part of %d of its %d nodes.", held, len(r.Grant.V.Nodes))
 }
 
-// collectsAtOnce says what a reservation has that collects at once, and who has the rest.
+// collectsAtOnce says what an AtOnce reservation has collected, and which holders have the rest.
 func (e *explainer) collectsAtOnce(r *cluster.Reservation, x *Explanation) {
 	g := r.Grant.V
 	if g == nil {
@@ -176,8 +176,7 @@ func (e *explainer) collectsAtOnce(r *cluster.Reservation, x *Explanation) {
 	}
 }
 
-// collected returns how much is there of what r collects and has not all of, and adds who
-// has the rest.
+// collected returns the incomplete parts of what r collects, and adds the holders of the rest.
 func (e *explainer) collected(r *cluster.Reservation, x *Explanation) []string {
 	var parts []string
 	var rest types.Quantity
@@ -207,8 +206,7 @@ func (e *explainer) collected(r *cluster.Reservation, x *Explanation) []string {
 	return parts
 }
 
-// bundles places bundles until one fits nowhere, as granting does, and explains that
-// one.
+// bundles places bundles like granting until one fits nowhere, and explains that one.
 func (e *explainer) bundles(r *cluster.Reservation, x *Explanation) {
 	e.admission(x)
 	spots := bundleOrder(e.v, r)
@@ -249,7 +247,7 @@ func (e *explainer) bundles(r *cluster.Reservation, x *Explanation) {
 	x.Summary, x.Suggestion = "All its bundles have room, and it is about to be granted.", noScheduler
 }
 
-// inAll notes that there would be enough if it were on one node.
+// inAll notes that the free total suffices, but not on one node.
 func (e *explainer) inAll(f *finding, x *Explanation) {
 	if len(f.short) < 2 || len(f.short[0].lacks) == 0 {
 		return
@@ -269,7 +267,7 @@ func (e *explainer) inAll(f *finding, x *Explanation) {
 	}
 }
 
-// turn adds the place in the queue, and when it begins to collect.
+// turn adds the position in the queue, and when it begins to collect.
 func (e *explainer) turn(r *cluster.Reservation, x *Explanation) {
 	x.Queue = e.queue(e.owner(r.ID.Namespace, ""),
 		entry{id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted}, bundleShape(r.ID.Namespace, r.Info.V))
@@ -278,7 +276,7 @@ func (e *explainer) turn(r *cluster.Reservation, x *Explanation) {
 	}
 }
 
-// collectsLater says why what may accumulate does not yet.
+// collectsLater says why something that may accumulate does not yet.
 func (e *explainer) collectsLater(submitted int64, x *Explanation) {
 	if l := e.v.Leaders[role]; l != nil {
 		x.Notes = append(x.Notes, fmt.Sprintf("It may collect what becomes free, but %s %s does so at present, and only one may.", e.kindOf(l.V.Holder), l.V.Holder))
@@ -290,7 +288,7 @@ func (e *explainer) collectsLater(submitted int64, x *Explanation) {
 	}
 }
 
-// kindOf says what accumulates: namespace/id.
+// kindOf returns the kind of the accumulating holder, given as namespace/id.
 func (e *explainer) kindOf(holder string) Kind {
 	ns, id, _ := strings.Cut(holder, "/")
 	e.read.reservation(cluster.ID{Namespace: ns, ID: id})
@@ -300,8 +298,8 @@ func (e *explainer) kindOf(holder string) Kind {
 	return KindReservation
 }
 
-// roomWhenEmpty returns how many bundles find room by their physical requests when
-// nothing is in use, on all registered nodes, dead and cordoned ones included.
+// roomWhenEmpty returns how many bundles fit by their physical requests with nothing allocated, on
+// all registered nodes, including dead and cordoned ones.
 func (e *explainer) roomWhenEmpty(r *cluster.Reservation) int {
 	of := newExplainer(e.v, e.now)
 	for _, n := range of.nodes {

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// never says why no registered node is large enough, and what to do.
+// never says why no registered node is large enough, and gives a remedy.
 func (e *explainer) never(f *finding) (reason, suggestion string) {
 	placed := filtered(f.tooSmall, func(c *candidate) bool { return !astray(c) })
 	if len(placed) == 0 {
@@ -57,7 +57,7 @@ func hasOf(ns string, l lack) string {
 	return amountOf(ns, l.ID, l.capacity) + which(l.Need)
 }
 
-// nowhere: no node is where it has to be.
+// nowhere: no node is in the required place.
 func (e *explainer) nowhere(f *finding) (reason, suggestion string) {
 	var places []string
 	for _, x := range f.needs {
@@ -78,7 +78,7 @@ func (e *explainer) nowhere(f *finding) (reason, suggestion string) {
 	return fmt.Sprintf("no node is both in %s", strings.Join(places, " and in ")), "Ask for places that one node is in."
 }
 
-// tooMuch: not one node has as much of one resource.
+// tooMuch: no single node has as much of one resource.
 func (e *explainer) tooMuch(f *finding, x cluster.Need, placed []candidate, where string) (reason, suggestion string) {
 	if reason, suggestion, ok := e.noneSuch(f, x, placed, where); ok {
 		return reason, suggestion
@@ -125,7 +125,7 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// shortPool: there is not enough of a cluster-wide resource.
+// shortPool: a cluster-wide resource is short.
 func (e *explainer) shortPool(f *finding) (clause, suggestion string) {
 	l := f.pools[0]
 	want := amountOf(f.ns, l.ID, l.Amount)
@@ -152,7 +152,7 @@ func (e *explainer) shortPool(f *finding) (clause, suggestion string) {
 	return clause, "Raise it: " + f.setResource(l.ID, l.capacity.Add(l.Amount-l.free), "--cluster")
 }
 
-// addedBy says what of a namespace makes its tasks need rid; empty if nothing does.
+// addedBy names the namespace setting that makes its tasks need rid; empty if there is none.
 func (e *explainer) addedBy(f *finding, rid types.ResourceID) string {
 	c := e.v.Namespaces[f.ns]
 	if c == nil {
@@ -171,7 +171,7 @@ func (e *explainer) addedBy(f *finding, rid types.ResourceID) string {
 	return ""
 }
 
-// noRoom: nodes have all that is asked for, and not enough of it is free.
+// noRoom: nodes have every requested resource, but too little is free.
 func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion string) {
 	near := open[0]
 	var wants, frees []string
@@ -198,7 +198,7 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 	if odd != "" {
 		clause += " (" + odd + ")"
 	}
-	// Of devices in pieces it is not plain which holder is in the way: the largest.
+	// With partly used devices the blocking holder is ambiguous: take the largest.
 	lacking := max(l.Amount-l.free, 1)
 	needed, others := e.apart(f, e.holdSuch(near.node, l.Need, e.holdersOn(near.node, l.ID)))
 	switch remedy := e.remedy(f.ns, others, lacking); {
@@ -220,8 +220,8 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 	return clause, "It goes on when enough of it is free: escher ps shows what runs."
 }
 
-// apart tells the holders that provide something that is waited for from the others:
-// when they end, that is gone too.
+// apart separates holders that provide a needed resource from the others: when they end, that
+// resource ends too.
 func (e *explainer) apart(f *finding, holders []Holder) (needed, others []Holder) {
 	for _, h := range holders {
 		t := e.v.Task(cluster.ID{Namespace: h.Namespace, ID: h.ID})
@@ -263,7 +263,7 @@ func (e *explainer) only(f *finding) string {
 	return "the only node with " + listed(with)
 }
 
-// flagFor is the flag by which set-resource sets what a node has of rid.
+// flagFor is the set-resource flag for the rid of a node.
 func (e *explainer) flagFor(n *cluster.Node, rid types.ResourceID) string {
 	if own := n.Own[rid]; e.v.Everywhere[rid] != nil && (own == nil || own.V.NodeSession != n.Session()) {
 		return "--all"

@@ -8,14 +8,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// situation is something that somebody asks about. The node pair is two of two cpu,
-// unless it makes its own.
+// situation is a state to explain. It has two nodes of two cpu, unless it makes its own.
 type situation struct {
 	name  string
 	build func(w *small)
-	// ask is what is asked about: a task t unless it says so.
+	// ask is the object to explain; empty means task t.
 	ask string
-	// never tells that it is infeasible.
+	// never reports whether it is infeasible.
 	never bool
 }
 
@@ -37,7 +36,7 @@ func situations() []situation {
 	return out
 }
 
-// pair is two nodes of two cpu.
+// pair registers two nodes of two cpu.
 func (w *small) pair() { w.nodes(q{"cpu": 2000}, "n1", "n2") }
 
 const gi = 1 << 30

@@ -112,7 +112,7 @@ func grantSituations() []situation {
 	}
 }
 
-// granting is a reservation of two bundles on nodes, which holds its part of the first.
+// granting is a reservation of two bundles on nodes, which holds the part of the first.
 func (w *small) granting(nodes ...string) {
 	two := []types.Bundle{bundleOf(q{"cpu": 2000}), bundleOf(q{"cpu": 2000})}
 	create := w.put(controlplane.ReservationKey("d", "train"), &types.Reservation{Bundles: two, Submitted: w.now.UnixNano()})

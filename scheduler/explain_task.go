@@ -48,7 +48,7 @@ func (e *explainer) task(id cluster.ID) (Explanation, error) {
 
 const noScheduler = "If it stays so, no scheduler runs: look at escher dev or escher server, and their logs."
 
-// sentence is a text with a reason, if there is one.
+// sentence is a text with its reason, if there is one.
 func sentence(text, reason string) string {
 	if reason = strings.TrimRight(reason, ". "); reason != "" {
 		text += ": " + reason
@@ -91,7 +91,7 @@ func ended(t *cluster.Task) (summary, suggestion string) {
 	return summary, "Its output: escher logs " + t.ID.ID
 }
 
-// restarted says how often a task was run again: in this attempt, and in others.
+// restarted says how often a task was restarted in this attempt, and how many attempts failed.
 func restarted(s *cluster.StatusValue) string {
 	text := ""
 	if s.Restarts > 0 {
@@ -106,7 +106,7 @@ func restarted(s *cluster.StatusValue) string {
 	return text
 }
 
-// retries says of a task whose last attempt failed when the next one may begin.
+// retries says when the next attempt of a task may begin after a failed one.
 func (e *explainer) retries(t *cluster.Task, x *Explanation) {
 	s := t.Status.V
 	wait := inWords(time.Unix(0, s.Retry).Sub(e.now))
@@ -115,7 +115,7 @@ func (e *explainer) retries(t *cluster.Task, x *Explanation) {
 	x.Suggestion = "The output of what failed: escher logs " + t.ID.ID
 }
 
-// held says how far a task is that has a node.
+// held says how far a task with a node is.
 func (e *explainer) held(t *cluster.Task, x *Explanation) {
 	s := t.Status.V
 	reason, restarts, health := s.Reason, s.Restarts, s.Health
@@ -174,7 +174,7 @@ func times(n int) string {
 
 func (e *explainer) since(nanos int64) time.Duration { return e.now.Sub(time.Unix(0, nanos)) }
 
-// lost says what becomes of a task whose node is not there.
+// lost says what happens to a task whose node is gone.
 func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *Explanation) {
 	s := t.Status.V
 	x.Summary = fmt.Sprintf("It was %s %s, which is not alive any more.", s.Phase, at(s))
@@ -202,7 +202,7 @@ func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *Explanation) {
 	}
 }
 
-// incomplete says of a task that its job is not there.
+// incomplete says that the job of a task is not submitted in full.
 func (e *explainer) incomplete(t *cluster.Task, x *Explanation) {
 	job := cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}
 	e.read.tasks(t.ID.Namespace)
@@ -211,7 +211,7 @@ func (e *explainer) incomplete(t *cluster.Task, x *Explanation) {
 	e.admission(x)
 }
 
-// admission notes that nothing new is admitted.
+// admission notes that admission is closed.
 func (e *explainer) admission(x *Explanation) {
 	if a := e.v.Admission.V; a != nil {
 		x.Notes = append(x.Notes, sentence("Nothing new is admitted at present", a.Reason))
@@ -222,7 +222,7 @@ func (e *explainer) admission(x *Explanation) {
 func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 	r := collectedBy(e.v, t)
 	if r != nil {
-		// It is placed where it fits with that given back.
+		// The task is placed where it fits with that returned.
 		e.d.layDown(r.Grant.V)
 		defer e.d.takeUp(r.Grant.V)
 	}
@@ -271,7 +271,7 @@ func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 	}
 }
 
-// collects says what a task that waits has collected, and who has the rest.
+// collects says what a waiting task has collected, and which holders have the rest.
 func (e *explainer) collects(r *cluster.Reservation, t *cluster.Task, x *Explanation) {
 	parts := e.collected(claimOf(e.v, t).Reservation, x)
 	if len(parts) == 0 {
@@ -292,7 +292,7 @@ func requestsOf(t *cluster.TaskValue) []types.Requests {
 	return out
 }
 
-// findings looks for a node by each alternative of a task.
+// findings searches a node for each alternative of a task.
 func (e *explainer) findings(t *cluster.Task) []*finding {
 	var out []*finding
 	for i, needs := range Vectors(e.v, t) {
@@ -305,8 +305,8 @@ func (e *explainer) findings(t *cluster.Task) []*finding {
 	return out
 }
 
-// better reports whether f rather than g says when the task is placed: by what fits,
-// the soonest; by what may be met; by the order of the alternatives.
+// better reports whether f rather than g predicts the placement: one that fits, the soonest first;
+// then a feasible one; then the order of the alternatives.
 func (e *explainer) better(f, g *finding) bool {
 	if f.placeable() != g.placeable() {
 		return f.placeable()
@@ -317,12 +317,12 @@ func (e *explainer) better(f, g *finding) bool {
 	return !f.infeasible() && g.infeasible()
 }
 
-// leaderless reports whether a task is left to a scheduler that is known not to run.
+// leaderless reports whether the named scheduler is known not to run.
 func (e *explainer) leaderless(named string) bool {
 	return named != "" && len(e.v.Schedulers) > 0 && e.v.Schedulers[named] == nil
 }
 
-// named says of a task that names its scheduler whether that is there.
+// named says whether the scheduler that the task names runs.
 func (e *explainer) named(name string, f *finding, x *Explanation) {
 	switch {
 	case e.v.Schedulers[name] != nil:
@@ -335,7 +335,7 @@ func (e *explainer) named(name string, f *finding, x *Explanation) {
 	}
 }
 
-// notes adds what else is to be known of a task that waits.
+// notes adds further facts about a waiting task.
 func (e *explainer) notes(t *cluster.Task, x *Explanation) {
 	if s := t.Status.V; s != nil && s.Attempt > 0 {
 		x.Notes = append(x.Notes, sentence(fmt.Sprintf("It was bound before: attempt %d, on %s, has ended", s.Attempt, s.Node), s.Reason))
@@ -346,7 +346,7 @@ func (e *explainer) notes(t *cluster.Task, x *Explanation) {
 	e.admission(x)
 }
 
-// who adds who holds, and who is to provide, what a vector waits for.
+// who adds the holders and providers of what a vector waits for.
 func (e *explainer) who(f *finding, x *Explanation) {
 	seen := make(map[types.ResourceID]bool)
 	provided := func(rid types.ResourceID) {
@@ -371,8 +371,8 @@ func (e *explainer) who(f *finding, x *Explanation) {
 	}
 }
 
-// owner is the scheduler that takes care of a namespace, and of a task of it that
-// names one; empty if they do not divide the namespaces among them.
+// owner is the scheduler that serves a namespace, or the one that a task names; empty if schedulers
+// do not divide the namespaces.
 func (e *explainer) owner(ns, named string) string {
 	if named != "" {
 		return named
@@ -380,8 +380,8 @@ func (e *explainer) owner(ns, named string) string {
 	return ownerOf(ns, e.v.Schedulers)
 }
 
-// queue finds the place of an entry among what waits for the same scheduler; nil if that
-// is too much to be counted.
+// queue finds the position of an entry among those that wait for the same scheduler; nil if there
+// are too many to count.
 func (e *explainer) queue(owner string, mine entry, shape string) *Queue {
 	if !e.read.waiting() {
 		return nil

@@ -15,17 +15,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// quantities of request vectors
+// q is the quantities of a request vector.
 type q = map[string]types.Quantity
 
-// small is a cluster of which things wait, made as applications, agents and a
-// scheduler make it, and audited.
+// small is a cluster with waiting work, built with the client, agent reports and a scheduler, and
+// audited.
 type small struct {
 	*bench
 	client *controlplane.Client
 }
 
-// inSmall runs f with a cluster at a time that is always the same.
+// inSmall runs f with a cluster at a fixed time.
 func inSmall(t *testing.T, f func(w *small)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &small{bench: newBench(t, Config{Name: "s1"})}
@@ -46,13 +46,13 @@ func (w *small) must(err error) {
 	}
 }
 
-// later lets time pass.
+// later advances the time.
 func (w *small) later(d time.Duration) {
 	time.Sleep(d) // in the bubble: it costs nothing
 	w.now = time.Now()
 }
 
-// node registers nodes with their capacity.
+// nodes registers nodes with their capacity.
 func (w *small) nodes(capacity q, names ...string) {
 	for _, name := range names {
 		w.put(controlplane.NodeKey(name), &types.Node{Capacity: types.NewRequests(capacity)}, controlplane.AliveKey(name), &types.Alive{})
@@ -72,7 +72,7 @@ func (w *small) lose(nodes ...string) {
 	}
 }
 
-// submission is a task of that id.
+// submission is a task with an id.
 func submission(id string, requests q, edits ...func(*types.Task)) controlplane.Submission {
 	t := types.Task{Requests: types.NewRequests(requests)}
 	for _, edit := range edits {
@@ -81,7 +81,7 @@ func submission(id string, requests q, edits ...func(*types.Task)) controlplane.
 	return controlplane.Submission{ID: id, Task: t, Spec: &types.Spec{Image: "busybox:1"}}
 }
 
-// launch submits a task, a second after the last one, and lets it be placed.
+// launch submits a task a second after the last one, and lets the scheduler place it.
 func (w *small) launch(id string, requests q, edits ...func(*types.Task)) {
 	w.t.Helper()
 	w.later(time.Second)
@@ -107,7 +107,7 @@ func (w *small) reserve(id string, r types.Reservation, bundles ...q) {
 	w.settle()
 }
 
-// report is what the agent of a task says of its attempt; the scheduler settles it.
+// report writes the agent's report on an attempt; the scheduler settles it.
 func (w *small) report(id string, r types.Report) {
 	w.t.Helper()
 	t := w.core.view.Task(clusterID("d", id))
@@ -169,7 +169,7 @@ func (w *small) explain(what string) Explanation {
 	return x
 }
 
-// why explains what is asked from the store.
+// why explains an object from the store.
 func (w *small) why(what string) Explanation {
 	w.t.Helper()
 	kind, id, _ := strings.Cut(what, "/")
@@ -178,8 +178,8 @@ func (w *small) why(what string) Explanation {
 	return x
 }
 
-// TestWhy compares what is said of every situation with testdata/why. To see what a
-// change of the words does: WHY_UPDATE=1 go test -run TestWhy ./scheduler, git diff.
+// TestWhy compares the explanation of every situation with testdata/why. To see the effect of new
+// words: WHY_UPDATE=1 go test -run TestWhy ./scheduler, git diff.
 func TestWhy(t *testing.T) {
 	all := situations()
 	if len(all) < 30 {

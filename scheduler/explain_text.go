@@ -8,11 +8,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// maxLines is how many lines an explanation has at most, unless all are asked for.
+// maxLines bounds the lines of an explanation that is not wide.
 const maxLines = 25
 
-// Lines renders the explanation for people: the sentence, the suggestion, then the
-// details in sections. Unless wide, it is at most 25 lines, each section shortened.
+// Lines renders the explanation as text: the sentence, the suggestion, then the details in
+// sections. Unless wide, it has at most 25 lines, each section shortened.
 func (e Explanation) Lines(wide bool) []string {
 	p := &page{ns: e.Namespace, wide: wide, lines: []string{e.Summary}}
 	if e.Suggestion != "" {
@@ -48,19 +48,19 @@ func (e Explanation) Lines(wide bool) []string {
 	return p.lines
 }
 
-// page is text being made.
+// page is a text under construction.
 type page struct {
 	ns    string
 	wide  bool
 	lines []string
 	label string
-	// cut tells that something was left out.
+	// cut reports whether something was omitted.
 	cut bool
 }
 
 func (p *page) add(line string) { p.lines = append(p.lines, line) }
 
-// row adds a line of a section, which is named once.
+// row adds a line of a section, whose label appears once.
 func (p *page) row(label, text string) {
 	if label == p.label {
 		label = ""
@@ -70,7 +70,7 @@ func (p *page) row(label, text string) {
 	p.add(fmt.Sprintf("  %-9s%s", label, text))
 }
 
-// section adds rows, not more than few of them unless all are wanted.
+// section adds rows, at most few unless wide.
 func (p *page) section(label string, n, few int, text func(int) string) {
 	if n > few && !p.wide {
 		n, p.cut = few, true
@@ -164,7 +164,7 @@ func (p *page) provider(x Provider) string {
 	return text + ". " + x.Why
 }
 
-// names lists names that are some of so many.
+// names lists some of the given number of names.
 func (p *page) names(all []string, of int) string {
 	if len(all) > few && !p.wide {
 		all, p.cut = all[:few], true

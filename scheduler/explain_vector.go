@@ -12,25 +12,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// finding is what was found of one request vector: why it fits nowhere, or where
-// it does.
+// finding is the result for one request vector: why it fits nowhere, or where it fits.
 type finding struct {
 	ns    string
 	needs []cluster.Need
-	// pools are those that are short.
+	// pools are the short pools.
 	pools []lack
-	// fits are the nodes that would take it; short those that would if they had
-	// enough; barred those to which nothing is bound at present, whether they have
-	// enough or not. The nearest are first.
+	// fits are the nodes where it fits. short are nodes with too little free. barred are ineligible
+	// nodes, whether or not they have enough. The nearest are first.
 	fits          []*cluster.Node
 	short, barred []candidate
-	// tooSmall are all nodes with what they lack though nothing is in use: empty
-	// if there is one that lacks nothing.
+	// tooSmall are all nodes with what they lack even when empty; nil if one lacks nothing.
 	tooSmall []candidate
-	// allowed is when it may be taken; zero if it may be now.
+	// allowed is when the alternative becomes allowed; zero means now.
 	allowed time.Time
-	// said is the clause about it, once that was asked for; stuck tells that what it
-	// waits for cannot come.
+	// said and remedy cache the clause. stuck reports whether the awaited resource cannot come.
 	said, remedy string
 	stuck        bool
 	// unmet is the resource or reservation that the remedy sets or reserves.
@@ -48,21 +44,21 @@ type candidate struct {
 type lack struct {
 	cluster.Need
 	free, capacity types.Quantity
-	// known tells that the resource exists there, astray that there is enough of it and
-	// that its devices never lie as they are wanted.
+	// known reports whether the resource exists there. astray reports whether there is enough, but
+	// the devices never match the topology.
 	known, astray bool
 }
 
-// small reports whether there is too little, used or not.
+// small reports whether even an empty node has too little.
 func (l *lack) small() bool { return l.capacity < l.Amount || l.astray }
 
-// infeasible tells that no registered node is large enough.
+// infeasible reports whether no registered node is large enough.
 func (f *finding) infeasible() bool { return len(f.tooSmall) > 0 }
 
-// placeable tells that it would be placed now, were it allowed.
+// placeable reports whether it fits now, disregarding allowed.
 func (f *finding) placeable() bool { return len(f.fits) > 0 && len(f.pools) == 0 }
 
-// find looks at every node with the predicates of the scheduler.
+// find checks every node with the predicates of the scheduler.
 func (e *explainer) find(ns string, needs []cluster.Need) *finding {
 	e.read.needs(needs)
 	f := &finding{ns: ns, needs: needs}
@@ -98,8 +94,7 @@ func (e *explainer) find(ns string, needs []cluster.Need) *finding {
 	return f
 }
 
-// candidate returns n with all that it has not enough of, which fits stops at the
-// first of.
+// candidate returns n with everything it lacks; fits stops at the first.
 func (e *explainer) candidate(n *cluster.Node, needs []cluster.Need) candidate {
 	c := candidate{node: n}
 	for i := range needs {
@@ -113,7 +108,7 @@ func (e *explainer) candidate(n *cluster.Node, needs []cluster.Need) candidate {
 
 func (e *explainer) lack(n *cluster.Node, x cluster.Need) lack {
 	free, known := e.d.free(n, x.ID)
-	// The capacity that the draft leaves, with what it provides and grants itself.
+	// The capacity as the draft leaves it, including its own provided and granted amounts.
 	capacity := free.Add(heldOf(e.d.holds(n), x.ID))
 	astray := false
 	if x.Devices != nil {
@@ -123,8 +118,8 @@ func (e *explainer) lack(n *cluster.Node, x cluster.Need) lack {
 	return lack{x, free, capacity, known, astray}
 }
 
-// everLacking returns the physical needs that n cannot meet when nothing is in use.
-// Ephemeral resources may come into being at any time, and devices be healthy again.
+// everLacking returns the physical needs that n cannot meet even when empty. Ephemeral resources
+// may appear at any time, and devices may recover.
 func (e *explainer) everLacking(n *cluster.Node, needs []cluster.Need) []lack {
 	var out []lack
 	for _, x := range needs {
@@ -142,15 +137,15 @@ func (e *explainer) everLacking(n *cluster.Node, needs []cluster.Need) []lack {
 	return out
 }
 
-// everInPieces reports whether an amount can be made up of the devices of n: more
-// than one only as a whole number.
+// everInPieces reports whether the devices of n can make up an amount: more than one only as a
+// whole number.
 func (e *explainer) everInPieces(n *cluster.Node, x cluster.Need) bool {
 	r := e.d.on(n)
 	return r.EverInPieces(x)
 }
 
-// distance says how far a node is from taking what lacks this: another place is
-// farthest, then a larger node, then what does not exist yet.
+// distance says how far a node is from fitting: another place is farthest, then a larger node, then
+// a missing resource.
 func distance(lacks []lack) float64 {
 	var sum float64
 	for _, x := range lacks {
@@ -168,7 +163,7 @@ func distance(lacks []lack) float64 {
 	return sum
 }
 
-// share01 is part of whole, between 0 and 1.
+// share01 is part divided by of, between 0 and 1.
 func share01(part, of types.Quantity) float64 {
 	if of <= 0 {
 		return 0
@@ -176,7 +171,7 @@ func share01(part, of types.Quantity) float64 {
 	return min(1, max(0, float64(part)/float64(of)))
 }
 
-// lacking returns how a need is lacking, if it is.
+// lacking returns the lack of a resource, if there is one.
 func (c *candidate) lacking(rid types.ResourceID) (lack, bool) {
 	for _, x := range c.lacks {
 		if x.ID == rid {
@@ -186,7 +181,7 @@ func (c *candidate) lacking(rid types.ResourceID) (lack, bool) {
 	return lack{}, false
 }
 
-// barredBy says why nothing is bound to a node.
+// barredBy says why a node is ineligible.
 func barredBy(n *cluster.Node) string {
 	switch {
 	case n.Alive.V == nil:
@@ -201,7 +196,7 @@ func barredBy(n *cluster.Node) string {
 	return ""
 }
 
-// rejection says in a few words why a node does not take a vector.
+// rejection says briefly why a vector does not fit on a node.
 func rejection(ns string, c candidate) string {
 	if why := barredBy(c.node); why != "" {
 		return why
@@ -211,7 +206,7 @@ func rejection(ns string, c candidate) string {
 		name := nameOf(ns, x.ID)
 		switch {
 		case x.ID.IsPlacement():
-			// Where it is wrong anyway, what is lacking does not matter.
+			// In the wrong place, nothing else matters.
 			if node, ok := strings.CutPrefix(string(x.ID), "node/"); ok {
 				return "not " + node
 			}
@@ -243,7 +238,7 @@ func fixedPort(rid types.ResourceID) bool {
 	return fixed
 }
 
-// explanation puts a finding in the form for others.
+// explanation converts a finding to its exported form.
 func (e *explainer) explanation(f *finding, requests types.Requests) VectorExplanation {
 	x := VectorExplanation{Requests: requests, Devices: devicesOf(f.needs), Fits: names(f.fits), Infeasible: f.infeasible()}
 	if !f.allowed.IsZero() {
@@ -280,7 +275,7 @@ func (e *explainer) explanation(f *finding, requests types.Requests) VectorExpla
 	return x
 }
 
-// missing puts a lack, on a node or of a pool, in the form for others.
+// missing converts a lack, on a node or of a pool, to its exported form.
 func (e *explainer) missing(n *cluster.Node, x lack) Missing {
 	m := Missing{
 		Resource: x.ID, Want: x.Amount.Format(x.ID), Free: x.free.Format(x.ID), Capacity: x.capacity.Format(x.ID), Absent: !x.known,
@@ -299,10 +294,10 @@ func (e *explainer) missing(n *cluster.Node, x lack) Missing {
 	return m
 }
 
-// lowered is said of what is in use beyond its capacity.
+// lowered describes a resource allocated beyond its capacity.
 const lowered = "its capacity was lowered below what is in use"
 
-// oddity says why a lack is one where the amounts do not say it; empty if they do.
+// oddity explains a lack that the amounts do not explain; empty if they do.
 func (e *explainer) oddity(n *cluster.Node, x lack) string {
 	if number, fixed := x.ID.FixedPort(); fixed {
 		if n.HasInRange(number) {
@@ -325,7 +320,7 @@ func (e *explainer) oddity(n *cluster.Node, x lack) string {
 	return e.inPieces(n, x)
 }
 
-// inPieces says of what devices an amount is free that cannot be made up of them.
+// inPieces lists the devices when a free amount cannot be made up of them.
 func (e *explainer) inPieces(n *cluster.Node, x lack) string {
 	var parts []string
 	slots := e.d.slots(n, x.ID, nil)

@@ -9,9 +9,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What explanations are put in words with.
+// The words of explanations.
 
-// nameOf is what people of a namespace call a resource.
+// nameOf is the name of a resource as seen from a namespace.
 func nameOf(ns string, rid types.ResourceID) string {
 	if rid.IsPlacement() {
 		return strings.Replace(string(rid), "/", " ", 1)
@@ -25,7 +25,7 @@ func nameOf(ns string, rid types.ResourceID) string {
 	return rid.In(ns)
 }
 
-// amountOf is an amount with the name of what it is of.
+// amountOf is an amount with the resource name.
 func amountOf(ns string, rid types.ResourceID, q types.Quantity) string {
 	_, fixed := rid.FixedPort()
 	switch {
@@ -37,7 +37,7 @@ func amountOf(ns string, rid types.ResourceID, q types.Quantity) string {
 	return q.Format(rid) + " " + nameOf(ns, rid)
 }
 
-// ref is what people of a namespace call a task or reservation.
+// ref is the name of a task or reservation as seen from a namespace.
 func ref(ns string, id cluster.ID) string {
 	if id.Namespace == ns {
 		return id.ID
@@ -45,7 +45,7 @@ func ref(ns string, id cluster.ID) string {
 	return id.String()
 }
 
-// command is a command about a task or reservation that can be pasted.
+// command is a command about a task or reservation, ready to paste.
 func command(ns, verb string, id cluster.ID) string {
 	if id.Namespace == ns {
 		return "escher " + verb + " " + id.ID
@@ -53,7 +53,7 @@ func command(ns, verb string, id cluster.ID) string {
 	return "escher " + verb + " " + id.ID + " --namespace " + id.Namespace
 }
 
-// count is a number of things.
+// count is a number with its noun.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -61,7 +61,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// is is the verb for so many.
+// is is the verb for a number.
 func is(n int) string {
 	if n == 1 {
 		return "is"
@@ -83,7 +83,7 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
-// inWords is a time span for people.
+// inWords is a readable duration.
 func inWords(d time.Duration) string {
 	if d < time.Second {
 		return "1s"

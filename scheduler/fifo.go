@@ -6,7 +6,7 @@ type fifo[T comparable] struct {
 	in   map[T]struct{}
 }
 
-// push adds x at the end, unless it is in it.
+// push adds x at the end, unless it is present.
 func (f *fifo[T]) push(x T) {
 	if _, ok := f.in[x]; ok {
 		return
@@ -20,8 +20,8 @@ func (f *fifo[T]) push(x T) {
 
 func (f *fifo[T]) len() int { return len(f.list) }
 
-// drain calls take for each element, in order, until it returns false: that
-// element and those behind it stay. What take pushes is taken too.
+// drain calls take for each element, in order, until it returns false. That element and those
+// behind it stay. drain also covers elements that take pushes.
 func (f *fifo[T]) drain(take func(T) bool) {
 	i := 0
 	for ; i < len(f.list); i++ {

@@ -5,12 +5,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// muchToPlace is how many tasks are to be placed when those that come are not looked at
-// again soon.
+// muchToPlace is the number of ready entries above which new tasks are compacted at once, as their
+// turn is far away.
 const muchToPlace = 1 << 14
 
-// restQueued keeps less of a task that was queued if it will wait: until there is more of
-// what it lacks, or behind many.
+// restQueued compacts a queued task that will wait: for a resource that it lacks, or behind many
+// others.
 func (c *Core) restQueued(t *cluster.Task, k entryKey) {
 	switch s := c.queue.entry(k).shape; {
 	case s.pos < 0:
@@ -20,8 +20,7 @@ func (c *Core) restQueued(t *cluster.Task, k entryKey) {
 	}
 }
 
-// restWaiting keeps less of a shape that waits, if it has one task: of many, the first
-// one is looked at each time that they are tried.
+// restWaiting compacts a waiting shape of one task. Of several tasks, every try reads the first.
 func (c *Core) restWaiting(s *shape) {
 	if !c.keepsLittle() || len(s.entries) > 1 || s.head().bundles || s.unit {
 		return
@@ -32,12 +31,11 @@ func (c *Core) restWaiting(s *shape) {
 	c.queue.sleep(s)
 }
 
-// keepsLittle reports whether there are so many tasks that little is kept of those that
-// wait.
+// keepsLittle reports whether there are enough tasks to compact waiting ones.
 func (c *Core) keepsLittle() bool { return c.folds && c.view.NumTasks() >= c.cfg.FoldFrom }
 
-// fold folds a task that merely waits, or is not there for this scheduler: see
-// cluster.View.Fold. What there is to be done for a task has it as it is.
+// fold compacts a task that only waits, or that this scheduler does not place: see
+// cluster.View.Fold. A task with pending work stays as it is.
 func (c *Core) fold(t *cluster.Task) {
 	if x := t.Info.V; x != nil && c.keepsLittle() && x.Stop == nil && !x.Accumulate && t.Phase() == types.Pending && !isOverdue(x, c.now) && !c.locked(t) {
 		c.view.Fold(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// BenchmarkGang is a gang being decided on, on 32 nodes of 8 processors: locked and drawn
-// on, and as a unit.
+// BenchmarkGang decides about a gang on 32 nodes of 8 processors: reserved and drawn on, and as a
+// unit.
 func BenchmarkGang(b *testing.B) {
 	for _, members := range []int{32, 256} {
 		for _, how := range []string{"locked", "unit"} {
@@ -46,7 +46,7 @@ func BenchmarkGang(b *testing.B) {
 	}
 }
 
-// gang is the keys of a gang of so many members, which together take all processors.
+// gang is the keys of a gang that takes all processors.
 func (r *rig) gang(members int, locked bool) []controlplane.Event {
 	const job = "gang-abcdefgh"
 	each := types.Quantity(32 * 8000 / members)

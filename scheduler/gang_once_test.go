@@ -8,9 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestLargeGangIsOneTransaction: what is locked, and all that draws on it, is granted and
-// bound at once, also when that is more tasks than a transaction has otherwise; what else
-// waits does not go beyond that.
+// TestLargeGangIsOneTransaction: a reservation and all its draws are granted and bound at once,
+// even if that exceeds the usual tasks per transaction. Other waiting tasks stay within that bound.
 func TestLargeGangIsOneTransaction(t *testing.T) {
 	const members = 20
 	b := newBench(t, Config{BatchTasks: 16, Limits: controlplane.Limits{Ops: 4096, Bytes: 1 << 20}})

@@ -8,9 +8,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestGangInOneTransaction: a reservation and the tasks that draw on it, submitted
-// together, are granted and bound in one transaction if that has room for them, however
-// many tasks one has otherwise, and whichever come first in the queue.
+// TestGangInOneTransaction: a reservation and the tasks that draw on it, submitted together, are
+// granted and bound in one transaction if they fit, whatever the bound on tasks and their order in
+// the queue.
 func TestGangInOneTransaction(t *testing.T) {
 	for _, test := range []struct{ nodes, each int }{{32, 1}, {32, 8}, {512, 1}, {600, 1}} {
 		for _, last := range []bool{false, true} {

@@ -7,12 +7,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What accumulates holds what it has for nobody yet, and gives all of it back where it could
-// be collected at once, for who waits, of its namespace and of higher priority: else both
-// would wait. As long as it is lacking there it does not begin there again: else it would take
-// what was given back, and give it back, without end.
+// An accumulating claimant returns all it holds if an AtOnce reservation of its namespace, for
+// waiting tasks of higher priority, could collect it: otherwise both would wait. While that
+// reservation lacks capacity, the claimant does not begin on it: otherwise it would take and return
+// the same capacity forever.
 
-// priority is the one that was given, not what it is raised to.
+// priority is the submitted priority, without raises.
 func (x claimant) priority() int {
 	if x.task != nil {
 		return x.task.Info.V.Priority
@@ -20,7 +20,7 @@ func (x claimant) priority() int {
 	return x.Info.V.Priority
 }
 
-// above returns what collects at once for who waits, of the namespace of x and of higher
+// above returns the AtOnce reservations for waiting tasks of the namespace of x with higher
 // priority.
 func (c *Core) above(x claimant) []*cluster.Reservation {
 	var out []*cluster.Reservation
@@ -33,13 +33,12 @@ func (c *Core) above(x claimant) []*cluster.Reservation {
 	return out
 }
 
-// givesWay reports whether x has collected some of what those above it lack, and could have
-// more of.
+// givesWay reports whether x holds capacity that a reservation above it lacks and could take.
 func (c *Core) givesWay(x claimant) bool {
 	return x.Grant.V != nil && slices.ContainsFunc(c.above(x), func(r *cluster.Reservation) bool { return c.couldTake(r, x.Grant.V) })
 }
 
-// couldTake reports whether r could collect more of what another grant holds, were that free.
+// couldTake reports whether r could collect more if the holdings of another grant were free.
 func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
 	g := c.directed(r)
 	if g == nil || c.accum.refused[r.ID] == lastChange(r) {
@@ -60,8 +59,8 @@ func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
 	return false
 }
 
-// holdsAt reports whether a grant holds something of a resource on a node; or anywhere, of one
-// of the whole cluster.
+// holdsAt reports whether a grant holds some of a resource on a node, or anywhere for a
+// cluster-wide resource.
 func (c *Core) holdsAt(g *types.Grant, node string, id types.ResourceID) bool {
 	anywhere := c.view.Pool(id) != nil
 	return slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool {
@@ -69,13 +68,13 @@ func (c *Core) holdsAt(g *types.Grant, node string, id types.ResourceID) bool {
 	})
 }
 
-// shortage is a resource that is lacking on a node; of the whole cluster, on "".
+// shortage is a resource lacking on a node; "" stands for the whole cluster.
 type shortage struct {
 	node string
 	id   types.ResourceID
 }
 
-// lackedAbove returns what those above x lack: x is not to begin with that.
+// lackedAbove returns what the reservations above x lack: x must not begin on those.
 func (c *Core) lackedAbove(x claimant) map[shortage]bool {
 	out := make(map[shortage]bool)
 	for _, r := range c.above(x) {
@@ -95,7 +94,7 @@ func (c *Core) lackedAbove(x claimant) map[shortage]bool {
 	return out
 }
 
-// anyLacked reports whether any of needs is lacking on a node, or of the whole cluster.
+// anyLacked reports whether any of needs is lacking on a node, or cluster-wide.
 func anyLacked(lacked map[shortage]bool, node string, needs []cluster.Need) bool {
 	return len(lacked) > 0 && slices.ContainsFunc(needs, func(x cluster.Need) bool {
 		return lacked[shortage{node, x.ID}] || lacked[shortage{"", x.ID}]

@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// roomFor has room collected at once for job k, of priority 5.
+// roomFor adds an AtOnce reservation of job k, of priority 5.
 func (b *bench) roomFor(bundles ...types.Bundle) {
 	b.t.Helper()
 	b.put(controlplane.JobKey("d", "k"), &types.Job{Tasks: 1})
@@ -33,7 +33,7 @@ func (b *bench) mayCollect(id string, priority int, amounts map[string]types.Qua
 	b.settle()
 }
 
-// pairWaits is a node with two linked devices, of which task a has one.
+// pairWaits is a node with two linked devices, one held by task a.
 func pairWaits(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, Config{AccumulateAfter: time.Second})
@@ -47,9 +47,9 @@ func pairWaits(t *testing.T) *bench {
 // aPair is two linked devices.
 func aPair() types.Bundle { return bundle(2000, types.DeviceRequest{Topology: types.LinkedDevices}) }
 
-// TestDoesNotBeginWhereItIsLacking: what may accumulate does not begin where what collects at
-// once, of higher priority, lacks what it wants, though that could not take what is free; it
-// does when that is over. It neither begins nor gives back without end.
+// TestDoesNotBeginWhereItIsLacking: a candidate does not begin on capacity that an AtOnce
+// reservation of higher priority lacks, although that cannot take the free part. It begins after
+// that, without an endless cycle.
 func TestDoesNotBeginWhereItIsLacking(t *testing.T) {
 	b := pairWaits(t)
 	b.mayCollect("gang", 0, map[string]types.Quantity{"gpu": 1000, "cpu": 600})
@@ -67,8 +67,8 @@ func TestDoesNotBeginWhereItIsLacking(t *testing.T) {
 	}
 }
 
-// TestGivesWayForWhatIsTaken: what has accumulated is kept as long as what collects at once
-// could not take it, as it lacks two linked devices.
+// TestGivesWayForWhatIsTaken: a claimant keeps its holdings while an AtOnce reservation could not
+// take them, because it lacks two linked devices.
 func TestGivesWayForWhatIsTaken(t *testing.T) {
 	b := pairWaits(t)
 	b.mayCollect("gang", 0, map[string]types.Quantity{"gpu": 1000, "cpu": 600})
@@ -85,8 +85,8 @@ func TestGivesWayForWhatIsTaken(t *testing.T) {
 	}
 }
 
-// TestGivesWayWhereTasksAreTaken: nothing is given back to what collects nothing, as one of
-// its nodes takes no tasks.
+// TestGivesWayWhereTasksAreTaken: a claimant returns nothing to a reservation that collects nothing
+// because one of its nodes takes no tasks.
 func TestGivesWayWhereTasksAreTaken(t *testing.T) {
 	b := pairWaits(t)
 	b.task("stays", map[string]types.Quantity{"cpu": 100})
@@ -103,8 +103,8 @@ func TestGivesWayWhereTasksAreTaken(t *testing.T) {
 	}
 }
 
-// TestOneAboveItBegins: where one does not begin because of its priority, another does that
-// asks for the same.
+// TestOneAboveItBegins: where a candidate does not begin because of its priority, another with the
+// same request does.
 func TestOneAboveItBegins(t *testing.T) {
 	b := filled(t)
 	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 2})

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// spot is a bundle with the node it was given.
+// spot is a bundle with its chosen node.
 type spot struct {
 	index int
 	node  *cluster.Node
@@ -18,8 +18,8 @@ type spot struct {
 	holds []types.Holding
 }
 
-// placeBundles grants a reservation if all its bundles fit, or moves those of one that is
-// granted: all of it in this draft, or nothing.
+// placeBundles grants a reservation if all its bundles fit, or moves the bundles of a granted one:
+// everything in this draft, or nothing.
 func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	if r.Grant.V != nil {
 		return c.placeMove(d, r)
@@ -48,26 +48,24 @@ func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome
 	return placed, nil
 }
 
-// roomForGang reports whether there is room for the grant of n bundles, each on a node of
-// its own, and for a task on each: what is granted and bound in one transaction need not
-// write the allocations of its nodes twice.
+// roomForGang reports whether the draft has space for the grant of n bundles, each on its own node,
+// and for a task on each. A grant and its binds in one transaction write the allocations of the
+// nodes only once.
 func (d *Draft) roomForGang(n int) bool { return d.room(2+n*(nodeCompares+2), 2+3*n) }
 
-// looksBack is at how many nodes more the search for a reservation looks when the
-// first that fit one bundle leave no room for another. With fewer the search could
-// be complete in a small cluster only by chance; with more a large one pays for
-// every reservation that does not fit.
+// looksBack is the number of further nodes that the search for a reservation tries when the first
+// fits leave no capacity for another bundle. With fewer, even a small cluster would be searched
+// completely only by chance. With more, a large one pays for every reservation that does not fit.
 const looksBack = 2000
 
-// packing is the search for places of all the bundles of a reservation. Each bundle
-// goes where a task would go; if the rest does not fit then, it goes elsewhere, for
-// as long as the looks last.
+// packing is the search for nodes for all bundles of a reservation. Each bundle goes where a task
+// would go. If the rest does not fit then, it goes elsewhere while looks remain.
 type packing struct {
 	core    *Core
 	draft   *Draft
 	spots   []spot
 	looks   int
-	skipped bool // nodes or pools in flight might have done
+	skipped bool // nodes or pools in flight might have fit
 }
 
 // place places the bundles from the i-th on, or none of them.
@@ -106,7 +104,7 @@ func (p *packing) place(i int) bool {
 	return false
 }
 
-// put places the i-th bundle on n, and those behind it; if they do not fit, none.
+// put places the i-th bundle on n, then the following ones, or none of them.
 func (p *packing) put(i int, n *cluster.Node) bool {
 	x := &p.spots[i]
 	x.node, x.holds = n, p.draft.hold(n, x.needs)
@@ -118,9 +116,8 @@ func (p *packing) put(i int, n *cluster.Node) bool {
 	return false
 }
 
-// bundleOrder resolves the bundles of a reservation: those bound to a node first, then
-// those that do not want any devices, for they must have what is left by the others; then
-// the largest.
+// bundleOrder resolves the bundles of a reservation. Bundles bound to a node come first. Those that
+// restrict the devices follow, because the others may leave none that match; then the largest.
 func bundleOrder(v *cluster.View, r *cluster.Reservation) []spot {
 	var out []spot
 	bundles := r.Info.V.Bundles
@@ -149,7 +146,7 @@ func bundleOrder(v *cluster.View, r *cluster.Reservation) []spot {
 	return out
 }
 
-// bundleNeeds resolves a bundle, its node included.
+// bundleNeeds resolves a bundle, including its node.
 func bundleNeeds(v *cluster.View, ns string, b types.Bundle) []cluster.Need {
 	requests := b.Requests
 	if b.Node != "" {
@@ -167,13 +164,13 @@ func allIDs(spots []spot) []types.ResourceID {
 	return slices.Compact(out)
 }
 
-// grant writes the grant of a reservation whose bundles are all placed; false when
-// there is no room, also for so many compares and operations more.
+// grant writes the grant of a fully placed reservation; false when the draft lacks space for it and
+// for more further compares and operations.
 func (d *Draft) grant(r *cluster.Reservation, spots []spot, more int) bool {
 	return d.grantAs(r, grantOf(r, spots), spots, more)
 }
 
-// grantAs is grant, of a grant that holds more than is placed now.
+// grantAs is grant for a grant that holds more than the placed spots.
 func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []spot, more int) bool {
 	keys := d.reliedOnBy(r.ID.Namespace, spots)
 	nodes := make(map[*cluster.Node]struct{}, len(spots))
@@ -198,7 +195,7 @@ func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []spot, mo
 	var resource, scoped types.ResourceID
 	for _, x := range spots {
 		for _, h := range x.holds {
-			if h.Resource != resource { // else as before it, as of most gangs
+			if h.Resource != resource { // most gangs repeat the resource
 				resource, scoped = h.Resource, h.Resource.Scope(ns, id)
 			}
 			d.offer(x.node, scoped, h.Amount)
@@ -226,7 +223,7 @@ func (d *Draft) reliedOnBy(ns string, spots []spot) []relied {
 	return slices.Compact(keys)
 }
 
-// grantOf is the grant of spots that are placed; bundles that are not among them have no node.
+// grantOf is the grant of placed spots; other bundles have no node.
 func grantOf(r *cluster.Reservation, spots []spot) *types.Grant {
 	g := &types.Grant{Phase: types.Granted, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
 	sums := make(map[string]*types.Allocated)
@@ -258,7 +255,7 @@ func grantOf(r *cluster.Reservation, spots []spot) *types.Grant {
 	return g
 }
 
-// grantBehind returns the reservation whose grant a scoped resource is drawn from.
+// grantBehind returns the reservation that a scoped resource draws on.
 func (c *Core) grantBehind(rid types.ResourceID) *cluster.Reservation {
 	if !rid.Scoped() {
 		return nil

@@ -10,19 +10,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A reservation that fits as a whole, and whose grant is larger than a transaction, is granted
-// in several: each takes what the bundles ask for on some of its nodes, the last one grants it.
-// Until then its grant is types.Granting, no task draws on it, and this scheduler places nothing
-// else on its nodes. Where something of it has become impossible meanwhile all of it is given
-// back. All of that is decided on what is stored, so that another scheduler goes on with it.
-// One reservation in the cluster at a time is granted so (key leaders/grant): two never hold
-// what the other needs.
+// A reservation that fits, but whose grant exceeds a transaction, is granted in several. Each takes
+// the bundles' requests on some of its nodes, and the last one grants it. Until then its grant is
+// types.Granting, no task draws on it, and this scheduler places nothing else on its nodes. If a
+// part becomes impossible meanwhile, all of it is returned. Every step depends on stored state
+// alone, so another scheduler can continue. Only one reservation in the cluster at a time is
+// granted this way (key leaders/grant), so that no two hold what the other needs.
 
 // grantRole is the leadership of the reservation that is granted in several transactions.
 const grantRole = "grant"
 
-// beginGranting takes the first part of what the bundles of a reservation ask for, which are
-// all placed, on the nodes that they were given.
+// beginGranting takes the first part of the fully placed bundles of a reservation, on their nodes.
 func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []spot) (outcome, []types.ResourceID) {
 	key := controlplane.LeaderKey(grantRole)
 	if c.view.Leaders[grantRole] != nil || c.view.UnreadMod(key) != 0 {
@@ -42,7 +40,7 @@ func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []spot) (ou
 	return placed, nil
 }
 
-// grantInParts goes on with the reservations that are being granted in several transactions.
+// grantInParts continues the reservations that are being granted in several transactions.
 func (c *Core) grantInParts(d *Draft) {
 	for _, id := range slices.SortedFunc(maps.Keys(c.granting), compareID) {
 		r := c.view.Reservations[id]
@@ -51,14 +49,14 @@ func (c *Core) grantInParts(d *Draft) {
 			return
 		case r == nil || !r.Current() || r.Grant.V.Phase != types.Granting || c.locked(r) || !c.owns(id.Namespace, ""):
 		case !d.empty():
-			c.first, d.closed = true, true // it begins the next one
+			c.first, d.closed = true, true // it begins the next draft
 		default:
 			c.goOnGranting(d, r)
 		}
 	}
 }
 
-// goOnGranting takes the next part of a reservation, or gives all of it back.
+// goOnGranting takes the next part of a reservation, or returns all of it.
 func (c *Core) goOnGranting(d *Draft, r *cluster.Reservation) {
 	g := cloneGrant(r.Grant.V)
 	switch {
@@ -70,8 +68,8 @@ func (c *Core) goOnGranting(d *Draft, r *cluster.Reservation) {
 	}
 }
 
-// waitForPools reports whether a resource of the cluster that a reservation asks for is in
-// flight; it is then looked at again later.
+// waitForPools reports whether a pool that a reservation requests is in flight; the reservation is
+// then rechecked later.
 func (c *Core) waitForPools(r *cluster.Reservation) bool {
 	for _, x := range bundleOrder(c.view, r) {
 		for _, need := range x.needs {
@@ -83,15 +81,15 @@ func (c *Core) waitForPools(r *cluster.Reservation) bool {
 	return false
 }
 
-// restFits reports whether all that a grant does not hold yet is free on its nodes.
+// restFits reports whether all that a grant still lacks is free on its nodes.
 func (c *Core) restFits(r *cluster.Reservation, g *types.Grant) bool {
 	trial := newDraft(c.view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
 	c.collect(trial, r, cloneGrant(g))
 	return trial.whole
 }
 
-// grantPart takes as much as goes into the draft of what g, the grant of r, does not hold yet,
-// and grants it if that is all.
+// grantPart takes as much of what g, the grant of r, still lacks as fits into the draft, and grants
+// r once that is everything.
 func (c *Core) grantPart(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	ns, id := r.ID.Namespace, r.ID.ID
 	d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), r.Info.Mod)
@@ -109,8 +107,8 @@ func (c *Core) grantPart(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	d.closed = true
 }
 
-// followGranting notes that a reservation is being granted in several transactions, or is not
-// any more: until then nothing else is placed on its nodes.
+// followGranting tracks whether a reservation is being granted in several transactions: until it is
+// granted, nothing else is placed on its nodes.
 func (c *Core) followGranting(id cluster.ID) {
 	was, is := c.granting[id], (*types.Grant)(nil)
 	if r := c.view.Reservations[id]; r != nil && r.Grant.V != nil && r.Grant.V.Phase == types.Granting {

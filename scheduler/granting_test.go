@@ -10,10 +10,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// stock are the limits of an etcd as it comes.
+// stock are the limits of a default etcd.
 var stock = controlplane.Limits{Ops: 128, Bytes: 3 << 19}
 
-// wide is a cluster of so many nodes of one core, over a stock etcd, and a reservation of all.
+// wide is a cluster of single-core nodes on a stock etcd, and a reservation of all.
 func wide(t *testing.T, nodes int, edit ...func(*types.Reservation)) *bench {
 	t.Helper()
 	b := newLimitedBench(t, stock, Config{Seed: 1})
@@ -24,7 +24,7 @@ func wide(t *testing.T, nodes int, edit ...func(*types.Reservation)) *bench {
 	return b
 }
 
-// lock reserves so many bundles of one core.
+// lock reserves a number of bundles of one core.
 func (b *bench) lock(id string, bundles int, edit ...func(*types.Reservation)) {
 	b.t.Helper()
 	r := &types.Reservation{Submitted: b.now.UnixNano()}
@@ -37,7 +37,7 @@ func (b *bench) lock(id string, bundles int, edit ...func(*types.Reservation)) {
 	b.put(controlplane.ReservationKey("d", id), r)
 }
 
-// step sees, and commits what the core decides; it returns how many transactions.
+// step applies changes and commits the core's decisions; it returns the number of transactions.
 func (b *bench) step() int {
 	b.t.Helper()
 	b.see()
@@ -52,7 +52,7 @@ func (b *bench) step() int {
 	return len(drafts)
 }
 
-// steps takes so many.
+// steps takes n steps.
 func (b *bench) steps(n int) {
 	b.t.Helper()
 	for range n {
@@ -62,7 +62,7 @@ func (b *bench) steps(n int) {
 	}
 }
 
-// amountHeld is how much a grant holds of cpu, on all nodes.
+// amountHeld is the cpu that a grant holds, on all nodes.
 func amountHeld(g *types.Grant) (sum types.Quantity) {
 	for _, at := range g.Nodes {
 		sum += heldOf(at.Holds, "cpu")
@@ -70,7 +70,7 @@ func amountHeld(g *types.Grant) (sum types.Quantity) {
 	return sum
 }
 
-// taken is a task that a scheduler has bound which knows of no reservation.
+// taken is a task bound by a scheduler that ignores the reservation.
 func (b *bench) taken(node string) {
 	b.t.Helper()
 	b.task("taker", map[string]types.Quantity{"cpu": 1})
@@ -80,7 +80,8 @@ func (b *bench) taken(node string) {
 		controlplane.AllocatedKey(node), &types.Allocated{Holds: holds})
 }
 
-// nothingHeld checks that nothing is in use on any node, and that no reservation is being granted.
+// nothingHeld checks that nothing is allocated on any node, and that no reservation is being
+// granted.
 func (b *bench) nothingHeld() {
 	b.t.Helper()
 	for name, n := range b.core.view.Nodes {
@@ -93,8 +94,8 @@ func (b *bench) nothingHeld() {
 	}
 }
 
-// TestGrantedInSeveralTransactions: a reservation on 512 nodes over a stock etcd is taken in
-// parts, each within what that takes, granted by the last one, drawn on, and given back.
+// TestGrantedInSeveralTransactions: a reservation on 512 nodes over a stock etcd is taken in parts
+// within its limits, granted by the last one, drawn on, and returned.
 func TestGrantedInSeveralTransactions(t *testing.T) {
 	const nodes = 512
 	b := wide(t, nodes)
@@ -102,7 +103,7 @@ func TestGrantedInSeveralTransactions(t *testing.T) {
 	if g := b.grant(); g.Phase != types.Granting || amountHeld(g) == 0 || amountHeld(g) == nodes*1000 {
 		t.Fatalf("its grant is %s and holds %d", g.Phase, amountHeld(g))
 	}
-	// What comes meanwhile waits, also if it is of higher priority, for as long as that takes.
+	// Later work waits meanwhile, even of higher priority.
 	b.task("other", map[string]types.Quantity{"cpu": 1000}, func(t *types.Task) { t.Priority = 9 })
 	b.task("early", map[string]types.Quantity{"cpu@r": 1000})
 	drafts := 1
@@ -125,7 +126,7 @@ func TestGrantedInSeveralTransactions(t *testing.T) {
 			t.Fatalf("m%03d has no place", i)
 		}
 	}
-	// It is given up while half of its tasks run: what nobody draws on is free, the rest later.
+	// It is given up while half of its tasks run: undrawn capacity is free at once, the rest later.
 	for i := range nodes / 2 {
 		b.exited(fmt.Sprintf("m%03d", i))
 	}
@@ -135,7 +136,7 @@ func TestGrantedInSeveralTransactions(t *testing.T) {
 	if g := b.grant(); g.Phase != types.Releasing {
 		t.Fatalf("its grant is %s", g.Phase)
 	}
-	b.exited("m300") // while a part is not given back yet
+	b.exited("m300") // while a part is not returned yet
 	b.exited("m301")
 	b.settle()
 	b.exited("m302")
@@ -153,8 +154,8 @@ func TestGrantedInSeveralTransactions(t *testing.T) {
 	b.nothingHeld()
 }
 
-// TestTaskEndsOnANodeThatIsNotGivenBack: what a task drew on a node of which a releasing grant
-// holds all still goes back with the rest of it, once.
+// TestTaskEndsOnANodeThatIsNotGivenBack: on a node that a releasing grant still holds whole, the
+// draw of a task returns with the rest, once.
 func TestTaskEndsOnANodeThatIsNotGivenBack(t *testing.T) {
 	const nodes = 300
 	b := wide(t, nodes)
@@ -168,7 +169,7 @@ func TestTaskEndsOnANodeThatIsNotGivenBack(t *testing.T) {
 	b.task("other", map[string]types.Quantity{"node/n299": 1})
 	b.exited("m298")
 	b.see()
-	drafts := b.core.Next(b.now) // the next part, and the other task, which keeps that after it waiting
+	drafts := b.core.Next(b.now) // the next part, and the other task, which delays the following part
 	if len(drafts) != 2 {
 		t.Fatalf("%d drafts", len(drafts))
 	}
@@ -201,8 +202,8 @@ func ids(prefix string, from, to int) (out []string) {
 	return out
 }
 
-// TestGrantingIsBrokenOff: when something comes in between, all that was taken is given back,
-// and the reservation is granted when there is room again.
+// TestGrantingIsBrokenOff: after an interruption all parts are returned, and the reservation is
+// granted when it fits again.
 func TestGrantingIsBrokenOff(t *testing.T) {
 	const nodes = 90
 	for name, test := range map[string]struct {
@@ -274,8 +275,8 @@ func TestGrantingIsBrokenOff(t *testing.T) {
 	}
 }
 
-// TestGrantingGivenUp: a reservation that is deleted while it is being granted leaves nothing,
-// whichever scheduler goes on.
+// TestGrantingGivenUp: a reservation deleted while it is being granted leaves nothing, whichever
+// scheduler continues.
 func TestGrantingGivenUp(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		for parts := 1; parts <= 3; parts++ {
@@ -294,8 +295,7 @@ func TestGrantingGivenUp(t *testing.T) {
 	}
 }
 
-// TestGrantingAfterAKill: another scheduler goes on with what one has begun, from any part on,
-// and with giving it back.
+// TestGrantingAfterAKill: another scheduler continues a grant, or its return, from any part.
 func TestGrantingAfterAKill(t *testing.T) {
 	for parts := 1; parts <= 4; parts++ {
 		b := wide(t, 120)
@@ -318,7 +318,7 @@ func TestGrantingAfterAKill(t *testing.T) {
 	b.nothingHeld()
 }
 
-// TestOneIsGrantedInPartsAtATime: of two that do not fit together one is granted, by whichever
+// TestOneIsGrantedInPartsAtATime: of two that do not fit together one is granted, by either
 // scheduler; a small one is granted meanwhile.
 func TestOneIsGrantedInPartsAtATime(t *testing.T) {
 	b := wide(t, 120)
@@ -348,8 +348,8 @@ func TestOneIsGrantedInPartsAtATime(t *testing.T) {
 	}
 }
 
-// TestGrantedWithManyResources: one node has more of a reservation than goes into a
-// transaction, pools among it; and it is given back.
+// TestGrantedWithManyResources: one node has more of a reservation than a transaction holds,
+// including pools. It is granted and returned.
 func TestGrantedWithManyResources(t *testing.T) {
 	b := newLimitedBench(t, stock, Config{Seed: 1})
 	b.node("n1", 100_000)

@@ -9,32 +9,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// idleHeld counts what is held and idle because something collects it: nobody else has it,
-// and what collects does not run yet. What backfill uses meanwhile is not in it.
+// idleHeld counts capacity that sits idle because a reservation or task collects it. Capacity lent
+// to backfill tasks does not count.
 type idleHeld struct {
 	seconds *prometheus.CounterVec
-	// since is when it was looked at last, and held what was held then.
+	// since is the time of the last look, and held the amounts held then.
 	since time.Time
 	held  map[types.ResourceID]float64
 }
 
-// otherResource stands for those of applications, of which there may be any number.
+// otherResource stands for all ephemeral resources, of which there may be any number.
 const otherResource = "other"
 
 func newIdleHeld(set *metric.Set) idleHeld {
 	h := idleHeld{seconds: set.Counters("idle_held_seconds_total",
 		"How much is held by what collects and has not all yet, times for how long: by resource, in cores, devices or bytes times seconds.", "resource")}
-	h.seconds.WithLabelValues(string(types.CPU)) // 0 is shown, too
+	h.seconds.WithLabelValues(string(types.CPU)) // show 0, too
 	return h
 }
 
-// looked counts what was held since the last look.
+// looked counts the amounts held since the last look.
 func (h *idleHeld) looked(c *Core) {
 	for id, amount := range h.held {
 		h.seconds.WithLabelValues(string(id)).Add(amount * c.now.Sub(h.since).Seconds())
 	}
 	h.since, h.held = c.now, nil
-	if x, ok := c.accumulating(); ok && c.takesCareOf(x) { // else another scheduler counts it
+	if x, ok := c.accumulating(); ok && c.takesCareOf(x) { // otherwise another scheduler counts it
 		h.add(x.Grant.V)
 	}
 	for _, r := range c.atOnce() {
@@ -44,7 +44,7 @@ func (h *idleHeld) looked(c *Core) {
 	}
 }
 
-// add counts what a grant holds.
+// add counts the holdings of a grant.
 func (h *idleHeld) add(g *types.Grant) {
 	if h.held == nil {
 		h.held = make(map[types.ResourceID]float64)

@@ -19,8 +19,8 @@ type indexModel struct {
 	n     int
 }
 
-// others lets the other scheduler bind tasks of its own and release what ended, and this
-// one has something in flight meanwhile.
+// others lets the other scheduler bind its own tasks and release ended ones, while this one has
+// something in flight.
 func (m *indexModel) others(t *rapid.T) {
 	m.tasksOf(t, "other")
 	m.tasks(t)
@@ -86,7 +86,7 @@ func (m *indexModel) ends(t *rapid.T) {
 	}
 }
 
-// refused lets a draft be refused, for something that changed.
+// refused lets a draft be refused because of a change.
 func (m *indexModel) refused(t *rapid.T) {
 	m.tasks(t)
 	m.see()
@@ -96,7 +96,7 @@ func (m *indexModel) refused(t *rapid.T) {
 	}
 }
 
-// check compares the index with what the view has.
+// check compares the index with the view.
 func (m *indexModel) check(t *rapid.T) {
 	m.other.settle()
 	m.settle()
@@ -132,8 +132,7 @@ func TestIndex(t *testing.T) {
 	})
 }
 
-// TestNodesTakeTurns: tasks that all ask for something else are spread as those are that
-// ask for the same.
+// TestNodesTakeTurns: tasks with different requests spread like tasks with equal ones.
 func TestNodesTakeTurns(t *testing.T) {
 	b := newBench(t, Config{Seed: 1})
 	for i := range 200 {
@@ -150,8 +149,8 @@ func TestNodesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestManyTasksShareNodes: when many more tasks wait than there are nodes, one transaction
-// puts several on a node, and in the end each has its share.
+// TestManyTasksShareNodes: when many more tasks wait than there are nodes, one transaction puts
+// several on a node, and in the end each has its share.
 func TestManyTasksShareNodes(t *testing.T) {
 	b := newBench(t, Config{Seed: 1, Gather: 64})
 	for i := range 100 {

@@ -9,24 +9,24 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What waits is listed under each resource that it lacks, by how much of it it asks for:
-// when there is more of one, those are found that may fit now, and no others.
+// Waiting shapes are listed under each resource they lack, by requested amount. When more of a
+// resource becomes free, this finds just the shapes that may fit now.
 
-// missing is a resource of which there is too little.
+// missing is a resource with too little free.
 type missing struct {
 	rid types.ResourceID
-	// least is how much of it there must be; 0 if that is not known.
+	// least is the amount that must be free; 0 means unknown.
 	least types.Quantity
 }
 
-// waiters are the shapes that lack one resource. Most resources that anything lacks,
-// when a great many are, are lacked by one.
+// waiters are the shapes that lack one resource. With very many lacked resources, most have one
+// waiter.
 type waiters struct {
 	only *shape
 	many *btree.BTreeG[waiter]
 }
 
-// waiter is a shape, by how much it asks for.
+// waiter is a shape, by its requested amount.
 type waiter struct {
 	least types.Quantity
 	shape *shape
@@ -58,7 +58,7 @@ func (w *waiters) add(rid types.ResourceID, x waiter) {
 	}
 }
 
-// wait lists a shape, at rest, under what it lacks.
+// wait lists a resting shape under what it lacks.
 func (q *queue) wait(s *shape, lacks []types.ResourceID) {
 	slices.Sort(lacks)
 	lacks = slices.Compact(lacks)
@@ -72,14 +72,14 @@ func (q *queue) wait(s *shape, lacks []types.ResourceID) {
 		s.lacks = append(s.lacks, l)
 	}
 	if len(lacks) == 1 || !s.listsAll(lacks) {
-		// What it needs is found out when it is looked at again: until then nothing else
-		// that it needs keeps it asleep, as it would not wake for more of that.
+		// Its needs are resolved again when it is tried: until then no other need keeps it waiting,
+		// as more of that would not wake it.
 		s.resolved = nil
 	}
 }
 
-// listsAll reports whether all that the shape needs, by any of its alternatives, is in
-// lacks, which are sorted.
+// listsAll reports whether lacks, which is sorted, covers all needs of every alternative of the
+// shape.
 func (s *shape) listsAll(lacks []types.ResourceID) bool {
 	for _, needs := range s.resolved {
 		for _, x := range needs {
@@ -104,8 +104,8 @@ func (q *queue) unwait(s *shape) {
 	s.lacks = nil
 }
 
-// lacking calls f for every shape that lacks rid and asks for at most so much of it,
-// with how much that is; f must not change what lacks it.
+// lacking calls f for every shape that lacks rid and requests at most that much of it. f must not
+// change the list.
 func (q *queue) lacking(rid types.ResourceID, most types.Quantity, f func(*shape)) {
 	if p := q.asleep.lacking(rid); p != 0 && q.asleep.least(p) <= most {
 		q.rouse(p)
@@ -128,10 +128,10 @@ func (q *queue) lacking(rid types.ResourceID, most types.Quantity, f func(*shape
 	}
 }
 
-// wake makes ready what lacks rid.
+// wake makes the shapes that lack rid ready.
 func (q *queue) wake(rid types.ResourceID) { q.wakeIf(rid, types.Inf, nil) }
 
-// wakeIf makes ready what lacks rid, asks for at most so much of it, and may.
+// wakeIf makes the shapes ready that lack rid, request at most that much of it, and pass may.
 func (q *queue) wakeIf(rid types.ResourceID, most types.Quantity, may func(*shape) bool) {
 	var woken []*shape
 	q.lacking(rid, most, func(s *shape) {
@@ -144,8 +144,7 @@ func (q *queue) wakeIf(rid types.ResourceID, most types.Quantity, may func(*shap
 	}
 }
 
-// least returns how much of rid the shape asks for at least, by any of its alternatives
-// that ask for it; 0 if that is not known.
+// least returns the smallest amount of rid among the alternatives that request it; 0 means unknown.
 func (s *shape) least(rid types.ResourceID) types.Quantity {
 	least, known := types.Inf, false
 	for _, needs := range s.resolved {

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// newLimitedBench is a bench on a store that takes only small transactions.
+// newLimitedBench is a bench on a store that accepts only small transactions.
 func newLimitedBench(t *testing.T, limits controlplane.Limits, cfg Config) *bench {
 	cfg.Limits = limits
 	b := newBench(t, cfg)
@@ -18,7 +18,7 @@ func newLimitedBench(t *testing.T, limits controlplane.Limits, cfg Config) *benc
 	return b
 }
 
-// TestTooLargeForATransaction: what can never be committed holds nobody up.
+// TestTooLargeForATransaction: a task that can never commit does not block others.
 func TestTooLargeForATransaction(t *testing.T) {
 	b := newLimitedBench(t, controlplane.Limits{Ops: 128, Bytes: 1 << 20}, Config{})
 	b.node("n1", 4000)
@@ -43,8 +43,8 @@ func TestTooLargeForATransaction(t *testing.T) {
 	}
 }
 
-// TestTransactionsFitTheStore: however much there is to do, no transaction is larger
-// than the store takes.
+// TestTransactionsFitTheStore: no transaction exceeds the limits of the store, whatever the amount
+// of work.
 func TestTransactionsFitTheStore(t *testing.T) {
 	b := newLimitedBench(t, controlplane.Limits{Ops: 40, Bytes: 1 << 20}, Config{})
 	b.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: types.Inf})
@@ -88,9 +88,9 @@ func TestTransactionsFitTheStore(t *testing.T) {
 	}
 }
 
-// TestRefusedForGood: a transaction that the store will never take is taken apart.
+// TestRefusedForGood: a transaction that the store refuses for good is split.
 func TestRefusedForGood(t *testing.T) {
-	// The core is told of larger limits than the store has.
+	// The core assumes larger limits than the store has.
 	b := newBench(t, Config{Limits: controlplane.Limits{Ops: 4096, Bytes: 1 << 20}})
 	b.store = memstore.New(memstore.WithLimits(controlplane.Limits{Ops: 12, Bytes: 1 << 20}))
 	b.node("n1", 4000)
@@ -103,8 +103,8 @@ func TestRefusedForGood(t *testing.T) {
 	}
 }
 
-// TestNodeHoldsNotTooManyResources: the account of a node does not grow beyond what can be
-// stored, however many resources tasks ask for; what needs none but those in use goes on.
+// TestNodeHoldsNotTooManyResources: the account of a node does not outgrow the store, however many
+// resources tasks request. Tasks that need only allocated ones continue.
 func TestNodeHoldsNotTooManyResources(t *testing.T) {
 	b := newLimitedBench(t, controlplane.Limits{Ops: 4096, Bytes: 1 << 20}, Config{})
 	b.node("n1", 1_000_000)

@@ -7,9 +7,9 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
-// ApplyUpdate takes in an update of a list-watch, which may be a part of a listing:
-// until the last one came, Next must not be called, for the view is none that ever was.
-// It uses what the update has, and returns before that ends.
+// ApplyUpdate applies an update of a list-watch, which may be a part of a listing. Do not call Next
+// before the last part: until then the view shows a state that never existed. It does not use the
+// content of the update after it returns.
 func (c *Core) ApplyUpdate(u controlplane.Update, now time.Time) {
 	first := c.view.Revision == 0
 	switch {
@@ -34,14 +34,14 @@ func (c *Core) ApplyUpdate(u controlplane.Update, now time.Time) {
 	}
 }
 
-// loadPart applies a part of the first listing. What there is most of it does not look at:
-// without the rest, much of that seems to want something done.
+// loadPart applies a part of the first listing. It skips rechecks for the most frequent kinds:
+// without the rest, many of them seem to need work.
 func (c *Core) loadPart(events []controlplane.Event) {
 	for i := range events {
 		key, changed := c.apply(&events[i])
 		switch key.Kind {
 		case controlplane.Tasks:
-			// Statuses and bindings came before: it waits, or they are gone.
+			// Statuses and bindings came before: the task waits, or they are gone.
 			if t := c.view.Task(cluster.ID{Namespace: key.Namespace, ID: key.ID}); t != nil {
 				c.fold(t)
 			}

@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// unaudited is a bench on which anything may be done.
+// unaudited is a bench without the audit.
 func unaudited(t *testing.T) *bench {
 	return &bench{t: t, store: memstore.New(), core: New(Config{FoldFrom: 1}), now: time.Unix(1000, 0)}
 }
@@ -36,7 +36,7 @@ func (b *bench) listed() (events []controlplane.Event, revision int64) {
 	return events, revision
 }
 
-// reload has the core take in a listing in parts of up to n keys.
+// reload passes a listing to the core in parts of up to n keys.
 func (b *bench) reload(events []controlplane.Event, revision int64, n int, has func(string) bool) {
 	for len(events) > 0 {
 		k := min(n, len(events))
@@ -47,8 +47,7 @@ func (b *bench) reload(events []controlplane.Event, revision int64, n int, has f
 	b.seen = revision
 }
 
-// TestListingInParts: a scheduler that is started on a cluster in which something of
-// everything is under way goes on, however the listing is cut.
+// TestListingInParts: a scheduler started on a busy cluster continues, however the listing is cut.
 func TestListingInParts(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -85,8 +84,7 @@ func TestListingInParts(t *testing.T) {
 	}
 }
 
-// TestReloadInParts: what is gone by the time of a reload, which nothing in it says, is
-// gone from the view.
+// TestReloadInParts: keys deleted before a reload, which does not mention them, leave the view.
 func TestReloadInParts(t *testing.T) {
 	b := unaudited(t)
 	everything := map[string]types.Message{
@@ -134,7 +132,7 @@ func TestReloadInParts(t *testing.T) {
 	}
 }
 
-// cut is a store whose watches end, the first one with Compacted, when it is told.
+// cut is a store whose watches end on demand, the first one with Compacted.
 type cut struct {
 	*memstore.Store
 	end chan struct{}
@@ -167,8 +165,8 @@ func (s *cut) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan 
 	return out
 }
 
-// TestRunReloads: the loop takes in a listing in parts, and one after the watch was
-// lost for good, in which a task that it knew is gone.
+// TestRunReloads: the loop applies a listing in parts, and another one after the watch was lost for
+// good, in which a known task is gone.
 func TestRunReloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := unaudited(t)
@@ -187,7 +185,7 @@ func TestRunReloads(t *testing.T) {
 		b.del(controlplane.TaskKey("d", "b"))
 		b.node("n2", 1000)
 		b.task("c", map[string]types.Quantity{"cpu": 1000})
-		time.Sleep(time.Minute) // of the bubble: it waits before it lists again
+		time.Sleep(time.Minute) // in the bubble: it waits before it lists again
 		synctest.Wait()
 		b.see()
 		b.expect("c", "bound on n2")
@@ -198,8 +196,8 @@ func TestRunReloads(t *testing.T) {
 	})
 }
 
-// BenchmarkLoad: what it costs a scheduler that is started to take in a cluster of
-// 100,000 bound tasks, up to its first transaction.
+// BenchmarkLoad: the cost of starting a scheduler on a cluster of 100,000 bound tasks, up to its
+// first transaction.
 func BenchmarkLoad(b *testing.B) {
 	const tasks, part = 100_000, 5000
 	events := clustertest.Events(clustertest.Bound(tasks/100, tasks))

@@ -2,7 +2,7 @@ package scheduler
 
 import "github.com/escher-sched/escher/controlplane/cluster"
 
-// lock keeps everything in the draft from being decided about.
+// lock prevents decisions about everything in the draft.
 func (c *Core) lock(d *Draft) {
 	for _, p := range d.order {
 		c.setLocked(p.node, true)
@@ -19,7 +19,7 @@ func (c *Core) lock(d *Draft) {
 	c.accum.keep(d)
 }
 
-// unlock releases what the draft locked and looks at what waited for that.
+// unlock releases the locks of the draft and rechecks what waited for them.
 func (c *Core) unlock(d *Draft) {
 	for _, p := range d.order {
 		s := c.setLocked(p.node, false)
@@ -30,7 +30,7 @@ func (c *Core) unlock(d *Draft) {
 	for _, x := range d.held {
 		if p, ok := x.(*cluster.Pool); ok {
 			if line := except(c.drawing[p], d); len(line) > 0 {
-				// It is in flight with others, behind which it may be drawn on.
+				// Other drafts still draw on the pool; new ones may follow behind them.
 				c.drawing[p] = line
 				waiters := c.locks[x]
 				c.locks[x] = nil
@@ -73,7 +73,7 @@ func (c *Core) locked(x any) bool {
 	return ok
 }
 
-// whenUnlocked looks at w once x is no longer in flight; false if it is not.
+// whenUnlocked rechecks w once x is no longer in flight; false if x is not in flight.
 func (c *Core) whenUnlocked(x, w any) bool {
 	if n, ok := x.(*cluster.Node); ok {
 		s := c.state(n)

@@ -6,28 +6,28 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
-// losses bounds the rate at which attempts on lost nodes are given up. They wait
-// while so many nodes are gone at once that it must be the network.
+// losses bounds the rate at which attempts on lost nodes are given up. They wait while the number
+// of vanished nodes indicates a network failure.
 type losses struct {
 	tokens float64
 	filled time.Time
 	parked fifo[*cluster.Binding]
-	// grants are those of which bundles wait for the end of a storm.
+	// grants have bundles that wait for the end of a storm.
 	grants   fifo[*cluster.Reservation]
-	gone     map[*cluster.Node]time.Time // not alive, since when
+	gone     map[*cluster.Node]time.Time // nodes not alive, with the time they vanished
 	nextTry  int64
 	lastGone time.Time
-	stormy   bool // what is parked waits for the end of a storm
-	// storming is what inStorm found at asked.
+	stormy   bool // whether the parked attempts wait for the end of a storm
+	// storming is the result of inStorm at asked.
 	storming bool
 	asked    time.Time
 }
 
-// storm is how many nodes have to vanish within StormHold before it is taken for the
-// network's doing: more than half of those that were there, and at least three.
+// storm is the least number of nodes that must vanish within StormHold to indicate a network
+// failure, along with more than half of the present nodes.
 const storm = 3
 
-// seen notes that the session of a node began or ended.
+// seen records that the session of a node began or ended.
 func (l *losses) seen(n *cluster.Node, now time.Time) {
 	if l.gone == nil {
 		l.gone = make(map[*cluster.Node]time.Time)
@@ -41,8 +41,7 @@ func (l *losses) seen(n *cluster.Node, now time.Time) {
 	l.lastGone = now
 }
 
-// lossWake is when parked attempts and grants are to be looked at again; 0 if there are
-// none.
+// lossWake is when to recheck parked attempts and grants; 0 means there are none.
 func (c *Core) lossWake() int64 {
 	next := int64(0)
 	if len(c.loss.parked.list) > 0 {
@@ -54,15 +53,15 @@ func (c *Core) lossWake() int64 {
 	return next
 }
 
-// mayLose reports whether an attempt may be given up now; if not it is parked.
+// mayLose reports whether an attempt may be given up now; otherwise it is parked.
 func (c *Core) mayLose(b *cluster.Binding) bool {
 	l := &c.loss
 	// A node that is back has ended its attempts: nothing to wait for.
 	if b.Node.Alive.V != nil {
 		return true
 	}
-	// Of a machine that is known to be dead nothing is waited for, but the others still
-	// must not drown.
+	// The storm does not delay attempts on a machine known to be dead, but the rate limit protects
+	// the remaining nodes.
 	if c.inStorm() && !b.Node.Dead() {
 		l.park(b, l.lastGone.Add(c.cfg.StormHold))
 		l.stormy = true
@@ -83,9 +82,8 @@ func (l *losses) park(b *cluster.Binding, until time.Time) {
 	l.nextTry = until.UnixNano()
 }
 
-// inStorm reports whether so many nodes have vanished at once that it must be the network:
-// nothing is given up then. Nodes that have been gone for StormHold, or are dead for good,
-// count no longer, neither as gone nor as there.
+// inStorm reports whether the number of vanished nodes indicates a network failure: then nothing is
+// given up. Nodes gone for StormHold, or dead for good, count neither as gone nor as present.
 func (c *Core) inStorm() bool {
 	l := &c.loss
 	if len(l.gone) < storm || l.asked.Equal(c.now) {
@@ -102,8 +100,7 @@ func (c *Core) inStorm() bool {
 	return l.storming
 }
 
-// retryLost looks at parked attempts again when it is time, or when enough nodes
-// came back.
+// retryLost rechecks parked attempts when they are due, or when enough nodes are back.
 func (c *Core) retryLost() {
 	l := &c.loss
 	if len(l.grants.list) > 0 && !c.inStorm() {
@@ -114,7 +111,7 @@ func (c *Core) retryLost() {
 		return
 	}
 	l.stormy = false
-	// No more than may be given up now: the others would only be parked again.
+	// No more than may be given up now: the others would be parked again.
 	n := 1 + int(min(c.cfg.LossRate, l.tokens+c.now.Sub(l.filled).Seconds()*c.cfg.LossRate))
 	l.parked.drain(func(b *cluster.Binding) bool {
 		if n == 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestStorms: many nodes that vanish at once are taken for the network's doing, and nothing
-// is given up for a while. Nodes that have been gone for long, or are dead for good, make
-// no storm, nor do they hide one among those that are left.
+// TestStorms: many nodes that vanish at once indicate a network failure, and nothing is given up
+// for a while. Nodes gone for long, or dead for good, make no storm, nor do they hide one among the
+// remaining nodes.
 func TestStorms(t *testing.T) {
 	const nodes = 12
 	b := newBench(t, Config{})
@@ -45,7 +45,7 @@ func TestStorms(t *testing.T) {
 	givenUp(0, 7, true)
 
 	later(time.Hour)
-	lose(7, 8) // of the 5 that were left: no storm
+	lose(7, 8) // of the 5 left: no storm
 	givenUp(7, 8, true)
 
 	later(time.Hour)

@@ -6,7 +6,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// whole is all of one device.
+// whole is one entire device.
 const whole = match.Whole
 
 // on returns a node as the draft leaves it.
@@ -18,14 +18,14 @@ func (d *Draft) on(n *cluster.Node) match.Room {
 	return match.Over(d.view, n, o)
 }
 
-// fits reports whether a node has room for needs. If not, short is the first resource that it has
-// not enough of.
+// fits reports whether a node has free capacity for needs. If not, short is the first resource it
+// lacks.
 func (d *Draft) fits(n *cluster.Node, needs []cluster.Need) (short types.ResourceID, ok bool) {
 	r := d.on(n)
 	return r.Short(needs)
 }
 
-// hold returns what a binding or grant on n holds when it gets needs, which fit.
+// hold returns what a binding or grant with needs, which fit, holds on n.
 func (d *Draft) hold(n *cluster.Node, needs []cluster.Need) []types.Holding {
 	r := d.on(n)
 	return r.Pick(needs)
@@ -37,37 +37,37 @@ func (d *Draft) free(n *cluster.Node, rid types.ResourceID) (types.Quantity, boo
 	return r.Free(rid)
 }
 
-// used returns the devices of a resource in use on n.
+// used returns the allocated devices of a resource on n.
 func (d *Draft) used(n *cluster.Node, rid types.ResourceID) []types.DeviceShare {
 	r := d.on(n)
 	return r.Used(rid)
 }
 
-// holds returns what is in use on n.
+// holds returns the allocated amounts on n.
 func (d *Draft) holds(n *cluster.Node) []types.Holding {
 	r := d.on(n)
 	return r.Holds()
 }
 
-// slots appends to out the devices that rid is taken from on n.
+// slots appends the devices that make up rid on n to out.
 func (d *Draft) slots(n *cluster.Node, rid types.ResourceID, out []match.Slot) []match.Slot {
 	r := d.on(n)
 	return r.Slots(rid, out)
 }
 
-// slotsFor returns the devices that a need is taken from on n.
+// slotsFor returns the devices on n that qualify for a need.
 func (d *Draft) slotsFor(n *cluster.Node, x cluster.Need) []match.Slot {
 	r := d.on(n)
 	return r.SlotsFor(x, nil)
 }
 
-// everSlots is slotsFor as if nothing were in use and all devices were healthy.
+// everSlots is slotsFor on an empty node with healthy devices.
 func (d *Draft) everSlots(n *cluster.Node, x cluster.Need) []match.Slot {
 	r := d.on(n)
 	return r.EverSlots(x, nil)
 }
 
-// portsFree reports whether no port of h is in use on n under its other name.
+// portsFree reports whether no port of h is allocated on n under its other name.
 func (d *Draft) portsFree(n *cluster.Node, h types.Holding) bool {
 	r := d.on(n)
 	return r.PortsFree(h)
@@ -79,7 +79,7 @@ func (d *Draft) madeOfDevices(n *cluster.Node, rid types.ResourceID) bool {
 	return r.MadeOfDevices(rid)
 }
 
-// poolShort returns the first cluster-wide resource of needs that there is not enough of.
+// poolShort returns the first cluster-wide resource of needs that is short.
 func (d *Draft) poolShort(needs []cluster.Need) (types.ResourceID, bool) {
 	for _, x := range needs {
 		if p := d.view.Pool(x.ID); p != nil && d.poolFree(p) < x.Amount {

@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/controlplane/metric"
 )
 
-// Metrics count what schedulers do. One that runs is shown at a time: of several in a
-// process the gauges are those of the last to have looked.
+// Metrics count the work of schedulers. They describe one scheduler at a time: with several in a
+// process, the gauges belong to the last one that looked.
 type Metrics struct {
 	set                    *metric.Set
 	binds, grants, wakeups prometheus.Counter
@@ -48,7 +48,7 @@ func NewMetrics() *Metrics {
 		idle: newIdleHeld(set),
 	}
 	for _, outcome := range []string{"committed", "refused", "overtook", "impossible"} {
-		m.transactions.WithLabelValues(outcome) // 0 is shown, too
+		m.transactions.WithLabelValues(outcome) // show 0, too
 	}
 	for _, state := range []string{"ready", "stalled", "lacking"} {
 		m.shapes.WithLabelValues(state)
@@ -62,7 +62,7 @@ func (m *Metrics) Describe(out chan<- *prometheus.Desc) { m.set.Describe(out) }
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) { m.set.Collect(out) }
 
-// looked counts a look of a core that took so long and found n transactions.
+// looked counts a pass of a core: its duration and its n transactions.
 func (m *Metrics) looked(c *Core, n int, took time.Duration) {
 	m.idle.looked(c)
 	if n > 0 {
@@ -76,7 +76,7 @@ func (m *Metrics) looked(c *Core, n int, took time.Duration) {
 	m.shapes.WithLabelValues("ready").Set(float64(ready))
 	m.shapes.WithLabelValues("stalled").Set(float64(stalled))
 	m.shapes.WithLabelValues("lacking").Set(float64(len(c.queue.shapes) + c.queue.asleep.Len() - ready - stalled))
-	m.wakeups.Inc() // last: who sees it sees the others as of this look
+	m.wakeups.Inc() // last: a reader that sees it sees the others of this pass
 }
 
 // answered counts an answer.

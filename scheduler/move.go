@@ -10,15 +10,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The bundles of a reservation that says so move when their node is lost, or drained, and
-// no task draws on them there any more: all of them get other nodes in one transaction, or in
-// several where that has no room for it, each of which gives back what was held on the former
-// ones. Until there is room for all of them the grant holds what it held. So it is whole at every moment: tasks on its other nodes
-// go on, those without a node wait, and a node that is back before that has its bundles
-// still. Two gangs that each miss more than there is never hold what the other needs.
+// The bundles of a MoveBundles reservation leave a lost or drained node once no task draws on them
+// there. All of them get other nodes in one transaction, or in several if one is too small; each
+// returns the holdings on the former nodes. Until all of them fit, the grant keeps what it holds.
+// So it is whole at every moment: tasks on its other nodes continue, tasks without a node wait, and
+// a node that returns in time still has its bundles. Two gangs that each miss more than is free
+// never hold what the other needs.
 
-// leaving returns what a grant holds on nodes that its bundles are to leave; held tells
-// that there would be more if so many nodes were not gone that it must be the network.
+// leaving returns the holdings of a grant on nodes that its bundles leave. held reports whether a
+// presumed network failure holds back others.
 func (c *Core) leaving(r *cluster.Reservation) (from []types.GrantNode, held bool) {
 	for _, at := range leaving(c.view, r) {
 		if n := c.view.Nodes[at.Node]; n.Alive.Absent() && !n.Dead() && c.inStorm() {
@@ -30,7 +30,7 @@ func (c *Core) leaving(r *cluster.Reservation) (from []types.GrantNode, held boo
 	return from, held
 }
 
-// leaving returns what a grant holds on nodes that its bundles are to leave.
+// leaving returns the holdings of a grant on nodes that its bundles leave.
 func leaving(v *cluster.View, r *cluster.Reservation) []types.GrantNode {
 	if !r.Current() || r.Info.V.Lost != types.MoveBundles || r.Grant.V.Phase != types.Granted {
 		return nil
@@ -47,13 +47,12 @@ func leaving(v *cluster.View, r *cluster.Reservation) []types.GrantNode {
 	return out
 }
 
-// bidden reports whether a bundle of the reservation must be on a node.
+// bidden reports whether a bundle of the reservation requires a node.
 func bidden(r *cluster.Reservation, node string) bool {
 	return slices.ContainsFunc(r.Info.V.Bundles, func(b types.Bundle) bool { return b.Node == node })
 }
 
-// queueMove queues a granted reservation of which bundles are to move, and takes it out
-// of the queue if there are none.
+// queueMove queues a granted reservation whose bundles move, and dequeues it if none do.
 func (c *Core) queueMove(r *cluster.Reservation) {
 	k := entryKey{r.ID, true}
 	if r.Info.V == nil || r.Info.V.Lost != types.MoveBundles || !c.owns(r.ID.Namespace, "") {
@@ -72,7 +71,7 @@ func (c *Core) queueMove(r *cluster.Reservation) {
 		return
 	}
 	c.text = appendBundleShape(c.text[:0], r.ID.Namespace, r.Info.V)
-	c.text = append(append(c.text, '@'), r.ID.ID...) // what is asked for is where nothing is held yet
+	c.text = append(append(c.text, '@'), r.ID.ID...) // its own shape: it searches besides what it holds
 	for _, at := range from {
 		c.text = append(append(c.text, '-'), at.Node...)
 	}
@@ -81,8 +80,8 @@ func (c *Core) queueMove(r *cluster.Reservation) {
 	}, keyOfShape(c.text))
 }
 
-// touchMoves looks at the reservations that hold something on a node which came, went, or
-// is drained.
+// touchMoves rechecks the reservations that hold something on a node that joined, vanished or
+// drains.
 func (c *Core) touchMoves(n *cluster.Node) {
 	found := make(map[cluster.ID]*cluster.Reservation)
 	n.Has(func(rid types.ResourceID) {
@@ -95,15 +94,14 @@ func (c *Core) touchMoves(n *cluster.Node) {
 	}
 }
 
-// placeMove gives the bundles that are to move other nodes, all of them or none.
+// placeMove gives the moving bundles other nodes, all or none.
 func (c *Core) placeMove(d *Draft, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	nodes, _ := c.leaving(r)
 	return c.placeMoveFrom(d, r, nodes)
 }
 
-// placeMoveFrom gives the bundles on some nodes other ones. Where that is more than a
-// transaction takes, those on the first half of them, and the rest later: that all of them fit
-// has been seen.
+// placeMoveFrom gives the bundles on the given nodes other ones. If that exceeds a transaction, it
+// moves those on the first half, and the rest later: all of them fit.
 func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.GrantNode) (outcome, []types.ResourceID) {
 	from := &types.Grant{Nodes: nodes}
 	if c.inFlightOf(from) {
@@ -144,8 +142,8 @@ func spotsOn(v *cluster.View, r *cluster.Reservation, from *types.Grant) []spot 
 	})
 }
 
-// move writes the grant of r as it is when what was laid down of it is where spots say;
-// false when there is no room. It is compared that the nodes are gone, or drained, still.
+// move writes the grant of r with the released bundles at their spots; false when the draft lacks
+// space. It compares that the nodes are still gone or draining.
 func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []spot) bool {
 	more := 0
 	for _, at := range from.Nodes {
@@ -165,8 +163,7 @@ func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []spot) bo
 	return true
 }
 
-// movedGrant is grant g with some of its bundles elsewhere: without what it had on the
-// nodes of from, and with what to has.
+// movedGrant is g without its holdings on the nodes of from, and with those of to.
 func movedGrant(g, from, to *types.Grant) *types.Grant {
 	out := cloneGrant(g)
 	out.Nodes = slices.DeleteFunc(out.Nodes, func(at types.GrantNode) bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// moving is a bench of nodes of 2 cores, and a reservation of whole nodes that moves, with
-// a task for each.
+// moving is a bench of nodes of 2 cores, and a reservation of whole nodes that moves, with a task
+// for each.
 func moving(t *testing.T, nodes, bundles int, edit ...func(*types.Reservation)) *bench {
 	b := newBench(t, Config{})
 	for i := range nodes {
@@ -32,7 +32,7 @@ func moving(t *testing.T, nodes, bundles int, edit ...func(*types.Reservation)) 
 	return b
 }
 
-// at returns where the bundles are, sorted.
+// at returns the nodes of the bundles, sorted.
 func (b *bench) at() string {
 	g := b.core.view.Reservations[clusterID("d", "train")].Grant.V
 	if g == nil || g.Phase != types.Granted {
@@ -41,7 +41,7 @@ func (b *bench) at() string {
 	return strings.Join(slices.Sorted(slices.Values(g.Bundles)), " ")
 }
 
-// members returns where the members are, sorted.
+// members returns the nodes of the members, sorted.
 func (b *bench) members(n int) string {
 	var out []string
 	for i := range n {
@@ -58,8 +58,8 @@ func (b *bench) lose(nodes ...string) {
 	b.settle()
 }
 
-// TestMoves: the bundle of a lost node gets another one, its task with it in the same
-// transaction, and the others stay where they are.
+// TestMoves: the bundle of a lost node gets another one, along with its task in the same
+// transaction, and the others stay.
 func TestMoves(t *testing.T) {
 	b := moving(t, 4, 3)
 	if b.at() != b.members(3) {
@@ -86,8 +86,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestStaysUnlessItMoves: without the word of the reservation its bundles wait for their
-// node.
+// TestStaysUnlessItMoves: without MoveBundles the bundles wait for their node.
 func TestStaysUnlessItMoves(t *testing.T) {
 	b := moving(t, 4, 2, func(r *types.Reservation) { r.Lost = types.WaitForNode })
 	was, lost := b.at(), b.status("m1").Node
@@ -100,8 +99,8 @@ func TestStaysUnlessItMoves(t *testing.T) {
 	b.expect("m1", "bound on "+lost)
 }
 
-// TestMovesWhole: of two lost nodes neither bundle moves before there is room for both, and
-// until then nothing is held for them; a node that comes back has its bundle still.
+// TestMovesWhole: of two lost nodes neither bundle moves before both fit, and until then nothing is
+// held for them. A node that returns still has its bundle.
 func TestMovesWhole(t *testing.T) {
 	b := moving(t, 6, 3)
 	b.task("hog", map[string]types.Quantity{"cpu": 2000})
@@ -130,8 +129,8 @@ func TestMovesWhole(t *testing.T) {
 	}
 }
 
-// TestMovesWhenDrained: what is on a drained node moves when nobody draws on it there any
-// more, and not when the node is merely cordoned, or what is there is to be stopped.
+// TestMovesWhenDrained: a bundle on a drained node moves once no task draws on it there. It does
+// not move if the node is only cordoned, or its tasks are stopped.
 func TestMovesWhenDrained(t *testing.T) {
 	for _, test := range []struct {
 		cordon types.Cordon
@@ -162,8 +161,8 @@ func TestMovesWhenDrained(t *testing.T) {
 	}
 }
 
-// TestDoesNotMoveWhatIsKept: a task that is kept on its node keeps its bundle there, until
-// the machine is declared dead.
+// TestDoesNotMoveWhatIsKept: a task kept on its node keeps its bundle there, until the machine is
+// declared dead.
 func TestDoesNotMoveWhatIsKept(t *testing.T) {
 	b := moving(t, 3, 1)
 	b.ended("m1", types.Report{})
@@ -181,8 +180,8 @@ func TestDoesNotMoveWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestDoesNotMoveInAStorm: when more than half of the nodes are gone it is the network: the
-// bundles wait as attempts do, and no longer.
+// TestDoesNotMoveInAStorm: when more than half of the nodes are gone, a network failure is
+// presumed: bundles wait as long as attempts do.
 func TestDoesNotMoveInAStorm(t *testing.T) {
 	for _, name := range []string{"over", "back", "dead"} {
 		b := moving(t, 5, 2)
@@ -221,8 +220,8 @@ func TestDoesNotMoveInAStorm(t *testing.T) {
 	}
 }
 
-// TestMovesWithOthersThere: a bundle that moves to a node where the grant holds another one
-// adds to that, devices and pools included; and one bound to its node stays.
+// TestMovesWithOthersThere: a bundle that moves to a node of its grant adds to the holdings there,
+// including devices and pools. A bundle bound to its node stays.
 func TestMovesWithOthersThere(t *testing.T) {
 	b := newBench(t, Config{})
 	for _, n := range []string{"n1", "n2"} {
@@ -249,7 +248,7 @@ func TestMovesWithOthersThere(t *testing.T) {
 	}
 }
 
-// TestMoveIsTakenOver: a scheduler that has just come goes on with what is to move.
+// TestMoveIsTakenOver: a new scheduler continues a move.
 func TestMoveIsTakenOver(t *testing.T) {
 	b := moving(t, 2, 2)
 	b.ended("m1", types.Report{})
@@ -272,8 +271,8 @@ func TestMoveIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestMoveIsExplained: the reservation says what its bundles wait for, and a task of it why
-// it is not placed.
+// TestMoveIsExplained: the reservation says what its bundles wait for, and a task of it why it is
+// not placed.
 func TestMoveIsExplained(t *testing.T) {
 	b := moving(t, 2, 2)
 	lost := b.status("m1").Node
@@ -289,8 +288,7 @@ func TestMoveIsExplained(t *testing.T) {
 	}
 }
 
-// TestDoesNotMoveWhatIsBound: a bundle that names its node waits for it, and holds up no
-// other one.
+// TestDoesNotMoveWhatIsBound: a bundle that names its node waits for it, and does not block others.
 func TestDoesNotMoveWhatIsBound(t *testing.T) {
 	b := moving(t, 5, 2, func(r *types.Reservation) { r.Bundles[0].Node = "n1" })
 	g := b.core.view.Reservations[clusterID("d", "train")].Grant.V

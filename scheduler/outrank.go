@@ -9,25 +9,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What accumulates never holds up what comes before it in the queue: by priority, then by age.
-// That is placed first, takes what was collected if it fits with that, and collects instead if
-// it may. So only what comes after it waits for what accumulates.
+// The accumulating claimant never delays entries that precede it in the queue, by priority and then
+// age. They are placed first, take collected capacity if they fit with it, and accumulate instead
+// if they may. So only later entries wait for the claimant.
 
-// entryOf returns x as it would be queued.
+// entryOf returns x as a queue entry.
 func entryOf(x claimant) *entry {
 	return &entry{id: x.ID, bundles: x.task == nil, priority: x.Info.V.Order(), submitted: x.Info.V.Submitted}
 }
 
-// outrankedBy reports whether an entry comes before x.
+// outrankedBy reports whether an entry precedes x.
 func (x claimant) outrankedBy(e *entry) bool { return e != nil && e.before(entryOf(x)) }
 
-// collected is the grant that accumulates, as a draft leaves it, and what it is for.
+// collected is the accumulating grant, as a draft leaves it, and its claimant.
 type collected struct {
 	x claimant
 	g *types.Grant
 }
 
-// collected returns what accumulates, as d leaves it; false if nothing does.
+// collected returns the accumulating grant, as d leaves it; false if there is none.
 func (c *Core) collected(d *Draft) (collected, bool) {
 	x, ok := c.accumulating()
 	switch {
@@ -36,17 +36,17 @@ func (c *Core) collected(d *Draft) (collected, bool) {
 	case d.collecting != nil:
 		return collected{x, d.collecting.g}, d.collecting.g.Phase == types.Accumulating
 	}
-	return collected{x, x.Grant.V}, !d.has(x.lock()) // else it has just been granted elsewhere
+	return collected{x, x.Grant.V}, !d.has(x.lock()) // otherwise it was just granted elsewhere
 }
 
-// outranks reports whether a task comes before what accumulates.
+// outranks reports whether a task precedes the accumulating claimant.
 func (c *Core) outranks(d *Draft, t *cluster.Task) bool {
 	at, ok := c.collected(d)
 	return ok && at.x.outrankedBy(c.queue.entry(entryKey{id: t.ID}))
 }
 
-// readyAhead has a shape tried of which the first, as queued under k, comes before what
-// accumulates: others of it, which do not, may have been tried before.
+// readyAhead makes a shape ready if its head, queued under k, precedes the accumulating claimant:
+// later entries of the shape may have failed before.
 func (c *Core) readyAhead(k entryKey) {
 	if x, ok := c.accumulating(); ok {
 		if e := c.queue.entry(k); x.outrankedBy(e) && e.shape.head() == e {
@@ -55,8 +55,8 @@ func (c *Core) readyAhead(k entryKey) {
 	}
 }
 
-// isInFlight reports whether the grant cannot be changed at present: it, or a resource of the
-// cluster that it holds, is in flight.
+// isInFlight reports whether the grant cannot change at present: it, or a pool that it draws on, is
+// in flight.
 func (c *Core) isInFlight(at collected) bool {
 	if c.locked(at.x.lock()) {
 		return true
@@ -71,8 +71,8 @@ func (c *Core) isInFlight(at collected) bool {
 	return false
 }
 
-// useCollected binds a task to a node where it fits with what was collected, if it comes before
-// what collects, or ends before that could be complete (backfill).
+// useCollected binds a task to a node where it fits with collected capacity, if it precedes the
+// claimant, or ends before the collection could be complete (backfill).
 func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []cluster.Need) outcome {
 	at, ok := c.collected(d)
 	if !ok || at.x.task == t || !c.outranks(d, t) && !c.endsInTime(at, t) {
@@ -90,10 +90,10 @@ func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []
 			case !d.empty():
 				return full
 			case c.outranks(d, t) && c.fitsInstead(at, n, needs):
-				c.dissolve(d, at.x) // both do not go into a transaction
+				c.dissolve(d, at.x) // one transaction cannot hold both
 				return stalled
 			}
-			continue // there will never be
+			continue // it will never fit
 		}
 		if c.lend(d, at, func() bool {
 			_, fits := d.fits(n, needs)
@@ -106,8 +106,8 @@ func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []
 	return noFit
 }
 
-// fitsWith reports whether needs may fit on the i-th node of a grant with what it holds there,
-// and of resources of the cluster.
+// fitsWith reports whether needs may fit on the i-th node of a grant with what the grant holds
+// there and in pools.
 func (c *Core) fitsWith(d *Draft, g *types.Grant, i int, needs []cluster.Need) bool {
 	n, holds := c.view.Nodes[g.Nodes[i].Node], g.Nodes[i].Holds
 	for _, x := range needs {
@@ -128,7 +128,7 @@ func (c *Core) fitsWith(d *Draft, g *types.Grant, i int, needs []cluster.Need) b
 	return true
 }
 
-// fitsInstead reports whether needs fit on n if all that was collected is given back.
+// fitsInstead reports whether needs fit on n if all collected capacity is returned.
 func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) bool {
 	trial := c.newDraft(controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
 	trial.layDown(at.g)
@@ -137,8 +137,8 @@ func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) 
 	return fits && !short
 }
 
-// grantCollected grants a reservation that fits with what was collected, if it comes before what
-// collects.
+// grantCollected grants a reservation that fits with collected capacity, if it precedes the
+// claimant.
 func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
 	at, ok := c.collected(d)
@@ -164,7 +164,7 @@ func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []type
 		return placed, nil
 	case fits && !d.empty():
 		return full, nil
-	case fits: // both do not go into a transaction: first all that was collected is given back
+	case fits: // one transaction cannot hold both: return all collected capacity first
 		c.dissolve(d, at.x)
 		return stalled, nil
 	case p.skipped:
@@ -173,8 +173,8 @@ func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []type
 	return noFit, allIDs(p.spots)
 }
 
-// lend gives back what was collected, has something placed, and takes what is left; if nothing
-// is placed, all is as it was.
+// lend returns the collected capacity, calls place, and takes back the remainder; if place fails,
+// nothing changes.
 func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
 	lent := &types.Grant{}
 	for _, on := range at.g.Nodes {
@@ -210,7 +210,7 @@ func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
 	return true
 }
 
-// isFree reports whether all of holds, of n, is free, the same devices included.
+// isFree reports whether all of holds, on n, is free, including the same devices.
 func (d *Draft) isFree(n *cluster.Node, holds []types.Holding) bool {
 	for _, h := range holds {
 		if h.Cluster {
@@ -235,8 +235,8 @@ func (d *Draft) isFree(n *cluster.Node, holds []types.Holding) bool {
 	return true
 }
 
-// placeOutranking places what waits and comes before x, on nodes of x only where no other does,
-// and leaves the rest of the draft to the next one where that has no room for all of it.
+// placeOutranking places waiting entries that precede x, on nodes of x only if no other node fits.
+// If the draft has no space for all of them, the next one continues.
 func (c *Core) placeOutranking(d *Draft, x claimant) {
 	limit := entryOf(x)
 	c.wakeOutranking(d, x)
@@ -250,8 +250,8 @@ func (c *Core) placeOutranking(d *Draft, x claimant) {
 	}
 }
 
-// outranked reports whether something else is to collect instead of x: it comes before that,
-// may, has waited long enough, and has somewhere to begin.
+// outranked reports whether another candidate should accumulate instead of x: it precedes x, may
+// accumulate, has waited long enough, and has nodes to begin on.
 func (c *Core) outranked(d *Draft, x claimant) bool {
 	if len(c.accum.candidates) == 0 {
 		return false
@@ -274,17 +274,17 @@ func (c *Core) outranked(d *Draft, x claimant) bool {
 	return false
 }
 
-// couldBegin reports whether all bundles of what does not collect yet have a node to do so.
+// couldBegin reports whether all bundles of y, which has not begun, have a node to collect on.
 func (c *Core) couldBegin(d *Draft, y claimant) bool {
 	left := c.accum.left
-	c.accum.left = nil // which is that of what collects
+	c.accum.left = nil // it belongs to the current claimant
 	ok := c.assign(d, y, y.newGrant(c.now))
 	c.accum.left = left
 	return ok
 }
 
-// wakeOutranking wakes what comes before x and may fit with what the draft gives back: x would
-// have it in the same transaction.
+// wakeOutranking wakes shapes that precede x and may fit with what the draft returns: otherwise x
+// would take it in the same transaction.
 func (c *Core) wakeOutranking(d *Draft, x claimant) {
 	if !d.gave {
 		return
@@ -314,7 +314,7 @@ func (c *Core) wakeOutranking(d *Draft, x claimant) {
 }
 
 // fitsAny reports whether a node has enough for a shape, as a draft leaves it, with what was
-// collected there; or if it is not known what that needs.
+// collected there. It returns true if the needs are unknown.
 func fitsAny(d *Draft, n *cluster.Node, s *shape, collected []types.Holding) bool {
 	for _, needs := range s.resolved {
 		enough := true
@@ -329,8 +329,8 @@ func fitsAny(d *Draft, n *cluster.Node, s *shape, collected []types.Holding) boo
 	return len(s.resolved) == 0
 }
 
-// endsInTime reports whether a task ends before what collects could be complete, by what is
-// known of the ends of other tasks (Lifka 1995, EASY).
+// endsInTime reports whether a task ends before the collection could be complete, given the known
+// ends of other tasks (Lifka 1995, EASY).
 func (c *Core) endsInTime(at collected, t *cluster.Task) bool {
 	return t.Info.V.MaxRun > 0 && !c.now.Add(t.Info.V.MaxRun).After(c.completion(at.x.Reservation, at.g))
 }

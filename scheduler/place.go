@@ -8,25 +8,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// solo is how often a task conflicts before it is sent alone, so that nobody's
-// churn poisons other people's batches.
+// solo is the number of conflicts after which a task is sent alone, so that its churn does not fail
+// the batches of others.
 const solo = 2
 
-// outcome is what became of an attempt to place the head of a shape.
+// outcome is the result of a try to place the head of a shape.
 type outcome int
 
 const (
 	placed  outcome = iota
 	noFit           // nowhere: it waits
-	stalled         // what might fit is in flight
-	full            // the draft has no room: it is for the next one
+	stalled         // nodes or pools that might fit are in flight
+	full            // the draft has no space: try in the next one
 )
 
-// placeWaiting fills the draft with what waits: in order, but for a few that go beside
-// what was placed.
+// placeWaiting fills the draft with waiting entries: in queue order, except for a few placed next
+// to others.
 func (c *Core) placeWaiting(d *Draft) { c.placeUntil(d, nil) }
 
-// placeUntil is placeWaiting of what comes before an entry, unless that is nil.
+// placeUntil is placeWaiting for the entries before limit; nil means no limit.
 func (c *Core) placeUntil(d *Draft, limit *entry) {
 	for !d.closed && len(d.entries)-d.bundles < c.batch && len(c.queue.ready) > 0 {
 		s := c.queue.ready[0].shape
@@ -52,7 +52,7 @@ func (c *Core) placeUntil(d *Draft, limit *entry) {
 	}
 }
 
-// try places the head of a ready shape, or has the shape wait.
+// try places the head of a ready shape, or makes the shape wait.
 func (c *Core) try(d *Draft, s *shape) outcome {
 	d.last = nil
 	e := s.head()
@@ -75,8 +75,8 @@ func (c *Core) try(d *Draft, s *shape) outcome {
 	return result
 }
 
-// wakeOffered wakes what waits for what the draft itself brings, so that it can be
-// placed in the same transaction.
+// wakeOffered wakes entries that wait for capacity that the draft adds, so that the same
+// transaction can place them.
 func (c *Core) wakeOffered(d *Draft) {
 	for _, rid := range d.fresh {
 		c.forgetSeen(rid)
@@ -88,7 +88,7 @@ func (c *Core) wakeOffered(d *Draft) {
 func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.ResourceID) {
 	c.deciding = e
 	if c.view.UnreadNamespace(e.id.Namespace) {
-		return noFit, nil // until that changes, which makes all of the namespace ready
+		return noFit, nil // until that changes, which makes the whole namespace ready
 	}
 	if s.unit {
 		return c.placeUnit(d, s)
@@ -99,7 +99,7 @@ func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.Resourc
 	return c.placeTask(d, s, c.view.Task(e.id))
 }
 
-// placeTask places a task, if it fits anywhere.
+// placeTask places a task if it fits anywhere.
 func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.ResourceID) {
 	if t.Info.V.Accumulate && d.has(t) {
 		return stalled, nil // the draft collects for it
@@ -110,8 +110,7 @@ func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 	return c.placeAnew(d, s, t)
 }
 
-// placeAnew tries the alternatives of a task that are allowed by now, in their
-// order.
+// placeAnew tries the currently allowed alternatives of a task, in order.
 func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.ResourceID) {
 	var lacks []types.ResourceID
 	inFlight := false
@@ -129,7 +128,7 @@ func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 				return placed, nil
 			}
 			if d.empty() {
-				// Larger than a transaction. What it relies on may become less.
+				// It exceeds a transaction. It may rely on fewer keys later.
 				return noFit, idsOf(needs)
 			}
 			return full, nil
@@ -143,7 +142,7 @@ func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 			skipped = true
 		}
 		if inFlight = inFlight || skipped; c.outranks(d, t) {
-			short = idsOf(needs) // what it lacks was perhaps collected, and then it lacks the rest
+			short = idsOf(needs) // what it lacks may have been collected, and then it lacks the rest
 		}
 		lacks = append(lacks, short...)
 	}
@@ -176,8 +175,8 @@ func (c *Core) needsOf(s *shape, t *cluster.Task) [][]cluster.Need {
 	return s.resolved
 }
 
-// Vectors returns what each alternative of a task asks for, all included; one
-// vector if it has no alternatives.
+// Vectors returns the complete request vector of each alternative of a task; one vector if it has
+// no alternatives.
 func Vectors(v *cluster.View, t *cluster.Task) [][]cluster.Need {
 	if len(t.Info.V.Alternatives) == 0 {
 		return [][]cluster.Need{v.Needs(t.ID.Namespace, t.Info.V.Requests, t.Info.V.Devices...)}
@@ -189,8 +188,8 @@ func Vectors(v *cluster.View, t *cluster.Task) [][]cluster.Need {
 	return out
 }
 
-// find returns a node for needs, or what to wait for: one that is avoided only if no other
-// does. skipped tells that a node or pool in flight might do.
+// find returns a node for needs, or the resources to wait for. It returns an avoided node only if
+// no other fits. skipped reports whether a node or pool in flight might fit.
 func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
 	if len(c.accum.avoided) == 0 {
 		return c.findOne(d, s, needs)
@@ -203,7 +202,7 @@ func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, 
 	return n, lacks, skipped
 }
 
-// findOne is find, of all nodes.
+// findOne is find without avoided nodes.
 func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
 	if c.poolInFlight(d, needs) {
 		return nil, nil, true
@@ -231,7 +230,7 @@ func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Nod
 			return from
 		})
 		if by.Scoped() {
-			s.cursor = end // where the next that asks for the same has room
+			s.cursor = end // the next task with the same request has capacity there
 		}
 	}
 	if look.best != nil {
@@ -246,8 +245,8 @@ func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Nod
 	return nil, idsOf(needs), look.skipped
 }
 
-// findAnywhere looks among all nodes. What the index finds is looked at, and entered
-// into it anew if it was wrong.
+// findAnywhere searches all nodes. It checks the result of the index, and corrects the index if
+// that was wrong.
 func (c *Core) findAnywhere(look *search, s *shape, filters []match.Filter) {
 	if len(c.nodes) == 0 {
 		return
@@ -262,7 +261,7 @@ func (c *Core) findAnywhere(look *search, s *shape, filters []match.Filter) {
 	}
 }
 
-// findFrom is findAnywhere, from a place on, and returns where the next search is to begin.
+// findFrom is findAnywhere from a position, and returns where the next search begins.
 func (c *Core) findFrom(start int, look *search, filters []match.Filter) int {
 	var some [8]match.Ask
 	if asks, ok := c.index.Asks(look.needs, some[:0]); ok {
@@ -282,17 +281,17 @@ func (c *Core) findFrom(start int, look *search, filters []match.Filter) int {
 	return look.over(c.nodes, start, func(from, end int) int { return match.Next(filters, from, end) })
 }
 
-// window is where among all nodes the next search begins: behind the nodes found by the
-// last one, whatever that was for, so that the nodes take turns. While more tasks are to be
-// placed than there are nodes, each will get several: then several searches begin at the
-// same place, for tasks of one transaction that share a node cost the store less.
+// window is where the next search of all nodes begins: after the nodes found by the last search of
+// any shape, so that the nodes take turns. While more tasks are ready than there are nodes, each
+// node gets several. Several searches then begin at the same position, because tasks of one
+// transaction on one node cost the store less.
 type window struct {
 	cursor int
 	// found counts the searches that began at cursor.
 	found int
 }
 
-// full counts a search, and reports whether the next one is to begin elsewhere.
+// full counts a search, and reports whether the next one begins elsewhere.
 func (w *window) full(shares int) bool {
 	w.found++
 	if w.found < shares*enoughFound {
@@ -302,11 +301,11 @@ func (w *window) full(shares int) bool {
 	return true
 }
 
-// mostShares is how many tasks a node gets in one transaction, in the mean, at most.
+// mostShares bounds the average number of tasks that a node gets in one transaction.
 const mostShares = 4
 
-// shares returns how many tasks of one transaction a node is to get: as many as each of
-// this scheduler's part must get of those that are to be placed.
+// shares returns how many tasks of one transaction a node gets: the ready tasks per node of this
+// scheduler's part.
 func (c *Core) shares() int {
 	from, to := c.part()
 	return min(mostShares, max(1, c.queue.toPlace/max(1, to-from)))
@@ -318,8 +317,7 @@ func (c *Core) passes(filters []match.Filter, n *cluster.Node) bool {
 	return pos >= 0 && match.Passes(filters, pos)
 }
 
-// poolInFlight reports whether needs draw on pools that are in flight, so that the draft
-// cannot.
+// poolInFlight reports whether needs draw on pools in flight that the draft cannot draw on.
 func (c *Core) poolInFlight(d *Draft, needs []cluster.Need) bool {
 	if len(c.drawing) == 0 {
 		return false
@@ -332,7 +330,7 @@ func (c *Core) poolInFlight(d *Draft, needs []cluster.Need) bool {
 	return false
 }
 
-// anyNode is what a task lacks that asks for nothing and finds no node.
+// anyNode is what a task without requests lacks when it finds no node.
 const anyNode types.ResourceID = ""
 
 func idsOf(needs []cluster.Need) []types.ResourceID {
@@ -343,13 +341,13 @@ func idsOf(needs []cluster.Need) []types.ResourceID {
 	return out
 }
 
-// candidates returns the nodes worth looking at: those that have the rarest of the
-// ephemeral resources asked for; by names it. Else all nodes or, if the shape was
-// tried before, those that have more of something since.
+// candidates returns the nodes worth visiting. These are the nodes with the rarest requested
+// ephemeral resource, which by names. Otherwise they are all nodes, or, for a shape tried before,
+// those that have gained capacity since.
 func (c *Core) candidates(d *Draft, s *shape, needs []cluster.Need) (nodes []*cluster.Node, by types.ResourceID) {
 	for _, x := range needs {
 		if by != "" && len(nodes) == 1 && nodes[0].Own[x.ID] != nil {
-			continue // no rarer than that
+			continue // no resource is rarer
 		}
 		at, limited := c.holders(d, x.ID)
 		if limited && (by == "" || len(at) < len(nodes)) {
@@ -367,8 +365,7 @@ func (c *Core) candidates(d *Draft, s *shape, needs []cluster.Need) (nodes []*cl
 	return c.nodes, ""
 }
 
-// holders returns the nodes that may have some of rid; limited is false if any
-// may.
+// holders returns the nodes that may have some of rid; limited is false if any node may.
 func (c *Core) holders(d *Draft, rid types.ResourceID) (nodes []*cluster.Node, limited bool) {
 	nodes, limited = c.limited(rid)
 	switch more := d.offered[rid]; {
@@ -381,7 +378,7 @@ func (c *Core) holders(d *Draft, rid types.ResourceID) (nodes []*cluster.Node, l
 	return nodes, limited
 }
 
-// limited is holders, but for what a draft brings.
+// limited is holders without the capacity that a draft adds.
 func (c *Core) limited(rid types.ResourceID) (nodes []*cluster.Node, limited bool) {
 	if rid.IsPlacement() {
 		if name, ok := strings.CutPrefix(string(rid), "node/"); ok {

@@ -11,25 +11,24 @@ import (
 
 // Placement is where a task would be placed, or why it would wait.
 type Placement struct {
-	// Task is its id: the one it was submitted with, else one that stands for it.
+	// Task is its id: the submitted one, otherwise a stand-in.
 	Task string `json:"task"`
 	// Node is where it would run; empty if it would wait.
 	Node string `json:"node,omitempty"`
 	// Alternative is the index of the alternative it would take.
 	Alternative int `json:"alternative,omitempty"`
-	// Why says what it would wait for; nil if it would be placed. Tasks that ask
-	// for the same share it: its id is that of the first.
+	// Why says what it would wait for; nil if it would be placed. Tasks with the same request share
+	// it: its id is that of the first.
 	Why *Explanation `json:"why,omitempty"`
 }
 
-// Plan says what would become of tasks that were submitted to namespace ns now:
-// where each would be placed, beside what runs and after what waits already, and
-// why it would wait. The placements are in the order of subs. It is Schedule, on a
-// copy of the view: nothing is changed, and what is told is true until something
-// else happens.
+// Plan predicts the placement of tasks submitted to namespace ns now: where each would be placed,
+// next to the running tasks and after the waiting ones, or why it would wait. The placements are in
+// the order of subs. Plan runs Schedule on a copy of the view and changes nothing. Later events may
+// invalidate the result.
 //
-// Invalid: a task cannot be accepted. AlreadyExists: an id was used. Precondition:
-// nothing new is admitted at present.
+// Invalid: a task cannot be accepted. AlreadyExists: an id was used. Precondition: admission is
+// closed at present.
 func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.Time) ([]Placement, error) {
 	ids, with, err := withSubmitted(v, subs, ns, now)
 	if err != nil {
@@ -45,7 +44,7 @@ func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.T
 	for _, id := range ids {
 		e.planned[id] = true
 	}
-	// What all of one shape wait for is the same.
+	// All tasks of a shape wait for the same.
 	byShape := make(map[string]*Explanation)
 	out := make([]Placement, len(subs))
 	for i, id := range ids {
@@ -86,7 +85,7 @@ func withSubmitted(v *cluster.View, subs []controlplane.Submission, ns string, n
 		if with.Task(id) != nil {
 			return nil, nil, types.Errorf(types.AlreadyExists, "plan: tasks[%d]: id %s was used: ids are never used again, choose another", i, id.ID)
 		}
-		// They wait in the order given, after what waits already, and their job is
+		// They wait in the given order, after the tasks that wait already, and without a job to
 		// complete.
 		task.Job, task.Submitted = "", now.UnixNano()-int64(len(subs)-i)
 		with.Suppose(&cluster.Task{ID: id, Info: cluster.Cell[cluster.TaskValue]{V: cluster.NewTask(&task)}})
@@ -95,7 +94,7 @@ func withSubmitted(v *cluster.View, subs []controlplane.Submission, ns string, n
 	return ids, with, nil
 }
 
-// standIn is what a task is called that has no id.
+// standIn is the base of the id for a task without one.
 func standIn(name string) string {
 	if name == "" {
 		return "task"

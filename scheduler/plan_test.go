@@ -47,18 +47,18 @@ func TestPlan(t *testing.T) {
 		if v.Revision != revision || v.NumTasks() != tasks {
 			t.Error("the view was changed")
 		}
-		// What is planned counts as a holder of what it takes.
+		// A planned task counts as a holder.
 		if h := got[1].Why.Holders; !strings.Contains(fmt.Sprint(h), "{task a d cpu 1.5 n2 ") {
 			t.Error(h)
 		}
-		// But there is nothing yet that could be stopped.
+		// But there is nothing to stop yet.
 		if text := got[1].Why.Suggestion; text != "It goes on when a ends, which holds 1.5 cpu on n2." {
 			t.Errorf("it suggests %q", text)
 		}
 	})
 }
 
-// What an earlier task of the plan, or a reservation, brings counts.
+// TestPlanBuildsOnItself: resources of an earlier task of the plan, or of a reservation, count.
 func TestPlanBuildsOnItself(t *testing.T) {
 	inSmall(t, func(w *small) {
 		w.pair()
@@ -101,7 +101,7 @@ func TestPlanIsRefused(t *testing.T) {
 	})
 }
 
-// oddities are resources of all kinds, and what asks for them.
+// oddities are resources of all kinds, and tasks that request them.
 func oddities(t *rapid.T) []any {
 	var kvs []any
 	for i := range 6 {
@@ -121,7 +121,7 @@ func oddities(t *rapid.T) []any {
 		amounts := make(q)
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 3, rapid.ID[string]).Draw(t, "requests") {
 			amounts[name] = types.Quantity(500 * rapid.IntRange(1, 4).Draw(t, "amount"))
-			switch name { // what cannot be submitted is not there
+			switch name { // invalid submissions are absent
 			case "port":
 				amounts[name] += amounts[name] % 1000
 			case "port/8080":
@@ -143,8 +143,9 @@ func oddities(t *rapid.T) []any {
 	return kvs
 }
 
-// What Schedule leaves waiting, in whatever cluster, is explained as waiting; what
-// it places was never called infeasible; and a plan places what Schedule places.
+// TestExplainAgreesWithSchedule: in any cluster, tasks that Schedule leaves waiting are explained
+// as waiting. Tasks that it places were never called infeasible, and a plan places what Schedule
+// places.
 func TestExplainAgreesWithSchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := snapshot(t, append(anyCluster(t), oddities(t)...)...)
@@ -173,8 +174,8 @@ func TestExplainAgreesWithSchedule(t *testing.T) {
 	})
 }
 
-// question is something to be explained of a crowd: looks is how often it may look at
-// each of all the things there, and at each node besides.
+// question is an object of a large cluster to explain. all bounds the visits per object, perNode
+// those per node in addition.
 type question struct {
 	what         string
 	all, perNode int
@@ -195,7 +196,7 @@ func questions() []question {
 	}
 }
 
-// What there is is looked at a few times, and not once for each of the others.
+// TestExplainLooksOnce: an explanation visits each object a few times, not once per other object.
 func TestExplainLooksOnce(t *testing.T) {
 	const nodes, running, pending = 1000, 3000, 2000
 	v := crowd(t, nodes, running, pending)
@@ -211,7 +212,7 @@ func TestExplainLooksOnce(t *testing.T) {
 	}
 }
 
-// How long an explanation takes in a cluster of 10,000 nodes and 50,000 tasks.
+// BenchmarkExplain explains in a cluster of 10,000 nodes and 50,000 tasks.
 func BenchmarkExplain(b *testing.B) {
 	v := crowd(b, 10000, 30000, 20000)
 	for _, c := range questions() {
@@ -227,7 +228,7 @@ func BenchmarkExplain(b *testing.B) {
 	}
 }
 
-// crowd is a full cluster: on every node three tasks, and many that wait.
+// crowd is a full cluster: three tasks on every node, and many waiting ones.
 func crowd(t testing.TB, nodes, running, pending int) *cluster.View {
 	v := cluster.New()
 	put := func(key string, m types.Message) {

@@ -9,19 +9,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The queue holds what waits to be placed: tasks and reservations, by shape. All
-// of one shape ask for the same, so that where one does not fit none does: a shape
-// is tried by its head, and waits as a whole.
+// The queue holds waiting tasks and reservations, by shape. All entries of a shape have the same
+// request, so that where one does not fit none does: the queue tries a shape by its head, and the
+// shape waits as a whole.
 //
-// A shape is ready (in the heap, by priority and age of its head), waiting (listed
-// under each resource that it lacks, until there is more of one of them), or
-// stalled (nodes it might fit are in flight).
+// A shape is ready (in the heap, by priority and age of its head), waiting (listed under each
+// resource that it lacks, until more of one is free), or stalled (nodes it might fit are in
+// flight).
 
-// entry is one task or reservation that waits.
+// entry is one waiting task or reservation.
 type entry struct {
 	id        cluster.ID
 	submitted int64
-	// deadline is when it fails if it still waits, in Unix nanoseconds; 0 is never.
+	// deadline is when it fails if it still waits, in Unix nanoseconds; 0 means never.
 	deadline  int64
 	shape     *shape
 	priority  int
@@ -33,8 +33,8 @@ type entry struct {
 
 func (e *entry) key() entryKey { return entryKey{e.id, e.bundles} }
 
-// before orders entries: the highest priority first, then the oldest, then by id so
-// that the order is total.
+// before orders entries: the highest priority first, then the oldest, then by id to make the order
+// total.
 func (e *entry) before(f *entry) bool {
 	switch {
 	case e.priority != f.priority:
@@ -49,46 +49,45 @@ func (e *entry) before(f *entry) bool {
 	return e.bundles && !f.bundles
 }
 
-// Before makes it an element of the heap of its shape.
+// Before makes entry an element of the heap of its shape.
 func (e *entry) Before(f *entry) bool { return e.before(f) }
 
-// Placed makes it an element of the heap of its shape.
+// Placed makes entry an element of the heap of its shape.
 func (e *entry) Placed(at int) { e.pos = int32(at) }
 
-// shape is a set of entries that ask for the same. Millions may wait, each of a shape of
-// its own, so that what is small and there in every shape is part of it.
+// shape is a set of entries with the same request. Millions may wait with a shape each, so small
+// common parts are embedded.
 type shape struct {
 	key     shapeKey
 	entries heap.Heap[*entry]
 	lacks   []missing
-	// seen is how much of the log of changed nodes was looked at when the
-	// shape last failed; -1: all nodes must be looked at.
+	// seen is the position in the log of changed nodes when the shape last failed; -1 means that
+	// the next try must visit all nodes.
 	seen int
-	// until is the next moment at which more may be allowed; 0 is never.
+	// until is when more alternatives may become allowed; 0 means never.
 	until int64
-	// resolved are the needs of each alternative, as of the namespace's
-	// revision.
+	// resolved are the needs of each alternative, as of the namespace's revision.
 	resolved   [][]cluster.Need
 	resolvedAt int64
-	// cursor is where the next search begins, among all nodes.
+	// cursor is where the next search of all nodes begins.
 	cursor int
-	pos    int32 // in the heap of ready shapes; -1 when not in it
-	// node is the Serial of the node that it is steered to, or nowhere; at is its place
-	// among those that are, -1 when it is not listed there.
+	pos    int32 // in the heap of ready shapes; -1 when absent
+	// node is the Serial of the node that the shape is pinned to, or nowhere. at is its index among
+	// the shapes pinned there; -1 when not listed.
 	node, at int32
 
-	// The first entry is kept here, and so are what entries and lacks are made of while
-	// there is one of each.
+	// first is the first entry. With firstTaken, onlyEntry and onlyLack, it stores entries and
+	// lacks while they have one element.
 	first      entry
 	onlyEntry  [1]*entry
 	onlyLack   [1]missing
 	firstTaken bool
-	// unit tells that all of it are of one unit, whatever each asks for: see Units.
+	// unit reports whether the entries belong to one unit, whatever each requests: see Units.
 	unit bool
 }
 
-// shapeKey is the same for all that ask for the same: the beginning of a cryptographic
-// hash, as what is asked for is anybody's choice.
+// shapeKey is equal for equal requests. It is a prefix of a cryptographic hash, because users
+// choose the requests.
 type shapeKey [16]byte
 
 func keyOfShape(text []byte) shapeKey {
@@ -98,8 +97,8 @@ func keyOfShape(text []byte) shapeKey {
 
 func (s *shape) head() *entry { return s.entries[0] }
 
-// readyShape is a shape that is ready, with what mostly decides between two heads: to look
-// at the heads of thousands takes longer than all else.
+// readyShape is a ready shape with the values that mostly decide between two heads: reading the
+// heads of thousands takes longer than all else.
 type readyShape struct {
 	*shape
 	priority  int
@@ -111,7 +110,7 @@ func (x *readyShape) update() {
 	x.priority, x.submitted = head.priority, head.submitted
 }
 
-// Before makes it an element of a heap.
+// Before makes readyShape an element of a heap.
 func (x readyShape) Before(y readyShape) bool {
 	if x.priority != y.priority {
 		return x.priority > y.priority
@@ -122,10 +121,10 @@ func (x readyShape) Before(y readyShape) bool {
 	return x.head().before(y.head())
 }
 
-// Placed makes it an element of a heap.
+// Placed makes readyShape an element of a heap.
 func (x readyShape) Placed(at int) { x.pos = int32(at) }
 
-// headChanged puts a ready shape where its head belongs.
+// headChanged restores the position of a ready shape after its head changed.
 func (q *queue) headChanged(s *shape) {
 	q.ready[s.pos].update()
 	q.ready.Fix(int(s.pos))
@@ -134,19 +133,19 @@ func (q *queue) headChanged(s *shape) {
 	}
 }
 
-// queue is all that waits.
+// queue is the set of waiting entries.
 type queue struct {
 	entries entries
 	shapes  map[shapeKey]*shape
-	asleep  sleepers // which are not in entries, shapes and waiting
-	most    int      // how many shapes there were since shrink
+	asleep  sleepers // not in entries, shapes and waiting
+	most    int      // largest number of shapes since shrink
 	ready   heap.Heap[readyShape]
-	toPlace int                  // how many entries are of ready shapes
-	steered []heap.Heap[steered] // the ready shapes that are steered to each node, by its Serial
+	toPlace int                  // number of entries of ready shapes
+	steered []heap.Heap[steered] // ready shapes pinned to each node, by its Serial
 	waiting map[types.ResourceID]waiters
 	stalled []*shape
 	timers  heap.Heap[timer]
-	// deadlines are the entries that have one.
+	// deadlines are the entries with a deadline.
 	deadlines heap.Heap[expiring]
 }
 
@@ -164,7 +163,7 @@ func newQueue() *queue {
 	}
 }
 
-// entry returns what is queued under a key, nil if nothing is.
+// entry returns the entry of a key; nil if there is none.
 func (q *queue) entry(k entryKey) *entry {
 	e := q.entries.get(k)
 	if e == nil && !k.bundles {
@@ -175,11 +174,11 @@ func (q *queue) entry(k entryKey) *entry {
 	return e
 }
 
-// len returns how many are queued.
+// len returns the number of entries.
 func (q *queue) len() int { return q.entries.len() + q.asleep.Len() }
 
-// add queues an entry under the key of its shape; one that is queued so already
-// stays. It returns the shape if that is new: it is steered nowhere yet.
+// add queues an entry under the key of its shape; an unchanged entry stays. It returns the shape if
+// that is new, and so not pinned yet.
 func (q *queue) add(x entry, key shapeKey) (fresh *shape) {
 	if was := q.entry(x.key()); was != nil {
 		if was.shape.key == key && was.priority == x.priority && was.submitted == x.submitted {
@@ -209,13 +208,13 @@ func (q *queue) add(x entry, key shapeKey) (fresh *shape) {
 		q.toPlace++
 		q.headChanged(s)
 	case s.until != 0:
-		// Its alternatives may be allowed at another time.
+		// Its alternatives may become allowed at another time.
 		q.makeReady(s)
 	}
 	return fresh
 }
 
-// keep returns where an entry of the shape is kept.
+// keep stores an entry of the shape.
 func (s *shape) keep(x entry) *entry {
 	e := &s.first
 	if s.firstTaken {
@@ -227,14 +226,14 @@ func (s *shape) keep(x entry) *entry {
 	return e
 }
 
-// remove takes an entry out; none is success.
+// remove removes an entry; a missing one is no error.
 func (q *queue) remove(k entryKey) {
 	if e := q.entry(k); e != nil {
 		q.take(e)
 	}
 }
 
-// take takes an entry out that is in it.
+// take removes a queued entry.
 func (q *queue) take(e *entry) {
 	q.entries.remove(e)
 	q.unremind(e)
@@ -252,7 +251,7 @@ func (q *queue) take(e *entry) {
 	}
 }
 
-// drop forgets a shape of which no entry is left: it has no head to be compared by.
+// drop removes a shape without entries: it has no head to compare.
 func (q *queue) drop(s *shape) {
 	delete(q.shapes, s.key)
 	q.unwait(s)
@@ -262,7 +261,7 @@ func (q *queue) drop(s *shape) {
 	}
 }
 
-// makeReady puts a shape up to be tried.
+// makeReady makes a shape ready to try.
 func (q *queue) makeReady(s *shape) {
 	if s.pos >= 0 || len(s.entries) == 0 {
 		return
@@ -275,14 +274,14 @@ func (q *queue) makeReady(s *shape) {
 	q.toPlace += len(s.entries)
 }
 
-// rest takes a shape out of the ready ones.
+// rest removes a shape from the ready ones.
 func (q *queue) rest(s *shape) {
 	q.ready.Remove(int(s.pos))
 	q.unlist(s)
 	q.toPlace -= len(s.entries)
 }
 
-// unstall makes ready what waited for nodes in flight.
+// unstall makes shapes ready that waited for nodes in flight.
 func (q *queue) unstall() {
 	for _, s := range q.stalled {
 		if q.shapes[s.key] == s {
@@ -292,14 +291,13 @@ func (q *queue) unstall() {
 	q.stalled = q.stalled[:0]
 }
 
-// at wakes a shape at a moment, in Unix nanoseconds.
+// at schedules a shape to wake at a time, in Unix nanoseconds.
 func (q *queue) at(s *shape, when int64) {
 	s.until = when
 	q.timers.Push(timer{when, s})
 }
 
-// expire makes ready the shapes whose moment has come, and returns the next one, 0
-// if there is none.
+// expire makes shapes ready whose time has come. It returns the next time; 0 means none.
 func (q *queue) expire(now time.Time) int64 {
 	for len(q.timers) > 0 {
 		t := q.timers[0]
@@ -323,8 +321,8 @@ type timer struct {
 	shape *shape
 }
 
-// Before makes it an element of a heap.
+// Before makes timer an element of a heap.
 func (t timer) Before(other timer) bool { return t.when < other.when }
 
-// Placed makes it an element of a heap, from which only the first one is taken.
+// Placed makes timer an element of a heap, from which only the first is removed.
 func (timer) Placed(int) {}

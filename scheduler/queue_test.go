@@ -13,14 +13,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// queueModel is a queue and, beside it, what should be in it.
+// queueModel is a queue with a model of its contents.
 type queueModel struct {
 	q *queue
-	// in are the entries by key, with the key of their shape.
+	// in are the entries by key.
 	in map[entryKey]*entry
 	// shape is the key of the shape of each entry.
 	shape map[entryKey]shapeKey
-	// rested are the shapes that wait, with what they lack.
+	// rested are the waiting shapes, with what they lack.
 	rested map[shapeKey]types.ResourceID
 	n      int
 }
@@ -46,7 +46,7 @@ func (m *queueModel) add(t *rapid.T) {
 	m.in[k], m.shape[k] = e, key
 }
 
-// forget takes an entry out of the model; a shape that has none left is forgotten.
+// forget removes an entry from the model, and a shape without entries.
 func (m *queueModel) forget(k entryKey) {
 	shape := m.shape[k]
 	delete(m.in, k)
@@ -67,8 +67,7 @@ func (m *queueModel) remove(t *rapid.T) {
 	}
 }
 
-// take does with the first ready shape what the core does: its head is placed, or it
-// waits for something.
+// take treats the first ready shape like the core: it places its head or makes the shape wait.
 func (m *queueModel) take(t *rapid.T) {
 	if len(m.q.ready) == 0 {
 		return
@@ -95,22 +94,22 @@ func (m *queueModel) placeOrRest(t *rapid.T, s *shape) {
 	m.rested[s.key] = lacks
 }
 
-// beside does with the first of the shapes that are steered to a node what the core does
-// out of turn: its head is placed, or it waits for something.
+// beside treats the first shape pinned to a node like the core out of turn: it places its head or
+// makes the shape wait.
 func (m *queueModel) beside(t *rapid.T) {
 	if s := m.q.steeredTo(rapid.IntRange(0, 1).Draw(t, "node")); s != nil {
 		m.placeOrRest(t, s)
 	}
 }
 
-// steer has a shape steered somewhere.
+// steer pins a shape.
 func (m *queueModel) steer(t *rapid.T) {
 	if s := m.q.shapes[textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))]; s != nil {
 		m.q.steer(s, rapid.IntRange(nowhere, 1).Draw(t, "node"))
 	}
 }
 
-// sleep puts a shape to sleep, if it may be.
+// sleep parks a shape if it qualifies.
 func (m *queueModel) sleep(t *rapid.T) {
 	if s := m.q.shapes[textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))]; s != nil {
 		m.q.sleep(s)
@@ -204,8 +203,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestSteeredInOrder: the first of those that are steered to a node is the one whose head
-// is, also when that changes.
+// TestSteeredInOrder: the first shape pinned to a node is the one with the first head, also after
+// changes.
 func TestSteeredInOrder(t *testing.T) {
 	q := newQueue()
 	add := func(shape string, submitted int64) {
@@ -254,9 +253,8 @@ func TestQueueWakesAtMoments(t *testing.T) {
 	}
 }
 
-// TestReleaseWakesWhatMayFit: of all that lacks cpu, only what would have enough of it
-// is tried when some becomes free, and the first of a draft is not tried again for each
-// that follows.
+// TestReleaseWakesWhatMayFit: when cpu becomes free, only shapes that would have enough of it are
+// tried, and the first of a draft is not tried again for each later one.
 func TestReleaseWakesWhatMayFit(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 1000)
@@ -278,8 +276,8 @@ func TestReleaseWakesWhatMayFit(t *testing.T) {
 	b.expect("t0", "bound on n1")
 }
 
-// TestWakesWhatMayFitOnTheNode: when there is more memory on a node that has no cpu left,
-// what lacks both stays asleep.
+// TestWakesWhatMayFitOnTheNode: more memory on a node without free cpu does not wake a shape that
+// lacks both.
 func TestWakesWhatMayFitOnTheNode(t *testing.T) {
 	b := newBench(t, Config{})
 	b.put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 1000, "memory": 1 << 20})},
@@ -303,9 +301,8 @@ func TestWakesWhatMayFitOnTheNode(t *testing.T) {
 	b.expect("t0", "bound on n1")
 }
 
-// TestWakesWhatLackedSomethingElse: a task that lacked nothing but a resource that was not
-// there, and its time limit or alternative besides, is bound also when that comes to a node
-// which is full.
+// TestWakesWhatLackedSomethingElse: a task that lacked only a missing resource, besides its time
+// limit or alternative, is bound even if that resource comes to a full node.
 func TestWakesWhatLackedSomethingElse(t *testing.T) {
 	for name, edit := range map[string]func(*types.Task){
 		"limited": func(t *types.Task) {
@@ -336,8 +333,8 @@ func TestWakesWhatLackedSomethingElse(t *testing.T) {
 	}
 }
 
-// TestNothingIsListedOfWhatIsGone: a shape that lacked several resources is forgotten under
-// each of them.
+// TestNothingIsListedOfWhatIsGone: a removed shape that lacked several resources is listed under
+// none.
 func TestNothingIsListedOfWhatIsGone(t *testing.T) {
 	q := newQueue()
 	for _, id := range []string{"1", "2"} {
@@ -355,11 +352,11 @@ func TestNothingIsListedOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestEntriesOfOneHash: entries whose hash is the same are told apart.
+// TestEntriesOfOneHash: entries with equal hashes stay distinct.
 func TestEntriesOfOneHash(t *testing.T) {
 	x := newEntries()
 	a, b := &entry{id: cluster.ID{ID: "a"}}, &entry{id: cluster.ID{ID: "b"}}
-	x.byHash[x.hash(b.key())] = a // as if it were that of a, too
+	x.byHash[x.hash(b.key())] = a // as if it were the hash of a, too
 	x.put(b)
 	if x.get(b.key()) != b || x.len() != 2 {
 		t.Error("it is not found")
@@ -370,7 +367,7 @@ func TestEntriesOfOneHash(t *testing.T) {
 	}
 }
 
-// TestShapeIsSmall: a million tasks may wait, each of a shape of its own.
+// TestShapeIsSmall: a million tasks may wait, each with its own shape.
 func TestShapeIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(shape{}); size > 256 {
 		t.Errorf("a shape takes %d bytes", size)

@@ -8,8 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestBackfillNeedsItsPools: what a reservation lends does not make up for a licence
-// that is not there.
+// TestBackfillNeedsItsPools: capacity lent by a reservation does not replace a missing license.
 func TestBackfillNeedsItsPools(t *testing.T) {
 	b := newBench(t, Config{AccumulateAfter: time.Second})
 	b.node("n1", 1000)
@@ -47,8 +46,8 @@ func (b *bench) collected() types.Quantity {
 	return heldOf(r.Grant.V.On("n1"), types.CPU)
 }
 
-// TestCollectsAfterARefusal: what was not collected because something unrelated
-// changed is collected without anything becoming free.
+// TestCollectsAfterARefusal: a collection refused because of an unrelated change happens without
+// newly free capacity.
 func TestCollectsAfterARefusal(t *testing.T) {
 	b := newBench(t, Config{AccumulateAfter: time.Second})
 	b.node("n1", 1000)
@@ -70,8 +69,8 @@ func TestCollectsAfterARefusal(t *testing.T) {
 	}
 }
 
-// TestCollectsWhatWasInFlight: what a transaction in flight leaves of a node is
-// collected when it is answered.
+// TestCollectsWhatWasInFlight: what a transaction in flight leaves of a node is collected once it
+// is answered.
 func TestCollectsWhatWasInFlight(t *testing.T) {
 	b := newBench(t, Config{AccumulateAfter: time.Second})
 	b.node("n1", 1000)
@@ -92,8 +91,8 @@ func TestCollectsWhatWasInFlight(t *testing.T) {
 	}
 }
 
-// TestCompletedWhenAQuotaGoes: a reservation that lacks nothing any more is granted
-// without anything becoming free.
+// TestCompletedWhenAQuotaGoes: a reservation that no longer lacks anything is granted without newly
+// free capacity.
 func TestCompletedWhenAQuotaGoes(t *testing.T) {
 	b := newBench(t, Config{AccumulateAfter: time.Second})
 	b.node("n1", 1000)

@@ -11,9 +11,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Every test here is a mistake that the simulation found once.
+// Every test here is a bug that the simulation found.
 
-// see lets the core see everything that was stored.
+// see passes everything stored to the core.
 func (b *bench) see() {
 	b.t.Helper()
 	for _, batch := range b.store.Events(b.seen + 1) {
@@ -54,8 +54,7 @@ func (b *bench) other() *bench {
 	return &bench{t: b.t, store: b.store, core: New(Config{Name: "other"}), now: b.now}
 }
 
-// TestAnswerThatIsOlderThanTheWatch: an answer brings nothing back that was undone
-// since.
+// TestAnswerThatIsOlderThanTheWatch: an answer does not restore state that was undone since.
 func TestAnswerThatIsOlderThanTheWatch(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 1000)
@@ -74,8 +73,8 @@ func TestAnswerThatIsOlderThanTheWatch(t *testing.T) {
 	}
 }
 
-// TestWhatVanishedBetweenAnswerAndReload: a key that was put ahead of the watch, and
-// is gone again when the state is listed, is in no difference of listings.
+// TestWhatVanishedBetweenAnswerAndReload: a key put ahead of the watch, and gone again at the next
+// listing, appears in no difference of listings.
 func TestWhatVanishedBetweenAnswerAndReload(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 1000)
@@ -88,7 +87,7 @@ func TestWhatVanishedBetweenAnswerAndReload(t *testing.T) {
 	o.settle()
 	o.exited("a")
 	o.settle()
-	// The list-watch loop delivers what is new to it.
+	// The list-watch loop delivers the changes.
 	page, err := b.store.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Root})
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +104,7 @@ func TestWhatVanishedBetweenAnswerAndReload(t *testing.T) {
 	}
 }
 
-// TestNoRelyingOnWhatEndsInTheSameTransaction: a provider that is released provides
-// nothing any more.
+// TestNoRelyingOnWhatEndsInTheSameTransaction: a released provider provides nothing.
 func TestNoRelyingOnWhatEndsInTheSameTransaction(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 1000)
@@ -121,7 +119,7 @@ func TestNoRelyingOnWhatEndsInTheSameTransaction(t *testing.T) {
 	b.expect("b", "pending")
 }
 
-// TestReleaseAndRebindAreOneTransaction: what is freed is used at once.
+// TestReleaseAndRebindAreOneTransaction: freed capacity is used at once.
 func TestReleaseAndRebindAreOneTransaction(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 1000)
@@ -137,8 +135,7 @@ func TestReleaseAndRebindAreOneTransaction(t *testing.T) {
 	b.expect("b", "bound on n1")
 }
 
-// TestRefusedDraftGivesBackItsRoom: what was tried after it, and found too little
-// left, is tried again.
+// TestRefusedDraftGivesBackItsRoom: entries that failed because of the draft are tried again.
 func TestRefusedDraftGivesBackItsRoom(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 1000)
@@ -156,8 +153,7 @@ func TestRefusedDraftGivesBackItsRoom(t *testing.T) {
 	b.expect("b", "bound on n1")
 }
 
-// TestNodesAreLookedAtThoughAPoolWasShort: a shape that failed for want of a pool has
-// not looked at the nodes.
+// TestNodesAreLookedAtThoughAPoolWasShort: a shape that failed on a pool has not visited the nodes.
 func TestNodesAreLookedAtThoughAPoolWasShort(t *testing.T) {
 	b := newBench(t, Config{})
 	b.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: 1})
@@ -176,7 +172,7 @@ func TestNodesAreLookedAtThoughAPoolWasShort(t *testing.T) {
 }
 
 // TestNodesAreLookedAtOnceAResourceIsEverywhere: a task that waits for a pool when a resource
-// comes to all nodes looks at all of them after that.
+// reaches all nodes visits all of them afterwards.
 func TestNodesAreLookedAtOnceAResourceIsEverywhere(t *testing.T) {
 	b := newBench(t, Config{})
 	for i := range 8 {
@@ -208,8 +204,8 @@ func TestNodesAreLookedAtOnceAResourceIsEverywhere(t *testing.T) {
 	}
 }
 
-// TestReservationMadeAnewWhileOneIsRefused: the end of a draft about a reservation
-// says nothing about the next one of its name.
+// TestReservationMadeAnewWhileOneIsRefused: the end of a draft for a reservation does not affect
+// the next one of the same name.
 func TestReservationMadeAnewWhileOneIsRefused(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 1000)
@@ -233,14 +229,14 @@ func TestReservationMadeAnewWhileOneIsRefused(t *testing.T) {
 	}
 }
 
-// TestBundlesAreMovedToFit: where a bundle goes first may leave no room for the rest.
+// TestBundlesAreMovedToFit: the first choice for a bundle may leave no capacity for the rest.
 func TestBundlesAreMovedToFit(t *testing.T) {
 	for seed := range uint64(20) {
 		b := newBench(t, Config{Seed: seed})
 		b.node("n1", 1000)
 		b.node("n2", 1000)
 		b.put(controlplane.ResourceKey("d", "x", "n1"), &types.Resource{Capacity: 1000, NodeSession: b.session("n1")})
-		// Either node does for the first, which leaves the other one no room on n1.
+		// Either node fits the first bundle, but on n1 that leaves no capacity for the other.
 		b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Bundles: []types.Bundle{
 			{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 800})},
 			{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 700, "x": 1})},
@@ -261,7 +257,7 @@ func (b *bench) session(node string) int64 {
 	return page.KVs[0].CreateRevision
 }
 
-// TestNothingToWakeFor: a moment that has passed is not waited for.
+// TestNothingToWakeFor: the core does not wait for a past time.
 func TestNothingToWakeFor(t *testing.T) {
 	b := newBench(t, Config{AccumulateAfter: time.Second})
 	b.node("n1", 1000)
@@ -289,8 +285,8 @@ func TestNothingToWakeFor(t *testing.T) {
 	t.Error("it wakes again and again")
 }
 
-// TestBatchesOfARestartedScheduler: Run never uses the id of a transaction twice,
-// whatever the seed; a Core by itself repeats its seed.
+// TestBatchesOfARestartedScheduler: Run never reuses a transaction id, whatever the seed; a Core
+// alone repeats its seed.
 func TestBatchesOfARestartedScheduler(t *testing.T) {
 	a, b := New(Config{Seed: 1}), New(Config{Seed: 1})
 	if a.newBatch() != b.newBatch() {
@@ -302,8 +298,8 @@ func TestBatchesOfARestartedScheduler(t *testing.T) {
 	}
 }
 
-// TestCreatedAheadOfAStaleView: when a key was deleted and made anew before the watch
-// told, it is known when it was made.
+// TestCreatedAheadOfAStaleView: the create revision of a key deleted and recreated ahead of the
+// watch is known.
 func TestCreatedAheadOfAStaleView(t *testing.T) {
 	v := cluster.New()
 	event := func(create, mod int64) controlplane.Event {
@@ -328,8 +324,8 @@ func TestCreatedAheadOfAStaleView(t *testing.T) {
 	}
 }
 
-// TestReleaseWaitsForThePoolOfAReleasingGrant: what was drawn goes back to the pool,
-// behind what is in flight of it or, when no more may be, after that.
+// TestReleaseWaitsForThePoolOfAReleasingGrant: drawn amounts return to the pool behind the
+// transactions in flight, or after them at the maximum depth.
 func TestReleaseWaitsForThePoolOfAReleasingGrant(t *testing.T) {
 	for _, most := range []int{1, 2} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) { releaseToAPool(t, most) })
@@ -364,8 +360,7 @@ func releaseToAPool(t *testing.T, most int) {
 	}
 }
 
-// TestBatchesGrowAgain: a transaction that was too large makes those after it smaller,
-// and not for ever.
+// TestBatchesGrowAgain: a too large transaction makes later ones smaller, but not forever.
 func TestBatchesGrowAgain(t *testing.T) {
 	b := newBench(t, Config{BatchTasks: 64})
 	b.node("n1", 4000)
@@ -390,8 +385,7 @@ func TestBatchesGrowAgain(t *testing.T) {
 	}
 }
 
-// TestComparesCountAsBytes: what a transaction compares makes it as large as what it
-// writes does.
+// TestComparesCountAsBytes: compares count towards the size of a transaction, like writes.
 func TestComparesCountAsBytes(t *testing.T) {
 	limits := controlplane.Limits{Ops: 10_000, Bytes: 20_000}
 	b := newLimitedBench(t, limits, Config{})
@@ -409,8 +403,8 @@ func TestComparesCountAsBytes(t *testing.T) {
 	}
 }
 
-// TestNothingIsRememberedOfWhatIsGone: a conflict about a task that was deleted
-// meanwhile leaves nothing behind.
+// TestNothingIsRememberedOfWhatIsGone: a conflict about a task deleted meanwhile leaves no state
+// behind.
 func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		b := newBench(t, Config{})

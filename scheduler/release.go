@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// settleGrants releases the grants whose reservation is gone. A draft that does so
-// does nothing else.
+// settleGrants releases the grants whose reservation is gone. A draft that does so contains nothing
+// else.
 func (c *Core) settleGrants(d *Draft) {
 	c.reservations.drain(func(r *cluster.Reservation) bool {
 		c.deciding = r
@@ -25,8 +25,8 @@ func (c *Core) settleGrants(d *Draft) {
 	d.closed = !d.empty()
 }
 
-// waitForGrant reports whether anything that the release of a grant changes is in
-// flight; the release is then looked at again later.
+// waitForGrant reports whether anything that the release of a grant changes is in flight; the
+// release is then retried later.
 func (c *Core) waitForGrant(d *Draft, r *cluster.Reservation) bool {
 	if c.whenUnlocked(r, r) || d.has(r) {
 		return true
@@ -45,10 +45,10 @@ func (c *Core) waitForGrant(d *Draft, r *cluster.Reservation) bool {
 	return false
 }
 
-// release takes a grant one step towards its end: what no task draws on returns at once, or
-// node by node where the draft has no room for all of it; the rest returns as its holders
-// end, and the grant goes last. A grant whose reservation is there, which no task may draw on
-// yet, keeps its phase until then. false when there is no room.
+// release takes a grant one step towards its end. Holdings that no task draws on return at once, or
+// node by node if the draft has too little space. The rest returns as its holders end, and the
+// grant goes last. A grant of an existing reservation that no task may draw on yet keeps its phase
+// until then. It returns false when the draft lacks space.
 func (d *Draft) release(r *cluster.Reservation) bool {
 	g := r.Grant.V
 	next := *g
@@ -104,7 +104,7 @@ func (d *Draft) release(r *cluster.Reservation) bool {
 	return true
 }
 
-// drawnOn reports whether any task draws on what a grant holds on node n.
+// drawnOn reports whether a task draws on what a grant holds on node n.
 func drawnOn(r *cluster.Reservation, n *cluster.Node, at types.GrantNode) bool {
 	for _, h := range at.Holds {
 		if n.Used(h.Resource.Scope(r.ID.Namespace, r.ID.ID)) > 0 {
@@ -114,7 +114,8 @@ func drawnOn(r *cluster.Reservation, n *cluster.Node, at types.GrantNode) bool {
 	return false
 }
 
-// undrawn returns what a grant holds on a node and no task draws on, and of how many pools.
+// undrawn returns the holdings of a grant on a node that no task draws on, and the number of pools
+// among them.
 func (d *Draft) undrawn(r *cluster.Reservation, at types.GrantNode) (holds []types.Holding, pools int) {
 	n := d.view.Nodes[at.Node]
 	for _, h := range at.Holds {
@@ -131,8 +132,8 @@ func (d *Draft) undrawn(r *cluster.Reservation, at types.GrantNode) (holds []typ
 	return holds, pools
 }
 
-// returnUndrawn gives back what a grant holds on a node and no task draws on; false, and
-// nothing is given back, when the draft has no room for that.
+// returnUndrawn returns the holdings of a grant on a node that no task draws on. It returns false,
+// and changes nothing, when the draft lacks space.
 func (d *Draft) returnUndrawn(r *cluster.Reservation, at types.GrantNode) bool {
 	holds, pools := d.undrawn(r, at)
 	if !d.room(1+pools, 1+pools) {
@@ -143,8 +144,8 @@ func (d *Draft) returnUndrawn(r *cluster.Reservation, at types.GrantNode) bool {
 	return true
 }
 
-// returnSome gives back, of one node that has more than goes into a draft, what no task draws
-// on at all, as far as there is room, and returns what the grant holds there then.
+// returnSome returns undrawn holdings of one node that exceeds a draft, as far as there is space.
+// It returns what the grant then still holds there.
 func (d *Draft) returnSome(r *cluster.Reservation, at types.GrantNode) types.GrantNode {
 	n := d.view.Nodes[at.Node]
 	holds, _ := d.undrawn(r, at)
@@ -159,7 +160,7 @@ func (d *Draft) returnSome(r *cluster.Reservation, at types.GrantNode) types.Gra
 	return at
 }
 
-// without returns shares less those in use.
+// without returns shares minus the used ones.
 func without(shares, used []types.DeviceShare) []types.DeviceShare {
 	var out []types.DeviceShare
 	for _, s := range shares {

@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// retry has a task wait for another attempt that has failed by status s, if it is to have
-// one and there is time for it before its deadline.
+// retry changes the failed status s to wait for another attempt, if retries remain and the deadline
+// leaves time.
 func (c *Core) retry(t *cluster.Task, s *types.Status) {
 	task, failures := t.Info.V, failuresOf(t.Status.V)+1
 	if s.Phase != types.Failed || task == nil || task.Stop != nil || failures > task.Retries {
@@ -26,7 +26,7 @@ func (c *Core) retry(t *cluster.Task, s *types.Status) {
 	s.Phase, s.Retry = types.Pending, at
 }
 
-// failuresOf returns how many attempts of a task failed, as its status says.
+// failuresOf returns the number of failed attempts in a status.
 func failuresOf(s *cluster.StatusValue) int {
 	if s == nil {
 		return 0
@@ -34,23 +34,23 @@ func failuresOf(s *cluster.StatusValue) int {
 	return s.Failures
 }
 
-// postponement is a task that waits until it may be bound again, at a time in Unix nanoseconds.
-// The earliest one comes first.
+// postponement is a task that must not be bound before a time, in Unix nanoseconds. The earliest is
+// first in the heap.
 type postponement struct {
 	at int64
 	id cluster.ID
 }
 
-// Before makes it an element of a heap.
+// Before makes postponement an element of a heap.
 func (p postponement) Before(q postponement) bool {
 	return p.at < q.at || p.at == q.at && compareID(p.id, q.id) < 0
 }
 
-// Placed makes it an element of a heap, from which only the first one is taken.
+// Placed makes postponement an element of a heap, from which only the first is removed.
 func (postponement) Placed(int) {}
 
-// postpone reports whether a task may not be bound yet, because its last attempt failed
-// and others are not to have to bear it. It is looked at again when it may.
+// postpone reports whether a task must not be bound yet, because its last attempt failed and must
+// not burden others. The task is rechecked when it may be bound.
 func (c *Core) postpone(t *cluster.Task) bool {
 	if t.Status.V == nil || t.Status.V.Retry <= c.now.UnixNano() {
 		return false
@@ -62,12 +62,12 @@ func (c *Core) postpone(t *cluster.Task) bool {
 	return true
 }
 
-// resume queues the tasks that may be bound again by now.
+// resume queues the tasks that may be bound again.
 func (c *Core) resume() {
 	for len(c.postponed) > 0 && c.postponed[0].at <= c.now.UnixNano() {
 		x := c.postponed.Pop()
 		if c.awaited[x.id] != x.at {
-			continue // it was postponed anew
+			continue // it was postponed again
 		}
 		delete(c.awaited, x.id)
 		if t := c.view.Task(x.id); t != nil {
@@ -76,8 +76,7 @@ func (c *Core) resume() {
 	}
 }
 
-// resumes is when the next task may be bound again, in Unix nanoseconds; 0 if none waits
-// for that.
+// resumes is when the next postponed task may be bound, in Unix nanoseconds; 0 means none.
 func (c *Core) resumes() int64 {
 	if len(c.postponed) == 0 {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ended reports the end of the present attempt of a task, and settles.
+// ended reports the end of the current attempt of a task, and settles.
 func (b *bench) ended(id string, r types.Report) {
 	b.t.Helper()
 	x := b.core.view.Task(clusterID("d", id)).Bindings[0]
@@ -28,8 +28,8 @@ func (b *bench) status(id string) types.Status {
 
 func retries(n int) func(*types.Task) { return func(t *types.Task) { t.Retries = n } }
 
-// TestRetries: an attempt that fails is followed by another one after a wait that
-// doubles, until there are no retries left.
+// TestRetries: another attempt follows a failed one after a wait that doubles, until no retries are
+// left.
 func TestRetries(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)
@@ -68,7 +68,7 @@ func TestRetries(t *testing.T) {
 func TestWhatIsRetried(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		edit     func(*types.Task) // a stop or an eviction is told when it is bound
+		edit     func(*types.Task) // the binding gets a stop or an eviction
 		report   types.Report
 		want     types.Phase
 		failures int
@@ -105,8 +105,8 @@ func TestWhatIsRetried(t *testing.T) {
 	}
 }
 
-// TestLostDoesNotCount: the loss of a node is no failure, and keeps the count; a task that
-// is not to be run again then is not.
+// TestLostDoesNotCount: the loss of a node is no failure and keeps the count; a StopLost task does
+// not run again.
 func TestLostDoesNotCount(t *testing.T) {
 	for _, loss := range []types.OnDisconnect{types.Fence, types.StopLost} {
 		b := newBench(t, Config{})
@@ -133,8 +133,8 @@ func TestLostDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestStoppedWhileItWaits: a task that waits for its next attempt is cancelled at once; and
-// what is deleted is forgotten.
+// TestStoppedWhileItWaits: a task that waits for its next attempt is cancelled at once; a deleted
+// one leaves no state.
 func TestStoppedWhileItWaits(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)
@@ -154,8 +154,7 @@ func TestStoppedWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestRetryIsTakenOver: a scheduler that has just come waits as long as the one before it
-// would have.
+// TestRetryIsTakenOver: a new scheduler waits as long as the previous one would have.
 func TestRetryIsTakenOver(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)
@@ -173,7 +172,7 @@ func TestRetryIsTakenOver(t *testing.T) {
 	b.expect("a", "bound on n1")
 }
 
-// TestRetryIsExplained: why says what failed, and when the next attempt is.
+// TestRetryIsExplained: the explanation says what failed, and when the next attempt is.
 func TestRetryIsExplained(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)

@@ -13,23 +13,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// sessionTTL is how long a scheduler that died is still taken for alive by those it
-// shares the namespaces with.
+// sessionTTL is how long a dead scheduler still counts as alive for those that share the namespaces
+// with it.
 const sessionTTL = 5 * time.Second
 
-// beatEvery is how often the loop shows that it runs while nothing happens.
+// beatEvery is the interval at which an idle loop shows that it runs.
 const beatEvery = 10 * time.Second
 
-// mostGone is the number of names of nodes that are no longer there from which on a Core is
-// replaced by another one: it keeps about 1 KB for each name that it has seen.
+// mostGone is the number of removed node names above which a new Core replaces this one: a Core
+// keeps about 1 KB for each name it has seen.
 const mostGone = 50_000
 
-// errOutgrown ends the run of a Core that knows more than mostGone nodes that are gone.
+// errOutgrown ends the run of a Core that knows more than mostGone removed nodes.
 var errOutgrown = errors.New("too many nodes are gone")
 
-// Run schedules until ctx is done: it connects a Core to the store. A panic while the Core
-// decides sets the item that it decided about aside, until that changes, and another Core
-// goes on from what is stored. So it does where many nodes have come and gone.
+// Run schedules until ctx is done: it connects a Core to the store. When a decision of the Core
+// panics, its object is set aside until it changes, and another Core continues from the stored
+// state. The same replacement happens after many nodes have come and gone.
 func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -61,12 +61,12 @@ type runner struct {
 	group   *supervise.Group
 	updates chan update
 	answers chan answer
-	// handed is the part of a listing that was handed in last, and may not be applied
-	// yet. It is the watch's own.
+	// handed is closed once the last part of a listing that was passed on is applied. Only watch
+	// uses it.
 	handed chan struct{}
-	// synced tells that the state was listed, and that no listing is under way.
+	// synced reports whether the state was listed and no listing is under way.
 	synced bool
-	// panicked tells that the loop did.
+	// panicked reports whether the loop panicked.
 	panicked bool
 }
 
@@ -78,8 +78,8 @@ func newRunner(store controlplane.Store, cfg Config, log *zap.Logger, away aside
 		updates: make(chan update, 64),
 		answers: make(chan answer, 64),
 	}
-	// A scheduler that is started again must not repeat itself: an unanswered
-	// commit is recognised by the id of its transaction.
+	// A restarted scheduler must not repeat ids: the id of its transaction identifies an unanswered
+	// commit.
 	r.core.newBatch = controlplane.NewBatch
 	r.core.aside = away
 	return r
@@ -104,8 +104,8 @@ func (r *runner) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// setAside sets aside what the core decided about when it panicked with err. It reports
-// whether that was something, and something else than before.
+// setAside sets aside the object of the decision that panicked with err. It reports whether there
+// was one, and not the same as before.
 func (r *runner) setAside(err error) bool {
 	if !r.panicked {
 		return false
@@ -122,13 +122,13 @@ func (r *runner) setAside(err error) bool {
 	return true
 }
 
-// update is what is new; taken, if it is not nil, is closed when it is applied.
+// update is a change; taken, unless nil, is closed when it is applied.
 type update struct {
 	controlplane.Update
 	taken chan struct{}
 }
 
-// answer is what became of a draft.
+// answer is the result of a draft.
 type answer struct {
 	draft *Draft
 	res   controlplane.Result
@@ -136,13 +136,14 @@ type answer struct {
 	took  time.Duration
 }
 
-// overtook tells that the draft was refused as a pool is not as the one before it leaves it.
+// overtook reports whether the draft was refused because a pool differs from what the previous
+// draft leaves.
 func (a answer) overtook() bool {
 	return a.err == nil && !a.res.Committed && a.res.Read == nil && a.draft.follows
 }
 
-// watch passes on what changes. Specs are left out: they are large, and none of a
-// scheduler's business.
+// watch passes changes to the loop. It omits specs: they are large, and a scheduler does not use
+// them.
 func (r *runner) watch(ctx context.Context) error {
 	specs := controlplane.Prefix(controlplane.Specs)
 	opts := controlplane.ListWatchOptions{
@@ -155,9 +156,8 @@ func (r *runner) watch(ctx context.Context) error {
 	return controlplane.ListWatch(ctx, r.store, opts, func(u controlplane.Update) error { return r.hand(ctx, u) })
 }
 
-// hand hands an update to the loop. Of a listing, which is large, no more than two parts
-// are on their way; and the last one is waited for, as it has what may be used no longer
-// than that.
+// hand passes an update to the loop. At most two parts of a large listing are in flight. hand waits
+// for the last part to be applied, because its content is valid only until then.
 func (r *runner) hand(ctx context.Context, u controlplane.Update) error {
 	x := update{Update: u}
 	if u.Synced {
@@ -178,7 +178,7 @@ func (r *runner) hand(ctx context.Context, u controlplane.Update) error {
 	return r.await(ctx)
 }
 
-// await waits until the last part of a listing that was handed in is applied.
+// await waits until the last part of a listing that was passed on is applied.
 func (r *runner) await(ctx context.Context) error {
 	if r.handed == nil {
 		return nil
@@ -192,8 +192,8 @@ func (r *runner) await(ctx context.Context) error {
 	}
 }
 
-// loop owns the core: it takes in what there is, then sends what there is to do.
-// What comes in while transactions are in flight makes the next ones larger.
+// loop owns the core: it applies what has arrived, then sends new transactions. Changes that arrive
+// while transactions are in flight make the next ones larger.
 func (r *runner) loop(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -226,7 +226,7 @@ func (r *runner) loop(ctx context.Context) error {
 	}
 }
 
-// takeIn applies what has come in meanwhile, without waiting for more.
+// takeIn applies what has arrived, without waiting for more.
 func (r *runner) takeIn() {
 	for {
 		select {
@@ -240,8 +240,7 @@ func (r *runner) takeIn() {
 	}
 }
 
-// send commits what is to be committed now: each transaction while the next one is
-// decided.
+// send commits the pending transactions, each while the next one is decided.
 func (r *runner) send(ctx context.Context) {
 	start, n := time.Now(), 0
 	for d := r.core.nextOne(start); d != nil; d = r.core.nextOne(start) {
@@ -301,9 +300,9 @@ func (r *runner) done(a answer) {
 	r.core.Done(a.draft, a.res, a.err, now)
 }
 
-// commit commits a draft, once those before it are on their way, and hands its answer in.
-// What the store cannot take now, because it is full or away, is sent again: only what it
-// can never take is an error.
+// commit commits a draft, once its predecessors are on their way, and passes its answer to the
+// loop. It sends again if the store is full or unreachable; an error means that the store can never
+// accept the draft.
 func (r *runner) commit(ctx context.Context, d *Draft, before []chan struct{}, gone chan struct{}) error {
 	for _, gone := range before {
 		select {
@@ -315,7 +314,7 @@ func (r *runner) commit(ctx context.Context, d *Draft, before []chan struct{}, g
 	txn := d.Change.Txn()
 	if gone != nil {
 		txn.Sent = sync.OnceFunc(func() { close(gone) })
-		defer txn.Sent() // also if it never was
+		defer txn.Sent() // even if it was never sent
 	}
 	start := time.Now()
 	retry := controlplane.RetryPolicy()
@@ -338,7 +337,7 @@ func (r *runner) commit(ctx context.Context, d *Draft, before []chan struct{}, g
 	}
 }
 
-// refusal names the first compare that did not hold.
+// refusal names the first compare that failed.
 func refusal(txn controlplane.Txn, res controlplane.Result) string {
 	for i, x := range txn.Compares {
 		if i >= len(res.Read) {

@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// values returns what metrics show, by name and label.
+// values returns the values of metrics, by name and label.
 func values(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -42,8 +42,8 @@ func values(t *testing.T, m *Metrics) map[string]float64 {
 	return out
 }
 
-// TestRun: what is submitted is bound without waiting for anything but the store, what
-// cannot be read is said once, and the metrics say what happened.
+// TestRun: submitted tasks are bound without a wait except for the store, unreadable values are
+// logged once, and the metrics match.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newGarbledBench(t)
@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 		b.expect("late", "pending")
-		time.Sleep(time.Minute) // of the bubble: nobody waits
+		time.Sleep(time.Minute) // in the bubble: it costs nothing
 		synctest.Wait()
 		b.see()
 		b.expect("late", "failed on ")
@@ -89,8 +89,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestManyGoneNodes: what is remembered of nodes that have come and gone is forgotten, and the
-// scheduler goes on.
+// TestManyGoneNodes: state of removed nodes is dropped, and the scheduler continues.
 func TestManyGoneNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{})
@@ -129,8 +128,7 @@ func TestManyGoneNodes(t *testing.T) {
 	})
 }
 
-// slowly is a store to which transactions that draw on a pool are on their way when it
-// is said so, and that answers then.
+// slowly is a store that sends and answers transactions on pools only on command.
 type slowly struct {
 	controlplane.Store
 	begun, committed atomic.Int32
@@ -151,8 +149,8 @@ func (s *slowly) Commit(ctx context.Context, txn controlplane.Txn) (controlplane
 	return res, err
 }
 
-// TestSentInOrder: a transaction is sent when that before it, which it assumes to be
-// committed, is on its way, and before that is answered.
+// TestSentInOrder: a transaction is sent once its predecessor is on its way, and before that is
+// answered.
 func TestSentInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := pooled(t, 4*deepest)
@@ -181,8 +179,8 @@ func TestSentInOrder(t *testing.T) {
 	})
 }
 
-// noSpace is a store that refuses every transaction, as etcd does when its database is full, until
-// there is room.
+// noSpace is a store that refuses every transaction, like an etcd with a full database, until it
+// has room.
 type noSpace struct {
 	controlplane.Store
 	room  atomic.Bool
@@ -196,8 +194,8 @@ func (s *noSpace) Commit(ctx context.Context, txn controlplane.Txn) (controlplan
 	return s.Store.Commit(ctx, txn)
 }
 
-// TestFullStore: a scheduler whose transactions are refused for ten minutes asks seldom, and goes
-// on as soon as there is room.
+// TestFullStore: a scheduler whose transactions are refused for ten minutes retries rarely, and
+// continues as soon as there is room.
 func TestFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{})
@@ -209,7 +207,7 @@ func TestFullStore(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- Run(ctx, s, Config{}, zap.NewNop()) }()
-		time.Sleep(10 * time.Minute) // of the bubble: nobody waits
+		time.Sleep(10 * time.Minute) // in the bubble: it costs nothing
 		if n := s.asked.Load(); n < 10 || n > 1500 {
 			t.Errorf("it asked %d times in ten minutes", n)
 		}

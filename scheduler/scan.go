@@ -6,9 +6,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// scan is over, of all nodes, by the index alone: neither a node that is too full nor one
-// that fits is looked at, but the one taken in the end. It begins with this scheduler's
-// part of them.
+// scan is search.over for all nodes, by the index alone: only the chosen node is evaluated, later.
+// It begins with this scheduler's part of the nodes.
 func (c *Core) scan(s *search, asks []match.Ask, filters []match.Filter, start int) int {
 	enough := enoughFound
 	if len(c.nodes) <= lookAtAll {
@@ -18,7 +17,7 @@ func (c *Core) scan(s *search, asks []match.Ask, filters []match.Filter, start i
 	start = min(max(start, from), to)
 	for i, part := range [][2]int{{start, to}, {from, start}, {to, len(c.nodes)}, {0, from}} {
 		if i == 2 && s.found > 0 {
-			break // others are at work there
+			break // other schedulers place there
 		}
 		for at := match.Next(filters, part[0], part[1]); at < part[1]; at = match.Next(filters, at+1, part[1]) {
 			n := c.nodes[at]
@@ -38,8 +37,8 @@ func (c *Core) scan(s *search, asks []match.Ask, filters []match.Filter, start i
 	return s.goOn(start)
 }
 
-// note enters what a node has free into the index, as the draft leaves it or, if that is nil, as
-// it is stored.
+// note updates the index with the free amounts of a node, as the draft leaves it or, if that is
+// nil, as stored.
 func (c *Core) note(d *Draft, n *cluster.Node) {
 	if d == nil {
 		d = c.blank
@@ -50,7 +49,7 @@ func (c *Core) note(d *Draft, n *cluster.Node) {
 	}
 }
 
-// noteOf is note, of one resource.
+// noteOf is note for one resource.
 func (c *Core) noteOf(d *Draft, n *cluster.Node, rid types.ResourceID) {
 	if place := c.state(n).pos; place >= 0 && c.index.Has(rid) {
 		r := d.on(n)

@@ -12,39 +12,38 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Decision is what could be placed in a cluster, and what has to wait.
+// Decision is what a cluster can place, and what must wait.
 type Decision struct {
-	// Binds are the tasks that fit, where, in the order in which they were
-	// placed: each takes what the earlier ones left.
+	// Binds are the tasks that fit, with their nodes, in order of placement: each takes what the
+	// earlier ones left.
 	Binds []Bind
-	// Grants are the reservations that fit, whole.
+	// Grants are the reservations that fit, complete.
 	Grants []cluster.ID
 	// Waiting are those that do not fit, by priority and age.
 	Waiting []Waiting
 }
 
-// Waiting is a task or reservation that has to wait.
+// Waiting is a task or reservation that must wait.
 type Waiting struct {
 	ID cluster.ID
-	// Reservation tells that it is one; else it is a task.
+	// Reservation reports whether it is a reservation; otherwise it is a task.
 	Reservation bool
-	// Lacks are the resources of which there must be more before it can fit.
+	// Lacks are the resources that must become free before it can fit.
 	Lacks []types.ResourceID
 }
 
-// Schedule decides where everything that waits in a cluster goes: a snapshot in, a
-// decision out, by the rules that Core follows, and in one pass. It reads the view and
-// changes nothing of it; it does no I/O and knows the time only as now. The same
-// view, configuration and time give the same decision.
+// Schedule places everything that waits in a cluster: a snapshot in, a decision out, by the rules
+// of Core, in one pass. It reads the view without changing it, does no I/O, and knows the time only
+// as now. The same view, configuration and time give the same decision.
 //
-// The decision is what one transaction without limits would do. What a reservation
-// accumulates stays held; what ends meanwhile is not taken into account.
+// The decision is that of one transaction without limits. Capacity that a reservation accumulates
+// stays held. Attempts that end meanwhile do not count.
 func Schedule(view *cluster.View, cfg Config, now time.Time) Decision {
 	c, d := schedule(view, cfg, now)
 	return Decision{Binds: d.Binds, Grants: d.Grants, Waiting: c.queue.all()}
 }
 
-// schedule is Schedule, and returns the snapshot as it leaves it.
+// schedule is Schedule, and returns the resulting snapshot.
 func schedule(view *cluster.View, cfg Config, now time.Time) (*Core, *Draft) {
 	c := New(cfg)
 	c.lookAt(view)
@@ -56,7 +55,7 @@ func schedule(view *cluster.View, cfg Config, now time.Time) (*Core, *Draft) {
 	return c, d
 }
 
-// load looks at everything in a view that was made by somebody else.
+// load rechecks everything in a view that the core did not build.
 func (c *Core) load() {
 	for _, name := range slices.Sorted(maps.Keys(c.view.Nodes)) {
 		n := c.view.Nodes[name]
@@ -70,7 +69,7 @@ func (c *Core) load() {
 	c.touchPools()
 }
 
-// all returns what is queued, in order.
+// all returns the queued entries, in order.
 func (q *queue) all() []Waiting {
 	var entries []*entry
 	q.entries.each(func(e *entry) { entries = append(entries, e) })

@@ -61,7 +61,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// cluster of up to six nodes, and what waits in it.
+// anyCluster is a cluster of up to six nodes, with waiting work.
 func anyCluster(t *rapid.T) []any {
 	var kvs []any
 	for i := range rapid.IntRange(0, 6).Draw(t, "nodes") {
@@ -111,7 +111,7 @@ func TestScheduleIsPureAndWhole(t *testing.T) {
 	})
 }
 
-// checkBinds: what is bound is bound where it may be, and fits beside the rest.
+// checkBinds checks that every bind is allowed and fits next to the rest.
 func checkBinds(t *rapid.T, v *cluster.View, plan Decision) {
 	used := make(map[string]types.Quantity)
 	for _, b := range plan.Binds {

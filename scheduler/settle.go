@@ -11,14 +11,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// verdict is what is to be done about a binding.
+// verdict is what a binding needs next.
 type verdict int
 
 const (
 	nothing verdict = iota
 	release         // its end was reported
 	lose            // its node's session is over
-	stop            // the task is to be stopped or evicted
+	stop            // the task must be stopped or evicted
 	copied          // its start, trouble or restart was reported
 )
 
@@ -41,9 +41,8 @@ func judge(t *cluster.Task, b *cluster.Binding) verdict {
 	return nothing
 }
 
-// tells reports whether the report of an attempt that lasts says something that its
-// status does not. That a start is slow is not worth a write, nor is an image: that
-// goes with the next one.
+// tells reports whether the report of an attempt that has not ended has news for its status. A slow
+// start is not worth a write, nor is an image, which the next write includes.
 func tells(r *cluster.ReportValue, s *cluster.StatusValue) bool {
 	switch {
 	case s == nil || !s.Phase.Held():
@@ -56,9 +55,9 @@ func tells(r *cluster.ReportValue, s *cluster.StatusValue) bool {
 	return r.Reason != s.Reason || r.Restarts > s.Restarts || r.Health != s.Health
 }
 
-// stopOf returns what the binding is to be told, nil if it was told or there is
-// nothing to tell. A stop overrides an eviction, with the grace of that which ends it
-// sooner; of two stops or evictions the one that does is told.
+// stopOf returns the stop to write to a binding; nil if it has it or there is none. A stop
+// overrides an eviction, with the shorter grace of the two. Of two stops or evictions, the one that
+// ends the attempt sooner wins.
 func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
 	told, want := b.Info.V.Stop, &types.Stop{Reason: "the task was deleted"}
 	if t.Info.V != nil {
@@ -77,7 +76,7 @@ func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
 	return nil
 }
 
-// act adds what verdict asks for to the draft; false when there is no room.
+// act adds the action for a verdict to the draft; false when the draft lacks space.
 func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	holds, provides := len(b.Info.V.Holds), len(b.Info.V.Provides)
 	if !d.room(6+2*holds+provides, 4+2*holds+provides) && !d.empty() {
@@ -92,7 +91,7 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 		told.Stop = stopOf(t, b)
 		d.put(key, told, b.Info.Mod)
 	case copied:
-		// The binding is there as long as its report is: they go together.
+		// The binding exists as long as its report: both are deleted together.
 		d.Change.IfUnchanged(controlplane.ReportKey(b.Node.Name, ns, id, b.Number), b.Report.Mod)
 		d.Change.IfUnchanged(controlplane.StatusKey(ns, id), t.Status.Mod)
 		d.put(controlplane.StatusKey(ns, id), lasting(t.Status.V, b.Report.V), t.Status.Mod)
@@ -114,13 +113,13 @@ func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	return true
 }
 
-// lost is the status that the loss of its node makes: its attempt counts as having ended
-// when that is decided, as nobody knows when it did.
+// lost is the status after the loss of a node. The attempt counts as ended at the time of the
+// decision, because its real end is unknown.
 func lost(t *cluster.Task, b *cluster.Binding, now time.Time) *types.Status {
 	s := &types.Status{Phase: types.Pending, Ended: now.UnixNano(), Cause: types.CauseLost, Reason: fmt.Sprintf("node %s was lost", b.Node.Name)}
 	switch {
 	case t.Info.V == nil:
-		s.Phase = types.Cancelled // there is nothing to make another attempt of
+		s.Phase = types.Cancelled // there is no task for another attempt
 	case b.Info.V.OnDisconnect == types.StopLost:
 		s.Phase, s.Reason = types.Failed, s.Reason+", and it is not to be run again then"
 		if r := b.Report.V; r != nil && r.Binding == b.Info.Create {
@@ -130,7 +129,7 @@ func lost(t *cluster.Task, b *cluster.Binding, now time.Time) *types.Status {
 	return s
 }
 
-// lasting is the status that a report of an attempt makes which has not ended.
+// lasting is the status that follows from the report of an attempt that has not ended.
 func lasting(was *cluster.StatusValue, r *cluster.ReportValue) *types.Status {
 	s := was.Full()
 	s.Reason, s.Cause, s.Restarts, s.Image, s.Health = r.Reason, r.Cause, r.Restarts, pinned(was, r), r.Health
@@ -140,8 +139,8 @@ func lasting(was *cluster.StatusValue, r *cluster.ReportValue) *types.Status {
 	return s
 }
 
-// pinned is the image by digest that every attempt of a task runs, as its status or,
-// before that knows it, a report says.
+// pinned is the image by digest that every attempt of a task runs, from its status or, before that
+// has it, from a report.
 func pinned(s *cluster.StatusValue, r *cluster.ReportValue) string {
 	switch {
 	case s != nil && s.Image != "":
@@ -152,7 +151,7 @@ func pinned(s *cluster.StatusValue, r *cluster.ReportValue) string {
 	return ""
 }
 
-// ending is the status that an exit makes.
+// ending is the status that follows from an exit.
 func ending(b *cluster.BindingValue, r *cluster.ReportValue) *types.Status {
 	s := &types.Status{Started: r.Started, Ended: r.Ended, ExitCode: r.ExitCode, Reason: r.Reason, Cause: r.Cause, Restarts: r.Restarts}
 	switch {
@@ -172,10 +171,10 @@ func ending(b *cluster.BindingValue, r *cluster.ReportValue) *types.Status {
 	return s
 }
 
-// end takes a binding away: what it held is free, and its task has status s. What is
-// allocated on its node, which is compared, changes with every binding that comes or
-// goes there: as long as it does not, the binding is there, the attempt is not over,
-// and its status is changed by nobody who did not see another report.
+// end removes a binding: its holdings become free, and its task gets status s. The allocated
+// amounts of its node, which are compared, change with every binding that comes or goes there.
+// While they do not, the binding exists, the attempt is not over, and only a scheduler that saw
+// another report changes its status.
 func (d *Draft) end(t *cluster.Task, b *cluster.Binding, s *types.Status) {
 	ns, id := t.ID.Namespace, t.ID.ID
 	d.remove(controlplane.BindingKey(b.Node.Name, ns, id, b.Number))
@@ -192,8 +191,8 @@ func (d *Draft) end(t *cluster.Task, b *cluster.Binding, s *types.Status) {
 	d.returnFromReleasing(b)
 }
 
-// withdraw takes away what the binding provides: whatever else is decided in the
-// draft must not rely on what the same transaction ends.
+// withdraw removes what the binding provides: other decisions of the draft must not rely on a
+// binding that the same transaction ends.
 func (d *Draft) withdraw(b *cluster.Binding) {
 	if len(b.Info.V.Provides) > 0 {
 		p := d.at(b.Node)
@@ -201,8 +200,8 @@ func (d *Draft) withdraw(b *cluster.Binding) {
 	}
 }
 
-// returnFromReleasing gives back what a binding drew from a grant that is being
-// released: nobody else can draw it any more.
+// returnFromReleasing returns what a binding drew on a grant that is being released: no other task
+// can draw on it.
 func (d *Draft) returnFromReleasing(b *cluster.Binding) {
 	for _, h := range b.Info.V.Holds {
 		if !h.Resource.Scoped() {
@@ -220,8 +219,8 @@ func (d *Draft) returnFromReleasing(b *cluster.Binding) {
 	}
 }
 
-// returnsDrawn reports whether what tasks drew on a reservation on a node is given back as they
-// end: it is being released, and what no task drew there was given back.
+// returnsDrawn reports whether drawn amounts of a reservation on a node return as tasks end: it is
+// being released, and its undrawn amounts there have returned.
 func returnsDrawn(r *cluster.Reservation, node string) bool {
 	if r == nil || r.Grant.V == nil || r.Grant.V.Phase != types.Releasing {
 		return false
@@ -229,7 +228,7 @@ func returnsDrawn(r *cluster.Reservation, node string) bool {
 	return !slices.ContainsFunc(r.Grant.V.Nodes, func(at types.GrantNode) bool { return at.Whole && at.Node == node })
 }
 
-// baseHolding returns what a grant holds for a scoped holding on a node.
+// baseHolding returns the part of a grant that a scoped holding on a node draws on.
 func baseHolding(g *types.Grant, node string, h types.Holding) types.Holding {
 	base := types.Holding{Resource: h.Resource.Unscoped(), Amount: h.Amount, Devices: h.Devices}
 	for _, x := range g.On(node) {
@@ -240,8 +239,7 @@ func baseHolding(g *types.Grant, node string, h types.Holding) types.Holding {
 	return base
 }
 
-// leaveBehind writes what a task provides on success. What is there already, of
-// this session, adds up.
+// leaveBehind writes what a task provides on success, added to earlier amounts of this session.
 func (d *Draft) leaveBehind(t *cluster.Task, b *cluster.Binding) {
 	if ending(b.Info.V, b.Report.V).Phase != types.Succeeded || b.Node.Session() != b.Info.V.Session {
 		return
@@ -258,14 +256,13 @@ func (d *Draft) leaveBehind(t *cluster.Task, b *cluster.Binding) {
 	}
 }
 
-// leftover is what is left behind of a resource, and of which revision it was before.
+// leftover is the provided amount of a resource, with the revision of its previous value.
 type leftover struct {
 	*types.Provided
 	mod int64
 }
 
-// leftAt returns what is left behind of a resource at the node of b in its
-// session, to be added to.
+// leftAt returns the provided amount of a resource on the node of b in its session, for additions.
 func (d *Draft) leftAt(ns, name string, b *cluster.Binding) *leftover {
 	key := controlplane.ProvidedKey(ns, name, b.Node.Name)
 	left := d.left[key]
@@ -285,8 +282,7 @@ func (d *Draft) leftAt(ns, name string, b *cluster.Binding) *leftover {
 	return left
 }
 
-// overdue is the reason of a task that failed because its deadline passed while it
-// waited.
+// overdue is the reason of a task that failed because its deadline passed while it waited.
 const overdue = "its deadline passed while it waited"
 
 // isOverdue reports whether the deadline of a task has passed.
@@ -294,8 +290,7 @@ func isOverdue(t *cluster.TaskValue, now time.Time) bool {
 	return t.Deadline != 0 && t.Deadline <= now.UnixNano()
 }
 
-// cancel ends a task that is not bound, because it was stopped or its deadline has
-// passed.
+// cancel ends an unbound task, because it was stopped or its deadline has passed.
 func (d *Draft) cancel(t *cluster.Task) bool {
 	if !d.room(2, 1) {
 		return false

@@ -12,9 +12,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestSettleCompares shows what the ends of attempts, and what is told of them, depend
-// on, and that what is allocated on a node is written with every end there, also of
-// what holds nothing: a release depends on that alone.
+// TestSettleCompares shows the compares of ended attempts and of stops. Every end writes the
+// allocated amounts of its node, even for a task that holds nothing: a release depends on that
+// alone.
 func TestSettleCompares(t *testing.T) {
 	report := controlplane.ReportKey("n1", "d", "a", 1)
 	for _, test := range []struct {
@@ -75,8 +75,8 @@ func TestSettleCompares(t *testing.T) {
 	}
 }
 
-// TestHealthIsTold: the status has what was reported last of the health of a task that
-// runs, and what it provides when healthy is there as long as that is.
+// TestHealthIsTold: the status has the last reported health of a running task, and its healthy
+// resources exist while it is healthy.
 func TestHealthIsTold(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)
@@ -103,7 +103,7 @@ func TestHealthIsTold(t *testing.T) {
 	}
 }
 
-// TestStopSooner: a stop that takes the place of another is told.
+// TestStopSooner: a stop that replaces another one is written.
 func TestStopSooner(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)
@@ -119,7 +119,7 @@ func TestStopSooner(t *testing.T) {
 	}
 }
 
-// TestOnDisconnect: what becomes of an attempt when the session of its node is over.
+// TestOnDisconnect: the fate of an attempt when the session of its node ends.
 func TestOnDisconnect(t *testing.T) {
 	for what, want := range map[types.OnDisconnect]string{
 		types.Fence: "bound on n2", types.StopLost: "failed on n1", types.Keep: "bound on n1",
@@ -135,7 +135,7 @@ func TestOnDisconnect(t *testing.T) {
 			b.settle()
 			b.expect("a", want)
 			if what == types.StopLost {
-				b.node("n3", 1000) // Whatever comes, it does not run again.
+				b.node("n3", 1000) // It never runs again.
 				b.settle()
 				b.expect("a", want)
 			}
@@ -143,8 +143,8 @@ func TestOnDisconnect(t *testing.T) {
 	}
 }
 
-// TestDeadNodeGivesUpWhatIsKept: what is kept stays bound to a node that is lost, until
-// that is declared dead; one that is alive again by then keeps it.
+// TestDeadNodeGivesUpWhatIsKept: a Keep task stays bound to a lost node until that is declared
+// dead. A node that is alive again by then keeps it.
 func TestDeadNodeGivesUpWhatIsKept(t *testing.T) {
 	kept := func(t *types.Task) { t.OnDisconnect = types.Keep }
 	b := newBench(t, Config{})
@@ -168,7 +168,7 @@ func TestDeadNodeGivesUpWhatIsKept(t *testing.T) {
 	if got := b.core.view.Nodes["n1"].Allocated.V; got != nil && len(got.Holds) > 0 {
 		t.Errorf("still held: %+v", got.Holds)
 	}
-	// A machine that is alive is not dead, whatever was said.
+	// A machine that is alive is not dead, whatever its cordon says.
 	b.put(controlplane.AliveKey("n2"), alive)
 	b.put(controlplane.CordonKey("n2"), &types.Cordon{Dead: true})
 	b.settle()
@@ -178,7 +178,7 @@ func TestDeadNodeGivesUpWhatIsKept(t *testing.T) {
 	b.expect("n2-kept", "pending on n2")
 }
 
-// TestDeadNodeComparesItsCordon: the word is taken back while what is kept is given up.
+// TestDeadNodeComparesItsCordon: the declaration is withdrawn while a Keep task is given up.
 func TestDeadNodeComparesItsCordon(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)
@@ -198,7 +198,7 @@ func TestDeadNodeComparesItsCordon(t *testing.T) {
 	b.expect("a", "bound on n1")
 }
 
-// TestEvictionHasItsGrace: a binding is told of the grace that its task is evicted with.
+// TestEvictionHasItsGrace: a binding gets the grace of the eviction.
 func TestEvictionHasItsGrace(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)
@@ -214,8 +214,8 @@ func TestEvictionHasItsGrace(t *testing.T) {
 	}
 }
 
-// TestEvictionIsNotPutOff: what takes the place of an eviction ends the attempt no later,
-// and what ends it sooner is told.
+// TestEvictionIsNotPutOff: a stop that replaces an eviction ends the attempt no later, and a sooner
+// one is written.
 func TestEvictionIsNotPutOff(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)

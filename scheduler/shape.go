@@ -8,9 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// taskShape is what the tasks of a shape have in common, as text. Tasks with alternatives
-// of different priority are kept apart: the oldest of a shape is allowed the most, and
-// must be its head.
+// taskShape is the common text of the tasks of a shape. Tasks with alternatives have one shape per
+// priority: the oldest one has the most allowed alternatives, and must be the head.
 func taskShape(ns string, t *cluster.TaskValue) string { return string(appendTaskShape(nil, ns, t)) }
 
 func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
@@ -18,7 +17,7 @@ func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
 	b = appendRequests(b, t.Requests)
 	b = appendDevices(b, t.Devices)
 	if t.MaxRun > 0 {
-		// Only who ends in time may backfill.
+		// Only tasks that end in time may backfill.
 		b = append(append(b, '<'), t.MaxRun.String()...)
 	}
 	for _, a := range t.Alternatives {
@@ -31,7 +30,7 @@ func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
 	return b
 }
 
-// bundleShape is what the reservations of a shape have in common, as text.
+// bundleShape is the common text of the reservations of a shape.
 func bundleShape(ns string, r *types.Reservation) string {
 	return string(appendBundleShape(nil, ns, r))
 }
@@ -46,7 +45,7 @@ func appendBundleShape(b []byte, ns string, r *types.Reservation) []byte {
 	return b
 }
 
-// appendDevices writes lengths before texts: they are anybody's choice.
+// appendDevices writes lengths before texts, because users choose the texts.
 func appendDevices(b []byte, requests []types.DeviceRequest) []byte {
 	for i := range requests {
 		r := &requests[i]
@@ -69,7 +68,7 @@ func appendRequests(b []byte, r types.Requests) []byte {
 	return b
 }
 
-// sameDevices reports whether two lists ask for the same devices.
+// sameDevices reports whether two lists request the same devices.
 func sameDevices(a, b []types.DeviceRequest) bool {
 	return len(a) == len(b) && (len(a) == 0 || bytes.Equal(appendDevices(nil, a), appendDevices(nil, b)))
 }

@@ -8,23 +8,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Live schedulers that are to share the work divide the namespaces among them. That is to
-// keep out of each other's way, and nothing depends on it.
+// Live schedulers with Shared divide the namespaces. This only avoids conflicts; correctness does
+// not depend on it.
 
-// shared is what is known of how the work is shared.
+// shared is the state of the division.
 type shared struct {
-	// mine tells of the namespaces that were asked for whether they are this
-	// scheduler's.
+	// mine caches whether a namespace is this scheduler's.
 	mine map[string]bool
 	// named are the schedulers that tasks name.
 	named map[string]struct{}
-	// rank is this scheduler's place among those that live, by name; of is how many
-	// they are, 0 if that is to be found out.
+	// rank is this scheduler's position among the live ones, by name. of is their number; 0 means
+	// not yet counted.
 	rank, of int
 }
 
-// owns reports whether this scheduler takes care of a namespace, and of a task of
-// it that names scheduler.
+// owns reports whether this scheduler serves a namespace, and tasks of it that name scheduler.
 func (c *Core) owns(ns, scheduler string) bool {
 	if scheduler != "" {
 		return scheduler == c.cfg.Name
@@ -43,9 +41,8 @@ func (c *Core) owns(ns, scheduler string) bool {
 	return mine
 }
 
-// ownerOf picks, for a namespace, one of the live schedulers: the same for all who
-// see the same ones, and few change hands when one comes or goes (rendezvous
-// hashing, Thaler and Ravishankar 1996).
+// ownerOf selects a live scheduler for a namespace. All observers of the same set agree, and few
+// namespaces change hands when one comes or goes (rendezvous hashing, Thaler and Ravishankar 1996).
 func ownerOf[T any](ns string, live map[string]T) string {
 	best, most := "", uint64(0)
 	for name := range live {
@@ -56,7 +53,7 @@ func ownerOf[T any](ns string, live map[string]T) string {
 	return best
 }
 
-// ownsTask reports whether this scheduler takes care of a task.
+// ownsTask reports whether this scheduler serves a task.
 func (c *Core) ownsTask(t *cluster.Task) bool {
 	if t.Info.V == nil {
 		return c.owns(t.ID.Namespace, "")
@@ -64,9 +61,9 @@ func (c *Core) ownsTask(t *cluster.Task) bool {
 	return c.owns(t.ID.Namespace, t.Info.V.Scheduler)
 }
 
-// settles reports whether this scheduler ends a task that waits, and releases, loses and
-// stops its attempts: one that it takes care of, or one that names a scheduler that does
-// not run, which would wait, and hold what it has, for ever.
+// settles reports whether this scheduler ends a waiting task, and releases, loses and stops its
+// attempts: a task that it serves, or one that names a scheduler that does not run and so would
+// wait, and hold its resources, forever.
 func (c *Core) settles(t *cluster.Task) bool {
 	if t.Info.V == nil || t.Info.V.Scheduler == "" {
 		return c.ownsTask(t)
@@ -86,8 +83,8 @@ func (c *Core) noteNamed(name string) {
 	c.shared.named[name] = struct{}{}
 }
 
-// touchScheduler looks at what another scheduler takes care of since one came or went:
-// there may be millions of tasks, and others wait for it.
+// touchScheduler rechecks what changed hands since a scheduler came or went. There may be millions
+// of tasks, and others wait for it.
 func (c *Core) touchScheduler(name string) {
 	_, named := c.shared.named[name]
 	if !c.cfg.Shared && !named {
@@ -118,8 +115,8 @@ func (c *Core) touchScheduler(name string) {
 	c.touchPools()
 }
 
-// part returns which of the nodes this scheduler tries first, lest two choose the same at
-// the same time.
+// part returns the nodes that this scheduler tries first, so that two rarely choose the same node
+// at the same time.
 func (c *Core) part() (from, to int) {
 	if !c.cfg.Shared {
 		return 0, len(c.nodes)
@@ -150,8 +147,7 @@ func (c *Core) moved() map[string]struct{} {
 	return moved
 }
 
-// isSettled reports whether nothing is to be done about a task, whoever takes care of it:
-// it has ended, or runs.
+// isSettled reports whether a task needs no action by any scheduler: it has ended, or runs.
 func (c *Core) isSettled(t *cluster.Task) bool {
 	if t.Phase() == types.Pending || t.Phase().Ended() != (len(t.Bindings) == 0) {
 		return false
@@ -159,14 +155,14 @@ func (c *Core) isSettled(t *cluster.Task) bool {
 	return !slices.ContainsFunc(t.Bindings, func(b *cluster.Binding) bool { return judge(t, b) != nothing })
 }
 
-// waitsOnly reports whether a task only waits to be placed, so that it makes no difference
-// in which order such are looked at.
+// waitsOnly reports whether a task only waits for placement, so that the order of rechecks does not
+// matter.
 func (c *Core) waitsOnly(t *cluster.Task) bool {
 	return len(t.Bindings) == 0 && t.Info.V != nil && t.Phase() == types.Pending && t.Info.V.Stop == nil &&
 		!isOverdue(t.Info.V, c.now) && !t.Info.V.Accumulate
 }
 
-// touchInOrder looks at tasks in an order that does not depend on chance.
+// touchInOrder rechecks tasks in a deterministic order.
 func (c *Core) touchInOrder(tasks []*cluster.Task) {
 	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return compareID(a.ID, b.ID) })
 	for _, t := range tasks {

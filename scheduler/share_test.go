@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// sharing returns schedulers of these names that share the work on one store.
+// sharing returns schedulers with these names that share one store.
 func sharing(t *testing.T, names ...string) []*bench {
 	first := newBench(t, Config{Name: names[0], Shared: true, Seed: 1})
 	all := []*bench{first}
@@ -21,8 +21,8 @@ func sharing(t *testing.T, names ...string) []*bench {
 	return all
 }
 
-// TestSchedulersKeepToTheirPart: those that share the work decide at the same time, and
-// none of their transactions is refused while each finds room among its own nodes.
+// TestSchedulersKeepToTheirPart: sharing schedulers decide at the same time, and none of their
+// transactions is refused while each finds capacity on its own nodes.
 func TestSchedulersKeepToTheirPart(t *testing.T) {
 	all := sharing(t, "s1", "s2", "s3", "s4")
 	b := all[0]
@@ -57,8 +57,8 @@ func TestSchedulersKeepToTheirPart(t *testing.T) {
 	}
 }
 
-// TestPartIsSharedOut: as many tasks of a transaction share a node as each node of the
-// scheduler's own part must get, not as each of all.
+// TestPartIsSharedOut: the tasks of a transaction per node follow from the scheduler's own part,
+// not from all nodes.
 func TestPartIsSharedOut(t *testing.T) {
 	all := sharing(t, "s1", "s2", "s3", "s4")
 	b := all[0]
@@ -74,8 +74,8 @@ func TestPartIsSharedOut(t *testing.T) {
 	}
 }
 
-// TestWhatIsInFlightLeavesThePart: while most nodes of its part are in flight a scheduler
-// waits, and does not go where others are at work.
+// TestWhatIsInFlightLeavesThePart: while most nodes of its part are in flight, a scheduler waits
+// and does not use the parts of others.
 func TestWhatIsInFlightLeavesThePart(t *testing.T) {
 	first := newBench(t, Config{Name: "s1", Shared: true, Seed: 1, BatchTasks: 8, Gather: 2})
 	for _, name := range []string{"s1", "s2", "s3", "s4"} {
@@ -102,8 +102,7 @@ func TestWhatIsInFlightLeavesThePart(t *testing.T) {
 	}
 }
 
-// TestTakeover: what another scheduler took care of is taken over when that is gone, and
-// nothing else is looked at again.
+// TestTakeover: the work of a vanished scheduler is taken over, and nothing else is rechecked.
 func TestTakeover(t *testing.T) {
 	all := sharing(t, "s1", "s2")
 	b := all[0]
@@ -134,9 +133,9 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestAttemptsOfASchedulerThatIsGone: what a scheduler has bound that tasks name, and that
-// does not run any more, is released, lost and stopped by the one of the namespace; while
-// it runs, the other leaves that alone.
+// TestAttemptsOfASchedulerThatIsGone: the bindings of a named scheduler that no longer runs are
+// released, lost and stopped by the scheduler of the namespace. While it runs, the other leaves
+// them alone.
 func TestAttemptsOfASchedulerThatIsGone(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		b := newBench(t, Config{Name: "s1", Shared: shared})

@@ -9,21 +9,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A million tasks may wait for a resource of their own each. Such a shape, of one task and
-// the only one that lacks what it lacks, is put to sleep: what is to be known of it is kept
-// where nothing points to anything, and the shape is made anew when there is more of that
-// resource, or anybody asks for the task or its shape. But for the memory it is as if it
-// was awake.
+// A million tasks may wait for a resource of their own each. Such a shape, of one task and the only
+// one that lacks its resource, is parked in a pointer-free record. The shape is restored when more
+// of the resource is free, or a lookup needs the task or its shape. Except for memory, a parked
+// shape behaves as before.
 
-// sleepers are the shapes asleep, as records of their tasks: by their entry, by their key, and by
-// what they lack, which is the text of the record. No two have the same of one of these.
+// sleepers are the parked shapes, as records of their tasks: by entry, by key, and by the lacked
+// resource, which is the text of the record. Each of these is unique.
 type sleepers struct {
 	slab.Table
 	byShape map[uint64]slab.Place
 	byLack  map[uint64]slab.Place
 }
 
-// The numbers of a shape asleep.
+// The offsets in the record of a parked shape.
 const (
 	sleepPriority  = 0
 	sleepSubmitted = sleepPriority + 8
@@ -40,21 +39,21 @@ func newSleepers() sleepers {
 	return sleepers{Table: slab.NewTable(sleepBytes), byShape: make(map[uint64]slab.Place), byLack: make(map[uint64]slab.Place)}
 }
 
-// key returns the key of the shape at p, lacks what it lacks.
+// key returns the key of the shape at p, and lacks the resource it lacks.
 func (x *sleepers) key(p slab.Place) shapeKey { return shapeKey(x.At(p).Numbers(sleepKey)) }
 func (x *sleepers) lacks(p slab.Place) []byte { return x.At(p).Text() }
 
-// least returns how much the shape at p needs of what it lacks.
+// least returns the amount that the shape at p needs of the lacked resource.
 func (x *sleepers) least(p slab.Place) types.Quantity {
 	return types.Quantity(x.At(p).Int64(sleepLeast))
 }
 
 func (x *sleepers) hashShape(k shapeKey) uint64 { return binary.LittleEndian.Uint64(k[:]) & x.Mask }
 
-// entry returns the shape asleep that has the task of an id, 0 if there is none.
+// entry returns the parked shape with the task of an id; 0 if there is none.
 func (x *sleepers) entry(id cluster.ID) slab.Place { return x.Find(id.Namespace, id.ID) }
 
-// shape returns the shape asleep of a key, 0 if there is none.
+// shape returns the parked shape of a key; 0 if there is none.
 func (x *sleepers) shape(k shapeKey) slab.Place {
 	if p := x.byShape[x.hashShape(k)]; p != 0 && x.key(p) == k {
 		return p
@@ -62,7 +61,7 @@ func (x *sleepers) shape(k shapeKey) slab.Place {
 	return 0
 }
 
-// lacking returns the shape asleep that lacks rid, 0 if there is none.
+// lacking returns the parked shape that lacks rid; 0 if there is none.
 func (x *sleepers) lacking(rid types.ResourceID) slab.Place {
 	if len(x.byLack) == 0 {
 		return 0
@@ -73,12 +72,12 @@ func (x *sleepers) lacking(rid types.ResourceID) slab.Place {
 	return 0
 }
 
-// add keeps a shape, and reports whether it could.
+// add parks a shape, and reports whether it could.
 func (x *sleepers) add(s *shape) bool {
 	e, lack := s.head(), s.lacks[0]
 	byShape, byLack := x.hashShape(s.key), x.Hash(string(lack.rid))
 	if x.byShape[byShape] != 0 || x.byLack[byLack] != 0 {
-		return false // of another one that has the same hash
+		return false // the hash collides with another shape's
 	}
 	p := x.Add(e.id.Namespace, e.id.ID, []byte(lack.rid))
 	if p == 0 {
@@ -97,7 +96,7 @@ func (x *sleepers) add(s *shape) bool {
 	return true
 }
 
-// remove forgets the shape at p, and returns it, its entry and what it lacks.
+// remove removes the shape at p, and returns it with its entry and the lacked resource.
 func (x *sleepers) remove(p slab.Place) (*shape, entry, missing) {
 	r := x.At(p)
 	s := &shape{key: x.key(p), pos: -1, at: -1, node: int32(r.Uint32(sleepNode)), seen: int(r.Int64(sleepSeen)), cursor: int(r.Int64(sleepCursor))}
@@ -113,7 +112,7 @@ func (x *sleepers) remove(p slab.Place) (*shape, entry, missing) {
 	return s, e, lack
 }
 
-// sleep puts a waiting shape to sleep if it may be.
+// sleep parks a waiting shape if it qualifies.
 func (q *queue) sleep(s *shape) {
 	if s.pos >= 0 || len(s.entries) != 1 || len(s.lacks) != 1 || s.until != 0 || s.resolved != nil {
 		return
@@ -128,7 +127,7 @@ func (q *queue) sleep(s *shape) {
 	q.shrink()
 }
 
-// rouse makes the shape at p anew; of 0 there is none.
+// rouse restores the shape at p; nil for 0.
 func (q *queue) rouse(p slab.Place) *shape {
 	if p == 0 {
 		return nil
@@ -146,17 +145,17 @@ func (q *queue) rouse(p slab.Place) *shape {
 	return s
 }
 
-// rouseAll rouses all tasks of a namespace.
+// rouseAll restores all tasks of a namespace.
 func (q *queue) rouseAll(ns string) {
 	for p := range q.asleep.In(ns) {
 		q.rouse(p)
 	}
 }
 
-// worthShrinking is how many shapes there must have been to give up their room.
+// worthShrinking is the least number of shapes before shrink reallocates.
 const worthShrinking = 1 << 14
 
-// shrink gives up the room of what sleeps by now: maps and lists never do.
+// shrink reallocates maps and lists that parking left mostly empty: they never shrink themselves.
 func (q *queue) shrink() {
 	if q.most < worthShrinking || len(q.shapes) > q.most/8 {
 		return
@@ -168,7 +167,7 @@ func (q *queue) shrink() {
 	q.ready = append(make(heap.Heap[readyShape], 0, len(q.ready)), q.ready...)
 }
 
-// roomless returns a map of the same that has no more room than it needs.
+// roomless returns a copy of a map without spare space.
 func roomless[K comparable, V any](m map[K]V) map[K]V {
 	out := make(map[K]V, len(m))
 	for k, v := range m {

@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestSleep: what waits for a resource of its own sleeps until there is some, or anybody
-// asks for it.
+// TestSleep: a shape with its own missing resource stays parked until there is some, or a lookup
+// needs it.
 func TestSleep(t *testing.T) {
 	own := func(name string) map[string]types.Quantity { return map[string]types.Quantity{name: 1000} }
 	for name, c := range map[string]struct {
@@ -40,7 +40,7 @@ func TestSleep(t *testing.T) {
 		}, 1, "pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := unaudited(t) // as tasks are changed and deleted
+			b := unaudited(t) // because tasks change and are deleted
 			b.node("n1", 64000)
 			b.task("own", own("x"))
 			b.settle()
@@ -57,13 +57,13 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// some sets how much there is of a resource of namespace d on a node.
+// some sets the amount of a resource of namespace d on a node.
 func (b *bench) some(name, node string, amount types.Quantity) {
 	b.put(controlplane.ResourceKey("d", name, node), &types.Resource{Capacity: amount, NodeSession: b.session(node)})
 }
 
-// TestNothingSleepsThatMustBeSeen: what has a deadline, may do with something else later,
-// or is one of many.
+// TestNothingSleepsThatMustBeSeen: a task with a deadline, with later alternatives, or one of many
+// is not parked.
 func TestNothingSleepsThatMustBeSeen(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 64000)
@@ -82,7 +82,7 @@ func TestNothingSleepsThatMustBeSeen(t *testing.T) {
 	b.expect("later", "bound on n1")
 }
 
-// TestFoldedIsOverdue: what a listing tells of, and is overdue when that has ended, fails.
+// TestFoldedIsOverdue: a task from a listing that is overdue at the end of the listing fails.
 func TestFoldedIsOverdue(t *testing.T) {
 	b := newBench(t, Config{})
 	b.task("due", map[string]types.Quantity{"x": 1}, func(t *types.Task) { t.Deadline = b.now.Add(time.Second).UnixNano() })
@@ -94,7 +94,7 @@ func TestFoldedIsOverdue(t *testing.T) {
 	b.expect("due", "failed on ")
 }
 
-// TestFewAreKeptAsTheyAre: while there are few tasks, to keep little of each saves nothing.
+// TestFewAreKeptAsTheyAre: with few tasks, compaction saves nothing.
 func TestFewAreKeptAsTheyAre(t *testing.T) {
 	b := newBench(t, Config{FoldFrom: 3})
 	for i, want := range []int{0, 0, 1, 2} {
@@ -106,7 +106,7 @@ func TestFewAreKeptAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestFoldedAsNot: a core that keeps little of what waits decides as one that keeps all.
+// TestFoldedAsNot: a core that compacts waiting tasks decides like one that does not.
 func TestFoldedAsNot(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -154,7 +154,7 @@ func TestFoldedAsNot(t *testing.T) {
 	}
 }
 
-// endAll has everything that is bound end.
+// endAll ends everything that is bound.
 func (b *bench) endAll() {
 	for _, n := range []string{"n1", "n2"} {
 		for _, x := range b.core.view.Nodes[n].Bindings {
@@ -166,7 +166,7 @@ func (b *bench) endAll() {
 	}
 }
 
-// tasks says where every task is.
+// tasks lists the state of every task.
 func (b *bench) tasks() string {
 	var out []string
 	for _, kv := range b.store.Events(0) {
@@ -179,8 +179,8 @@ func (b *bench) tasks() string {
 	return strings.Join(out, "\n")
 }
 
-// TestShrink: what a million tasks needed while they were tried is given up when they
-// sleep.
+// TestShrink: memory that a million tasks needed while they were tried is freed when they are
+// parked.
 func TestShrink(t *testing.T) {
 	const tasks = worthShrinking + worthShrinking/2
 	core := New(Config{FoldFrom: 1})
@@ -199,7 +199,7 @@ func TestShrink(t *testing.T) {
 	runtime.KeepAlive(core)
 }
 
-// TestSleeperIsTheSame: a shape that is roused is what was put to sleep.
+// TestSleeperIsTheSame: a restored shape equals the parked one.
 func TestSleeperIsTheSame(t *testing.T) {
 	q := newQueue()
 	q.add(entry{id: clusterID("d", "t"), priority: -3, submitted: 1 << 60, conflicts: 2}, textKey("s"))
@@ -224,7 +224,7 @@ func TestSleeperIsTheSame(t *testing.T) {
 	}
 }
 
-// TestScheduleFoldsNothing: the view that it decides in is somebody else's.
+// TestScheduleFoldsNothing: Schedule does not own the view that it reads.
 func TestScheduleFoldsNothing(t *testing.T) {
 	b := newBench(t, Config{FoldFrom: 100})
 	b.node("n1", 64000)
@@ -237,7 +237,7 @@ func TestScheduleFoldsNothing(t *testing.T) {
 	}
 }
 
-// TestSleepersOfOneHash: what cannot be told from another one by its hash stays awake.
+// TestSleepersOfOneHash: a shape whose hash collides is not parked.
 func TestSleepersOfOneHash(t *testing.T) {
 	q := newQueue()
 	q.asleep.Mask = 0

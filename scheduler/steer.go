@@ -5,27 +5,26 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Some tasks can go to one node only: what they ask for is there and nowhere else. A node
-// that is bound to costs a transaction the same for one task as for four, so that each time
-// one is placed on a node in its turn, a few of those that are steered there go with it.
+// Some tasks fit only one node: the only one with a requested resource. In a transaction, a node
+// costs the same for one bound task as for four. So each task placed on a node in its turn brings a
+// few of those pinned to the node.
 //
-// Where a shape is steered is noted when it is queued, and when more of something wakes it.
-// It may be out of date: whatever is tried early is placed as in its turn.
+// A shape is pinned when it is queued, and when newly free capacity wakes it. The pin may be
+// outdated, so an early try places a task as in its turn.
 
-// nowhere is where a shape is steered that may go to several nodes.
+// nowhere is the node of a shape that may fit several nodes.
 const nowhere = -1
 
-// steered is a ready shape that is steered to one node. The one whose head comes first is the
-// first.
+// steered is a ready shape pinned to one node, for a heap by the order of heads.
 type steered struct{ *shape }
 
-// Before makes it an element of a heap.
+// Before makes steered an element of a heap.
 func (s steered) Before(other steered) bool { return s.head().before(other.head()) }
 
-// Placed makes it an element of a heap.
+// Placed makes steered an element of a heap.
 func (s steered) Placed(at int) { s.at = int32(at) }
 
-// steer notes that a shape can go to one node only, by its Serial.
+// steer pins a shape to one node, given by its Serial.
 func (q *queue) steer(s *shape, node int) {
 	q.unlist(s)
 	s.node = int32(node)
@@ -34,7 +33,7 @@ func (q *queue) steer(s *shape, node int) {
 	}
 }
 
-// list lists a ready shape where it is steered.
+// list lists a ready shape under the node it is pinned to.
 func (q *queue) list(s *shape) {
 	if s.node == nowhere {
 		return
@@ -45,15 +44,14 @@ func (q *queue) list(s *shape) {
 	q.steered[s.node].Push(steered{s})
 }
 
-// unlist takes a shape from where it is listed, if it is.
+// unlist removes a shape from that list, if present.
 func (q *queue) unlist(s *shape) {
 	if s.at >= 0 {
 		q.steered[s.node].Remove(int(s.at))
 	}
 }
 
-// steeredTo returns the first of the ready shapes that are steered to a node, nil if
-// there is none.
+// steeredTo returns the first ready shape pinned to a node; nil if there is none.
 func (q *queue) steeredTo(node int) *shape {
 	if node >= len(q.steered) || len(q.steered[node]) == 0 {
 		return nil
@@ -61,16 +59,14 @@ func (q *queue) steeredTo(node int) *shape {
 	return q.steered[node][0].shape
 }
 
-// mostBeside is how many tasks a node gets in one transaction at most, of which all but
-// the first are out of their turn.
+// mostBeside bounds the tasks that a node gets in one transaction, all but the first out of turn.
 const mostBeside = 8
 
-// placeBeside tries, on the node that the draft placed a task on last, the first few of
-// those that are steered there and of the same priority: until so many are placed there
-// that the node costs each of them little.
+// placeBeside tries the first few shapes of the same priority that are pinned to the node of the
+// last placed task, until that node has enough tasks to be cheap for each.
 //
-// It is out of turn for as few as that, once for each task placed in its turn, so that
-// nothing that waits is overtaken without end.
+// It runs once per task placed in its turn, and only for a few tasks, so that no waiting entry is
+// overtaken without end.
 func (c *Core) placeBeside(d *Draft, priority int) {
 	n := d.last
 	if n == nil {
@@ -92,8 +88,8 @@ func (c *Core) placeBeside(d *Draft, priority int) {
 	}
 }
 
-// mayGoBeside reports whether the head of a shape may be placed out of its turn: not what
-// is sent alone, nor what collects, nor what draws on a pool, which is for who comes first.
+// mayGoBeside reports whether the head of a shape may be placed out of turn. It may not if it is
+// sent alone, collects, or draws on a pool, which belongs to the first in the queue.
 func (c *Core) mayGoBeside(s *shape) bool {
 	e := s.head()
 	t := c.view.Task(e.id)
@@ -110,8 +106,8 @@ func (c *Core) mayGoBeside(s *shape) bool {
 	return true
 }
 
-// steer notes where the tasks of a new shape are steered: to the only node that has one of
-// the resources that they ask for, whichever alternative they take.
+// steer pins the tasks of a new shape to the only node that has one of their requested resources,
+// for any alternative.
 func (c *Core) steer(s *shape, t *cluster.Task) {
 	for _, r := range t.Info.V.Requests {
 		c.text = types.AppendResolved(c.text[:0], t.ID.Namespace, r.Name)
@@ -122,7 +118,7 @@ func (c *Core) steer(s *shape, t *cluster.Task) {
 	}
 }
 
-// onlyAt returns the one node that may have some of rid; nil if several may, or none.
+// onlyAt returns the one node that may have some of rid; nil if there are several or none.
 func (c *Core) onlyAt(rid types.ResourceID) *cluster.Node {
 	if at, limited := c.limited(rid); limited && len(at) == 1 {
 		return at[0]

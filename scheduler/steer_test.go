@@ -14,14 +14,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// resource sets how much there is of a resource of namespace d on a node.
+// resource sets the capacity of a resource of namespace d on a node.
 func (b *bench) resource(name, node string) {
 	b.t.Helper()
 	b.put(controlplane.ResourceKey("d", name, node), &types.Resource{Capacity: 100_000, NodeSession: b.session(node)})
 }
 
-// asking submits tasks, one younger than the other: "a: x y" asks for x and y, and for an
-// amount of cpu of its own.
+// asking submits tasks, each younger than the previous: "a: x y" requests x and y, and its own
+// amount of cpu.
 func (b *bench) asking(tasks ...string) {
 	b.t.Helper()
 	for i, text := range tasks {
@@ -35,7 +35,7 @@ func (b *bench) asking(tasks ...string) {
 	}
 }
 
-// bindsOf returns what drafts bind, and where, in their order.
+// bindsOf returns the binds of drafts with their nodes, in order.
 func bindsOf(drafts ...*Draft) string {
 	var out []string
 	for _, d := range drafts {
@@ -46,7 +46,7 @@ func bindsOf(drafts ...*Draft) string {
 	return strings.Join(out, " ")
 }
 
-// besides is a core that sees nodes n1 to n3, and x1, x2 and x3 on one each.
+// besides is a core with nodes n1 to n3, and x1, x2 and x3 on one each.
 func besides(t *testing.T, cfg Config) *bench {
 	b := newBench(t, cfg)
 	for _, n := range []string{"n1", "n2", "n3"} {
@@ -60,14 +60,14 @@ func besides(t *testing.T, cfg Config) *bench {
 	return b
 }
 
-// besideCase is what waits, and the binds of the first transaction in their order.
+// besideCase is the waiting work, and the binds of the first transaction in order.
 type besideCase struct {
 	cfg  Config
 	make func(b *bench)
 	want string
 }
 
-// whatGoesBeside are cases of what goes with a task to its node.
+// whatGoesBeside are cases of tasks that join a task on its node.
 func whatGoesBeside() map[string]besideCase {
 	return map[string]besideCase{
 		"by a resource": {
@@ -112,7 +112,7 @@ func whatGoesBeside() map[string]besideCase {
 	}
 }
 
-// whatDoesNot are cases of what does not.
+// whatDoesNot are cases of tasks that do not.
 func whatDoesNot() map[string]besideCase {
 	return map[string]besideCase{
 		"not of another priority": {
@@ -160,7 +160,7 @@ func whatDoesNot() map[string]besideCase {
 	}
 }
 
-// whatIsAlone are cases of what neither goes with others nor has others go with it.
+// whatIsAlone are cases of tasks that neither join others nor are joined.
 func whatIsAlone() map[string]besideCase {
 	return map[string]besideCase{
 		"not what is sent alone": {
@@ -200,7 +200,7 @@ func whatIsAlone() map[string]besideCase {
 	}
 }
 
-// whatIsWoken are cases of what is steered when it is woken, or was once.
+// whatIsWoken are cases of tasks pinned when woken, now or earlier.
 func whatIsWoken() map[string]besideCase {
 	return map[string]besideCase{
 		"woken by a resource of its own": {
@@ -224,7 +224,7 @@ func whatIsWoken() map[string]besideCase {
 				b.asking("c: x2")
 				b.exited("hog")
 				b.see()
-				d, res := b.commit() // places c, and gives back what hog held
+				d, res := b.commit() // places c, and returns the holdings of hog
 				b.done(d, res)
 			},
 			want: "a@n1 b@n1",
@@ -258,7 +258,7 @@ func whatIsWoken() map[string]besideCase {
 	}
 }
 
-// TestPlacedBeside: what is steered to the node of a task goes with it, and nothing else.
+// TestPlacedBeside: tasks pinned to the node of a task join it, and no others.
 func TestPlacedBeside(t *testing.T) {
 	for _, cases := range []map[string]besideCase{whatGoesBeside(), whatDoesNot(), whatIsAlone(), whatIsWoken()} {
 		for name, c := range cases {
@@ -277,7 +277,7 @@ func TestPlacedBeside(t *testing.T) {
 	}
 }
 
-// commitOne commits a draft, and tells the core.
+// commitOne commits a draft, and passes the answer to the core.
 func (b *bench) commitOne(d *Draft) {
 	b.t.Helper()
 	res, err := b.store.Commit(context.Background(), d.Change.Txn())
@@ -287,8 +287,8 @@ func (b *bench) commitOne(d *Draft) {
 	b.core.Done(d, res, nil, b.now)
 }
 
-// TestRoomIsUsedUp: a transaction is left only when one task more would be too much: each
-// that shares its node, and what it relies on, takes two compares.
+// TestRoomIsUsedUp: a transaction ends only when one more task would exceed it: each task that
+// shares its node, and its relied keys, costs two compares.
 func TestRoomIsUsedUp(t *testing.T) {
 	for ops := 20; ops < 30; ops++ {
 		b := besides(t, Config{Limits: controlplane.Limits{Ops: ops, Bytes: 1 << 20}})
@@ -321,8 +321,8 @@ func TestScheduleBeside(t *testing.T) {
 	b.commitOne(d)
 }
 
-// TestOvertaking: nothing is bound before what is of a higher priority, and what is older
-// is overtaken by at most three for each task that is bound before it in its turn.
+// TestOvertaking: no task is bound before one of higher priority. An older task is overtaken by at
+// most three for each task bound before it in turn.
 func TestOvertaking(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := besides(t, Config{BatchTasks: rapid.IntRange(1, 20).Draw(rt, "batch")})
@@ -384,7 +384,7 @@ func checkOvertaken(t *rapid.T, order []string, of func(id string) (age, priorit
 	}
 }
 
-// TestSteeringIsNotAllocated: it costs a task that waits for what is there nothing but time.
+// TestSteeringIsNotAllocated: pinning does not allocate for a waiting task.
 func TestSteeringIsNotAllocated(t *testing.T) {
 	b := besides(t, Config{})
 	b.asking("a: x1", "b: node/n2")

@@ -9,23 +9,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Where what accumulates collects: the nodes that come nearest to having what is wanted.
+// The choice of nodes for a claimant: those closest to having the wanted capacity.
 
-// sameGrant reports whether a grant needs not be written.
+// sameGrant reports whether a grant equals the written one.
 func sameGrant(g, written *types.Grant) bool {
 	return written != nil && bytes.Equal(types.Encode(0, g), types.Encode(0, written))
 }
 
-// untargeted reports whether an accumulating grant needs other nodes: it has none
-// for some bundle, or one that is not eligible any more.
+// untargeted reports whether a grant needs other nodes: a bundle has no node, or an ineligible one.
 func (c *Core) untargeted(g *types.Grant) bool {
 	return slices.Contains(g.Bundles, "") ||
 		slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return !c.view.Nodes[at.Node].Eligible() })
 }
 
-// targets returns the grant of x to be added to, with a node for each bundle, where
-// one can be found. What it has on nodes that are not eligible any more is given
-// back, and the rest stays. nil: nothing can be done at present.
+// targets returns the grant of x to add to, with a node for each bundle where one exists. Holdings
+// on nodes that are no longer eligible are returned; the rest stays. nil means that nothing can be
+// done at present.
 func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 	r := x.Reservation
 	g := x.newGrant(c.now)
@@ -48,8 +47,8 @@ func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 	return g
 }
 
-// assign gives nodes to those bundles of x that have none in g, its grant to be, and
-// reports whether all have one then.
+// assign assigns nodes to the bundles of x without one in g, its future grant, and reports whether
+// all have one then.
 func (c *Core) assign(d *Draft, x claimant, g *types.Grant) bool {
 	wanted, all := make(map[string]*wants), true
 	order, lacked := bundleOrder(c.view, x.Reservation), c.lackedAbove(x)
@@ -77,12 +76,12 @@ func (c *Core) assign(d *Draft, x claimant, g *types.Grant) bool {
 	return all
 }
 
-// patience is for how many times Config.AccumulateAfter it is waited for more on a node
-// of which it is not known when what runs there ends.
+// patience is the time without progress, in multiples of Config.AccumulateAfter, before a
+// collection leaves a node. It counts from the known end of the tasks there, if that is later.
 const patience = 10
 
-// isStuck reports whether what x collects should go on elsewhere: nothing has come for
-// long, nor is known to come. It notes when that is to be looked at again.
+// isStuck reports whether x should collect elsewhere: nothing has been freed for long, and no known
+// end is ahead. It also schedules the next check.
 func (c *Core) isStuck(x claimant) bool {
 	c.accum.follow(x, c.now.UnixNano())
 	if x.Grant.V == nil || c.accum.resting && c.accum.round == c.accum.ended {
@@ -101,7 +100,7 @@ func (c *Core) isStuck(x claimant) bool {
 	return false
 }
 
-// follow notes how the collection of x has come on, by whichever scheduler.
+// follow tracks the progress of the collection of x, by any scheduler.
 func (a *accumulator) follow(x claimant, now int64) {
 	g := x.Grant.V
 	switch {
@@ -121,10 +120,9 @@ func (a *accumulator) follow(x claimant, now int64) {
 	a.last = g
 }
 
-// moveOn gives back what g, to be the grant of x, has on the first node that lacks
-// something, and gives its bundles other nodes: what runs there may never end. Where it
-// was it does not come back to before there is no other. If there is none g stays as it
-// is, and there for as long as nothing ends anywhere.
+// moveOn returns what g, the future grant of x, holds on its first incomplete node, and assigns its
+// bundles to other nodes: the tasks there may never end. It avoids former nodes while there are
+// others. If there is none, g stays as it is until an attempt ends somewhere.
 func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
 	if c.inFlightOf(x.Grant.V) {
 		return
@@ -155,13 +153,13 @@ func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
 	}
 }
 
-// wants are what the bundles given to a node want there, and the sums of it.
+// wants are the requests of the bundles given to a node, and their sums.
 type wants struct {
 	types.Allocated
 	needs []cluster.Need
 }
 
-// want counts what a bundle wants of a node.
+// want adds the requests of a bundle to a node.
 func want(wanted map[string]*wants, name string, needs []cluster.Need) {
 	if wanted[name] == nil {
 		wanted[name] = &wants{}
@@ -172,10 +170,9 @@ func want(wanted map[string]*wants, name string, needs []cluster.Need) {
 	wanted[name].needs = append(wanted[name].needs, needs...)
 }
 
-// giveUpLost gives back what g, to be the grant of r, has on nodes that are not
-// eligible any more.
+// giveUpLost returns what g, the future grant of r, holds on nodes that are no longer eligible.
 func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
-	kept := make(map[string]bool) // what the draft has no room for
+	kept := make(map[string]bool) // holdings that the draft has no space to return
 	nodes := g.Nodes[:0]
 	for _, at := range g.Nodes {
 		switch {
@@ -195,8 +192,8 @@ func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	}
 }
 
-// target returns the node with the most free that is large enough for needs beside
-// what is wanted there already. What g has there counts as free.
+// target returns the node with the most free capacity that is large enough for needs and the wanted
+// requests there. Holdings of g there count as free.
 func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map[string]*wants, lacked map[shortage]bool) *cluster.Node {
 	var best *cluster.Node
 	var most float64
@@ -229,7 +226,7 @@ func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, want
 	return true
 }
 
-// freeShare returns how much of needs is free on n already: 1 is all of it.
+// freeShare returns the free share of needs on n: 1 means all of it.
 func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *wants, held []types.Holding) float64 {
 	least := 1.0
 	for _, x := range needs {

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// touch looks at what a change of key may have made possible or necessary.
+// touch rechecks what a change of key may have made possible or necessary.
 func (c *Core) touch(k controlplane.Key) {
 	id := cluster.ID{Namespace: k.Namespace, ID: k.ID}
 	switch k.Kind {
@@ -41,26 +41,26 @@ func (c *Core) touch(k controlplane.Key) {
 	case controlplane.Schedulers:
 		c.touchScheduler(k.ID)
 	case controlplane.Leaders:
-		c.queue.unstall() // another one may be granted in several transactions
+		c.queue.unstall() // another reservation may start to be granted in parts
 	}
 }
 
-// more says that there may be more of rid on n.
+// more records that more of rid may be free on n.
 func (c *Core) more(n *cluster.Node, rid types.ResourceID) {
-	if !rid.Scoped() { // what draws on a reservation looks at its nodes alone
+	if !rid.Scoped() { // scoped requests search the nodes of their reservation only
 		c.log(n)
 	}
 	c.wakeOn(n, rid)
 }
 
-// wakeOn wakes what lacks rid and would have enough of it on n: all else still does
-// not fit there.
+// wakeOn wakes the shapes that lack rid and would have enough of it on n: no other shape can newly
+// fit there.
 func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 	free, ok := c.view.Free(n, rid)
 	if !ok {
 		return
 	}
-	var holds []types.Holding // that was collected here
+	var holds []types.Holding // collected here
 	x, ok := c.accumulating()
 	if ok {
 		holds = x.Grant.V.On(n.Name)
@@ -78,8 +78,8 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 	})
 }
 
-// mayFit reports whether the index has enough on n for what is in a shape, by any of its
-// alternatives, or if it is not known what that needs.
+// mayFit reports whether the index has enough on n for an alternative of a shape. It returns true
+// if the needs are unknown.
 func (c *Core) mayFit(s *shape, n *cluster.Node) bool {
 	var some [8]match.Filter
 	for _, needs := range s.resolved {
@@ -90,8 +90,8 @@ func (c *Core) mayFit(s *shape, n *cluster.Node) bool {
 	return len(s.resolved) == 0
 }
 
-// log notes that there may be more of something on n than before. The log is kept
-// short: who has not read what is dropped looks at all nodes.
+// log records that a node may have gained capacity. The log is bounded: a shape behind its start
+// visits all nodes.
 func (c *Core) log(n *cluster.Node) {
 	if len(c.changed) > 4*len(c.nodes)+1024 {
 		drop := len(c.changed) / 2
@@ -101,7 +101,7 @@ func (c *Core) log(n *cluster.Node) {
 	c.changed = append(c.changed, n)
 }
 
-// forgetLog lets all that waits look at all nodes again.
+// forgetLog makes every waiting shape visit all nodes again.
 func (c *Core) forgetLog() {
 	c.base += len(c.changed) + 1
 	clear(c.changed)
@@ -112,8 +112,8 @@ func (c *Core) touchResource(k controlplane.Key) {
 	rid := types.Resolve(k.Namespace, k.Name)
 	switch k.Where {
 	case types.EveryNode, types.ClusterWide:
-		// Not one node has more, but any may: also for what waits for a pool now, or for
-		// nodes in flight, and is not listed under it.
+		// Any node may have more: this includes shapes that wait for a pool or for nodes in flight,
+		// and are not listed under rid.
 		c.forgetLog()
 		c.queue.wake(rid)
 		c.accumulateAgain()
@@ -123,7 +123,7 @@ func (c *Core) touchResource(k controlplane.Key) {
 	}
 }
 
-// forgetSeen lets what waits for rid look at all nodes again.
+// forgetSeen makes the shapes that lack rid visit all nodes again.
 func (c *Core) forgetSeen(rid types.ResourceID) {
 	c.queue.lacking(rid, types.Inf, func(s *shape) { s.seen = -1 })
 }
@@ -133,7 +133,7 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 	b := c.view.Binding(k)
 	if b == nil || b.Info.V == nil {
 		c.accum.ended++
-		// A reload may tell of the status before it tells of the binding.
+		// After a reload the status may arrive before the binding.
 		if t := c.view.Task(id); t != nil {
 			c.touchTask(t)
 		}
@@ -150,15 +150,14 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 	}
 }
 
-// pushBinding notes a binding of which something is to be done.
+// pushBinding queues a binding that needs an action.
 func (c *Core) pushBinding(b *cluster.Binding) {
 	if judge(b.Task, b) != nothing {
 		c.bindings.push(b)
 	}
 }
 
-// touchTask queues a task that waits to be placed, and looks at the bindings of
-// one that does not.
+// touchTask queues a task that waits for placement, and rechecks the bindings of other tasks.
 func (c *Core) touchTask(t *cluster.Task) {
 	c.deciding = t
 	for _, b := range t.Bindings {
@@ -212,7 +211,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 	c.restQueued(t, k)
 }
 
-// touchClaim looks at what a task has collected, if it has: whether it still waits.
+// touchClaim rechecks the grant of a collecting task: the task may not wait any more.
 func (c *Core) touchClaim(id cluster.ID) {
 	if r := c.view.Reservations[id]; r != nil && r.Grant.V != nil && r.Grant.V.Task != 0 {
 		c.reservations.push(r)
@@ -256,8 +255,7 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 	c.touchReservation(r)
 }
 
-// touchReservation queues a reservation that waits to be granted, and looks at the
-// grant of one that does not.
+// touchReservation queues a reservation that waits to be granted, and rechecks the grant of others.
 func (c *Core) touchReservation(r *cluster.Reservation) {
 	c.deciding = r
 	k := entryKey{r.ID, true}
@@ -287,7 +285,7 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 	}
 }
 
-// touchNamespace lets all that waits in a namespace be tried with its new requests.
+// touchNamespace makes every waiting entry of a namespace ready, with its new requests.
 func (c *Core) touchNamespace(ns string) {
 	c.accumulateAgain()
 	c.queue.rouseAll(ns)

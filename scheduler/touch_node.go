@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// state returns what the core remembers of a node.
+// state returns the core's state of a node.
 func (c *Core) state(n *cluster.Node) *nodeState {
 	for len(c.states) <= n.Serial {
 		c.states = append(c.states, nil)
@@ -56,7 +56,7 @@ func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	}
 }
 
-// countCordon keeps count of the cordons there are.
+// countCordon maintains the number of cordoned nodes.
 func (c *Core) countCordon(n *cluster.Node, s *nodeState) {
 	if was := s.cordoned; was != !n.Cordon.Absent() {
 		s.cordoned = !was
@@ -68,7 +68,7 @@ func (c *Core) countCordon(n *cluster.Node, s *nodeState) {
 	}
 }
 
-// relabel keeps the index, and what is labelled, to what a node registered.
+// relabel updates the index and the labels to the registration of a node.
 func (c *Core) relabel(n *cluster.Node, s *nodeState) {
 	for _, id := range s.placements {
 		c.labelled[id] = slices.DeleteFunc(c.labelled[id], func(x *cluster.Node) bool { return x == n })
@@ -90,8 +90,7 @@ func (c *Core) relabel(n *cluster.Node, s *nodeState) {
 	}
 }
 
-// register keeps Core.nodes to those that are registered, and reports whether that
-// changed them.
+// register maintains Core.nodes, and reports whether it changed.
 func (c *Core) register(n *cluster.Node, s *nodeState) bool {
 	switch present := n.Info.V != nil; {
 	case present && s.pos < 0:
@@ -112,7 +111,7 @@ func (c *Core) register(n *cluster.Node, s *nodeState) bool {
 	return false
 }
 
-// wakeNode wakes what may be placed on a node that became eligible or larger.
+// wakeNode wakes the shapes that may fit on a node that became eligible or larger.
 func (c *Core) wakeNode(n *cluster.Node) {
 	c.log(n)
 	c.queue.wake(anyNode)
@@ -129,8 +128,8 @@ func (c *Core) wakeNode(n *cluster.Node) {
 	}
 }
 
-// took notes what a draft that was committed took on a node: of nothing there is more.
-// What is free is in the index.
+// took records what a committed draft took on a node: nothing became free. The index already has
+// the free amounts.
 func (c *Core) took(n *cluster.Node) {
 	s := c.state(n)
 	if s.alloc = n.Allocated.V; s.pos >= 0 {
@@ -138,7 +137,7 @@ func (c *Core) took(n *cluster.Node) {
 	}
 }
 
-// touchAllocated wakes what waits for what is in use no longer.
+// touchAllocated wakes the shapes that wait for newly free capacity.
 func (c *Core) touchAllocated(k controlplane.Key) {
 	c.stuck.drain(func(b *cluster.Binding) bool { c.bindings.push(b); return true })
 	if k.Where != "" {
@@ -166,7 +165,7 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 	}
 	logged := false
 	for _, h := range before.Holds {
-		// The amount may be the same, and of other devices.
+		// The amount may be equal, but on other devices.
 		given := without(h.Devices, after.DevicesOf(h.Resource))
 		if after.Of(h.Resource) >= h.Amount && len(given) == 0 {
 			continue
@@ -181,8 +180,8 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 	}
 }
 
-// noteAllocated enters into the index what changed of what is in use on a node, which is
-// little where others bind all the time, and reports whether anything was given back.
+// noteAllocated updates the index with the changed allocations of a node, which are few per change,
+// and reports whether any capacity was returned.
 func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (given bool) {
 	if pos := c.state(n).pos; pos >= 0 {
 		c.index.SetTasks(pos, len(n.Bindings))
@@ -208,8 +207,8 @@ func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (g
 	return given
 }
 
-// wakePorts wakes what waits for the other kind of what is a port no longer in use:
-// the range of the node may have changed since it was given out.
+// wakePorts wakes the shapes that wait for a freed port under its other name: the range of the node
+// may have changed since the port was allocated.
 func (c *Core) wakePorts(rid types.ResourceID, given []types.DeviceShare) {
 	if rid != types.Port {
 		if match.IsPort(rid) {
@@ -222,7 +221,7 @@ func (c *Core) wakePorts(rid types.ResourceID, given []types.DeviceShare) {
 	}
 }
 
-// touchReleasing looks at a grant that may have nothing left drawn on it, on a node.
+// touchReleasing rechecks a grant that may have no more draws on a node.
 func (c *Core) touchReleasing(rid types.ResourceID) {
 	if r := c.grantBehind(rid); r != nil {
 		c.reservations.push(r)
@@ -232,8 +231,7 @@ func (c *Core) touchReleasing(rid types.ResourceID) {
 	}
 }
 
-// sortedBindings returns the bindings of a node in an order that does not depend on
-// chance.
+// sortedBindings returns the bindings of a node in a deterministic order.
 func sortedBindings(n *cluster.Node) []*cluster.Binding {
 	return slices.SortedFunc(slices.Values(n.Bindings), func(a, b *cluster.Binding) int {
 		if x := compareID(a.Task.ID, b.Task.ID); x != 0 {

@@ -7,31 +7,30 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Units have somebody's own scheduler decide on several tasks as a whole. The tasks of a
-// unit wait as one, in the place of the first of them, and what is placed of it at a time
-// is bound in one transaction. Which tasks are a unit, and what is enough of it, is not
-// this package's: without Units, it knows none.
+// Units let a custom scheduler decide about several tasks as a whole. The tasks of a unit wait as
+// one, at the position of the first. One transaction binds all tasks placed together. This package
+// knows neither which tasks form a unit nor how many suffice: without Units, there are none.
 type Units interface {
-	// Unit returns what a task is part of, within its namespace; empty: it is decided
-	// on by itself. It is the same for a task whenever that is looked at.
+	// Unit returns the unit of a task, within its namespace; empty means that the task is decided
+	// alone. It must always return the same for a task.
 	Unit(v *cluster.View, t *cluster.Task) string
-	// Place puts tasks on nodes, of those of a unit that wait, the first one first, and
-	// reports whether they are to be bound there. If not, nothing is, and they are tried
-	// again when there is more of what one of them asks for.
+	// Place puts waiting tasks of a unit, given in queue order, on nodes, and reports whether to
+	// bind them there. If not, none is bound, and the unit is tried again when more of a requested
+	// resource is free.
 	Place(p *Placing, tasks []*cluster.Task) bool
 }
 
-// Placing is where the tasks of a unit are put, beside what is there and in the same
-// transaction already.
+// Placing collects the placements of the tasks of a unit, on top of the cluster and the transaction
+// so far.
 type Placing struct {
 	core    *Core
 	draft   *Draft
 	entries map[cluster.ID]*entry
 	spots   []unitSpot
-	skipped bool // nodes or pools in flight might have done
+	skipped bool // nodes or pools in flight might have fit
 }
 
-// unitSpot is a task that was put somewhere.
+// unitSpot is a task with its placement.
 type unitSpot struct {
 	task        *cluster.Task
 	node        *cluster.Node
@@ -40,11 +39,10 @@ type unitSpot struct {
 	holds       []types.Holding
 }
 
-// View returns the cluster without what is in the transaction; it is not to be changed.
+// View returns the cluster without the transaction. Do not change it.
 func (p *Placing) View() *cluster.View { return p.core.view }
 
-// Put puts a task where it would be placed by itself, once, and reports whether it fits
-// anywhere.
+// Put puts a task where it would be placed alone, once, and reports whether it fits anywhere.
 func (p *Placing) Put(t *cluster.Task) bool {
 	if p.entries[t.ID] == nil {
 		return false
@@ -67,8 +65,7 @@ func (p *Placing) Put(t *cluster.Task) bool {
 	return false
 }
 
-// vectors returns what t asks for by each alternative; those of most tasks are those of
-// the task before.
+// vectors returns the needs of each alternative of t, usually those of the previous task.
 func (p *Placing) vectors(t *cluster.Task) [][]cluster.Need {
 	if n := len(p.spots); n > 0 && len(t.Info.V.Alternatives) == 0 {
 		last := p.spots[n-1]
@@ -79,8 +76,8 @@ func (p *Placing) vectors(t *cluster.Task) [][]cluster.Need {
 	return Vectors(p.core.view, t)
 }
 
-// shapeOf writes the shape of a task, and reports whether it is that of a unit. What may
-// collect for itself is none.
+// shapeOf writes the shape of a task, and reports whether it is that of a unit. A task with
+// Accumulate belongs to no unit.
 func (c *Core) shapeOf(t *cluster.Task) (unit bool) {
 	if c.cfg.Units != nil && !t.Info.V.Accumulate {
 		if id := c.cfg.Units.Unit(c.view, t); id != "" {
@@ -92,14 +89,14 @@ func (c *Core) shapeOf(t *cluster.Task) (unit bool) {
 	return false
 }
 
-// joinUnit has a unit tried again that a queued task is one more of.
+// joinUnit makes a unit ready that gained a queued task.
 func (c *Core) joinUnit(k entryKey) {
 	s := c.queue.entry(k).shape
 	s.unit = true
 	c.queue.makeReady(s)
 }
 
-// placeUnit has a unit placed.
+// placeUnit places a unit.
 func (c *Core) placeUnit(d *Draft, s *shape) (outcome, []types.ResourceID) {
 	entries := slices.SortedFunc(slices.Values(s.entries), func(a, b *entry) int {
 		if a.before(b) {
@@ -126,7 +123,7 @@ func (c *Core) placeUnit(d *Draft, s *shape) (outcome, []types.ResourceID) {
 	return noFit, c.lacksOf(s, tasks)
 }
 
-// bind binds what was put somewhere, if there is room for it.
+// bind binds the placed tasks if the draft has space for all.
 func (p *Placing) bind() bool {
 	d, keys := p.draft, make([][]relied, len(p.spots))
 	nodes, others := make(map[*cluster.Node]bool), make(map[string]bool)
@@ -153,11 +150,11 @@ func (p *Placing) bind() bool {
 		p.core.queue.take(e)
 		d.entries = append(d.entries, e)
 	}
-	d.items -= n - 1 // it is too large, if it is, as a whole
+	d.items -= n - 1 // if too large, it is so as a whole
 	return true
 }
 
-// takeBack undoes what was put somewhere.
+// takeBack reverts the placements.
 func (p *Placing) takeBack() {
 	for _, x := range p.spots {
 		p.draft.undo(x.node, x.holds)
@@ -165,7 +162,7 @@ func (p *Placing) takeBack() {
 	p.spots = nil
 }
 
-// lacksOf returns what a unit is to wait for: anything that one of its tasks asks for.
+// lacksOf returns what a unit waits for: everything that one of its tasks requests.
 func (c *Core) lacksOf(s *shape, tasks []*cluster.Task) []types.ResourceID {
 	s.resolved = s.resolved[:0]
 	var lacks []types.ResourceID

@@ -12,10 +12,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// byPrefix are units of what has the same name up to a dash: as many as size says, or none.
+// byPrefix are units of tasks with the same name up to a dash: size of them, or none.
 type byPrefix struct {
 	size int
-	// some lets as many be placed as fit.
+	// some allows as many as fit.
 	some bool
 }
 
@@ -37,8 +37,8 @@ func (u byPrefix) Place(p *Placing, tasks []*cluster.Task) bool {
 	return put > 0 && (u.some || put == u.size)
 }
 
-// TestUnits: the tasks of a unit are bound at one revision or not at all, whatever each
-// asks for; others are placed beside them, and before them where they fit.
+// TestUnits: the tasks of a unit are bound at one revision or not at all, whatever each requests.
+// Others are placed next to them, and before them where they fit.
 func TestUnits(t *testing.T) {
 	cpu := func(q types.Quantity) map[string]types.Quantity { return map[string]types.Quantity{"cpu": q} }
 	unit := func(b *bench, name string, asks ...types.Quantity) {
@@ -75,7 +75,7 @@ func TestUnits(t *testing.T) {
 		}, map[string]string{"g-0": "bound", "g-1": "cancelled"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := unaudited(t) // as tasks are changed
+			b := unaudited(t) // because tasks change
 			b.core = New(Config{Gather: 1, FoldFrom: 1, Units: c.units})
 			b.node("n1", 1000)
 			b.node("n2", 1000)
@@ -93,7 +93,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestUnitLargerThanATransaction: it waits, and holds up nobody.
+// TestUnitLargerThanATransaction: it waits, and does not block others.
 func TestUnitLargerThanATransaction(t *testing.T) {
 	b := newBench(t, Config{Units: byPrefix{size: 30}, Limits: controlplane.Limits{Ops: 64, Bytes: 1 << 20}})
 	b.node("n1", 100_000)
@@ -110,8 +110,8 @@ func TestUnitLargerThanATransaction(t *testing.T) {
 	}
 }
 
-// TestUnitsAreWhole: at every revision of a run in which units of any size come and end,
-// each is bound whole or not at all, and in the end all have been.
+// TestUnitsAreWhole: in a run in which units of any size come and end, each is bound whole or not
+// at all at every revision, and in the end all have been.
 func TestUnitsAreWhole(t *testing.T) {
 	const units = 40
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -158,7 +158,7 @@ func (jobs) Place(p *Placing, tasks []*cluster.Task) bool {
 	return len(tasks) == p.View().Jobs[cluster.ID{Namespace: "d", ID: tasks[0].Info.V.Job}].V.Tasks
 }
 
-// whole checks that of each job all tasks were bound at one revision, or none was.
+// whole checks that either all or no tasks of each job are bound, at one revision.
 func (b *bench) whole() {
 	b.t.Helper()
 	for id, job := range b.core.view.Jobs {
@@ -176,7 +176,7 @@ func (b *bench) whole() {
 	}
 }
 
-// endOne ends all tasks of a job that runs, at one revision, if there is one.
+// endOne ends all tasks of a running job, if there is one, at one revision.
 func (b *bench) endOne(rng *rand.Rand) {
 	b.t.Helper()
 	var running []string

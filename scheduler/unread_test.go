@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// garble writes a value that cannot be read.
+// garble writes an unreadable value.
 func (b *bench) garble(key string) {
 	b.t.Helper()
 	txn := controlplane.Txn{Ops: []controlplane.Op{{Key: key, Value: []byte("\x7fof a version to come")}}}
@@ -20,14 +20,13 @@ func (b *bench) garble(key string) {
 	}
 }
 
-// newGarbledBench is a bench whose keys cannot all be read, which the audit would
-// find.
+// newGarbledBench is a bench without the audit, which would report unreadable keys.
 func newGarbledBench(t *testing.T) *bench {
 	return &bench{t: t, store: memstore.New(), core: New(Config{AccumulateAfter: time.Second}), now: time.Unix(1000, 0)}
 }
 
-// TestUnreadableValuesCountAsAbsent: whichever key it is, the scheduler comes to
-// rest, says so once, and everything else goes on.
+// TestUnreadableValuesCountAsAbsent: for any unreadable key the scheduler settles, reports it once,
+// and everything else continues.
 func TestUnreadableValuesCountAsAbsent(t *testing.T) {
 	for name, key := range map[string]string{
 		"node": controlplane.NodeKey("n2"), "session": controlplane.AliveKey("n2"), "cordon": controlplane.CordonKey("n2"),
@@ -55,7 +54,7 @@ func TestUnreadableValuesCountAsAbsent(t *testing.T) {
 			b.now = b.now.Add(time.Minute)
 			b.settle()
 			if name == "namespace" {
-				b.expect("t1", "pending") // its quotas are not known
+				b.expect("t1", "pending") // its quotas are unknown
 			} else {
 				b.expect("t1", "bound on n1")
 			}
@@ -69,8 +68,8 @@ func TestUnreadableValuesCountAsAbsent(t *testing.T) {
 	}
 }
 
-// TestUnknownUseIsNotOverwritten: what is in use on a node is not written anew while
-// it cannot be read, and is when it can be again.
+// TestUnknownUseIsNotOverwritten: the allocated amounts of a node are not written while they are
+// unreadable, and are once they are readable again.
 func TestUnknownUseIsNotOverwritten(t *testing.T) {
 	for _, key := range []string{controlplane.AllocatedKey("n1"), controlplane.PoolKey("d", "lic")} {
 		b := newGarbledBench(t)
@@ -99,9 +98,9 @@ func TestUnknownUseIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// TestUnreadableNamespace: while what is set for a namespace cannot be read nothing of
-// it is bound, granted or collected, and what is of another one is; what is bound there
-// already ends as ever. When it can be read again, or is gone, its tasks are placed.
+// TestUnreadableNamespace: while the settings of a namespace are unreadable, nothing of it is
+// bound, granted or collected; other namespaces continue, and bound tasks end as usual. Once it is
+// readable, or deleted, its tasks are placed.
 func TestUnreadableNamespace(t *testing.T) {
 	key := controlplane.NamespaceKey("d")
 	for name, again := range map[string]func(b *bench){

@@ -5,7 +5,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// settleBindings adds to the draft what bindings need: see judge.
+// settleBindings adds the actions that bindings need to the draft: see judge.
 func (c *Core) settleBindings(d *Draft) {
 	var later []*cluster.Binding
 	c.bindings.drain(func(b *cluster.Binding) bool {
@@ -34,8 +34,8 @@ func (c *Core) settleBindings(d *Draft) {
 	}
 }
 
-// mayJoin reports whether something about a task may go into the draft: what is to be alone
-// goes into an empty one, and ends it.
+// mayJoin reports whether a decision about a task may join the draft. A task in alone needs an
+// empty draft, and closes it.
 func (c *Core) mayJoin(d *Draft, t *cluster.Task) bool {
 	_, alone := c.alone[t.ID]
 	if !alone {
@@ -48,8 +48,8 @@ func (c *Core) mayJoin(d *Draft, t *cluster.Task) bool {
 	return true
 }
 
-// waitFor reports whether what a verdict changes is in flight; the binding is then
-// looked at again later.
+// waitFor reports whether something that a verdict changes is in flight; the binding is then
+// rechecked later.
 func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding) bool {
 	if c.whenUnlocked(t, b) {
 		return true
@@ -74,7 +74,7 @@ func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding)
 			return true
 		}
 		if returnsDrawn(r, b.Node.Name) {
-			// What was drawn goes back to where the grant had it from.
+			// Drawn amounts return to where the grant had them from.
 			base := baseHolding(r.Grant.V, b.Node.Name, h)
 			if base.Cluster && c.whenIdle(c.view.PoolOf(base.Resource), b) {
 				return true
@@ -84,7 +84,7 @@ func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding)
 	return false
 }
 
-// whenKnown looks at b once it is known what is in use; false if it is known.
+// whenKnown rechecks b once the allocated amounts are known; false if they are known.
 func (c *Core) whenKnown(allocated cluster.Cell[types.Allocated], b *cluster.Binding) bool {
 	if allocated.Unread() {
 		c.stuck.push(b)
@@ -92,8 +92,7 @@ func (c *Core) whenKnown(allocated cluster.Cell[types.Allocated], b *cluster.Bin
 	return allocated.Unread()
 }
 
-// cancelTasks ends tasks that were stopped, or whose deadline passed, while they
-// waited.
+// cancelTasks ends tasks that were stopped, or whose deadline passed, while they waited.
 func (c *Core) cancelTasks(d *Draft) {
 	c.tasks.drain(func(t *cluster.Task) bool {
 		if d.closed {

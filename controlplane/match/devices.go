@@ -22,7 +22,7 @@ type Slot struct {
 // Free returns how much of the slot is not in use.
 func (s *Slot) Free() types.Quantity { return s.Capacity - s.Used }
 
-// Unused reports whether the slot is a whole device of which nothing is in use.
+// Unused reports whether the slot is a whole device with nothing allocated.
 func (s *Slot) Unused() bool { return s.Used == 0 && s.Capacity == Whole }
 
 // someSlots is room for the slots of most nodes, without an allocation.
@@ -164,8 +164,8 @@ func ShareOf(shares []types.DeviceShare, id string) types.Quantity {
 	return 0
 }
 
-// DevicesFit reports whether the devices or ports of a need, of which the amount is free, are
-// there too. It is true for what is not made of devices.
+// DevicesFit reports whether the node has the devices or ports of a need whose amount is free. It
+// is true for resources without devices.
 func (r *Room) DevicesFit(x cluster.Need) bool {
 	if IsPort(x.ID) {
 		return r.portsFit(x)
@@ -205,8 +205,8 @@ func (r *Room) PickDevices(x cluster.Need) []types.DeviceShare {
 	return Pick(r.SlotsFor(x, some[:0]), x.Amount, TopologyOf(x))
 }
 
-// FreeDevices returns how much of a resource, of which free is left, there is in whole devices,
-// and the most that one device has left. Both are free if the resource is not made of devices.
+// FreeDevices returns the amount of a resource in free whole devices, and the most that one device
+// has left; free is the total. Both are free if the resource is not made of devices.
 func (r *Room) FreeDevices(id types.ResourceID, free types.Quantity) (wholes, part types.Quantity, devices bool) {
 	if r.Node.Devices.V == nil || id == types.CPU || id == types.Memory {
 		return free, free, false

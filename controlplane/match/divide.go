@@ -24,8 +24,8 @@ func (v Division) Sum() types.Quantity {
 	return sum
 }
 
-// Divide gives needs, one after another, as much as there is of slots, of which free is free in
-// all. A need of a topology, or of a part of a device, gets all of its amount or nothing.
+// Divide gives needs, one after another, as much as possible of slots, with a total of free. A need
+// with a topology, or for a part of a device, gets all of its amount or nothing.
 func Divide(slots []Slot, free types.Quantity, needs []cluster.Need) Division {
 	slots = slices.Clone(slots)
 	all := &types.Allocated{}
@@ -54,7 +54,7 @@ func Divide(slots []Slot, free types.Quantity, needs []cluster.Need) Division {
 	return v
 }
 
-// Only returns slots as if there were nothing but some shares of them.
+// Only returns slots with nothing but the given shares.
 func Only(slots []Slot, shares []types.DeviceShare) []Slot {
 	out := slices.Clone(slots)
 	for i := range out {

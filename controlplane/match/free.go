@@ -8,9 +8,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// WithFree returns the names of the nodes, sorted, that a task with these requests could be bound to
-// now: alive, not cordoned, and with room. Defaults and quotas of the namespace are not considered.
-// It returns none if a cluster-wide resource of the requests has not enough left.
+// WithFree returns the names of the nodes, sorted, to which a task with these requests could be
+// bound now: alive, not cordoned, with enough free. It ignores defaults and quotas of the
+// namespace. It returns none if a requested cluster-wide resource is short.
 func WithFree(v *cluster.View, namespace string, requests types.Requests) []string {
 	needs := make([]cluster.Need, len(requests))
 	for i, r := range requests {

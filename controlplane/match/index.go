@@ -64,7 +64,7 @@ func (l *list) tighten(b int) {
 	l.most[b] = most
 }
 
-// column is what is free of one resource.
+// column is the free amounts of one resource.
 type column struct {
 	id     types.ResourceID
 	amount list
@@ -274,13 +274,13 @@ func blockPasses(filters []Filter, b int) bool {
 	return true
 }
 
-// Ask is a need of which the index knows all that counts.
+// Ask is a need whose relevant facts are all in the index.
 type Ask struct {
 	column *column
 	amount types.Quantity
 }
 
-// Asks appends needs to out. ok reports whether the index knows all that counts: all are
+// Asks appends needs to out. ok reports whether the index has all relevant facts: all needs are
 // physical, and neither models nor the distance of devices matter.
 func (x *Index) Asks(needs []cluster.Need, out []Ask) (asks []Ask, ok bool) {
 	for _, need := range needs {

@@ -133,8 +133,8 @@ func (l *layout) readLinks(slots []Slot) {
 	}
 }
 
-// closest calls take with the places in slots of n unused devices, of which there are as many;
-// not at all if no n of them meet the topology.
+// closest calls take with the places in slots of n unused devices; not at all if no n of them meet
+// the topology. There are at least n unused devices.
 func closest(slots []Slot, n int, topology types.Topology, take func(i int)) {
 	var l layout
 	l.read(considered(slots))

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// machine describes the devices of a node: which are on a link, and of which NUMA node
-// each is, a digit for each.
+// machine describes the devices of a node: the devices of each link, and the NUMA node of each
+// device, a digit each.
 type machine struct {
 	numa  string
 	links string // groups of digits, separated by blanks
@@ -32,7 +32,7 @@ var machines = map[string]machine{
 	"mixed":         {numa: "00011122", links: "012 34"},
 }
 
-// slots returns the devices of m, of which some are in use (digits), or unhealthy.
+// slots returns the devices of m, with the used and unhealthy ones given as digits.
 func (m machine) slots(used, unhealthy string) []Slot {
 	var out []Slot
 	for i := range m.numa {
@@ -111,7 +111,7 @@ func TestNearestDevices(t *testing.T) {
 	}
 }
 
-// TestNearestIsBest: there is no better set than the one that is found.
+// TestNearestIsBest: no set is better than the result.
 func TestNearestIsBest(t *testing.T) {
 	for name, m := range machines {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func digits(s devices) string {
 	return out
 }
 
-// TestLargeLayouts: what is beyond the size of a layout is given out in its order.
+// TestLargeLayouts: devices beyond the size of a layout are given out in order.
 func TestLargeLayouts(t *testing.T) {
 	var slots []Slot
 	for i := range 100 {
@@ -160,8 +160,8 @@ func TestLargeLayouts(t *testing.T) {
 	}
 }
 
-// TestLayoutsOfAnySize: as many of many devices are taken as are wanted, those beyond the
-// size of a layout included where that many lie as they are to.
+// TestLayoutsOfAnySize: the requested number of devices is taken, including those beyond the size
+// of a layout if enough meet the topology.
 func TestLayoutsOfAnySize(t *testing.T) {
 	for _, all := range []int{63, 64, 65, 100} {
 		for _, used := range []int{0, 1, all - 62} {

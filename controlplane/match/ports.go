@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A node gives out the ports of its range by number, as it does devices, but nobody lists them:
-// the ports in use say which are free. A port outside of the range is a resource of its own,
+// A node gives out the ports of its range by number, like devices, but does not list them: the
+// allocated ports determine the free ones. A port outside of the range is a resource of its own,
 // requested by number. The range may change while ports are in use, so each kind checks the other.
 
 // IsPort reports whether a resource is one port by number, or ports of the range.
@@ -21,7 +21,7 @@ func IsPort(id types.ResourceID) bool {
 	return fixed
 }
 
-// portsFit reports whether the node has the ports of a need, of which the amount is free.
+// portsFit reports whether the node has the ports of a need whose amount is free.
 func (r *Room) portsFit(x cluster.Need) bool {
 	if _, fixed := x.ID.FixedPort(); fixed {
 		return x.Amount == Whole && r.PortsFree(types.Holding{Resource: x.ID})

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPortsOfANode: whatever comes, goes and moves, a port has one holder; what is
-// given out is of the range and the lowest that is free; and what fits is given.
+// TestPortsOfANode: whatever tasks come, go and move the range, a port has one holder. An allocated
+// port is the lowest free one of the range, and a fitting request gets its ports.
 func TestPortsOfANode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := cluster.New()
@@ -48,7 +48,7 @@ func TestPortsOfANode(t *testing.T) {
 	})
 }
 
-// numbers returns the ports that a holding is.
+// numbers returns the ports of a holding.
 func numbers(h types.Holding) (out []int) {
 	if number, fixed := h.Resource.FixedPort(); fixed {
 		return []int{number}

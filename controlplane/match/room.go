@@ -18,10 +18,9 @@ type Room struct {
 	over Overlay
 }
 
-// Overlay is what a decision has changed on a node and nobody has stored yet. The zero value
-// changes nothing.
+// Overlay is the unstored changes of a decision on a node. The zero value changes nothing.
 type Overlay struct {
-	// Allocated is what is in use. nil means what is stored; else the room changes it.
+	// Allocated is the allocated amounts; nil means the stored ones. The room changes others.
 	Allocated *types.Allocated
 	// Offered is capacity that the decision itself brings: provided, or granted.
 	Offered map[types.ResourceID]types.Quantity
@@ -39,7 +38,7 @@ func On(v *cluster.View, n *cluster.Node) Room { return Room{Node: n, view: v} }
 // Over returns a node as it is stored, changed by an overlay.
 func Over(v *cluster.View, n *cluster.Node, o Overlay) Room { return Room{Node: n, view: v, over: o} }
 
-// Clone returns a copy, to try something on.
+// Clone returns an independent copy.
 func (r *Room) Clone() Room {
 	c := *r
 	if c.over.Allocated != nil {
@@ -49,7 +48,7 @@ func (r *Room) Clone() Room {
 	return c
 }
 
-// allocated returns what is in use; nil means nothing.
+// allocated returns the allocated amounts; nil means none.
 func (r *Room) allocated() *types.Allocated {
 	if r.over.Allocated != nil {
 		return r.over.Allocated
@@ -57,7 +56,7 @@ func (r *Room) allocated() *types.Allocated {
 	return r.Node.Allocated.V
 }
 
-// Holds returns what is in use, sorted by resource. The caller must not change it.
+// Holds returns the allocated amounts, sorted by resource. The caller must not change them.
 func (r *Room) Holds() []types.Holding {
 	if a := r.allocated(); a != nil {
 		return a.Holds
@@ -65,7 +64,7 @@ func (r *Room) Holds() []types.Holding {
 	return nil
 }
 
-// Used returns the shares of devices, or the ports, in use of a resource.
+// Used returns the allocated shares of devices, or the ports, of a resource.
 func (r *Room) Used(id types.ResourceID) []types.DeviceShare {
 	if a := r.allocated(); a != nil {
 		return a.DevicesOf(id)
@@ -76,8 +75,8 @@ func (r *Room) Used(id types.ResourceID) []types.DeviceShare {
 // Tasks returns the number of tasks on the node.
 func (r *Room) Tasks() int { return len(r.Node.Bindings) + r.over.Bound }
 
-// Free returns how much of a resource is left. It is negative where more is in use than there
-// is. ok reports whether the node has the resource.
+// Free returns the free amount of a resource, which is negative if more is allocated than exists.
+// ok reports whether the node has the resource.
 func (r *Room) Free(id types.ResourceID) (q types.Quantity, ok bool) {
 	a := r.allocated()
 	if a.Full(id) {
@@ -95,7 +94,7 @@ func (r *Room) Free(id types.ResourceID) (q types.Quantity, ok bool) {
 	return q.Minus(a.Of(id)), ok
 }
 
-// Capacity returns how much of a resource the node has in all, stored or not.
+// Capacity returns the total capacity of a resource on the node, stored or not.
 func (r *Room) Capacity(id types.ResourceID) types.Quantity {
 	q, _ := r.capacity(id)
 	return q
@@ -116,14 +115,14 @@ func (r *Room) grantHolds(id types.ResourceID) []types.Holding {
 	return r.view.GrantHolds(r.Node, id)
 }
 
-// Fits reports whether the node has room for needs. Cluster-wide resources are not considered.
+// Fits reports whether needs fit on the node. It ignores cluster-wide resources.
 func (r *Room) Fits(needs []cluster.Need) bool {
 	_, ok := r.Short(needs)
 	return ok
 }
 
-// EverFits reports whether the node would have room for needs if nothing were in use and all
-// devices were healthy. Cluster-wide resources are not considered.
+// EverFits reports whether needs would fit on the node with nothing allocated and all devices
+// healthy. It ignores cluster-wide resources.
 func (r *Room) EverFits(needs []cluster.Need) bool {
 	for i := range needs {
 		x := &needs[i]
@@ -137,8 +136,8 @@ func (r *Room) EverFits(needs []cluster.Need) bool {
 	return true
 }
 
-// Overdrawn reports whether there is less of a holding than is in use: in all, or of one of its
-// devices. A device that is unhealthy counts: no task but its holder's can have got it.
+// Overdrawn reports whether the resource of a holding, or one of its devices, has more allocated
+// than its capacity. Unhealthy devices count with theirs: only the holder can have got one.
 func (r *Room) Overdrawn(h types.Holding) bool {
 	if free, ok := r.Free(h.Resource); ok && free < 0 {
 		return true
@@ -152,8 +151,8 @@ func (r *Room) Overdrawn(h types.Holding) bool {
 	})
 }
 
-// Short returns the first resource of needs that the node has not enough of; ok reports that
-// there is none: needs fit. Cluster-wide resources are not considered.
+// Short returns the first resource of needs that is short on the node; ok reports that needs fit.
+// It ignores cluster-wide resources.
 func (r *Room) Short(needs []cluster.Need) (short types.ResourceID, ok bool) {
 	for i := range needs {
 		x := &needs[i]
@@ -168,8 +167,8 @@ func (r *Room) Short(needs []cluster.Need) (short types.ResourceID, ok bool) {
 	return "", true
 }
 
-// Pick returns what a task or grant holds of the node when it gets needs, which fit: devices
-// and ports included, and what it draws from cluster-wide resources.
+// Pick returns the holdings of a task or grant on the node for needs, which fit: including devices,
+// ports, and draws on cluster-wide resources.
 func (r *Room) Pick(needs []cluster.Need) []types.Holding {
 	holds := make([]types.Holding, 0, len(needs))
 	for _, x := range needs {
@@ -184,7 +183,7 @@ func (r *Room) Pick(needs []cluster.Need) []types.Holding {
 	return holds
 }
 
-// own returns what is in use, to be changed.
+// own returns the allocated amounts, for changes.
 func (r *Room) own() *types.Allocated {
 	switch a := &r.over.Allocated; {
 	case *a != nil:
@@ -196,7 +195,7 @@ func (r *Room) own() *types.Allocated {
 	return r.over.Allocated
 }
 
-// Hold counts holdings as in use. Cluster-wide ones are not considered.
+// Hold counts holdings as allocated. It ignores cluster-wide ones.
 func (r *Room) Hold(holds []types.Holding) {
 	a := r.own()
 	for _, h := range holds {
@@ -206,8 +205,8 @@ func (r *Room) Hold(holds []types.Holding) {
 	}
 }
 
-// Return counts holdings as not in use any more. Cluster-wide ones are not considered. An amount
-// may be negative: that is capacity which goes with its provider.
+// Return counts holdings as free. It ignores cluster-wide ones. An amount may be negative: that is
+// capacity that disappears with its provider.
 func (r *Room) Return(holds []types.Holding) {
 	a := r.own()
 	for _, h := range holds {

@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Space is room for several tasks or bundles together: nodes, and what is left of cluster-wide
-// resources. It says whether a gang fits, before anything is held for it.
+// Space is the free capacity of several nodes and of cluster-wide resources. It says whether a gang
+// fits before anything is held for it.
 type Space struct {
 	view   *cluster.View
 	empty  bool
@@ -16,28 +16,27 @@ type Space struct {
 	limits map[types.ResourceID]types.Quantity
 }
 
-// Present is the space that a view has now.
+// Present is the current space of a view.
 func Present(v *cluster.View) Space { return Space{view: v} }
 
-// Empty is the space that a view would have if nothing were in use and all devices were healthy.
+// Empty is the space of a view with nothing allocated and all devices healthy.
 func Empty(v *cluster.View) Space { return Space{view: v, empty: true} }
 
-// With is the space when a grant is given back. nil gives back nothing.
+// With is the space with a grant returned; nil returns nothing.
 func (s Space) With(g *types.Grant) Space {
 	s.grant = g
 	return s
 }
 
-// Limited is the space when each node has so much left of some resources, whatever it has; as
-// much as is asked for if that is types.Inf.
+// Limited is the space in which each node has exactly the given amounts of some resources free;
+// types.Inf means no limit.
 func (s Space) Limited(limits map[types.ResourceID]types.Quantity) Space {
 	s.limits = limits
 	return s
 }
 
-// Fit returns how many of needs, of one task or bundle each, have room together: in their order,
-// each on the first of the nodes that has. It tries no need again that equals the one before it
-// and found no room.
+// Fit returns how many of needs, each of one task or bundle, fit together: in order, each on the
+// first node where it fits. It does not retry nodes on which an equal need just failed.
 func (s Space) Fit(nodes []*cluster.Node, needs [][]cluster.Need) int {
 	f := filling{Space: s, rooms: make([]*Room, len(nodes)), pools: make(map[types.ResourceID]types.Quantity), used: make(map[limited]types.Quantity)}
 	n, from := 0, 0
@@ -56,7 +55,7 @@ func (s Space) Fit(nodes []*cluster.Node, needs [][]cluster.Need) int {
 	return n
 }
 
-// filling is a space of which some is taken.
+// filling is a space that is being filled.
 type filling struct {
 	Space
 	rooms []*Room
@@ -70,7 +69,7 @@ type limited struct {
 	id types.ResourceID
 }
 
-// take takes needs, of which rest have no limit, from a node, and reports whether there is room.
+// take takes needs from a node and reports whether they fit; rest are the needs without a limit.
 func (f *filling) take(nodes []*cluster.Node, at int, all, rest []cluster.Need) bool {
 	for _, x := range all {
 		if limit, ok := f.limits[x.ID]; ok && f.used[limited{at, x.ID}].Add(x.Amount) > limit && limit != types.Inf {
@@ -99,7 +98,7 @@ func (f *filling) take(nodes []*cluster.Node, at int, all, rest []cluster.Need) 
 	return true
 }
 
-// pool returns what is left of a cluster-wide resource.
+// pool returns the remaining amount of a cluster-wide resource.
 func (f *filling) pool(id types.ResourceID) types.Quantity {
 	pool := f.view.Pool(id)
 	if f.empty {

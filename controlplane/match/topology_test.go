@@ -70,7 +70,7 @@ func TestDevicesAsTheTopologySays(t *testing.T) {
 	}
 }
 
-// lieSo reports whether a set of slots lies as the topology says, by what types says.
+// lieSo reports whether a set of slots meets a topology, by the definition in types.
 func lieSo(slots []Slot, s devices, so types.Topology) bool {
 	r := types.DeviceRequest{Topology: so}
 	for a := s; a != 0; a &= a - 1 {
@@ -85,8 +85,8 @@ func lieSo(slots []Slot, s devices, so types.Topology) bool {
 
 var topologies = []types.Topology{types.OneNUMA, types.LinkedDevices}
 
-// TestTogetherIsBest: of the sets that lie as the topology says there is no better one
-// than the one that is found, and there is one if one is there.
+// TestTogetherIsBest: no set that meets the topology is better than the result, and there is a
+// result if such a set exists.
 func TestTogetherIsBest(t *testing.T) {
 	for name, m := range machines {
 		for used := range 256 {
@@ -117,8 +117,8 @@ func TestTogetherIsBest(t *testing.T) {
 	}
 }
 
-// TestTogetherOfMany: of more devices than all sets of are looked at, those that are found
-// lie as the topology says, and some are found if there are any.
+// TestTogetherOfMany: with too many devices to compare all sets, the result meets the topology, and
+// exists if such a set does.
 func TestTogetherOfMany(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var slots []Slot
@@ -152,8 +152,8 @@ func TestTogetherOfMany(t *testing.T) {
 	})
 }
 
-// TestTogetherWhereGrowingEnds: three that are linked, each of them also to one that is
-// linked to no other, which cuts fewer links when it is taken.
+// TestTogetherWhereGrowingEnds: three linked devices, each also linked to a device without other
+// links, which cuts fewer links when taken.
 func TestTogetherWhereGrowingEnds(t *testing.T) {
 	var slots []Slot
 	for i, links := range []string{"ab x", "ab y", "ab z", "x", "y", "z", "", "", "", "", "", ""} {
@@ -167,7 +167,7 @@ func TestTogetherWhereGrowingEnds(t *testing.T) {
 	}
 }
 
-// TestDevicesOfAModel: devices that are not as they are wanted are as good as not there.
+// TestDevicesOfAModel: devices that do not match the request do not count.
 func TestDevicesOfAModel(t *testing.T) {
 	device := func(id, model string, memory int64) Slot {
 		return Slot{ID: id, Capacity: Whole, Device: &types.Device{ID: id, Model: model, MemoryBytes: memory << 30}}
@@ -195,7 +195,7 @@ func TestDevicesOfAModel(t *testing.T) {
 		{types.DeviceRequest{Models: []string{"A100 1g.5gb"}}, 1000, "d"},
 		{types.DeviceRequest{MinMemory: 1}, 4000, "abde"},
 		{types.DeviceRequest{MinMemory: 1}, 5000, ""},
-		{types.DeviceRequest{Topology: types.OneNUMA}, 5000, ""}, // of f it is not known
+		{types.DeviceRequest{Topology: types.OneNUMA}, 5000, ""}, // the NUMA node of f is unknown
 	}
 	for _, tt := range tests {
 		slots := all()

@@ -70,7 +70,7 @@ func (s *Set) histogram(name, help string, least, factor float64, count int) pro
 	}
 }
 
-// Desc describes a metric whose value is computed when it is collected, by who collects it.
+// Desc describes a metric whose value its collector computes at collection.
 func Desc(component, name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName("escher", component, name), help, labels, nil)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/metric"
 )
 
-// TestSet: what was added is collected, under its full name.
+// TestSet: added metrics are collected under their full names.
 func TestSet(t *testing.T) {
 	s := metric.NewSet("oven")
 	s.Counter("breads_total", "Breads.").Inc()

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// agentsOnConnection is how many hollow agents share a connection as long as there are
-// fewer connections than allowed.
+// agentsOnConnection is the number of hollow agents per connection, until the number of connections
+// reaches its limit.
 const agentsOnConnection = 10
 
 // withAgents runs f while each node has a hollow agent in this process.

@@ -6,9 +6,9 @@ import (
 	"github.com/escher-sched/escher/examples/alphazero/selfplay"
 )
 
-// The experiment of the paper on co-location and load balancing: AlphaZero on 32 nodes of
-// four GPUs. Predictors, of a GPU each, are spread evenly, and each has its generators,
-// which need processors, on its own node.
+// The experiment of the paper on co-location and load balancing: AlphaZero on 32 nodes of four
+// GPUs. Predictors, of one GPU each, spread evenly. Each has its generators, which need processors,
+// on its own node.
 
 // alphaScenarios are about tasks that belong together, and apart from others.
 func alphaScenarios() []scenario {
@@ -18,15 +18,14 @@ func alphaScenarios() []scenario {
 	}
 }
 
-// What is found of a placement, of how well it does, and of how pairs do that were placed
-// at random.
+// The figures of a placement, of its performance, and of pairs placed at random.
 const (
 	alphaSame     = "identical"
 	alphaTogether = "unaware_together"
 	alphaRandom   = "at_random_together"
 )
 
-// runAlphaZero places games, and has pairs of processes play.
+// runAlphaZero places games, and lets pairs of processes play.
 func runAlphaZero(ctx context.Context, cfg Config) ([]Row, error) {
 	place, together, apart, random := arm{"placement", measureAlphaPlacement}, playArm("together", always), playArm("apart", never), playArm("at random", onSomeNode)
 	s, err := interleave(ctx, cfg, place, together, apart, random)
@@ -49,8 +48,8 @@ func runAlphaZero(ctx context.Context, cfg Config) ([]Row, error) {
 	}, nil
 }
 
-// expectedRates are those of pairs of which a part is together, when the pairs do as those
-// do that are, and as those that are not.
+// expectedRates are the rates of pairs of which a part is together, given the rates of pairs that
+// are together and apart.
 func expectedRates(part, together, apart []float64) []float64 {
 	var all []float64
 	for i := range min(len(part), len(together), len(apart)) {
@@ -59,7 +58,7 @@ func expectedRates(part, together, apart []float64) []float64 {
 	return all
 }
 
-// inverse is how many microseconds one takes, of so many a second.
+// inverse is the time of one, in microseconds, for rates per second.
 func inverse(rates []float64) []float64 {
 	var all []float64
 	for _, x := range rates {

@@ -15,12 +15,11 @@ import (
 )
 
 const (
-	// alphaGPUs and alphaCores are what a node has, alphaEach how many generators a
-	// predictor has. Every other node has alphaBusy of its cores taken by something else,
-	// so that to be even takes more than to go where there is most room.
+	// alphaGPUs and alphaCores are the capacity of a node, alphaEach the generators per predictor.
+	// Every other node has alphaBusy of its cores taken, so that an even spread takes more than
+	// choosing the most free capacity.
 	alphaGPUs, alphaCores, alphaEach, alphaBusy = 4, 16, 3, 6
-	// alphaGames is how often a game is placed in each way in a round, alphaGamesQuick if
-	// it is to be quick.
+	// alphaGames is how often a round places a game each way; alphaGamesQuick is for Quick.
 	alphaGames, alphaGamesQuick = 7, 1
 )
 
@@ -33,8 +32,8 @@ func alphaGame(predictors int) selfplay.Game {
 	}
 }
 
-// measureAlphaPlacement places games in three ways, in turns: by the policy, on nodes that
-// are named, and with no regard to what belongs together.
+// measureAlphaPlacement places games in three ways, in turns: by the policy, on named nodes, and
+// without regard to co-location.
 func measureAlphaPlacement(ctx context.Context, cfg Config) (figures, error) {
 	return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {
 		nodes := sim.Nodes(cfg.Nodes, alphaCores)
@@ -59,7 +58,7 @@ func measureAlphaPlacement(ctx context.Context, cfg Config) (figures, error) {
 	})
 }
 
-// takeCores has every other node do something else besides.
+// takeCores occupies cores on every other node.
 func takeCores(ctx context.Context, jobs *esl.Client, nodes []sim.Node) error {
 	job := esl.Job{Name: "other"}
 	for i := 0; i < len(nodes); i += 2 {
@@ -74,8 +73,8 @@ func takeCores(ctx context.Context, jobs *esl.Client, nodes []sim.Node) error {
 	return err
 }
 
-// placeGames adds to the figures how long games take until they are bound, whether those
-// of the policy are where the hard-coded ones are, and how those lie that nobody placed.
+// placeGames adds three figures: how long games take until they are bound, whether the policy's
+// placement equals the hard-coded one, and how well an unguided placement co-locates.
 func placeGames(ctx context.Context, jobs *esl.Client, cfg Config, found figures) error {
 	game := alphaGame(cfg.Tasks)
 	named := func(i int) string { return sim.Nodes(1+i%cfg.Nodes, 1)[i%cfg.Nodes].Name }
@@ -102,7 +101,7 @@ func placeGames(ctx context.Context, jobs *esl.Client, cfg Config, found figures
 				return err
 			}
 			layouts[way] = layout
-			if n > 0 { // the first one of each warms up
+			if n > 0 { // the first game of each way warms up
 				took[way] = append(took[way], ms)
 			}
 		}
@@ -117,8 +116,8 @@ func placeGames(ctx context.Context, jobs *esl.Client, cfg Config, found figures
 	return nil
 }
 
-// placeGame submits a game, and ends it when all of it is bound: after how many
-// milliseconds that was, and where.
+// placeGame submits a game, and ends it once all of it is bound. It returns the time until then, in
+// milliseconds, and the placement.
 func placeGame(ctx context.Context, jobs *esl.Client, submit func() (selfplay.Placed, error)) (float64, selfplay.Layout, error) {
 	begin := time.Now()
 	placed, err := submit()

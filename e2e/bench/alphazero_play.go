@@ -14,15 +14,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A predictor and a generator are processes of their own, a core each. Pairs play one
-// after the other, as on a cluster each would have its own cores. The machine has no
-// second one: who is apart asks over the loopback, where there is no wire.
+// A predictor and a generator are processes of their own, a core each. Pairs play one after the
+// other, as each would have its own cores on a cluster. With only one machine, separated pairs talk
+// over the loopback, without a wire.
 
 const (
-	// alphaPairs is how many pairs play, alphaPairsQuick if it is to be quick.
+	// alphaPairs is the number of pairs that play; alphaPairsQuick is for Quick.
 	alphaPairs, alphaPairsQuick = 12, 2
-	// alphaRealNodes is of how many nodes those are drawn that are placed at random: of
-	// more, one of a few pairs would hardly ever be together.
+	// alphaRealNodes is the number of nodes for random placement: with more, few of the pairs would
+	// ever be together.
 	alphaRealNodes = 4
 	// playName is the name of the predictor of a pair.
 	playName = "predictor"
@@ -36,7 +36,7 @@ func playFor(cfg Config) time.Duration {
 	return 500 * time.Millisecond
 }
 
-// playArm has pairs play: of each it is drawn whether its generator is on the node of its
+// playArm lets pairs play. A draw decides for each whether its generator is on the node of its
 // predictor.
 func playArm(name string, together func(*rand.Rand) bool) arm {
 	return arm{name, func(ctx context.Context, cfg Config) (figures, error) {
@@ -58,8 +58,8 @@ func never(*rand.Rand) bool { return false }
 
 func onSomeNode(random *rand.Rand) bool { return random.IntN(alphaRealNodes) == 0 }
 
-// playPairs has pairs play, one after the other: how many positions a second, and which
-// part of them is together.
+// playPairs lets pairs play, one after the other. It returns the positions per second, and the
+// share of them played together.
 func playPairs(ctx context.Context, cfg Config, pairs []bool) (figures, error) {
 	played, took, near := 0.0, 0.0, 0
 	for _, together := range pairs {
@@ -72,8 +72,7 @@ func playPairs(ctx context.Context, cfg Config, pairs []bool) (figures, error) {
 	return figures{rate: played / took, alphaRandom: float64(near) / float64(len(pairs))}, nil
 }
 
-// playPair has a pair of processes play, and returns how many positions were judged in
-// what time.
+// playPair lets a pair of processes play, and returns the number of judged positions and the time.
 func playPair(ctx context.Context, cfg Config, together bool) (played float64, took time.Duration, err error) {
 	dir, err := os.MkdirTemp(sharedMemory(), "escher-bench-")
 	if err != nil {
@@ -84,7 +83,7 @@ func playPair(ctx context.Context, cfg Config, together bool) (played float64, t
 	if err != nil {
 		return 0, 0, err
 	}
-	defer predictor.kill() // there is nothing to put in order
+	defer predictor.kill() // no cleanup is needed
 	address, err := predictor.ready(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -101,13 +100,13 @@ func playPair(ctx context.Context, cfg Config, together bool) (played float64, t
 	if _, err := generator.ready(ctx); err != nil {
 		return 0, 0, err
 	}
-	if err := sleep(ctx, playFor(cfg)/4); err != nil { // to warm up
+	if err := sleep(ctx, playFor(cfg)/4); err != nil { // warm up
 		return 0, 0, err
 	}
 	return playWindow(ctx, generator, together, playFor(cfg))
 }
 
-// playWindow counts what a generator plays in a while.
+// playWindow counts what a generator plays in a period.
 func playWindow(ctx context.Context, generator *process, together bool, d time.Duration) (float64, time.Duration, error) {
 	before, err := generator.stats(ctx)
 	if err != nil {
@@ -131,8 +130,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// sharedMemory is a directory of memory; "" is the usual one for what is temporary, if
-// there is none.
+// sharedMemory is a directory in memory; "", the usual temporary directory, if there is none.
 func sharedMemory() string {
 	const dir = "/dev/shm"
 	if _, err := os.Stat(dir); err != nil {
@@ -147,7 +145,7 @@ const (
 	roleGenerator = "generator"
 )
 
-// predictorPart is a predictor with one seat; its table is in its directory, by its name.
+// predictorPart is a predictor with one seat; its table is in its directory, under its name.
 func predictorPart(cfg roleConfig) part {
 	return part{run: func(ctx context.Context, ready func(string)) error {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -163,8 +161,8 @@ func predictorPart(cfg roleConfig) part {
 	}}
 }
 
-// generatorPart is a generator, which looks for that table in its own directory; it counts
-// what it plays.
+// generatorPart is a generator, which looks for that table in its own directory; it counts the
+// positions it plays.
 func generatorPart(cfg roleConfig) part {
 	var played, together atomic.Int64
 	return part{
@@ -176,7 +174,7 @@ func generatorPart(cfg roleConfig) part {
 			if err != nil {
 				return err
 			}
-			defer func() { _ = p.Close() }() // all is played
+			defer func() { _ = p.Close() }() // all positions are played
 			together.Store(int64(boolInt(near)))
 			ready("")
 			return selfplay.Play(ctx, p, rand.New(rand.NewPCG(seed, 0)), &played)

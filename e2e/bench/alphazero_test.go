@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestAlphaZero places games on a few nodes, and has pairs of processes play: placements
-// are alike, and pairs are where they are to be. How fast they are says little here.
+// TestAlphaZero places games on a few nodes, and lets pairs of processes play: placements are
+// alike, and pairs are where they should be. Their speed means little here.
 func TestAlphaZero(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)

@@ -8,11 +8,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Where each task asks for something that only one node has, somebody has to have
-// decided which: the load does, before the clock runs.
+// Where each task requests a resource of one node, the load assigns the node, before the clock
+// runs.
 
-// assigned draws a cluster and tasks, and gives each task a node on which it fits beside
-// the others: of a few nodes, the one with the most room left.
+// assigned draws a cluster and tasks, and gives each task a node on which it fits with the others:
+// of a few nodes, the one with the most free capacity.
 func assigned(cfg Config) (*hollow, error) {
 	h, err := newHollow(cfg)
 	if err != nil {
@@ -38,9 +38,8 @@ func assigned(cfg Config) (*hollow, error) {
 	return h, nil
 }
 
-// evenShares makes a part of a device a half or a quarter, or all of it. Whoever takes
-// parts of the device that has least left can then take them in any order: what fits in
-// one order fits in all.
+// evenShares rounds a part of a device to a half, a quarter, or all of it. If parts go to the
+// device with the least left, they then fit in any order.
 func evenShares(asked types.Requests) types.Requests {
 	share := asked.Get(string(types.GPU))
 	if share == 0 || share >= wholeDevice {
@@ -55,7 +54,7 @@ func evenShares(asked types.Requests) types.Requests {
 	}
 	out := slices.Clone(asked)
 	for i, x := range out {
-		// Of the devices of some models as many are asked for.
+		// Resources of device models have the same amount.
 		if x.Name == string(types.GPU) || x.Amount == share && strings.Contains(x.Name, "/") {
 			out[i].Amount = even
 		}
@@ -63,10 +62,10 @@ func evenShares(asked types.Requests) types.Requests {
 	return out
 }
 
-// tries is how many nodes are looked at for a task before all are.
+// tries is the number of nodes tried for a task before all are.
 const tries = 16
 
-// pickRoom returns a node with room, -1 if there is none.
+// pickRoom returns a node with enough free capacity; -1 if there is none.
 func pickRoom(rng *rand.Rand, rooms []*nodeRoom, r types.Requests) int {
 	best, most := -1, -1.0
 	first := rng.IntN(len(rooms))
@@ -85,10 +84,10 @@ func pickRoom(rng *rand.Rand, rooms []*nodeRoom, r types.Requests) int {
 	return best
 }
 
-// nodeRoom is what is free on a node.
+// nodeRoom is the free capacity of a node.
 type nodeRoom struct {
 	free, has map[string]types.Quantity
-	// devices are what is free of each.
+	// devices is the free part of each device.
 	devices []types.Quantity
 }
 
@@ -105,11 +104,11 @@ func newRoom(n *types.Node, d *types.Devices) *nodeRoom {
 	return r
 }
 
-// wholeDevice is all of one device.
+// wholeDevice is one entire device.
 const wholeDevice types.Quantity = 1000
 
-// left is how much of what is scarcest is free, as a share; less where there are devices
-// that are not asked for.
+// left is the free share of the scarcest resource; less if the node has devices that are not
+// requested.
 func (r *nodeRoom) left(asked types.Requests) float64 {
 	least := 1.0
 	if len(r.devices) > 0 && asked.Get(string(types.GPU)) == 0 {
@@ -139,8 +138,8 @@ func (r *nodeRoom) take(asked types.Requests) {
 	r.devicesFor(asked, true)
 }
 
-// devicesFor tells whether devices are free, and takes them: whole ones, or a part of
-// the one that has least left.
+// devicesFor reports whether devices are free, and takes them: whole ones, or a part of the one
+// with the least left.
 func (r *nodeRoom) devicesFor(asked types.Requests, take bool) bool {
 	amount := asked.Get(string(types.GPU))
 	if amount == 0 || len(r.devices) == 0 {

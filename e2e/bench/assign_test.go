@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestAssigned adds up what was given to each node.
+// TestAssigned adds up the tasks assigned to each node.
 func TestAssigned(t *testing.T) {
 	h, err := assigned(Config{Nodes: 200, Tasks: 2000})
 	if err != nil {
@@ -36,7 +36,7 @@ func TestAssigned(t *testing.T) {
 	}
 }
 
-// TestRoomOfDevices gives out whole devices, and parts of the one that has least left.
+// TestRoomOfDevices assigns whole devices, and parts of the one with the least left.
 func TestRoomOfDevices(t *testing.T) {
 	ask := func(gpu types.Quantity) types.Requests {
 		return types.NewRequests(map[string]types.Quantity{"gpu": gpu})
@@ -70,7 +70,7 @@ func TestRoomOfDevices(t *testing.T) {
 	}
 }
 
-// TestEvenShares keeps whole devices, and what is asked for besides.
+// TestEvenShares keeps whole devices and other requests.
 func TestEvenShares(t *testing.T) {
 	for asked, want := range map[types.Quantity]types.Quantity{1: 250, 374: 250, 375: 500, 500: 500, 749: 500, 750: 1000, 1000: 1000, 3000: 3000} {
 		in := types.NewRequests(map[string]types.Quantity{"cpu": 7, "gpu": asked, "model.trace/T4": asked})
@@ -84,7 +84,7 @@ func TestEvenShares(t *testing.T) {
 	}
 }
 
-// TestParticularFirst puts what fits on few nodes before what fits on more.
+// TestParticularFirst puts tasks that fit on few nodes before those that fit on more.
 func TestParticularFirst(t *testing.T) {
 	ask := func(cpu, gpu types.Quantity) types.Requests {
 		return types.NewRequests(map[string]types.Quantity{"cpu": cpu, "gpu": gpu})

@@ -1,9 +1,9 @@
-// Package bench measures Escher against the floor under it: what etcd itself does
-// with transactions of the same shape, over the same transport, in the same run.
+// Package bench measures Escher against the floor under it: etcd's own performance with
+// transactions of the same shape, over the same transport, in the same run.
 //
-// A measurement has a cluster of its own: etcd and schedulers are processes of their own
-// (see role.go), this process is the load and whoever watches. A scenario compares
-// measurements that take turns, round by round, and reports medians.
+// A measurement has its own cluster: etcd and schedulers are separate processes (see role.go), and
+// this process is the load and the watchers. A scenario compares measurements that take turns,
+// round by round, and reports medians.
 package bench
 
 import (
@@ -23,8 +23,8 @@ import (
 
 // Config says what to measure.
 type Config struct {
-	// Scenario is the name of what is measured, see Scenarios, or "all" of those that
-	// need no containers.
+	// Scenario is the name of a scenario, see Scenarios, or "all" for those that need no
+	// containers.
 	Scenario string
 	// Escher is the path of the escher program, for the scenarios that measure all of it.
 	Escher string
@@ -32,60 +32,57 @@ type Config struct {
 	Self string `json:"-"`
 	// Dir is where etcd keeps its data during the run, on a real disk.
 	Dir string
-	// Nodes and Tasks are the size of the cluster; 0 is what the scenario says.
+	// Nodes and Tasks are the size of the cluster; 0 means the scenario's default.
 	Nodes, Tasks int
-	// Rounds is how often each arm of the scenario is measured; the medians
-	// count. 0 is what the scenario says.
+	// Rounds is the number of measurements per arm, of which medians are reported; 0 means the
+	// scenario's default.
 	Rounds int
-	// Ops is how many operations etcd allows in a transaction; 0 is what it allows
-	// unless told otherwise, 128.
+	// Ops is how many operations etcd allows in a transaction; 0 means etcd's default, 128.
 	Ops int
-	// Quick makes everything so small that a scenario ends within a minute.
+	// Quick makes a scenario small enough to end within a minute.
 	Quick bool
-	// Trace is the directory of a workload to replay, instead of a scenario, Speed times
-	// as fast as it was; Speed 0 makes it take about a minute.
+	// Trace is the directory of a workload to replay, instead of a scenario, Speed times as fast as
+	// the original; Speed 0 makes it take about a minute.
 	Trace string
 	Speed float64
-	// Must is what the scenario has to reach to be ok; 0 is what the scenario
-	// says.
+	// Must is the figure the scenario must reach to be ok; 0 means the scenario's default.
 	Must float64
-	// Profile is a directory for CPU profiles of what is measured, one a process;
-	// empty: none.
+	// Profile is a directory for CPU profiles of the measured processes, one each; empty means
+	// none.
 	Profile string
-	// Plot is a file for a picture, of a scenario that draws one; empty: none.
+	// Plot is a file for the picture of a scenario that draws one; empty means none.
 	Plot string
 	// JSON selects JSON lines instead of a table.
 	JSON bool
-	// Progress is told in words what goes on; Width is that of the terminal it is, 0
-	// if it is none.
+	// Progress receives progress messages. Width is its terminal width; 0 means no terminal.
 	Progress io.Writer `json:"-"`
 	Width    int
 	Log      *zap.Logger `json:"-"`
 
 	progress *progress
-	// mounts are what tasks of a cluster on containers may mount.
+	// mounts are the paths that tasks of a container cluster may mount.
 	mounts []string
-	// label names the arm that is measured.
+	// label names the arm being measured.
 	label string
 }
 
-// size is how large a scenario is.
+// size is the size of a scenario.
 type size struct{ nodes, tasks, rounds int }
 
-// scenario is something that can be measured.
+// scenario is one kind of measurement.
 type scenario struct {
 	name  string
 	about string
-	// containers tells that it needs root and containerd.
+	// containers reports whether it needs root and containerd.
 	containers  bool
 	full, quick size
 	run         func(context.Context, Config) ([]Row, error)
 }
 
-// allScenarios is the name of all scenarios that need no containers.
+// allScenarios is the name for all scenarios that need no containers.
 const allScenarios = "all"
 
-// scenarios are all there are, with their usual size.
+// scenarios are all scenarios, with their default sizes.
 func scenarios() []scenario {
 	return append([]scenario{
 		{name: "bind", about: "tasks a second, from all of them pending to the last one durably bound",
@@ -119,7 +116,7 @@ func scenarios() []scenario {
 	}, slices.Concat(liveScenarios(), policyScenarios(), shareScenarios(), moveScenarios(), packScenarios(), localityScenarios(), alphaScenarios())...)
 }
 
-// Scenarios returns the names of what can be measured, with what each is about.
+// Scenarios returns the names of all scenarios, with a description of each.
 func Scenarios() [][2]string {
 	var names [][2]string
 	for _, s := range scenarios() {
@@ -150,7 +147,7 @@ func (c Config) chosen() ([]scenario, error) {
 	return out, nil
 }
 
-// of returns the configuration for a scenario, with what was left out.
+// of returns the configuration for a scenario, with its defaults filled in.
 func (c Config) of(s scenario) (Config, error) {
 	usual := s.full
 	if c.Quick {
@@ -168,8 +165,8 @@ func (c Config) of(s scenario) (Config, error) {
 	return c, refuseTmpfs(c.Dir)
 }
 
-// Run measures, and returns the rows. What fails of all is in the error, beside the
-// rows of the rest.
+// Run measures, and returns the rows. The error joins all failures; the rows of the rest are
+// returned with it.
 func Run(ctx context.Context, cfg Config) ([]Row, error) {
 	chosen, err := cfg.chosen()
 	if err != nil {
@@ -204,7 +201,8 @@ func Run(ctx context.Context, cfg Config) ([]Row, error) {
 	return rows, errors.Join(errs...)
 }
 
-// collectSparingly keeps the load out of the way of what it measures; ended ends that.
+// collectSparingly makes garbage collection rare, so that the load does not disturb the
+// measurement; ended ends that.
 func collectSparingly(ctx context.Context) (ended func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

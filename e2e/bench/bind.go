@@ -8,12 +8,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ownOps is how many operations the etcd that Escher runs itself allows in a
-// transaction.
+// ownOps is how many operations Escher's own etcd allows in a transaction.
 const ownOps = 4096
 
-// runBind measures how fast the scheduler binds, beside the floor; and both with the
-// larger transactions of Escher's own etcd, unless their size was asked for.
+// runBind measures how fast the scheduler binds, next to the floor. Unless a transaction size is
+// given, it measures both again with the larger transactions of Escher's own etcd.
 func runBind(ctx context.Context, cfg Config) ([]Row, error) {
 	full := target{figure: "utilisation", must: 0.8, unit: " full"}
 	stock, own := new(txnShape), new(txnShape)
@@ -34,7 +33,7 @@ func runBind(ctx context.Context, cfg Config) ([]Row, error) {
 	return rows, nil
 }
 
-// bindRow is the row of an arm that binds, over another one.
+// bindRow is the row of an arm that binds, relative to another one.
 func bindRow(cfg Config, s samples, name, base string) *Row {
 	r := newRow(cfg, name, "tasks/s", s.of(name, rate)).over(base, s.of(name, rate), s.of(base, rate))
 	r.P50, r.P99 = median(s.of(name, partP50)), median(s.of(name, partP99))

@@ -29,8 +29,8 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// TestScenarios measures all that bind, as small as they can be: what they ask for is
-// there, everything is bound, and the audit finds nothing.
+// TestScenarios measures all binding scenarios at minimal size: the requested resources exist,
+// everything is bound, and the audit finds nothing.
 func TestScenarios(t *testing.T) {
 	for scenario, want := range map[string][]string{
 		"ephemeral":  {"ephemeral"},
@@ -71,7 +71,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestSettled expects everything to be taken in that waits before the clock runs.
+// TestSettled: all waiting tasks are processed before the clock runs.
 func TestSettled(t *testing.T) {
 	_, err := onCluster(t.Context(), testConfig(t), func(ctx context.Context, c *cluster, _ figures) error {
 		if err := c.putWaiters(ctx, 3000); err != nil {
@@ -95,7 +95,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestViolation plants one, and expects the run to tell.
+// TestViolation plants a violation, and expects the run to report it.
 func TestViolation(t *testing.T) {
 	cfg := testConfig(t)
 	found, err := onCluster(t.Context(), cfg, func(ctx context.Context, c *cluster, _ figures) error {

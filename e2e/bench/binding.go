@@ -11,32 +11,31 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// binding is a measurement of how many tasks a second are bound, from the moment they
-// become visible until a watcher of its own has seen the last binding.
+// binding measures how many tasks per second are bound, from the moment they become visible until a
+// separate watcher has seen the last binding.
 type binding struct {
-	// name is that of the arm.
+	// name is the name of the arm.
 	name string
-	// ops, nodes and schedulers are how many; 0 is what the configuration says, of
-	// schedulers one.
+	// ops, nodes and schedulers are numbers; 0 means the configured one, for schedulers one.
 	ops, nodes, schedulers int
-	// namespaces are how many the tasks are spread over; 0 is one, of the usual name.
+	// namespaces is the number of namespaces that the tasks spread over; 0 means the usual one.
 	namespaces int
-	// shape, unless nil, learns of what the transactions are made.
+	// shape, unless nil, receives the shape of the transactions.
 	shape *txnShape
-	// draw makes the cluster and the tasks; nil is newHollow.
+	// draw makes the cluster and the tasks; nil means newHollow.
 	draw func(Config) (*hollow, error)
-	// prepare puts what else is there once the nodes are, unless it is nil.
+	// prepare adds further keys once the nodes exist, unless nil.
 	prepare func(context.Context, *cluster, *hollow) error
-	// edit changes what a task asks for, unless it is nil.
+	// edit changes the requests of a task, unless nil.
 	edit func(h *hollow, i int, t *types.Task)
-	// pending tells that everything is eligible before the scheduler begins: the clock
-	// runs from when that has listed everything.
+	// pending makes everything eligible before the scheduler begins: the clock starts when it has
+	// listed everything.
 	pending bool
-	// spare is the part of the tasks that may be left over when the clock stops: what is
-	// bound in no certain order leaves a few that fit nowhere.
+	// spare is the share of tasks that may be left when the clock stops: binding in an undefined
+	// order leaves a few that fit nowhere.
 	spare float64
-	// begin makes the tasks eligible; nil puts the jobs that make them visible, unless
-	// they were pending.
+	// begin makes the tasks eligible; nil puts the jobs that make them visible, unless they were
+	// pending.
 	begin func(context.Context, *cluster, *hollow) error
 }
 
@@ -94,7 +93,7 @@ func (b binding) measure(ctx context.Context, c *cluster, found figures) error {
 	return c.utilisation(ctx, found)
 }
 
-// load makes the nodes, what else is there, and the tasks, which nobody sees yet.
+// load makes the nodes, further keys, and the tasks, which are still invisible.
 func (b binding) load(ctx context.Context, c *cluster) (*hollow, error) {
 	draw := b.draw
 	if draw == nil {
@@ -120,7 +119,7 @@ func (b binding) load(ctx context.Context, c *cluster) (*hollow, error) {
 	return h, c.loadTasks(ctx, h, edit)
 }
 
-// schedule starts the schedulers. A single one is called as its role.
+// schedule starts the schedulers. A single one is named after its role.
 func (b binding) schedule(c *cluster) ([]*process, error) {
 	if b.schedulers < 2 {
 		p, err := c.startScheduler(roleScheduler, false)
@@ -137,8 +136,7 @@ func (b binding) schedule(c *cluster) ([]*process, error) {
 	return out, nil
 }
 
-// bind makes the tasks eligible, waits until n are bound, and returns when that was
-// seen.
+// bind makes the tasks eligible, waits until n are bound, and returns when that was seen.
 func (b binding) bind(ctx context.Context, c *cluster, h *hollow, bound *watcher, n int) (time.Time, error) {
 	begin := b.begin
 	if begin == nil {
@@ -156,11 +154,11 @@ func (b binding) bind(ctx context.Context, c *cluster, h *hollow, bound *watcher
 	return last, err
 }
 
-// tasksANode is how many tasks a node it takes for all of them to fit wherever the first
-// ones are placed.
+// tasksANode is the number of tasks per node at which all of them fit, wherever the first ones are
+// placed.
 const tasksANode = 10
 
-// sureToFit adds to an error that the workload was not sure to fit, if that is so.
+// sureToFit adds to an error that the workload may not fit, if that is so.
 func sureToFit(err error, nodes, tasks int) error {
 	if err == nil || tasks >= tasksANode*nodes {
 		return err
@@ -168,7 +166,7 @@ func sureToFit(err error, nodes, tasks int) error {
 	return types.Errorf(types.ClassOf(err), "%w\n%d tasks on %d nodes are not sure to fit: give --tasks %d or more, or fewer --nodes", err, tasks, nodes, tasksANode*nodes)
 }
 
-// Names of what the schedulers counted.
+// Names of the schedulers' counters.
 const (
 	committed        = partMetric + "transactions_total/committed"
 	refused          = partMetric + "transactions_total/refused"
@@ -177,7 +175,7 @@ const (
 	overtookPercent  = "overtook_percent"
 )
 
-// look adds what the schedulers counted, and has the shape learn of it.
+// look adds the schedulers' counters to the figures, and passes them to the shape.
 func (b binding) look(ctx context.Context, all []*process, found figures) error {
 	sum := make(map[string]float64)
 	for _, p := range all {
@@ -210,11 +208,10 @@ func putJobs(ctx context.Context, c *cluster, h *hollow) error {
 	return err
 }
 
-// settleEvery is the time between two looks whether a scheduler has settled.
+// settleEvery is the interval for checking whether a scheduler has settled.
 const settleEvery = 20 * time.Millisecond
 
-// settled waits until a scheduler has taken in what it listed, and tried to place all of
-// it that is visible.
+// settled waits until a scheduler has listed everything and tried to place all visible tasks.
 func (p *process) settled(ctx context.Context) error {
 	again := time.NewTicker(settleEvery)
 	defer again.Stop()

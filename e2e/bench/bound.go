@@ -11,21 +11,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// boundFleet is a cluster whose tasks are bound already, written as schedulers would
-// have: so a million of them are there within a minute.
+// boundFleet is a cluster whose tasks are bound from the start, written as schedulers would have.
+// That creates a million bound tasks within a minute.
 type boundFleet struct {
 	*workload.Fleet
-	// sessions are those of the nodes, by name.
+	// sessions are the sessions of the nodes, by name.
 	sessions map[string]int64
-	// allocated is what is in use on each node.
+	// allocated is the allocated amounts of each node.
 	allocated []types.Allocated
 	capacity  []types.Requests
-	// shares are what is used of each device of each node.
+	// shares are the used shares of each device of each node.
 	shares [][]types.DeviceShare
 	cursor int
 }
 
-// loadBound makes a cluster with so many nodes, on which so many tasks are bound.
+// loadBound makes a cluster with the given numbers of nodes and bound tasks.
 func (c *cluster) loadBound(ctx context.Context, nodes, tasks int) (*boundFleet, error) {
 	f, err := workload.NewFleet(nodes, tasks, 1)
 	if err != nil {
@@ -40,21 +40,21 @@ func (c *cluster) loadBound(ctx context.Context, nodes, tasks int) (*boundFleet,
 		b.capacity = append(b.capacity, n.Capacity)
 		b.shares = append(b.shares, unused(h.devices[i]))
 	}
-	// Nothing watches: the job may be there before its tasks.
+	// Nothing watches: the job may exist before its tasks.
 	if err := c.putJob(ctx, ns, "bench", tasks); err != nil {
 		return nil, err
 	}
 	return b, loadAll(ctx, c.store, b.taskItems(tasks), nil)
 }
 
-// taskItems are the keys of the tasks, and of what they hold together.
+// taskItems are the keys of the tasks, and of their combined allocations.
 func (b *boundFleet) taskItems(n int) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		now := time.Now().UnixNano()
 		for i := range n {
 			requests := b.Requests(i)
 			node, holds := b.place(requests)
-			if node < 0 { // the odd one that found no room asks for little
+			if node < 0 { // a rare task without a fitting node requests little
 				requests = types.Requests{{Name: string(types.CPU), Amount: 1}}
 				node, holds = b.place(requests)
 			}
@@ -73,8 +73,8 @@ func (b *boundFleet) taskItems(n int) iter.Seq[item] {
 	}
 }
 
-// place takes the next node that has room for requests, and returns what is held there;
-// -1: none has.
+// place takes the next node that fits requests, and returns its holdings there; -1 means no node
+// fits.
 func (b *boundFleet) place(requests types.Requests) (node int, holds []types.Holding) {
 	for range b.Machines {
 		node = b.cursor
@@ -87,7 +87,7 @@ func (b *boundFleet) place(requests types.Requests) (node int, holds []types.Hol
 	return -1, nil
 }
 
-// unused are devices of which nothing is used.
+// unused are devices with nothing allocated.
 func unused(d *types.Devices) []types.DeviceShare {
 	if d == nil {
 		return nil
@@ -99,7 +99,7 @@ func unused(d *types.Devices) []types.DeviceShare {
 	return all
 }
 
-// take notes what is held on a node.
+// take records holdings on a node.
 func (b *boundFleet) take(node int, holds []types.Holding) {
 	for _, h := range holds {
 		b.allocated[node].Take(h)
@@ -110,7 +110,7 @@ func (b *boundFleet) take(node int, holds []types.Holding) {
 	}
 }
 
-// fit returns what requests would hold on a node, nil if there is too little.
+// fit returns the holdings that requests would get on a node; nil if they do not fit.
 func (b *boundFleet) fit(node int, requests types.Requests) []types.Holding {
 	for _, r := range requests {
 		if b.capacity[node].Get(r.Name)-b.allocated[node].Of(types.ResourceID(r.Name)) < r.Amount {
@@ -130,8 +130,8 @@ func (b *boundFleet) fit(node int, requests types.Requests) []types.Holding {
 	return holds
 }
 
-// devices returns devices of a node that make up an amount: whole ones, or a part of the
-// one of which the most is used; nil if there are none.
+// devices returns devices of a node that make up an amount: whole ones, or a part of the most used
+// one that fits; nil if there are none.
 func (b *boundFleet) devices(node int, amount types.Quantity) []types.DeviceShare {
 	var out []types.DeviceShare
 	best := types.DeviceShare{Share: -1}

@@ -18,30 +18,29 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// cluster is one that is measured: its etcd and schedulers are processes of their own.
+// cluster is a measured cluster: its etcd and schedulers are separate processes.
 type cluster struct {
 	cfg Config
-	// store is the client of the load, apart from that of whoever watches.
+	// store is the client of the load, separate from the watchers'.
 	store *etcdstore.Store
 	// watched is the client of the watchers.
 	watched *etcdstore.Store
-	// endpoint is where etcd is reached.
+	// endpoint is the address of etcd.
 	endpoint string
-	// sessions are those of the nodes.
+	// sessions are the sessions of the nodes.
 	sessions map[string]int64
 
-	// atEnd is done before the processes are ended, last first.
+	// atEnd runs before the processes are ended, last first.
 	atEnd []func() error
-	// processes are all that were started and not ended since.
+	// processes are the started processes that have not been ended.
 	processes []*process
-	// ctx ends, with the reason, when a process ends that was not to.
+	// ctx ends, with the cause, when a process ends unexpectedly.
 	ctx    context.Context
 	failed context.CancelCauseFunc
 }
 
-// onCluster measures on a cluster of its own, which has an etcd and nothing else. f
-// starts what it needs, and adds to the figures what it finds. Then the state is audited:
-// what is found wrong is among the figures, and told.
+// onCluster measures on a new cluster, which has only an etcd. f starts what it needs, and adds its
+// figures. Then the state is audited: violations are counted in the figures and reported.
 func onCluster(ctx context.Context, cfg Config, f func(context.Context, *cluster, figures) error) (figures, error) {
 	found := make(figures)
 	err := withCluster(ctx, cfg, func(ctx context.Context, c *cluster) error {
@@ -67,7 +66,7 @@ func withCluster(ctx context.Context, cfg Config, f func(context.Context, *clust
 			return err
 		}
 		err = f(c.ctx, c)
-		// What comes of a process that ended is less telling than its end.
+		// The end of a process says more than its consequences.
 		if cause := context.Cause(c.ctx); cause != nil {
 			return cause
 		}
@@ -96,7 +95,7 @@ func (c *cluster) dial(opts ...etcdstore.Option) (*etcdstore.Store, error) {
 	return etcdstore.Dial(c.ctx, etcdstore.Config{Endpoints: []string{c.endpoint}, Limits: limitsOf(c.cfg.Ops), Options: opts})
 }
 
-// start starts a part, and returns at once. If it ends by itself, everything does.
+// start starts a part, and returns at once. If the part ends by itself, the whole cluster ends.
 func (c *cluster) start(role, name string, rc roleConfig) (*process, error) {
 	p, err := launch(c.cfg, role, name, rc)
 	if err != nil {
@@ -143,7 +142,7 @@ func (c *cluster) end(p *process, kill bool) {
 }
 
 // hollow starts hollow agents, and schedulers and collectors for them. They end after the last
-// audit, which would find their work undone otherwise.
+// audit, which would otherwise find unfinished work.
 func (c *cluster) hollow(ctx context.Context, cfg sim.Config) (*sim.Cluster, error) {
 	cfg.Store = c.store
 	h, err := sim.Start(ctx, cfg)
@@ -167,13 +166,13 @@ func (c *cluster) down() error {
 			errs = append(errs, s.Close())
 		}
 	}
-	for len(c.processes) > 0 { // its data is thrown away
+	for len(c.processes) > 0 { // its data is deleted
 		c.end(c.processes[0], true)
 	}
 	return errors.Join(errs...)
 }
 
-// shown is how many findings of an audit are told.
+// shown bounds the audit findings that are reported.
 const shown = 10
 
 // audit checks the state.
@@ -191,17 +190,17 @@ func (c *cluster) audit(ctx context.Context, found figures) error {
 	return nil
 }
 
-// usage is what a window of time took.
+// usage is the cost of a time window.
 type usage struct {
 	wall time.Duration
-	// cpu is the processor time of each process by its name; this one is load.
+	// cpu is the CPU time of each process by name; this process is load.
 	cpu map[string]time.Duration
 }
 
 // load is the name of this process.
 const load = "load"
 
-// window runs f, and says what that took; profiles are written if they are wanted.
+// window runs f, and returns its cost; it writes profiles if requested.
 func (c *cluster) window(ctx context.Context, f func(context.Context) error) (u usage, err error) {
 	ended, err := c.profile(ctx)
 	if err != nil {
@@ -222,7 +221,7 @@ func (c *cluster) window(ctx context.Context, f func(context.Context) error) (u 
 	return u, errors.Join(err, cpuErr, ended())
 }
 
-// cpu returns the processor time that each process has taken.
+// cpu returns the CPU time of each process so far.
 func (c *cluster) cpu() (map[string]time.Duration, error) {
 	all := make(map[string]time.Duration)
 	for _, p := range c.processes {
@@ -237,7 +236,7 @@ func (c *cluster) cpu() (map[string]time.Duration, error) {
 	return all, err
 }
 
-// add puts into the figures what n tasks took of each kind of process, and its memory.
+// add adds the cost of n tasks to the figures, by kind of process, and the memory.
 func (c *cluster) add(found figures, u usage, n int) error {
 	for _, p := range c.processes {
 		_, most, err := p.memory()
@@ -250,7 +249,7 @@ func (c *cluster) add(found figures, u usage, n int) error {
 		each := float64(t.Nanoseconds()) / 1000 / float64(n)
 		found[name+"_cpu_us"] = each
 		if strings.HasPrefix(name, roleScheduler+"-") {
-			found[roleScheduler+"_cpu_us"] += each // of all of them
+			found[roleScheduler+"_cpu_us"] += each // the sum over all schedulers
 		}
 	}
 	return nil
@@ -303,7 +302,7 @@ func (c *cluster) profileParts(ctx context.Context) (ended func() error, err err
 	}, nil
 }
 
-// profilePath is where the profile of a process goes.
+// profilePath is the path of the profile of a process.
 func (c *cluster) profilePath(name string) (string, error) {
 	return filepath.Abs(filepath.Join(c.cfg.Profile, fmt.Sprintf("%s.%s.%s.prof", c.cfg.Scenario, c.cfg.label, name)))
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/escher-sched/escher/scheduler"
 )
 
-// counted is what the process of a scheduler counts: the scheduler's own metrics, and of
-// the transactions that bind how long they take and of what they are made.
+// counted collects the counters of a scheduler process: the scheduler's metrics, and the durations
+// and shapes of the transactions that bind.
 type counted struct {
 	metrics *scheduler.Metrics
 
@@ -26,7 +26,7 @@ type counted struct {
 
 	mu      sync.Mutex
 	commits []time.Duration
-	// parts sums, by name, what was in the transactions that were looked at.
+	// parts sums, by name, the contents of the sampled transactions.
 	parts map[string]float64
 }
 
@@ -34,18 +34,18 @@ func newCounted() *counted {
 	return &counted{metrics: scheduler.NewMetrics(), parts: make(map[string]float64)}
 }
 
-// lookedAt is that every so manieth transaction is looked at: counting is not to cost
-// what is measured.
+// lookedAt is the sampling rate: one of lookedAt transactions, so that counting does not distort
+// the measurement.
 const lookedAt = 8
 
-// begin notes that a transaction is sent.
+// begin records that a transaction is sent.
 func (c *counted) begin() {
 	now := c.inFlight.Add(1)
 	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
 	}
 }
 
-// end notes that it was answered.
+// end records its answer.
 func (c *counted) end(txn controlplane.Txn, committed bool, took time.Duration) {
 	c.inFlight.Add(-1)
 	if !committed || len(txn.Ops) == 0 || !binds(txn) {
@@ -59,8 +59,8 @@ func (c *counted) end(txn controlplane.Txn, committed bool, took time.Duration) 
 	}
 }
 
-// binds tells whether a transaction binds tasks: a binding is what it puts first, or
-// next after a grant.
+// binds reports whether a transaction binds tasks: its first put, or the one after a grant, is a
+// binding.
 func binds(txn controlplane.Txn) bool {
 	prefix := controlplane.Prefix(controlplane.Bindings)
 	return slices.ContainsFunc(txn.Ops[:min(2, len(txn.Ops))], func(op controlplane.Op) bool {
@@ -68,7 +68,7 @@ func binds(txn controlplane.Txn) bool {
 	})
 }
 
-// look adds what a transaction is made of.
+// look adds the contents of a transaction.
 func look(parts map[string]float64, txn controlplane.Txn) {
 	parts[partTxns]++
 	for _, x := range txn.Compares {
@@ -82,8 +82,8 @@ func look(parts map[string]float64, txn controlplane.Txn) {
 	}
 }
 
-// Names of what was counted: sums over the transactions that were looked at; kinds of
-// keys follow where a name ends with a slash.
+// Names of counters: sums over the sampled transactions. A name that ends with a slash is followed
+// by the kind of key.
 const (
 	partTxns    = "txns"
 	partCompare = "compare/"
@@ -103,7 +103,7 @@ func kindOf(key string) string {
 	return kind
 }
 
-// stats returns all that was counted.
+// stats returns all counters.
 func (c *counted) stats() map[string]float64 {
 	c.mu.Lock()
 	out := maps.Clone(c.parts)
@@ -127,8 +127,7 @@ func (c *counted) stats() map[string]float64 {
 	return out
 }
 
-// metricName is the name of a metric without what all of them begin with, and the values
-// of its labels.
+// metricName is the name of a metric without the common prefix, followed by its label values.
 func metricName(f *dto.MetricFamily, m *dto.Metric) string {
 	name := strings.TrimPrefix(f.GetName(), "escher_scheduler_")
 	for _, l := range m.GetLabel() {
@@ -141,12 +140,12 @@ func metricName(f *dto.MetricFamily, m *dto.Metric) string {
 type notedStore struct {
 	*etcdstore.Store
 	counted *counted
-	// synced is called when everything was listed, once.
+	// synced is called once, when everything was listed.
 	synced func()
 	once   sync.Once
 }
 
-// Commit commits, and counts.
+// Commit commits and counts.
 func (s *notedStore) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
 	s.counted.begin()
 	start := time.Now()
@@ -155,7 +154,7 @@ func (s *notedStore) Commit(ctx context.Context, txn controlplane.Txn) (controlp
 	return res, err
 }
 
-// Watch watches: by then everything was listed.
+// Watch watches. Everything was listed by then.
 func (s *notedStore) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {
 	s.once.Do(s.synced)
 	return s.Store.Watch(ctx, opts)

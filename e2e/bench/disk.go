@@ -11,8 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// refuseTmpfs refuses a directory in memory: what is not synced to a disk says
-// nothing about etcd.
+// refuseTmpfs refuses a directory in memory: without real syncs, figures about etcd mean nothing.
 func refuseTmpfs(dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

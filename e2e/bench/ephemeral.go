@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// runEphemeral measures binding when each task asks for one of as many ephemeral
-// resources as there are nodes, besides what it asks for otherwise.
+// runEphemeral measures binding when each task also requests one of as many ephemeral resources as
+// there are nodes.
 func runEphemeral(ctx context.Context, cfg Config) ([]Row, error) {
 	s, err := interleave(ctx, cfg, binding{name: "bind", draw: assigned}.arm(), binding{
 		name: "ephemeral", draw: assigned, prepare: putEach, edit: askNode,
@@ -23,7 +23,7 @@ func runEphemeral(ctx context.Context, cfg Config) ([]Row, error) {
 // eachName is the ephemeral resource of one node.
 func eachName(node int) string { return fmt.Sprintf("each-%05d", node) }
 
-// putEach makes one ephemeral resource on each node, as much of it as tasks ask for.
+// putEach makes one ephemeral resource on each node, as much of it as its tasks request.
 func putEach(ctx context.Context, c *cluster, h *hollow) error {
 	asked := make([]types.Quantity, len(h.nodes))
 	for _, n := range h.at {
@@ -39,7 +39,7 @@ func putEach(ctx context.Context, c *cluster, h *hollow) error {
 	}, nil)
 }
 
-// askNode has a task ask for the resource of its node.
+// askNode makes a task request the resource of its node.
 func askNode(h *hollow, i int, t *types.Task) {
 	t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{eachName(h.at[i]): 1}))
 }
@@ -47,8 +47,7 @@ func askNode(h *hollow, i int, t *types.Task) {
 // quotaName is the cluster-wide resource that all tasks draw on.
 const quotaName = "quota"
 
-// runQuota measures binding when every task of the namespace draws on one cluster-wide
-// resource.
+// runQuota measures binding when every task of the namespace draws on one cluster-wide resource.
 func runQuota(ctx context.Context, cfg Config) ([]Row, error) {
 	s, err := interleave(ctx, cfg, binding{name: "bind"}.arm(), binding{name: "quota", prepare: putQuota}.arm())
 	if err != nil {
@@ -57,7 +56,7 @@ func runQuota(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*bindRow(cfg, s, "quota", "bind").require(cfg.Must, target{figure: ratio, must: 0.7, aim: 0.9})}, nil
 }
 
-// putQuota makes the pool, and has all tasks of the namespace draw on it.
+// putQuota makes the pool, and makes all tasks of the namespace draw on it.
 func putQuota(ctx context.Context, c *cluster, h *hollow) error {
 	if _, err := c.put(ctx, controlplane.ResourceKey(ns, quotaName, types.ClusterWide), &types.Resource{Capacity: types.Quantity(len(h.tasks))}); err != nil {
 		return err
@@ -66,12 +65,12 @@ func putQuota(ctx context.Context, c *cluster, h *hollow) error {
 	return err
 }
 
-// few is how many nodes growth compares many with.
+// few is the number of nodes that growth compares many with.
 const few = 100
 
-// runGrowth measures what processor time of the scheduler a task takes on many nodes,
-// and on few of them, each larger: the same tasks, as full. The devices are counted, not
-// listed, as no node has a thousand.
+// runGrowth measures the scheduler's CPU time per task on many nodes, and on few larger ones: the
+// same tasks at the same utilization. The devices are counted, not listed, as no node lists a
+// thousand.
 func runGrowth(ctx context.Context, cfg Config) ([]Row, error) {
 	s, err := interleave(ctx, cfg, binding{name: "many", draw: countedDevices}.arm(), binding{name: "few", nodes: few, draw: countedDevices}.arm())
 	if err != nil {
@@ -83,7 +82,7 @@ func runGrowth(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*row.found(s.violations("many", "few")).require(cfg.Must, target{figure: ratio, atMost: true, must: 1.5, aim: 1.1})}, nil
 }
 
-// countedDevices draws a cluster whose nodes do not say which devices they have.
+// countedDevices draws a cluster whose nodes do not list their devices.
 func countedDevices(cfg Config) (*hollow, error) {
 	h, err := newHollow(cfg)
 	if err != nil {
@@ -93,11 +92,11 @@ func countedDevices(cfg Config) (*hollow, error) {
 	return h, nil
 }
 
-// apart are the namespaces over which tasks are spread that several schedulers share.
+// apart is the number of namespaces over which tasks spread that several schedulers share.
 const apart = 64
 
-// runSchedulers measures binding by several schedulers at once, that share the
-// namespaces: of the first 99 of 100 tasks.
+// runSchedulers measures binding by several schedulers at once that share the namespaces: the first
+// 99 of 100 tasks.
 func runSchedulers(ctx context.Context, cfg Config) ([]Row, error) {
 	var arms []arm
 	for _, n := range []int{1, 2, 4} {

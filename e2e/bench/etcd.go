@@ -9,17 +9,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What etcd counts of itself, by the names that it gives them.
+// etcd's own counters, by their names.
 const (
 	etcdPuts    = "etcd_mvcc_put_total"
 	etcdDeletes = "etcd_mvcc_delete_total"
-	// etcdReads are compares, too.
+	// etcdReads includes compares.
 	etcdReads = "etcd_mvcc_range_total"
-	// etcdEntries are those of its log: the transactions, and little else.
+	// etcdEntries are the entries of its log: the transactions, and little else.
 	etcdEntries = "etcd_server_proposals_applied_total"
 )
 
-// etcdStats returns what the etcd of this process has counted.
+// etcdStats returns the counters of the etcd in this process.
 func etcdStats() map[string]float64 {
 	out := make(map[string]float64)
 	families, err := prometheus.DefaultGatherer.Gather()
@@ -34,9 +34,9 @@ func etcdStats() map[string]float64 {
 	return out
 }
 
-// etcdCounted returns what etcd has counted: nobody has to watch every change for that.
+// etcdCounted returns etcd's counters, so that no watch of every change is needed.
 func (c *cluster) etcdCounted(ctx context.Context) (map[string]float64, error) {
-	found, err := c.processes[0].stats(ctx) // it was started first
+	found, err := c.processes[0].stats(ctx) // the first started process
 	if err == nil && found[etcdPuts] == 0 {
 		err = types.Errorf(types.Internal, "count the writes of etcd: it does not say %s", etcdPuts)
 	}

@@ -7,15 +7,15 @@ import (
 	"github.com/escher-sched/escher/esl/place"
 )
 
-// The experiment of the paper on fragmentation gradient descent: on the 1,213 nodes of the
-// openb trace that have devices the tasks of the trace arrive in any order, and more of
-// them until 130 % of all GPU is asked for. Each is placed when it arrives, or never;
-// none ends. How much of all GPU do they have when as much is asked for as there is?
+// The experiment of the paper on fragmentation gradient descent. On the 1,213 nodes with devices of
+// the openb trace, the tasks of the trace arrive in random order, followed by more of them until
+// 130 % of all GPU is requested. Each is placed on arrival, or never; none ends. The figure is how
+// much of all GPU they hold when as much is requested as exists.
 
-// fgdSeed is the first of the seeds, as in what is published.
+// fgdSeed is the first of the seeds, as in the publication.
 const fgdSeed = 42
 
-// packScenarios are about how much of a cluster tasks can have.
+// packScenarios are about how much of a cluster tasks can use.
 func packScenarios() []scenario {
 	return []scenario{
 		{name: "fgd", about: "how much of all GPU the tasks of the openb trace can have, which share devices: by place.Objective, and by its rivals; a round is a seed",
@@ -25,11 +25,11 @@ func packScenarios() []scenario {
 	}
 }
 
-// fgdMust is how much of all GPU FGD has to allocate, in percent.
+// fgdMust is how much of all GPU FGD must allocate, in percent.
 const fgdMust = 95
 
-// runFGD places the arrivals of each seed by each policy, and has a cluster place and bind
-// them by the library.
+// runFGD places the arrivals of each seed by each policy, and has a cluster place and bind them by
+// the library.
 func runFGD(ctx context.Context, cfg Config) ([]Row, error) {
 	machines, tasks, err := workload.Published()
 	if err != nil {
@@ -61,7 +61,7 @@ func runFGD(ctx context.Context, cfg Config) ([]Row, error) {
 	return append(rows, bound), nil
 }
 
-// mixOf is what tasks ask for.
+// mixOf is the mix of the tasks' requests.
 func mixOf(tasks []workload.Work) *place.Mix {
 	mix := new(place.Mix)
 	for i := range tasks {
@@ -86,8 +86,8 @@ func placeFGD(ctx context.Context, inputs []*fgdInput, mix *place.Mix, policy fg
 	return all, nil
 }
 
-// fgdRow tells what a policy makes of it. Its value is the mean of the seeds, as is what
-// is published, which stands beside it.
+// fgdRow is the row of a policy. Its value is the mean of the seeds; its base is the published
+// mean.
 func fgdRow(cfg Config, policy fgdPolicy, results []fgdResult) Row {
 	var allocated, inFragments, atEnd, published []float64
 	for _, r := range results {
@@ -103,7 +103,7 @@ func fgdRow(cfg Config, policy fgdPolicy, results []fgdResult) Row {
 	return *row.require(0)
 }
 
-// mean of xs, 0 if there are none.
+// mean of xs; 0 if there are none.
 func mean(xs []float64) float64 {
 	sum := 0.0
 	for _, x := range xs {

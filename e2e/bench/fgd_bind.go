@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// fgdAhead is how many tasks may have a node and not be bound yet.
+	// fgdAhead is how many tasks may have a node without being bound.
 	fgdAhead = 2048
-	// fgdQuiet is how long nothing is bound any more before it is taken that all is.
+	// fgdQuiet is the time without a bind after which binding counts as finished.
 	fgdQuiet = 15 * time.Second
 )
 
-// bindFGD has clusters place the arrivals of all seeds: they are a job, whose policy is
-// kept as by a server, and a scheduler binds each where that has chosen, durably. Nodes are
-// keys alone. Beside it stands what the same function chose without a cluster.
+// bindFGD lets clusters place the arrivals of all seeds. The arrivals are a job, whose policy runs
+// as in a server, and a scheduler binds each where the policy chose, durably. Nodes are keys only.
+// The base is the choice of the same function without a cluster.
 func bindFGD(ctx context.Context, cfg Config, inputs []*fgdInput, placed []fgdResult) (Row, error) {
 	cfg.Ops, cfg.label = max(cfg.Ops, ownOps), "bound"
 	found := make(map[string][]float64)
@@ -49,7 +49,7 @@ func bindFGD(ctx context.Context, cfg Config, inputs []*fgdInput, placed []fgdRe
 // Names of figures.
 const (
 	fgdAllocated = "allocated"
-	// fgdAlike is how many percent of the tasks are where they were placed without a cluster.
+	// fgdAlike is the percentage of tasks on the same node as without a cluster.
 	fgdAlike = "alike_percent"
 )
 
@@ -80,8 +80,7 @@ func (c *cluster) bindFGD(ctx context.Context, found figures, in *fgdInput, plac
 	return c.add(found, u, len(nodes))
 }
 
-// submitFGD submits all arrivals as one job, and waits until so many are bound, or no more
-// are.
+// submitFGD submits all arrivals as one job, and waits until want are bound, or binding stops.
 func (c *cluster) submitFGD(ctx context.Context, in *fgdInput, want int) error {
 	w, err := c.watch(ctx, controlplane.Prefix(controlplane.Bindings), nil)
 	if err != nil {
@@ -118,7 +117,7 @@ func (c *cluster) submitFGD(ctx context.Context, in *fgdInput, want int) error {
 	}
 }
 
-// nodesOfFGD returns where the arrivals are bound, "" if nowhere.
+// nodesOfFGD returns the nodes of the arrivals; "" for an unbound one.
 func (c *cluster) nodesOfFGD(ctx context.Context, n int) ([]string, error) {
 	kvs, revision, err := controlplane.ListAll(ctx, c.store, controlplane.ListOptions{Prefix: controlplane.Root})
 	if err != nil {
@@ -140,8 +139,8 @@ func (c *cluster) nodesOfFGD(ctx context.Context, n int) ([]string, error) {
 	return nodes, nil
 }
 
-// compareFGD returns how many tasks have a node, and how many percent of all are alike: on
-// the same node in both, or on none.
+// compareFGD returns how many tasks have a node, and the percentage of all that are alike: on the
+// same node in both, or on none.
 func compareFGD(nodes, other []string) (bound, alike float64) {
 	for i, node := range nodes {
 		if node != "" {

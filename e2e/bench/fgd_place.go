@@ -14,19 +14,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// fgdInput is a cluster, and tasks to be placed on it in the order in which they arrive.
+// fgdInput is a cluster, and tasks to place on it in order of arrival.
 type fgdInput struct {
 	machines []workload.Machine
 	requests []types.Requests
-	gpus     types.Quantity // that there are, in thousandths
+	gpus     types.Quantity // all of them, in thousandths
 }
 
-// fgdInflated is how much GPU is asked for in the end, in parts of what there is.
+// fgdInflated is the final requested GPU, relative to the capacity.
 const fgdInflated = 1.3
 
-// drawFGD draws the arrivals of a seed, as the simulator does: all tasks of the trace,
-// shuffled, then others drawn from it, until no more may be asked for. The cluster is of
-// so many nodes, evenly from all.
+// drawFGD draws the arrivals of a seed, like the simulator: all tasks of the trace, shuffled, then
+// others drawn from it, up to the request limit. The cluster is an even sample of the nodes.
 func drawFGD(machines []workload.Machine, tasks []workload.Work, nodes int, seed uint64) *fgdInput {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	in := &fgdInput{}
@@ -49,17 +48,17 @@ func drawFGD(machines []workload.Machine, tasks []workload.Work, nodes int, seed
 	}
 }
 
-// fgdJob is the job that all tasks are of.
+// fgdJob is the job of all tasks.
 const fgdJob = "openb"
 
-// fgdResult is what became of the arrivals, in percent of all GPU.
+// fgdResult is the result of the arrivals, in percent of all GPU.
 type fgdResult struct {
-	// allocated is what tasks have when as much was asked for as there is, inFragments what
-	// is in fragments then, and atEnd what tasks have in the end.
+	// allocated is what tasks hold when as much was requested as exists, inFragments the GPU in
+	// fragments then, and atEnd what tasks hold in the end.
 	allocated, inFragments, atEnd float64
-	// nodes are where the tasks went, "" if nowhere.
+	// nodes are the nodes of the tasks; "" for one without.
 	nodes []string
-	// placed is how many went somewhere.
+	// placed is the number of placed tasks.
 	placed int
 }
 
@@ -68,7 +67,7 @@ type fgdPlacing struct {
 	state *esl.State
 	mix   *place.Mix
 	rooms []*esl.Room
-	// kinds are the kinds of tasks that are on a node: see gpuKind.
+	// kinds are the kinds of tasks on each node: see gpuKind.
 	kinds map[string]map[string]bool
 	place func([]view.Need) *esl.Room
 }
@@ -90,7 +89,7 @@ func newFGDPlacing(in *fgdInput, mix *place.Mix, policy fgdPolicy, seed uint64) 
 	return p, nil
 }
 
-// view is the cluster with nothing on it, and all tasks waiting.
+// view is the empty cluster, with all tasks waiting.
 func (in *fgdInput) view() (*view.View, error) {
 	v := view.New()
 	put := func(key string, m types.Message) error {
@@ -120,7 +119,7 @@ func (in *fgdInput) hollow() *hollow {
 	return h
 }
 
-// anywhere places a task on one of the nodes that have room, whichever.
+// anywhere places a task on a random node where it fits.
 func (p *fgdPlacing) anywhere(rng *rand.Rand, needs []view.Need) *esl.Room {
 	var fits []*esl.Room
 	for _, r := range p.rooms {
@@ -136,7 +135,7 @@ func (p *fgdPlacing) anywhere(rng *rand.Rand, needs []view.Need) *esl.Room {
 	return r
 }
 
-// run places all arrivals, one at a time; what has no room when it comes is left out.
+// run places all arrivals, one at a time; a task that does not fit on arrival is skipped.
 func (p *fgdPlacing) run(in *fgdInput) fgdResult {
 	var out fgdResult
 	var asked, allocated types.Quantity
@@ -162,7 +161,7 @@ func (p *fgdPlacing) run(in *fgdInput) fgdResult {
 	return out
 }
 
-// note notes that a task of a kind is on a node.
+// note records that a task of a kind is on a node.
 func (p *fgdPlacing) note(node, kind string) {
 	if kind == "" {
 		return
@@ -173,7 +172,7 @@ func (p *fgdPlacing) note(node, kind string) {
 	p.kinds[node][kind] = true
 }
 
-// fragments is how much GPU is in fragments.
+// fragments is the GPU in fragments.
 func (p *fgdPlacing) fragments() float64 {
 	sum := 0.0
 	for _, r := range p.rooms {
@@ -184,9 +183,8 @@ func (p *fgdPlacing) fragments() float64 {
 
 func (in *fgdInput) percent(gpu float64) float64 { return 100 * gpu / float64(in.gpus) }
 
-// allocated is how much of all GPU tasks have, in percent, when as much was asked for as
-// there is: the mean over the arrivals at which that is so to a percent, as in what is
-// published.
+// allocated is the percentage of all GPU that tasks hold when as much was requested as exists: the
+// mean over the arrivals within one percent of that, as in the publication.
 func (in *fgdInput) allocated(nodes []string) float64 {
 	var asked, has types.Quantity
 	sum, n := 0.0, 0.0
@@ -203,7 +201,7 @@ func (in *fgdInput) allocated(nodes []string) float64 {
 	return sum / max(n, 1)
 }
 
-// freeDevices is how much is free of each device, the least first.
+// freeDevices is the free amount of each device, the least first.
 func freeDevices(r *esl.Room) []types.Quantity {
 	var free []types.Quantity
 	for _, s := range r.Slots(types.GPU, nil) {

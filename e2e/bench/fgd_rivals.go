@@ -10,20 +10,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What FGD is compared with, each as its authors' simulator defines it
-// (hkust-adsl/kubernetes-scheduler-simulator, pkg/simulator/plugin): a score from 0 to 100
-// of which the largest is taken, and of equal ones the first node by name. Here the
-// least is taken, so all are negated.
+// The rivals of FGD, as its authors' simulator defines them
+// (hkust-adsl/kubernetes-scheduler-simulator, pkg/simulator/plugin): the node with the largest
+// score from 0 to 100 wins, the first by name among equals. Here the least wins, so all scores are
+// negated.
 
 // fgdPolicy is a way to choose nodes.
 type fgdPolicy struct {
 	name string
-	// published is how much of all GPU its simulator has allocated when as much was asked
-	// for as there is, and how much is in fragments then: in percent, the mean of ten seeds.
+	// published is the GPU that its simulator has allocated when as much was requested as exists;
+	// fragments is the GPU in fragments then. Both are in percent, means of ten seeds.
 	published, fragments float64
-	// must is how much it has to allocate here, if that is asked.
+	// must is how much it must allocate here; 0 means no bound.
 	must float64
-	// score makes the function; nil: any node that has room.
+	// score makes the function; nil means any node that fits.
 	score func(*fgdPlacing) func([]view.Need, *esl.Room) float64
 }
 
@@ -41,32 +41,32 @@ func fgdPolicies() []fgdPolicy {
 	}
 }
 
-// fgdWeights are of what they go by: of processors and GPU, and of nothing else.
+// fgdWeights are the weights: processors and GPU only.
 func fgdWeights() map[string]float64 {
 	return map[string]float64{string(types.CPU): 0.5, string(types.GPU): 0.5, string(types.Memory): 0, string(types.Disk): 0}
 }
 
-// bestFit is where the least is left, in parts of the largest node.
+// bestFit prefers the node with the least left, relative to the largest node.
 func bestFit(p *fgdPlacing) func([]view.Need, *esl.Room) float64 {
 	return coarse(place.Objective{By: place.Leftover, Weights: fgdWeights()}.Score(p.state))
 }
 
-// dotProduct is where what is free times what is asked for is least.
+// dotProduct prefers the least product of free and requested amounts.
 func dotProduct(p *fgdPlacing) func([]view.Need, *esl.Room) float64 {
 	return coarse(place.Objective{By: place.DotProduct, Weights: fgdWeights()}.Score(p.state))
 }
 
-// coarse makes a score from 0 to 1, the least of which is best, one of whole percents, as in
-// the simulator: what is nearly equal goes to the first node.
+// coarse rounds a score from 0 to 1, the least of which is best, to whole percents, as in the
+// simulator: near ties go to the first node.
 func coarse(score func([]view.Need, *esl.Room) float64) func([]view.Need, *esl.Room) float64 {
 	return func(needs []view.Need, r *esl.Room) float64 { return -math.Floor(100 * (1 - score(needs, r))) }
 }
 
-// wholeGPU is all of one, in thousandths.
+// wholeGPU is one entire GPU, in thousandths.
 const wholeGPU = 1000
 
-// gpuPacking prefers devices of which something is in use, the fullest, then whole ones of
-// a node in use, the fewest, then those of other nodes, the smallest.
+// gpuPacking prefers partly used devices, the fullest first; then whole ones of a used node, the
+// fewest first; then those of other nodes, the smallest first.
 func gpuPacking(needs []view.Need, r *esl.Room) float64 {
 	asked, free := fgdGPU(needs), freeDevices(r)
 	if asked == 0 {
@@ -82,7 +82,7 @@ func gpuPacking(needs []view.Need, r *esl.Room) float64 {
 		return -float64(max(33-whole, whole))
 	}
 	broken, left := 0, 0
-	for _, x := range free { // the least that is enough comes first
+	for _, x := range free { // the smallest that suffices comes first
 		if wanted > 0 && x >= each {
 			wanted--
 			left += int(x) * 100 / wholeGPU
@@ -97,8 +97,8 @@ func gpuPacking(needs []view.Need, r *esl.Room) float64 {
 	return -float64(max(100-left/10, 50))
 }
 
-// gpuClustering prefers nodes whose tasks have as many devices as this one, then those
-// where some have, then empty ones, then others; of each those that have the least GPU left.
+// gpuClustering prefers nodes whose tasks have as many devices as this one, then those where some
+// do, then empty ones, then others; in each group the nodes with the least free GPU.
 func (p *fgdPlacing) gpuClustering(needs []view.Need, r *esl.Room) float64 {
 	kind, there := gpuKind(fgdGPU(needs)), p.kinds[r.Node.Name]
 	if kind == "" {
@@ -123,7 +123,7 @@ func (p *fgdPlacing) gpuClustering(needs []view.Need, r *esl.Room) float64 {
 // fgdLargest is the GPU of the largest node, in thousandths.
 const fgdLargest = 8 * wholeGPU
 
-// gpuKind is how many devices are asked for, "" if none.
+// gpuKind is the number of requested devices; "" if none.
 func gpuKind(asked types.Quantity) string {
 	switch {
 	case asked == 0:
@@ -134,7 +134,7 @@ func gpuKind(asked types.Quantity) string {
 	return fmt.Sprint(asked / wholeGPU)
 }
 
-// fgdGPU is how much GPU is asked for, in thousandths of a device.
+// fgdGPU is the requested GPU, in thousandths of a device.
 func fgdGPU(needs []view.Need) types.Quantity {
 	for i := range needs {
 		if needs[i].ID == types.GPU {

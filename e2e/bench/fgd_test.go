@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestFGD runs the experiment on a thirtieth of the cluster: all policies fill it, and what
-// the library chose is bound so.
+// TestFGD runs the experiment on a thirtieth of the cluster: all policies fill it, and the binds
+// follow the library's choice.
 func TestFGD(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Scenario, cfg.Nodes = "fgd", 40
@@ -37,8 +37,8 @@ func TestFGD(t *testing.T) {
 	}
 }
 
-// TestDrawFGD: any order, all of the trace before any of it comes again, and 130 % of the
-// devices are asked for.
+// TestDrawFGD: random order, the whole trace before any repetition, and 130 % of the devices are
+// requested.
 func TestDrawFGD(t *testing.T) {
 	machines, tasks, err := workload.Published()
 	if err != nil {
@@ -67,7 +67,7 @@ func TestDrawFGD(t *testing.T) {
 	}
 }
 
-// TestFGDAllocated: by hand, of a cluster with one device.
+// TestFGDAllocated checks a manual example with one device.
 func TestFGDAllocated(t *testing.T) {
 	in := &fgdInput{gpus: 1000}
 	for _, gpu := range []types.Quantity{500, 496, 3, 5, 100} { // 50, 99.6, 99.9, 100.4, 110.4 %
@@ -78,7 +78,7 @@ func TestFGDAllocated(t *testing.T) {
 	}
 }
 
-// TestRivals: what they make of nodes, by hand.
+// TestRivals checks the scores of nodes against manual results.
 func TestRivals(t *testing.T) {
 	for name, tt := range map[string]struct {
 		devices int
@@ -120,7 +120,7 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestCompareFGD counts what is bound, and what is alike.
+// TestCompareFGD counts the bound and the alike tasks.
 func TestCompareFGD(t *testing.T) {
 	if bound, alike := compareFGD([]string{"a", "", "b", "c"}, []string{"a", "", "c", ""}); bound != 3 || alike != 50 {
 		t.Errorf("%g bound, %g %% alike; want 3 and 50", bound, alike)

@@ -15,22 +15,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The floor: transactions of the shape that the scheduler commits, over the same
-// transport, with as many tasks, nodes and compares of each kind, keys and values of the
-// same size, as many in flight. Nothing is decided, and nobody watches. Its keys lie
-// beside Escher's.
+// The floor commits transactions of the scheduler's shape over the same transport: as many tasks,
+// nodes and compares of each kind, keys and values of the same size, as many in flight. It decides
+// nothing, and nothing watches. Its keys are next to Escher's.
 
-// floorRoot is where the keys of the floor lie.
+// floorRoot is the prefix of the floor's keys.
 const floorRoot = "/floor/"
 
-// txnShape is what the transactions that bind are made of, on average.
+// txnShape is the average shape of the transactions that bind.
 type txnShape struct {
 	mu sync.Mutex
-	// parts is what a scheduler counted; nil before one did.
+	// parts is a scheduler's counters; nil before the first.
 	parts map[string]float64
 }
 
-// learn takes over what a scheduler counted.
+// learn takes a scheduler's counters.
 func (s *txnShape) learn(parts map[string]float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,13 +38,13 @@ func (s *txnShape) learn(parts map[string]float64) {
 	}
 }
 
-// floorShape is that of the transactions of the floor.
+// floorShape is the shape of the floor's transactions.
 type floorShape struct {
 	tasks, nodes, inFlight int
-	// perNode and perTask are how many compares of a kind there are for each, at most
-	// 1, and perTxn for each transaction.
+	// perNode and perTask are the compares of each kind per node and task, at most 1; perTxn are
+	// those per transaction.
 	perNode, perTask, perTxn map[string]float64
-	// values are the sizes of what is put, by kind.
+	// values are the sizes of the put values, by kind.
 	values map[string]int
 }
 
@@ -59,8 +58,8 @@ const (
 	putBindings      = string(controlplane.Bindings)
 )
 
-// usualShape is that of a scheduler that was not looked at yet: each task on a node of
-// its own, as many as fit.
+// usualShape is the shape of a scheduler without counters: each task on its own node, as many as
+// fit.
 func usualShape(ops int) floorShape {
 	n := min(256, (ops-1)/6)
 	return floorShape{
@@ -110,8 +109,8 @@ func (s *txnShape) floorShape(ops int) floorShape {
 	return out
 }
 
-// floorArm measures the floor, and raw puts beside it. ops is how many operations a
-// transaction may have; 0 is what the configuration says.
+// floorArm measures the floor, and raw puts next to it. ops is the number of operations per
+// transaction; 0 means the configured one.
 func floorArm(name string, ops int, shape *txnShape) arm {
 	return arm{name, func(ctx context.Context, cfg Config) (figures, error) {
 		found := make(figures)
@@ -191,7 +190,7 @@ func newFlooring(ctx context.Context, store controlplane.Store, cfg Config, shap
 	return f, nil
 }
 
-// key is that of the i-th node or task.
+// key is the key of the i-th node or task.
 func (f *flooring) key(kind string, i int) string {
 	switch kind {
 	case compareTasks, compareStatus:
@@ -200,8 +199,8 @@ func (f *flooring) key(kind string, i int) string {
 	return floorRoot + kind + "/" + nodeName(i)
 }
 
-// binds commits batches of bindings, as many at once as are in flight. Each worker has
-// nodes of its own, so that none waits for another.
+// binds commits batches of bindings, as many in parallel as are in flight. Each worker has its own
+// nodes, so that none waits for another.
 func (f *flooring) binds(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	first := make(chan int)

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/memstore"
 )
 
-// notes keeps the transactions that were committed.
+// notes keeps the committed transactions.
 type notes struct {
 	controlplane.Store
 	mu   sync.Mutex
@@ -24,7 +24,7 @@ func (n *notes) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.
 	return n.Store.Commit(ctx, txn)
 }
 
-// TestFloor commits the floor of a learned shape, and looks what is in it.
+// TestFloor commits the floor of a learned shape, and checks its contents.
 func TestFloor(t *testing.T) {
 	shape := new(txnShape)
 	shape.learn(map[string]float64{ // two transactions of 6 tasks on 3 nodes
@@ -34,7 +34,7 @@ func TestFloor(t *testing.T) {
 		partPut + "bindings": 12, partPut + "status": 12, partPut + "allocated": 6,
 		partValue + "bindings": 12 * 111, partValue + "status": 12 * 55, partValue + "allocated": 6 * 77,
 	})
-	shape.learn(map[string]float64{partTxns: 0}) // says nothing
+	shape.learn(map[string]float64{partTxns: 0}) // no data
 	cfg := Config{Nodes: 30, Tasks: 300, Ops: stockOps}
 	store := &notes{Store: memstore.New()}
 	f, err := newFlooring(t.Context(), store, cfg, shape.floorShape(stockOps))
@@ -69,7 +69,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// TestUsualShape is the shape before any scheduler was looked at: it fits.
+// TestUsualShape: the shape before any scheduler has counted fits the limits.
 func TestUsualShape(t *testing.T) {
 	for _, ops := range []int{128, 4096} {
 		store := &notes{Store: memstore.New()}
@@ -87,14 +87,14 @@ func TestUsualShape(t *testing.T) {
 	}
 }
 
-// TestFloorIsRefused expects an error when something changed what it compares.
+// TestFloorIsRefused expects an error when a compared key has changed.
 func TestFloorIsRefused(t *testing.T) {
 	store := memstore.New()
 	f, err := newFlooring(t.Context(), store, Config{Nodes: 30, Tasks: 30, Ops: stockOps}, new(txnShape).floorShape(stockOps))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Which workers have anything to do is chance: the nodes of all are changed.
+	// The active workers are random: the nodes of all are changed.
 	var changes controlplane.Txn
 	for n := range 30 {
 		changes.Ops = append(changes.Ops, controlplane.Op{Key: f.key(compareNodes, n), Value: []byte{1}})

@@ -13,10 +13,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A gang, submitted in three ways: by the bare client (AppSpace), by the library
-// (LibSpace), and as a job to a scheduler that has gangs built in (FrameSpace).
+// A gang, submitted in three ways: by the bare client (AppSpace), by the library (LibSpace), and as
+// a job to a scheduler with built-in gangs (FrameSpace).
 
-// policyScenarios are about policies as libraries, beside what is built in.
+// policyScenarios are about policies as libraries, next to built-in ones.
 func policyScenarios() []scenario {
 	return []scenario{
 		{name: "gang", about: "from submitting a gang on 32 nodes to seeing all of it bound: bare client, library, and built into the scheduler; beside one put",
@@ -26,15 +26,14 @@ func policyScenarios() []scenario {
 	}
 }
 
-// cpusOnNode is how many processors each node has.
+// cpusOnNode is the number of processors per node.
 const cpusOnNode = 8
 
-// gangWarm is how many gangs come before those that count.
+// gangWarm is the number of gangs before those that count.
 const gangWarm = 5
 
-// runGang measures gangs of a member for each node, which takes all of it, and gangs of a
-// member for each processor. Its tasks are how many gangs there are of each kind in a
-// round; between two of a kind come those of the others, in an order that takes turns.
+// runGang measures gangs with one member per node, which takes all of it, and gangs with one member
+// per processor. Its tasks are the number of gangs of each kind in a round. The kinds take turns.
 func runGang(ctx context.Context, cfg Config) ([]Row, error) {
 	cfg.Ops = max(cfg.Ops, ownOps)
 	small, large := cfg.Nodes, cfg.Nodes*cpusOnNode
@@ -53,7 +52,7 @@ func runGang(ctx context.Context, cfg Config) ([]Row, error) {
 	return rows, nil
 }
 
-// row is what was measured of one way to submit a gang.
+// row is the row of one way to submit a gang.
 func (sp space) row(cfg Config, s samples, arm string) *Row {
 	of := func(name, figure string) []float64 { return s.of(arm, name+figure) }
 	p50, p99 := of(sp.name, "_p50_ms"), of(sp.name, "_p99_ms")
@@ -75,7 +74,7 @@ func (sp space) row(cfg Config, s samples, arm string) *Row {
 	return r.require(cfg.Must, most)
 }
 
-// gangArm measures gangs of so many members.
+// gangArm measures gangs of a number of members.
 func gangArm(name string, members int) arm {
 	return arm{name, func(ctx context.Context, cfg Config) (figures, error) {
 		found := make(figures)
@@ -158,7 +157,7 @@ func (sc *spaceCluster) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// smallNode is one of eight processors.
+// smallNode is a node of eight processors.
 func smallNode() *types.Node {
 	return &types.Node{
 		Capacity: types.NewRequests(map[string]types.Quantity{string(types.CPU): cpusOnNode * 1000, string(types.Memory): 64 << 30}),
@@ -166,11 +165,11 @@ func smallNode() *types.Node {
 	}
 }
 
-// ganging is gangs being submitted, one after the other.
+// ganging submits gangs, one after the other.
 type ganging struct {
 	cfg     Config
 	members int
-	// took are how long it took, by what.
+	// took are the durations, by what they measure.
 	took map[string]samplesOf
 }
 
@@ -190,7 +189,7 @@ func (g *ganging) run(ctx context.Context, all []*spaceCluster) error {
 			clear(g.took)
 		}
 		for n := range all {
-			at := (n + i) % len(all) // each comes behind each other one
+			at := (n + i) % len(all) // each follows each other one
 			if i%2 == 1 {
 				at = len(all) - 1 - at
 			}
@@ -202,8 +201,7 @@ func (g *ganging) run(ctx context.Context, all []*spaceCluster) error {
 	return ended()
 }
 
-// profileAll begins profiles of the clusters, if they are wanted: of this process beside
-// the first of them.
+// profileAll begins requested profiles of the clusters; the first includes this process.
 func profileAll(ctx context.Context, all []*spaceCluster) (ended func() error, err error) {
 	ended, err = all[0].profile(ctx)
 	for _, sc := range all[1:] {

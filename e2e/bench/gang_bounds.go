@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// bounds tells when so many tasks are seen to be bound.
+// bounds signals when an expected number of tasks is seen to be bound.
 type bounds struct {
 	synced chan struct{}
 	mu     sync.Mutex
@@ -29,7 +29,7 @@ func (b *bounds) ready(ctx context.Context) error {
 	}
 }
 
-// expect returns where the moment comes at which so many more are bound.
+// expect returns a channel for the time at which n more tasks are bound.
 func (b *bounds) expect(n int) <-chan time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,7 +57,7 @@ func (b *bounds) watch(ctx context.Context, client *controlplane.Client) error {
 	})
 }
 
-// clear ends all that is bound as agents would, and removes what is left of it, at leisure.
+// clear ends everything bound, like agents would, and removes what is left.
 func (sc *spaceCluster) clear(ctx context.Context) error {
 	for _, step := range []func() error{
 		func() error { return sc.reportAll(ctx) },
@@ -75,13 +75,13 @@ func (sc *spaceCluster) clear(ctx context.Context) error {
 	return nil
 }
 
-// all are the keys of a kind.
+// all returns the keys of a kind.
 func (c *cluster) all(ctx context.Context, kind controlplane.Kind) ([]controlplane.KV, error) {
 	kvs, _, err := controlplane.ListAll(ctx, c.store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind)})
 	return kvs, err
 }
 
-// reportAll reports the end of everything that is bound.
+// reportAll reports the end of everything bound.
 func (sc *spaceCluster) reportAll(ctx context.Context) error {
 	kvs, err := sc.all(ctx, controlplane.Bindings)
 	if err != nil {

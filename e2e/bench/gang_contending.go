@@ -17,10 +17,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Gangs that contend: all are submitted at once, far more than there is room for, and run
-// on hollow agents.
+// Contending gangs are submitted all at once, far more than fit, and run on hollow agents.
 
-// The least and the most members of a gang, and how long it runs.
+// The bounds of the size of a gang, and of its run time.
 const (
 	leastMembers, mostMembers = 2, 64
 	leastRun, mostRun         = time.Second, 3 * time.Second
@@ -33,7 +32,7 @@ type contending struct {
 	left           int
 }
 
-// drawContending draws gangs: the same every time.
+// drawContending draws the same gangs every time.
 func drawContending(n int) []contending {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	all, first := make([]contending, n), 0
@@ -45,7 +44,7 @@ func drawContending(n int) []contending {
 	return all
 }
 
-// runGangsContending measures how much of the processors runs members from the first
+// runGangsContending measures the share of the processors that members use from the first
 // submission to the last end, by the library and built into the scheduler.
 func runGangsContending(ctx context.Context, cfg Config) ([]Row, error) {
 	cfg.Ops = max(cfg.Ops, ownOps)
@@ -63,7 +62,7 @@ func runGangsContending(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*r.require(cfg.Must, target{figure: ratio, must: 0.95})}, nil
 }
 
-// usedPercent is how much of the processors was in use.
+// usedPercent is the used share of the processors.
 const usedPercent = "used_percent"
 
 func measureContending(ctx context.Context, cfg Config, sp space) (figures, error) {
@@ -106,15 +105,15 @@ func measureContending(ctx context.Context, cfg Config, sp space) (figures, erro
 	})
 }
 
-// contention is gangs on their way.
+// contention is the gangs of a run.
 type contention struct {
 	gangs  []contending
 	space  space
 	client *esl.Client
 
 	mu sync.Mutex
-	// bound is the moment at which each task was bound, by what the scheduler says; of
-	// each gang the first and the last count.
+	// bound is the bind time of each task, as the scheduler says; for each gang the first and the
+	// last count.
 	bound map[string]int64
 	ended int
 	began time.Time
@@ -127,7 +126,7 @@ func (x *contention) tasks() int {
 	return last.first + last.members
 }
 
-// gangOf is the gang of a task, by its id.
+// gangOf is the gang of a task id.
 func (x *contention) gangOf(id string) *contending {
 	i, err := strconv.Atoi(id[len("task-"):])
 	if err != nil {
@@ -207,7 +206,7 @@ func (x *contention) submit(ctx context.Context) error {
 	return nil
 }
 
-// note notes what became of tasks.
+// note records status changes.
 func (x *contention) note(u controlplane.StatusUpdate) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -226,7 +225,7 @@ func (x *contention) note(u controlplane.StatusUpdate) {
 	}
 }
 
-// tell adds what was found.
+// tell adds the figures.
 func (x *contention) tell(cfg Config, found figures) {
 	var used time.Duration
 	var apart float64

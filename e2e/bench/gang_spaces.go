@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The ways to submit a gang, by the names that the paper gave them.
+// The ways to submit a gang, by the paper's names.
 const (
 	appSpace   = "app"
 	libSpace   = "lib"
@@ -19,17 +19,17 @@ const (
 // space is a way to submit a gang.
 type space struct {
 	name string
-	// role is the scheduler that it takes.
+	// role is the scheduler that it needs.
 	role string
-	// lines are how many that are not blank it takes: of the program examples/gang, of
-	// the policy esl/gang*.go, and of what is built in, examples/framespace/gangs. below
-	// are those, without comments, of what is below and little else needs: how tasks are
-	// locked, kept whole and fitted in esl, and the units of the scheduler.
+	// lines is the number of nonblank lines of its implementation: the program examples/gang, the
+	// policy esl/gang*.go, or the built-in examples/framespace/gangs. below is the number of lines,
+	// without comments, under it that little else needs: locking, wholeness and fitting of tasks in
+	// esl, and the units of the scheduler.
 	lines, below int
 	submit       func(context.Context, *esl.Client, []controlplane.Submission) error
 }
 
-// spaces are all there are.
+// spaces are all ways.
 func spaces() []space {
 	return []space{
 		{name: appSpace, role: roleScheduler, lines: appLines, submit: submitBare},
@@ -38,7 +38,7 @@ func spaces() []space {
 	}
 }
 
-// What the three are in lines; a test counts them.
+// The line counts of the three; a test counts them.
 const (
 	appLines   = 69
 	libLines   = 250
@@ -47,7 +47,7 @@ const (
 	frameBelow = 146
 )
 
-// submitBare reserves what the members ask for, and has them draw on that.
+// submitBare reserves the requests of the members, and makes the members draw on that.
 func submitBare(ctx context.Context, c *esl.Client, tasks []controlplane.Submission) error {
 	id := controlplane.NewID("gang")
 	var r types.Reservation

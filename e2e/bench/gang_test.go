@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestGang measures few gangs on few nodes, from beginning to end: each way to submit
-// them binds all of it.
+// TestGang measures a few gangs on a few nodes, from beginning to end: every way to submit them
+// binds all of it.
 func TestGang(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
@@ -28,8 +28,7 @@ func TestGang(t *testing.T) {
 	}
 }
 
-// TestGangsContending has a few gangs contend for nodes of which the largest takes nearly
-// all.
+// TestGangsContending lets a few gangs contend for nodes, nearly all of which the largest takes.
 func TestGangsContending(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
@@ -43,12 +42,12 @@ func TestGangsContending(t *testing.T) {
 	}
 }
 
-// TestGangLines counts what the rows say.
+// TestGangLines checks the line counts in the rows.
 func TestGangLines(t *testing.T) {
 	for _, c := range []struct {
 		of    string
 		want  int
-		most  int // 0: any
+		most  int // 0 means any
 		files []string
 	}{
 		{"appLines", appLines, 78, []string{"examples/gang/main.go"}},
@@ -76,7 +75,7 @@ func TestGangLines(t *testing.T) {
 	}
 }
 
-// TestContendingIsDrawn: gangs follow one another, and tasks are found in them.
+// TestContendingIsDrawn: gangs follow one another, and tasks map to their gangs.
 func TestContendingIsDrawn(t *testing.T) {
 	x := &contention{gangs: drawContending(100)}
 	next := 0

@@ -8,20 +8,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// gangSize is how many tasks a gang has.
+// gangSize is the number of tasks in a gang.
 const gangSize = 8
 
 // gangID is the reservation of the i-th gang.
 func gangID(i int) string { return fmt.Sprintf("gang-%05d", i) }
 
-// gangDevices is how many devices a node has.
+// gangDevices is the number of devices of a node.
 const gangDevices = 8
 
-// rackSize is how many nodes are in a rack.
+// rackSize is the number of nodes in a rack.
 const rackSize = 50
 
-// drawGangs draws nodes of eight devices, and tasks in gangs of eight that ask for one
-// each.
+// drawGangs draws nodes of eight devices, and tasks in gangs of eight that request one each.
 func drawGangs(cfg Config) (*hollow, error) {
 	h := &hollow{tasks: make([]int, cfg.Tasks/gangSize*gangSize), shapes: []types.Requests{nil}}
 	for range cfg.Nodes {
@@ -43,18 +42,17 @@ func drawGangs(cfg Config) (*hollow, error) {
 	return h, nil
 }
 
-// rackName is the rack of the i-th of the nodes or gangs, which take turns.
+// rackName is the rack of the i-th node or gang, which take turns.
 func rackName(h *hollow, i int) string {
 	return fmt.Sprintf("rack-%03d", i%max(1, len(h.nodes)/rackSize))
 }
 
-// askGang has a task ask for its part of what its gang holds.
+// askGang makes a task request its part of the gang's reservation.
 func askGang(_ *hollow, i int, t *types.Task) {
 	t.Requests = types.NewRequests(map[string]types.Quantity{string(types.GPU) + "@" + gangID(i/gangSize): wholeDevice})
 }
 
-// putGangs makes the reservations and shows the tasks; inRack has each gang ask for one
-// rack.
+// putGangs makes the reservations and shows the tasks; inRack makes each gang request one rack.
 func putGangs(inRack bool) func(context.Context, *cluster, *hollow) error {
 	return func(ctx context.Context, c *cluster, h *hollow) error {
 		err := loadAll(ctx, c.store, func(yield func(item) bool) {
@@ -79,9 +77,9 @@ func putGangs(inRack bool) func(context.Context, *cluster, *hollow) error {
 	}
 }
 
-// runGangs measures how many gangs of eight a second are granted and bound, all of them
-// pending when the scheduler begins: from when it has listed everything to the last
-// binding. "gangs8-rack" has each of them in a rack of its choice.
+// runGangs measures how many gangs of eight are granted and bound per second, all pending when the
+// scheduler begins: from the end of its listing to the last binding. In "gangs8-rack", each
+// requests a rack.
 func runGangs(ctx context.Context, cfg Config) ([]Row, error) {
 	arms := []arm{
 		binding{name: "gangs8", draw: drawGangs, edit: askGang, prepare: putGangs(false), pending: true}.arm(),

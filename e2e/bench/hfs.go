@@ -18,31 +18,31 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The experiment of the paper on hierarchical fair sharing: of two teams, three users who
-// have more work than there is room for join at 0, 60 and 120 s, and it ends at 180 s.
+// The experiment of the paper on hierarchical fair sharing: three users of two teams, with more
+// work than fits, join at 0, 60 and 120 s, and it ends at 180 s.
 const (
 	hfsPhase = time.Minute
-	// hfsCores is what a node has, hfsLongest how long a task runs at most.
+	// hfsCores is the capacity of a node, hfsLongest the longest run time of a task.
 	hfsCores   = 8
 	hfsLongest = 5 * time.Second
-	// hfsSettle is how long after a join everybody must have his share.
+	// hfsSettle is the time after a join within which all users must have their shares.
 	hfsSettle = 10 * time.Second
-	// hfsWindow is what a share is the mean of.
+	// hfsWindow is the period over which a share is averaged.
 	hfsWindow = time.Second
-	// hfsJob is how many tasks a job has.
+	// hfsJob is the number of tasks in a job.
 	hfsJob = 1000
-	// hfsFull is how long the cluster may take to be full at first.
+	// hfsFull is the time the cluster may take to fill at first.
 	hfsFull = 2 * time.Second
 )
 
-// hfsUser is one of the users, with his part of the cluster in each phase.
+// hfsUser is a user, with the entitled share of the cluster in each phase.
 type hfsUser struct {
 	path  string
 	color string
 	parts [3]float64
 }
 
-// hfsUsers are in the order in which they join.
+// hfsUsers are the users in order of joining.
 func hfsUsers() []hfsUser {
 	return []hfsUser{
 		{"a/alice", "#4878a8", [3]float64{1, 0.5, 0.25}},
@@ -70,8 +70,8 @@ func shareScenarios() []scenario {
 	}
 }
 
-// runHFS shares a cluster of hollow agents among teams, by package esl alone: how far
-// each user is off what he is entitled to, and how full the cluster is.
+// runHFS shares a cluster of hollow agents among teams, by package esl alone. It measures how far
+// each user is off the fair share, and how full the cluster is.
 func runHFS(ctx context.Context, cfg Config) ([]Row, error) {
 	if cfg.Speed == 0 {
 		cfg.Speed = 1
@@ -93,10 +93,10 @@ func runHFS(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*row.require(cfg.Must, target{atMost: true, must: 5, unit: "%"}, target{figure: "utilisation", must: 0.97, unit: " full"})}, nil
 }
 
-// scaled is a time of the experiment as it takes.
+// scaled is the actual duration of a time of the experiment.
 func (c Config) scaled(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Speed) }
 
-// hfs runs the experiment, and adds what it finds.
+// hfs runs the experiment, and adds its figures.
 func (c *cluster) hfs(ctx context.Context, found figures) error {
 	h, err := c.hollow(ctx, sim.Config{Nodes: sim.Nodes(c.cfg.Nodes, hfsCores), NoAudit: true})
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *cluster) hfs(ctx context.Context, found figures) error {
 	return os.WriteFile(c.cfg.Plot, series.svg(), 0o644)
 }
 
-// hfsRun has users join, and watches what they have.
+// hfsRun lets users join, and records their usage.
 func (c *cluster) hfsRun(ctx context.Context, h *sim.Cluster) (*hfsSeries, error) {
 	jobs, err := h.Client(ns)
 	if err != nil {
@@ -151,8 +151,8 @@ func (c *cluster) hfsRun(ctx context.Context, h *sim.Cluster) (*hfsSeries, error
 	return series, nil
 }
 
-// hfsJoin submits more than a user can run until the end: tasks of one core, of one to
-// five seconds.
+// hfsJoin submits more than a user can run until the end: tasks of one core, of one to five
+// seconds.
 func (c *cluster) hfsJoin(ctx context.Context, jobs *esl.Client, u hfsUser, phase int, random *rand.Rand) error {
 	work := 0.0
 	for _, part := range u.parts[phase:] {
@@ -173,7 +173,7 @@ func (c *cluster) hfsJoin(ctx context.Context, jobs *esl.Client, u hfsUser, phas
 	return nil
 }
 
-// hfsPoint is what everybody has at a time of the experiment, in cores.
+// hfsPoint is the usage of each user at a time of the experiment, in cores.
 type hfsPoint struct {
 	at   time.Duration
 	held []float64
@@ -187,7 +187,7 @@ type hfsSeries struct {
 	points hfsPoints
 }
 
-// worst is how far somebody is off his share at most, in percent of it, in any window
+// worst is the largest deviation of a user from the fair share, in percent of it, in any window
 // later than hfsSettle after a join.
 func (s *hfsSeries) worst() float64 {
 	worst := 0.0
@@ -207,7 +207,7 @@ func (s *hfsSeries) worst() float64 {
 	return worst
 }
 
-// used is how full the cluster is on average once it was full.
+// used is the average utilization of the cluster once it was full.
 func (s *hfsSeries) used() float64 {
 	return s.mean(hfsFull, 3*hfsPhase, func(p hfsPoint) float64 { return p.used }) / s.cores
 }
@@ -225,7 +225,7 @@ func (s *hfsSeries) mean(from, to time.Duration, of func(hfsPoint) float64) floa
 	return sum / n
 }
 
-// last says what everybody has now.
+// last describes the current usage of each user.
 func (s *hfsSeries) last() string {
 	all := s.points.all()
 	if len(all) == 0 {

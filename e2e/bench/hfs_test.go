@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestHFS runs the experiment on a small cluster, twelve times as fast as it is: the
-// shares follow, the cluster is full, and there is a picture. How near they are says
-// little at that speed, on a machine that does other things besides.
+// TestHFS runs the experiment on a small cluster at twelve times its speed: the shares follow, the
+// cluster is full, and there is a picture. The accuracy means little at that speed on a busy
+// machine.
 func TestHFS(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
@@ -44,7 +44,7 @@ func wellFormed(t *testing.T, text []byte) {
 	}
 }
 
-// TestHFSWorst finds who is off his share, and only when it counts.
+// TestHFSWorst finds a user off the fair share, but only when it counts.
 func TestHFSWorst(t *testing.T) {
 	s := &hfsSeries{users: hfsUsers(), cores: 100}
 	for at := time.Duration(0); at < 3*hfsPhase; at += hfsEvery {

@@ -15,10 +15,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// hfsEvery is how often it is looked what everybody has.
+// hfsEvery is the sampling interval.
 const hfsEvery = 100 * time.Millisecond
 
-// hfsPoints are points that are added by one and read by another.
+// hfsPoints are points with one writer and one reader.
 type hfsPoints struct {
 	mu   sync.Mutex
 	list []hfsPoint
@@ -36,7 +36,7 @@ func (p *hfsPoints) all() []hfsPoint {
 	return slices.Clone(p.list)
 }
 
-// follow notes what everybody has, until ctx is done.
+// follow records the usage of each user, until ctx is done.
 func (s *hfsSeries) follow(ctx context.Context, c *cluster, begin time.Time) error {
 	var mu sync.Mutex
 	v := view.New()
@@ -71,7 +71,7 @@ func (s *hfsSeries) follow(ctx context.Context, c *cluster, begin time.Time) err
 	}
 }
 
-// look says what everybody has.
+// look returns the usage of each user.
 func (s *hfsSeries) look(v *view.View) hfsPoint {
 	p := hfsPoint{held: make([]float64, len(s.users))}
 	for i, u := range s.users {
@@ -87,14 +87,14 @@ func (s *hfsSeries) look(v *view.View) hfsPoint {
 	return p
 }
 
-// The picture: its size, and where in it the axes are.
+// The size of the picture, and the position of its axes.
 const (
 	svgWidth, svgHeight = 760, 380
 	svgLeft, svgRight   = 60, 20
 	svgTop, svgBottom   = 40, 50
 )
 
-// svg draws what everybody had, over time, and dashed what he was entitled to.
+// svg draws the usage of each user over time, and the fair shares as dashed lines.
 func (s *hfsSeries) svg() []byte {
 	var b bytes.Buffer
 	x := func(at time.Duration) float64 {

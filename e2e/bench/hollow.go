@@ -14,16 +14,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ns is the namespace of all that a benchmark submits, unless it takes several.
+// ns is the namespace of everything a benchmark submits, unless it takes several.
 const ns = "bench"
 
-// specDigest is the digest of what hollow tasks run.
+// specDigest is the spec digest of hollow tasks.
 const specDigest = "0123456789abcdef0123456789abcdef"
 
 const (
-	// loadInFlight is how many transactions are loaded at once.
+	// loadInFlight is the number of load transactions in flight.
 	loadInFlight = 8
-	// loadBytes is how large one of them gets.
+	// loadBytes is the largest size of one of them.
 	loadBytes = 512 << 10
 )
 
@@ -33,8 +33,8 @@ type item struct {
 	value types.Message
 }
 
-// loadAll puts items, in no order, in as few transactions as etcd allows; loaded, unless
-// it is nil, is told at which revision, one call at a time.
+// loadAll puts items, in no order, in as few transactions as etcd allows. loaded, unless nil,
+// receives the keys of each with their revision, one call at a time.
 func loadAll(ctx context.Context, store controlplane.Store, items iter.Seq[item], loaded func(keys []string, revision int64)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(loadInFlight)
@@ -76,23 +76,22 @@ func loadAll(ctx context.Context, store controlplane.Store, items iter.Seq[item]
 func nodeName(i int) string { return workload.NodeName(i) }
 func taskName(i int) string { return workload.TaskName(i) }
 
-// hollow is a cluster and what is to run on it: nodes that are keys alone, and tasks of
-// some shapes.
+// hollow is a cluster and its work: nodes that are keys only, and tasks of some shapes.
 type hollow struct {
 	nodes   []*types.Node
-	devices []*types.Devices // nil: none
+	devices []*types.Devices // nil means none
 	shapes  []types.Requests
-	// tasks are the indices of their shapes.
+	// tasks are indices of shapes.
 	tasks []int
-	// namespaces are how many the tasks are spread over; 0 is one.
+	// namespaces is the number of namespaces that the tasks spread over; 0 means one.
 	namespaces int
-	// absent tells that no node is alive before its agent is there.
+	// absent means that a node is alive only once its agent runs.
 	absent bool
-	// at is the node of each task, where the tasks are to be on certain nodes.
+	// at is the node of each task, for tasks bound to certain nodes.
 	at []int
 }
 
-// namespace is that of the i-th task.
+// namespace is the namespace of the i-th task.
 func (h *hollow) namespace(i int) string {
 	if h.namespaces < 2 {
 		return ns
@@ -113,8 +112,8 @@ func (h *hollow) nodeItems(yield func(item) bool) {
 	}
 }
 
-// taskItems are the keys of the tasks: nobody sees them until their job is there. edit,
-// unless it is nil, changes what a task asks for.
+// taskItems are the keys of the tasks, which are invisible until their job exists. edit, unless
+// nil, changes the requests of a task.
 func (h *hollow) taskItems(edit func(i int, t *types.Task)) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		for i := range h.tasks {
@@ -129,12 +128,12 @@ func (h *hollow) taskItems(edit func(i int, t *types.Task)) iter.Seq[item] {
 	}
 }
 
-// task is the i-th of them.
+// task is the i-th task.
 func (h *hollow) task(i int) *types.Task {
 	return &types.Task{Name: "bench", Job: "bench", Spec: specDigest, Submitted: int64(i + 1), Requests: h.shapes[h.tasks[i]]}
 }
 
-// seed is that of the cluster and the tasks: every round has the same.
+// seed is the seed of the cluster and the tasks: every round has the same.
 const seed = 1
 
 // newHollow draws the cluster and tasks of a configuration.
@@ -148,7 +147,7 @@ func newHollow(cfg Config) (*hollow, error) {
 	return h, nil
 }
 
-// particularFirst puts first what fits on few nodes, as nobody keeps room for it there.
+// particularFirst puts tasks that fit on few nodes first, as no capacity is kept for them there.
 func (h *hollow) particularFirst() {
 	places := make([]int, len(h.shapes))
 	for i, shape := range h.shapes {
@@ -161,7 +160,7 @@ func (h *hollow) particularFirst() {
 	slices.SortStableFunc(h.tasks, func(a, b int) int { return places[a] - places[b] })
 }
 
-// newHollowOf makes those of a fleet.
+// newHollowOf makes the nodes and tasks of a fleet.
 func newHollowOf(f *workload.Fleet) *hollow {
 	h := &hollow{shapes: f.Shapes, tasks: f.Tasks}
 	for i := range f.Machines {
@@ -170,7 +169,7 @@ func newHollowOf(f *workload.Fleet) *hollow {
 	return h
 }
 
-// kinds returns how many kinds of node there are, and how many vectors are asked for.
+// kinds returns the number of node kinds, and of request vectors.
 func (h *hollow) kinds() (nodes, shapes float64) {
 	kinds := make(map[string]bool)
 	for _, n := range h.nodes {
@@ -183,7 +182,7 @@ func (h *hollow) kinds() (nodes, shapes float64) {
 	return float64(len(kinds)), float64(len(asked))
 }
 
-// loadNodes makes the nodes, and notes their sessions.
+// loadNodes makes the nodes, and records their sessions.
 func (c *cluster) loadNodes(ctx context.Context, h *hollow) error {
 	c.sessions = make(map[string]int64, len(h.nodes))
 	return loadAll(ctx, c.store, h.nodeItems, func(keys []string, revision int64) {

@@ -12,15 +12,15 @@ import (
 const (
 	// settle is how long a cluster is left alone before it counts as idle.
 	settle = 20 * time.Second
-	// sample is how long one sample takes.
+	// sample is the duration of one sample.
 	sample = 4 * time.Second
-	// mostCPU is what an idle cluster may take of one core, in percent.
+	// mostCPU is the CPU time that an idle cluster may use, in percent of one core.
 	mostCPU = 1
 )
 
-// runIdle measures what a cluster on which nothing runs takes of memory and processor:
-// the value is resident memory in MiB, the floor the processor time in percent of one
-// core. containerd is a process of its own, and is not counted.
+// runIdle measures the memory and CPU time of a cluster without tasks. The value is resident memory
+// in MiB, the floor the CPU time in percent of one core. containerd is a separate process and does
+// not count.
 func runIdle(ctx context.Context, cfg Config) ([]Row, error) {
 	var rounds []round
 	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {

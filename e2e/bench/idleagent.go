@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// agentSample is how long one sample takes: renewals and samples of what is used are
-	// as often in each.
+	// agentSample is the duration of one sample: each contains equally many renewals and usage
+	// samples.
 	agentSample = 30 * time.Second
 	// agentSettle is how long an agent is left alone before it counts as idle.
 	agentSettle = 15 * time.Second
@@ -35,10 +35,9 @@ const (
 	agentNode = "bench"
 )
 
-// runIdleAgent measures what an agent with a node of its own takes of memory and
-// processor, with its watchdog: on which nothing runs, and on which as many containers
-// sleep as there are tasks. etcd, scheduler and containerd are processes of their own,
-// and are not counted.
+// runIdleAgent measures the memory and CPU time of an agent on its own node, with its watchdog:
+// without tasks, and with one sleeping container per task. etcd, scheduler and containerd are
+// separate processes and do not count.
 func runIdleAgent(ctx context.Context, cfg Config) ([]Row, error) {
 	var rows []Row
 	err := withCluster(ctx, cfg, func(ctx context.Context, c *cluster) error {
@@ -61,7 +60,7 @@ func runIdleAgent(ctx context.Context, cfg Config) ([]Row, error) {
 	return rows, err
 }
 
-// agentMachine is an agent, in a process of its own, on a containerd of its own.
+// agentMachine is an agent in its own process, on its own containerd.
 type agentMachine struct {
 	dir    string
 	cmd    *exec.Cmd
@@ -70,8 +69,8 @@ type agentMachine struct {
 	said   tail
 }
 
-// startAgent starts a scheduler and an agent, which end with the cluster, and returns when
-// the agent is ready.
+// startAgent starts a scheduler and an agent, which end with the cluster, and returns when the
+// agent is ready.
 func (c *cluster) startAgent(ctx context.Context) (*agentMachine, error) {
 	cluster, err := controlplane.MakeClusterID(ctx, c.store)
 	if err != nil {
@@ -80,7 +79,7 @@ func (c *cluster) startAgent(ctx context.Context) (*agentMachine, error) {
 	if _, err := c.startScheduler(roleScheduler, false); err != nil {
 		return nil, err
 	}
-	// The paths of sockets are short.
+	// Socket paths must be short.
 	dir, err := os.MkdirTemp(c.cfg.Dir, "agent-")
 	if err != nil {
 		return nil, types.Errorf(types.Precondition, "make a directory in %s: %w", c.cfg.Dir, err)
@@ -97,7 +96,7 @@ func (c *cluster) startAgent(ctx context.Context) (*agentMachine, error) {
 	return a, a.start(ctx, c, address)
 }
 
-// startContainerd runs a containerd until the cluster ends, which leaves nothing of it.
+// startContainerd runs a containerd until the cluster ends, which removes it completely.
 func (c *cluster) startContainerd(ctx context.Context, dir, cluster string) (address string, err error) {
 	d, err := daemon.Ensure(ctx, daemon.Config{Dir: filepath.Join(dir, "c"), Logger: zap.NewNop()})
 	if err != nil {
@@ -117,7 +116,7 @@ func (c *cluster) startContainerd(ctx context.Context, dir, cluster string) (add
 	return d.Address(), nil
 }
 
-// purge removes what is left of a cluster.
+// purge removes the remains of a cluster.
 func purge(ctx context.Context, address, cluster string) error {
 	raw, err := containerd.New(address)
 	if err != nil {
@@ -133,7 +132,7 @@ func purge(ctx context.Context, address, cluster string) error {
 
 // start starts the agent.
 func (a *agentMachine) start(ctx context.Context, c *cluster, address string) error {
-	// In a group of its own, so that an interrupt does not reach it before its cluster.
+	// In its own process group, so that an interrupt does not reach it before its cluster.
 	a.cmd = exec.Command(c.cfg.Escher, "agent", "--endpoints", c.endpoint, "--node", agentNode, "--state-dir", filepath.Join(a.dir, "s"),
 		"--containerd", address, "--listen", "127.0.0.1:0", "--capacity", "cpu=1000,memory=1Ti", "--log-level", "error")
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -159,7 +158,7 @@ func (a *agentMachine) start(ctx context.Context, c *cluster, address string) er
 	}
 }
 
-// listen waits for its end, and tells when it is ready.
+// listen waits for its end, and closes ready once it is ready.
 func (a *agentMachine) listen(out io.Reader, ready chan struct{}) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -167,7 +166,7 @@ func (a *agentMachine) listen(out io.Reader, ready chan struct{}) {
 			close(ready)
 		}
 	}
-	_ = a.cmd.Wait() // why it ended stands in what it said
+	_ = a.cmd.Wait() // its output says why it ended
 	close(a.ended)
 }
 
@@ -176,7 +175,7 @@ func (a *agentMachine) stop() error {
 	err := a.cmd.Process.Signal(os.Interrupt)
 	select {
 	case <-a.ended:
-		return nil // It may have ended before.
+		return nil // it may have ended before
 	case <-time.After(stopWait):
 		return errors.Join(err, a.cmd.Process.Kill())
 	}
@@ -199,7 +198,7 @@ func (a *agentMachine) load(ctx context.Context, c *cluster) error {
 	return errors.Join(err, r.Close())
 }
 
-// fill runs as many tasks as are to be, which sleep.
+// fill runs the configured number of sleeping tasks.
 func (a *agentMachine) fill(ctx context.Context, c *cluster) error {
 	all := make([]controlplane.Submission, c.cfg.Tasks)
 	for i := range all {
@@ -214,7 +213,7 @@ func (a *agentMachine) fill(ctx context.Context, c *cluster) error {
 	return err
 }
 
-// idle leaves the agent alone and measures what it takes.
+// idle leaves the agent alone and measures its usage.
 func (a *agentMachine) idle(ctx context.Context, cfg Config, name string) (Row, error) {
 	if err := sleep(ctx, agentSettle); err != nil {
 		return Row{}, err
@@ -249,7 +248,7 @@ func (l figureLists) add(f figures) {
 	}
 }
 
-// take measures for a while what the agent and the processes beside it take.
+// take measures the usage of the agent and the other processes for a period.
 func take(ctx context.Context, d time.Duration, agent int, beside []int) (figures, error) {
 	cpu := func() (own, others time.Duration, err error) {
 		if own, err = cpuOf(agent); err != nil {
@@ -291,7 +290,7 @@ func take(ctx context.Context, d time.Duration, agent int, beside []int) (figure
 	return found, nil
 }
 
-// resident returns how many MiB a process has in memory.
+// resident returns the resident memory of a process, in MiB.
 func resident(pid int) (float64, error) {
 	proc, err := procfs.NewProc(pid)
 	if err != nil {

@@ -10,12 +10,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// labelsOnNode is how many ephemeral resources each node has.
+// labelsOnNode is the number of ephemeral resources of each node.
 const labelsOnNode = types.MaxRequests
 
-// runLabels measures how long a task takes to be bound that asks for a hundred ephemeral
-// resources, beside one that asks for one: of as many as the nodes have. Binding the
-// former may compare more than a stock etcd allows.
+// runLabels measures the time to bind a task with requests for a hundred ephemeral resources, next
+// to one with a single request. The former may need more compares than a stock etcd allows.
 func runLabels(ctx context.Context, cfg Config) ([]Row, error) {
 	cfg.Ops = max(cfg.Ops, ownOps)
 	s, err := interleave(ctx, cfg, arm{"labels", measureLabels})
@@ -41,7 +40,7 @@ func measureLabels(ctx context.Context, cfg Config) (figures, error) {
 		g.Go(func() error { return watchBound(watching, client, bound) })
 		g.Go(func() error {
 			defer stop()
-			<-bound // what there is
+			<-bound // the current tasks
 			u, err := c.window(watching, func(ctx context.Context) error { return labelPairs(ctx, client, bound, cfg, found) })
 			if err != nil {
 				return err

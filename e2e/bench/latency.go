@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// latencyRate is how many tasks a second are submitted, and putRate how many single
-	// puts are made meanwhile.
+	// latencyRate is the number of tasks submitted per second, putRate the number of single puts
+	// per second meanwhile.
 	latencyRate = 100
 	putRate     = 50
 )
 
-// runLatency measures how long a task takes from the client's call until its receipt of
-// the event that it is bound, under a steady load: tasks come at random, whether or not
-// the ones before are bound. The base is a put, measured meanwhile.
+// runLatency measures the time from the client's call until it receives the event that the task is
+// bound, under a steady load: tasks arrive at random, whether or not earlier ones are bound. The
+// base is a put, measured meanwhile.
 func runLatency(ctx context.Context, cfg Config) ([]Row, error) {
 	s, err := interleave(ctx, cfg, arm{"latency", measureLatency})
 	if err != nil {
@@ -62,8 +62,8 @@ func measureLatency(ctx context.Context, cfg Config) (figures, error) {
 	})
 }
 
-// newSparse makes the cluster of a configuration with room for so many times as many
-// tasks, and for ten a node at least: they are some of those that would fill it.
+// newSparse makes the cluster of a configuration with capacity for room times as many tasks, and
+// for at least ten per node: the tasks are a part of those that would fill it.
 func newSparse(cfg Config, room int) (*hollow, error) {
 	const perNode = 10
 	f, err := workload.NewFleet(cfg.Nodes, max(room*cfg.Tasks, perNode*cfg.Nodes), seed)
@@ -79,14 +79,14 @@ func newSparse(cfg Config, room int) (*hollow, error) {
 	return h, nil
 }
 
-// latency is a steady load, and what comes of it.
+// latency is a steady load and its results.
 type latency struct {
 	c      *cluster
 	h      *hollow
 	client *controlplane.Client
 
 	mu sync.Mutex
-	// submitted and bound are the moments, by task.
+	// submitted and bound are the times, by task.
 	submitted, bound map[string]time.Time
 	all              chan struct{}
 	puts             samplesOf
@@ -137,8 +137,8 @@ func (l *latency) run(ctx context.Context) error {
 	return err
 }
 
-// poisson does something n times at random moments, as often as per second on average,
-// and does not wait for the end of one before the next.
+// poisson calls do n times at random moments, per times a second on average, without waiting for
+// the end of one before the next.
 func poisson(ctx context.Context, seed uint64, per, n int, do func(i int) error) error {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	g, ctx := errgroup.WithContext(ctx)
@@ -181,7 +181,7 @@ func (l *latency) put(ctx context.Context, i int) error {
 	return err
 }
 
-// watch notes when the client sees that a task is bound.
+// watch records when the client sees that a task is bound.
 func (l *latency) watch(ctx context.Context, synced chan struct{}) error {
 	return l.client.Watch(ctx, controlplane.WatchTasks{}, func(u controlplane.StatusUpdate) error {
 		now := time.Now()
@@ -202,7 +202,7 @@ func (l *latency) watch(ctx context.Context, synced chan struct{}) error {
 	})
 }
 
-// tell adds what was measured.
+// tell adds the figures.
 func (l *latency) tell(found figures) {
 	var bound samplesOf
 	for id, at := range l.bound {

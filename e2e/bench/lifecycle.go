@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// lifecycleTasks is how many tasks a job has at most.
+	// lifecycleTasks is the largest number of tasks in a job.
 	lifecycleTasks = 100
-	// lifecycleClients is how many clients submit.
+	// lifecycleClients is the number of clients that submit.
 	lifecycleClients = 4
-	// lifecycleRun is how long a task runs on average.
+	// lifecycleRun is the average run time of a task.
 	lifecycleRun = 100 * time.Millisecond
-	// lifecycleRoom is how many times as much room there is as tasks at once: where they
-	// come and go, nothing keeps room for the large ones.
+	// lifecycleRoom is the ratio of capacity to concurrent tasks: with tasks coming and going, no
+	// capacity is kept for large ones.
 	lifecycleRoom = 4
-	// lifecycleKeep is how long what is finished is kept, and lifecycleCompact the time
-	// between two compactions: so short that all of it happens within the measurement.
+	// lifecycleKeep is how long finished tasks are kept, and lifecycleCompact the compaction
+	// interval: short enough for all of it to happen within the measurement.
 	lifecycleKeep    = 8 * time.Second
 	lifecycleCompact = 4 * time.Second
-	// flat is how much larger the database may be in the last third than in the one
-	// before: what it holds goes up and down with compaction.
+	// flat bounds the growth of the database in the last third over the one before: its content
+	// goes up and down with compaction.
 	flat = 1.1
 )
 
-// lifecycleFor returns how long is measured, and how long it runs before that.
+// lifecycleFor returns the duration of the measurement, and of the warm-up before it.
 func lifecycleFor(cfg Config) (warm, measured time.Duration) {
 	if cfg.Quick {
 		return 14 * time.Second, 12 * time.Second
@@ -43,9 +43,8 @@ func lifecycleFor(cfg Config) (warm, measured time.Duration) {
 	return 20 * time.Second, time.Minute
 }
 
-// runLifecycle measures how many tasks a second a cluster takes from their submission to
-// the removal of what is left of them: hollow agents run them, the collector removes
-// them, history is compacted.
+// runLifecycle measures how many tasks per second a cluster takes from submission to the removal of
+// all their keys: hollow agents run them, the collector removes them, and history is compacted.
 func runLifecycle(ctx context.Context, cfg Config) ([]Row, error) {
 	warm, measured := lifecycleFor(cfg)
 	s, err := interleave(ctx, cfg, arm{"lifecycle", lifecycleArm(warm, measured)})
@@ -58,7 +57,7 @@ func runLifecycle(ctx context.Context, cfg Config) ([]Row, error) {
 		target{figure: "database_growth", atMost: true, must: flat, unit: "x database"})}, nil
 }
 
-// lifecycleArm measures for so long, after a while to warm up.
+// lifecycleArm measures for a period, after a warm-up.
 func lifecycleArm(warm, measured time.Duration) func(context.Context, Config) (figures, error) {
 	return func(ctx context.Context, cfg Config) (figures, error) {
 		return measureLifecycle(ctx, cfg, warm, measured)
@@ -89,7 +88,7 @@ func measureLifecycle(ctx context.Context, cfg Config, warm, measured time.Durat
 	})
 }
 
-// startCollector starts the collector, which keeps what is finished for a short time.
+// startCollector starts the collector, which keeps finished tasks briefly.
 func (c *cluster) startCollector(ctx context.Context) error {
 	policy := server.DefaultPolicy()
 	policy.Interval, policy.KeepMin, policy.KeepAge = lifecycleCompact, lifecycleKeep, lifecycleKeep
@@ -102,7 +101,7 @@ func (c *cluster) startCollector(ctx context.Context) error {
 	return err
 }
 
-// exponential returns times to run that are so long on average.
+// exponential returns run times with the given mean.
 func exponential(mean time.Duration) func(controlplane.Key, *types.Binding) time.Duration {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -113,7 +112,7 @@ func exponential(mean time.Duration) func(controlplane.Key, *types.Binding) time
 	}
 }
 
-// live submits as much as is finished, and measures after a while.
+// live submits as much as finishes, and measures after a warm-up.
 func (c *cluster) live(ctx context.Context, h *hollow, warm, measured time.Duration, found figures) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -143,7 +142,7 @@ func (c *cluster) live(ctx context.Context, h *hollow, warm, measured time.Durat
 	return nil
 }
 
-// endedIn returns how many tasks came to their end in a batch.
+// endedIn returns how many tasks ended in a batch.
 func endedIn(b controlplane.Batch) (n int64) {
 	for _, e := range b.Events {
 		if e.Delete {
@@ -157,8 +156,8 @@ func endedIn(b controlplane.Batch) (n int64) {
 	return n
 }
 
-// submitJobs submits jobs one by one, so many that each node has enough to do, and no
-// more: those of a client that submits faster wait for nothing but nodes.
+// submitJobs submits jobs one by one, enough to keep each node busy and no more: with a faster
+// client, jobs would only wait for nodes.
 func (c *cluster) submitJobs(ctx context.Context, h *hollow, number int, ended *atomic.Int64) error {
 	client, err := controlplane.New(c.store, ns)
 	if err != nil {
@@ -184,7 +183,7 @@ func (c *cluster) submitJobs(ctx context.Context, h *hollow, number int, ended *
 	}
 }
 
-// steady counts for a while.
+// steady counts for a period.
 func (c *cluster) steady(ctx context.Context, ended *atomic.Int64, measured time.Duration, found figures) error {
 	before, err := c.etcdCounted(ctx)
 	if err != nil {
@@ -217,8 +216,7 @@ func (c *cluster) steady(ctx context.Context, ended *atomic.Int64, measured time
 	return nil
 }
 
-// largest returns the most that the database holds within a time, history included, in
-// MiB.
+// largest returns the largest size of the database within a period, history included, in MiB.
 func (c *cluster) largest(ctx context.Context, within time.Duration) (float64, error) {
 	maint := server.NewMaintenance(c.store.Client(), 0)
 	most := int64(0)

@@ -22,13 +22,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// tinyImage is the image with the two tiny programs, made anew for each cluster.
+// tinyImage is the image with the two tiny programs, made for each cluster.
 const tinyImage = "escher.local/bench:latest"
 
 // live is a cluster of the real program on real containers, and its containerd.
 type live struct {
 	dir string
-	// endpoint is where its etcd is reached.
+	// endpoint is the address of its etcd.
 	endpoint string
 	cmd      *exec.Cmd
 	ended    chan error
@@ -37,7 +37,7 @@ type live struct {
 	raw      *containerd.Client
 }
 
-// withLive runs f with a cluster of its own.
+// withLive runs f with its own cluster.
 func withLive(ctx context.Context, cfg Config, f func(context.Context, *live) error) error {
 	return withDirectory(cfg, func(dir string) (err error) {
 		l := &live{dir: dir, ended: make(chan error, 1)}
@@ -54,7 +54,7 @@ func withLive(ctx context.Context, cfg Config, f func(context.Context, *live) er
 
 // up starts the cluster and connects to it.
 func (l *live) up(ctx context.Context, cfg Config) error {
-	// On its own, so that an interrupt reaches it from down alone.
+	// In its own process group, so that only down interrupts it.
 	cmd := exec.Command(cfg.Escher, "dev", "--dir", l.dir, "--nodes", strconv.Itoa(cfg.Nodes), "--containerd", "private")
 	for _, m := range cfg.mounts {
 		cmd.Args = append(cmd.Args, "--allow-mount", m)
@@ -151,7 +151,7 @@ func (l *live) down() error {
 	return errors.Join(errs...)
 }
 
-// task is one that runs one of the programs.
+// task is a task that runs one of the programs.
 func task(program string) controlplane.Submission {
 	return controlplane.Submission{
 		Task: types.Task{Name: program},
@@ -159,7 +159,7 @@ func task(program string) controlplane.Submission {
 	}
 }
 
-// template keeps a task running whose container shows what one of Escher's is like.
+// template is a running task whose container serves as the model of an Escher container.
 type template struct {
 	task   string
 	spec   *oci.Spec
@@ -192,7 +192,7 @@ func (l *live) template(ctx context.Context) (template, error) {
 	return t, err
 }
 
-// end stops a task and waits until nothing is left of it.
+// end stops a task and waits until nothing of it is left.
 func (l *live) end(ctx context.Context, id string) error {
 	if err := l.client.Stop(ctx, id, controlplane.StopOptions{Reason: "measured"}); err != nil {
 		return err
@@ -201,8 +201,8 @@ func (l *live) end(ctx context.Context, id string) error {
 	return err
 }
 
-// withDirectory runs f with a fresh directory below that of the configuration; its path
-// is short, for sockets.
+// withDirectory runs f with a new directory below the configured one; its path is short, for
+// sockets.
 func withDirectory(cfg Config, f func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp(cfg.Dir, "escher-bench-")
 	if err != nil {

@@ -1,6 +1,6 @@
 package bench
 
-// liveScenarios are about what happens to tasks and schedulers besides being bound fast.
+// liveScenarios are about tasks and schedulers apart from binding speed.
 func liveScenarios() []scenario {
 	return []scenario{
 		{name: "lifecycle", about: "tasks a second from their submission to the removal of what is left of them, sustained",

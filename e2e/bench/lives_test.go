@@ -16,13 +16,13 @@ func sized(t *testing.T, scenario string, nodes, tasks int) Config {
 	return cfg
 }
 
-// TestLives measures small clusters, and checks that each row says something.
+// TestLives measures small clusters, and checks that each row has its figures.
 func TestLives(t *testing.T) {
 	for _, x := range []struct {
 		scenario     string
 		nodes, tasks int
 		rows         int
-		// details must be there, and be more than 0.
+		// details must exist and be above 0.
 		details []string
 	}{
 		{"setresource", 5, 10, 2, []string{"set_p99_ms"}},
@@ -53,7 +53,7 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestUnrelated measures jobs with and without what they do not ask for.
+// TestUnrelated measures jobs with and without unrelated resources.
 func TestUnrelated(t *testing.T) {
 	for _, resources := range []int{0, 500} {
 		found, err := unrelatedArm(resources)(t.Context(), sized(t, "unrelated", 10, 40))
@@ -66,24 +66,23 @@ func TestUnrelated(t *testing.T) {
 	}
 }
 
-// TestLifecycle runs tasks to their end for a short while, with a collector that removes
-// what is left of them.
+// TestLifecycle runs tasks to their end for a short while, with a collector that removes their
+// keys.
 func TestLifecycle(t *testing.T) {
 	cfg := sized(t, "lifecycle", 10, 200)
 	found, err := lifecycleArm(time.Second, 3*time.Second)(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nothing is removed yet, so a life lacks two writes; tasks that are under way when
-	// it begins and ends even out.
+	// Nothing is removed yet, so a life lacks two writes; unfinished tasks at both ends cancel out.
 	if found[rate] <= 0 || found["key_writes"] < 5 || found["key_writes"] > 13 || found[violations] != 0 || found["database_end_mib"] <= 0 ||
 		found["txns"] <= 0 || found["compares"] <= 0 {
 		t.Errorf("got %v", found)
 	}
 }
 
-// TestTrace replays a small workload: tasks alone, a gang, one that never ends, and one
-// that fits nowhere.
+// TestTrace replays a small workload: single tasks, a gang, a task that never ends, and one that
+// fits nowhere.
 func TestTrace(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -113,7 +112,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestSleepEnds shows that a wait ends with its context, and says why.
+// TestSleepEnds: a wait ends with its context, and returns the cause.
 func TestSleepEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(os.ErrDeadlineExceeded)

@@ -16,8 +16,8 @@ import (
 
 // Main is the program escher-bench, which escher bench starts. It returns the exit code.
 //
-// It obeys one of three commands: scenarios prints a line for each scenario, run reads a Config
-// as JSON from in and measures, and RoleCommand runs a part of a measured cluster.
+// It has three commands: scenarios prints a line for each scenario, run reads a Config as JSON from
+// in and measures, and RoleCommand runs a part of a measured cluster.
 func Main(args []string, executable func() (string, error), in io.Reader, out, problems io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

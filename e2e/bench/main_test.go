@@ -10,8 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestMain lets the test program be the program that the parts of a cluster are run
-// with.
+// TestMain lets the test binary run the parts of clusters.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == RoleCommand {
 		if err := RunRole(context.Background(), os.Args[2], os.Stdin, os.Stdout); err != nil {
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testConfig is one for a small cluster on a disk.
+// testConfig is a configuration for a small cluster on a disk.
 func testConfig(t *testing.T) Config {
 	t.Helper()
 	self, err := os.Executable()

@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// runMemory measures the most that a scheduler has in memory when many tasks live: bound
-// in one row, and in another waiting, each for a resource of its own that does not exist.
+// runMemory measures the peak memory of a scheduler with many live tasks: bound in one row; in
+// another waiting, each for a missing resource of its own.
 func runMemory(ctx context.Context, cfg Config) ([]Row, error) {
 	arms := []arm{
 		{"memory-bound", memoryArm(func(ctx context.Context, c *cluster) error {
@@ -43,12 +43,12 @@ func runMemory(ctx context.Context, cfg Config) ([]Row, error) {
 	return rows, nil
 }
 
-// waitForOwn has task i ask for a resource that nobody else asks for.
+// waitForOwn makes task i request a resource of its own.
 func waitForOwn(i int, t *types.Task) {
 	t.Requests = t.Requests.Plus(types.Requests{{Name: fmt.Sprintf("own-%07d", i), Amount: 1000}})
 }
 
-// settled is how long a scheduler is left alone before it is looked at what it keeps.
+// settled is how long a scheduler is left alone before its memory is read.
 const settled = 2 * time.Second
 
 func memoryArm(load func(context.Context, *cluster) error) func(context.Context, Config) (figures, error) {
@@ -63,7 +63,7 @@ func memoryArm(load func(context.Context, *cluster) error) func(context.Context,
 			if err := sleep(ctx, settled); err != nil {
 				return err
 			}
-			// What wakes it shows what it needs when something happens.
+			// Waking it shows its memory when something happens.
 			if err := c.probeAgain(ctx); err != nil {
 				return err
 			}

@@ -12,24 +12,24 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The experiment of the paper on migration: of twelve devices on three nodes five short
-// jobs have eight, and a long job of four workers, one device each, has the rest, spread
-// over all nodes. When the first short one ends, there is room for all workers on one node.
+// The experiment of the paper on migration. Of twelve devices on three nodes, five short jobs hold
+// eight. A long job of four workers, one device each, holds the rest, spread over all nodes. When
+// the first short job ends, all workers fit on one node.
 const (
 	migrationWorkers = 4
 	migrationLasts   = 300 * time.Second
-	// migrationSave is how long a worker takes to save what it has when it is told to end,
-	// migrationLoad how long until all go on from that when all run again.
+	// migrationSave is how long a worker takes to save its state when told to end, migrationLoad
+	// how long all take to load it once all run again.
 	migrationSave = 2 * time.Second
 	migrationLoad = 3 * time.Second
-	// migrationLines is how many lines that are not blank the application has:
-	// migration_app.go. A test counts them.
+	// migrationLines is the number of nonblank lines of the application, migration_app.go. A test
+	// counts them.
 	migrationLines = 42
 )
 
-// The model of the throughput of the long job, which trains by data parallelism. A step
-// is the computation, and an exchange of gradients round a ring, as fast as the slowest
-// link of it: the bus of a node, or, on several nodes, the network.
+// The model of the throughput of the long job, which trains by data parallelism. A step is the
+// computation, and an exchange of gradients in a ring. The slowest link of the ring determines its
+// speed: the bus of a node or, on several nodes, the network.
 const (
 	migrationCompute   = 0.180 // s
 	migrationGradients = 0.528 // GB: VGG-16, single precision
@@ -37,7 +37,7 @@ const (
 	migrationNetwork   = 25.0 / 8
 )
 
-// migrationRate returns how many steps a second workers make on so many nodes.
+// migrationRate returns the steps per second of workers on a number of nodes.
 func migrationRate(nodes int) float64 {
 	link := migrationBus
 	if nodes > 1 {
@@ -90,8 +90,8 @@ func runMigration(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*row.require(cfg.Must, target{figure: ratio, must: 1.36})}, nil
 }
 
-// migration runs the experiment once, and adds how many steps the long job makes a second,
-// and how long it was away.
+// migration runs the experiment once, and adds the steps per second of the long job, and its
+// downtime.
 func (c *cluster) migration(ctx context.Context, found figures, policies []esl.Policy) error {
 	nodes := sim.Nodes(3, 8)
 	for i := range nodes {
@@ -131,8 +131,8 @@ func (c *cluster) migrationRun(ctx context.Context, h *sim.Cluster, found figure
 	return nil
 }
 
-// nodesOf returns on how many nodes all of some tasks run; 0 if one does not, or saves what
-// it has.
+// nodesOf returns the number of nodes on which all of some tasks run; 0 if one does not run, or
+// saves its state.
 func nodesOf(v *view.View, ids []string) int {
 	nodes := make(map[string]bool)
 	for _, id := range ids {
@@ -145,19 +145,20 @@ func nodesOf(v *view.View, ids []string) int {
 	return len(nodes)
 }
 
-// migrationWork is what the long job has done.
+// migrationWork is the progress of the long job.
 type migrationWork struct {
 	at    time.Duration
 	nodes int
-	// loads is until when it loads what it saved.
+	// loads is the time until which it loads its saved state.
 	loads time.Duration
 	ran   bool
 	steps float64
-	// away is how long it has not run since it did first.
+	// away is its downtime since it first ran.
 	away time.Duration
 }
 
-// change notes that at a time of the experiment it runs on so many nodes; 0: it does not.
+// change records the number of nodes it runs on from a time of the experiment; 0 means that it does
+// not run.
 func (w *migrationWork) change(at time.Duration, nodes int) {
 	switch from := max(w.at, w.loads); {
 	case w.nodes > 0 && at > from:

@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// onGPUs is a task of so many devices, on a node if one is named.
+// onGPUs is a task with a number of devices, on a node if one is named.
 func onGPUs(gpus int, node string, command ...string) controlplane.Submission {
 	s := sim.Task(100, command...)
 	amounts := map[string]types.Quantity{string(types.CPU): 100, string(types.GPU): types.Quantity(gpus) * esl.One}
@@ -22,9 +22,9 @@ func onGPUs(gpus int, node string, command ...string) controlplane.Submission {
 	return s
 }
 
-// submitMigration submits five short jobs, which leave four devices on three nodes, and
-// the long one, and returns the ids of the workers of that. Times are as the experiment
-// takes them.
+// submitMigration submits five short jobs, which leave four devices on three nodes, and the long
+// job. It returns the ids of the workers of the long job. takes converts times of the experiment
+// to actual durations.
 func submitMigration(ctx context.Context, jobs *esl.Client, takes func(time.Duration) time.Duration, policies ...esl.Policy) ([]string, error) {
 	for i, short := range []struct {
 		node string

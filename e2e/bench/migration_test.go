@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestMigration runs the experiment forty times as fast as it is: the long job moves, and
-// makes more steps for it. How many more says little at that speed.
+// TestMigration runs the experiment at forty times its speed: the long job moves, and gains steps.
+// The gain means little at that speed.
 func TestMigration(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
@@ -24,8 +24,8 @@ func TestMigration(t *testing.T) {
 	}
 }
 
-// TestMigrationWork counts steps: of two times on two nodes and on one, with a move
-// between them that takes a while, and what is loaded after it.
+// TestMigrationWork counts steps: two times on two nodes and on one, with a slow move between them,
+// and the load after it.
 func TestMigrationWork(t *testing.T) {
 	var w migrationWork
 	for _, x := range []struct {
@@ -39,7 +39,7 @@ func TestMigrationWork(t *testing.T) {
 	}
 }
 
-// TestMigrationLines counts what the application is in lines.
+// TestMigrationLines counts the lines of the application.
 func TestMigrationLines(t *testing.T) {
 	text, err := os.ReadFile("migration_app.go")
 	if err != nil {

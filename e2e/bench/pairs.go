@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// round is what one pair of a measurement on one cluster found.
+// round is the result of one pair of measurements on a cluster.
 type round struct {
 	floor, value float64
 	commits      []time.Duration

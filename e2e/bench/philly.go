@@ -11,38 +11,37 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The experiment on queueing: the busiest week of Microsoft's Philly cluster, so many times
-// as fast as it was. Jobs of more than a node are gangs; 11 tenants submit them. How long
-// do jobs wait, by what is next?
+// The experiment on queueing replays the busiest week of Microsoft's Philly cluster at a multiple
+// of its speed. Jobs larger than a node are gangs; 11 tenants submit them. It compares how long
+// jobs wait under each queueing policy.
 
-// phillyNodes is how many nodes of 8 devices all jobs are for; on a part of them runs one of
-// every so many jobs. On 100, on which devices for as many hours are asked for as there are
-// in the week, hardly anything waits, as a few jobs go on for weeks: what would run at once,
-// were there room for all, is more than 100 nodes have for less than one hour.
+// phillyNodes is the number of nodes of 8 devices for all jobs; a part of them runs a corresponding
+// sample of the jobs. On 100 nodes, which offer as many device hours as the week's jobs request,
+// hardly any job waits, because a few jobs run for weeks: the demand without contention exceeds 100
+// nodes for less than one hour.
 const phillyNodes = 60
 
-// phillySpeed is how many times as fast the week goes by: an hour is a second.
+// phillySpeed is the speedup of the week: an hour takes a second.
 const phillySpeed = 3600
 
-// phillyAge is how long who is large waits, in the time of the workload, before what becomes
-// free is kept for it.
+// phillyAge is how long a large task waits, in workload time, before free capacity is kept for it.
 const phillyAge = 3600
 
-// phillyPolicy is by what is next.
+// phillyPolicy is a queueing policy.
 type phillyPolicy struct {
 	name string
-	// shared is declared under phillyLine, of returns what a job has of it.
+	// shared is declared as phillyLine; of returns the policies of a job.
 	shared esl.Shared
 	of     func(workload.Training) []esl.Policy
-	// ages tells that what becomes free is kept for tasks that have waited for long, too.
+	// ages reports whether capacity is also kept for tasks that have waited long.
 	ages bool
 }
 
-// phillyLine is the id of what is shared.
+// phillyLine is the id of the shared policy.
 const phillyLine = "line"
 
-// phillyPolicies are first in, first out; whoever has room, as the scheduler does by
-// itself; and the tenants by turns.
+// phillyPolicies are first in, first out; whichever fits, the scheduler's default; and the tenants
+// in turn.
 func phillyPolicies() []phillyPolicy {
 	return []phillyPolicy{
 		{name: "philly-fifo", shared: inOrder{}, of: func(workload.Training) []esl.Policy { return []esl.Policy{ordered{In: phillyLine}} }},
@@ -52,7 +51,7 @@ func phillyPolicies() []phillyPolicy {
 	}
 }
 
-// runPhilly runs the week by each of the policies.
+// runPhilly runs the week with each of the policies.
 func runPhilly(ctx context.Context, cfg Config) ([]Row, error) {
 	jobs, err := workload.Philly()
 	if err != nil {
@@ -95,15 +94,15 @@ func everyOther(jobs []workload.Training, n int) []workload.Training {
 	return out
 }
 
-// Names of figures: times are those of the workload, in seconds.
+// Names of figures: times are workload times, in seconds.
 const (
 	phillyMean = "mean_s"
-	// phillyPartial is how many gangs had a task bound while not all of it was locked.
+	// phillyPartial is how many gangs had a task bound before all of the gang was locked.
 	phillyPartial = "gangs_partial"
 	phillyWaiting = "not_begun"
 )
 
-// tellPhilly adds how long jobs have waited, of a week that began at a time.
+// tellPhilly adds the waiting times of jobs, for a week that began at a time.
 func tellPhilly(cfg Config, found figures, jobs []workload.Training, all []begun, began time.Time) {
 	var delays []float64
 	byTenant := make(map[string][]float64)
@@ -147,7 +146,7 @@ func tellPhilly(cfg Config, found figures, jobs []workload.Training, all []begun
 	found["speed"] = cfg.Speed
 }
 
-// at returns a quantile of what is sorted, 0 of nothing.
+// at returns a quantile of sorted values; 0 if there are none.
 func at(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

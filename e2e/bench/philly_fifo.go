@@ -13,15 +13,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// inOrder is a policy of this program's own, which jobs share: first in, first out, and
-// nobody overtakes. A job is let in when those before it have begun, or have room beside
-// one another, and it has besides.
+// inOrder is this program's own shared policy: first in, first out, without overtaking. It admits a
+// job once the earlier jobs have begun, or fit together, and the job fits with them.
 type inOrder struct{}
 
-// Kind is what it is declared as.
+// Kind is the kind under which it is declared.
 func (inOrder) Kind() string { return "bench.escher.dev/in-order" }
 
-// Apply refuses: it is for jobs to name it.
+// Apply refuses: jobs must name the shared policy instead.
 func (inOrder) Apply(*esl.Group) error {
 	return types.Errorf(types.Invalid, "in-order is shared: declare it, and have jobs name it by ordered")
 }
@@ -29,16 +28,16 @@ func (inOrder) Apply(*esl.Group) error {
 // Declare needs nothing.
 func (inOrder) Declare(string) ([]esl.Set, error) { return nil, nil }
 
-// Wide tells that it goes by what is free.
+// ClusterScoped reports that it reads free capacity.
 func (inOrder) ClusterScoped() {}
 
-// inOrderAtOnce is how many jobs are let in by one plan at most.
+// inOrderAtOnce bounds the jobs that one plan admits.
 const inOrderAtOnce = 500
 
-// Next lets in the first of those that wait.
+// Next admits the first waiting jobs.
 func (inOrder) Next(s *esl.State) esl.Plan { return letIn(s, slices.Collect(maps.Keys(s.Referring()))) }
 
-// letIn lets in the first of jobs.
+// letIn admits the first of jobs.
 func letIn(s *esl.State, jobs []string) esl.Plan {
 	plan := esl.Plan{Reason: "they are next"}
 	rooms := s.Rooms()
@@ -53,23 +52,23 @@ func letIn(s *esl.State, jobs []string) esl.Plan {
 	return plan
 }
 
-// ordered has a job wait in an inOrder.
+// ordered makes a job wait in an inOrder.
 type ordered struct {
 	In string `json:"in"`
 }
 
 func (ordered) Kind() string { return "bench.escher.dev/ordered" }
 
-// Shared is where it waits.
+// Shared is the id of the inOrder.
 func (o ordered) Shared() string { return o.In }
 
-// Apply has all tasks ask for a gate of the job's.
+// Apply makes all tasks request a gate of the job.
 func (ordered) Apply(g *esl.Group) error {
 	g.AskAll(g.Own(""), 1)
 	return nil
 }
 
-// waitingJob is one that has not begun.
+// waitingJob is a job that has not begun.
 type waitingJob struct {
 	job, gate string
 	submitted int64
@@ -105,7 +104,7 @@ func inLine(s *esl.State, jobs []string) []waitingJob {
 	return line
 }
 
-// takes takes room for a job, on the fullest nodes, and reports whether there is enough.
+// takes takes capacity for a job, on the fullest nodes, and reports whether it fits.
 func (w *waitingJob) takes(rooms []*esl.Room) bool {
 	for _, amount := range w.devices {
 		needs := []view.Need{{ID: types.GPU, Amount: amount}}
@@ -124,5 +123,5 @@ func (w *waitingJob) takes(rooms []*esl.Room) bool {
 	return true
 }
 
-// Pace is how often it looks at most.
+// Pace is the least interval between its runs.
 func (inOrder) Pace() time.Duration { return 20 * time.Millisecond }

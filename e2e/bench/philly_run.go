@@ -21,17 +21,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// phillyPatience is how long all jobs may take to begin, in parts of the week. At a high speed
-// that is no time: phillyLeast is the least, so that a slow machine leaves no job out.
+// phillyPatience is how long all jobs may take to begin, relative to the week. At a high speed that
+// is very short, so phillyLeast is the minimum: a slow machine leaves no job out.
 const (
 	phillyPatience = 2.5
 	phillyLeast    = time.Minute
 )
 
-// philly runs the week on a cluster of hollow agents, whose every revision is audited.
+// philly runs the week on a cluster of hollow agents, and audits every revision.
 func (c *cluster) philly(ctx context.Context, found figures, jobs []workload.Training, policy phillyPolicy) error {
 	keep := server.DefaultPolicy()
-	keep.Interval, keep.KeepMin, keep.KeepAge = 5*time.Second, 10*time.Second, 20*time.Second // what has ended is of no use any more
+	keep.Interval, keep.KeepMin, keep.KeepAge = 5*time.Second, 10*time.Second, 20*time.Second // ended tasks are of no further use
 	h, err := c.hollow(ctx, sim.Config{
 		Nodes: phillyCluster(c.cfg.Nodes), Collector: keep,
 		Kinds:     builtin.Kinds().With(func() esl.Policy { return inOrder{} }, func() esl.Policy { return ordered{} }),
@@ -46,7 +46,7 @@ func (c *cluster) philly(ctx context.Context, found figures, jobs []workload.Tra
 	return h.Audit(ctx)
 }
 
-// phillyCluster is so many nodes of eight devices.
+// phillyCluster is n nodes of eight devices.
 func phillyCluster(n int) []sim.Node {
 	nodes := sim.Nodes(n, 1)
 	for i := range nodes {
@@ -55,7 +55,7 @@ func phillyCluster(n int) []sim.Node {
 	return nodes
 }
 
-// real is how long a time of the workload takes here.
+// real is the actual duration of a workload time.
 func (c Config) real(seconds float64) time.Duration {
 	return time.Duration(seconds / c.Speed * float64(time.Second))
 }
@@ -97,7 +97,7 @@ func (c *cluster) phillyWeek(ctx context.Context, h *sim.Cluster, found figures,
 	return err
 }
 
-// phillySubmit submits the jobs, and returns how much one was behind its time at most.
+// phillySubmit submits the jobs, and returns the largest delay of a submission.
 func (c *cluster) phillySubmit(ctx context.Context, client *esl.Client, jobs []workload.Training, policy phillyPolicy, began time.Time) (late time.Duration, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(replaysInFlight)
@@ -119,7 +119,7 @@ func (c *cluster) phillySubmit(ctx context.Context, client *esl.Client, jobs []w
 	return late, g.Wait()
 }
 
-// phillyTasks are those of a job.
+// phillyTasks are the tasks of a job.
 func (c *cluster) phillyTasks(i int, j workload.Training, policy phillyPolicy) []controlplane.Submission {
 	var tasks []controlplane.Submission
 	devices := j.Tasks()
@@ -136,17 +136,17 @@ func (c *cluster) phillyTasks(i int, j workload.Training, policy phillyPolicy) [
 	return tasks
 }
 
-// trainings is what has become of the jobs.
+// trainings is the progress of the jobs.
 type trainings struct {
 	jobs []workload.Training
 	done chan struct{}
 
 	mu  sync.Mutex
 	all []begun
-	n   int // that have begun
+	n   int // number that have begun
 }
 
-// note notes what was granted and bound, revision by revision.
+// note records grants and bindings, revision by revision.
 func (w *trainings) note(b controlplane.Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +166,7 @@ func (w *trainings) note(b controlplane.Batch) {
 	}
 }
 
-// take takes in a grant, or the first binding of a task.
+// take records a grant, or the first binding of a task.
 func (w *trainings) take(k controlplane.Key, e controlplane.Event) {
 	if len(k.ID) < len(phillyJob(0)) {
 		return
@@ -197,15 +197,15 @@ func (w *trainings) take(k controlplane.Key, e controlplane.Event) {
 type begun struct {
 	at    time.Time
 	tasks int
-	// locked tells that all that a gang needs is.
+	// locked reports whether everything a gang needs is locked.
 	locked bool
-	// revision is that at which the first of its tasks was bound; apart tells that others
-	// were at another one, and partial that one was while not all was locked.
+	// revision is the revision of its first bind. apart reports whether others had another one, and
+	// partial whether one came before all was locked.
 	revision       int64
 	apart, partial bool
 }
 
-// bind notes that one of n tasks is bound.
+// bind records that one of n tasks is bound.
 func (b *begun) bind(revision int64, at time.Time, n int) {
 	if b.tasks++; b.tasks == 1 {
 		b.revision = revision

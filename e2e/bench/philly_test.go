@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPhilly runs a few jobs of the week, very fast: all begin by each policy, and no gang is
-// partial. How long they wait says nothing then.
+// TestPhilly runs a few jobs of the week, very fast: all begin under each policy, and no gang is
+// partial. Waiting times mean nothing then.
 func TestPhilly(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
@@ -35,7 +35,7 @@ func TestPhilly(t *testing.T) {
 	}
 }
 
-// TestTellPhilly: by hand, of four jobs, 100 times as fast.
+// TestTellPhilly checks a manual example of four jobs, 100 times as fast.
 func TestTellPhilly(t *testing.T) {
 	jobs := []workload.Training{
 		{Submit: 0, Runs: 100, GPUs: 1, Tenant: "a"},
@@ -67,7 +67,7 @@ func TestTellPhilly(t *testing.T) {
 	}
 }
 
-// TestTrainings: what is granted and bound is taken in revision by revision.
+// TestTrainings: grants and binds are recorded revision by revision.
 func TestTrainings(t *testing.T) {
 	grant := func(revision int64, phase types.GrantPhase, bundles ...string) controlplane.Event {
 		return event(controlplane.GrantKey(ns, phillyJob(0)+".gang"), revision, &types.Grant{Phase: phase, Bundles: bundles})
@@ -111,12 +111,12 @@ func event(key string, revision int64, m types.Message) controlplane.Event {
 	return controlplane.Event{KV: controlplane.KV{Key: key, Value: types.Encode(1, m), CreateRevision: revision, ModRevision: revision}}
 }
 
-// TestInOrder: nobody overtakes who waits for room, and those who have it beside one
-// another are let in together.
+// TestInOrder: no job overtakes one that waits for capacity, and jobs that fit together are
+// admitted together.
 func TestInOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		devices [][]types.Quantity // of the tasks of each job, by age
-		open    []int              // that are let in already
+		open    []int              // that are admitted already
 		want    []int
 	}{
 		"all have room":                    {[][]types.Quantity{{8}, {4}, {4}}, nil, []int{0, 1, 2}},

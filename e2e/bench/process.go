@@ -18,9 +18,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// process is a part of a cluster in a process of its own.
+// process is a part of a cluster in its own process.
 type process struct {
-	// name tells it from the others of the cluster.
+	// name is unique in the cluster.
 	name string
 	cmd  *exec.Cmd
 	proc procfs.Proc
@@ -31,20 +31,19 @@ type process struct {
 	replies chan reply
 	ended   chan struct{}
 	said    tail
-	// ordered tells that it was to end; mu guards it.
+	// ordered reports whether it was told to end; mu guards it.
 	mu      sync.Mutex
 	ordered bool
 }
 
-// unheard is how many replies may wait for somebody to want them: more than there are
-// orders without one.
+// unheard bounds the replies that may wait for a reader: more than there are orders without one.
 const unheard = 64
 
 // launch starts a part and returns at once: see ready.
 func launch(cfg Config, role, name string, rc roleConfig) (*process, error) {
 	p := &process{name: name, replies: make(chan reply, unheard), ended: make(chan struct{})}
-	// A group of its own, so that an interrupt does not reach it before its cluster
-	// was looked at.
+	// In its own process group, so that an interrupt does not reach it before its cluster was
+	// examined.
 	p.cmd = exec.Command(cfg.Self, RoleCommand, role)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = &p.said
@@ -68,7 +67,7 @@ func launch(cfg Config, role, name string, rc roleConfig) (*process, error) {
 	return p, nil
 }
 
-// listen passes on what it says until it ends.
+// listen passes on its replies until it ends.
 func (p *process) listen(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -77,7 +76,7 @@ func (p *process) listen(out io.Reader) {
 			p.replies <- r
 		}
 	}
-	_ = p.cmd.Wait() // why it ended stands in what it said
+	_ = p.cmd.Wait() // its output says why it ended
 	close(p.ended)
 }
 
@@ -87,7 +86,7 @@ func (p *process) ready(ctx context.Context) (string, error) {
 	return r.Endpoint, err
 }
 
-// reply waits for what it says next.
+// reply waits for its next reply.
 func (p *process) reply(ctx context.Context) (reply, error) {
 	select {
 	case r := <-p.replies:
@@ -102,7 +101,7 @@ func (p *process) reply(ctx context.Context) (reply, error) {
 	}
 }
 
-// ask has it do something.
+// ask sends an order and returns the reply.
 func (p *process) ask(ctx context.Context, o order) (reply, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -110,14 +109,14 @@ func (p *process) ask(ctx context.Context, o order) (reply, error) {
 		return reply{}, p.why(err)
 	}
 	for {
-		// That it is ready, nobody may have asked.
+		// The ready reply may not have been read before.
 		if r, err := p.reply(ctx); err != nil || !r.Ready {
 			return r, err
 		}
 	}
 }
 
-// stats returns what it has counted.
+// stats returns its counters.
 func (p *process) stats(ctx context.Context) (map[string]float64, error) {
 	r, err := p.ask(ctx, order{Do: doStats})
 	return r.Stats, err
@@ -138,7 +137,7 @@ func cmpErr(err, otherwise error) error {
 	return otherwise
 }
 
-// stop ends it in order and waits until it has.
+// stop ends it in order and waits for its end.
 func (p *process) stop() {
 	p.end()
 	_ = p.in.Close() // it may have ended
@@ -152,7 +151,7 @@ func (p *process) stop() {
 // stopWait is how long a part may take to end.
 const stopWait = 20 * time.Second
 
-// kill ends it as a machine that fails does.
+// kill ends it like a machine failure.
 func (p *process) kill() {
 	p.end()
 	_ = p.cmd.Process.Kill() // it may have ended
@@ -165,20 +164,20 @@ func (p *process) end() {
 	p.ordered = true
 }
 
-// lost tells whether it has ended though nobody told it to.
+// lost reports whether it ended without being told to.
 func (p *process) lost() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.ordered
 }
 
-// cpu returns the processor time it has taken.
+// cpu returns its CPU time so far.
 func (p *process) cpu() (time.Duration, error) {
 	return cpuOf(p.cmd.Process.Pid)
 }
 
-// cpuOf returns the processor time of a process, to the nanosecond: its clock, of which
-// the kernel makes the number from that of the process. 0 is this one.
+// cpuOf returns the CPU time of a process, to the nanosecond, from its clock. The kernel derives
+// the number of the clock from the process id. 0 means this process.
 func cpuOf(pid int) (time.Duration, error) {
 	const ofScheduler = 2
 	var at unix.Timespec
@@ -188,7 +187,7 @@ func cpuOf(pid int) (time.Duration, error) {
 	return time.Duration(at.Nano()), nil
 }
 
-// memory returns how many bytes it has in memory, and the most it had.
+// memory returns its resident memory and its peak, in bytes.
 func (p *process) memory() (now, most int64, err error) {
 	s, err := p.proc.NewStatus()
 	if err != nil {
@@ -203,7 +202,7 @@ type tail struct {
 	buf []byte
 }
 
-// maxTail is how much of it.
+// maxTail is the size of that end.
 const maxTail = 4 << 10
 
 // Write implements io.Writer.

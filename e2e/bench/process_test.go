@@ -12,8 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPartEndsWithItsInput is what ends a part when whoever started it is gone, however
-// it went.
+// TestPartEndsWithItsInput: a part ends with its parent process, however that ended.
 func TestPartEndsWithItsInput(t *testing.T) {
 	p, err := launch(testConfig(t), roleEtcd, roleEtcd, roleConfig{Dir: t.TempDir(), Ops: stockOps})
 	if err != nil {
@@ -28,7 +27,7 @@ func TestPartEndsWithItsInput(t *testing.T) {
 	<-p.ended
 }
 
-// TestLostPart expects the reason when a part ends that was not to.
+// TestLostPart expects the reason when a part ends unexpectedly.
 func TestLostPart(t *testing.T) {
 	_, err := onCluster(t.Context(), testConfig(t), func(ctx context.Context, c *cluster, _ figures) error {
 		p, err := c.startScheduler("lost", false)
@@ -46,8 +45,8 @@ func TestLostPart(t *testing.T) {
 	}
 }
 
-// TestKilledPart expects nothing of a part that was to be killed, and that its figures
-// are gone with it.
+// TestKilledPart expects no failure from a deliberately killed part, and that its figures are gone
+// with it.
 func TestKilledPart(t *testing.T) {
 	_, err := onCluster(t.Context(), testConfig(t), func(ctx context.Context, c *cluster, _ figures) error {
 		p, err := c.startScheduler("killed", false)
@@ -74,7 +73,7 @@ func TestKilledPart(t *testing.T) {
 	}
 }
 
-// TestUnheardReply asks a part of which nobody has heard that it is ready.
+// TestUnheardReply asks a part whose ready reply was not read.
 func TestUnheardReply(t *testing.T) {
 	_, err := onCluster(t.Context(), testConfig(t), func(ctx context.Context, c *cluster, _ figures) error {
 		p, err := c.launchScheduler("unheard", false)
@@ -97,7 +96,7 @@ func TestUnheardReply(t *testing.T) {
 	}
 }
 
-// TestPartSaysWhy expects what a part said before it failed in the error.
+// TestPartSaysWhy expects the part's last output in the error.
 func TestPartSaysWhy(t *testing.T) {
 	cfg := testConfig(t)
 	p, err := launch(cfg, "none", "none", roleConfig{})
@@ -113,7 +112,7 @@ func TestPartSaysWhy(t *testing.T) {
 	}
 }
 
-// TestRoleWithoutConfiguration is what a user sees who calls it.
+// TestRoleWithoutConfiguration checks the error for a user who calls the command.
 func TestRoleWithoutConfiguration(t *testing.T) {
 	for _, in := range []string{"", "{\n"} {
 		err := RunRole(t.Context(), roleEtcd, strings.NewReader(in), new(bytes.Buffer))
@@ -123,7 +122,7 @@ func TestRoleWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// TestProfile expects one of each process, and only while a window is open.
+// TestProfile expects a profile of each process, and only while a window is open.
 func TestProfile(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Scenario, cfg.Profile = "s", filepath.Join(t.TempDir(), "profiles")

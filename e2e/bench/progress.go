@@ -9,8 +9,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// progress tells what goes on: on a terminal with a bar of the measurements, else in
-// lines.
+// progress shows the progress: on a terminal with a bar of the measurements, otherwise in lines.
 type progress struct {
 	to io.Writer
 	// display is nil without a terminal.
@@ -26,7 +25,7 @@ func newProgress(to io.Writer, width int) *progress {
 		return p
 	}
 	p.display = mpb.New(mpb.WithOutput(to), mpb.WithWidth(min(30, width/3)), mpb.WithAutoRefresh())
-	// Only of a bar that begins without a total it can be changed.
+	// Only a bar that begins without a total can change it.
 	p.bar = p.display.AddBar(0,
 		mpb.PrependDecorators(decor.CountersNoUnit("%d of %d")),
 		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO), decor.Any(func(decor.Statistics) string {
@@ -38,7 +37,7 @@ func newProgress(to io.Writer, width int) *progress {
 	return p
 }
 
-// total tells how many measurements a scenario takes.
+// total sets the number of measurements of a scenario.
 func (p *progress) total(n int) {
 	p.begun = 0
 	if p.bar != nil {
@@ -61,13 +60,13 @@ func (p *progress) step(text string) {
 func (p *progress) say(format string, args ...any) {
 	line := fmt.Sprintf(format+"\n", args...)
 	if p.display == nil {
-		_, _ = io.WriteString(p.to, line) // there is nowhere to say so
+		_, _ = io.WriteString(p.to, line) // there is nowhere to report an error
 		return
 	}
 	_, _ = io.WriteString(p.display, line)
 }
 
-// close leaves what was said.
+// close ends the bar and keeps the printed lines.
 func (p *progress) close() {
 	if p.display == nil {
 		return

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// rawInFlight is how many puts are in flight at once.
+	// rawInFlight is the number of puts in flight.
 	rawInFlight = 64
-	// putsInPair is how many puts a median is of.
+	// putsInPair is the number of puts per median.
 	putsInPair = 100
 )
 
-// rawPuts adds how many single puts a second etcd takes, of the size of a task, and how
-// long one takes when nothing else is in flight.
+// rawPuts adds how many single puts of the size of a task etcd takes per second, and the duration
+// of one with nothing else in flight.
 func (c *cluster) rawPuts(ctx context.Context, found figures) error {
 	value := types.Encode(1, &types.Task{Name: "bench", Job: "bench", Spec: specDigest, Submitted: 1})
 	put := func(i int) error {

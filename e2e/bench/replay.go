@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// replaysInFlight is how many submissions are on their way at once.
+	// replaysInFlight bounds the submissions in flight.
 	replaysInFlight = 64
-	// quiet is how long nothing may become of any task, after the last submission,
-	// before it is taken that nothing will.
+	// quiet is the time without a change of any task, after the last submission, after which the
+	// replay counts as finished.
 	quiet = 10 * time.Second
 )
 
-// replay submits a workload, and notes what becomes of it.
+// replay submits a workload, and records the fate of its tasks.
 type replay struct {
 	cfg    Config
 	plan   *workload.Plan
@@ -32,23 +32,23 @@ type replay struct {
 	spec   *types.Spec
 
 	mu sync.Mutex
-	// fate is of each task, by its index.
+	// fate is the fate of each task, by index.
 	fate []fate
-	// gangs are what is left to run of each gang, by the index of its job.
+	// gangs are the numbers of unfinished tasks of each gang, by the index of its job.
 	gangs map[int]int
 	jobOf []int
 	usage inUse
 
 	submitted, bound, finished int
-	// late is the most that a submission was behind its time.
+	// late is the largest delay of a submission.
 	late time.Duration
-	// news is told when something became of a task.
+	// news signals a change of a task.
 	news chan struct{}
-	// over are the jobs whose reservation is to be given up.
+	// over are the jobs whose reservation must be given up.
 	over chan int
 }
 
-// fate is what became of a task, in Unix nanoseconds; 0: not yet.
+// fate is the times of a task, in Unix nanoseconds; 0 means not yet.
 type fate struct{ submitted, bound, ended int64 }
 
 func newReplay(cfg Config, p *workload.Plan, client *controlplane.Client) *replay {
@@ -69,7 +69,7 @@ func newReplay(cfg Config, p *workload.Plan, client *controlplane.Client) *repla
 	return r
 }
 
-// indexOf returns which task has an id.
+// indexOf returns the index of a task id.
 func (r *replay) indexOf(id string) (int, bool) {
 	if len(id) < len(taskName(0)) {
 		return 0, false
@@ -78,7 +78,7 @@ func (r *replay) indexOf(id string) (int, bool) {
 	return i, err == nil && i >= 0 && i < len(r.fate)
 }
 
-// real is how long a time of the workload takes here.
+// real is the actual duration of a workload time.
 func (r *replay) real(seconds float64) time.Duration {
 	return time.Duration(min(seconds/r.cfg.Speed*float64(time.Second), math.MaxInt64/4))
 }
@@ -92,7 +92,7 @@ func (r *replay) runFor(k controlplane.Key, _ *types.Binding) time.Duration {
 	return r.real(r.plan.Tasks[i].Runs)
 }
 
-// run submits everything at its time, and waits for what becomes of it.
+// run submits everything at its time, and waits for the outcome.
 func (r *replay) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -123,7 +123,7 @@ func (r *replay) run(ctx context.Context) error {
 	return nil
 }
 
-// submitAll submits each job at its time, or as soon as it can be.
+// submitAll submits each job at its time, or as soon as possible.
 func (r *replay) submitAll(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(replaysInFlight)
@@ -138,7 +138,7 @@ func (r *replay) submitAll(ctx context.Context) error {
 	return g.Wait()
 }
 
-// submit submits a job: a gang with its reservation, in one transaction if that is large
+// submit submits a job: a gang along with its reservation, in one transaction if that is large
 // enough.
 func (r *replay) submit(ctx context.Context, j int, at time.Time) error {
 	job := r.plan.Jobs[j]
@@ -174,7 +174,7 @@ func (r *replay) submit(ctx context.Context, j int, at time.Time) error {
 
 func gangName(j int) string { return fmt.Sprintf("gang-%07d", j) }
 
-// drawn is what asks for the same of a reservation.
+// drawn is the same requests, drawn on a reservation.
 func drawn(requests types.Requests, reservation string) types.Requests {
 	all := make(map[string]types.Quantity, len(requests))
 	for _, x := range requests {
@@ -183,7 +183,7 @@ func drawn(requests types.Requests, reservation string) types.Requests {
 	return types.NewRequests(all)
 }
 
-// begin notes that a job is submitted.
+// begin records that a job is submitted.
 func (r *replay) begin(job workload.Job, at time.Time) {
 	now := time.Now()
 	r.mu.Lock()
@@ -195,8 +195,8 @@ func (r *replay) begin(job workload.Job, at time.Time) {
 	}
 }
 
-// await waits until all is finished that ends, and all is bound that does not, or nothing
-// happens any more.
+// await waits until all finite tasks have finished and all others are bound, or nothing changes any
+// more.
 func (r *replay) await(ctx context.Context) error {
 	endless := 0
 	for _, t := range r.plan.Tasks {

@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestReplayAwaitsBindings: a replay of tasks that never end lasts until they are bound.
+// TestReplayAwaitsBindings: a replay of endless tasks lasts until they are bound.
 func TestReplayAwaitsBindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := &workload.Plan{Jobs: []workload.Job{{N: 2}}, Tasks: []workload.Task{{Runs: -1}, {Runs: -1}}}
@@ -34,7 +34,7 @@ func TestReplayAwaitsBindings(t *testing.T) {
 	})
 }
 
-// TestSureToFit: with few tasks a node it is said that they may not fit.
+// TestSureToFit: with few tasks per node, the error says that they may not fit.
 func TestSureToFit(t *testing.T) {
 	stalled := errors.New("stalled")
 	if err := sureToFit(stalled, 5000, 50_000); err != stalled {

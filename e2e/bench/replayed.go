@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// watch notes what becomes of the tasks.
+// watch records the fate of the tasks.
 func (r *replay) watch(ctx context.Context, synced chan struct{}) error {
 	return r.client.Watch(ctx, controlplane.WatchTasks{}, func(u controlplane.StatusUpdate) error {
 		if u.Synced {
@@ -33,7 +33,7 @@ func (r *replay) watch(ctx context.Context, synced chan struct{}) error {
 	})
 }
 
-// note takes in the status of a task. The caller holds r.mu.
+// note records the status of a task. The caller holds r.mu.
 func (r *replay) note(i int, s *types.Status) {
 	f := &r.fate[i]
 	if f.bound == 0 && s.Bound != 0 {
@@ -69,7 +69,7 @@ func (r *replay) giveUp(ctx context.Context) error {
 	}
 }
 
-// longest is how much longer what runs may run: 0 if nothing does that ends.
+// longest is the longest remaining run time of a running task; 0 if no running task ends.
 func (r *replay) longest() (most time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,8 +82,8 @@ func (r *replay) longest() (most time.Duration) {
 	return most
 }
 
-// tell adds what became of the workload. Delays are from submission to binding: in
-// seconds of the workload, and as long as they were here.
+// tell adds the figures of the workload. Delays are from submission to binding: in seconds of the
+// workload, and in actual seconds.
 func (r *replay) tell(found figures) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,10 +106,10 @@ func (r *replay) tell(found figures) {
 	}
 }
 
-// inUse is how much of the physical resources is in use.
+// inUse is the utilization of the physical resources.
 type inUse struct {
 	has, used map[string]float64
-	// peaks are the largest shares that were in use.
+	// peaks are the largest shares in use.
 	peaks map[string]float64
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// runRestart measures how long a scheduler that knows nothing takes to its first
-// binding, in a cluster in which many tasks are bound.
+// runRestart measures how long a new scheduler takes to its first binding, in a cluster with many
+// bound tasks.
 func runRestart(ctx context.Context, cfg Config) ([]Row, error) {
 	s, err := interleave(ctx, cfg, arm{"restart", measureRestart})
 	if err != nil {
@@ -19,8 +19,7 @@ func runRestart(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*r.require(cfg.Must, target{atMost: true, must: 20, aim: 5, unit: " s"})}, nil
 }
 
-// firstBinding is how long it took from its start until a scheduler has bound a task, in
-// seconds.
+// firstBinding is the time from a scheduler's start to its first bind, in seconds.
 const firstBinding = "first_binding_s"
 
 func measureRestart(ctx context.Context, cfg Config) (figures, error) {
@@ -40,8 +39,8 @@ func measureRestart(ctx context.Context, cfg Config) (figures, error) {
 	})
 }
 
-// untilFirst starts a scheduler in a cluster in which one more task waits, and returns
-// it once that is bound, and how long that took, in seconds.
+// untilFirst starts a scheduler in a cluster with one more waiting task. It returns the scheduler
+// once that task is bound, and the time this took, in seconds.
 func (c *cluster) untilFirst(ctx context.Context) (*process, float64, error) {
 	if err := c.putProbe(ctx, "probe"); err != nil {
 		return nil, 0, err
@@ -61,7 +60,7 @@ func (c *cluster) untilFirst(ctx context.Context) (*process, float64, error) {
 	return p, at.Sub(began).Seconds(), err
 }
 
-// putProbe submits a task that asks for little.
+// putProbe submits a task with a small request.
 func (c *cluster) putProbe(ctx context.Context, id string) error {
 	_, err := c.put(ctx, controlplane.TaskKey(ns, id), &types.Task{
 		Name: "probe", Spec: specDigest, Submitted: time.Now().UnixNano(), Requests: types.Requests{{Name: string(types.CPU), Amount: 1}},
@@ -69,7 +68,7 @@ func (c *cluster) putProbe(ctx context.Context, id string) error {
 	return err
 }
 
-// memory adds how much each process has in memory, and the most it had, in MiB.
+// memory adds the resident memory of each process, and its peak, in MiB.
 func (c *cluster) memory(found figures) error {
 	for _, p := range c.processes {
 		now, most, err := p.memory()

@@ -22,8 +22,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// RoleCommand is the name of the command that runs one part of a cluster that is
-// measured, with the name of the part as its argument, in a process of its own.
+// RoleCommand is the name of the command that runs one part of a measured cluster in its own
+// process. Its argument is the name of the part.
 const RoleCommand = "bench-role"
 
 // The parts of a cluster.
@@ -31,9 +31,9 @@ const (
 	roleEtcd      = "etcd"
 	roleScheduler = "scheduler"
 	roleCollector = "collector"
-	// roleFramespace is a scheduler with gangs built in.
+	// roleFramespace is a scheduler with built-in gangs.
 	roleFramespace = "framespace"
-	// roleKeeper keeps policies, as a server does.
+	// roleKeeper runs policies, like a server.
 	roleKeeper = "keeper"
 )
 
@@ -43,12 +43,12 @@ type roleConfig struct {
 	Ops int
 	// Dir is where etcd keeps its data.
 	Dir string
-	// Endpoint is where the others reach etcd.
+	// Endpoint is the address of etcd for the other parts.
 	Endpoint string
-	// Name and Shared are those of a scheduler.
+	// Name and Shared configure a scheduler.
 	Name   string
 	Shared bool
-	// Policy is that of a collector; nil is the default.
+	// Policy configures a collector; nil means the default.
 	Policy *server.Policy
 }
 
@@ -60,14 +60,14 @@ type order struct {
 	Path string `json:",omitempty"`
 }
 
-// What a part can be told to do.
+// The orders to a part.
 const (
 	doProfile = "profile"  // begin to write a CPU profile to Path
 	doEnd     = "profiled" // end it
-	doStats   = "stats"    // say what was counted
+	doStats   = "stats"    // return the counters
 )
 
-// reply is what a part says: once that it is ready, and then to each order.
+// reply is an answer of a part: one when it is ready, then one per order.
 type reply struct {
 	Ready    bool               `json:",omitempty"`
 	Endpoint string             `json:",omitempty"`
@@ -75,16 +75,16 @@ type reply struct {
 	Error    string             `json:",omitempty"`
 }
 
-// part is what runs in the process.
+// part is the work of the process.
 type part struct {
 	// run runs it until ctx is done, and calls ready once it works.
 	run func(ctx context.Context, ready func(endpoint string)) error
-	// stats returns what it has counted; nil: nothing.
+	// stats returns its counters; nil means it has none.
 	stats func() map[string]float64
 }
 
-// RunRole runs a part of a cluster that is measured, until ctx is done or its input
-// ends: so it ends with whoever started it, however that ends.
+// RunRole runs a part of a measured cluster, until ctx is done or its input ends. So it ends with
+// its parent process, however that ends.
 func RunRole(ctx context.Context, role string, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	var cfg roleConfig
@@ -105,7 +105,7 @@ func RunRole(ctx context.Context, role string, in io.Reader, out io.Writer) erro
 	g.Go(func() error {
 		defer cancel()
 		err := p.run(ctx, func(endpoint string) {
-			_ = say.Encode(reply{Ready: true, Endpoint: endpoint}) // nobody may be listening any more
+			_ = say.Encode(reply{Ready: true, Endpoint: endpoint}) // the reader may be gone
 		})
 		if ctx.Err() != nil {
 			return nil
@@ -113,10 +113,10 @@ func RunRole(ctx context.Context, role string, in io.Reader, out io.Writer) erro
 		return err
 	})
 	g.Go(func() error {
-		_ = server.CollectGarbage(ctx) // as every server does; its error is that ctx is done
+		_ = server.CollectGarbage(ctx) // like every server; its error is that ctx is done
 		return nil
 	})
-	// What reads the input may never return: it ends with the process.
+	// The reader of the input may never return: it ends with the process.
 	go func() {
 		defer cancel()
 		obey(lines, say, p)
@@ -124,7 +124,7 @@ func RunRole(ctx context.Context, role string, in io.Reader, out io.Writer) erro
 	return g.Wait()
 }
 
-// newPart makes the part of that name.
+// newPart makes the part of a name.
 func newPart(role string, cfg roleConfig) (part, error) {
 	switch role {
 	case roleEtcd:
@@ -151,8 +151,8 @@ func newPart(role string, cfg roleConfig) (part, error) {
 	return part{}, types.Errorf(types.Invalid, "%s: %q is unknown: this command is for escher bench to call", RoleCommand, role)
 }
 
-// schedulerPart is a scheduler, of somebody's own if it has units; it is ready when it has
-// listed everything.
+// schedulerPart is a scheduler, with custom units if given; it is ready when it has listed
+// everything.
 func schedulerPart(cfg roleConfig, units scheduler.Units) part {
 	counted := newCounted()
 	return part{stats: counted.stats, run: func(ctx context.Context, ready func(string)) error {
@@ -163,7 +163,7 @@ func schedulerPart(cfg roleConfig, units scheduler.Units) part {
 	}}
 }
 
-// keeperPart keeps the policies of the library.
+// keeperPart runs the policies of the library.
 func keeperPart(cfg roleConfig) part {
 	return part{run: func(ctx context.Context, ready func(string)) error {
 		return withStore(ctx, cfg.Endpoint, cfg.Ops, func(store *etcdstore.Store) error {
@@ -200,17 +200,17 @@ func withStore(ctx context.Context, endpoint string, ops int, f func(*etcdstore.
 	return errors.Join(f(store), store.Close())
 }
 
-// stockOps is how many operations etcd allows in a transaction unless told otherwise.
+// stockOps is etcd's default number of operations in a transaction.
 const stockOps = 128
 
-// limitsOf returns the limits of an etcd that allows so many operations.
+// limitsOf returns the limits of an etcd that allows ops operations.
 func limitsOf(ops int) controlplane.Limits {
 	limits := etcdstore.StockLimits()
 	limits.Ops = ops
 	return limits
 }
 
-// obey does what it is told, line by line, until there is nothing more.
+// obey follows orders, line by line, until the input ends.
 func obey(lines *bufio.Scanner, say *json.Encoder, p part) {
 	var profile *os.File
 	for lines.Scan() {

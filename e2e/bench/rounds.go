@@ -10,17 +10,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// figures are what one measurement found, by name, with the unit in the name.
+// figures are the results of one measurement, by name, with the unit in the name.
 type figures map[string]float64
 
 // Names of figures that several measurements have.
 const (
-	rate       = "rate"       // what the arm measures, a second
-	violations = "violations" // what the audit found
+	rate       = "rate"       // what the arm measures, per second
+	violations = "violations" // findings of the audit
 )
 
-// arm is one of the things that are compared: it is measured once a round, on a cluster
-// of its own.
+// arm is one of the compared measurements: it runs once a round, on its own cluster.
 type arm struct {
 	name    string
 	measure func(context.Context, Config) (figures, error)
@@ -35,7 +34,7 @@ func (s samples) of(arm, figure string) []float64 { return s[arm][figure] }
 // figures returns the names of the figures of an arm.
 func (s samples) figures(arm string) []string { return slices.Sorted(maps.Keys(s[arm])) }
 
-// violations returns those of some arms.
+// violations returns the violations of some arms.
 func (s samples) violations(arms ...string) []float64 {
 	var all []float64
 	for _, a := range arms {
@@ -44,8 +43,8 @@ func (s samples) violations(arms ...string) []float64 {
 	return all
 }
 
-// interleave measures the arms round by round, every other round the last one first: what
-// drifts meets all of them.
+// interleave measures the arms round by round, every other round in reverse order, so that drift
+// affects all of them.
 func interleave(ctx context.Context, cfg Config, arms ...arm) (samples, error) {
 	all := make(samples)
 	cfg.progress.total(cfg.Rounds * len(arms))
@@ -75,8 +74,8 @@ func interleave(ctx context.Context, cfg Config, arms ...arm) (samples, error) {
 	return all, nil
 }
 
-// String lists the figures in the order of their names, what the arm measures first.
-// What the processes took, and of what the transactions were made, is for the row.
+// String lists the figures by name, the measured rate first. It omits process usage and transaction
+// shapes, which belong into the row.
 func (f figures) String() string {
 	var all []string
 	if x, ok := f[rate]; ok {
@@ -90,7 +89,7 @@ func (f figures) String() string {
 	return strings.Join(all, ", ")
 }
 
-// aside tells whether a figure is not worth a place in a line.
+// aside reports whether a figure is omitted from a line.
 func aside(name string) bool {
 	return strings.HasSuffix(name, "_mib") || strings.HasSuffix(name, "_cpu_us") || strings.HasPrefix(name, "txn_") ||
 		strings.HasPrefix(name, "utilisation_") || name == "node_kinds" || name == "shapes"

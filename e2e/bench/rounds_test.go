@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// fakeArm finds its own figures, and notes that it was measured.
+// fakeArm returns given figures, and records that it was measured.
 func fakeArm(name string, order *[]string, found func(n int) (figures, error)) arm {
 	n := 0
 	return arm{name, func(_ context.Context, cfg Config) (figures, error) {
@@ -44,7 +44,7 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// TestInterleaveFails expects the error to say what was measured, and to keep its class.
+// TestInterleaveFails expects the error to name the measurement, and to keep its class.
 func TestInterleaveFails(t *testing.T) {
 	var order []string
 	cfg := Config{Scenario: "s", Rounds: 2, progress: newProgress(new(bytes.Buffer), 0)}
@@ -56,7 +56,7 @@ func TestInterleaveFails(t *testing.T) {
 	}
 }
 
-// TestProgressBar expects lines beside the bar, and the bar to go.
+// TestProgressBar expects lines next to the bar, and the bar to disappear.
 func TestProgressBar(t *testing.T) {
 	var told bytes.Buffer
 	p := newProgress(&told, 80)

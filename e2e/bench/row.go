@@ -21,12 +21,12 @@ type Row struct {
 	Tasks    int     `json:"tasks"`
 	Value    float64 `json:"value"`
 	Unit     string  `json:"unit"`
-	// Base names what stands beside it, measured in the same run.
+	// Base names the reference, measured in the same run.
 	Base  string  `json:"base,omitempty"`
 	Floor float64 `json:"floor"`
 	Ratio float64 `json:"ratio"`
-	// Low and High enclose the true median, RatioLow and RatioHigh that of the ratio,
-	// with the probability Confidence: see interval.
+	// Low and High enclose the true median, RatioLow and RatioHigh that of the ratio, with the
+	// probability Confidence: see interval.
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
 	RatioLow   float64 `json:"ratio_low"`
@@ -34,7 +34,7 @@ type Row struct {
 	Confidence float64 `json:"confidence"`
 	P50        float64 `json:"p50_ms"`
 	P99        float64 `json:"p99_ms"`
-	// Must is what it has to reach to be OK, Aim what it should.
+	// Must is the bound for OK, Aim the desired bound.
 	Must   string `json:"must"`
 	OK     bool   `json:"ok"`
 	Aim    string `json:"aim,omitempty"`
@@ -55,7 +55,7 @@ func newRow(cfg Config, name, unit string, values []float64) *Row {
 	return r
 }
 
-// over puts what the values are divided by beside them, round by round.
+// over divides the values by a base, round by round.
 func (r *Row) over(base string, values, by []float64) *Row {
 	all := ratios(values, by)
 	r.Base, r.Floor, r.Ratio = base, median(by), median(all)
@@ -63,7 +63,7 @@ func (r *Row) over(base string, values, by []float64) *Row {
 	return r
 }
 
-// detail adds the median of something else.
+// detail adds the median of another figure.
 func (r *Row) detail(name string, values []float64) *Row {
 	if len(values) > 0 {
 		if r.Details == nil {
@@ -74,7 +74,7 @@ func (r *Row) detail(name string, values []float64) *Row {
 	return r
 }
 
-// details adds the medians of all figures of an arm but those of the row itself.
+// details adds the medians of all figures of an arm except the row's own.
 func (r *Row) details(s samples, arm string, but ...string) *Row {
 	for _, name := range s.figures(arm) {
 		if !slices.Contains(but, name) && name != violations {
@@ -84,24 +84,22 @@ func (r *Row) details(s samples, arm string, but ...string) *Row {
 	return r
 }
 
-// target is what a figure has to reach.
+// target is the bound of a figure.
 type target struct {
-	// figure is what is looked at: "" is the value, else ratio, or the name of a
-	// detail.
+	// figure is the bounded figure: "" is the value, otherwise ratio, or the name of a detail.
 	figure string
-	// atMost tells that less is better.
+	// atMost means that less is better.
 	atMost bool
-	// must and aim are the bounds; no aim is 0.
+	// must and aim are the bounds; aim 0 means none.
 	must, aim float64
-	// unit stands behind the bounds.
+	// unit follows the bounds.
 	unit string
 }
 
-// ratio is the figure of a target that is the ratio.
+// ratio is the figure of a target for the ratio.
 const ratio = "ratio"
 
-// require compares the row with what it has to reach; must, unless 0, is instead of
-// that of the first target.
+// require compares the row with its targets; must, unless 0, replaces the bound of the first.
 func (r *Row) require(must float64, targets ...target) *Row {
 	var musts, aims []string
 	for i, t := range targets {
@@ -159,7 +157,7 @@ func (t target) text(bound float64) string {
 	return sign + strconv.FormatFloat(bound, 'f', -1, 64) + unit
 }
 
-// WriteTable writes rows for people, and below them what else was measured.
+// WriteTable writes rows as a table, with the further figures below.
 func WriteTable(w io.Writer, rows []Row) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "SCENARIO\tNODES\tTASKS\tVALUE\tLOW\tHIGH\tUNIT\tBASE\tFLOOR\tRATIO\tP50 MS\tP99 MS\tMUST\tOK\tAIM\tVIOLATIONS\t")
@@ -186,7 +184,7 @@ func WriteTable(w io.Writer, rows []Row) error {
 	return nil
 }
 
-// short is a figure with as many digits as say something.
+// short is a figure with its significant digits.
 func short(x float64) string {
 	if x >= 100 || x <= -100 || x == 0 {
 		return strconv.FormatFloat(x, 'f', 0, 64)
@@ -205,7 +203,7 @@ func WriteJSON(w io.Writer, rows []Row) error {
 	return nil
 }
 
-// Violated is an error if an audit of any of the rows found something.
+// Violated returns an error if an audit of any of the rows found violations.
 func Violated(rows []Row) error {
 	n := 0
 	for _, r := range rows {

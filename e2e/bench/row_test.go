@@ -48,7 +48,7 @@ func TestRequire(t *testing.T) {
 	}
 }
 
-// TestViolationIsNotOK holds whichever of the two is said first.
+// TestViolationIsNotOK: the order of found and require does not matter.
 func TestViolationIsNotOK(t *testing.T) {
 	before := newRow(Config{}, "x", "", []float64{1}).found([]float64{0, 2}).require(0, target{must: 1, aim: 1})
 	after := newRow(Config{}, "x", "", []float64{1}).require(0, target{must: 1, aim: 1}).found([]float64{0, 2})
@@ -62,7 +62,7 @@ func TestViolationIsNotOK(t *testing.T) {
 	}
 }
 
-// TestJSON keeps the names of the fields: others read them.
+// TestJSON keeps the names of the fields: other programs read them.
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
 	if err := WriteJSON(&out, []Row{{Scenario: "bind", Aim: "x", Base: "floor", Ops: 128, Details: map[string]float64{"a": 1}}}); err != nil {

@@ -10,12 +10,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// manyResources is how many resources are set in one call.
+// manyResources is the number of resources set in one call.
 const manyResources = 1000
 
-// runSetResource measures what it takes to set an ephemeral resource: one on a node,
-// beside one put of etcd, and a thousand in one call. The latter takes an etcd that
-// allows transactions so large.
+// runSetResource measures the time to set an ephemeral resource: one on a node, next to one put of
+// etcd, and a thousand in one call. The latter needs an etcd that allows such large transactions.
 func runSetResource(ctx context.Context, cfg Config) ([]Row, error) {
 	one, err := interleave(ctx, cfg, arm{"setresource", measureSetResource})
 	if err != nil {
@@ -35,8 +34,7 @@ func runSetResource(ctx context.Context, cfg Config) ([]Row, error) {
 	return append(rows, *r.require(0, target{atMost: true, must: 0.05, unit: " ms"})), nil
 }
 
-// measureSetResource sets one resource after the other, and puts a key of the same size
-// after each.
+// measureSetResource sets one resource after the other, and puts a key of the same size after each.
 func measureSetResource(ctx context.Context, cfg Config) (figures, error) {
 	return onNodes(ctx, cfg, func(ctx context.Context, c *cluster, client *controlplane.Client, found figures) error {
 		var sets, puts, again samplesOf
@@ -63,7 +61,7 @@ func measureSetResource(ctx context.Context, cfg Config) (figures, error) {
 	})
 }
 
-// putFloor puts one key of the size of a resource, with nothing to compare.
+// putFloor puts one key of the size of a resource, without compares.
 func (c *cluster) putFloor(ctx context.Context, i int) error {
 	x := controlplane.NewChange(controlplane.NewBatch())
 	x.Put(fmt.Sprintf("%sput/%07d/resource/%s", floorRoot, i, nodeName(0)), &types.Resource{Capacity: 1000, NodeSession: int64(i + 1)})
@@ -71,8 +69,8 @@ func (c *cluster) putFloor(ctx context.Context, i int) error {
 	return err
 }
 
-// measureSetMany sets as many resources as there are tasks, in one call each time: the
-// same number on each node.
+// measureSetMany sets as many resources as there are tasks, in one call each time: the same number
+// on each node.
 func measureSetMany(ctx context.Context, cfg Config) (figures, error) {
 	return onNodes(ctx, cfg, func(ctx context.Context, c *cluster, client *controlplane.Client, found figures) error {
 		nodes := make([]string, cfg.Nodes)
@@ -96,7 +94,7 @@ func measureSetMany(ctx context.Context, cfg Config) (figures, error) {
 	})
 }
 
-// onNodes measures with a client on a cluster of nodes that nobody schedules on.
+// onNodes measures with a client on a cluster of nodes without a scheduler.
 func onNodes(ctx context.Context, cfg Config, f func(context.Context, *cluster, *controlplane.Client, figures) error) (figures, error) {
 	return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {
 		h, err := newHollow(cfg)
@@ -114,10 +112,10 @@ func onNodes(ctx context.Context, cfg Config, f func(context.Context, *cluster, 
 	})
 }
 
-// samplesOf are how long something took, each time.
+// samplesOf are the durations of repeated calls.
 type samplesOf []time.Duration
 
-// time does something and notes how long that took.
+// time calls do and records its duration.
 func (s *samplesOf) time(do func() error) error {
 	began := time.Now()
 	err := do()

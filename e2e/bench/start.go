@@ -19,9 +19,9 @@ import (
 	"github.com/escher-sched/escher/nodeagent/output/tasklog"
 )
 
-// runStart measures how long a task takes from being submitted until its submitter has
-// seen it run. The floor is creating and starting the same container, by the same
-// specification, labels and logger, through the client of the same containerd.
+// runStart measures the time from the submission of a task until its submitter has seen it run. The
+// floor is creating and starting the same container, with the same specification, labels and
+// logger, through a client of the same containerd.
 func runStart(ctx context.Context, cfg Config) ([]Row, error) {
 	var rounds []round
 	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
@@ -51,7 +51,7 @@ func runStart(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*row.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.2})}, nil
 }
 
-// start submits a task and returns how many milliseconds it took to run.
+// start submits a task and returns how long it took to run, in milliseconds.
 func (l *live) start(ctx context.Context) (float64, error) {
 	begin := time.Now()
 	launched, err := l.client.Launch(ctx, task("pause"))
@@ -65,7 +65,7 @@ func (l *live) start(ctx context.Context) (float64, error) {
 	return milliseconds(took), l.end(ctx, launched.Tasks[0])
 }
 
-// rawStart creates and starts a container and returns how many milliseconds that took.
+// rawStart creates and starts a container and returns how long that took, in milliseconds.
 func (l *live) rawStart(ctx context.Context, cfg Config, like template, n int) (float64, error) {
 	begin := time.Now()
 	c, started, err := l.rawCreate(ctx, cfg, like, fmt.Sprintf("raw-start-%d", n), "pause")
@@ -88,8 +88,8 @@ func (l *live) rawStart(ctx context.Context, cfg Config, like template, n int) (
 	return milliseconds(took), errors.Join(err, c.Delete(ctx, containerd.WithSnapshotCleanup))
 }
 
-// rawCreate makes a container such as Escher's, and its task. It has no label of ours:
-// no agent takes it for its own.
+// rawCreate makes a container like Escher's, and its task. It has no Escher label, so no agent
+// takes it for its own.
 func (l *live) rawCreate(ctx context.Context, cfg Config, like template, id, program string) (containerd.Container, containerd.Task, error) {
 	img, err := l.raw.GetImage(ctx, tinyImage)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// median returns the middle of xs, of an even number the mean of the two in the middle;
-// 0 if there are none.
+// median returns the median of xs; for an even number, the mean of the two in the middle; 0 if
+// there are none.
 func median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
@@ -16,14 +16,13 @@ func median(xs []float64) float64 {
 	return (xs[(len(xs)-1)/2] + xs[len(xs)/2]) / 2
 }
 
-// confident is the confidence that an interval of a median is to have.
+// confident is the required confidence of an interval of a median.
 const confident = 0.95
 
-// interval returns bounds of the true median of what xs are a sample of, and how sure
-// they are: whatever the distribution is, the k-th smallest and the k-th largest of n
-// values enclose it with the probability 1 - 2·P(B < k), where B is binomial of n and
-// 1/2. k is the largest for which that is 95 %; with less than six values there is none,
-// and it is 1: the extremes of five are 93.75 % sure.
+// interval returns bounds of the true median of the population of xs, and their confidence. For any
+// distribution, the k-th smallest and the k-th largest of n values enclose it with the probability
+// 1 - 2·P(B < k), where B is binomial of n and 1/2. k is the largest for which that is 95 %. With
+// less than six values there is none, and k is 1: the extremes of five are 93.75 % sure.
 func interval(xs []float64) (low, high, sure float64) {
 	n := len(xs)
 	if n == 0 {

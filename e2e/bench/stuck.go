@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// stuck adds to an error why the oldest of the tasks wait that nobody has bound: what is
-// drawn may not fit, and a scheduler may have forgotten them.
+// stuck adds to an error why the oldest unbound tasks wait: the drawn workload may not fit, or a
+// scheduler may have forgotten them.
 func (c *cluster) stuck(ctx context.Context, because error) error {
 	v, err := c.view(ctx)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// runSubmit measures how long a task takes from being submitted until its submitter
-// has seen it bound, in a cluster that is idle. The floor is one put of etcd, of the
-// size of a task, by the same client.
+// runSubmit measures the time from the submission of a task until its submitter has seen it bound,
+// in an idle cluster. The floor is one put of etcd, of the size of a task, by the same client.
 func runSubmit(ctx context.Context, cfg Config) ([]Row, error) {
 	var rounds []round
 	found, err := onCluster(ctx, cfg, func(ctx context.Context, c *cluster, _ figures) error {
@@ -49,7 +48,7 @@ func submitPairs(ctx context.Context, store controlplane.Store, cfg Config) ([]r
 	bound := make(chan string, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return watchBound(ctx, client, bound) })
-	<-bound // what there is
+	<-bound // the current tasks
 	var rounds []round
 	for i := range cfg.Rounds + 1 {
 		var r round
@@ -75,7 +74,7 @@ func submitPairs(ctx context.Context, store controlplane.Store, cfg Config) ([]r
 	return rounds, nil
 }
 
-// watchBound sends the ids of tasks that are bound, after an empty one when it begins.
+// watchBound sends the ids of bound tasks, after an empty one when it begins.
 func watchBound(ctx context.Context, client *controlplane.Client, bound chan<- string) error {
 	return client.Watch(ctx, controlplane.WatchTasks{}, func(u controlplane.StatusUpdate) error {
 		ids := []string{""}
@@ -115,7 +114,7 @@ func submitOne(ctx context.Context, client *controlplane.Client, bound <-chan st
 	}
 }
 
-// times does something so many times, and returns how long each took, sorted.
+// times calls do n times, and returns the durations, sorted.
 func times(n int, do func(i int) error) ([]time.Duration, error) {
 	all := make([]time.Duration, 0, n)
 	for i := range n {

@@ -9,19 +9,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// runTakeover measures how long nothing is bound after the scheduler that has a
-// namespace was killed, when another one is there.
+// runTakeover measures how long no task is bound after the scheduler of a namespace was killed,
+// with another one present.
 func runTakeover(ctx context.Context, cfg Config) ([]Row, error) {
 	s, err := interleave(ctx, cfg, arm{"takeover", measureTakeover})
 	if err != nil {
 		return nil, err
 	}
-	const session = 5 // what schedulers have for the others to know that they live, in seconds
+	const session = 5 // the session TTL of schedulers, by which the others know that they live, in seconds
 	r := newRow(cfg, "takeover", "s", s.of("takeover", "next_binding_s")).details(s, "takeover", "next_binding_s").found(s.violations("takeover"))
 	return []Row{*r.require(cfg.Must, target{atMost: true, must: session + 1, unit: " s"})}, nil
 }
 
-// probeEvery is the time between two tasks that are submitted to see when they are bound.
+// probeEvery is the interval between submitted probe tasks.
 const probeEvery = 10 * time.Millisecond
 
 func measureTakeover(ctx context.Context, cfg Config) (figures, error) {
@@ -46,8 +46,7 @@ func measureTakeover(ctx context.Context, cfg Config) (figures, error) {
 	})
 }
 
-// owner returns the scheduler that binds the tasks of the namespace. Both are there when
-// that stays the same.
+// owner returns the scheduler that binds the tasks of the namespace, once all are registered.
 func (c *cluster) owner(ctx context.Context, among []*process) (*process, error) {
 	if err := c.until(ctx, "schedulers", func(ctx context.Context) (bool, error) {
 		page, err := c.store.List(ctx, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Schedulers)})
@@ -55,7 +54,7 @@ func (c *cluster) owner(ctx context.Context, among []*process) (*process, error)
 	}); err != nil {
 		return nil, err
 	}
-	// What each has seen of the other is not told: those who bind now know both.
+	// The schedulers' views of each other are not observable: after this both know the other.
 	if err := sleep(ctx, time.Second); err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (c *cluster) owner(ctx context.Context, among []*process) (*process, error)
 	return owner, nil
 }
 
-// binds says how many tasks each scheduler has bound.
+// binds stores the number of tasks that each scheduler has bound.
 func (c *cluster) binds(ctx context.Context, among []*process, into []float64) error {
 	for i, p := range among {
 		stats, err := p.stats(ctx)
@@ -94,7 +93,7 @@ func (c *cluster) binds(ctx context.Context, among []*process, into []float64) e
 	return nil
 }
 
-// until waits until something is so.
+// until waits until a condition holds.
 func (c *cluster) until(ctx context.Context, what string, is func(context.Context) (bool, error)) error {
 	for deadline := time.Now().Add(stall); time.Now().Before(deadline); {
 		ok, err := is(ctx)
@@ -108,7 +107,7 @@ func (c *cluster) until(ctx context.Context, what string, is func(context.Contex
 	return types.Errorf(types.Internal, "wait for %s: it did not come about within %s", what, stall)
 }
 
-// killed kills a scheduler, and returns after how many seconds the next task is bound.
+// killed kills a scheduler, and returns the time until the next task is bound, in seconds.
 func (c *cluster) killed(ctx context.Context, p *process) (float64, error) {
 	c.end(p, true)
 	began := time.Now()

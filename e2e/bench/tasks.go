@@ -12,13 +12,13 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// rawInRound is how many containers the floor of one pair runs.
+// rawInRound is the number of containers that the floor of one pair runs.
 const rawInRound = 100
 
-// runTasks measures how many tasks of "true" a second a cluster runs, from their
-// submission until all have ended and no container is left. The floor is creating,
-// starting, waiting for and deleting the same containers through the client of the same
-// containerd, with as many workers as are best of 1 to 16.
+// runTasks measures how many tasks of "true" a cluster runs per second, from their submission until
+// all have ended and no container is left. The floor is creating, starting, waiting for and
+// deleting the same containers through a client of the same containerd, with the best number of
+// workers from 1 to 16.
 func runTasks(ctx context.Context, cfg Config) ([]Row, error) {
 	var rounds []round
 	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
@@ -50,7 +50,7 @@ func runTasks(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*row.require(cfg.Must, target{figure: ratio, must: 0.8})}, nil
 }
 
-// rate returns how many tasks a second Escher runs.
+// rate returns how many tasks per second Escher runs.
 func (l *live) rate(ctx context.Context, cfg Config) (float64, error) {
 	all := make([]controlplane.Submission, cfg.Tasks)
 	for i := range all {
@@ -94,7 +94,7 @@ func (l *live) onlyTemplate(ctx context.Context) error {
 	}
 }
 
-// bestWorkers returns with how many workers containerd is fastest.
+// bestWorkers returns the number of workers with which containerd is fastest.
 func (l *live) bestWorkers(ctx context.Context, cfg Config, like template) (int, error) {
 	best, most := 0, 0.0
 	for _, workers := range []int{1, 2, 4, 8, 16} {
@@ -110,7 +110,7 @@ func (l *live) bestWorkers(ctx context.Context, cfg Config, like template) (int,
 	return best, nil
 }
 
-// rawRate returns how many containers a second containerd runs from beginning to end.
+// rawRate returns how many containers per second containerd runs from beginning to end.
 func (l *live) rawRate(ctx context.Context, cfg Config, like template, workers int) (float64, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The smallest programs there can be, so that what is measured is what surrounds them:
-// "true" ends at once with 0, "pause" never.
+// The smallest possible programs, so that the measurement covers only what surrounds them: "true"
+// ends at once with 0, "pause" never.
 
 // tinyCode returns the machine code of both.
 func tinyCode() (ends, pauses []byte, machine elf.Machine, err error) {
@@ -33,8 +33,8 @@ func tinyCode() (ends, pauses []byte, machine elf.Machine, err error) {
 	return nil, nil, 0, types.Errorf(types.Precondition, "bench: there are no programs to run on %s: use amd64 or arm64", runtime.GOARCH)
 }
 
-// tinyFiles writes both programs into dir, and returns what an image has of them: paths
-// within it, with those here.
+// tinyFiles writes both programs into dir, and returns the files of an image: paths within it, with
+// the local paths.
 func tinyFiles(dir string) (map[string]string, error) {
 	ends, pauses, machine, err := tinyCode()
 	if err != nil {
@@ -57,7 +57,7 @@ const (
 	progSize   = 56
 )
 
-// writeTiny writes a static program of that code.
+// writeTiny writes a static program with that code.
 func writeTiny(path string, machine elf.Machine, code []byte) error {
 	size := uint64(headerSize + progSize + len(code))
 	header := elf.Header64{

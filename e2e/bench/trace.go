@@ -13,14 +13,14 @@ import (
 // traceTakes is how long the submissions of a workload take unless a speed is given.
 const traceTakes = time.Minute
 
-// traceScenario replays a workload; its size is how many tasks are replayed at most, the
-// nodes are those of the workload.
+// traceScenario replays a workload. Its size bounds the replayed tasks; the nodes are the
+// workload's.
 func traceScenario() scenario {
 	return scenario{name: "trace", full: size{1, 100_000, 1}, quick: size{1, 5000, 1}, run: runTrace}
 }
 
-// runTrace replays a workload, so many times as fast as it was: its nodes are hollow
-// agents, its tasks go the way of all tasks.
+// runTrace replays a workload at a multiple of its speed: its nodes are hollow agents, and its
+// tasks are handled like any tasks.
 func runTrace(ctx context.Context, cfg Config) ([]Row, error) {
 	cfg.Rounds = 1
 	p, err := workload.ReadPlan(cfg.Trace, cfg.Tasks)

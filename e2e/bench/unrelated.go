@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// unrelatedResources is how many resources are there that no task asks for.
+	// unrelatedResources is the number of resources that no task requests.
 	unrelatedResources = 100_000
-	// unrelatedJobs is how many jobs one round is the median of: one is too short.
+	// unrelatedJobs is the number of jobs per median in a round: one is too short.
 	unrelatedJobs = 5
 )
 
-// runUnrelated measures how long a job takes to be bound while there are very many
-// ephemeral resources that it does not ask for, beside the same without them.
+// runUnrelated measures the time to bind a job while there are very many ephemeral resources that
+// it does not request, next to the same without them.
 func runUnrelated(ctx context.Context, cfg Config) ([]Row, error) {
 	s, err := interleave(ctx, cfg, arm{"unrelated", unrelatedArm(unrelatedResources)}, arm{"none", unrelatedArm(0)})
 	if err != nil {
@@ -29,16 +29,15 @@ func runUnrelated(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*r.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.05})}, nil
 }
 
-// makespan is how long a job takes from being visible until all of it is bound, in
-// seconds.
+// makespan is the time from a job becoming visible until all of it is bound, in seconds.
 const makespan = "makespan_s"
 
 func unrelatedArm(resources int) func(context.Context, Config) (figures, error) {
 	return func(ctx context.Context, cfg Config) (figures, error) {
 		all := cfg
 		all.Tasks *= unrelatedJobs
-		// Jobs come one after the other, so what is hard to place comes last, too: there is
-		// twice as much room.
+		// Jobs come one after the other, so tasks that are hard to place also come last: hence
+		// twice the capacity.
 		h, err := newSparse(all, 2)
 		if err != nil {
 			return nil, err
@@ -63,7 +62,7 @@ func unrelatedArm(resources int) func(context.Context, Config) (figures, error) 
 
 func unrelatedJob(i int) string { return fmt.Sprintf("bench-%d", i) }
 
-// jobs makes one job after the other visible, and adds how long they take.
+// jobs makes one job after the other visible, and adds their durations.
 func (c *cluster) jobs(ctx context.Context, found figures) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -93,7 +92,7 @@ func (c *cluster) jobs(ctx context.Context, found figures) error {
 	return c.add(found, u, unrelatedJobs*c.cfg.Tasks)
 }
 
-// loadUnrelated makes resources that nobody asks for, on all nodes alike.
+// loadUnrelated makes resources without requests, on all nodes alike.
 func (c *cluster) loadUnrelated(ctx context.Context, n int) error {
 	return loadAll(ctx, c.store, func(yield func(item) bool) {
 		for i := range n {

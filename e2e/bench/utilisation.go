@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// utilisation adds how much of processors, memory and devices is in use, as a share of
-// what the nodes have, and of the scarcest one, the largest of them.
+// utilisation adds the allocated shares of processors, memory and devices of the nodes, and the
+// largest of them.
 func (c *cluster) utilisation(ctx context.Context, found figures) error {
 	has, used := make(map[string]float64), make(map[string]float64)
 	err := eachValue(ctx, c.store, controlplane.Prefix(controlplane.Nodes), func(kv controlplane.KV) error {
@@ -43,10 +43,10 @@ func (c *cluster) utilisation(ctx context.Context, found figures) error {
 	return err
 }
 
-// valuesAtOnce is how many keys are read at once.
+// valuesAtOnce is the number of keys per read.
 const valuesAtOnce = 1000
 
-// eachValue reads all keys below a prefix, each as it is at some moment.
+// eachValue reads all keys below a prefix, not all at one revision.
 func eachValue(ctx context.Context, store controlplane.Store, prefix string, do func(controlplane.KV) error) error {
 	after := ""
 	for {

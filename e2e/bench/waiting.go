@@ -10,14 +10,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// waitersPerTask is how many tasks wait for each that is bound.
+// waitersPerTask is the number of waiting tasks per bound task.
 const waitersPerTask = 10
 
-// waiters is the job of the tasks that wait for what is not there.
+// waiters is the job of the tasks that wait for missing resources.
 const waiters = "waiters"
 
-// runWaiting measures binding while ten times as many tasks wait, each for an ephemeral
-// resource of its own that nobody has made.
+// runWaiting measures binding while ten times as many tasks wait, each for a missing ephemeral
+// resource of its own.
 func runWaiting(ctx context.Context, cfg Config) ([]Row, error) {
 	s, err := interleave(ctx, cfg, binding{name: "bind"}.arm(), binding{
 		name: "waiting", prepare: func(ctx context.Context, c *cluster, h *hollow) error {
@@ -31,7 +31,7 @@ func runWaiting(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*row}, nil
 }
 
-// putWaiters makes n tasks that anybody sees, and that wait.
+// putWaiters makes n visible tasks that wait.
 func (c *cluster) putWaiters(ctx context.Context, n int) error {
 	err := loadAll(ctx, c.store, func(yield func(item) bool) {
 		for i := range n {
@@ -51,10 +51,9 @@ func (c *cluster) putWaiters(ctx context.Context, n int) error {
 	return c.putJob(ctx, ns, waiters, n)
 }
 
-// runWake measures how fast tasks are bound that wait, each for an ephemeral resource of
-// its own, among ten times as many, once these resources are set, one by one: from the
-// first call to the last binding. "wake" makes them with calls of many in a transaction,
-// "wake-calls" with one call for each.
+// runWake measures how fast tasks are bound that each wait for an ephemeral resource of their own,
+// among ten times as many, once these resources are set one by one: from the first call to the last
+// binding. "wake" sets them many per transaction, "wake-calls" with one call each.
 func runWake(ctx context.Context, cfg Config) ([]Row, error) {
 	wake := binding{draw: assigned, edit: askOwn, prepare: func(ctx context.Context, c *cluster, h *hollow) error {
 		if err := c.putWaiters(ctx, (waitersPerTask-1)*len(h.tasks)); err != nil {
@@ -78,15 +77,15 @@ func runWake(ctx context.Context, cfg Config) ([]Row, error) {
 // ownName is the ephemeral resource of one task.
 func ownName(task int) string { return fmt.Sprintf("own-%07d", task) }
 
-// askOwn has a task ask for a resource of its own.
+// askOwn makes a task request its own resource.
 func askOwn(_ *hollow, i int, t *types.Task) {
 	t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{ownName(i): 1}))
 }
 
-// setAtOnce is how many resources one transaction sets: the names are compared, too.
+// setAtOnce is the number of resources set by one transaction, which also compares the names.
 const setAtOnce = 32
 
-// setOwn sets the resources of all tasks, each on the node the task fits on, some in a
+// setOwn sets the resources of all tasks, each on the node the task fits on, several per
 // transaction.
 func setOwn(ctx context.Context, c *cluster, h *hollow) error {
 	return eachCaller(ctx, c, (len(h.tasks)+setAtOnce-1)/setAtOnce, loadInFlight, func(ctx context.Context, client *controlplane.Client, n int) error {
@@ -99,7 +98,7 @@ func setOwn(ctx context.Context, c *cluster, h *hollow) error {
 	})
 }
 
-// callOwn sets them with a call for each.
+// callOwn sets them with one call each.
 func callOwn(ctx context.Context, c *cluster, h *hollow) error {
 	return eachCaller(ctx, c, len(h.tasks), rawInFlight, func(ctx context.Context, client *controlplane.Client, i int) error {
 		_, err := client.SetResource(ctx, ownName(i), 1, controlplane.OnNode(nodeName(h.at[i])), controlplane.SetOptions{})
@@ -107,7 +106,7 @@ func callOwn(ctx context.Context, c *cluster, h *hollow) error {
 	})
 }
 
-// eachCaller makes n calls, so many of them at once.
+// eachCaller makes n calls, atOnce of them in parallel.
 func eachCaller(ctx context.Context, c *cluster, n, atOnce int, call func(context.Context, *controlplane.Client, int) error) error {
 	client, err := controlplane.New(c.store, ns)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// watcher counts what is written below a prefix, on a connection of its own.
+// watcher counts the writes below a prefix, on its own connection.
 type watcher struct {
-	// each is called with every batch, if it is set, before it is counted.
+	// each, unless nil, is called with every batch before it is counted.
 	each func(controlplane.Batch)
 
 	mu      sync.Mutex
@@ -21,11 +21,11 @@ type watcher struct {
 	deletes map[string]int
 	last    time.Time
 	err     error
-	// news is closed when something was counted, and made anew.
+	// news is closed and replaced when something was counted.
 	news chan struct{}
 }
 
-// watch begins to count what is written below a prefix after now, until ctx is done.
+// watch counts the writes below a prefix from now until ctx is done.
 func (c *cluster) watch(ctx context.Context, prefix string, each func(controlplane.Batch)) (*watcher, error) {
 	page, err := c.watched.List(ctx, controlplane.ListOptions{Key: controlplane.EpochKey()})
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *cluster) watch(ctx context.Context, prefix string, each func(controlpla
 	return w, nil
 }
 
-// count takes in a batch.
+// count counts a batch.
 func (w *watcher) count(b controlplane.Batch) {
 	if w.each != nil && len(b.Events) > 0 {
 		w.each(b)
@@ -74,10 +74,10 @@ func (w *watcher) counted() (puts, deletes map[string]int) {
 	return maps.Clone(w.puts), maps.Clone(w.deletes)
 }
 
-// stall is how long nothing may happen before it is given up that anything will.
+// stall is the time without a change after which a wait fails.
 const stall = 60 * time.Second
 
-// errStalled is that nothing happens any more.
+// errStalled means that nothing changes any more.
 var errStalled = errors.New("nothing")
 
 // until waits until n keys of a kind were put, and returns when the last change was seen.

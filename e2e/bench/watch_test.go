@@ -23,7 +23,7 @@ func batch(keys ...string) controlplane.Batch {
 	return b
 }
 
-// TestWatcher counts puts and deletes by kind, and tells when there are enough.
+// TestWatcher counts puts and deletes by kind, and returns when there are enough.
 func TestWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, seen := newTestWatcher(), 0
@@ -44,7 +44,7 @@ func TestWatcher(t *testing.T) {
 	})
 }
 
-// TestWatcherGivesUp when nothing happens any more, the watch ends, or the context does.
+// TestWatcherGivesUp when nothing changes any more, the watch ends, or the context does.
 func TestWatcherGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWatcher()

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// agentConnections are what all hollow agents share.
+	// agentConnections is the number of connections that all hollow agents share.
 	agentConnections = 100
 	// agentTTL is the time to live of their sessions.
 	agentTTL = 15 * time.Second
 )
 
-// runAgents measures binding while an agent for each node watches what is bound there
-// and renews its session; the agents start nothing.
+// runAgents measures binding while an agent for each node watches its bindings and renews its
+// session; the agents start nothing.
 func runAgents(ctx context.Context, cfg Config) ([]Row, error) {
 	shape := new(txnShape)
 	s, err := interleave(ctx, cfg, binding{name: "bind", shape: shape}.arm(), binding{name: "agents", draw: newAbsent, prepare: attend}.arm(), floorArm("floor", 0, shape))
@@ -37,8 +37,7 @@ func newAbsent(cfg Config) (*hollow, error) {
 	return h, nil
 }
 
-// attend starts an agent for each node, which ends with the cluster, and waits until all
-// are alive.
+// attend starts an agent for each node, which ends with the cluster, and waits until all are alive.
 func attend(ctx context.Context, c *cluster, h *hollow) error {
 	cfg := agents.Config{TTL: agentTTL}
 	for i := range h.nodes {

@@ -8,10 +8,10 @@ import (
 	sim "github.com/escher-sched/escher/e2e/hollow"
 )
 
-// The experiment of the paper on data locality: WordCount on 10, 50 and 100 nodes, with
-// mappers anywhere, on nodes that are named, and near their data by the library.
+// The experiment of the paper on data locality: WordCount on 10, 50 and 100 nodes, with mappers
+// anywhere, on named nodes, and near their data by the library.
 
-// localityScenarios are about tasks that are to be near something.
+// localityScenarios are about tasks near something.
 func localityScenarios() []scenario {
 	return []scenario{
 		{name: "wordcount", about: "WordCount (modelled) on a tenth, half and all of the nodes, tasks is chunks for each: mappers near their data by the library, over mappers whose node is named; --speed for less time",
@@ -21,7 +21,7 @@ func localityScenarios() []scenario {
 	}
 }
 
-// What a run of WordCount finds.
+// Names of the figures of a run of WordCount.
 const (
 	wordTook  = "makespan_s"
 	wordLocal = "local_percent"
@@ -55,7 +55,7 @@ func runWordcount(ctx context.Context, cfg Config) ([]Row, error) {
 	return rows, nil
 }
 
-// wordRow is what was found on so many nodes.
+// wordRow is the row for a number of nodes.
 func wordRow(cfg Config, s samples, n int) Row {
 	cfg.Nodes, cfg.Tasks = n, n*cfg.Tasks
 	random, native, library := wordArm(n, wordRandom).name, wordArm(n, wordNative).name, wordArm(n, wordESL).name
@@ -68,7 +68,7 @@ func wordRow(cfg Config, s samples, n int) Row {
 	return *row.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.019}, target{figure: wordLocal, must: 100, unit: " % local"})
 }
 
-// wordArm counts on so many nodes: hollow agents, whose tasks last as the model says.
+// wordArm runs WordCount on hollow agents on n nodes, with tasks as long as the model says.
 func wordArm(n int, placed string) arm {
 	return arm{fmt.Sprintf("%d nodes, %s", n, placed), func(ctx context.Context, cfg Config) (figures, error) {
 		return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {

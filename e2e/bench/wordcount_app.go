@@ -14,23 +14,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// How mappers are placed.
+// The placements of mappers.
 const (
-	// wordRandom is wherever there is room, whatever they read.
+	// wordRandom is any node that fits, whatever they read.
 	wordRandom = "random"
 	// wordNative names a node that has the chunk.
 	wordNative = "native"
-	// wordESL asks to be near the chunk.
+	// wordESL requests a node near the chunk.
 	wordESL = "esl"
 )
 
-// wordLines is how many lines the policy takes: those marked below. A test counts them.
+// wordLines is the number of lines of the policy: those marked below. A test counts them.
 const wordLines = 2
 
-// atOnce is how many chunks are stored at a time.
+// atOnce is the number of chunks stored in parallel.
 const atOnce = 8
 
-// storeChunks notes where chunks are, as what stores them does when it has.
+// storeChunks records where chunks are, like a program that has just stored them.
 func storeChunks(ctx context.Context, jobs *esl.Client, chunks [][]string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)

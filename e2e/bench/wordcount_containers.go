@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// wordText is how large the text is that containers count, in bytes.
+	// wordText is the size of the text that containers count, in bytes.
 	wordText = 12 << 20
-	// wordReducers is how many reducers there are.
+	// wordReducers is the number of reducers.
 	wordReducers = 3
-	// wordImage is what examples are run of.
+	// wordImage is the image of the examples.
 	wordImage = "escher.local/examples:latest"
 )
 
-// runWordcountContainers has the example count a text in containers, by turns with mappers
-// that ask for their data and with mappers whose node is named: the same nodes.
+// runWordcountContainers runs the example on a text in containers. In turns, its mappers request
+// their data, and have a named node: the same nodes.
 func runWordcountContainers(ctx context.Context, cfg Config) ([]Row, error) {
 	program := filepath.Join(filepath.Dir(cfg.Escher), "wordcount")
 	if _, err := os.Stat(program); err != nil {
@@ -57,7 +57,7 @@ func runWordcountContainers(ctx context.Context, cfg Config) ([]Row, error) {
 	return []Row{*row.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.05})}, nil
 }
 
-// countPairs runs the example, and returns how many seconds it took each time.
+// countPairs runs the example, and returns the durations in seconds.
 func (l *live) countPairs(ctx context.Context, cfg Config, program, text, work string) (near, named []float64, err error) {
 	cmd := exec.CommandContext(ctx, program, "-text", text, "-work", work,
 		"-chunks", strconv.Itoa(cfg.Tasks), "-reducers", strconv.Itoa(wordReducers), "-pairs", strconv.Itoa(cfg.Rounds))
@@ -88,7 +88,7 @@ func (l *live) countPairs(ctx context.Context, cfg Config, program, text, work s
 	return near, named, nil
 }
 
-// readPair reads what the example says of a pair.
+// readPair reads the example's output for a pair.
 func readPair(line []byte) (near, named float64, err error) {
 	var pair struct {
 		Near  float64 `json:"near_s"`
@@ -100,8 +100,8 @@ func readPair(line []byte) (near, named float64, err error) {
 	return pair.Near, pair.Named, nil
 }
 
-// drawText makes a text of about so many bytes, of words that are as frequent as words
-// are: the i-th word comes up as 1/i. The same every time.
+// drawText makes a text of about size bytes, with natural word frequencies: the i-th word has
+// frequency 1/i. It is the same every time.
 func drawText(size int) []byte {
 	words := rand.NewZipf(rand.New(rand.NewPCG(seed, seed)), 1.1, 1, 50_000)
 	var out bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestReadPair reads times, and nothing else.
+// TestReadPair accepts times, and nothing else.
 func TestReadPair(t *testing.T) {
 	if near, named, err := readPair([]byte(`{"named_s":2.5,"near_s":2.25}`)); err != nil || near != 2.25 || named != 2.5 {
 		t.Errorf("got %g and %g, %v", near, named, err)
@@ -22,7 +22,7 @@ func TestReadPair(t *testing.T) {
 	}
 }
 
-// TestDrawText: lines of words of letters, the same every time, of which some are frequent.
+// TestDrawText: lines of words of letters, the same every time, some of them frequent.
 func TestDrawText(t *testing.T) {
 	text := drawText(10_000)
 	if len(text) < 10_000 || len(text) > 10_100 || text[len(text)-1] != '\n' || !bytes.Equal(text, drawText(10_000)) {
@@ -40,7 +40,7 @@ func TestDrawText(t *testing.T) {
 	}
 }
 
-// TestWordcountIsBuilt says how, if it is not.
+// TestWordcountIsBuilt: the error says how to build a missing program.
 func TestWordcountIsBuilt(t *testing.T) {
 	_, err := runWordcountContainers(context.Background(), Config{Escher: filepath.Join(t.TempDir(), "escher")})
 	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "go build -o") {

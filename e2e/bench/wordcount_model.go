@@ -7,30 +7,29 @@ import (
 	"time"
 )
 
-// The model of WordCount: how long mappers take that read their chunk from the disk of
-// their own node, or over the network from another one. Times are of the experiment, in
-// seconds.
+// The model of WordCount: how long mappers take that read their chunk from the disk of their own
+// node, or over the network from another one. Times are experiment times, in seconds.
 const (
-	// wordSlots is how many tasks a node runs at once, one a core.
+	// wordSlots is how many tasks a node runs at once, one per core.
 	wordSlots = 4
-	// wordCopies is on how many nodes a chunk is, or on all if these are fewer.
+	// wordCopies is the number of nodes with a copy of a chunk, at most all nodes.
 	wordCopies = 3
-	// wordChunk is how large a chunk is, in MB.
+	// wordChunk is the size of a chunk, in MB.
 	wordChunk = 512.0
-	// wordDisk is how many MB/s each mapper reads of its own node.
+	// wordDisk is how many MB/s each mapper reads from its own node.
 	wordDisk = 200.0
-	// wordLink is the link of a node to the others, 1 Gbit/s each way, in MB/s. What comes
-	// in shares it equally, and so does what goes out: a read is as fast as the lesser of
-	// its two parts. The network between the links is never full.
+	// wordLink is the link of a node to the others, 1 Gbit/s each way, in MB/s. Incoming reads
+	// share it equally, and so do outgoing ones: a read is as fast as the lesser of its two parts.
+	// The network between the links is never full.
 	wordLink = 125.0
-	// wordMap is how many MB/s a mapper counts of what it has read.
+	// wordMap is how many MB/s of read data a mapper counts.
 	wordMap = 64.0
-	// wordReduce is how long each reducer takes: of a chunk there are few different words,
-	// so that what it fetches is little, wherever it is.
+	// wordReduce is how long each reducer takes: a chunk has few different words, so reducers fetch
+	// little from anywhere.
 	wordReduce = 4 * time.Second
 )
 
-// placeChunks says on which of the nodes each of n chunks is: the same every time.
+// placeChunks returns the nodes of each of n chunks: the same every time.
 func placeChunks(n int, nodes []string) [][]string {
 	random := rand.New(rand.NewPCG(seed, seed))
 	all := make([][]string, n)
@@ -42,8 +41,8 @@ func placeChunks(n int, nodes []string) [][]string {
 	return all
 }
 
-// nameNodes chooses a node for each chunk as a program does that knows where they are:
-// of those that have a copy, the one that was chosen the least often.
+// nameNodes chooses a node for each chunk like a program that knows the copies: the one chosen
+// least often among those with a copy.
 func nameNodes(chunks [][]string) []string {
 	chosen, all := make(map[string]int), make([]string, len(chunks))
 	for i, nodes := range chunks {
@@ -53,23 +52,23 @@ func nameNodes(chunks [][]string) []string {
 	return all
 }
 
-// remoteRead is a chunk on its way from one node to another.
+// remoteRead is a chunk in transfer from one node to another.
 type remoteRead struct {
 	chunk    int
 	from, to string
 	left     float64 // MB
 }
 
-// wordModel knows when mappers end that began. It has no clock: it is told the time.
+// wordModel computes when started mappers end. It has no clock: callers pass the time.
 type wordModel struct {
 	chunks [][]string
 	at     float64
 	reads  []*remoteRead
-	// ends is when those end that have what they need, by chunk.
+	// ends is the end time of mappers with all their data, by chunk.
 	ends map[int]float64
-	// in and out are how many reads a node takes part in.
+	// in and out are the numbers of reads of a node.
 	in, out map[string]int
-	// local is how many mappers have read of their own node.
+	// local is how many mappers have read from their own node.
 	local int
 	ended []int
 }
@@ -78,8 +77,8 @@ func newWordModel(chunks [][]string) *wordModel {
 	return &wordModel{chunks: chunks, ends: make(map[int]float64), in: make(map[string]int), out: make(map[string]int)}
 }
 
-// begin notes that the mapper of a chunk begins on a node. A read from elsewhere is of the
-// copy whose node serves the fewest others.
+// begin records that the mapper of a chunk begins on a node. A remote read uses the copy whose node
+// serves the fewest others.
 func (m *wordModel) begin(at float64, chunk int, node string) {
 	m.advance(at)
 	if slices.Contains(m.chunks[chunk], node) {
@@ -93,12 +92,12 @@ func (m *wordModel) begin(at float64, chunk int, node string) {
 	m.reads = append(m.reads, &remoteRead{chunk: chunk, from: from, to: node, left: wordChunk})
 }
 
-// rate is how many MB/s a read makes now.
+// rate is the current speed of a read, in MB/s.
 func (m *wordModel) rate(r *remoteRead) float64 {
 	return wordLink / float64(max(m.in[r.to], m.out[r.from]))
 }
 
-// next is when something happens next; +Inf is never.
+// next is the time of the next event; +Inf means never.
 func (m *wordModel) next() float64 {
 	next := math.Inf(1)
 	for _, end := range m.ends {
@@ -110,10 +109,10 @@ func (m *wordModel) next() float64 {
 	return next
 }
 
-// almostNothing is how much of a chunk is no more than what adding up has left of it.
+// almostNothing is the size of a chunk's remainder that is only rounding error.
 const almostNothing = 1e-6
 
-// advance goes on to a time, event by event, as each changes how fast the others are.
+// advance advances to a time, event by event, as each changes the speed of the others.
 func (m *wordModel) advance(to float64) {
 	for m.at < to {
 		at := min(to, m.next())
@@ -139,7 +138,7 @@ func (m *wordModel) advance(to float64) {
 	}
 }
 
-// take returns the chunks whose mappers have ended since it was asked last, in order.
+// take returns the chunks whose mappers have ended since the last call, in order.
 func (m *wordModel) take() []int {
 	ended := slices.Sorted(slices.Values(m.ended))
 	m.ended = nil

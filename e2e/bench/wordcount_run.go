@@ -14,16 +14,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// wordRun is WordCount once. Its tasks are real but for their processes: it sees mappers
-// begin, and ends them when the model says that they end.
+// wordRun is one run of WordCount. Its tasks are real except for their processes: it sees mappers
+// begin, and ends them when the model says so.
 type wordRun struct {
 	cfg      Config
 	cluster  *sim.Cluster
 	reducers int
 	chunks   [][]string
-	// number is which chunk a mapper reads, by its id.
+	// number is the chunk that a mapper reads, by its id.
 	number map[string]int
-	// began are mappers that run, as they are seen to.
+	// began are the mappers that are seen to run.
 	began chan beganMapper
 
 	model *wordModel
@@ -100,7 +100,7 @@ func (w *wordRun) count(ctx context.Context, jobs *esl.Client, placed string) er
 // now is the time of the experiment, in seconds.
 func (w *wordRun) now() float64 { return time.Since(w.clock).Seconds() * w.cfg.Speed }
 
-// watch tells which mappers run.
+// watch reports the running mappers.
 func (w *wordRun) watch(ctx context.Context, jobs *esl.Client, listed chan struct{}) error {
 	seen := make(map[int]bool)
 	return jobs.Watch(ctx, controlplane.WatchTasks{}, func(u controlplane.StatusUpdate) error {
@@ -119,7 +119,7 @@ func (w *wordRun) watch(ctx context.Context, jobs *esl.Client, listed chan struc
 	})
 }
 
-// follow ends mappers when their time has come.
+// follow ends mappers when they are due.
 func (w *wordRun) follow(ctx context.Context) error {
 	event := time.NewTimer(time.Hour)
 	defer event.Stop()

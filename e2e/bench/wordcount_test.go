@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestWordcount counts on six nodes, forty times as fast as it is: all mappers near their
-// data read it locally, others do not. What they take says little at that speed.
+// TestWordcount counts on six nodes at forty times its speed: all mappers near their data read it
+// locally, others do not. The times mean little at that speed.
 func TestWordcount(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
@@ -28,7 +28,7 @@ func TestWordcount(t *testing.T) {
 	}
 }
 
-// TestWordModel has mappers read of their own node, and share links with one another.
+// TestWordModel lets mappers read from their own node, and share links with one another.
 func TestWordModel(t *testing.T) {
 	m := newWordModel([][]string{{"a"}, {"a"}, {"b"}, {"a", "b"}, {"b"}})
 	local, counted := wordChunk/wordDisk+wordChunk/wordMap, wordChunk/wordMap
@@ -51,21 +51,20 @@ func TestWordModel(t *testing.T) {
 	}
 	expect(local, 0)
 
-	// One comes in alone for half of its chunk, and shares the link of the node then with
-	// another one: its second half takes as long as a whole one. That one has had as much
-	// by then, and has the link for itself for the rest.
+	// One transfers alone for half of its chunk. Then it shares the node's link with another one:
+	// its second half takes as long as a whole chunk. The other has received as much by then, and
+	// has the link alone for the rest.
 	m.begin(100, 1, "c")
 	m.begin(100+alone/2, 2, "c")
 	expect(100+1.5*alone+counted, 1)
 	expect(100+2*alone+counted, 2)
 
-	// Of two copies that whose node serves fewer is read, so that neither waits for the
-	// other.
+	// The copy on the node that serves fewer reads is used, so that neither waits for the other.
 	m.begin(200, 1, "c")
 	m.begin(200, 3, "d")
 	expect(200+alone+counted, 1, 3)
 
-	// What goes out is shared as well.
+	// Outgoing reads share the link as well.
 	m.begin(300, 2, "c")
 	m.begin(300, 4, "d")
 	expect(300+2*alone+counted, 2, 4)
@@ -74,8 +73,8 @@ func TestWordModel(t *testing.T) {
 	}
 }
 
-// TestWordPlaces: chunks are on so many different nodes each, and who names nodes gives
-// all of them about as many.
+// TestWordPlaces: each chunk is on wordCopies different nodes, and nameNodes loads all nodes about
+// equally.
 func TestWordPlaces(t *testing.T) {
 	nodes := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 	chunks := placeChunks(140, nodes)
@@ -96,7 +95,7 @@ func TestWordPlaces(t *testing.T) {
 	}
 }
 
-// TestPolicyLines counts the lines that are marked as policy.
+// TestPolicyLines counts the lines marked as policy.
 func TestPolicyLines(t *testing.T) {
 	for _, c := range []struct {
 		of         string

@@ -20,7 +20,7 @@ func Ordered(t *testing.T, nodes int) (*hollow.Cluster, *esl.Client) {
 	return OrderedOn(t, hollow.Nodes(nodes, 4))
 }
 
-// OrderedOn is ordered, on nodes of one's own.
+// OrderedOn is Ordered with the given nodes.
 func OrderedOn(t *testing.T, nodes []hollow.Node) (*hollow.Cluster, *esl.Client) {
 	t.Helper()
 	c, err := hollow.Start(context.Background(), hollow.Config{Nodes: nodes})
@@ -39,10 +39,10 @@ func OrderedOn(t *testing.T, nodes []hollow.Node) (*hollow.Cluster, *esl.Client)
 	return c, client
 }
 
-// NothingLeft fails the test if an invariant did not hold, or something is left.
+// NothingLeft fails the test if an invariant was broken, or keys remain.
 func NothingLeft(t *testing.T, c *hollow.Cluster) {
 	t.Helper()
-	time.Sleep(5 * time.Second) // the collector looks once a second
+	time.Sleep(5 * time.Second) // the collector runs once a second
 	if err := c.Audit(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -51,7 +51,7 @@ func NothingLeft(t *testing.T, c *hollow.Cluster) {
 	}
 }
 
-// Called returns a task of half a core with a name.
+// Called returns a named task of half a core.
 func Called(name string, command ...string) controlplane.Submission {
 	s := hollow.Task(500, command...)
 	s.Task.Name = name
@@ -68,7 +68,7 @@ func Submitted(t *testing.T, jobs *esl.Client, tasks []controlplane.Submission, 
 	return l
 }
 
-// Statuses waits until tasks are so far, and returns their statuses in order.
+// Statuses waits until tasks have reached a state, and returns their statuses in order.
 func Statuses(t *testing.T, jobs *esl.Client, until controlplane.Until, ids ...string) []types.Status {
 	t.Helper()
 	all, err := jobs.Wait(t.Context(), until, ids...)

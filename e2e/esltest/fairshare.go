@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Sharing is a cluster whose tasks take part in policies that are shared.
+// Sharing is a cluster whose tasks join shared policies.
 type Sharing struct {
 	*hollow.Cluster
 	T    *testing.T
@@ -43,7 +43,7 @@ func NewSharing(t *testing.T, cfg hollow.Config, id string, p esl.Shared) *Shari
 	return s
 }
 
-// Submit submits a job, and returns its id.
+// Submit submits a job, and returns its ids.
 func (s *Sharing) Submit(tasks []controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
 	s.T.Helper()
 	job, err := s.Jobs.Submit(s.T.Context(), esl.Job{Name: "j", Tasks: tasks}, policies...)
@@ -62,7 +62,7 @@ func (s *Sharing) Snapshot() *cluster.View {
 	return v
 }
 
-// held returns how much of its pool a user has.
+// held returns the amount of a pool that a user holds.
 func held(v *cluster.View, pool string) float64 {
 	rid := types.Resolve("d", "teams.fair-share."+pool)
 	p := v.Pools[rid]
@@ -72,7 +72,7 @@ func held(v *cluster.View, pool string) float64 {
 	return float64(p.Allocated.V.Of(rid)) / 1000
 }
 
-// Shares checks what users have of a resource now, each within some part of it.
+// Shares checks the current shares of users in a resource, each within a relative error.
 func (s *Sharing) Shares(resource string, within float64, want map[string]float64) {
 	s.T.Helper()
 	v := s.Snapshot()
@@ -83,7 +83,7 @@ func (s *Sharing) Shares(resource string, within float64, want map[string]float6
 	}
 }
 
-// Evicted returns how often tasks were evicted.
+// Evicted returns the number of evictions.
 func (s *Sharing) Evicted() (n int) {
 	for task := range s.Snapshot().Tasks() {
 		n += task.Info.V.Evict
@@ -91,8 +91,7 @@ func (s *Sharing) Evicted() (n int) {
 	return n
 }
 
-// Used returns how much of the cpu of a cluster is in use on average, looked at four times
-// a second.
+// Used returns the average cpu utilization of a cluster, sampled four times a second.
 func (s *Sharing) Used(of float64, during time.Duration) float64 {
 	s.T.Helper()
 	sum, n := 0.0, 0.0
@@ -117,7 +116,7 @@ func (s *Sharing) Stop(jobs ...controlplane.Launched) {
 	}
 }
 
-// NothingLeft checks that nothing is left but the shared policy and what it declares.
+// NothingLeft checks that nothing is left except the shared policy and its declarations.
 func (s *Sharing) NothingLeft(but ...string) {
 	s.T.Helper()
 	time.Sleep(10 * time.Second)

@@ -6,7 +6,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// BeginsWithin checks when the task of a job has begun, after now.
+// BeginsWithin checks that the task of a job begins within a time from now.
 func (s *Sharing) BeginsWithin(job controlplane.Launched, most time.Duration) {
 	s.T.Helper()
 	from := time.Now()

@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
-// Mean returns how many tasks of a job ran in the mean until now.
+// Mean returns the average number of running tasks of a job until now.
 func (s *Sharing) Mean(job controlplane.Launched, during time.Duration) float64 {
 	s.T.Helper()
 	var sum time.Duration

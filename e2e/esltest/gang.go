@@ -59,7 +59,7 @@ func (g Gangs) AwaitView(holds func(*cluster.View) bool) *cluster.View {
 	return v
 }
 
-// Running waits until all tasks of a job run, and returns where.
+// Running waits until all tasks of a job run, and returns their nodes.
 func (g Gangs) Running(job controlplane.Launched) []string {
 	g.T.Helper()
 	var nodes []string
@@ -85,7 +85,7 @@ func (g Gangs) Snapshot() *cluster.View {
 	return v
 }
 
-// Ended waits until all tasks of a job have ended, and returns their phases.
+// Ended waits until all tasks of a job have ended, and returns their statuses.
 func (g Gangs) Ended(job controlplane.Launched) map[string]types.Status {
 	g.T.Helper()
 	ctx, cancel := context.WithTimeout(g.T.Context(), time.Hour)

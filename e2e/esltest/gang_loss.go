@@ -5,7 +5,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// FailTask has the process of a member end with a failure, if it runs.
+// FailTask makes the process of a member fail, if it runs.
 func (g Gangs) FailTask(id string) {
 	g.T.Helper()
 	if err := g.Finish(g.T.Context(), "d", id, 1); err != nil && !types.Is(err, types.NotFound) {
@@ -21,7 +21,7 @@ func (g Gangs) Lose(node string) {
 	}
 }
 
-// Preempt does what makes room for another: the place is taken away, and all leave.
+// Preempt preempts a gang: its reservation is deleted, and all members are evicted.
 func (g Gangs) Preempt(job controlplane.Launched) {
 	g.T.Helper()
 	tx := g.Begin().Unreserve(job.Job + ".gang")

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// inPart is for how long some of a gang have run at a time, and others of it not.
+// inPart records the longest time for which only a part of a gang ran.
 type inPart struct {
 	since time.Time
 	most  time.Duration
@@ -27,7 +27,7 @@ func (p *inPart) look(v *cluster.View, job controlplane.Launched) {
 	}
 }
 
-// Partial watches a gang while something is done, and returns for how long it ran in part.
+// Partial watches a gang during do, and returns the longest time for which only a part of it ran.
 func (g Gangs) Partial(job controlplane.Launched, do func()) time.Duration {
 	g.T.Helper()
 	var p inPart
@@ -44,7 +44,7 @@ func (g Gangs) Partial(job controlplane.Launched, do func()) time.Duration {
 	return p.most
 }
 
-// Attempts returns at which attempts the members of a gang are that run, and how many do.
+// Attempts returns the number of running members of a gang by attempt number.
 func (g Gangs) Attempts(job controlplane.Launched) (at map[int]int) {
 	at = make(map[int]int)
 	v := g.Snapshot()

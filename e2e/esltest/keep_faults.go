@@ -9,13 +9,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Trouble is a store with which things go wrong, as the test says.
+// Trouble is a store with faults that the test controls.
 type Trouble struct {
 	*memstore.Store
 
 	Mu sync.Mutex
-	// OnCommit is called before each commit: true lets it through; lost has its answer
-	// lost after that.
+	// OnCommit is called before each commit: through lets it pass; lost drops its answer
+	// afterwards.
 	OnCommit func(txn controlplane.Txn) (through bool, lost bool)
 	commits  int
 	Lists    map[string]int

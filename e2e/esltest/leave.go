@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// manyOf has a shared policy make more than a stock etcd takes in one transaction: of pools,
-// of what is on nodes of their own, and a reservation.
+// manyOf makes a shared policy create more than one transaction of a stock etcd allows: pools,
+// resources on single nodes, and a reservation.
 func manyOf(_ string, s *esl.State) esl.Plan {
 	var plan esl.Plan
 	for i := range 140 {
@@ -37,8 +37,8 @@ func manyOf(_ string, s *esl.State) esl.Plan {
 	return plan
 }
 
-// Left is a cluster on a store of the limits of a stock etcd, and somebody who dies at one
-// of his transactions.
+// Left is a cluster on a store with the limits of a stock etcd, and a client that is killed at one
+// of its transactions.
 type Left struct {
 	Gangs
 	store  *Trouble
@@ -58,9 +58,9 @@ func StartLeft(t *testing.T) Left {
 	return l
 }
 
-// Dies does something that takes several transactions, and is killed right before the
-// one after so many, or after that was done and before it was answered. It returns whether
-// it came to its end before.
+// Dies calls do, which takes several transactions, and kills its client right before the
+// transaction after the given number, or after that committed and before its answer. It returns
+// whether do completed first.
 func (l Left) Dies(after int, answered bool, do func(context.Context, *esl.Client) error) (whole bool) {
 	ctx, kill := context.WithCancel(l.T.Context())
 	defer kill()
@@ -71,7 +71,7 @@ func (l Left) Dies(after int, answered bool, do func(context.Context, *esl.Clien
 		case n <= after || last:
 			return true, last
 		default:
-			kill() // nor does it anything else
+			kill() // it does nothing else either
 			return false, false
 		}
 	})
@@ -82,8 +82,8 @@ func (l Left) Dies(after int, answered bool, do func(context.Context, *esl.Clien
 	return err == nil
 }
 
-// ComesToRest stops what there is, withdraws what is declared, unless that was done, and
-// checks that nothing is left.
+// ComesToRest stops everything, withdraws the declaration unless withdrawn, and checks that nothing
+// is left.
 func (l Left) ComesToRest(withdrawn bool) {
 	l.T.Helper()
 	ctx := l.T.Context()

@@ -6,7 +6,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// NodesUsed checks that all tasks of jobs run, on so many nodes.
+// NodesUsed checks that all tasks of jobs run, on a number of nodes.
 func (s *Site) NodesUsed(want int, jobs ...controlplane.Launched) {
 	s.Helper()
 	running := hollow.Running(s.Snapshot(), "d")
@@ -24,7 +24,7 @@ func (s *Site) NodesUsed(want int, jobs ...controlplane.Launched) {
 	}
 }
 
-// OpenNodes is how many nodes have some of a resource.
+// OpenNodes is the number of nodes with some of a resource.
 func (s *Site) OpenNodes(id types.ResourceID) int {
 	s.Helper()
 	v, n := s.Snapshot(), 0

@@ -24,8 +24,8 @@ type Site struct {
 	Jobs *esl.Client
 }
 
-// OnSite runs a test on a cluster of these nodes, in a bubble of time; in the end every
-// invariant must have held.
+// OnSite runs a test on a cluster of these nodes, in a synctest bubble; in the end every invariant
+// must have held.
 func OnSite(t *testing.T, nodes []hollow.Node, test func(s *Site)) {
 	t.Helper()
 	OnSiteWith(t, hollow.Config{Nodes: nodes}, test)
@@ -62,7 +62,7 @@ func (s *Site) Run(name string, tasks []controlplane.Submission, policies ...esl
 	return job
 }
 
-// Pass lets time pass.
+// Pass advances the time.
 func (s *Site) Pass(d time.Duration) { time.Sleep(d) }
 
 func (s *Site) Must(err error) {
@@ -72,7 +72,7 @@ func (s *Site) Must(err error) {
 	}
 }
 
-// Snapshot returns the cluster once nothing has changed for a while.
+// Snapshot returns the cluster after a quiet period.
 func (s *Site) Snapshot() *cluster.View {
 	s.Helper()
 	time.Sleep(2 * time.Second)
@@ -81,13 +81,14 @@ func (s *Site) Snapshot() *cluster.View {
 	return v
 }
 
-// On says how many tasks of jobs run where: "n00 2, n01 1".
+// On returns the number of running tasks of jobs by domain: "n00 2, n01 1".
 func (s *Site) On(in esl.Domain, jobs ...controlplane.Launched) string {
 	s.Helper()
 	return Spots(s.Snapshot(), in, jobs...)
 }
 
-// Await waits until the tasks of jobs run as on says, or in one of several ways: "a | b".
+// Await waits until the tasks of jobs run as On returns, in one of several ways: "a
+// b".
 func (s *Site) Await(in esl.Domain, want string, jobs ...controlplane.Launched) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Minute)
@@ -124,7 +125,7 @@ func Spots(v *cluster.View, in esl.Domain, jobs ...controlplane.Launched) string
 	return strings.Join(out, ", ")
 }
 
-// Node is where a task runs.
+// Node is the node of a running task.
 func (s *Site) Node(id string) string {
 	s.Helper()
 	return hollow.Running(s.Snapshot(), "d")[id]
@@ -137,7 +138,7 @@ func (s *Site) Waiting(job controlplane.Launched) []string {
 	return slices.DeleteFunc(slices.Clone(job.Tasks), func(id string) bool { return running[id] != "" })
 }
 
-// Why is what a task waits for on account of its policies.
+// Why says what a task waits for because of its policies.
 func (s *Site) Why(id string) string {
 	s.Helper()
 	v, err := s.C.View(s.Context())
@@ -145,7 +146,7 @@ func (s *Site) Why(id string) string {
 	return strings.Join(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now()), "; ")
 }
 
-// Says checks that a task is said to wait for something.
+// Says checks that the explanation of a task contains a text.
 func (s *Site) Says(id, want string) {
 	s.Helper()
 	s.Snapshot()
@@ -164,7 +165,7 @@ func (s *Site) Stop(ids ...string) {
 	s.Must(err)
 }
 
-// Forgotten waits until no policies are kept but one.
+// Forgotten waits until only one policy is left.
 func (s *Site) Forgotten(but string) {
 	s.Helper()
 	_, err := s.C.Await(s.Context(), func(v *cluster.View) bool {

@@ -2,7 +2,7 @@ package esltest
 
 import "github.com/escher-sched/escher/types"
 
-// Running returns how many tasks run.
+// Running returns the number of running tasks.
 func (s *Sharing) Running() int {
 	s.T.Helper()
 	n := 0

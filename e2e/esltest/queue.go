@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
-// Begun returns when the tasks of jobs were bound, as far as they were.
+// Begun returns the bind times of the bound tasks of jobs.
 func Begun(s *Sharing, jobs ...controlplane.Launched) []time.Time {
 	s.T.Helper()
 	v := s.Snapshot()

@@ -17,8 +17,8 @@ func TaskOn(node string, milliCPU types.Quantity, command ...string) controlplan
 	return x
 }
 
-// WatchSkew follows the tasks of a name, revision by revision, until stop: then it sends
-// how many more of them were in one of n domains than in another at most.
+// WatchSkew follows the tasks of a name, revision by revision, until stop. Then it sends the
+// largest difference of their number between two of n domains.
 func (s *Site) WatchSkew(name string, in esl.Domain, n int) (skew <-chan int, stop func()) {
 	ctx, stop := context.WithCancel(s.Context())
 	out := make(chan int, 1)
@@ -65,7 +65,7 @@ func (s *Site) WatchSkew(name string, in esl.Domain, n int) (skew <-chan int, st
 	return out, stop
 }
 
-// Count is how many of a job run on a node.
+// Count is the number of a job's tasks that run on a node.
 func (s *Site) Count(job controlplane.Launched, node string) int {
 	s.Helper()
 	running, n := hollow.Running(s.Snapshot(), "d"), 0

@@ -6,7 +6,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// Resources returns the resources of the namespace, with where they are, sorted.
+// Resources returns the resources of the namespace with their locations, sorted.
 func (w *World) Resources() []string {
 	w.t.Helper()
 	prefix := controlplane.Prefix(controlplane.Resources, "d")

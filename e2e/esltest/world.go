@@ -17,15 +17,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Counter is a Controller that says what it was asked, and does what the test says.
+// Counter is a Controller that records its calls, and does what the test says.
 type Counter struct {
-	// Name tells them apart in a test.
+	// Name distinguishes counters in a test.
 	Name string `json:"name"`
 
 	asked *Record
 }
 
-// Record is what a test knows of its policies.
+// Record is the record of a test's policies.
 type Record struct {
 	mu    sync.Mutex
 	times map[string]int
@@ -48,7 +48,7 @@ func (r *Record) Kinds() esl.Kinds {
 	)
 }
 
-// Count returns how often one was asked since it was called last.
+// Count returns the number of calls of a counter since Count was last called.
 func (r *Record) Count(name string) int {
 	synctest.Wait()
 	r.mu.Lock()
@@ -101,14 +101,14 @@ func (p *Shared) Declare(id string) ([]esl.Set, error) {
 	return []esl.Set{{Name: id + ".shared", Capacity: esl.One, Where: controlplane.InCluster()}}, nil
 }
 
-// Plain is one without anything to do while its tasks last.
+// Plain is a policy without work while its tasks last.
 type Plain struct{}
 
 func (*Plain) Kind() string { return "plain" }
 
 func (*Plain) Apply(*esl.Group) error { return nil }
 
-// Member refers to a shared one.
+// Member refers to a shared policy.
 type Member struct {
 	Of string `json:"of"`
 }
@@ -144,7 +144,7 @@ func (w *World) Client(ns string) *esl.Client {
 	return jobs
 }
 
-// Keep keeps policies until the test ends, or stop is called.
+// Keep runs policies until the test ends, or stop is called.
 func (w *World) Keep(store controlplane.Store, change ...func(*keep.Options)) (stop func()) {
 	opts := keep.Options{Kinds: w.Asked.Kinds()}
 	for _, f := range change {
@@ -182,7 +182,7 @@ func (w *World) Pool(name string, capacity types.Quantity) {
 	}
 }
 
-// Capacity returns that of a pool, -1 if there is none.
+// Capacity returns the capacity of a pool; -1 if there is none.
 func (w *World) Capacity(name string) types.Quantity {
 	w.t.Helper()
 	synctest.Wait()
@@ -200,13 +200,13 @@ func (w *World) Capacity(name string) types.Quantity {
 	return r.Capacity
 }
 
-// Pass lets time pass.
+// Pass advances the time.
 func Pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// SetOwn wants the policy's pool to be of a capacity.
+// SetOwn is a plan that gives the policy's pool a capacity.
 func SetOwn(s *esl.State, capacity types.Quantity) esl.Plan {
 	if p := s.Pool(s.Own("")); p != nil && p.Capacity() == capacity {
 		return esl.Plan{}
@@ -226,7 +226,7 @@ func (w *World) Put(key string, m types.Message) {
 	}
 }
 
-// Snapshot returns the cluster as it is.
+// Snapshot returns the current cluster.
 func (w *World) Snapshot() *cluster.View {
 	w.t.Helper()
 	synctest.Wait()

@@ -20,7 +20,7 @@ type line struct {
 	name string
 	// kill ends the incarnation.
 	kill context.CancelFunc
-	// gone is done once the incarnation was killed: nothing that it sends is answered.
+	// gone is done once the incarnation was killed: its calls get no answers.
 	gone <-chan struct{}
 	// unguarded selects the compares that are left out of its transactions.
 	unguarded func(controlplane.Compare) bool
@@ -30,24 +30,24 @@ type line struct {
 	// cut is the time until which nothing gets through, denied the time until which every
 	// call is refused.
 	cut, denied time.Time
-	// severed is closed when the watches are to end, and made again.
+	// severed is closed to end the watches, and then replaced.
 	severed chan struct{}
 	// renewed is the time at which the last renewal that succeeded was sent.
 	renewed time.Time
 }
 
-// fate is what becomes of one call.
+// fate is the fate of one call.
 type fate int
 
 const (
 	done fate = iota
-	// notSent: nothing is done, and the component knows.
+	// notSent: nothing is done, and the component gets an error.
 	notSent
 	// lost: nothing is done, and the component does not know.
 	lost
 	// unanswered: it is done, and the component does not know.
 	unanswered
-	// late: it is done some time after the component was told that it is not known.
+	// late: it is done some time after the component got an unknown outcome.
 	late
 	// diesBefore and diesAfter: the component dies with the call, undone or done.
 	diesBefore
@@ -58,7 +58,7 @@ func newLine(w *world, name string, store *memstore.Store, random *rand.Rand, ct
 	return &line{Store: store, w: w, name: name, kill: kill, gone: ctx.Done(), random: random, severed: make(chan struct{})}
 }
 
-// next decides what becomes of a call, and how long it is under way.
+// next decides the fate of a call, and its delay.
 func (l *line) next() (fate, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,7 +275,7 @@ func (l *line) sever(away time.Duration) {
 	l.severed = make(chan struct{})
 }
 
-// deny refuses all that the component asks for some time.
+// deny refuses all calls of the component for some time.
 func (l *line) deny(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

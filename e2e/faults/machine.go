@@ -17,7 +17,7 @@ import (
 // ttl is how long the session of a node lasts.
 const ttl = 9 * time.Second
 
-// machine is a node: what runs there, its agent, and what its watchdog does.
+// machine is a node: its processes, its agent, and its simulated watchdog.
 type machine struct {
 	w       *world
 	name    string
@@ -70,7 +70,7 @@ func (m *machine) jump(by time.Duration) {
 	m.ahead += by
 }
 
-// fault decides what becomes of a call of the runtime. Some calls kill the agent.
+// fault decides the fate of a call of the runtime. Some calls kill the agent.
 func (m *machine) fault(op simruntime.Op, _ string) simruntime.Fault {
 	l := m.agent.current()
 	if l == nil || m.w.calm() {
@@ -93,8 +93,8 @@ func (m *machine) fault(op simruntime.Op, _ string) simruntime.Fault {
 	return simruntime.NoFault
 }
 
-// guard is what the watchdog does for an agent that died: it kills all processes by the
-// deadline of the session, unless the agent is back.
+// guard acts as the watchdog of a dead agent: it kills all processes by the deadline of the
+// session, unless the agent is back.
 func (m *machine) guard(dead *line) {
 	dead.mu.Lock()
 	at := dead.renewed.Add(ttl - ttl/10)
@@ -120,7 +120,7 @@ func (m *machine) killAll() {
 	}
 }
 
-// reboot ends the agent and all processes, as a power failure does.
+// reboot ends the agent and all processes, like a power failure.
 func (m *machine) reboot() {
 	if l := m.agent.current(); l != nil {
 		l.kill()
@@ -131,8 +131,8 @@ func (m *machine) reboot() {
 	m.runtime.Reboot()
 }
 
-// started is the runtime of a machine which looks, after each start, whether another
-// machine runs a process of the same task.
+// started is the runtime of a machine. After each start it checks whether another machine runs a
+// process of the same task.
 type started struct {
 	*simruntime.Runtime
 	m *machine

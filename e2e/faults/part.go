@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// part is one component, which is started again whenever it was killed or ended.
+// part is one component, which is restarted whenever it was killed or ended.
 type part struct {
 	name string
 	run  func(ctx context.Context, store controlplane.Store) error
@@ -77,7 +77,7 @@ func (p *part) open(ctx context.Context, w *world, kill context.CancelFunc) *lin
 	return p.line
 }
 
-// current returns the connection of the present incarnation, nil before the first.
+// current returns the connection of the current incarnation; nil before the first.
 func (p *part) current() *line {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,16 +12,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// settled is the time after which a cluster without faults has done all that it can do: a
-// scheduler waits five minutes after most nodes vanished.
+// settled is the time after which a cluster without faults has nothing left to do: a scheduler
+// waits five minutes after most nodes vanished.
 const settled = 8 * time.Minute
 
-// inFlight is the time after which no call of a client, and no late transaction, is under
-// way.
+// inFlight is the time after which no call of a client, and no late transaction, is in flight.
 const inFlight = 40 * time.Second
 
-// rest ends the faults, and looks whether the cluster does all that there is to do: as it
-// is, and when everything has been told to stop.
+// rest ends the faults, and checks that the cluster completes all work: as it is, and after
+// everything was told to stop.
 func (w *world) rest() {
 	w.note("the faults stop")
 	w.mu.Lock()
@@ -76,7 +75,7 @@ func (w *world) stopAll(ctx context.Context, ns string) {
 	}
 }
 
-// checkAtRest checks what has to be so after a time without faults.
+// checkAtRest checks the state after a time without faults.
 func (w *world) checkAtRest() {
 	v := cluster.New()
 	kvs := w.list(controlplane.Root)
@@ -108,7 +107,7 @@ func (w *world) checkAtRest() {
 	w.checkProcesses()
 }
 
-// checkProcesses: what runs on a machine is bound to it.
+// checkProcesses checks that every process on a machine is bound to it.
 func (w *world) checkProcesses() {
 	for _, m := range w.machines {
 		for _, id := range m.runtime.Running() {
@@ -121,7 +120,7 @@ func (w *world) checkProcesses() {
 	}
 }
 
-// attempt returns what a container is for.
+// attempt returns the attempt of a container.
 func (m *machine) attempt(id string) nodeagent.Attempt {
 	all, _ := m.runtime.List(context.Background())
 	for _, o := range all {
@@ -132,7 +131,7 @@ func (m *machine) attempt(id string) nodeagent.Attempt {
 	return nodeagent.Attempt{}
 }
 
-// checkEmpty: nothing is held, and nothing runs.
+// checkEmpty checks that nothing is held, and nothing runs.
 func (w *world) checkEmpty() {
 	for _, kind := range []controlplane.Kind{controlplane.Bindings, controlplane.Reports, controlplane.Grants, controlplane.Policies} {
 		for _, kv := range w.list(controlplane.Prefix(kind)) {

@@ -17,11 +17,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// junk is part of every key that the faults put there, and of nothing else.
+// junk is part of every key planted by the faults, and of no other.
 const junk = "junk"
 
-// application is a program that submits tasks to a namespace. Its calls are made by an
-// incarnation of it, which may die during any of them.
+// application is a program that submits tasks to a namespace. An incarnation of it makes its calls,
+// and may die during any of them.
 type application struct {
 	w  *world
 	ns string
@@ -59,7 +59,7 @@ func (a *application) run(ctx context.Context, store controlplane.Store) error {
 	}
 }
 
-// ask has the application make a call, if it is there.
+// ask passes a call to the application, if it is there.
 func (a *application) ask(what string, do func(ctx context.Context, c *esl.Client) error) {
 	select {
 	case a.calls <- call{what, do}:
@@ -68,7 +68,7 @@ func (a *application) ask(what string, do func(ctx context.Context, c *esl.Clien
 	}
 }
 
-// work does the steps of the workload, and the faults that no call draws.
+// work does the steps of the workload, and the faults that do not depend on a call.
 func (w *world) work(r *rand.Rand, n int) {
 	for i := range n {
 		time.Sleep(time.Duration(r.IntN(600)) * time.Millisecond)
@@ -84,7 +84,7 @@ func (w *world) work(r *rand.Rand, n int) {
 	}
 }
 
-// ask has an application do something.
+// ask makes an application do something.
 func (w *world) ask(r *rand.Rand, a *application, i int) {
 	id := fmt.Sprintf("t%d", i)
 	command := []string{"run", fmt.Sprintf("%dms", r.IntN(15000)), "exit", fmt.Sprint(max(0, r.IntN(6)-4))}
@@ -105,7 +105,7 @@ func (w *world) ask(r *rand.Rand, a *application, i int) {
 			return err
 		})
 	case p < 45:
-		task.Task.Retries = 0 // A gang has restarts of its own.
+		task.Task.Retries = 0 // A gang has its own restarts.
 		job := esl.Job{ID: "j" + id, Tasks: esl.Copies(1+r.IntN(4), task)}
 		policies := policiesOf(r)
 		a.ask("submit "+job.ID, func(ctx context.Context, c *esl.Client) error {
@@ -152,7 +152,7 @@ func (w *world) ask(r *rand.Rand, a *application, i int) {
 	}
 }
 
-// name is that of an ephemeral resource.
+// name draws the name of an ephemeral resource.
 func name(r *rand.Rand) string { return []string{"lock", "data", "slot"}[r.IntN(3)] }
 
 func resourceOf(r *rand.Rand) (string, controlplane.Where, types.Quantity) {
@@ -171,7 +171,7 @@ func policiesOf(r *rand.Rand) []esl.Policy {
 	return [][]esl.Policy{nil, {gang.Gang{}}, {gang.Gang{Loss: esl.Restart}}, {place.Apart{}}, {place.Spread{}}, {gang.Gang{PerNode: 2}}}[r.IntN(6)]
 }
 
-// with picks an object of a kind that is stored.
+// with calls do with a random stored object of a kind.
 func (w *world) with(r *rand.Rand, ns string, kind controlplane.Kind, do func(id string)) {
 	kvs := w.list(controlplane.Prefix(kind, ns))
 	kvs = slices.DeleteFunc(kvs, func(kv controlplane.KV) bool { return planted(kv.Key) })
@@ -205,7 +205,7 @@ func (w *world) administer(r *rand.Rand, a *application) {
 	}
 }
 
-// disturb does something to the cluster that no call decides.
+// disturb causes a fault of the cluster that does not depend on a call.
 func (w *world) disturb(r *rand.Rand, i int) {
 	p := w.parts[r.IntN(len(w.parts))]
 	m := w.machines[r.IntN(len(w.machines))]
@@ -246,7 +246,7 @@ func (w *world) disturb(r *rand.Rand, i int) {
 	}
 }
 
-// plant puts a value that cannot be read under a key of some kind.
+// plant puts an unreadable value under a key of some kind.
 func (w *world) plant(r *rand.Rand, i int) {
 	ns, id, node := []string{"a", "b"}[r.IntN(2)], fmt.Sprintf("%s%d", junk, i), fmt.Sprintf("n%d", r.IntN(nodes))
 	keys := []string{

@@ -33,22 +33,22 @@ type Config struct {
 	Dir string
 	// Log receives what the components log; nil discards it.
 	Log *zap.Logger
-	// Unguarded selects the compares that the component named leaves out of its
-	// transactions; nil means none.
+	// Unguarded selects the compares that the named component leaves out of its transactions; nil
+	// means none.
 	Unguarded func(component string, c controlplane.Compare) bool
 }
 
-// Result is what a run found.
+// Result is the result of a run.
 type Result struct {
-	// Findings are the guarantees that did not hold; none is expected.
+	// Findings are the broken guarantees; none is expected.
 	Findings []string
-	// History is what happened, line by line.
+	// History is the history, line by line.
 	History []string
-	// Revision is the last one of the store.
+	// Revision is the last revision of the store.
 	Revision int64
 }
 
-// nodes is the number of machines, steps that of steps by default.
+// nodes is the number of machines, steps the default number of steps.
 const (
 	nodes = 4
 	steps = 400
@@ -79,7 +79,7 @@ type world struct {
 	checked  int64
 }
 
-// Run runs one seed, and must be called in a bubble of testing/synctest.
+// Run runs one seed. Call it in a bubble of testing/synctest.
 func Run(cfg Config) Result {
 	w := &world{
 		seed: cfg.Seed, dir: cfg.Dir, log: cfg.Log, began: time.Now(), store: memstore.New(memstore.WithQuota(64 << 20)),
@@ -129,8 +129,8 @@ func (w *world) launch(p *part) {
 	w.start(p)
 }
 
-// server starts what escher server runs: a scheduler, and the roles of the collector and
-// of the policies, which one server at a time has.
+// server starts the components of escher server: a scheduler, and the roles of the collector and of
+// the policies, which one server at a time has.
 func (w *world) server(name string) {
 	w.launch(&part{name: "scheduler " + name, run: func(ctx context.Context, s controlplane.Store) error {
 		cfg := scheduler.Config{Name: name, Shared: true, Seed: controlplane.NewBatch(), Metrics: scheduler.NewMetrics(), AccumulateAfter: 5 * time.Second}
@@ -157,7 +157,7 @@ func (w *world) server(name string) {
 	}})
 }
 
-// collectAndDrain runs what the leader does, each part kept running as in a server.
+// collectAndDrain runs the leader's components, each restarted as in a server.
 func (w *world) collectAndDrain(ctx context.Context, s controlplane.Store, name string, guard []controlplane.Compare) error {
 	g, ctx := supervise.WithContext(ctx)
 	for _, c := range []*supervise.Component{
@@ -201,7 +201,7 @@ func (w *world) audit() {
 	}
 }
 
-// planted reports whether a finding is about what the faults put there.
+// planted reports whether a finding is about planted keys.
 func planted(text string) bool { return strings.Contains(text, junk) }
 
 // runsOnce finds a task that two machines run at once.
@@ -242,7 +242,7 @@ func (w *world) note(format string, args ...any) {
 	w.history = append(w.history, fmt.Sprintf("%10s r%-6d %s", time.Since(w.began).Round(time.Millisecond), revision, fmt.Sprintf(format, args...)))
 }
 
-// found reports whether anything was found.
+// found reports whether there are findings.
 func (w *world) found() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

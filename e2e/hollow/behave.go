@@ -20,7 +20,7 @@ type Behave func(nodeagent.Container) (simruntime.Behaviour, error)
 //	exit 3      it ends with code 3
 //	stop 2s     it takes 2 s to end when it is told to
 //
-// Whatever else a command says runs until it is stopped.
+// A task with any other command runs until it is stopped.
 func ByCommand(c nodeagent.Container) (simruntime.Behaviour, error) {
 	forever := simruntime.Behaviour{Forever: true, StopCode: 143}
 	b := forever
@@ -48,8 +48,8 @@ func ByCommand(c nodeagent.Container) (simruntime.Behaviour, error) {
 	return b, nil
 }
 
-// BrokenOn is ByCommand, but for attempts after the first of a task, which do not start on a
-// node: its image is not to be had there.
+// BrokenOn is ByCommand, except that later attempts of a task do not start on a node, as if the
+// image were missing there.
 func BrokenOn(node string) Behave {
 	return func(c nodeagent.Container) (simruntime.Behaviour, error) {
 		if c.Attempt.Number > 1 && slices.Contains(c.Env, "ESCHER_NODE="+node) {
@@ -59,8 +59,7 @@ func BrokenOn(node string) Behave {
 	}
 }
 
-// Task is a submission of so many thousandths of a core, with a command as ByCommand
-// reads it.
+// Task is a submission of so many thousandths of a core, with a command for ByCommand.
 func Task(milliCPU int, command ...string) controlplane.Submission {
 	return controlplane.Submission{
 		Task: types.Task{Requests: types.NewRequests(map[string]types.Quantity{string(types.CPU): types.Quantity(milliCPU)})},

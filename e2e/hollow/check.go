@@ -35,7 +35,7 @@ func (a *auditing) follow(ctx context.Context, store controlplane.Store) error {
 	})
 }
 
-// upTo returns what was found until a revision, which it waits for.
+// upTo waits for a revision, and returns the findings until then.
 func (a *auditing) upTo(ctx context.Context, revision int64) ([]audit.Finding, error) {
 	for {
 		a.mu.Lock()
@@ -52,8 +52,8 @@ func (a *auditing) upTo(ctx context.Context, revision int64) ([]audit.Finding, e
 	}
 }
 
-// Audit checks the invariants of the cluster, at every revision that there was, and as it
-// is; the error names what is wrong.
+// Audit checks the invariants of the cluster, at every revision so far and now. The error lists the
+// violations.
 func (c *Cluster) Audit(ctx context.Context) error {
 	report, err := audit.Run(ctx, c.Store)
 	if err != nil {
@@ -72,9 +72,8 @@ func (c *Cluster) Audit(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
-// Left returns the keys of what a namespace has besides tasks that have ended, sorted:
-// what nobody may leave behind. What tasks left on purpose, by Provides on success, is
-// among them.
+// Left returns the remaining keys of a namespace except ended tasks, sorted: a clean application
+// leaves none. They include what tasks left on purpose, by Provides on success.
 func (c *Cluster) Left(ctx context.Context, ns string) ([]string, error) {
 	v, err := c.View(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // Cluster runs until it is closed. Its methods may be called concurrently.
 type Cluster struct {
-	// Store is what all of it is kept in.
+	// Store holds the whole state.
 	Store controlplane.Store
 
 	cfg   Config
@@ -37,8 +37,8 @@ type Cluster struct {
 	keeping *keeper
 }
 
-// Start starts a cluster, and returns when all nodes are alive. It ends with ctx, or
-// when it is closed.
+// Start starts a cluster, and returns when all nodes are alive. It ends with ctx, or when it is
+// closed.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()
 	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine)}
@@ -90,7 +90,7 @@ func (c *Cluster) run(f func(ctx context.Context) error) {
 	c.group.Go(func() error { return f(c.ctx) })
 }
 
-// Close ends the cluster, and returns what a part of it failed with, if one did.
+// Close ends the cluster, and returns the error of a failed part, if any.
 func (c *Cluster) Close() error {
 	c.StopKeeping()
 	c.mu.Lock()
@@ -119,8 +119,8 @@ func (c *Cluster) Client(ns string) (*esl.Client, error) {
 	return jobs, nil
 }
 
-// Await follows the cluster until something holds, and returns it as it was then. The
-// view is the caller's.
+// Await follows the cluster until holds returns true, and returns that state. The caller owns the
+// view.
 func (c *Cluster) Await(ctx context.Context, holds func(*cluster.View) bool) (*cluster.View, error) {
 	errHolds := errors.New("it holds")
 	v := cluster.New()
@@ -142,12 +142,12 @@ func (c *Cluster) Await(ctx context.Context, holds func(*cluster.View) bool) (*c
 	return v, err
 }
 
-// View returns the cluster as it is.
+// View returns the current cluster.
 func (c *Cluster) View(ctx context.Context) (*cluster.View, error) {
 	return c.Await(ctx, func(*cluster.View) bool { return true })
 }
 
-// Running returns the nodes of the tasks of a namespace that run, by id.
+// Running returns the nodes of the running tasks of a namespace, by id.
 func Running(v *cluster.View, ns string) map[string]string {
 	out := make(map[string]string)
 	for t := range v.Tasks() {
@@ -164,8 +164,8 @@ type keeper struct {
 	done chan struct{}
 }
 
-// Keep keeps policies until the cluster is closed, or StopKeeping: for who had it
-// started without, or stopped that.
+// Keep runs policies until the cluster is closed, or StopKeeping is called. It is for clusters with
+// NoKeep, or after StopKeeping.
 func (c *Cluster) Keep() {
 	c.StopKeeping()
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -183,7 +183,7 @@ func (c *Cluster) Keep() {
 	})
 }
 
-// StopKeeping ends what keeps policies, at whatever it is: as if its process were killed.
+// StopKeeping stops running policies at any point, as if the process were killed.
 func (c *Cluster) StopKeeping() {
 	c.mu.Lock()
 	k := c.keeping
@@ -195,7 +195,7 @@ func (c *Cluster) StopKeeping() {
 	}
 }
 
-// maintenance is of a store that never fills, and forgets nothing.
+// maintenance serves a store that never fills, and forgets nothing.
 type maintenance struct{ store controlplane.Store }
 
 func (m maintenance) Usage(ctx context.Context) (controlplane.Usage, error) {

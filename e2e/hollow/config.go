@@ -15,38 +15,38 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config says what the cluster is of. Only Nodes must be given.
+// Config configures the cluster. Only Nodes is required.
 type Config struct {
 	Nodes []Node
-	// Store is what it is kept in; nil: memory.
+	// Store holds the state; nil means memory.
 	Store controlplane.Store
-	// Kinds are the policies that are kept; nil: those of package esl.
+	// Kinds are the kinds of policies to run; nil means those of package esl.
 	Kinds esl.Kinds
-	// NoKeep leaves policies to the test, which runs keep.Run itself, or Cluster.Keep.
+	// NoKeep leaves policies to the test, which calls keep.Run or Cluster.Keep.
 	NoKeep bool
-	// NoAudit leaves out the audit of every revision: Check looks at the end alone.
+	// NoAudit omits the audit of every revision: Audit then checks only the current state.
 	NoAudit bool
-	// Behave decides what the process of a task does; nil: ByCommand.
+	// Behave decides what the process of a task does; nil means ByCommand.
 	Behave Behave
-	// Scheduler and Collector are theirs; zero: the defaults.
+	// Scheduler and Collector configure those parts; zero means the defaults.
 	Scheduler scheduler.Config
 	Collector server.Policy
-	// TTL is how long the session of a node lasts without being renewed; 0 is 15 s.
+	// TTL is how long the session of a node lasts without renewal; 0 means 15 s.
 	TTL time.Duration
-	// Log is told what all of them do; nil is nobody.
+	// Log is the logger of all parts; nil means no logs.
 	Log *zap.Logger
 }
 
 // Node is one machine.
 type Node struct {
 	Name string
-	// Capacity is what it has of physical resources, such as cpu: 8.
+	// Capacity is its physical resources, such as cpu: 8.
 	Capacity map[string]types.Quantity
-	// Labels are such as rack: r1.
+	// Labels are labels such as rack: r1.
 	Labels map[string]string
 }
 
-// Nodes makes n nodes that are alike, n00 and on, of so many cores each.
+// Nodes makes n identical nodes, n00 and on, with a number of cores each.
 func Nodes(n int, cores int) []Node {
 	nodes := make([]Node, n)
 	for i := range nodes {
@@ -55,8 +55,7 @@ func Nodes(n int, cores int) []Node {
 	return nodes
 }
 
-// Racks labels nodes with racks r0 and on, so many nodes in each, one rack after the
-// other.
+// Racks labels nodes with racks r0 and on, each nodes per rack, one rack after the other.
 func Racks(nodes []Node, each int) []Node {
 	for i := range nodes {
 		nodes[i].Labels = map[string]string{"rack": fmt.Sprintf("r%d", i/each)}
@@ -64,7 +63,7 @@ func Racks(nodes []Node, each int) []Node {
 	return nodes
 }
 
-// withDefaults fills in what was left out.
+// withDefaults fills in the defaults.
 func (cfg Config) withDefaults() Config {
 	if cfg.Store == nil {
 		cfg.Store = memstore.New()

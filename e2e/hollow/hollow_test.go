@@ -40,7 +40,7 @@ func start(t *testing.T, cfg hollow.Config) (*hollow.Cluster, *esl.Client) {
 	return c, client
 }
 
-// clean fails the test if an invariant did not hold, or something is left.
+// clean fails the test if an invariant was broken, or keys remain.
 func clean(t *testing.T, c *hollow.Cluster) {
 	t.Helper()
 	if err := c.Audit(t.Context()); err != nil {
@@ -78,12 +78,12 @@ func TestLife(t *testing.T) {
 		if _, err := jobs.Wait(t.Context(), controlplane.UntilEnded, job.Tasks...); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Second) // the collector looks once a second
+		time.Sleep(5 * time.Second) // the collector runs once a second
 		clean(t, c)
 	})
 }
 
-// TestLoss kills a machine: its task goes elsewhere; the machine comes back.
+// TestLoss kills a machine: its task moves; the machine returns.
 func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})
@@ -138,7 +138,7 @@ func TestOnEtcd(t *testing.T) {
 	}
 }
 
-// A job of two tasks that are kept apart.
+// Example runs a job of two tasks that are kept apart.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -168,8 +168,8 @@ func Example() {
 	// Output: together: false
 }
 
-// TestKilledApplication: what an application submitted under its session ends with it,
-// though it says nothing any more.
+// TestKilledApplication: what an application submitted under its session ends with it, although the
+// application is silent.
 func TestKilledApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
@@ -203,8 +203,8 @@ func TestKilledApplication(t *testing.T) {
 	})
 }
 
-// TestKeeperKilled kills what keeps policies again and again, at any moment, while gangs
-// come and fail: each ends whole, and nothing is left.
+// TestKeeperKilled kills the policy runner again and again, at any moment, while gangs come and
+// fail: each ends whole, and nothing is left.
 func TestKeeperKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(4, 4)})

@@ -12,20 +12,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// machine is a node with its agent, and what runs there.
+// machine is a node with its agent, and its processes.
 type machine struct {
 	runtime *simruntime.Runtime
 	stop    context.CancelFunc
 	done    chan struct{}
 }
 
-// end ends the agent, and leaves its session.
+// end ends the agent, and keeps its session.
 func (m *machine) end() {
 	m.stop()
 	<-m.done
 }
 
-// start1 starts the machine of a node, with nothing that runs on it.
+// start1 starts the machine of a node, without processes.
 func (c *Cluster) start1(n Node) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	m := &machine{runtime: simruntime.New(simruntime.Config{Script: simruntime.Script(c.cfg.Behave)}), stop: cancel, done: make(chan struct{})}
@@ -57,14 +57,14 @@ func labels(m map[string]string) []types.Label {
 	return out
 }
 
-// Add starts a node that was not there.
+// Add starts a new node.
 func (c *Cluster) Add(n Node) {
 	c.cfg.Nodes = append(c.cfg.Nodes, n)
 	c.start1(n)
 }
 
-// Kill ends a machine with all that runs on it, and its session at once. NotFound: it is
-// not there, or does not run.
+// Kill ends a machine with all its processes, and its session at once. NotFound: it does not exist,
+// or does not run.
 func (c *Cluster) Kill(ctx context.Context, node string) error {
 	if err := c.Cut(node); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (c *Cluster) Kill(ctx context.Context, node string) error {
 	return c.Store.RevokeLease(ctx, page.KVs[0].Lease)
 }
 
-// Cut is Kill, but for the session, which runs out.
+// Cut is Kill, except that the session runs out.
 func (c *Cluster) Cut(node string) error {
 	c.mu.Lock()
 	m := c.nodes[node]
@@ -89,8 +89,7 @@ func (c *Cluster) Cut(node string) error {
 	return nil
 }
 
-// Return starts the machine of a node again that was killed. NotFound: there is none of
-// that name.
+// Return restarts the machine of a killed node. NotFound: there is none of that name.
 func (c *Cluster) Return(node string) error {
 	for _, n := range c.cfg.Nodes {
 		if n.Name == node {
@@ -101,8 +100,8 @@ func (c *Cluster) Return(node string) error {
 	return types.Errorf(types.NotFound, "return node %s: there is none", node)
 }
 
-// Finish ends the process of a task now, with a code, as by itself. NotFound: it has none
-// that runs.
+// Finish ends the process of a task now, with a code, as if by itself. NotFound: no process of it
+// runs.
 func (c *Cluster) Finish(ctx context.Context, ns, task string, code int) error {
 	c.mu.Lock()
 	machines := slices.Collect(maps.Values(c.nodes))

@@ -6,8 +6,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Metric returns a counter or gauge of the scheduler, of a label if it has several.
-// NotFound: there is none of that name.
+// Metric returns a counter or gauge of the scheduler, of a label if it has several. NotFound: there
+// is none of that name.
 func (c *Cluster) Metric(name, label string) (float64, error) {
 	r := prometheus.NewRegistry()
 	if err := r.Register(c.cfg.Scheduler.Metrics); err != nil {

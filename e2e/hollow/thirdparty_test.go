@@ -21,9 +21,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestSomebodyElses builds the program of docs/writing-a-policy.md, a module of its own,
-// and runs it beside a cluster that does not know its policy: a job that names it waits,
-// and says for what, until the program runs.
+// TestSomebodyElses builds the program of docs/writing-a-policy.md, a module of its own, and runs
+// it next to a cluster that does not know its policy. A job that names the policy waits, and says
+// for what, until the program runs.
 func TestSomebodyElses(t *testing.T) {
 	night := filepath.Join(t.TempDir(), "night")
 	build := exec.Command("go", "build", "-mod=readonly", "-o", night, ".")
@@ -86,7 +86,7 @@ func TestSomebodyElses(t *testing.T) {
 	if _, err := jobs.Wait(t.Context(), controlplane.UntilEnded, always, never); err != nil {
 		t.Fatal(err)
 	}
-	// What the policies made goes with their jobs, a second or two later.
+	// The resources of the policies go with their jobs, a second or two later.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := c.Await(ctx, func(v *cluster.View) bool {
@@ -99,8 +99,7 @@ func TestSomebodyElses(t *testing.T) {
 	}
 }
 
-// TestGuideIsTheProgram: docs/writing-a-policy.md shows the program that is tested, and
-// counts its lines.
+// TestGuideIsTheProgram: docs/writing-a-policy.md shows the tested program, and counts its lines.
 func TestGuideIsTheProgram(t *testing.T) {
 	program, err := os.ReadFile("../../examples/night/main.go")
 	if err != nil {

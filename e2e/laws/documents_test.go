@@ -12,16 +12,15 @@ import (
 	"unicode/utf8"
 )
 
-// The longest that a page, a paragraph and a line of it may be: a reader takes in no more at
-// a time.
+// The largest page, paragraph and line: a reader takes in no more at a time.
 const (
 	maxPage      = 300
 	maxParagraph = 4
 	maxLine      = 120
 )
 
-// TestDocuments finds links that lead nowhere, files that do not exist, pages that the index
-// leaves out, and pages and paragraphs that are too long.
+// TestDocuments finds dead links, missing files, pages missing in the index, and too long pages and
+// paragraphs.
 func TestDocuments(t *testing.T) {
 	pages := documents(t)
 	headings := make(map[string][]string)
@@ -46,7 +45,7 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 		if path == "CHANGELOG.md" {
-			continue // What it names was there at its time.
+			continue // the names were right when it was written
 		}
 		for _, m := range regexp.MustCompile("`([a-z0-9]+/[a-z0-9_/]+\\.(?:go|proto|yaml))`").FindAllStringSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
@@ -54,7 +53,7 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 		if strings.HasPrefix(path, "docs/cli") {
-			continue // The commands write these pages: readers look things up in them.
+			continue // commands write these pages, for reference
 		}
 		if lines := strings.Count(text, "\n"); lines > maxPage {
 			t.Errorf("%s has %d lines: make it two pages of at most %d", path, lines, maxPage)
@@ -70,8 +69,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestDocumentsThatCodeNames finds documents that a comment or text of the source names, and
-// that do not exist.
+// TestDocumentsThatCodeNames finds missing documents that a comment or text of the source names.
 func TestDocumentsThatCodeNames(t *testing.T) {
 	name := regexp.MustCompile(`\bdocs/[a-z/-]+\.(?:md|json)\b`)
 	for _, s := range sources(t) {
@@ -122,7 +120,7 @@ func links(text string) []string {
 	return all
 }
 
-// anchors returns the headings of a page as links name them.
+// anchors returns the headings of a page in link form.
 func anchors(text string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
@@ -139,7 +137,7 @@ func anchors(text string) []string {
 	return all
 }
 
-// paragraphs finds paragraphs and items that are too long. Tables and indented code are none.
+// paragraphs finds too long paragraphs and items. Tables and indented code do not count.
 func paragraphs(text string) (wrong []string) {
 	other := regexp.MustCompile(`^(\||#|    )|^$`)
 	item := regexp.MustCompile(`^\s*([-*]|\d+\.) `)

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// decidesByEnglish are the files in which code still decides by the words of a sentence. The
-// list only gets shorter: a reason that code needs is a value, and words are made of it last.
+// decidesByEnglish are the files in which code still decides by the words of a sentence. The list
+// only gets shorter: a reason that code needs is a value, and becomes words last.
 func decidesByEnglish() []string {
 	return []string{
 		"cmd/escher/internal/cli/policy/policysays.go",
 	}
 }
 
-// english finds code that looks for words in a sentence made for people. A file that is listed
-// and has none is wrong, too.
+// english finds code that searches text written for readers. A listed file without such code is
+// wrong, too.
 func english(s source) (wrong []string) {
 	if s.test() {
 		return nil
@@ -42,14 +42,14 @@ func english(s source) (wrong []string) {
 	return wrong
 }
 
-// seeks reports whether a function of strings or regexp looks for something in a text.
+// seeks reports whether a function of strings or regexp searches a text.
 func seeks(name string) bool {
 	return slices.Contains([]string{"Contains", "HasPrefix", "HasSuffix", "Cut", "Index", "EqualFold"}, name) ||
 		strings.HasPrefix(name, "Match") || strings.HasPrefix(name, "Find")
 }
 
-// isSentence reports whether an argument is, or is a part of, a field that holds words for
-// people. Errors of other people's libraries often have nothing but words.
+// isSentence reports whether an argument is, or is part of, a field with text for readers. Errors
+// of other libraries often have only text.
 func isSentence(x ast.Expr) bool {
 	switch x := x.(type) {
 	case *ast.SliceExpr:

@@ -14,26 +14,26 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// What a package may have. A reader has to know one file of a circle to understand any other of
-// it; measured so, ten to twenty files are usual in etcd, containerd and raft.
+// The limits of a package. A reader has to know every file of a circle to understand any one of
+// them; by that measure, ten to twenty files are usual in etcd, containerd and raft.
 const (
 	maxCircle = 20
 	maxFiles  = 40
 	maxLines  = 6000
 )
 
-// maxInterfaces is how many exported interfaces the tree may have in the end: most of what is
-// needed twice is a function, or a struct.
+// maxInterfaces is the target number of exported interfaces in the tree: most code needed twice is
+// a function, or a struct.
 const maxInterfaces = 15
 
-// size is what is measured of a package, without its tests.
+// size is the measured size of a package, without its tests.
 type size struct {
 	// circle is the number of files in the largest circle of files that use one another.
 	circle, files, lines int
 }
 
-// ceilings are the packages that are beyond the limits, with the size that they may have: that of
-// today. A ceiling only goes down. Lines are rounded up to hundreds.
+// ceilings are the packages beyond the limits, with their allowed size: the current one. A ceiling
+// only goes down. Lines are rounded up to hundreds.
 func ceilings() map[string]size {
 	return map[string]size{
 		"controlplane":       {files: 51, lines: 6400},
@@ -44,11 +44,11 @@ func ceilings() map[string]size {
 	}
 }
 
-// interfacesCeiling is how many exported interfaces there are today. It only goes down.
+// interfacesCeiling is the current number of exported interfaces. It only goes down.
 const interfacesCeiling = 23
 
-// testedPercent is how many lines of tests there are for each 100 lines of source. It only goes up,
-// to 80: above all by less source. Packages named …test are tests, too.
+// testedPercent is the number of lines of tests per 100 lines of source. It only goes up, to 80:
+// above all by less source. Packages named …test are tests, too.
 const testedPercent = 65
 
 // TestTested counts lines of tests.
@@ -104,8 +104,8 @@ func measure(p *packages.Package) size {
 	return s
 }
 
-// uses returns, for each file of a package, the files that declare what it uses: types,
-// functions, methods, fields, constants and variables of the package.
+// uses returns, for each file of a package, the files that declare the types, functions, methods,
+// fields, constants and variables of the package that it uses.
 func uses(p *packages.Package) map[string][]string {
 	used := make(map[string]map[string]bool)
 	for _, f := range p.Syntax {
@@ -183,8 +183,8 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// within returns what is wrong with the size of a package, which may be as large as its ceiling.
-// A ceiling that is higher than needed is wrong, too.
+// within returns the violations of a package's size limits, or of its ceiling. A ceiling higher
+// than needed is wrong, too.
 func within(name string, s, ceiling size) []string {
 	s.lines = (s.lines + 99) / 100 * 100
 	var wrong []string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLawsFind shows that each law finds what it is for, and no more.
+// TestLawsFind: each law finds its violations, and no others.
 func TestLawsFind(t *testing.T) {
 	long := "func long() {\n" + strings.Repeat("\tlong()\n", maxFunc) + "}\n"
 	for _, test := range []struct {

@@ -13,16 +13,16 @@ import (
 
 const module = "github.com/escher-sched/escher/"
 
-// A room is a directory of the module with all below it.
+// room is a directory of the module with everything below it.
 type room struct {
 	dir string
 	// own lists the rooms it may import, besides itself.
 	own []string
-	// tests lists what its external tests may import besides.
+	// tests lists further rooms that its external tests may import.
 	tests []string
-	// helpers lists what all its tests may import besides.
+	// helpers lists further rooms that all its tests may import.
 	helpers []string
-	// later tells that it is not built yet.
+	// later reports whether it does not exist yet.
 	later bool
 }
 
@@ -44,7 +44,7 @@ func families() []string {
 	return []string{"esl/admission", "esl/gang", "esl/place", "esl/room", "esl/share"}
 }
 
-// library is what each package of esl may import of esl.
+// library lists the packages of esl that each package of esl may import.
 func library() map[string][]string {
 	all := map[string][]string{
 		"esl":         {},
@@ -58,14 +58,13 @@ func library() map[string][]string {
 	return all
 }
 
-// A ban keeps packages out of the whole module but for some rooms.
+// ban keeps packages out of the whole module except some rooms.
 type ban struct {
-	// pkg is what must not be imported, with all below it.
+	// pkg is the banned package, with everything below it.
 	pkg string
 	// direct lists the rooms that may import it.
 	direct []string
-	// linked lists the rooms that may have it among what they import
-	// indirectly, besides those of direct; all of them if it is nil.
+	// linked lists further rooms that may import it indirectly; nil means all.
 	linked []string
 	why    string
 }
@@ -117,7 +116,7 @@ type pkg struct {
 	Deps         []string
 }
 
-// list returns the packages of the module, and the paths of all they need.
+// list returns the packages of the module, and the paths of all their dependencies.
 func list(t *testing.T) (own []pkg, all []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
@@ -151,14 +150,14 @@ func in(path string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return below(path, module+dir) })
 }
 
-// all returns what a package and its tests import, except what the tests of the room may.
+// all returns the imports of a package and its tests, except the allowed ones of tests.
 func (p pkg) all(r room) []string {
 	outside := slices.DeleteFunc(slices.Clone(p.XTestImports), func(i string) bool { return in(i, r.tests) })
 	tests := slices.DeleteFunc(slices.Concat(p.TestImports, outside), func(i string) bool { return in(i, r.helpers) })
 	return slices.Concat(p.Imports, tests)
 }
 
-// arrows returns the imports between rooms that must not be.
+// arrows returns the forbidden imports between rooms.
 func arrows(own []pkg, rooms []room) []string {
 	var wrong []string
 	for _, r := range rooms {
@@ -177,7 +176,7 @@ func arrows(own []pkg, rooms []room) []string {
 	return wrong
 }
 
-// mixed returns the imports within esl that must not be. Tests are free to combine families.
+// mixed returns the forbidden imports within esl. Tests may combine families.
 func mixed(own []pkg, library map[string][]string) []string {
 	var wrong []string
 	for _, p := range own {
@@ -197,8 +196,8 @@ func mixed(own []pkg, library map[string][]string) []string {
 	return wrong
 }
 
-// forbidden returns the imports that a ban forbids. Tests are free to start what
-// their package does not know of.
+// forbidden returns the imports that a ban forbids. Tests may start parts that their package does
+// not know.
 func forbidden(own []pkg, bans []ban) []string {
 	var wrong []string
 	for _, b := range bans {
@@ -215,10 +214,10 @@ func forbidden(own []pkg, bans []ban) []string {
 	return wrong
 }
 
-// matches is below, but for math/rand, whose v2 is another package.
+// matches is below, except for math/rand, whose v2 is another package.
 func matches(path, pkg string) bool { return below(path, pkg) && path != pkg+"/v2" }
 
-// same tells that a package is part of what is banned.
+// same reports whether a package is part of a banned one.
 func same(path, pkg string) bool { return below(path, pkg) }
 
 func TestArrows(t *testing.T) {
@@ -254,9 +253,8 @@ func TestTestingIsForTests(t *testing.T) {
 	}
 }
 
-// TestTablesAreAlive finds rules about what is no longer there: they forbid
-// nothing, and nobody notices when what they were for comes back under another
-// name.
+// TestTablesAreAlive finds rules about missing packages: they forbid nothing, and hide that a
+// package returned under another name.
 func TestTablesAreAlive(t *testing.T) {
 	_, all := list(t)
 	there := func(pkg string) bool {
@@ -284,7 +282,7 @@ func TestTablesAreAlive(t *testing.T) {
 	}
 }
 
-// TestRulesFind shows that the rules find what they are for.
+// TestRulesFind: the rules find their violations.
 func TestRulesFind(t *testing.T) {
 	own := []pkg{
 		{ImportPath: module + "scheduler", Imports: []string{module + "nodeagent"}},

@@ -9,15 +9,14 @@ import (
 	"unicode"
 )
 
-// logFields are the names that fields of log entries may have: few, so that the logs
-// of all components can be searched alike. The name of the logger is component.
+// logFields are the allowed names of log fields: few, so that the logs of all components can be
+// searched alike. The name of the logger is component.
 var logFields = [...]string{
 	"component", "node", "namespace", "task", "attempt", "job", "policy", "reservation", "resource", "image", "scheduler",
 	"revision", "duration", "error", "address", "path", "reason", "code", "count",
 }
 
-// logs finds fields of log entries with names of their own, and messages that vary:
-// what varies is a field.
+// logs finds log fields with other names, and variable messages: variable parts are fields.
 func logs(s source) (wrong []string) {
 	if s.test() {
 		return nil

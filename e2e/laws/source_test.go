@@ -17,8 +17,7 @@ import (
 // root is the directory of the module.
 const root = "../.."
 
-// The longest that a file and a function may be, in lines. What is longer holds
-// two things.
+// The longest file and function, in lines. Longer ones do two things.
 const (
 	maxFile = 500
 	maxFunc = 75
@@ -33,7 +32,7 @@ type source struct {
 
 func (s source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// at says where something is, and what.
+// at prefixes a message with its position.
 func (s source) at(pos token.Pos, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: %s", s.path, s.fset.Position(pos).Line, fmt.Sprintf(format, args...))
 }
@@ -44,7 +43,7 @@ func parse(path string, text []byte) (source, error) {
 	return source{path, fset, file}, err
 }
 
-// sources parses every file of the module that was written by hand.
+// sources parses every file of the module that is not generated.
 func sources(t *testing.T) []source {
 	t.Helper()
 	var all []source
@@ -78,7 +77,7 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// laws lists what is checked of each file; each returns what it found wrong.
+// laws lists the checks of each file; each returns its violations.
 func laws() map[string]func(source) []string {
 	return map[string]func(source) []string{
 		"lengths":   lengths,
@@ -108,7 +107,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// lengths finds what is too long.
+// lengths finds too long files and functions.
 func lengths(s source) (wrong []string) {
 	if n := s.fset.File(s.file.FileStart).LineCount(); n > maxFile {
 		wrong = append(wrong, fmt.Sprintf("%s: has %d lines, more than %d: split it by what it holds", s.path, n, maxFile))
@@ -124,7 +123,7 @@ func lengths(s source) (wrong []string) {
 	return wrong
 }
 
-// inits finds init functions: what a package does is called from main.
+// inits finds init functions: main calls what a package does.
 func inits(s source) (wrong []string) {
 	for _, d := range s.file.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
@@ -134,7 +133,7 @@ func inits(s source) (wrong []string) {
 	return wrong
 }
 
-// keys finds keys written by hand: they are built and parsed in one file.
+// keys finds keys written by hand: one file builds and parses them.
 func keys(s source) (wrong []string) {
 	if s.path == "controlplane/keys.go" || s.test() || strings.HasPrefix(s.path, "e2e/laws/") {
 		return nil
@@ -152,8 +151,8 @@ func keys(s source) (wrong []string) {
 	return wrong
 }
 
-// honestTests finds tests that may pass by not running, or by luck. Sleeping is
-// fine in the bubbles of testing/synctest, whose clock only moves when all wait.
+// honestTests finds tests that may pass by not running, or by luck. Sleep is fine in the bubbles of
+// testing/synctest, whose clock only moves when all goroutines wait.
 func honestTests(s source) (wrong []string) {
 	if !s.test() {
 		return nil

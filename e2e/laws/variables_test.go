@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// variables finds variables of packages, which are state that no caller passed in.
-// What nobody can change is let be: the assertion that a type has an interface
-// (_), errors to compare with, compiled regular expressions, embedded files, and
-// tables. A table is an array, not a slice or map, that is set where it is declared
-// and not assigned to in its file.
+// variables finds package variables, which are state that no caller passed in. Immutable ones are
+// allowed: interface assertions (_), error values, compiled regular expressions, embedded files,
+// and tables. A table is an array, not a slice or map, that is set in its declaration and not
+// assigned to in its file.
 func variables(s source) (wrong []string) {
 	if s.test() {
 		return nil
@@ -41,7 +40,7 @@ func embedded(g *ast.GenDecl) bool {
 	return g.Doc != nil && strings.Contains(g.Doc.List[len(g.Doc.List)-1].Text, "//go:embed ")
 }
 
-// constant reports whether a variable is one by necessity only.
+// constant reports whether a variable is in effect a constant.
 func constant(name string, value ast.Expr) bool {
 	switch v := value.(type) {
 	case *ast.CompositeLit:
@@ -66,8 +65,7 @@ func constant(name string, value ast.Expr) bool {
 	return false
 }
 
-// assigned reports whether a variable, or a part of it, is assigned to, or its
-// address taken, in a file.
+// assigned reports whether a file assigns to a variable or a part of it, or takes its address.
 func assigned(f *ast.File, name string) bool {
 	found := false
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -92,7 +90,7 @@ func assigned(f *ast.File, name string) bool {
 	return found
 }
 
-// rootName returns the name of the variable that an expression is a part of.
+// rootName returns the name of the variable in an expression.
 func rootName(e ast.Expr) string {
 	for {
 		switch x := e.(type) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// besiege attacks the socket of its own task: connections that send a head of 1 MiB, and bodies
-// of very many elements. It says how many of each were tried.
+// besiege attacks the socket of its own task: connections that send a head of 1 MiB, and bodies of
+// very many elements. It prints the number of attempts of each.
 func besiege() {
 	const connections, rounds, large = 4000, 8, 4<<20 - 100
 	socket := os.Getenv("ESCHER_SOCKET")

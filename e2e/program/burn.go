@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// burn writes that many MiB to a file of a directory, keeps as many in memory, and takes
-// a processor until it is killed.
+// burn writes that many MiB to a file in a directory, keeps as many in memory, and uses a processor
+// until it is killed.
 func burn(args []string) {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {

@@ -28,7 +28,7 @@ func chat() {
 	}
 }
 
-// flood writes so many mebibytes as fast as it can.
+// flood writes a number of mebibytes as fast as it can.
 func flood(mebibytes string) {
 	n, _ := strconv.Atoi(mebibytes)
 	block := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1024)

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// devices says which GPUs it sees and which it was told of, and works.
+// devices prints the GPUs that it sees and those it was told of, and works.
 func devices() {
 	files, _ := filepath.Glob("/dev/nvidia*")
 	for _, file := range files {

@@ -21,8 +21,8 @@ func overSocket(path string) *http.Client {
 	}}
 }
 
-// hoard sets so many resources of its namespace, a few hundred in each transaction, until it is
-// refused. It says how many it has set, and why no more.
+// hoard sets a number of resources of its namespace, a few hundred per transaction, until it is
+// refused. It prints how many it has set, and why no more.
 func hoard(count string) {
 	const each = 250
 	total, _ := strconv.Atoi(count)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// fork makes processes that do nothing until it gets no more, at most so many, says how
-// many, and goes on for an hour: a bomb that went off.
+// fork makes idle processes until it gets no more, at most most of them, prints their number, and
+// continues for an hour: a fork bomb.
 func fork(most string) {
 	n, err := strconv.Atoi(most)
 	if err != nil {
@@ -26,7 +26,7 @@ func fork(most string) {
 			break
 		}
 		for pid == 0 {
-			// In the child nothing of Go works but this.
+			// In the child, nothing of Go works but this.
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
 		}
 	}
@@ -34,8 +34,8 @@ func fork(most string) {
 	time.Sleep(time.Hour)
 }
 
-// ask gets each URL, without a token or a certificate of its own, and prints what it is
-// answered: a status, or that there was no answer.
+// ask gets each URL, without a token or a certificate, and prints the answers: a status, or that
+// there was none.
 func ask(urls []string) {
 	client := http.Client{
 		Timeout:   5 * time.Second,

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// count adds a line to a file, says how many it has, and exits with a code.
+// count adds a line to a file, prints how many it has, and exits with a code.
 func count(args []string) {
 	f, err := os.OpenFile(args[0], os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -28,7 +28,7 @@ func count(args []string) {
 	os.Exit(code)
 }
 
-// heed ends at a signal of its choice, which it names, and at no other.
+// heed ends at a given signal, which it prints, and at no other.
 func heed(name string) {
 	got := make(chan os.Signal, 9)
 	signal.Notify(got, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
@@ -41,7 +41,7 @@ func heed(name string) {
 	}
 }
 
-// grow takes memory until it is killed; with "child", a process of its own does.
+// grow takes memory until it is killed; with "child", a child process does.
 func grow(args []string) {
 	if len(args) > 0 {
 		if err := exec.Command("/proc/self/exe", "grow").Run(); err != nil {

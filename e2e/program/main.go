@@ -1,6 +1,5 @@
-// Command program is what the containers of the tests run: a static binary without
-// anything of Escher in it. That of the tests of runtimes is another one, as it is the logger of
-// their containers as well.
+// Command program is the program in the containers of the tests: a static binary without any Escher
+// code. The tests of runtimes have another one, which is also the logger of their containers.
 package main
 
 import (
@@ -81,7 +80,7 @@ func fail(text string) {
 	os.Exit(1)
 }
 
-// work says that it began and that it ended, a duration later or when it is stopped.
+// work prints when it begins and ends, after a duration or when it is stopped.
 func work(text string) {
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -99,8 +98,8 @@ func work(text string) {
 	}
 }
 
-// attack tries to reach what the arguments name, and everything that listens on the
-// host's network, and says what let it in.
+// attack tries to reach its arguments, and everything that listens on the host's network, and
+// prints what it reached.
 func attack(paths []string) {
 	if os.Getuid() != 0 {
 		fail("is not root")
@@ -117,7 +116,7 @@ func attack(paths []string) {
 	}
 	for _, path := range paths {
 		try("unix", path)
-		// What a process shows of its file system is another way to it.
+		// The file system that a process shows is another way to it.
 		for pid := 1; pid < 100; pid++ {
 			try("unix", fmt.Sprintf("/proc/%d/root%s", pid, path))
 		}
@@ -128,7 +127,7 @@ func attack(paths []string) {
 	fmt.Printf("attacked: %d reached\n", reached)
 }
 
-// abstractSockets are those that have no path: the host's network shows them.
+// abstractSockets are the sockets without a path, which the host's network shows.
 func abstractSockets() []string {
 	f, err := os.Open("/proc/net/unix")
 	if err != nil {

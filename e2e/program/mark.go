@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// marked returns how a task that runs mark ends by itself: the same for all of its
-// processes, and another one for nearly every task.
+// marked returns how a task that runs mark ends by itself: the same for all of its processes, and
+// different for nearly every task.
 func marked(task string) (code int, share uint32) {
 	h := fnv.New32a()
 	fmt.Fprint(h, task)
@@ -20,9 +20,9 @@ func marked(task string) (code int, share uint32) {
 	return int(sum % 100), sum / 100 % 1000
 }
 
-// mark notes in a file of the task that its process began, and how it ended: after a
-// time between two, with a code, both its own. While it runs it holds a lock, so that
-// a second process of the task is seen.
+// mark records in a file of the task that its process began, and how it ended: after a time between
+// two bounds, with a code, both specific to the task. While it runs it holds a lock, so that a
+// second process of the task is detected.
 func mark(args []string) {
 	task := os.Getenv("ESCHER_TASK")
 	least, err := time.ParseDuration(args[1])

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// serve answers at $PORT until it is told to end. It is well until it is asked to be
-// broken.
+// serve answers at $PORT until it is told to end. It is healthy until a request breaks it.
 func serve() {
 	var broken atomic.Bool
 	mux := http.NewServeMux()
@@ -37,8 +36,7 @@ func serve() {
 	<-ctx.Done()
 }
 
-// litter leaves two processes behind that end at once, and says how many of those nobody
-// waits for.
+// litter leaves two processes that end at once, and prints how many of those are zombies.
 func litter() {
 	for range 2 {
 		if err := exec.Command("/proc/self/exe", "abandon").Run(); err != nil {
@@ -64,8 +62,7 @@ func abandon() {
 	}
 }
 
-// processes counts the processes beside this one and the first: those that run, and those
-// that have ended and nobody has waited for.
+// processes counts the processes besides this one and the first: the live ones, and the zombies.
 func processes() (alive, zombies int) {
 	files, err := os.ReadDir("/proc")
 	if err != nil {

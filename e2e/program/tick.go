@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// tick writes numbers from 1 on, ten a second, until there is a file, and exits with a
-// code then.
+// tick writes numbers from 1 on, ten a second, until a file exists, and then exits with a code.
 func tick(path, code string) {
 	exit, err := strconv.Atoi(code)
 	if err != nil {

@@ -13,7 +13,7 @@ func newNode(name string) hollow.Node {
 	return hollow.Node{Name: name, Capacity: map[string]types.Quantity{"cpu": 4000}}
 }
 
-// losses are about nodes that are lost.
+// losses are about lost nodes.
 func losses() []sample {
 	return []sample{
 		{"a node takes its own resources with it", func(w *world) {
@@ -63,7 +63,7 @@ func losses() []sample {
 	}
 }
 
-// ends are about what a task gives back.
+// ends are about what a task returns.
 func ends() []sample {
 	back := func(name string, end func(w *world)) sample {
 		return sample{name, func(w *world) {
@@ -102,7 +102,7 @@ func ends() []sample {
 // pool is the key of x as a pool of the cluster.
 func pool() string { return controlplane.ResourceKey("d", "x", "*") }
 
-// lifetimes are about what a resource ends with.
+// lifetimes are about the lifetimes of a resource.
 func lifetimes() []sample {
 	return []sample{
 		{"with a task", func(w *world) {
@@ -135,7 +135,7 @@ func lifetimes() []sample {
 	}
 }
 
-// ofJobs are about what ends with a job.
+// ofJobs are about objects that end with a job.
 func ofJobs() []sample {
 	return []sample{
 		{"with a job: not with its first task, but with its last", func(w *world) {
@@ -191,7 +191,7 @@ func ofJobs() []sample {
 	}
 }
 
-// signals are about what tasks give to others: locality, and order.
+// signals are about what tasks provide to others: locality, and order.
 func signals() []sample {
 	return []sample{
 		{"who needs what a task provides is where that is", func(w *world) {
@@ -247,7 +247,7 @@ func signals() []sample {
 	}
 }
 
-// locks are about what is held as a whole, and changed at once.
+// locks are about reservations, and atomic changes.
 func locks() []sample {
 	bundle := func(texts ...string) types.Bundle { return types.Bundle{Requests: needs(texts...)} }
 	return []sample{

@@ -18,7 +18,7 @@ func samples() []sample {
 	)
 }
 
-// capacities are about how much there is.
+// capacities are about capacity.
 func capacities() []sample {
 	return []sample{
 		{"creation, then submission", func(w *world) {
@@ -59,7 +59,7 @@ func capacities() []sample {
 	}
 }
 
-// amounts are about fractions, and no bounds.
+// amounts are about fractions, and infinite amounts.
 func amounts() []sample {
 	return []sample{
 		{"fractions share one", func(w *world) {
@@ -104,7 +104,7 @@ func amounts() []sample {
 	}
 }
 
-// changes are about what changes while it is held.
+// changes are about changes of a held resource.
 func changes() []sample {
 	return []sample{
 		{"zero removes", func(w *world) {
@@ -149,7 +149,7 @@ func changes() []sample {
 	}
 }
 
-// removals are about what is removed, and created again, while it is held.
+// removals are about removing and re-creating a held resource.
 func removals() []sample {
 	return []sample{
 		{"closed while held", func(w *world) {
@@ -215,7 +215,7 @@ func removals() []sample {
 	}
 }
 
-// places are about where a resource is.
+// places are about the locations of a resource.
 func places() []sample {
 	rack := func(name string) controlplane.Where {
 		return controlplane.OnEvery(types.Label{Name: "rack", Value: name})
@@ -275,7 +275,7 @@ func places() []sample {
 	}
 }
 
-// pools are about what is of the cluster, and what can be nowhere.
+// pools are about cluster-wide resources, and impossible locations.
 func pools() []sample {
 	return []sample{
 		{"one pool of the cluster", func(w *world) {
@@ -310,7 +310,7 @@ func pools() []sample {
 	}
 }
 
-// names are about who sees and writes what.
+// names are about the visibility of and the write access to names.
 func names() []sample {
 	return []sample{
 		{"another namespace neither sees it nor draws on it", func(w *world) {
@@ -346,7 +346,7 @@ func names() []sample {
 	}
 }
 
-// creators are about many at once.
+// creators are about concurrent creators.
 func creators() []sample {
 	atOnce := func(n int, f func(i int)) {
 		var all sync.WaitGroup

@@ -1,6 +1,6 @@
-// Package semantics_test is what the two abstractions mean, case by case: each is a few
-// lines, and is run on a store in memory and on etcd, with the real scheduler, agents and
-// collector, and ends with the audit of every revision.
+// Package semantics_test is the meaning of the two abstractions, case by case. Each case is a few
+// lines. It runs on a store in memory and on etcd, with the real scheduler, agents and collector,
+// and ends with the audit of every revision.
 package semantics_test
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// world is a cluster of three nodes of four cores, n1 to n3, n3 in rack r2 and the others
-// in r1; and a client of namespace d. Nobody waits for longer than a minute.
+// world is a cluster of three nodes of four cores, n1 to n3, n3 in rack r2 and the others in r1,
+// and a client of namespace d. No wait takes longer than a minute.
 type world struct {
 	t   *testing.T
 	ctx context.Context
@@ -32,7 +32,7 @@ type world struct {
 	probes int
 }
 
-// patience is how long something is waited for before it is said not to come.
+// patience bounds each wait.
 const patience = time.Minute
 
 func newWorld(t *testing.T, store controlplane.Store) *world {
@@ -74,7 +74,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// refused expects an error of a class that says something, and that nothing is written.
+// refused expects an error of a class with a text, and that nothing is written.
 func (w *world) refused(class types.Class, says string, f func() error) {
 	w.t.Helper()
 	before := w.stored()
@@ -86,7 +86,7 @@ func (w *world) refused(class types.Class, says string, f func() error) {
 	}
 }
 
-// stored lists what applications wrote.
+// stored lists the keys written by applications.
 func (w *world) stored() string {
 	var b strings.Builder
 	for _, kind := range []controlplane.Kind{controlplane.Resources, controlplane.Reservations, controlplane.Tasks, controlplane.Jobs} {
@@ -112,7 +112,7 @@ func (w *world) set(name, capacity string, where controlplane.Where, opts ...con
 	w.ok(w.trySet(name, capacity, where, opts...))
 }
 
-// closed keeps a resource of capacity 0; with says what it ends with.
+// closed keeps a resource of capacity 0.
 func closed() controlplane.SetOptions { return controlplane.SetOptions{Declare: true} }
 
 func with(lifetime types.Lifetime, owner string) controlplane.SetOptions {
@@ -122,7 +122,7 @@ func with(lifetime types.Lifetime, owner string) controlplane.SetOptions {
 // on is a node, or several.
 func on(nodes ...string) controlplane.Where { return controlplane.OnNode(nodes...) }
 
-// needs reads requests: "x=0.5".
+// needs parses requests: "x=0.5".
 func needs(texts ...string) types.Requests {
 	amounts := map[string]types.Quantity{}
 	for _, text := range texts {
@@ -148,7 +148,7 @@ func provides(s controlplane.Submission, name string, amount types.Quantity, whe
 	return s
 }
 
-// task submits a task that asks for something, such as "x=1".
+// task submits a task with requests such as "x=1".
 func (w *world) task(id string, texts ...string) { w.t.Helper(); w.submit(submission(id, texts...)) }
 
 func (w *world) submit(tasks ...controlplane.Submission) {
@@ -166,7 +166,7 @@ func (w *world) job(id string, tasks ...controlplane.Submission) {
 	w.ok(err)
 }
 
-// await waits until something holds.
+// await waits until a condition holds.
 func (w *world) await(what string, holds func(*cluster.View) bool) {
 	w.t.Helper()
 	v, err := w.c.Await(w.ctx, holds)
@@ -208,15 +208,15 @@ func (w *world) is(id string, want types.Phase) {
 	})
 }
 
-// waits checks that tasks wait when the scheduler has seen all that is stored: when it has
-// placed what came after that.
+// waits checks that tasks wait after the scheduler has seen everything stored: it has placed a
+// later task.
 func (w *world) waits(ids ...string) {
 	w.t.Helper()
 	w.settle()
 	w.still(types.Pending, ids...)
 }
 
-// still checks what tasks are, now.
+// still checks the current phase of tasks.
 func (w *world) still(want types.Phase, ids ...string) {
 	w.t.Helper()
 	v, err := w.c.View(w.ctx)
@@ -228,8 +228,8 @@ func (w *world) still(want types.Phase, ids ...string) {
 	}
 }
 
-// settle waits until the scheduler has placed something that came after all that is
-// stored now, and the collector has looked.
+// settle waits until the scheduler has placed a task submitted after everything stored now, and the
+// collector has run.
 func (w *world) settle() {
 	w.t.Helper()
 	probe := w.as("probe")
@@ -271,7 +271,7 @@ func (w *world) back(node string) {
 	w.await(node+" is to be back", func(v *cluster.View) bool { return v.Nodes[node].Alive.V != nil })
 }
 
-// amounts returns what a client sees of a resource: on a node, or of the cluster.
+// amounts returns a client's view of a resource: on a node, or of the cluster.
 func (w *world) amounts(c *controlplane.Client, name, node string) (cluster.Amounts, bool) {
 	w.t.Helper()
 	s, err := cluster.ClusterState(w.ctx, c)
@@ -282,8 +282,7 @@ func (w *world) amounts(c *controlplane.Client, name, node string) (cluster.Amou
 	return s.Node(node).Get(name)
 }
 
-// has checks how much of a resource there is on a node, and how much of that is free;
-// "-" for none.
+// has checks the capacity and the free amount of a resource on a node; "-" for none.
 func (w *world) has(name, node, capacity, free string) {
 	w.t.Helper()
 	a, ok := w.amounts(w.Client, name, node)
@@ -296,7 +295,7 @@ func (w *world) has(name, node, capacity, free string) {
 	}
 }
 
-// free checks how much of a resource is free on all nodes together.
+// free checks the free amount of a resource on all nodes together.
 func (w *world) free(name, want string) {
 	w.t.Helper()
 	s, err := cluster.ClusterState(w.ctx, w.Client)
@@ -310,7 +309,7 @@ func (w *world) free(name, want string) {
 	}
 }
 
-// gone waits until a key is not there.
+// gone waits until a key is deleted.
 func (w *world) gone(key string) {
 	w.t.Helper()
 	w.await(key+" is to be gone", func(*cluster.View) bool {
@@ -337,7 +336,7 @@ func (w *world) why(id string) scheduler.Explanation {
 	return e
 }
 
-// audited checks every revision that there was, and that nothing is left behind.
+// audited checks every revision, and that nothing is left behind.
 func (w *world) audited() {
 	w.t.Helper()
 	if err := w.c.Audit(w.ctx); err != nil {
@@ -356,7 +355,7 @@ type sample struct {
 	run  func(w *world)
 }
 
-// TestInMemory runs every case on a store in memory, in a time of its own.
+// TestInMemory runs every case on a store in memory, in virtual time.
 func TestInMemory(t *testing.T) {
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// agent is a machine and its agent, by the agents' protocol: what runs is what is
-// bound in the present session of the node; nothing is reported of what is not
-// bound; and what must not be kept is dead before the lease can run out.
+// agent is a machine and its agent, by the agents' protocol. What runs is bound in the current
+// session of the node. It reports only on what is bound. Tasks without Keep are dead before the
+// lease can expire.
 type agent struct {
 	w       *world
 	name    string
@@ -25,7 +25,7 @@ type agent struct {
 	lease   controlplane.LeaseID
 	session int64
 	seen    int64
-	// attempts are those it takes care of, by the keys of their bindings.
+	// attempts are the attempts it manages, by the keys of their bindings.
 	attempts map[string]*attempt
 }
 
@@ -35,9 +35,9 @@ type state string
 const (
 	up      state = "up"
 	cut     state = "cut off"       // cannot reach the store
-	fencing state = "fencing"       // cut off, and what must not be kept is dead
-	down    state = "down"          // crashed, its lease not run out yet
-	gone    state = "without lease" // its lease ran out
+	fencing state = "fencing"       // cut off, and tasks without Keep are dead
+	down    state = "down"          // crashed, but its lease has not expired
+	gone    state = "without lease" // its lease expired
 )
 
 // room is the milli-cpu of a machine.
@@ -75,10 +75,10 @@ func (a *agent) capacity(i int, cpu types.Quantity) types.Requests {
 	return types.NewRequests(amounts)
 }
 
-// givesOut sets the range of ports of which tasks are given some.
+// givesOut sets the range of ports for tasks without a fixed number.
 func (a *agent) givesOut(first, last int) { a.info.PortFirst, a.info.PortLast = first, last }
 
-// register writes what the machine has.
+// register writes the capacity of the machine.
 func (a *agent) register() {
 	c := a.w.newChange()
 	c.Put(controlplane.NodeKey(a.name), &a.info)
@@ -88,8 +88,8 @@ func (a *agent) register() {
 	a.w.try(c)
 }
 
-// enter begins a new session: first everything ends that is not bound, or is bound
-// in a session that is over.
+// enter begins a new session. Before that, everything ends that is not bound, or is bound in an
+// earlier session.
 func (a *agent) enter() {
 	a.relist()
 	if a.declared() {
@@ -124,7 +124,7 @@ func (a *agent) all() []*attempt {
 	return out
 }
 
-// relist reads the bindings of the node anew.
+// relist reads the bindings of the node again.
 func (a *agent) relist() {
 	page := a.w.list(controlplane.Prefix(controlplane.Bindings, a.name))
 	a.seen = page.Revision
@@ -140,7 +140,7 @@ func (a *agent) relist() {
 	}
 }
 
-// bind takes in a change of a binding of the node.
+// bind applies a change of a binding of the node.
 func (a *agent) bind(e controlplane.Event) {
 	k, ok := controlplane.Parse(e.Key)
 	if !ok || k.Kind != controlplane.Bindings || k.Node != a.name {
@@ -161,7 +161,7 @@ func (a *agent) bind(e controlplane.Event) {
 	x.binding = &b
 }
 
-// deliver lets the agent's watch go on by at most n revisions.
+// deliver advances the agent's watch by at most n revisions.
 func (a *agent) deliver(n int) {
 	if a.state != up {
 		return
@@ -179,7 +179,7 @@ func (a *agent) deliver(n int) {
 	}
 }
 
-// work does something about some of the attempts.
+// work advances some of the attempts.
 func (a *agent) work(rng *rand.Rand) {
 	for _, x := range a.all() {
 		if rng.IntN(2) == 0 {
@@ -188,8 +188,8 @@ func (a *agent) work(rng *rand.Rand) {
 	}
 }
 
-// crash ends the agent, not what it started, and starts it again within the time to
-// live of its lease: it adopts what runs. Why it was ending something, it noted.
+// crash ends the agent, not its processes, and restarts it within the time to live of its lease: it
+// adopts what runs. It has stored why it was ending an attempt.
 func (a *agent) crash() {
 	if a.state != up {
 		return
@@ -201,7 +201,7 @@ func (a *agent) crash() {
 	a.w.say("%s: its agent is started again", a.name)
 }
 
-// recall is what a new agent knows of an attempt.
+// recall reduces an attempt to what a new agent knows of it.
 func (a *agent) recall(x *attempt) {
 	x.seen = nodeagent.Seen{Cause: x.seen.Cause}
 	x.spec = nil
@@ -237,7 +237,7 @@ func (a *agent) lose(rng *rand.Rand) {
 	a.w.say("%s is %s", a.name, a.state)
 }
 
-// back brings it back, in the same session if that is not over.
+// back restores the machine, in the same session if that is not over.
 func (a *agent) back(rng *rand.Rand) {
 	switch a.state {
 	case cut, fencing:
@@ -250,8 +250,7 @@ func (a *agent) back(rng *rand.Rand) {
 	}
 }
 
-// change changes what the machine has: less or more of it, and the health of its
-// devices.
+// change changes the capacity of the machine, and the health of its devices.
 func (a *agent) change(rng *rand.Rand) {
 	if a.state != up {
 		return

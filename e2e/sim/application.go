@@ -11,26 +11,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// applications submit tasks and reservations and set resources, in two namespaces,
-// as clients do: every write compares what it was decided on. Administrators are
-// among them.
+// applications submit tasks and reservations and set resources, in two namespaces, like clients:
+// every write compares what it was decided on. They include administrators.
 type applications struct {
 	w     *world
 	tasks []ref
-	// jobs are those whose key is still to be written.
+	// jobs are the jobs whose key is not written yet.
 	jobs []ref
-	// owned are jobs that have resources, reservations and policies of their own, sessions
-	// those that were opened.
+	// owned are jobs with resources, reservations and policies of their own. sessions are the
+	// opened sessions.
 	owned, sessions []ref
 	nextID          int
-	// submitted is how many tasks there were in all.
+	// submitted is the total number of tasks.
 	submitted int
 }
 
 // ref names a task, job or reservation.
 type ref struct{ ns, id string }
 
-// namespaces are those of the applications.
+// namespaces are the namespaces of the applications.
 func namespaces() []string { return []string{"a", "b"} }
 
 func (p *applications) newRef(ns, kind string) ref {
@@ -38,8 +37,7 @@ func (p *applications) newRef(ns, kind string) ref {
 	return ref{ns, fmt.Sprintf("%s%d", kind, p.nextID)}
 }
 
-// submit submits some tasks of a kind: one by one, or as a job whose key is written
-// last.
+// submit submits some tasks of a kind: one by one, or as a job whose key is written last.
 func (p *applications) submit(rng *rand.Rand) {
 	if len(p.jobs) > 0 && rng.IntN(2) == 0 {
 		p.finishJob()
@@ -75,7 +73,7 @@ func (p *applications) submit(rng *rand.Rand) {
 	p.w.say("%d tasks up to t%d, of %s", n, p.nextID, job)
 }
 
-// add adds a task to what is submitted.
+// add adds a task to a submission.
 func (p *applications) add(c *controlplane.Change, ns string, t *types.Task) {
 	id := p.newRef(ns, "t")
 	c.IfUnchanged(controlplane.TaskKey(ns, id.id), 0)
@@ -101,7 +99,7 @@ func (p *applications) finishJob() {
 
 func requests(amounts map[string]types.Quantity) types.Requests { return types.NewRequests(amounts) }
 
-// shape picks a kind of tasks and returns what makes the i-th of them.
+// shape picks a kind of tasks and returns the function that makes the i-th of them.
 func (p *applications) shape(rng *rand.Rand, ns string) func(i int) *types.Task {
 	cpu := types.Quantity(100 + 100*rng.IntN(10))
 	x := fmt.Sprintf("x%d", rng.IntN(4))
@@ -145,8 +143,8 @@ func plain(amounts map[string]types.Quantity) func(int) *types.Task {
 	return func(int) *types.Task { return &types.Task{Requests: requests(amounts)} }
 }
 
-// gpus makes tasks that ask for so many devices, most of them not for any: there are two
-// of each model on a node, which are linked, and on two NUMA nodes.
+// gpus makes tasks with a number of devices, most of them restricted. A node has two devices of
+// each model, which are linked, and on two NUMA nodes.
 func gpus(amount types.Quantity) func(int) *types.Task {
 	return func(i int) *types.Task {
 		t := &types.Task{Requests: requests(map[string]types.Quantity{"cpu": 100, "gpu": amount})}
@@ -169,7 +167,7 @@ func wanted(r types.DeviceRequest) []types.DeviceRequest {
 	return []types.DeviceRequest{r}
 }
 
-// provider makes one task that provides a resource, and then those that need it.
+// provider makes one task that provides a resource, and then tasks that need it.
 func provider(rng *rand.Rand) func(int) *types.Task {
 	name := fmt.Sprintf("p%d", rng.IntN(3))
 	when := []types.When{types.WhenBound, types.WhenRunning, types.WhenSucceeded}[rng.IntN(3)]
@@ -184,7 +182,7 @@ func provider(rng *rand.Rand) func(int) *types.Task {
 	}
 }
 
-// large makes tasks of which few fit on a node, and that may collect what they need.
+// large makes tasks of which few fit on a node, and that may accumulate.
 func large(rng *rand.Rand) func(int) *types.Task {
 	amounts := map[string]types.Quantity{"cpu": types.Quantity(2000 + 500*rng.IntN(4))}
 	switch rng.IntN(4) {
@@ -205,7 +203,7 @@ func large(rng *rand.Rand) func(int) *types.Task {
 	}
 }
 
-// choosy makes tasks that would rather be on a node, then have x, then anything.
+// choosy makes tasks that prefer a node, then x, then anything.
 func choosy(cpu types.Quantity, x, node string) func(int) *types.Task {
 	return func(int) *types.Task {
 		return &types.Task{
@@ -231,7 +229,7 @@ func drawer(id string, rng *rand.Rand) func(int) *types.Task {
 	}
 }
 
-// reservation returns one of those of a namespace, "" if there is none.
+// reservation returns a reservation of a namespace; "" if there is none.
 func (p *applications) reservation(rng *rand.Rand, ns string) string {
 	page := p.w.list(controlplane.Prefix(controlplane.Reservations, ns))
 	if len(page.KVs) == 0 {
@@ -241,7 +239,7 @@ func (p *applications) reservation(rng *rand.Rand, ns string) string {
 	return k.ID
 }
 
-// reserve asks for a reservation under one of a few names, with its members.
+// reserve requests a reservation under one of a few names, with its members.
 func (p *applications) reserve(rng *rand.Rand) {
 	ns, id := pick(namespaces(), rng.Uint32()), fmt.Sprintf("r%d", rng.IntN(4))
 	if rng.IntN(3) > 0 && p.collectAtOnce(rng, ns, id) {
@@ -307,8 +305,8 @@ func (p *applications) remove(key string) {
 	p.w.say("deleted %s", key)
 }
 
-// setResource sets a resource somewhere: less, more, closed, removed, on a node, on
-// all of some kind, or in the cluster.
+// setResource sets a resource somewhere: less, more, closed, removed, on a node, on all of some
+// kind, or in the cluster.
 func (p *applications) setResource(rng *rand.Rand) {
 	ns := pick(namespaces(), rng.Uint32())
 	capacity := types.Quantity(500 * rng.IntN(9))
@@ -316,7 +314,7 @@ func (p *applications) setResource(rng *rand.Rand) {
 	case 0:
 		p.put(ns, fmt.Sprintf("lic%d", rng.IntN(2)), types.ClusterWide, &types.Resource{Capacity: capacity}, capacity == 0 && rng.IntN(4) == 0)
 		return
-	case 1: // the same name as a pool, and not any more
+	case 1: // the same name as a pool, and removed
 		p.clear(ns, "x3")
 		p.put(ns, "x3", types.ClusterWide, &types.Resource{Capacity: capacity}, rng.IntN(2) == 0)
 		return
@@ -363,7 +361,7 @@ func (p *applications) put(ns, name, where string, r *types.Resource, remove boo
 	p.w.say("%s has %d", key, r.Capacity)
 }
 
-// clear removes a name from all nodes: what is to become a pool must be on none.
+// clear removes a name from all nodes: a future pool must be on none.
 func (p *applications) clear(ns, name string) {
 	c := p.w.newChange()
 	for _, kv := range p.w.list(controlplane.Prefix(controlplane.Resources, ns, name)).KVs {
@@ -377,7 +375,7 @@ func (p *applications) clear(ns, name string) {
 	}
 }
 
-// edit changes a task if it is as it was read.
+// edit changes a task if it is unchanged since the read.
 func (p *applications) edit(id ref, f func(*types.Task) bool) {
 	t := new(types.Task)
 	key := controlplane.TaskKey(id.ns, id.id)
@@ -391,7 +389,7 @@ func (p *applications) edit(id ref, f func(*types.Task) bool) {
 	p.w.try(c)
 }
 
-// recent picks a task, rather one of the last ones.
+// recent picks a task, preferably a recent one.
 func (p *applications) recent(rng *rand.Rand) (ref, bool) {
 	if len(p.tasks) == 0 {
 		return ref{}, false
@@ -429,7 +427,7 @@ func (p *applications) evict(rng *rand.Rand) {
 	p.w.say("%s is to be evicted from attempt %d", id, k.Attempt)
 }
 
-// cordon puts a cordon up, or takes it down.
+// cordon adds or removes a cordon.
 func (p *applications) cordon(rng *rand.Rand) {
 	if there := p.w.list(controlplane.Prefix(controlplane.Cordons)).KVs; len(there) > 0 && rng.IntN(3) > 0 {
 		p.remove(there[rng.IntN(len(there))].Key)
@@ -442,7 +440,7 @@ func (p *applications) cordon(rng *rand.Rand) {
 	p.w.say("put %s", key)
 }
 
-// changeNamespace gives a namespace a quota, or takes it away.
+// changeNamespace adds or removes a quota of a namespace.
 func (p *applications) changeNamespace(rng *rand.Rand) {
 	key := controlplane.NamespaceKey("b")
 	if rng.IntN(2) == 0 {
@@ -472,7 +470,7 @@ func (p *applications) found() {
 	}
 }
 
-// generous gives everybody everything: what still waits then, waits for ever.
+// generous provides everything in abundance: a task that still waits then waits forever.
 func (p *applications) generous() {
 	for len(p.jobs) > 0 {
 		p.finishJob()

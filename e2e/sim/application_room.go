@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// collectAtOnce asks for room on some machines for tasks of a job that wait: false if there are
+// collectAtOnce requests capacity on some machines for waiting tasks of a job; false if there are
 // none, or the name is taken.
 func (p *applications) collectAtOnce(rng *rand.Rand, ns, id string) bool {
 	r := &types.Reservation{Accumulate: true, AtOnce: true, Submitted: p.w.now.UnixNano(), Priority: rng.IntN(4)}
@@ -37,8 +37,7 @@ func (p *applications) collectAtOnce(rng *rand.Rand, ns, id string) bool {
 	return true
 }
 
-// waits returns a task of a job that waits, and asks for something that can be held for it;
-// nil if it does not.
+// waits returns a waiting task of a job whose requests can be held for it; nil if it is not one.
 func (p *applications) waits(id ref) *types.Task {
 	t := new(types.Task)
 	p.w.read(controlplane.TaskKey(id.ns, id.id), t)
@@ -53,7 +52,7 @@ func (p *applications) waits(id ref) *types.Task {
 	return t
 }
 
-// giveUpRoom deletes the reservations that have handed over what they had.
+// giveUpRoom deletes the reservations that have been handed over.
 func (p *applications) giveUpRoom() {
 	for _, kv := range p.w.list(controlplane.Prefix(controlplane.Grants)).KVs {
 		var g types.Grant

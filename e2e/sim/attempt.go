@@ -11,25 +11,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// attempt is one attempt as an agent takes care of it, and its process.
+// attempt is one attempt managed by an agent, and its process.
 type attempt struct {
 	key    controlplane.Key
 	create int64
-	// binding is nil once it is gone.
+	// binding is nil once it is deleted.
 	binding *types.Binding
 	spec    *types.Spec
 	seen    nodeagent.Seen
-	// alive tells that its process runs.
+	// alive reports whether its process runs.
 	alive bool
 	exit  nodeagent.Exit
-	// image is the image by digest that it runs, restarts how often it was run again.
+	// image is the image by digest that it runs, restarts the number of its restarts.
 	image    string
 	restarts int
 }
 
 func (x *attempt) task() string { return x.key.Namespace + "/" + x.key.ID }
 
-// desired is what the agent knows to be wanted of an attempt.
+// desired is the desired state of an attempt, as the agent knows it.
 func (a *agent) desired(x *attempt) nodeagent.Desired {
 	d := nodeagent.Desired{Bound: x.binding != nil, Revision: x.create, Spec: x.spec}
 	if x.binding != nil {
@@ -43,9 +43,8 @@ func (a *agent) desired(x *attempt) nodeagent.Desired {
 	return d
 }
 
-// advance does the next thing about one attempt, as nodeagent.Next says, and reports
-// whether there was one. Without rng nothing ends by itself and every message
-// arrives.
+// advance takes the next step of one attempt, as nodeagent.Next says, and reports whether there was
+// one. Without rng nothing ends by itself and every message arrives.
 func (a *agent) advance(x *attempt, rng *rand.Rand) bool {
 	if a.state == down || a.state == gone {
 		return false
@@ -98,7 +97,7 @@ func (a *agent) advance(x *attempt, rng *rand.Rand) bool {
 	return true
 }
 
-// starts starts the process of an attempt: nowhere else may one of its task run.
+// starts starts the process of an attempt: no other process of its task may run.
 func (a *agent) starts(x *attempt) {
 	if at := a.w.running[x.task()]; at != "" {
 		a.w.fail("%s: %s is started, and runs on %s", a.name, x.task(), at)
@@ -128,7 +127,7 @@ func (a *agent) dead(x *attempt) {
 	x.alive = false
 }
 
-// look asks the runtime what it has.
+// look reads the state of the runtime.
 func (a *agent) look(x *attempt) {
 	switch {
 	case x.alive:
@@ -140,14 +139,13 @@ func (a *agent) look(x *attempt) {
 	}
 }
 
-// report stores a report if the binding is still the one it is about.
+// report stores a report if its binding is still the same.
 func (a *agent) report(x *attempt, r *types.Report, rng *rand.Rand) bool {
 	key := reportKey(x.key)
 	var there types.Report
 	mod := a.w.read(key, &there)
 	if mod != 0 && there.Binding == x.create && (there.Phase == r.Phase || there.Phase == types.ReportExited) {
-		// An earlier copy of it arrived, or what was sent before the machine
-		// crashed: what is stored holds.
+		// An earlier copy arrived, or one sent before the machine crashed: the stored report holds.
 		x.seen.Reported = there
 		return true
 	}
@@ -174,8 +172,8 @@ func (a *agent) report(x *attempt, r *types.Report, rng *rand.Rand) bool {
 	return true
 }
 
-// about returns the change that stores a report where the last one was of revision
-// mod, and of a binding: if that is the same, it is there for as long as the report is.
+// about returns the change that stores a report over one of revision mod about a binding. If the
+// binding is the same, it exists as long as that report does.
 func (a *agent) about(x *attempt, r *types.Report, mod, binding int64) *controlplane.Change {
 	r.Binding, r.Image, r.Restarts = x.create, x.image, x.restarts
 	c := a.w.newChange()
@@ -187,8 +185,7 @@ func (a *agent) about(x *attempt, r *types.Report, mod, binding int64) *controlp
 	return c
 }
 
-// tells stores a report of an attempt that lasts: what its start suffers from, or
-// that it was run again.
+// tells stores a report of an attempt that has not ended: the trouble with its start, or a restart.
 func (a *agent) tells(x *attempt, r *types.Report) bool {
 	var there types.Report
 	mod := a.w.read(reportKey(x.key), &there)

@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// bench is a world that a test leads by the hand.
+// bench is a world that a test steps by hand.
 type bench struct {
 	*world
 	t *testing.T
@@ -64,7 +64,7 @@ func (b *bench) task(id string, requests types.Requests, edit ...func(*types.Tas
 
 func by(scheduler string) func(*types.Task) { return func(t *types.Task) { t.Scheduler = scheduler } }
 
-// resource sets a resource of namespace a; on a node it belongs to its session.
+// resource sets a resource of namespace a; on a node it belongs to the node's session.
 func (b *bench) resource(name, where string, capacity types.Quantity) {
 	b.t.Helper()
 	r := &types.Resource{Capacity: capacity}
@@ -76,7 +76,7 @@ func (b *bench) resource(name, where string, capacity types.Quantity) {
 	b.put(controlplane.ResourceKey("a", name, where), r)
 }
 
-// reserve asks for bundles of cpu, one for each amount, on the nodes named or any.
+// reserve requests bundles.
 func (b *bench) reserve(id string, edit func(*types.Reservation), bundles ...types.Bundle) {
 	b.t.Helper()
 	r := &types.Reservation{Bundles: bundles, Submitted: b.now.UnixNano()}
@@ -98,8 +98,7 @@ func (b *bench) drafts(i int) {
 	m.decide()
 }
 
-// sends commits all that a scheduler has drafted, and that was not sent, and returns how
-// many were refused.
+// sends commits all unsent drafts of a scheduler, and returns the number of refusals.
 func (b *bench) sends(i int) (refused int) {
 	m := b.members[i]
 	for len(m.flights) > 0 {
@@ -126,7 +125,7 @@ func (b *bench) schedule(i int) {
 	}
 }
 
-// agentsWork lets the agents do all they can, without ending what runs.
+// agentsWork lets the agents do all they can, without ending processes.
 func (b *bench) agentsWork() {
 	for _, a := range b.agents {
 		a.deliver(1 << 30)
@@ -152,7 +151,7 @@ func (b *bench) exit(id string, code int) {
 	b.t.Fatalf("%s does not run", id)
 }
 
-// end ends the process of a task, and has it reported.
+// end ends the process of a task, and has that reported.
 func (b *bench) end(id string, code int) {
 	b.t.Helper()
 	b.exit(id, code)
@@ -167,7 +166,7 @@ func (b *bench) is(id string, phase types.Phase, node string) {
 	}
 }
 
-// ok fails the test if anything was found.
+// ok fails the test if there are findings.
 func (b *bench) ok() {
 	b.t.Helper()
 	for _, f := range b.findings {
@@ -177,8 +176,7 @@ func (b *bench) ok() {
 
 func (b *bench) later(d time.Duration) { b.now = b.now.Add(d) }
 
-// calm lets everybody do all they can, at this moment: time does not pass, and
-// nothing ends by itself.
+// calm lets every part do all it can now: time does not pass, and nothing ends by itself.
 func (b *bench) calm() {
 	b.t.Helper()
 	for range rounds {

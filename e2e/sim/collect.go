@@ -11,9 +11,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// submitOwned submits a job with what libraries of policies make for one, in a single
-// transaction: resources and a reservation of its own, that its tasks ask for, and its
-// policies. All of it is to end with the job; some of it ends with a session, too.
+// submitOwned submits a job like a library of policies, in one transaction. The job owns resources,
+// a reservation that its tasks request, and policies. All of it must end with the job; some of it
+// ends with a session, too.
 func (p *applications) submitOwned(rng *rand.Rand) {
 	n := min(1+rng.IntN(5), p.w.cfg.Tasks-p.submitted)
 	if n <= 0 {
@@ -85,7 +85,7 @@ func (p *applications) endSessions() {
 	p.sessions = nil
 }
 
-// collect deletes what is finished, as the collector does.
+// collect deletes finished tasks, like the collector.
 func (p *applications) collect() {
 	p.giveUpRoom()
 	rest := p.tasks[:0]
@@ -110,7 +110,7 @@ func (p *applications) collect() {
 // collector returns the index of a collector.
 func (w *world) collector(n uint32) int { return int(n) % len(w.collectors) }
 
-// startCollector starts a collector that knows nothing, in place of another.
+// startCollector replaces a collector with a new one without state.
 func (w *world) startCollector(i int) {
 	c, err := server.NewCollector(w.store, nil, server.DefaultPolicy(), nil, server.Options{})
 	if err != nil {
@@ -120,7 +120,7 @@ func (w *world) startCollector(i int) {
 	w.say("collector %d starts", i)
 }
 
-// refresh tells a collector of one kind of keys; it may know the others as of long ago.
+// refresh updates a collector about one kind of keys; its view of the others may be old.
 func (w *world) refresh(i int, kind controlplane.Kind) {
 	if err := w.collectors[i].Refresh(context.Background(), w.now, kind); err != nil {
 		w.fail("refresh %s: %v", kind, err)
@@ -128,8 +128,7 @@ func (w *world) refresh(i int, kind controlplane.Kind) {
 	w.say("collector %d knows the %s of %d", i, kind, w.store.Revision())
 }
 
-// collectorLook has a collector do what it thinks is to be done. It must take nothing from a
-// job that has not ended.
+// collectorLook runs a collector once. It must take nothing from a job that has not ended.
 func (w *world) collectorLook(i int) {
 	owned, before := w.ownedByJobs(), w.store.Revision()
 	if err := w.collectors[i].Once(context.Background(), w.now); err != nil {
@@ -177,7 +176,7 @@ func (w *world) ownedByJobs() map[string]ref {
 	return out
 }
 
-// openTask returns a task of a job that has not ended, empty if there is none.
+// openTask returns an unfinished task of a job; empty if there is none.
 func (w *world) openTask(job ref) string {
 	for _, kv := range w.list(controlplane.Prefix(controlplane.Tasks, job.ns)).KVs {
 		var t types.Task
@@ -189,8 +188,8 @@ func (w *world) openTask(job ref) string {
 	return ""
 }
 
-// collectAll lets the collectors know everything and do what is to be done, until nothing
-// more is: then nothing has outlived what it ends with.
+// collectAll lets the collectors see everything and work until nothing changes. Then nothing has
+// outlived its owner.
 func (w *world) collectAll() {
 	for i := 0; len(w.findings) == 0; i++ {
 		before := w.store.Revision()

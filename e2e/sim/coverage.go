@@ -5,7 +5,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// count notes what a revision shows to have happened.
+// count counts what happened in a revision.
 func (w *world) count(b controlplane.Batch) {
 	for _, e := range b.Events {
 		k, _ := controlplane.Parse(e.Key)

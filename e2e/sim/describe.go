@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/scheduler"
 )
 
-// describe says in a line what a draft is about.
+// describe describes a draft in a line.
 func describe(d *scheduler.Draft) string {
 	var parts []string
 	for _, b := range d.Binds {

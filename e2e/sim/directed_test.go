@@ -45,7 +45,7 @@ func TestDeleteAndRecreateWhileHeld(t *testing.T) {
 		b.calm()
 		b.is("t1", types.Running, "n0")
 		b.is("t2", types.Pending, "")
-		// Re-creating it forgets no holder.
+		// Re-creating it keeps its holders.
 		b.resource("x", where, 3000)
 		b.calm()
 		b.is("t2", types.Pending, "")
@@ -69,7 +69,7 @@ func TestSessionLost(t *testing.T) {
 	b.calm()
 	b.is("t1", types.Pending, "n0")
 	b.is("kept", types.Running, "n0")
-	// The node's own resources were those of its session.
+	// The node's own resources belonged to its session.
 	b.agents[0].enter()
 	b.calm()
 	b.is("t1", types.Pending, "n0")
@@ -102,8 +102,8 @@ func TestNodeLostAndBack(t *testing.T) {
 	b.ok()
 }
 
-// TestLostProvider: what an attempt of an earlier session provides is void, though
-// nobody has released it yet.
+// TestLostProvider: what an attempt of an earlier session provides is void, even before its
+// release.
 func TestLostProvider(t *testing.T) {
 	b := newBench(t, Config{Seed: 1, Schedulers: 2, Nodes: 1, Tasks: 1})
 	b.task("t1", need("cpu", 100), by("s1"), provides("p", types.WhenBound))
@@ -150,7 +150,7 @@ func TestEvictRacingExit(t *testing.T) {
 	for _, id := range []string{"exits", "fails", "evicted", "stopped-too"} {
 		evict(id)
 	}
-	b.schedule(0) // the eviction is in the bindings, and the agent has not seen it
+	b.schedule(0) // the bindings have the eviction, and the agent has not seen it
 	b.exit("exits", 0)
 	b.exit("fails", 3)
 	b.apps.halt(ref{"a", "stopped-too"})
@@ -200,8 +200,8 @@ func TestCordonRacingBind(t *testing.T) {
 	b.ok()
 }
 
-// TestPartnerInTheSamePass: who needs what a task provides is bound in the same
-// transaction, whichever was submitted first.
+// TestPartnerInTheSamePass: a task that needs a provided resource is bound in the same transaction
+// as the provider, whichever was submitted first.
 func TestPartnerInTheSamePass(t *testing.T) {
 	b := alone(t, 3)
 	for i := range 4 {
@@ -226,8 +226,8 @@ func TestPartnerInTheSamePass(t *testing.T) {
 	b.ok()
 }
 
-// TestSignals: what waits for a start waits until it is reported, what waits for
-// success until after the release; and what was left behind stays.
+// TestSignals: tasks that wait for a start wait for its report, those that wait for success until
+// after the release; and resources left behind stay.
 func TestSignals(t *testing.T) {
 	b := alone(t, 2)
 	b.task("first", need("cpu", 100), func(t *types.Task) {
@@ -337,7 +337,7 @@ func TestLossIsBounded(t *testing.T) {
 	}
 	b.lost(0)
 	b.schedule(0)
-	// 20 at once, and 20 a second.
+	// 20 at once, and 20 per second.
 	if n := pending(); n != min(20, on) {
 		t.Errorf("%d of %d were given up at once", n, on)
 	}
@@ -362,11 +362,11 @@ func TestStormIsHeld(t *testing.T) {
 	for i := range 3 {
 		b.is(fmt.Sprintf("t%d", i), types.Running, "")
 	}
-	// A scheduler that is started meanwhile holds back too.
+	// A scheduler started meanwhile holds back too.
 	b.members[0].start()
 	b.schedule(0)
 	b.is("t0", types.Running, "n0")
-	// One comes back, in a new session: half of them are there, and it was theirs.
+	// One returns, in a new session: half of them are present, so the loss was their own.
 	b.agents[0].enter()
 	b.schedule(0)
 	b.is("t0", types.Bound, "n0")
@@ -406,7 +406,7 @@ func TestDevices(t *testing.T) {
 	for _, id := range []string{"half", "third", "two", "one"} {
 		b.is(id, types.Running, "n0")
 	}
-	// The fractions share one device, so that a whole one was left; 0.2 are not enough.
+	// The fractions share one device, so that a whole one was left; 0.2 is not enough.
 	b.is("more", types.Pending, "")
 	b.task("fifth", need("gpu", 200))
 	b.calm()
@@ -425,7 +425,7 @@ func TestQuota(t *testing.T) {
 	b.calm()
 	b.is("t1", types.Running, "")
 	b.is("t2", types.Pending, "")
-	// The reservation counts against the quota, what is drawn from it does not.
+	// The reservation counts against the quota; its draws do not.
 	b.is("drawn", types.Running, "")
 	b.end("t1", 0)
 	b.calm()
@@ -433,8 +433,7 @@ func TestQuota(t *testing.T) {
 	b.ok()
 }
 
-// TestTakeover: the namespaces are divided among the schedulers, and taken over when
-// one ends.
+// TestTakeover: the schedulers divide the namespaces, and take over from one that ends.
 func TestTakeover(t *testing.T) {
 	b := newBench(t, Config{Seed: 1, Schedulers: 3, Shared: true, Nodes: 2, Tasks: 1})
 	for round := range 3 {

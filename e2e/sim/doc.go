@@ -1,14 +1,12 @@
-// Package sim runs a whole cluster in one goroutine: schedulers that race, agents,
-// applications and administrators on a store in memory, with every message between
-// them delayed, lost, repeated or overtaken as a seed decides. There is no clock and
-// nothing concurrent, so that a seed is a run: what failed once fails again.
+// Package sim runs a whole cluster in one goroutine: racing schedulers, agents, applications and
+// administrators on a store in memory. A seed decides which messages between them are delayed,
+// lost, repeated or reordered. There is no clock and no concurrency, so a seed determines a run: a
+// failure repeats.
 //
-// A run is a list of steps. Each step is three numbers that mean something in any
-// state, so that a failing run can be made shorter by leaving steps out, and printed
-// as a script that runs again.
+// A run is a list of steps. Each step is three numbers that mean something in any state. So a
+// failing run can be shortened by leaving steps out, and printed as a script that runs again.
 //
-// Every revision of the store is given to the validators of package audit, and no
-// task may ever run twice at once. After the steps the faults stop and the run has to
-// come to rest: what waits then fits nowhere, every scheduler knows exactly what is
-// stored, and when all that runs has ended nothing is left behind.
+// The validators of package audit check every revision of the store, and no task may ever run twice
+// at once. After the steps the faults stop and the run has to settle: what waits then fits nowhere,
+// every scheduler knows exactly what is stored, and when everything has ended nothing is left.
 package sim

@@ -29,7 +29,7 @@ func (p *applications) drain(rng *rand.Rand) {
 	p.w.say("%s is drained: %s", node, cordon.Drain)
 }
 
-// drainLook lets the drainer look once, or another one, who takes over and knows nothing.
+// drainLook runs the drainer once, or a new one without state that takes over.
 func (w *world) drainLook(another bool) {
 	if w.drainer == nil || another {
 		w.drainer = server.NewDrainer(w.store, nil, server.Options{})
@@ -42,7 +42,7 @@ func (w *world) drainLook(another bool) {
 	w.say("the drainer looked")
 }
 
-// declareDead has somebody switch off a machine whose session is over, and say so.
+// declareDead declares a machine dead whose session is over, as an administrator would.
 func (a *agent) declareDead() {
 	if a.state != gone {
 		return
@@ -69,8 +69,8 @@ func (a *agent) declareDead() {
 	a.w.say("%s is declared dead", a.name)
 }
 
-// declared reports whether the machine, which comes back, was declared dead, and something
-// that is kept there is not given up yet: then it is not alive, and nothing runs on it.
+// declared reports whether the returning machine was declared dead, with Keep tasks not given up
+// yet: then it is not alive, and nothing runs on it.
 func (a *agent) declared() bool {
 	var cordon types.Cordon
 	if a.w.read(controlplane.CordonKey(a.name), &cordon); !cordon.Dead {

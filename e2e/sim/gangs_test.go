@@ -11,9 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestTwoGangs: two gangs that each fit alone and not together, a thousand times.
-// Neither ever has a part of what it needs (audit sees every revision), one goes
-// first, and then the other.
+// TestTwoGangs: two gangs that fit alone but not together, a thousand times. Neither ever holds a
+// part of what it needs (the audit sees every revision); one goes first, then the other.
 func TestTwoGangs(t *testing.T) {
 	b := newBench(t, Config{Seed: 1, Schedulers: 2, Nodes: 3, Tasks: 1})
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -82,7 +81,7 @@ func (b *bench) granted() (ids []string) {
 	return ids
 }
 
-// grant returns the grant of a reservation, nil if there is none.
+// grant returns the grant of a reservation; nil if there is none.
 func (b *bench) grant(id string) *types.Grant {
 	g := new(types.Grant)
 	if b.read(controlplane.GrantKey("a", id), g) == 0 {
@@ -99,7 +98,7 @@ func TestReservationDeletedWhileHeld(t *testing.T) {
 	b.task("other", need("cpu", room))
 	b.delete(controlplane.ReservationKey("a", "g"))
 	b.calm()
-	// The room that nobody drew on is free again, the rest is held.
+	// Undrawn capacity is free again, the rest is held.
 	b.is("other", types.Running, "")
 	b.is("g-1", types.Running, "")
 	if g := b.grant("g"); g == nil || g.Phase != types.Releasing {
@@ -135,8 +134,8 @@ func TestSameNamedReservationWaits(t *testing.T) {
 	b.ok()
 }
 
-// TestAccumulate: a stream of small tasks takes whatever becomes free, and a large
-// reservation gets its room all the same.
+// TestAccumulate: a stream of small tasks takes all freed capacity, and a large reservation is
+// granted nevertheless.
 func TestAccumulate(t *testing.T) {
 	for _, accumulate := range []bool{false, true} {
 		b := newBench(t, Config{Seed: 1, Schedulers: 1, Nodes: 2, Tasks: 1})
@@ -163,7 +162,7 @@ func TestAccumulate(t *testing.T) {
 	}
 }
 
-// whole returns the grant of a reservation that is granted, nil if it is not.
+// whole returns the grant of a granted reservation; nil otherwise.
 func (b *bench) whole(id string) *types.Grant {
 	if g := b.grant(id); g != nil && g.Phase == types.Granted {
 		return g
@@ -171,7 +170,7 @@ func (b *bench) whole(id string) *types.Grant {
 	return nil
 }
 
-// TestBackfill: what a reservation collects is lent to tasks that end in time.
+// TestBackfill: collected capacity is lent to tasks that end in time.
 func TestBackfill(t *testing.T) {
 	b := newBench(t, Config{Seed: 1, Schedulers: 1, Nodes: 1, Tasks: 1})
 	b.task("long", need("cpu", room/2), maxRun(100*time.Second))

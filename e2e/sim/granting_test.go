@@ -10,10 +10,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestGrantingAmidFaults: gangs that one transaction has no room for, and small tasks between
-// them, while schedulers race and crash, machines are lost and drained, and reservations are
-// given up. The audit sees at every revision that no task draws on a part of a gang, and that
-// one gang at a time is taken in parts; at rest none is, and at the end nothing is left.
+// TestGrantingAmidFaults: gangs too large for one transaction, and small tasks between them, while
+// schedulers race and crash, machines are lost and drained, and reservations are given up. At every
+// revision the audit sees that no task draws on a part of a gang, and that one gang at a time is
+// taken in parts. At rest none is, and at the end nothing is left.
 func TestGrantingAmidFaults(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := range uint64(100) {
@@ -40,7 +40,7 @@ func TestGrantingAmidFaults(t *testing.T) {
 	}
 }
 
-// grantingFault does one thing: of a gang, a task, a node, or a scheduler.
+// grantingFault does one thing: to a gang, a task, a node, or a scheduler.
 func (b *bench) grantingFault(rng *rand.Rand, i int) {
 	b.t.Helper()
 	there := b.list(controlplane.Prefix(controlplane.Reservations, "a")).KVs
@@ -60,7 +60,7 @@ func (b *bench) grantingFault(rng *rand.Rand, i int) {
 	}
 }
 
-// grantingRaces are about what comes between the transactions in which a reservation is granted.
+// grantingRaces are races between the transactions in which a reservation is granted.
 func grantingRaces() []race {
 	whole := func(from, to int) (out []types.Bundle) {
 		for i := from; i < to; i++ {
@@ -119,7 +119,7 @@ func grantingRaces() []race {
 	}
 }
 
-// small makes the cluster one of so many nodes, and its transactions small.
+// small shrinks the cluster to a number of nodes, and its transactions to a number of operations.
 func (b *bench) small(nodes, ops int) {
 	b.t.Helper()
 	for i := len(b.agents); i < nodes; i++ {
@@ -131,7 +131,7 @@ func (b *bench) small(nodes, ops int) {
 	}
 }
 
-// untilLast has the parts of a reservation taken by s0 but the last one.
+// untilLast lets s0 take all parts of a reservation but the last.
 func (b *bench) untilLast(id string) {
 	b.t.Helper()
 	lacking := func() (n int) {

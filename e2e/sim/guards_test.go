@@ -45,7 +45,7 @@ func guards() []guard {
 	}
 }
 
-// TestGuards: random runs fail soon without the compares that matter most.
+// TestGuards: random runs fail soon without the most important compares.
 func TestGuards(t *testing.T) {
 	for _, g := range guards() {
 		switch g.name {
@@ -72,8 +72,8 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// reserving makes and deletes reservations where tasks would be submitted: beside these
-// too few are granted for two schedulers to grant the same one soon.
+// reserving replaces submissions of tasks with reservations: otherwise too few are granted for two
+// schedulers to grant the same one soon.
 func reserving(all []Step) []Step {
 	for i := range all {
 		s := &all[i]
@@ -89,7 +89,7 @@ func (g guard) unguarded() func(controlplane.Compare) bool {
 	return func(c controlplane.Compare) bool {
 		key := c.Key
 		if c.Target == controlplane.Newest {
-			key += "any" // of the keys of the range
+			key += "any" // any key of the range
 		}
 		k, ok := controlplane.Parse(key)
 		return ok && g.is(k)

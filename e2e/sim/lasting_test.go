@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What changes of a task while its attempt lasts, and what outlasts the attempt.
+// Changes of a task while its attempt lasts, and facts that outlast the attempt.
 
 func deadline(at time.Time) func(*types.Task) {
 	return func(t *types.Task) { t.Deadline = at.UnixNano() }
@@ -29,7 +29,7 @@ func (b *bench) attempt(id string) (*agent, *attempt) {
 	return nil, nil
 }
 
-// again runs the process of a task again in place, and has that reported.
+// again restarts the process of a task in place, and has that reported.
 func (b *bench) again(id string) {
 	b.t.Helper()
 	a, x := b.attempt(id)
@@ -69,7 +69,7 @@ func TestTroubleAndRestartsAreInTheStatus(t *testing.T) {
 	b.ok()
 }
 
-// TestSlowStartIsNotWritten: that a start takes long is no trouble.
+// TestSlowStartIsNotWritten: a slow start is no trouble.
 func TestSlowStartIsNotWritten(t *testing.T) {
 	b := alone(t, 1)
 	b.task("t1", need("cpu", 100))
@@ -84,9 +84,8 @@ func TestSlowStartIsNotWritten(t *testing.T) {
 	b.ok()
 }
 
-// TestImageIsPinned: a tag moves, and what ran runs as it was: in every later attempt,
-// and in the rest of the job as soon as one of it is known to run. Another spec of
-// the job is another image.
+// TestImageIsPinned: a tag moves, but a started image stays: in every later attempt, and in the
+// rest of the job once one of it is known to run. Another spec of the job is another image.
 func TestImageIsPinned(t *testing.T) {
 	b := alone(t, 1)
 	member := func(image string) func(*types.Task) {
@@ -146,7 +145,7 @@ func TestDeadlineOfWhatWaits(t *testing.T) {
 	if _, x := b.attempt("later"); x.binding.Deadline != at.Add(time.Minute).UnixNano() {
 		t.Error("its binding has deadline", x.binding.Deadline)
 	}
-	// It comes too late, and though there is room.
+	// It is too late, despite free capacity.
 	b.task("past", need("cpu", 100), deadline(at.Add(-time.Second)))
 	b.calm()
 	b.is("past", types.Failed, "")
@@ -196,8 +195,8 @@ func TestPorts(t *testing.T) {
 	b.ok()
 }
 
-// TestPortsOfARangeThatMoves: what was given out has its number until it ends, and
-// nobody else has it.
+// TestPortsOfARangeThatMoves: an allocated port keeps its number until it ends, and no other task
+// gets it.
 func TestPortsOfARangeThatMoves(t *testing.T) {
 	b := alone(t, 1)
 	b.task("old", need("port", 1000))
@@ -224,8 +223,8 @@ func TestPortsOfARangeThatMoves(t *testing.T) {
 	b.ok()
 }
 
-// TestLentPortOfARangeThatMoved: a port that was collected as one of the range, and lies outside
-// of it since, is not held beside a task that has come first and has it by its number.
+// TestLentPortOfARangeThatMoved: a port collected from the range that is now outside of it is not
+// held along with a preceding task that has it by number.
 func TestLentPortOfARangeThatMoved(t *testing.T) {
 	for _, ahead := range []string{"port/20000", "cpu"} { // of which all is collected
 		b := alone(t, 1)
@@ -249,7 +248,7 @@ func TestLentPortOfARangeThatMoved(t *testing.T) {
 	}
 }
 
-// TestNothingIsCollectedOnACordonedNode: not in place of what was lent to a task either.
+// TestNothingIsCollectedOnACordonedNode: not even to replace capacity lent to a task.
 func TestNothingIsCollectedOnACordonedNode(t *testing.T) {
 	b := alone(t, 2)
 	b.resource("lic", "*", 1000)
@@ -275,8 +274,8 @@ func TestNothingIsCollectedOnACordonedNode(t *testing.T) {
 	b.ok()
 }
 
-// TestOutrankingTaskOfManyKinds: where a transaction has no room for what collects and for a task
-// that comes first, all that was collected is given back first.
+// TestOutrankingTaskOfManyKinds: if a transaction cannot hold both the claimant and a task that
+// precedes it, all collected capacity is returned first.
 func TestOutrankingTaskOfManyKinds(t *testing.T) {
 	b := newBench(t, Config{Seed: 1, Schedulers: 1, Nodes: 1, Tasks: 1, Ops: 24})
 	kinds := []any{"cpu", 1000}
@@ -300,7 +299,7 @@ func TestOutrankingTaskOfManyKinds(t *testing.T) {
 	b.ok()
 }
 
-// TestReservedPorts: those who draw on a reservation get the numbers that it holds.
+// TestReservedPorts: tasks that draw on a reservation get its port numbers.
 func TestReservedPorts(t *testing.T) {
 	for _, accumulate := range []bool{false, true} {
 		b := alone(t, 1)

@@ -13,16 +13,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// member is one of the schedulers: a core, its watch that lags as it likes, and
-// its transactions on their way.
+// member is one of the schedulers: a core, its watch with an arbitrary lag, and its transactions in
+// flight.
 type member struct {
 	w     *world
 	name  string
-	lives uint64 // how often it was started
+	lives uint64 // number of starts
 	core  *scheduler.Core
 	lease controlplane.LeaseID
-	// seen is the revision that its watch has reached, delivered what it was
-	// told of each key.
+	// seen is the revision that its watch has reached; delivered is the last delivered revision of
+	// each key.
 	seen      int64
 	delivered map[string]int64
 	flights   []*flight
@@ -30,14 +30,13 @@ type member struct {
 	lazy bool
 }
 
-// flight is a transaction on its way.
+// flight is a transaction in flight.
 type flight struct {
 	draft *scheduler.Draft
 	txn   controlplane.Txn
-	// unanswered tells that a copy of it may have been committed, or may be.
+	// unanswered reports whether an earlier copy of it may have been committed, or may still be.
 	unanswered bool
-	// answer is what the store said, until the core is told; slow lets that take
-	// long.
+	// answer is the answer of the store, until the core gets it; slow delays that.
 	answer *controlplane.Result
 	slow   bool
 }
@@ -77,7 +76,7 @@ func (m *member) start() {
 	m.reload()
 }
 
-// limits are those that the schedulers go by.
+// limits are the limits that the schedulers assume.
 func (w *world) limits() controlplane.Limits {
 	limits := w.store.Limits()
 	if w.cfg.Ops > 0 {
@@ -86,8 +85,8 @@ func (w *world) limits() controlplane.Limits {
 	return limits
 }
 
-// reload lists everything and applies the difference to what was delivered, as the
-// list-watch loop does: puts in the order of keys, then deletes.
+// reload lists everything and applies the difference to the delivered state, like the list-watch
+// loop: puts in the order of keys, then deletes.
 func (m *member) reload() {
 	page := m.w.list(controlplane.Root)
 	var events []controlplane.Event
@@ -123,7 +122,7 @@ func (m *member) apply(b controlplane.Batch) {
 	m.core.Apply(b, m.w.now)
 }
 
-// deliver lets the watch go on by at most n revisions.
+// deliver advances the watch by at most n revisions.
 func (m *member) deliver(n int) {
 	if m.lazy && n != 1 {
 		return
@@ -141,7 +140,7 @@ func (m *member) deliver(n int) {
 	m.w.say("%s has seen %d", m.name, m.seen)
 }
 
-// since returns what happened after a revision; compacted if that is not kept.
+// since returns the changes after a revision; compacted if they are gone.
 func (w *world) since(revision int64) (batches []controlplane.Batch, compacted bool) {
 	defer func() {
 		if recover() != nil {
@@ -151,7 +150,7 @@ func (w *world) since(revision int64) (batches []controlplane.Batch, compacted b
 	return w.store.Events(revision + 1), false
 }
 
-// decide asks the core for transactions and puts them on their way.
+// decide gets transactions from the core and puts them in flight.
 func (m *member) decide() {
 	for _, d := range m.core.Next(m.w.now) {
 		txn := d.Change.Txn()
@@ -165,8 +164,8 @@ func (m *member) decide() {
 	}
 }
 
-// commit sends one of the transactions that have no answer yet, for the first time
-// or again, and decides what becomes of it.
+// commit sends one of the unanswered transactions, for the first time or again, and decides its
+// fate.
 func (m *member) commit(rng *rand.Rand) {
 	waiting := slices.DeleteFunc(slices.Clone(m.flights), func(f *flight) bool { return f.answer != nil })
 	if len(waiting) == 0 {
@@ -193,7 +192,7 @@ func (m *member) commit(rng *rand.Rand) {
 	}
 }
 
-// send commits a transaction and is answered.
+// send commits a transaction and stores the answer.
 func (m *member) send(f *flight) {
 	res := m.w.commit(f.txn)
 	if !res.Committed {
@@ -209,7 +208,7 @@ func (m *member) send(f *flight) {
 	m.w.say("%s commits %x: committed=%t at %d", m.name, f.draft.Change.Batch>>48, res.Committed, res.Revision)
 }
 
-// draws reports whether a transaction on its way puts what is in use of a pool.
+// draws reports whether a transaction in flight writes the allocated amounts of a pool.
 func draws(f *flight) bool {
 	return slices.ContainsFunc(f.txn.Ops, func(op controlplane.Op) bool {
 		k, _ := controlplane.Parse(op.Key)
@@ -217,7 +216,7 @@ func draws(f *flight) bool {
 	})
 }
 
-// answer tells the core one of the answers.
+// answer passes one of the answers to the core.
 func (m *member) answer(rng *rand.Rand) {
 	answered := slices.DeleteFunc(slices.Clone(m.flights), func(f *flight) bool { return f.answer == nil || f.slow && rng.IntN(16) > 0 })
 	if len(answered) == 0 {
@@ -226,8 +225,8 @@ func (m *member) answer(rng *rand.Rand) {
 	m.done(answered[rng.IntN(len(answered))])
 }
 
-// done tells the core the answer of a transaction. A refusal may be the doing of an
-// earlier copy: then what that wrote is there, marked as written by it.
+// done passes the answer of a transaction to the core. A refusal may be due to an earlier copy:
+// then the keys written by that are marked with its id.
 func (m *member) done(f *flight) {
 	m.flights = slices.DeleteFunc(m.flights, func(x *flight) bool { return x == f })
 	res := *f.answer
@@ -247,8 +246,7 @@ func (m *member) done(f *flight) {
 	m.w.say("%s learns of %x: committed=%t at %d", m.name, f.draft.Change.Batch>>48, res.Committed, res.Revision)
 }
 
-// crash ends the scheduler and starts it again. Some of what was on its way still
-// arrives.
+// crash ends the scheduler and restarts it. Some transactions in flight still arrive.
 func (m *member) crash(rng *rand.Rand) {
 	for _, f := range m.flights {
 		if f.answer == nil && rng.IntN(2) == 0 {

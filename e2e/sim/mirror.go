@@ -8,10 +8,10 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
-// version is which change of a key somebody knows.
+// version is the known version of a key.
 type version struct{ mod, create int64 }
 
-// known returns the keys that a view has.
+// known returns the keys in a view.
 func known(v *cluster.View) map[string]version {
 	all := make(versions)
 	for name, n := range v.Nodes {
@@ -80,7 +80,7 @@ func add[T any](to versions, key string, c cluster.Cell[T]) {
 	}
 }
 
-// checkView: at rest a scheduler knows exactly what is stored.
+// checkView checks that at rest a scheduler knows exactly what is stored.
 func (w *world) checkView(m *member) {
 	has := known(m.core.View())
 	for _, kv := range w.list(controlplane.Root).KVs {

@@ -11,10 +11,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestMovesAmidFaults: gangs on whole machines, of which a few at a time are lost,
-// come back or are drained, with schedulers that race and crash. The audit sees at every
-// revision that no gang has a part of what it needs, and that none leaves a node it should
-// not; at rest all have what they asked for, and at the end nothing is left.
+// TestMovesAmidFaults: gangs on whole machines, a few of which at a time are lost, return or are
+// drained, with schedulers that race and crash. At every revision the audit sees that no gang holds
+// a part of what it needs, and that none leaves a node wrongly. At rest all have what they
+// requested, and at the end nothing is left.
 func TestMovesAmidFaults(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := range uint64(100) {
@@ -40,7 +40,7 @@ func TestMovesAmidFaults(t *testing.T) {
 	}
 }
 
-// fault does one thing: something of a gang, a node, or a scheduler.
+// fault does one thing: to a gang, a node, or a scheduler.
 func (b *bench) fault(rng *rand.Rand, i int) {
 	b.t.Helper()
 	away := 0
@@ -72,7 +72,7 @@ func (b *bench) fault(rng *rand.Rand, i int) {
 	}
 }
 
-// calmOrNot lets some time pass in which everybody does what they can.
+// calmOrNot lets some time pass in which every part does what it can.
 func (b *bench) calmOrNot(rng *rand.Rand) {
 	b.later(time.Duration(rng.IntN(30)) * time.Second)
 	for range rng.IntN(8) {
@@ -95,8 +95,8 @@ func (b *bench) movingGang(id string, n, retries int) {
 	b.try(c)
 }
 
-// TestMovesInParts: bundles that leave more nodes than a transaction has room for move in
-// several, and only when all of them have room.
+// TestMovesInParts: bundles that leave more nodes than a transaction holds move in several, and
+// only when all of them fit.
 func TestMovesInParts(t *testing.T) {
 	const bundles = 8
 	b := newBench(t, Config{Seed: 1, Schedulers: 1, Nodes: 2*bundles - 1, Tasks: 1, Ops: 48})
@@ -146,7 +146,7 @@ func moveRaces() []race {
 
 func moves(r *types.Reservation) { r.Lost = types.MoveBundles }
 
-// holder is the index of the node that has the first bundle of a reservation.
+// holder is the index of the node with the first bundle of a reservation.
 func (b *bench) holder(id string) int {
 	b.t.Helper()
 	g := b.grant(id)

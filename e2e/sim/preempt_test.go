@@ -10,11 +10,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestCollectAtOnceAmidFaults: tasks that fill machines, reservations that collect at once
-// for a task of a job, or for a gang, while who is there is evicted; and schedulers that
-// race and crash, nodes that are lost, and reservations that are given up midway. The
-// audit sees at every revision that nothing is held twice and no gang partly, and at the
-// end that nothing is left.
+// TestCollectAtOnceAmidFaults: tasks fill machines, and AtOnce reservations collect for a task of a
+// job, or for a gang, while the present tasks are evicted. Meanwhile schedulers race and crash,
+// nodes are lost, and reservations are given up midway. At every revision the audit sees that
+// nothing is held twice and no gang partly, and at the end that nothing is left.
 func TestCollectAtOnceAmidFaults(t *testing.T) {
 	over := 0
 	for seed := range uint64(60) {
@@ -38,8 +37,7 @@ func TestCollectAtOnceAmidFaults(t *testing.T) {
 	}
 }
 
-// handedOver gives up the reservations that have handed over what they had, and returns how
-// many these were.
+// handedOver gives up the reservations that have been handed over, and returns their number.
 func (b *bench) handedOver() (n int) {
 	for _, kv := range b.list(controlplane.Prefix(controlplane.Grants)).KVs {
 		var g types.Grant
@@ -53,7 +51,7 @@ func (b *bench) handedOver() (n int) {
 	return n
 }
 
-// makeRoom does one thing: of who fills the machines, of who collects, of a node, or of a
+// makeRoom does one thing: to tasks that fill the machines, a collecting job, a node, or a
 // scheduler.
 func (b *bench) makeRoom(rng *rand.Rand, i int) {
 	b.t.Helper()
@@ -76,8 +74,8 @@ func (b *bench) makeRoom(rng *rand.Rand, i int) {
 	}
 }
 
-// collectFor submits a job, of a task that asks for a whole machine or of a gang of two, and
-// a reservation that collects that on machines that it names.
+// collectFor submits a job, of a task with a whole machine or of a gang of two, and a reservation
+// that collects that on named machines.
 func (b *bench) collectFor(job string, rng *rand.Rand) {
 	b.t.Helper()
 	c, now := b.newChange(), b.now.UnixNano()
@@ -101,7 +99,7 @@ func (b *bench) collectFor(job string, rng *rand.Rand) {
 	b.try(c)
 }
 
-// preemptRaces are about what collects at once.
+// preemptRaces are about AtOnce reservations.
 func preemptRaces() []race {
 	collects := func(r *types.Reservation) { r.Accumulate, r.AtOnce, r.Job = true, true, "j" }
 	return []race{

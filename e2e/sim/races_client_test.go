@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// clientRace is a resource that a client sets, and what another one sets between its
+// clientRace is a resource that a client sets, and one that another client sets between its
 // decision and its commit.
 type clientRace struct {
 	name       string
@@ -20,8 +20,8 @@ type clientRace struct {
 	wantedText string
 }
 
-// clientRaces are about a name being a pool of the cluster or on nodes. Schedulers rely on
-// that: they do not ask whether there is a pool where a node has a key of its own.
+// clientRaces are about a name being a pool of the cluster or on nodes. Schedulers rely on that:
+// they do not check for a pool where a node has a key of its own.
 func clientRaces() []clientRace {
 	pool := func(c controlplane.Compare) bool {
 		return c.Target != controlplane.Newest && strings.HasSuffix(c.Key, "/"+types.ClusterWide)
@@ -35,8 +35,8 @@ func clientRaces() []clientRace {
 	}
 }
 
-// between is a store in which something happens before the first commit, and some
-// compares are left out of it.
+// between is a store in which something happens before the first commit, which then lacks some
+// compares.
 type between struct {
 	controlplane.Store
 	do        func()
@@ -66,8 +66,7 @@ func (r clientRace) run(t *testing.T, unguarded func(controlplane.Compare) bool)
 	return b.findings, err
 }
 
-// TestClientRaces: of two clients that make a name a pool and on nodes, the later one is
-// refused.
+// TestClientRaces: of two clients that make a name a pool and on nodes, the later one is refused.
 func TestClientRaces(t *testing.T) {
 	for _, r := range clientRaces() {
 		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
@@ -79,7 +78,7 @@ func TestClientRaces(t *testing.T) {
 	}
 }
 
-// TestClientUnguarded: without the compare that the race is about it is both.
+// TestClientUnguarded: without the compare of the race it becomes both.
 func TestClientUnguarded(t *testing.T) {
 	for _, r := range clientRaces() {
 		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// race is a decision of scheduler s0, and what comes between it and its commit. With
-// the guard the commit is refused; without it an invariant is broken.
+// race is a decision of scheduler s0, and an event between it and its commit. With the guard the
+// commit is refused; without it an invariant is broken.
 type race struct {
 	guard string
 	name  string
-	// before is what s0 decides on, between what comes in between.
+	// before is the state that s0 decides on, between the event in between.
 	before, between func(*bench)
 }
 
@@ -23,7 +23,7 @@ func races() []race {
 	return slices.Concat(nodeRaces(), deviceRaces(), taskRaces(), resourceRaces(), grantRaces(), moveRaces(), preemptRaces(), grantingRaces())
 }
 
-// nodeRaces are about what a node is and has in use.
+// nodeRaces are about the state and the allocated amounts of a node.
 func nodeRaces() []race {
 	return []race{
 		{"allocated of a node", "two schedulers take the same room", func(b *bench) {
@@ -87,7 +87,7 @@ func nodeRaces() []race {
 	}
 }
 
-// deviceRaces are about what is known of devices.
+// deviceRaces are about devices.
 func deviceRaces() []race {
 	return []race{
 		{"devices", "the device fails", func(b *bench) {
@@ -115,7 +115,7 @@ func deviceRaces() []race {
 	}
 }
 
-// taskRaces are about tasks and what is known of their attempts.
+// taskRaces are about tasks and the state of their attempts.
 func taskRaces() []race {
 	return []race{
 		{"task", "it is stopped", func(b *bench) {
@@ -229,14 +229,14 @@ func resourceRaces() []race {
 	}
 }
 
-// grantRaces are about reservations and grants, and what tasks leave behind.
+// grantRaces are about reservations and grants, and resources left behind by tasks.
 func grantRaces() []race {
 	return []race{
 		{"namespace", "a quota is set while a reservation is completed", func(b *bench) {
 			b.quota()
 			b.reserve("r", accumulates, bundle("", "cpu", room))
 			b.later(time.Minute)
-			b.schedule(0) // all of it is held but the quota
+			b.schedule(0) // everything is held except the quota
 			b.delete(controlplane.NamespaceKey("a"))
 		}, func(b *bench) { b.quota() }},
 		{"devices", "those that a reservation has collected turn out to be of another model", func(b *bench) {
@@ -285,7 +285,7 @@ func grantRaces() []race {
 	}
 }
 
-// quota lets the namespace have no cpu.
+// quota sets the cpu quota of the namespace to 0.
 func (b *bench) quota() {
 	b.t.Helper()
 	b.put(controlplane.ResourceKey("admin", "q", "*"), &types.Resource{},
@@ -309,7 +309,7 @@ func (b *bench) lost(i int) {
 	}
 }
 
-// run plays a race; what is picked is left out of the transactions of s0.
+// run plays a race, without the compares in the transactions of s0 that unguarded picks.
 func (r race) run(t *testing.T, unguarded func(controlplane.Compare) bool) (refused int, findings []string) {
 	b := newBench(t, Config{Seed: 1, Schedulers: 2, Nodes: 2, Tasks: 10})
 	r.before(b)
@@ -326,8 +326,8 @@ func (r race) run(t *testing.T, unguarded func(controlplane.Compare) bool) (refu
 	return refused, b.findings
 }
 
-// TestRaces: with every compare nothing is found. TestUnguarded: without the ones
-// that a race is about, something is.
+// TestRaces: with every compare there are no findings. TestUnguarded: without the compares of a
+// race there are.
 func TestRaces(t *testing.T) {
 	for _, r := range races() {
 		t.Run(r.guard+"/"+strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
@@ -369,20 +369,20 @@ func (r race) unguarded(t *testing.T) func(controlplane.Compare) bool {
 	return nil
 }
 
-// wants has a task want devices of a model.
+// wants makes a task request devices of a model.
 func wants(resource, model string) func(*types.Task) {
 	return func(t *types.Task) {
 		t.Devices = append(t.Devices, types.DeviceRequest{Resource: resource, Models: []string{model}})
 	}
 }
 
-// wanting has a bundle want devices of a model.
+// wanting makes a bundle request devices of a model.
 func wanting(model string, b types.Bundle) types.Bundle {
 	b.Devices = wanted(types.DeviceRequest{Models: []string{model}})
 	return b
 }
 
-// remodel has the devices of a node be of another model.
+// remodel changes the model of the devices of a node.
 func (b *bench) remodel(i int) {
 	a := b.agents[i]
 	for k := range a.devices.Devices {

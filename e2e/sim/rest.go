@@ -11,9 +11,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// rest ends the faults and lets the cluster come to rest, again and again: with what
-// runs running on, with it ended, and with everybody given everything. Each time
-// nothing may wait that could be placed; at last nothing may be left.
+// rest ends the faults and lets the cluster settle, again and again: with processes still running,
+// with them ended, and with everything in abundance. Each time nothing may wait that could be
+// placed; in the end nothing may be left.
 func (w *world) rest() {
 	w.say("\nthe faults stop; ")
 	w.seen["binds amid faults"] = w.seen["binds"]
@@ -23,7 +23,7 @@ func (w *world) rest() {
 				a.lose(nil)
 			}
 			if a.back(nil); a.state == gone {
-				// It was declared dead, and what is kept there is to be given up.
+				// It was declared dead, and Keep tasks there must be given up.
 				w.schedule()
 				w.now = w.now.Add(time.Second)
 			}
@@ -58,12 +58,10 @@ func (w *world) rest() {
 	}
 }
 
-// rounds bounds how often the cluster is looked at before it is said not to come to
-// rest.
+// rounds bounds the passes before the cluster counts as not settling.
 const rounds = 2000
 
-// settle delivers everything until nothing more happens, and moves time on to
-// whatever waits for it.
+// settle delivers everything until nothing more happens, and advances the time to every wake.
 func (w *world) settle() {
 	for i := 0; len(w.findings) == 0; i++ {
 		if i == rounds {
@@ -103,7 +101,7 @@ func (w *world) schedule() (drafted bool) {
 	return drafted
 }
 
-// advance lets everybody do all they can once, and reports whether anything was done.
+// advance lets every part do all it can once, and reports whether anything was done.
 func (w *world) advance() bool {
 	before, drafted := w.store.Revision(), w.schedule()
 	for _, a := range w.agents {
@@ -121,7 +119,7 @@ func (w *world) advance() bool {
 	return drafted || w.store.Revision() != before
 }
 
-// wake is the first moment at which a scheduler wants to be woken.
+// wake is the earliest wake time of the schedulers.
 func (w *world) wake() (first time.Time) {
 	for _, m := range w.members {
 		if at := m.core.Wake(); !at.IsZero() && (first.IsZero() || at.Before(first)) {
@@ -131,7 +129,7 @@ func (w *world) wake() (first time.Time) {
 	return first
 }
 
-// endAll ends what runs, with success, until nothing runs.
+// endAll ends all processes, with success, until nothing runs.
 func (w *world) endAll() {
 	w.ending = true
 	w.settle()
@@ -139,8 +137,8 @@ func (w *world) endAll() {
 	w.checkPlaced()
 }
 
-// dissolve deletes all reservations, and stops the tasks that only one of them, or
-// something of their job, could help.
+// dissolve deletes all reservations, and stops the tasks that only one of them, or something of
+// their job, could help.
 func (w *world) dissolve() {
 	for _, kv := range w.list(controlplane.Prefix(controlplane.Reservations)).KVs {
 		w.apps.remove(kv.Key)
@@ -161,7 +159,7 @@ func (w *world) status(id ref) types.Status {
 	return s
 }
 
-// view reads the cluster anew.
+// view reads the cluster again.
 func (w *world) view() *cluster.View {
 	v := cluster.New()
 	page := w.list(controlplane.Root)
@@ -174,7 +172,7 @@ func (w *world) view() *cluster.View {
 	return v
 }
 
-// checkPlaced: what waits at rest does not fit, as somebody sees it who has just come.
+// checkPlaced checks that what waits at rest does not fit, as a new scheduler sees it.
 func (w *world) checkPlaced() {
 	if len(w.findings) > 0 {
 		return
@@ -200,7 +198,7 @@ func (w *world) checkPlaced() {
 	}
 }
 
-// checkEmpty: every task is finished, and nothing is left of any.
+// checkEmpty checks that every task is finished, and that nothing is left of any.
 func (w *world) checkEmpty() {
 	for _, id := range w.apps.tasks {
 		if s := w.status(id); !s.Phase.Ended() {

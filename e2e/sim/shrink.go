@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Shrink leaves out steps for as long as the run fails and more returns true, and
-// returns what is left with its failure.
+// Shrink leaves out steps while the run fails and more returns true, and returns the remaining
+// steps with their failure.
 func Shrink(cfg Config, steps []Step, failure *Failure, more func() bool) ([]Step, *Failure) {
 	steps = steps[:min(len(steps), failure.Step+1)]
 	for size := len(steps) / 2; size > 0; size /= 2 {
@@ -23,7 +23,7 @@ func Shrink(cfg Config, steps []Step, failure *Failure, more func() bool) ([]Ste
 	return steps, failure
 }
 
-// Script prints a run: what ParseScript reads, and what happened.
+// Script prints a run: the input of ParseScript, and what happened.
 func Script(cfg Config, steps []Step) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# seed %d, %d schedulers, shared %t, %d nodes, %d tasks\n", cfg.Seed, cfg.Schedulers, cfg.Shared, cfg.Nodes, cfg.Tasks)

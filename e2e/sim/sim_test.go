@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// steps is how long a run is: enough for a thousand tasks to be submitted.
+// steps is the length of a run: enough to submit a thousand tasks.
 const steps = 4000
 
-// settings are which seeds are run. A failing seed runs again with -sim.seed n or
-// SIM_SEED=n, and a script of it with SIM_SCRIPT=file beside that.
+// settings select the seeds. A failing seed runs again with -sim.seed n or SIM_SEED=n, and a script
+// of it with SIM_SCRIPT=file in addition.
 type settings struct {
 	seed, seeds uint64
 	script      string
-	// shrink is how long a failing run may be made shorter for.
+	// shrink bounds the time for shortening a failing run.
 	shrink time.Duration
 }
 
-// seeds is how many are run by default; make seeds runs more, without the race detector.
+// seeds is the default number of seeds; make seeds runs more, without the race detector.
 const seeds = 16
 
 func TestMain(m *testing.M) {
@@ -58,8 +58,8 @@ func chosen(t *testing.T) settings {
 	return s
 }
 
-// configOf is the cluster of a seed: two or four schedulers that race for everything
-// or, in some, share it; and sometimes one, whose mistakes no other one makes good.
+// configOf is the cluster of a seed: two or four schedulers that race for everything or, in some,
+// share it; and sometimes one, whose mistakes no other corrects.
 func configOf(seed uint64) Config {
 	return Config{
 		Seed: seed, Nodes: 6, Tasks: 1000,
@@ -70,8 +70,8 @@ func configOf(seed uint64) Config {
 	}
 }
 
-// TestSeeds runs a thousand tasks through two or four racing schedulers and random
-// faults, for every seed.
+// TestSeeds runs a thousand tasks through two or four racing schedulers and random faults, for
+// every seed.
 func TestSeeds(t *testing.T) {
 	s := chosen(t)
 	if s.script != "" {
@@ -100,8 +100,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// one runs a seed and, if it fails, prints it as a script that is as short as can
-// be found in some time.
+// one runs a seed and, if it fails, prints it as a script shortened within some time.
 func one(t *testing.T, seed uint64, shrink time.Duration) map[string]int {
 	t.Helper()
 	cfg, all := configOf(seed), Steps(seed, steps)
@@ -132,7 +131,7 @@ func replay(t *testing.T, s settings) {
 	}
 }
 
-// checkCoverage fails if something that the runs are to be about never happened.
+// checkCoverage fails if an event that the runs should cover never happened.
 func checkCoverage(t *testing.T, seen map[string]int) {
 	t.Helper()
 	for _, what := range []string{

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// Step is one thing that happens: what, and two numbers that say to whom and how.
-// They are taken modulo what there is, so that every step means something in every
-// state, if only nothing.
+// Step is one event: its kind, and two numbers for its object and details. They are taken modulo
+// what exists, so that every step means something, or nothing, in every state.
 type Step struct {
 	Kind Kind
 	A, B uint32
 }
 
-// Kind is what a step is about.
+// Kind is the kind of a step.
 type Kind uint8
 
 // The kinds of steps.
@@ -50,10 +49,10 @@ const (
 	CollectorList
 	CollectorLook
 	CollectorCrash
-	kinds // how many there are
+	kinds // number of kinds
 )
 
-// table gives each kind its name and how often it happens.
+// table gives each kind its name and its frequency.
 func table() [kinds]struct {
 	name   string
 	weight int
@@ -96,13 +95,13 @@ func table() [kinds]struct {
 	}
 }
 
-// String writes the step as ParseScript reads it.
+// String writes the step in the format of ParseScript.
 func (s Step) String() string {
 	return fmt.Sprintf("%s %d %d", table()[s.Kind].name, s.A, s.B)
 }
 
-// ParseScript reads steps as they are printed, one a line; what follows a "#", and
-// empty lines, are left out.
+// ParseScript reads steps as they are printed, one per line; it ignores empty lines and text after
+// a "#".
 func ParseScript(text string) ([]Step, error) {
 	names := make(map[string]Kind)
 	for k, x := range table() {
@@ -149,6 +148,5 @@ func Steps(seed uint64, n int) []Step {
 	return out
 }
 
-// rng returns the randomness of the step: its own, so that leaving out other steps
-// does not change it.
+// rng returns the step's own randomness, so that leaving out other steps does not change it.
 func (s Step) rng() *rand.Rand { return rand.New(rand.NewPCG(uint64(s.A), uint64(s.B))) }

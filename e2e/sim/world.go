@@ -14,29 +14,28 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config says what cluster a run is about.
+// Config configures the cluster of a run.
 type Config struct {
 	Seed uint64
-	// Schedulers is how many there are; Shared lets them divide the namespaces,
-	// else they race for everything.
+	// Schedulers is the number of schedulers. Shared lets them divide the namespaces; otherwise
+	// they race for everything.
 	Schedulers int
 	Shared     bool
-	// Gather is that of the schedulers; 0 is 1.
+	// Gather is the schedulers' setting; 0 means 1.
 	Gather int
-	// Ops bounds the operations of a transaction of a scheduler; 0 is what the store takes.
+	// Ops bounds the operations of a scheduler's transaction; 0 means the limit of the store.
 	Ops   int
 	Nodes int
-	// Tasks bounds how many are submitted, Steps how many steps are taken.
+	// Tasks bounds the submitted tasks, Steps the number of steps.
 	Tasks, Steps int
-	// Unguarded picks compares that are left out of the schedulers'
-	// transactions, to see that the run then fails; nil picks none.
+	// Unguarded picks compares to leave out of the schedulers' transactions, to see that the run
+	// then fails; nil picks none.
 	Unguarded func(controlplane.Compare) bool
 }
 
-// Failure is what a run found.
+// Failure is the result of a failed run.
 type Failure struct {
-	// Step is the index of the step, or the number of steps for the rest after
-	// them.
+	// Step is the index of the step, or the number of steps for the settling after them.
 	Step     int
 	Findings []string
 }
@@ -59,29 +58,28 @@ type world struct {
 	members []*member
 	agents  []*agent
 	apps    *applications
-	// drainer is that of the server that leads.
+	// drainer is the drainer of the leading server.
 	drainer *server.Drainer
 	// collectors are two at a time, as when one takes over from another.
 	collectors []*server.Collector
-	// late are copies of transactions that were not answered, and are not
-	// committed yet.
+	// late are copies of unanswered transactions that are not committed yet.
 	late []controlplane.Txn
-	// ending lets everything that runs end, with success.
+	// ending lets all processes end, with success.
 	ending bool
-	// running is where each task has a process, by namespace/id.
+	// running is the node of each task's process, by namespace/id.
 	running map[string]string
 
-	// seen counts what happened, to see that a run is about something.
+	// seen counts events, to check the coverage of a run.
 	seen map[string]int
-	// grants are the phases of those that there were last, by their keys.
+	// grants are the last seen phases of grants, by key.
 	grants map[string]types.GrantPhase
 
-	// trace is told what happens; nil is nobody.
+	// trace receives a description of the run; nil means none.
 	trace func(format string, args ...any)
 }
 
-// Run takes the steps and lets the cluster come to rest. trace, if not nil, is told
-// what happens. It returns nil if nothing was found.
+// Run takes the steps and lets the cluster settle. trace, unless nil, receives a description of the
+// run. It returns nil if there are no findings.
 func Run(cfg Config, steps []Step, trace func(format string, args ...any)) (*Failure, map[string]int) {
 	w := newWorld(cfg, trace)
 	w.apps.found()
@@ -204,19 +202,19 @@ func (w *world) do(s Step) {
 
 func pick[T any](of []T, n uint32) T { return of[int(n)%len(of)] }
 
-// say tells the trace.
+// say writes to the trace.
 func (w *world) say(format string, args ...any) {
 	if w.trace != nil {
 		w.trace(format+"; ", args...)
 	}
 }
 
-// fail notes a finding of the simulation itself.
+// fail records a finding of the simulation itself.
 func (w *world) fail(format string, args ...any) {
 	w.findings = append(w.findings, fmt.Sprintf(format, args...))
 }
 
-// check gives the audit every revision it has not seen.
+// check passes every new revision to the audit.
 func (w *world) check() {
 	for _, b := range w.store.Events(w.checked + 1) {
 		w.checked = b.Revision
@@ -237,7 +235,7 @@ func (w *world) commit(txn controlplane.Txn) controlplane.Result {
 	return res
 }
 
-// try commits a change and says whether its compares held.
+// try commits a change and reports whether its compares held.
 func (w *world) try(c *controlplane.Change) bool { return w.commit(c.Txn()).Committed }
 
 // newChange returns a change of an application or agent.
@@ -255,7 +253,7 @@ func (w *world) get(key string) controlplane.KV {
 	return page.KVs[0]
 }
 
-// read decodes a key into m and returns its revision, 0 if it is absent.
+// read decodes a key into m and returns its revision; 0 if it is absent.
 func (w *world) read(key string, m types.Message) int64 {
 	kv := w.get(key)
 	if kv.Key == "" {
@@ -276,7 +274,7 @@ func (w *world) list(prefix string) controlplane.Page {
 	return page
 }
 
-// commitLate commits one of the copies that are still under way.
+// commitLate commits one of the copies still in flight.
 func (w *world) commitLate(i int) {
 	if i >= len(w.late) {
 		return
@@ -296,7 +294,7 @@ func (w *world) compact(rng interface{ Int64N(int64) int64 }) {
 	if to < 2 {
 		return
 	}
-	// Compacting what is compacted already is refused, and no harm.
+	// Compacting a compacted revision is refused, without harm.
 	_ = w.store.Compact(context.Background(), to)
 	w.say("compacted at %d of %d", to, head)
 }

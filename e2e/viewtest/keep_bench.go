@@ -2,7 +2,7 @@ package viewtest
 
 import "github.com/escher-sched/escher/esl"
 
-// Still is a Controller that has nothing to do.
+// Still is a Controller without work.
 type Still struct{}
 
 func (Still) Kind() string { return "still" }

@@ -38,8 +38,7 @@ func (b *Bench) Put(key string, m types.Message) {
 	}
 }
 
-// Job submits a job with a policy as a Client does, of which so many tasks run, one on each
-// node in turn.
+// Job submits a job with a policy like a Client. running of its tasks run, on the nodes in turn.
 func (b *Bench) Job(id string, p esl.Policy, tasks []controlplane.Submission, running int) *esl.State {
 	b.tb.Helper()
 	g := &esl.Group{Namespace: "d", ID: id, Tasks: tasks}
@@ -75,7 +74,7 @@ func (b *Bench) Job(id string, p esl.Policy, tasks []controlplane.Submission, ru
 	return &esl.State{View: b.View, Now: time.Unix(1000, 0), Namespace: "d", ID: id, Job: id, Label: p.Kind(), Kinds: esl.Kinds{}.With(func() esl.Policy { return p }), Memo: new(any)}
 }
 
-// onNodes is what so many nodes have allocated: what a task of the group asks for each.
+// onNodes is the allocated amounts of n nodes with one task of the group each.
 func (b *Bench) onNodes(g *esl.Group, n int) []*types.Allocated {
 	out := make([]*types.Allocated, n)
 	for i := range out {

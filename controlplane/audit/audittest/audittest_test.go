@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// recorder is a test of which the failures are noted.
+// recorder is a test that records its failures.
 type recorder struct {
 	testing.TB
 	cleanups []func()
@@ -43,8 +43,8 @@ func commit(t *testing.T, store controlplane.Store, f func(*controlplane.Change)
 	}
 }
 
-// TestWatchFindsWhatIsWrongForOneRevision puts what is wrong at one revision and
-// right again at the next, right before the end of the test.
+// TestWatchFindsWhatIsWrongForOneRevision violates a guarantee at one revision and repairs it at
+// the next, right before the end of the test.
 func TestWatchFindsWhatIsWrongForOneRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, rec := memstore.New(), &recorder{TB: t}
@@ -60,8 +60,8 @@ func TestWatchFindsWhatIsWrongForOneRevision(t *testing.T) {
 	})
 }
 
-// TestWatchStaysSilent has nothing to find, also when the newest revision is not
-// about a key of Escher.
+// TestWatchStaysSilent has nothing to find, even when the newest revision is not about a key of
+// Escher.
 func TestWatchStaysSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, rec := memstore.New(), &recorder{TB: t}
@@ -85,7 +85,7 @@ func TestWatchReportsAFew(t *testing.T) {
 			}
 		})
 		rec.end()
-		// Each is a status of no task, and one that nothing may begin with.
+		// Two findings each: a status without a task, and a phase that no task may begin with.
 		if n := len(rec.errors); n != 21 || rec.errors[n-1] != "audit: and 40 more" {
 			t.Errorf("%q", rec.errors)
 		}

@@ -1,5 +1,5 @@
-// Package agents are hollow agents of nodes: they keep the protocol of a node's agent,
-// and run nothing. Many of them share a few connections.
+// Package agents provides hollow node agents: they follow the protocol of an agent, and run
+// nothing. Many of them share a few connections.
 package agents
 
 import (
@@ -14,31 +14,30 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config says what the agents are of.
+// Config configures the agents.
 type Config struct {
 	// Stores are the connections: agent i uses i modulo their number.
 	Stores []controlplane.Store
-	// Nodes are their names; the nodes themselves are registered already, and none is
-	// alive.
+	// Nodes are the names of the nodes, which are registered but not alive.
 	Nodes []string
 	// TTL is the time to live of each session, in whole seconds.
 	TTL time.Duration
-	// RunFor returns how long the process of a binding runs, from its start to its end;
-	// 0 ends before anybody could say that it runs. It is called by many goroutines. Nil:
-	// the agents watch and renew, and start nothing.
+	// RunFor returns the run time of the process of a binding; 0 means that it ends before a report
+	// that it runs. Many goroutines call it. nil means that the agents watch and renew, and start
+	// nothing.
 	RunFor func(k controlplane.Key, b *types.Binding) time.Duration
-	// Ready is called once, when all of them are alive.
+	// Ready is called once, when all agents are alive.
 	Ready func()
 }
 
-// image is what every hollow process is an image of, by digest.
+// image is the image of every hollow process, by digest.
 const image = "escher.local/hollow@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // openAtOnce bounds how many sessions begin at once on a connection.
 const openAtOnce = 4
 
-// Run runs the agents until ctx is done, and returns ctx.Err() then. Precondition: a
-// node is alive already, or the session of one was lost.
+// Run runs the agents until ctx is done, and then returns ctx.Err(). Precondition: a node is alive
+// already, or a session was lost.
 func Run(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	opening := make(chan struct{}, openAtOnce*len(cfg.Stores))
@@ -77,11 +76,11 @@ type agent struct {
 	node   string
 	outbox *outbox.Outbox
 
-	// running are the processes by the keys of their bindings; only follow looks at them.
+	// running are the processes by the keys of their bindings; only follow uses them.
 	running map[string]*process
 }
 
-// process is what would run.
+// process is a simulated process.
 type process struct {
 	binding int64
 	started time.Time
@@ -115,7 +114,7 @@ func (a *agent) open(ctx context.Context, opening chan struct{}) (controlplane.L
 	return lease, err
 }
 
-// follow watches the bindings of the node: all that an agent watches.
+// follow watches the bindings of the node, the only watch of an agent.
 func (a *agent) follow(ctx context.Context) error {
 	opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(controlplane.Bindings, a.node)}
 	return controlplane.ListWatch(ctx, a.store, opts, func(u controlplane.Update) error {
@@ -128,7 +127,7 @@ func (a *agent) follow(ctx context.Context) error {
 	})
 }
 
-// take takes in what became of a binding.
+// take processes a change of a binding.
 func (a *agent) take(e controlplane.Event) error {
 	if a.cfg.RunFor == nil {
 		return nil
@@ -166,7 +165,7 @@ func (a *agent) bind(k controlplane.Key, created int64, b *types.Binding) {
 	}
 }
 
-// start starts a process, and says so unless it ends at once.
+// start starts a process, and reports it unless it ends at once.
 func (a *agent) start(k controlplane.Key, p *process, runs time.Duration) {
 	if runs > 0 {
 		a.report(k, &types.Report{Phase: types.ReportRunning, Binding: p.binding, Started: p.started.UnixNano(), Image: image})
@@ -174,8 +173,7 @@ func (a *agent) start(k controlplane.Key, p *process, runs time.Duration) {
 	p.end = time.AfterFunc(runs, func() { a.exited(k, p, false) })
 }
 
-// exited reports the end of a process; its container would be removed when that is
-// stored.
+// exited reports the end of a process; a real agent would remove its container once that is stored.
 func (a *agent) exited(k controlplane.Key, p *process, stopped bool) {
 	a.report(k, &types.Report{
 		Phase: types.ReportExited, Binding: p.binding, Started: p.started.UnixNano(), Ended: time.Now().UnixNano(),
@@ -183,7 +181,7 @@ func (a *agent) exited(k controlplane.Key, p *process, stopped bool) {
 	})
 }
 
-// report reports what became of a process.
+// report queues a report on a process.
 func (a *agent) report(k controlplane.Key, r *types.Report) {
 	a.outbox.Put(&outbox.Letter{Attempt: k, Report: r})
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestLives runs a cluster of hollow agents: its tasks run for as long as they are to,
-// one is stopped, and every revision keeps the invariants.
+// TestLives runs a cluster of hollow agents: its tasks run as long as they should, one is stopped,
+// and every revision keeps the invariants.
 func TestLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
@@ -90,7 +90,7 @@ func TestLives(t *testing.T) {
 	})
 }
 
-// TestShortRunIsOneReport shows that a process that ends at once is reported once.
+// TestShortRunIsOneReport: a process that ends at once is reported once.
 func TestShortRunIsOneReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, runs := range []time.Duration{0, time.Minute} {
@@ -132,7 +132,7 @@ func TestShortRunIsOneReport(t *testing.T) {
 	})
 }
 
-// TestLostSession shows that the end of a session is an error.
+// TestLostSession: the end of a session is an error.
 func TestLostSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
@@ -159,7 +159,7 @@ func TestLostSession(t *testing.T) {
 	})
 }
 
-// register makes nodes.
+// register registers n nodes.
 func register(t *testing.T, store controlplane.Store, n int) []string {
 	t.Helper()
 	names := make([]string, n)

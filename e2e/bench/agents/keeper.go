@@ -11,11 +11,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// renewals is how often a session is renewed within its time to live.
+// renewals is the number of renewals of a session within its time to live.
 const renewals = 3
 
-// keeper renews the sessions of all agents on a connection, one right after the other:
-// each is a request of its own.
+// keeper renews the sessions of all agents on a connection, one right after the other, each by its
+// own request.
 type keeper struct {
 	store controlplane.Store
 	ttl   time.Duration
@@ -24,21 +24,21 @@ type keeper struct {
 	sessions []*session
 }
 
-// session is that of one node.
+// session is the session of one node.
 type session struct {
 	node    string
 	lease   controlplane.LeaseID
 	renewed time.Time
 }
 
-// keep has a session that began just now renewed from now on.
+// keep renews a new session from now on.
 func (k *keeper) keep(node string, lease controlplane.LeaseID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.sessions = append(k.sessions, &session{node: node, lease: lease, renewed: time.Now()})
 }
 
-// run renews until ctx is done or a session is lost: Precondition. It begins after a while.
+// run renews until ctx is done or a session is lost: Precondition. It begins after a delay.
 func (k *keeper) run(ctx context.Context, after time.Duration) error {
 	timer := time.NewTimer(after)
 	defer timer.Stop()

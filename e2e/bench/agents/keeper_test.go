@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// faltering is a store that answers some renewals late, or not at all.
+// faltering is a store that answers some renewals late or never.
 type faltering struct {
 	*memstore.Store
 	renew func(ctx context.Context) error
@@ -24,7 +24,7 @@ func (s *faltering) RenewLease(ctx context.Context, id controlplane.LeaseID) (ti
 	return s.Store.RenewLease(ctx, id)
 }
 
-// TestSessionsOutlastAnOutage: one that is shorter than their time to live.
+// TestSessionsOutlastAnOutage: sessions outlast an outage shorter than their time to live.
 func TestSessionsOutlastAnOutage(t *testing.T) {
 	for name, outage := range map[string]func(ctx context.Context) error{
 		"refused": func(context.Context) error { return types.Errorf(types.Unavailable, "away") },

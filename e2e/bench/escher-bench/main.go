@@ -1,6 +1,5 @@
-// Command escher-bench measures Escher. escher bench starts it, from the directory that escher
-// itself lies in: so the shipped binary carries no load generators, simulated containers
-// or games.
+// Command escher-bench measures Escher. escher bench starts it from the directory of the escher
+// binary, so that this binary contains no load generators, simulated containers or games.
 package main
 
 import (

@@ -14,9 +14,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The clusters that are measured are drawn from Alibaba's openb trace: its kinds of
-// machine, and what its tasks ask for, in the proportions in which they were there.
-// openb/SOURCE.md says where the tables are from.
+// Measured clusters are drawn from Alibaba's openb trace: its kinds of machine and its task
+// requests, in their original proportions. openb/SOURCE.md names the source of the tables.
 
 //go:embed openb/nodes.csv
 var openbNodeTable string
@@ -24,24 +23,24 @@ var openbNodeTable string
 //go:embed openb/shapes.csv
 var openbShapeTable string
 
-// How full a fleet is when all of its tasks are bound. Processors are what is
-// scarce: it is by them that a utilisation is meant.
+// The utilization of a fleet when all of its tasks are bound. Processors are the scarcest, so a
+// utilization refers to them.
 const (
 	fullCPU    = 0.81
 	fullMemory = 0.55
 	fullGPU    = 0.62
-	// fullModel is the part of the devices of some models that may be asked for by
-	// model: the rest is for those who take any.
+	// fullModel is the share of devices that tasks may request by model: the rest is for tasks that
+	// take any.
 	fullModel = 0.20
 )
 
-// kind is a kind of machine, and how many of it there were.
+// kind is a kind of machine, with its count.
 type kind struct {
 	Machine
 	count int
 }
 
-// shape is what a task asks for, and how often.
+// shape is a request, with its count.
 type shape struct {
 	Work
 	count int
@@ -61,7 +60,7 @@ func openb() (kinds []kind, shapes []shape, err error) {
 	return kinds, shapes, err
 }
 
-// eachRow calls do with the fields of each row, and with those that are numbers.
+// eachRow calls do with the fields of each row, and with their numeric values.
 func eachRow(table string, fields int, do func(f []string, n []int64)) error {
 	r := csv.NewReader(strings.NewReader(table))
 	r.Comment, r.FieldsPerRecord = '#', fields
@@ -78,7 +77,7 @@ func eachRow(table string, fields int, do func(f []string, n []int64)) error {
 		}
 		numbers := make([]int64, len(row))
 		for i, text := range row {
-			numbers[i], _ = strconv.ParseInt(text, 10, 64) // The names of models are none.
+			numbers[i], _ = strconv.ParseInt(text, 10, 64) // model names are not numbers
 		}
 		do(row, numbers)
 	}
@@ -86,21 +85,21 @@ func eachRow(table string, fields int, do func(f []string, n []int64)) error {
 
 // Fleet is a cluster drawn from openb, with tasks that all fit into it and fill it.
 type Fleet struct {
-	// Machines are the nodes; one is as large as Times machines of its kind, so that
-	// as many tasks as there are find room.
+	// Machines are the nodes. A node is as large as Times machines of its kind, so that all tasks
+	// fit.
 	Machines []Machine
 	Times    int64
-	// Shapes are the different requests, and Tasks says of each task which it has.
+	// Shapes are the different requests, and Tasks are the indices of the tasks' shapes.
 	Shapes []types.Requests
 	Tasks  []int
 
-	// constraints are the models that some task asks for.
+	// constraints are the models that some task requests.
 	constraints [][]string
 }
 
-// NewFleet draws a cluster. The same arguments give the same one. Processors are full
-// by fullCPU, memory and devices by less. With ten tasks a node or more, all of them
-// fit wherever the scheduler happens to place the first ones.
+// NewFleet draws a cluster. The same arguments give the same one. Processors are utilized by
+// fullCPU, memory and devices by less. With ten tasks per node or more, all of them fit, wherever
+// the scheduler places the first ones.
 func NewFleet(nodes, tasks int, seed uint64) (*Fleet, error) {
 	kinds, shapes, err := openb()
 	if err != nil {
@@ -118,8 +117,8 @@ func NewFleet(nodes, tasks int, seed uint64) (*Fleet, error) {
 	return f, nil
 }
 
-// drawMachines draws nodes in proportion to the kinds, and one of each at least where
-// there are enough.
+// drawMachines draws nodes in proportion to the kinds, with at least one of each if there are
+// enough.
 func drawMachines(kinds []kind, n int, rng *rand.Rand) []Machine {
 	total := 0
 	for _, k := range kinds {
@@ -160,8 +159,8 @@ func pickWeighted(rng *rand.Rand, n, total int, weight func(int) int) int {
 	return n - 1
 }
 
-// timesFor returns how many machines of a kind make a node, so that it has about
-// as many devices as its share of the tasks asks for.
+// timesFor returns how many machines of a kind make a node, so that it has about as many devices as
+// its share of the tasks requests.
 func (f *Fleet) timesFor(shapes []shape, tasks int) int64 {
 	var asked, drawn float64
 	for _, s := range shapes {
@@ -173,7 +172,7 @@ func (f *Fleet) timesFor(shapes []shape, tasks int) int64 {
 	return max(1, int64(math.Round(need/max(have, 1))))
 }
 
-// total adds up something of all nodes.
+// total sums a value over all nodes.
 func (f *Fleet) total(of func(Machine) int64) (sum int64) {
 	for _, m := range f.Machines {
 		sum += of(m)
@@ -181,7 +180,7 @@ func (f *Fleet) total(of func(Machine) int64) (sum int64) {
 	return sum
 }
 
-// drawTasks draws what the tasks ask for.
+// drawTasks draws the requests of the tasks.
 func (f *Fleet) drawTasks(shapes []shape, n int, rng *rand.Rand) {
 	weights := 0
 	for _, s := range shapes {
@@ -203,7 +202,7 @@ func (f *Fleet) drawTasks(shapes []shape, n int, rng *rand.Rand) {
 	f.intern(drawn)
 }
 
-// largest is the most that a task may ask for: so much of the largest node.
+// largest bounds the request of a task, as a part of the largest node.
 func (f *Fleet) largest(of func(Machine) int64) int64 {
 	most := int64(0)
 	for _, m := range f.Machines {
@@ -212,8 +211,7 @@ func (f *Fleet) largest(of func(Machine) int64) int64 {
 	return max(1, f.Times*most/8)
 }
 
-// budget is what may still be asked for of devices, in thousandths: of all of them,
-// and of those of some models.
+// budget is the remaining amount of devices to request, in thousandths: of all, and of some models.
 type budget struct {
 	all     int64
 	byModel map[string]int64
@@ -237,8 +235,8 @@ func (m *Machine) of(models []string) int64 {
 	return 0
 }
 
-// take takes what a task asks for. Where there is no more of a model, it takes any;
-// where there are no more devices, another is drawn.
+// take takes the request of a task. If a model is exhausted, the task takes any; if all devices
+// are, false asks for another task.
 func (b *budget) take(w Work) (Work, bool) {
 	asked := w.GPUs * w.GPUMilli
 	if asked > b.all {
@@ -256,8 +254,7 @@ func (b *budget) take(w Work) (Work, bool) {
 	return w, true
 }
 
-// scaled makes tasks ask for total together, and none for more than most, by one
-// factor for all of them.
+// scaled scales the requests of all tasks by one factor to the total, each to at most most.
 func scaled(all []Work, most int64, total float64, of func(*Work) *int64) {
 	amount := func(x int64, factor float64) int64 {
 		if x == 0 {
@@ -283,8 +280,8 @@ func scaled(all []Work, most int64, total float64, of func(*Work) *int64) {
 	}
 }
 
-// order puts first what is hard to place, as nothing keeps room for it: what asks for
-// several devices, for a large part of a node, for devices of some models, for any.
+// order puts tasks that are hard to place first, as no capacity is kept for them: those with
+// several devices, with a large part of a node, with devices of some models, with any device.
 func (f *Fleet) order(all []Work) {
 	most := f.largest(func(m Machine) int64 { return m.CPUMilli })
 	hard := func(w Work) int {
@@ -318,7 +315,7 @@ func (f *Fleet) intern(all []Work) {
 	}
 }
 
-// Requests is what a task asks for.
+// Requests is the request vector of a task.
 func (w *Work) Requests() types.Requests {
 	all := make(map[string]types.Quantity, 4)
 	set := func(name string, q types.Quantity) {
@@ -364,10 +361,10 @@ func (m *Machine) Node(times int64, constraints [][]string) *types.Node {
 	return &types.Node{Capacity: types.NewRequests(all), Labels: labels, Address: "http://10.0.0.1:7070", Version: "bench"}
 }
 
-// Devices are the devices of node i, nil if it has none.
+// Devices are the devices of node i; nil if it has none.
 func (f *Fleet) Devices(i int) *types.Devices { return f.Machines[i].Devices(f.Times) }
 
-// Devices are the devices of a machine that is times as large, nil if it has none.
+// Devices are the devices of a machine that is times as large; nil if it has none.
 func (m *Machine) Devices(times int64) *types.Devices {
 	if m.GPUs == 0 {
 		return nil
@@ -381,10 +378,10 @@ func (m *Machine) Devices(times int64) *types.Devices {
 	return out
 }
 
-// Requests are those of task i.
+// Requests is the request vector of task i.
 func (f *Fleet) Requests(i int) types.Requests { return f.Shapes[f.Tasks[i]] }
 
-// Utilisation returns how full the nodes are of a resource when all tasks are bound.
+// Utilisation returns the utilization of a resource on all nodes when all tasks are bound.
 func (f *Fleet) Utilisation(name types.ResourceID) float64 {
 	var asked, have types.Quantity
 	for i := range f.Tasks {

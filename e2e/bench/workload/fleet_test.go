@@ -16,8 +16,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestOpenbTables checks the tables of openb. With OPENB=DIR, a copy of the trace, in
-// the environment, it writes them first.
+// TestOpenbTables checks the tables of openb. With OPENB=DIR, a copy of the trace, in the
+// environment, it writes them first.
 func TestOpenbTables(t *testing.T) {
 	if dir := os.Getenv("OPENB"); dir != "" {
 		writeOpenb(t, dir)
@@ -76,8 +76,7 @@ func writeCounts(t *testing.T, path, titles string, counts map[string]int) {
 	}
 }
 
-// TestFleetFits shows that all tasks of a fleet fit into it, as the scheduler places
-// them, and fill it.
+// TestFleetFits: all tasks of a fleet fit into it as the scheduler places them, and fill it.
 func TestFleetFits(t *testing.T) {
 	for _, size := range []struct{ nodes, tasks int }{{100, 1000}, {500, 5000}, {100, 2000}} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

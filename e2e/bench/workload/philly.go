@@ -16,19 +16,19 @@ var phillyTable string
 
 // Training is a job of the Philly trace.
 type Training struct {
-	// Submit is when it was submitted, in seconds from the beginning of the week, and Runs
-	// how long it ran, in seconds.
+	// Submit is the time of its submission, in seconds from the beginning of the week, and Runs its
+	// run time, in seconds.
 	Submit, Runs float64
-	// GPUs are what it has, on as few nodes of eight as can be.
+	// GPUs is the number of its devices, on as few nodes of eight as possible.
 	GPUs int
-	// Tenant is whose it is.
+	// Tenant is its tenant.
 	Tenant string
 }
 
-// PhillyWeek is how long jobs of Philly are submitted, in seconds.
+// PhillyWeek is the duration of Philly's submissions, in seconds.
 const PhillyWeek = 7 * 24 * 3600
 
-// Philly returns the jobs of the busiest week of the Philly trace, by time: 14,171 of 11
+// Philly returns the jobs of the busiest week of the Philly trace, by time: 14,171 jobs of 11
 // tenants.
 func Philly() (jobs []Training, err error) {
 	r, err := gzip.NewReader(strings.NewReader(phillyTable))
@@ -45,7 +45,7 @@ func Philly() (jobs []Training, err error) {
 	return jobs, err
 }
 
-// Tasks are how many devices each task of the job has: eight, and one the rest.
+// Tasks returns the devices of each task of the job: eight each, and the rest in the last.
 func (t Training) Tasks() (devices []int) {
 	for left := t.GPUs; left > 0; left -= 8 {
 		devices = append(devices, min(left, 8))

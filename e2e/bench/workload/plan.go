@@ -8,40 +8,40 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Plan is a workload made ready to be run again.
+// Plan is a workload prepared for replay.
 type Plan struct {
 	Machines []Machine
-	// Jobs are in the order of their submission.
+	// Jobs are in order of submission.
 	Jobs  []Job
 	Tasks []Task
-	// Left is how many tasks of the workload are not part of the plan, as it was to have
-	// no more; Modelled of how many nobody measured how long they ran.
+	// Left is the number of tasks left out by the limit of the plan. Modelled is the number of
+	// tasks whose run time was not measured.
 	Left, Modelled int
 
 	constraints [][]string
 }
 
-// Job is some tasks that are submitted at once.
+// Job is a set of tasks submitted at once.
 type Job struct {
-	// At is when, in seconds of the workload.
+	// At is the time of the submission, in seconds of the workload.
 	At float64
-	// First is the index of its first task, N how many it has.
+	// First is the index of its first task, N the number of tasks.
 	First, N int
-	// Gang tells that they start together or not at all.
+	// Gang reports whether they start together or not at all.
 	Gang bool
 
 	name string
 }
 
-// Task is one of them.
+// Task is a task of the plan.
 type Task struct {
 	Requests types.Requests
-	// Runs is how long it runs, in seconds of the workload; negative: to the end.
+	// Runs is its run time, in seconds of the workload; negative means that it never ends.
 	Runs float64
 }
 
-// ReadPlan reads a workload from a directory with nodes.csv and tasks.csv, with at most
-// so many tasks: the first. Invalid: a table is not as it must be; the error says where.
+// ReadPlan reads a workload from a directory with nodes.csv and tasks.csv, with at most the first
+// most tasks. Invalid: a table has an error; the message says where.
 func ReadPlan(dir string, most int) (*Plan, error) {
 	machines, err := ReadMachines(dir)
 	if err != nil {
@@ -67,8 +67,8 @@ func ReadPlan(dir string, most int) (*Plan, error) {
 	return p, nil
 }
 
-// add adds a row. Rows of one gang are one job; what is submitted together and may start
-// apart is one, too.
+// add adds a row. Rows of one gang are one job, as are rows submitted together that may start
+// separately.
 func (p *Plan) add(w Work, known map[string]types.Requests) {
 	key := fmt.Sprint(w.CPUMilli, w.MemMiB, w.GPUs, w.GPUMilli, w.Models)
 	requests, ok := known[key]
@@ -94,11 +94,10 @@ func (p *Plan) add(w Work, known map[string]types.Requests) {
 	}
 }
 
-// Node is node i as its agent would register it, and Devices what it has of them, nil if
-// nothing.
+// Node is node i as its agent would register it.
 func (p *Plan) Node(i int) *types.Node { return p.Machines[i].Node(1, p.constraints) }
 
-// Devices are the devices of node i, nil if it has none.
+// Devices are the devices of node i; nil if it has none.
 func (p *Plan) Devices(i int) *types.Devices { return p.Machines[i].Devices(1) }
 
 // Span is the time from the first submission to the last, in seconds.

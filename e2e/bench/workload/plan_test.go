@@ -17,7 +17,7 @@ const (
 	taskTitles = "job,task_index,instances,submit_s,duration_s,cpu_milli,mem_mib,gpus,gpu_milli,gpu_model,tenant,gang_size,priority,more\n"
 )
 
-// directory makes one with both tables, the tasks compressed.
+// directory makes a directory with both tables, the tasks compressed.
 func directory(t *testing.T, nodes, tasks string) string {
 	t.Helper()
 	dir := t.TempDir()

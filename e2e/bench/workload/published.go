@@ -11,9 +11,8 @@ var openbOrderTable string
 //go:embed openb/default.csv
 var openbDefaultTable string
 
-// Published returns what others have published figures about: the machines of openb that
-// have devices, in their order, and what each task of its list "default" asks for: 1,213
-// and 8,152 of them.
+// Published returns the workload of published figures: the machines of openb with devices, in
+// order, and the requests of the tasks in its list "default": 1,213 and 8,152 of them.
 func Published() (machines []Machine, tasks []Work, err error) {
 	err = eachRow(openbOrderTable, 5, func(f []string, n []int64) {
 		m := Machine{CPUMilli: n[0], MemMiB: n[1], GPUs: n[2], Model: f[3]}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPublished checks the tables that others' figures are about. With OPENB=DIR, a copy of
-// the trace, in the environment, it writes them first.
+// TestPublished checks the tables of the published figures. With OPENB=DIR, a copy of the trace, in
+// the environment, it writes them first.
 func TestPublished(t *testing.T) {
 	if dir := os.Getenv("OPENB"); dir != "" {
 		writePublished(t, dir)
@@ -29,7 +29,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// writePublished writes the machines in their order, and counts the requests of the trace.
+// writePublished writes the machines in order, and counts the requests of the trace.
 func writePublished(t *testing.T, dir string) {
 	t.Helper()
 	machines, err := ReadMachines(dir)

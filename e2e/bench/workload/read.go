@@ -1,5 +1,5 @@
-// Package workload is what clusters are made of and asked for in measurements: drawn
-// from the openb trace, or read from a directory of anybody's own.
+// Package workload provides the clusters and requests of measurements: drawn from the openb trace,
+// or read from a directory.
 package workload
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A workload is a directory with what ran on some cluster: its machines in nodes.csv
-// and what was submitted in tasks.csv, each of them possibly compressed (.csv.gz).
+// A workload is a directory with the history of a cluster: its machines in nodes.csv and its
+// submissions in tasks.csv, each possibly compressed (.csv.gz).
 
-// Machine is a row of nodes.csv. What the source does not tell is 0 or empty.
+// Machine is a row of nodes.csv. Unknown values are 0 or empty.
 type Machine struct {
 	Name                   string
 	CPUMilli, MemMiB, GPUs int64
-	// Model is of its devices.
+	// Model is the model of its devices.
 	Model, Rack string
 }
 
@@ -34,16 +34,16 @@ type Machine struct {
 type Work struct {
 	Job       string
 	Instances int
-	// Submit is when it was submitted, in seconds from the beginning; Duration how
-	// long each of its tasks ran, in seconds, negative if nobody knows. Modelled tells
-	// that it is from a model of the source (est_duration_s), and was not measured.
+	// Submit is the time of its submission, in seconds from the beginning. Duration is the run time
+	// of each of its tasks, in seconds; negative means unknown. Modelled reports whether it comes
+	// from a model of the source (est_duration_s) rather than a measurement.
 	Submit, Duration float64
 	Modelled         bool
-	// What each task asks for; GPUMilli is of each device.
+	// CPUMilli, MemMiB, GPUs and GPUMilli are the request of each task; GPUMilli is per device.
 	CPUMilli, MemMiB, GPUs, GPUMilli int64
-	// Models are those of which its devices must be one; none is any.
+	// Models are the allowed models of its devices; none means any.
 	Models []string
-	// Gang is how many tasks of the job start together; 1 is each for itself.
+	// Gang is the number of tasks of the job that start together; 1 means that each starts alone.
 	Gang int
 }
 
@@ -57,9 +57,8 @@ type table struct {
 	close   func() error
 }
 
-// openTable opens NAME.csv or NAME.csv.gz of a directory, with the columns that it
-// must have; others are ignored. NotFound: there is neither. Invalid: columns are
-// missing; the error names them.
+// openTable opens NAME.csv or NAME.csv.gz in a directory, with its required columns; others are
+// ignored. NotFound: there is neither. Invalid: columns are missing; the error names them.
 func openTable(dir, name string, must ...string) (*table, error) {
 	path := filepath.Join(dir, name+".csv")
 	f, err := os.Open(path)
@@ -77,7 +76,7 @@ func openTable(dir, name string, must ...string) (*table, error) {
 	return t, nil
 }
 
-// readTable reads the titles of a table.
+// readTable reads the column names of a table.
 func readTable(path string, f io.ReadCloser, must []string) (*table, error) {
 	var in io.Reader = bufio.NewReaderSize(f, 1<<16)
 	if strings.HasSuffix(path, ".gz") {
@@ -108,7 +107,7 @@ func readTable(path string, f io.ReadCloser, must []string) (*table, error) {
 	return t, nil
 }
 
-// next goes to the next row; false at the end, or when err is set.
+// next advances to the next row; false at the end, or when err is set.
 func (t *table) next() bool {
 	if len(t.errs) > 0 {
 		return false
@@ -125,10 +124,10 @@ func (t *table) next() bool {
 	return true
 }
 
-// err returns what was wrong, and closes the file.
+// err returns the errors, and closes the file.
 func (t *table) err() error { return errors.Join(append(t.errs, t.close())...) }
 
-// text returns a field of the row, empty if there is no such column.
+// text returns a field of the row; empty if there is no such column.
 func (t *table) text(name string) string {
 	i, ok := t.columns[name]
 	if !ok {
@@ -137,14 +136,14 @@ func (t *table) text(name string) string {
 	return strings.Clone(strings.TrimSpace(t.row[i]))
 }
 
-// wrong notes a field that cannot be read, with its line.
+// wrong records an unreadable field, with its line.
 func (t *table) wrong(name, value string) {
 	line, _ := t.r.FieldPos(t.columns[name])
 	t.errs = append(t.errs, types.Errorf(types.Invalid, "trace: %s:%d: %s: %q is not a number that is 0 or more: correct it, or leave it blank", t.path, line, name, value))
 }
 
-// number returns a field of the row as a number that is not negative; blank is what
-// it is without one.
+// number returns a field of the row as a number that is not negative; blank is the value of an
+// empty field.
 func (t *table) number(name string, blank float64) float64 {
 	value := t.text(name)
 	if value == "" {
@@ -158,7 +157,7 @@ func (t *table) number(name string, blank float64) float64 {
 	return x
 }
 
-// integer is number for what is counted.
+// integer is number for counts.
 func (t *table) integer(name string, blank int64) int64 { return int64(t.number(name, float64(blank))) }
 
 // ReadMachines reads nodes.csv of a directory.
@@ -212,7 +211,7 @@ func EachWork(dir, name string, do func(Work) error) error {
 	return t.err()
 }
 
-// models reads a constraint: a|b is any of both.
+// models parses a constraint: a|b means either.
 func models(text string) []string {
 	if text == "" {
 		return nil
@@ -226,9 +225,8 @@ func models(text string) []string {
 	return out
 }
 
-// Constraint is the name of the physical resource that the nodes have as much of as
-// they have devices of these models: who must have one of them asks for it besides
-// the devices.
+// Constraint is the name of the physical resource that counts the devices of these models on a
+// node: a task that needs one of them requests it along with the devices.
 func Constraint(models []string) string {
 	name := strings.Join(models, "-")
 	if types.ValidateName("model", name) != nil { // long, or with other letters
