@@ -19,7 +19,7 @@ type Options struct {
 	Kinds esl.Kinds
 	// Namespace selects the policies of one namespace; empty means all.
 	Namespace string
-	// Session selects the policies that name a session; empty means those that name none.
+	// Session selects the policies that name it; empty means those that name no session.
 	Session string
 	// Guard is a condition of every commit, such as the key of a leader.
 	Guard controlplane.ReadSet
