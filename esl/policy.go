@@ -155,9 +155,8 @@ func Labels(policies []types.Policy) []string {
 }
 
 // ClusterScoped is a Controller that depends on the whole cluster: Next is called after every
-// change. For other controllers, Next is called after changes of their job and of nodes. Of their job
-// are its tasks, statuses and the objects named after it. A shared policy counts the jobs that
-// refer to it as its own.
+// change. For other controllers, Next is called after changes of nodes, and of the tasks, statuses
+// and objects named after their job. A shared policy counts the jobs that refer to it as its own.
 type ClusterScoped interface {
 	Controller
 	ClusterScoped()

@@ -1,4 +1,4 @@
-// Package run holds the commands that submit, follow and end tasks: run, submit, wait, logs, stop, rm.
+// Package run holds the commands for the life of tasks: run, submit, wait, logs, stop, rm.
 package run
 
 import (

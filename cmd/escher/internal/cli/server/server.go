@@ -1,4 +1,4 @@
-// Package server holds the commands that run, measure and check clusters: dev, server, admin, audit, bench.
+// Package server holds the commands for whole clusters: dev, server, admin, audit, bench.
 package server
 
 import (
